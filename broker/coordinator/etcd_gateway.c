@@ -16,7 +16,12 @@
 #define HEADER_SIZE (ETCD_TOKEN_SIZE_MAX + 32)
 
 int gateway_open(struct gateway *gateway, char message[COORDINATOR_MESSAGE_SIZE]) {
-    if (etcd_curl_load(message) != 0) return 1;
+    const char *why = libcurl_load();
+    if (why != NULL) {
+        snprintf(message, COORDINATOR_MESSAGE_SIZE, "coordinator: etcd needs libcurl: %s; apt-get install libcurl4",
+                 why);
+        return 1;
+    }
     gateway->multi = curl.multi_init();
     if (gateway->multi != NULL) return 0;
     snprintf(message, COORDINATOR_MESSAGE_SIZE, "coordinator: no memory for libcurl");

@@ -7,8 +7,8 @@
 #ifndef TARRY_COORDINATOR_ETCD_GATEWAY_H
 #define TARRY_COORDINATOR_ETCD_GATEWAY_H
 
-#include "etcd_curl.h"
 #include "etcd_words.h"
+#include "libcurl.h"
 
 enum exchange_end {
     EXCHANGE_ANSWERED = 1, /* `status`, `answer` */

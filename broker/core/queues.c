@@ -36,7 +36,7 @@ static void queue_init(struct core *core, struct queue *queue, const Tarry__Queu
     core->queue_names[slot] = queue->number;
 }
 
-/* `from` may be the policy that the queue has. */
+/* `put->policy` may be the policy that the queue has. */
 static void take_policy(struct core *core, struct queue *queue, const Tarry__QueuePut *put) {
     const bool was_pushed = !queue->deleted && queue->push[0], is_pushed = !put->deleted && put->policy->push[0];
     core->push_count += (uint32_t)is_pushed - (uint32_t)was_pushed;

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "check_push.h"
 #include "push_parts.h"
@@ -18,12 +17,6 @@
 #define REFUSED_REST_MS 1000u
 /* Without the sender's thread. */
 #define NO_SENDER_REST_MS 10000u
-
-static uint64_t unix_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
-}
 
 /* ---- hosts */
 
@@ -151,7 +144,7 @@ void push_target_rest(struct push_target *target, uint64_t ms) {
     if (target->lease != 0) gateway_cancel(push->gateway, target->lease);
     target->lease = 0;
     pthread_mutex_lock(&push->mutex);
-    target->numbers.resting_until_ms = unix_ms() + ms;
+    target->numbers.resting_until_ms = push_unix_ms() + ms;
     pthread_mutex_unlock(&push->mutex);
 }
 

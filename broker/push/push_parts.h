@@ -87,6 +87,7 @@ void push_take_done(struct push *push);
 void push_job_free(struct push *push, struct push_job *job);
 
 /* ---- push_settle.c */
+uint64_t push_unix_ms(void); /* CLOCK_REALTIME */
 void push_settle(struct push *push);
 /* It has come to its end: numbers, health, and it is settled. */
 void push_job_ended(struct push *push, struct push_job *job);

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "push_curl.h"
+#include "libcurl.h"
 #include "push_request.h"
 #include "push_secrets.h"
 
@@ -82,7 +82,7 @@ static void give_back(struct push_sender *sender, struct push_job *job) {
 
 static uint64_t later_ms(struct flight *flight) {
     curl_off_t seconds = 0;
-    if (push_curl.easy_getinfo(flight->easy, CURLINFO_RETRY_AFTER, &seconds) != CURLE_OK || seconds <= 0) return 0;
+    if (curl.easy_getinfo(flight->easy, CURLINFO_RETRY_AFTER, &seconds) != CURLE_OK || seconds <= 0) return 0;
     uint64_t most_s = PUSH_LATER_MAX_MS / 1000;
     return ((uint64_t)seconds < most_s ? (uint64_t)seconds : most_s) * 1000;
 }
@@ -103,7 +103,7 @@ static void judge_status(struct flight *flight, long status) {
 static void judge(struct flight *flight, CURLcode code) {
     struct push_job *job = flight->job;
     long status = 0;
-    (void)push_curl.easy_getinfo(flight->easy, CURLINFO_RESPONSE_CODE, &status);
+    (void)curl.easy_getinfo(flight->easy, CURLINFO_RESPONSE_CODE, &status);
     if (status >= 200 && (code == CURLE_OK || flight->is_enough)) {
         judge_status(flight, status);
         return;
@@ -116,7 +116,7 @@ static void judge(struct flight *flight, CURLcode code) {
     else if (code == CURLE_OPERATION_TIMEDOUT)
         snprintf(job->reason, sizeof(job->reason), "the target did not answer in time");
     else
-        snprintf(job->reason, sizeof(job->reason), "%s", push_curl.easy_strerror(code));
+        snprintf(job->reason, sizeof(job->reason), "%s", curl.easy_strerror(code));
 }
 
 /* ---- what libcurl calls */
@@ -184,7 +184,7 @@ static void read_secrets(struct push_sender *sender, uint64_t now_ms) {
 
 static bool add_head(void *argument, const char *line) {
     struct flight *flight = argument;
-    struct curl_slist *longer = push_curl.slist_append(flight->heads, line);
+    struct curl_slist *longer = curl.slist_append(flight->heads, line);
     if (longer != NULL) flight->heads = longer;
     return longer != NULL;
 }
@@ -192,17 +192,17 @@ static bool add_head(void *argument, const char *line) {
 static void flight_end(struct flight *flight) {
     struct push_sender *sender = flight->sender;
     if (flight->easy != NULL) {
-        (void)push_curl.multi_remove_handle(sender->multi, flight->easy);
-        push_curl.easy_cleanup(flight->easy);
+        (void)curl.multi_remove_handle(sender->multi, flight->easy);
+        curl.easy_cleanup(flight->easy);
     }
-    push_curl.slist_free_all(flight->heads);
+    curl.slist_free_all(flight->heads);
     if (flight->content != NULL) tarry__content__free_unpacked(flight->content, NULL);
     TAILQ_REMOVE(&sender->flights, flight, next);
     give_back(sender, flight->job);
     free(flight);
 }
 
-#define SET(option, value) (push_curl.easy_setopt(flight->easy, (option), (value)) == CURLE_OK)
+#define SET(option, value) (curl.easy_setopt(flight->easy, (option), (value)) == CURLE_OK)
 
 /* No proxy, no netrc, no cookies, no other protocol, no redirect: whatever the environment or the target says. */
 static bool set_limits(struct flight *flight) {
@@ -263,10 +263,10 @@ static void begin(struct push_sender *sender, struct push_job *job, uint64_t now
                                .secret = secret,
                                .cluster = sender->options.cluster,
                                .timestamp_s = (uint64_t)time(NULL)};
-    flight->easy = push_curl.easy_init();
+    flight->easy = curl.easy_init();
     bool is_ready = flight->content != NULL && flight->easy != NULL && push_heads(&words, add_head, flight) &&
                     set_limits(flight) && set_request(flight, time_ms) &&
-                    push_curl.multi_add_handle(sender->multi, flight->easy) == CURLM_OK;
+                    curl.multi_add_handle(sender->multi, flight->easy) == CURLM_OK;
     if (is_ready)
         say(job, PUSH_FAILED, "the request was broken off");
     else
@@ -298,11 +298,11 @@ static bool end_all(struct push_sender *sender) {
     CURLMsg *message;
     int left = 0;
     bool any = false;
-    while ((message = push_curl.multi_info_read(sender->multi, &left)) != NULL) {
+    while ((message = curl.multi_info_read(sender->multi, &left)) != NULL) {
         struct flight *flight = NULL;
         if (message->msg != CURLMSG_DONE) continue;
         CURLcode code = message->data.result;
-        (void)push_curl.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&flight);
+        (void)curl.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&flight);
         judge(flight, code);
         flight_end(flight);
         any = true;
@@ -314,14 +314,18 @@ static bool end_all(struct push_sender *sender) {
 
 /* Without libcurl: each job comes back, with the reason, as soon as it is posted. */
 static bool open_multi(struct push_sender *sender) {
-    char message[PUSH_CURL_MESSAGE_SIZE] = "webhooks: there is not enough memory";
-    if (push_curl_load(message) == 0) sender->multi = push_curl.multi_init();
-    if (sender->multi == NULL) {
-        snprintf(sender->problem, sizeof(sender->problem), "%.190s", message);
+    const char *why = libcurl_load();
+    if (why != NULL) {
+        snprintf(sender->problem, sizeof(sender->problem), "webhooks need libcurl: %s; apt-get install libcurl4", why);
         return false;
     }
-    (void)push_curl.multi_setopt(sender->multi, CURLMOPT_MAXCONNECTS, (long)sender->options.connections_max);
-    (void)push_curl.multi_setopt(sender->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
+    sender->multi = curl.multi_init();
+    if (sender->multi == NULL) {
+        snprintf(sender->problem, sizeof(sender->problem), "webhooks: there is not enough memory");
+        return false;
+    }
+    (void)curl.multi_setopt(sender->multi, CURLMOPT_MAXCONNECTS, (long)sender->options.connections_max);
+    (void)curl.multi_setopt(sender->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
     return true;
 }
 
@@ -352,10 +356,10 @@ static void *run(void *argument) {
     while (!atomic_load(&sender->stops)) {
         int running = 0;
         bool any = begin_all(sender);
-        (void)push_curl.multi_perform(sender->multi, &running);
+        (void)curl.multi_perform(sender->multi, &running);
         any |= end_all(sender);
         if (any) options->done(options->argument);
-        (void)push_curl.multi_poll(sender->multi, NULL, 0, POLL_MS, NULL);
+        (void)curl.multi_poll(sender->multi, NULL, 0, POLL_MS, NULL);
     }
     return NULL;
 }
@@ -385,7 +389,7 @@ void push_sender_post(struct push_sender *sender, struct push_job *job) {
     TAILQ_INSERT_TAIL(&sender->posted, job, next);
     bool is_up = sender->is_up, is_down = sender->is_down;
     pthread_mutex_unlock(&sender->mutex);
-    if (is_up) (void)push_curl.multi_wakeup(sender->multi);
+    if (is_up) (void)curl.multi_wakeup(sender->multi);
     if (is_down) refuse_posted(sender);
 }
 
@@ -400,7 +404,7 @@ void push_sender_stop(struct push_sender *sender) {
     pthread_mutex_lock(&sender->mutex);
     bool is_up = sender->is_up;
     pthread_mutex_unlock(&sender->mutex);
-    if (is_up) (void)push_curl.multi_wakeup(sender->multi);
+    if (is_up) (void)curl.multi_wakeup(sender->multi);
     pthread_join(sender->thread, NULL);
 }
 
@@ -412,7 +416,7 @@ void push_sender_free(struct push_sender *sender, struct push_job_list *out) {
     TAILQ_CONCAT(out, &sender->waiting, next);
     TAILQ_CONCAT(out, &sender->posted, next);
     TAILQ_CONCAT(out, &sender->done, next);
-    if (sender->multi != NULL) (void)push_curl.multi_cleanup(sender->multi);
+    if (sender->multi != NULL) (void)curl.multi_cleanup(sender->multi);
     push_secrets_deinit(&sender->secrets);
     pthread_mutex_destroy(&sender->mutex);
     free(sender);

@@ -12,7 +12,7 @@
 
 /* ---- health */
 
-static uint64_t unix_ms(void) {
+uint64_t push_unix_ms(void) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
@@ -49,9 +49,9 @@ static void count(struct push_target *target, const struct push_job *job) {
     numbers->failed += job->verdict != PUSH_UNSENT && job->verdict != PUSH_TAKEN;
     if (job->verdict == PUSH_TAKEN) {
         numbers->acked++;
-        numbers->succeeded_ms = unix_ms();
+        numbers->succeeded_ms = push_unix_ms();
     } else if (job->reason[0] != '\0') {
-        numbers->failed_ms = unix_ms();
+        numbers->failed_ms = push_unix_ms();
         snprintf(numbers->error, sizeof(numbers->error), "%s", job->reason);
     }
     pthread_mutex_unlock(&target->push->mutex);

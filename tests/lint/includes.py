@@ -21,14 +21,15 @@ ALLOWED = {
     "broker/access/": ("broker/access/", "proto/"),
     # Both halves of a pair decide, and do no I/O: of the storage they know what a note and an identity are.
     "broker/replication/": ("broker/replication/", "broker/pair/", "storage/note.", "storage/identity.", "proto/"),
-    "broker/coordinator/": ("broker/coordinator/", "broker/pair/", "storage/", "proto/"),
+    "broker/coordinator/": ("broker/coordinator/", "broker/curl/", "broker/pair/", "storage/", "proto/"),
+    "broker/curl/": ("broker/curl/",),
     "broker/page/": ("broker/page/",),
     "broker/net/": ("broker/net/", "proto/tarry_limits."),
     # Foreign protocols know the door, and each other by the seam alone; of the broker they know its messages.
     "broker/gateway/": ("broker/gateway/", "broker/net/", "proto/"),
     "broker/http/": ("broker/http/", "broker/gateway/gateway.h", "broker/net/", "proto/"),
     # Webhooks stand on the seam alone, like a protocol.
-    "broker/push/": ("broker/push/", "broker/gateway/gateway.h", "proto/"),
+    "broker/push/": ("broker/push/", "broker/curl/", "broker/gateway/gateway.h", "proto/"),
     "broker/shell/": ("broker/shell/", "broker/access/", "broker/core/", "broker/engine/", "broker/gateway/", "broker/http/", "broker/net/", "broker/page/", "broker/pair/", "broker/push/", "broker/replication/",
                       "broker/coordinator/", "storage/", "proto/"),
     "client/include/": ("client/include/",),

@@ -28,6 +28,7 @@ STAGES = {
     "broker/replication": [["leader_*", "keeper", "follow_wire"], ["story_pair", "story_operator", "steady_history"], ["pair_histories"], PAIR],
     "broker/pair": [["pair_following", "pair_operator", "keeper", "follow_wire"], ["story_pair", "story_operator", "model_pair", "model_pair_operator", "model_pair_hand"],
                     ["pair_histories"], PAIR],
+    "broker/curl": [["push"], ["e2e_webhooks"], ["e2e_coordinator*"]],
     "broker/coordinator": [["coordinator*", "fuzz-etcd_answer", "fuzz-pair_record"], ["e2e_coordinator*"], ["e2e_pair_coordinator"]],
     "broker/shell/pair": [["follow_wire", "keeper", "leader_clock", "peer_proof", "note"], ["story_pair", "story_operator"], PAIR,
                           ["e2e_pair_look", "e2e_pair_pause", "e2e_pair_stats", "e2e_pair_snapshot", "e2e_pair_refusals", "crash_pair"]],

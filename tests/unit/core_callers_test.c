@@ -32,13 +32,14 @@ static uint64_t last_id(const struct fx *f) {
     return f->id;
 }
 
-static Tarry__Code get(struct fx *f, uint64_t id) {
+static Tarry__Code get(struct fx *f, uint64_t id, bool with_content) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Get body = TARRY__GET__INIT;
     Tarry__Ref ref = TARRY__REF__INIT;
     request.body_case = TARRY__REQUEST__BODY_GET;
     request.get = &body;
     body.task = &ref;
+    body.with_content = with_content;
     ref.id = id;
     return ask(f, CORE_GET, &request);
 }
@@ -59,18 +60,18 @@ static void anothers_task_is_denied_like_none(void **state) {
     memcpy(there, f->message, sizeof(there));
     assert_int_equal(cancel(f, id + 1000), TARRY__CODE__DENIED); /* there is none */
     assert_string_equal(f->message, there);
-    assert_int_equal(get(f, id), TARRY__CODE__DENIED);
+    assert_int_equal(get(f, id, false), TARRY__CODE__DENIED);
     memcpy(there, f->message, sizeof(there));
-    assert_int_equal(get(f, id + 1000), TARRY__CODE__DENIED);
+    assert_int_equal(get(f, id + 1000, false), TARRY__CODE__DENIED);
     assert_string_equal(f->message, there);
     be(f, &of_shop);
-    assert_int_equal(get(f, id), TARRY__CODE__OK);
+    assert_int_equal(get(f, id, false), TARRY__CODE__OK);
     assert_int_equal(cancel(f, id), TARRY__CODE__OK);
     be(f, &of_spy); /* it has ended, and that is remembered */
     assert_int_equal(cancel(f, id), TARRY__CODE__DENIED);
-    assert_int_equal(get(f, id), TARRY__CODE__DENIED);
+    assert_int_equal(get(f, id, false), TARRY__CODE__DENIED);
     be(f, &of_admin);
-    assert_int_equal(get(f, id), TARRY__CODE__OK);
+    assert_int_equal(get(f, id, false), TARRY__CODE__OK);
 }
 
 static void anothers_producer_is_forgotten(void **state) {
@@ -300,15 +301,7 @@ static void an_answer_with_content_outlives_the_task(void **state) {
     struct fx *f = *state;
     assert_int_equal(schedule_keyed(f, "order-1001"), TARRY__CODE__OK);
     uint64_t id = last_id(f);
-    Tarry__Request request = TARRY__REQUEST__INIT;
-    Tarry__Get body = TARRY__GET__INIT;
-    Tarry__Ref ref = TARRY__REF__INIT;
-    request.body_case = TARRY__REQUEST__BODY_GET;
-    request.get = &body;
-    body.task = &ref;
-    body.with_content = true;
-    ref.id = id;
-    assert_int_equal(ask(f, CORE_GET, &request), TARRY__CODE__OK);
+    assert_int_equal(get(f, id, true), TARRY__CODE__OK);
     const struct core_effects answered = f->effects;
     struct arena other;
     arena_init(&other, 16u << 20);

@@ -1,17 +1,16 @@
-/* etcd_curl.h: libcurl's functions, found when the first etcd:// is opened. *Because* libcurl brings thirty libraries
- * along, 30 ms and 6 MB a process. *So* a broker without etcd neither waits for them nor has them within itself; the
- * library must be there where one has it, and a sentence says so.
+/* libcurl.h: libcurl's functions, found by the first who needs them: an etcd:// that is opened, a queue that is pushed.
+ * *Because* libcurl brings thirty libraries along, 30 ms and 6 MB a process. *So* a broker without etcd and webhooks
+ * neither waits for them nor has them within itself; the library must be there where one has them, and a sentence says
+ * so.
  *
- * Thread-safety: etcd_curl_load any thread; the functions are libcurl's. */
-#ifndef TARRY_COORDINATOR_ETCD_CURL_H
-#define TARRY_COORDINATOR_ETCD_CURL_H
+ * Thread-safety: libcurl_load any thread; the functions are libcurl's. */
+#ifndef TARRY_CURL_LIBCURL_H
+#define TARRY_CURL_LIBCURL_H
 
 #define CURL_DISABLE_TYPECHECK /* its macros name the functions */
 #include <curl/curl.h>
 
-#include "coordinator.h"
-
-#define ETCD_CURL_FUNCTIONS(X)                                                                                         \
+#define LIBCURL_FUNCTIONS(X)                                                                                           \
     X(easy_init)                                                                                                       \
     X(easy_cleanup)                                                                                                    \
     X(easy_getinfo)                                                                                                    \
@@ -25,19 +24,21 @@
     X(multi_perform)                                                                                                   \
     X(multi_poll)                                                                                                      \
     X(multi_remove_handle)                                                                                             \
+    X(multi_setopt)                                                                                                    \
+    X(multi_wakeup)                                                                                                    \
     X(slist_append)                                                                                                    \
     X(slist_free_all)
 
-struct etcd_curl {
-#define ETCD_CURL_FIELD(name) __typeof__(curl_##name) *name;
-    ETCD_CURL_FUNCTIONS(ETCD_CURL_FIELD)
-#undef ETCD_CURL_FIELD
+struct libcurl {
+#define LIBCURL_FIELD(name) __typeof__(curl_##name) *name;
+    LIBCURL_FUNCTIONS(LIBCURL_FIELD)
+#undef LIBCURL_FIELD
 };
 
-/* Theirs after etcd_curl_load has returned 0. */
-extern struct etcd_curl curl;
+/* Theirs after libcurl_load has returned NULL. */
+extern struct libcurl curl;
 
-/* 0, or 1 with a sentence. */
-int etcd_curl_load(char message[COORDINATOR_MESSAGE_SIZE]);
+/* NULL, or why it is not there, for as long as the process lives. */
+const char *libcurl_load(void);
 
 #endif
