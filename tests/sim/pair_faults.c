@@ -290,7 +290,7 @@ void pair_faults_end(struct world *world, struct pair_faults *faults) {
     if (world->registrar) {
         heal_coordinator(world, NULL, 0);
         registrar_write_again(world);
-        world->registrar->lost_permille = world->registrar->late_permille = 0;
+        registrar_calm(world);
     }
     find_room(world, NULL, 0);
     index_goes_on(world, NULL, 0);

@@ -118,6 +118,15 @@ static void tell_watchers(struct world *world) {
     for (uint32_t i = 0; i < HOSTS_MAX; i++) tell_watcher(world, i, NEWS_RECORD);
 }
 
+/* What is under way may still come late, and what was lost is missed until the next word. */
+void registrar_calm(struct world *world) {
+    struct registrar *registrar = world->registrar;
+    bool was_calm = registrar->lost_permille == 0 && registrar->late_permille == 0;
+    uint64_t late_ns = registrar->late_permille != 0 ? registrar->late_ms * NS_PER_MS : 0;
+    registrar->lost_permille = registrar->late_permille = 0;
+    for (uint32_t i = 0; i < HOSTS_MAX && !was_calm; i++) registrar->reached_since_ns[i] = world->now_ns + late_ns;
+}
+
 /* Clients of a coordinator that are connected again look at what they watch. */
 void registrar_heal(struct world *world) {
     struct registrar *registrar = world->registrar;

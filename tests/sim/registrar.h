@@ -34,7 +34,7 @@ struct registrar {
     struct coordinator *open[HOSTS_MAX];  /* of the node's life; NULL: none */
     uint64_t present_until_ns[HOSTS_MAX]; /* by node: its presence */
     uint64_t present_since_ns[HOSTS_MAX]; /* … without a gap, and as the same */
-    uint64_t reached_since_ns[HOSTS_MAX]; /* that node reaches it, since it was last cut off */
+    uint64_t reached_since_ns[HOSTS_MAX]; /* that node reaches it, since it was last cut off or troubled */
     char present[HOSTS_MAX][COORDINATOR_PRESENCE_SIZE_MAX + 1];
     uint64_t swaps, unknown; /* counted */
 };
@@ -43,6 +43,8 @@ struct registrar {
 void registrar_begin(struct world *world);
 /* Who was cut off is not any more, and hears what is new. */
 void registrar_heal(struct world *world);
+/* Nothing is lost or late any more. */
+void registrar_calm(struct world *world);
 /* That node ends: it hears nothing more. */
 void registrar_forget(struct world *world, uint32_t node);
 /* What the pair has agreed on, whatever the coordinator knows of it now. */

@@ -96,7 +96,7 @@ static void leader_trouble(struct world *world, void *argument, uint64_t number)
 
 static void coordinator_is_back(struct world *world, void *argument, uint64_t number) {
     registrar_heal(world);
-    world->registrar->late_permille = 0;
+    registrar_calm(world);
 }
 
 static void coordinator_trouble(struct world *world, void *argument, uint64_t number) {
