@@ -1,4 +1,4 @@
-"""make_page.py HTML CSS JS DURATIONS OUT: the page as one text, in C.
+"""make_page.py HTML CSS JS… DURATIONS OUT: the page as one text, in C. The scripts become one, in their order.
 
 Style and script stand in the page itself, and its Content-Security-Policy allows these two by their hashes and nothing
 else: no other script runs, whatever text a browser may be made to take for markup."""
@@ -12,9 +12,10 @@ def digest(text):
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
-def make(html, css, js, durations):
+def make(html, css, *scripts, durations):
     bounds = re.findall(r'X\(\d+, "([0-9.]+)"\)', durations)
     assert len(bounds) == int(re.search(r"DURATION_BOUNDS_COUNT (\d+)u", durations)[1])
+    js = '"use strict";\n(() => {\n' + "".join(scripts) + "})();\n"
     js = js.replace("@BOUNDS@", ", ".join(bounds))
     assert "</script" not in js.lower() and "</style" not in css.lower() and "@" not in re.sub(r"@media", "", css)
     policy = ("default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; connect-src 'self'; "
@@ -25,9 +26,14 @@ def make(html, css, js, durations):
     return html.encode()
 
 
+def read(name):
+    with open(name, encoding="utf-8") as file:
+        return file.read()
+
+
 def main():
-    *names, out = sys.argv[1:]
-    page = make(*(open(name, encoding="utf-8").read() for name in names))
+    *names, durations, out = sys.argv[1:]
+    page = make(*map(read, names), durations=read(durations))
     with open(out, "w", encoding="ascii") as file:
         file.write('#include "page.h"\n\nconst unsigned char page_html[] = {\n')
         for at in range(0, len(page), 24):

@@ -211,7 +211,7 @@ class Seen(harness.Case):
         for _ in range(6):
             self.browser.keys("\ue004")
             seen.append(self.browser.run("const e = document.activeElement, s = getComputedStyle(e); return [e.id || e.textContent.trim(), s.outlineStyle !== 'none' || e.className === 'skip']"))
-        self.assertEqual([name for name, _ in seen[:3]], ["Skip to the numbers", "pause", "filter"])
+        self.assertEqual([name for name, _ in seen[:5]], ["Skip to the numbers", "pause", "find-key", "find-queue", "Find"])
         self.assertTrue(all(visible for _, visible in seen), seen)
         self.browser.run("document.querySelectorAll('#heads button')[1].focus()")
         self.browser.keys("\ue007")
@@ -220,6 +220,99 @@ class Seen(harness.Case):
         self.assertLessEqual(self.browser.run("return document.documentElement.scrollWidth"), 360)
         self.browser.run("scrollTo(0, 0)")
         self.shoot("phone")
+        self.browser.size(1280, 1000)
+
+    def find(self, key, queue=""):
+        """By keyboard alone."""
+        self.browser.run("document.getElementById('find-key').value = ''; document.getElementById('find-queue').value = ''; document.getElementById('find-key').focus()")
+        self.browser.keys(key + "\ue004" + queue + "\ue007")
+        self.browser.wait("return document.getElementById('found').textContent !== 'Looking …' && document.getElementById('life-state').textContent !== 'Reading its history …'")
+        return self.browser.run("return document.getElementById('found').textContent")
+
+    def life(self):
+        return self.browser.run("return [...document.querySelectorAll('#life strong')].map((e) => e.textContent)")
+
+    def facts(self, name="task-facts"):
+        return self.browser.run("return Object.fromEntries([...document.querySelectorAll(`#${arguments[0]} dt`)].map((e) => [e.textContent, e.nextSibling.textContent]))", name)
+
+    def bury(self, queue, key, reason, body="{}"):
+        """A dead letter."""
+        self.broker.ok("schedule", queue, "--in", "0s", "--key", key, "--body", body)
+        held = self.broker.one("consume", queue, "--count", 1, "--ack", "none")
+        self.broker.one("nack", held["id"], held["token"], "--dead", reason)
+        return held["id"]
+
+    def test_a_key_that_is_typed_tells_a_task_s_whole_life(self):
+        self.broker.ok("schedule", "mail", "--in", "1h", "--key", "another")
+        self.bury("orders.close", "order-1001", "no such address", '{"order":12345678901234567890}')
+        self.broker.ok("dead", "requeue", "orders.close", "order-1001")
+        held = self.broker.one("consume", "orders.close", "--count", 1, "--ack", "none")
+        self.broker.one("ack", held["id"], held["token"])
+        self.look()
+        self.assertEqual(self.find("order-1001"), "Found.")
+        self.assertEqual(self.life(), ["Scheduled", "Delivered", "Dead", "Requeued", "Delivered", "Acked"])
+        self.assertEqual(self.facts()["State"], "acked")
+        self.assertIn("reason: no such address", self.browser.run("return document.getElementById('life').innerText"))
+        self.assertEqual(self.find("another", "mail"), "Found in mail.")
+        self.assertEqual(self.life(), ["Scheduled", "Due"])
+        self.assertEqual(self.find(held["id"]), "Found.", "by its id")
+        self.assertEqual(self.find("another", "orders.close"), "No task of this key or id in orders.close.")
+        self.broker.ok("schedule", "orders.close", "--in", "1h", "--key", "another", "--body", '{"order":12345678901234567890}')
+        self.browser.wait("return document.querySelectorAll('#rows tr').length === 2")
+        self.assertEqual(self.find("another"), "2 tasks.")
+        self.browser.run("document.querySelectorAll('#matches button')[0].focus()")
+        self.browser.keys("\ue007")
+        self.browser.wait("return document.activeElement.id === 'task' && !document.getElementById('task').hidden")
+        self.find("another", "orders.close")
+        self.assertEqual(self.browser.run("return document.getElementById('task-payload').textContent"), '{"order":12345678901234567890}', "with all its digits")
+        self.assertEqual([line for line in self.browser.log() if "status of 404" not in line], [])
+
+    def test_the_life_of_a_hostile_task_is_text(self):
+        for number, text in enumerate(HOSTILE):
+            self.bury("q", text, text, text)
+        self.look()
+        for text in HOSTILE:
+            self.assertEqual(self.find(text), "Found.", text)
+            self.assertEqual(self.browser.run("return document.getElementById('task-title').textContent"), f"“{text}”")
+            self.assertEqual(self.browser.run("return document.getElementById('task-payload').textContent"), text)
+            self.assertEqual(self.facts()["Reason"], text)
+            self.assertIn(f"reason: {text}", self.browser.run("return [...document.querySelectorAll('#life .said')].map((e) => e.textContent)"))
+        self.assertEqual(self.browser.run("return [window.xss ?? null, document.querySelectorAll('iframe, main img, #task script, #task a').length]"), [None, 0])
+        self.assertEqual(self.browser.log(), [], "the policy had nothing to refuse")
+
+    def test_who_may_not_see_a_history_sees_the_task(self):
+        self.bury("orders.close", "order-1001", "no such address")
+        guard(self.broker, tokens.row("eye", "read"), tokens.row("worker", "consume,operate"), tokens.row("clerk", "produce,operate"))
+        self.browser.open(f"http://127.0.0.1:{self.broker.port}/")
+        self.browser.run("sessionStorage.setItem('tarry-token', arguments[0]); location.reload()", tokens.text_of("worker"))
+        self.browser.wait(READY)
+        self.assertIn("No task of this key or id.", self.find("order-1001"))
+        self.assertIn("worker lacks the role", self.browser.run("return document.getElementById('found').textContent"), "the broker's sentence")
+        self.assertTrue(self.browser.run("return document.getElementById('task').hidden"))
+        for name, life, sentence in (("eye", ["Scheduled", "Delivered", "Dead"], ""), ("clerk", ["Scheduled", "Last delivered", "Dead"], "clerk lacks the role")):
+            self.browser.run("sessionStorage.setItem('tarry-token', arguments[0]); location.reload()", tokens.text_of(name))
+            self.browser.wait(READY)
+            self.assertEqual(self.find("order-1001"), "Found.")
+            self.assertEqual(self.life(), life)
+            self.assertIn(sentence, self.browser.run("return document.getElementById('life-state').textContent"))
+        self.browser.run("sessionStorage.clear()")
+
+    def test_the_search_is_accessible_and_fits_a_telephone(self):
+        self.bury("orders.close", "order-1001", "no such address", '{"order":1001}')
+        self.broker.ok("dead", "requeue", "orders.close", "order-1001")
+        self.look()
+        self.find("order-1001")
+        self.browser.size(1280, 1400)
+        for scheme in ("light", "dark"):
+            self.browser.media(prefers_color_scheme=scheme)
+            self.assertEqual(self.browser.run(CONTRAST), [], scheme)
+            self.browser.run("document.getElementById('find-title').scrollIntoView()")
+            self.shoot(f"task-{scheme}")
+        self.assertEqual(self.browser.run(NAMES), [])
+        self.browser.size(360, 740, mobile=True)
+        self.assertLessEqual(self.browser.run("return document.documentElement.scrollWidth"), 360)
+        self.browser.run("document.getElementById('task').scrollIntoView()")
+        self.shoot("task-phone")
         self.browser.size(1280, 1000)
 
     def test_a_thousand_queues_without_a_stutter(self):

@@ -1,0 +1,39 @@
+/* page_live.js: the numbers come again and again while somebody looks; and the beginning. */
+const EVERY_MS = 2000;
+let paused = false, timer = 0, asked = 0;
+const ask = async () => {
+  const turn = ++asked;
+  clearTimeout(timer);
+  try {
+    const answer = await call("/page/numbers");
+    if (turn !== asked) return;
+    if (answer.status === 401 || answer.status === 403 || answer.status === 429) {
+      want(`${answer.status === 401 ? "A token is wanted" : "This token may not see it"}: ${await refusal(answer)}`);
+      return; /* nobody knocks again and again: the next try is a person's */
+    }
+    if (!answer.ok) throw new Error(`the broker answers ${answer.status}`);
+    const told = await answer.json();
+    if (turn !== asked) return;
+    if (!paused) show(told);
+  } catch (error) {
+    if (turn !== asked) return;
+    $("state").textContent = `No numbers: ${error.message}. Trying again.`;
+  }
+  if (turn === asked && !paused && !document.hidden) timer = setTimeout(ask, EVERY_MS);
+};
+$("access").addEventListener("submit", (event) => {
+  event.preventDefault();
+  try { sessionStorage.setItem("tarry-token", $("token").value.trim()); } catch { /* then this page asks again */ }
+  $("token").value = "";
+  $("access").hidden = true;
+  ask();
+});
+$("pause").addEventListener("click", () => {
+  paused = !paused;
+  $("pause").setAttribute("aria-pressed", String(paused));
+  if (paused) clearTimeout(timer); else ask();
+});
+$("filter").addEventListener("input", rows);
+document.addEventListener("visibilitychange", () => { if (!document.hidden && !paused) ask(); });
+heads();
+ask();

@@ -1,0 +1,164 @@
+/* page_numbers.js: what all queues and the broker hold and do, now and over fifteen minutes. */
+const KEPT = 450, ROWS_MAX = 200, BOUNDS_S = [@BOUNDS@];
+const SVG = "http://www.w3.org/2000/svg";
+const WIDTH = 450, HEIGHT = 100;
+const samples = []; /* the oldest first: sums over all queues, and the broker's own */
+let queues = [], before = new Map(), beforeMs = 0;
+let sort = { column: 0, down: false };
+
+/* ---- sums */
+const add = (into, from) => from.forEach((value, i) => { into[i] = (into[i] || 0) + value; });
+/* The duration that a share of what came between two moments did not exceed: within a bucket, by its share. */
+const quantile = (now, then, share) => {
+  const between = now.map((value, i) => Math.max(0, value - (then[i] || 0)));
+  const all = between.reduce((a, b) => a + b, 0);
+  if (!all) return null;
+  let rank = share * all;
+  for (let i = 0; i < between.length; i++) {
+    if (rank > between[i]) { rank -= between[i]; continue; }
+    const low = i ? BOUNDS_S[i - 1] : 0, high = BOUNDS_S[i] || low;
+    return low + (high - low) * (between[i] ? rank / between[i] : 0);
+  }
+  return BOUNDS_S[BOUNDS_S.length - 1];
+};
+const take = (told) => {
+  const sum = { ms: told.now_ms, lateness: [], syncs: told.broker.syncs, broker: told.broker };
+  for (const name of ["pending", "ready", "in_flight", "dead", "scheduled", "cancelled", "delivered", "acked", "retried"]) sum[name] = 0;
+  sum.overdue_ms = 0;
+  for (const queue of told.queues) {
+    for (const name of ["pending", "ready", "in_flight", "dead", "scheduled", "cancelled", "delivered", "acked", "retried"]) sum[name] += queue[name];
+    if (!queue.paused) sum.overdue_ms = Math.max(sum.overdue_ms, queue.overdue_ms);
+    add(sum.lateness, queue.lateness);
+  }
+  const last = samples[samples.length - 1];
+  if (last && last.broker.uptime_ms > told.broker.uptime_ms) { samples.length = 0; before.clear(); } /* it has started anew */
+  samples.push(sum);
+  if (samples.length > KEPT) samples.shift();
+  return sum;
+};
+const rate = (name) => samples.map((now, i) => {
+  const then = samples[i - 1];
+  return then && now.ms > then.ms ? Math.max(0, (now[name] - then[name]) * 1000 / (now.ms - then.ms)) : null;
+});
+const percentile = (name, share) => samples.map((now, i) => (i ? quantile(now[name], samples[Math.max(0, i - 5)][name], share) : null));
+
+/* ---- views */
+const tiles = (sum) => {
+  const items = [["Waiting", count(sum.pending)], ["Ready", count(sum.ready)], ["In flight", count(sum.in_flight)],
+    ["Dead letters", count(sum.dead), sum.dead ? "warn" : ""],
+    ["Longest overdue", seconds(sum.overdue_ms / 1000), sum.overdue_ms > 300000 ? "bad" : ""],
+    ["Disk free", bytes(sum.broker.disk_free), sum.broker.disk_free < 2 ** 28 ? "bad" : ""]];
+  $("tiles").replaceChildren(...items.map(([name, value, mark]) => {
+    const box = element("div");
+    box.append(element("dt", name), element("dd", value, mark));
+    return box;
+  }));
+};
+const facts = (id, items) => $(id).replaceChildren(...items.flatMap(([name, value, mark]) => [element("dt", name), element("dd", value, mark)]));
+const line = (values, most, style) => {
+  const points = values.map((value, i) => (value === null ? null :
+    `${(WIDTH - (values.length - 1 - i) * WIDTH / (KEPT - 1)).toFixed(1)},${(HEIGHT - value / most * (HEIGHT - 4) - 2).toFixed(1)}`));
+  const drawn = document.createElementNS(SVG, "polyline");
+  drawn.setAttribute("points", points.filter((point) => point).join(" "));
+  drawn.setAttribute("class", style);
+  return drawn;
+};
+const last = (values) => { for (let i = values.length - 1; i >= 0; i--) if (values[i] !== null) return values[i]; return null; };
+const chart = (title, series, say) => {
+  const figure = element("figure"), caption = element("figcaption"), svg = document.createElementNS(SVG, "svg");
+  const most = Math.max(1e-9, ...series.flatMap(([, values]) => values.filter((value) => value !== null)));
+  svg.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
+  svg.setAttribute("preserveAspectRatio", "none");
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", `${title}: ${series.map(([name, values]) => `${name} ${last(values) === null ? "none" : say(last(values))}`).join(", ")}`);
+  const base = document.createElementNS(SVG, "line");
+  for (const [name, value] of [["x1", 0], ["x2", WIDTH], ["y1", HEIGHT - 1], ["y2", HEIGHT - 1]]) base.setAttribute(name, value);
+  svg.append(base, ...series.map(([, values], i) => line(values, most, `s${i}`)));
+  caption.append(element("strong", `${title} (up to ${say(most === 1e-9 ? 0 : most)})`));
+  series.forEach(([name, values], i) => caption.append(element("span", `${name} ${last(values) === null ? "–" : say(last(values))}`, `s${i}`)));
+  figure.append(caption, svg);
+  return figure;
+};
+const charts = () => $("charts").replaceChildren(
+  chart("Per second", [["scheduled", rate("scheduled")], ["delivered", rate("delivered")], ["acked", rate("acked")], ["retried", rate("retried")]], count),
+  chart("Lateness", [["p50", percentile("lateness", 0.5)], ["p99", percentile("lateness", 0.99)], ["p99.9", percentile("lateness", 0.999)]], seconds),
+  chart("Sync to disk", [["p50", percentile("syncs", 0.5)], ["p99", percentile("syncs", 0.99)]], seconds),
+  chart("Tasks", [["ready", samples.map((s) => s.ready)], ["in flight", samples.map((s) => s.in_flight)], ["dead", samples.map((s) => s.dead)]], count));
+
+const COLUMNS = [["Queue", (q) => q.name, (q) => (q.paused ? `${q.name} (paused)` : q.name)], ["Waiting", (q) => q.pending, (q) => count(q.pending)],
+  ["Ready", (q) => q.ready, (q) => count(q.ready) + (q.ready_is_lower_bound ? "+" : "")], ["In flight", (q) => q.in_flight, (q) => count(q.in_flight)],
+  ["Dead", (q) => q.dead, (q) => count(q.dead)], ["Overdue", (q) => q.overdue_ms, (q) => seconds(q.overdue_ms / 1000)],
+  ["In / s", (q) => q.in, (q) => count(q.in)], ["Out / s", (q) => q.out, (q) => count(q.out)], ["Late p99", (q) => q.p99 || 0, (q) => (q.p99 === null ? "–" : seconds(q.p99))]];
+const rows = () => {
+  const wanted = $("filter").value.toLowerCase(), of = COLUMNS[sort.column][1];
+  const found = queues.filter((queue) => queue.name.toLowerCase().includes(wanted));
+  found.sort((a, b) => { const x = of(a), y = of(b); return (x < y ? -1 : x > y ? 1 : 0) * (sort.down ? -1 : 1); });
+  const shown = found.slice(0, ROWS_MAX);
+  $("shown").textContent = found.length > shown.length ? `${shown.length} of ${found.length} queues: narrow the name to see others` : `${found.length} queues`;
+  const body = $("rows");
+  while (body.rows.length > shown.length) body.deleteRow(-1);
+  shown.forEach((queue, i) => {
+    let row = body.rows[i];
+    if (!row) {
+      row = body.insertRow();
+      COLUMNS.forEach((_, c) => { const cell = element(c ? "td" : "th"); if (!c) cell.scope = "row"; row.append(cell); });
+    }
+    COLUMNS.forEach(([, , say], c) => { const text = say(queue), cell = row.cells[c]; if (cell.textContent !== text) cell.textContent = text; if (!c) cell.title = queue.name; });
+  });
+};
+const heads = () => $("heads").replaceChildren(...COLUMNS.map(([name], c) => {
+  const head = element("th"), button = element("button", name);
+  head.scope = "col";
+  button.type = "button";
+  if (c === sort.column) head.setAttribute("aria-sort", sort.down ? "descending" : "ascending");
+  button.append(element("span", c === sort.column ? (sort.down ? " ▼" : " ▲") : "", "quiet"));
+  button.addEventListener("click", () => {
+    sort = { column: c, down: c === sort.column ? !sort.down : c > 0 };
+    heads();
+    $("heads").children[c].firstChild.focus();
+    rows();
+  });
+  head.append(button);
+  return head;
+}));
+const rates = (told) => {
+  const took = told.now_ms - beforeMs, now = new Map();
+  for (const queue of told.queues) {
+    const then = before.get(queue.name);
+    queue.in = then && took > 0 ? Math.max(0, (queue.scheduled - then.scheduled) * 1000 / took) : 0;
+    queue.out = then && took > 0 ? Math.max(0, (queue.acked - then.acked) * 1000 / took) : 0;
+    queue.p99 = quantile(queue.lateness, [], 0.99);
+    now.set(queue.name, queue);
+  }
+  before = now;
+  beforeMs = told.now_ms;
+  queues = told.queues;
+};
+const ROLES = ["not said", "primary", "follower", "looking", "promoting", "handing over", "copying"];
+const pair = (p) => {
+  if (!p || !p.peer) { facts("pair", [["Peer", "none: this broker is alone"]]); return; }
+  facts("pair", [["This node", `${ROLES[p.role] || "unknown"} since ${time(p.since_ms)}`], ["Primary", p.primary || "not known"], ["Epoch", count(p.epoch)],
+    ["In sync", p.in_sync ? "yes" : "no", p.in_sync ? "" : "bad"], ["Lag", `${count(p.lag_frames)} frames, ${bytes(p.lag_bytes)}, ${seconds(p.lag_ms / 1000)}`],
+    ["Peer", p.peer], ["Coordinator", p.coordinator || "none: an operator decides"]]);
+};
+const show = (told) => {
+  const b = told.broker;
+  rates(told);
+  const sum = take(told);
+  tiles(sum);
+  charts();
+  rows();
+  offered();
+  pair(told.pair);
+  facts("integrity", [["Signed up to", b.signed_position ? `${bytes(b.signed_position)} (all but ${bytes(Math.max(0, b.durable - b.signed_position))})` : "nothing is signed"],
+    ["Last signature", time(b.signed_ms)], ["Digest of the state", b.digest], ["Compared with the peer", told.pair && told.pair.compared_ms ? time(told.pair.compared_ms) : "never"]]);
+  facts("broker", [["Version", b.version], ["Up", seconds(b.uptime_ms / 1000)], ["Memory of tasks", `${bytes(b.core_bytes)} of ${bytes(b.core_bytes_max)}`],
+    ["Resident", bytes(b.resident_bytes)], ["Log", `${bytes(b.log_bytes)}, ${count(b.segments)} segments`], ["Index", `${bytes(b.index_bytes)}, ${bytes(Math.max(0, b.durable - b.indexed))} behind`],
+    ["Archive", b.archive_error || `${bytes(b.archive_bytes)}`, b.archive_error ? "bad" : ""], ["Disk", `${bytes(b.disk_free)} free of ${bytes(b.disk_bytes)}`],
+    ["Consumers", count(b.sessions)], ["Clock", b.clock_held ? "it has jumped: absolute times wait" : "fine", b.clock_held ? "bad" : ""]]);
+  const problem = told.pair && told.pair.problem;
+  $("problem").hidden = !problem;
+  $("problem").textContent = problem || "";
+  $("state").textContent = `${ROLES[(told.pair && told.pair.role) || 1]}, as of ${new Date(told.now_ms).toLocaleTimeString()}`;
+  document.body.dataset.ready = "true";
+};
