@@ -138,16 +138,18 @@ static struct refusal judge_caller(struct connection *connection, enum caller_pl
 
 /* ---- upgrades */
 
-static bool lane_parse(const char *path, uint32_t *out) {
+/* `/lane/N`, or `/lane/N/SECRET`: then `path` ends before the secret, and `out_secret` is where that begins; else NULL.
+ */
+static bool lane_parse(char *path, uint32_t *out_lane, const char **out_secret) {
     uint32_t lane = 0;
     if (strncmp(path, LANE_PATH, sizeof(LANE_PATH) - 1) != 0) return false;
-    const char *digit = path + sizeof(LANE_PATH) - 1;
-    if (*digit == '\0' || strlen(digit) > 5) return false;
-    for (; *digit != '\0'; digit++) {
-        if (*digit < '0' || *digit > '9') return false;
-        lane = lane * 10 + (uint32_t)(*digit - '0');
-    }
-    *out = lane;
+    char *digit = path + sizeof(LANE_PATH) - 1;
+    size_t digits = strspn(digit, "0123456789");
+    if (digits < 1 || digits > 5 || (digit[digits] != '\0' && digit[digits] != '/')) return false;
+    *out_secret = digit[digits] == '/' ? digit + digits + 1 : NULL;
+    digit[digits] = '\0';
+    for (; *digit != '\0'; digit++) lane = lane * 10 + (uint32_t)(*digit - '0');
+    *out_lane = lane;
     return lane < LANES_MAX;
 }
 
@@ -163,21 +165,36 @@ static struct refusal judge_handshake(struct lws *wsi, const char *upgrade, cons
     return taken;
 }
 
-static struct refusal judge_upgrade(struct connection *connection, const char *upgrade) {
+/* Who brings the secret of a lane's session, in Authorization or in the path, for a library that sends no headers of
+ * its user's (mangos, nanomsg, a browser). */
+static struct refusal judge_lane(struct connection *connection, const char *path, const char *secret) {
     const struct door_calls *calls = &connection->door->calls;
+    char authorization[TEXT_SIZE];
+    bool is_told = header(connection->wsi, WSI_TOKEN_HTTP_AUTHORIZATION, authorization);
+    if (secret != NULL && is_present(connection->wsi, WSI_TOKEN_HTTP_AUTHORIZATION))
+        return REFUSED(400, "a lane's secret stands in Authorization or in the path, and not in both");
+    if (secret != NULL) snprintf(authorization, sizeof(authorization), "Bearer %s", secret);
+    connection->holder =
+        calls->lane_asks(calls->argument, connection->lane, is_told || secret != NULL ? authorization : NULL);
+    explicit_bzero(authorization, sizeof(authorization));
+    if (connection->holder == 0) return REFUSED(401, "this lane needs the secret of the session that holds it");
+    return judge_caller(connection, CALLER_LANE, path);
+}
+
+static struct refusal judge_upgrade(struct connection *connection, const char *upgrade) {
     struct lws *wsi = connection->wsi;
-    char path[TEXT_SIZE], authorization[TEXT_SIZE];
+    const char *secret = NULL;
+    char path[TEXT_SIZE];
     struct refusal refusal = judge_request(connection);
     if (refusal.status != 0) return refusal;
     bool is_rpc = header(wsi, WSI_TOKEN_GET_URI, path) && strcmp(path, "/rpc") == 0;
-    if (!is_rpc && !lane_parse(path, &connection->lane)) return REFUSED(404, "there is no such path to upgrade at");
+    if (!is_rpc && !lane_parse(path, &connection->lane, &secret))
+        return REFUSED(404, "there is no such path to upgrade at");
     refusal = judge_handshake(wsi, upgrade, is_rpc ? RPC_PROTOCOL : LANE_PROTOCOL);
-    if (refusal.status != 0) return refusal;
-    if (is_rpc) return judge_caller(connection, CALLER_RPC, path);
-    bool is_told = header(wsi, WSI_TOKEN_HTTP_AUTHORIZATION, authorization);
-    connection->holder = calls->lane_asks(calls->argument, connection->lane, is_told ? authorization : NULL);
-    if (connection->holder == 0) return REFUSED(401, "this lane needs the secret of the session that holds it");
-    return judge_caller(connection, CALLER_LANE, path);
+    if (refusal.status == 0)
+        refusal = is_rpc ? judge_caller(connection, CALLER_RPC, path) : judge_lane(connection, path, secret);
+    explicit_bzero(path, sizeof(path));
+    return refusal;
 }
 
 static const char *status_text(unsigned status) {

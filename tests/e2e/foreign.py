@@ -78,6 +78,17 @@ class Socket:
         accept = base64.b64encode(hashlib.sha1((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()).decode()
         if " 101 " not in answer[0] + " " or f"sec-websocket-accept: {accept}".lower() not in [line.lower() for line in answer]:
             raise SystemExit(f"no upgrade: {answer}")
+        self.last = 0
+
+    def ask(self, request):
+        """SP's REQ puts a number before the message, and hears it again."""
+        self.last += 1
+        number = struct.pack(">I", 0x80000000 | self.last)
+        self.send(number + request)
+        answer = self.receive()
+        if answer[:4] != number:
+            raise SystemExit(f"an answer to nobody: {answer[:4]}")
+        return answer[4:]
 
     def send(self, message, piece_size=30_000):
         """In several frames, each with a mask of its own, and a ping among them."""
@@ -107,17 +118,15 @@ class Socket:
 
 
 class Asker:
+    """Over whatever socket has `ask`, from the request's bytes to the answer's (foreign_pynng.py, too)."""
+
     def __init__(self, rpc):
-        self.rpc, self.last, self.producer, self.sequence = rpc, 0, 0, 0
+        self.rpc, self.producer, self.sequence = rpc, 0, 0
 
     def ask(self, body, *fields):
-        """The reply's body; SP's REQ puts a number before the message, and hears it again."""
-        self.last += 1
-        number = struct.pack(">I", 0x80000000 | self.last)
-        self.rpc.send(number + packed((1, 1), (2, "foreign.py"), (body, packed(*fields))))
-        answer = self.rpc.receive()
-        reply = unpacked(answer[4:])
-        if answer[:4] != number or reply.get(1, 0) != 0:
+        """The reply's body."""
+        reply = unpacked(self.rpc.ask(packed((1, 1), (2, "foreign.py"), (body, packed(*fields)))))
+        if reply.get(1, 0) != 0:
             raise SystemExit(f"refused: {reply}")
         return unpacked(reply.get(body, b""))
 
@@ -128,12 +137,12 @@ class Asker:
             raise SystemExit(f"commit {self.sequence}: {reply}")
 
 
-def main(url, queue, key, size, token="", authority=None):
-    asker = Asker(Socket(url, "/rpc", "rep.sp.nanomsg.org", token, authority))
+def main(connect, url, queue, key, size, token="", authority=None):
+    asker = Asker(connect(url, "/rpc", "rep.sp.nanomsg.org", token, authority))
     asker.producer = asker.ask(10)[1]
     print("greeted")
     session = asker.ask(13, (1, queue))
-    lane = Socket(url, f"/lane/{session.get(2, 0)}", "push.sp.nanomsg.org", session[3].hex(), authority)
+    lane = connect(url, f"/lane/{session.get(2, 0)}", "push.sp.nanomsg.org", session[3].hex(), authority)
     asker.commit(packed((1, packed((1, queue), (2, key), (3, packed((2, 50))), (4, packed((2, b"x" * int(size))))))))
     print("scheduled")
     task = unpacked(unpacked(lane.receive())[3])
@@ -143,4 +152,4 @@ def main(url, queue, key, size, token="", authority=None):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(Socket, *sys.argv[1:])

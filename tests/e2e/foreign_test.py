@@ -16,7 +16,11 @@ class Foreign(harness.Case):
 
     def lives(self, key, size, *secrets):
         url = self.broker.url.replace("wss://127.0.0.1", "wss://localhost")  # nng's TLS knows names alone
-        done = subprocess.run([*self.command(), url, "q", key, str(size), *secrets], capture_output=True, text=True, timeout=60, check=False)
+        self.judge([*self.command(), url], key, size, *secrets)
+
+    def judge(self, command, key, size, *secrets):
+        """What a client says of a task's life, line by line (foreign_library_test.py's, too)."""
+        done = subprocess.run([*command, "q", key, str(size), *secrets], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         lines = done.stdout.splitlines()
         self.assertEqual([line.split()[0] for line in lines], ["greeted", "scheduled", "delivered", "acked"])

@@ -102,6 +102,18 @@ class Port(Beside):
                 self.assertIn(b" 401 ", thief.answer.split(b"\r\n")[0])
         self.assertEqual(holder.next()["key"], "secret")
 
+    def test_a_lanes_secret_in_its_path_is_its_own_and_is_never_told(self):
+        """F-23: nobody reads a lane by another session's, and who reads the log learns none."""
+        with wire.Rpc(self.broker.port) as rpc:
+            first, second = wire.Session(rpc, ["q"]), wire.Session(rpc, ["q"])
+            for lane, secret, expected in ((first.lane, second.secret.hex(), b" 401 "), (second.lane, first.secret.hex(), b" 401 "),
+                                           (first.lane, first.secret.hex()[:-2], b" 401 "), (first.lane, "", b" 401 "),
+                                           (first.lane, first.secret.hex(), b" 101 ")):
+                with WebSocket(self.broker.port, f"/lane/{lane}/{secret}", wire.LANE) as peer:
+                    self.assertIn(expected, peer.answer.split(b"\r\n")[0] + b" ", (lane, secret))
+            for secret in (first.secret, second.secret):
+                self.assertNotIn(secret.hex(), self.broker.log_text(1000))
+
     def test_random_bytes(self):
         """F-20: noise."""
         random.seed(1)

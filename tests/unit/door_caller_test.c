@@ -255,6 +255,29 @@ static void the_callee_is_told_who_and_where(void **state) {
     close(fd);
 }
 
+/* Of a library that sends no headers of its user's; the callee is told of no secret. */
+static void a_lanes_secret_may_stand_in_the_path(void **state) {
+    static const struct {
+        const char *path, *more, *status;
+    } tries[] = {{"/lane/7/secret", LANE, " 101 "},
+                 {"/lane/7/Secret", LANE, " 401 "},
+                 {"/lane/7/secret/", LANE, " 401 "},
+                 {"/lane/7/", LANE, " 401 "},
+                 {"/lane/7secret", LANE, " 404 "},
+                 {"/lane//secret", LANE, " 404 "},
+                 {"/lane/7/secret", LANE "Authorization: Bearer secret\r\n", " 400 "},
+                 {"/lane/7/nonsense", LANE "Authorization: Bearer secret\r\n", " 400 "},
+                 {"/lane/7/secret", LANE "Authorization:\r\n", " 400 "},
+                 {"/rpc/secret", RPC, " 404 "}};
+    for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+        world.path[0] = '\0';
+        int fd = dial();
+        assert_non_null(strstr(ask(fd, tries[i].path, tries[i].more, "\r\n\r\n"), tries[i].status));
+        close(fd);
+        assert_string_equal(world.path, i == 0 ? "/lane/7" : "");
+    }
+}
+
 static void who_comes_by_a_unix_socket_is_known(void **state) {
     char peer[64];
     struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -380,6 +403,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(who_is_not_let_in_hears_why, begin),
         cmocka_unit_test_setup(the_callee_is_told_who_and_where, begin),
+        cmocka_unit_test_setup(a_lanes_secret_may_stand_in_the_path, begin),
         cmocka_unit_test_setup(who_comes_by_a_unix_socket_is_known, begin),
         cmocka_unit_test_setup(what_is_no_bearer_is_not_taken_for_nothing, begin),
         cmocka_unit_test_setup(a_request_comes_with_its_connections_principal, begin),

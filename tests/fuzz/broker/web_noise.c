@@ -27,6 +27,8 @@ static void put_path(struct random *random, struct out *out) {
                                         "*",
                                         "",
                                         "/lane/",
+                                        "/lane/0/00112233445566778899aabbccddeeff",
+                                        "/lane/0//",
                                         "/rpc/",
                                         "http://127.0.0.1/rpc",
                                         "//rpc",
