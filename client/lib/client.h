@@ -297,6 +297,8 @@ bool dispatch_is_me(const tarry_client *client);
 /* The note of an asynchronous operation, if the client dispatches: its result will wait. TARRY_E_NOMEM. */
 int dispatch_defer(tarry_client *client, struct op_note *note);
 void dispatch_undefer(const struct op_note *note); /* it was not submitted */
+/* What `done` is called with, now or by the loop, if that is who is told of the operation; else NULL. */
+void *dispatch_argument(const struct op_note *note, tarry_done_fn done);
 /* consumer.c: hands one task to a handler. False: there is none. */
 bool consumers_handle_one(tarry_client *client);
 

@@ -304,6 +304,19 @@ static void settle(tarry_consumer *consumer, const struct tarry_task *task, enum
     if (!is_told) tarry_task_free(task);
 }
 
+static bool is_verdict_of(const struct op_note *note, const void *consumer) {
+    const struct held_task *held = dispatch_argument(note, settle_done);
+    return held != NULL && held->consumer == consumer;
+}
+
+/* It waits for what `settled` is to be told: that ends with the closing, whatever time the client gives its calls. */
+static void limit_verdicts(tarry_consumer *consumer, uint64_t until_ms) {
+    if (until_ms == UINT64_MAX) return;
+    pthread_mutex_lock(&consumer->client->lock);
+    expiry_limit(consumer->client, is_verdict_of, consumer, until_ms);
+    pthread_mutex_unlock(&consumer->client->lock);
+}
+
 /* Waits until its handler has returned and `settled` has been told of everything; by dispatching it, if nobody else
  * does.
  */
@@ -424,6 +437,7 @@ int tarry_consumer_close_within(tarry_consumer *consumer, uint32_t flags, uint64
     if (rv != TARRY_OK) return rv;
     handler_stop(consumer, timeout_ms);
     const uint64_t until_ms = deadline_of(client, now_ms(), timeout_of(timeout_ms));
+    limit_verdicts(consumer, until_ms);
     bool in_time = drain_settling(client, until_ms);
     await_settled(consumer);
     pthread_mutex_lock(&client->lock);

@@ -104,6 +104,12 @@ void dispatch_undefer(const struct op_note *note) {
     if (note->done == defer_result) free(note->arg);
 }
 
+void *dispatch_argument(const struct op_note *note, tarry_done_fn done) {
+    const struct deferred_result *waiting = note->arg;
+    if (note->done == done) return note->arg;
+    return note->done == defer_result && waiting->done == done ? waiting->arg : NULL;
+}
+
 /* ---- dispatching */
 
 int tarry_client_fd(tarry_client *client) {

@@ -55,6 +55,33 @@ void expiry_watch_notes(tarry_client *client, struct request *request) {
     expiry_watch(client, request, earliest_deadline(request));
 }
 
+/* Not complete: it waits, or is under way. */
+static bool is_open(const tarry_client *client, const struct request *request) {
+    const struct request_list *list = request->links[IN_QUEUE].list;
+    if (request->slot != NULL || client->commits[request->rank].gathering == request) return true;
+    return list != NULL && list != &client->finished;
+}
+
+static void limit(struct op_note *note, uint64_t until_ms) {
+    const uint32_t left_ms = until_ms > note->made_ms ? timeout_of(until_ms - note->made_ms) : 0;
+    if (left_ms < note->timeout_ms) note->timeout_ms = left_ms;
+}
+
+void expiry_limit(tarry_client *client, bool is_meant(const struct op_note *note, const void *argument),
+                  const void *argument, uint64_t until_ms) {
+    for (struct request *at = client->settling.first; at != NULL; at = at->links[AMONG_SETTLING].next) {
+        size_t count = 0;
+        if (!is_open(client, at) || at->whole) continue;
+        for (size_t i = 0; i < at->count; i++) {
+            if (!is_meant(&at->notes[i], argument)) continue;
+            limit(&at->notes[i], until_ms);
+            count++;
+        }
+        if (count > 0) expiry_watch_notes(client, at);
+    }
+    engine_kick(client);
+}
+
 /* ---- what the caller hears */
 
 /* The call has never been sent. */

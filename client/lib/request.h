@@ -220,6 +220,9 @@ uint32_t timeout_of(uint64_t timeout_ms);
 void expiry_watch(tarry_client *client, struct request *request, uint64_t deadline_ms);
 /* Likewise, of single operations, after a division. */
 void expiry_watch_notes(tarry_client *client, struct request *request);
+/* What settles leases and is meant ends by then at the latest. */
+void expiry_limit(tarry_client *client, bool is_meant(const struct op_note *note, const void *argument),
+                  const void *argument, uint64_t until_ms);
 /* Completes what is due, also what is under way. */
 void expiry_step(tarry_client *client, uint64_t now);
 /* Completes everything, for the client closes. */

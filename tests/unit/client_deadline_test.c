@@ -90,6 +90,10 @@ static void has_ended(void *arg, const struct tarry_result *result) {
     atomic_store(&ended->done, 1);
 }
 
+static void has_committed(void *arg, int code, const struct tarry_result *results, size_t count) {
+    has_ended(arg, &(struct tarry_result){.code = code});
+}
+
 static void await(struct ended *ended) {
     for (int i = 0; i < 30000 && !atomic_load(&ended->done); i++) sleep_ms(1);
     assert_int_equal(atomic_load(&ended->done), 1);
@@ -213,20 +217,27 @@ static void what_was_never_sent_says_so(void **state) {
 
 static void a_call_made_late_in_a_silence_has_its_whole_time(void **state) {
     tarry_client *client = client_to("ws://127.0.0.1:9", 800, 1);
-    struct ended first = {.done = 0}, second = {.done = 0};
+    struct ended first = {.done = 0}, second = {.done = 0}, third = {.done = 0};
+    tarry_commit *commit;
+    assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
+    assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
     uint64_t before = now_ms();
     submit(client, &first);
     sleep_ms(400);
     uint64_t between = now_ms();
     submit(client, &second); /* it gathers with the first */
+    assert_int_equal(tarry_commit_submit(commit, has_committed, &third), TARRY_OK);
+    tarry_commit_free(commit);
     struct tarry_view *view;
     assert_int_equal(tarry_get(client, &(struct tarry_ref){.id = 1}, false, &view, NULL), TARRY_E_NO_BROKER);
     assert_true(now_ms() >= between + 800);
     await(&first);
     await(&second);
+    await(&third);
     assert_int_equal(first.result.code, TARRY_E_NO_BROKER);
     assert_int_equal(second.result.code, TARRY_E_NO_BROKER);
-    assert_true(first.at_ms >= before + 800 && second.at_ms >= between + 800);
+    assert_int_equal(third.result.code, TARRY_E_NO_BROKER);
+    assert_true(first.at_ms >= before + 800 && second.at_ms >= between + 800 && third.at_ms >= between + 800);
     assert_true(first.at_ms < second.at_ms);
     tarry_close(client);
 }
@@ -390,6 +401,35 @@ static void opening_a_consumer_ends(void **state) {
     assert_int_equal(told(opens_without_a_lane), TARRY_E_NO_BROKER);
 }
 
+struct kept {
+    atomic_bool is_kept;
+    atomic_bool goes_on;
+};
+
+static void keeps_the_engine(void *arg, const struct tarry_result *result) {
+    struct kept *kept = arg;
+    atomic_store(&kept->is_kept, true);
+    while (!atomic_load(&kept->goes_on)) sleep_ms(1);
+}
+
+/* Which would have ended it. */
+static void opening_a_consumer_ends_although_a_callback_keeps_the_engine(void **state) {
+    struct fake *fake;
+    tarry_client *client = story_begin(&fake, HAS_LANE, FAR_MS);
+    struct kept kept = {.is_kept = false};
+    assert_int_equal(tarry_schedule_async(client, &order, keeps_the_engine, &kept), TARRY_OK);
+    while (!atomic_load(&kept.is_kept)) sleep_ms(1);
+    tarry_consumer *consumer;
+    const char *queue = "orders";
+    const struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1, .timeout_ms = 300};
+    const uint64_t before = now_ms();
+    assert_int_equal(tarry_consumer_open(client, &options, &consumer, NULL), TARRY_E_TIMEOUT);
+    assert_true(now_ms() - before >= 300 && now_ms() - before < LATE_MS);
+    atomic_store(&kept.goes_on, true);
+    assert_int_equal(tarry_drain(client, 0), TARRY_OK); /* it goes on without that consumer */
+    story_end(client, fake);
+}
+
 static void closing_a_consumer_ends_although_the_broker_is_silent(void **state) {
     struct fake *fake;
     tarry_client *client = story_begin(&fake, HAS_LANE, 900);
@@ -464,7 +504,29 @@ static void add_to_queued(tarry_client *client, size_t size, bool add) {
     pthread_mutex_unlock(&client->lock);
 }
 
-/* No room in the client's own queue, and none will come: the handler's thread gives its ack up. */
+/* No room in the client's own queue, and none will come. */
+static void a_call_that_waits_for_room_has_its_own_end(void **state) {
+    struct fake *fake;
+    tarry_client *client = story_begin(&fake, PLAIN, FAR_MS);
+    struct tarry_schedule_options brief = order;
+    brief.timeout_ms = 300;
+    tarry_commit *commit;
+    assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
+    assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
+    assert_int_equal(tarry_commit_timeout(commit, 300), TARRY_OK);
+    add_to_queued(client, QUEUED_SIZE_MAX_DEFAULT, true);
+    const uint64_t before = now_ms();
+    assert_int_equal(tarry_schedule(client, &brief, NULL), TARRY_E_FULL);
+    const uint64_t between = now_ms();
+    assert_int_equal(tarry_commit_run(commit, NULL, NULL), TARRY_E_FULL);
+    assert_true(between >= before + 300 && now_ms() >= between + 300 && now_ms() < before + LATE_MS);
+    add_to_queued(client, QUEUED_SIZE_MAX_DEFAULT, false);
+    tarry_commit_free(commit);
+    assert_int_equal(COUNT(fake, ops), 0);
+    story_end(client, fake);
+}
+
+/* … the handler's thread gives its ack up. */
 static void closing_a_consumer_ends_although_its_handler_finds_no_room(void **state) {
     struct fake *fake;
     tarry_client *client = story_begin(&fake, HAS_LANE, TARRY_FOREVER);
@@ -499,7 +561,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_question_to_who_is_busy_ends),
         cmocka_unit_test(draining_ends_although_others_submit),
         cmocka_unit_test(waiting_for_room_in_the_queue_ends),
+        cmocka_unit_test(a_call_that_waits_for_room_has_its_own_end),
         cmocka_unit_test(opening_a_consumer_ends),
+        cmocka_unit_test(opening_a_consumer_ends_although_a_callback_keeps_the_engine),
         cmocka_unit_test(closing_a_consumer_ends_although_the_broker_is_silent),
         cmocka_unit_test(closing_a_consumer_does_not_wait_for_schedules),
         cmocka_unit_test(closing_a_consumer_waits_for_its_own_acks),

@@ -127,6 +127,61 @@ static void a_callback_in_the_loop_may_block(void **state) {
     fake_stop(fake);
 }
 
+struct closing {
+    tarry_client *client;
+    tarry_consumer *consumer;
+    int of_consumer;
+    int of_client;
+    bool has_tried;
+};
+
+static void tries_to_close(struct closing *closing) {
+    closing->of_consumer = tarry_consumer_close(closing->consumer, 0);
+    closing->of_client = tarry_close(closing->client);
+    closing->has_tried = true;
+}
+
+static enum tarry_verdict closes_from_its_handler(void *arg, tarry_consumer *consumer, const struct tarry_task *task,
+                                                  struct tarry_nack_details *details) {
+    tries_to_close(arg);
+    return TARRY_DO_ACK;
+}
+
+static void closes_from_a_callback(void *arg, const struct tarry_result *result) {
+    tries_to_close(arg);
+}
+
+/* Whoever closes waits for what the loop is at. */
+static void closing_from_the_loop_is_refused(void **state) {
+    for (int from_handler = 0; from_handler < 2; from_handler++) {
+        struct fake *fake = fake_start(NULL, 0);
+        fake_open_lane(fake);
+        tarry_client *client = dispatching_client(fake);
+        struct closing closing = {.client = client};
+        const char *queue = "orders";
+        const struct tarry_consumer_options options = {.queues = &queue,
+                                                       .queue_count = 1,
+                                                       .handler = closes_from_its_handler,
+                                                       .arg = &closing};
+        assert_int_equal(tarry_consumer_open(client, &options, &closing.consumer, NULL), TARRY_OK);
+        if (from_handler == 1)
+            fake_deliver(fake, 1, 7, 1);
+        else
+            assert_int_equal(tarry_schedule_async(client, &order, closes_from_a_callback, &closing), TARRY_OK);
+        while (!closing.has_tried) {
+            assert_true(is_readable(client, 10000));
+            assert_int_equal(tarry_dispatch(client, 1, NULL), TARRY_OK);
+        }
+        assert_int_equal(closing.of_consumer, TARRY_E_CALLBACK);
+        assert_int_equal(closing.of_client, TARRY_E_ARGUMENT); /* its consumer goes first */
+        assert_int_equal(tarry_consumer_close(closing.consumer, 0), TARRY_OK);
+        assert_int_equal(COUNT(fake, unsubscribes), 1);
+        assert_int_equal(COUNT(fake, ops), 1);
+        assert_int_equal(tarry_close(client), TARRY_OK);
+        fake_stop(fake);
+    }
+}
+
 static void count_commit(void *arg, int code, const struct tarry_result *results, size_t count) {
     struct seen *seen = arg;
     seen->count += count;
@@ -251,8 +306,9 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(callbacks_wait_for_the_loop),      cmocka_unit_test(without_a_loop_there_is_no_descriptor),
         cmocka_unit_test(closing_tells_what_is_left),       cmocka_unit_test(a_callback_in_the_loop_may_block),
-        cmocka_unit_test(commits_wait_for_the_loop_too),    cmocka_unit_test(connections_are_told_of),
-        cmocka_unit_test(a_try_that_fails_is_told_of_once), cmocka_unit_test(events_wait_for_the_loop_too),
+        cmocka_unit_test(closing_from_the_loop_is_refused), cmocka_unit_test(commits_wait_for_the_loop_too),
+        cmocka_unit_test(connections_are_told_of),          cmocka_unit_test(a_try_that_fails_is_told_of_once),
+        cmocka_unit_test(events_wait_for_the_loop_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

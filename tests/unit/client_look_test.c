@@ -213,6 +213,26 @@ static int asks_audit(tarry_client *client, char *out_message) {
     tarry_audit_close(audit);
     return rv == TARRY_E_NOMEM ? rv : TARRY_OK; /* UNSUPPORTED, says the fake */
 }
+static int asks_consumer(tarry_client *client, char *out_message) {
+    const char *queue = "orders";
+    tarry_consumer *consumer;
+    int rv = tarry_consumer_open(client, &(struct tarry_consumer_options){.queues = &queue, .queue_count = 1},
+                                 &consumer, out_message);
+    allocations_left = SIZE_MAX;
+    if (rv == TARRY_OK) assert_int_equal(tarry_consumer_close(consumer, 0), TARRY_OK);
+    return rv;
+}
+static int asks_name(tarry_client *client, char *out_message) {
+    tarry_commit *commit;
+    struct tarry_commit_id id;
+    (void)snprintf(out_message, TARRY_MESSAGE_SIZE, "%s", "has no out_message"); /* tarry_commit_new */
+    int rv = tarry_commit_new(client, false, &commit);
+    if (rv != TARRY_OK) return rv;
+    out_message[0] = 0;
+    rv = tarry_commit_prepare(commit, &id, out_message);
+    tarry_commit_free(commit);
+    return rv;
+}
 
 static void on_any_question(struct fake *fake, const Tarry__Request *request, struct fake_reply *reply) {
     if (request->body_case == TARRY__REQUEST__BODY_LIST)
@@ -222,9 +242,10 @@ static void on_any_question(struct fake *fake, const Tarry__Request *request, st
 }
 
 static void whoever_runs_out_of_memory_says_so(void **state) { /* F-11 */
-    static question *const questions[] = {asks_get, asks_list, asks_queues, asks_stats,
-                                          asks_job, asks_pair, asks_backup, asks_audit};
+    static question *const questions[] = {asks_get,  asks_list,   asks_queues, asks_stats,    asks_job,
+                                          asks_pair, asks_backup, asks_audit,  asks_consumer, asks_name};
     struct fake *fake = fake_start(NULL, 0);
+    fake_open_lane(fake);
     struct pages pages = {.refusals = 0};
     fake->on_question = on_any_question;
     fake->argument = &pages;

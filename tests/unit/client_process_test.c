@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -87,15 +88,18 @@ static tarry_consumer *consumer_of(tarry_client *client, tarry_handler_fn handle
     return consumer;
 }
 
+static bool blocks_all(const struct thread_seen *thread) {
+    return (thread->blocked >> (SIGTERM - 1) & thread->blocked >> (SIGUSR1 - 1) & thread->blocked >> (SIGALRM - 1) &
+            thread->blocked >> (SIGPROF - 1) & 1) != 0;
+}
+
 static int judge_threads(void) {
     struct thread_seen threads[64];
     size_t count = read_threads(threads, 64);
     if (count < 2 || !has_thread(threads, count, "tarry-engine")) return 3;
     for (size_t i = 0; i < count; i++) {
-        bool blocks_all = threads[i].blocked >> (SIGTERM - 1) & threads[i].blocked >> (SIGUSR1 - 1) &
-                          threads[i].blocked >> (SIGALRM - 1) & threads[i].blocked >> (SIGPROF - 1) & 1;
         bool is_main = strcmp(threads[i].name, "client_process_") == 0;
-        if (blocks_all == is_main) return 4;
+        if (blocks_all(&threads[i]) == is_main) return 4;
         if (threads[i].blocked >> (SIGSEGV - 1) & 1) return 5;
     }
     return 0;
@@ -140,6 +144,32 @@ static void threads_of_the_library_have_names(void **state) {
     assert_int_equal(tarry_consumer_close(consumer, 0), TARRY_OK);
     assert_int_equal(tarry_close(client), TARRY_OK);
     fake_stop(fake);
+}
+
+/* The thread that looks up a name, as it saw itself while it did. */
+static struct thread_seen looks_up;
+static atomic_int has_looked_up;
+
+int __real_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out_list);
+int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out_list);
+int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out_list) {
+    if ((hints->ai_flags & AI_NUMERICHOST) != 0) return __real_getaddrinfo(host, port, hints, out_list);
+    char id[32];
+    snprintf(id, sizeof(id), "%d", (int)gettid());
+    struct thread_seen seen = {.blocked = 0}; /* who began it names it a little later */
+    for (int i = 0; i < 10000 && strcmp(seen.name, "tarry-resolve") != 0; i++, sleep_ms(1)) read_thread(id, &seen);
+    if (atomic_load(&has_looked_up) == 0) looks_up = seen;
+    atomic_store(&has_looked_up, 1);
+    return EAI_NONAME;
+}
+
+/* tarry_open begins it on the program's thread, whose signals are its own. */
+static void looking_up_a_name_blocks_signals_and_has_a_name(void **state) {
+    tarry_client *client = client_to("ws://broker.invalid:9");
+    wait_for(&has_looked_up);
+    assert_string_equal(looks_up.name, "tarry-resolve");
+    assert_true(blocks_all(&looks_up));
+    assert_int_equal(tarry_close(client), TARRY_OK);
 }
 
 /* ---- forks */
@@ -335,8 +365,11 @@ static void closing_from_a_handler_is_refused(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_of_the_library_block_signals),   cmocka_unit_test(threads_of_the_library_have_names),
-        cmocka_unit_test(a_child_is_told_and_the_parent_goes_on), cmocka_unit_test(closing_from_a_callback_is_refused),
+        cmocka_unit_test(threads_of_the_library_block_signals),
+        cmocka_unit_test(threads_of_the_library_have_names),
+        cmocka_unit_test(looking_up_a_name_blocks_signals_and_has_a_name),
+        cmocka_unit_test(a_child_is_told_and_the_parent_goes_on),
+        cmocka_unit_test(closing_from_a_callback_is_refused),
         cmocka_unit_test(closing_from_a_handler_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

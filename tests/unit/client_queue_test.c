@@ -373,16 +373,28 @@ static void *purges(void *arg) {
     return NULL;
 }
 
+static void *deletes(void *arg) {
+    assert_int_equal(tarry_queue_delete(arg, "orders", NULL), TARRY_OK);
+    return NULL;
+}
+
+static void *requeues(void *arg) {
+    const struct tarry_ref all = {.queue = "orders"};
+    assert_int_equal(tarry_dead_within(arg, TARRY_REQUEUE, &all, true, 0, NULL), TARRY_OK);
+    return NULL;
+}
+
 /* The broker refuses a commit of 65 redactions, a second purge, and whatever a redaction before left no room for. */
 static void redactions_and_purges_travel_alone(void **state) {
-    enum { THREADS = 70 };
+    enum { EACH = 10, REDACTIONS = 70, THREADS = 3 * EACH + REDACTIONS };
+    static void *(*const calls[])(void *) = {purges, deletes, requeues}; /* so many of each, one behind the other */
     struct fake *fake = fake_start(NULL, 0);
     fake->refuses_hello = true; /* so that all of them wait together */
     tarry_client *client = client_to(fake->url, 1);
     pthread_t threads[THREADS];
     struct answers answers = {.ok = 0};
     for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, i % 5 == 0 ? purges : redacts, client), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, i < 3 * EACH ? calls[i / EACH] : redacts, client), 0);
     schedule(client, "a", &answers);
     schedule(client, "b", &answers);
     while (pending_of(client) < THREADS + 2) sleep_ms(1);
@@ -442,6 +454,47 @@ static void an_answer_costs_the_same_however_much_waits(void **state) {
 /* Each time that the broker is busy only what has not been divided yet is looked at. */
 static void a_refusal_costs_the_same_however_much_waits(void **state) {
     assert_true(looks_of(5000, true) <= (uint64_t)10 * 5000);
+}
+
+/* What the engine's thread computes for a question, in microseconds, while so many commits wait. */
+static uint64_t cpu_us_of_a_question(size_t waiting) {
+    enum { QUESTIONS = 200 };
+    struct fake *fake = fake_start(NULL, 0);
+    fake->refuses_hello = true; /* so that they wait */
+    tarry_client *client = client_to(fake->url, 1);
+    struct answers answers = {.ok = 0};
+    const struct tarry_schedule_options options = {.queue = "orders", .key = "a", .when_ms = 500};
+    tarry_commit *commit;
+    assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
+    for (size_t i = 0; i < waiting; i++) {
+        assert_int_equal(tarry_commit_schedule(commit, &options), TARRY_OK);
+        assert_int_equal(tarry_commit_submit(commit, count_commit, &answers), TARRY_OK);
+    }
+    clockid_t clock;
+    struct timespec before, after;
+    assert_int_equal(pthread_getcpuclockid(client->engine, &clock), 0);
+    assert_int_equal(tarry_ping(client), TARRY_OK);
+    clock_gettime(clock, &before);
+    for (int i = 0; i < QUESTIONS; i++) assert_int_equal(tarry_ping(client), TARRY_OK);
+    clock_gettime(clock, &after);
+    tarry_commit_free(commit);
+    assert_int_equal(tarry_close(client), TARRY_OK);
+    assert_int_equal(answers.failed, waiting);
+    fake_stop(fake);
+    return (uint64_t)((after.tv_sec - before.tv_sec) * 1000000 + (after.tv_nsec - before.tv_nsec) / 1000) / QUESTIONS;
+}
+
+/* Looks are counted where somebody thought of it; time is counted everywhere. */
+static void a_turn_of_the_engine_takes_the_same_time_however_much_waits(void **state) {
+    enum { TRIES = 3, TIMES = 4 };
+    bool is_the_same = false;
+    for (int i = 0; i < TRIES && !is_the_same; i++) {
+        const uint64_t few_us = cpu_us_of_a_question(10), many_us = cpu_us_of_a_question(10000);
+        is_the_same = many_us <= TIMES * (few_us + 1);
+        print_message("# %llu us with few, %llu us with many\n", (unsigned long long)few_us,
+                      (unsigned long long)many_us);
+    }
+    assert_true(is_the_same);
 }
 
 /* ---- blocking calls of several threads */
@@ -516,6 +569,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_does_not_wait_keeps_its_place),
         cmocka_unit_test(an_answer_costs_the_same_however_much_waits),
         cmocka_unit_test(a_refusal_costs_the_same_however_much_waits),
+        cmocka_unit_test(a_turn_of_the_engine_takes_the_same_time_however_much_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

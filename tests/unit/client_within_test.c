@@ -288,11 +288,68 @@ static void closing_a_consumer_ends_by_its_own_deadline(void **state) {
     pthread_mutex_lock(&fake->lock);
     fake->hangs = true;
     pthread_mutex_unlock(&fake->lock);
+    /* Whoever settles leases by himself may wait for ever for the answer; the closing does not. */
+    assert_int_equal(tarry_ack_async_within(client, 7, token, TARRY_FOREVER, NULL, NULL), TARRY_OK);
     uint64_t before = now_ms();
     int rv = tarry_consumer_close_within(consumer, 0, OWN_MS);
     assert_true(rv == TARRY_E_TIMEOUT || rv == TARRY_E_NO_BROKER);
     assert_true(now_ms() - before < LATE_MS);
     end(client, fake);
+}
+
+struct verdict {
+    atomic_int given;
+    atomic_int told;
+    int code;
+};
+
+static enum tarry_verdict says_ack(void *arg, tarry_consumer *consumer, const struct tarry_task *task,
+                                   struct tarry_nack_details *details) {
+    atomic_store(&((struct verdict *)arg)->given, 1);
+    return TARRY_DO_ACK;
+}
+
+static void is_settled(void *arg, const struct tarry_task *task, const struct tarry_result *result) {
+    struct verdict *verdict = arg;
+    verdict->code = result->code;
+    atomic_fetch_add(&verdict->told, 1);
+}
+
+static void close_with_a_verdict(bool is_sent, bool loops) {
+    const enum deed script[] = {SAY_NOTHING};
+    struct fake *fake = fake_start(script, 1);
+    fake_open_lane(fake);
+    tarry_client *client;
+    const struct tarry_options options = {.urls = fake->url, .timeout_ms = TARRY_FOREVER, .dispatch = loops};
+    assert_int_equal(tarry_open(&options, &client), TARRY_OK);
+    tarry_consumer *consumer;
+    const char *queue = "orders";
+    struct verdict verdict = {.code = -1};
+    const struct tarry_consumer_options consuming = {
+        .queues = &queue, .queue_count = 1, .handler = says_ack, .settled = is_settled, .arg = &verdict};
+    assert_int_equal(tarry_consumer_open(client, &consuming, &consumer, NULL), TARRY_OK);
+    pthread_mutex_lock(&fake->lock);
+    fake->hangs = !is_sent;
+    pthread_mutex_unlock(&fake->lock);
+    fake_deliver(fake, 1, 7, 1);
+    while (!atomic_load(&verdict.given) || (is_sent && COUNT(fake, commits) == 0)) {
+        if (loops) assert_int_equal(tarry_dispatch(client, 0, NULL), TARRY_OK);
+        sleep_ms(1);
+    }
+    uint64_t before = now_ms();
+    int rv = tarry_consumer_close_within(consumer, 0, OWN_MS);
+    uint64_t took = now_ms() - before;
+    if (!is_sent) assert_true(rv == TARRY_E_TIMEOUT || rv == TARRY_E_NO_BROKER);
+    assert_true(took < LATE_MS);
+    assert_int_equal(atomic_load(&verdict.told), 1); /* before it is closed, and once */
+    bool is_unsent = verdict.code == TARRY_E_NO_BROKER || verdict.code == TARRY_BUSY; /* it had just answered others */
+    assert_true(verdict.code == TARRY_E_TIMEOUT || (!is_sent && is_unsent));
+    end(client, fake);
+}
+
+/* The client's calls have no end. A verdict that is not answered ends with the closing, and is told of. */
+static void closing_a_consumer_ends_although_its_verdict_is_not_answered(void **state) {
+    for (int kind = 0; kind < 4; kind++) close_with_a_verdict((kind & 1) != 0, (kind & 2) != 0);
 }
 
 int main(int argc, char **argv) {
@@ -303,6 +360,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_call_without_an_end_outlives_the_clients),
         cmocka_unit_test(an_operation_of_a_commit_has_no_deadline_of_its_own),
         cmocka_unit_test(closing_a_consumer_ends_by_its_own_deadline),
+        cmocka_unit_test(closing_a_consumer_ends_although_its_verdict_is_not_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
