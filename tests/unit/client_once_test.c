@@ -382,7 +382,7 @@ static void requests_coalesce(void **state) {
                   (unsigned long long)took, fake->commits, fake->ops_most);
     assert_int_equal(counted.ok, OPS);
     assert_true(fake->ops_most <= OPS_PER_COMMIT_MAX);
-    /* A thousand times fewer on most machines; where the library is slower than who calls it (TSan), it gathers less. */
+    /* A thousandth on most machines; where the library is slower than its caller (TSan), it gathers less. */
     assert_true(fake->commits < OPS / 10);
     tarry_close(client);
     fake_stop(fake);
