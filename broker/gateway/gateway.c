@@ -50,6 +50,10 @@ void handle_free(struct gateway *gateway, uint64_t id) {
     gateway->slot_free = (uint32_t)(id & INDEX_MASK) + 1;
 }
 
+void gateway_who(struct gateway *gateway, const struct gateway_caller *caller, struct gateway_who *out) {
+    gateway->calls.who(gateway->calls.argument, caller->principal, out);
+}
+
 /* ---- requests */
 
 static struct message *pack(Tarry__Request *request, const char *client) {

@@ -44,6 +44,15 @@ struct gateway_caller {
     const char *client; /* Request.client: what the protocol or its client calls itself */
 };
 
+/* Who that is to the broker (docs/ACCESS.md). */
+#define GATEWAY_ROLES_SIZE 64
+struct gateway_who {
+    const char *name;               /* the principal's, as long as it is held */
+    char roles[GATEWAY_ROLES_SIZE]; /* "produce read", in words with a blank between; "": none */
+    bool is_confined;               /* to some queues */
+};
+void gateway_who(struct gateway *gateway, const struct gateway_caller *caller, struct gateway_who *out);
+
 /* ---- requests */
 
 /* Once for each handle, unless it is forgotten. NULL: no memory; what was asked for may have taken effect. */

@@ -22,6 +22,8 @@ struct gateway_calls {
     void (*release)(void *argument, uint64_t principal);
     /* Its name, as in records; "": whoever is local. */
     const char *(*name)(void *argument, uint64_t principal);
+    /* What is known of it. */
+    void (*who)(void *argument, uint64_t principal, struct gateway_who *out);
     /* The broker's own principal, one reference more: for the receipts of gateway_once. */
     uint64_t (*own)(void *argument);
     /* May it have this commit remembered under a key, which is durable before the commit is judged? As may_lease. */

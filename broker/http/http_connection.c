@@ -82,13 +82,14 @@ static bool admit(struct http_exchange *exchange) {
     const struct head_text *authorization = &exchange->head.fields[HEAD_FIELD_authorization];
     const char *shown = authorization->text != NULL ? authorization->text : "";
     const char *origin = exchange->head.fields[HEAD_FIELD_origin].text;
+    const char *host = exchange->head.fields[HEAD_FIELD_host].text;
+    const bool shows = shown[0] != '\0';
     size_t size;
-    if (origin != NULL && !door_stream_origin(exchange->server->door, origin)) {
+    if (origin != NULL && !door_stream_origin(exchange->server->door, exchange->id, origin, host, shows)) {
         refuse_and_end(exchange, 403, "web pages of this origin may not use the broker (tarryd --allow-origin)");
         return false;
     }
-    const char *host = exchange->head.fields[HEAD_FIELD_host].text;
-    if (shown[0] == '\0' && !door_stream_host(exchange->server->door, exchange->id, host)) {
+    if (!shows && !door_stream_host(exchange->server->door, exchange->id, host)) {
         refuse_and_end(exchange, 403, door_host_refused);
         return false;
     }

@@ -16,7 +16,7 @@
 
 static const char no_memory[] = "there is not enough memory for this request just now";
 
-static struct gateway_caller caller_of(const struct http_exchange *exchange) {
+struct gateway_caller http_caller(const struct http_exchange *exchange) {
     return (struct gateway_caller){.principal = exchange->connection->principal,
                                    .peer = exchange->connection->peer,
                                    .client = CLIENT};
@@ -32,7 +32,7 @@ static void on_reply(void *argument, const Tarry__Reply *reply) {
 
 void http_ask(struct http_exchange *exchange, Tarry__Request *request,
               void (*then)(struct http_exchange *exchange, const Tarry__Reply *reply)) {
-    const struct gateway_caller caller = caller_of(exchange);
+    const struct gateway_caller caller = http_caller(exchange);
     exchange->on_reply = then;
     exchange->handle = gateway_ask(exchange->server->gateway, &caller, request, on_reply, exchange);
     if (exchange->handle == 0) http_refuse(exchange, 503, "busy", no_memory);
@@ -58,7 +58,7 @@ void http_fingerprint(struct http_exchange *exchange) {
 
 void http_commit(struct http_exchange *exchange, Tarry__Commit *commit,
                  void (*then)(struct http_exchange *exchange, const Tarry__Reply *reply)) {
-    const struct gateway_caller caller = caller_of(exchange);
+    const struct gateway_caller caller = http_caller(exchange);
     const struct head_text *key = &exchange->head.fields[HEAD_FIELD_idempotency];
     struct gateway_once once = {.key = key->text, .key_size = key->size};
     if (key->text != NULL && (key->size == 0 || key->size > GATEWAY_ONCE_KEY_MAX)) {
@@ -81,7 +81,7 @@ static void on_leased(void *argument, const struct gateway_leased *leased) {
 
 void http_lease(struct http_exchange *exchange, const struct gateway_lease_options *options,
                 void (*then)(struct http_exchange *exchange, const struct gateway_leased *leased)) {
-    const struct gateway_caller caller = caller_of(exchange);
+    const struct gateway_caller caller = http_caller(exchange);
     exchange->on_leased = then;
     exchange->handle = gateway_lease(exchange->server->gateway, &caller, options, on_leased, exchange);
     if (exchange->handle == 0) {

@@ -105,6 +105,9 @@ void http_commit(struct http_exchange *exchange, Tarry__Commit *commit,
 void http_lease(struct http_exchange *exchange, const struct gateway_lease_options *options,
                 void (*on_leased)(struct http_exchange *exchange, const struct gateway_leased *leased));
 
+/* Who asks. */
+struct gateway_caller http_caller(const struct http_exchange *exchange);
+
 /* The body as JSON; it is given back itself. False: refused. `optional`: none is an empty object. */
 bool http_read_json(struct http_exchange *exchange, bool optional);
 /* What is read of the body, which is held beside it as far as it is there, weighs so much (json_weigh). False: there is
@@ -144,6 +147,7 @@ void handle_queue_change(struct http_exchange *exchange);
 void handle_stats(struct http_exchange *exchange);
 void handle_status(struct http_exchange *exchange);
 void handle_audit(struct http_exchange *exchange);
+void handle_caller(struct http_exchange *exchange);
 void handle_openapi(struct http_exchange *exchange);
 
 /* ---- http_words.c: answers as JSON */

@@ -17,6 +17,29 @@ void handle_openapi(struct http_exchange *exchange) {
     http_respond_text(exchange, 200, "application/json", (const char *)openapi_json, openapi_json_size);
 }
 
+/* Who asks, to the broker: so that whoever offers people to do something need not offer what is refused. */
+void handle_caller(struct http_exchange *exchange) {
+    const struct gateway_caller caller = http_caller(exchange);
+    struct json_out out = {0};
+    struct gateway_who who;
+    if (!http_parameters_only(exchange, "")) return;
+    gateway_who(exchange->server->gateway, &caller, &who);
+    out_begin(&out, '{');
+    out_text(&out, "name", who.name);
+    out_key(&out, "roles");
+    out_begin(&out, '[');
+    for (const char *at = who.roles; *at != '\0';) {
+        size_t size = strcspn(at, " ");
+        out_comma(&out);
+        out_string(&out, at, size);
+        at += size + (at[size] == ' ');
+    }
+    out_end(&out, ']');
+    out_bool(&out, "confined", who.is_confined);
+    out_end(&out, '}');
+    http_respond(exchange, 200, &out);
+}
+
 /* ---- lists */
 
 static bool read_states(struct http_exchange *exchange, uint32_t *out) {

@@ -267,8 +267,12 @@ struct caller_verdict door_stream_admit(struct door *door, uint64_t id, enum cal
     return verdict;
 }
 
-bool door_stream_origin(const struct door *door, const char *origin) {
-    return origin_is_allowed(origin, door->limits.origins);
+bool door_stream_origin(struct door *door, uint64_t id, const char *origin, const char *host, bool shows_token) {
+    const struct connection *connection = find(door, id);
+    const char *allowed = door->limits.origins;
+    if (origin_is_allowed(origin, allowed)) return true;
+    return connection != NULL && host != NULL &&
+           origin_is_own(origin, connection->over_tls, host, shows_token, allowed);
 }
 
 bool door_stream_host(struct door *door, uint64_t id, const char *host) {

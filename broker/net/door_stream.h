@@ -41,8 +41,9 @@ struct door_stream_calls {
  * (door.h); who is let in stays until the connection ends or another is: `principal` is good for as long. */
 struct caller_verdict door_stream_admit(struct door *door, uint64_t id, enum caller_place place, const char *path,
                                         const char *token, size_t token_size);
-/* May a web page of this Origin use the broker (origin.h)? */
-bool door_stream_origin(const struct door *door, const char *origin);
+/* May a web page of this Origin use the broker (origin.h)? One that an operator allows, and the broker's own; without a
+ * token only if `host` (Host; NULL: none is said) cannot have been made up. */
+bool door_stream_origin(struct door *door, uint64_t id, const char *origin, const char *host, bool shows_token);
 
 /* May whoever shows no token name the broker so (Host; NULL: he does not)? */
 bool door_stream_host(struct door *door, uint64_t id, const char *host);

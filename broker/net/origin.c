@@ -35,6 +35,13 @@ static size_t name_size(const char *host) {
     return host[0] == '[' ? strcspn(host, "]") : strcspn(host, ":");
 }
 
+bool origin_is_own(const char *origin, bool over_tls, const char *host, bool shows_token, const char *allowed) {
+    const char *scheme = over_tls ? "https://" : "http://";
+    if (host[0] == '\0' || strncasecmp(origin, scheme, strlen(scheme)) != 0) return false;
+    if (strcasecmp(origin + strlen(scheme), host) != 0) return false;
+    return shows_token || over_tls || origin_host_is_ours(host, allowed);
+}
+
 bool origin_host_is_ours(const char *host, const char *allowed) {
     static const char local[] = ".localhost";
     size_t size = name_size(host), end = sizeof(local) - 1;

@@ -1,6 +1,6 @@
 /* page_live.js: the numbers come again and again while somebody looks; and the beginning. */
 const EVERY_MS = 2000;
-let paused = false, timer = 0, asked = 0;
+let paused = false, timer = 0, asked = 0, knows = false; /* who asks */
 const ask = async () => {
   const turn = ++asked;
   clearTimeout(timer);
@@ -14,6 +14,8 @@ const ask = async () => {
     if (!answer.ok) throw new Error(`the broker answers ${answer.status}`);
     const told = await answer.json();
     if (turn !== asked) return;
+    if (!knows) { await whoAmI(); knows = true; }
+    if (turn !== asked) return;
     if (!paused) show(told);
   } catch (error) {
     if (turn !== asked) return;
@@ -26,6 +28,7 @@ $("access").addEventListener("submit", (event) => {
   try { sessionStorage.setItem("tarry-token", $("token").value.trim()); } catch { /* then this page asks again */ }
   $("token").value = "";
   $("access").hidden = true;
+  knows = false;
   ask();
 });
 $("pause").addEventListener("click", () => {

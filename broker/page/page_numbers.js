@@ -101,9 +101,15 @@ const rows = () => {
     let row = body.rows[i];
     if (!row) {
       row = body.insertRow();
-      COLUMNS.forEach((_, c) => { const cell = element(c ? "td" : "th"); if (!c) cell.scope = "row"; row.append(cell); });
+      const head = element("th"), button = element("button");
+      head.scope = "row";
+      button.type = "button";
+      button.addEventListener("click", () => openQueue(head.title));
+      head.append(button);
+      row.append(head, ...COLUMNS.slice(1).map(() => element("td")));
     }
-    COLUMNS.forEach(([, , say], c) => { const text = say(queue), cell = row.cells[c]; if (cell.textContent !== text) cell.textContent = text; if (!c) cell.title = queue.name; });
+    row.cells[0].title = queue.name;
+    COLUMNS.forEach(([, , say], c) => { const text = say(queue), cell = c ? row.cells[c] : row.cells[0].firstChild; if (cell.textContent !== text) cell.textContent = text; });
   });
 };
 const heads = () => $("heads").replaceChildren(...COLUMNS.map(([name], c) => {
@@ -149,6 +155,7 @@ const show = (told) => {
   charts();
   rows();
   offered();
+  refreshQueue();
   pair(told.pair);
   facts("integrity", [["Signed up to", b.signed_position ? `${bytes(b.signed_position)} (all but ${bytes(Math.max(0, b.durable - b.signed_position))})` : "nothing is signed"],
     ["Last signature", time(b.signed_ms)], ["Digest of the state", b.digest], ["Compared with the peer", told.pair && told.pair.compared_ms ? time(told.pair.compared_ms) : "never"]]);

@@ -118,7 +118,18 @@ const showTask = async (view, turn) => {
   $("task-title").textContent = named(view);
   facts("task-facts", items);
   payload(view);
+  buttons($("task-actions"), taskActions(view, false), sayIn("task-said"), () => again(view, turn));
+  $("task-again").onclick = () => { sayIn("task-said")(""); again(view, turn); };
   await life(view, turn);
+};
+
+/* As it is now. */
+const again = async (view, turn) => {
+  const path = view.key === null ? `/v1/tasks/${segment(view.id)}` : `/v1/queues/${segment(view.queue)}/tasks/${segment(view.key)}`;
+  try {
+    const now = await look(path);
+    if (turn === searched && now) await showTask(now, turn);
+  } catch (error) { sayIn("task-said")(`It cannot be looked at again: ${error.message}`, "bad"); }
 };
 
 /* ---- the search */
@@ -153,7 +164,9 @@ const choose = (found, turn) => {
   }));
 };
 const search = async (key, queue) => {
-  const turn = ++searched, names = queue ? [queue] : queues.map((one) => one.name).sort(), asked_of = names.slice(0, SEARCHED_MAX);
+  const turn = ++searched;
+  sayIn("task-said")("");
+  const names = queue ? [queue] : queues.map((one) => one.name).sort(), asked_of = names.slice(0, SEARCHED_MAX);
   const paths = asked_of.map((name) => `/v1/queues/${segment(name)}/tasks/${segment(key)}`);
   if (/^[0-9]{1,20}$/.test(key)) paths.push(`/v1/tasks/${key}`);
   $("found").textContent = "Looking …";

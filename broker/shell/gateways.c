@@ -19,6 +19,14 @@ static const char *on_name(void *argument, uint64_t principal) {
     return access_record_name(principal_of(principal));
 }
 
+static void on_who(void *argument, uint64_t principal, struct gateway_who *out) {
+    _Static_assert(GATEWAY_ROLES_SIZE >= ROLES_TEXT_SIZE, "roles fit");
+    const struct access_principal *who = principal_of(principal);
+    out->name = who->entry.name;
+    roles_format(who->entry.roles, " ", out->roles);
+    out->is_confined = access_is_confined(who);
+}
+
 static uint64_t on_own(void *argument) {
     return authorizer_own(&((struct shell *)argument)->authorizer);
 }
@@ -56,6 +64,7 @@ struct gateway *gateways_new(struct shell *shell) {
         .hold = on_hold,
         .release = on_release,
         .name = on_name,
+        .who = on_who,
         .own = on_own,
         .may_key = on_may_key,
         .may_lease = on_may_lease,

@@ -131,6 +131,17 @@ class Names(Case):
                 self.assertEqual(self.status(path, "evil.example", f"Authorization: Bearer {tokens.ADMIN}"), 200)
 
 
+    def test_a_page_s_origin_is_the_broker_s_own_or_allowed(self):
+        """What a page asks for by POST, and what a page of another origin asks for, has an Origin (CSRF)."""
+        own, token = f"127.0.0.1:{self.broker.port}", f"Authorization: Bearer {tokens.ADMIN}"
+        for host, origin, status in ((own, f"http://{own}", 200), (own, "https://board.example:8443", 200), (own, f"https://{own}", 403), (own, "http://127.0.0.1", 403),
+                                     (own, f"http://{own}.evil.example", 403), (own, "https://evil.example", 403), (own, "null", 403)):
+            self.assertEqual(self.status("/v1/queues", host, f"Origin: {origin}"), status, origin)
+            self.assertEqual(self.status("/v1/queues", host, f"Origin: {origin}", token), status, origin)
+        self.assertEqual(self.status("/v1/queues", "evil.example:80", "Origin: http://evil.example:80"), 403, "a name that leads here is its own origin, too")
+        self.assertEqual(self.status("/v1/queues", "evil.example:80", "Origin: http://evil.example:80", token), 200, "and has no token to show")
+
+
 class Strangers(principals.Access):
     """F-23: who may do nothing leaves nothing behind."""
 

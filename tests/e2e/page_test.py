@@ -119,7 +119,7 @@ return [...document.querySelectorAll('body *')].filter((e) => e.checkVisibility(
 NAMES = """
 const name = (e) => (e.getAttribute('aria-label') || (e.labels && e.labels[0] && e.labels[0].textContent) || e.textContent || '').trim();
 return [...document.querySelectorAll('button, input, a, svg[role=img], [role=region]')]
-  .filter((e) => !name(e) && !document.getElementById(e.getAttribute('aria-labelledby') || '')).map((e) => e.outerHTML.slice(0, 80));
+  .filter((e) => e.checkVisibility() && !name(e) && !document.getElementById(e.getAttribute('aria-labelledby') || '')).map((e) => e.outerHTML.slice(0, 80));
 """
 READY = "return document.body.dataset.ready === 'true'"
 
@@ -174,7 +174,7 @@ class Seen(harness.Case):
         for name in HOSTILE:
             self.assertEqual(self.row(name)[0], name)
         self.assertIsNone(self.browser.run("return window.xss ?? null"))
-        self.assertEqual(self.browser.run("return document.querySelectorAll('#rows *:not(tr, td, th), iframe, main img').length"), 0)
+        self.assertEqual(self.browser.run("return document.querySelectorAll('#rows *:not(tr, td, th, th > button), iframe, main img').length"), 0)
         self.assertEqual(self.browser.log(), [], "the policy had nothing to refuse")
         refused = self.browser.run("const s = document.createElement('script'); s.textContent = 'window.xss = 1'; document.body.append(s); return window.xss ?? null")
         self.assertIsNone(refused, "and would have refused")
@@ -283,19 +283,169 @@ class Seen(harness.Case):
     def test_who_may_not_see_a_history_sees_the_task(self):
         self.bury("orders.close", "order-1001", "no such address")
         guard(self.broker, tokens.row("eye", "read"), tokens.row("worker", "consume,operate"), tokens.row("clerk", "produce,operate"))
-        self.browser.open(f"http://127.0.0.1:{self.broker.port}/")
-        self.browser.run("sessionStorage.setItem('tarry-token', arguments[0]); location.reload()", tokens.text_of("worker"))
-        self.browser.wait(READY)
+        self.become("worker")
         self.assertIn("No task of this key or id.", self.find("order-1001"))
         self.assertIn("worker lacks the role", self.browser.run("return document.getElementById('found').textContent"), "the broker's sentence")
         self.assertTrue(self.browser.run("return document.getElementById('task').hidden"))
         for name, life, sentence in (("eye", ["Scheduled", "Delivered", "Dead"], ""), ("clerk", ["Scheduled", "Last delivered", "Dead"], "clerk lacks the role")):
-            self.browser.run("sessionStorage.setItem('tarry-token', arguments[0]); location.reload()", tokens.text_of(name))
-            self.browser.wait(READY)
+            self.become(name)
             self.assertEqual(self.find("order-1001"), "Found.")
             self.assertEqual(self.life(), life)
             self.assertIn(sentence, self.browser.run("return document.getElementById('life-state').textContent"))
-        self.browser.run("sessionStorage.clear()")
+
+    def become(self, name):
+        """The page anew, with this token."""
+        self.browser.open(f"http://127.0.0.1:{self.broker.port}/")
+        self.browser.run("sessionStorage.setItem('tarry-token', arguments[0]); location.reload()", tokens.text_of(name))
+        self.browser.wait(READY)
+        self.addCleanup(self.browser.run, "sessionStorage.clear()")
+
+    def open_queue(self, name):
+        self.browser.run("[...document.querySelectorAll('#rows button')].find((b) => b.parentNode.title === arguments[0]).focus()", name)
+        self.browser.keys("\ue007")
+        self.browser.wait("return document.activeElement.id === 'queue-title' && document.getElementById('dead-state').textContent !== 'Reading …'")
+
+    def press(self, name, where="#queue"):
+        self.browser.run("[...document.querySelectorAll(`${arguments[1]} button`)].find((b) => (b.getAttribute('aria-label') || b.textContent) === arguments[0]).focus()", name, where)
+        self.browser.keys("\ue007")
+        self.browser.wait("return document.getElementById('sure').open")
+
+    def names(self, where):
+        return self.browser.run("return [...document.querySelectorAll(`${arguments[0]} button`)].map((b) => b.textContent)", where)
+
+    def said(self, name="queue-said"):
+        return self.browser.wait("return document.getElementById(arguments[0]).textContent", name)
+
+    def dead(self):
+        return self.browser.run("return [...document.querySelectorAll('#dead tr')].map((r) => [r.cells[0].textContent, r.cells[1].textContent])")
+
+    def test_dead_letters_page_by_page_and_what_is_done_with_them(self):
+        for number in range(30):
+            self.bury("mail", f"k{number:02}", f"reason {number}")
+        self.look()
+        self.open_queue("mail")
+        self.assertEqual(self.dead(), [[f"“k{number:02}”", f"reason {number}"] for number in range(25)])
+        self.browser.run("document.getElementById('dead-next').focus()")
+        self.browser.keys("\ue007")
+        self.browser.wait("return document.querySelectorAll('#dead tr').length === 5")
+        self.assertEqual(self.browser.run("return [document.getElementById('dead-state').textContent, document.getElementById('dead-next').disabled]"), ["Page 2", True])
+        self.browser.run("document.getElementById('dead-back').focus()")
+        self.browser.keys("\ue007")
+        self.browser.wait("return document.querySelectorAll('#dead tr').length === 25")
+        self.press("Drop “k00”")
+        self.assertEqual(self.browser.run("return document.activeElement.id"), "sure-no", "Enter alone does no harm")
+        self.browser.keys("\ue007")
+        self.browser.wait("return !document.getElementById('sure').open")
+        self.press("Drop “k00”")
+        self.browser.keys("\ue00c")
+        self.browser.wait("return !document.getElementById('sure').open")
+        self.assertEqual(self.broker.one("get", "mail", "k00")["state"], "dead", "neither Leave it nor Escape did anything")
+        self.press("Drop “k00”")
+        self.assertEqual(self.browser.run("return document.getElementById('sure-title').textContent"), "Drop “k00” of mail?")
+        self.confirm()
+        self.assertEqual(self.said(), "Done: dropped.")
+        self.browser.wait("return document.querySelectorAll('#dead tr')[0].cells[0].textContent === '“k01”'")
+        self.assertEqual(self.broker.one("get", "mail", "k00")["state"], "dropped")
+        self.press("Requeue “k01”")
+        self.confirm()
+        self.browser.wait("return document.getElementById('queue-said').textContent.startsWith('Done: requeued')")
+        self.assertEqual(self.broker.one("get", "mail", "k01")["state"], "ready")
+        self.press("Requeue all")
+        self.confirm()
+        self.browser.wait("return document.getElementById('queue-said').textContent.startsWith('Done: requeue: 28 dead letters')")
+        self.browser.wait("return document.querySelector('#rows tr').cells[4].textContent === '0'")
+        self.assertEqual(self.browser.log(), [])
+
+    def confirm(self):
+        self.browser.run("document.getElementById('sure-yes').focus()")
+        self.browser.keys("\ue007")
+        self.browser.wait("return !document.getElementById('sure').open")
+
+    def test_queues_are_paused_and_tasks_moved_and_cancelled(self):
+        self.broker.ok("schedule", "mail", "--in", "1h", "--key", "k")
+        self.look()
+        self.open_queue("mail")
+        self.assertEqual(self.names("#queue-actions"), ["Pause"])
+        self.press("Pause")
+        self.assertEqual(self.browser.run("return document.activeElement.id"), "sure-field")
+        self.browser.keys("soon\ue007")
+        self.assertIn("for is no duration", self.said(), "the broker's refusal")
+        self.press("Pause")
+        self.browser.keys("10m\ue007")
+        self.browser.wait("return document.getElementById('queue-said').textContent.startsWith('Done: pause until')")
+        self.assertTrue(self.broker.ok("stats", "mail")[0]["paused"])
+        self.browser.wait("return [...document.querySelectorAll('#queue-actions button')].some((b) => b.textContent === 'Resume')")
+        self.press("Resume")
+        self.confirm()
+        self.browser.wait("return document.getElementById('queue-said').textContent === 'Done: resume.'")
+        self.assertFalse(self.broker.ok("stats", "mail")[0]["paused"])
+        self.find("k")
+        before = self.broker.one("get", "mail", "k")["due_ms"]
+        self.press("Move", "#task")
+        self.browser.run("document.getElementById('sure-field').select()")
+        self.browser.keys("2h\ue007")
+        self.browser.wait("return document.getElementById('task-said').textContent.startsWith('Done: moved, due')")
+        self.assertGreater(self.broker.one("get", "mail", "k")["due_ms"], before + 3_000_000)
+        self.browser.wait("return document.querySelectorAll('#life strong')[1].textContent === 'Moved'")
+        self.press("Cancel", "#task")
+        self.confirm()
+        self.browser.wait("return document.getElementById('task-said').textContent === 'Done: cancelled.'")
+        self.assertEqual(self.broker.one("get", "mail", "k")["state"], "cancelled")
+        self.browser.wait("return !document.querySelector('#task-actions button')")
+
+    def test_actions_are_for_those_who_may(self):
+        self.bury("mail", "k", "no such address")
+        guard(self.broker, tokens.row("eye", "read"), tokens.row("op", "read,operate"))
+        self.become("eye")
+        self.open_queue("mail")
+        self.assertEqual(self.dead(), [["“k”", "no such address"]])
+        self.assertEqual(self.names("#queue-actions") + self.names("#dead td"), [])
+        self.find("k")
+        self.assertEqual(self.names("#task-actions"), [])
+        refused = self.browser.run("return fetch('/v1/commit', {method: 'POST', headers: {Authorization: `Bearer ${sessionStorage.getItem('tarry-token')}`, 'Content-Type': 'application/json'}, "
+                                   "body: JSON.stringify({ops: [{drop: {queue: 'mail', key: 'k'}}]})}).then((a) => a.json())")
+        self.assertIn("eye lacks the role", json.dumps(refused), "and the broker refuses it, whatever a page does")
+        self.become("op")
+        self.open_queue("mail")
+        self.assertEqual(self.names("#queue-actions"), ["Pause", "Requeue all", "Drop all"])
+        self.assertEqual(self.names("#dead td"), ["Requeue", "Drop"])
+        self.find("k")
+        self.assertEqual(self.names("#task-actions"), ["Requeue", "Drop"])
+
+    def test_dead_letters_of_a_hostile_queue_are_text_and_accessible(self):
+        for text in HOSTILE:
+            self.bury(HOSTILE[0], text, text, text)
+        self.look()
+        self.open_queue(HOSTILE[0])
+        self.assertEqual(self.browser.run("return document.getElementById('queue-title').textContent"), f"Queue {HOSTILE[0]}")
+        self.assertEqual(self.dead(), [[f"“{text}”", text] for text in HOSTILE])
+        self.press(f"Drop “{HOSTILE[1]}”")
+        self.assertEqual(self.browser.run("return document.getElementById('sure-title').textContent"), f"Drop “{HOSTILE[1]}” of {HOSTILE[0]}?")
+        self.assertEqual(self.browser.run(CONTRAST), [])
+        self.browser.keys("\ue00c")
+        self.assertEqual(self.browser.run("return [window.xss ?? null, document.querySelectorAll('iframe, main img, main script, #queue a').length]"), [None, 0])
+        self.assertEqual(self.browser.log(), [], "the policy had nothing to refuse")
+
+    def test_the_dead_letters_are_accessible_and_fit_a_telephone(self):
+        for number, reason in enumerate(("no such address", "HTTP 500 from shop.example.org, the third time", "the payload has no `order`")):
+            self.bury("orders.close", f"order-{1001 + number}", reason)
+        self.look()
+        self.open_queue("orders.close")
+        self.browser.size(1280, 900)
+        for scheme in ("light", "dark"):
+            self.browser.media(prefers_color_scheme=scheme)
+            self.assertEqual(self.browser.run(CONTRAST), [], scheme)
+            self.browser.run("document.getElementById('queues-title').scrollIntoView()")
+            self.shoot(f"dead-{scheme}")
+        self.assertEqual(self.browser.run(NAMES), [])
+        self.assertEqual(self.browser.run("return document.querySelectorAll('th:not([scope])').length"), 0)
+        self.browser.size(360, 740, mobile=True)
+        self.assertLessEqual(self.browser.run("return document.documentElement.scrollWidth"), 360)
+        self.press("Drop all")
+        self.assertEqual(self.browser.run(CONTRAST), [])
+        self.shoot("dead-phone")
+        self.browser.keys("\ue00c")
+        self.browser.size(1280, 1000)
 
     def test_the_search_is_accessible_and_fits_a_telephone(self):
         self.bury("orders.close", "order-1001", "no such address", '{"order":1001}')

@@ -87,6 +87,23 @@ static void an_origin_is_allowed_by_name_only(void **state) { /* F-23 */
     assert_false(origin_is_allowed("", ""));
 }
 
+static void the_brokers_own_page_is_where_host_leads(void **state) { /* F-23 */
+    (void)state;
+    assert_true(origin_is_own("http://127.0.0.1:7272", false, "127.0.0.1:7272", false, ""));
+    assert_true(origin_is_own("HTTPS://Broker.example", true, "broker.example", false, ""));
+    assert_false(origin_is_own("http://127.0.0.1:7272", true, "127.0.0.1:7272", true, ""));
+    assert_false(origin_is_own("https://127.0.0.1:7272", false, "127.0.0.1:7272", true, ""));
+    assert_false(origin_is_own("http://127.0.0.1:7273", false, "127.0.0.1:7272", true, ""));
+    assert_false(origin_is_own("http://127.0.0.1:7272.evil.example", false, "127.0.0.1:7272", true, ""));
+    assert_false(origin_is_own("http://127.0.0.1", false, "127.0.0.1:7272", true, ""));
+    assert_false(origin_is_own("null", false, "null", true, ""));
+    assert_false(origin_is_own("http://", false, "", true, ""));
+    /* A name that somebody has lead here: over a network where nobody shows a token, too. */
+    assert_false(origin_is_own("http://evil.example:7272", false, "evil.example:7272", false, ""));
+    assert_true(origin_is_own("http://evil.example:7272", false, "evil.example:7272", true, ""));
+    assert_true(origin_is_own("http://b.example", false, "b.example", false, "https://b.example:1"));
+}
+
 static void origins_of_the_configuration(void **state) {
     (void)state;
     const char *const good[] = {"https://example.org", "http://localhost:8080", "http://[::1]:80", "null", "app+x://a"};
@@ -98,9 +115,9 @@ static void origins_of_the_configuration(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_backtrace_ends_with_the_requests_id), cmocka_unit_test(what_has_no_id_is_no_request),
-        cmocka_unit_test(a_message_grows_and_keeps_what_it_has), cmocka_unit_test(an_origin_is_allowed_by_name_only),
-        cmocka_unit_test(origins_of_the_configuration),
+        cmocka_unit_test(a_backtrace_ends_with_the_requests_id),    cmocka_unit_test(what_has_no_id_is_no_request),
+        cmocka_unit_test(a_message_grows_and_keeps_what_it_has),    cmocka_unit_test(an_origin_is_allowed_by_name_only),
+        cmocka_unit_test(the_brokers_own_page_is_where_host_leads), cmocka_unit_test(origins_of_the_configuration),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,67 @@
+/* page_do.js: what a person may do here: each is asked once, and it is said what the broker did. The token goes in a head that no other page can
+ * send, and the broker refuses what pages of other origins ask for: there is no cookie that could be used by them. */
+let roles = [];
+const may = (...any) => any.some((role) => roles.includes(role));
+const whoAmI = async () => {
+  try {
+    const answer = await call("/v1/caller");
+    roles = answer.ok ? (await answer.json()).roles : [];
+  } catch { roles = []; }
+};
+/* Resolves with what is in the field (or "") if a person says yes, with null if not. `field`: { label, value, help }. */
+const sure = ({ title, text, yes, field }) => new Promise((resolve) => {
+  const dialog = $("sure");
+  let said = null;
+  $("sure-title").textContent = title;
+  $("sure-text").textContent = text;
+  $("sure-yes").textContent = yes;
+  $("sure-ask").hidden = !field;
+  $("sure-label").textContent = field ? field.label : "";
+  $("sure-field").value = field ? field.value : "";
+  $("sure-help").textContent = field ? field.help : "";
+  $("sure-form").onsubmit = (event) => { event.preventDefault(); said = $("sure-field").value.trim(); dialog.close(); };
+  $("sure-no").onclick = () => dialog.close();
+  dialog.onclose = () => resolve(said);
+  dialog.showModal();
+  $(field ? "sure-field" : "sure-no").focus();
+});
+/* Carries one operation out, and says what became of it. */
+const carryOut = async (op) => {
+  try {
+    const answer = await call("/v1/commit", { method: "POST", body: JSON.stringify({ ops: [op], atomic: false }) });
+    if (!answer.ok) return { ok: false, text: `Nothing was done: ${await refusal(answer)}.` };
+    const result = (await answer.json()).results[0];
+    if (result.code) return { ok: false, text: `Nothing was done: ${result.message || result.code}${result.result !== "error" ? ` (it is ${result.result})` : ""}.` };
+    const what = result.result === "done" ? result.op : result.result, left = result.job ? `: ${count(result.count || 0)} dead letters, one after the other (job ${result.job})` : "";
+    return { ok: true, text: `Done: ${what}${left}${result.op === "move" || result.op === "requeue" && result.due_ms ? `, due ${exact(result.due_ms)}` : ""}${result.op === "pause" && result.ended_ms ? ` until ${exact(result.ended_ms)}` : ""}.` };
+  } catch (error) { /* it may have come through: the broker's answer is missing */
+    return { ok: false, text: `Whether it was done is not known: ${error.message}. Look again.` };
+  }
+};
+const sayIn = (id) => (text, mark = "") => { $(id).textContent = text; $(id).className = mark; return $(id); };
+/* A button for each action that the roles allow; `after` is told what was said. */
+const buttons = (into, actions, say, after) => into.replaceChildren(...actions.filter(({ role }) => may(role)).map((action) => {
+  const button = element("button", action.name);
+  button.type = "button";
+  if (action.label) button.setAttribute("aria-label", action.label);
+  button.addEventListener("click", async () => {
+    const field = await sure(action);
+    if (field === null) return;
+    const done = await carryOut(action.op(field)), said = say(done.text, done.ok ? "good" : "bad");
+    await after();
+    if (document.activeElement === document.body) said.focus(); /* the button is not there any more */
+  });
+  return button;
+}));
+
+/* ---- what may be done with a task */
+const taskActions = (view, short) => {
+  const of = `${named(view)} of ${view.queue}`, label = (word) => (short ? `${word} ${named(view)}` : undefined);
+  const cancel = { role: "produce", name: "Cancel", title: `Cancel ${of}?`, text: view.state === "in_flight" ? "Somebody works at it now; what he says of it comes to nothing." : "It is not delivered any more.",
+    yes: "Cancel the task", label: label("Cancel"), op: () => ({ cancel: { id: view.id, ...(view.state === "in_flight" ? { withdraw: true } : {}) } }) };
+  const move = { role: "produce", name: "Move", title: `Move ${of}?`, text: `It is due ${exact(view.due_ms)}.`, yes: "Move the task", label: label("Move"),
+    field: { label: "Due in", value: "30m", help: "a duration from now: 90s, 30m, 1h30m, 2d" }, op: (field) => ({ move: { id: view.id, in: field } }) };
+  const requeue = { role: "operate", name: "Requeue", title: `Requeue ${of}?`, text: "It is due at once, with all its attempts.", yes: "Requeue it", label: label("Requeue"), op: () => ({ requeue: { id: view.id } }) };
+  const drop = { role: "operate", name: "Drop", title: `Drop ${of}?`, text: "The dead letter is thrown away.", yes: "Drop it", label: label("Drop"), op: () => ({ drop: { id: view.id } }) };
+  return { pending: [move, cancel], ready: [move, cancel], in_flight: [cancel], dead: [requeue, drop] }[view.state] || [];
+};

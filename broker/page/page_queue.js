@@ -1,0 +1,87 @@
+/* page_queue.js: one queue: its policy, whether it is paused, its dead letters with their reasons, page by page; and what may be done with it. */
+const DEAD_PAGE = 25;
+let opened = "", openedTurn = 0, pages = [""]; /* the queue that is shown; cursors of its pages, the last is the one that is shown */
+
+const duration = (ms) => seconds(ms / 1000);
+const policyFacts = (view) => {
+  const policy = view.policy || {};
+  const items = [["Lease", duration(policy.lease_ms || 0)], ["Attempts", count(policy.max_attempts || 0)],
+    ["Backoff", `${policy.backoff || "fixed"}, ${duration(policy.backoff_min_ms || 0)} to ${duration(policy.backoff_max_ms || 0)}`]];
+  if (policy.push) items.push(["Pushed to", policy.push]);
+  items.push(["Paused", !view.paused ? "no" : view.paused_until_ms ? `until ${exact(view.paused_until_ms)}` : "until it is resumed", view.paused ? "warn" : ""]);
+  return items;
+};
+const queueActions = (view) => {
+  const name = view.name, dead = view.dead || 0;
+  const pause = { role: "operate", name: "Pause", title: `Pause ${name}?`, text: "Nothing of it is delivered; what is delivered already stays so.", yes: "Pause the queue",
+    field: { label: "For", value: "", help: "a duration: 10m, 2h; empty: until it is resumed" }, op: (field) => ({ pause: { queue: name, ...(field ? { for: field } : {}) } }) };
+  const resume = { role: "operate", name: "Resume", title: `Resume ${name}?`, text: "What is due is delivered.", yes: "Resume the queue", op: () => ({ resume: { queue: name } }) };
+  const all = (word, text) => ({ role: "operate", name: `${word} all`, title: `${word} all dead letters of ${name}?`, text: `${count(dead)} now. ${text}`, yes: `${word} all`,
+    op: () => ({ [word.toLowerCase()]: { queue: name, all: true } }) });
+  return [view.paused ? resume : pause, ...(dead ? [all("Requeue", "They are due at once."), all("Drop", "They are thrown away.")] : [])];
+};
+const deadRow = (view) => {
+  const row = element("tr"), key = element("th"), open = element("button", named(view)), acts = element("td"), say = sayIn("queue-said");
+  key.scope = "row";
+  open.type = "button";
+  open.addEventListener("click", async () => {
+    const turn = ++searched;
+    $("found").textContent = "";
+    $("matches").hidden = true;
+    const whole = await look(`/v1/tasks/${segment(view.id)}`).catch(() => null);
+    showTask(whole || view, turn);
+    $("task").focus();
+  });
+  key.append(open);
+  buttons(acts, taskActions(view, true), say, () => openQueue(opened, false));
+  row.append(key, element("td", view.reason || "", "reason"), element("td", view.dead_ms ? exact(view.dead_ms) : ""), element("td", count(view.deliveries || 0)), acts);
+  return row;
+};
+const deadPage = async (turn) => {
+  const cursor = pages[pages.length - 1];
+  try {
+    const answer = await call(`/v1/queues/${segment(opened)}/dead?limit=${DEAD_PAGE}${cursor ? `&cursor=${segment(cursor)}` : ""}`);
+    if (!answer.ok) throw new Error(await refusal(answer));
+    const told = parse(await answer.text());
+    if (turn !== openedTurn) return;
+    $("dead").replaceChildren(...told.tasks.map(deadRow));
+    $("dead-table").hidden = !told.tasks.length;
+    $("dead-back").disabled = pages.length < 2;
+    $("dead-next").disabled = !told.next;
+    $("dead-next").onclick = () => { pages.push(told.next); deadPage(turn); };
+    $("dead-back").onclick = () => { pages.pop(); deadPage(turn); };
+    $("dead-pages").hidden = pages.length < 2 && !told.next;
+    $("dead-state").textContent = told.tasks.length ? (pages.length > 1 || told.next ? `Page ${pages.length}` : "") : "None.";
+  } catch (error) {
+    if (turn === openedTurn) $("dead-state").textContent = `Not told: ${error.message}`;
+  }
+};
+const openQueue = async (name, anew = true) => {
+  const turn = ++openedTurn;
+  opened = name;
+  if (anew) { pages = [""]; sayIn("queue-said")(""); $("dead").replaceChildren(); }
+  $("queue").hidden = false;
+  $("dead-state").textContent = "Reading …";
+  $("queue-title").textContent = `Queue ${name}`;
+  if (anew) $("queue-title").focus();
+  try {
+    const answer = await call(`/v1/queues/${segment(name)}`);
+    if (!answer.ok) throw new Error(await refusal(answer));
+    const view = await answer.json();
+    if (turn !== openedTurn) return;
+    facts("queue-facts", policyFacts(view));
+    buttons($("queue-actions"), queueActions(view), sayIn("queue-said"), () => openQueue(name, false));
+  } catch (error) {
+    if (turn === openedTurn) facts("queue-facts", [["Not told", error.message, "bad"]]);
+  }
+  await deadPage(turn);
+};
+/* As it changes, unless a person is about to do something in it. */
+let shownOf = "";
+const refreshQueue = () => {
+  const queue = queues.find((one) => one.name === opened), now = queue ? `${opened} ${queue.dead} ${queue.paused}` : "";
+  if (now === shownOf || $("queue").hidden || $("sure").open || $("queue").contains(document.activeElement)) return;
+  shownOf = now;
+  if (queue) openQueue(opened, false);
+};
+$("queue-close").addEventListener("click", () => { $("queue").hidden = true; $("filter").focus(); });
