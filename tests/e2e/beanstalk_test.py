@@ -1,11 +1,13 @@
 """beanstalk_test.py: tarryd as a beanstalkd. The same words are said to a real one and to tarryd, and the answers are
 compared word for word, save ids, ages and what no two servers share; and what only tarryd promises."""
 import random
+import re
 import socket
 import time
 
 import harness
 import beanstalk
+import in_time
 from beanstalk import Client, Player
 from harness import Case, wait_until
 
@@ -138,6 +140,31 @@ class Beanstalk(Case):
             self.assertEqual(b.ask("reserve"), b"RESERVED %d 7\r\ndelayed\r\n" % delayed)
             self.assertGreater(time.monotonic() - started, 0.9)  # TIME-1
             self.assertEqual(b.ask("reserve-with-timeout 1"), b"TIMED_OUT\r\n")
+
+    def test_what_is_left_is_told_in_whole_seconds_rounded_down(self):
+        """In the first millisecond, too: of ten seconds nine are left, as pheanstalk's own suite has it."""
+        def told(port):
+            with Client(port) as client:
+                job, late = client.put(ttr=10), client.put(delay=100)
+                client.ask("reserve")
+                client.ask("pause-tube default 60")
+                replies = [client.ask(f"stats-job {late}"), client.ask("stats-tube default")]
+                for _ in range(20):  # in one packet: within a millisecond
+                    client.send(b"touch %d\r\nstats-job %d\r\n" % (job, job))
+                    self.assertEqual(client.reply(), b"TOUCHED\r\n")
+                    replies.append(client.reply())
+                client.ask("pause-tube default 0")
+                for number in (job, late):
+                    client.ask(f"delete {number}")
+                return [re.search(rb"time-left: (\d+)", reply)[1] for reply in replies]
+
+        def attempt(_):
+            with in_time.in_time(1, "from the put until all is told"):
+                self.assertEqual(told(self.port), [b"99", b"59"] + 20 * [b"9"])
+        real = beanstalk.Beanstalkd()
+        self.addCleanup(real.stop)
+        in_time.judged(attempt)
+        in_time.judged(lambda _: self.assertEqual(told(real.port), [b"99", b"59"] + 20 * [b"9"]))
 
     def test_whose_delay_ends_stands_where_its_priority_says(self):
         with self.client() as client:
