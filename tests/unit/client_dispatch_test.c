@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "client.h"
 #include "fake_broker.h"
@@ -216,6 +217,7 @@ struct heard {
     size_t kinds[4];
     size_t blocked; /* blocking calls that were refused */
     char last[TARRY_MESSAGE_SIZE];
+    char all[4096]; /* "URL: MESSAGE; " of each, cut */
     char url[64];
     tarry_client *client; /* to call from an event; NULL: none */
     pthread_t thread;
@@ -229,6 +231,8 @@ static void hear(void *arg, const struct tarry_event *event) {
     assert_true(event->at_ms > 1600000000000ull);
     snprintf(heard->last, sizeof(heard->last), "%s", event->message);
     snprintf(heard->url, sizeof(heard->url), "%s", event->url);
+    const size_t size = strlen(heard->all);
+    snprintf(heard->all + size, sizeof(heard->all) - size, "%s: %s; ", event->url, event->message);
     heard->elsewhere += !pthread_equal(heard->thread, pthread_self());
     tarry_client *client = heard->client;
     pthread_mutex_unlock(&heard->lock);
@@ -266,6 +270,8 @@ static void connections_are_told_of(void **state) {
     assert_int_equal(heard_of(&heard, TARRY_DISCONNECTED), 1);
     assert_int_equal(tarry_drain(client, 0), TARRY_OK); /* the event's own schedule too */
     tarry_close(client);
+    assert_int_equal(heard.kinds[TARRY_DISCONNECTED], 2);
+    assert_string_equal(heard.last, "the client was closed");
     assert_int_equal(heard.blocked, 1);
     assert_int_equal(fake->ops, 3);
     fake_stop(fake);
@@ -283,6 +289,8 @@ static void a_try_that_fails_is_told_of_once(void **state) {
     tarry_close(client);
     assert_int_equal(heard.kinds[TARRY_CONNECTED], 0);
     assert_true(heard.kinds[TARRY_LOG] >= 1 && heard.kinds[TARRY_LOG] <= 3);
+    assert_non_null(strstr(heard.all, "ws://127.0.0.1:9: "));
+    assert_non_null(strstr(heard.all, ": no broker has answered in time"));
 }
 
 static void events_wait_for_the_loop_too(void **state) {

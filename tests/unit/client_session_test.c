@@ -8,14 +8,26 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "client.h"
 #include "consumer.h"
 #include "fake_broker.h"
 
+/* What the client has told of, "MESSAGE; " one after another, cut. Of one client at a time; complete once it is closed.
+ */
+static char heard[4096];
+
+static void hear(void *arg, const struct tarry_event *event) {
+    const size_t size = strlen(heard);
+    snprintf(heard + size, sizeof(heard) - size, "%s; ", event->message);
+}
+
 static tarry_client *client_to(const char *urls, uint64_t timeout_ms) {
     tarry_client *client;
-    struct tarry_options options = {.urls = urls, .name = "client_test", .timeout_ms = timeout_ms};
+    struct tarry_options options = {.urls = urls, .name = "client_test", .timeout_ms = timeout_ms, .on_event = hear};
+    heard[0] = 0;
     assert_int_equal(tarry_open(&options, &client), TARRY_OK);
     return client;
 }
@@ -62,6 +74,8 @@ static void deliveries_of_a_lost_session_are_not_handed_out(void **state) {
     assert_int_equal(tarry_consumer_close(consumer, 0), TARRY_OK);
     assert_int_equal(fake->seen_count, 1);
     tarry_close(client);
+    assert_non_null(strstr(heard, "session 1 of orders begins; session 1 of orders is interrupted: it is subscribed "
+                                  "again; session 2 of orders begins; "));
     fake_stop(fake);
 }
 
@@ -77,6 +91,7 @@ static void deliveries_of_a_resumed_session_are_handed_out_once(void **state) {
     assert_int_equal(next_id(consumer), 14);
     assert_int_equal(tarry_consumer_close(consumer, 0), TARRY_OK);
     tarry_close(client);
+    assert_non_null(strstr(heard, "session 2 of orders goes on, with its leases; "));
     fake_stop(fake);
 }
 
