@@ -1,8 +1,11 @@
 """audit_live_test.py: tarry history and tarry audit ask a running broker, and tell what the directory tells afterwards;
 --follow tells what happens. The requests themselves are in audit_wire_test.py."""
+import contextlib
+import itertools
 import signal
 import subprocess
 import threading
+import time
 
 import harness
 
@@ -96,16 +99,14 @@ class Follow(Live):
 
     def ready(self, stream, queue="start"):
         """Something has been told that happened after it began; everything from there on will be."""
-        number = 0
-        while True:
-            number += 1
+        end = time.monotonic() + harness.ANSWER_WAIT_S
+        for number in itertools.count(1):
+            self.assertLess(time.monotonic(), end, "nothing of what happens is told")
             self.broker.one("schedule", queue, "--key", f"begin-{number}", "--in", "1h")
-            try:
+            with contextlib.suppress(harness.queue.Empty):
                 while stream.next(0.5).get("key") != f"begin-{number}":
                     pass
                 return
-            except harness.queue.Empty:
-                continue
 
     def test_it_tells_what_happens_as_it_happens_and_ends_at_a_signal(self):
         self.broker.one("schedule", "q", "--key", "before", "--in", "1h")

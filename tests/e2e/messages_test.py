@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import threading
+import unittest
 
 import harness
 from harness import Case
@@ -42,10 +43,20 @@ def somebody(answer):
         thread.join()
 
 
-def run(*arguments, stdin=b"", env=None):
-    done = subprocess.run([harness.find_program("tarry"), *map(str, arguments)], input=stdin, stdout=subprocess.PIPE,
+def run(*arguments, stdin=b"", env=None, prefix=()):
+    done = subprocess.run([*prefix, harness.find_program("tarry"), *map(str, arguments)], input=stdin, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, timeout=harness.ANSWER_WAIT_S, check=False, env={**os.environ, **(env or {})})
     return done.returncode, done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
+
+
+# Behind it a command has no network at all.
+NO_NETWORK = ("unshare", "-n") if os.geteuid() == 0 else ("unshare", "-rn")
+
+
+def can_be_without_a_network():
+    with contextlib.suppress(OSError):
+        return subprocess.run([*NO_NETWORK, "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0
+    return False
 
 
 class Addresses(Case):
@@ -53,8 +64,8 @@ class Addresses(Case):
 
     autostart = False
 
-    def said_of(self, url, expected=3):
-        status, said = run("stats", "--broker", url, "--timeout", "1500ms")
+    def said_of(self, url, expected=3, prefix=()):
+        status, said = run("stats", "--broker", url, "--timeout", "1500ms", prefix=prefix)
         self.assertEqual(status, expected, said)
         self.assertIn(f"{url}: ", said)
         self.assertNotRegex(said, "never sent|Protocol error|Address invalid|Try again")
@@ -67,6 +78,12 @@ class Addresses(Case):
 
     def test_a_name_that_nobody_knows(self):
         self.assertRegex(self.said_of("ws://no-such-host.invalid:7272"), "no such host|no name server answers")
+        self.assertIn("no such host: the name is not known, or is no address", self.said_of(f"ws://{'x' * 64}.invalid:7272"))  # too long to be one
+
+    @unittest.skipUnless(can_be_without_a_network(), "needs a network namespace")
+    def test_a_name_when_no_name_server_answers(self):
+        said = self.said_of("ws://no-such-host.invalid:7272", prefix=NO_NETWORK)
+        self.assertIn("the host's name cannot be looked up: no name server answers", said)
 
     def test_something_else_listens(self):
         for what, answer in (("a web server", b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"),
