@@ -29,7 +29,6 @@ enum rule {
     RULE_QUEUE_DELETE,
     RULE_REDACT,
     RULE_METRICS,
-    RULE_NUMBERS,
     RULE_LOOK,
     RULE_READY,
     RULE_HEALTH,
@@ -65,7 +64,6 @@ static const struct access_rule rules[RULES] = {
     [RULE_QUEUE_DELETE] = {"commit: delete a queue", ROLE_operate, REACH_QUEUE},
     [RULE_REDACT] = {"commit: redact", ROLE_admin, REACH_QUEUE},
     [RULE_METRICS] = {"page /metrics", ROLE_read | ROLE_operate, REACH_ALL},
-    [RULE_NUMBERS] = {"page /page/numbers", ROLE_read | ROLE_operate, REACH_ALL},
     [RULE_LOOK] = {"page /", ROLES_NONE, REACH_NOTHING},
     [RULE_READY] = {"page /readyz", ROLES_NONE, REACH_NOTHING},
     [RULE_HEALTH] = {"page /healthz", ROLES_NONE, REACH_NOTHING},
@@ -158,7 +156,6 @@ const struct access_rule *access_rule_of_op(Tarry__Op__OpCase op) {
 
 const struct access_rule *access_rule_of_page(const char *path) {
     if (strcmp(path, "/metrics") == 0) return &rules[RULE_METRICS];
-    if (strcmp(path, "/page/numbers") == 0) return &rules[RULE_NUMBERS];
     if (strcmp(path, "/") == 0) return &rules[RULE_LOOK];
     if (strcmp(path, "/readyz") == 0) return &rules[RULE_READY];
     return strcmp(path, "/healthz") == 0 ? &rules[RULE_HEALTH] : NULL;

@@ -73,7 +73,7 @@ struct head_refusal {
 /* DONE: `*out_used` bytes are the head, and are changed. MORE: the head is not whole; nothing is changed. */
 enum head_result http_head_parse(char *bytes, size_t size, struct head *out, size_t *out_used,
                                  struct head_refusal *out_refusal);
-/* The path, decoded, as of a page: "/page/numbers"; "" if it is longer than that of any. Returns `out`. */
+/* The path, decoded, as of a page: "/healthz"; "" if it is longer than that of any. Returns `out`. */
 #define HEAD_PATH_SIZE 64u
 char *head_path(const struct head *head, char out[HEAD_PATH_SIZE]);
 /* NULL: there is no such parameter. */

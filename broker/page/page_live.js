@@ -5,14 +5,14 @@ const ask = async () => {
   const turn = ++asked;
   clearTimeout(timer);
   try {
-    const answer = await call("/page/numbers");
+    const [answer, status] = await Promise.all([call("/v1/stats"), call("/v1/status")]);
     if (turn !== asked) return;
     if (answer.status === 401 || answer.status === 403 || answer.status === 429) {
       want(`${answer.status === 401 ? "A token is wanted" : "This token may not see it"}: ${await refusal(answer)}`);
       return; /* nobody knocks again and again: the next try is a person's */
     }
-    if (!answer.ok) throw new Error(`the broker answers ${answer.status}`);
-    const told = await answer.json();
+    if (!answer.ok) throw new Error(await refusal(answer));
+    const stats = await answer.json(), told = tell(stats.broker || {}, (stats.queues || []).map(queueOf), status.ok ? await status.json() : {});
     if (turn !== asked) return;
     if (!knows) { await whoAmI(); knows = true; }
     if (turn !== asked) return;

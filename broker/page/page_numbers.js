@@ -6,6 +6,23 @@ const samples = []; /* the oldest first: sums over all queues, and the broker's 
 let queues = [], before = new Map(), beforeMs = 0;
 let sort = { column: 0, down: false };
 
+/* ---- what /v1/stats and /v1/status say, where nothing stands for 0 */
+const QUEUE_NUMBERS = ["pending", "ready", "in_flight", "dead", "scheduled", "cancelled", "delivered", "acked", "retried"];
+const BROKER_NUMBERS = ["now_ms", "epoch", "uptime_ms", "durable", "indexed", "segments", "log_bytes", "index_bytes", "core_bytes", "core_bytes_max", "resident_bytes", "sessions",
+  "archive_bytes", "disk_free", "disk_bytes", "signed_position", "signed_ms"];
+const numbersOf = (from, names) => Object.fromEntries(names.map((name) => [name, Number(from[name] || 0)]));
+const queueOf = (said) => ({ ...numbersOf(said, QUEUE_NUMBERS), name: said.name || "", paused: Boolean(said.paused), ready_is_lower_bound: Boolean(said.ready_is_lower_bound),
+  overdue_ms: said.oldest_overdue_ms || 0, lateness: (said.lateness && said.lateness.counts) || [] });
+const tell = (broker, listed, status) => {
+  const peer = status.peer || {};
+  return { now_ms: broker.now_ms || Date.now(), queues: listed, push: broker.push || [],
+    broker: { ...numbersOf(broker, BROKER_NUMBERS), version: broker.version || "", archive_error: broker.archive_error || "", clock_held: Boolean(broker.clock_held),
+      syncs: (broker.syncs && broker.syncs.counts) || [], digest: BigInt(broker.digest || 0).toString(16).padStart(16, "0") },
+    pair: { ...numbersOf(status, ["epoch", "since_ms"]), ...numbersOf(peer, ["lag_frames", "lag_bytes", "lag_ms"]), role: (status.role || "not said").replaceAll("_", " "),
+      primary: status.primary || "", peer: peer.url || "", coordinator: status.coordinator || "", problem: status.problem || "", in_sync: Boolean(status.in_sync),
+      compared_ms: (status.digest && status.digest.compared_ms) || 0 } };
+};
+
 /* ---- sums */
 const add = (into, from) => from.forEach((value, i) => { into[i] = (into[i] || 0) + value; });
 /* The duration that a share of what came between two moments did not exceed: within a bucket, by its share. */
@@ -23,10 +40,10 @@ const quantile = (now, then, share) => {
 };
 const take = (told) => {
   const sum = { ms: told.now_ms, lateness: [], syncs: told.broker.syncs, broker: told.broker };
-  for (const name of ["pending", "ready", "in_flight", "dead", "scheduled", "cancelled", "delivered", "acked", "retried"]) sum[name] = 0;
+  for (const name of QUEUE_NUMBERS) sum[name] = 0;
   sum.overdue_ms = 0;
   for (const queue of told.queues) {
-    for (const name of ["pending", "ready", "in_flight", "dead", "scheduled", "cancelled", "delivered", "acked", "retried"]) sum[name] += queue[name];
+    for (const name of QUEUE_NUMBERS) sum[name] += queue[name];
     if (!queue.paused) sum.overdue_ms = Math.max(sum.overdue_ms, queue.overdue_ms);
     add(sum.lateness, queue.lateness);
   }
@@ -140,10 +157,9 @@ const rates = (told) => {
   beforeMs = told.now_ms;
   queues = told.queues;
 };
-const ROLES = ["not said", "primary", "follower", "looking", "promoting", "handing over", "copying"];
 const pair = (p) => {
-  if (!p || !p.peer) { facts("pair", [["Peer", "none: this broker is alone"]]); return; }
-  facts("pair", [["This node", `${ROLES[p.role] || "unknown"} since ${time(p.since_ms)}`], ["Primary", p.primary || "not known"], ["Epoch", count(p.epoch)],
+  if (!p.peer) { facts("pair", [["Peer", "none: this broker is alone"]]); return; }
+  facts("pair", [["This node", `${p.role} since ${time(p.since_ms)}`], ["Primary", p.primary || "not known"], ["Epoch", count(p.epoch)],
     ["In sync", p.in_sync ? "yes" : "no", p.in_sync ? "" : "bad"], ["Lag", `${count(p.lag_frames)} frames, ${bytes(p.lag_bytes)}, ${seconds(p.lag_ms / 1000)}`],
     ["Peer", p.peer], ["Coordinator", p.coordinator || "none: an operator decides"]]);
 };
@@ -156,16 +172,17 @@ const show = (told) => {
   rows();
   offered();
   refreshQueue();
+  pushed(told.push, told.now_ms);
   pair(told.pair);
   facts("integrity", [["Signed up to", b.signed_position ? `${bytes(b.signed_position)} (all but ${bytes(Math.max(0, b.durable - b.signed_position))})` : "nothing is signed"],
-    ["Last signature", time(b.signed_ms)], ["Digest of the state", b.digest], ["Compared with the peer", told.pair && told.pair.compared_ms ? time(told.pair.compared_ms) : "never"]]);
+    ["Last signature", time(b.signed_ms)], ["Digest of the state", b.digest], ["Compared with the peer", told.pair.compared_ms ? time(told.pair.compared_ms) : "never"]]);
   facts("broker", [["Version", b.version], ["Up", seconds(b.uptime_ms / 1000)], ["Memory of tasks", `${bytes(b.core_bytes)} of ${bytes(b.core_bytes_max)}`],
     ["Resident", bytes(b.resident_bytes)], ["Log", `${bytes(b.log_bytes)}, ${count(b.segments)} segments`], ["Index", `${bytes(b.index_bytes)}, ${bytes(Math.max(0, b.durable - b.indexed))} behind`],
     ["Archive", b.archive_error || `${bytes(b.archive_bytes)}`, b.archive_error ? "bad" : ""], ["Disk", `${bytes(b.disk_free)} free of ${bytes(b.disk_bytes)}`],
     ["Consumers", count(b.sessions)], ["Clock", b.clock_held ? "it has jumped: absolute times wait" : "fine", b.clock_held ? "bad" : ""]]);
-  const problem = told.pair && told.pair.problem;
+  const problem = told.pair.problem;
   $("problem").hidden = !problem;
   $("problem").textContent = problem || "";
-  $("state").textContent = `${ROLES[(told.pair && told.pair.role) || 1]}, as of ${new Date(told.now_ms).toLocaleTimeString()}`;
+  $("state").textContent = `${told.pair.role}, as of ${new Date(told.now_ms).toLocaleTimeString()}`;
   document.body.dataset.ready = "true";
 };

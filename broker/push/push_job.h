@@ -52,6 +52,7 @@ struct push_job {
     /* what became of it */
     enum push_verdict verdict;
     uint64_t later_ms;
+    uint32_t status;               /* of HTTP; 0: no answer */
     char reason[PUSH_REASON_SIZE]; /* a sentence of ours: nothing of what the target said but its status */
 };
 TAILQ_HEAD(push_job_list, push_job);

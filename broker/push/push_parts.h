@@ -26,7 +26,8 @@ TAILQ_HEAD(push_host_list, push_host);
 /* For people; `mutex` guards it. */
 struct push_numbers {
     uint32_t in_flight;
-    uint64_t sent, acked, failed;
+    uint64_t sent, acked, failed, refused;
+    uint32_t status;                                    /* of the request that ended last */
     uint64_t succeeded_ms, failed_ms, resting_until_ms; /* Unix */
     char error[PUSH_REASON_SIZE];
 };

@@ -92,6 +92,7 @@ static void judge_status(struct flight *flight, long status) {
     const char *more = status >= 300 && status < 400 ? ": redirects are not followed" : "";
     snprintf(job->reason, sizeof(job->reason), "the target answered %ld%s", status, more);
     job->verdict = PUSH_FAILED;
+    job->status = (uint32_t)status;
     if (status >= 200 && status < 300) job->verdict = PUSH_TAKEN;
     if (status == 410) job->verdict = PUSH_REFUSED;
     if (status != 429 && status != 503) return;

@@ -47,6 +47,8 @@ static void count(struct push_target *target, const struct push_job *job) {
     numbers->in_flight--;
     numbers->sent += job->verdict != PUSH_UNSENT;
     numbers->failed += job->verdict != PUSH_UNSENT && job->verdict != PUSH_TAKEN;
+    numbers->refused += job->verdict == PUSH_REFUSED;
+    if (job->verdict != PUSH_UNSENT) numbers->status = job->status;
     if (job->verdict == PUSH_TAKEN) {
         numbers->acked++;
         numbers->succeeded_ms = push_unix_ms();

@@ -216,6 +216,8 @@ static Tarry__PushTarget *view_of(const struct push_target *target, struct arena
     view->sent = numbers->sent;
     view->acked = numbers->acked;
     view->failed = numbers->failed;
+    view->refused = numbers->refused;
+    view->status = numbers->status;
     view->succeeded_ms = numbers->succeeded_ms;
     view->failed_ms = numbers->failed_ms;
     view->resting_until_ms = numbers->resting_until_ms;

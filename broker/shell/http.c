@@ -10,28 +10,21 @@
 #include "logfmt.h"
 #include "metrics.h"
 #include "page.h"
-#include "page_numbers.h"
-#include "pair_status.h"
 #include "readiness.h"
 #include "shell.h"
 
-/* Scrapes, and people who look at the page, at once. */
+/* Scrapes at once. */
 #define NUMBERS_MAX 8
 #define NUMBERS_ARENA_MAX (1u << 20)
 
-enum numbers_kind { NUMBERS_METRICS, NUMBERS_PAGE };
-
-/* Asks for the statistics, and for the page at `/` then how the pair is. */
+/* Asks for the statistics. */
 struct numbers_call {
     struct call call; /* first */
     struct shell *shell;
-    enum numbers_kind kind;
     uint64_t to; /* connection */
     struct arena arena;
     Tarry__Request request;
     Tarry__Stats stats;
-    Tarry__Pair pair;
-    Tarry__Reply *told; /* the statistics; NULL: not yet */
 };
 
 static _Atomic unsigned numbers_busy;
@@ -54,57 +47,26 @@ static void readyz(struct shell *shell, uint64_t to) {
     respond(shell, to, problem != NULL ? 503 : 200, "text/plain", text, (size_t)size);
 }
 
-/* `text` NULL: it cannot be told just now. */
-static void numbers_end(struct numbers_call *numbers, const char *type, char *text, size_t size) {
+/* `message` NULL: it cannot be told just now. */
+static void stats_told(struct call *call, struct message *message) {
+    struct numbers_call *numbers = (struct numbers_call *)call;
+    Tarry__Reply *reply = message != NULL ? tarry__reply__unpack(NULL, message->size, message->bytes) : NULL;
+    char *text = NULL;
+    size_t size = 0;
+    message_free(message);
+    if (reply != NULL && reply->body_case == TARRY__REPLY__BODY_STATS) text = metrics_text(reply->stats, &size);
     if (text != NULL)
-        respond(numbers->shell, numbers->to, 200, type, text, size);
+        respond(numbers->shell, numbers->to, 200, METRICS_TYPE, text, size);
     else
         respond(numbers->shell, numbers->to, 503, "text/plain", "unavailable\n", 12);
     free(text);
-    if (numbers->told != NULL) tarry__reply__free_unpacked(numbers->told, NULL);
+    if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
     arena_deinit(&numbers->arena);
     free(numbers);
     atomic_fetch_sub(&numbers_busy, 1);
 }
 
-/* NULL: it is another answer than `wanted`, or none. */
-static Tarry__Reply *unpack(struct message *message, Tarry__Reply__BodyCase wanted) {
-    if (message == NULL) return NULL;
-    Tarry__Reply *reply = tarry__reply__unpack(NULL, message->size, message->bytes);
-    message_free(message);
-    if (reply == NULL || reply->body_case == wanted) return reply;
-    tarry__reply__free_unpacked(reply, NULL);
-    return NULL;
-}
-
-static void pair_told(struct call *call, struct message *message) {
-    struct numbers_call *numbers = (struct numbers_call *)call;
-    Tarry__Reply *reply = unpack(message, TARRY__REPLY__BODY_PAIR);
-    size_t size = 0;
-    char *text = page_numbers(numbers->told->stats, reply != NULL ? reply->pair : NULL, &size);
-    if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
-    numbers_end(numbers, "application/json", text, size);
-}
-
-static void stats_told(struct call *call, struct message *message) {
-    struct numbers_call *numbers = (struct numbers_call *)call;
-    numbers->told = unpack(message, TARRY__REPLY__BODY_STATS);
-    if (numbers->told == NULL) {
-        numbers_end(numbers, NULL, NULL, 0);
-    } else if (numbers->kind == NUMBERS_METRICS) {
-        size_t size = 0;
-        char *text = metrics_text(numbers->told->stats, &size);
-        numbers_end(numbers, METRICS_TYPE, text, size);
-    } else {
-        tarry__pair__init(&numbers->pair);
-        numbers->request.body_case = TARRY__REQUEST__BODY_PAIR;
-        numbers->request.pair = &numbers->pair;
-        numbers->call.answer = pair_told;
-        pair_answer(numbers->shell, call);
-    }
-}
-
-static void numbers(struct shell *shell, uint64_t to, enum numbers_kind kind) {
+static void numbers(struct shell *shell, uint64_t to) {
     struct numbers_call *numbers = NULL;
     if (atomic_fetch_add(&numbers_busy, 1) < NUMBERS_MAX && !atomic_load(&shell->stopping))
         numbers = calloc(1, sizeof(*numbers));
@@ -115,7 +77,6 @@ static void numbers(struct shell *shell, uint64_t to, enum numbers_kind kind) {
     }
     struct errand *errand = &numbers->call.errand;
     numbers->shell = shell;
-    numbers->kind = kind;
     numbers->to = to;
     tarry__request__init(&numbers->request);
     tarry__stats__init(&numbers->stats);
@@ -144,9 +105,7 @@ static bool on_page(void *argument, uint64_t id, const char *path) {
     else if (strcmp(path, "/readyz") == 0)
         readyz(argument, id);
     else if (strcmp(path, "/metrics") == 0)
-        numbers(argument, id, NUMBERS_METRICS);
-    else if (strcmp(path, "/page/numbers") == 0)
-        numbers(argument, id, NUMBERS_PAGE);
+        numbers(argument, id);
     else if (strcmp(path, "/") == 0)
         respond(argument, id, 200, PAGE_TYPE, page_html, page_html_size);
     else

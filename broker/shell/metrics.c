@@ -202,6 +202,8 @@ static void put_queues(FILE *out, Tarry__QueueStats *const *queues, size_t count
     X("push_requests_total", "counter", AS_IT_IS, sent, "Webhook requests that have ended.")                           \
     X("push_acked_total", "counter", AS_IT_IS, acked, "Webhook requests that were answered with 2xx.")                 \
     X("push_failed_total", "counter", AS_IT_IS, failed, "Webhook requests answered otherwise, or not at all.")         \
+    X("push_refused_total", "counter", AS_IT_IS, refused, "Of the failed ones, those answered with 410.")              \
+    X("push_last_status", "gauge", AS_IT_IS, status, "HTTP status of the last request; 0: it had no answer.")          \
     X("push_succeeded_timestamp_seconds", "gauge", FROM_MS, succeeded_ms, "The last success; 0: none.")                \
     X("push_failed_timestamp_seconds", "gauge", FROM_MS, failed_ms, "The last failure; 0: none.")                      \
     X("push_resting_until_timestamp_seconds", "gauge", FROM_MS, resting_until_ms, "Nothing is sent before; 0: it is.")

@@ -152,12 +152,28 @@ struct tarry_broker_stats {
     uint64_t signed_position;   /* of the last signed head; 0: nothing is signed */
     uint64_t signed_ms;         /* when that was */
 };
+/* How it goes with one queue that is pushed (docs/WEBHOOKS.md), since this broker leads. */
+struct tarry_push_stats {
+    const char *queue;
+    uint32_t in_flight;        /* requests on their way */
+    uint64_t sent;             /* requests that have ended */
+    uint64_t acked;            /* … answered with 2xx */
+    uint64_t failed;           /* … answered otherwise, or not at all */
+    uint64_t refused;          /* of `failed`: answered with 410, and dead letters since */
+    uint32_t status;           /* HTTP's, of the request that ended last; 0: none has, or it had no answer */
+    uint64_t succeeded_ms;     /* the last success; 0: none */
+    uint64_t failed_ms;        /* the last failure; 0: none */
+    const char *error;         /* what that was, or why nothing is sent; "": nothing has gone wrong */
+    uint64_t resting_until_ms; /* nothing is sent before; 0: it is sent */
+};
 struct tarry_stats_view {
     size_t count;
     const struct tarry_queue_stats *const *queues; /* `count` of them, by name */
     const struct tarry_broker_stats *broker;
     struct tarry_source source;
     const struct tarry_pair_stats *pair; /* NULL: the broker has no peer */
+    size_t push_count;
+    const struct tarry_push_stats *const *push; /* `push_count` of them */
 };
 /* `queue` NULL: all. */
 TARRY_API TARRY_MUST_USE int tarry_stats(tarry_client *client, const char *queue, struct tarry_stats_view **out_view,

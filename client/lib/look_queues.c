@@ -181,6 +181,32 @@ static const struct tarry_pair_stats *fill_pair(const Tarry__StatsReply *reply, 
     return out;
 }
 
+/* NULL: no memory. */
+static const struct tarry_push_stats *const *fill_push(const Tarry__BrokerStats *from, struct arena *arena) {
+    size_t count = from != NULL ? from->n_push : 0;
+    struct tarry_push_stats *rows = arena_alloc(arena, (count + 1) * sizeof(*rows));
+    const struct tarry_push_stats **listed = arena_alloc(arena, (count + 1) * sizeof(*listed));
+    if (rows == NULL || listed == NULL) return NULL;
+    for (size_t i = 0; i < count; i++) {
+        const Tarry__PushTarget *row = from->push[i];
+        rows[i] = (struct tarry_push_stats){
+            .queue = row->queue,
+            .in_flight = row->in_flight,
+            .sent = row->sent,
+            .acked = row->acked,
+            .failed = row->failed,
+            .refused = row->refused,
+            .status = row->status,
+            .succeeded_ms = row->succeeded_ms,
+            .failed_ms = row->failed_ms,
+            .error = row->error,
+            .resting_until_ms = row->resting_until_ms,
+        };
+        listed[i] = &rows[i];
+    }
+    return listed;
+}
+
 int tarry_stats_fresh_sized(tarry_client *client, const char *queue, const struct tarry_fresh_options *given,
                             size_t size, struct tarry_stats_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
     struct tarry_fresh_options options;
@@ -201,8 +227,9 @@ int tarry_stats_fresh_sized(tarry_client *client, const char *queue, const struc
     const Tarry__StatsReply *reply = call.reply->stats;
     struct tarry_queue_stats *queues = arena_alloc(&call.arena, (reply->n_queues + 1) * sizeof(*queues));
     const struct tarry_queue_stats **listed = arena_alloc(&call.arena, (reply->n_queues + 1) * sizeof(*listed));
+    const struct tarry_push_stats *const *push = fill_push(reply->broker, &call.arena);
     box = calloc(1, sizeof(*box));
-    if (box == NULL || queues == NULL || listed == NULL) {
+    if (box == NULL || queues == NULL || listed == NULL || push == NULL) {
         free(box);
         rv = message_say(out_message, TARRY_E_NOMEM);
         goto out;
@@ -217,6 +244,8 @@ int tarry_stats_fresh_sized(tarry_client *client, const char *queue, const struc
     fill_broker(reply->broker, &box->broker);
     box->view.broker = &box->broker;
     box->view.pair = fill_pair(reply, &box->pair);
+    box->view.push_count = reply->broker != NULL ? reply->broker->n_push : 0;
+    box->view.push = push;
     call_keep(&call, &box->arena);
     *out_view = &box->view;
 out:

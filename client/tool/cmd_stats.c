@@ -1,6 +1,7 @@
 /* cmd_stats.c: tarry stats. */
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "ndjson.h"
@@ -31,9 +32,10 @@ const struct command command_stats = {
     .summary = "what the broker and its queues hold and do",
     .text =
         "Shows, per queue, how many tasks are pending, ready, in flight and dead, what has happened since the queue\n"
-        "came into being, how late deliveries were, and the state of the broker. A count of ready tasks with a +\n"
-        "is a lower bound: more may lie beyond what the broker holds in memory. Numbers from ten millions on are\n"
-        "rounded, and long names are cut, but for --wide and --json.\n\n"
+        "came into being, how late deliveries were, and the state of the broker; of queues that are pushed, how their\n"
+        "targets answer: STATUS is HTTP's, of the last request; REFUSED are those with 410, of the FAILED ones. A\n"
+        "count of ready tasks with a + is a lower bound: more may lie beyond what the broker holds in memory. Numbers\n"
+        "from ten millions on are rounded, and long names are cut, but for --wide and --json.\n\n"
         "--watch waits for a broker that goes away, without an end unless --timeout says one, and says how old the\n"
         "numbers are meanwhile.\n\n"
         "--json prints an object per queue and one for the broker, with \"queue\":null.",
@@ -57,7 +59,30 @@ static void json_quantiles(struct text *out, const char *name, const struct tarr
     text_add_char(out, '}');
 }
 
-static void json_queue(struct text *out, const struct tarry_queue_stats *queue, const struct tarry_source *source) {
+static const struct tarry_push_stats *pushed(const struct tarry_stats_view *view, const char *queue) {
+    for (size_t i = 0; i < view->push_count; i++)
+        if (strcmp(view->push[i]->queue, queue) == 0) return view->push[i];
+    return NULL;
+}
+
+static void json_push(struct text *out, const struct tarry_push_stats *push) {
+    ndjson_key(out, "push");
+    ndjson_begin(out);
+    ndjson_number(out, "in_flight", push->in_flight);
+    ndjson_number(out, "sent", push->sent);
+    ndjson_number(out, "acked", push->acked);
+    ndjson_number(out, "failed", push->failed);
+    ndjson_number(out, "refused", push->refused);
+    ndjson_number(out, "status", push->status);
+    ndjson_number(out, "succeeded_ms", push->succeeded_ms);
+    ndjson_number(out, "failed_ms", push->failed_ms);
+    ndjson_text(out, "error", push->error);
+    ndjson_number(out, "resting_until_ms", push->resting_until_ms);
+    text_add_char(out, '}');
+}
+
+static void json_queue(struct text *out, const struct tarry_queue_stats *queue, const struct tarry_stats_view *view) {
+    const struct tarry_push_stats *push = pushed(view, queue->name);
     ndjson_begin(out);
     ndjson_text(out, "queue", queue->name);
     ndjson_number(out, "pending", queue->pending);
@@ -77,7 +102,8 @@ static void json_queue(struct text *out, const struct tarry_queue_stats *queue, 
     ndjson_number(out, "oldest_overdue_ms", queue->oldest_overdue_ms);
     json_quantiles(out, "lateness_ms", &queue->lateness_ms);
     ndjson_number(out, "jobs", queue->jobs);
-    json_source(out, source);
+    if (push != NULL) json_push(out, push);
+    json_source(out, &view->source);
     ndjson_end(out);
 }
 
@@ -271,6 +297,34 @@ static void words_pair(struct text *out, const struct tarry_pair_stats *pair) {
     text_printf(out, ", %s\n", duration_format(pair->lag_ms, age));
 }
 
+/* Queues that are pushed, with what their targets say. */
+static void words_push(struct text *out, const struct tarry_stats_view *view, bool is_wide) {
+    static const char *const titles[] = {"PUSHED",  ">UNDER WAY", ">ACKED",    ">REFUSED",
+                                         ">FAILED", ">STATUS",    "RESTS FOR", "LAST ERROR"};
+    const size_t columns = sizeof(titles) / sizeof(titles[0]);
+    uint64_t now_ms = view->broker->now_ms;
+    struct table table;
+    table_init(&table, titles, columns);
+    for (size_t i = 0; i < view->push_count; i++) {
+        const struct tarry_push_stats *push = view->push[i];
+        table_cell(&table, push->queue);
+        table_cell_number(&table, push->in_flight);
+        cell_count(&table, push->acked, "", is_wide);
+        cell_count(&table, push->refused, "", is_wide);
+        cell_count(&table, push->failed, "", is_wide);
+        table_cell_number(&table, push->status);
+        if (push->resting_until_ms > now_ms)
+            table_cell_duration(&table, (push->resting_until_ms - now_ms) / 1000 * 1000);
+        else
+            table_cell(&table, "-");
+        table_cell(&table, push->error);
+    }
+    text_add_char(out, '\n');
+    if (!is_wide) table_fit(&table, columns - 1, columns_of(STDOUT_FILENO));
+    table_print(&table, out);
+    table_deinit(&table);
+}
+
 static void words(struct text *out, const struct tarry_stats_view *view, bool is_wide) {
     struct table table;
     uint64_t max = 0;
@@ -287,6 +341,7 @@ static void words(struct text *out, const struct tarry_stats_view *view, bool is
     if (!is_wide) table_fit(&table, 0, columns_of(STDOUT_FILENO));
     table_print(&table, out);
     table_deinit(&table);
+    if (view->push_count > 0) words_push(out, view, is_wide);
 }
 
 /* ---- watching */
@@ -327,7 +382,7 @@ static void print(struct tool *tool, struct text *out, const struct tarry_stats_
         tool_say_source(tool, &view->source);
         return;
     }
-    for (size_t i = 0; i < view->count; i++) json_queue(out, view->queues[i], &view->source);
+    for (size_t i = 0; i < view->count; i++) json_queue(out, view->queues[i], view);
     json_broker(out, view);
 }
 

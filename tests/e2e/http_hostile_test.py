@@ -105,7 +105,7 @@ class Answers(Case):
             self.assertTrue(heads[1].startswith(b"HTTP/1.1 404 "), heads[1][:100])
 
     def test_pages_are_served_behind_requests(self):
-        asked = "".join(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n" for path in ("/v1/queues", "/page/numbers", "/metrics", "/healthz"))
+        asked = "".join(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n" for path in ("/v1/queues", "/v1/stats", "/metrics", "/healthz"))
         said = raw(self.broker.port, asked.encode(), answers=4)
         self.assertEqual(re.findall(rb"HTTP/1.1 (\d+)", said), [b"200"] * 4)
         self.assertIn(b'"now_ms":', said)
@@ -122,7 +122,7 @@ class Names(Case):
         return int(raw(self.broker.port, asked.encode()).split()[1])
 
     def test_a_made_up_name_is_refused(self):
-        for path in ("/v1/queues", "/v1/audit", "/metrics", "/page/numbers"):
+        for path in ("/v1/queues", "/v1/audit", "/metrics", "/v1/stats"):
             with self.subTest(path):
                 for host in ("evil.example", "evil.example:7272", "127.0.0.1.evil.example", "localhost.evil.example", "board.example.evil", "oard.example"):
                     self.assertEqual(self.status(path, host), 403, host)

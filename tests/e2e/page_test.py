@@ -10,8 +10,9 @@ import urllib.error
 import urllib.request
 
 import harness
-import pair
+import ports
 import tokens
+import webhooks_test
 from browser import CHROMIUM, DRIVER, Browser
 
 HOSTILE = ("<script>window.xss=1</script>", "<img src=x onerror=\"window.xss=1\">", "\"><svg onload=window.xss=1>", "'};window.xss=1;//",
@@ -71,39 +72,26 @@ class Text(harness.Case):
         schedule(self.broker, HOSTILE)
         self.broker.ok("schedule", "q", "--in", "0s")
         self.broker.consume("q", "--count", "1").rest()
-        status, headers, text = get(self.broker, "/page/numbers")
+        status, headers, text = get(self.broker, "/v1/stats")
         self.assertEqual((status, headers["Content-Type"]), (200, "application/json"))
-        self.assertNotIn("<", text)
         told = json.loads(text)
         queues = {queue["name"]: queue for queue in told["queues"]}
         self.assertEqual(set(queues), {*HOSTILE, "q"})
-        self.assertEqual((queues["q"]["acked"], sum(queues["q"]["lateness"])), (1, 1))
+        self.assertEqual((queues["q"]["acked"], sum(queues["q"]["lateness"]["counts"])), (1, 1))
         self.assertEqual(queues[HOSTILE[0]]["pending"], 1)
-        self.assertEqual((told["pair"]["role"], told["pair"]["peer"]), (1, ""))
+        self.assertEqual(json.loads(get(self.broker, "/v1/status")[2])["role"], "primary")
         self.assertGreater(told["broker"]["disk_free"], 0)
 
     def test_who_may_see_them(self):
+        schedule(self.broker, ["orders.close", "mail"])
         guard(self.broker, tokens.row("eye", "read"), tokens.row("shop", "read", "queue=orders."), tokens.row("maker", "produce"))
         self.assertEqual(get(self.broker, "/")[0], 200)
-        self.assertEqual(get(self.broker, "/page/numbers")[0], 403)
-        self.assertEqual(get(self.broker, "/page/numbers", "tarry_nobodys")[0], 401)
-        self.assertEqual(get(self.broker, "/page/numbers", tokens.text_of("eye"))[0], 200)
-        for name in ("shop", "maker"):
-            self.assertEqual(get(self.broker, "/page/numbers", tokens.text_of(name))[0], 403, name)
-
-
-class Both(pair.Case):
-    def test_both_nodes_of_a_pair_tell_of_it(self):
-        self.start_pair()
-        for broker, role in ((self.a, 1), (self.b, 2)):
-            def told_in_sync(of=broker):
-                status, _, text = get(of, "/page/numbers")
-                self.assertEqual(status, 200)
-                told = json.loads(text)["pair"]
-                return told["in_sync"] and told
-            told = self.wait_for("the page says that both are in sync", told_in_sync)
-            self.assertEqual((told["role"], told["primary"]), (role, self.a.url))
-            self.assertEqual(told["peer"], (self.b if broker is self.a else self.a).url)
+        self.assertEqual(get(self.broker, "/v1/stats")[0], 403)
+        self.assertEqual(get(self.broker, "/v1/stats", "tarry_nobodys")[0], 401)
+        self.assertEqual(get(self.broker, "/v1/stats", tokens.text_of("maker"))[0], 403)
+        for name, seen in (("eye", ["mail", "orders.close"]), ("shop", ["orders.close"])):
+            self.assertEqual(sorted(queue["name"] for queue in json.loads(get(self.broker, "/v1/stats", tokens.text_of(name))[2])["queues"]), seen)
+            self.assertEqual(json.loads(get(self.broker, "/v1/caller", tokens.text_of(name))[2]), {"name": name, "roles": ["read"], "confined": name == "shop"})
 
 
 CONTRAST = """
@@ -426,6 +414,12 @@ class Seen(harness.Case):
         self.assertEqual(self.browser.run("return [window.xss ?? null, document.querySelectorAll('iframe, main img, main script, #queue a').length]"), [None, 0])
         self.assertEqual(self.browser.log(), [], "the policy had nothing to refuse")
 
+    def test_whoever_is_confined_sees_his_queues(self):
+        schedule(self.broker, ["orders.close", "mail"])
+        guard(self.broker, tokens.row("shop", "read", "queue=orders."))
+        self.become("shop")
+        self.assertEqual(self.browser.run("return [...document.querySelectorAll('#rows tr')].map((r) => r.cells[0].title)"), ["orders.close"])
+
     def test_the_dead_letters_are_accessible_and_fit_a_telephone(self):
         for number, reason in enumerate(("no such address", "HTTP 500 from shop.example.org, the third time", "the payload has no `order`")):
             self.bury("orders.close", f"order-{1001 + number}", reason)
@@ -479,6 +473,42 @@ class Seen(harness.Case):
         longest = max(self.browser.run("return window.long") or [0])
         print(f"# the longest task of the page with {MANY} queues: {longest:.0f} ms (0: none of 50 ms)")
         self.assertLess(longest, 500, "on a loaded machine")
+
+
+@unittest.skipUnless(CHROMIUM and DRIVER, "SKIPPED: no chromium and chromedriver (Debian: chromium chromium-driver): the page is looked at by no browser")
+class Webhooks(webhooks_test.Pushed):
+    """How targets answer, on the page."""
+
+    def test_targets_are_seen_and_what_is_hostile_is_text(self):
+        name = HOSTILE[0]
+        self.write_secrets(f"q {self.secret}\n{name.replace(' ', '%20')} {self.secret}\n")
+        self.push(name, f"http://127.0.0.1:{ports.free_port()}/{''.join(c for c in HOSTILE[4] if c not in '<>')}", "max_attempts=0")
+        self.target.answer = lambda handler, request: handler.reply(500, HOSTILE[1].encode())
+        self.push()
+        for number in range(8):
+            for queue in ("q", name):
+                self.broker.ok("schedule", queue, "--key", f"k{number}", "--in", "0s", "--body", "{}")
+        harness.wait_until("both rest", lambda: all(self.health(queue).get("resting_until_ms") for queue in ("q", name)), 60)
+        with Browser() as browser:
+            browser.open(f"http://127.0.0.1:{self.broker.port}/")
+            browser.size(1280, 900)
+            browser.wait(READY)
+            rows = browser.wait("const rows = [...document.querySelectorAll('#push-rows tr')].map((r) => [...r.cells].map((c) => c.textContent)); return rows.length === 2 && rows")
+            self.assertEqual([row[0] for row in rows], [name, "q"])
+            self.assertEqual((rows[0][5], rows[1][5]), ("no answer", "500"))
+            self.assertIn("Couldn't connect to server", rows[0][7])
+            self.assertIn("the target answered 500", rows[1][7])
+            self.assertNotIn(self.secret.removeprefix("whsec_"), browser.run("return document.documentElement.outerHTML"))
+            self.assertEqual(browser.run("return [window.xss ?? null, document.querySelectorAll('#push-rows *:not(tr, td, th)').length]"), [None, 0])
+            for scheme in ("light", "dark"):
+                browser.media(prefers_color_scheme=scheme)
+                self.assertEqual(browser.run(CONTRAST), [], scheme)
+            if SHOTS:
+                browser.run("document.getElementById('queues-title').scrollIntoView()")
+                browser.screenshot(os.path.join(SHOTS, "page-webhooks.png"))
+            browser.size(360, 740, mobile=True)
+            self.assertLessEqual(browser.run("return document.documentElement.scrollWidth"), 360)
+            self.assertEqual(browser.log(), [])
 
 
 class Axe(unittest.TestCase):

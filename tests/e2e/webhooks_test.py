@@ -212,6 +212,43 @@ class Answers(Pushed):
         self.assertEqual(self.reasons("k")[-1], "the target answered 500")
         self.assertEqual(self.health()["error"], "the target answered 500")
 
+    def test_how_its_target_does_is_told_everywhere_and_no_secret_is(self):
+        self.answers(lambda handler, _: handler.reply(204), lambda handler, _: handler.reply(410, self.secret.encode()), lambda handler, _: handler.reply(500))
+        for key, state in (("good", "acked"), ("gone", "dead"), ("bad", "dead")):
+            self.schedule(key)
+            self.wait_state(key, state)
+        self.schedule("more")
+        health = wait_until("it rests", lambda: self.health().get("resting_until_ms") and self.health(), 30)
+        self.assertEqual({name: health[name] for name in ("acked", "refused", "status", "error")},
+                         {"acked": 1, "refused": 1, "status": 500, "error": "the target answered 500"})
+        self.assertGreaterEqual(health["failed"], 4, "the one with 410 included")
+        told = next(row for row in self.broker.ok("stats", "q") if row["queue"] == "q")["push"]
+        self.assertEqual((told["acked"], told["refused"], told["status"], told["error"]), (1, 1, 500, "the target answered 500"))
+        self.assertGreater(told["resting_until_ms"], told["succeeded_ms"])
+        words = subprocess.run([word for word in self.broker.command("stats", "--wide") if word != "--json"], capture_output=True, text=True, timeout=30, check=True).stdout
+        self.assertRegex(words, r"PUSHED +UNDER WAY +ACKED +REFUSED +FAILED +STATUS +RESTS FOR +LAST ERROR\nq +0 +1 +1 +\d+ +500 +\S+ +the target answered 500")
+        self.broker.ok("schedule", "another", "--in", "1h")
+        self.assertNotIn("push", self.broker.ok("stats", "another")[0])
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.broker.port}/metrics", timeout=30) as page:
+            metrics = page.read().decode()
+        self.assertIn('tarry_push_refused_total{queue="q"} 1\n', metrics)
+        self.assertIn('tarry_push_last_status{queue="q"} 500\n', metrics)
+        self.assertEqual(metrics_test.lint(metrics), [])
+        http = Http(self.broker.port, harness.tokens.ADMIN)
+        _, stats = http.ask("GET", "/v1/stats")
+        http.close()
+        for text in (json.dumps(stats), words, metrics, json.dumps(told)):
+            self.assertNotIn(self.secret.removeprefix("whsec_"), text)
+
+    def test_a_target_without_an_answer_has_no_status(self):
+        self.schedule("first")
+        self.wait_state("first", "acked")
+        wait_until("a status", lambda: self.health().get("status") == 204, 30)
+        self.push("q", f"http://127.0.0.1:{ports.free_port()}/", "backoff=fixed", "backoff_min=50ms", "max_attempts=1")
+        self.schedule("k")
+        self.wait_state("k", "dead")
+        self.assertEqual((self.health().get("status", 0), self.health()["failed"], self.health().get("refused", 0)), (0, 1, 0))
+
     def test_retry_after_is_obeyed(self):
         for status in (429, 503):
             before = len(self.target.requests)

@@ -53,7 +53,6 @@ static const struct route {
     {"GET", "/metrics", BODY_NONE, true},
     {"GET", "/healthz", BODY_NONE, true},
     {"GET", "/readyz", BODY_NONE, true},
-    {"GET", "/page/numbers", BODY_NONE, true},
 };
 
 static bool chance(const struct api *api, uint64_t of) {
