@@ -387,6 +387,72 @@ static void what_settles_finds_the_reserve(void **state) { /* CAP-1 */
     }
 }
 
+static size_t count_first(const struct rig *rig, size_t count) {
+    size_t there = 0;
+    for (size_t id = 1; id <= count && id < rig->row_capacity; id++) there += rig->rows[id].id != 0;
+    return there;
+}
+
+/* What it reads from the index may need memory that was there when it asked for it: then it waits. */
+static void a_purge_waits_for_room(void **state) { /* CAP-1 */
+    (void)state;
+    enum { COUNT = 20 * OPS_AT_ONCE };
+    struct rig rig;
+    rig_init(&rig, random_seed(14), KEY_SIZE_MAX);
+    for (size_t i = 0; i < COUNT; i += OPS_AT_ONCE)
+        assert_int_equal(schedule_some(&rig, OPS_AT_ONCE, 3000000), TARRY__CODE__OK);
+    Tarry__QueuePurge purge = TARRY__QUEUE_PURGE__INIT;
+    purge.queue = orders;
+    new_op(0, TARRY__OP__OP_QUEUE_PURGE)->queue_purge = &purge;
+    assert_int_equal(rig_commit(&rig, ops.list, 1), TARRY__CODE__OK);
+    rig_absorb(&rig, rig.frame_count - rig.absorbed);
+    rig_tick(&rig);
+    assert_int_equal(rig.page_count, 1);
+    fill_up(&rig, 3000000); /* what is in the index has left memory for them */
+    rig_answer(&rig);
+    core_check(rig.core);
+    assert_int_equal(count_first(&rig, COUNT), COUNT);
+    assert_int_equal(rig.page_count, 0); /* to read it again would help nobody … */
+    for (int i = 0; i < 100 && count_first(&rig, COUNT) > 0; i++) {
+        rig_absorb(&rig, rig.frame_count - rig.absorbed); /* … before the index has gone on */
+        rig_tick(&rig);
+        rig_answer(&rig);
+    }
+    assert_int_equal(count_first(&rig, COUNT), 0);
+    rig_deinit(&rig);
+}
+
+/* A question may find that a task is over: that it is so must find room, too, or the question waits. */
+static void a_question_waits_for_room(void **state) { /* CAP-1 */
+    (void)state;
+    struct rig rig;
+    rig_init(&rig, random_seed(15), 40);
+    op_schedule(&rig, 0, 100);
+    ops.bodies[0].schedule.expires_ms = 100;
+    assert_int_equal(rig_commit(&rig, ops.list, 1), TARRY__CODE__OK);
+    const uint64_t id = core_id_end(rig.core) - 1;
+    fill_with_leases(&rig);
+    rig_absorb(&rig, rig.frame_count - rig.absorbed);
+    rig_restart(&rig); /* memory holds the leases, and nothing else yet */
+    rig_elapse_ms(&rig, 1000);
+    fill_up(&rig, 3000000);
+    nacks_until_refused(&rig);
+    while (nack_some(&rig, 1) == TARRY__CODE__OK) continue;
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Ref ref = TARRY__REF__INIT;
+    Tarry__Get get = TARRY__GET__INIT;
+    request.body_case = TARRY__REQUEST__BODY_GET;
+    request.get = &get;
+    get.task = &ref;
+    ref.id = id;
+    assert_int_equal(rig_ask(&rig, CORE_GET, &request), TARRY__CODE__BUSY);
+    rig_absorb(&rig, rig.frame_count - rig.absorbed);
+    rig_answer(&rig); /* as long as it is asked, the index keeps what it may answer */
+    for (int i = 0; i < 1000 && rig_ask(&rig, CORE_GET, &request) == TARRY__CODE__BUSY; i++) rig_tick(&rig);
+    assert_int_equal(rig.code, TARRY__CODE__OK);
+    rig_deinit(&rig);
+}
+
 /* Nothing but acks frees what is leased: so it never takes all that there is. */
 static void leases_leave_half_of_the_memory(void **state) { /* CAP-1 */
     (void)state;
@@ -407,6 +473,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(full_of_endings),
         cmocka_unit_test(full_of_sentences),
         cmocka_unit_test(what_settles_finds_the_reserve),
+        cmocka_unit_test(a_purge_waits_for_room),
+        cmocka_unit_test(a_question_waits_for_room),
         cmocka_unit_test(leases_leave_half_of_the_memory),
     };
     return cmocka_run_group_tests_name("core_full", tests, NULL, NULL);
