@@ -158,10 +158,36 @@ static void a_merge_takes_a_part_of_the_memory(void **state) {
     tear_down(&f);
 }
 
+static size_t fences_of(const struct runs *runs) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < runs->merge.inputs; i++) bytes += runs->merge.input[i]->chunks * 8;
+    return bytes;
+}
+
+/* While it goes on, step by step, its output's filter is memory that is taken. */
+static void a_merge_under_way_is_counted(void **state) {
+    struct fx f;
+    set_up(&f, 4u << 20);
+    const struct runs *runs = &f.index->runs;
+    struct index_stats before, after;
+    while (!runs_merge_wanted(f.index)) {
+        for (unsigned k = 0; k < 4 * KEYS_A_COMMIT; k++) schedule(&f);
+        assert_int_equal(index_commit(f.index), 0);
+    }
+    bool more;
+    index_stats(f.index, &before);
+    assert_int_equal(index_maintain(f.index, &more), 0);
+    assert_true(runs->merge.inputs > 0); /* it takes more than one step */
+    index_stats(f.index, &after);
+    assert_int_equal(after.bytes_memory - before.bytes_memory, runs->merge.output->blocks * 64 + fences_of(runs));
+    tear_down(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(advice_costs_the_same_however_many_lines_there_are),
         cmocka_unit_test(a_merge_takes_a_part_of_the_memory),
+        cmocka_unit_test(a_merge_under_way_is_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
