@@ -243,7 +243,7 @@ class Answers(Pushed):
     def test_a_target_without_an_answer_has_no_status(self):
         self.schedule("first")
         self.wait_state("first", "acked")
-        wait_until("a status", lambda: self.health().get("status") == 204, 30)
+        wait_until("a status", lambda: self.health().get("status") == 200, 30)
         self.push("q", f"http://127.0.0.1:{ports.free_port()}/", "backoff=fixed", "backoff_min=50ms", "max_attempts=1")
         self.schedule("k")
         self.wait_state("k", "dead")
