@@ -15,6 +15,7 @@ const struct command *const tool_commands[] = {
     &command_schedule,
     &command_cancel,
     &command_move,
+    &command_import,
     &command_consume,
     &command_ack,
     &command_nack,

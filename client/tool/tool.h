@@ -93,6 +93,6 @@ extern const struct command command_schedule, command_cancel, command_move, comm
     command_dead_drop, command_redact, command_stats, command_history, command_audit, command_replay, command_verify,
     command_keygen, command_heads, command_backup, command_restore, command_archive_list, command_archive_prune,
     command_archive_hold, command_archive_release, command_status, command_promote, command_demote, command_pair_record,
-    command_token_add, command_token_list, command_token_revoke, command_doctor;
+    command_token_add, command_token_list, command_token_revoke, command_doctor, command_import;
 
 #endif

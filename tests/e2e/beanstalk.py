@@ -57,11 +57,11 @@ class Client:
 class Beanstalkd:
     """A real one, of Debian's package."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, port=None):
         program = shutil.which("beanstalkd") or "/usr/bin/beanstalkd"
         if not os.path.exists(program):
             raise FileNotFoundError("beanstalkd is not installed: apt-get install beanstalkd")
-        self.port = ports.free_port()
+        self.port = port or ports.free_port()
         self.process = subprocess.Popen([program, "-l", "127.0.0.1", "-p", str(self.port), *arguments],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         end = time.monotonic() + 20

@@ -9,9 +9,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import harness
+import beanstalk
+import origins
 import units
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -64,8 +67,9 @@ NAMES = {
     "apt-get install -y --no-install-recommends python3\n": "from python3",
     "apt-get install -y --no-install-recommends php-cli\n": "from php",
     "apt-get install -y --no-install-recommends default-jdk-headless\n": "from java",
-    "# on a host that reaches both\nexport MOVE": None,  # both by tests/package/package_test.py, from a real Redis and PostgreSQL
-    "# on a host that reaches both\npsql": None,
+    "# on a host that reaches both\ntarry import close-order": "import from Redis",
+    "# on a host that reaches both; the old": "import from beanstalkd",
+    "# on a host that reaches both\npsql": None,  # by tests/package/package_test.py, from a real PostgreSQL
 }
 
 
@@ -201,6 +205,38 @@ class GettingStarted(Case):
                 self.assertTrue(said.startswith("order-1 paid, 0 seen\norder-2 closed, attempt 1\n"), said)
             played += 1
         self.assertGreaterEqual(played, 1)
+
+
+class MovingIn(Case):
+    def served(self, kind, program, port):
+        if not (shutil.which(program) or os.path.exists("/usr/bin/" + program)):
+            self.skipTest(f"{program} is not installed: apt-get install {program}")
+        server = kind(port=port)
+        self.addCleanup(server.stop)
+        return server
+
+    def test_from_redis(self):
+        redis, host = self.served(origins.Redis, "redis-server", 6379), self.host()
+        self.addCleanup(redis.socket.close)
+        self.addCleanup(redis.stream.close)
+        due = int(time.time()) + 3600
+        redis.add("delayed-orders", [(due + number, f"order-{number}") for number in range(3)])
+        self.play(host, "install")
+        said = self.play(host, "import from Redis")
+        self.assertIn("delayed-orders: 3 members, due from 20", said)
+        self.assertRegex(said, r"(?m)^ *\d+ +order-2 +pending ")
+        self.assertEqual(redis.ask("ZCARD", "delayed-orders"), 0)
+
+    def test_from_beanstalkd(self):
+        server, host = self.served(beanstalk.Beanstalkd, "beanstalkd", 11300), self.host()
+        with beanstalk.Client(server.port) as client:
+            client.put(b"now")
+            client.put(b"later", delay=1000)
+            self.play(host, "install")
+            said = self.play(host, "import from beanstalkd")
+            self.assertIn("default: 1 ready, 1 delayed, 0 buried, 0 reserved\n", said)
+            self.assertRegex(said, r"(?m)^default +2 ")
+            self.assertIn(b"\ncurrent-jobs-ready: 0\ncurrent-jobs-reserved: 0\ncurrent-jobs-delayed: 0\n", client.ask("stats"))
 
 
 class Unit(Case):

@@ -166,7 +166,7 @@ class EveryOption(Case):
     autostart = False
     # What else a command may want before it looks at the option: one of these will do.
     around = ([], ["a"], ["a", "b"], ["1", "1-1"], ["--reason", "x", "a", "b"], ["--reason", "x"], ["--data", "/"], ["--data", "/", "--into"],
-              ["--data", "/", "--dry-run"], ["a", "--in", "1s"], ["--reason", "x", "--queue", "a"])
+              ["--data", "/", "--dry-run"], ["a", "--in", "1s"], ["--reason", "x", "--queue", "a"], ["--beanstalkd", "h"], ["--redis-zset", "z"])
 
     def commands(self):
         help_text = subprocess.run([harness.find_program("tarry"), "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout

@@ -186,17 +186,19 @@ class Installed(unittest.TestCase):
         print(f"# an order is closed after {closed_after:.0f} s, and after {time.monotonic() - started:.0f} s all {len(blocks)} blocks are typed")
 
     def test_moving_in_is_typed(self):
-        """From a real Redis and a real PostgreSQL, both of Debian."""
+        """From a real Redis, a real beanstalkd and a real PostgreSQL, all of Debian."""
         self.put(MADE.first())
-        self.host.run(f"{INSTALL} ./libtarry0_*.deb ./tarry_*.deb ./tarryd_*.deb redis-server postgresql")
+        self.host.run(f"{INSTALL} ./libtarry0_*.deb ./tarry_*.deb ./tarryd_*.deb beanstalkd redis-server postgresql")
         due = int(time.time()) + 3600
-        self.host.run("systemctl start redis-server postgresql; " + "; ".join(f"redis-cli ZADD delayed-orders {due + number} order-{number}" for number in range(3)))
+        self.host.run("systemctl start beanstalkd redis-server postgresql; " + "; ".join(f"redis-cli ZADD delayed-orders {due + number} order-{number}" for number in range(3)))
         self.host.run("su postgres -c 'createuser --superuser root; createdb --owner root shop'\n"
                       "psql -X shop -c \"CREATE TABLE jobs (order_id int, payload jsonb, due_at timestamptz, done_at timestamptz);\n"
                       f"INSERT INTO jobs SELECT 10 + n, json_build_object('order', n), to_timestamp({due} + n), NULL FROM generate_series(1, 4) n;\n"
                       "INSERT INTO jobs VALUES (99, NULL, now(), now())\"")
+        self.host.run("bash -c 'exec 3<>/dev/tcp/127.0.0.1/11300; printf \"put 0 3600 60 5\\r\\nhello\\r\\n\" >&3; head -n 1 <&3'")
         for block in page("docs/MOVING_IN.md"):
             self.host.run(block)
+        self.assertEqual(len(self.host.run("tarry list default --json").splitlines()), 1)
         tasks = {task["key"]: task for task in map(json.loads, self.host.run("tarry list close-order --json").splitlines())}
         self.assertEqual(sorted(tasks), sorted([f"order-{number}" for number in (0, 1, 2, 11, 12, 13, 14)]))
         self.assertEqual((tasks["order-2"]["due_ms"], tasks["order-11"]["due_ms"]), ((due + 2) * 1000, (due + 1) * 1000))

@@ -1,0 +1,141 @@
+/* cmd_import.c: tarry import. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bean_words.h"
+#include "import.h"
+
+#define PASSWORD_SIZE 513u
+#define TUBES_MAX 1024u
+#define REDIS_DEFAULT "127.0.0.1"
+
+static const struct arg_spec options[] = {
+    {"beanstalkd", ARG_VALUE, "HOST[:PORT]", "a beanstalkd's jobs; port 11300 if none is given"},
+    {"tube", ARG_MANY, "T", "only of this tube; may be repeated (default: all)"},
+    {"queue-prefix", ARG_VALUE, "P", "tube T becomes queue PT"},
+    {"redis-zset", ARG_VALUE, "KEY", "the members of a sorted set, each due at its score"},
+    {"redis", ARG_VALUE, "HOST[:PORT]", "where it is (default 127.0.0.1:6379)"},
+    {"redis-db", ARG_VALUE, "N", "the database's number (default 0)"},
+    {"redis-user", ARG_VALUE, "NAME", "who asks, if Redis has users (ACL)"},
+    {"redis-password-file", ARG_VALUE, "F", "the password, in a file; or TARRY_REDIS_PASSWORD"},
+    {"score", ARG_VALUE, "s|ms", "what a score counts since 1970 (default: as its size says)"},
+    {"member-key", ARG_FLAG, NULL, "the member is the task's key, too"},
+    {"dry-run", ARG_FLAG, NULL, "only count what is there"},
+    {"copy", ARG_FLAG, NULL, "leave everything there"},
+    {0},
+};
+
+static int run(struct tool *tool, const struct args *args);
+
+const struct command command_import = {
+    .name = "import",
+    .usage = "--beanstalkd HOST[:PORT] [--tube T]… [OPTION]…\nQUEUE --redis-zset KEY [--redis HOST[:PORT]] [OPTION]…",
+    .summary = "take over the jobs of a beanstalkd, or of a set in Redis",
+    .text =
+        "Takes what waits at another server: schedules it here, waits until it is durable, and only then removes it\n"
+        "there. Nothing is lost and nothing taken twice, whenever it is interrupted or killed: repeat it. What it has\n"
+        "in hand is named by a task in queue tarry.import, in the same atomic commit.\n\n"
+        "beanstalkd: tube T becomes queue T. A ready job is ready, in the order of pri and id; a delayed one is due "
+        "when\n"
+        "its delay is over (up to a second later: beanstalkd tells whole seconds, never earlier). Buried jobs become\n"
+        "tasks of queue T.buried, where nobody takes them unawares. What workers have reserved stays with them. For\n"
+        "beanstalkd's clients at tarryd --listen beanstalk://… the jobs keep pri and TTR; others see them in the\n"
+        "attribute 'beanstalk'. To find the highest id, a job is put into tube tarry-import-probe and deleted.\n\n"
+        "Redis: a member is a task's payload, its score when it is due, the past at once. Soonest first. A worker who\n"
+        "removes a member before us keeps it, and its task here is cancelled.\n\n"
+        "Stop the old workers first, or let the work be idempotent: if the import is killed while they run, the last\n"
+        "1,024 ready jobs may be worked on by both.\n\n"
+        "Exit status 1 if anything stays there, refused, reserved or new: repeat it. With --json an object for each\n"
+        "that is refused, and one at the end; with --dry-run one for each tube. RabbitMQ: see docs/MOVING_IN.md.",
+    .options = options,
+    .positional_min = 0,
+    .positional_max = 1,
+    .positional_names = "QUEUE",
+    .examples = "tarry import --beanstalkd 10.0.0.5 --dry-run\n"
+                "tarry import --beanstalkd 10.0.0.5:11300 --tube close-order\n"
+                "tarry import close-order --redis-zset delayed-orders --redis 10.0.0.6 --member-key",
+    .run = run,
+};
+
+/* The first line of the file, or the environment's. 0, or an exit status after a sentence. */
+static int take_password(const struct args *args, char out[PASSWORD_SIZE], const char **out_password) {
+    const char *path = args_get(args, "redis-password-file");
+    *out_password = getenv("TARRY_REDIS_PASSWORD");
+    if (path == NULL) return 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd >= 0 ? read(fd, out, PASSWORD_SIZE - 1) : -1;
+    if (size < 0) tool_say("%s: %s", path, strerror(errno));
+    if (fd >= 0) close(fd);
+    if (size < 0) return EXIT_USAGE;
+    out[size] = 0;
+    out[strcspn(out, "\r\n")] = 0;
+    if (out[0] == 0) {
+        tool_say("%s: there is no password in its first line", path);
+        return EXIT_USAGE;
+    }
+    *out_password = out;
+    return 0;
+}
+
+/* Options of the other kind of server would be silently forgotten. */
+static int refuse_others(const struct args *args, const char *const *others, const char *with) {
+    for (; *others != NULL; others++)
+        if (args_has(args, *others)) return tool_usage(args, "--%s has no meaning with --%s", *others, with);
+    return 0;
+}
+
+static int from_beanstalkd(struct import *import, const struct args *args, bool is_dry) {
+    static const char *const others[] = {"redis", "redis-db",   "redis-user", "redis-password-file",
+                                         "score", "member-key", NULL};
+    const char *tubes[TUBES_MAX];
+    struct bean_options bean = {.tubes = tubes, .prefix = args_get(args, "queue-prefix")};
+    int status = refuse_others(args, others, "beanstalkd");
+    if (status != 0) return status;
+    if (args->positional_count > 0)
+        return tool_usage(args, "'%s': a tube becomes the queue of its name (--queue-prefix)", args->positional[0]);
+    if (args->many_count > TUBES_MAX) return tool_usage(args, "more than %u tubes", TUBES_MAX);
+    for (size_t i = 0; i < args->many_count; i++) tubes[bean.tube_count++] = args->many[i].value;
+    for (size_t i = 0; i < bean.tube_count; i++)
+        if (!bean_is_tube(tubes[i])) return tool_usage(args, "--tube: '%s' is no name of a tube", tubes[i]);
+    if (bean.prefix == NULL) bean.prefix = "";
+    bean_origin(import, &bean);
+    return import_run(import, is_dry);
+}
+
+static int from_redis(struct import *import, const struct args *args, bool is_dry) {
+    static const char *const others[] = {"queue-prefix", NULL};
+    char password[PASSWORD_SIZE];
+    const char *score = args_get(args, "score");
+    struct redis_options redis = {.zset = args_get(args, "redis-zset"),
+                                  .user = args_get(args, "redis-user"),
+                                  .member_key = args_has(args, "member-key")};
+    int status = refuse_others(args, others, "redis-zset");
+    if (status == 0) status = option_number(args, "redis-db", 0, INT32_MAX, &redis.database);
+    if (status == 0) status = take_password(args, password, &redis.password);
+    if (status != 0) return status;
+    if (args->many_count > 0) return tool_usage(args, "--tube has no meaning with --redis-zset");
+    if (args->positional_count == 0) return tool_usage(args, "into which queue? Give QUEUE");
+    if (score != NULL && strcmp(score, "s") != 0 && strcmp(score, "ms") != 0)
+        return tool_usage(args, "--score: '%s' is neither s nor ms", score);
+    if (redis.user != NULL && redis.password == NULL)
+        return tool_usage(args, "--redis-user: and the password? --redis-password-file, or TARRY_REDIS_PASSWORD");
+    if (score != NULL) redis.score_scale = strcmp(score, "s") == 0 ? 1000 : 1;
+    redis.queue = args->positional[0];
+    redis_origin(import, &redis);
+    return import_run(import, is_dry);
+}
+
+static int run(struct tool *tool, const struct args *args) {
+    const bool is_dry = args_has(args, "dry-run");
+    const char *bean = args_get(args, "beanstalkd"), *zset = args_get(args, "redis-zset"),
+               *redis = args_get(args, "redis");
+    struct import import = {.tool = tool, .is_copy = args_has(args, "copy"), .link = {.fd = -1}};
+    if ((bean != NULL) == (zset != NULL)) return tool_usage(args, "from where? --beanstalkd HOST, or --redis-zset KEY");
+    if (is_dry && import.is_copy) return tool_usage(args, "--dry-run and --copy: one is enough");
+    import.address = bean != NULL ? bean : redis != NULL ? redis : REDIS_DEFAULT;
+    return bean != NULL ? from_beanstalkd(&import, args, is_dry) : from_redis(&import, args, is_dry);
+}
