@@ -10,7 +10,7 @@ from harness import Case
 
 LEASE, LEASE_S = "1s", 1.0
 SHORT_MS = 2000  # for which a lease lasts, and as long as who holds it may be silent
-SETTLE_S = 0.25  # in which a broker that goes on reads what lies in its sockets (broker/shell/stall.h)
+SETTLE_S = 0.25  # in which a broker that goes on reads what lies in its sockets (broker/engine/stall.h)
 
 
 class Stopped(Case):

@@ -10,6 +10,7 @@ import cppcheck
 import faults
 import format as format_check
 import includes
+import links
 import lint
 import python
 import sizes
@@ -32,6 +33,7 @@ BAD = [
     ("format: a crooked indent", format_check.check, "proto/a.c", "int  f(void){return 1;}\n", "proto/a.c:1"),
     ("words: an unfinished place", words.check, "proto/a.c", "/* TO" + "DO: later */\n", "proto/a.c:1"),
     ("words: a tab", words.check, "proto/a.c", "int\tx;\n", "a tab"),
+    ("links: a file that has gone", links.check, "docs/A.md", "See [it](../gone.md#there).\n", "no ../gone.md"),
     ("sizes: a function of 73 lines", sizes.check, "proto/a.c", LONG_FUNCTION, "long_function has 73 lines"),
     ("sizes: a file of 601 lines", sizes.check, "proto/a.c", "int x;\n" * 601, "601 lines"),
     ("includes: the core meets storage", includes.check, "broker/core/a.c", '#include "log.h"\n', "must not include"),
