@@ -3,6 +3,7 @@ import base64
 import itertools
 import json
 import os
+import pty
 import random
 import resource
 import signal
@@ -267,6 +268,26 @@ class Beanstalkd(Import):
         self.assertIn(b"interrupted", err)
         self.assertEqual(told["moved"] + told["left_delayed"], 30000)
         self.assertEqual(len(self.tasks("default")), told["moved"])
+
+
+    def test_a_terminal_is_shown_how_far_it_is(self):
+        address, client = self.beanstalkd()
+        client.send(b"".join(b"put 0 100 60 5\r\n%05d\r\n" % number for number in range(30000)))
+        for _ in range(30000):
+            client.reply()
+        master, slave = pty.openpty()
+        run = subprocess.Popen(self.broker.command("import", "--beanstalkd", address)[:-1], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave)
+        os.close(slave)
+        seen = b""
+        try:
+            while data := os.read(master, 65536):
+                seen += data
+        except OSError:  # EIO: nobody has the other end any more
+            pass
+        os.close(master)
+        self.assertEqual(run.wait(60), 0, seen)
+        self.assertRegex(seen.decode(), r"\r.*%  \d+ moved  \d+/s")
+        self.assertRegex(seen.decode(), r"\r\x1b\[Ktarry: 30000 moved, in [^\n]*\r\n$")
 
 
 class Sets(Import):
