@@ -106,11 +106,11 @@ enum tarry_close_flag {
 /* Stops the handler's thread (after the task that it is at; `settled` has been called for all by the end), waits for
  * the answers to what settles leases, releases what was not handed out, and ends the session; from when the handler has
  * returned this takes timeout_ms at most (as long again if its verdict found no room in the client's own queue): a
- * verdict that is not answered by then is told as TARRY_E_TIMEOUT. What was handed out and not settled is ready again at
- * once and has cost an attempt, unless TARRY_KEEP_LEASES. `flags`: bits, 0 for none. Frees the consumer; tasks not freed
- * yet stay valid. NULL is fine. TARRY_E_CALLBACK (from its handler or a completion callback), TARRY_E_FORKED: nothing is
- * done. Any other code: it is closed and freed, but the broker has not confirmed it; what it held comes again once that
- * misses it. */
+ * verdict that is not answered by then is told as TARRY_E_TIMEOUT. What was handed out and not settled is ready again
+ * at once and has cost an attempt, unless TARRY_KEEP_LEASES. `flags`: bits, 0 for none. Frees the consumer; tasks not
+ * freed yet stay valid. NULL is fine. TARRY_E_CALLBACK (from its handler or a completion callback), TARRY_E_FORKED:
+ * nothing is done. Any other code: it is closed and freed, but the broker has not confirmed it; what it held comes
+ * again once that misses it. */
 TARRY_API int tarry_consumer_close(tarry_consumer *consumer, uint32_t flags);
 
 #ifdef __cplusplus
