@@ -291,9 +291,13 @@ static void declaration_stands(struct world *world, void *argument, uint64_t num
 }
 
 /* What a leader has heard of its follower makes no other presence of it. */
+static size_t told_size(const char *presence) {
+    const char *heard = strstr(presence, " heard ");
+    return heard != NULL ? (size_t)(heard - presence) : strlen(presence);
+}
+
 static bool is_same_presence(const char *one, const char *other) {
-    size_t size = strcspn(one, "h");
-    return strcspn(other, "h") == size && strncmp(one, other, size) == 0;
+    return told_size(one) == told_size(other) && strncmp(one, other, told_size(one)) == 0;
 }
 
 static void declaration_arrives(struct world *world, void *argument, uint64_t number) {
