@@ -111,9 +111,11 @@ static bool ignores(const struct flat *head, const struct frame_header *header, 
     return settles(request, put, head->tasks[put->task->id].row.lease_position);
 }
 
-/* TIME-2: no stall ends a session or a lease for which a word had come. Also while that word is being looked at. */
+/* TIME-2: no stall ends a session or a lease for which a word had come. Also while that word is being looked at. What
+ * came to a node that did not lead yet as it was stopped would have been refused. */
 static void check_unheard(const struct host *host, const struct frame_header *header, const Tarry__FrameBody *body) {
-    bool was_stopped = host->went_on_ns > host->paused_from_ns + SURELY_STOPPED_NS;
+    bool was_stopped =
+        host->went_on_ns > host->paused_from_ns + SURELY_STOPPED_NS && host->paused_from_ns >= host->watch.began_ns;
     for (const struct unread *unread = host->unread; was_stopped && unread; unread = unread->next) {
         bool lay_there = unread->arrived_ns >= host->paused_from_ns && unread->arrived_ns <= host->went_on_ns;
         for (size_t i = 0; lay_there && unread->life == host->life && i < body->n_records; i++)
@@ -127,12 +129,12 @@ void watch_frame(struct world *world, const struct frame_header *header, const T
     bool schedules = false;
     bool leases = false;
     who_frame(&watch->who, &world->host->head, body, watch->commit);
-    if (body) check_unheard(world->host, header, body);
     for (size_t i = 0; body && i < body->n_records; i++) {
         const Tarry__Record *record = body->records[i];
         if (record->fact_case == TARRY__RECORD__FACT_EPOCH) {
             watch_begin(watch);
             watch->started_ms = header->steady_ns / NS_PER_MS;
+            watch->began_ns = world->now_ns;
         }
         if (record->fact_case != TARRY__RECORD__FACT_PUT) continue;
         const Tarry__TaskPut *put = record->put;
@@ -144,6 +146,7 @@ void watch_frame(struct world *world, const struct frame_header *header, const T
         if (sets_due && put->task->time_base == TARRY__TASK__BASE__STEADY)
             MUST(waits_long_enough(world, watch->commit, put->task->due_ms));
     }
+    if (body) check_unheard(world->host, header, body);
     if (schedules && options->index_lag_max) MUST(lag(world) <= options->index_lag_max); /* CAP-1 */
     if (leases && options->index_lag_hard) MUST(lag(world) <= options->index_lag_hard);  /* CAP-1 */
 }

@@ -14,6 +14,7 @@ struct watch {
     struct who who;
     const Tarry__Commit *commit;         /* that is being decided */
     uint64_t started_ms;                 /* steady, of this life of the broker */
+    uint64_t began_ns;                   /* the world's: it answers since then */
     uint64_t resumed[WATCH_RESUMED_MAX]; /* sessions of earlier lives that came back in this one */
     size_t resumed_count;
     bool stopping;                    /* timers do not run any more */
