@@ -43,7 +43,7 @@ def goes_on(life):
 
 
 class Sync(Campaign):
-    """F-5: EIO from fdatasync latches: exit, no answer, no second sync; the next start holds what was answered."""
+    """F-5, LOG-4: EIO from fdatasync latches: exit, no answer, no second sync; the next start holds what was answered."""
 
     def test_f5_every_fdatasync_of_the_log(self):
         self.every_call("log.fdatasync", "EIO", EVERY, check=never_syncs_again)

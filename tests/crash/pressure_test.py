@@ -5,6 +5,8 @@ without a restart.
 """
 import json
 import os
+import resource
+import socket
 import subprocess
 import sys
 import time
@@ -19,6 +21,7 @@ FAT_SIZE = 100_000
 FATS_MAX = 400
 REFUSED_WAIT_S = 8     # a refused tool asks again and again: after so long without an answer it was refused
 RECOVERY_WAIT_S = 30
+PEERS = 400
 RESERVE = (24 << 20) // 8  # of a disk of 24 MiB: broker/shell/room.c
 
 
@@ -153,6 +156,21 @@ class NoDescriptors(Pressure):
         self.fault.disarm()
         self.assertEqual(late.take(1, RECOVERY_WAIT_S)[0]["result"], "scheduled")
         self.assertEqual(self.broker.queue_stats("far")["pending"], 3)
+
+    @unittest.skipIf(resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 2 * PEERS, "the hard limit is low here")
+    def test_f12_the_soft_limit_counts_for_nothing(self):
+        """What the system lets a process have it takes: who starts it by hand has a soft limit of 1,024, or less."""
+        self.broker.prefix = ["sh", "-c", f'ulimit -Sn {PEERS // 2} && exec "$0" "$@"']
+        self.broker.start()
+        peers = [socket.create_connection(("127.0.0.1", self.broker.port), 30) for _ in range(PEERS)]
+        try:
+            for peer in peers:
+                peer.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            for peer in peers:
+                self.assertIn(b" 200 ", peer.recv(1000))
+        finally:
+            for peer in peers:
+                peer.close()
 
     def test_f12_emfile_at_every_accept(self):
         self.judge("net.accept4", "EMFILE")

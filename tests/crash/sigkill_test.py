@@ -67,7 +67,7 @@ class SigKill(Case):
     def test_a_every_line_was_answered_once(self):
         self.assert_none(self.problems["unanswered"] + self.problems["status"])
 
-    def test_no_acknowledged_task_was_lost(self):  # F-10, LOG-1, KEEP-1
+    def test_no_acknowledged_task_was_lost(self):  # F-10, KEEP-1
         self.assert_none(self.ledger.lost())
 
     def test_nothing_came_early(self):  # F-10, TIME-1

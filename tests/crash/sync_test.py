@@ -6,6 +6,7 @@ meanwhile is what should not have.
 """
 import glob
 import os
+import select
 import shutil
 import sys
 import tempfile
@@ -21,6 +22,9 @@ from life import STORAGE  # noqa: E402
 from wire import Connects, Session  # noqa: E402
 
 QUIET_S = 0.6  # what is free to leave does so within a millisecond
+SHARE_OF_REQUESTS = 8 << 20  # of 64 MiB: broker/shell/shell.h
+PLACES, PLACES_RESERVED = 256, 64  # broker/shell/rpc.h
+UNDONE_WAIT_S = 20  # of a lease of 30 s
 
 
 class Synced(Connects, Case):
@@ -75,6 +79,7 @@ class Held(Synced):
 
 class Alone(Held):
     def test_f5_an_answer_waits_for_its_sync(self):
+        """F-5, LOG-1"""
         rpc = self.rpc()
         producer = rpc.hello()
         self.wait_idle()
@@ -86,6 +91,7 @@ class Alone(Held):
         self.assertEqual(rpc.hear()[1], wire.OK)
 
     def test_f5_a_delivery_waits_for_the_sync_of_its_lease(self):
+        """F-5, LOG-1"""
         rpc, other = self.rpc(), self.rpc()
         producer = rpc.hello()
         session = Session(rpc, ["q"])
@@ -99,6 +105,71 @@ class Alone(Held):
         self.assert_silent(lane)
         self.fault.disarm()
         self.assertEqual(len(wire.tasks(lane.receive())), 1)
+
+
+    def test_f19_a_delivery_that_never_left_does_not_count(self):
+        """F-19, TRUE-1: its lane is gone before its lease is durable. Nobody has seen the task, and the answers say so at once."""
+        rpc, other = self.rpc(), self.rpc()
+        producer = rpc.hello()
+        session = Session(rpc, ["q"])
+        lane = session.dial()
+        self.schedule(other, producer, 1, "q", "k", 4000, b"body")
+        self.assertEqual(other.hear()[1], wire.OK)
+        self.wait_idle()
+        self.hold_next()
+        self.wait_held()
+        lane.close()
+        time.sleep(QUIET_S)  # the broker has seen it by then; if it has not, the task waits in the kernel, and counts
+        self.fault.disarm()
+
+        def is_given_back():
+            task = self.broker.one("get", "q", "k")
+            return (task["state"], task["deliveries"]) == ("ready", 0)
+        harness.wait_until("the delivery is undone", is_given_back, UNDONE_WAIT_S)
+
+
+class Crowd(Held):
+    """F-37, CAP-1: nothing is answered while the disk hangs. Who comes when the room for requests is full is told to try again, at once."""
+
+    arguments = ("--memory", "64MiB")
+
+    def judge(self, count, body, fields_of):
+        """So many requests, each of a producer of its own: some are taken and wait, the others are refused while nothing is answered."""
+        first, peers = self.rpc(), [self.rpc() for _ in range(count)]
+        producers = [peer.hello() for peer in peers]
+        producer = first.hello()
+        self.wait_idle()
+        self.hold_next()
+        self.schedule(first, producer, 1, "q", "", 3_600_000)
+        self.wait_held()
+        for peer, producer in zip(peers, producers):
+            peer.tell(body, fields_of(producer))
+        harness.wait_until("all have been read", self.is_read, 30)
+        time.sleep(QUIET_S)
+        answered = set(select.select([peer.peer for peer in peers], [], [], 0)[0])
+        codes = [peer.hear()[1] for peer in peers if peer.peer in answered]
+        self.assertEqual(set(codes), {wire.BUSY}, f"{len(codes)} answers of {count} while the disk hangs")
+        self.fault.disarm()
+        self.assertEqual(first.hear()[1], wire.OK)
+        codes += [peer.hear()[1] for peer in peers if peer.peer not in answered]
+        self.assertEqual(set(codes), {wire.OK, wire.BUSY})
+        return codes.count(wire.OK)
+
+    def judge_commits(self, count, size):
+        return self.judge(count, wire.COMMIT, lambda producer: wire.commit(producer, 1, [wire.schedule("q", "", 3_600_000, bytes(size))]))
+
+    def test_f37_large_requests(self):
+        """Each counts four times, for what it may be unpacked."""
+        self.assertLessEqual(self.judge_commits(60, 100_000) * 100_000 * 4, SHARE_OF_REQUESTS)
+
+    def test_f37_very_many_requests(self):
+        """Some places are left for what is not to be refused."""
+        self.assertLessEqual(self.judge_commits(240, 10), PLACES - PLACES_RESERVED)
+
+    def test_f20_requests_that_are_large_once_they_are_unpacked(self):
+        """F-20: 250 KB of small numbers, which an end of a session may name, are eight times that in memory."""
+        small = wire.varint(3 << 3 | 2) + wire.varint(250_000) + b"\1" * 250_000
+        self.assertLessEqual(self.judge(60, wire.UNSUBSCRIBE, lambda producer: small) * 250_000 * 8, SHARE_OF_REQUESTS)
 
 
 class Lone(Held):
@@ -232,7 +303,7 @@ class Room(Held):
 
 
 class Beside(Held):
-    """F-5: what appends nothing shares a group commit with what does, and waits for its sync: it may rest on it."""
+    """F-5, LOG-1: what appends nothing shares a group commit with what does, and waits for its sync: it may rest on it."""
 
     def setUp(self):
         super().setUp()

@@ -151,5 +151,21 @@ class SlowDisk(Case):
         self.both_in_sync()
 
 
+class Runs(Case):
+    def test_every_run_has_a_number_on_disk_before_it_takes_part(self):
+        """R6: an unknown outcome is this run's only. Here nobody leads: nothing else is noted."""
+        self.a.kill()
+        self.b.restart()
+        before = self.runs()
+        for number in (1, 2):
+            self.b.restart()
+            self.assertEqual(self.runs(), before + number)
+
+    def runs(self):
+        """As storage/FORMAT.md says."""
+        with open(self.b.data + "/pair", "rb") as file:
+            return int.from_bytes(file.read()[32:40], "little")
+
+
 if __name__ == "__main__":
     harness.main()

@@ -6,6 +6,7 @@ import harness
 import pair
 import wire
 from peer_proof import PeerKey
+from proxy import Proxy
 
 # Numbers of Follow, FollowReply and PairReply in tarry.proto.
 FOLLOW, CLUSTER, MEMBER, NODE, LOG_VERSION, END, CHAIN, URL, SENTENCE = 22, 1, 2, 3, 4, 7, 8, 14, 14
@@ -67,18 +68,6 @@ class Refusals(Case):
         self.a.start()
         self.wait_in_sync()
         self.wait_pending(self.a, 1)
-
-    def test_a_stranger_at_the_leaders_address_keeps_nobody_from_taking_over(self):
-        """F-29: it leads another cluster there, and refuses the follower that is in sync."""
-        self.start_pair()
-        self.a.ok("schedule", "orders", "--in", "1h")
-        self.a.kill()
-        stranger = harness.Broker(self.path("stranger"), "--peer", self.b.listen, "--coordinator",
-                                  f"file://{self.directory}/another", listen=self.a.listen)
-        self.brokers.append(stranger.start())
-        self.wait_role(stranger, "leading")
-        self.wait_log(self.b, "event=leading")
-        self.assertEqual(self.pending(self.b), 1)
 
     def test_a_restored_leader_is_another_disk(self):
         """F-29: what the pair acknowledged since is not on it."""
@@ -180,6 +169,32 @@ class Refusals(Case):
         self.b.stop()
         self.take_coordinator(self.b)
         self.refused(self.b, "one of the two nodes has a coordinator and the other has none")
+
+
+class AnotherThere(Case):
+    """Somebody listens at the leader's address all the while: a process that is not there any more would be followed at once."""
+
+    arguments = ("--failover-after", "15s", "--solo-after", "60s")
+
+    def setUp(self):
+        super().setUp()
+        self.proxy = Proxy(int(self.a.listen.rpartition(":")[2]))
+        self.addCleanup(self.proxy.close)
+        self.brokers.remove(self.b)
+        self.b = self.make_broker("--follow", f"ws://127.0.0.1:{self.proxy.port}", "--coordinator",
+                                  f"file://{self.directory}/coordinator", data=self.path("b"), listen=self.b.listen)
+        self.start_pair()
+
+    def test_a_stranger_at_the_leaders_address_keeps_nobody_from_taking_over(self):
+        """F-29: it leads another cluster there, and refuses the follower that is in sync."""
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.a.kill()
+        stranger = harness.Broker(self.path("stranger"), "--peer", self.b.listen, "--coordinator",
+                                  f"file://{self.directory}/another", listen=self.a.listen)
+        self.brokers.append(stranger.start())
+        self.wait_log(self.b, "event=not_followed")
+        self.wait_log(self.b, "event=leading")
+        self.assertEqual(self.pending(self.b), 1)
 
 
 class ByHand(Case):
