@@ -20,6 +20,8 @@ BENCHES = {
     "latency-shared": ("bench_latency", ["--calls", "2000", "--threads", "16"]),
     "lateness": ("bench_lateness", ["--rate", "10000", "--seconds", "20"]),
     "drain": ("bench_drain", ["--tasks", "1000000", "--consumers", "4"]),
+    "http": ("bench_http", ["--connections", "64", "--requests", "100000"]),
+    "http-batches": ("bench_http", ["--connections", "4", "--batch", "1000", "--requests", "1000"]),
     "pending": ("bench_pending", ["--commits", "25000"]),
 }
 # name → a program of its own
