@@ -114,3 +114,16 @@ void *arena_alloc(struct arena *arena, size_t size) {
     arena->used += rounded;
     return memory;
 }
+
+struct arena_mark arena_mark(const struct arena *arena) {
+    const struct arena_block *block = arena->current;
+    return (struct arena_mark){arena->current, block != NULL ? block->used : 0, arena->used};
+}
+
+void arena_rewind(struct arena *arena, struct arena_mark mark) {
+    struct arena_block *first = mark.block != NULL ? mark.block : arena->first;
+    for (struct arena_block *block = first; block != NULL; block = block->next) block->used = 0;
+    if (mark.block != NULL) mark.block->used = mark.block_used;
+    arena->current = first;
+    arena->used = mark.used;
+}

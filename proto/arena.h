@@ -27,4 +27,13 @@ void arena_reset(struct arena *arena);
 /* 16-byte aligned, uninitialised; NULL if over size_max or out of memory. */
 void *arena_alloc(struct arena *arena, size_t size);
 
+/* Everything handed out since `mark` was taken is forgotten; its blocks stay. */
+struct arena_mark {
+    struct arena_block *block;
+    size_t block_used;
+    size_t used;
+};
+struct arena_mark arena_mark(const struct arena *arena);
+void arena_rewind(struct arena *arena, struct arena_mark mark);
+
 #endif

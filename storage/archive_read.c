@@ -12,6 +12,7 @@
 #include "arena.h"
 #include "tarry.pb-c.h"
 #include "tarry_limits.h"
+#include "wire_unpack.h"
 
 #define ARENA_SIZE_MAX ((size_t)256 << 20)
 
@@ -192,7 +193,7 @@ static int verify_frame(struct verification *v, const struct log_view *view) {
     memcpy(found->chain, chain, FRAME_CHAIN_SIZE);
     if (header->type != FRAME_COMMIT) return 0;
     arena_reset(&v->arena);
-    const Tarry__FrameBody *body = tarry__frame_body__unpack(&v->arena.pb, header->body_size, view->body);
+    const Tarry__FrameBody *body = frame_body_unpack(&v->arena, header->body_size, view->body);
     if (!body) return v->arena.starved ? -ENOMEM : wrong(v, header->position, "holds a frame whose body is no message");
     found->records += body->n_records;
     return 0;

@@ -14,6 +14,7 @@
 #include "archive_internal.h"
 #include "arena.h"
 #include "summary.h"
+#include "wire_unpack.h"
 
 #define ARENA_SIZE_MAX ((size_t)256 << 20)
 
@@ -99,7 +100,7 @@ static int note_frame(struct work *work, const struct log_view *view) {
     memcpy(info->chain, header->chain, FRAME_CHAIN_SIZE);
     if (header->type == FRAME_COMMIT) {
         arena_reset(&work->arena);
-        body = tarry__frame_body__unpack(&work->arena.pb, header->body_size, view->body);
+        body = frame_body_unpack(&work->arena, header->body_size, view->body);
         work->problem = "holds a frame whose body is no message";
         if (!body) return work->arena.starved ? -ENOMEM : LOG_DAMAGED;
         info->records += body->n_records;

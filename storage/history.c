@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "arena.h"
+#include "wire_unpack.h"
 
 #define ARENA_SIZE_MAX ((size_t)256 << 20)
 #define ARENA_KEEP ((size_t)8 << 20)
@@ -293,7 +294,7 @@ static int next_of_range(struct history *history, uint64_t limit, struct log_vie
     const Tarry__FrameBody *body = NULL;
     arena_reset(&history->arena);
     if (out->header.type == FRAME_COMMIT) {
-        body = tarry__frame_body__unpack(&history->arena.pb, out->header.body_size, out->body);
+        body = frame_body_unpack(&history->arena, out->header.body_size, out->body);
         if (!body) return LOG_DAMAGED;
     }
     *out_body = body;

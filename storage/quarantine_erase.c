@@ -13,6 +13,7 @@
 #include "log_internal.h"
 #include "quarantine.h"
 #include "tarry.pb-c.h"
+#include "wire_unpack.h"
 
 #define ARENA_SIZE_MAX ((size_t)256 << 20)
 
@@ -103,7 +104,7 @@ static int look_at_task(struct scan *scan, const struct log_view *view, const Ta
 static int look_at_frame(struct scan *scan, const struct log_view *view, struct arena *arena) {
     if (view->header.type != FRAME_COMMIT) return 0;
     arena_reset(arena);
-    Tarry__FrameBody *body = tarry__frame_body__unpack(&arena->pb, view->header.body_size, view->body);
+    Tarry__FrameBody *body = frame_body_unpack(arena, view->header.body_size, view->body);
     int result = body != NULL ? 0 : LOG_DAMAGED;
     for (size_t i = 0; result == 0 && i < body->n_records; i++) {
         const Tarry__Record *record = body->records[i];

@@ -19,6 +19,7 @@
 #include "push.h"
 #include "reply.h"
 #include "seeded_bug.h"
+#include "wire_pack.h"
 
 /* What a commit asks of memory and of the index. */
 struct demand {
@@ -275,9 +276,10 @@ static void execute(struct core *core, const struct core_event *event, struct co
         draft_by_request(&draft, event);
     }
     reply->abandoned = commit->ask; /* ONCE-1: who comes later under this sequence is told the same */
-    size_t size = tarry__commit_reply__get_packed_size(reply);
-    uint8_t *packed = must_alloc(effects->arena, size);
-    tarry__commit_reply__pack(reply, packed);
+    size_t room = commit_reply_room(reply);
+    uint8_t *end = (uint8_t *)must_alloc(effects->arena, room) + room;
+    const uint8_t *packed = commit_reply_pack(reply, end);
+    size_t size = (size_t)(end - packed);
     struct draft_commit frame = {
         .producer = commit->producer,
         .sequence = commit->sequence,

@@ -8,6 +8,7 @@
 #include "push.h"
 #include "seeded_bug.h"
 #include "tasks.h"
+#include "wire_pack.h"
 
 struct draft_entry {
     struct known known;
@@ -285,10 +286,11 @@ void draft_commit(struct draft *draft, const struct draft_commit *commit, struct
         body.reply.data = (uint8_t *)commit->reply;
         body.reply.len = commit->reply_size;
     }
-    size_t size = tarry__frame_body__get_packed_size(&body);
+    size_t room = frame_body_room(&body);
+    uint8_t *end = (uint8_t *)must_alloc(draft->arena, room) + room;
+    const uint8_t *bytes = frame_body_pack(&body, end);
+    size_t size = (size_t)(end - bytes);
     assert(size <= FRAME_BODY_SIZE_MAX && draft->blob_size <= FRAME_BLOB_SIZE_MAX); /* limits of requests see to it */
-    uint8_t *bytes = must_alloc(draft->arena, size);
-    tarry__frame_body__pack(&body, bytes);
     *PUSH(effects, appends) = (struct core_append){
         .position = core->position,
         .type = FRAME_COMMIT,

@@ -7,6 +7,7 @@
 #include "frame.h"
 #include "log.h"
 #include "seeded_bug.h"
+#include "wire_unpack.h"
 
 /* ---- one content */
 
@@ -119,7 +120,7 @@ static int read_frame(const struct outgoing_source *source, struct arena *arena,
     error = source->read_log(source->context, at, body, header.body_size);
     if (error != 0) return error;
     if (frame_sum(body, header.body_size) != header.body_sum && !SEEDED_BUG(answer_sum_unlooked)) return LOG_DAMAGED;
-    Tarry__FrameBody *unpacked = tarry__frame_body__unpack(&arena->pb, header.body_size, body);
+    Tarry__FrameBody *unpacked = frame_body_unpack(arena, header.body_size, body);
     if (unpacked == NULL) return LOG_DAMAGED;
     assert(unpacked->producer == reply->repeat_producer && unpacked->sequence == reply->repeat_sequence); /* ONCE-1 */
     *out = unpacked->reply;

@@ -6,6 +6,7 @@
 
 #include "logfmt.h"
 #include "shell.h"
+#include "wire_unpack.h"
 
 #define FRAMES_PER_STEP 64
 #define BYTES_PER_STEP (1u << 20)
@@ -24,7 +25,7 @@ static bool read_one(struct applier *applier, uint64_t to) {
     if (error == LOG_END) return false;
     if (error != 0) shell_fail("apply_failed", error);
     applier->header = view.header;
-    applier->body = tarry__frame_body__unpack(&applier->arena.pb, view.header.body_size, view.body);
+    applier->body = frame_body_unpack(&applier->arena, view.header.body_size, view.body);
     if (applier->body == NULL) shell_fail("apply_failed", LOG_DAMAGED);
     return true;
 }

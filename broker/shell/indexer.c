@@ -9,6 +9,7 @@
 
 #include "logfmt.h"
 #include "shell.h"
+#include "wire_unpack.h"
 
 /* So much of the log, or what has waited for so long, is worth waking up for. */
 #define GATHER_BYTES (256u << 10)
@@ -40,7 +41,7 @@ static bool absorb_frame(struct indexer *indexer, uint64_t limit) {
     int error = log_cursor_next(indexer->cursor, limit, &view);
     if (error == LOG_END) return false;
     if (error != 0) shell_fail("index_read_failed", error);
-    Tarry__FrameBody *body = tarry__frame_body__unpack(&indexer->arena.pb, view.header.body_size, view.body);
+    Tarry__FrameBody *body = frame_body_unpack(&indexer->arena, view.header.body_size, view.body);
     if (body == NULL) shell_fail("index_read_failed", LOG_DAMAGED);
     error = index_absorb(shell->index, &view.header, body);
     if (error != 0) shell_fail("index_absorb_failed", error);

@@ -5,6 +5,7 @@
 
 #include "arena.h"
 #include "tarry_limits.h"
+#include "wire_unpack.h"
 
 #define ARENA_MAX (8ull * FRAME_BODY_SIZE_MAX)
 
@@ -36,7 +37,7 @@ static int says_stop(struct log *log, uint64_t position, bool *out) {
     if (error == 0) {
         struct arena arena;
         arena_init(&arena, ARENA_MAX);
-        const Tarry__FrameBody *body = tarry__frame_body__unpack(&arena.pb, view.header.body_size, view.body);
+        const Tarry__FrameBody *body = frame_body_unpack(&arena, view.header.body_size, view.body);
         if (body == NULL)
             error = arena.starved ? -ENOMEM : LOG_DAMAGED;
         else

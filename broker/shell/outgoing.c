@@ -8,6 +8,7 @@
 
 #include "logfmt.h"
 #include "shell.h"
+#include "wire_pack.h"
 
 static struct logfmt_limit overdue_limit;
 
@@ -120,8 +121,8 @@ static void tell_overdue(const struct core_delivery *delivery, size_t count) {
 }
 
 /* NULL: out of memory. */
-static struct message *delivery_pack(struct outgoing *outgoing, const struct core_delivery *delivery,
-                                     const struct outgoing_contents *contents, struct instant now) {
+static struct message *delivery_message(struct outgoing *outgoing, const struct core_delivery *delivery,
+                                        const struct outgoing_contents *contents, struct instant now) {
     struct arena *arena = &outgoing->arena;
     Tarry__Delivery message = TARRY__DELIVERY__INIT;
     Tarry__DeliveredTask *tasks = arena_alloc(arena, contents->count * sizeof(*tasks));
@@ -137,8 +138,12 @@ static struct message *delivery_pack(struct outgoing *outgoing, const struct cor
     }
     message.session = delivery->session;
     message.delivered_ms = instant_ms(now);
-    struct message *packed = message_new(tarry__delivery__get_packed_size(&message));
-    if (packed != NULL) tarry__delivery__pack(&message, packed->bytes);
+    size_t room = delivery_room(&message);
+    struct message *packed = message_new(room);
+    if (packed == NULL) return NULL;
+    const uint8_t *from = delivery_pack(&message, packed->bytes + room);
+    packed->size = (size_t)(packed->bytes + room - from);
+    memmove(packed->bytes, from, packed->size);
     return packed;
 }
 
@@ -154,7 +159,7 @@ int outgoing_deliver(struct outgoing *outgoing, const struct core_delivery *deli
     size_t overdue = outgoing_drop_overdue(&contents, now.steady_ns / NS_PER_MS);
     tell_overdue(delivery, overdue);
     bool is_over = contents.count == 0 && overdue > 0; /* nothing left that could be sent: it never will be */
-    struct message *message = is_over ? NULL : delivery_pack(outgoing, delivery, &contents, now);
+    struct message *message = is_over ? NULL : delivery_message(outgoing, delivery, &contents, now);
     lanes_send(&shell->lanes, delivery, message, now.steady_ns);
     courier_left(&shell->courier, delivery);
     return 0;

@@ -13,6 +13,7 @@
 #include "recovery_plan.h"
 #include "shell.h"
 #include "units.h"
+#include "wire_unpack.h"
 
 static int refuse(char *message, size_t message_size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -150,7 +151,7 @@ static void replay(struct shell *shell, struct recovery_plan *plan) {
         struct log_view view;
         Tarry__FrameBody *body = NULL;
         error = log_cursor_next(cursor, plan->replay_to, &view);
-        if (error == 0) body = tarry__frame_body__unpack(&arena.pb, view.header.body_size, view.body);
+        if (error == 0) body = frame_body_unpack(&arena, view.header.body_size, view.body);
         recovery_frame_read(plan, shell->core, error, &view.header, body);
         arena_reset(&arena);
     }

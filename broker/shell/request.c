@@ -9,6 +9,7 @@
 #include "errors.h"
 #include "listen.h"
 #include "secret.h"
+#include "wire_unpack.h"
 
 #define DIGITS(limit) #limit
 #define NUMBER(limit) DIGITS(limit)
@@ -277,7 +278,7 @@ bool request_prepare(struct arena *arena, const uint8_t *data, size_t size, cons
     if (!request_peek(data, size, &counts))
         return refuse(out_refusal, TARRY__CODE__INVALID, "the request is no protobuf message");
     if (!check_counts(&counts, out_refusal)) return false;
-    Tarry__Request *request = tarry__request__unpack(&arena->pb, size, data);
+    Tarry__Request *request = request_unpack(arena, size, data);
     if (request == NULL) {
         if (arena->starved || arena->used > arena->size_max / 2) return refuse_memory(arena, out_refusal);
         return refuse(out_refusal, TARRY__CODE__INVALID, "the request is malformed");

@@ -7,6 +7,7 @@
 #include "logfmt.h"
 #include "shell.h"
 #include "summary.h"
+#include "wire_unpack.h"
 
 /* Bytes of frames per slice. */
 #define SLICE_BYTES (2u << 20)
@@ -58,7 +59,7 @@ static void close_segment(struct retirement *retire) {
 }
 
 static int retire_frame(struct retirement *retire, const struct log_view *view) {
-    Tarry__FrameBody *body = tarry__frame_body__unpack(&retire->arena.pb, view->header.body_size, view->body);
+    Tarry__FrameBody *body = frame_body_unpack(&retire->arena, view->header.body_size, view->body);
     if (body == NULL) shell_fail("retire_failed", LOG_DAMAGED);
     int error = index_retire_frame(retire->shell->index, &view->header, body, view->blob);
     arena_reset(&retire->arena);

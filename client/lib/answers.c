@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "wire_unpack.h"
 
 static uint64_t back_off(struct request *request, uint64_t now) {
     request->backoff_ms = request->backoff_ms == 0 ? RETRY_BACKOFF_MIN_MS : request->backoff_ms * 2;
@@ -179,7 +180,7 @@ bool answer_take(tarry_client *client, const uint8_t *data, size_t size) {
     struct request *request = slot->request;
     pthread_mutex_unlock(&client->lock);
     arena_reset(&request->arena);
-    request->reply = tarry__reply__unpack(&request->arena.pb, size - REQUEST_ID_SIZE, data + REQUEST_ID_SIZE);
+    request->reply = reply_unpack(&request->arena, size - REQUEST_ID_SIZE, data + REQUEST_ID_SIZE);
     pthread_mutex_lock(&client->lock);
     slot_release(client, slot);
     const uint64_t now = now_ms();

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire_unpack.h"
+
 static void box_drop(struct delivery_box *box) {
     if (atomic_fetch_sub_explicit(&box->references, 1, memory_order_acq_rel) != 1) return;
     arena_deinit(&box->arena);
@@ -30,7 +32,7 @@ static bool fill_content(struct arena *arena, ProtobufCBinaryData packed, struct
     static const uint8_t nothing[1];
     out->payload = nothing;
     if (packed.len == 0) return true;
-    Tarry__Content *content = tarry__content__unpack(&arena->pb, packed.len, packed.data);
+    Tarry__Content *content = content_unpack(arena, packed.len, packed.data);
     if (content == NULL) return false;
     if (content->payload.len > 0) {
         out->payload = content->payload.data;
@@ -73,7 +75,7 @@ static struct delivery_box *unpack(const uint8_t *data, size_t size, uint64_t re
     /* The smallest task takes some 15 bytes on the wire and some 500 in memory; a small message gets a small block. */
     arena_init(&box->arena, 4096 + 40 * size);
     atomic_init(&box->references, 1);
-    Tarry__Delivery *delivery = tarry__delivery__unpack(&box->arena.pb, size, data);
+    Tarry__Delivery *delivery = delivery_unpack(&box->arena, size, data);
     if (delivery == NULL) goto damaged;
     struct held_task *tasks = arena_alloc(&box->arena, (delivery->n_tasks + 1) * sizeof(*tasks));
     if (tasks == NULL) goto damaged;

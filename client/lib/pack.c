@@ -1,9 +1,9 @@
 /* pack.c: the user's arguments as packed operations.
  *
- * Each function appends one entry of Commit.ops (tag, length, Op) to `body`. Schedules carry payloads and are the most
- * frequent by far, so they are encoded by hand, in one pass and without a copy in between; client_test.c holds the
- * result against protobuf-c. Whether the values are acceptable is the broker's to say; here only what could not be
- * packed at all is refused. */
+ * Each function appends one entry of Commit.ops (tag, length, Op) to `body`. Schedules carry payloads, and they and
+ * acks are the most frequent by far, so they are encoded by hand, in one pass and without a copy in between;
+ * client_test.c holds the result against protobuf-c. Whether the values are acceptable is the broker's to say; here
+ * only what could not be packed at all is refused. */
 #include "client.h"
 
 #include <assert.h>
@@ -199,14 +199,23 @@ int pack_move(struct buffer *body, const struct tarry_ref *ref, enum tarry_when 
 }
 
 int pack_ack(struct buffer *body, uint64_t id, struct tarry_token token) {
-    Tarry__Op op = TARRY__OP__INIT;
-    Tarry__Ack ack = TARRY__ACK__INIT;
-    Tarry__Token lease = token_to_proto(token);
-    ack.id = id;
-    ack.token = &lease;
-    op.op_case = TARRY__OP__OP_ACK;
-    op.ack = &ack;
-    return pack_op(body, &op);
+    size_t token_size = number_size(token.epoch) + number_size(token.position);
+    size_t ack_size = number_size(id) + field_size(token_size), op_size = field_size(ack_size);
+    int rv = buffer_reserve(body, field_size(op_size));
+    if (rv != TARRY_OK) return rv;
+    uint8_t *out = body->data + body->size;
+    *out++ = COMMIT_OPS;
+    out = put_varint(out, op_size);
+    *out++ = TAG(4, BYTES); /* Op.ack */
+    out = put_varint(out, ack_size);
+    out = put_number(out, TAG(1, VARINT), id);
+    *out++ = TAG(2, BYTES);
+    out = put_varint(out, token_size);
+    out = put_number(out, TAG(1, VARINT), token.epoch);
+    out = put_number(out, TAG(2, VARINT), token.position);
+    assert(out == body->data + body->size + field_size(op_size));
+    body->size += field_size(op_size);
+    return TARRY_OK;
 }
 
 int pack_nack(struct buffer *body, uint64_t id, struct tarry_token token, const struct tarry_nack_options *options) {

@@ -93,6 +93,29 @@ static void blocks_are_kept_up_to_keep_max(void **state) {
     arena_deinit(&arena);
 }
 
+/* After a rewind, whatever it was that was handed out, the same comes again. */
+static void what_was_handed_out_since_a_mark_is_taken_back(void **state) {
+    (void)state;
+    struct random random = {random_seed(2)};
+    for (int round = 0; round < 200; round++) {
+        struct arena arena;
+        arena_init(&arena, 64u << 20);
+        size_t before = (size_t)random_below(&random, 3);
+        for (size_t i = 0; i < before; i++) assert_non_null(arena_alloc(&arena, random_magnitude(&random, 19)));
+        const struct arena_mark mark = arena_mark(&arena);
+        const size_t used = arena.used;
+        uint8_t *first = arena_alloc(&arena, 100);
+        memset(first, 1, 100);
+        for (size_t i = random_below(&random, 5); i > 0; i--) memset(arena_alloc(&arena, 1u << 18), 2, 1u << 18);
+        arena_rewind(&arena, mark);
+        assert_int_equal(arena.used, used);
+        assert_ptr_equal(arena_alloc(&arena, 100), first);
+        for (size_t i = 0; i < 5; i++) memset(arena_alloc(&arena, 1u << 18), 3, 1u << 18);
+        for (size_t i = 0; i < 100; i++) assert_int_equal(first[i], 1); /* nothing else lies there */
+        arena_deinit(&arena);
+    }
+}
+
 /* Cut off anywhere, or in an arena too small, unpacking fails and touches nothing else. */
 static void unpacking_is_bounded(void **state) { /* F-20, CALM-1 */
     (void)state;
@@ -134,6 +157,7 @@ int main(void) {
         cmocka_unit_test(the_limit_holds_to_the_byte),
         cmocka_unit_test(the_first_block_is_kept),
         cmocka_unit_test(blocks_are_kept_up_to_keep_max),
+        cmocka_unit_test(what_was_handed_out_since_a_mark_is_taken_back),
         cmocka_unit_test(unpacking_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -176,6 +176,27 @@ static void schedules_are_packed_as_protobuf_does(void **state) {
     }
 }
 
+static void acks_are_packed_as_protobuf_does(void **state) {
+    static const uint64_t ids[] = {0, 1, 127, 128, 1ull << 35, UINT64_MAX};
+    for (size_t i = 0; i < 6 * 6 * 2; i++) {
+        const struct tarry_token token = {.epoch = i % 2 ? UINT32_MAX : (uint32_t)(i / 2 % 6),
+                                          .position = ids[i / 2 % 6]};
+        struct buffer body = {NULL, 0, 0}, again = {NULL, 0, 0};
+        assert_int_equal(pack_ack(&body, ids[i / 12], token), TARRY_OK);
+        Tarry__Commit *commit = unpack_ops(&body);
+        assert_int_equal(commit->ops[0]->op_case, TARRY__OP__OP_ACK);
+        assert_int_equal(commit->ops[0]->ack->id, ids[i / 12]);
+        assert_int_equal(commit->ops[0]->ack->token->epoch, token.epoch);
+        assert_int_equal(commit->ops[0]->ack->token->position, token.position);
+        assert_int_equal(pack_op(&again, commit->ops[0]), TARRY_OK);
+        assert_int_equal(again.size, body.size);
+        assert_memory_equal(again.data, body.data, body.size);
+        tarry__commit__free_unpacked(commit, NULL);
+        free(body.data);
+        free(again.data);
+    }
+}
+
 static void held_leases_match_a_naive_model(void **state) {
     enum { IDS = 300, STEPS = 200000 };
     struct held held = {NULL, 0, 0};
@@ -330,6 +351,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(tokens_go_to_text_and_back),
         cmocka_unit_test(addresses_are_checked),
         cmocka_unit_test(schedules_are_packed_as_protobuf_does),
+        cmocka_unit_test(acks_are_packed_as_protobuf_does),
         cmocka_unit_test(an_address_is_found_again),
         cmocka_unit_test(what_addresses_said_is_told_within_its_size),
         cmocka_unit_test(held_leases_match_a_naive_model),

@@ -17,6 +17,7 @@
 #include "output.h"
 #include "progress.h"
 #include "rfc3339.h"
+#include "wire_unpack.h"
 
 #define ARENA_SIZE_MAX (256u << 20)
 #define KINDS_SHOWN 3u
@@ -135,7 +136,7 @@ static void describe(struct text *out, const struct log_view *view) {
     text_printf(out, "%s of epoch %u, %s", header->type == FRAME_SEAL ? "seal" : "commit", header->epoch,
                 rfc3339_format(header->steady_ns / NS_PER_MS, time));
     const Tarry__FrameBody *body =
-        header->type == FRAME_COMMIT ? tarry__frame_body__unpack(&arena.pb, header->body_size, view->body) : NULL;
+        header->type == FRAME_COMMIT ? frame_body_unpack(&arena, header->body_size, view->body) : NULL;
     for (size_t i = 0; body != NULL && i < body->n_records && i < KINDS_SHOWN; i++) {
         struct entry entry = {.header = header, .body = body, .record = body->records[i]};
         text_printf(out, "%s %s", i == 0 ? ":" : ",", entry_kind_name(entry_kind(&entry)));

@@ -10,6 +10,7 @@
 #include "history.h"
 #include "output.h"
 #include "signals.h"
+#include "wire_unpack.h"
 
 #define NS_PER_MS 1000000u
 #define BODY_SIZE_MAX ((size_t)256 << 20) /* unpacked */
@@ -183,7 +184,7 @@ static int next_of_broker(struct source *source, const Tarry__FrameBody **out_bo
     arena_reset(&source->arena);
     *out_body = NULL;
     if (source->start == 0) source->start = frame->position;
-    if (frame->body_size != 0) *out_body = tarry__frame_body__unpack(&source->arena.pb, frame->body_size, frame->body);
+    if (frame->body_size != 0) *out_body = frame_body_unpack(&source->arena, frame->body_size, frame->body);
     bool is_whole =
         frame_header_decode(frame->header, &source->header) && (frame->body_size == 0) == (*out_body == NULL);
     return is_whole ? 0 : refused(source, TARRY_E_PROTOCOL, tarry_code_sentence(TARRY_E_PROTOCOL));

@@ -33,6 +33,7 @@
 #include "tarry_limits.h"
 #include "units.h"
 #include "verify.h"
+#include "wire_unpack.h"
 
 #define ARENA_SIZE_MAX (256u << 20)
 #define CHECK_OVER (-1) /* every frame was looked at */
@@ -177,7 +178,7 @@ static int check_frame(struct verify *v, const struct log_view *view, struct are
     v->frame_count++;
     if (view->header.type != FRAME_COMMIT) return summaries_frame(&v->summaries, &v->frames, &view->header, NULL);
     arena_reset(arena);
-    Tarry__FrameBody *body = tarry__frame_body__unpack(&arena->pb, view->header.body_size, view->body);
+    Tarry__FrameBody *body = frame_body_unpack(arena, view->header.body_size, view->body);
     if (body == NULL)
         return store_damaged(&v->store, "log position %" PRIu64 ": the frame's body is no message",
                              view->header.position);

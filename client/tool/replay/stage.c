@@ -6,6 +6,7 @@
 
 #include "tally.h"
 #include "text.h"
+#include "wire_unpack.h"
 
 #define NS_PER_MS 1000000u
 #define MEMORY_MIN_BYTES ((size_t)64 << 20)
@@ -145,7 +146,7 @@ static void take_effects(struct stage *stage) {
     for (size_t i = 0; i < effects->appends.count; i++) {
         const struct core_append *append = &effects->appends.items[i];
         if (append->type != FRAME_COMMIT) continue;
-        const Tarry__FrameBody *body = tarry__frame_body__unpack(&stage->bodies.pb, append->body_size, append->body);
+        const Tarry__FrameBody *body = frame_body_unpack(&stage->bodies, append->body_size, append->body);
         for (size_t k = 0; body != NULL && k < body->n_records; k++) take_record(stage, body->records[k]);
     }
     for (size_t i = 0; i < effects->pages.count; i++) {

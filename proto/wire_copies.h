@@ -1,0 +1,48 @@
+/* wire_copies.h: what wire_unpack.c and wire_unpack_client.c have in common: what is kept of a message is copied. */
+#ifndef TARRY_PROTO_WIRE_COPIES_H
+#define TARRY_PROTO_WIRE_COPIES_H
+
+#include "arena.h"
+#include "tarry.pb-c.h"
+#include "wire_field.h"
+
+struct copies {
+    struct arena *arena;
+    bool lacks; /* the arena was full */
+};
+
+static inline void keep_bytes(struct copies *copies, ProtobufCBinaryData *bytes) {
+    if (bytes->len == 0) {
+        bytes->data = NULL;
+        return;
+    }
+    uint8_t *copy = arena_alloc(copies->arena, bytes->len);
+    if (copy == NULL) {
+        copies->lacks = true;
+        return;
+    }
+    memcpy(copy, bytes->data, bytes->len);
+    bytes->data = copy;
+}
+
+/* `*out` stays what it is if there is no such field. */
+static inline void keep_text(struct copies *copies, ProtobufCBinaryData bytes, char **out) {
+    if (bytes.data == NULL) return;
+    char *copy = arena_alloc(copies->arena, bytes.len + 1);
+    if (copy == NULL) {
+        copies->lacks = true;
+        return;
+    }
+    if (bytes.len > 0) memcpy(copy, bytes.data, bytes.len);
+    copy[bytes.len] = '\0';
+    *out = copy;
+}
+
+static inline bool take_token(ProtobufCBinaryData bytes, Tarry__Token *token) {
+    struct wire_reader reader = reader_of(bytes);
+    take_number32(&reader, 1, &token->epoch);
+    take_number(&reader, 2, &token->position);
+    return reader_done(&reader);
+}
+
+#endif

@@ -1,0 +1,206 @@
+/* wire_field.h: fields of protobuf messages, written and read one by one; for wire_pack.c and wire_unpack.c.
+ *
+ * Written from behind: the length of a message stands before it, and is known once the message is written. So nothing
+ * is measured first, and the fields stand in the code in falling order. A field whose value is the default is left out,
+ * as proto3 has it.
+ *
+ * Read in rising order, each field once or not at all: what packs messages writes them so. Whatever else there is makes
+ * the reader odd, and then protobuf-c is asked. */
+#ifndef TARRY_PROTO_WIRE_FIELD_H
+#define TARRY_PROTO_WIRE_FIELD_H
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "bytes.h"
+
+enum wire_type { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2 };
+
+/* What a field takes or clobbers at most, its tag (of a number below 2,048) included; of bytes, without them. */
+#define TAG_ROOM 2u
+#define NUMBER_ROOM (TAG_ROOM + 10u) /* enumerations too: negative ones take as much */
+#define NUMBER32_ROOM (TAG_ROOM + 8u)
+#define BOOL_ROOM (TAG_ROOM + 1u)
+#define FIXED64_ROOM (TAG_ROOM + 8u)
+#define BYTES_ROOM (TAG_ROOM + 10u)
+
+/* Of a number below 2^56, a byte for each seven bits, the lowest first, and the way back. Three steps instead of one
+ * for each byte: at 6 bytes, which positions and times take, 30 instructions less a field. */
+static inline uint64_t varint_spread(uint64_t value) {
+    value = (value & 0x000000000fffffffu) | (value & 0x00fffffff0000000u) << 4;
+    value = (value & 0x00003fff00003fffu) | (value & 0x0fffc0000fffc000u) << 2;
+    return (value & 0x007f007f007f007fu) | (value & 0x3f803f803f803f80u) << 1;
+}
+static inline uint64_t varint_gather(uint64_t bytes) {
+    bytes = (bytes & 0x007f007f007f007fu) | (bytes & 0x7f007f007f007f00u) >> 1;
+    bytes = (bytes & 0x00003fff00003fffu) | (bytes & 0x3fff00003fff0000u) >> 2;
+    return (bytes & 0x000000000fffffffu) | (bytes & 0x0fffffff00000000u) >> 4;
+}
+
+/* ---- written: each returns where what it has written begins, which ends at `at` */
+
+/* It may write up to 8 bytes before what it returns: what comes before them is written later. */
+static inline uint8_t *varint_before(uint8_t *at, uint64_t value) {
+    if (value < 0x80) {
+        *--at = (uint8_t)value;
+        return at;
+    }
+    unsigned size = (unsigned)(70 - __builtin_clzll(value)) / 7;
+    if (size <= 8) {
+        uint64_t bytes = varint_spread(value) | (0x8080808080808080u & ((1ull << 8 * (size - 1)) - 1));
+        put_u64(at - 8, bytes << 8 * (8 - size));
+        return at - size;
+    }
+    uint8_t *from = at - size;
+    for (at = from; value >= 0x80; value >>= 7) *at++ = (uint8_t)(value | 0x80);
+    *at = (uint8_t)value;
+    return from;
+}
+
+static inline uint8_t *tag_before(uint8_t *at, unsigned number, enum wire_type type) {
+    unsigned tag = number << 3 | type;
+    if (tag >= 0x80) *--at = (uint8_t)(tag >> 7);
+    *--at = (uint8_t)(tag >= 0x80 ? tag | 0x80 : tag);
+    return at;
+}
+
+static inline uint8_t *number_before(uint8_t *at, unsigned number, uint64_t value) {
+    return value == 0 ? at : tag_before(varint_before(at, value), number, WIRE_VARINT);
+}
+
+static inline uint8_t *enum_before(uint8_t *at, unsigned number, int value) {
+    return number_before(at, number, (uint64_t)(int64_t)value);
+}
+
+static inline uint8_t *bool_before(uint8_t *at, unsigned number, protobuf_c_boolean value) {
+    return number_before(at, number, value != 0);
+}
+
+static inline uint8_t *fixed64_before(uint8_t *at, unsigned number, uint64_t value) {
+    if (value == 0) return at;
+    put_u64(at - 8, value);
+    return tag_before(at - 8, number, WIRE_FIXED64);
+}
+
+/* What was written from `at` to `end` is a message: its length and tag. */
+static inline uint8_t *message_before(uint8_t *at, unsigned number, const uint8_t *end) {
+    return tag_before(varint_before(at, (uint64_t)(end - at)), number, WIRE_BYTES);
+}
+
+static inline uint8_t *data_before(uint8_t *at, unsigned number, const void *data, size_t size) {
+    if (size == 0) return at;
+    at -= size;
+    memcpy(at, data, size);
+    return message_before(at, number, at + size);
+}
+
+static inline uint8_t *bytes_before(uint8_t *at, unsigned number, ProtobufCBinaryData bytes) {
+    return data_before(at, number, bytes.data, bytes.len);
+}
+
+static inline size_t text_size(const char *text) {
+    return text != NULL ? strlen(text) : 0;
+}
+
+static inline uint8_t *text_before(uint8_t *at, unsigned number, const char *text) {
+    return data_before(at, number, text, text_size(text));
+}
+
+/* ---- read */
+
+struct wire_reader {
+    const uint8_t *at, *end;
+    bool odd; /* something is not as what we pack; whatever was read since is void */
+};
+
+static inline bool take_tag(struct wire_reader *reader, unsigned number, enum wire_type type) {
+    const unsigned tag = number << 3 | type, size = tag < 0x80 ? 1 : 2;
+    if ((size_t)(reader->end - reader->at) < size) return false;
+    if (reader->at[0] != (uint8_t)(tag < 0x80 ? tag : tag | 0x80)) return false;
+    if (size == 2 && reader->at[1] != tag >> 7) return false;
+    reader->at += size;
+    return true;
+}
+
+/* Odd: none of at most 10 bytes. */
+static inline uint64_t take_varint(struct wire_reader *reader) {
+    size_t left = (size_t)(reader->end - reader->at);
+    if (left > 0 && *reader->at < 0x80) return *reader->at++;
+    if (left >= 8) {
+        uint64_t bytes = get_u64(reader->at), last = ~bytes & 0x8080808080808080u;
+        if (last != 0) {
+            reader->at += (unsigned)__builtin_ctzll(last) / 8 + 1;
+            return varint_gather(bytes & (last ^ (last - 1)));
+        }
+    }
+    uint64_t value = 0;
+    for (unsigned shift = 0; shift < 70 && reader->at < reader->end; shift += 7) {
+        uint8_t byte = *reader->at++;
+        value |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) return value;
+    }
+    reader->odd = true;
+    return 0;
+}
+
+static inline void take_number(struct wire_reader *reader, unsigned number, uint64_t *out) {
+    if (take_tag(reader, number, WIRE_VARINT)) *out = take_varint(reader);
+}
+
+/* Of a larger number the low half counts, as protobuf has it; likewise an enumeration's. */
+static inline void take_number32(struct wire_reader *reader, unsigned number, uint32_t *out) {
+    if (take_tag(reader, number, WIRE_VARINT)) *out = (uint32_t)take_varint(reader);
+}
+
+static inline int take_enum(struct wire_reader *reader, unsigned number) {
+    uint32_t value = 0;
+    take_number32(reader, number, &value);
+    return (int)value;
+}
+
+static inline void take_bool(struct wire_reader *reader, unsigned number, protobuf_c_boolean *out) {
+    if (take_tag(reader, number, WIRE_VARINT)) *out = take_varint(reader) != 0;
+}
+
+static inline void take_fixed64(struct wire_reader *reader, unsigned number, uint64_t *out) {
+    if (!take_tag(reader, number, WIRE_FIXED64)) return;
+    if (reader->end - reader->at < 8) {
+        reader->odd = true;
+        return;
+    }
+    *out = get_u64(reader->at);
+    reader->at += 8;
+}
+
+/* Of a length's varint: protobuf-c takes no more than 5 bytes, and not every number in them. */
+#define LENGTH_SIZE_MAX 4
+
+/* What lies in the field, there; data NULL: there is no such field. */
+static inline ProtobufCBinaryData take_bytes(struct wire_reader *reader, unsigned number) {
+    ProtobufCBinaryData bytes = {0};
+    if (!take_tag(reader, number, WIRE_BYTES)) return bytes;
+    const uint8_t *from = reader->at;
+    uint64_t size = take_varint(reader);
+    bool is_long = reader->at - from > LENGTH_SIZE_MAX;
+    if (reader->odd || is_long || size > (uint64_t)(reader->end - reader->at)) {
+        reader->odd = true;
+        return bytes;
+    }
+    bytes = (ProtobufCBinaryData){.len = (size_t)size, .data = (uint8_t *)reader->at};
+    reader->at += size;
+    return bytes;
+}
+
+static inline struct wire_reader reader_of(ProtobufCBinaryData bytes) {
+    return (struct wire_reader){.at = bytes.data, .end = bytes.data + bytes.len};
+}
+
+/* All of it was read, and as it should be. */
+static inline bool reader_done(const struct wire_reader *reader) {
+    return !reader->odd && reader->at == reader->end;
+}
+
+#endif

@@ -1,0 +1,182 @@
+/* wire_test.c: random messages of every kind that is packed or unpacked without reflection are the same bytes, and mean
+ * the same, as protobuf-c has it (wire_same.h); also cut off, with bytes changed, with pieces twice. TARRY_SEED seeds.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../fuzz/wire_same.h"
+#include "../random.h"
+#include "arena.h"
+
+#define MESSAGES 4000
+#define VARIANTS 24 /* of each, spoilt */
+#define REPEATED_MAX 4
+#define DEPTH_MAX 6
+#define SPOILT_MORE 11u
+
+static struct arena arena;
+static struct random random_state;
+static bool is_usual; /* most fields there, of the sizes that they have in life */
+static bool is_full;  /* all fields there, numbers of the largest size */
+
+static void *room(size_t size) {
+    void *memory = arena_alloc(&arena, size);
+    assert_non_null(memory);
+    memset(memory, 0, size);
+    return memory;
+}
+
+static ProtobufCMessage *random_message(const ProtobufCMessageDescriptor *descriptor, unsigned depth);
+
+static ProtobufCBinaryData random_bytes(void) {
+    size_t size = (size_t)random_below(&random_state, random_below(&random_state, 20) == 0 ? 300 : 24);
+    uint8_t *bytes = room(size + 1);
+    for (size_t i = 0; i < size; i++) bytes[i] = (uint8_t)(1 + random_below(&random_state, 255)); /* no NUL: a text's */
+    return (ProtobufCBinaryData){size, bytes};
+}
+
+/* Sets one value of the field's type at `member`. */
+static void random_value(const ProtobufCFieldDescriptor *field, void *member, unsigned depth) {
+    uint64_t number = random_magnitude(&random_state, is_usual ? 45 : 64);
+    uint32_t number32 = (uint32_t)random_magnitude(&random_state, 32);
+    ProtobufCBinaryData bytes;
+    if (is_full) number = UINT64_MAX, number32 = UINT32_MAX;
+    switch (field->type) {
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_FIXED64:
+    case PROTOBUF_C_TYPE_DOUBLE:
+        memcpy(member, &number, sizeof(number));
+        break;
+    case PROTOBUF_C_TYPE_UINT32:
+        memcpy(member, &number32, sizeof(number32));
+        break;
+    case PROTOBUF_C_TYPE_ENUM:
+        if (!is_full && random_below(&random_state, 16) != 0) number32 %= 20; /* otherwise any: negative ones too */
+        memcpy(member, &number32, sizeof(number32));
+        break;
+    case PROTOBUF_C_TYPE_BOOL:
+        *(protobuf_c_boolean *)member = (protobuf_c_boolean)random_below(&random_state, 2);
+        break;
+    case PROTOBUF_C_TYPE_STRING:
+        *(char **)member = (char *)random_bytes().data;
+        break;
+    case PROTOBUF_C_TYPE_BYTES:
+        bytes = random_bytes();
+        memcpy(member, &bytes, sizeof(bytes));
+        break;
+    case PROTOBUF_C_TYPE_MESSAGE:
+        *(ProtobufCMessage **)member = random_message(field->descriptor, depth + 1);
+        break;
+    default:
+        fail_msg("a type that no message had when this was written: %s", field->name);
+    }
+}
+
+static void random_list(const ProtobufCFieldDescriptor *field, uint8_t *message, unsigned depth) {
+    size_t count = (size_t)random_below(&random_state, REPEATED_MAX + 1);
+    size_t each = field->type == PROTOBUF_C_TYPE_UINT32 ? 4 : 8; /* pointers; numbers of 64 bits */
+    if (field->type == PROTOBUF_C_TYPE_BYTES) each = sizeof(ProtobufCBinaryData);
+    uint8_t *items = room(count * each + 1);
+    for (size_t i = 0; i < count; i++) random_value(field, items + i * each, depth);
+    memcpy(message + field->quantifier_offset, &count, sizeof(count));
+    memcpy(message + field->offset, &items, sizeof(items));
+}
+
+static void add_unknown(ProtobufCMessage *message) {
+    ProtobufCMessageUnknownField *unknown = room(sizeof(*unknown));
+    ProtobufCBinaryData bytes = random_bytes();
+    uint8_t *data = room(bytes.len + 2);
+    data[0] = (uint8_t)bytes.len; /* one length for both: of less than 128 */
+    memcpy(data + 1, bytes.data, bytes.len);
+    if (bytes.len >= 0x80) return;
+    *unknown = (ProtobufCMessageUnknownField){.tag = 900,
+                                              .wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED,
+                                              .len = bytes.len + 1,
+                                              .data = data};
+    message->n_unknown_fields = 1;
+    message->unknown_fields = unknown;
+}
+
+static ProtobufCMessage *random_message(const ProtobufCMessageDescriptor *descriptor, unsigned depth) {
+    uint8_t *message = room(descriptor->sizeof_message);
+    descriptor->message_init((ProtobufCMessage *)message);
+    unsigned one_of = descriptor->n_fields > 0 ? (unsigned)random_below(&random_state, descriptor->n_fields) : 0;
+    if (is_usual && random_below(&random_state, 4) != 0) one_of %= 4; /* what is hot comes first */
+    for (unsigned i = 0; i < descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
+        bool is_in_oneof = (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0;
+        if (field->type == PROTOBUF_C_TYPE_MESSAGE && depth >= DEPTH_MAX) continue;
+        if (is_in_oneof && i != one_of) continue;
+        if (!is_in_oneof && !is_full && random_below(&random_state, is_usual ? 8 : 2) == 0) continue;
+        if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+            random_list(field, message, depth);
+            continue;
+        }
+        random_value(field, message + field->offset, depth);
+        if (is_in_oneof) memcpy(message + field->quantifier_offset, &field->id, sizeof(uint32_t));
+    }
+    if (!is_usual && random_below(&random_state, 16) == 0) add_unknown((ProtobufCMessage *)message);
+    return (ProtobufCMessage *)message;
+}
+
+/* Cut, changed, a number longer than need be, or with a piece of it once more. Returns its new size; there is room for
+ * twice as much, and SPOILT_MORE. */
+static size_t spoil(uint8_t *bytes, size_t size) {
+    size_t at = (size_t)random_below(&random_state, size), piece = (size_t)random_below(&random_state, size - at) + 1;
+    const size_t longer = (size_t)random_below(&random_state, SPOILT_MORE) + 1;
+    switch (random_below(&random_state, 5)) {
+    case 0:
+        return at;
+    case 1:
+        bytes[at] ^= (uint8_t)(1u << random_below(&random_state, 8));
+        return size;
+    case 2:
+        bytes[at] = (uint8_t)random_u64(&random_state);
+        return size;
+    case 3:
+        memmove(bytes + at + longer, bytes + at, size - at);
+        bytes[at] = bytes[at + longer] | 0x80;
+        memset(bytes + at + 1, 0x80, longer);
+        bytes[at + longer] = 0;
+        return size + longer;
+    default:
+        memmove(bytes + at + piece, bytes + at, size - at);
+        return size + piece;
+    }
+}
+
+static void one_message(const struct wire_kind *kind) {
+    is_usual = random_below(&random_state, 3) != 0;
+    is_full = random_below(&random_state, 16) == 0;
+    const ProtobufCMessage *message = random_message(kind->descriptor, 0);
+    if (kind->is_packed) wire_same_packed(kind, message);
+    size_t size = protobuf_c_message_get_packed_size(message);
+    uint8_t *bytes = room(size + 1), *spoilt = room(2 * size + SPOILT_MORE);
+    protobuf_c_message_pack(message, bytes);
+    wire_same_unpacked(kind, bytes, size);
+    for (int i = 0; i < VARIANTS && size > 0; i++) {
+        memcpy(spoilt, bytes, size);
+        wire_same_unpacked(kind, spoilt, spoil(spoilt, size));
+    }
+    arena_reset(&arena);
+}
+
+static void what_is_done_by_hand_is_what_protobuf_c_does(void **state) {
+    (void)state;
+    random_state.state = random_seed(1);
+    arena_init(&arena, 64u << 20);
+    for (int i = 0; i < MESSAGES; i++)
+        for (unsigned kind = 0; kind < WIRE_KINDS; kind++) one_message(&wire_kinds[kind]);
+    arena_deinit(&arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_done_by_hand_is_what_protobuf_c_does)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
