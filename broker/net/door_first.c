@@ -1,9 +1,9 @@
 /* door_first.c: whose a connection is, by its first bytes: what asks for /v1 over HTTP is a stream's (door_stream.h),
- * all else the library's.
+ * all else the library's, which gets its head as it can read it (door_head.c).
  *
  * The library parses HTTP itself and shows no head as it came, so that nobody could tell what it passed over
  * (door_http.c). It reads by recv(2), or by SSL_read; both are ours here, as poll(2) is (wait.h), and do what the
- * system's do but for a connection of the door's from which nothing has come yet. If its first bytes are a request for
+ * system's do but for a connection of the door's whose head has not come yet. If its first bytes are a request for
  * /v1 the first of them is marked by its highest bit: no method begins so, the library gives the connection up to bytes
  * that are no HTTP, and stream_event takes the mark off. Bytes that do not say yet whose they are wait here, as if they
  * had not come. */
@@ -40,21 +40,36 @@ static enum first judge(const uint8_t *bytes, size_t size) {
     return best;
 }
 
-/* So many bytes have come into `buffer`, whose first `first_size` are left for those that wait. False: they wait. */
+/* What is to become of bytes that have come. */
+enum look { LOOK_WAITS, LOOK_GIVES, LOOK_ENDS };
+
+/* So many bytes have come into `buffer`, which has room for FIRST_SIZE more. False: they wait. */
 static bool settle(struct connection *connection, uint8_t *buffer, size_t *size) {
     memmove(buffer + connection->first_size, buffer, *size);
     memcpy(buffer, connection->first, connection->first_size);
     *size += connection->first_size;
-    enum first whose = judge(buffer, *size);
+    bool has_streams = connection->door->limits.http != NULL;
+    enum first whose = has_streams ? judge(buffer, *size) : FIRST_LIBRARY;
     if (whose == FIRST_WAITS && *size <= FIRST_SIZE) {
         memcpy(connection->first, buffer, *size);
         connection->first_size = (uint8_t)*size;
         return false;
     }
-    first_forget(connection);
     connection->is_diverted = whose == FIRST_STREAM;
+    connection->is_librarys = !connection->is_diverted;
     if (connection->is_diverted) buffer[0] |= MARK;
     return true;
+}
+
+/* … and has room for as many again. */
+static enum look look(struct connection *connection, uint8_t *buffer, size_t *size) {
+    const struct door_calls *calls = &connection->door->calls;
+    if (!connection->is_librarys && !settle(connection, buffer, size)) return LOOK_WAITS;
+    bool is_right = connection->is_diverted || head_put_right(&connection->head, buffer, size);
+    bool is_over = connection->is_diverted || !is_right || connection->head.place == HEAD_IS_OVER;
+    if (!is_right) calls->refused(calls->argument, connection->peer, 400, "a line of its head is no header");
+    if (is_over) first_forget(connection);
+    return is_right ? LOOK_GIVES : LOOK_ENDS;
 }
 
 static struct connection *knocking(int fd) {
@@ -62,27 +77,38 @@ static struct connection *knocking(int fd) {
     return door != NULL && fd >= 0 && (size_t)fd < door->knocking_count ? door->knocking[fd] : NULL;
 }
 
+/* Of a buffer of this size: how much is read at a time, so that there is room for what `look` adds. */
+static size_t room_of(size_t size) {
+    return (size - FIRST_SIZE) / 2 - FIRST_SIZE;
+}
+
+/* The library reads into larger ones. */
+#define BUFFER_MIN (4u * FIRST_SIZE)
+
 __attribute__((visibility("default"))) ssize_t recv(int fd, void *buffer, size_t size, int flags) {
     struct connection *connection = flags == 0 ? knocking(fd) : NULL;
-    if (connection == NULL || connection->over_tls || size <= 2 * FIRST_SIZE)
+    if (connection == NULL || connection->over_tls || size < BUFFER_MIN)
         return recvfrom(fd, buffer, size, flags, NULL, NULL);
-    ssize_t got = recvfrom(fd, buffer, size - FIRST_SIZE, 0, NULL, NULL);
+    ssize_t got = recvfrom(fd, buffer, room_of(size), 0, NULL, NULL);
     if (got <= 0) return got;
     size_t all = (size_t)got;
-    if (settle(connection, buffer, &all)) return (ssize_t)all;
-    errno = EAGAIN;
+    enum look result = look(connection, buffer, &all);
+    if (result == LOOK_GIVES) return (ssize_t)all;
+    errno = result == LOOK_WAITS ? EAGAIN : ECONNRESET;
     return -1;
 }
 
 __attribute__((visibility("default"))) int SSL_read(SSL *ssl, void *buffer, int size) {
     struct connection *connection = knocking(SSL_get_fd(ssl));
-    bool looks = connection != NULL && connection->over_tls && size > 2 * FIRST_SIZE;
-    size_t got, room = size > 0 ? (size_t)size - (looks ? FIRST_SIZE : 0) : 0;
+    bool looks = connection != NULL && connection->over_tls && size >= (int)BUFFER_MIN;
+    size_t got, room = looks ? room_of((size_t)size) : size > 0 ? (size_t)size : 0;
+    enum look result = LOOK_GIVES;
     /* Whoever is to wait has read until nothing more is there: that is what SSL_get_error says then. */
-    for (;;) {
+    do {
         if (!SSL_read_ex(ssl, buffer, room, &got)) return -1;
-        if (!looks || settle(connection, buffer, &got)) return (int)got;
-    }
+        if (looks) result = look(connection, buffer, &got);
+    } while (result == LOOK_WAITS);
+    return result == LOOK_GIVES ? (int)got : -1; /* which is taken for a broken connection */
 }
 
 bool first_expect(struct door *door, int fd, struct connection *connection) {

@@ -12,6 +12,7 @@ DOOR_HEAD_S = 10  # broker/net/door.h
 BEHIND = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 A1 = b"GET /aaaaaaaaaaaaaaaaaaa%41 HTTP/1.1\r\nHost: x\r\n\r\n"
 
+BEGINNINGS = ("X-Auth", "x-forwarded", "If", "CONTENT", "A", "Sec-WebSocket", "Access-Control-Request-Header", "Ge")
 # What is sent, and the statuses that come of it before the end of the connection.
 SMUGGLED = {
     "a body of five bytes": (HEALTH + b"Content-Length: 5\r\n\r\nabcde", [413]),
@@ -27,7 +28,7 @@ SMUGGLED = {
     "a length of many zeros": (HEALTH + b"Content-Length: " + b"0" * 600 + b"36\r\n\r\n", [413]),
     "a length beyond 2^64": (HEALTH + b"Content-Length: 99999999999999999999\r\n\r\n", [413]),
     "a length behind a tab": (HEALTH + b"Content-Length:\t36\r\n\r\n", [413]),
-    "a folded length": (HEALTH + b"Content-Length:\r\n 36\r\n\r\n", [413]),
+    "a folded length": (HEALTH + b"Content-Length:\r\n 36\r\n\r\n", []),
     "a length in other letters": (HEALTH + b"cOnTeNt-lEnGtH: 36\r\n\r\n", [413]),
     "a blank before the colon": (HEALTH + b"Content-Length : 36\r\n\r\n", [200]),
     "chunks": (HEALTH + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", [413]),
@@ -38,9 +39,22 @@ SMUGGLED = {
     "no encoding in its header": (HEALTH + b"Transfer-Encoding:\r\n\r\n", [413]),
     "chunks behind a vertical tab": (HEALTH + b"Transfer-Encoding:\x0bchunked\r\n\r\n0\r\n\r\n", [413]),
     "chunks before a blank": (HEALTH + b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", [200]),
-    "chunks in a fold": (HEALTH + b"X-A: a\r\n Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", [200]),
-    "chunks behind a bare CR": (HEALTH + b"X-A: a\rTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", [200]),
-    "a fold before all headers": (b"GET /healthz HTTP/1.1\r\n Content-Length: 36\r\n\r\n", [200]),
+    "chunks in a fold": (HEALTH + b"X-B: a\r\n Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", []),
+    "chunks behind a bare CR": (HEALTH + b"X-B: a\rTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", [200]),
+    "a fold before all headers": (b"GET /healthz HTTP/1.1\r\n Content-Length: 36\r\n\r\n", []),
+    "a folded value": (HEALTH + b"X-B: a\r\n b\r\n\r\n", []),
+    "NUL in a value": (HEALTH + b"X-B: a\0b\r\n\r\n", [200]),
+    "a line without a colon": (HEALTH + b"nocolon\r\nContent-Length: 36\r\n\r\n", []),
+    "a line without a name": (HEALTH + b": x\r\nContent-Length: 36\r\n\r\n", []),
+    "a CR before the empty line": (HEALTH + b"\r\r\nContent-Length: 36\r\n\r\n", []),
+    "an empty line before all": (b"\r\n" + HEALTH + END, []),
+    # libwebsockets takes these for the beginnings of longer ones, up to the next colon, wherever that is.
+    **{f"{name}, and an empty line": (HEALTH + name.encode() + b": a\r\n\r\n", [200]) for name in BEGINNINGS},
+    **{f"{name}, and a length": (HEALTH + name.encode() + b": a\r\nContent-Length: 36\r\n\r\n", [413]) for name in BEGINNINGS},
+    "such names behind each other": (HEALTH + b"X-Auth: a\r\nIf: b\r\nA:\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", [413]),
+    "such a name and an origin": (HEALTH + b"X-Auth: a\r\nOrigin: http://evil.example\r\n\r\n", [403]),
+    "such a name and a wrong token": (HEALTH.replace(b"/healthz", b"/metrics") + b"X-Auth: a\r\nAuthorization: Bearer nobodys\r\n\r\n", [401]),
+    "many of them": (HEALTH + b"X:\n" * 200 + END, [200]),
     "bare LF": (b"GET /healthz HTTP/1.1\nHost: x\n\n", [200]),
     "NUL in a name": (HEALTH + b"Content-Length\0: 36\r\n\r\n", [200]),
     "bytes above 127": (HEALTH + b"\xff\xfe: \xff\xfe\r\n\r\n", [200]),
@@ -65,13 +79,12 @@ ELSE = {
     "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500), "SSH": b"SSH-2.0-x\r\n", "memcached": b"stats\r\n", "Redis": b"*1\r\n$4\r\nPING\r\n",
     "SP over TCP": b"\0SP\0\0\x30\0\0", "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9), "empty lines": b"\r\n" * 100,
     "25,000 headers": HEALTH + b"a: b\r\n" * 25000 + END, "500 headers that are known": HEALTH + b"Accept: b\r\n" * 500 + END,
-    "a header of 9,000 bytes": HEALTH + b"X-A: " + b"y" * 9000 + b"\r\n\r\n", "HTTP/2 by upgrade": HEALTH + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+    "a header of 9,000 bytes": HEALTH + b"X-B: " + b"y" * 9000 + b"\r\n\r\n", "HTTP/2 by upgrade": HEALTH + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
     b"HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n",
 }
 # These wait for more of the head, by the library's reading: they end with its time.
 UNFINISHED = {
-    "nothing": b"", "half a line": b"GET /heal", "no empty line": HEALTH, "a name without a colon": HEALTH + b"nocolon\r\n\r\n", "no name": HEALTH + b": x\r\n\r\n",
-    "a folded value": HEALTH + b"X-A: a\r\n b\r\n\r\n", "NUL in a value": HEALTH + b"X-A: a\0b\r\n\r\n", "CR alone": HEALTH.replace(b"\r\n", b"\r") + b"\r",
+    "nothing": b"", "half a line": b"GET /heal", "no empty line": HEALTH, "half a name": HEALTH + b"X-Au", "CR alone": HEALTH.replace(b"\r\n", b"\r") + b"\r",
 }
 # In the place of one line of an honest upgrade, or beside it: the status.
 UPGRADES = {
@@ -79,6 +92,9 @@ UPGRADES = {
     "with a length": ({}, ["Content-Length: 5"], 413),
     "with a length of many zeros": ({}, ["Content-Length: " + "0" * 600], 413),
     "with chunks": ({}, ["Transfer-Encoding: chunked"], 413),
+    "with a length behind a name that another one begins with": ({}, ["X-Auth: a", "Content-Length: 5"], 413),
+    "with an origin behind such a name": ({}, ["If: a", "Origin: http://evil.example"], 403),
+    "with such a name alone": ({}, ["X-Auth: a"], 101),
     "with two keys": ({}, ["Sec-WebSocket-Key: x3JJHMbDL1EzLkh9GBhXDw=="], 400),
     "with two versions": ({}, ["Sec-WebSocket-Version: 8"], 426),
     "with two protocols": ({}, ["Sec-WebSocket-Protocol: chat"], 400),

@@ -8,7 +8,7 @@ import harness
 from harness import SANITIZED, main
 from stranger import BINARY, CONTINUATION, PING, SENTINEL, WAIT_S, Hostile, frame, hello
 
-DOOR_UNREAD_S = 10  # broker/net/door.h
+DOOR_UNREAD_S, DOOR_REQUEST_S = 10, 30  # broker/net/door.h
 ANSWER = 900_000
 
 
@@ -67,6 +67,29 @@ class Endless(Hostile):
             part = frame(CONTINUATION, bytes(1 << 16), fin=False)
             peer.send(frame(BINARY, hello(1), fin=False) + part * 256)
             self.assertEqual(peer.words(), ["close:1009"])
+
+    def test_half_a_request_has_its_time(self):
+        """F-18: DOOR_REQUEST_S from its first byte; a trickle that never has 64 KiB more buys none. Whose rest comes in time is answered."""
+        whole, large = frame(BINARY, hello(SENTINEL)), frame(BINARY, bytes(1 << 16), fin=False)
+        begun = {"half a frame": whole[:9], "a first fragment": frame(BINARY, hello(1)[:5], fin=False), "a large one": large}
+        peers = {name: self.stranger() for name in (*begun, "in time")}
+        for peer in peers.values():
+            self.assertIn(" 101 ", peer.upgrade())
+        before = time.monotonic()
+        for name, sent in begun.items():
+            peers[name].send(sent)
+        peers["in time"].send(whole[:9])
+        while time.monotonic() - before < DOOR_REQUEST_S / 2:
+            peers["a first fragment"].send(frame(CONTINUATION, b"x", fin=False))
+            time.sleep(1)
+        with peers["in time"] as peer:
+            peer.send(whole[9:])
+            self.assertEqual(peer.words(), [f"answer:{SENTINEL}"])
+        for name in begun:
+            with self.subTest(name), peers[name] as peer:
+                self.assertTrue(peer.receive_until(lambda got: False, 2 * DOOR_REQUEST_S))
+                self.assertGreater(time.monotonic() - before, DOOR_REQUEST_S - 1)
+        self.assert_logged("the rest of a request has not come")
 
     def test_empty_fragments_without_an_end(self):
         """200,000 that say nothing, pings in between, and then a request's rest: it is answered."""

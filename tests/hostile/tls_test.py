@@ -153,6 +153,15 @@ class Behind(Tls):
                     peer.send(sent + frame(BINARY, hello(SENTINEL)))
                     self.assertEqual(peer.words(), expected)
 
+    def test_heads_are_read_as_everybody_reads_them(self):
+        """A name that another one begins with hides nothing (door_head.c); in one packet, and a byte at a time."""
+        for piece in (None, 1):
+            for more, status in ((b"X-Auth: a\r\nContent-Length: 36\r\n", [413]), (b"If: a\r\n", [200]), (b"nocolon\r\n", []), (b"X-B: a\r\n b\r\n", [])):
+                with self.subTest(more, piece=piece), self.stranger() as peer:
+                    peer.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + more + b"\r\n", piece)
+                    self.assertTrue(peer.receive_until(lambda got: False))
+                    self.assertEqual(stranger.statuses(peer.got), status)
+
     def test_answers_that_nobody_reads_end_the_connection(self):
         """F-19: some are in the kernel, some in the broker; after DOOR_UNREAD_S that is the end. Who reads slowly gets all."""
         with self.rpc() as rpc:
