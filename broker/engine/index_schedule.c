@@ -129,3 +129,7 @@ enum index_news_effect index_news_next(struct index_news *news, uint64_t indexed
     news->told = indexed;
     return INDEX_NEWS_STEP;
 }
+
+uint64_t index_schedule_copy_end(uint64_t committed, uint64_t indexed) {
+    return indexed > committed ? indexed : committed;
+}

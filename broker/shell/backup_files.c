@@ -145,7 +145,7 @@ int backup_files_list(struct shell *shell, struct backup_slot *slot) {
     if (error == 0) error = add_file(shell, files, HEADS_NAME);
     if (error == 0 && slot->with_archive) error = add_file(shell, files, UNERASED_NAME);
     if (error == 0 && slot->with_archive) error = add_folder(files, "archive", shell->archivist.directory);
-    slot->position = shell_committed(shell);
+    slot->position = index_schedule_copy_end(shell_committed(shell), slot->index_position);
     if (error == 0) error = add_log(shell, slot);
     if (error == 0) error = add_mark(shell, slot);
     if (error == 0) error = add_identity(shell, files);
