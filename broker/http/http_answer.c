@@ -191,11 +191,11 @@ bool http_refused(struct http_exchange *exchange, const Tarry__Reply *reply) {
 
 /* ---- streams */
 
-void http_stream_begin(struct http_exchange *exchange) {
+void http_stream_begin(struct http_exchange *exchange, const char *type) {
     char head[HEAD_ROOM];
     exchange->is_stream = true;
     if (exchange->is_old) exchange->head.stays = false;
-    size_t size = (size_t)write_head(exchange, 200, "application/x-ndjson", 0, head);
+    size_t size = (size_t)write_head(exchange, 200, type, 0, head);
     struct message *message = message_new(size);
     exchange->is_answered = true;
     if (message == NULL) {

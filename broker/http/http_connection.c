@@ -23,6 +23,7 @@ static void run(struct http_connection *connection);
 
 static void exchange_free(struct http_exchange *exchange) {
     struct http_server *server = exchange->server;
+    http_live_end(exchange);
     gateway_forget(server->gateway, exchange->handle);
     gateway_cancel(server->gateway, exchange->handle);
     gateway_timer_cancel(server->gateway, exchange->timer);

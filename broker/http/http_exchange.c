@@ -110,6 +110,13 @@ bool http_hold(struct http_exchange *exchange, size_t weight) {
     return hold(exchange, exchange->body_capacity + weight);
 }
 
+bool http_keep(struct http_exchange *exchange, size_t size) {
+    struct door *door = exchange->server->door;
+    bool holds = door_stream_half(door, exchange->id, size, size <= HTTP_SMALL_MAX);
+    door_stream_whole(door, exchange->id);
+    return holds;
+}
+
 bool http_read_json(struct http_exchange *exchange, bool optional) {
     const char *type = exchange->head.fields[HEAD_FIELD_type].text;
     bool is_json = type != NULL && strncasecmp(type, "application/json", 16) == 0 &&

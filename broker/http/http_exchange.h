@@ -28,10 +28,17 @@
 /* A request of which all that it says weighs no more than this finds room, whatever else is held (CAP-1). */
 #define HTTP_SMALL_MAX (128u << 10)
 
+/* Streams of numbers at once (GET /v1/stats?follow=true), one to a connection, and how often each says something. */
+#define HTTP_LIVE_MAX 64u
+#define HTTP_LIVE_EVERY_MS 2000u
+
+struct http_live;
+
 struct http_server {
     struct door *door;
     struct gateway *gateway;
     struct http_exchange *alone; /* weighs more than there is room for: one may, however large; NULL: none does */
+    unsigned live_count;         /* streams of numbers */
     struct door_stream_calls calls;
 };
 
@@ -54,6 +61,7 @@ struct http_exchange {
     void (*on_drained)(struct http_exchange *exchange);
     uint64_t handle; /* of what is waited for; 0: nothing */
     uint64_t timer;
+    struct http_live *live;                        /* a stream of numbers; NULL: it is none */
     struct json_out out;                           /* the handler's */
     uint8_t fingerprint[GATEWAY_FINGERPRINT_SIZE]; /* of all that is asked for, if there is an Idempotency-Key */
     /* The handler's own. */
@@ -89,9 +97,9 @@ void http_refuse_code(struct http_exchange *exchange, Tarry__Code code, const ch
 /* If the reply is a refusal, or none, says so and is true. */
 bool http_refused(struct http_exchange *exchange, const Tarry__Reply *reply);
 unsigned http_status_of(Tarry__Code code);
-/* JSON lines. A write takes `out` over; more than HTTP_UNSENT_MAX unsent: wait for on_drained. */
+/* JSON lines, or events. A write takes `out` over; more than HTTP_UNSENT_MAX unsent: wait for on_drained. */
 #define HTTP_UNSENT_MAX (256u << 10)
-void http_stream_begin(struct http_exchange *exchange);
+void http_stream_begin(struct http_exchange *exchange, const char *type);
 bool http_stream_write(struct http_exchange *exchange, struct json_out *out);
 void http_stream_end(struct http_exchange *exchange);
 /* The answer whose first byte leaves is that of a lease: see gateway_left. */
@@ -113,6 +121,9 @@ bool http_read_json(struct http_exchange *exchange, bool optional);
 /* What is read of the body, which is held beside it as far as it is there, weighs so much (json_weigh). False: there is
  * no room for it now. */
 bool http_hold(struct http_exchange *exchange, size_t weight);
+/* It holds so many bytes from now on, counted, until its end: of which it wants few (HTTP_SMALL_MAX), or there is room.
+ */
+bool http_keep(struct http_exchange *exchange, size_t size);
 /* Of all that is asked for: once the body is whole. */
 void http_fingerprint(struct http_exchange *exchange);
 /* A parameter as a number from 0 to `most`, or as a boolean. False: refused. */
@@ -130,6 +141,10 @@ void http_route(struct http_exchange *exchange);
 /* ---- http_tasks.c */
 /* A commit of one operation, with the members of the body. */
 void http_commit_one(struct http_exchange *exchange, const char *name);
+
+/* ---- http_live.c */
+void http_live_begin(struct http_exchange *exchange);
+void http_live_end(struct http_exchange *exchange);
 
 /* ---- handlers (http_tasks.c, http_queues.c, http_look.c) */
 void handle_tasks_post(struct http_exchange *exchange);

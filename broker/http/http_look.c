@@ -163,8 +163,18 @@ void handle_stats(struct http_exchange *exchange) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Stats stats = TARRY__STATS__INIT;
     const struct head_text *queue = head_parameter(&exchange->head, "queue");
-    if (!http_parameters_only(exchange, "queue job") || !http_parameter_u64(exchange, "job", UINT64_MAX, &stats.job))
+    if (!http_parameters_only(exchange, "queue job follow") ||
+        !http_parameter_u64(exchange, "job", UINT64_MAX, &stats.job) ||
+        !http_parameter_bool(exchange, "follow", &exchange->follows))
         return;
+    if (exchange->follows && (queue != NULL || stats.job != 0)) {
+        http_refuse(exchange, 400, "invalid", "who follows hears of all queues that he may see: follow goes alone");
+        return;
+    }
+    if (exchange->follows) {
+        http_live_begin(exchange);
+        return;
+    }
     if (queue != NULL) stats.queue = queue->text;
     request.body_case = TARRY__REQUEST__BODY_STATS;
     request.stats = &stats;
@@ -283,7 +293,7 @@ static void on_audit(struct http_exchange *exchange, const Tarry__Reply *reply) 
         return;
     }
     const Tarry__AuditReply *page = reply->audit;
-    if (!exchange->is_stream) http_stream_begin(exchange);
+    if (!exchange->is_stream) http_stream_begin(exchange, "application/x-ndjson");
     if (exchange->head.method == HEAD_HEAD) {
         http_stream_end(exchange);
         return;

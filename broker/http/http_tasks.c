@@ -313,7 +313,7 @@ static void begin_lines(struct http_exchange *exchange) {
         return;
     }
     exchange->line_at = exchange->body;
-    http_stream_begin(exchange);
+    http_stream_begin(exchange, "application/x-ndjson");
     if (exchange->body_size == 0)
         http_stream_end(exchange);
     else

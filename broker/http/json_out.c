@@ -51,6 +51,12 @@ static char *reserve(struct json_out *out, size_t size) {
     return at;
 }
 
+void out_cut(struct json_out *out, size_t size) {
+    if (out->failed || size >= out->size) return;
+    out->size = size;
+    out->message->size = size;
+}
+
 void out_raw(struct json_out *out, const char *text, size_t size) {
     char *at = reserve(out, size);
     if (at != NULL && size > 0) memcpy(at, text, size);

@@ -24,6 +24,9 @@ void out_deinit(struct json_out *out);
 /* What was written, to be sent; the writer is empty then. NULL: it failed, or there is nothing. */
 struct message *out_take(struct json_out *out);
 
+/* Takes back what was written behind the first `size` bytes. */
+void out_cut(struct json_out *out, size_t size);
+
 void out_raw(struct json_out *out, const char *text, size_t size);
 void out_literal(struct json_out *out, const char *text);
 void out_begin(struct json_out *out, char bracket); /* '{' or '[' */

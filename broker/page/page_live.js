@@ -1,42 +1,89 @@
-/* page_live.js: the numbers come again and again while somebody looks; and the beginning. */
-const EVERY_MS = 2000;
+/* page_live.js: the numbers as they change: the broker says them (server-sent events, over fetch, since an EventSource shows no token); when that
+ * ends the page asks again and again, and tries from time to time whether it is told again. And the beginning. */
+const EVERY_MS = 2000, POLLS_BEFORE_STREAM = 5;
+const known = new Map(); /* queues by name, as they were told last */
 let paused = false, timer = 0, asked = 0, knows = false; /* who asks */
-const ask = async () => {
+let stream = null; /* what ends it */
+
+const denied = async (answer) => {
+  if (answer.status !== 401 && answer.status !== 403 && answer.status !== 429) return false;
+  want(`${answer.status === 401 ? "A token is wanted" : "This token may not see it"}: ${await refusal(answer)}`);
+  return true; /* nobody knocks again and again: the next try is a person's */
+};
+const takeIn = async ({ status, broker, all, queues: listed }, turn) => {
+  if (!knows) { await whoAmI(); knows = true; }
+  if (turn !== asked || paused) return;
+  if (all) known.clear();
+  (listed || []).forEach((said) => known.set(said.name || "", queueOf(said)));
+  show(tell(broker || {}, [...known.values()], status || {}));
+};
+
+/* ---- told */
+const eventsOf = async (answer, take) => {
+  const reader = answer.body.getReader(), decoder = new TextDecoder();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const whole = (rest + decoder.decode(value, { stream: true })).split("\n\n");
+    rest = whole.pop();
+    for (const event of whole) await take(JSON.parse(event.split("\n").filter((line) => line.startsWith("data:")).map((line) => line.slice(5)).join("\n")));
+  }
+};
+const follow = async () => {
   const turn = ++asked;
   clearTimeout(timer);
+  if (stream) stream.abort();
+  stream = new AbortController();
+  try {
+    const answer = await call("/v1/stats?follow=true", { signal: stream.signal });
+    if (turn !== asked || await denied(answer)) return;
+    if (answer.ok) {
+      document.body.dataset.live = "told";
+      await eventsOf(answer, (event) => takeIn(event, turn));
+    }
+  } catch { /* it has ended: the page asks */ }
+  if (turn === asked && !paused && !document.hidden) ask(POLLS_BEFORE_STREAM);
+};
+
+/* ---- asked */
+const ask = async (left) => {
+  const turn = ++asked;
+  clearTimeout(timer);
+  document.body.dataset.live = "asked";
   try {
     const [answer, status] = await Promise.all([call("/v1/stats"), call("/v1/status")]);
-    if (turn !== asked) return;
-    if (answer.status === 401 || answer.status === 403 || answer.status === 429) {
-      want(`${answer.status === 401 ? "A token is wanted" : "This token may not see it"}: ${await refusal(answer)}`);
-      return; /* nobody knocks again and again: the next try is a person's */
-    }
+    if (turn !== asked || await denied(answer)) return;
     if (!answer.ok) throw new Error(await refusal(answer));
-    const stats = await answer.json(), told = tell(stats.broker || {}, (stats.queues || []).map(queueOf), status.ok ? await status.json() : {});
-    if (turn !== asked) return;
-    if (!knows) { await whoAmI(); knows = true; }
-    if (turn !== asked) return;
-    if (!paused) show(told);
+    const stats = await answer.json();
+    await takeIn({ ...stats, all: true, status: status.ok ? await status.json() : {} }, turn);
   } catch (error) {
     if (turn !== asked) return;
     $("state").textContent = `No numbers: ${error.message}. Trying again.`;
   }
-  if (turn === asked && !paused && !document.hidden) timer = setTimeout(ask, EVERY_MS);
+  if (turn === asked && !paused && !document.hidden) timer = setTimeout(left > 1 ? () => ask(left - 1) : follow, EVERY_MS);
 };
+
+/* ---- the beginning */
 $("access").addEventListener("submit", (event) => {
   event.preventDefault();
   try { sessionStorage.setItem("tarry-token", $("token").value.trim()); } catch { /* then this page asks again */ }
   $("token").value = "";
   $("access").hidden = true;
   knows = false;
-  ask();
+  follow();
 });
+const halt = () => {
+  asked++;
+  clearTimeout(timer);
+  if (stream) stream.abort();
+};
 $("pause").addEventListener("click", () => {
   paused = !paused;
   $("pause").setAttribute("aria-pressed", String(paused));
-  if (paused) clearTimeout(timer); else ask();
+  if (paused) halt(); else follow();
 });
 $("filter").addEventListener("input", rows);
-document.addEventListener("visibilitychange", () => { if (!document.hidden && !paused) ask(); });
+document.addEventListener("visibilitychange", () => { if (document.hidden) halt(); else if (!paused) follow(); });
 heads();
-ask();
+follow();

@@ -459,6 +459,38 @@ class Seen(harness.Case):
         self.shoot("task-phone")
         self.browser.size(1280, 1000)
 
+    def live(self):
+        return self.browser.run("return document.body.dataset.live")
+
+    def test_numbers_are_told_and_asked_for_when_the_stream_ends(self):
+        self.broker.ok("schedule", "q", "--in", "1h")
+        self.look()
+        self.assertEqual(self.live(), "told")
+        self.browser.run("window.asked = 0; new PerformanceObserver((l) => l.getEntries().forEach((e) => { window.asked += e.name.endsWith('/v1/stats'); })).observe({type: 'resource'})")
+        self.broker.ok("schedule", "q", "--in", "1h")
+        self.broker.ok("schedule", "other", "--in", "1h")
+        self.browser.wait("return document.querySelectorAll('#rows tr').length === 2")
+        self.assertEqual([self.row(name)[1] for name in ("q", "other")], ["2", "1"])
+        self.assertEqual(self.browser.run("return window.asked"), 0, "nothing is asked for meanwhile")
+        self.broker.ok("queue", "purge", "other")
+        self.browser.wait("return [...document.querySelectorAll('#rows tr')].find((r) => r.cells[0].title === 'other').cells[1].textContent === '0'")
+        self.broker.ok("queue", "delete", "other")
+        self.browser.wait("return document.querySelectorAll('#rows tr').length === 1")
+        self.broker.restart()
+        self.browser.wait("return document.body.dataset.live === 'asked' && window.asked > 1")
+        self.browser.wait("return document.body.dataset.live === 'told'", what="told again")
+        self.browser.run("document.getElementById('pause').click(); window.text = document.getElementById('state').textContent")
+        self.assertEqual(self.browser.run("return document.getElementById('pause').getAttribute('aria-pressed')"), "true")
+
+    def test_a_revoked_token_ends_what_is_told(self):
+        guard(self.broker, tokens.row("eye", "read"))
+        self.become("eye")
+        self.browser.wait("return document.body.dataset.live === 'told'")
+        path = os.path.join(os.path.dirname(self.broker.data), "some.tokens")
+        harness.make_private(path + ".new", tokens.FIRST_LINE + "loopback loopback roles=none\n")
+        os.replace(path + ".new", path)
+        self.browser.wait("return document.getElementById('state').textContent.startsWith('A token is wanted')")
+
     def test_a_thousand_queues_without_a_stutter(self):
         schedule(self.broker, [f"queue-{number:04}" for number in range(MANY)])
         self.look()
