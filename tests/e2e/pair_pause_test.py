@@ -3,8 +3,10 @@ import time
 
 import harness
 import pair
+import wire
 
 PAUSE_S = 5  # twice what the other node is given
+STALLED_S = 3  # a confirmation that is awaited for a second: broker/replication/leader_half.c
 
 
 class Pause(pair.Case):
@@ -40,6 +42,27 @@ class Pause(pair.Case):
     def test_a_pair_whose_hosts_stood_still_goes_on_as_it_was(self):
         self.pause(self.b, self.a)
         self.assert_goes_on()
+
+
+class Awaited(pair.Case):
+    """F-27: nothing is acknowledged without a follower that counts and stands still; who comes meanwhile is told so."""
+
+    arguments = ("--failover-after", "60s", "--solo-after", "60s")
+
+    def test_who_asks_while_the_follower_stands_still_is_told_to_try_again(self):
+        self.start_pair()
+        with wire.Rpc(self.a.port) as first, wire.Rpc(self.a.port) as second:
+            producers = [peer.hello() for peer in (first, second)]
+            commits = [wire.commit(producer, 1, [wire.schedule("orders", "", 3_600_000)]) for producer in producers]
+            self.freeze(self.b)
+            first.tell(wire.COMMIT, commits[0])  # it is taken, and waits
+            time.sleep(STALLED_S)
+            self.assertEqual(second.ask(wire.COMMIT, commits[1], wait_s=harness.ANSWER_WAIT_S)[0], wire.BUSY)
+            self.assertIn("the follower does not confirm", second.sentence)
+            self.thaw(self.b)
+            self.assertEqual(first.hear(harness.ANSWER_WAIT_S)[1], wire.OK)
+            self.wait_for("it is taken again", lambda: second.ask(wire.COMMIT, commits[1])[0] == wire.OK)
+        self.wait_pending(self.b, 2)
 
 
 if __name__ == "__main__":
