@@ -5,6 +5,10 @@
 
 #include "beanstalk_parts.h"
 
+/* What is due now is pending for the rest of the millisecond: whoever asks at once would be shown it as delayed, and
+ * kick it again. So it was due a while ago, by any clock that is about right. */
+#define KICKED_AGO_MS 1000u
+
 /* To be ready at the place that its pri says; where that is not known it is fresh, and placed by who leases it. */
 struct kicked {
     Tarry__Ref ref;
@@ -23,8 +27,8 @@ static size_t kick_ops(struct kicked *kicked, uint64_t id, bool is_dead, const u
     kicked->ref.id = id;
     kicked->dead.what = TARRY__DEAD_OP__WHAT__REQUEUE;
     kicked->dead.task = kicked->move.task = &kicked->ref;
-    kicked->when.kind = pri != NULL ? TARRY__WHEN__KIND__AT : TARRY__WHEN__KIND__DELAY;
-    kicked->when.ms = pri != NULL ? beanstalk_rank_ms(*pri) : 0;
+    kicked->when.kind = TARRY__WHEN__KIND__AT;
+    kicked->when.ms = pri != NULL ? beanstalk_rank_ms(*pri) : beanstalk_wall_ms() - KICKED_AGO_MS;
     kicked->move.when = &kicked->when;
     kicked->move.has_priority = true;
     kicked->move.priority = pri != NULL ? BEANSTALK_PRIORITY_RANKED : BEANSTALK_PRIORITY_FRESH;
@@ -116,10 +120,20 @@ static void on_kicked(void *argument, const Tarry__Reply *reply) {
         kick_done(connection);
 }
 
-static int by_burial(const void *a, const void *b) {
-    const Tarry__TaskView *const *x = a, *const *y = b;
-    if ((*x)->dead_ms != (*y)->dead_ms) return (*x)->dead_ms < (*y)->dead_ms ? -1 : 1;
-    return ((*x)->id > (*y)->id) - ((*x)->id < (*y)->id);
+static uint64_t burial_of(const struct beanstalk *server, uint64_t id) {
+    const struct beanstalk_note *note = beanstalk_note_find(&server->notes, id);
+    return note != NULL ? note->burial : 0;
+}
+
+int burial_order(const struct beanstalk *server, const Tarry__TaskView *a, const Tarry__TaskView *b) {
+    if (a->dead_ms != b->dead_ms) return a->dead_ms < b->dead_ms ? -1 : 1;
+    const uint64_t x = burial_of(server, a->id), y = burial_of(server, b->id); /* within a millisecond */
+    if (x != y) return x < y ? -1 : 1;
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+static int by_burial(const void *a, const void *b, void *server) {
+    return burial_order(server, *(const Tarry__TaskView *const *)a, *(const Tarry__TaskView *const *)b);
 }
 
 static void kick_tasks(struct beanstalk_connection *connection, const Tarry__ListReply *list, size_t count) {
@@ -164,7 +178,8 @@ static void on_page(void *argument, const Tarry__Reply *reply) {
         return;
     }
     uint64_t left = connection->command.bound - connection->done;
-    if (connection->kicks_buried) qsort(reply->list->tasks, count, sizeof(Tarry__TaskView *), by_burial);
+    if (connection->kicks_buried)
+        qsort_r(reply->list->tasks, count, sizeof(Tarry__TaskView *), by_burial, connection->server);
     kick_tasks(connection, reply->list, count < left ? count : (size_t)left);
 }
 

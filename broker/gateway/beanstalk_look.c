@@ -25,11 +25,11 @@ static void on_peeked(void *argument, const Tarry__Reply *reply) {
     connection_finish(connection);
 }
 
-static const Tarry__TaskView *first_of(const Tarry__ListReply *list, bool by_burial) {
+static const Tarry__TaskView *first_of(const struct beanstalk *server, const Tarry__ListReply *list, bool by_burial) {
     const Tarry__TaskView *first = NULL;
     for (size_t i = 0; i < list->n_tasks; i++) {
         const Tarry__TaskView *view = list->tasks[i];
-        if (first == NULL || (by_burial && view->dead_ms < first->dead_ms)) first = view;
+        if (first == NULL || (by_burial && burial_order(server, view, first) < 0)) first = view;
     }
     return first;
 }
@@ -49,7 +49,8 @@ static void on_candidates(void *argument, const Tarry__Reply *reply) {
         look_for(connection, &reply->list->next);
         return;
     }
-    const Tarry__TaskView *first = first_of(reply->list, connection->command.kind == BEANSTALK_PEEK_BURIED);
+    const Tarry__TaskView *first =
+        first_of(connection->server, reply->list, connection->command.kind == BEANSTALK_PEEK_BURIED);
     if (first == NULL)
         connection_answer(connection, "NOT_FOUND");
     else

@@ -20,6 +20,7 @@ struct beanstalk_note {
     uint64_t deadline_ms; /* reserved until then, in the server's time; 0: it is not */
     uint32_t pri;         /* valid if has_pri */
     uint32_t delay_s;     /* valid if has_delay */
+    uint64_t burial;      /* which of all burials its last one was; 0: none */
     bool has_pri;
     bool has_delay;
     uint32_t timeouts;

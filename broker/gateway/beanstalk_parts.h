@@ -20,6 +20,13 @@
 #define BEANSTALK_LEASE_MS 10000u
 /* How long reserve-job waits for what it has put first in its tube. */
 #define BEANSTALK_JOB_WAIT_MS 1000u
+/* A connection that watches more tubes takes from them in turns. */
+#define BEANSTALK_CHOOSE_MAX 16u
+#define BEANSTALK_ANY_TUBE UINT32_MAX
+/* So long it is believed that all ready jobs of a tube are ranked. */
+#define BEANSTALK_TURN_MS 100u
+/* Pages that the first ready job is looked for on: the index has what was leased since its last write. */
+#define BEANSTALK_LOOK_PAGES_MAX 8u
 /* A job is ranked so often by one reserve; then it is delivered as it comes. */
 #define BEANSTALK_RANKS_MAX 16u
 /* Jobs of one page: of the buried, the first of which is looked for, and of those that are kicked together. */
@@ -43,6 +50,10 @@ struct beanstalk_reserved {
     char tube[QUEUE_NAME_SIZE_MAX + 1];
 };
 TAILQ_HEAD(beanstalk_reserved_list, beanstalk_reserved);
+
+struct beanstalk_connection;
+/* `first` NULL: there is none, if that is known. */
+typedef void beanstalk_looked(struct beanstalk_connection *connection, const Tarry__TaskView *first, bool is_known);
 
 struct beanstalk_connection {
     TAILQ_ENTRY(beanstalk_connection) all;
@@ -73,6 +84,15 @@ struct beanstalk_connection {
     struct beanstalk_reserved *held; /* leased, and it is found out whether it is the next */
     struct message *held_message;
     unsigned ranks;
+    uint32_t choosing; /* of several watched tubes: the one that is looked at */
+    uint32_t chosen;   /* … the one whose first job is the least so far; BEANSTALK_ANY_TUBE: none */
+    uint64_t chosen_due_ms;
+    uint64_t chosen_id;
+    const char *look_tube; /* look_for_first's, while it is under way */
+    uint64_t look_from_ms;
+    uint64_t look_to_ms;
+    unsigned look_pages;
+    beanstalk_looked *looked;
     Tarry__When undo; /* reserve-job: where the job was */
     uint32_t undo_priority;
 
@@ -108,6 +128,7 @@ struct beanstalk {
     struct beanstalk_notes notes;
     uint64_t commands[BEANSTALK_KINDS];
     uint64_t timeouts;
+    uint64_t burials; /* since tarryd's start */
     uint64_t connections_total;
     uint32_t connection_count;
     uint32_t waiting;
@@ -145,9 +166,18 @@ Tarry__Code result_code(const Tarry__Reply *reply, size_t index);
 /* ---- beanstalk_reserve.c */
 void reserve_begin(struct beanstalk_connection *connection);
 void reserve_job_begin(struct beanstalk_connection *connection);
+/* Leases from this one of the watched tubes what is ready now, or waits for all of them: BEANSTALK_ANY_TUBE. */
+void reserve_from(struct beanstalk_connection *connection, uint32_t tube);
 /* What waits is given up; the connection goes. */
 void reserve_abandon(struct beanstalk_connection *connection);
 void waiting_end(struct beanstalk_connection *connection);
+
+/* ---- beanstalk_choose.c: calls reserve_from, with the tube that has the least job */
+void choose_begin(struct beanstalk_connection *connection);
+/* The first ready job of a tube that is due from from_ms on and before to_ms (0: no end). `tube` must last until
+ * `looked` is called. */
+void look_for_first(struct beanstalk_connection *connection, const char *tube, uint64_t from_ms, uint64_t to_ms,
+                    beanstalk_looked *looked);
 
 /* ---- beanstalk_held.c: what connections have reserved */
 struct beanstalk_reserved *held_find(const struct beanstalk_connection *connection, uint64_t id);
@@ -170,6 +200,8 @@ void touch_begin(struct beanstalk_connection *connection);
 /* ---- beanstalk_kick.c */
 void kick_begin(struct beanstalk_connection *connection);
 void kick_job_begin(struct beanstalk_connection *connection);
+/* As qsort's comparison: who was buried first. */
+int burial_order(const struct beanstalk *server, const Tarry__TaskView *a, const Tarry__TaskView *b);
 
 /* ---- beanstalk_look.c */
 void peek_begin(struct beanstalk_connection *connection);

@@ -1,5 +1,7 @@
 /* beanstalk_reserve.c: reserve, reserve-with-timeout, reserve-job.
  *
+ *   choose a tube, if several are watched (beanstalk_choose.c)
+ *        │
  *   wait for a task ──► fresh, and a ranked one comes before it? ── yes ──► rank it ──► wait again
  *        ▲   │                          │ no
  *        │   └─ another connection's    └──► RESERVED
@@ -104,12 +106,8 @@ static void rank(struct beanstalk_connection *connection) {
     connection_commit(connection, &op, 1, on_ranked);
 }
 
-static void on_first_ranked(void *argument, const Tarry__Reply *reply) {
-    struct beanstalk_connection *connection = argument;
-    connection->asked = 0;
-    bool is_list = reply != NULL && reply->code == TARRY__CODE__OK && reply->body_case == TARRY__REPLY__BODY_LIST;
-    bool is_later = is_list && reply->list->n_tasks > 0 && comes_before(reply->list->tasks[0], connection->held);
-    if (is_later)
+static void on_first_ranked(struct beanstalk_connection *connection, const Tarry__TaskView *first, bool is_known) {
+    if (first != NULL && comes_before(first, connection->held))
         rank(connection);
     else
         deliver(connection);
@@ -117,13 +115,8 @@ static void on_first_ranked(void *argument, const Tarry__Reply *reply) {
 
 /* The delay of the job has ended, or a client of Tarry's own has given it back: is a ranked one to come first? */
 static void look_at_ranked(struct beanstalk_connection *connection) {
-    Tarry__List list = TARRY__LIST__INIT;
-    list.queue = connection->held->tube;
-    list.states = STATE_READY;
-    list.due_from_ms = beanstalk_rank_ms(0);
-    list.due_to_ms = beanstalk_rank_ms(connection->held->job.pri) + 1;
-    list.limit = 1;
-    connection_list(connection, &list, on_first_ranked);
+    const struct beanstalk_reserved *held = connection->held;
+    look_for_first(connection, held->tube, beanstalk_rank_ms(0), beanstalk_rank_ms(held->job.pri) + 1, on_first_ranked);
 }
 
 static struct beanstalk_connection *who_wants(const struct beanstalk *server, uint64_t id) {
@@ -236,6 +229,8 @@ static void on_leased(void *argument, const struct gateway_leased *leased) {
         waiting_end(connection);
         connection->wanted = 0;
         connection_refuse(connection, leased->code);
+    } else if (leased->count == 0 && connection->chosen != BEANSTALK_ANY_TUBE) {
+        reserve_from(connection, BEANSTALK_ANY_TUBE); /* somebody else was quicker, or its tube is paused */
     } else if (leased->count == 0) {
         got_nothing(connection);
     } else {
@@ -243,13 +238,18 @@ static void on_leased(void *argument, const struct gateway_leased *leased) {
     }
 }
 
-static void reserve_try(struct beanstalk_connection *connection) {
+void reserve_from(struct beanstalk_connection *connection, uint32_t tube) {
     const char *queues[BEANSTALK_WATCHED_MAX];
     uint64_t now_ms = beanstalk_now_ms(), until_ms = connection->wait_until_ms;
     size_t count = connection->watched_count;
+    connection->chosen = tube;
     if (connection->wanted != 0) {
         queues[0] = connection->tube;
         count = 1;
+    } else if (tube != BEANSTALK_ANY_TUBE) {
+        queues[0] = connection->watched[tube]->name;
+        count = 1;
+        until_ms = now_ms; /* what is there, or nothing */
     } else {
         uint64_t soonest_ms = held_soonest_ms(connection);
         uint64_t margin_ms = soonest_ms > BEANSTALK_MARGIN_MS ? soonest_ms - BEANSTALK_MARGIN_MS : 0;
@@ -268,6 +268,13 @@ static void reserve_try(struct beanstalk_connection *connection) {
     connection->is_busy = true;
     connection->lease = gateway_lease(connection->server->gateway, &caller, &options, on_leased, connection);
     if (connection->lease == 0) end_with(connection, "OUT_OF_MEMORY");
+}
+
+static void reserve_try(struct beanstalk_connection *connection) {
+    if (connection->wanted != 0)
+        reserve_from(connection, BEANSTALK_ANY_TUBE);
+    else
+        choose_begin(connection);
 }
 
 void reserve_begin(struct beanstalk_connection *connection) {

@@ -217,6 +217,7 @@ static void on_buried(void *argument, const Tarry__Reply *reply) {
     if (!is_settled(connection, reply)) return;
     struct beanstalk_note *note = beanstalk_note_make(&connection->server->notes, connection->command.id);
     if (note != NULL) {
+        note->burial = ++connection->server->burials;
         note->buries++;
         note->pri = connection->command.pri;
         note->has_pri = true;

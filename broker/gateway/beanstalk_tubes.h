@@ -23,7 +23,8 @@ struct beanstalk_tube {
     uint32_t waiting;
     uint64_t deletes;
     uint64_t pauses;
-    uint32_t pause_s; /* of the last pause-tube */
+    uint32_t pause_s;        /* of the last pause-tube */
+    uint64_t ranked_only_ms; /* then no job that was ready had no rank (beanstalk_choose.c) */
     char name[BEANSTALK_TUBE_MAX + 1];
 };
 

@@ -54,6 +54,15 @@ ORDER = [
     ("a", "kick 100"), ("a", "kick 100"), ("a", "reserve"), ("a", "reserve"), ("a", "reserve"), ("a", "reserve"),
     ("a", "delete $2"), ("a", "stats-tube default"),
 ]
+WATCHING = [
+    ("a", "use t1"), ("a", put("t1 5", 5)), ("a", put("t1 1", 1)), ("a", "use t2"), ("a", put("t2 3", 3)), ("a", put("t2 5", 5)), ("a", "use t3"),
+    ("a", put("t3 5", 5)), ("a", put("t3 max", 4294967295)), ("a", put("t3 2", 2)), ("a", "use t1"), ("a", put("t1 5 again", 5)), ("a", put("t1 0", 0)),
+    ("a", "watch t2"), ("a", "watch t3"), ("a", "watch nobody"), ("a", "watch t1"), ("a", "ignore default"),
+    ("a", "reserve"), ("a", "reserve"), ("a", "reserve"), ("a", "release $3 4 0"), ("a", "reserve"), ("a", "reserve"),
+    ("a", "reserve-with-timeout 0"), ("a", "use t2"), ("a", put("t2 late", 7)), ("a", "reserve-with-timeout 9"), ("a", "reserve-with-timeout 9"),
+    ("a", "ignore t1"), ("a", "reserve-with-timeout 9"), ("a", "watch t1"), ("a", "reserve-with-timeout 9"), ("a", "reserve-with-timeout 0"),
+    ("a", "reserve-with-timeout 0"), ("a", "bury $1 2"), ("a", "kick 1"), ("a", "use t1"), ("a", "kick 1"), ("a", "reserve"),
+]
 MALFORMED = [
     ("a", "put 1 0 60"), ("a", "put a 0 60 1"), ("a", "put 1 0 60 1 2"), ("a", "put 4294967296 0 60 1"), ("a", "put 1 0 60 -1"),
     ("a", "nonsense"), ("a", ""), ("a", "peek-readyx"), ("a", "use"), ("a", "use "), ("a", "use -x"), ("a", "use a b"), ("a", "watch -"),
@@ -113,6 +122,33 @@ class Beanstalk(Case):
     def test_the_order_is_beanstalkds_for_all_32_bits(self):
         self.compare(ORDER)
 
+    def test_the_order_between_watched_tubes_is_beanstalkds(self):
+        self.compare(WATCHING)
+
+    def test_the_order_between_tubes_holds_while_many_are_reserved(self):
+        """What has just been reserved is still on the index's pages, before the first that is ready."""
+        with self.client() as a:
+            for tube in (0, 1, 2):
+                a.ask(f"use t{tube}")
+                for pri in random.sample(range(tube, 300, 3), 100):
+                    a.put(b"%d" % pri, pri=pri)
+                a.ask(f"watch t{tube}")
+            self.assertEqual([int(a.ask("reserve").split(b"\r\n")[1]) for _ in range(300)], list(range(300)))
+
+    def test_who_watches_many_tubes_takes_a_job_whose_delay_has_ended_in_its_turn(self):
+        """It waits behind nobody's backlog, however small their pri."""
+        with self.client() as a:
+            a.ask("use backlog")
+            for number in range(50):
+                a.put(b"%d" % number, pri=1)
+            a.ask("use rare")
+            a.put(b"rare", pri=9, delay=1)
+            a.ask("watch backlog")
+            a.ask("watch rare")
+            wait_until("its delay has ended", lambda: b"\ncurrent-jobs-ready: 1\n" in a.ask("stats-tube rare"), 10)
+            replies = [a.ask("reserve") for _ in range(6)]
+            self.assertIn(b"rare\r\n", [reply.split(b"\r\n", 1)[1] for reply in replies])
+
     def test_what_is_malformed_is_refused_as_beanstalkd_refuses_it(self):
         self.compare(MALFORMED)
 
@@ -165,6 +201,26 @@ class Beanstalk(Case):
         self.addCleanup(real.stop)
         in_time.judged(attempt)
         in_time.judged(lambda _: self.assertEqual(told(real.port), [b"99", b"59"] + 20 * [b"9"]))
+
+    def test_who_is_kicked_is_ready_at_once_and_once(self):
+        """Within the same millisecond, too."""
+        with self.client() as a:
+            for _ in range(60):
+                first, second = a.put(b"1", delay=1000), a.put(b"2", delay=2000)
+                a.send(b"kick 1\r\npeek-delayed\r\nkick 100\r\nkick 100\r\n")
+                self.assertEqual([a.reply() for _ in range(4)],
+                                 [b"KICKED 1\r\n", b"FOUND %d 1\r\n2\r\n" % second, b"KICKED 1\r\n", b"KICKED 0\r\n"])
+                a.send(b"delete %d\r\ndelete %d\r\n" % (first, second))
+                self.assertEqual([a.reply(), a.reply()], 2 * [b"DELETED\r\n"])
+
+    def test_who_was_buried_first_is_first_within_a_millisecond_too(self):
+        with self.client() as a:
+            for _ in range(60):
+                first, second = a.put(b"1", pri=3), a.put(b"2", pri=1)
+                a.send(b"reserve\r\nreserve\r\nbury %d 1\r\nbury %d 2\r\npeek-buried\r\nkick 1\r\npeek-buried\r\n" % (first, second))
+                self.assertEqual([a.reply() for _ in range(7)][4:], [b"FOUND %d 1\r\n1\r\n" % first, b"KICKED 1\r\n", b"FOUND %d 1\r\n2\r\n" % second])
+                a.send(b"delete %d\r\ndelete %d\r\n" % (first, second))
+                self.assertEqual([a.reply(), a.reply()], 2 * [b"DELETED\r\n"])
 
     def test_whose_delay_ends_stands_where_its_priority_says(self):
         with self.client() as client:
