@@ -1,14 +1,15 @@
-/* door_head.c: what the library (4.1.6) misreads in a head is put right before it sees it, or is not read.
+/* door_head.c: see door_head.h. What the library (4.1.6) misreads:
  *
  * A header whose name is the beginning of one that it knows ("X-Auth", "If", "Content") it takes for a longer name, up
  * to the next colon, wherever that is: what comes in between, Authorization, Origin, a length, the empty line, is
  * passed over. Such a name gets one character more, before its colon, and is one that the library does not know. A line
  * without a colon, and one that continues the line before (RFC 9112, 5.2, lets a server refuse it), hide the next ones
  * likewise: whoever sends one is not read any more. */
-#include <ctype.h>
-#include <string.h>
+#include "door_head.h"
 
-#include "door_parts.h"
+#include <ctype.h>
+#include <libwebsockets.h>
+#include <string.h>
 
 #define NAMELESS '~' /* no name that is known ends so */
 

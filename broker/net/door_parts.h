@@ -9,6 +9,7 @@
 #include <sys/queue.h>
 
 #include "door.h"
+#include "door_head.h"
 #include "door_stream.h"
 #include "tarry_limits.h"
 #include "wait.h"
@@ -24,26 +25,6 @@ enum connection_kind { CONNECTION_HTTP, CONNECTION_RPC, CONNECTION_LANE, CONNECT
 
 /* Of a request's first bytes: as many as "OPTIONS /v1/" has. */
 #define FIRST_SIZE 12
-
-/* A header's name as long as the library knows one, without its colon. */
-#define HEAD_NAME_MAX 30
-
-enum head_place {
-    HEAD_BEGINS,
-    HEAD_IN_LINE, /* at the beginning of one */
-    HEAD_IN_NAME,
-    HEAD_IN_VALUE, /* or in the request line */
-    HEAD_IN_LAST_LINE,
-    HEAD_IS_OVER,
-    HEAD_IS_WRONG
-};
-
-/* How far the head of a connection's one request has come (door_head.c). */
-struct head {
-    enum head_place place;
-    uint8_t name_size; /* HEAD_NAME_MAX + 1: too long to be known */
-    char name[HEAD_NAME_MAX];
-};
 
 /* Connections of one address. */
 struct address {
@@ -260,11 +241,6 @@ void http_drop_page(struct connection *connection);
 bool first_expect(struct door *door, int fd, struct connection *connection);
 /* … no more. */
 void first_forget(struct connection *connection);
-
-/* ---- door_head.c */
-/* `buffer` has twice the room of the `size` bytes that have come of a head, and perhaps behind it. False: it is none
- * that the library reads as everybody does. */
-bool head_put_right(struct head *head, uint8_t *buffer, size_t *size);
 
 /* ---- door_stream.c */
 int stream_event(struct connection *connection, enum lws_callback_reasons reason, void *in, size_t size);

@@ -143,7 +143,8 @@ class Served(Tls):
             done = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{self.broker.port}", "-servername", name,
                                    "-CAfile", self.authority.ca, "-verify_return_error"],
                                   stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=20)
-            self.assertIn(b"Verify return code: 0", done.stdout, name)
+            self.assertIn(b"Verify return code: 0", done.stdout, name)  # (also where nothing was shown)
+            self.assertEqual((done.returncode, b"subject=CN = node\n" in done.stdout), (0, True), (name, done.stdout))
 
     def test_what_is_no_tls_ends_there_and_the_other_way_round(self):
         self.broker.start()
