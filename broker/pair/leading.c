@@ -140,7 +140,9 @@ void leading_asked(struct pair *pair, const struct pair_event *event, struct pai
 void leading_changed(struct pair *pair, struct pair_effects *out) {
     pair->change = PAIR_NO_CHANGE;
     if (WEAK(grow_late) || WEAK(shrink_early)) pair->counted = leading_has_member(pair);
-    if (leading_has_member(pair))
+    /* A hand-over goes on: asynchronous, it adds the other again, for the record was another one than was known. */
+    bool goes_on = pair->handing == PAIR_HANDING;
+    if (leading_has_member(pair) || goes_on)
         leading_advance(pair, out);
     else
         forget_other(pair, out);

@@ -26,7 +26,7 @@ STAGES = {
     "broker/engine": [["core_turn", "lane_seat", "outgoing_read", "erasure", "disk_reserve", "recovery_plan", "retention"], STORIES, ["histories_1"],
                       ["crash_pressure", "e2e_disk", "e2e_restart", "e2e_redact", "e2e_archive"], PAIR],
     "broker/replication": [["leader_*", "keeper", "follow_wire"], ["story_pair", "story_operator", "steady_history"], ["pair_histories"], PAIR],
-    "broker/pair": [["pair_following", "pair_operator", "keeper", "follow_wire"], ["story_pair", "story_operator", "model_pair", "model_pair_operator", "model_pair_hand"],
+    "broker/pair": [["pair_following", "pair_leading", "pair_operator", "keeper", "follow_wire"], ["story_pair", "story_operator", "model_pair", "model_pair_operator", "model_pair_hand"],
                     ["pair_histories"], PAIR],
     "broker/curl": [["push"], ["e2e_webhooks"], ["e2e_coordinator*"]],
     "broker/coordinator": [["coordinator*", "fuzz-etcd_answer", "fuzz-pair_record"], ["e2e_coordinator*"], ["e2e_pair_coordinator"]],
