@@ -163,8 +163,27 @@ class Gone(Nuisance):
         self.leave(other)
 
 
+    def assert_lane_is_shut(self, session):
+        """A session that has no lane yet stays until its silence: its secret opens none, neither in the head nor in the path."""
+        secret = session.secret.hex()
+        for path, headers in ((f"/lane/{session.lane}", wire.bearer(secret)), (f"/lane/{session.lane}/{secret}", [])):
+            with wire.WebSocket(self.broker.port, path, wire.LANE, headers) as lane:
+                self.assertIn(b" 401 ", lane.answer)
+        self.assert_logged("event=access_refused")  # and not for want of a secret
+        self.assertNotIn("event=lane_refused", self.broker.log_text(1000))
+
+
 class Revoked(Gone):
     rows = (HONEST, SHOP, row("other", "consume"), NOBODY)
+
+    def test_a_lane_that_was_not_there_yet(self):
+        """F-23."""
+        shop = self.of("shop")
+        session = wire.Session(shop, ["orders.new"])
+        self.write(HONEST, row("other", "consume"), NOBODY)
+        self.assertTrue(shop.is_closed_by_peer(WAIT_S))
+        self.assert_lane_is_shut(session)
+        self.leave(shop)
 
     def test_revoked(self):
         """F-23."""
@@ -185,6 +204,14 @@ class Expired(Gone):
         peers = self.hang_on()
         self.assertLess(time.time(), self.end_s, "this machine was too slow for it")
         self.assert_gone(peers, self.end_s - time.time() + DOOR_UNREAD_S - 2)
+
+    def test_a_lane_that_was_not_there_yet(self):
+        """F-23."""
+        shop = self.of("shop")
+        session = wire.Session(shop, ["orders.new"])
+        self.assertTrue(shop.is_closed_by_peer(WAIT_S))
+        self.assert_lane_is_shut(session)
+        self.leave(shop)
 
 
 if __name__ == "__main__":
