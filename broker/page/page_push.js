@@ -1,6 +1,6 @@
 /* page_push.js: webhooks: how the targets of queues that are pushed answer (docs/WEBHOOKS.md). */
 const pushCells = (row, nowMs) => [count(row.in_flight || 0), count(row.acked || 0), count(row.refused || 0), count(row.failed || 0), row.status ? String(row.status) : row.sent ? "no answer" : "–",
-  row.resting_until_ms > nowMs ? `${exact(row.resting_until_ms)} (${seconds((row.resting_until_ms - nowMs) / 1000)})` : "–", row.error ? `${row.error}${row.failed_ms ? ` (${exact(row.failed_ms)})` : ""}` : ""];
+  row.resting_until_ms > nowMs ? `${new Date(row.resting_until_ms).toLocaleTimeString()} (${seconds((row.resting_until_ms - nowMs) / 1000)})` : "–", row.error ? `${row.error}${row.failed_ms ? ` (${new Date(row.failed_ms).toLocaleTimeString()})` : ""}` : ""];
 const pushed = (rows, nowMs) => {
   $("push").hidden = !rows.length;
   $("push-rows").replaceChildren(...[...rows].sort((a, b) => (a.queue < b.queue ? -1 : 1)).map((row) => {

@@ -553,13 +553,21 @@ class Axe(unittest.TestCase):
         subject.setUp()
         try:
             schedule(subject.broker, [f"orders.{number}" for number in range(20)])
+            for number in range(30):
+                subject.bury("mail", f"k{number}", "no such address", '{"order":1}')
             subject.look()
             with open(os.environ["TARRY_AXE"], encoding="utf-8") as file:
                 axe = file.read()
-            for scheme in ("light", "dark"):
-                subject.browser.media(prefers_color_scheme=scheme)
-                subject.browser.run(axe + "\nwindow.found = null; axe.run().then((r) => { window.found = r.violations.map((v) => [v.id, v.impact, v.nodes.map((n) => n.html)]); });")
-                self.assertEqual(subject.browser.wait("return window.found && [window.found]"), [[]], scheme)
+            for view, begin in (("numbers", lambda: None), ("task", lambda: subject.find("k7")), ("queue", lambda: subject.open_queue("mail")),
+                                ("asked once", lambda: subject.press("Drop all")), ("asked for a duration", lambda: subject.press("Pause"))):
+                begin()
+                for scheme, width in (("light", 1280), ("dark", 1280), ("light", 360)):
+                    subject.browser.media(prefers_color_scheme=scheme)
+                    subject.browser.size(width, 900, mobile=width < 1000)
+                    subject.browser.run(axe + "\nwindow.found = null; axe.run().then((r) => { window.found = r.violations.map((v) => [v.id, v.impact, v.nodes.map((n) => n.html)]); });")
+                    self.assertEqual(subject.browser.wait("return window.found && [window.found]"), [[]], (view, scheme, width))
+                if subject.browser.run("return document.getElementById('sure').open"):
+                    subject.browser.keys("\ue00c")
         finally:
             subject.tearDown()
             Seen.tearDownClass()
