@@ -328,8 +328,9 @@ class Pair(Tls):
         for broker in brokers:
             broker.kill()
 
-    def test_certificate_and_token_are_shown(self):
-        certificate, key = self.authority.make("other", hosts="IP:::1")
+    def heard_as(self, authority):
+        """Who passes for the other node with a certificate of this authority, and takes any: the node's certificate, and the head of its request."""
+        certificate, key = authority.make("other", hosts="IP:::1")
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.authority.ca)
         context.load_cert_chain(certificate, key)
         context.verify_mode = ssl.CERT_REQUIRED
@@ -339,14 +340,25 @@ class Pair(Tls):
             node = self.node("c", "--follow", f"wss://[::1]:{port}", token="tarry_of_c")
             node.listen = "wss://127.0.0.1:0"
             node.launch()
-            with context.wrap_socket(listener.accept()[0], server_side=True) as peer:
+            self.addCleanup(self.kill, node)
+            with listener.accept()[0] as knocking, context.wrap_socket(knocking, server_side=True) as peer:
                 head = b""
-                while b"\r\n\r\n" not in head:
-                    head += peer.recv(4096)
-                self.assertIn((("commonName", "c"),), peer.getpeercert()["subject"])
+                while b"\r\n\r\n" not in head and (part := peer.recv(4096)):
+                    head += part
+                return peer.getpeercert(), head, port
+
+    def test_certificate_and_token_are_shown(self):
+        shown, head, port = self.heard_as(self.authority)
+        self.assertIn((("commonName", "c"),), shown["subject"])
         self.assertIn(b"\r\nAuthorization: Bearer tarry_of_c\r\n", head)
         self.assertIn(f"\r\nHost: [::1]:{port}\r\n".encode(), head)
-        self.kill(node)
+
+    def test_no_token_is_shown_to_whoever_is_not_vouched_for(self):
+        os.mkdir(self.path("strangers"))
+        with self.assertRaises(ssl.SSLError):
+            _, head, _ = self.heard_as(Authority(self.path("strangers")))
+            self.assertEqual(head, b"", "shown to somebody else")
+            raise ssl.SSLError("the node ended it")
 
 
 if __name__ == "__main__":
