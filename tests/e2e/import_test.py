@@ -270,6 +270,25 @@ class Beanstalkd(Import):
         self.assertEqual(len(self.tasks("default")), told["moved"])
 
 
+    def test_who_may_produce_there_and_leave_receipts_may_import(self):
+        address, client = self.beanstalkd()
+        client.put(b"x")
+        self.broker.stop()
+        path = self.path("tokens")
+        self.broker.arguments = [*self.broker.arguments, "--tokens", path]
+        shown = {}
+        for name, queues in (("whole", ("default", "tarry.import")), ("half", ("default",))):
+            options = [word for queue in queues for word in ("--queue", queue)]
+            added = subprocess.run([harness.find_program("tarry"), "token", "add", name, "--role", "produce", *options, "--file", path],
+                                   capture_output=True, text=True, check=True)
+            shown[name] = self.path(name)
+            harness.make_private(shown[name], added.stdout)
+        self.broker.start()
+        answer = self.broker.refused("import", "--beanstalkd", address, "--token-file", shown["half"])
+        self.assertIn("tarry.import", answer.err)
+        wait_until("it is given back", lambda: b"\ncurrent-jobs-ready: 1\n" in client.ask("stats"), 10)
+        self.assertEqual(self.import_from(address, "--token-file", shown["whole"])["moved"], 1)
+
     def test_a_terminal_is_shown_how_far_it_is(self):
         address, client = self.beanstalkd()
         client.send(b"".join(b"put 0 100 60 5\r\n%05d\r\n" % number for number in range(30000)))
