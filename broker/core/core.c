@@ -104,6 +104,11 @@ void core_free(struct core *core) {
 
 /* ---- recovery */
 
+static void set_now(struct core *core, const struct instant *now) {
+    if (now->steady_ns > core->now.steady_ns) core->now.steady_ns = now->steady_ns; /* TIME-2: never backwards */
+    if (now->wall_ns > core->now.wall_ns) core->now.wall_ns = now->wall_ns;
+}
+
 void core_restore(struct core *core, const struct core_base *base) {
     struct queue_tally *queues = core->tally.queues;
     core->tally = *base->tally;
@@ -113,6 +118,7 @@ void core_restore(struct core *core, const struct core_base *base) {
     core->position = core->durable = core->indexed = core->trim_to = base->position;
     core->epoch = core->tally.epoch;
     outcomes_set_known_since(core->outcomes, base->known_since_ms);
+    set_now(core, &base->then);
 }
 
 int core_restore_queue(struct core *core, const Tarry__QueuePut *put) {
@@ -167,11 +173,6 @@ int core_restore_outcome(struct core *core, const struct outcome *outcome) {
     if (!outcome->queue || outcome->queue > QUEUES_MAX) return CORE_NONSENSE;
     outcomes_push(core->outcomes, outcome);
     return 0;
-}
-
-static void set_now(struct core *core, const struct instant *now) {
-    if (now->steady_ns > core->now.steady_ns) core->now.steady_ns = now->steady_ns; /* TIME-2: never backwards */
-    if (now->wall_ns > core->now.wall_ns) core->now.wall_ns = now->wall_ns;
 }
 
 int core_replay(struct core *core, const struct frame_header *header, const Tarry__FrameBody *body) {

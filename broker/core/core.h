@@ -53,6 +53,7 @@ struct core_base { /* as of the index's position */
     uint64_t position;
     const struct tally *tally;
     uint64_t known_since_ms;
+    struct instant then; /* of the last frame: a follower answers no question as of an earlier time (TIME-2) */
 };
 void core_restore(struct core *core, const struct core_base *base);
 int core_restore_queue(struct core *core, const Tarry__QueuePut *queue);

@@ -95,8 +95,8 @@ struct index_news {
 /* `indexed`: as it was told last. The effect is executed before the next call. */
 enum index_news_effect index_news_next(struct index_news *news, uint64_t indexed);
 
-/* Where the log of a copy ends (a backup, a follower's snapshot) whose index is at `indexed`: `committed` is what may be
- * told. A leader that has only begun has more in its index than it may tell yet; that is committed, too (LOG-3). */
+/* Where the log of a copy ends (a backup, a follower's snapshot) whose index is at `indexed`: `committed` is what may
+ * be told. A leader that has only begun has more in its index than it may tell yet; that is committed, too (LOG-3). */
 uint64_t index_schedule_copy_end(uint64_t committed, uint64_t indexed);
 
 #endif

@@ -113,7 +113,10 @@ static int each_outcome(void *argument, const struct outcome *outcome) {
 }
 
 static int restore(struct shell *shell, enum recovery_part part, const struct index_meta *meta) {
-    struct core_base base = {.position = meta->position, .tally = &meta->tally, .known_since_ms = meta->known_since_ms};
+    struct core_base base = {.position = meta->position,
+                             .tally = &meta->tally,
+                             .known_since_ms = meta->known_since_ms,
+                             .then = {.steady_ns = meta->steady_ns, .wall_ns = meta->wall_ns}};
     struct core *core = shell->core;
     switch (part) {
     case RECOVERY_BASE:

@@ -311,7 +311,9 @@ static void restore_base(const struct flat *flat, struct core *core) {
     struct tally tally;
     tally_init(&tally, queues);
     count_tally(flat, &tally);
-    core_restore(core, &(struct core_base){.position = flat->position, .tally = &tally});
+    core_restore(core, &(struct core_base){.position = flat->position,
+                                           .tally = &tally,
+                                           .then = {.steady_ns = flat->steady_ns, .wall_ns = flat->wall_ns}});
 }
 
 static void restore_queues(const struct flat *flat, struct core *core) {
