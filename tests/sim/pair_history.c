@@ -57,7 +57,9 @@ static bool is_in_step(const struct world *world) {
     if (!node_is_leading(leader) || follower->state != HOST_UP) return false;
     bool follows = follower->node->pair.role == PAIR_FOLLOWING;
     bool counts = world->options.pair.is_async || pair_is_in_sync(&leader->node->pair);
-    return follows && counts && !leader->node->paused && leader->durable == core_position(leader->core) &&
+    bool is_wished =
+        follower->node->pair.wants && !world->options.pair.is_async; /* an operator's word is carried out */
+    return follows && counts && !is_wished && !leader->node->paused && leader->durable == core_position(leader->core) &&
            core_position(follower->core) == leader->durable;
 }
 
