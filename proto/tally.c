@@ -33,33 +33,33 @@ static bool cause_is_change(Tarry__Cause cause) {
     return cause >= TARRY__CAUSE__CAUSE_SCHEDULED && cause <= TARRY__CAUSE__CAUSE_REQUEUED;
 }
 
-static bool tally_put(struct tally *tally, const Tarry__TaskPut *put) {
-    struct row row;
-    if (put->task == NULL || !row_from_task(put->task, &row)) return false;
+static bool tally_put(struct tally *tally, const Tarry__TaskPut *put, struct tally_row *out) {
+    if (put->task == NULL || !row_from_task(put->task, &out->row)) return false;
+    const struct row *row = &out->row;
     if (!cause_is_change(put->cause) || put->fresh != (put->cause == TARRY__CAUSE__CAUSE_SCHEDULED)) return false;
-    struct queue_tally *queue = &tally->queues[row.queue];
-    uint64_t *after = tally_place(queue, row.state, row.base, row.priority);
+    struct queue_tally *queue = &tally->queues[row->queue];
+    uint64_t *after = tally_place(queue, row->state, row->base, row->priority);
     if (put->fresh) {
         /* Ids grow in the order of scheduling. The last one is left out so that next_id cannot overflow. */
-        if (row.id < tally->next_id || row.id == UINT64_MAX || row.state != ROW_WAITING) return false;
-        tally->next_id = row.id + 1;
-        tally->digest += row_hash(&row);
+        if (row->id < tally->next_id || row->id == UINT64_MAX || row->state != ROW_WAITING) return false;
+        tally->next_id = row->id + 1;
+        tally->digest += out->hash = row_hash(row);
         *after += 1;
         tally->live += 1;
         queue->scheduled += 1;
         return true;
     }
-    if (row.id >= tally->next_id || put->before_hash == 0) return false;
+    if (row->id >= tally->next_id || put->before_hash == 0) return false;
     if ((unsigned)put->before_state >= ROW_STATES || (unsigned)put->before_time_base >= ROW_BASES) return false;
     if (put->before_priority > PRIORITY_COUNT) return false;
-    unsigned before_priority = put->before_priority > 0 ? put->before_priority - 1 : row.priority;
+    unsigned before_priority = put->before_priority > 0 ? put->before_priority - 1 : row->priority;
     uint64_t *before = tally_place(queue, put->before_state, put->before_time_base, before_priority);
     bool was_live = state_is_live(put->before_state);
     if (*before == 0 || (was_live && tally->live == 0)) return false;
-    tally->digest += row_hash(&row) - put->before_hash;
+    tally->digest += (out->hash = row_hash(row)) - put->before_hash;
     *before -= 1;
     *after += 1;
-    tally->live += state_is_live(row.state) || SEEDED_BUG(tally_counts_dead_as_live);
+    tally->live += state_is_live(row->state) || SEEDED_BUG(tally_counts_dead_as_live);
     tally->live -= was_live;
     if (put->cause == TARRY__CAUSE__CAUSE_LEASED) queue->delivered += 1;
     if (put->cause == TARRY__CAUSE__CAUSE_RETRIED) queue->retried += 1;
@@ -85,15 +85,15 @@ static uint64_t *tally_ending(struct queue_tally *queue, Tarry__Cause cause) {
     }
 }
 
-static bool tally_end(struct tally *tally, const Tarry__TaskEnd *end) {
-    struct row row;
-    if (end->task == NULL || !row_from_task(end->task, &row) || row.id >= tally->next_id) return false;
-    struct queue_tally *queue = &tally->queues[row.queue];
+static bool tally_end(struct tally *tally, const Tarry__TaskEnd *end, struct tally_row *out) {
+    if (end->task == NULL || !row_from_task(end->task, &out->row) || out->row.id >= tally->next_id) return false;
+    const struct row *row = &out->row;
+    struct queue_tally *queue = &tally->queues[row->queue];
     uint64_t *ending = tally_ending(queue, end->cause);
-    uint64_t *before = tally_place(queue, row.state, row.base, row.priority);
-    bool was_live = state_is_live(row.state);
+    uint64_t *before = tally_place(queue, row->state, row->base, row->priority);
+    bool was_live = state_is_live(row->state);
     if (ending == NULL || *before == 0 || (was_live && tally->live == 0)) return false;
-    tally->digest -= row_hash(&row);
+    tally->digest -= out->hash = row_hash(row);
     *before -= 1;
     tally->live -= was_live;
     *ending += 1;
@@ -143,13 +143,13 @@ void tally_init(struct tally *tally, struct queue_tally *queues) {
     *tally = (struct tally){.next_id = 1, .next_queue = 1, .queues = queues};
 }
 
-bool tally_record(struct tally *tally, const Tarry__Record *record) {
+bool tally_record_row(struct tally *tally, const Tarry__Record *record, struct tally_row *out) {
     assert(tally->queues != NULL);
     switch (record->fact_case) {
     case TARRY__RECORD__FACT_PUT:
-        return tally_put(tally, record->put);
+        return tally_put(tally, record->put, out);
     case TARRY__RECORD__FACT_END:
-        return tally_end(tally, record->end);
+        return tally_end(tally, record->end, out);
     case TARRY__RECORD__FACT_QUEUE:
         return tally_queue(tally, record->queue);
     case TARRY__RECORD__FACT_PRODUCER:
@@ -178,6 +178,11 @@ bool tally_record(struct tally *tally, const Tarry__Record *record) {
     default:
         return false;
     }
+}
+
+bool tally_record(struct tally *tally, const Tarry__Record *record) {
+    struct tally_row unused;
+    return tally_record_row(tally, record, &unused);
 }
 
 uint64_t producer_hash(uint64_t producer) {

@@ -43,6 +43,13 @@ void tally_init(struct tally *tally, struct queue_tally *queues);
  * before_hash is 0 and its number at or above next_queue; one is deleted only while nothing is in it, and then counts
  * from 0. Epochs never fall. */
 bool tally_record(struct tally *tally, const Tarry__Record *record);
+/* The same; of a put or an end that makes sense, the task's row and its hash, for who goes on with them: it was read
+ * and hashed anyway (600 instructions). `row` borrows from the record. */
+struct tally_row {
+    struct row row;
+    uint64_t hash;
+};
+bool tally_record_row(struct tally *tally, const Tarry__Record *record, struct tally_row *out);
 
 /* A producer's contribution to the digest. */
 uint64_t producer_hash(uint64_t producer);

@@ -85,56 +85,52 @@ static void change_set(struct change *change, const struct row *row) {
     change->blob_at = row->blob_size > 0 ? row->blob_at : UINT64_MAX;
 }
 
-static int absorb_put(struct index *index, const Tarry__TaskPut *put, uint64_t position) {
+static int absorb_put(struct index *index, const Tarry__TaskPut *put, const struct row *row, uint64_t position) {
     struct batch *batch = &index->batch;
-    struct row row;
-    if (!row_from_task(put->task, &row)) return INDEX_DAMAGED;
-    struct change *change = batch_find(batch, row.id);
+    struct change *change = batch_find(batch, row->id);
     if (change == NULL) {
         /* What is not fresh lies on disk, as the record says it was. */
-        if (put->fresh != (row.id >= batch->first_id)) return INDEX_DAMAGED;
-        int error = batch_add(batch, row.id, &change);
+        if (put->fresh != (row->id >= batch->first_id)) return INDEX_DAMAGED;
+        int error = batch_add(batch, row->id, &change);
         if (error != 0) return error;
         change->flags = put->fresh ? CHANGE_FRESH : 0;
         change->first_due_ms = put->before_due_ms;
         change->first_base = (uint8_t)put->before_time_base;
         change->first_state = (uint8_t)put->before_state;
-        change->first_priority = put->before_priority > 0 ? (uint8_t)(put->before_priority - 1) : row.priority;
-        if (put->fresh && row.key_size > 0) change->key_hash = row_key_hash(row.queue, row.key, row.key_size);
+        change->first_priority = put->before_priority > 0 ? (uint8_t)(put->before_priority - 1) : row->priority;
+        if (put->fresh && row->key_size > 0) change->key_hash = row_key_hash(row->queue, row->key, row->key_size);
     } else if (put->fresh || (change->flags & CHANGE_ENDED)) {
         return INDEX_DAMAGED;
     }
-    change_set(change, &row);
+    change_set(change, row);
     int error = VECTOR_RESERVE(&batch->bytes, PACKED_ROW_MAX);
     if (error != 0) return error;
     change->offset = batch->bytes.count;
-    change->size = (uint16_t)row_pack(&row, position, batch->bytes.items + batch->bytes.count);
+    change->size = (uint16_t)row_pack(row, position, batch->bytes.items + batch->bytes.count);
     batch->bytes.count += change->size;
-    batch->queue_dirty[row.queue] = 1;
+    batch->queue_dirty[row->queue] = 1;
     return 0;
 }
 
-static int absorb_end(struct index *index, const Tarry__TaskEnd *end, uint64_t ended_ms) {
+static int absorb_end(struct index *index, const Tarry__TaskEnd *end, const struct row *row, uint64_t ended_ms) {
     struct batch *batch = &index->batch;
-    struct row row;
-    if (!row_from_task(end->task, &row)) return INDEX_DAMAGED;
-    struct change *change = batch_find(batch, row.id);
+    struct change *change = batch_find(batch, row->id);
     if (change == NULL) {
-        if (row.id >= batch->first_id) return INDEX_DAMAGED;
-        int error = batch_add(batch, row.id, &change);
+        if (row->id >= batch->first_id) return INDEX_DAMAGED;
+        int error = batch_add(batch, row->id, &change);
         if (error != 0) return error;
-        change->first_due_ms = row.due_ms;
-        change->first_base = row.base;
-        change->first_state = row.state;
-        change->first_priority = row.priority;
+        change->first_due_ms = row->due_ms;
+        change->first_base = row->base;
+        change->first_state = row->state;
+        change->first_priority = row->priority;
     } else if (change->flags & CHANGE_ENDED) {
         return INDEX_DAMAGED; /* KEEP-1 */
     }
-    change_set(change, &row);
-    if (row.key_size > 0) change->key_hash = row_key_hash(row.queue, row.key, row.key_size);
+    change_set(change, row);
+    if (row->key_size > 0) change->key_hash = row_key_hash(row->queue, row->key, row->key_size);
     change->flags |= CHANGE_ENDED;
-    batch->queue_dirty[row.queue] = 1;
-    return outcome_absorb(index, &row, (uint16_t)end->cause, ended_ms);
+    batch->queue_dirty[row->queue] = 1;
+    return outcome_absorb(index, row, (uint16_t)end->cause, ended_ms);
 }
 
 /* Keeps a packed message, or (size 0) the deletion of one. */
@@ -161,12 +157,13 @@ static int absorb_redaction(struct index *index, const Tarry__Redaction *redacti
 
 static int absorb_record(struct index *index, const struct frame_header *header, const Tarry__Record *record) {
     uint64_t steady_ms = header->steady_ns / 1000000;
-    if (!tally_record(&index->tally, record)) return INDEX_DAMAGED;
+    struct tally_row seen;
+    if (!tally_record_row(&index->tally, record, &seen)) return INDEX_DAMAGED;
     switch (record->fact_case) {
     case TARRY__RECORD__FACT_PUT:
-        return absorb_put(index, record->put, header->position);
+        return absorb_put(index, record->put, &seen.row, header->position);
     case TARRY__RECORD__FACT_END:
-        return absorb_end(index, record->end, steady_ms);
+        return absorb_end(index, record->end, &seen.row, steady_ms);
     case TARRY__RECORD__FACT_QUEUE:
         index->batch.queue_dirty[record->queue->number] = 1;
         return absorb_side(index, DB_QUEUES, record->queue->number, &record->queue->base);

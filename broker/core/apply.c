@@ -24,29 +24,28 @@ static bool is_return(Tarry__Cause cause) {
            cause == TARRY__CAUSE__CAUSE_UNSENT;
 }
 
-static int apply_put(struct core *core, const Tarry__TaskPut *put) {
-    struct row row;
-    if (!put->task || !row_from_task(put->task, &row)) return CORE_NONSENSE;
-    struct task *task = put->fresh ? NULL : task_find(core, row.id); /* the tally has seen that a fresh id is new */
+static int apply_put(struct core *core, const Tarry__TaskPut *put, const struct tally_row *seen) {
+    const struct row *row = &seen->row;
+    struct task *task = put->fresh ? NULL : task_find(core, row->id); /* the tally has seen that a fresh id is new */
     bool is_extended =
-        task && task->place == PLACE_LEASED && row.state == ROW_LEASED && row.session == task->row.session;
+        task && task->place == PLACE_LEASED && row->state == ROW_LEASED && row->session == task->row.session;
     if (is_extended) {
-        if (!task_set_row(core, task, &row)) return CORE_NO_MEMORY;
+        if (!task_set_row(core, task, row)) return CORE_NO_MEMORY;
     } else if (task) {
         detach(core, task);
-        if (!task_set_row(core, task, &row)) return CORE_NO_MEMORY;
+        if (!task_set_row(core, task, row)) return CORE_NO_MEMORY;
     } else {
-        task = task_new(core, &row, false);
+        task = task_new(core, row, false);
         if (!task) return CORE_NO_MEMORY;
     }
-    task->hash = row_hash(&task->row);
+    task->hash = seen->hash;
     near_touch(core, task, core->position);
     if (is_extended) {
         lease_extend(core, task);
-    } else if (row.state == ROW_LEASED) {
+    } else if (row->state == ROW_LEASED) {
         lease_take(core, task);
         task->before = (struct holder){put->before_session, put->before_delivered_ms};
-    } else if (row.state == ROW_WAITING) {
+    } else if (row->state == ROW_WAITING) {
         task->returned = is_return(put->cause);
         near_place_waiting(core, task);
     } else {
@@ -55,29 +54,27 @@ static int apply_put(struct core *core, const Tarry__TaskPut *put) {
     return 0;
 }
 
-static int apply_end(struct core *core, const Tarry__TaskEnd *end) {
-    struct row row;
-    if (!end->task || !row_from_task(end->task, &row)) return CORE_NONSENSE;
+static int apply_end(struct core *core, const Tarry__TaskEnd *end, const struct row *row) {
     struct outcome outcome = {
-        .id = row.id,
+        .id = row->id,
         .ended_ms = steady_ms(core),
-        .due_ms = row.due_ms,
-        .session = row.session,
-        .delivered_ms = row.delivered_ms,
-        .queue = row.queue,
-        .deliveries = row.deliveries,
+        .due_ms = row->due_ms,
+        .session = row->session,
+        .delivered_ms = row->delivered_ms,
+        .queue = row->queue,
+        .deliveries = row->deliveries,
         .cause = (uint16_t)end->cause,
-        .priority = row.priority,
-        .key_size = row.key_size,
-        .key = row.key,
+        .priority = row->priority,
+        .key_size = row->key_size,
+        .key = row->key,
     };
     outcomes_push(core->outcomes, &outcome);
-    struct task *task = task_find(core, row.id);
+    struct task *task = task_find(core, row->id);
     if (task) {
         detach(core, task);
         task_leave_keys(core, task);
     } else {
-        task = task_new(core, &row, true); /* found by its id alone */
+        task = task_new(core, row, true); /* found by its id alone */
         if (!task) return CORE_NO_MEMORY;
     }
     task->place = PLACE_ENDED;
@@ -86,12 +83,13 @@ static int apply_end(struct core *core, const Tarry__TaskEnd *end) {
 }
 
 static int apply_record(struct core *core, const Tarry__Record *record) {
-    if (!tally_record(&core->tally, record)) return CORE_NONSENSE;
+    struct tally_row seen;
+    if (!tally_record_row(&core->tally, record, &seen)) return CORE_NONSENSE;
     switch (record->fact_case) {
     case TARRY__RECORD__FACT_PUT:
-        return apply_put(core, record->put);
+        return apply_put(core, record->put, &seen);
     case TARRY__RECORD__FACT_END:
-        return apply_end(core, record->end);
+        return apply_end(core, record->end, &seen.row);
     case TARRY__RECORD__FACT_QUEUE:
         return queue_apply(core, record->queue);
     case TARRY__RECORD__FACT_PRODUCER:

@@ -194,8 +194,8 @@ static uint64_t id_of_op(const Tarry__Op *op) {
 static Tarry__CommitReply *results_new(struct core_effects *effects, size_t count) {
     Tarry__CommitReply *reply = must_alloc(effects->arena, sizeof *reply);
     tarry__commit_reply__init(reply);
-    Tarry__OpResult *results = must_alloc(effects->arena, count * sizeof *results);
-    reply->results = must_alloc(effects->arena, count * sizeof(Tarry__OpResult *));
+    Tarry__OpResult *results = must_have(effects->arena, count * sizeof *results);
+    reply->results = must_have(effects->arena, count * sizeof(Tarry__OpResult *));
     reply->n_results = count;
     for (size_t i = 0; i < count; i++) {
         tarry__op_result__init(&results[i]);
@@ -277,7 +277,7 @@ static void execute(struct core *core, const struct core_event *event, struct co
     }
     reply->abandoned = commit->ask; /* ONCE-1: who comes later under this sequence is told the same */
     size_t room = commit_reply_room(reply);
-    uint8_t *end = (uint8_t *)must_alloc(effects->arena, room) + room;
+    uint8_t *end = (uint8_t *)must_have(effects->arena, room) + room;
     const uint8_t *packed = commit_reply_pack(reply, end);
     size_t size = (size_t)(end - packed);
     struct draft_commit frame = {

@@ -27,8 +27,8 @@ static size_t id_slot(const struct facts_table *table, uint64_t id) {
     return (id * 0x9E3779B97F4A7C15ull >> 20) & table->mask;
 }
 
-static size_t key_slot(const struct facts_table *table, uint32_t queue, const char *key, uint8_t key_size) {
-    return row_key_hash(queue, key, key_size) & table->mask;
+static struct task_key key_of_row(const struct row *row) {
+    return task_key_of(row->queue, row->key, row->key_size);
 }
 
 static void insert(struct facts_node **slot, struct arena *arena, const struct row *row, const struct want *want) {
@@ -37,8 +37,8 @@ static void insert(struct facts_node **slot, struct arena *arena, const struct r
     *slot = node;
 }
 
-static void insert_want(struct facts_table *table, struct arena *arena, const struct want *want) {
-    size_t slot = want->id ? id_slot(table, want->id) : key_slot(table, want->queue, want->key, want->key_size);
+static void insert_want(struct facts_table *table, struct arena *arena, const struct want *want, uint64_t key_hash) {
+    size_t slot = want->id ? id_slot(table, want->id) : key_hash & table->mask;
     insert(&table->wants[slot], arena, NULL, want);
 }
 
@@ -56,9 +56,12 @@ static struct facts_table *facts_table_sized(const struct core_facts *facts, siz
         if (facts_find(table, row->id)) continue; /* found by id and by key: once is enough */
         insert(&table->rows_by_id[id_slot(table, row->id)], arena, row, NULL);
         if (!row->key_size) continue;
-        insert(&table->rows_by_key[key_slot(table, row->queue, row->key, row->key_size)], arena, row, NULL);
+        insert(&table->rows_by_key[key_of_row(row).hash & table->mask], arena, row, NULL);
     }
-    for (size_t i = 0; i < facts->want_count; i++) insert_want(table, arena, &facts->wants[i]);
+    for (size_t i = 0; i < facts->want_count; i++) {
+        const struct want *want = &facts->wants[i];
+        insert_want(table, arena, want, task_key_of(want->queue, want->key, want->key_size).hash);
+    }
     return table;
 }
 
@@ -73,22 +76,20 @@ const struct row *facts_find(const struct facts_table *table, uint64_t id) {
     return NULL;
 }
 
-static const struct row *match_from(const struct facts_node *node, uint32_t queue, const char *key, uint8_t key_size) {
-    for (; node; node = node->next) {
-        const struct row *row = node->row;
-        if (row->queue == queue && row->key_size == key_size && memcmp(row->key, key, key_size) == 0) return row;
-    }
-    return NULL;
+static const struct row *match_from(const struct facts_node *node, const struct task_key *key) {
+    while (node && !row_has_key(node->row, key)) node = node->next;
+    return node ? node->row : NULL;
 }
 
-const struct row *facts_first(const struct facts_table *table, uint32_t queue, const char *key, uint8_t key_size) {
-    return match_from(table->rows_by_key[key_slot(table, queue, key, key_size)], queue, key, key_size);
+const struct row *facts_first(const struct facts_table *table, const struct task_key *key) {
+    return match_from(table->rows_by_key[key->hash & table->mask], key);
 }
 
 const struct row *facts_next(const struct facts_table *table, const struct row *row) {
-    const struct facts_node *node = table->rows_by_key[key_slot(table, row->queue, row->key, row->key_size)];
+    const struct task_key key = key_of_row(row);
+    const struct facts_node *node = table->rows_by_key[key.hash & table->mask];
     while (node && node->row != row) node = node->next;
-    return node ? match_from(node->next, row->queue, row->key, row->key_size) : NULL;
+    return node ? match_from(node->next, &key) : NULL;
 }
 
 bool facts_asked_id(const struct facts_table *table, uint64_t id) {
@@ -98,11 +99,12 @@ bool facts_asked_id(const struct facts_table *table, uint64_t id) {
     return false;
 }
 
-bool facts_asked_key(const struct facts_table *table, uint32_t queue, const char *key, uint8_t key_size) {
-    const struct facts_node *node = table->wants[key_slot(table, queue, key, key_size)];
+bool facts_asked_key(const struct facts_table *table, const struct task_key *key) {
+    const struct facts_node *node = table->wants[key->hash & table->mask];
     for (; node; node = node->next) {
         const struct want *want = node->want;
-        if (!want->id && want->queue == queue && want->key_size == key_size && !memcmp(want->key, key, key_size)) {
+        if (!want->id && want->queue == key->queue && want->key_size == key->size &&
+            memcmp(want->key, key->data, key->size) == 0) {
             return true;
         }
     }
@@ -122,7 +124,7 @@ struct wanting {
     size_t capacity;
 };
 
-static void want(struct wanting *w, const struct want *item) {
+static void want(struct wanting *w, const struct want *item, uint64_t key_hash) {
     if (w->count == w->capacity) {
         size_t grown = w->capacity ? w->capacity * 2 : 16;
         struct want *wants = must_alloc(w->arena, grown * sizeof *wants);
@@ -132,26 +134,31 @@ static void want(struct wanting *w, const struct want *item) {
     }
     w->wants[w->count++] = *item;
     /* Asked now: the same key twice in a commit is one want. The copy outlives the growth of the list. */
-    insert_want(w->asked, w->arena, must_copy(w->arena, item, sizeof *item));
+    insert_want(w->asked, w->arena, must_copy(w->arena, item, sizeof *item), key_hash);
 }
 
 static void want_id(struct wanting *w, uint64_t id) {
     if (!id || id >= w->core->tally.next_id || task_find(w->core, id) || outcomes_by_id(w->core->outcomes, id)) return;
-    if (!facts_asked_id(w->asked, id)) want(w, &(struct want){.id = id});
+    if (!facts_asked_id(w->asked, id)) want(w, &(struct want){.id = id}, 0);
 }
 
 /* Nothing but a row of the index could matter. */
-static void want_any_key(struct wanting *w, uint32_t queue, const char *key, size_t key_size) {
-    if (!queue || !key_size) return;
-    if (w->may_exist && !w->may_exist(w->filter, row_key_hash(queue, key, key_size))) return;
-    if (facts_asked_key(w->asked, queue, key, (uint8_t)key_size)) return;
-    want(w, &(struct want){.queue = queue, .key = key, .key_size = (uint8_t)key_size});
+static void want_any_key(struct wanting *w, const struct task_key *key) {
+    if (!key->queue || !key->size) return;
+    if (w->may_exist && !w->may_exist(w->filter, key->hash)) return;
+    if (facts_asked_key(w->asked, key)) return;
+    want(w, &(struct want){.queue = key->queue, .key = key->data, .key_size = key->size}, key->hash);
 }
 
 /* A live task in memory settles who has the key. */
-static void want_key(struct wanting *w, uint32_t queue, const char *key, size_t key_size) {
-    if (!key_size || task_find_live(w->core, queue, key, (uint8_t)key_size)) return;
-    want_any_key(w, queue, key, key_size);
+static void want_key(struct wanting *w, const struct task_key *key) {
+    if (!key->size || task_find_live(w->core, key)) return;
+    want_any_key(w, key);
+}
+
+/* As the reference has it, of its queue. */
+static struct task_key key_of_ref(const struct queue *queue, const Tarry__Ref *ref) {
+    return task_key_of(queue->number, (const char *)ref->key.data, ref->key.len);
 }
 
 static void want_ref(struct wanting *w, const Tarry__Ref *ref) {
@@ -161,20 +168,24 @@ static void want_ref(struct wanting *w, const Tarry__Ref *ref) {
         return;
     }
     const struct queue *queue = queue_find(w->core, ref->queue);
-    if (queue) want_key(w, queue->number, (const char *)ref->key.data, ref->key.len);
+    if (!queue) return;
+    const struct task_key key = key_of_ref(queue, ref);
+    want_key(w, &key);
 }
 
 /* A dead letter by id or key, whoever lives under its key; and, for one that is to live again, who has its key now. */
 static void want_dead(struct wanting *w, const Tarry__Ref *ref) {
     if (!ref->id) {
         const struct queue *queue = queue_find(w->core, ref->queue);
-        if (queue) want_any_key(w, queue->number, (const char *)ref->key.data, ref->key.len);
+        const struct task_key key = queue ? key_of_ref(queue, ref) : (struct task_key){0};
+        want_any_key(w, &key);
         return;
     }
     want_id(w, ref->id);
     const struct task *task = task_find(w->core, ref->id);
     const struct row *row = task ? &task->row : facts_find(w->asked, ref->id);
-    if (row) want_key(w, row->queue, row->key, row->key_size);
+    const struct task_key key = row ? key_of_row(row) : (struct task_key){0};
+    want_key(w, &key);
 }
 
 /* Does any of them live? Of a key: does anybody have it, live or dead? */
@@ -182,18 +193,18 @@ static void want_redact(struct wanting *w, const Tarry__Ref *ref, const struct c
     const struct queue *queue = ref->id ? NULL : queue_find(w->core, ref->queue);
     if (ref->id) want_id(w, ref->id);
     if (queue && ref->key.len) {
-        want_any_key(w, queue->number, (const char *)ref->key.data, ref->key.len);
+        const struct task_key key = key_of_ref(queue, ref);
+        want_any_key(w, &key);
     } else if (past) {
         for (size_t i = 0; i < past->count; i++) want_id(w, past->tasks[i].id);
     }
 }
 
-static void want_op(struct wanting *w, const Tarry__Op *op, const struct core_past *past) {
-    const struct queue *queue;
+/* `key`: of a schedule. */
+static void want_op(struct wanting *w, const Tarry__Op *op, const struct task_key *key, const struct core_past *past) {
     switch (op->op_case) {
     case TARRY__OP__OP_SCHEDULE:
-        queue = queue_find(w->core, op->schedule->queue);
-        if (queue) want_key(w, queue->number, (const char *)op->schedule->key.data, op->schedule->key.len);
+        want_key(w, key);
         break;
     case TARRY__OP__OP_CANCEL:
         want_ref(w, op->cancel->task);
@@ -232,18 +243,20 @@ static void want_op(struct wanting *w, const Tarry__Op *op, const struct core_pa
 static void want_ops(struct wanting *w, const struct core_event *event) {
     const Tarry__Commit *commit = event->request->commit;
     const struct core_past *past = event->past;
-    uint64_t hashes[2 * AHEAD] = {0};
+    struct task_key keys[2 * AHEAD] = {0};
     for (size_t i = 0; i < commit->n_ops + 2 * AHEAD; i++) {
+        struct task_key *key = &keys[i % (2 * AHEAD)];
         if (i >= 2 * AHEAD && !op_is_malformed(event, i - 2 * AHEAD))
-            want_op(w, commit->ops[i - 2 * AHEAD], past ? &past[i - 2 * AHEAD] : NULL);
-        if (i >= AHEAD && i - AHEAD < commit->n_ops) task_prefetch_first(w->core, hashes[(i - AHEAD) % (2 * AHEAD)]);
+            want_op(w, commit->ops[i - 2 * AHEAD], key, past ? &past[i - 2 * AHEAD] : NULL);
+        if (i >= AHEAD && i - AHEAD < commit->n_ops) task_prefetch_first(w->core, keys[(i - AHEAD) % (2 * AHEAD)].hash);
+        *key = (struct task_key){0};
         if (i >= commit->n_ops || commit->ops[i]->op_case != TARRY__OP__OP_SCHEDULE || op_is_malformed(event, i))
             continue;
         const Tarry__Schedule *schedule = commit->ops[i]->schedule;
         const struct queue *queue = queue_find(w->core, schedule->queue);
         if (!queue) continue;
-        hashes[i % (2 * AHEAD)] = row_key_hash(queue->number, schedule->key.data, schedule->key.len);
-        task_prefetch_bucket(w->core, hashes[i % (2 * AHEAD)]);
+        *key = task_key_of(queue->number, (const char *)schedule->key.data, schedule->key.len);
+        task_prefetch_bucket(w->core, key->hash);
     }
 }
 
@@ -253,7 +266,9 @@ static void want_page(struct wanting *w, const struct core_event *event) {
     if (!job || job->what != TARRY__JOB_PUT__WHAT__REQUEUE_ALL) return;
     for (size_t i = 0; i < event->row_count; i++) {
         const struct row *row = &event->rows[i];
-        if (row->state == ROW_BURIED) want_key(w, row->queue, row->key, row->key_size);
+        if (row->state != ROW_BURIED) continue;
+        const struct task_key key = key_of_row(row);
+        want_key(w, &key);
     }
 }
 

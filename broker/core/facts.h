@@ -2,7 +2,7 @@
 #ifndef TARRY_CORE_FACTS_H
 #define TARRY_CORE_FACTS_H
 
-#include "state.h"
+#include "tasks.h"
 
 struct facts_table;
 
@@ -10,10 +10,10 @@ struct facts_table;
 struct facts_table *facts_table_new(const struct core_facts *facts, struct arena *arena);
 const struct row *facts_find(const struct facts_table *table, uint64_t id);
 /* All rows with the key, one after another. */
-const struct row *facts_first(const struct facts_table *table, uint32_t queue, const char *key, uint8_t key_size);
+const struct row *facts_first(const struct facts_table *table, const struct task_key *key);
 const struct row *facts_next(const struct facts_table *table, const struct row *row);
 /* Was it asked for already? */
 bool facts_asked_id(const struct facts_table *table, uint64_t id);
-bool facts_asked_key(const struct facts_table *table, uint32_t queue, const char *key, uint8_t key_size);
+bool facts_asked_key(const struct facts_table *table, const struct task_key *key);
 
 #endif

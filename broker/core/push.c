@@ -3,16 +3,20 @@
 
 #include <string.h>
 
-void *must_alloc(struct arena *arena, size_t size) {
+void *must_have(struct arena *arena, size_t size) {
     void *out = arena_alloc(arena, size ? size : 1);
     assert(out);
+    return out;
+}
+
+void *must_alloc(struct arena *arena, size_t size) {
+    void *out = must_have(arena, size);
     memset(out, 0, size);
     return out;
 }
 
 void *must_copy(struct arena *arena, const void *data, size_t size) {
-    void *out = arena_alloc(arena, size ? size : 1);
-    assert(out);
+    void *out = must_have(arena, size);
     if (size) memcpy(out, data, size);
     return out;
 }

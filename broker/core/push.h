@@ -14,6 +14,8 @@
 void *push_room(struct arena *arena, void *items, size_t *count, size_t *capacity, size_t item_size);
 /* From the arena, cleared. The shell gives the arena a limit that no step can reach; running into it is a bug. */
 void *must_alloc(struct arena *arena, size_t size);
+/* Likewise, but what lies there is anything. */
+void *must_have(struct arena *arena, size_t size);
 void *must_copy(struct arena *arena, const void *data, size_t size);
 
 #endif

@@ -28,22 +28,18 @@ struct task *task_find(const struct core *core, uint64_t id) {
     return task;
 }
 
-static bool has_key(const struct task *task, uint32_t queue, const char *key, uint8_t key_size) {
-    return task->row.queue == queue && task->row.key_size == key_size && memcmp(task->row.key, key, key_size) == 0;
-}
-
 static bool died_later(const struct task *task, const struct task *than) {
     if (!than || task->row.dead_ms != than->row.dead_ms) return !than || task->row.dead_ms > than->row.dead_ms;
     return task->row.id > than->row.id;
 }
 
-void task_find_key(const struct core *core, uint32_t queue, const char *key, uint8_t key_size, struct task **out_live,
+void task_find_key(const struct core *core, const struct task_key *key, struct task **out_live,
                    struct task **out_dead) {
     *out_live = *out_dead = NULL;
-    if (!key_size) return;
-    struct task *task = core->by_key[row_key_hash(queue, key, key_size) & core->table_mask];
+    if (!key->size) return;
+    struct task *task = core->by_key[key->hash & core->table_mask];
     for (; task; task = task->by_key_next) {
-        if (!has_key(task, queue, key, key_size)) continue;
+        if (!row_has_key(&task->row, key)) continue;
         if (task->row.state != ROW_BURIED) {
             *out_live = task;
         } else if (died_later(task, *out_dead)) {
@@ -52,10 +48,10 @@ void task_find_key(const struct core *core, uint32_t queue, const char *key, uin
     }
 }
 
-struct task *task_find_live(const struct core *core, uint32_t queue, const char *key, uint8_t key_size) {
+struct task *task_find_live(const struct core *core, const struct task_key *key) {
     struct task *live = NULL;
     struct task *dead = NULL;
-    task_find_key(core, queue, key, key_size, &live, &dead);
+    task_find_key(core, key, &live, &dead);
     return live;
 }
 

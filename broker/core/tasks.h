@@ -2,6 +2,8 @@
 #ifndef TARRY_CORE_TASKS_H
 #define TARRY_CORE_TASKS_H
 
+#include <string.h>
+
 #include "state.h"
 
 /* The reasons that the broker itself gives. They lie in static memory, for who loses a thousand last attempts at once
@@ -12,13 +14,26 @@ extern const char reason_attempts_used[];
 bool reason_is_own(const char *reason, uint8_t size);
 #define REASON_OBJECT_SIZE 256u /* of a client's reason: one size, so that it begins one page at most */
 
+/* A key to be looked up, hashed once: a schedule is looked up in four tables (60 instructions each). */
+struct task_key {
+    uint32_t queue;
+    uint8_t size; /* 0: none */
+    const char *data;
+    uint64_t hash;
+};
+static inline struct task_key task_key_of(uint32_t queue, const char *data, size_t size) {
+    return (struct task_key){queue, (uint8_t)size, data, size ? row_key_hash(queue, data, size) : 0};
+}
+static inline bool row_has_key(const struct row *row, const struct task_key *key) {
+    return row->queue == key->queue && row->key_size == key->size && memcmp(row->key, key->data, key->size) == 0;
+}
+
 /* NULL: not in memory (which says nothing about the index). Tombstones are found too. */
 struct task *task_find(const struct core *core, uint64_t id);
 /* The live (waiting or leased) one in memory; at most one has the key. */
-struct task *task_find_live(const struct core *core, uint32_t queue, const char *key, uint8_t key_size);
+struct task *task_find_live(const struct core *core, const struct task_key *key);
 /* The live one and the dead one that died last, in memory; NULL: none. */
-void task_find_key(const struct core *core, uint32_t queue, const char *key, uint8_t key_size, struct task **out_live,
-                   struct task **out_dead);
+void task_find_key(const struct core *core, const struct task_key *key, struct task **out_live, struct task **out_dead);
 /* The bucket of a key hash, and what hangs first in it, into the cache: for batches, some operations ahead of the
  * look-up. */
 void task_prefetch_bucket(const struct core *core, uint64_t key_hash);
