@@ -194,9 +194,10 @@ static uint8_t *packed_acks(size_t first, size_t count, size_t *out_size) {
 }
 
 static struct core_event commit_event(uint8_t *packed, size_t size) {
-    static struct core_content contents[OPS];
+    static struct core_content *contents; /* for good */
+    if (!contents) contents = calloc(OPS, sizeof(*contents));
     const Tarry__Request *request = measured_unpack(packed, size);
-    if (!request) fail("a request");
+    if (!request || !contents) fail("a request");
     for (size_t i = 0; i < request->commit->n_ops; i++) {
         bool is_schedule = request->commit->ops[i]->op_case == TARRY__OP__OP_SCHEDULE;
         contents[i] = (struct core_content){.size = is_schedule ? BLOB_SALT_SIZE + PAYLOAD + 2 : 0};

@@ -16,7 +16,7 @@ PAIR = ["e2e_pair_wire", "e2e_pair_follow", "e2e_pair_modes", "e2e_pair_stop", "
 
 STAGES = {
     "proto": [["frame", "check", "row", "units", "tally", "histogram", "arena", "message", "request", "signing", "keyring"],
-              ["fuzz-frame", "fuzz-row", "fuzz-units", "fuzz-request", "fuzz-content", "core*", "log", "index*", "tool"], LIVE],
+              ["fuzz-frame", "fuzz-row", "fuzz-units", "fuzz-request", "fuzz-content", "fuzz-wire", "wire", "core*", "log", "index*", "tool"], LIVE],
     "storage": [LOG, ["index", "index_*", "indexer", "fuzz-segments", "fuzz-index", "fuzz-summary", "fuzz-verify", "fuzz-copy"],
                 ["wheel", "log_crash", "log_pair_crash", "archive_crash", "tamper"], STORIES,
                 ["e2e_archive", "e2e_backup", "e2e_redact", "e2e_signing", "e2e_evidence", "e2e_damage", "e2e_summary", "e2e_quarantine", "e2e_restart"],
