@@ -5,8 +5,9 @@ import socket
 import struct
 import threading
 
-from stranger import BINARY, PING, SENTINEL, Hostile, Stranger, frame, hello, upgrade_head
-import wire  # found by way of stranger
+from stranger import BINARY, PING, SENTINEL, WAIT_S, Hostile, Stranger, frame, hello, upgrade_head
+import harness  # found by way of stranger
+import wire
 from harness import main
 
 NOW = struct.pack("ii", 1, 0)  # SO_LINGER: the end is a reset
@@ -85,6 +86,19 @@ class Crowd(Hostile):
                     self.reset(lane)
             self.reset(peer)
         self.each(600, act)
+
+    def test_a_lane_that_is_reset_ends_its_session(self):
+        """F-21: also one that goes on with heartbeats: what it held is another's, and the attempt counts."""
+        with self.rpc() as rpc, self.rpc() as beside:
+            session = wire.Session(rpc, ["q"], lease_ms=3_600_000)
+            with session.dial() as lane:
+                code, _ = rpc.ask(wire.COMMIT, wire.commit(rpc.hello(), 1, [wire.schedule("q", "", 0)]))
+                self.assertEqual(code, wire.OK)
+                self.assertEqual([wire.number(task, 5) for task in wire.tasks(lane.receive(WAIT_S))], [1], "attempts")
+                lane.peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NOW)
+            harness.wait_until("its session has ended", lambda: session.heartbeat() == wire.NO_SUCH_SESSION, WAIT_S)
+            with wire.Session(beside, ["q"]).dial() as lane:
+                self.assertEqual([wire.number(task, 5) for task in wire.tasks(lane.receive(WAIT_S))], [2], "attempts")
 
     def test_idle_ones_cost_nothing(self):
         """1,000 that are upgraded and silent: each is there afterwards."""

@@ -70,6 +70,9 @@ class Connections(Hostile):
         self.assert_logged("there are as many connections as there may be")
         self.peers.pop().peer.close()
         harness.wait_until("room for another", lambda: self.enter("127.0.0.3"), WAIT_S)
+        for _ in range(2):  # of all, and of his address
+            self.peers.pop(0).peer.close()
+        harness.wait_until("room for another of that address", lambda: self.enter("127.0.0.1"), WAIT_S)
 
     def test_who_only_knocks_makes_room_for_others_like_him(self):
         """F-21: the oldest half request goes first; nobody who is in notices, and a newcomer is served."""
