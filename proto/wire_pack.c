@@ -83,18 +83,20 @@ static uint8_t *end_before(uint8_t *at, const Tarry__TaskEnd *task_end) {
     return message_before(at, 2, end); /* Record.end */
 }
 
-static bool is_plain(const ProtobufCMessage *message) {
-    return message != NULL && message->n_unknown_fields == 0;
+/* A message is there (each begins with its base), and all its fields are known. */
+static bool is_plain(const void *message) {
+    const ProtobufCMessage *base = message;
+    return base != NULL && base->n_unknown_fields == 0;
 }
 
 static bool is_plain_put(const Tarry__Record *record) {
-    return record->fact_case == TARRY__RECORD__FACT_PUT && is_plain(&record->base) && is_plain(&record->put->base) &&
-           is_plain(&record->put->task->base);
+    return record->fact_case == TARRY__RECORD__FACT_PUT && is_plain(record) && is_plain(record->put) &&
+           is_plain(record->put->task);
 }
 
 static bool is_plain_end(const Tarry__Record *record) {
-    return record->fact_case == TARRY__RECORD__FACT_END && is_plain(&record->base) && is_plain(&record->end->base) &&
-           is_plain(&record->end->task->base);
+    return record->fact_case == TARRY__RECORD__FACT_END && is_plain(record) && is_plain(record->end) &&
+           is_plain(record->end->task);
 }
 
 static size_t record_room(const Tarry__Record *record) {
@@ -110,7 +112,7 @@ static uint8_t *record_before(uint8_t *at, const Tarry__Record *record) {
 }
 
 size_t frame_body_room(const Tarry__FrameBody *body) {
-    if (!is_plain(&body->base)) return tarry__frame_body__get_packed_size(body);
+    if (!is_plain(body)) return tarry__frame_body__get_packed_size(body);
     size_t room = 3 * NUMBER_ROOM + 4 * BYTES_ROOM + BOOL_ROOM + body->reply.len;
     room += text_size(body->client) + text_size(body->peer) + text_size(body->token);
     for (size_t i = 0; i < body->n_records; i++) room += record_room(body->records[i]);
@@ -118,7 +120,7 @@ size_t frame_body_room(const Tarry__FrameBody *body) {
 }
 
 uint8_t *frame_body_pack(const Tarry__FrameBody *body, uint8_t *end) {
-    if (!is_plain(&body->base)) return any_before(end, &body->base);
+    if (!is_plain(body)) return any_before(end, &body->base);
     uint8_t *at = bool_before(end, 9, body->atomic);
     at = text_before(at, 8, body->token);
     at = text_before(at, 7, body->peer);
@@ -156,7 +158,7 @@ static uint8_t *result_before(uint8_t *at, const Tarry__OpResult *result) {
 }
 
 static bool is_plain_result(const Tarry__OpResult *result) {
-    return is_plain(&result->base) && (result->token == NULL || is_plain(&result->token->base));
+    return is_plain(result) && (result->token == NULL || is_plain(result->token));
 }
 
 static size_t result_room(const Tarry__OpResult *result) {
@@ -166,14 +168,14 @@ static size_t result_room(const Tarry__OpResult *result) {
 }
 
 size_t commit_reply_room(const Tarry__CommitReply *reply) {
-    if (!is_plain(&reply->base)) return tarry__commit_reply__get_packed_size(reply);
+    if (!is_plain(reply)) return tarry__commit_reply__get_packed_size(reply);
     size_t room = 2 * BOOL_ROOM;
     for (size_t i = 0; i < reply->n_results; i++) room += result_room(reply->results[i]);
     return room;
 }
 
 uint8_t *commit_reply_pack(const Tarry__CommitReply *reply, uint8_t *end) {
-    if (!is_plain(&reply->base)) return any_before(end, &reply->base);
+    if (!is_plain(reply)) return any_before(end, &reply->base);
     uint8_t *at = bool_before(end, 3, reply->abandoned);
     at = bool_before(at, 2, reply->aborted);
     for (size_t i = reply->n_results; i-- > 0;) {
@@ -201,7 +203,7 @@ static uint8_t *delivered_before(uint8_t *at, const Tarry__DeliveredTask *task) 
 }
 
 static bool is_plain_delivered(const Tarry__DeliveredTask *task) {
-    return is_plain(&task->base) && (task->token == NULL || is_plain(&task->token->base));
+    return is_plain(task) && (task->token == NULL || is_plain(task->token));
 }
 
 static size_t delivered_room(const Tarry__DeliveredTask *task) {
@@ -211,14 +213,14 @@ static size_t delivered_room(const Tarry__DeliveredTask *task) {
 }
 
 size_t delivery_room(const Tarry__Delivery *delivery) {
-    if (!is_plain(&delivery->base)) return tarry__delivery__get_packed_size(delivery);
+    if (!is_plain(delivery)) return tarry__delivery__get_packed_size(delivery);
     size_t room = 2 * NUMBER_ROOM;
     for (size_t i = 0; i < delivery->n_tasks; i++) room += delivered_room(delivery->tasks[i]);
     return room;
 }
 
 uint8_t *delivery_pack(const Tarry__Delivery *delivery, uint8_t *end) {
-    if (!is_plain(&delivery->base)) return any_before(end, &delivery->base);
+    if (!is_plain(delivery)) return any_before(end, &delivery->base);
     uint8_t *at = end;
     for (size_t i = delivery->n_tasks; i-- > 0;) {
         const Tarry__DeliveredTask *task = delivery->tasks[i];
