@@ -28,6 +28,8 @@ static const char *const weaknesses[] = {"none",
 
 #define SETTLE_EVERY 64
 #define SETTLE_STEPS_MAX 400
+#define TABLE_FIRST (1u << 16) /* entries; a power of two, as the next */
+#define FRONTIER_FIRST (1u << 10)
 
 struct step {
     uint32_t parent;
@@ -39,7 +41,7 @@ struct explorer {
     uint64_t states_max;
     bool is_tap;
     bool is_safety;  /* whether it settles is not asked */
-    uint64_t *table; /* hashes; 0: free */
+    uint64_t *table; /* hashes; 0: free. Not larger than it must be, nor is the ring: each page that is touched costs */
     uint64_t table_mask;
     struct step *steps;          /* how each state was come to, by number */
     struct pair_world *frontier; /* a ring */
@@ -54,16 +56,40 @@ static void *reserve(size_t size) {
     return memory;
 }
 
+static uint64_t *place_of(uint64_t *table, uint64_t mask, uint64_t hash) {
+    uint64_t i = hash & mask;
+    while (table[i] != 0 && table[i] != hash) i = (i + 1) & mask;
+    return &table[i];
+}
+
+static void grow_table(struct explorer *explorer) {
+    uint64_t size = (explorer->table_mask + 1) * sizeof *explorer->table, mask = explorer->table_mask * 2 + 1;
+    uint64_t *grown = reserve(size * 2);
+    for (uint64_t i = 0; i <= explorer->table_mask; i++)
+        if (explorer->table[i] != 0) *place_of(grown, mask, explorer->table[i]) = explorer->table[i];
+    MUST(munmap(explorer->table, size) == 0);
+    explorer->table = grown;
+    explorer->table_mask = mask;
+}
+
 /* True: not seen before. */
 static bool add(struct explorer *explorer, uint64_t hash) {
     if (hash == 0) hash = 1;
-    uint64_t i = hash & explorer->table_mask;
-    while (explorer->table[i] != 0) {
-        if (explorer->table[i] == hash) return false;
-        i = (i + 1) & explorer->table_mask;
-    }
-    explorer->table[i] = hash;
+    uint64_t *place = place_of(explorer->table, explorer->table_mask, hash);
+    if (*place == hash) return false;
+    *place = hash;
+    if (explorer->last > explorer->table_mask / 2) grow_table(explorer); /* `last` counts them */
     return true;
+}
+
+static void grow_frontier(struct explorer *explorer) {
+    uint64_t size = (explorer->frontier_mask + 1) * sizeof *explorer->frontier, mask = explorer->frontier_mask * 2 + 1;
+    struct pair_world *grown = reserve(size * 2);
+    for (uint64_t number = explorer->first; number < explorer->last; number++)
+        memcpy(&grown[number & mask], &explorer->frontier[number & explorer->frontier_mask], sizeof *grown);
+    MUST(munmap(explorer->frontier, size) == 0);
+    explorer->frontier = grown;
+    explorer->frontier_mask = mask;
 }
 
 static void tell(const struct pair_world *world, int node, enum action action) {
@@ -132,6 +158,7 @@ static bool expand(struct explorer *explorer, uint32_t number) {
     for (int move = 0; move < ACTIONS * NODES; move++) {
         /* What a lost message leads to, one that stays and is never looked at again leads to as well. */
         if (move / NODES == ACT_TAKE || move / NODES == ACT_TAKE_ANSWER) continue;
+        if (explorer->last - explorer->first >= explorer->frontier_mask) grow_frontier(explorer);
         struct pair_world *next = &explorer->frontier[explorer->last & explorer->frontier_mask];
         memcpy(next, &from, sizeof from);
         if (!pair_world_act(next, move % NODES, (enum action)(move / NODES))) continue;
@@ -139,7 +166,7 @@ static bool expand(struct explorer *explorer, uint32_t number) {
         if (pair_world_broken) return fail(explorer, number, move, pair_world_broken);
         if (!pair_world_is_inside(next) || !add(explorer, pair_world_hash(next))) continue;
         explorer->steps[explorer->last] = (struct step){.parent = number, .move = (uint8_t)move};
-        MUST(++explorer->last - explorer->first < explorer->frontier_mask);
+        explorer->last++;
         if (explorer->last % SETTLE_EVERY == 0 && !explorer->is_safety) {
             explorer->settled++;
             if (!settles(next, false)) {
@@ -168,12 +195,6 @@ static bool explore(struct explorer *explorer) {
             fprintf(stderr, "%" PRIu64 " of %" PRIu64 " so far\n", explorer->first, explorer->last);
     }
     return true;
-}
-
-static uint64_t power_of_two(uint64_t least) {
-    uint64_t size = 1;
-    while (size < least) size *= 2;
-    return size;
 }
 
 static bool choose_weakness(const char *name) {
@@ -241,12 +262,11 @@ static bool options(struct explorer *explorer, int argc, char **argv) {
 }
 
 static void take_memory(struct explorer *explorer) {
-    uint64_t table = power_of_two(explorer->states_max * 3 / 2), ring = power_of_two(explorer->states_max / 32 + 65536);
-    explorer->table = reserve(table * sizeof *explorer->table);
-    explorer->table_mask = table - 1;
+    explorer->table = reserve(TABLE_FIRST * sizeof *explorer->table);
+    explorer->table_mask = TABLE_FIRST - 1;
     explorer->steps = reserve(explorer->states_max * 2 * sizeof *explorer->steps);
-    explorer->frontier = reserve(ring * sizeof *explorer->frontier);
-    explorer->frontier_mask = ring - 1;
+    explorer->frontier = reserve(FRONTIER_FIRST * sizeof *explorer->frontier);
+    explorer->frontier_mask = FRONTIER_FIRST - 1;
 }
 
 int main(int argc, char **argv) {
