@@ -125,6 +125,13 @@ static void take_over(struct log *log, const struct segment_header *header) {
     log->wall_ns = header->wall_ns;
 }
 
+/* Up to the last byte that is not zero. */
+static size_t used_size(const uint8_t *bytes, size_t size) {
+    while (size >= FRAME_ALIGN && get_u64(bytes + size - FRAME_ALIGN) == 0) size -= FRAME_ALIGN;
+    while (size > 0 && bytes[size - 1] == 0) size--;
+    return size;
+}
+
 /* Looks at everything from `from` to the end of the segment's room. */
 static int look_behind(struct scan *scan, const struct segment *segment, uint64_t from, struct tail *out) {
     uint64_t end = segment->base + segment->capacity;
@@ -139,15 +146,14 @@ static int look_behind(struct scan *scan, const struct segment *segment, uint64_
             segment_path(scan->recovery->log, segment->base, path);
             return recovery_fail_io(scan->recovery, result, "read", path);
         }
-        for (size_t i = 0; i < size; i += FRAME_ALIGN) {
-            if (get_u64(bytes + i) == 0) continue;
-            size_t last = FRAME_ALIGN - 1;
-            while (bytes[i + last] == 0) last--;
-            tail.end = position + i + last + 1;
+        size_t used = used_size(bytes, size);
+        if (used > 0) tail.end = position + used;
+        for (size_t i = 0; i < used && !tail.has_claim; i += FRAME_ALIGN) {
+            if (get_u32(bytes + i) != FRAME_MAGIC) continue; /* at every offset: quickly */
             /* A frame at `damage_at` whose header is whole cannot have others inside: what looks like one there is
              * a client's payload. */
             struct frame_header header;
-            if (tail.has_claim || position + i < scan->torn_end || size - i < FRAME_HEADER_SIZE) continue;
+            if (position + i < scan->torn_end || size - i < FRAME_HEADER_SIZE) continue;
             if (!frame_header_decode(bytes + i, &header) || header.position != position + i) continue;
             if (header.synced_to <= damage_at || header.synced_to > header.position) continue;
             tail.has_claim = true;
