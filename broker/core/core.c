@@ -21,6 +21,7 @@
 #include "queues.h"
 #include "reply.h"
 #include "seeded_bug.h"
+#include "sparse.h"
 #include "tasks.h"
 #include "timers.h"
 
@@ -32,17 +33,17 @@ static bool allocate(struct core *core) {
     while (slots < tasks_max) slots *= 2;
     core->table_mask = slots - 1;
     core->slab = slab_new(core->options.memory);
-    core->by_id = calloc(slots, sizeof *core->by_id);
-    core->by_key = calloc(slots, sizeof *core->by_key);
+    core->by_id = sparse_new(slots, sizeof *core->by_id);
+    core->by_key = sparse_new(slots, sizeof *core->by_key);
     core->outcomes = outcomes_new(core->options.outcomes_max, core->options.outcome_retention_ms);
-    core->queues = calloc(QUEUES_MAX + 1, sizeof *core->queues);
-    core->queue_names = calloc(NAME_TABLE_SIZE, sizeof *core->queue_names);
-    core->tally.queues = calloc(QUEUES_MAX + 1, sizeof *core->tally.queues);
-    core->sessions = calloc(SESSIONS_TABLE, sizeof *core->sessions);
-    core->subscriptions = calloc(SESSIONS_TABLE, sizeof *core->subscriptions);
-    core->producers = calloc(PRODUCERS_MAX, sizeof *core->producers);
-    core->producer_ids = calloc(PRODUCER_TABLE_SIZE, sizeof *core->producer_ids);
-    core->queue_looks = calloc(QUEUES_MAX + 1, sizeof *core->queue_looks);
+    core->queues = sparse_new(QUEUES_MAX + 1, sizeof *core->queues);
+    core->queue_names = sparse_new(NAME_TABLE_SIZE, sizeof *core->queue_names);
+    core->tally.queues = sparse_new(QUEUES_MAX + 1, sizeof *core->tally.queues);
+    core->sessions = sparse_new(SESSIONS_TABLE, sizeof *core->sessions);
+    core->subscriptions = sparse_new(SESSIONS_TABLE, sizeof *core->subscriptions);
+    core->producers = sparse_new(PRODUCERS_MAX, sizeof *core->producers);
+    core->producer_ids = sparse_new(PRODUCER_TABLE_SIZE, sizeof *core->producer_ids);
+    core->queue_looks = sparse_new(QUEUES_MAX + 1, sizeof *core->queue_looks);
     for (size_t i = 0; i < LIST_SCANS_MAX; i++) {
         core->scans[i].heap = calloc(LIST_LIMIT_MAX, sizeof *core->scans[i].heap);
         if (!core->scans[i].heap) return false;
@@ -88,16 +89,16 @@ void core_free(struct core *core) {
     if (!core) return;
     slab_free_all(core->slab);
     outcomes_free(core->outcomes);
-    free(core->by_id);
-    free(core->by_key);
-    free(core->queues);
-    free(core->queue_names);
-    free(core->tally.queues);
-    free(core->sessions);
-    free(core->subscriptions);
-    free(core->producers);
-    free(core->producer_ids);
-    free(core->queue_looks);
+    sparse_free(core->by_id, core->table_mask + 1, sizeof *core->by_id);
+    sparse_free(core->by_key, core->table_mask + 1, sizeof *core->by_key);
+    sparse_free(core->queues, QUEUES_MAX + 1, sizeof *core->queues);
+    sparse_free(core->queue_names, NAME_TABLE_SIZE, sizeof *core->queue_names);
+    sparse_free(core->tally.queues, QUEUES_MAX + 1, sizeof *core->tally.queues);
+    sparse_free(core->sessions, SESSIONS_TABLE, sizeof *core->sessions);
+    sparse_free(core->subscriptions, SESSIONS_TABLE, sizeof *core->subscriptions);
+    sparse_free(core->producers, PRODUCERS_MAX, sizeof *core->producers);
+    sparse_free(core->producer_ids, PRODUCER_TABLE_SIZE, sizeof *core->producer_ids);
+    sparse_free(core->queue_looks, QUEUES_MAX + 1, sizeof *core->queue_looks);
     for (size_t i = 0; i < LIST_SCANS_MAX; i++) free(core->scans[i].heap);
     free(core);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "seeded_bug.h"
+#include "sparse.h"
 
 struct link { /* indices + 1; 0: none */
     uint32_t next;
@@ -46,10 +47,10 @@ struct outcomes *outcomes_new(uint32_t count_max, uint64_t retention_ms) {
     o->retention_ms = retention_ms;
     o->mask = heads - 1;
     o->bytes_size = (size_t)count_max * OUTCOME_KEY_BYTES_EACH + 4 * 256;
-    o->entries = calloc(count_max, sizeof *o->entries);
-    o->ids = calloc(heads, sizeof *o->ids);
-    o->keys = calloc(heads, sizeof *o->keys);
-    o->bytes = malloc(o->bytes_size);
+    o->entries = sparse_new(count_max, sizeof *o->entries);
+    o->ids = sparse_new(heads, sizeof *o->ids);
+    o->keys = sparse_new(heads, sizeof *o->keys);
+    o->bytes = sparse_new(o->bytes_size, 1);
     if (o->entries && o->ids && o->keys && o->bytes) return o;
     outcomes_free(o);
     return NULL;
@@ -57,10 +58,10 @@ struct outcomes *outcomes_new(uint32_t count_max, uint64_t retention_ms) {
 
 void outcomes_free(struct outcomes *o) {
     if (!o) return;
-    free(o->entries);
-    free(o->ids);
-    free(o->keys);
-    free(o->bytes);
+    sparse_free(o->entries, o->count_max, sizeof *o->entries);
+    sparse_free(o->ids, (size_t)o->mask + 1, sizeof *o->ids);
+    sparse_free(o->keys, (size_t)o->mask + 1, sizeof *o->keys);
+    sparse_free(o->bytes, o->bytes_size, 1);
     free(o);
 }
 

@@ -1,15 +1,19 @@
 /* slab_test.c: memory of the core (CAP-1, CALM-1): what slab_need_pages promises, what goes back to the pool. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "../random.h"
 #include "slab.h"
+#include "sparse.h"
 
 /* Do so many more fit, if all are of this size? */
 static bool fits(const struct slab *slab, size_t size, size_t count) {
@@ -107,11 +111,45 @@ static void a_need_of_many_sizes_is_known_in_pages(void **state) {
     }
 }
 
+/* True: whoever writes a byte there dies of it. */
+static bool is_deadly(uint8_t *at) {
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        dup2(null, STDERR_FILENO); /* what a sanitizer says */
+        *(volatile uint8_t *)at = 1;
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status != 0;
+}
+
+/* sparse.h; where memory is not looked at, it is calloc. */
+static void a_table_is_zero_to_its_end_and_no_further(void **state) {
+    static const size_t sizes[] = {1, 4, 24, 16, 1800};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        size_t bytes = 4097 * sizes[i];
+        uint8_t *table = sparse_new(4097, sizes[i]);
+        assert_non_null(table);
+        for (size_t k = 0; k < bytes; k++) assert_int_equal(table[k], 0);
+        memset(table, 1, bytes);
+#if defined(__SANITIZE_ADDRESS__)
+        assert_true(is_deadly(table + bytes + SPARSE_ALIGN - 1));
+#endif
+        assert_false(is_deadly(table + bytes - 1));
+        sparse_free(table, 4097, sizes[i]);
+    }
+    sparse_free(NULL, 1, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(room_is_exactly_what_can_be_had),
         cmocka_unit_test(random_use_keeps_every_byte),
         cmocka_unit_test(a_need_of_many_sizes_is_known_in_pages),
+        cmocka_unit_test(a_table_is_zero_to_its_end_and_no_further),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,53 @@
+/* sparse.c: see sparse.h. */
+#include "sparse.h"
+
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+
+/* Whole pages for so many bytes, without the one behind them. */
+static size_t pages_of(size_t bytes) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
+
+/* From the first page to the table: it ends where its pages end, or as near as the alignment allows. */
+static size_t lead_of(size_t bytes) {
+    return (pages_of(bytes) - bytes) / SPARSE_ALIGN * SPARSE_ALIGN;
+}
+
+void *sparse_new(size_t count, size_t size) {
+    assert(count > 0 && size > 0 && count <= SIZE_MAX / 2 / size);
+    size_t pages = pages_of(count * size), all = pages + pages_of(1);
+    // cppcheck-suppress invalidFunctionArg ; -1 is right with MAP_ANONYMOUS
+    uint8_t *region = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (region == MAP_FAILED) return NULL;
+    if (mprotect(region + pages, all - pages, PROT_NONE) == 0) return region + lead_of(count * size);
+    int failed = munmap(region, all);
+    assert(failed == 0);
+    return NULL;
+}
+
+void sparse_free(void *table, size_t count, size_t size) {
+    if (table == NULL) return;
+    uint8_t *region = (uint8_t *)table - lead_of(count * size);
+    int failed = munmap(region, pages_of(count * size) + pages_of(1));
+    assert(failed == 0);
+}
+
+#else
+
+void *sparse_new(size_t count, size_t size) {
+    return calloc(count, size);
+}
+
+void sparse_free(void *table, size_t count, size_t size) {
+    (void)count, (void)size;
+    free(table);
+}
+
+#endif
