@@ -5,14 +5,14 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 
+#define PAGE (64u << 10) /* of every system's pages a multiple */
+
 /* Whole pages for so many bytes, without the one behind them. */
 static size_t pages_of(size_t bytes) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    return (bytes + page - 1) / page * page;
+    return (bytes + PAGE - 1) / PAGE * PAGE;
 }
 
 /* From the first page to the table: it ends where its pages end, or as near as the alignment allows. */

@@ -49,6 +49,11 @@ def run(*arguments, stdin=b"", env=None, prefix=()):
     return done.returncode, done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
 
 
+def names_it(status, said):
+    """Whether the tool has refused NONSENSE for what it is."""
+    return status == 2 and NONSENSE in said
+
+
 # Behind it a command has no network at all.
 NO_NETWORK = ("unshare", "-n") if os.geteuid() == 0 else ("unshare", "-rn")
 
@@ -181,10 +186,13 @@ class EveryOption(Case):
             for option, value in re.findall(r"^  --([a-z-]+) (DUR|N|RFC3339|T|TIME|STATES|STATE|KIND|KINDS|MODE|WHAT|POSITION|SIZE|ID|FACTOR)\b",
                                             own, re.MULTILINE):
                 with self.subTest(f"{command} --{option} {value}"):
-                    answers = [run(*command.split(), *around, f"--{option}", NONSENSE, "--broker", "ws://127.0.0.1:9", "--timeout", "1ms")
-                               for around in self.around]
+                    answers = []
+                    for around in self.around:
+                        answers.append(run(*command.split(), *around, f"--{option}", NONSENSE, "--broker", "ws://127.0.0.1:9", "--timeout", "1ms"))
+                        if harness.SANITIZED and names_it(*answers[-1]):
+                            break  # every option is read; what else may come of it the plain build says, for a tenth of the price
                     self.assertEqual([said for status, said in answers if status == 0], [])
-                    self.assertTrue([said for status, said in answers if status == 2 and NONSENSE in said], answers)
+                    self.assertTrue([said for status, said in answers if names_it(status, said)], answers)
                 judged += 1
         self.assertGreater(judged, 25)
 
