@@ -1,6 +1,6 @@
 /* slab_test.c: memory of the core (CAP-1, CALM-1): what slab_need_pages promises, what goes back to the pool. */
-#include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -116,8 +116,7 @@ static bool is_deadly(uint8_t *at) {
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-        dup2(null, STDERR_FILENO); /* what a sanitizer says */
+        signal(SIGSEGV, SIG_DFL); /* cmocka's would go on with the next test */
         *(volatile uint8_t *)at = 1;
         _exit(0);
     }
