@@ -282,6 +282,8 @@ bool host_redacts(const Tarry__Request *request);
 /* Where the contents lie that it means; the errand comes back. */
 void host_locate_later(struct world *world, struct asked *asked);
 void host_erase_later(struct world *world);
+/* The erasure under way ends: whoever cuts the log waits for it, in another thread (log_erase_begin). */
+void host_erase_through(struct world *world);
 void host_check_erased(struct world *world);
 void host_lane_effect(struct world *world, const struct core_lane *lane);
 /* `is_made`: there is something to send. */

@@ -214,7 +214,7 @@ static void erase(struct world *world, void *argument, uint64_t life);
 /* The effects in turn; a moment passes before the report. */
 static void carry_on(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
-    if (host->life != life || host->state != HOST_UP) return;
+    if (host->life != life || host->state != HOST_UP || host->erasure.effect == ERASURE_REST) return;
     do {
         enum erasure_result result = execute(world);
         if (host->life != life) return;
@@ -229,6 +229,12 @@ static void carry_on(struct world *world, void *argument, uint64_t life) {
     if (wait_ns > 0 && wait_ns < UINT64_MAX) world_after_ns(world, wait_ns, erase, NULL, life);
     if (wait_ns == 0) host_erase_later(world);
     host_retire_later(world);
+}
+
+void host_erase_through(struct world *world) {
+    struct host *host = world->host;
+    while (host->state == HOST_UP && host->erasure.effect != ERASURE_REST)
+        (void)erasure_step(&host->erasure, execute(world), world->now_ns);
 }
 
 static void erase(struct world *world, void *argument, uint64_t life) {

@@ -275,6 +275,7 @@ void follow_cut(struct world *world, uint64_t end) {
     struct node *node = host->node;
     struct quarantine quarantine = {.disk = &node->papers->disk, .directory = "/data/quarantine"};
     struct quarantine_tail tail;
+    host_erase_through(world);
     if (host->promised > end) host->promised = end; /* a cut that fails may end anywhere behind it */
     int error =
         log_cut(host->log, end, follower_keeps(&node->pair, 0), &quarantine, "The leader does not have it.\n", &tail);
