@@ -129,7 +129,7 @@
 #define SOLO_AFTER_DEFAULT_MS 5000ull
 #define FAILOVER_AFTER_DEFAULT_MS 1500ull
 
-/* Backup (storage/identity.h says why the gap) */
+/* Backup (storage/files/identity.h says why the gap) */
 #define BACKUPS_MAX 2u                /* at a time */
 #define BACKUP_READ_MAX (1u << 20)    /* of a file, in one answer */
 #define BACKUP_LIST_MAX 1000u         /* names in one answer */

@@ -17,12 +17,12 @@ import sys
 import verdict
 
 PARTS = [  # the first that matches
-    ("log", r"storage/(log\w*|disk)\.[ch]"),
-    ("index", r"storage/(index\w*|db)\.[ch]"),
+    ("log", r"storage/(log/log|files/disk)\w*\.[ch]"),
+    ("index", r"storage/index/(index|db)\w*\.[ch]"),
     ("wheel", r"broker/core/wheel\.[ch]"),
     ("core", r"broker/core/\w+\.[ch]"),
-    ("wire", r"proto/(?!seeded_bug)\w+\.[ch]"),
-    ("shell", r"broker/shell/\w+\.[ch]"),
+    ("wire", r"(proto|common)/(?!seeded_bug)\w+\.[ch]"),
+    ("shell", r"broker/shell/(?!pair/)[\w/]+\.[ch]"),
     ("client", r"client/(lib|include)/\w+\.[ch]"),
     ("tool", r"client/tool/\w+\.[ch]"),
 ]

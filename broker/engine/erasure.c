@@ -11,7 +11,7 @@
 #define RETRY_NS 2000000000ull
 
 uint64_t erasure_wait_ns(const struct erasure *erasure, const struct erasure_facts *facts) {
-    bool is_nothing = !facts->in_index && !facts->passed_over;
+    bool is_nothing = !facts->in_index && !facts->missed_redactions;
     if (is_nothing || facts->is_retiring) return UINT64_MAX;
     return erasure->again_ns > facts->now_ns ? erasure->again_ns - facts->now_ns : 0;
 }
@@ -19,7 +19,7 @@ uint64_t erasure_wait_ns(const struct erasure *erasure, const struct erasure_fac
 enum erasure_effect erasure_look(struct erasure *erasure, const struct erasure_facts *facts) {
     assert(erasure->effect == ERASURE_REST);
     if (erasure_wait_ns(erasure, facts) > 0) return ERASURE_REST;
-    erasure->passed_over = !facts->in_index;
+    erasure->missed_redactions = !facts->in_index;
     erasure->wait_ns = 0;
     return erasure->effect = ERASURE_BEGIN;
 }
@@ -29,12 +29,12 @@ static enum erasure_effect after(const struct erasure *erasure) {
     case ERASURE_BEGIN:
         return SEEDED_BUG(reported_unerased) ? ERASURE_REPORT : ERASURE_TAILS;
     case ERASURE_TAILS:
-        return erasure->passed_over ? ERASURE_ARCHIVE : ERASURE_LOG;
+        return erasure->missed_redactions ? ERASURE_ARCHIVE : ERASURE_LOG;
     case ERASURE_LOG:
         if (SEEDED_BUG(reported_unerased)) return ERASURE_END;
         return SEEDED_BUG(archive_unerased) ? ERASURE_REPORT : ERASURE_ARCHIVE;
     case ERASURE_ARCHIVE:
-        return erasure->passed_over ? ERASURE_FORGET : ERASURE_REPORT;
+        return erasure->missed_redactions ? ERASURE_FORGET : ERASURE_REPORT;
     case ERASURE_REPORT:
         return SEEDED_BUG(reported_unerased) ? ERASURE_LOG : ERASURE_END;
     case ERASURE_FORGET:

@@ -1,7 +1,7 @@
 /* erasure.h: when redactions that the index has absorbed are carried out, and in which order.
  *
  *   begin ─► tails ─► log ─► archive ─► report ─► end          what the index knows of
- *   begin ─► tails ─────────► archive ─► forget ─► end         what a snapshot passed over (unerased.h)
+ *   begin ─► tails ─────────► archive ─► forget ─► end         what a snapshot passed over (pending_erasures.h)
  *
  * Tails that were put aside come first: once the log has forgotten a content, nobody can tell where else it lies. It is
  * reported last, when nothing but zeros is left anywhere: the report is what ends it, so a kill at any moment costs
@@ -36,15 +36,15 @@ enum erasure_result {
 
 struct erasure {
     enum erasure_effect effect; /* under way; REST: none */
-    bool passed_over;           /* the slice is of what a snapshot passed over */
+    bool missed_redactions;     /* the slice is of what a snapshot passed over */
     uint64_t again_ns;          /* nothing begins before */
     uint64_t wait_ns;           /* after this END */
 };
 
 struct erasure_facts {
     bool is_retiring;
-    bool in_index;    /* the index knows of redactions that nobody has reported */
-    bool passed_over; /* there are some that a snapshot passed over */
+    bool in_index;          /* the index knows of redactions that nobody has reported */
+    bool missed_redactions; /* there are some that a snapshot passed over */
     uint64_t now_ns;
 };
 

@@ -195,14 +195,14 @@ static void start_threads(void) {
     auditor_start(&shell.auditor, &shell);
     releaser_init(&shell.releaser, &shell, core_position(shell.core));
     sync_start(&shell.sync, &shell);
-    courier_start(&shell.courier, &shell);
+    delivery_sender_start(&shell.delivery_sender, &shell);
     indexer_start(&shell.indexer, &shell, core_position(shell.core));
     archivist_start(&shell.archivist);
     reader_start(&shell.reader, &shell);
     backup_start(&shell.backup, &shell);
     locator_start(&shell.locator, &shell);
     if (shell.node.on) node_recovered(&shell.node); /* before the core asks how far the index may go */
-    loop_start(&shell.loop, &shell);
+    core_thread_start(&shell.core_thread, &shell);
     if (shell.node.on) node_start(&shell.node);
 }
 
@@ -213,10 +213,10 @@ static void stop(void) {
     authorizer_tell(&shell.authorizer, true); /* before the log's last record */
     auditor_stop(&shell.auditor);             /* before the core: those who wait for news get an answer now */
     inbox_stop(&shell.inbox);
-    loop_join(&shell.loop);
+    core_thread_join(&shell.core_thread);
     sync_stop(&shell.sync);
     node_stop(&shell.node);
-    courier_stop(&shell.courier);
+    delivery_sender_stop(&shell.delivery_sender);
     reader_stop(&shell.reader);
     backup_stop(&shell.backup);
     archivist_stop(&shell.archivist);

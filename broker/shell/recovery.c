@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "boot.h"
+#include "last_shutdown.h"
 #include "logfmt.h"
-#include "lookback.h"
 #include "recovery_plan.h"
 #include "shell.h"
 #include "units.h"
@@ -271,7 +271,7 @@ static int execute(struct shell *shell, struct recovery_plan *plan, struct index
         replay(shell, plan);
         break;
     case RECOVERY_FIND_LAST_STOP:
-        recovery_executed(plan, lookback(shell->log, &plan->log, &shell->before));
+        recovery_executed(plan, last_shutdown(shell->log, &plan->log, &shell->before));
         break;
     case RECOVERY_START_CLOCK:
         start_clock(shell, plan->last);

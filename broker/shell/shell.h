@@ -1,9 +1,9 @@
 /* shell.h: the one object that ties the broker's threads together, and how it dies.
  *
  * README.md draws the threads and their queues. Order of locks: a lane's mutex, then a queue's (inbox, reader, auditor,
- * courier, sync, indexer, archivist, batches); no two queues' at once, except that the releaser's comes before those
- * whom it tells. The door's own lock
- * comes last; when it calls it holds `serving` alone, which nobody waits for who holds another. */
+ * delivery sender, sync, indexer, archivist, batches); no two queues' at once, except that the releaser's comes before
+ * those whom it tells. The door's own lock comes last; when it calls it holds `serving` alone, which nobody waits for
+ * who holds another. */
 #ifndef TARRY_SHELL_SHELL_H
 #define TARRY_SHELL_SHELL_H
 
@@ -17,8 +17,9 @@
 #include "clock.h"
 #include "config.h"
 #include "core.h"
-#include "courier.h"
+#include "core_thread.h"
 #include "datadir.h"
+#include "delivery_sender.h"
 #include "endpoints.h"
 #include "inbox.h"
 #include "index.h"
@@ -28,7 +29,6 @@
 #include "locator.h"
 #include "log.h"
 #include "lone.h"
-#include "loop.h"
 #include "node.h"
 #include "peer_proof.h"
 #include "reader.h"
@@ -74,10 +74,10 @@ struct shell {
 
     struct inbox inbox;
     struct batches batches;
-    struct loop loop;
+    struct core_thread core_thread;
     struct sync sync;
     struct releaser releaser;
-    struct courier courier;
+    struct delivery_sender delivery_sender;
     struct indexer indexer;
     struct signer signer; /* the index thread's, once it runs */
     struct archivist archivist;

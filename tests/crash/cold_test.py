@@ -86,7 +86,7 @@ class Cold(Case):
 
 
 class Beside(Cold):
-    BATCHES = 16  # broker/shell/batch.h: all of them held by somebody, and the core waits
+    BATCHES = 16  # broker/shell/threads/batch.h: all of them held by somebody, and the core waits
     LONG = 900_000
     ASKED_OF_ONE = 70  # broker/net/door.h: no more than 128 requests of a connection are read
 
@@ -167,7 +167,7 @@ class Beside(Cold):
 
     # CALM-1, CAP-1
     def test_who_reads_short_contents_leaves_room_for_who_writes(self):
-        """Half of the 256 contexts are theirs (broker/shell/rpc.h); the bytes are no matter."""
+        """Half of the 256 contexts are theirs (broker/shell/door/rpc.h); the bytes are no matter."""
         self.assertIn(self.crowd(400, 210), range(210 - 128, 210 - 32))
 
     def report(self, took_s):
@@ -176,7 +176,7 @@ class Beside(Cold):
 
 class Full(Cold):
     arguments = ("--segment-size", "64MiB")  # so large that no commit of 1 MiB waits for the next one (BUSY)
-    OUT_BYTES_MAX = 32 << 20  # broker/shell/courier.h
+    OUT_BYTES_MAX = 32 << 20  # broker/shell/threads/delivery_sender.h
 
     # CAP-1
     def test_what_is_under_way_is_bounded(self):
@@ -284,7 +284,7 @@ class Late(Cold):
 
 
 class Stopping(Cold):
-    DRAIN_S = 3  # broker/shell/loop.c: DRAIN_MAX_MS
+    DRAIN_S = 3  # broker/shell/threads/core_thread.c: DRAIN_MAX_MS
 
     def redact_while_it_stops(self):
         """What a redaction hears whose contents are being looked for when the stop comes (None: nothing), and how long

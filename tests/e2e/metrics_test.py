@@ -150,7 +150,7 @@ class Metrics(harness.Case):
             rules = file.read()
         with open(os.path.join(PACKAGING, "tarry-dashboard.json"), encoding="utf-8") as file:
             board = json.load(file)
-        pairs = set(re.findall(r'X\("(pair_[a-z_]+)"', open(os.path.join(ROOT, "broker", "shell", "metrics.c"), encoding="utf-8").read()))
+        pairs = set(re.findall(r'X\("(pair_[a-z_]+)"', open(os.path.join(ROOT, "broker", "shell", "door", "metrics.c"), encoding="utf-8").read()))
         known |= {"tarry_" + name for name in pairs}
         for text, least in ((rules, 10), (" ".join(target["expr"] for panel in board["panels"] for target in panel.get("targets", ())), 15)):
             named = {name for name in re.findall(r"\btarry_[a-z_]+", text)}

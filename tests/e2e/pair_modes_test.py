@@ -14,7 +14,7 @@ from ports import free_port
 PROMOTE, DEMOTE = 1, 2
 # … and of Request and Backup.
 BACKUP, BACKUP_BEGIN, BACKUP_END = 21, 1, 4
-# As long as a broker that stops waits for answers to leave, in loop.c.
+# As long as a broker that stops waits for answers to leave, in core_thread.c.
 IN_SYNC, DURABLE, COMMITTED = 14, 17, 18
 
 
@@ -86,7 +86,7 @@ class Modes(pair.Case):
                 self.assertEqual(rpc.hear()[1], wire.OK)
 
     def test_an_answer_beside_a_commit_is_confirmed_too(self):
-        """R3: what is asked in one breath with a commit that comes after it goes to the courier as soon as that is written, with
+        """R3: what is asked in one breath with a commit that comes after it goes to the delivery sender as soon as that is written, with
         a content to be read; it rests on nothing new, and waits for the commit all the same, or nobody would have confirmed it."""
         self.a.arguments += ["--solo-after", "60s"]
         self.start_pair()

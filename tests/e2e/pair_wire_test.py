@@ -74,7 +74,7 @@ class PeerKeys(pair.Case):
     key = PeerKey(harness.PEER_KEY)
 
     def secret(self, broker):
-        """What session secrets are made from: storage/identity.h."""
+        """What session secrets are made from: storage/files/identity.h."""
         with open(f"{broker.data}/identity", "rb") as file:
             return file.read()[32:64]
 

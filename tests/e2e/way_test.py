@@ -1,6 +1,6 @@
 """way_test.py: the system calls of the door's thread for one blocking call that comes alone, from what it waits with to the answer, and of the
 client's engine for an answer: a limit for each kind, so that the way cannot grow unnoticed. Counted by count_calls.c, not timed; the
-disk syncs at once there, so that each call is carried through by the door's thread (broker/shell/lone.h)."""
+disk syncs at once there, so that each call is carried through by the door's thread (broker/shell/threads/lone.h)."""
 import os
 import socket
 import ssl

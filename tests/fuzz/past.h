@@ -1,4 +1,5 @@
-/* past.h: what a redaction means, found frame by frame: the least that broker/shell/locator.c does for the core. */
+/* past.h: what a redaction means, found frame by frame: the least that broker/shell/jobs/locator.c does for the core.
+ */
 #ifndef TARRY_TESTS_FUZZ_PAST_H
 #define TARRY_TESTS_FUZZ_PAST_H
 

@@ -19,7 +19,7 @@ def check(root, build):
     files = lint.our_files(root, (".c",))
     cache = os.path.join(build, "lint-cppcheck")
     os.makedirs(cache, exist_ok=True)
-    includes = [f"-I{os.path.join(root, d)}" for d in ("proto", "storage", "broker/access", "broker/core", "broker/engine", "broker/replication", "broker/shell",
+    includes = [f"-I{os.path.join(root, d)}" for d in ("common", "proto", "storage/files", "storage/log", "storage/index", "storage/history", "broker/access", "broker/core", "broker/engine", "broker/replication", "broker/shell", "broker/shell/process",
                                                        "client/include", "client/lib", "client/tool")]
     status, output = lint.run([*COMMAND, f"--cppcheck-build-dir={cache}", *includes, *files], root)
     if status == 0:

@@ -12,47 +12,54 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 # The longest prefix that matches a file decides what it may include, by the prefix of the included header.
 ALLOWED = {
-    "proto/": ("proto/",),
-    "storage/": ("storage/", "proto/"),
-    "broker/core/": ("broker/core/", "proto/"),
+    "common/": ("common/",),
+    "proto/": ("proto/", "common/"),
+    # Small files of a data directory, the log, the index, the past: each knows those before it.
+    "storage/": ("storage/", "proto/", "common/"),
+    "storage/files/": ("storage/files/", "proto/", "common/"),
+    "storage/log/": ("storage/log/", "storage/files/", "proto/", "common/"),
+    "storage/index/": ("storage/index/", "storage/files/", "proto/", "common/"),
+    "broker/core/": ("broker/core/", "proto/", "common/"),
     # What is decided around the core: it knows the log's and the index's terms, and executes nothing.
-    "broker/engine/": ("broker/engine/", "broker/core/", "storage/", "proto/"),
+    "broker/engine/": ("broker/engine/", "broker/core/", "storage/", "proto/", "common/"),
     "broker/pair/": ("broker/pair/",),
-    "broker/access/": ("broker/access/", "proto/"),
+    "broker/access/": ("broker/access/", "proto/", "common/"),
     # Both halves of a pair decide, and do no I/O: of the storage they know what a note and an identity are.
-    "broker/replication/": ("broker/replication/", "broker/pair/", "storage/note.", "storage/identity.", "proto/"),
-    "broker/coordinator/": ("broker/coordinator/", "broker/curl/", "broker/pair/", "storage/", "proto/"),
+    "broker/replication/": ("broker/replication/", "broker/pair/", "storage/files/note.", "storage/files/identity.", "proto/", "common/"),
+    "broker/coordinator/": ("broker/coordinator/", "broker/curl/", "broker/pair/", "storage/", "proto/", "common/"),
     "broker/curl/": ("broker/curl/",),
     "broker/page/": ("broker/page/",),
     "broker/net/": ("broker/net/", "proto/tarry_limits."),
     # Foreign protocols know the door, and each other by the seam alone; of the broker they know its messages.
-    "broker/gateway/": ("broker/gateway/", "broker/net/", "proto/"),
-    "broker/http/": ("broker/http/", "broker/gateway/gateway.h", "broker/net/", "proto/"),
+    "broker/gateway/": ("broker/gateway/", "broker/net/", "proto/", "common/"),
+    "broker/http/": ("broker/http/", "broker/gateway/gateway.h", "broker/net/", "proto/", "common/"),
     # Webhooks stand on the seam alone, like a protocol.
-    "broker/push/": ("broker/push/", "broker/curl/", "broker/gateway/gateway.h", "proto/"),
+    "broker/push/": ("broker/push/", "broker/curl/", "broker/gateway/gateway.h", "proto/", "common/"),
     "broker/shell/": ("broker/shell/", "broker/access/", "broker/core/", "broker/engine/", "broker/gateway/", "broker/http/", "broker/net/", "broker/page/", "broker/pair/", "broker/push/", "broker/replication/",
-                      "broker/coordinator/", "storage/", "proto/"),
+                      "broker/coordinator/", "storage/", "proto/", "common/"),
+    # What the process has from its machine knows none of the threads. Whether a snapshot is wanted a directory says, too.
+    "broker/shell/process/": ("broker/shell/process/", "broker/shell/pair/snapshot.", "broker/core/", "broker/engine/", "broker/net/", "broker/pair/", "broker/push/", "broker/coordinator/", "storage/", "proto/", "common/"),
     "client/include/": ("client/include/",),
-    "client/lib/": ("client/lib/", "client/include/", "proto/"),
-    "client/tool/": ("client/tool/", "client/include/", "proto/"),
-    "client/tool/doctor/": ("client/tool/", "broker/access/token_file.", "client/include/", "storage/identity.", "proto/"),
+    "client/lib/": ("client/lib/", "client/include/", "proto/", "common/"),
+    "client/tool/": ("client/tool/", "client/include/", "proto/", "common/"),
+    "client/tool/doctor/": ("client/tool/", "broker/access/token_file.", "client/include/", "storage/files/identity.", "proto/", "common/"),
     # The file of tokens is written here and read by the broker: one parser for both.
-    "client/tool/cmd_token.": ("client/tool/", "broker/access/token_file.", "client/include/", "proto/"),
-    "client/tool/token_store.": ("client/tool/", "broker/access/token_file.", "client/include/", "proto/"),
-    "client/tool/offline/": ("client/tool/", "client/include/", "storage/", "proto/"),
+    "client/tool/cmd_token.": ("client/tool/", "broker/access/token_file.", "client/include/", "proto/", "common/"),
+    "client/tool/token_store.": ("client/tool/", "broker/access/token_file.", "client/include/", "proto/", "common/"),
+    "client/tool/offline/": ("client/tool/", "client/include/", "storage/", "proto/", "common/"),
     # A dry run asks the real core what would have been: it is a pure function of its events, and nothing else would be proof.
-    "client/tool/replay/": ("client/tool/", "client/include/", "broker/core/core.h", "broker/engine/core_turn.h", "storage/", "proto/"),
+    "client/tool/replay/": ("client/tool/", "client/include/", "broker/core/core.h", "broker/engine/core_turn.h", "storage/", "proto/", "common/"),
     "client/examples/": ("client/examples/", "client/include/"),
     # the clock's pure half and the leader's, what comes after a stop; the rules, their words on the wire, and the keeper of the record
     "tests/sim/": ("tests/", "broker/core/", "broker/engine/", "broker/pair/", "broker/replication/", "broker/coordinator/",
-                   "broker/shell/clock.", "broker/shell/lookback.",
-                   "broker/shell/pair/follow_wire.", "broker/shell/pair/keeper.", "broker/shell/pair/leader_clock.", "storage/", "proto/"),
+                   "broker/shell/process/clock.", "broker/shell/process/last_shutdown.",
+                   "broker/shell/pair/follow_wire.", "broker/shell/pair/keeper.", "broker/shell/pair/leader_clock.", "storage/", "proto/", "common/"),
     "tests/e2e/": ("tests/e2e/", "client/include/"),
-    "tests/e2e/diverge.": ("storage/", "proto/"),  # it forges what no stranger can: an index that is wrong and looks right
-    "tests/e2e/foreign.": ("proto/",),  # a client that has nothing of ours but the messages
+    "tests/e2e/diverge.": ("storage/", "proto/", "common/"),  # it forges what no stranger can: an index that is wrong and looks right
+    "tests/e2e/foreign.": ("proto/", "common/",),  # a client that has nothing of ours but the messages
     "tests/crash/": ("tests/crash/", "client/include/"),
-    "tests/": ("tests/", "broker/", "storage/", "proto/", "client/"),
-    "bench/": ("bench/", "broker/core/", "storage/", "proto/"),  # micro-benches; the end-to-end ones are a stranger's
+    "tests/": ("tests/", "broker/", "storage/", "proto/", "common/", "client/"),
+    "bench/": ("bench/", "broker/core/", "storage/", "proto/", "common/"),  # micro-benches; the end-to-end ones are a stranger's
     "bench/bench.": ("bench/", "client/include/"),
     "bench/schedule": ("bench/", "client/include/"),
     "bench/latency": ("bench/", "client/include/"),
@@ -72,6 +79,7 @@ FORBIDDEN_SYSTEM = {
                             "stdlib.h", "stdio.h"),
     "broker/core/": ("pthread.h", "threads.h", "time.h", "sys/", "unistd.h", "fcntl.h", "poll.h", "signal.h", "nng/", "lmdb.h",
                      "sodium.h"),
+    "common/": ("pthread.h", "threads.h", "sys/", "unistd.h", "fcntl.h", "poll.h", "nng/", "lmdb.h"),
     "proto/": ("pthread.h", "threads.h", "sys/", "unistd.h", "fcntl.h", "poll.h", "nng/", "lmdb.h"),
     "broker/": ("nng/",),  # tarryd has none of it
     "broker/shell/": ("nng/", "libwebsockets"),  # broker/net knows what it is

@@ -26,7 +26,7 @@ def row(fault, keeper, proof):
 
 CATALOGUE = faults.CATALOGUE
 EXCUSED = "".join(row(fault, "", "gap: nobody has looked") for fault in faults.FAULTS + faults.PROMISES + faults.RULES)
-KEEPER = "`storage/log.h:GUARD`"
+KEEPER = "`storage/log/log.h:GUARD`"
 
 # (what it shows, check, path of the sample, its text, words that the complaint must hold)
 BAD = [
@@ -54,7 +54,7 @@ BAD = [
     ("faults: a test that does not exist", faults.check, CATALOGUE, row("F-1", KEEPER, "`unit/a_test.c:a`"), "no file unit/a_test.c"),
     ("faults: a test without its id", faults.check, CATALOGUE, row("F-1", KEEPER, KEEPER), "does not say that it proves"),
     ("faults: a fault without a test", faults.check, CATALOGUE, row("F-1", KEEPER, ""), "no test proves it"),
-    ("faults: a keeper that has gone", faults.check, CATALOGUE, row("F-1", "`storage/log.h:gone`", ""), "has no gone"),
+    ("faults: a keeper that has gone", faults.check, CATALOGUE, row("F-1", "`storage/log/log.h:gone`", ""), "has no gone"),
     ("faults: a promise that its keeper does not cite", faults.check, CATALOGUE, row("LOG-1", KEEPER, ""), "does not cite it"),
     ("faults: a rule that its keeper does not cite", faults.check, CATALOGUE, row("R4", KEEPER, ""), "does not cite it"),
     ("faults: a forgotten rule", faults.check, CATALOGUE, EXCUSED.replace("| R8 |", "| R7 |"), "R8 has 0 rows"),
@@ -64,7 +64,7 @@ BAD = [
     ("python: a name that nobody defined", python.check, "tests/a.py", "print(socket)\n", "undefined name 'socket'"),
     ("tidy: a file that nobody builds", tidy.check, "proto/orphan.c", GOOD, "built by nobody"),
 ]
-HEADERS = ("storage/log.h", "broker/core/core.h", "broker/shell/shell.h", "proto/frame.h", "client/lib/x.h")
+HEADERS = ("storage/log/log.h", "broker/core/core.h", "broker/shell/shell.h", "proto/frame.h", "client/lib/x.h")
 
 
 def write(root, path, text):

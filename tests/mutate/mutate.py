@@ -20,7 +20,7 @@ import time
 import changes
 import table
 
-PRODUCT = ("proto", "storage", "broker", "client/lib", "client/tool")
+PRODUCT = ("common", "proto", "storage", "broker", "client/lib", "client/tool")
 START_S = 1200  # for a test on the unchanged tree
 SLOWER = 8  # a test may take so many times as long as on the unchanged tree
 PATIENCE_S = 30

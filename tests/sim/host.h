@@ -1,12 +1,11 @@
 /* host.h: the broker around the core, in one thread: hands of the engine, as broker/shell has them in several.
  *
  *     request ─► engine: core_turn, errand ─► facts (read late, handed in later) ─► core_turn_step ─► batch
- *     batch ─► group_commit: append, read, sync ─► release_gate ─► answers ─► courier, indexer, CORE_DURABLE   (engine)
- *     indexer: engine: index_schedule ─► table, CORE_INDEXED; retention, erasure
- *     start: engine: recovery_plan
+ *     batch ─► group_commit: append, read, sync ─► release_gate ─► answers ─► delivery sender, indexer, CORE_DURABLE
+ * (engine) indexer: engine: index_schedule ─► table, CORE_INDEXED; retention, erasure start: engine: recovery_plan
  *
  * The log is the real one on a virtual disk (model_disk.h), the index a model (table.h), the clock the real one's pure
- * half (shell/clock.h). It fails stop (LOG-4): a failed call ends the broker's life, and only a start goes on.
+ * half (shell/process/clock.h). It fails stop (LOG-4): a failed call ends the broker's life, and only a start goes on.
  *
  * What it watches by itself: every promise that can be seen from inside, frame by frame (MUST with the promise). */
 #ifndef TARRY_TESTS_SIM_HOST_H
@@ -79,7 +78,7 @@ struct asked {               /* something that the core lacks facts for, or aske
     size_t proved;       /* … and how many of them a follower's answer must show (node_proved) */
 };
 
-struct batch {              /* effects of some steps, on their way to the disk and out (shell/batch.h) */
+struct batch {              /* effects of some steps, on their way to the disk and out (shell/threads/batch.h) */
     struct release release; /* first: batch_of */
     struct arena arena;
     struct core_effects effects;
@@ -102,7 +101,7 @@ struct unread { /* a request that has come to the machine, and was not looked at
     uint64_t arrived_ns; /* the truth */
 };
 
-struct parcel {                    /* a delivery on its way out (shell/courier.c) */
+struct parcel {                    /* a delivery on its way out (shell/threads/delivery_sender.c) */
     struct core_delivery delivery; /* tasks and keys in the world's memory */
     struct parcel *next;
 };
@@ -153,7 +152,7 @@ struct host {
     bool indexing;          /* it waits, for its turn */
     bool index_held;
     bool archiving;
-    bool courier_comes;
+    bool delivery_sender_comes;
     struct retention retention;
     struct erasure erasure;
     size_t slice_count; /* so many of the table's redactions are being erased */
@@ -179,7 +178,7 @@ struct host {
     size_t frame_capacity;
     uint64_t promised;        /* answers and deliveries that rest on positions below it have left */
     uint64_t noted_boot;      /* the boot in which … */
-    uint64_t noted_steady_ns; /* … steady time was this at BOOTTIME zero (shell/boot.h) */
+    uint64_t noted_steady_ns; /* … steady time was this at BOOTTIME zero (shell/process/boot.h) */
     uint64_t stood_before_ns; /* how long the wall had stood still at the last start … */
     uint64_t stood_wall_ns;   /* … where it was */
     uint64_t steps;
@@ -238,7 +237,7 @@ void host_enter(struct world *world, struct batch *batch, uint64_t question);
 bool host_release(struct world *world, bool *out_has_left);
 /* Nothing that waits will leave any more. */
 void host_drop_waiting(struct host *host);
-/* For how long the disk has not answered the sync under way (shell/sync.h). */
+/* For how long the disk has not answered the sync under way (shell/threads/sync.h). */
 uint64_t host_sync_waits_ms(const struct world *world);
 /* What is below that position is, and may go into the index. */
 void host_committed(struct world *world, uint64_t position);

@@ -1,6 +1,6 @@
-/* host_erase.c: what a redaction means is looked for in the log, late, and handed in later still (shell/locator.c);
- * what the index knows to be redacted is erased, as engine/erasure.h says. The search is naive, over every frame that
- * was ever noted; the erasing is the real one. */
+/* host_erase.c: what a redaction means is looked for in the log, late, and handed in later still
+ * (shell/jobs/locator.c); what the index knows to be redacted is erased, as engine/erasure.h says. The search is naive,
+ * over every frame that was ever noted; the erasing is the real one. */
 #include <string.h>
 
 #include "../must.h"

@@ -1,5 +1,5 @@
 /* host_errands.c: requests come in, and what the core lacks is read from the index: late, and handed in later still
- * (the hand of engine/errand.h, as shell/loop.c and reader.c are; the windows are the indexer's). */
+ * (the hand of engine/errand.h, as shell/threads/core_thread.c and reader.c are; the windows are the indexer's). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -282,7 +282,7 @@ static void receive(struct world *world, const struct unread *unread) {
                                         .request = request->body,
                                         .peer = peer_of(world, client),
                                         .contents = request->contents};
-    /* The session's secret is what lets it be resumed (shell/secret.c); here its number is. */
+    /* The session's secret is what lets it be resumed (shell/process/secret.c); here its number is. */
     if (errand->event.kind == CORE_SUBSCRIBE && request->body->subscribe->resume.len)
         memcpy(&errand->event.session, request->body->subscribe->resume.data, sizeof errand->event.session);
     host_take(world, &errand->item);

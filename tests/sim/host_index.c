@@ -1,4 +1,4 @@
-/* host_index.c: the index follows the log (shell/indexer.c), and the log gives up what the index has. Every
+/* host_index.c: the index follows the log (shell/threads/indexer.c), and the log gives up what the index has. Every
  * frame is read back from the disk here and compared with what was appended. */
 #include <errno.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include "../must.h"
 #include "client.h"
 #include "host.h"
-#include "lookback.h"
+#include "last_shutdown.h"
 #include "model_disk.h"
 #include "node.h"
 #include "recovery_plan.h"
@@ -153,7 +153,7 @@ static void end_life(struct world *world) {
     host->erasure = (struct erasure){0};
     host->archiving = false;
     host->archived = 0;
-    host->courier_comes = false;
+    host->delivery_sender_comes = false;
     memset(host->lanes, 0, sizeof host->lanes);
     world_resume(world, host->number);
 }
@@ -389,7 +389,7 @@ static void restart_clock(struct world *world, struct clock_origin origin) {
     clock_begin(&host->clock, origin, sample);
 }
 
-/* The note of shell/boot.c. Nobody syncs it: what ends it is the end of the boot. */
+/* The note of shell/process/boot.c. Nobody syncs it: what ends it is the end of the boot. */
 static void note_boot(struct host *host) {
     host->noted_boot = host->boot;
     host->noted_steady_ns = host->clock.steady_from - host->clock.boot_from;
@@ -448,7 +448,7 @@ void host_begin_epoch(struct world *world, uint32_t epoch) {
 static int find_last_stop(struct world *world, const struct recovery_plan *plan) {
     struct host *host = world->host;
     Tarry__EpochPut__Before before;
-    int error = lookback(host->log, &plan->log, &before);
+    int error = last_shutdown(host->log, &plan->log, &before);
     if (error) return error;
     const struct frame_note *last = last_commit(host);
     bool is_gone = last && last->header.position < log_start(host->log);

@@ -1,5 +1,5 @@
 /* host_sync.c: the hands of group commit, of the release gate and of what is read before it leaves (engine), as
- * shell/sync.c, releaser.c, outgoing.c and courier.c are. A failure ends the broker (LOG-4). */
+ * shell/threads/sync.c, releaser.c, outgoing.c and delivery_sender.c are. A failure ends the broker (LOG-4). */
 #include <errno.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ static int append_all(struct host *host) {
     return log_write(host->log);
 }
 
-/* ---- the source of what is read before it leaves (engine/outgoing_read.h), as shell/outgoing.c is */
+/* ---- the source of what is read before it leaves (engine/outgoing_read.h), as shell/threads/outgoing.c is */
 
 static int read_log(void *context, uint64_t position, void *out, size_t size) {
     const struct world *world = context;
@@ -152,14 +152,14 @@ static bool answer(struct world *world, const struct core_reply *reply) {
 
 /* ---- deliveries: one after another, in the order in which they were decided */
 
-static void courier(struct world *world, void *argument, uint64_t life);
+static void delivery_sender(struct world *world, void *argument, uint64_t life);
 static void synced(struct world *world, void *argument, uint64_t life);
 
-static void courier_later(struct world *world) {
+static void delivery_sender_later(struct world *world) {
     struct host *host = world->host;
-    if (host->courier_comes || !host->parcels) return;
-    host->courier_comes = true;
-    world_after(world, &world->options.wake, courier, NULL, host->life);
+    if (host->delivery_sender_comes || !host->parcels) return;
+    host->delivery_sender_comes = true;
+    world_after(world, &world->options.wake, delivery_sender, NULL, host->life);
 }
 
 /* False: the disk failed, and the broker with it. */
@@ -178,14 +178,14 @@ static bool depart(struct world *world, struct core_delivery *delivery) {
     return true;
 }
 
-static void courier(struct world *world, void *argument, uint64_t life) {
+static void delivery_sender(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
     if (host->life != life) return;
-    host->courier_comes = false;
+    host->delivery_sender_comes = false;
     struct parcel *parcel = host->parcels;
     if (!release_gate_reaches(&host->gate, parcel->delivery.after)) return; /* comes again when it is */
     host->parcels = parcel->next;
-    if (depart(world, &parcel->delivery)) courier_later(world);
+    if (depart(world, &parcel->delivery)) delivery_sender_later(world);
 }
 
 static void post_parcel(struct world *world, const struct core_delivery *delivery) {
@@ -199,10 +199,10 @@ static void post_parcel(struct world *world, const struct core_delivery *deliver
     struct parcel **last = &host->parcels;
     while (*last) last = &(*last)->next;
     *last = parcel;
-    courier_later(world);
+    delivery_sender_later(world);
 }
 
-/* ---- the release gate's hand (shell/releaser.c) */
+/* ---- the release gate's hand (shell/threads/releaser.c) */
 
 /* False: the broker failed. */
 static bool answer_all(struct world *world, const struct batch *batch) {
@@ -224,7 +224,7 @@ static void tell_host(void *context, uint64_t position) {
 }
 
 static void tell_courier(void *world, uint64_t position) {
-    courier_later(world);
+    delivery_sender_later(world);
 }
 
 static void tell_indexer(void *world, uint64_t position) {
@@ -287,7 +287,7 @@ void host_committed(struct world *world, uint64_t position) {
     release_gate_tell(&host->gate);
 }
 
-/* ---- groups: the hand of engine/group_commit.h (shell/sync.c) */
+/* ---- groups: the hand of engine/group_commit.h (shell/threads/sync.c) */
 
 static void begin_group(struct world *world);
 

@@ -1,5 +1,5 @@
-/* moments_test.c: the state as of random moments of random histories, as storage/moment.c makes it anew from the log,
- * against the flat tables (flat.h), which know nothing of the index.
+/* moments_test.c: the state as of random moments of random histories, as storage/history/moment.c makes it anew from
+ * the log, against the flat tables (flat.h), which know nothing of the index.
  *
  * A history is played with everything in it; then moments are drawn by time (at a frame, next to one, between two, in
  * the quiet behind the last) and by position (at a frame's end, in its midst). The index that stands for the

@@ -337,7 +337,7 @@ void lead_end(struct world *world) {
     (void)leader_half_release(&leading->half);
 }
 
-/* ---- handing over: the core decides nothing meanwhile (shell/loop.c) */
+/* ---- handing over: the core decides nothing meanwhile (shell/threads/core_thread.c) */
 
 static void take_paused(struct world *world, void *argument) {
     struct pair_event event = {.kind = PAIR_STOPPED, .end = *(const uint64_t *)argument};

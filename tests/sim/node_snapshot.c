@@ -1,5 +1,5 @@
 /* node_snapshot.c: a follower that lacks what its leader's log does not have any more begins with the other's log and
- * index as of one position (shell/pair/snapshot.c, shell/backup_files.c).
+ * index as of one position (shell/pair/snapshot.c, shell/jobs/backup_files.c).
  *
  *     wanted, durably ─► the process starts again ─► fetched before recovery, however long that takes ─► recovery
  *
@@ -88,7 +88,7 @@ static struct model_disk *copy_log(struct world *world, const struct host *sourc
 }
 
 /* The leader has erased what was redacted meanwhile: there, not in this node's archive. The product keeps it in mind
- * (shell/pair/passed_over.h) and erases it as it starts; here that is done at once. */
+ * (shell/pair/missed_redactions.h) and erases it as it starts; here that is done at once. */
 static void erase_archived(struct host *host) {
     for (size_t i = 0; i < host->frame_count; i++) {
         const Tarry__FrameBody *body = host->frames[i].body;

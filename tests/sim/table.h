@@ -1,7 +1,7 @@
 /* table.h: the model index. It knows what the flat tables say at one position of the log, and behaves towards the
- * broker as storage/index.h promises: it lags the durable log, changes only as a whole at a commit and is durable from
- * then on, remembers position, chain and times, and takes over the contents and answers of a segment before the segment
- * goes (LOG-3). The real one is compared with a naive model in tests/property/index_test.c. */
+ * broker as storage/index/index.h promises: it lags the durable log, changes only as a whole at a commit and is durable
+ * from then on, remembers position, chain and times, and takes over the contents and answers of a segment before the
+ * segment goes (LOG-3). The real one is compared with a naive model in tests/property/index_test.c. */
 #ifndef TARRY_TESTS_SIM_TABLE_H
 #define TARRY_TESTS_SIM_TABLE_H
 

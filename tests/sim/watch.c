@@ -10,8 +10,8 @@
 #include "world.h"
 
 #define CLAIMS_EVERY 16 /* steps */
-/* A process that stood still for longer is known to have been stopped, whatever it waited for (shell/loop.c: the clocks
- * are looked at once a second). */
+/* A process that stood still for longer is known to have been stopped, whatever it waited for
+ * (shell/threads/core_thread.c: the clocks are looked at once a second). */
 #define SURELY_STOPPED_NS (1000000000u + STOPPED_NS)
 
 void watch_begin(struct watch *watch) {

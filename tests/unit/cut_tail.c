@@ -1,5 +1,5 @@
 /* cut_tail.c: cuts the log of a stopped broker's directory, as a node does that comes back to a leader that never had
- * its tail (storage/log_cut.h).  cut_tail DIR POSITION WHY  prints the name of what was put aside. */
+ * its tail (storage/log/log_cut.h).  cut_tail DIR POSITION WHY  prints the name of what was put aside. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 
 static struct erasure begun(bool in_index) {
     struct erasure erasure = {0};
-    struct erasure_facts facts = {.in_index = in_index, .passed_over = true};
+    struct erasure_facts facts = {.in_index = in_index, .missed_redactions = true};
     assert_int_equal(erasure_look(&erasure, &facts), ERASURE_BEGIN);
     return erasure;
 }

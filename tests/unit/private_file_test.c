@@ -1,5 +1,5 @@
 /* private_file_test.c: files with a secret: the token and the key of a pair, taken from their files or refused with the
- * file's name and what is wrong (broker/shell/private_file.h). */
+ * file's name and what is wrong (broker/shell/process/private_file.h). */
 #include "private_file.h"
 
 #include <setjmp.h>

@@ -230,7 +230,7 @@ static void take_step(struct node *node, struct follower_take *take, const Tarry
     case FOLLOWER_DURABLE:
         durable.end = log_durable(node->shell->log);
         node_step(node, &durable, NULL);
-        courier_durable(&node->shell->courier, durable.end);
+        delivery_sender_durable(&node->shell->delivery_sender, durable.end);
         break;
     case FOLLOWER_LEADER:
         note_leader(node, body);

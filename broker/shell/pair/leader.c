@@ -12,8 +12,8 @@
 #include "follow_wire.h"
 #include "follower.h"
 #include "hard_state.h"
+#include "last_shutdown.h"
 #include "logfmt.h"
-#include "lookback.h"
 #include "shell.h"
 
 void leader_init(struct node *node) {
@@ -37,7 +37,7 @@ void leader_begin(struct node *node) {
     if (error != 0) shell_fail("log_unreadable", error);
     assert(node->pair.epoch > last.epoch); /* what is older than the log is never claimed (F-31b) */
     struct log_recovery found = {.end = end};
-    error = lookback(shell->log, &found, &shell->before);
+    error = last_shutdown(shell->log, &found, &shell->before);
     if (error != 0) shell_fail("log_unreadable", error);
     atomic_store(&shell->epoch, node->pair.epoch);
     leader_half_begin(&node->leading.half, end);

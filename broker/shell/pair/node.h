@@ -4,7 +4,7 @@
  *   coordinator ◄────────►│ keeper                                                                      │
  *   the other's /rpc ◄────│ asker: Follow ──► frames ──► log, synced ──► core thread applies what is committed
  *   rpc: a Follow ───────►│ leading: held until there is something to say ──► frames out of the log       │
- *   sync thread: batch ──►│ leading: let out once committed, and confirmed (R3) ──► courier, callers      │
+ *   sync thread: batch ──►│ leading: let out once committed, and confirmed (R3) ──► delivery sender, callers      │
  *                         └─────────────────────────────────────────────────────────────────────────────┘
  *
  * While the node follows, this thread is the log's writer; from the moment it leads, the sync thread is. `on` is false
@@ -42,7 +42,7 @@
 #include "summons.h"
 
 struct endpoints;
-struct loop;
+struct core_thread;
 struct shell;
 struct batch;
 
@@ -266,7 +266,7 @@ void node_question(struct node *node, struct call *call);
 Tarry__Code node_admits(const struct node *node, const struct core_event *event, const char **out_sentence);
 /* A NOT_PRIMARY that says where the primary is; NULL: no memory. */
 struct message *node_pack_refusal(struct node *node, const char *sentence);
-/* What a follower answers (core or courier thread), with where the primary is; NULL: no memory. */
+/* What a follower answers (core or delivery sender thread), with where the primary is; NULL: no memory. */
 struct message *node_pack(struct node *node, const Tarry__Reply *reply);
 
 /* A question that fresh_is_asked_for: it goes on by rpc_go_on, or is refused, then or later. */
@@ -303,7 +303,7 @@ const char *node_compare(struct node *node, uint64_t position, uint64_t digest);
 /* CORE_START was stepped. */
 void node_began(struct node *node);
 /* Once the core decides: has it record that this node serves alone, or does no more, unless the log says so. */
-void node_record_alone(struct node *node, struct loop *loop);
+void node_record_alone(struct node *node, struct core_thread *core_thread);
 /* After inbox_pause: nothing is decided any more, and all up to `position`, where the log ends, is committed. */
 void node_paused(struct node *node, uint64_t position);
 

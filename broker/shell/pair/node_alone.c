@@ -89,8 +89,8 @@ static bool is_news(struct node *node, struct node_alone_fact *out, struct core_
     return true;
 }
 
-void node_record_alone(struct node *node, struct loop *loop) {
+void node_record_alone(struct node *node, struct core_thread *core_thread) {
     struct node_alone_fact fact;
     struct core_event event;
-    if (is_news(node, &fact, &event)) loop_step(loop, &event);
+    if (is_news(node, &fact, &event)) core_thread_step(core_thread, &event);
 }

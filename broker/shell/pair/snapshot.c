@@ -14,7 +14,7 @@
 #include "copy_progress.h"
 #include "disk.h"
 #include "logfmt.h"
-#include "passed_over.h"
+#include "missed_redactions.h"
 #include "shell.h"
 #include "wire.h"
 
@@ -358,7 +358,7 @@ static void end(struct snapshot *snapshot) {
 static int keep_redactions(struct snapshot *snapshot) {
     uint64_t position = erased_before(snapshot->directory);
     int error;
-    int result = position != 0 ? passed_over_ask(&snapshot->talk, snapshot->directory, position, &error) : 0;
+    int result = position != 0 ? missed_redactions_ask(&snapshot->talk, snapshot->directory, position, &error) : 0;
     if (result <= 0) return result;
     return fail(snapshot, "%s: what was redacted meanwhile cannot be kept in mind: %s", snapshot->directory,
                 storage_error(error));

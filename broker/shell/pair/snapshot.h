@@ -5,7 +5,7 @@
  *   DIR/snapshot/log/…, index/…      as they are at the leader
  *   DIR/snapshot.wanted              the log and the index in DIR are of no use any more (durable); it says up to which
  *                                    position what was redacted is erased here
- *   DIR/unerased                     what was redacted since: unerased.h
+ *   DIR/unerased                     what was redacted since: pending_erasures.h
  *
  * Killed while it is fetched, it is fetched anew; killed while it is put in place, the next start goes on with that. A
  * connection that breaks meanwhile costs nothing: the next question goes on where the last one ended, as long as the

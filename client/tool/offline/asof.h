@@ -1,5 +1,5 @@
 /* asof.h: tarry audit --as-of: what was pending, in flight and dead at an earlier moment. Counts, a list, or a
- * directory that a tarryd can open; storage/moment.h says what a moment is and when there is an answer. */
+ * directory that a tarryd can open; storage/history/moment.h says what a moment is and when there is an answer. */
 #ifndef TARRY_TOOL_ASOF_H
 #define TARRY_TOOL_ASOF_H
 

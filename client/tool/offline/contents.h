@@ -1,5 +1,5 @@
 /* contents.h: the contents of tasks, as tarry verify checks them: each is what its record says, or was erased, rightly
- * (storage/erasures.h). */
+ * (storage/files/erasures.h). */
 #ifndef TARRY_TOOL_CONTENTS_H
 #define TARRY_TOOL_CONTENTS_H
 

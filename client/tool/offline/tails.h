@@ -1,5 +1,5 @@
-/* tails.h: the tails that were cut off a data directory's log and put aside (storage/quarantine.h): a broker came back,
- * and its leader had never had these frames. */
+/* tails.h: the tails that were cut off a data directory's log and put aside (storage/log/quarantine.h): a broker came
+ * back, and its leader had never had these frames. */
 #ifndef TARRY_TOOL_TAILS_H
 #define TARRY_TOOL_TAILS_H
 

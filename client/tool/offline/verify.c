@@ -5,7 +5,7 @@
  * chain hash at the index's position; the content of every task in the log against its record's hash; the counts
  * replayed from the index's position to the end, and from the beginning too if frames still reach back to it; each
  * segment's summary against its frames; with --key, the heads that were signed (evidence.h); what one of a pair has
- * noted (storage/note.h), and the tails that were cut off and put aside (tails.h). */
+ * noted (storage/files/note.h), and the tails that were cut off and put aside (tails.h). */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-"""bugs_test.py: every seeded bug (proto/seeded_bug.h) is caught by the tests that are there for it.
+"""bugs_test.py: every seeded bug (common/seeded_bug.h) is caught by the tests that are there for it.
 
     bugs_test.py CATCHERS BUILD [--only WORD] [--factor N] [--search | --refresh | --write]
 
@@ -78,12 +78,12 @@ RIGS = [("broker/core/core.c", ["sim", "pair"]), ("broker/core/", ["sim"]), ("br
         ("broker/engine/release_gate", ["pair", "sim"]), ("broker/engine/", ["sim", "pair"]),
         ("broker/shell/", ["sim"]), ("broker/pair/", ["pair"]),
         *((f"broker/replication/{name}.", ["pair", name]) for name in ("follower_half", "freshness", "leader_half", "record_reads", "silence", "summons")),
-        ("storage/log_erase", ["erase"]), ("storage/keyring", ["keyring"]),
-        ("storage/log_copy", ["log_pair_crash", "log_copy"]), ("storage/log_serve", ["log_copy"]),
-        ("storage/log_mark", ["log_copy"]), ("storage/log_cut", ["log_pair_crash", "log_cut"]),
-        ("storage/quarantine", ["log_pair_crash"]),
-        ("storage/log", ["log_crash", "log_tail", "log_fault", "erase", "sim"]), ("storage/disk", ["log_crash"]),
-        ("storage/index", ["keyring", "index", "index_unit"]), ("storage/db", ["index", "index_unit"]),
+        ("storage/log/log_erase", ["erase"]), ("storage/index/keyring", ["keyring"]),
+        ("storage/log/log_copy", ["log_pair_crash", "log_copy"]), ("storage/log/log_serve", ["log_copy"]),
+        ("storage/log/log_mark", ["log_copy"]), ("storage/log/log_cut", ["log_pair_crash", "log_cut"]),
+        ("storage/log/quarantine", ["log_pair_crash"]),
+        ("storage/log/log", ["log_crash", "log_tail", "log_fault", "erase", "sim"]), ("storage/files/disk", ["log_crash"]),
+        ("storage/index/index", ["keyring", "index", "index_unit"]), ("storage/index/db", ["index", "index_unit"]),
         ("proto/frame", ["log_tail", "log_crash"]), ("proto/", ["sim"])]
 
 
@@ -128,12 +128,12 @@ def complaint_in(text, status):
 def sites():
     """Name of bug → the files in which it stands, relative to the root."""
     found = {}
-    for folder in ("broker/core", "broker/engine", "broker/replication", "broker/shell", "storage", "proto"):
-        for path in sorted((ROOT / folder).glob("*.[ch]")):
+    for folder in ("broker/core", "broker/engine", "broker/replication", "broker/shell", "storage", "proto", "common"):
+        for path in sorted((ROOT / folder).rglob("*.[ch]")):
             if path.name == "seeded_bug.h":
                 continue
             for name in SITE.findall(path.read_text(encoding="utf-8")):
-                found.setdefault(name, set()).add(f"{folder}/{path.name}")
+                found.setdefault(name, set()).add(str(path.relative_to(ROOT)))
     for path in sorted((ROOT / "broker" / "pair").glob("*.c")):
         for name in WEAK_SITE.findall(path.read_text(encoding="utf-8")):
             if name in BY_HISTORIES:
@@ -165,7 +165,7 @@ def knows_bugs(path):
 
 def check_absence(tap, catchers, build):
     """What is installed knows of no bug; the libraries of this folder do, so that the look can fail."""
-    installed = ["proto/libtarry_proto.a", "broker/core/libtarry_core.a", "broker/engine/libtarry_engine.a", "storage/libtarry_storage.a", "broker/shell/tarryd"]
+    installed = ["common/libtarry_common.a", "proto/libtarry_proto.a", "broker/core/libtarry_core.a", "broker/engine/libtarry_engine.a", "storage/libtarry_storage.a", "broker/shell/tarryd"]
     for name in installed:
         tap.say(not knows_bugs(build / name), f"{name} holds no seeded bug")
     tap.say(knows_bugs(catchers / "libseeded_core.a"), "the libraries of the tests do")
@@ -242,7 +242,7 @@ def main():
     is_search = options.search or options.write
     tap, rows, seeds, used = Tap(), [], {}, sites()
     last = {} if is_search else last_catches()
-    bugs = BUG.findall((ROOT / "proto" / "seeded_bug.h").read_text(encoding="utf-8"))
+    bugs = BUG.findall((ROOT / "common" / "seeded_bug.h").read_text(encoding="utf-8"))
     weak = WEAKNESS.findall((ROOT / "broker" / "pair" / "weak.h").read_text(encoding="utf-8"))
     bugs += [bug for bug in weak if bug[0] in BY_HISTORIES]
     if not options.only:

@@ -1,5 +1,5 @@
 /* seeded_bug.c: switches the defect on that TARRY_SEEDED_BUG names, before main. Linked into the tests that are built
- * against the libraries with defects (proto/seeded_bug.h), and nowhere else. */
+ * against the libraries with defects (common/seeded_bug.h), and nowhere else. */
 #include "seeded_bug.h"
 
 #include "weak.h"

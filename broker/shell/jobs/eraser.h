@@ -22,7 +22,7 @@ struct eraser {
     struct arena arena;
     Tarry__Redaction **slice; /* that is being erased, in the arena, or in `left` */
     size_t slice_count;
-    Tarry__FrameBody *left; /* of unerased.h; NULL: nothing */
+    Tarry__FrameBody *left; /* of pending_erasures.h; NULL: nothing */
     size_t left_done;       /* of its records */
 };
 
@@ -35,8 +35,8 @@ uint64_t eraser_wait_ns(const struct eraser *eraser);
 int eraser_step(struct eraser *eraser);
 
 /* ---- eraser_tails.c */
-/* What these mean in the tails of DIR/quarantine (storage/quarantine.h). False: one of them cannot be read or written
- * just now, which is said. */
+/* What these mean in the tails of DIR/quarantine (storage/log/quarantine.h). False: one of them cannot be read or
+ * written just now, which is said. */
 bool eraser_in_tails(struct eraser *eraser, Tarry__Redaction *const *redactions, size_t count);
 
 #endif

@@ -1,5 +1,5 @@
-/* lookback_test.c: how the log ended is found again wherever its last record lies: in the last segment, in one before
- * it, or nowhere any more. */
+/* last_shutdown_test.c: how the log ended is found again wherever its last record lies: in the last segment, in one
+ * before it, or nowhere any more. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "lookback.h"
+#include "last_shutdown.h"
 
 #define SEGMENT_SIZE 4096u
 
@@ -30,7 +30,7 @@ static void open_log(struct fixture *f, uint64_t scan_from) {
 static int set_up(void **state) {
     struct fixture *f = calloc(1, sizeof *f);
     if (!f) return -1;
-    strcpy(f->root, "/tmp/tarry-lookback-test-XXXXXX");
+    strcpy(f->root, "/tmp/tarry-last-shutdown-test-XXXXXX");
     if (!mkdtemp(f->root)) abort();
     snprintf(f->directory, sizeof f->directory, "%s/log", f->root);
     f->options = (struct log_options){.directory = f->directory, .disk = &disk_posix, .segment_size = SEGMENT_SIZE};
@@ -82,7 +82,7 @@ static Tarry__EpochPut__Before before(struct fixture *f, uint64_t scan_from) {
     Tarry__EpochPut__Before out = 99;
     log_close(f->log);
     open_log(f, scan_from);
-    assert_int_equal(lookback(f->log, &f->found, &out), 0);
+    assert_int_equal(last_shutdown(f->log, &f->found, &out), 0);
     return out;
 }
 

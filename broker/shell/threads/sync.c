@@ -61,10 +61,10 @@ static int append_all(struct sync *sync, const struct batch *batches) {
 static void post_to_courier(struct sync *sync, struct batch *batches) {
     struct shell *shell = sync->shell;
     for (struct batch *batch = batches; batch != NULL; batch = batch->next) {
-        batch->reads_late = batch->courier && !group_commit_reads(&sync->group, batch->effects.appends.count);
-        if (!batch->courier || batch->reads_late) continue;
+        batch->reads_late = batch->delivery_sender && !group_commit_reads(&sync->group, batch->effects.appends.count);
+        if (!batch->delivery_sender || batch->reads_late) continue;
         batch_hold(&shell->batches, batch);
-        courier_post(&shell->courier, batch);
+        delivery_sender_post(&shell->delivery_sender, batch);
     }
 }
 

@@ -1,7 +1,8 @@
-/* loop.h: the core thread: the hand of engine/core_turn.h, which says what the core is told when. It sends the effects
- * on their way, and never waits for a disk; what needs one is done by the other threads and comes back as an event. */
-#ifndef TARRY_SHELL_LOOP_H
-#define TARRY_SHELL_LOOP_H
+/* core_thread.h: the core thread: the hand of engine/core_turn.h, which says what the core is told when. It sends the
+ * effects on their way, and never waits for a disk; what needs one is done by the other threads and comes back as an
+ * event. */
+#ifndef TARRY_SHELL_CORE_THREAD_H
+#define TARRY_SHELL_CORE_THREAD_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -15,7 +16,7 @@
 
 struct shell;
 
-struct loop {
+struct core_thread {
     struct shell *shell;
     pthread_t thread;
     struct batch *batch;               /* being filled */
@@ -30,12 +31,12 @@ struct loop {
 };
 
 /* Something happens to the core, now. Core thread. */
-void loop_step(struct loop *loop, struct core_event *event);
-void loop_start(struct loop *loop, struct shell *shell);
+void core_thread_step(struct core_thread *core_thread, struct core_event *event);
+void core_thread_start(struct core_thread *core_thread, struct shell *shell);
 /* After inbox_borrow, on the thread that has borrowed: all that the core thread does with what was taken. Gives back.
  * What is to be synced was posted without waking the sync thread: sync_stand_in must follow. */
-void loop_stand_in(struct loop *loop, const struct turn_load *load);
+void core_thread_stand_in(struct core_thread *core_thread, const struct turn_load *load);
 /* Returns once the core has stopped: what was decided lies with the sync thread. */
-void loop_join(struct loop *loop);
+void core_thread_join(struct core_thread *core_thread);
 
 #endif

@@ -1,5 +1,5 @@
 /* auditor.h: the thread that tells what happened: it answers Audit requests from the durable log, a page at a time
- * (storage/history.h), so that a question about a large log delays nobody else.
+ * (storage/history/history.h), so that a question about a large log delays nobody else.
  *
  *   - Only what is durable is told (LOG-1).
  *   - Nothing is kept between two pages: the position that a page ends with is all that the next one needs.

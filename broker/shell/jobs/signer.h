@@ -1,5 +1,6 @@
-/* signer.h: signs heads of the log (--sign-key) and keeps them in DIR/heads (storage/heads.h): at the end of each
- * segment, at least once a minute while there is news, soon after a start, before a segment goes, and at a clean stop.
+/* signer.h: signs heads of the log (--sign-key) and keeps them in DIR/heads (storage/history/heads.h): at the end of
+ * each segment, at least once a minute while there is news, soon after a start, before a segment goes, and at a clean
+ * stop.
  *
  * It is the index thread's, which reads every frame once it is durable: so nothing is signed that could still be lost,
  * and neither commits nor deliveries ever wait for a signature. A start takes the last head for what it is: the log was

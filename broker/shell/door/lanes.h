@@ -19,7 +19,7 @@
 struct shell;
 struct lanes;
 
-/* In the order of the core's events for them (loop.c). */
+/* In the order of the core's events for them (core_thread.c). */
 enum lane_event { LANE_UP, LANE_GONE, LANE_SENT, LANE_CREDIT };
 
 /* Told to the core thread, which frees it. */

@@ -1,5 +1,5 @@
-/* unerased.c: see unerased.h. */
-#include "unerased.h"
+/* pending_erasures.c: see pending_erasures.h. */
+#include "pending_erasures.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,7 @@ static Tarry__FrameBody *parse(const uint8_t *bytes, size_t size) {
     return body;
 }
 
-int unerased_read(const char *directory, Tarry__FrameBody **out) {
+int pending_erasures_read(const char *directory, Tarry__FrameBody **out) {
     char path[PATH_SIZE];
     uint8_t *bytes = NULL;
     size_t size = 0;
@@ -56,7 +56,7 @@ int unerased_read(const char *directory, Tarry__FrameBody **out) {
     return *out != NULL ? 0 : LOG_DAMAGED;
 }
 
-int unerased_write(const char *directory, const Tarry__FrameBody *body) {
+int pending_erasures_write(const char *directory, const Tarry__FrameBody *body) {
     size_t size = tarry__frame_body__get_packed_size(body);
     uint8_t *bytes = malloc(size + SUM_SIZE);
     if (bytes == NULL) return -ENOMEM;
@@ -68,7 +68,7 @@ int unerased_write(const char *directory, const Tarry__FrameBody *body) {
     return error;
 }
 
-int unerased_end(const char *directory) {
+int pending_erasures_end(const char *directory) {
     char path[PATH_SIZE];
     snprintf(path, sizeof(path), "%s/" UNERASED_NAME, directory);
     int error = disk_posix.unlink(NULL, path);

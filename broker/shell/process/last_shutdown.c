@@ -1,5 +1,5 @@
-/* lookback.c: see lookback.h. */
-#include "lookback.h"
+/* last_shutdown.c: see last_shutdown.h. */
+#include "last_shutdown.h"
 
 #include <errno.h>
 
@@ -48,7 +48,7 @@ static int says_stop(struct log *log, uint64_t position, bool *out) {
     return error;
 }
 
-int lookback(struct log *log, const struct log_recovery *found, Tarry__EpochPut__Before *out) {
+int last_shutdown(struct log *log, const struct log_recovery *found, Tarry__EpochPut__Before *out) {
     uint64_t position = found->last_commit;
     bool stopped = false;
     int error = 0;

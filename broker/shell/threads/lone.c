@@ -27,7 +27,7 @@ void lone_served(struct shell *shell) {
     struct turn_load load;
     if (!inbox_borrow(&shell->inbox, &load)) return;
     uint64_t from = lone->from; /* while the disk has its time others may be served */
-    loop_stand_in(&shell->loop, &load);
+    core_thread_stand_in(&shell->core_thread, &load);
     sync_stand_in(&shell->sync);
     if (door_has_more(shell->door, from)) lone->company = LONE_COMPANY_CALLS;
 }

@@ -4,7 +4,7 @@
 #include "shell.h"
 
 static void tell_courier(void *context, uint64_t position) {
-    courier_durable(context, position);
+    delivery_sender_durable(context, position);
 }
 
 static void tell_inbox(void *context, uint64_t position) {
@@ -21,7 +21,7 @@ static void tell_auditor(void *context, uint64_t position) {
 
 void releaser_init(struct releaser *releaser, struct shell *shell, uint64_t reached) {
     *releaser = (struct releaser){.shell = shell,
-                                  .subscribers = {{tell_courier, &shell->courier, NULL},
+                                  .subscribers = {{tell_courier, &shell->delivery_sender, NULL},
                                                   {tell_inbox, &shell->inbox, NULL},
                                                   {tell_indexer, &shell->indexer, NULL},
                                                   {tell_auditor, &shell->auditor, NULL}}};
@@ -53,7 +53,7 @@ static void let_out(struct shell *shell, struct batch *batch) {
         batch->answers[i].call->answer(batch->answers[i].call, batch->answers[i].reply);
     if (batch->reads_late) {
         batch_hold(&shell->batches, batch);
-        courier_post(&shell->courier, batch);
+        delivery_sender_post(&shell->delivery_sender, batch);
     }
     batch_drop(&shell->batches, batch);
 }

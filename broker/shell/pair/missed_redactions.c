@@ -1,5 +1,5 @@
-/* passed_over.c: see passed_over.h. */
-#include "passed_over.h"
+/* missed_redactions.c: see missed_redactions.h. */
+#include "missed_redactions.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -8,14 +8,14 @@
 #include <unistd.h>
 
 #include "logfmt.h"
+#include "pending_erasures.h"
 #include "tarry_limits.h"
-#include "unerased.h"
 #include "wire.h"
 
 #define TRIES 20
 #define NO_ANSWER 1 /* no errno, nor a storage error */
 
-struct passed_over {
+struct missed_redactions {
     struct talk *talk;
     Tarry__FrameBody *kept;  /* of an earlier snapshot, not carried out yet; NULL: nothing */
     Tarry__Record **records; /* first those of `kept`, borrowed; then our own */
@@ -24,7 +24,7 @@ struct passed_over {
     size_t room;
 };
 
-static int add(struct passed_over *passed, Tarry__Record *record) {
+static int add(struct missed_redactions *passed, Tarry__Record *record) {
     if (passed->count == passed->room) {
         size_t room = passed->room > 0 ? 2 * passed->room : 64;
         Tarry__Record **records = realloc(passed->records, room * sizeof(void *));
@@ -37,7 +37,7 @@ static int add(struct passed_over *passed, Tarry__Record *record) {
 }
 
 /* The redactions of a frame; they leave its body. */
-static int take_frame(struct passed_over *passed, const Tarry__AuditFrame *frame) {
+static int take_frame(struct missed_redactions *passed, const Tarry__AuditFrame *frame) {
     Tarry__FrameBody *body = tarry__frame_body__unpack(NULL, frame->body.len, frame->body.data);
     if (body == NULL) return -ENOMEM;
     size_t left = 0;
@@ -53,7 +53,7 @@ static int take_frame(struct passed_over *passed, const Tarry__AuditFrame *frame
 }
 
 /* A page of the leader's past; NULL: no answer. */
-static Tarry__Reply *ask(struct passed_over *passed, uint64_t position) {
+static Tarry__Reply *ask(struct missed_redactions *passed, uint64_t position) {
     Tarry__Request request = talk_request(TARRY__REQUEST__BODY_AUDIT);
     Tarry__Audit audit = TARRY__AUDIT__INIT;
     request.audit = &audit;
@@ -78,7 +78,7 @@ static void say_unknown(uint64_t from, uint64_t to, const char *reason) {
            from, to, logfmt_quote(reason, quoted));
 }
 
-static int take_page(struct passed_over *passed, const Tarry__Reply *reply, uint64_t *position, bool *out_more) {
+static int take_page(struct missed_redactions *passed, const Tarry__Reply *reply, uint64_t *position, bool *out_more) {
     *out_more = false;
     if (reply->code != TARRY__CODE__OK) {
         say_unknown(*position, 0, reply->message[0] != '\0' ? reply->message : "the leader refuses to tell");
@@ -94,7 +94,7 @@ static int take_page(struct passed_over *passed, const Tarry__Reply *reply, uint
     return 0;
 }
 
-static int ask_all(struct passed_over *passed, uint64_t position) {
+static int ask_all(struct missed_redactions *passed, uint64_t position) {
     bool has_more = true;
     int error = 0;
     while (has_more && error == 0) {
@@ -106,29 +106,29 @@ static int ask_all(struct passed_over *passed, uint64_t position) {
     return error;
 }
 
-static int begin(struct passed_over *passed, const char *directory) {
-    int error = unerased_read(directory, &passed->kept);
+static int begin(struct missed_redactions *passed, const char *directory) {
+    int error = pending_erasures_read(directory, &passed->kept);
     for (size_t i = 0; error == 0 && passed->kept != NULL && i < passed->kept->n_records; i++)
         error = add(passed, passed->kept->records[i]);
     passed->own = passed->count;
     return error;
 }
 
-static void end(struct passed_over *passed) {
+static void end(struct missed_redactions *passed) {
     for (size_t i = passed->own; i < passed->count; i++) tarry__record__free_unpacked(passed->records[i], NULL);
     if (passed->kept != NULL) tarry__frame_body__free_unpacked(passed->kept, NULL);
     free(passed->records);
 }
 
-int passed_over_ask(struct talk *talk, const char *directory, uint64_t position, int *out_error) {
-    struct passed_over passed = {.talk = talk};
+int missed_redactions_ask(struct talk *talk, const char *directory, uint64_t position, int *out_error) {
+    struct missed_redactions passed = {.talk = talk};
     Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
     int error = begin(&passed, directory);
     if (error == 0) error = ask_all(&passed, position);
     body.records = passed.records;
     body.n_records = passed.count;
     bool is_new = passed.count > passed.own;
-    if (error == 0 && is_new) error = unerased_write(directory, &body);
+    if (error == 0 && is_new) error = pending_erasures_write(directory, &body);
     if (error == 0 && is_new) logfmt("redactions_passed_over", "tasks=%zu", passed.count - passed.own);
     end(&passed);
     *out_error = error;

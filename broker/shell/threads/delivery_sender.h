@@ -1,5 +1,5 @@
-/* courier.h: the thread that takes out what must be read before it leaves (outgoing.h), batch by batch, and the threads
- * that read for it what is not in memory.
+/* delivery_sender.h: the thread that takes out what must be read before it leaves (outgoing.h), batch by batch, and the
+ * threads that read for it what is not in memory.
  *
  * It reads while the sync runs. It never waits for a disk: what would need one is copied out of its batch, so that the
  * batch goes back to the core at once, and given to the cold readers. A disk that hangs, or that is slow, thus delays
@@ -8,8 +8,8 @@
  * What is under way is limited: the core begins no delivery while OUT_BYTES_MAX of them have not left
  * (core_event.full), so what the copies take is bounded by that and one step's deliveries. Replies are bounded by
  * requests under way. Contents are in memory only while they are read: a message for each thread. */
-#ifndef TARRY_SHELL_COURIER_H
-#define TARRY_SHELL_COURIER_H
+#ifndef TARRY_SHELL_DELIVERY_SENDER_H
+#define TARRY_SHELL_DELIVERY_SENDER_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -27,12 +27,12 @@ struct cold_item;
 /* Of deliveries that the core has decided and that have not left, contents included: room for eight full ones. */
 #define OUT_BYTES_MAX (8ull * DELIVERY_SIZE_MAX)
 
-struct courier {
+struct delivery_sender {
     struct shell *shell;
     pthread_t thread;
     pthread_t readers[COLD_READERS];
     pthread_mutex_t mutex;
-    pthread_cond_t posted;  /* for the courier's thread */
+    pthread_cond_t posted;  /* for the delivery sender's thread */
     pthread_cond_t chilled; /* for the readers */
     pthread_cond_t grown;   /* `durable` has reached `awaited` */
     struct batch *first;
@@ -46,21 +46,21 @@ struct courier {
     _Atomic uint64_t out_bytes;
 };
 
-void courier_start(struct courier *courier, struct shell *shell);
+void delivery_sender_start(struct delivery_sender *delivery_sender, struct shell *shell);
 /* Takes over one use of the batch, whose appends have been written (not: synced). Sync thread only. */
-void courier_post(struct courier *courier, struct batch *batch);
-void courier_durable(struct courier *courier, uint64_t position);
+void delivery_sender_post(struct delivery_sender *delivery_sender, struct batch *batch);
+void delivery_sender_durable(struct delivery_sender *delivery_sender, uint64_t position);
 /* Ends the threads once all that was posted has left. */
-void courier_stop(struct courier *courier);
+void delivery_sender_stop(struct delivery_sender *delivery_sender);
 
 /* The core has decided this delivery. Core thread only. */
-void courier_decided(struct courier *courier, const struct core_delivery *delivery);
+void delivery_sender_decided(struct delivery_sender *delivery_sender, const struct core_delivery *delivery);
 /* Too much is under way; the inbox is nudged when it no longer is. */
-bool courier_is_full(const struct courier *courier);
+bool delivery_sender_is_full(const struct delivery_sender *delivery_sender);
 
 /* ---- for outgoing.c; any thread */
-void courier_wait_durable(struct courier *courier, uint64_t position);
+void delivery_sender_wait_durable(struct delivery_sender *delivery_sender, uint64_t position);
 /* The delivery has left, or never will. */
-void courier_left(struct courier *courier, const struct core_delivery *delivery);
+void delivery_sender_left(struct delivery_sender *delivery_sender, const struct core_delivery *delivery);
 
 #endif

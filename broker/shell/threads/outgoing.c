@@ -42,7 +42,7 @@ static uint64_t erasures(void *context) {
 /* LOG-1. */
 static void wait_durable(void *context, uint64_t after) {
     const struct outgoing *outgoing = context;
-    courier_wait_durable(&outgoing->shell->courier, after > outgoing->end ? after : outgoing->end);
+    delivery_sender_wait_durable(&outgoing->shell->delivery_sender, after > outgoing->end ? after : outgoing->end);
 }
 
 static struct outgoing_source source_of(struct outgoing *outgoing) {
@@ -161,6 +161,6 @@ int outgoing_deliver(struct outgoing *outgoing, const struct core_delivery *deli
     bool is_over = contents.count == 0 && overdue > 0; /* nothing left that could be sent: it never will be */
     struct message *message = is_over ? NULL : delivery_message(outgoing, delivery, &contents, now);
     lanes_send(&shell->lanes, delivery, message, now.steady_ns);
-    courier_left(&shell->courier, delivery);
+    delivery_sender_left(&shell->delivery_sender, delivery);
     return 0;
 }

@@ -1,15 +1,15 @@
 /* datadir.h: the data directory: DIR (mode 0700), its lock and its identity. DIR/log and DIR/index belong to storage.
  *
  *   DIR/lock       held (OFD write lock) by the broker that runs on it
- *   DIR/heads      signed heads: storage/heads.h
+ *   DIR/heads      signed heads: storage/history/heads.h
  *   DIR/identity, DIR/member   see identity.h
- *   DIR/archive    retired segments, unless --archive names another directory (storage/archive.h)
+ *   DIR/archive    retired segments, unless --archive names another directory (storage/history/archive.h)
  *   DIR/archived   see archivist.c
  *   DIR/boot       see boot.h
- *   DIR/pair       storage/note.h: what a node of a pair must not forget
+ *   DIR/pair       storage/files/note.h: what a node of a pair must not forget
  *   DIR/snapshot, DIR/snapshot.wanted   see snapshot.h
- *   DIR/unerased   see unerased.h
- *   DIR/quarantine tails that the pair's leader never had (storage/quarantine.h) */
+ *   DIR/unerased   see pending_erasures.h
+ *   DIR/quarantine tails that the pair's leader never had (storage/log/quarantine.h) */
 #ifndef TARRY_SHELL_DATADIR_H
 #define TARRY_SHELL_DATADIR_H
 

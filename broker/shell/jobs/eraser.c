@@ -6,15 +6,15 @@
 #include <stdlib.h>
 
 #include "logfmt.h"
+#include "pending_erasures.h"
 #include "shell.h"
-#include "unerased.h"
 
 static struct logfmt_limit failure_limit;
 
 void eraser_init(struct eraser *eraser, struct shell *shell) {
     *eraser = (struct eraser){.shell = shell};
     shell_arena_init(&eraser->arena);
-    int error = shell->config.inspect ? 0 : unerased_read(shell->dir.path, &eraser->left);
+    int error = shell->config.inspect ? 0 : pending_erasures_read(shell->dir.path, &eraser->left);
     if (error != 0) shell_fail("unerased_unreadable", error);
 }
 
@@ -28,7 +28,7 @@ static struct erasure_facts find_facts(const struct eraser *eraser) {
     return (struct erasure_facts){
         .is_retiring = retire_active(&eraser->shell->indexer.retire),
         .in_index = index_erased(index) < index_position(index),
-        .passed_over = eraser->left != NULL,
+        .missed_redactions = eraser->left != NULL,
         .now_ns = monotonic_ns(),
     };
 }
@@ -131,7 +131,7 @@ static enum erasure_result forget(struct eraser *eraser) {
     size_t left_count = eraser->left->n_records;
     eraser->left_done += eraser->slice_count;
     if (eraser->left_done < left_count) return ERASURE_DONE;
-    int error = unerased_end(eraser->shell->dir.path);
+    int error = pending_erasures_end(eraser->shell->dir.path);
     if (error != 0) shell_fail("erase_failed", error);
     logfmt("erased_late", "tasks=%zu", left_count);
     eraser_deinit(eraser);

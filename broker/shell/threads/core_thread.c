@@ -1,0 +1,468 @@
+/* core_thread.c: see core_thread.h. */
+#include "core_thread.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+
+#include "logfmt.h"
+#include "pusher.h"
+#include "secret.h"
+#include "shell.h"
+#include "stats.h"
+
+static const char handing_over[] = "this broker hands over to the other one of the pair: try again in a moment";
+
+static bool may_exist(const void *filter, uint64_t key_hash) {
+    return index_filter_may_contain(filter, key_hash);
+}
+
+static struct instant look_at_clock(struct core_thread *core_thread) {
+    bool held;
+    struct instant now = clock_now(&core_thread->shell->clock, &held);
+    if (held != core_thread->clock_held) {
+        core_thread->clock_held = held;
+        logfmt(held ? "clock_held" : "clock_released", "wall_ms=%" PRIu64 " action=\"absolute times %s\"",
+               now.wall_ns / NS_PER_MS, held ? "wait until the wall clock is put right" : "go on");
+    }
+    return now;
+}
+
+/* What must not wait for the disk: endpoints, and reading ahead. */
+static void run_errands(struct core_thread *core_thread) {
+    struct shell *shell = core_thread->shell;
+    struct core_effects *effects = &core_thread->batch->effects;
+    for (size_t i = 0; i < effects->lanes.count; i++) {
+        const struct core_lane *lane = &effects->lanes.items[i];
+        if (lane->open)
+            lanes_open(&shell->lanes, lane);
+        else
+            lanes_close(&shell->lanes, lane->lane, lane->session);
+    }
+    for (; core_thread->stamped < effects->deliveries.count;
+         core_thread->stamped++) { /* after the lanes of the same step */
+        struct core_delivery *delivery = &effects->deliveries.items[core_thread->stamped];
+        delivery->turn = lanes_turn(&shell->lanes, delivery->lane);
+        delivery_sender_decided(&shell->delivery_sender, delivery);
+    }
+    for (size_t i = 0; i < effects->windows.count; i++) indexer_window(&shell->indexer, &effects->windows.items[i]);
+    for (size_t i = 0; i < effects->lows.count; i++) indexer_low(&shell->indexer, &effects->lows.items[i]);
+    for (size_t i = 0; i < effects->pages.count; i++) {
+        struct page_load *load = calloc(1, sizeof(*load));
+        if (load == NULL) shell_fail("page_failed", -ENOMEM);
+        shell_arena_init(&load->arena);
+        load->errand.arena = &load->arena;
+        load->errand.item.kind = ITEM_PAGE;
+        load->errand.hold = -1;
+        load->errand.event = (struct core_event){.kind = CORE_PAGE, .job = effects->pages.items[i].job};
+        load->page = effects->pages.items[i];
+        reader_post(&shell->reader, &load->errand);
+    }
+    effects->lanes.count = effects->windows.count = effects->lows.count = effects->pages.count = 0;
+}
+
+static struct turn_now look(struct core_thread *core_thread) {
+    return (struct turn_now){.logical = look_at_clock(core_thread),
+                             .boot_ns = boottime_ns(),
+                             .full = delivery_sender_is_full(&core_thread->shell->delivery_sender)};
+}
+
+/* Whoever follows, or is looked at, pushes nothing. */
+static void tell_push(struct core_thread *core_thread, bool begins) {
+    const uint64_t version = core_push_version(core_thread->shell->core);
+    const bool leads = !core_thread->turn.follows && !core_thread->turn.inspects;
+    if (!begins && (!leads || version == core_thread->push_version)) return;
+    core_thread->push_version = version;
+    push_changed(core_thread->shell->push);
+}
+
+void core_thread_step(struct core_thread *core_thread, struct core_event *event) {
+    struct turn_now now = look(core_thread);
+    core_turn_step(&core_thread->turn, event, &now);
+    run_errands(core_thread);
+    tell_push(core_thread, event->kind == CORE_START);
+}
+
+/* What the shell knows and the core does not: whose data these are, and how large a payload may be. */
+static struct message *pack_greeted(const struct shell *shell, const Tarry__Reply *reply) {
+    Tarry__Reply copy = *reply;
+    Tarry__HelloReply hello = *reply->hello;
+    hello.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, (uint8_t *)shell->dir.cluster};
+    hello.payload_max = (uint32_t)shell->config.payload_max;
+    copy.hello = &hello;
+    return reply_pack(&copy);
+}
+
+/* The session's secret is the shell's to make. */
+static struct message *pack_subscribed(struct core_thread *core_thread, const Tarry__Reply *reply) {
+    uint8_t secret[SESSION_SECRET_SIZE];
+    char principal[PRINCIPAL_SIZE_MAX + 1];
+    Tarry__Reply copy = *reply;
+    Tarry__SubscribeReply subscribe = *reply->subscribe;
+    if (!lanes_principal(&core_thread->shell->lanes, subscribe.lane, subscribe.session, principal)) principal[0] = '\0';
+    secret_make(core_thread->shell->dir.secret, subscribe.session, principal, secret);
+    subscribe.secret = (ProtobufCBinaryData){.data = secret, .len = sizeof(secret)};
+    copy.subscribe = &subscribe;
+    return reply_pack(&copy);
+}
+
+/* The delivery sender reads what it lacks, which may take as long as a disk hangs. */
+static void foretell_size(const struct core_reply *reply) {
+    struct call *call = call_of(reply->ticket);
+    if (reply->content == NULL || call->sized == NULL) return;
+    call->sized(call, tarry__reply__get_packed_size(reply->reply) + reply->content->blob_size);
+}
+
+/* Packs the replies that need nothing read; the others are the delivery sender's. */
+static void pack_answers(struct core_thread *core_thread) {
+    struct batch *batch = core_thread->batch;
+    const struct core_effects *effects = &batch->effects;
+    batch->delivery_sender = effects->deliveries.count > 0;
+    batch->answers = arena_alloc(&batch->arena, (effects->replies.count + 1) * sizeof(*batch->answers));
+    if (batch->answers == NULL) shell_fail("replies_failed", -ENOMEM);
+    for (size_t i = 0; i < effects->replies.count; i++) {
+        const struct core_reply *reply = &effects->replies.items[i];
+        if (reply->ticket == 0) continue;
+        assert(reply->after <= core_position(core_thread->shell->core)); /* LOG-1: covered by this batch's sync */
+        struct message *message;
+        if (reply->repeat_position != 0 || reply->content != NULL) {
+            batch->delivery_sender = true;
+            foretell_size(reply);
+            continue;
+        }
+        if (reply->commit != NULL)
+            message = reply_pack_commit(reply->commit, reply->commit_size, reply->after);
+        else if (reply->reply->body_case == TARRY__REPLY__BODY_SUBSCRIBE)
+            message = pack_subscribed(core_thread, reply->reply);
+        else if (reply->reply->body_case == TARRY__REPLY__BODY_HELLO)
+            message = pack_greeted(core_thread->shell, reply->reply);
+        else if (reply->reply->follower)
+            message = node_pack(&core_thread->shell->node, reply->reply);
+        else
+            message = reply_pack(reply->reply);
+        batch->answers[batch->answer_count++] = (struct answer){call_of(reply->ticket), message};
+    }
+}
+
+static void fill_batch(struct core_thread *core_thread) {
+    core_thread->batch = batch_take(&core_thread->shell->batches);
+    core_thread->stamped = 0;
+    core_turn_fill(&core_thread->turn, &core_thread->batch->effects);
+}
+
+static void flush(struct core_thread *core_thread) {
+    struct shell *shell = core_thread->shell;
+    pack_answers(core_thread);
+    const bool decides = !core_thread->turn.follows;
+    if (decides) core_thread->batch->end = core_position(shell->core);
+    if (decides && shell->node.on) node_digest(&shell->node, core_thread->batch->end, core_digest(shell->core));
+    sync_post(&shell->sync, core_thread->batch, !core_thread->is_lent);
+    fill_batch(core_thread);
+}
+
+static void refuse(struct call *call, Tarry__Code code, const char *sentence) {
+    call->answer(call, reply_pack_refusal(code, sentence));
+}
+
+static void end_errand(struct core_thread *core_thread, struct errand *errand) {
+    errand_end(errand, core_thread->shell->core);
+}
+
+/* F-4. True: it was refused, for the disk has no room for it. */
+static bool refuse_for_room(struct core_thread *core_thread, struct errand *errand) {
+    struct shell *shell = core_thread->shell;
+    const char *refusal = room_refusal(&shell->room, shell->log, core_position(shell->core), errand->room);
+    if (refusal == NULL) return false;
+    end_errand(core_thread, errand);
+    refuse((struct call *)errand, TARRY__CODE__BUSY, refusal);
+    return true;
+}
+
+/* True: the event lacks nothing and may be stepped. False: the errand is under way, or was refused. */
+static bool has_all(struct core_thread *core_thread, struct errand *errand) {
+    struct shell *shell = core_thread->shell;
+    enum errand_need need;
+    while ((need = errand_next(errand, shell->core, may_exist, core_thread->filter)) == ERRAND_ROOM) {
+        if (refuse_for_room(core_thread, errand)) return false;
+    }
+    switch (need) {
+    case ERRAND_PAST:
+        locator_post(&shell->locator, errand);
+        break;
+    case ERRAND_READ:
+        reader_post(&shell->reader, errand);
+        break;
+    case ERRAND_TIME:
+        inbox_post(&shell->inbox, &errand->item);
+        break;
+    case ERRAND_HOLD:
+        core_turn_starve(&core_thread->turn, &errand->item);
+        break;
+    case ERRAND_REFUSED:
+        refuse((struct call *)errand, TARRY__CODE__BUSY, NULL);
+        break;
+    case ERRAND_NO_MEMORY:
+        shell_fail("errand_failed", -ENOMEM);
+    case ERRAND_NONE:
+    case ERRAND_ROOM:
+        break;
+    }
+    return need == ERRAND_NONE;
+}
+
+static void take_call(struct core_thread *core_thread, struct call *call) {
+    struct errand *errand = &call->errand;
+    if (!has_all(core_thread, errand)) return;
+    if (errand->event.kind == CORE_STATS) {
+        errand->event.broker = stats_broker(core_thread->shell, errand->arena, core_thread->clock_held);
+        if (errand->event.broker == NULL) shell_fail("stats_failed", -ENOMEM);
+        if (core_thread->shell->node.on) node_stats(&core_thread->shell->node, errand->event.broker, errand->arena);
+    }
+    core_thread_step(core_thread, &errand->event);
+    end_errand(core_thread, errand);
+}
+
+static void free_page(struct page_load *load) {
+    arena_deinit(&load->arena);
+    free(load);
+}
+
+static void take_page(struct core_thread *core_thread, struct page_load *load) {
+    if (!has_all(core_thread, &load->errand)) return;
+    core_thread_step(core_thread, &load->errand.event);
+    end_errand(core_thread, &load->errand);
+    free_page(load);
+}
+
+static void free_window(struct window_load *load) {
+    arena_deinit(&load->arena);
+    free(load);
+}
+
+static void take_window(struct core_thread *core_thread, struct window_load *load) {
+    struct core_event event;
+    bool more = window_next(&load->rows, WINDOW_PIECE_MAX, &event);
+    core_thread_step(core_thread, &event);
+    if (more)
+        inbox_post(&core_thread->shell->inbox, &load->item);
+    else
+        free_window(load);
+}
+
+static void take_news(struct core_thread *core_thread, struct lane_news *news) {
+    static const enum core_event_kind kinds[] = {CORE_LANE_UP, CORE_LANE_GONE, CORE_LANE_SENT, CORE_CREDIT};
+    struct core_event event = {.kind = kinds[news->event],
+                               .session = news->session,
+                               .ok = news->ok,
+                               .credit = news->credit,
+                               .delivered_ns = news->delivered_ns};
+    core_thread_step(core_thread, &event);
+    free(news);
+}
+
+/* For the audit, if this node may write, and a full disk has room (F-4). Otherwise it is offered again. */
+static void take_refusals(struct core_thread *core_thread, struct refusals_told *told) {
+    struct shell *shell = core_thread->shell;
+    struct core_event event = {.kind = CORE_REFUSED};
+    uint64_t at = core_position(shell->core);
+    bool may = !core_thread->turn.closed && !shell->config.inspect && !core_thread->turn.follows &&
+               room_refusal(&shell->room, shell->log, at, REFUSALS_RECORDS_SIZE_MAX) == NULL;
+    if (may) event.refusal_count = authorizer_refusals(told, core_thread->batch->effects.arena, &event.refusals);
+    if (may) core_thread_step(core_thread, &event);
+    authorizer_told(told, may);
+}
+
+/* What comes too late. Nobody is told anything that is not so: a caller hears that the broker stops. */
+static void drop_item(struct core_thread *core_thread, struct item *item) {
+    struct call *call = (struct call *)item;
+    struct page_load *page = (struct page_load *)item;
+    switch (item->kind) {
+    case ITEM_CALL:
+        end_errand(core_thread, &call->errand);
+        refuse(call, TARRY__CODE__STOPPING, NULL);
+        break;
+    case ITEM_LANE:
+        free(item);
+        break;
+    case ITEM_WINDOW:
+        free_window((struct window_load *)item);
+        break;
+    case ITEM_PAGE:
+        end_errand(core_thread, &page->errand);
+        free_page(page);
+        break;
+    case ITEM_REFUSALS:
+        take_refusals(core_thread, (struct refusals_told *)item);
+        break;
+    }
+}
+
+static void take_item(struct core_thread *core_thread, struct item *item) {
+    switch (item->kind) {
+    case ITEM_CALL:
+        take_call(core_thread, (struct call *)item);
+        break;
+    case ITEM_LANE:
+        take_news(core_thread, (struct lane_news *)item);
+        break;
+    case ITEM_WINDOW:
+        take_window(core_thread, (struct window_load *)item);
+        break;
+    case ITEM_PAGE:
+        take_page(core_thread, (struct page_load *)item);
+        break;
+    case ITEM_REFUSALS:
+        take_refusals(core_thread, (struct refusals_told *)item);
+        break;
+    }
+}
+
+static void refuse_call(struct core_thread *core_thread, struct call *call) {
+    end_errand(core_thread, &call->errand);
+    refuse(call, TARRY__CODE__BUSY, handing_over);
+}
+
+static void begin(struct core_thread *core_thread, struct core_event event) {
+    core_turn_begin(&core_thread->turn, boottime_ns());
+    core_thread_step(core_thread, &event);
+    if (core_turn_has_effects(&core_thread->turn)) flush(core_thread);
+}
+
+static void begin_run(struct core_thread *core_thread, enum core_event_kind kind) {
+    struct shell *shell = core_thread->shell;
+    begin(core_thread, (struct core_event){.kind = kind,
+                                           .epoch = atomic_load(&shell->epoch),
+                                           .before = shell->before,
+                                           .who = shell->started_by,
+                                           .clock_accepted = shell->clock.state.accepted});
+}
+
+/* A pair: what is committed is applied until this node leads. */
+static void apply(struct core_thread *core_thread, uint64_t to) {
+    struct shell *shell = core_thread->shell;
+    bool more = applier_step(&core_thread->applier, to);
+    /* LOG-3: of what a leader begins with some may never be acknowledged. */
+    uint64_t may_index = atomic_load(&shell->node.may_index), position = core_position(shell->core);
+    indexer_durable(&shell->indexer, may_index < position ? may_index : position);
+    core_turn_applied(&core_thread->turn, more);
+}
+
+static void lead(struct core_thread *core_thread) {
+    applier_end(&core_thread->applier);
+    begin_run(core_thread, CORE_START);
+    node_began(&core_thread->shell->node);
+}
+
+static void renew_filter(struct core_thread *core_thread) {
+    index_filter_drop((struct index_filter *)core_thread->filter);
+    core_thread->filter = index_filter_hold(core_thread->shell->index);
+}
+
+static void execute(struct core_thread *core_thread, enum turn_effect effect) {
+    struct core_turn *turn = &core_thread->turn;
+    struct turn_now now;
+    switch (effect) {
+    case TURN_STEP:
+        core_thread_step(core_thread, &turn->event);
+        break;
+    case TURN_RENEW_FILTER:
+        renew_filter(core_thread);
+        break;
+    case TURN_APPLY:
+        apply(core_thread, turn->load.follow_to);
+        break;
+    case TURN_LEAD:
+        lead(core_thread);
+        break;
+    case TURN_TAKE:
+        take_item(core_thread, turn->item);
+        break;
+    case TURN_REFUSE:
+        refuse_call(core_thread, (struct call *)turn->item);
+        break;
+    case TURN_DROP:
+        drop_item(core_thread, turn->item);
+        break;
+    case TURN_ALONE:
+        node_record_alone(&core_thread->shell->node, core_thread);
+        break;
+    case TURN_LOOK:
+        now = look(core_thread);
+        core_turn_look(turn, &now);
+        break;
+    case TURN_FLUSH:
+        flush(core_thread);
+        break;
+    case TURN_PAUSED:
+        node_paused(&core_thread->shell->node, turn->position);
+        break;
+    case TURN_DONE:
+        break;
+    }
+}
+
+/* Everything that was taken. True: there is more to do at once. */
+static bool run_turn(struct core_thread *core_thread, const struct turn_load *load) {
+    enum turn_effect effect;
+    core_turn_take(&core_thread->turn, load);
+    while ((effect = core_turn_next(&core_thread->turn)) != TURN_DONE) execute(core_thread, effect);
+    return core_thread->turn.more;
+}
+
+/* How long the core has nothing to do, unless something comes. */
+static uint64_t idle_ns(struct core_thread *core_thread) {
+    struct turn_now now = look(core_thread);
+    return core_turn_idle_ns(&core_thread->turn, &now);
+}
+
+void core_thread_stand_in(struct core_thread *core_thread, const struct turn_load *load) {
+    core_thread->is_lent = true;
+    bool more = run_turn(core_thread, load);
+    core_thread->is_lent = false;
+    inbox_give_back(&core_thread->shell->inbox, more ? 0 : idle_ns(core_thread));
+}
+
+/* True: the run is over. */
+static bool has_ended(struct core_thread *core_thread) {
+    struct shell *shell = core_thread->shell;
+    if (!core_thread->turn.stopping) return false;
+    uint64_t now_ms = look_at_clock(core_thread).steady_ns / NS_PER_MS;
+    enum turn_end end = core_turn_end(&core_thread->turn, now_ms, rpc_busy(&shell->rpc) > 0);
+    if (end == TURN_CLOSES) begin(core_thread, (struct core_event){.kind = CORE_CLOSE, .who = shell->stopped_by});
+    return end == TURN_IS_OVER;
+}
+
+static void *core_thread_run(void *argument) {
+    struct core_thread *core_thread = argument;
+    struct shell *shell = core_thread->shell;
+    prctl(PR_SET_TIMERSLACK, 1); /* a late wake-up is lateness of every task */
+    begin_run(core_thread, shell->config.inspect ? CORE_INSPECT : shell->node.on ? CORE_FOLLOW : CORE_START);
+    struct turn_load load = {0};
+    bool more = false;
+    do {
+        uint64_t wait_ns = more ? 0 : idle_ns(core_thread);
+        uint64_t feed_ns = watchdog_feed(&core_thread->watchdog);
+        if (wait_ns > feed_ns) wait_ns = feed_ns;
+        inbox_take(&shell->inbox, wait_ns, core_turn_may_lend(&core_thread->turn), &load);
+        more = run_turn(core_thread, &load);
+    } while (!has_ended(core_thread));
+    return NULL;
+}
+
+void core_thread_start(struct core_thread *core_thread, struct shell *shell) {
+    *core_thread = (struct core_thread){.shell = shell};
+    core_turn_init(&core_thread->turn, shell->core, core_position(shell->core), index_position(shell->index));
+    core_thread->turn.is_pair = core_thread->turn.follows = shell->node.on;
+    core_thread->turn.inspects = shell->config.inspect;
+    if (shell->node.on) applier_init(&core_thread->applier, shell);
+    core_thread->filter = index_filter_hold(shell->index);
+    fill_batch(core_thread);
+    watchdog_init(&core_thread->watchdog);
+    thread_start(&core_thread->thread, "tarry-core", core_thread_run, core_thread);
+}
+
+void core_thread_join(struct core_thread *core_thread) {
+    pthread_join(core_thread->thread, NULL);
+}

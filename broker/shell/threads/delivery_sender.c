@@ -1,0 +1,222 @@
+/* delivery_sender.c: see delivery_sender.h. */
+#include "delivery_sender.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shell.h"
+
+/* What is not in memory, with all that it needs: it outlives its batch. */
+struct cold_item {
+    struct cold_item *next;
+    struct arena arena; /* of the copies */
+    uint64_t end;
+    bool is_reply;
+    struct core_delivery delivery;
+    struct core_reply reply;
+};
+
+/* ---- how much is under way */
+
+static uint64_t delivery_bytes(const struct core_delivery *delivery) {
+    uint64_t bytes = sizeof(struct cold_item);
+    for (size_t i = 0; i < delivery->count; i++)
+        bytes += sizeof(*delivery->tasks) + delivery->tasks[i].row.key_size + delivery->tasks[i].row.blob_size;
+    return bytes;
+}
+
+void delivery_sender_decided(struct delivery_sender *delivery_sender, const struct core_delivery *delivery) {
+    atomic_fetch_add(&delivery_sender->out_bytes, delivery_bytes(delivery));
+}
+
+bool delivery_sender_is_full(const struct delivery_sender *delivery_sender) {
+    return atomic_load(&delivery_sender->out_bytes) >= OUT_BYTES_MAX;
+}
+
+void delivery_sender_left(struct delivery_sender *delivery_sender, const struct core_delivery *delivery) {
+    uint64_t bytes = delivery_bytes(delivery);
+    uint64_t before = atomic_fetch_sub(&delivery_sender->out_bytes, bytes);
+    assert(before >= bytes);
+    if (before >= OUT_BYTES_MAX && before - bytes < OUT_BYTES_MAX) inbox_nudge(&delivery_sender->shell->inbox);
+}
+
+/* ---- copies */
+
+static void *copied(struct arena *arena, const void *data, size_t size) {
+    void *copy = arena_alloc(arena, size);
+    if (copy == NULL) shell_fail("delivery_failed", -ENOMEM);
+    if (size > 0) memcpy(copy, data, size);
+    return copy;
+}
+
+static struct cold_item *cold_item_new(uint64_t end) {
+    struct cold_item *item = calloc(1, sizeof(*item));
+    if (item == NULL) shell_fail("delivery_failed", -ENOMEM);
+    shell_arena_init(&item->arena);
+    item->end = end;
+    return item;
+}
+
+static void row_own(struct arena *arena, struct row *row) {
+    row->key = copied(arena, row->key, row->key_size);
+    row->reason = NULL; /* nobody sends it */
+    row->reason_size = 0;
+}
+
+static struct cold_item *copy_delivery(const struct core_delivery *delivery, uint64_t end) {
+    struct cold_item *item = cold_item_new(end);
+    struct core_delivered *tasks = copied(&item->arena, delivery->tasks, delivery->count * sizeof(*tasks));
+    for (size_t i = 0; i < delivery->count; i++) row_own(&item->arena, &tasks[i].row);
+    item->delivery = *delivery; /* names of queues stay */
+    item->delivery.tasks = tasks;
+    return item;
+}
+
+static struct cold_item *copy_reply(const struct core_reply *reply, uint64_t end) {
+    struct cold_item *item = cold_item_new(end);
+    item->is_reply = true;
+    item->reply = *reply;
+    if (reply->content != NULL) {
+        struct row *row = copied(&item->arena, reply->content, sizeof(*row));
+        row_own(&item->arena, row);
+        item->reply.content = row;
+    }
+    if (reply->reply == NULL) return item;
+    size_t size = tarry__reply__get_packed_size(reply->reply);
+    uint8_t *packed = arena_alloc(&item->arena, size);
+    if (packed == NULL) shell_fail("delivery_failed", -ENOMEM);
+    tarry__reply__pack(reply->reply, packed);
+    item->reply.reply = tarry__reply__unpack(&item->arena.pb, size, packed);
+    if (item->reply.reply == NULL) shell_fail("delivery_failed", -ENOMEM);
+    return item;
+}
+
+/* ---- the threads */
+
+static void cold_post(struct delivery_sender *delivery_sender, struct cold_item *item) {
+    pthread_mutex_lock(&delivery_sender->mutex);
+    *delivery_sender->cold_last = item;
+    delivery_sender->cold_last = &item->next;
+    pthread_cond_signal(&delivery_sender->chilled);
+    pthread_mutex_unlock(&delivery_sender->mutex);
+}
+
+static void take_out(struct outgoing *outgoing, struct delivery_sender *delivery_sender, struct batch *batch) {
+    const struct core_effects *effects = &batch->effects;
+    outgoing->end = batch->end;
+    for (size_t i = 0; i < effects->deliveries.count; i++) {
+        const struct core_delivery *delivery = &effects->deliveries.items[i];
+        if (outgoing_deliver(outgoing, delivery) == OUTGOING_COLD)
+            cold_post(delivery_sender, copy_delivery(delivery, batch->end));
+    }
+    for (size_t i = 0; i < effects->replies.count; i++) {
+        const struct core_reply *reply = &effects->replies.items[i];
+        if (reply->ticket == 0 || (reply->repeat_position == 0 && reply->content == NULL)) continue;
+        if (outgoing_reply(outgoing, reply) == OUTGOING_COLD) cold_post(delivery_sender, copy_reply(reply, batch->end));
+    }
+    batch_drop(&delivery_sender->shell->batches, batch);
+}
+
+static void *delivery_sender_run(void *argument) {
+    struct delivery_sender *delivery_sender = argument;
+    struct outgoing outgoing = {.shell = delivery_sender->shell};
+    shell_arena_init(&outgoing.arena);
+    pthread_mutex_lock(&delivery_sender->mutex);
+    for (;;) {
+        while (delivery_sender->first == NULL && !delivery_sender->stop)
+            pthread_cond_wait(&delivery_sender->posted, &delivery_sender->mutex);
+        struct batch *batch = delivery_sender->first;
+        if (batch == NULL) break;
+        delivery_sender->first = batch->next_out;
+        if (delivery_sender->first == NULL) delivery_sender->last = &delivery_sender->first;
+        pthread_mutex_unlock(&delivery_sender->mutex);
+        take_out(&outgoing, delivery_sender, batch);
+        pthread_mutex_lock(&delivery_sender->mutex);
+    }
+    pthread_mutex_unlock(&delivery_sender->mutex);
+    arena_deinit(&outgoing.arena);
+    return NULL;
+}
+
+static void *reader_run(void *argument) {
+    struct delivery_sender *delivery_sender = argument;
+    struct outgoing outgoing = {.shell = delivery_sender->shell, .may_wait = true};
+    shell_arena_init(&outgoing.arena);
+    pthread_mutex_lock(&delivery_sender->mutex);
+    for (;;) {
+        while (delivery_sender->cold_first == NULL && !delivery_sender->cold_stop)
+            pthread_cond_wait(&delivery_sender->chilled, &delivery_sender->mutex);
+        struct cold_item *item = delivery_sender->cold_first;
+        if (item == NULL) break;
+        delivery_sender->cold_first = item->next;
+        if (delivery_sender->cold_first == NULL) delivery_sender->cold_last = &delivery_sender->cold_first;
+        pthread_mutex_unlock(&delivery_sender->mutex);
+        outgoing.end = item->end;
+        int result =
+            item->is_reply ? outgoing_reply(&outgoing, &item->reply) : outgoing_deliver(&outgoing, &item->delivery);
+        assert(result == 0);
+        arena_deinit(&item->arena);
+        free(item);
+        pthread_mutex_lock(&delivery_sender->mutex);
+    }
+    pthread_mutex_unlock(&delivery_sender->mutex);
+    arena_deinit(&outgoing.arena);
+    return NULL;
+}
+
+void delivery_sender_start(struct delivery_sender *delivery_sender, struct shell *shell) {
+    *delivery_sender =
+        (struct delivery_sender){.shell = shell, .durable = log_durable(shell->log), .awaited = UINT64_MAX};
+    delivery_sender->last = &delivery_sender->first;
+    delivery_sender->cold_last = &delivery_sender->cold_first;
+    pthread_mutex_init(&delivery_sender->mutex, NULL);
+    pthread_cond_init(&delivery_sender->posted, NULL);
+    pthread_cond_init(&delivery_sender->chilled, NULL);
+    pthread_cond_init(&delivery_sender->grown, NULL);
+    thread_start(&delivery_sender->thread, "tarry-sender", delivery_sender_run, delivery_sender);
+    for (size_t i = 0; i < COLD_READERS; i++)
+        thread_start(&delivery_sender->readers[i], "tarry-cold", reader_run, delivery_sender);
+}
+
+void delivery_sender_post(struct delivery_sender *delivery_sender, struct batch *batch) {
+    batch->next_out = NULL;
+    pthread_mutex_lock(&delivery_sender->mutex);
+    *delivery_sender->last = batch;
+    delivery_sender->last = &batch->next_out;
+    pthread_cond_signal(&delivery_sender->posted);
+    pthread_mutex_unlock(&delivery_sender->mutex);
+}
+
+void delivery_sender_wait_durable(struct delivery_sender *delivery_sender, uint64_t position) {
+    pthread_mutex_lock(&delivery_sender->mutex);
+    while (delivery_sender->durable < position) {
+        if (position < delivery_sender->awaited) delivery_sender->awaited = position;
+        pthread_cond_wait(&delivery_sender->grown, &delivery_sender->mutex);
+    }
+    pthread_mutex_unlock(&delivery_sender->mutex);
+}
+
+void delivery_sender_durable(struct delivery_sender *delivery_sender, uint64_t position) {
+    pthread_mutex_lock(&delivery_sender->mutex);
+    if (position > delivery_sender->durable) delivery_sender->durable = position;
+    if (delivery_sender->durable >= delivery_sender->awaited) {
+        delivery_sender->awaited = UINT64_MAX; /* whoever waits for more says so again */
+        pthread_cond_broadcast(&delivery_sender->grown);
+    }
+    pthread_mutex_unlock(&delivery_sender->mutex);
+}
+
+void delivery_sender_stop(struct delivery_sender *delivery_sender) {
+    pthread_mutex_lock(&delivery_sender->mutex);
+    delivery_sender->stop = true;
+    pthread_cond_signal(&delivery_sender->posted);
+    pthread_mutex_unlock(&delivery_sender->mutex);
+    pthread_join(delivery_sender->thread, NULL); /* nothing more grows cold */
+    pthread_mutex_lock(&delivery_sender->mutex);
+    delivery_sender->cold_stop = true;
+    pthread_cond_broadcast(&delivery_sender->chilled);
+    pthread_mutex_unlock(&delivery_sender->mutex);
+    for (size_t i = 0; i < COLD_READERS; i++) pthread_join(delivery_sender->readers[i], NULL);
+}
