@@ -21,7 +21,8 @@ static void try_resp(const char *bytes, size_t size) {
     size_t items = 0;
     link_over(&link, bytes, size);
     while (resp_read(&link, &resp)) {
-        assert(++items <= size); /* each has taken a byte at least */
+        items++;
+        assert(items <= size); /* each has taken a byte at least */
         assert(resp.kind <= RESP_HUGE);
         if (resp.kind == RESP_STRING || resp.kind == RESP_ERROR) {
             assert(resp.size < size && resp.bytes >= link.data && resp.bytes + resp.size <= link.data + link.end);

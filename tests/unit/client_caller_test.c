@@ -45,10 +45,13 @@ static bool is_lent(tarry_client *client) {
     return is_lent;
 }
 
-/* Calls until the connection is lent. */
+/* Calls until the connection is lent; on a machine so busy that the engine's thread does not come to wait between two
+ * calls, less often. */
 static void call_alone(const struct story *story) {
-    for (int i = 0; i < ENOUGH || (!is_lent(story->client) && i < 200); i++)
+    for (int i = 0; i < ENOUGH || (!is_lent(story->client) && i < 2000); i++) {
+        if (i >= 50) sleep_ms(1);
         assert_int_equal(tarry_schedule(story->client, &order, NULL), TARRY_OK);
+    }
     assert_true(is_lent(story->client));
 }
 
