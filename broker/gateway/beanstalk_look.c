@@ -106,7 +106,7 @@ static uint64_t time_left_s(const Tarry__TaskView *view, const struct beanstalk_
         now_ms = beanstalk_now_ms();
         until_ms = note->deadline_ms;
     }
-    return until_ms > now_ms ? (until_ms - now_ms - 1) / 1000 : 0; /* within its first millisecond, too: 9 of 10 s */
+    return beanstalk_left_s(until_ms, now_ms);
 }
 
 static void describe(struct beanstalk_connection *connection, const Tarry__TaskView *view) {

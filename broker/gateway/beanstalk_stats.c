@@ -96,7 +96,7 @@ static void describe_tube(struct beanstalk_connection *connection) {
         .deletes = tube->deletes,
         .pauses = tube->pauses,
         .pause_s = is_paused ? tube->pause_s : 0,
-        .pause_left_s = is_paused ? (until_ms - connection->now_ms - 1) / 1000 : 0,
+        .pause_left_s = beanstalk_left_s(until_ms, connection->now_ms),
     };
     beanstalk_text_tube(&connection->yaml, &view);
 }
