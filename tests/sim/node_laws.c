@@ -31,6 +31,8 @@ void node_check_members(struct world *world) {
 /* Longer than what is under way takes: a read of the record, a hand-over that was given up, a pause that was not
  * noticed. */
 #define LAW_LONG_NS (4000 * NS_PER_MS)
+/* A call that was lost while its node was cut off holds up what the node asks next until it is given up. */
+#define LAW_CALL_NS (COORDINATOR_CALL_MS * NS_PER_MS)
 
 /* F-13, F-31c: nobody takes over from a healthy leader that is present, whatever is cut between the two. What is late
  * or lost on the way to the coordinator may be older than that. */
@@ -50,7 +52,7 @@ void node_check_claim(const struct world *world) {
     bool is_present = registrar->present_until_ns[number] > world->now_ns &&
                       strncmp(registrar->present[number], words, strlen(words)) == 0 &&
                       registrar->present_since_ns[number] < long_ago_ns && !registrar->cut[number] &&
-                      registrar->reached_since_ns[number] < long_ago_ns;
+                      registrar->reached_since_ns[number] + LAW_CALL_NS < long_ago_ns;
     MUST(!is_healthy || !is_present || self->overslept_ns >= long_ago_ns);
 }
 

@@ -104,7 +104,7 @@ static void erase_archived(struct host *host) {
 static void take(struct world *world, const struct host *source) {
     struct host *host = world->host;
     uint64_t end = index_schedule_copy_end(source->node->committed, source->table.flat.position);
-    MUST(end >= source->table.flat.position && end <= source->durable); /* LOG-3, LOG-1 */
+    MUST(end >= source->table.flat.position && end <= log_durable(source->log)); /* LOG-3, LOG-1 */
     struct model_disk *copy = copy_log(world, source, end);
     copy->room = host->disk->room;
     model_free(host->disk);
