@@ -126,7 +126,8 @@ static void connections_that_bring_nothing_are_no_hot_loop(void **state) {
     struct fake *fake = fake_start(script, 256);
     tarry_client *client = client_to(fake->url, 1500);
     assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_E_TIMEOUT);
-    assert_in_range(COUNT(fake, commits), 2, 20);
+    /* Some fifteen; more where the machine is late with the deadline. A hot loop makes thousands. */
+    assert_in_range(COUNT(fake, commits), 2, 200);
     tarry_close(client);
     fake_stop(fake);
 }
