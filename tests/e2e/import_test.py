@@ -3,7 +3,6 @@ import base64
 import itertools
 import json
 import os
-import pty
 import random
 import resource
 import signal
@@ -13,6 +12,7 @@ import time
 import harness
 import beanstalk
 import origins
+import terminal
 from harness import Case, wait_until
 
 
@@ -294,19 +294,10 @@ class Beanstalkd(Import):
         client.send(b"".join(b"put 0 100 60 5\r\n%05d\r\n" % number for number in range(30000)))
         for _ in range(30000):
             client.reply()
-        master, slave = pty.openpty()
-        run = subprocess.Popen(self.broker.command("import", "--beanstalkd", address)[:-1], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave)
-        os.close(slave)
-        seen = b""
-        try:
-            while data := os.read(master, 65536):
-                seen += data
-        except OSError:  # EIO: nobody has the other end any more
-            pass
-        os.close(master)
-        self.assertEqual(run.wait(60), 0, seen)
-        self.assertRegex(seen.decode(), r"\r.*%  \d+ moved  \d+/s")
-        self.assertRegex(seen.decode(), r"\r\x1b\[Ktarry: 30000 moved, in [^\n]*\r\n$")
+        status, seen = terminal.run(self.broker.command("import", "--beanstalkd", address)[:-1], wait_s=60)
+        self.assertEqual(status, 0, seen)
+        self.assertRegex(seen, r"\r.*%  \d+ moved  \d+/s")
+        self.assertRegex(seen, r"\r\x1b\[Ktarry: 30000 moved, in [^\n]*\r\n$")
 
 
 class Sets(Import):

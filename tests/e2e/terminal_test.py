@@ -1,16 +1,13 @@
 """terminal_test.py: what is shown to people fits their terminals, 80 columns if they say nothing; and who asked is told by name."""
-import fcntl
 import json
 import os
-import pty
 import pwd
 import re
 import socket
-import struct
 import subprocess
-import termios
 
 import harness
+import terminal
 from harness import Case
 
 
@@ -23,19 +20,9 @@ class Width(Case):
 
     def on_a_terminal(self, command, columns, stdin=None):
         """All that it writes to a terminal that is so wide."""
-        master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        process = subprocess.Popen(command, stdin=stdin or subprocess.DEVNULL, stdout=slave, stderr=slave)
-        os.close(slave)
-        seen = b""
-        try:
-            while data := os.read(master, 65536):
-                seen += data
-        except OSError:  # EIO: nobody has the other end any more
-            pass
-        os.close(master)
-        self.assertEqual(process.wait(harness.ANSWER_WAIT_S), 0, seen)
-        return seen.decode()
+        status, seen = terminal.run(command, columns, stdin, harness.ANSWER_WAIT_S)
+        self.assertEqual(status, 0, seen)
+        return seen
 
     def test_statistics_fit_80_columns(self):
         name = "a-queue-whose-name-goes-on-and-on-" + "x" * 80
