@@ -136,6 +136,10 @@ uint8_t *frame_body_pack(const Tarry__FrameBody *body, uint8_t *end) {
     return at;
 }
 
+static bool is_plain_with(const void *message, const Tarry__Token *token) {
+    return is_plain(message) && (token == NULL || is_plain(token));
+}
+
 /* ---- the answer to a commit */
 
 static uint8_t *result_before(uint8_t *at, const Tarry__OpResult *result) {
@@ -157,13 +161,9 @@ static uint8_t *result_before(uint8_t *at, const Tarry__OpResult *result) {
     return enum_before(at, 1, (int)result->code);
 }
 
-static bool is_plain_result(const Tarry__OpResult *result) {
-    return is_plain(result) && (result->token == NULL || is_plain(result->token));
-}
-
 static size_t result_room(const Tarry__OpResult *result) {
-    if (!is_plain_result(result)) return BYTES_ROOM + tarry__op_result__get_packed_size(result);
-    return 2 * BYTES_ROOM + 9 * NUMBER_ROOM + 2 * NUMBER32_ROOM + 2 * NUMBER_ROOM + TOKEN_ROOM +
+    if (!is_plain_with(result, result->token)) return BYTES_ROOM + tarry__op_result__get_packed_size(result);
+    return 2 * BYTES_ROOM + 10 * NUMBER_ROOM + 2 * NUMBER32_ROOM + 2 * NUMBER_ROOM + TOKEN_ROOM +
            text_size(result->message);
 }
 
@@ -181,7 +181,7 @@ uint8_t *commit_reply_pack(const Tarry__CommitReply *reply, uint8_t *end) {
     for (size_t i = reply->n_results; i-- > 0;) {
         const Tarry__OpResult *result = reply->results[i];
         const uint8_t *result_end = at;
-        at = is_plain_result(result) ? result_before(at, result) : any_before(at, &result->base);
+        at = is_plain_with(result, result->token) ? result_before(at, result) : any_before(at, &result->base);
         at = message_before(at, 1, result_end);
     }
     return at;
@@ -202,12 +202,8 @@ static uint8_t *delivered_before(uint8_t *at, const Tarry__DeliveredTask *task) 
     return number_before(at, 1, task->id);
 }
 
-static bool is_plain_delivered(const Tarry__DeliveredTask *task) {
-    return is_plain(task) && (task->token == NULL || is_plain(task->token));
-}
-
 static size_t delivered_room(const Tarry__DeliveredTask *task) {
-    if (!is_plain_delivered(task)) return BYTES_ROOM + tarry__delivered_task__get_packed_size(task);
+    if (!is_plain_with(task, task->token)) return BYTES_ROOM + tarry__delivered_task__get_packed_size(task);
     return 4 * BYTES_ROOM + 3 * NUMBER_ROOM + 3 * NUMBER32_ROOM + TOKEN_ROOM + text_size(task->queue) + task->key.len +
            task->content.len;
 }
@@ -225,7 +221,7 @@ uint8_t *delivery_pack(const Tarry__Delivery *delivery, uint8_t *end) {
     for (size_t i = delivery->n_tasks; i-- > 0;) {
         const Tarry__DeliveredTask *task = delivery->tasks[i];
         const uint8_t *task_end = at;
-        at = is_plain_delivered(task) ? delivered_before(at, task) : any_before(at, &task->base);
+        at = is_plain_with(task, task->token) ? delivered_before(at, task) : any_before(at, &task->base);
         at = message_before(at, 3, task_end);
     }
     at = number_before(at, 2, delivery->delivered_ms);
