@@ -136,12 +136,13 @@ struct beanstalk {
     char id[17];
 };
 
-/* ---- beanstalk.c */
 /* Whole seconds that are left, rounded down, as beanstalkd does it, which counts nanoseconds: of 10 s there are 9 from
  * the first moment on. Here the end was rounded up to a millisecond, and now is rounded down to one. */
 static inline uint64_t beanstalk_left_s(uint64_t until_ms, uint64_t now_ms) {
     return until_ms > now_ms + 2 ? (until_ms - now_ms - 2) / 1000 : 0;
 }
+
+/* ---- beanstalk.c */
 uint64_t beanstalk_now_ms(void);  /* CLOCK_BOOTTIME: deadlines */
 uint64_t beanstalk_wall_ms(void); /* Unix: ages */
 void connection_reply(struct beanstalk_connection *connection, const char *format, ...)
