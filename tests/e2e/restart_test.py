@@ -27,9 +27,9 @@ class Leases(Case):
         self.broker.one("schedule", queue, "--key", "k", "--in", "0s")
         with wire.Rpc(self.broker.port) as rpc:
             session = wire.Session(rpc, [queue])
-            with session.dial() as lane:
+            with session.dial() as lane:  # open until the kill: a session whose lane is closed is over
                 held, = wire.tasks(lane.receive())
-        self.broker.kill()
+                self.broker.kill()
         with in_time(self.SILENCE_S, "from the start until the heartbeat"):
             with in_time(self.CLAIM_S, "from the start until the session is claimed"):
                 self.broker.start()
