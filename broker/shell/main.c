@@ -312,6 +312,8 @@ int main(int argc, char **argv) {
     rpc_init(&shell.rpc, &shell);
     if (recovery_run(&shell, message, sizeof(message)) != 0) refuse("refused", message);
     shell.started_ms = instant_ms(clock_now(&shell.clock, NULL));
+    int come = shell_open_signals(&signals);
+    if (come < 0) refuse("start_failed", strerror(-come));
     bind_endpoints();
     uint64_t live = core_live(shell.core); /* before the core is its thread's */
     start_threads();
@@ -324,7 +326,7 @@ int main(int argc, char **argv) {
     if (getenv(SHELL_AGAIN_URLS) != NULL) watchdog_resume();
 
     siginfo_t caught = {0};
-    shell_wait_for_stop(&signals, &caught);
+    shell_wait_for_stop(come, &signals, &caught);
     who_sent(&caught, shell.stopped_by);
     notify("STOPPING=1");
     logfmt("stopping", "url=%s", shell.url);

@@ -60,18 +60,21 @@ bool shell_is_told_to_stop(void) {
     return atomic_load(&told_to_stop);
 }
 
-void shell_wait_for_stop(const sigset_t *signals, siginfo_t *out) {
+int shell_open_signals(const sigset_t *signals) {
+    int come = signalfd(-1, signals, SFD_CLOEXEC);
+    return come < 0 ? -errno : come;
+}
+
+void shell_wait_for_stop(int come, const sigset_t *signals, siginfo_t *out) {
     const struct timespec now = {0};
-    struct pollfd come = {.fd = signalfd(-1, signals, SFD_CLOEXEC), .events = POLLIN};
-    if (come.fd < 0) shell_fail("signals_failed", -errno);
     while (!shell_is_told_to_stop()) {
-        (void)poll(&come, 1, -1);
+        (void)poll(&(struct pollfd){.fd = come, .events = POLLIN}, 1, -1);
         pthread_mutex_lock(&stop_mutex);
         int number = sigtimedwait(signals, out, &now);
         if (number == SIGTERM || number == SIGINT) atomic_store(&told_to_stop, true);
         pthread_mutex_unlock(&stop_mutex); /* any other, a terminal gone, is no reason to stop */
     }
-    close(come.fd);
+    close(come);
 }
 
 _Noreturn void shell_again(const struct shell *shell) {
