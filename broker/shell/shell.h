@@ -109,11 +109,11 @@ uint64_t shell_committed(const struct shell *shell);
 /* Ends this run without a farewell, as a crash would, and starts again: the same process, the same arguments. One that
  * was told to stop ends, and does not start again. Any thread. */
 _Noreturn void shell_again(const struct shell *shell);
-/* The descriptor that is ready when one of `signals`, which all threads block, has come; -errno. Opened before strangers
- * are let in, who may take every descriptor that is left (F-21). */
+/* The descriptor that is ready when one of `signals`, which all threads block, has come; -errno. Opened before
+ * strangers are let in, who may take every descriptor that is left (F-21). */
 int shell_open_signals(const sigset_t *signals);
-/* Waits for SIGTERM or SIGINT, and closes `come`, which shell_open_signals gave. From then on shell_again ends the process:
- * the next run would know nothing of a signal that this one has taken. Main thread. */
+/* Waits for SIGTERM or SIGINT, and closes `come`, which shell_open_signals gave. From then on shell_again ends the
+ * process: the next run would know nothing of a signal that this one has taken. Main thread. */
 void shell_wait_for_stop(int come, const sigset_t *signals, siginfo_t *out);
 /* It has come. Any thread. */
 bool shell_is_told_to_stop(void);
