@@ -58,7 +58,7 @@ static uint64_t silence_of(const struct core *core, const struct session *sessio
 
 /* The lowest lane that no session has, and has not had for LANE_REST_MS; or else the one that was left longest ago.
  * What nng still has to do for the pipe of a consumer that is gone must not meet its successor's
- * (broker/shell/door/lanes.c). */
+ * (broker/shell/threads/lanes.c). */
 static uint32_t free_lane(const struct core *core, const struct session *own) {
     uint64_t used[(LANES_MAX + 63) / 64] = {0};
     uint32_t longest = LANES_MAX;

@@ -110,7 +110,7 @@ static void tune_allocator(void) {
 static void parse_endpoints(void) {
     struct endpoints *endpoints = &shell.endpoints;
     char message[ENDPOINTS_MESSAGE_SIZE], url[LISTEN_URL_SIZE];
-    const char *again = getenv(SHELL_AGAIN_URLS);
+    const char *again = getenv(RESTART_URLS);
     bool starts_again = again != NULL && shell.config.peer[0] != '\0';
     if (endpoints_parse(endpoints, starts_again ? again : shell.config.listen, message) != 0) {
         fprintf(stderr, "tarryd: %s\n", message);
@@ -164,9 +164,11 @@ static void add_listener(unsigned i) {
 }
 
 static void bind_endpoints(void) {
-    char message[ENDPOINTS_MESSAGE_SIZE];
+    char message[ENDPOINTS_MESSAGE_SIZE], urls[ENDPOINTS_TEXT_SIZE];
     if (endpoints_open(&shell.endpoints, message) != 0) refuse("listen_failed", message);
-    listen_format(endpoints_main(&shell.endpoints), shell.url, sizeof(shell.url));
+    endpoints_format(&shell.endpoints, urls);
+    restart_remember_urls(urls);
+    listen_format(endpoints_main(&shell.endpoints), shell.run.url, sizeof(shell.run.url));
     const struct door_calls calls = http_calls(&shell);
     struct door_limits limits = {.request_max = REQUEST_SIZE_MAX,
                                  .held_max = MEMORY_SHARE_REQUESTS(shell.config.memory),
@@ -209,7 +211,7 @@ static void start_threads(void) {
 /* Everything down, in the order in which work flows, so that nothing that was promised is left behind. */
 static void stop(void) {
     uint64_t from_ms = monotonic_ms();
-    atomic_store(&shell.stopping, true);
+    atomic_store(&shell.run.stopping, true);
     authorizer_tell(&shell.authorizer, true); /* before the log's last record */
     auditor_stop(&shell.auditor);             /* before the core: those who wait for news get an answer now */
     inbox_stop(&shell.inbox);
@@ -267,10 +269,11 @@ static void say_ready(uint64_t live, uint64_t took_ms) {
     }
     if (shell.node.on)
         snprintf(inspects, sizeof(inspects), " node=%u role=%s", shell.node.pair.self, node_role(&shell.node));
-    if (shell.config.inspect) snprintf(inspects, sizeof(inspects), " mode=inspect as_of_ms=%" PRIu64, shell.started_ms);
+    if (shell.config.inspect)
+        snprintf(inspects, sizeof(inspects), " mode=inspect as_of_ms=%" PRIu64, shell.run.started_ms);
     member_format(shell.dir.member.id, member);
     logfmt("ready", "url=%s%s version=%s epoch=%u member=%s recovered_tasks=%" PRIu64 " took_ms=%" PRIu64 "%s",
-           shell.url, urls, TARRY_VERSION, atomic_load(&shell.epoch), member, live, took_ms, inspects);
+           shell.run.url, urls, TARRY_VERSION, atomic_load(&shell.run.epoch), member, live, took_ms, inspects);
 }
 
 int main(int argc, char **argv) {
@@ -278,7 +281,7 @@ int main(int argc, char **argv) {
     char message[DATADIR_MESSAGE_SIZE];
     int error;
     uint64_t from_ms = monotonic_ms();
-    shell.arguments = argv;
+    restart_remember(argv);
     configure(argc, argv);
     block_signals(&signals);
     raise_descriptors();
@@ -286,7 +289,7 @@ int main(int argc, char **argv) {
     if (sodium_init() < 0) refuse("start_failed", "the system gives no random numbers");
     parse_endpoints();
     read_certificates();
-    who_is(getuid(), shell.started_by);
+    who_is(getuid(), shell.run.started_by);
     if (!config_digest(&shell.config, shell.config_digest)) refuse("start_failed", "there is not enough memory");
     if (node_check(&shell.config, &shell.endpoints, message) != 0) {
         fprintf(stderr, "tarryd: %s\n", message);
@@ -311,8 +314,8 @@ int main(int argc, char **argv) {
     lanes_init(&shell.lanes, &shell);
     rpc_init(&shell.rpc, &shell);
     if (recovery_run(&shell, message, sizeof(message)) != 0) refuse("refused", message);
-    shell.started_ms = instant_ms(clock_now(&shell.clock, NULL));
-    int come = shell_open_signals(&signals);
+    shell.run.started_ms = instant_ms(clock_now(&shell.clock, NULL));
+    int come = stop_open_signals(&signals);
     if (come < 0) refuse("start_failed", strerror(-come));
     bind_endpoints();
     uint64_t live = core_live(shell.core); /* before the core is its thread's */
@@ -323,13 +326,13 @@ int main(int argc, char **argv) {
     if (shell.node.on) node_settle(&shell.node, SETTLE_MAX_MS);
     say_ready(live, monotonic_ms() - from_ms);
     notify("READY=1");
-    if (getenv(SHELL_AGAIN_URLS) != NULL) watchdog_resume();
+    if (getenv(RESTART_URLS) != NULL) watchdog_resume();
 
     siginfo_t caught = {0};
-    shell_wait_for_stop(come, &signals, &caught);
-    who_sent(&caught, shell.stopped_by);
+    stop_wait(come, &signals, &caught);
+    who_sent(&caught, shell.run.stopped_by);
     notify("STOPPING=1");
-    logfmt("stopping", "url=%s", shell.url);
+    logfmt("stopping", "url=%s", shell.run.url);
     push_stop(shell.push); /* while what it has under way can still be acked */
     if (shell.node.on) node_leave(&shell.node);
     stop();

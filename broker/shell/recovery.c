@@ -149,7 +149,7 @@ static void replay(struct shell *shell, struct recovery_plan *plan) {
         recovery_frame_read(plan, shell->core, error, NULL, NULL);
         return;
     }
-    shell_arena_init(&arena);
+    fatal_arena_init(&arena);
     while (plan->effect == RECOVERY_REPLAY) {
         struct log_view view;
         Tarry__FrameBody *body = NULL;
@@ -162,19 +162,11 @@ static void replay(struct shell *shell, struct recovery_plan *plan) {
     log_cursor_close(cursor);
 }
 
-bool recovery_note_boot(const struct shell *shell, uint64_t steady_ns) {
-    static struct logfmt_limit limit;
-    int error = boot_note(shell->dir.path, steady_ns);
-    if (error != 0 && logfmt_allowed(&limit))
-        logfmt("boot_unnoted", "action=\"the next start goes by the wall clock\" reason=\"%s\"", strerror(error));
-    return error == 0;
-}
-
 static void start_clock(struct shell *shell, struct instant last) {
     clock_init(&shell->clock, (struct clock_origin){.last = last,
                                                     .boot_steady_ns = boot_recall(shell->dir.path),
                                                     .accept_jump = shell->config.accept_clock_jump});
-    (void)recovery_note_boot(shell, clock_boot_steady(&shell->clock));
+    (void)datadir_note_boot(&shell->dir, clock_boot_steady(&shell->clock));
     if (shell->clock.state.accepted)
         logfmt("clock_accepted", "wall_ms=%" PRIu64 " last_ms=%" PRIu64, shell->clock.state.now.wall_ns / NS_PER_MS,
                last.wall_ns / NS_PER_MS);
@@ -271,7 +263,7 @@ static int execute(struct shell *shell, struct recovery_plan *plan, struct index
         replay(shell, plan);
         break;
     case RECOVERY_FIND_LAST_STOP:
-        recovery_executed(plan, last_shutdown(shell->log, &plan->log, &shell->before));
+        recovery_executed(plan, last_shutdown(shell->log, &plan->log, &shell->run.before));
         break;
     case RECOVERY_START_CLOCK:
         start_clock(shell, plan->last);
@@ -303,6 +295,6 @@ int recovery_run(struct shell *shell, char *message, size_t message_size) {
     recovery_begin(&plan, &options);
     while (plan.effect != RECOVERY_DONE && plan.effect != RECOVERY_REFUSED)
         if (execute(shell, &plan, &meta, message, message_size) != 0) return 1;
-    atomic_store(&shell->epoch, plan.epoch);
+    atomic_store(&shell->run.epoch, plan.epoch);
     return plan.effect == RECOVERY_DONE ? 0 : refuse_as_planned(shell, &plan, message, message_size);
 }

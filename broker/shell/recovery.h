@@ -2,17 +2,12 @@
 #ifndef TARRY_SHELL_RECOVERY_H
 #define TARRY_SHELL_RECOVERY_H
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 struct shell;
 
 /* Opens index and log (read them from shell->dir and shell->config), refuses what does not fit together (LOG-3), and
  * fills in log, index, core, clock and epoch. 0, or 1 with a sentence. No thread of ours runs yet. */
 int recovery_run(struct shell *shell, char *message, size_t message_size);
-/* Notes steady time at BOOTTIME zero for the next start in this boot (boot.h). False, and said so, if that fails: then
- * nothing is noted. Any thread. */
-bool recovery_note_boot(const struct shell *shell, uint64_t steady_ns);
 
 #endif

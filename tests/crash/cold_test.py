@@ -86,7 +86,7 @@ class Cold(Case):
 
 
 class Beside(Cold):
-    BATCHES = 16  # broker/shell/threads/batch.h: all of them held by somebody, and the core waits
+    BATCHES = 16  # broker/shell/queues/batch.h: all of them held by somebody, and the core waits
     LONG = 900_000
     ASKED_OF_ONE = 70  # broker/net/door.h: no more than 128 requests of a connection are read
 

@@ -22,7 +22,7 @@ from life import STORAGE  # noqa: E402
 from wire import Connects, Session  # noqa: E402
 
 QUIET_S = 0.6  # what is free to leave does so within a millisecond
-SHARE_OF_REQUESTS = 8 << 20  # of 64 MiB: broker/shell/shell.h
+SHARE_OF_REQUESTS = 8 << 20  # of 64 MiB: broker/shell/process/config.h
 PLACES, PLACES_RESERVED = 256, 64  # broker/shell/door/rpc.h
 UNDONE_WAIT_S = 20  # of a lease of 30 s
 
@@ -234,7 +234,7 @@ class Late(Held):
     """F-5, TIME-2: the disk hangs until the core waits for it. What came in time counts, though it is looked at when the
     lease's deadline and the consumer's silence are over."""
 
-    BATCHES = 16  # broker/shell/threads/batch.h: as many wait for the disk, then the core does too
+    BATCHES = 16  # broker/shell/queues/batch.h: as many wait for the disk, then the core does too
     LEASE_MS = 2000
 
     # TIME-2

@@ -1,6 +1,6 @@
 """lane_churn_test.py: consumers that leave right after they were served, by the hundred (F-19).
 
-nng 1.5.2 may count a closed pipe among those that are ready (broker/shell/door/lanes.c says how); the next delivery on that
+nng 1.5.2 may count a closed pipe among those that are ready (broker/shell/threads/lanes.c says how); the next delivery on that
 lane was lost, or ended the broker. lane_jitter.c makes the moment likely."""
 import os
 

@@ -37,8 +37,8 @@ ALLOWED = {
     "broker/push/": ("broker/push/", "broker/curl/", "broker/gateway/gateway.h", "proto/", "common/"),
     "broker/shell/": ("broker/shell/", "broker/access/", "broker/core/", "broker/engine/", "broker/gateway/", "broker/http/", "broker/net/", "broker/page/", "broker/pair/", "broker/push/", "broker/replication/",
                       "broker/coordinator/", "storage/", "proto/", "common/"),
-    # What the process has from its machine knows none of the threads. Whether a snapshot is wanted a directory says, too.
-    "broker/shell/process/": ("broker/shell/process/", "broker/shell/pair/snapshot.", "broker/core/", "broker/engine/", "broker/net/", "broker/pair/", "broker/push/", "broker/coordinator/", "storage/", "proto/", "common/"),
+    # What the process has from its machine knows none of the threads.
+    "broker/shell/process/": ("broker/shell/process/", "broker/core/", "broker/engine/", "broker/net/", "broker/pair/", "broker/push/", "broker/coordinator/", "storage/", "proto/", "common/"),
     "client/include/": ("client/include/",),
     "client/lib/": ("client/lib/", "client/include/", "proto/", "common/"),
     "client/tool/": ("client/tool/", "client/include/", "proto/", "common/"),

@@ -78,7 +78,7 @@ struct asked {               /* something that the core lacks facts for, or aske
     size_t proved;       /* … and how many of them a follower's answer must show (node_proved) */
 };
 
-struct batch {              /* effects of some steps, on their way to the disk and out (shell/threads/batch.h) */
+struct batch {              /* effects of some steps, on their way to the disk and out (shell/queues/batch.h) */
     struct release release; /* first: batch_of */
     struct arena arena;
     struct core_effects effects;

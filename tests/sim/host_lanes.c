@@ -1,4 +1,4 @@
-/* host_lanes.c: lanes and their pipes: the hand of engine/lane_seat.h, as shell/door/lanes.c and the door are. What
+/* host_lanes.c: lanes and their pipes: the hand of engine/lane_seat.h, as shell/threads/lanes.c and the door are. What
  * becomes of a delivery is told to the core, unless the lane has changed hands. */
 #include <string.h>
 

@@ -202,7 +202,7 @@ static void post_parcel(struct world *world, const struct core_delivery *deliver
     delivery_sender_later(world);
 }
 
-/* ---- the release gate's hand (shell/threads/releaser.c) */
+/* ---- the release gate's hand (shell/queues/releaser.c) */
 
 /* False: the broker failed. */
 static bool answer_all(struct world *world, const struct batch *batch) {

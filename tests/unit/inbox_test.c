@@ -1,5 +1,5 @@
 /* inbox_test.c: who brings a single call may stand in for the core thread, and nobody else is the core meanwhile
- * (broker/shell/threads/inbox.h). */
+ * (broker/shell/queues/inbox.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

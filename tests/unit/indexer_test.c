@@ -139,11 +139,11 @@ uint64_t log_cursor_segment(const struct log_cursor *at) {
     return 0;
 }
 
-void shell_arena_init(struct arena *arena) {
+void fatal_arena_init(struct arena *arena) {
     arena_init(arena, SIZE_MAX);
 }
 
-void shell_fail(const char *what, int error) {
+void fatal(const char *what, int error) {
     fail_msg("%s: %d", what, error);
     abort();
 }

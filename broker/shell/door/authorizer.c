@@ -177,7 +177,7 @@ static void *run(void *argument) {
 
 void authorizer_start(struct authorizer *authorizer) {
     int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (wake < 0) shell_fail("authorizer_failed", -errno);
+    if (wake < 0) fatal("authorizer_failed", -errno);
     pthread_mutex_lock(&authorizer->mutex); /* the door runs already */
     authorizer->wake = wake;
     authorizer->runs = true;

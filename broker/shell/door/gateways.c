@@ -41,7 +41,7 @@ static Tarry__Code on_may_lease(void *argument, uint64_t principal, const char *
                                 size_t queue_count, char sentence[GATEWAY_SENTENCE_SIZE]) {
     _Static_assert(GATEWAY_SENTENCE_SIZE >= ACCESS_SENTENCE_SIZE, "a sentence fits");
     struct shell *shell = argument;
-    if (atomic_load(&shell->stopping)) return TARRY__CODE__STOPPING;
+    if (atomic_load(&shell->run.stopping)) return TARRY__CODE__STOPPING;
     return authorizer_judge_lease(&shell->authorizer, principal_of(principal), client, queues, queue_count, sentence);
 }
 

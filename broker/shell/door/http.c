@@ -68,7 +68,7 @@ static void stats_told(struct call *call, struct message *message) {
 
 static void numbers(struct shell *shell, uint64_t to) {
     struct numbers_call *numbers = NULL;
-    if (atomic_fetch_add(&numbers_busy, 1) < NUMBERS_MAX && !atomic_load(&shell->stopping))
+    if (atomic_fetch_add(&numbers_busy, 1) < NUMBERS_MAX && !atomic_load(&shell->run.stopping))
         numbers = calloc(1, sizeof(*numbers));
     if (numbers == NULL) {
         atomic_fetch_sub(&numbers_busy, 1);

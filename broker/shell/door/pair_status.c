@@ -32,13 +32,13 @@ void pair_answer(struct shell *shell, struct call *call) {
     status.problem = problem != NULL ? (char *)problem : access.problem;
     member_format(shell->dir.member.id, member);
     status.role = TARRY__PAIR_REPLY__ROLE__PRIMARY;
-    status.epoch = atomic_load(&shell->epoch);
+    status.epoch = atomic_load(&shell->run.epoch);
     status.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, shell->dir.cluster};
     status.member = member;
-    status.url = status.primary = shell->url;
+    status.url = status.primary = shell->run.url;
     status.urls = shell->endpoints.urls;
     status.n_urls = shell->endpoints.count;
-    status.since_ms = shell->started_ms;
+    status.since_ms = shell->run.started_ms;
     status.now_ms = instant_ms(clock_now(&shell->clock, NULL));
     status.appended = status.durable = status.committed = status.applied = log_durable(shell->log);
     reply.body_case = TARRY__REPLY__BODY_PAIR;

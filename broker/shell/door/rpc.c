@@ -222,7 +222,7 @@ static bool is_too_busy(const struct rpc *rpc) {
 /* Whether anything may go on now. A pair's broker that stops still answers the other node. */
 static Tarry__Code refuse_now(const struct rpc *rpc, bool follows) {
     if (follows) return TARRY__CODE__OK;
-    if (atomic_load(&rpc->shell->stopping)) return TARRY__CODE__STOPPING;
+    if (atomic_load(&rpc->shell->run.stopping)) return TARRY__CODE__STOPPING;
     return is_too_busy(rpc) ? TARRY__CODE__BUSY : TARRY__CODE__OK;
 }
 

@@ -69,9 +69,10 @@ Tarry__BrokerStats *stats_broker(struct shell *shell, struct arena *arena, bool 
     index_stats(shell->index, &index);
     uint64_t now_ms = instant_ms(clock_now(&shell->clock, NULL));
     out->version = (char *)TARRY_VERSION;
-    out->epoch = atomic_load(&shell->epoch);
+    out->epoch = atomic_load(&shell->run.epoch);
     out->now_ms = now_ms;
-    out->uptime_ms = now_ms > shell->started_ms ? now_ms - shell->started_ms : 0; /* a pair's clock may be set back */
+    out->uptime_ms =
+        now_ms > shell->run.started_ms ? now_ms - shell->run.started_ms : 0; /* a pair's clock may be set back */
     out->durable = log_durable(shell->log);
     out->indexed = index_position(shell->index);
     out->erased = index_erased(shell->index);

@@ -156,7 +156,7 @@ static void *auditor_run(void *argument) {
     /* Of this thread alone, on Linux. Without it an audit is only less polite. */
     if (setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS) != 0) logfmt("limit_unchanged", "what=priority");
     while ((audit = next_audit(auditor)) != NULL) {
-        if (atomic_load(&auditor->shell->stopping))
+        if (atomic_load(&auditor->shell->run.stopping))
             refuse(audit->call, TARRY__CODE__STOPPING, NULL);
         else
             serve(auditor, audit);

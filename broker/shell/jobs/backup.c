@@ -284,10 +284,10 @@ static void *backup_run(void *argument) {
 void backup_start(struct backup *backup, struct shell *shell) {
     char path[PATH_SIZE];
     *backup = (struct backup){.shell = shell, .block = malloc(BACKUP_READ_MAX)};
-    if (backup->block == NULL) shell_fail("memory_failed", -ENOMEM);
+    if (backup->block == NULL) fatal("memory_failed", -ENOMEM);
     for (size_t i = 0; i < BACKUPS_MAX; i++) backup->slots[i] = (struct backup_slot){.index_handle = -1, .handle = -1};
     /* Numbers of an earlier run must not be taken for one of this. */
-    backup->number_last = (uint64_t)atomic_load(&shell->epoch) << 32;
+    backup->number_last = (uint64_t)atomic_load(&shell->run.epoch) << 32;
     backup->last = &backup->first;
     pthread_mutex_init(&backup->mutex, NULL);
     monotonic_cond_init(&backup->changed);

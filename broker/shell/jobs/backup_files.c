@@ -121,7 +121,7 @@ static int add_identity(struct shell *shell, struct backup_files *files) {
     memcpy(own.secret, shell->dir.secret, sizeof(own.secret));
     uint8_t *member_bytes = malloc(MEMBER_SIZE), *identity_bytes = malloc(IDENTITY_SIZE);
     int error = member_bytes == NULL || identity_bytes == NULL ? -ENOMEM : 0;
-    if (error == 0 && !identity_copy(&own, &shell->dir.member, atomic_load(&shell->epoch), &identity, &member))
+    if (error == 0 && !identity_copy(&own, &shell->dir.member, atomic_load(&shell->run.epoch), &identity, &member))
         error = -EOVERFLOW;
     if (error != 0) {
         free(member_bytes);

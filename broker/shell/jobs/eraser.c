@@ -13,9 +13,9 @@ static struct logfmt_limit failure_limit;
 
 void eraser_init(struct eraser *eraser, struct shell *shell) {
     *eraser = (struct eraser){.shell = shell};
-    shell_arena_init(&eraser->arena);
+    fatal_arena_init(&eraser->arena);
     int error = shell->config.inspect ? 0 : pending_erasures_read(shell->dir.path, &eraser->left);
-    if (error != 0) shell_fail("unerased_unreadable", error);
+    if (error != 0) fatal("unerased_unreadable", error);
 }
 
 void eraser_deinit(struct eraser *eraser) {
@@ -47,7 +47,7 @@ static void erase_in_log(struct eraser *eraser) {
         contents[found++] = (struct log_content){redaction->frame, redaction->blob_at, redaction->blob_size};
     }
     int error = log_erase(eraser->shell->log, contents, found);
-    if (error != 0) shell_fail("erase_failed", error);
+    if (error != 0) fatal("erase_failed", error);
 }
 
 static int compare_ranges(const void *a, const void *b) {
@@ -122,7 +122,7 @@ static enum erasure_result begin(struct eraser *eraser) {
 static enum erasure_result report(struct eraser *eraser) {
     int error = index_redactions_done(eraser->shell->index, eraser->slice, eraser->slice_count);
     if (error == -ENOSPC) return ERASURE_NO_ROOM;
-    if (error != 0) shell_fail("erase_failed", error);
+    if (error != 0) fatal("erase_failed", error);
     logfmt("erased", "tasks=%zu", eraser->slice_count);
     return ERASURE_DONE;
 }
@@ -132,7 +132,7 @@ static enum erasure_result forget(struct eraser *eraser) {
     eraser->left_done += eraser->slice_count;
     if (eraser->left_done < left_count) return ERASURE_DONE;
     int error = pending_erasures_end(eraser->shell->dir.path);
-    if (error != 0) shell_fail("erase_failed", error);
+    if (error != 0) fatal("erase_failed", error);
     logfmt("erased_late", "tasks=%zu", left_count);
     eraser_deinit(eraser);
     return ERASURE_DONE;
@@ -173,11 +173,11 @@ static void find_slice(struct eraser *eraser, bool in_index) {
     if (in_index) {
         int error = index_redactions(eraser->shell->index, ERASER_SLICE_COUNT, &eraser->arena, &eraser->slice,
                                      &eraser->slice_count);
-        if (error != 0) shell_fail("erase_failed", error);
+        if (error != 0) fatal("erase_failed", error);
         return;
     }
     eraser->slice = arena_alloc(&eraser->arena, ERASER_SLICE_COUNT * sizeof(*eraser->slice));
-    if (eraser->slice == NULL) shell_fail("erase_failed", -ENOMEM);
+    if (eraser->slice == NULL) fatal("erase_failed", -ENOMEM);
     for (; count < ERASER_SLICE_COUNT && eraser->left_done + count < left->n_records; count++)
         eraser->slice[count] = left->records[eraser->left_done + count]->redaction;
     eraser->slice_count = count;

@@ -31,9 +31,9 @@ static struct quarantine quarantine_of(const struct shell *shell) {
 static uint8_t *read_content(struct shell *shell, const Tarry__Redaction *redaction) {
     if (redaction->frame == 0 || redaction->blob_size <= BLOB_SALT_SIZE) return NULL;
     uint8_t *content = malloc(redaction->blob_size);
-    if (content == NULL) shell_fail("erase_failed", -ENOMEM);
+    if (content == NULL) fatal("erase_failed", -ENOMEM);
     int error = log_read(shell->log, redaction->blob_at, content, redaction->blob_size);
-    if (error != 0 && error != LOG_RETIRED) shell_fail("erase_failed", error);
+    if (error != 0 && error != LOG_RETIRED) fatal("erase_failed", error);
     if (error == 0 && !content_is_erased(content, redaction->blob_size)) return content;
     free(content);
     return NULL;
@@ -79,7 +79,7 @@ static bool erase_some(struct shell *shell, struct meant *meant) {
     char message[LOGFMT_VALUE_SIZE / 2] = "", quoted[LOGFMT_VALUE_SIZE];
     size_t found = 0;
     int error = index_each_queue(shell->index, name_queue, meant);
-    if (error != 0) shell_fail("erase_failed", error);
+    if (error != 0) fatal("erase_failed", error);
     error = quarantine_erase(&quarantine, meant->items, meant->count, &found, message, sizeof(message));
     forget(meant);
     if (found > 0) logfmt("erased_aside", "contents=%zu", found);
@@ -103,7 +103,7 @@ bool eraser_in_tails(struct eraser *eraser, Tarry__Redaction *const *redactions,
     if (!has_tails(eraser->shell)) return true;
     struct meant meant = {.items = calloc(count, sizeof(*meant.items)),
                           .contents = calloc(count, sizeof(*meant.contents))};
-    if (meant.items == NULL || meant.contents == NULL) shell_fail("erase_failed", -ENOMEM);
+    if (meant.items == NULL || meant.contents == NULL) fatal("erase_failed", -ENOMEM);
     bool is_done = true;
     for (size_t i = 0; i < count && is_done; i++) {
         add(&meant, eraser->shell, redactions[i]);

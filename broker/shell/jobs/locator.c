@@ -61,7 +61,7 @@ static struct core_past_task *find_or_add(struct search *search, const Tarry__Ta
     memmove(&past->tasks[place + 1], &past->tasks[place], (past->count - place) * sizeof(*past->tasks));
     past->count++;
     char *key = arena_alloc(search->errand->arena, task->key.len + 1);
-    if (key == NULL) shell_fail("past_failed", -ENOMEM);
+    if (key == NULL) fatal("past_failed", -ENOMEM);
     if (task->key.len > 0) memcpy(key, task->key.data, task->key.len);
     past->tasks[place] = (struct core_past_task){
         .id = task->id,

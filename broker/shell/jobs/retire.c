@@ -17,7 +17,7 @@ void retire_init(struct retirement *retire, struct shell *shell) {
                                       .log_age_ms = shell->config.retain_log_age_ms};
     *retire = (struct retirement){.shell = shell};
     retention_init(&retire->retention, &policy);
-    shell_arena_init(&retire->arena);
+    fatal_arena_init(&retire->arena);
 }
 
 /* NULL: no segment may be looked at. */
@@ -49,7 +49,7 @@ uint64_t retire_wait_ns(struct retirement *retire) {
 
 static enum retention_result done_or_no_room(int error) {
     if (error == -ENOSPC) return RETENTION_NO_ROOM;
-    if (error != 0) shell_fail("retire_failed", error);
+    if (error != 0) fatal("retire_failed", error);
     return RETENTION_DONE;
 }
 
@@ -60,7 +60,7 @@ static void close_segment(struct retirement *retire) {
 
 static int retire_frame(struct retirement *retire, const struct log_view *view) {
     Tarry__FrameBody *body = frame_body_unpack(&retire->arena, view->header.body_size, view->body);
-    if (body == NULL) shell_fail("retire_failed", LOG_DAMAGED);
+    if (body == NULL) fatal("retire_failed", LOG_DAMAGED);
     int error = index_retire_frame(retire->shell->index, &view->header, body, view->blob);
     arena_reset(&retire->arena);
     return error;
@@ -72,7 +72,7 @@ static enum retention_result move_slice(struct retirement *retire) {
         struct log_view view;
         int error = log_cursor_next(retire->cursor, retire->retention.segment.end, &view);
         if (error == LOG_END) return RETENTION_DONE;
-        if (error != 0) shell_fail("retire_failed", error);
+        if (error != 0) fatal("retire_failed", error);
         error = retire_frame(retire, &view);
         if (error != 0) return done_or_no_room(error);
     }
@@ -85,7 +85,7 @@ static enum retention_result remove_segment(struct retirement *retire) {
     close_segment(retire);
     int error = log_retire(shell->log, segment->base);
     if (error == LOG_PINNED) return RETENTION_PINNED; /* a backup began meanwhile: it goes when that is over */
-    if (error != 0) shell_fail("retire_failed", error);
+    if (error != 0) fatal("retire_failed", error);
     summary_delete(shell->log, segment->base);
     logfmt("segment_retired", "base=%" PRIu64 " end=%" PRIu64 " bytes=%" PRIu64, segment->base, segment->end,
            segment->bytes);

@@ -145,7 +145,7 @@ void signer_take(struct signer *signer, uint64_t segment, const struct frame_hea
     if (signer->secret == NULL) return;
     if (signer->due_ns != 0 && signer->next.segment != segment) sign(signer);
     uint64_t end = header->position + frame_size(header->body_size, header->blob_size);
-    if (!signer_agrees(signer, end, header->chain)) shell_fail("log_differs_from_its_signed_head", LOG_DAMAGED);
+    if (!signer_agrees(signer, end, header->chain)) fatal("log_differs_from_its_signed_head", LOG_DAMAGED);
     signer->next = (struct head){
         .position = end,
         .segment = segment,

@@ -12,9 +12,8 @@
 #include "log_copy.h"
 #include "log_cut.h"
 #include "logfmt.h"
-#include "recovery.h"
 #include "shell.h"
-#include "snapshot.h"
+#include "snapshot_mark.h"
 #include "wire.h"
 
 /* A goodbye is sent, and then answered, within this time each; it is answered at once. */
@@ -65,7 +64,7 @@ static struct message *follow_message(struct node *node, const struct pair_messa
     /* A proposal says nothing of the log. */
     uint64_t end = question->kind == PAIR_PROPOSE ? log_durable(shell->log) : question->end;
     int error = log_point(shell->log, end, &point);
-    if (error != 0) shell_fail("log_unreadable", error);
+    if (error != 0) fatal("log_unreadable", error);
     follow.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, shell->dir.cluster};
     follow.member = (ProtobufCBinaryData){MEMBER_ID_SIZE, shell->dir.member.id};
     follow.node = node->pair.self;
@@ -157,7 +156,7 @@ static void hear_clock(struct node *node, const Tarry__FollowReply *body) {
     struct timespec boot;
     clock_gettime(CLOCK_BOOTTIME, &boot);
     uint64_t boot_ns = (uint64_t)boot.tv_sec * 1000000000u + (uint64_t)boot.tv_nsec;
-    if (leader_clock_hear(clock, now, boot_ns) && !recovery_note_boot(node->shell, clock->noted_steady_ns))
+    if (leader_clock_hear(clock, now, boot_ns) && !datadir_note_boot(&node->shell->dir, clock->noted_steady_ns))
         clock->noted_steady_ns = 0; /* the next answer's is noted */
 }
 
@@ -196,14 +195,14 @@ static bool copy_frames(struct node *node, const Tarry__FollowReply *body) {
             logfmt("frames_refused", "position=%" PRIu64 " reason=%s", at, logfmt_quote(problem, quoted));
         return false;
     }
-    if (error != 0) shell_fail("log_failed", error);
+    if (error != 0) fatal("log_failed", error);
     return true;
 }
 
 static void sync_frames(struct node *node) {
     uint64_t started_ns = monotonic_ns();
     int error = log_sync(node->shell->log);
-    if (error != 0) shell_fail("log_failed", error);
+    if (error != 0) fatal("log_failed", error);
     latency_add(&node->shell->fsync_us, (monotonic_ns() - started_ns) / 1000);
 }
 
@@ -398,7 +397,7 @@ bool follower_cut(struct node *node, uint64_t end) {
     if (error == LOG_KEPT || error == LOG_WITHIN || error == LOG_RETIRED || error == LOG_END)
         node_refuse("the leader's log and this one are the same only up to a position that lies below what is in the "
                     "index here: one of the two was cut or restored; start with an empty directory and --follow");
-    if (error != 0) shell_fail("cut_failed", error);
+    if (error != 0) fatal("cut_failed", error);
     say_quarantined(&tail);
     pthread_mutex_lock(&node->mutex);
     digests_cut(&node->digests, end);
@@ -418,7 +417,7 @@ static void put_aside(struct node *node, uint64_t end) {
         "this log; they were not known here to be acknowledged.\n",
         node->pair.note.floor, node->shell->config.peer);
     int error = quarantine_put(&quarantine, shell->log, end, why, &tail);
-    if (error != 0) shell_fail("quarantine_failed", error);
+    if (error != 0) fatal("quarantine_failed", error);
     say_quarantined(&tail);
 }
 
@@ -427,13 +426,13 @@ void follower_fetch(struct node *node, uint64_t end) {
     uint64_t durable = log_durable(shell->log);
     struct log_point last;
     int error = log_point(shell->log, durable, &last);
-    if (error != 0) shell_fail("log_unreadable", error);
+    if (error != 0) fatal("log_unreadable", error);
     bool is_the_leaders = last.epoch == node->pair.note.floor; /* and so is what lies before */
     if (durable > end && !is_the_leaders) put_aside(node, end);
     error = snapshot_want(shell->dir.path, index_erased(shell->index));
-    if (error != 0) shell_fail("snapshot_failed", error);
+    if (error != 0) fatal("snapshot_failed", error);
     logfmt("snapshot_wanted", "log_end=%" PRIu64 " action=restart", durable);
-    shell_again(shell);
+    restart();
 }
 
 /* ---- becoming the leader */
@@ -444,9 +443,9 @@ void follower_end(struct node *node) {
     if (following->clock.boot_ns == 0) return; /* the clock goes on as after any start, by DIR/boot (leader_clock.h) */
     struct log_point end;
     int error = log_point(shell->log, log_durable(shell->log), &end);
-    if (error != 0) shell_fail("log_unreadable", error);
+    if (error != 0) fatal("log_unreadable", error);
     struct instant log_end = {.steady_ns = end.steady_ns, .wall_ns = end.wall_ns};
     clock_restart(&shell->clock, leader_clock_origin(&following->clock, log_end));
     /* Should this process start again in this boot, its clock goes on from here (TIME-1). */
-    (void)recovery_note_boot(shell, clock_boot_steady(&shell->clock));
+    (void)datadir_note_boot(&shell->dir, clock_boot_steady(&shell->clock));
 }

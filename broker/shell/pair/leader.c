@@ -34,12 +34,12 @@ void leader_begin(struct node *node) {
            atomic_load(&node->applied));
     struct log_point last;
     int error = log_point(shell->log, end, &last);
-    if (error != 0) shell_fail("log_unreadable", error);
+    if (error != 0) fatal("log_unreadable", error);
     assert(node->pair.epoch > last.epoch); /* what is older than the log is never claimed (F-31b) */
     struct log_recovery found = {.end = end};
-    error = last_shutdown(shell->log, &found, &shell->before);
-    if (error != 0) shell_fail("log_unreadable", error);
-    atomic_store(&shell->epoch, node->pair.epoch);
+    error = last_shutdown(shell->log, &found, &shell->run.before);
+    if (error != 0) fatal("log_unreadable", error);
+    atomic_store(&shell->run.epoch, node->pair.epoch);
     leader_half_begin(&node->leading.half, end);
     pthread_mutex_lock(&node->mutex);
     node->news.written = end;
@@ -212,7 +212,7 @@ static void answer_join(struct node *node, struct call *call) {
 static void admit_disk(struct node *node, const Tarry__Follow *follow) {
     if (!hard_state_admit(&node->note, follow->member.data)) return;
     int error = note_write(&disk_posix, node->shell->dir.path, &node->note);
-    if (error != 0) shell_fail("note_failed", error);
+    if (error != 0) fatal("note_failed", error);
 }
 
 /* What lies up to `end`, and when the first frame behind it was written, as far back as is remembered. */
@@ -269,7 +269,7 @@ static void tell_chain(struct node *node, const Tarry__Follow *follow, uint8_t c
         return;
     }
     int error = follow_wire_tell_chain(node->shell->log, follow, chain, body);
-    if (error != 0) shell_fail("log_unreadable", error);
+    if (error != 0) fatal("log_unreadable", error);
     if (!is_known) return;
     leading->has_common_chain = true;
     leading->common_chain_size = (uint8_t)body->chain.len;
@@ -282,7 +282,7 @@ static void compare(struct node *node, const Tarry__Follow *follow, struct pair_
         return;
     }
     int error = follow_wire_compare(node->shell->log, follow, event);
-    if (error != 0) shell_fail("log_unreadable", error);
+    if (error != 0) fatal("log_unreadable", error);
     bool must_cut = !event->fits && !event->retired;
     if (must_cut && node_is_leading(node)) note_unfit(&node->leading, follow, event->end);
 }
@@ -392,7 +392,7 @@ static void answer_frames(struct node *node, struct call *call, const struct pai
     } else if (error == 0) {
         body.frames = (ProtobufCBinaryData){frames->size, frames->data};
     } else if (error != LOG_END) {
-        shell_fail("log_unreadable", error);
+        fatal("log_unreadable", error);
     }
     struct digest_point point = point_below(node, error == 0 ? frames->end.position : follow->end);
     body.digest_position = point.position;
@@ -444,7 +444,7 @@ void leader_go_on(struct node *node) {
     if (leader_half_look(half, monotonic_ns())) say_stalled(node);
     atomic_store(&node->stalled_ns, half->stalled_ns);
     /* The core's thread may wait for a batch that nobody will confirm any more. */
-    if (half->stalled_ns != 0 && atomic_load(&node->shell->stopping)) releaser_fail(&node->shell->releaser);
+    if (half->stalled_ns != 0 && atomic_load(&node->shell->run.stopping)) releaser_fail(&node->shell->releaser);
 }
 
 void leader_give_up(struct node *node) {

@@ -43,13 +43,13 @@ static _Noreturn void end_run(struct node *node, enum pair_role before, const ch
     char quoted[LOGFMT_VALUE_SIZE];
     atomic_store(&node->leads, false);
     bool led = before == PAIR_LEADING || before == PAIR_YIELDING;
-    if (led && shell_is_told_to_stop()) {
+    if (led && stop_is_told()) {
         logfmt("stopped", "reason=%s", logfmt_quote(reason, quoted));
         _exit(0); /* what was not confirmed is no longer this node's to tell */
     }
     if (led) {
         logfmt("deposed", "epoch=%u reason=%s action=restart", node->pair.epoch, logfmt_quote(reason, quoted));
-        shell_again(node->shell);
+        restart();
     }
     node_refuse(reason);
 }
@@ -57,7 +57,7 @@ static _Noreturn void end_run(struct node *node, enum pair_role before, const ch
 static void write_note(struct node *node) {
     hard_state_take(&node->note, &node->pair, node->peer.member, node->leading.asker);
     int error = note_write(&disk_posix, node->shell->dir.path, &node->note);
-    if (error != 0) shell_fail("note_failed", error);
+    if (error != 0) fatal("note_failed", error);
     struct pair_event event = {.kind = PAIR_NOTED, .end = log_durable(node->shell->log)};
     node_step(node, &event, NULL);
 }
@@ -241,7 +241,7 @@ static void take_paused(struct node *node, uint64_t position) {
 
 static void check_timers(struct node *node) {
     uint64_t now_ns = monotonic_ns();
-    if (node->again_ns <= now_ns && !shell_is_told_to_stop()) shell_again(node->shell);
+    if (node->again_ns <= now_ns && !stop_is_told()) restart();
     if (record_reads_due(&node->reads, now_ns)) node_read_record(node);
     node_check_silence(node, now_ns);
     if (node->pair.role == PAIR_FOLLOWING) follower_check(node, now_ns);
@@ -254,7 +254,7 @@ static uint64_t next_timer(struct node *node) {
     uint64_t wishes_ns = node_wishes_timer(node);
     if (wishes_ns < until_ns) until_ns = wishes_ns;
     if (node->reads.again_ns < until_ns) until_ns = node->reads.again_ns;
-    if (node->again_ns < until_ns && !shell_is_told_to_stop()) until_ns = node->again_ns;
+    if (node->again_ns < until_ns && !stop_is_told()) until_ns = node->again_ns;
     uint64_t other_ns = UINT64_MAX;
     if (node_is_leading(node)) other_ns = leader_half_timer(&node->leading.half);
     /* In any other role nobody asks: a moment that has gone by would not be waited for, but spun on. */
@@ -315,7 +315,7 @@ static void *node_run(void *argument) {
     node_refuse_wishes(node);
     /* A follower writes no seal of its own. */
     int error = atomic_load(&node->writes) ? 0 : log_mark(node->shell->log);
-    if (error != 0) shell_fail("log_failed", error);
+    if (error != 0) fatal("log_failed", error);
     return NULL;
 }
 
@@ -461,7 +461,7 @@ static void begin_note(struct node *node) {
     struct shell *shell = node->shell;
     struct log_point last;
     int error = log_point(shell->log, log_durable(shell->log), &last);
-    if (error != 0) shell_fail("log_unreadable", error);
+    if (error != 0) fatal("log_unreadable", error);
     const struct hard_state_start start = {.is_new = node->is_new,
                                            .joins = shell->config.joins,
                                            .coordinated = shell->config.coordinator[0] != '\0',
@@ -469,7 +469,7 @@ static void begin_note(struct node *node) {
                                            .epoch_min = shell->dir.member.epoch_min};
     hard_state_begin(&node->note, &start);
     error = note_write(&disk_posix, shell->dir.path, &node->note);
-    if (error != 0) shell_fail("note_failed", error);
+    if (error != 0) fatal("note_failed", error);
 }
 
 static void make_rules(struct node *node) {
@@ -478,7 +478,7 @@ static void make_rules(struct node *node) {
     struct log_point last;
     clock_gettime(CLOCK_REALTIME, &now);
     int error = log_point(node->shell->log, log_durable(node->shell->log), &last);
-    if (error != 0) shell_fail("log_unreadable", error);
+    if (error != 0) fatal("log_unreadable", error);
     node->pair = (struct pair){
         .self = node->note.node,
         .other = (uint8_t)(1 - node->note.node),
@@ -538,7 +538,7 @@ void node_start(struct node *node) {
     begin_note(node);
     make_rules(node);
     snprintf(node->url, sizeof(node->url), "%s",
-             shell->config.advertise[0] != '\0' ? shell->config.advertise : shell->url);
+             shell->config.advertise[0] != '\0' ? shell->config.advertise : shell->run.url);
     node->again_ns = UINT64_MAX;
     atomic_store(&node->awaited, UINT64_MAX);
     record_reads_init(&node->reads);

@@ -11,6 +11,7 @@
 #include "logfmt.h"
 #include "shell.h"
 #include "snapshot.h"
+#include "snapshot_mark.h"
 #include "talk.h"
 #include "wire.h"
 

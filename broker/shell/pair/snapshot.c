@@ -13,13 +13,14 @@
 #include "clock.h"
 #include "copy_progress.h"
 #include "disk.h"
+#include "fatal.h"
 #include "logfmt.h"
 #include "missed_redactions.h"
-#include "shell.h"
+#include "monotonic.h"
+#include "snapshot_mark.h"
 #include "wire.h"
 
 #define PATH_SIZE 1400
-#define SNAPSHOT_NAME "snapshot"
 
 /* What the leader's index and log are in; nothing else of its directory is this node's. */
 static const char *const folders[] = {"log", "index"};
@@ -51,33 +52,6 @@ static int fail(struct snapshot *snapshot, const char *format, ...) {
     vsnprintf(snapshot->message, DATADIR_MESSAGE_SIZE, format, arguments);
     va_end(arguments);
     return 1;
-}
-
-/* ---- the mark */
-
-int snapshot_want(const char *directory, uint64_t erased) {
-    char text[32] = "", left[PATH_SIZE];
-    /* Killed after its very last step but one, an earlier one has left its empty folder, which looks like a whole one.
-     */
-    snprintf(left, sizeof(left), "%s/" SNAPSHOT_NAME, directory);
-    if (rmdir(left) != 0 && errno != ENOENT && errno != ENOTEMPTY) return -errno;
-    if (erased != 0) snprintf(text, sizeof(text), "%" PRIu64 "\n", erased);
-    return disk_replace(&disk_posix, directory, SNAPSHOT_WANTED_NAME ".new", SNAPSHOT_WANTED_NAME, text, strlen(text));
-}
-
-/* 0: there was nothing here before, or the mark does not say. */
-static uint64_t erased_before(const char *directory) {
-    char text[32];
-    int64_t size = disk_read_file(&disk_posix, directory, SNAPSHOT_WANTED_NAME, text, sizeof(text) - 1);
-    if (size <= 0) return 0;
-    text[size] = '\0';
-    return strtoull(text, NULL, 10);
-}
-
-bool snapshot_is_wanted(const char *directory) {
-    char path[PATH_SIZE];
-    snprintf(path, sizeof(path), "%s/" SNAPSHOT_WANTED_NAME, directory);
-    return access(path, F_OK) == 0;
 }
 
 /* ---- files */
@@ -356,7 +330,7 @@ static void end(struct snapshot *snapshot) {
 
 /* The leader says in the snapshot that what was redacted meanwhile is erased: there, not here. */
 static int keep_redactions(struct snapshot *snapshot) {
-    uint64_t position = erased_before(snapshot->directory);
+    uint64_t position = snapshot_erased_before(snapshot->directory);
     int error;
     int result = position != 0 ? missed_redactions_ask(&snapshot->talk, snapshot->directory, position, &error) : 0;
     if (result <= 0) return result;

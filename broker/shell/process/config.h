@@ -18,6 +18,11 @@ enum replication { REPLICATION_NONE, REPLICATION_ASYNC, REPLICATION_SYNC, REPLIC
 #define SOLO_NEVER UINT64_MAX
 #define SOLO_UNSAID (UINT64_MAX - 1)
 
+/* How `memory` is shared out; the rest is for stacks, the door, batches and the C library (CALM-1). */
+#define MEMORY_SHARE_CORE(memory) ((memory) / 2)
+#define MEMORY_SHARE_INDEX(memory) ((memory) / 4)
+#define MEMORY_SHARE_REQUESTS(memory) ((memory) / 8)
+
 struct config {
     char data[CONFIG_TEXT_SIZE];     /* the data directory */
     char listen[CONFIG_TEXT_SIZE];   /* URLs, separated by blanks */

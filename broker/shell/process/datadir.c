@@ -10,10 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "boot.h"
 #include "disk.h"
+#include "logfmt.h"
 #include "neighbours.h"
 #include "quarantine.h"
-#include "snapshot.h"
+#include "snapshot_mark.h"
 
 static int refuse(char *message, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -232,4 +234,12 @@ int datadir_inspect(struct datadir *dir, const char *path, char message[DATADIR_
     if (dir->lock < 0 && errno != ENOENT) return REFUSE("%s cannot be opened: %s", name, strerror(errno));
     if (dir->lock >= 0 && take_lock(dir, F_RDLCK, message) != 0) return 1;
     return identity_open(dir, false, message);
+}
+
+bool datadir_note_boot(const struct datadir *dir, uint64_t steady_ns) {
+    static struct logfmt_limit limit;
+    int error = boot_note(dir->path, steady_ns);
+    if (error != 0 && logfmt_allowed(&limit))
+        logfmt("boot_unnoted", "action=\"the next start goes by the wall clock\" reason=\"%s\"", strerror(error));
+    return error == 0;
 }

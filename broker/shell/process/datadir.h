@@ -7,7 +7,7 @@
  *   DIR/archived   see archivist.c
  *   DIR/boot       see boot.h
  *   DIR/pair       storage/files/note.h: what a node of a pair must not forget
- *   DIR/snapshot, DIR/snapshot.wanted   see snapshot.h
+ *   DIR/snapshot, DIR/snapshot.wanted   see snapshot_mark.h
  *   DIR/unerased   see pending_erasures.h
  *   DIR/quarantine tails that the pair's leader never had (storage/log/quarantine.h) */
 #ifndef TARRY_SHELL_DATADIR_H
@@ -44,5 +44,8 @@ int datadir_join(const char *path, const struct identity *identity, const struct
  * directory without a lock file (a copy without it, which may lie on a medium that cannot be written) is read without
  * one. */
 int datadir_inspect(struct datadir *dir, const char *path, char message[DATADIR_MESSAGE_SIZE]);
+/* Notes steady time at BOOTTIME zero for the next start in this boot (boot.h). False, and said so, if that fails: then
+ * nothing is noted. Any thread. */
+bool datadir_note_boot(const struct datadir *dir, uint64_t steady_ns);
 
 #endif

@@ -13,9 +13,9 @@
 
 void applier_init(struct applier *applier, struct shell *shell) {
     *applier = (struct applier){.shell = shell};
-    shell_arena_init(&applier->arena);
+    fatal_arena_init(&applier->arena);
     int error = log_cursor_open(&applier->cursor, shell->log, core_position(shell->core), false);
-    if (error != 0) shell_fail("apply_failed", error);
+    if (error != 0) fatal("apply_failed", error);
 }
 
 /* False: there is none (yet). */
@@ -23,10 +23,10 @@ static bool read_one(struct applier *applier, uint64_t to) {
     struct log_view view;
     int error = log_cursor_next(applier->cursor, to, &view);
     if (error == LOG_END) return false;
-    if (error != 0) shell_fail("apply_failed", error);
+    if (error != 0) fatal("apply_failed", error);
     applier->header = view.header;
     applier->body = frame_body_unpack(&applier->arena, view.header.body_size, view.body);
-    if (applier->body == NULL) shell_fail("apply_failed", LOG_DAMAGED);
+    if (applier->body == NULL) fatal("apply_failed", LOG_DAMAGED);
     return true;
 }
 
@@ -41,7 +41,7 @@ static bool apply_one(struct applier *applier, uint64_t to) {
                "position=%" PRIu64 " reason=\"what is in flight does not fit into the broker's memory: start with a "
                "larger --memory, as the other broker of the pair has\"",
                applier->header.position);
-    if (error != 0) shell_fail("apply_failed", error == CORE_NONSENSE ? LOG_DAMAGED : -ENOMEM);
+    if (error != 0) fatal("apply_failed", error == CORE_NONSENSE ? LOG_DAMAGED : -ENOMEM);
     applier->body = NULL;
     arena_reset(&applier->arena);
     node_applied(&shell->node, core_position(shell->core), core_digest(shell->core));

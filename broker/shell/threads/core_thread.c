@@ -51,8 +51,8 @@ static void run_errands(struct core_thread *core_thread) {
     for (size_t i = 0; i < effects->lows.count; i++) indexer_low(&shell->indexer, &effects->lows.items[i]);
     for (size_t i = 0; i < effects->pages.count; i++) {
         struct page_load *load = calloc(1, sizeof(*load));
-        if (load == NULL) shell_fail("page_failed", -ENOMEM);
-        shell_arena_init(&load->arena);
+        if (load == NULL) fatal("page_failed", -ENOMEM);
+        fatal_arena_init(&load->arena);
         load->errand.arena = &load->arena;
         load->errand.item.kind = ITEM_PAGE;
         load->errand.hold = -1;
@@ -121,7 +121,7 @@ static void pack_answers(struct core_thread *core_thread) {
     const struct core_effects *effects = &batch->effects;
     batch->delivery_sender = effects->deliveries.count > 0;
     batch->answers = arena_alloc(&batch->arena, (effects->replies.count + 1) * sizeof(*batch->answers));
-    if (batch->answers == NULL) shell_fail("replies_failed", -ENOMEM);
+    if (batch->answers == NULL) fatal("replies_failed", -ENOMEM);
     for (size_t i = 0; i < effects->replies.count; i++) {
         const struct core_reply *reply = &effects->replies.items[i];
         if (reply->ticket == 0) continue;
@@ -204,7 +204,7 @@ static bool has_all(struct core_thread *core_thread, struct errand *errand) {
         refuse((struct call *)errand, TARRY__CODE__BUSY, NULL);
         break;
     case ERRAND_NO_MEMORY:
-        shell_fail("errand_failed", -ENOMEM);
+        fatal("errand_failed", -ENOMEM);
     case ERRAND_NONE:
     case ERRAND_ROOM:
         break;
@@ -217,7 +217,7 @@ static void take_call(struct core_thread *core_thread, struct call *call) {
     if (!has_all(core_thread, errand)) return;
     if (errand->event.kind == CORE_STATS) {
         errand->event.broker = stats_broker(core_thread->shell, errand->arena, core_thread->clock_held);
-        if (errand->event.broker == NULL) shell_fail("stats_failed", -ENOMEM);
+        if (errand->event.broker == NULL) fatal("stats_failed", -ENOMEM);
         if (core_thread->shell->node.on) node_stats(&core_thread->shell->node, errand->event.broker, errand->arena);
     }
     core_thread_step(core_thread, &errand->event);
@@ -333,9 +333,9 @@ static void begin(struct core_thread *core_thread, struct core_event event) {
 static void begin_run(struct core_thread *core_thread, enum core_event_kind kind) {
     struct shell *shell = core_thread->shell;
     begin(core_thread, (struct core_event){.kind = kind,
-                                           .epoch = atomic_load(&shell->epoch),
-                                           .before = shell->before,
-                                           .who = shell->started_by,
+                                           .epoch = atomic_load(&shell->run.epoch),
+                                           .before = shell->run.before,
+                                           .who = shell->run.started_by,
                                            .clock_accepted = shell->clock.state.accepted});
 }
 
@@ -430,7 +430,7 @@ static bool has_ended(struct core_thread *core_thread) {
     if (!core_thread->turn.stopping) return false;
     uint64_t now_ms = look_at_clock(core_thread).steady_ns / NS_PER_MS;
     enum turn_end end = core_turn_end(&core_thread->turn, now_ms, rpc_busy(&shell->rpc) > 0);
-    if (end == TURN_CLOSES) begin(core_thread, (struct core_event){.kind = CORE_CLOSE, .who = shell->stopped_by});
+    if (end == TURN_CLOSES) begin(core_thread, (struct core_event){.kind = CORE_CLOSE, .who = shell->run.stopped_by});
     return end == TURN_IS_OVER;
 }
 

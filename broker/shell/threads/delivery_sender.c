@@ -46,15 +46,15 @@ void delivery_sender_left(struct delivery_sender *delivery_sender, const struct 
 
 static void *copied(struct arena *arena, const void *data, size_t size) {
     void *copy = arena_alloc(arena, size);
-    if (copy == NULL) shell_fail("delivery_failed", -ENOMEM);
+    if (copy == NULL) fatal("delivery_failed", -ENOMEM);
     if (size > 0) memcpy(copy, data, size);
     return copy;
 }
 
 static struct cold_item *cold_item_new(uint64_t end) {
     struct cold_item *item = calloc(1, sizeof(*item));
-    if (item == NULL) shell_fail("delivery_failed", -ENOMEM);
-    shell_arena_init(&item->arena);
+    if (item == NULL) fatal("delivery_failed", -ENOMEM);
+    fatal_arena_init(&item->arena);
     item->end = end;
     return item;
 }
@@ -86,10 +86,10 @@ static struct cold_item *copy_reply(const struct core_reply *reply, uint64_t end
     if (reply->reply == NULL) return item;
     size_t size = tarry__reply__get_packed_size(reply->reply);
     uint8_t *packed = arena_alloc(&item->arena, size);
-    if (packed == NULL) shell_fail("delivery_failed", -ENOMEM);
+    if (packed == NULL) fatal("delivery_failed", -ENOMEM);
     tarry__reply__pack(reply->reply, packed);
     item->reply.reply = tarry__reply__unpack(&item->arena.pb, size, packed);
-    if (item->reply.reply == NULL) shell_fail("delivery_failed", -ENOMEM);
+    if (item->reply.reply == NULL) fatal("delivery_failed", -ENOMEM);
     return item;
 }
 
@@ -122,7 +122,7 @@ static void take_out(struct outgoing *outgoing, struct delivery_sender *delivery
 static void *delivery_sender_run(void *argument) {
     struct delivery_sender *delivery_sender = argument;
     struct outgoing outgoing = {.shell = delivery_sender->shell};
-    shell_arena_init(&outgoing.arena);
+    fatal_arena_init(&outgoing.arena);
     pthread_mutex_lock(&delivery_sender->mutex);
     for (;;) {
         while (delivery_sender->first == NULL && !delivery_sender->stop)
@@ -143,7 +143,7 @@ static void *delivery_sender_run(void *argument) {
 static void *reader_run(void *argument) {
     struct delivery_sender *delivery_sender = argument;
     struct outgoing outgoing = {.shell = delivery_sender->shell, .may_wait = true};
-    shell_arena_init(&outgoing.arena);
+    fatal_arena_init(&outgoing.arena);
     pthread_mutex_lock(&delivery_sender->mutex);
     for (;;) {
         while (delivery_sender->cold_first == NULL && !delivery_sender->cold_stop)

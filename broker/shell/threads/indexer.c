@@ -18,7 +18,7 @@
 /* The only failure that passes is a full disk: false. */
 static bool has_room(struct indexer *indexer, const char *what, int error) {
     if (error == 0) return true;
-    if (error != -ENOSPC) shell_fail(what, error);
+    if (error != -ENOSPC) fatal(what, error);
     if (!indexer->schedule.full)
         logfmt("index_full", "reason=\"the disk is full\" action=\"waits for room\" indexed=%" PRIu64,
                index_position(indexer->shell->index));
@@ -40,11 +40,11 @@ static bool absorb_frame(struct indexer *indexer, uint64_t limit) {
     struct log_view view;
     int error = log_cursor_next(indexer->cursor, limit, &view);
     if (error == LOG_END) return false;
-    if (error != 0) shell_fail("index_read_failed", error);
+    if (error != 0) fatal("index_read_failed", error);
     Tarry__FrameBody *body = frame_body_unpack(&indexer->arena, view.header.body_size, view.body);
-    if (body == NULL) shell_fail("index_read_failed", LOG_DAMAGED);
+    if (body == NULL) fatal("index_read_failed", LOG_DAMAGED);
     error = index_absorb(shell->index, &view.header, body);
-    if (error != 0) shell_fail("index_absorb_failed", error);
+    if (error != 0) fatal("index_absorb_failed", error);
     summarizer_take(&indexer->summarizer, log_cursor_segment(indexer->cursor), &view.header, body);
     signer_take(&shell->signer, log_cursor_segment(indexer->cursor), &view.header);
     arena_reset(&indexer->arena);
@@ -201,13 +201,13 @@ void indexer_start(struct indexer *indexer, struct shell *shell, uint64_t durabl
     indexer->windows_last = &indexer->windows;
     pthread_mutex_init(&indexer->mutex, NULL);
     monotonic_cond_init(&indexer->changed);
-    shell_arena_init(&indexer->arena);
+    fatal_arena_init(&indexer->arena);
     retire_init(&indexer->retire, shell);
     eraser_init(&indexer->eraser, shell);
     summarizer_init(&indexer->summarizer, shell);
     uint64_t from = shell->config.inspect ? durable : index_position(shell->index);
     int error = log_cursor_open(&indexer->cursor, shell->log, from, false);
-    if (error != 0) shell_fail("index_read_failed", error);
+    if (error != 0) fatal("index_read_failed", error);
     struct index_times times = {
         .delay_ns = INDEX_DELAY_MS * NS_PER_MS,
         .gather_ns = GATHER_NS,
@@ -221,10 +221,10 @@ void indexer_start(struct indexer *indexer, struct shell *shell, uint64_t durabl
 
 void indexer_window(struct indexer *indexer, const struct core_window *window) {
     struct window_load *load = calloc(1, sizeof(*load));
-    if (load == NULL) shell_fail("window_failed", -ENOMEM);
+    if (load == NULL) fatal("window_failed", -ENOMEM);
     load->item.kind = ITEM_WINDOW;
     load->window = *window;
-    shell_arena_init(&load->arena);
+    fatal_arena_init(&load->arena);
     pthread_mutex_lock(&indexer->mutex);
     *indexer->windows_last = &load->item;
     indexer->windows_last = &load->item.next;

@@ -57,7 +57,7 @@ static struct outgoing_source source_of(struct outgoing *outgoing) {
 /* Whether the result is one to go on with: 0 or 1. False: -EAGAIN. Anything else ends the process. */
 static bool was_read(const struct outgoing *outgoing, const char *what, int error) {
     if (error == -EAGAIN && !outgoing->may_wait) return false;
-    if (error < 0) shell_fail(what, error);
+    if (error < 0) fatal(what, error);
     return true;
 }
 

@@ -11,8 +11,8 @@
 static void read_facts(struct reader *reader, struct errand *errand) {
     struct index_rows rows;
     int error = index_lookup(reader->shell->index, errand->wants, errand->want_count, errand->arena, &rows);
-    if (error != 0) shell_fail("index_lookup_failed", error);
-    if (!errand_add_rows(errand, rows.rows, rows.count)) shell_fail("facts_failed", -ENOMEM);
+    if (error != 0) fatal("index_lookup_failed", error);
+    if (!errand_add_rows(errand, rows.rows, rows.count)) fatal("facts_failed", -ENOMEM);
 }
 
 static void read_list(struct reader *reader, struct errand *errand) {
@@ -29,7 +29,7 @@ static void read_list(struct reader *reader, struct errand *errand) {
     };
     struct index_rows rows;
     int error = index_list(reader->shell->index, &query, errand->arena, &rows, &errand->event.through);
-    if (error != 0) shell_fail("index_list_failed", error);
+    if (error != 0) fatal("index_list_failed", error);
     errand->event.rows = rows.rows;
     errand->event.row_count = rows.count;
     errand->filled = true;
@@ -40,7 +40,7 @@ static void read_page(struct reader *reader, struct page_load *load) {
     struct index_rows rows;
     int error = index_scan(reader->shell->index, page->queue, page->after_id, page->id_end, page->count_max,
                            EXAMINE_MAX, load->errand.arena, &rows, &load->errand.event.next_id);
-    if (error != 0) shell_fail("index_scan_failed", error);
+    if (error != 0) fatal("index_scan_failed", error);
     load->errand.event.rows = rows.rows;
     load->errand.event.row_count = rows.count;
     load->read = true;

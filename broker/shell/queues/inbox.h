@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "core_turn.h"
+#include "monotonic.h"
 
 struct inbox {
     pthread_mutex_t mutex;
@@ -55,11 +56,5 @@ bool inbox_borrow(struct inbox *inbox, struct turn_load *out);
 void inbox_give_back(struct inbox *inbox, uint64_t wait_ns);
 /* Wakes the core thread, if inbox_post_alone has not. */
 void inbox_wake(struct inbox *inbox);
-
-uint64_t boottime_ns(void);  /* CLOCK_BOOTTIME */
-uint64_t monotonic_ns(void); /* CLOCK_MONOTONIC */
-/* A condition variable that waits on CLOCK_MONOTONIC, and an absolute time for it. */
-void monotonic_cond_init(pthread_cond_t *cond);
-struct timespec monotonic_after(uint64_t wait_ns);
 
 #endif

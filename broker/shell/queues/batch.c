@@ -17,9 +17,9 @@ void batches_init(struct batches *batches) {
 
 static struct batch *batch_new(void) {
     struct batch *batch = calloc(1, sizeof(*batch));
-    if (batch == NULL) shell_fail("memory_failed", -ENOMEM);
+    if (batch == NULL) fatal("memory_failed", -ENOMEM);
     /* Effects are bounded by what the core may have under way, not by the arena. */
-    shell_arena_init(&batch->arena);
+    fatal_arena_init(&batch->arena);
     batch->arena.keep_max = BATCH_ARENA_KEEP;
     core_effects_init(&batch->effects, &batch->arena);
     return batch;

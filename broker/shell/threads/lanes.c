@@ -16,7 +16,7 @@ static struct logfmt_limit refused_limit;
 
 static void post(struct lane *lane, const struct lane_news *told) {
     struct lane_news *news = malloc(sizeof(*news));
-    if (news == NULL) shell_fail("lane_news_failed", -ENOMEM);
+    if (news == NULL) fatal("lane_news_failed", -ENOMEM);
     *news = *told;
     news->item.kind = ITEM_LANE;
     inbox_post(&lane->lanes->shell->inbox, &news->item);

@@ -1,0 +1,58 @@
+/* fatal.c: see fatal.h. */
+#include "fatal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "index.h"
+#include "log.h"
+#include "logfmt.h"
+
+const char *storage_error(int error) {
+    switch (error) {
+    case LOG_DAMAGED:
+        return "the log is damaged";
+    case LOG_VERSION:
+        return "the log has another format version";
+    case LOG_FOREIGN:
+        return "the log is another cluster's";
+    case LOG_RETIRED:
+        return "that part of the log was retired";
+    case LOG_END:
+        return "the log ends there";
+    case INDEX_DAMAGED:
+        return "the index is damaged";
+    case INDEX_VERSION:
+        return "the index has another format version";
+    case INDEX_FOREIGN:
+        return "the index is another cluster's";
+    default:
+        break;
+    }
+    /* LMDB's own codes lie around -30790. */
+    return error > -4096 && error < 0 ? strerror(-error) : "LMDB failed";
+}
+
+_Noreturn void fatal(const char *what, int error) {
+    logfmt(what, "error=%d reason=\"%s\" action=exit", error, storage_error(error));
+    _exit(EXIT_STORAGE);
+}
+
+static _Noreturn void starved(void) {
+    fatal("memory_failed", -ENOMEM);
+}
+
+void fatal_arena_init(struct arena *arena) {
+    arena_init(arena, SIZE_MAX);
+    arena->on_starved = starved;
+}
+
+void thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument) {
+    int error = pthread_create(thread, NULL, run, argument);
+    if (error != 0) {
+        logfmt("thread_failed", "name=%s reason=\"%s\"", name, strerror(error));
+        _exit(1);
+    }
+    pthread_setname_np(*thread, name);
+}
