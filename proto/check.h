@@ -24,6 +24,8 @@ const char *check_op(const Tarry__Op *op, uint32_t payload_max, Tarry__Code *out
 const char *check_policy_field(const Tarry__Policy *policy, const char *field);
 /* A request about the pair. */
 const char *check_pair(const Tarry__Pair *pair);
+/* A request that only asks: a follower may answer it, too. */
+bool request_is_question(const Tarry__Request *request);
 bool is_utf8(const void *text, size_t size);
 
 #endif

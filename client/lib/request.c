@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "varint.h"
 
 struct request *request_new(tarry_client *client, enum request_kind kind) {
@@ -217,25 +218,11 @@ bool request_message(const tarry_client *client, const struct request *request, 
     return true;
 }
 
-/* What a follower may answer. */
-static bool is_question(const Tarry__Request *wire) {
-    switch (wire->body_case) {
-    case TARRY__REQUEST__BODY_GET:
-    case TARRY__REQUEST__BODY_LIST:
-    case TARRY__REQUEST__BODY_QUEUES:
-    case TARRY__REQUEST__BODY_STATS:
-    case TARRY__REQUEST__BODY_AUDIT:
-        return true;
-    default:
-        return false;
-    }
-}
-
 int request_fill_call(const tarry_client *client, struct request *request, Tarry__Request *wire) {
     wire->version = WIRE_VERSION;
     wire->client = (char *)client->name;
     wire->cluster = (ProtobufCBinaryData){client->cluster_size, (uint8_t *)client->cluster};
-    request->asks = is_question(wire);
+    request->asks = request_is_question(wire);
     request->at_least = wire->at_least;
     request->staleness_ms = wire->staleness_ms;
     size_t size = tarry__request__get_packed_size(wire);

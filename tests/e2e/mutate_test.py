@@ -131,6 +131,37 @@ class Play(unittest.TestCase):
         self.assertEqual(self.play("return a - b;"), (mutate.SURVIVED, None))
         self.assertEqual(self.said, ["core fails on the unchanged tree, and is left out"])
 
+    def test_a_program_is_ended_at_its_first_check_that_fails(self):
+        program = self.judge.programs["core"]
+        program.command = ["sh", "-c", "echo 'not ok 3 - Sums.test two and three (b=3)'; exec sleep 600"]
+        self.assertFalse(program.run(60))
+        self.assertEqual(program.complaint, "Sums.test two and three (b=3)")
+
+    def test_of_a_program_of_python_the_check_that_failed_is_tried_again(self):
+        program = self.judge.programs["core"]
+        program.is_python, program.took_s, program.complaint = True, 0, "Sums.test two and three (b=3)"
+        program.command = ["sh", "-c", 'test "$*" != Sums.test_two_and_three', "test.py"]
+        self.assertTrue(program.fails_again())
+        program.complaint = None
+        self.assertFalse(program.fails_again())
+
+    def test_quick_leaves_programs_of_python_out(self):
+        self.judge.programs["core"].is_python = True
+        self.assertEqual([[program.name for program in stage] for stage in self.judge.stages("broker/core/sum.c")], [["core"]])
+        self.judge.quick = True
+        self.assertEqual(list(self.judge.stages("broker/core/sum.c")), [])
+
+    def test_what_has_noticed_changes_of_a_folder_goes_first(self):
+        program = self.judge.programs["core"]
+        program.took_s, program.found = 6, {"broker/core": 1}
+        self.assertLess(program.rank("broker/core"), program.rank("broker/net"))
+
+    def test_only_at_a_place(self):
+        found = list(mutate.candidates(self.copy, self.compiler, ["broker/core"]))
+        place = f"broker/core/sum.c:{found[-1][2].line + 1} {found[-1][2].kind}"
+        self.assertEqual([item[2].kind for item in mutate.only_at(found, [place])], [found[-1][2].kind])
+        self.assertEqual(list(mutate.only_at(found, None)), found)
+
     def test_the_copy_follows_the_tree(self):
         path = os.path.join(self.directory, "source", "broker/core/sum.c")
         with open(path, "a", encoding="ascii") as file:

@@ -2,6 +2,7 @@
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -14,6 +15,7 @@ import links
 import lint
 import python
 import sizes
+import symbols
 import tidy
 import words
 
@@ -96,6 +98,38 @@ def complaints_of(real_root, check, path, text):
         shutil.rmtree(root)
 
 
+LOOP = "    int sum = 0;\n    for (int i = 0; i < count; i++) {\n        if (of[i] > 0 && of[i] < 1000) sum += of[i] * 2;\n    }\n    return sum;\n}\n"
+OTHER = "    return count > 0 ? of[count - 1] : 0;\n}\n"
+# (what it shows, what stands in the product's file, what in the rig's, words that a complaint must hold; "": there is none)
+SYMBOLS = [
+    ("a function that both show", "int both(int x) { return x; }\n", "int both(int x) { return -x; }\n", "tests/sim/a.c: both is defined in broker/core/a.c too"),
+    ("one that a macro names", "#define NAME both\nint NAME(int x) { return x; }\n", "int both(int x) { return -x; }\n", "both is defined in"),
+    ("a static function of the same text", "static int total(const int *of, int count) {\n" + LOOP + "int (*shown)(const int *, int) = total;\n",
+     "static int total(const int *of, int count) {\n" + LOOP + "int (*seen)(const int *, int) = total;\n", "total is a copy of broker/core/a.c's"),
+    ("static functions of one name", "static int total(const int *of, int count) {\n" + LOOP + "int (*shown)(const int *, int) = total;\n",
+     "static int total(const int *of, int count) {\n" + OTHER + "int (*seen)(const int *, int) = total;\n", ""),
+    ("no object", None, None, "build first"),
+]
+
+
+def symbol_complaints(product, rig):
+    """What symbols.py says of two files, compiled."""
+    root = tempfile.mkdtemp(prefix="tarry-lint-")
+    entries = []
+    try:
+        for path, text in (("broker/core/a.c", product), ("tests/sim/a.c", rig)):
+            if text is None:
+                continue
+            write(root, path, text)
+            out = path.replace("/", "_") + ".o"
+            subprocess.run(["cc", "-c", os.path.join(root, path), "-o", os.path.join(root, out)], check=True)
+            entries.append({"directory": root, "file": path, "command": "cc", "output": out})
+        write(root, "build/compile_commands.json", json.dumps(entries))
+        return symbols.check(root, os.path.join(root, "build"))
+    finally:
+        shutil.rmtree(root)
+
+
 def main():
     real_root = os.path.abspath(sys.argv[1])
     failed = number = 0
@@ -105,6 +139,12 @@ def main():
         good = any(expected in complaint for complaint in found)
         failed += not good
         print(f"{'ok' if good else 'not ok'} {number} - {title}" + ("" if good else f"\n# found only: {found}"))
+    for title, product, rig, expected in SYMBOLS:
+        number += 1
+        found = symbol_complaints(product, rig)
+        good = any(expected in complaint for complaint in found) if expected else not found
+        failed += not good
+        print(f"{'ok' if good else 'not ok'} {number} - symbols: {title}" + ("" if good else f"\n# found: {found}"))
     for check in (format_check.check, words.check, sizes.check, includes.check, cppcheck.check, tidy.check, faults.check):
         number += 1
         path, text = (CATALOGUE, EXCUSED) if check is faults.check else ("proto/a.c", GOOD)

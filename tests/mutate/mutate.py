@@ -3,18 +3,21 @@ see them, the quickest first (table.py), until one fails. Those that no test not
 
 It works on a copy of the tree in build-mutate/, with a build directory of its own. A change whose object file is the same, byte by byte, is
 none; one that does not compile is none either; neither counts. Before its first use a test is run on the unchanged copy: one that fails
-there is left out and told of. A program of Python that fails is run once more before it counts, for a busy machine is no discovery.
+there is left out and told of. A program is ended at its first check that fails. Of a program of Python that check is run once more before it
+counts, for a busy machine is no discovery. What has found changes of the same folder before goes first.
 """
 import argparse
 import difflib
 import json
 import os
 import random
+import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import changes
@@ -28,6 +31,8 @@ AT_ONCE = max(2, len(os.sched_getaffinity(0)))
 ENV = {**os.environ, "CCACHE_NOHASHDIR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 # What programs of Python run: of these folders everything that is a program or is preloaded.
 HELPERS = ("tests/e2e/", "tests/coordinator/", "tests/crash/", "tests/unit/cut_tail", "broker/shell/tarryd", "client/tool/tarry")
+SAID_MAX = 1 << 20
+NOT_OK = re.compile(r"^not ok \d+ - (.*)$", re.MULTILINE)
 FOUND, SURVIVED, SAME, NO_C = "found", "SURVIVED", "same object", "does not compile"
 
 
@@ -77,7 +82,8 @@ class Copy:
 
     def configure(self):
         if not os.path.exists(os.path.join(self.build, "build.ninja")):
-            done = run(["meson", "setup", self.build, self.root, "-Dtests=true", "-Doptimization=1", "-Ddebug=false"], self.root)
+            # As ./dev build says it: what ccache has of that need not be compiled again.
+            done = run(["meson", "setup", self.build, self.root, "-Dtests=true", "--buildtype=debugoptimized", "-Dc_args=-g1"], self.root)
             if done.returncode != 0:
                 sys.exit(f"mutate: {self.build} cannot be configured:\n{done.stdout}")
         if said := self.ninja(["build.ninja"]):  # what meson.build has said since
@@ -101,20 +107,34 @@ class Program:
         self.is_python = self.command[-1].endswith(".py")
         self.targets = [target for name in entry["depends"] for target in targets.get(name, [])]
         self.took_s = None  # on the unchanged tree; None: not run yet
-        self.process = self.started = None
+        self.found = {}  # folder: how many changes there it has noticed
+        self.process = self.started = self.said = self.complaint = None
 
     def limit_s(self):
         return PATIENCE_S + SLOWER * self.took_s
 
-    def start(self):
-        self.started = time.monotonic()
-        self.process = subprocess.Popen(self.command, cwd=self.copy.build, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL, start_new_session=True)
+    def rank(self, folder):
+        """The lowest goes first: what is quick, and what has noticed changes of the folder."""
+        return self.took_s / (1 + 2 * self.found.get(folder, 0))
+
+    def start(self, checks=()):
+        """All of it, or the checks that are named."""
+        self.started, self.complaint, self.said = time.monotonic(), None, tempfile.TemporaryFile()
+        self.process = subprocess.Popen([*self.command, *checks], cwd=self.copy.build, env=self.env, stdin=subprocess.DEVNULL,
+                                        stdout=self.said, stderr=subprocess.DEVNULL, start_new_session=True)
+
+    def complains(self):
+        """Whether a check of it has failed; its complaint is the name, then."""
+        said = os.pread(self.said.fileno(), SAID_MAX, 0).decode("utf-8", "replace")
+        found = NOT_OK.search(said)
+        if found:
+            self.complaint = found.group(1)
+        return self.complaint is not None
 
     def outcome(self, limit_s):
         """True: it passed; False: it failed, or took too long; None: it runs."""
         status = self.process.poll()
-        if status is None and time.monotonic() - self.started > limit_s:
+        if self.complains() or (status is None and time.monotonic() - self.started > limit_s):
             self.stop()
             return False
         return None if status is None else status in (0, 77)
@@ -126,9 +146,15 @@ class Program:
         except ProcessLookupError:
             pass
         self.process.wait()
+        self.said.close()
 
-    def run(self, limit_s):
-        self.start()
+    def fails_again(self):
+        """Of a program of Python: the check that has failed, once more; all of it, if that is not known."""
+        check = re.match(r"[A-Z]\w+\.test( \w+)+(?= [(\[]|$)", self.complaint or "")
+        return not self.run(self.limit_s(), [check.group(0).replace(" ", "_")] if check else [])
+
+    def run(self, limit_s, checks=()):
+        self.start(checks)
         while (passed := self.outcome(limit_s)) is None:
             time.sleep(0.02)
         self.stop()
@@ -138,8 +164,8 @@ class Program:
 class Judge:
     """Knows the tests, and how long each takes on the unchanged copy."""
 
-    def __init__(self, copy, say):
-        self.copy, self.say = copy, say
+    def __init__(self, copy, say, quick=False):
+        self.copy, self.say, self.quick = copy, say, quick
         built = {target["id"]: [os.path.relpath(name, copy.build) for name in target["filename"]] for target in copy.introspect("--targets")}
         self.helpers = [name for names in built.values() for name in names if name.startswith(HELPERS)]
         self.programs = {entry["name"]: Program(copy, entry, built) for entry in copy.introspect("--tests")}
@@ -153,7 +179,9 @@ class Judge:
         for patterns in table.stages_of(path):
             names = table.chosen(list(self.programs), patterns, asked)
             asked.update(names)
-            yield [self.programs[name] for name in names if name not in self.left_out]
+            chosen = [self.programs[name] for name in names if name not in self.left_out]
+            if chosen := [program for program in chosen if not (self.quick and program.is_python)]:
+                yield chosen
 
     def targets(self, programs):
         return sorted({target for program in programs for target in program.targets} | set(self.helpers if any(p.is_python for p in programs) else []))
@@ -182,7 +210,7 @@ class Judge:
             self.copy.write(path, text)
             if self.copy.ninja(self.targets(programs)) is not None:
                 return NO_C, None
-            if found := first_to_fail(programs):
+            if found := first_to_fail(programs, os.path.dirname(path)):
                 return FOUND, found
         return SURVIVED, None
 
@@ -207,11 +235,14 @@ def ended(programs, limit_of):
             program.stop()
 
 
-def first_to_fail(programs):
+def first_to_fail(programs, folder):
     """The name of one; None: all pass."""
-    for program, passed in ended(sorted(programs, key=lambda program: program.took_s), Program.limit_s):
-        if not passed and not (program.is_python and program.run(program.limit_s())):
-            return program.name
+    left = sorted(programs, key=lambda program: program.rank(folder))
+    while failed := next((program for program, passed in ended(left, Program.limit_s) if not passed), None):
+        if not failed.is_python or failed.fails_again():
+            failed.found[folder] = failed.found.get(folder, 0) + 1
+            return failed.name
+        left.remove(failed)
     return None
 
 
@@ -227,12 +258,17 @@ class Compiler:
     def knows(self, path):
         return os.path.join(self.copy.root, path) in self.commands
 
+    def prepare(self, path):
+        """What is generated that it includes is there."""
+        if said := self.copy.ninja([self.commands[os.path.join(self.copy.root, path)]["output"]]):
+            sys.exit(f"mutate: the unchanged {path} does not compile:\n{said}")
+
     def object_of(self, path):
         """Its bytes; None: it does not compile."""
         entry = self.commands[os.path.join(self.copy.root, path)]
         words, out = shlex.split(entry["command"]), os.path.join(self.copy.build, "mutant.o")
         words[words.index("-o") + 1] = out
-        if run([*words, "-w"], entry["directory"]).returncode != 0:
+        if run([*words, "-w", "-g0"], entry["directory"]).returncode != 0:
             return None
         with open(out, "rb") as file:
             return file.read()
@@ -251,6 +287,10 @@ def candidates(copy, compiler, folders):
                         yield path, lines, change
 
 
+def only_at(found, places):
+    return (item for item in found if not places or f"{item[0]}:{item[2].line + 1} {item[2].kind}" in places)
+
+
 def difference(path, lines, change):
     changed = [*lines[:change.line], change.text, *lines[change.line + 1:]]
     return "\n".join(difflib.unified_diff(lines, changed, f"a/{path}", f"b/{path}", n=3, lineterm=""))
@@ -259,6 +299,9 @@ def difference(path, lines, change):
 def play(judge, compiler, path, lines, change):
     """What becomes of one change, and which test found it."""
     original, before = "\n".join(lines), compiler.object_of(path)
+    if before is None:
+        compiler.prepare(path)
+        before = compiler.object_of(path)
     text = "\n".join([*lines[:change.line], change.text, *lines[change.line + 1:]])
     try:
         judge.copy.write(path, text)
@@ -275,6 +318,8 @@ def parse_options():
                                      "tests that can see them, the quickest first. Lists those that no test notices. Exits 1 if there are any.")
     parser.add_argument("--folder", action="append", metavar="DIR", help="only files below it, such as broker/core; may be given again")
     parser.add_argument("--count", type=int, default=30, metavar="N", help="so many changes that count (default 30)")
+    parser.add_argument("--quick", action="store_true", help="leave out the tests that are programs of Python: what survives may be found by those")
+    parser.add_argument("--at", action="append", metavar="FILE:LINE KIND", help="only that change, as it is told; may be given again")
     parser.add_argument("--minutes", type=float, metavar="N", help="begin nothing new after so long")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 24), metavar="N", help="which changes (default: other ones each time)")
     parser.add_argument("--root", required=True, help=argparse.SUPPRESS)
@@ -322,8 +367,8 @@ def main():
     copy = Copy(options.root, options.directory or os.path.join(options.root, "build-mutate"))
     copy.update()
     copy.configure()
-    compiler, judge = Compiler(copy), Judge(copy, lambda text: print(text, flush=True))
-    for path, lines, change in spread(candidates(copy, compiler, options.folder), options.seed):
+    compiler, judge = Compiler(copy), Judge(copy, lambda text: print(text, flush=True), options.quick)
+    for path, lines, change in spread(only_at(candidates(copy, compiler, options.folder), options.at), options.seed):
         if tried == options.count or (options.minutes and time.monotonic() - started > options.minutes * 60):
             break
         outcome, finder = play(judge, compiler, path, lines, change)
@@ -334,6 +379,7 @@ def main():
         print(f"{outcome:16} {path}:{change.line + 1} {change.kind}{f' ({finder})' if finder else ''}", flush=True)
         if outcome == SURVIVED:
             survivors.append(difference(path, lines, change))
+            print(survivors[-1], flush=True)
     sys.exit(report(counts, survivors, options.seed))
 
 

@@ -97,7 +97,7 @@ void host_begin(struct world *world) {
     host->group = (struct group_commit){0};
     host->flushing = host->sync_held = host->sync_due = host->indexing = host->index_held = false;
     host->sync_since_ns = 0;
-    table_init(&host->table);
+    table_begin(&host->table);
     host_archive_begin(host);
     host->erasure = (struct erasure){0};
     host->archiving = false;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../must.h"
+#include "check.h"
 #include "client.h"
 #include "hard_state.h"
 #include "model_disk.h"
@@ -53,7 +54,7 @@ void node_wipe(struct world *world) {
     host->node->joins = true;
     host->disk = model_new(random_u64(&world->random));
     host_room_begin(world);
-    table_init(&host->table);
+    table_begin(&host->table);
     flat_init(&host->head);
     host->frame_count = 0;
     host->promised = LOG_POSITION_FIRST;
@@ -478,24 +479,12 @@ void node_end(struct world *world) {
 
 /* ---- what others ask */
 
-static bool is_question(const Tarry__Request *request) {
-    switch (request->body_case) {
-    case TARRY__REQUEST__BODY_GET:
-    case TARRY__REQUEST__BODY_LIST:
-    case TARRY__REQUEST__BODY_QUEUES:
-    case TARRY__REQUEST__BODY_STATS:
-        return true;
-    default:
-        return false;
-    }
-}
-
 Tarry__Code node_admits(const struct node *node, const Tarry__Request *request) {
     if (node->leads) {
-        bool is_handing_over = node->paused && !is_question(request);
+        bool is_handing_over = node->paused && !request_is_question(request);
         return node->leading.half.stalled_ns != 0 || is_handing_over ? TARRY__CODE__BUSY : TARRY__CODE__OK;
     }
-    return is_question(request) && !node->writes ? TARRY__CODE__OK : TARRY__CODE__NOT_PRIMARY;
+    return request_is_question(request) && !node->writes ? TARRY__CODE__OK : TARRY__CODE__NOT_PRIMARY;
 }
 
 struct word {

@@ -6,7 +6,7 @@
 
 #include "../must.h"
 
-void table_init(struct table *table) {
+void table_begin(struct table *table) {
     flat_init(&table->flat);
     memset(table->chain, 0, sizeof table->chain);
     table->log_start = LOG_POSITION_FIRST;

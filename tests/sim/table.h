@@ -23,7 +23,7 @@ struct table_rows { /* in the arena that was handed in */
     size_t capacity;
 };
 
-void table_init(struct table *table);
+void table_begin(struct table *table);
 void table_copy(struct table *to, const struct table *from);
 void table_absorb(struct table *table, const struct frame_header *header, const Tarry__FrameBody *body);
 /* Copies what is still needed of a frame whose segment is about to go. False: the log does not hold what it should. */

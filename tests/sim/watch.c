@@ -14,7 +14,7 @@
  * (shell/threads/core_thread.c: the clocks are looked at once a second). */
 #define SURELY_STOPPED_NS (1000000000u + STOPPED_NS)
 
-void watch_begin(struct watch *watch) {
+void watch_reset(struct watch *watch) {
     watch->commit = NULL;
     watch->started_ms = 0;
     watch->resumed_count = 0;
@@ -132,7 +132,7 @@ void watch_frame(struct world *world, const struct frame_header *header, const T
     for (size_t i = 0; body && i < body->n_records; i++) {
         const Tarry__Record *record = body->records[i];
         if (record->fact_case == TARRY__RECORD__FACT_EPOCH) {
-            watch_begin(watch);
+            watch_reset(watch);
             watch->started_ms = header->steady_ns / NS_PER_MS;
             watch->began_ns = world->now_ns;
         }

@@ -22,7 +22,7 @@ struct watch {
     uint64_t counted[FLAT_TASKS_MAX]; /* [id]: the round in which it was last counted */
 };
 
-void watch_begin(struct watch *watch);
+void watch_reset(struct watch *watch);
 /* Right before the core decides on it. */
 void watch_commit(struct world *world, const Tarry__Commit *commit);
 /* Before the frame is applied to the model. */

@@ -188,22 +188,9 @@ static const char *check_follow(const Tarry__Follow *follow) {
     return NULL;
 }
 
-static bool is_question(const Tarry__Request *request) {
-    switch (request->body_case) {
-    case TARRY__REQUEST__BODY_GET:
-    case TARRY__REQUEST__BODY_LIST:
-    case TARRY__REQUEST__BODY_QUEUES:
-    case TARRY__REQUEST__BODY_STATS:
-    case TARRY__REQUEST__BODY_AUDIT:
-        return true;
-    default:
-        return false;
-    }
-}
-
 static const char *check_wish(const Tarry__Request *request) {
     bool has_wish = request->at_least != 0 || request->staleness_ms != 0;
-    if (has_wish && !is_question(request)) return "at_least and staleness_ms go with a question";
+    if (has_wish && !request_is_question(request)) return "at_least and staleness_ms go with a question";
     _Static_assert(FRESH_WAIT_MAX_MS == 2000, "the sentence says so");
     if (has_wish && request->wait_ms > FRESH_WAIT_MAX_MS) return "wait_ms is longer than 2 s";
     return NULL;
