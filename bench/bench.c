@@ -1,11 +1,14 @@
 /* bench.c: see bench.h. */
 #include "bench.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 
 static void print_help(const char *program, const char *purpose, const struct bench_option *options) {
@@ -72,6 +75,17 @@ uint64_t bench_wall_ms(void) {
 void bench_sleep_until_ns(uint64_t then_ns) {
     struct timespec then = {.tv_sec = (time_t)(then_ns / 1000000000u), .tv_nsec = (long)(then_ns % 1000000000u)};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &then, NULL) == EINTR) continue;
+}
+
+int bench_dial(uint16_t port) {
+    const struct sockaddr_in address = {.sin_family = AF_INET,
+                                        .sin_port = htons(port),
+                                        .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int on = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0)
+        bench_die("cannot connect to 127.0.0.1:%u", port);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    return fd;
 }
 
 tarry_client *bench_client(const char *urls, uint32_t commits_in_flight) {

@@ -28,6 +28,9 @@ uint64_t bench_now_ns(void);  /* CLOCK_MONOTONIC */
 uint64_t bench_wall_ms(void); /* CLOCK_REALTIME */
 void bench_sleep_until_ns(uint64_t then_ns);
 
+/* A socket to 127.0.0.1, without Nagle's delay; or dies. */
+int bench_dial(uint16_t port);
+
 /* A client for `urls` (NULL: $TARRY_BROKER, else the default). The caller closes it. */
 tarry_client *bench_client(const char *urls, uint32_t commits_in_flight);
 

@@ -2,12 +2,10 @@
  * with a thread: what latency.c asks of Tarry. beanstalkd's and Redis' protocols, and PostgreSQL's (trust; prepared
  * statements), spoken here. */
 #include <arpa/inet.h>
-#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -17,7 +15,6 @@
 
 struct caller {
     const struct protocol *protocol;
-    uint16_t port;
     int fd;
     uint64_t number;
     uint64_t calls;
@@ -32,17 +29,6 @@ struct protocol {
     void (*prepare)(struct caller *caller);
     void (*schedule)(struct caller *caller, uint64_t task, const char *payload);
 };
-
-static void dial(struct caller *caller) {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons(caller->port),
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int on = 1;
-    caller->fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (caller->fd < 0 || connect(caller->fd, (struct sockaddr *)&address, sizeof(address)) != 0)
-        bench_die("cannot connect to 127.0.0.1:%u", caller->port);
-    setsockopt(caller->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-}
 
 static void tell(const struct caller *caller, const void *bytes, size_t size) {
     if (write(caller->fd, bytes, size) != (ssize_t)size) bench_die("%s: the connection broke", caller->protocol->name);
@@ -238,12 +224,9 @@ int main(int argc, char **argv) {
     pthread_t *ids = calloc(threads, sizeof(*ids));
     if (samples_ns == NULL || callers == NULL || ids == NULL) bench_die("out of memory");
     for (uint64_t i = 0; i < threads; i++) {
-        callers[i] = (struct caller){.protocol = protocol,
-                                     .port = (uint16_t)port,
-                                     .number = i,
-                                     .calls = calls,
-                                     .samples_ns = samples_ns + i * calls};
-        dial(&callers[i]);
+        callers[i] =
+            (struct caller){.protocol = protocol, .number = i, .calls = calls, .samples_ns = samples_ns + i * calls};
+        callers[i].fd = bench_dial((uint16_t)port);
         if (protocol->prepare != NULL) protocol->prepare(&callers[i]);
     }
     uint64_t start_ns = bench_now_ns();

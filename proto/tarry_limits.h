@@ -91,6 +91,17 @@
 /* Webhooks (docs/WEBHOOKS.md) */
 #define PUSH_URL_SIZE_MAX 512u
 #define PUSH_QUEUES_MAX 256u /* queues that are pushed */
+/* Requests at once: in all (--push-requests), to one host, of one queue. */
+#define PUSH_REQUESTS_DEFAULT 512u
+#define PUSH_REQUESTS_MAX 4096u
+#define PUSH_HOST_REQUESTS_DEFAULT 32u
+#define PUSH_QUEUE_REQUESTS_DEFAULT 32u
+/* How long a request may take, its connection, and the rest of a target that fails. */
+#define PUSH_TIME_DEFAULT_MS (30ull * 1000)
+#define PUSH_CONNECT_DEFAULT_MS (10ull * 1000)
+#define PUSH_REST_DEFAULT_MS (60ull * 1000)
+#define PUSH_TIME_MIN_MS 100ull
+#define PUSH_TIME_MAX_MS (3600ull * 1000)
 
 /* Consumers */
 #define SESSION_SILENCE_MS (10ull * 1000) /* no heartbeat for so long: the session is gone */

@@ -79,8 +79,17 @@ static struct refusal judge_method(struct lws *wsi) {
     return taken;
 }
 
+/* RFC 9110, 2.5: what is of another major version may mean something else. */
+static struct refusal judge_version(struct lws *wsi) {
+    char version[TEXT_SIZE];
+    bool is_known =
+        header(wsi, WSI_TOKEN_HTTP, version) && (strcmp(version, "HTTP/1.1") == 0 || strcmp(version, "HTTP/1.0") == 0);
+    return is_known ? taken : REFUSED(505, "this port speaks HTTP/1.1");
+}
+
 static struct refusal judge_request(const struct connection *connection) {
-    struct refusal refusal = judge_origin(connection);
+    struct refusal refusal = judge_version(connection->wsi);
+    if (refusal.status == 0) refusal = judge_origin(connection);
     if (refusal.status == 0) refusal = judge_host(connection);
     return refusal.status != 0 ? refusal : judge_method(connection->wsi);
 }
@@ -213,6 +222,8 @@ static const char *status_text(unsigned status) {
         return "Upgrade Required\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13";
     case 429:
         return "Too Many Requests\r\nRetry-After: 1";
+    case 505:
+        return "HTTP Version Not Supported";
     default:
         return "Bad Request";
     }

@@ -57,7 +57,7 @@ static void send_job(struct push *push, struct push_job *job) {
 /* In all: a queue that has nothing under way is not kept waiting by others that have much, but by twice the limit. */
 static bool has_room(const struct push_target *target) {
     const struct push *push = target->push;
-    const unsigned most = push->options.requests_max;
+    const unsigned most = push->options.limits.requests;
     return push->in_flight < most || (target->numbers.in_flight == 0 && push->in_flight < 2 * most);
 }
 
@@ -66,7 +66,7 @@ static void host_run(struct push *push, struct push_host *host) {
     const uint64_t now_ms = push_now_ms();
     while ((job = TAILQ_FIRST(&host->waiting)) != NULL) {
         bool has_time = push_job_time_ms(job, now_ms) > 0 && !atomic_load(&push->stops);
-        if (has_time && (host->in_flight >= PUSH_HOST_REQUESTS_MAX || !has_room(job->target))) return;
+        if (has_time && (host->in_flight >= push->options.limits.host_requests || !has_room(job->target))) return;
         TAILQ_REMOVE(&host->waiting, job, next);
         if (has_time) {
             send_job(push, job);
@@ -99,6 +99,7 @@ static struct push_job *job_new(struct push_target *target, const Tarry__Deliver
     *job = (struct push_job){.target = target,
                              .host = target->host,
                              .size = size,
+                             .time_ms = push->options.limits.time_ms,
                              .id = task->id,
                              .attempt = task->attempt,
                              .deliveries = task->deliveries,
@@ -188,14 +189,15 @@ static void on_leased(void *argument, const struct gateway_leased *leased) {
 static size_t room_of(const struct push_target *target) {
     const struct push *push = target->push;
     const struct push_host *host = target->host;
-    if (target->held >= PUSH_QUEUE_REQUESTS_MAX || (target->is_unwell && target->held > 0)) return 0;
+    const struct push_limits *limits = &push->options.limits;
+    if (target->held >= limits->queue_requests || (target->is_unwell && target->held > 0)) return 0;
     if (!TAILQ_EMPTY(&host->waiting) || push->held_bytes >= PUSH_BYTES_MAX) return 0;
-    if (host->in_flight >= PUSH_HOST_REQUESTS_MAX || !has_room(target)) return 0;
+    if (host->in_flight >= limits->host_requests || !has_room(target)) return 0;
     if (target->is_unwell) return 1;
-    size_t room = PUSH_QUEUE_REQUESTS_MAX - target->held;
-    if (room > PUSH_HOST_REQUESTS_MAX - host->in_flight) room = PUSH_HOST_REQUESTS_MAX - host->in_flight;
-    if (push->in_flight >= push->options.requests_max) return 1;
-    size_t rest = push->options.requests_max - push->in_flight;
+    size_t room = limits->queue_requests - target->held;
+    if (room > limits->host_requests - host->in_flight) room = limits->host_requests - host->in_flight;
+    if (push->in_flight >= limits->requests) return 1;
+    size_t rest = limits->requests - push->in_flight;
     return room < rest ? room : rest;
 }
 
@@ -255,7 +257,8 @@ static int on_read_secrets(void *argument, char *out, size_t size, size_t *out_s
 static bool have_sender(struct push *push) {
     struct push_sender_options options = {.ca = push->options.ca,
                                           .version = push->options.version,
-                                          .connections_max = push->options.requests_max,
+                                          .connections_max = push->options.limits.requests,
+                                          .connect_ms = push->options.limits.connect_ms,
                                           .argument = push,
                                           .read_secrets = on_read_secrets,
                                           .done = on_done};

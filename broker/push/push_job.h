@@ -36,7 +36,8 @@ struct push_job {
     uint64_t position;
     uint64_t until_ms; /* CLOCK_MONOTONIC: the request must be over before */
     uint64_t lease_ms;
-    size_t size; /* of all this, in bytes */
+    uint64_t time_ms; /* a request takes no longer, whatever the lease */
+    size_t size;      /* of all this, in bytes */
     /* what is sent */
     uint64_t id;
     uint32_t attempt;

@@ -64,7 +64,7 @@ uint64_t push_job_time_ms(const struct push_job *job, uint64_t now_ms) {
     uint64_t least = job->lease_ms / 4 < 1000 ? job->lease_ms / 4 : 1000;
     uint64_t left = job->until_ms > now_ms ? job->until_ms - now_ms : 0;
     if (left < least || left == 0) return 0;
-    return left < PUSH_TIME_MAX_MS ? left : PUSH_TIME_MAX_MS;
+    return left < job->time_ms ? left : job->time_ms;
 }
 
 /* ---- what a job came to */
@@ -222,7 +222,7 @@ static bool set_request(struct flight *flight, uint64_t time_ms) {
     const ProtobufCBinaryData *payload = &flight->content->payload;
     char agent[64];
     snprintf(agent, sizeof(agent), "tarryd/%s", options->version);
-    long connect_ms = time_ms < PUSH_CONNECT_MAX_MS ? (long)time_ms : (long)PUSH_CONNECT_MAX_MS;
+    long connect_ms = (long)(time_ms < options->connect_ms ? time_ms : options->connect_ms);
     return SET(CURLOPT_URL, flight->job->url) && SET(CURLOPT_POST, 1L) && SET(CURLOPT_USERAGENT, agent) &&
            SET(CURLOPT_POSTFIELDS, payload->len > 0 ? (const char *)payload->data : "") &&
            SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)payload->len) && SET(CURLOPT_HTTPHEADER, flight->heads) &&

@@ -15,9 +15,6 @@
 #define PUSH_ANSWER_MAX (64u << 10)
 /* … of all its heads. */
 #define PUSH_HEAD_MAX (32u << 10)
-/* A request takes no longer than this, nor than four fifths of its lease. */
-#define PUSH_TIME_MAX_MS 30000u
-#define PUSH_CONNECT_MAX_MS 10000u
 /* What Retry-After may ask for; more is taken for this. */
 #define PUSH_LATER_MAX_MS (24ull * 3600 * 1000)
 /* A connection is used for so long: then the name is resolved anew. */
@@ -31,6 +28,7 @@ struct push_sender_options {
     const char *version;    /* of tarryd; must stay */
     uint8_t cluster[8];     /* what tells the tasks of this broker from those of others */
     size_t connections_max; /* kept */
+    uint64_t connect_ms;    /* a connection takes no longer */
     void *argument;
     /* The text of the file of secrets. 0, or 1 with a sentence. On the sender's thread. */
     int (*read_secrets)(void *argument, char *out, size_t size, size_t *out_size, char *message, size_t message_size);

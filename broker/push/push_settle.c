@@ -25,6 +25,14 @@ static void go_well(struct push_target *target) {
     target->failures = target->rests = 0;
 }
 
+/* Of a target that has rested so often in a row. */
+static uint64_t rest_ms(const struct push_target *target) {
+    const uint64_t most_ms = target->push->options.limits.rest_ms;
+    uint64_t ms = PUSH_REST_MIN_MS;
+    for (unsigned i = 0; i < target->rests && ms < most_ms; i++) ms *= 2;
+    return ms < most_ms ? ms : most_ms;
+}
+
 /* Failures of requests that began before the rest say nothing that was not known when it began. */
 static void go_badly(struct push_target *target, const struct push_job *job) {
     struct push *push = target->push;
@@ -32,9 +40,7 @@ static void go_badly(struct push_target *target, const struct push_job *job) {
     bool is_hopeless = job->verdict == PUSH_UNSENT; /* it would be the same with each */
     if (++target->failures < PUSH_FAILURES_MAX && !target->is_unwell && !is_hopeless) return;
     if (!target->is_unwell) push->options.say(push->options.argument, target->queue, job->reason);
-    uint64_t ms = PUSH_REST_MAX_MS;
-    if (target->rests < 6 && PUSH_REST_MIN_MS << target->rests < PUSH_REST_MAX_MS)
-        ms = PUSH_REST_MIN_MS << target->rests;
+    const uint64_t ms = rest_ms(target);
     target->is_unwell = true;
     target->rests++;
     target->round++;

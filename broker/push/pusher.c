@@ -206,12 +206,14 @@ void push_free(struct push *push) {
 static Tarry__PushTarget *view_of(const struct push_target *target, struct arena *arena) {
     const struct push_numbers *numbers = &target->numbers;
     size_t queue_size = strlen(target->queue) + 1, error_size = strlen(numbers->error) + 1;
+    size_t url_size = strlen(target->url) + 1;
     Tarry__PushTarget *view = arena_alloc(arena, sizeof(*view));
-    char *texts = arena_alloc(arena, queue_size + error_size);
+    char *texts = arena_alloc(arena, queue_size + error_size + url_size);
     if (view == NULL || texts == NULL) return NULL;
     tarry__push_target__init(view);
     view->queue = memcpy(texts, target->queue, queue_size);
     view->error = memcpy(texts + queue_size, numbers->error, error_size);
+    view->url = memcpy(texts + queue_size + error_size, target->url, url_size);
     view->in_flight = numbers->in_flight;
     view->sent = numbers->sent;
     view->acked = numbers->acked;

@@ -21,29 +21,35 @@
 #include "arena.h"
 #include "tarry.pb-c.h"
 
-/* Requests at once: in all (fewer, where the system grants few descriptors; a queue with none under way may have one up
- * to twice as many), to one host (scheme, name, port), of one queue. */
-#define PUSH_REQUESTS_MAX 512u
-#define PUSH_HOST_REQUESTS_MAX 32u
-#define PUSH_QUEUE_REQUESTS_MAX 32u
 /* Bytes of tasks that are leased and not settled; beyond it nothing more is leased. */
 #define PUSH_BYTES_MAX (16u << 20)
-/* So many failures in a row, and a queue rests: 1 s, doubled each time that the next try fails too, 60 s at most. */
+/* So many failures in a row, and a queue rests: 1 s, doubled each time that the next try fails too. */
 #define PUSH_FAILURES_MAX 5u
 #define PUSH_REST_MIN_MS 1000u
-#define PUSH_REST_MAX_MS 60000u
 /* Who stops waits so long for what is under way. */
 #define PUSH_STOP_MS 2000u
 
 struct gateway;
 struct push;
 
+/* What an operator may set (tarry_limits.h has the ranges). */
+struct push_limits {
+    /* Requests at once: in all (a queue with none under way may have one up to twice as many), to one host (scheme,
+     * name, port), of one queue. */
+    unsigned requests;
+    unsigned host_requests;
+    unsigned queue_requests;
+    uint64_t time_ms;    /* a request takes no longer, nor than four fifths of its lease */
+    uint64_t connect_ms; /* … of which its connection */
+    uint64_t rest_ms;    /* the longest rest of a target that fails */
+};
+
 struct push_options {
     const char *allow;   /* networks between blanks (push_address.h), parsed before; must stay */
     const char *ca;      /* PEM file; "": whom this host trusts; must stay */
     const char *version; /* must stay */
     uint8_t cluster[8];
-    unsigned requests_max; /* 1 … PUSH_REQUESTS_MAX */
+    struct push_limits limits;
     void *argument;
     /* As in push_sender.h. */
     int (*read_secrets)(void *argument, char *out, size_t size, size_t *out_size, char *message, size_t message_size);

@@ -165,6 +165,7 @@ struct tarry_push_stats {
     uint64_t failed_ms;        /* the last failure; 0: none */
     const char *error;         /* what that was, or why nothing is sent; "": nothing has gone wrong */
     uint64_t resting_until_ms; /* nothing is sent before; 0: it is sent */
+    const char *url;           /* where to, as the policy has it */
 };
 struct tarry_stats_view {
     size_t count;

@@ -201,6 +201,7 @@ static const struct tarry_push_stats *const *fill_push(const Tarry__BrokerStats 
             .failed_ms = row->failed_ms,
             .error = row->error,
             .resting_until_ms = row->resting_until_ms,
+            .url = row->url,
         };
         listed[i] = &rows[i];
     }

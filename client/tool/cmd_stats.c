@@ -68,6 +68,7 @@ static const struct tarry_push_stats *pushed(const struct tarry_stats_view *view
 static void json_push(struct text *out, const struct tarry_push_stats *push) {
     ndjson_key(out, "push");
     ndjson_begin(out);
+    ndjson_text(out, "url", push->url);
     ndjson_number(out, "in_flight", push->in_flight);
     ndjson_number(out, "sent", push->sent);
     ndjson_number(out, "acked", push->acked);

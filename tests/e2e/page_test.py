@@ -514,7 +514,8 @@ class Webhooks(webhooks_test.Pushed):
     def test_targets_are_seen_and_what_is_hostile_is_text(self):
         name = HOSTILE[0]
         self.write_secrets(f"q {self.secret}\n{name.replace(' ', '%20')} {self.secret}\n")
-        self.push(name, f"http://127.0.0.1:{ports.free_port()}/{''.join(c for c in HOSTILE[4] if c not in '<>')}", "max_attempts=0")
+        hostile = f"http://127.0.0.1:{ports.free_port()}/';window.xss=1;//?javascript:window.xss=1&lt;script&gt;window.xss=1&lt;/script&gt;"
+        self.push(name, hostile, "max_attempts=0")
         self.target.answer = lambda handler, request: handler.reply(500, HOSTILE[1].encode())
         self.push()
         for number in range(8):
@@ -527,9 +528,10 @@ class Webhooks(webhooks_test.Pushed):
             browser.wait(READY)
             rows = browser.wait("const rows = [...document.querySelectorAll('#push-rows tr')].map((r) => [...r.cells].map((c) => c.textContent)); return rows.length === 2 && rows")
             self.assertEqual([row[0] for row in rows], [name, "q"])
-            self.assertEqual((rows[0][5], rows[1][5]), ("no answer", "500"))
-            self.assertIn("Couldn't connect to server", rows[0][7])
-            self.assertIn("the target answered 500", rows[1][7])
+            self.assertEqual([row[1] for row in rows], [hostile, self.target.url()])
+            self.assertEqual((rows[0][6], rows[1][6]), ("no answer", "500"))
+            self.assertIn("Couldn't connect to server", rows[0][8])
+            self.assertIn("the target answered 500", rows[1][8])
             self.assertNotIn(self.secret.removeprefix("whsec_"), browser.run("return document.documentElement.outerHTML"))
             self.assertEqual(browser.run("return [window.xss ?? null, document.querySelectorAll('#push-rows *:not(tr, td, th)').length]"), [None, 0])
             for scheme in ("light", "dark"):

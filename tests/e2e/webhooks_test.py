@@ -468,7 +468,7 @@ class Beside(Pushed):
         silent.wait(32)
         self.commit([("q", f"k{i}") for i in range(100)])
         late = max(int(request.headers["ce-tarrylatenessms"]) for request in self.target.wait(100))
-        self.assertEqual(len(silent.requests), 32)  # PUSH_HOST_REQUESTS_MAX, of two queues
+        self.assertEqual(len(silent.requests), 32)  # PUSH_HOST_REQUESTS_DEFAULT, of two queues
         self.assertLess(late, 3000)
         wait_until("all acked", lambda: self.health()["acked"] == 100, 30)
         health = wait_until("the dead one rests", lambda: self.health("dead").get("resting_until_ms") and self.health("dead"), 30)

@@ -62,12 +62,17 @@ SMUGGLED = {
     "three in a row": (HEALTH + END + HEALTH + END, [200]),
     "a body of POST": (b"POST /rpc HTTP/1.1\r\nHost: x\r\nContent-Length: 36\r\n\r\n", [405]),
     "a page, and an upgrade behind it": (HEALTH + END + upgrade_head(), [200]),
+    "the version before": (b"GET /healthz HTTP/1.0\r\nHost: x\r\n\r\n", [200]),
+    "a version that is none": (b"GET /healthz HTTP/9.9\r\nHost: x\r\n\r\n", [505]),
+    "a version of another major": (b"GET /healthz HTTP/2.0\r\nHost: x\r\n\r\n", [505]),
+    "a version of three digits": (b"GET /healthz HTTP/1.11\r\nHost: x\r\n\r\n", [505]),
+    "no version's name": (b"GET /healthz XTTP/1.1\r\nHost: x\r\n\r\n", [505]),
     "a page that is none": (b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n", [404]),
 }
 # The target of a GET. libwebsockets answers 403 to what is no path.
 TARGETS = {
     b"/healthz": [200], b"/healthz?a=b": [200], b"//healthz": [200], b"/x/../healthz": [200], b"/%68ealthz": [200], b"/healthz/": [404],
-    b"/healthz%2f": [404], b"/healthz#x": [404], b"/../../etc/passwd": [404], b"/%2e%2e/%2e%2e/etc/passwd": [404], b"/health z": [404], b"/\xff\xfe": [404],
+    b"/healthz%2f": [404], b"/healthz#x": [404], b"/../../etc/passwd": [404], b"/%2e%2e/%2e%2e/etc/passwd": [404], b"/health z": [505], b"/\xff\xfe": [404],
     b"/%": [403], b"/%4": [403], b"/%zz": [403], b"healthz": [403], b"": [403], b"*": [403], b"/healthz%00": [], b"/healthz\0": [],
     b"http://127.0.0.1/healthz": [403], b"http://evil.example/": [403], b"/" + b"a/" * 3000: [404], b"/" + b"a" * 9000: [],
     b"/rpc": [404], b"/rpc%00": [], b"/lane/0": [404], b"/lane/%30": [404],
@@ -96,6 +101,7 @@ UPGRADES = {
     "with an origin behind such a name": ({}, ["If: a", "Origin: http://evil.example"], 403),
     "with such a name alone": ({}, ["X-Auth: a"], 101),
     "with two keys": ({}, ["Sec-WebSocket-Key: x3JJHMbDL1EzLkh9GBhXDw=="], 400),
+    "of another version of HTTP": ({b"HTTP/1.1": b"HTTP/9.9"}, [], 505),
     "with two versions": ({}, ["Sec-WebSocket-Version: 8"], 426),
     "with two protocols": ({}, ["Sec-WebSocket-Protocol: chat"], 400),
     "of an absolute target": ({b"GET /rpc": b"GET http://127.0.0.1/rpc"}, [], 404),

@@ -40,7 +40,7 @@ STAGES = {
     "broker/gateway": [["core_pooled", "gateway", "beanstalk_words", "fuzz-beanstalk"], ["e2e_http", "e2e_beanstalk"], ["e2e_http_api", "e2e_consume", "e2e_pair_web"]],
     "broker/page": [["e2e_page"]],
     "broker/http": [["http_head", "fuzz-http"], ["e2e_http", "e2e_http_hostile"], ["e2e_http_api", "e2e_live"]],
-    "broker/push": [["push", "fuzz-push"], ["e2e_webhooks"]],
+    "broker/push": [["push", "fuzz-push"], ["e2e_webhooks", "e2e_webhooks_options"]],
     "broker/access": [["access*", "fuzz-tokens"], ["e2e_access", "e2e_secure", "hostile_nuisance"]],
     "client/lib": [CLIENT, ["fuzz-reply", "fuzz-delivery", "fuzz-lines", "fuzz-transport", "fuzz-door", "tool"],
                    ["e2e_handler", "e2e_named", "e2e_consume", "e2e_settle", "e2e_restart", "e2e_churn", "e2e_tls", "e2e_secure"], ["e2e_failover", "e2e_backup"]],

@@ -1,6 +1,7 @@
 /* pushes.c: see pushes.h. */
 #include "pushes.h"
 
+#include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,19 +57,30 @@ static int check_secrets(struct shell *shell, char *message, size_t message_size
     return result;
 }
 
-static unsigned requests_max(void) {
+/* --push-requests, or what the system's descriptors have room for. */
+static unsigned requests_of(const struct config *config) {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
-    rlim_t share = limit.rlim_cur / DESCRIPTORS_SHARE;
-    if (share > PUSH_REQUESTS_MAX) return PUSH_REQUESTS_MAX;
-    return share > 0 ? (unsigned)share : 1;
+    rlim_t share = 0;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) share = limit.rlim_cur / DESCRIPTORS_SHARE;
+    if (share == 0) share = 1;
+    if (share >= config->push_requests) return (unsigned)config->push_requests;
+    if (config->push_requests != PUSH_REQUESTS_DEFAULT)
+        logfmt_warning("push_requests_fewer", "asked=%" PRIu64 " granted=%u descriptors=%" PRIu64,
+                       config->push_requests, (unsigned)share, (uint64_t)limit.rlim_cur);
+    return (unsigned)share;
 }
 
 struct push *pushes_new(struct shell *shell, char *message, size_t message_size) {
-    struct push_options options = {.allow = shell->config.push_allow,
-                                   .ca = shell->config.push_ca,
+    const struct config *config = &shell->config;
+    struct push_options options = {.allow = config->push_allow,
+                                   .ca = config->push_ca,
                                    .version = TARRY_VERSION,
-                                   .requests_max = requests_max(),
+                                   .limits = {.requests = requests_of(config),
+                                              .host_requests = (unsigned)config->push_host_requests,
+                                              .queue_requests = (unsigned)config->push_queue_requests,
+                                              .time_ms = config->push_timeout_ms,
+                                              .connect_ms = config->push_connect_timeout_ms,
+                                              .rest_ms = config->push_rest_ms},
                                    .argument = shell,
                                    .read_secrets = on_read_secrets,
                                    .say = on_say};

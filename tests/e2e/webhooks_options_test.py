@@ -1,0 +1,68 @@
+"""webhooks_options_test.py: what is a number of the operator's in webhooks (`tarryd --push-…`): how many requests at once, how long one takes, how
+long a target that fails is left alone."""
+import subprocess
+import threading
+
+import harness
+import webhooks_test
+from harness import wait_until
+
+
+class Options(webhooks_test.Pushed):
+    def prepare(self):
+        self.write_secrets("".join(f"{queue} {self.secret}\n" for queue in ("q", "other", "alone")))
+        self.forever = threading.Event()
+        self.target.answer = lambda handler, request: self.forever.wait(60)
+        self.addCleanup(self.forever.set)
+
+    def under_way(self, *more):
+        """How many requests a target that never answers has once no more come, and of which queues."""
+        self.broker.arguments += more
+        self.broker.restart()
+        other = self.make_target()
+        other.answer = self.target.answer
+        self.push()
+        self.push("other", self.target.url("/other"))
+        self.push("alone", other.url())
+        self.commit([(queue, f"{queue}{i}") for queue in ("q", "other", "alone") for i in range(8)])
+        queues = lambda: {queue: (self.health(queue) or {}).get("in_flight", 0) for queue in ("q", "other", "alone")}  # noqa: E731
+        return other, queues
+
+    def test_requests_of_a_queue_and_to_a_host(self):
+        _, queues = self.under_way("--push-queue-requests", "3", "--push-host-requests", "5")
+        wait_until("all that may", lambda: sum(queues().values()) == 8, 30)
+        self.assertEqual((queues()["alone"], queues()["q"] + queues()["other"]), (3, 5))
+        self.assertEqual({queues()["q"], queues()["other"]}, {2, 3})
+
+    def test_requests_in_all(self):
+        """… but a queue with none under way is not kept waiting."""
+        _, queues = self.under_way("--push-requests", "2")
+        wait_until("each queue has one, at least", lambda: all(queues().values()), 30)
+        self.assertLessEqual(sum(queues().values()), 4)
+
+    def test_how_long_a_request_takes_and_a_rest(self):
+        self.broker.arguments += ["--push-timeout", "200ms", "--push-rest", "100ms"]
+        self.broker.restart()
+        self.push("q", None, "max_attempts=0", "backoff=fixed", "backoff_min=10ms", "lease=1h")
+        self.schedule("k")
+        self.target.wait(9)  # five failures, then rests of 100 ms and no longer; by the lease it would be one in an hour
+        self.assertIn("did not answer in time", self.reasons("k")[0])
+        health = wait_until("a rest", lambda: (said := self.health()) and said.get("resting_until_ms") and said, 30)
+        self.assertLess(health["resting_until_ms"] - health["failed_ms"], 1000)
+
+    def test_what_the_options_take(self):
+        for option, value, sentence in (("requests", "0", "must lie between 1 and 4096"), ("host-requests", "4097", "must lie between 1 and 4096"),
+                                        ("timeout", "10ms", "must lie between 100ms and 1h"), ("connect-timeout", "2h", "must lie between"),
+                                        ("rest", "soon", "takes a duration")):
+            with self.subTest(option):
+                done = subprocess.run([harness.find_program("tarryd"), "--print-config", f"--push-{option}", value], capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(f"push-{option} {sentence}", done.stderr)
+        self.broker.stop()
+        self.broker.arguments += ["--push-requests", "4096"]
+        self.broker.start()
+        self.assertIn("event=push_requests_fewer level=warning asked=4096", self.broker.log_text())
+
+
+if __name__ == "__main__":
+    harness.main()
