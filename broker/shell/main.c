@@ -190,19 +190,66 @@ static void bind_endpoints(void) {
     for (unsigned i = 0; i < shell.endpoints.count; i++) add_listener(i);
 }
 
+/* Who minds how full the disk is, and where the archive is: before the log is opened. */
+static void prepare_storage(void) {
+    room_init(&shell.room, shell.dir.path, shell.config.segment_size, &shell.disk);
+    const struct archivist_needs archivist = {.config = &shell.config,
+                                              .dir = &shell.dir,
+                                              .clock = &shell.clock,
+                                              .room = &shell.room,
+                                              .archived = indexer_wake,
+                                              .context = &shell.indexer};
+    if (archivist_init(&shell.archivist, &archivist) != 0)
+        refuse("refused", "the name of the archive's directory is too long");
+}
+
+static void start_auditor(void) {
+    auditor_start(&shell.auditor, &(struct auditor_needs){.source = {.log = shell.log,
+                                                                     .index = shell.index,
+                                                                     .archive = &shell.archivist.archive},
+                                                          .node = &shell.node,
+                                                          .run = &shell.run});
+}
+
+static void start_indexer(void) {
+    signer_start(&shell.signer, shell.log);
+    const struct indexer_needs needs = {.config = &shell.config,
+                                        .dir = &shell.dir,
+                                        .clock = &shell.clock,
+                                        .disk = &shell.disk,
+                                        .log = shell.log,
+                                        .index = shell.index,
+                                        .inbox = &shell.inbox,
+                                        .signer = &shell.signer,
+                                        .archivist = &shell.archivist,
+                                        .node = &shell.node};
+    indexer_start(&shell.indexer, &needs, core_position(shell.core));
+}
+
+static void start_backup(void) {
+    backup_start(&shell.backup, &(struct backup_needs){.config = &shell.config,
+                                                       .dir = &shell.dir,
+                                                       .run = &shell.run,
+                                                       .room = &shell.room,
+                                                       .log = shell.log,
+                                                       .index = shell.index,
+                                                       .archivist = &shell.archivist,
+                                                       .node = &shell.node});
+}
+
 static void start_threads(void) {
     shell.inbox.durable = core_position(shell.core); /* of a follower not all is applied */
     shell.inbox.indexed = index_position(shell.index);
     shell.inbox.follow_to = core_position(shell.core);
-    auditor_start(&shell.auditor, &shell);
+    start_auditor();
     releaser_init(&shell.releaser, &shell, core_position(shell.core));
     sync_start(&shell.sync, &shell);
     delivery_sender_start(&shell.delivery_sender, &shell);
-    indexer_start(&shell.indexer, &shell, core_position(shell.core));
-    archivist_start(&shell.archivist);
+    start_indexer();
+    archivist_start(&shell.archivist, shell.log);
     reader_start(&shell.reader, &shell);
-    backup_start(&shell.backup, &shell);
-    locator_start(&shell.locator, &shell);
+    start_backup();
+    locator_start(&shell.locator, shell.log, &shell.archivist.archive, &shell.inbox);
     if (shell.node.on) node_recovered(&shell.node); /* before the core asks how far the index may go */
     core_thread_start(&shell.core_thread, &shell);
     if (shell.node.on) node_start(&shell.node);
@@ -308,7 +355,9 @@ int main(int argc, char **argv) {
     if (node_open(&shell.node, &shell, message) != 0) refuse("refused", message);
     if (authorizer_open(&shell.authorizer, &shell, message, sizeof(message)) != 0) refuse("refused", message);
     check_network();
-    if (signer_open(&shell.signer, &shell, message, sizeof(message)) != 0) refuse("refused", message);
+    if (signer_open(&shell.signer, &shell.config, &shell.dir, message, sizeof(message)) != 0)
+        refuse("refused", message);
+    prepare_storage();
     inbox_init(&shell.inbox);
     batches_init(&shell.batches);
     lanes_init(&shell.lanes, &shell);

@@ -290,8 +290,6 @@ int recovery_run(struct shell *shell, char *message, size_t message_size) {
         .signed_position = signer_known(&shell->signer),
         .signed_chain = shell->signer.last.chain,
     };
-    room_init(&shell->room, shell->dir.path, shell->config.segment_size, &shell->disk);
-    if (archivist_init(&shell->archivist, shell) != 0) return REFUSE("the name of the archive's directory is too long");
     recovery_begin(&plan, &options);
     while (plan.effect != RECOVERY_DONE && plan.effect != RECOVERY_REFUSED)
         if (execute(shell, &plan, &meta, message, message_size) != 0) return 1;

@@ -16,15 +16,24 @@
 
 #include <cmocka.h>
 
+#include "config.h"
+#include "fatal.h"
+#include "inbox.h"
+#include "index.h"
+#include "log.h"
 #include "logfmt.h"
-#include "shell.h"
+#include "node.h"
+#include "signer.h"
 
 #define FRAME_BYTES 100u
 #define CALLS_MAX 512u
 #define WAIT_MAX_NS 1000000u /* no wait of the thread takes longer here */
 #define TEST_MAX_S 60        /* what was forgotten would be waited for without end */
 
-static struct shell shell;
+static struct config config;
+static struct node alone; /* `on` is false */
+static struct inbox inbox;
+static struct indexer indexer;
 static struct log_cursor { uint64_t at; } cursor;
 
 /* The world, under the mutex; the thread is at work from indexer_start to indexer_stop. */
@@ -154,10 +163,10 @@ void thread_start(pthread_t *thread, const char *name, void *(*run)(void *), voi
 
 void index_advise_low(struct index *index, const struct line *line, struct due low) {}
 void logfmt(const char *event, const char *format, ...) {}
-void retire_init(struct retirement *retire, struct shell *of) {}
-void eraser_init(struct eraser *eraser, struct shell *of) {}
+void retire_init(struct retirement *retire, const struct retirement_needs *needs) {}
+void eraser_init(struct eraser *eraser, const struct eraser_needs *needs) {}
 void eraser_deinit(struct eraser *eraser) {}
-void summarizer_init(struct summarizer *summarizer, struct shell *of) {}
+void summarizer_init(struct summarizer *summarizer, struct log *log) {}
 void summarizer_deinit(struct summarizer *summarizer) {}
 void summarizer_take(struct summarizer *summarizer, uint64_t base, const struct frame_header *header,
                      const Tarry__FrameBody *body) {}
@@ -191,25 +200,24 @@ struct timespec __wrap_monotonic_after(uint64_t wait_ns) {
 
 static int begin(void **state) {
     memset(&world, 0, sizeof world);
-    memset(&shell, 0, sizeof shell);
-    inbox_init(&shell.inbox);
+    inbox_init(&inbox);
     alarm(TEST_MAX_S);
     return 0;
 }
 
 static void start(void) {
-    indexer_start(&shell.indexer, &shell, 0);
+    indexer_start(&indexer, &(struct indexer_needs){.config = &config, .inbox = &inbox, .node = &alone}, 0);
 }
 
 /* Until the thread has told the core that everything up to there is in the index. */
 static void wait_indexed(uint64_t position) {
     struct turn_load load = {0};
-    while (load.indexed < position) inbox_take(&shell.inbox, WAIT_MAX_NS, false, &load);
+    while (load.indexed < position) inbox_take(&inbox, WAIT_MAX_NS, false, &load);
 }
 
 static struct window_load *wait_window(void) {
     struct turn_load load = {0};
-    while (load.first == NULL) inbox_take(&shell.inbox, WAIT_MAX_NS, false, &load);
+    while (load.first == NULL) inbox_take(&inbox, WAIT_MAX_NS, false, &load);
     assert_null(load.first->next);
     return (struct window_load *)load.first;
 }
@@ -225,9 +233,9 @@ static void a_full_batch_that_finds_no_room_stops_absorbing(void **state) { /* F
     world.records_a_frame = INDEX_BATCH_RECORDS / 4;
     world.full_commits = 3;
     start();
-    indexer_durable(&shell.indexer, 40 * FRAME_BYTES);
+    indexer_durable(&indexer, 40 * FRAME_BYTES);
     wait_indexed(40 * FRAME_BYTES);
-    indexer_stop(&shell.indexer);
+    indexer_stop(&indexer);
     assert_string_equal(world.calls, "CCCc"); /* and all 40 frames were taken in behind it */
     assert_int_equal(cursor.at, 40 * FRAME_BYTES);
 }
@@ -236,9 +244,9 @@ static void an_old_record_that_finds_no_room_stops_all_else(void **state) { /* F
     world.records_a_frame = 1;
     world.full_commits = 2;
     start();
-    indexer_durable(&shell.indexer, FRAME_BYTES);
+    indexer_durable(&indexer, FRAME_BYTES);
     wait_indexed(FRAME_BYTES); /* INDEX_DELAY_MS later */
-    indexer_stop(&shell.indexer);
+    indexer_stop(&indexer);
     assert_string_equal(world.calls, "CCc");
 }
 
@@ -248,9 +256,9 @@ static void a_window_that_finds_no_room_is_loaded_once_there_is_some(void **stat
     world.full_commits = 2;
     start();
     struct core_window window = {.count_max = 7};
-    indexer_window(&shell.indexer, &window);
+    indexer_window(&indexer, &window);
     struct window_load *load = wait_window();
-    indexer_stop(&shell.indexer);
+    indexer_stop(&indexer);
     assert_string_equal(world.calls, "WCCc");
     assert_int_equal(load->window.count_max, 7);
     assert_int_equal(load->rows.count, 1); /* nothing of the first try is in it twice */
@@ -261,8 +269,8 @@ static void a_stop_does_not_wait_for_room(void **state) { /* F-4 */
     world.records_a_frame = 1;
     world.full_commits = UINT32_MAX;
     start();
-    indexer_durable(&shell.indexer, FRAME_BYTES);
-    indexer_stop(&shell.indexer);
+    indexer_durable(&indexer, FRAME_BYTES);
+    indexer_stop(&indexer);
     assert_int_equal(strspn(world.calls, "C"), world.count);
     assert_int_equal(world.committed, 0);
 }

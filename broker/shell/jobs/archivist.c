@@ -11,8 +11,14 @@
 #include <unistd.h>
 
 #include "archive_keep.h"
+#include "clock.h"
+#include "config.h"
+#include "datadir.h"
+#include "fatal.h"
+#include "log.h"
 #include "logfmt.h"
-#include "shell.h"
+#include "monotonic.h"
+#include "room.h"
 
 #define RETRY_NS 2000000000ull
 #define SAY_NS 60000000000ull
@@ -34,19 +40,19 @@ static int64_t minded_pread(void *context, int handle, void *out, size_t size, u
 static int64_t minded_pwrite(void *context, int handle, const void *data, size_t size, uint64_t offset) {
     struct archivist *archivist = context;
     if (atomic_load(&archivist->stopping)) return -ECANCELED;
-    if (archivist->is_same_disk && !room_has(&archivist->shell->room, size)) return -ENOSPC;
+    if (archivist->is_same_disk && !room_has(archivist->needs.room, size)) return -ENOSPC;
     return disk_posix.pwrite(NULL, handle, data, size, offset);
 }
 
-int archivist_init(struct archivist *archivist, struct shell *shell) {
-    *archivist = (struct archivist){.shell = shell, .on = shell->config.archiving && !shell->config.inspect};
-    const char *given = shell->config.archive;
+int archivist_init(struct archivist *archivist, const struct archivist_needs *needs) {
+    *archivist = (struct archivist){.needs = *needs, .on = needs->config->archiving && !needs->config->inspect};
+    const char *given = needs->config->archive;
     int size = given[0] != '\0'
                    ? snprintf(archivist->directory, sizeof(archivist->directory), "%s", given)
-                   : snprintf(archivist->directory, sizeof(archivist->directory), "%s/archive", shell->dir.path);
+                   : snprintf(archivist->directory, sizeof(archivist->directory), "%s/archive", needs->dir->path);
     if (size < 0 || (size_t)size + 64 > sizeof(archivist->directory)) return 1;
     archivist->archive = (struct archive){.disk = &disk_posix, .directory = archivist->directory};
-    memcpy(archivist->archive.cluster, shell->dir.cluster, sizeof(archivist->archive.cluster));
+    memcpy(archivist->archive.cluster, needs->dir->cluster, sizeof(archivist->archive.cluster));
     archivist->disk = disk_posix;
     archivist->disk.context = archivist;
     archivist->disk.pread = minded_pread;
@@ -82,7 +88,7 @@ void archivist_want(struct archivist *archivist, uint64_t base) {
 /* DIR/archived notes in which directory this broker has put its name: if that is empty the next time, its disk is not
  * mounted. */
 static void note_path(const struct archivist *archivist, char out[1100]) {
-    snprintf(out, 1100, "%s/archived", archivist->shell->dir.path);
+    snprintf(out, 1100, "%s/archived", archivist->needs.dir->path);
 }
 
 static bool is_noted(const struct archivist *archivist) {
@@ -108,8 +114,8 @@ static int note(const struct archivist *archivist) {
 
 static struct archive_owner us(const struct archivist *archivist) {
     struct archive_owner owner;
-    memcpy(owner.cluster, archivist->shell->dir.cluster, sizeof(owner.cluster));
-    memcpy(owner.member, archivist->shell->dir.member.id, sizeof(owner.member));
+    memcpy(owner.cluster, archivist->needs.dir->cluster, sizeof(owner.cluster));
+    memcpy(owner.member, archivist->needs.dir->member.id, sizeof(owner.member));
     return owner;
 }
 
@@ -121,7 +127,7 @@ static int check_owner(const struct archivist *archivist) {
     if (error != 0) return error;
     if (memcmp(owner.cluster, own.cluster, sizeof(own.cluster)) != 0) return LOG_FOREIGN;
     if (memcmp(owner.member, own.member, sizeof(own.member)) == 0) return 0;
-    return archivist->shell->config.archive[0] == '\0' ? -ENOENT : LOG_FOREIGN;
+    return archivist->needs.config->archive[0] == '\0' ? -ENOENT : LOG_FOREIGN;
 }
 
 /* Its own name is made durable first. */
@@ -149,9 +155,9 @@ static int check_ours(const struct archivist *archivist, bool is_new) {
  * would be made on the wrong disk. */
 static int check_place(struct archivist *archivist) {
     struct stat data, place;
-    bool is_made = archivist->shell->config.archive[0] == '\0' && mkdir(archivist->directory, 0700) == 0;
+    bool is_made = archivist->needs.config->archive[0] == '\0' && mkdir(archivist->directory, 0700) == 0;
     if (stat(archivist->directory, &place) != 0) return -errno;
-    if (stat(archivist->shell->dir.path, &data) != 0) return -errno;
+    if (stat(archivist->needs.dir->path, &data) != 0) return -errno;
     archivist->is_same_disk = data.st_dev == place.st_dev;
     int error = check_ours(archivist, is_made);
     if (error == -ENOENT) error = take_possession(archivist);
@@ -178,7 +184,7 @@ static const char *sentence(int error, const char *problem) {
 }
 
 int archivist_check(const struct archivist *archivist, const char **out_sentence) {
-    bool is_new = archivist->shell->config.archive[0] == '\0' && access(archivist->directory, F_OK) != 0;
+    bool is_new = archivist->needs.config->archive[0] == '\0' && access(archivist->directory, F_OK) != 0;
     int error = check_ours(archivist, is_new);
     if (error == -ENOENT) error = 0;
     if (error == LOG_FOREIGN) error = ARCHIVE_NOT_OURS;
@@ -212,7 +218,7 @@ static void say_done(struct archivist *archivist, const struct archive_info *inf
 
 /* True: it is in the archive. */
 static bool archive_segment(struct archivist *archivist, uint64_t base) {
-    struct shell *shell = archivist->shell;
+    const struct archivist_needs *needs = &archivist->needs;
     struct archive archive = archivist->archive;
     struct archive_info info;
     const char *problem = NULL;
@@ -220,7 +226,7 @@ static bool archive_segment(struct archivist *archivist, uint64_t base) {
     archive.disk = &archivist->disk;
     int error = check_place(archivist);
     if (error == 0)
-        error = archive_store(&archive, shell->log, base, (int)shell->config.archive_level, &info, &problem);
+        error = archive_store(&archive, archivist->log, base, (int)needs->config->archive_level, &info, &problem);
     if (error == -ECANCELED) return false;
     if (error != 0) {
         say_failure(archivist, base, error, problem);
@@ -228,7 +234,7 @@ static bool archive_segment(struct archivist *archivist, uint64_t base) {
     }
     say_done(archivist, &info, monotonic_ns() - from_ns);
     atomic_store(&archivist->done, info.end);
-    indexer_wake(&shell->indexer);
+    needs->archived(needs->context);
     return true;
 }
 
@@ -238,8 +244,8 @@ static void say_pruned(void *argument, const struct archive_info *info) {
 
 /* Retention. Whatever hinders it, there is another time. */
 static void prune(struct archivist *archivist) {
-    const struct config *config = &archivist->shell->config;
-    uint64_t now_ns = clock_now(&archivist->shell->clock, NULL).wall_ns,
+    const struct config *config = archivist->needs.config;
+    uint64_t now_ns = clock_now(archivist->needs.clock, NULL).wall_ns,
              age_ns = config->retain_archive_age_ms * NS_PER_MS;
     struct archive_limits limits = {
         .before_wall_ns = config->retain_archive_age_ms != 0 && now_ns > age_ns ? now_ns - age_ns : 0,
@@ -300,13 +306,14 @@ static void *archivist_run(void *argument) {
 static void look_at_place(const struct archivist *archivist) {
     char place[ARCHIVE_PATH_SIZE + 4], quoted[LOGFMT_VALUE_SIZE];
     snprintf(place, sizeof(place), "%s/.", archivist->directory);
-    if (archivist->shell->config.archive[0] == '\0' || access(place, W_OK | X_OK) == 0) return;
+    if (archivist->needs.config->archive[0] == '\0' || access(place, W_OK | X_OK) == 0) return;
     const char *reason = errno == ENOENT ? sentence(-ENOENT, NULL) : strerror(errno);
     logfmt("archive_absent", "archive=%s reason=\"%s\" action=\"segments stay in the log until it is there\"",
            logfmt_quote(archivist->directory, quoted), reason);
 }
 
-void archivist_start(struct archivist *archivist) {
+void archivist_start(struct archivist *archivist, struct log *log) {
+    archivist->log = log;
     if (!archivist->on) return;
     look_at_place(archivist);
     thread_start(&archivist->thread, "tarry-archive", archivist_run, archivist);

@@ -16,10 +16,24 @@
 #include "archive.h"
 #include "archive_count.h"
 
-struct shell;
+struct clock;
+struct config;
+struct datadir;
+struct log;
+struct room;
+
+struct archivist_needs {
+    const struct config *config;
+    const struct datadir *dir;
+    struct clock *clock;
+    struct room *room;
+    void (*archived)(void *context); /* told after each segment that was wanted; its thread */
+    void *context;
+};
 
 struct archivist {
-    struct shell *shell;
+    struct archivist_needs needs;
+    struct log *log; /* from archivist_start on */
     bool on;
     struct archive archive; /* read through the plain disk; valid whether on or not */
     char directory[ARCHIVE_PATH_SIZE];
@@ -44,8 +58,8 @@ struct archivist {
 };
 
 /* Before the log is opened: where the archive is, for those who read it. 0, or 1: the directory's name is too long. */
-int archivist_init(struct archivist *archivist, struct shell *shell);
-void archivist_start(struct archivist *archivist);
+int archivist_init(struct archivist *archivist, const struct archivist_needs *needs);
+void archivist_start(struct archivist *archivist, struct log *log);
 void archivist_stop(struct archivist *archivist);
 /* True: the segment that ends at `end` may go. Any thread. */
 bool archivist_has(struct archivist *archivist, uint64_t end);
@@ -57,7 +71,7 @@ void archivist_resume(struct archivist *archivist);
  * disk is not mounted, say); why is in *out_sentence, which lasts. Index thread. */
 enum { ARCHIVE_NOT_OURS = 1 };
 int archivist_check(const struct archivist *archivist, const char **out_sentence);
-/* Asks for that segment; indexer_wake follows when it is done. Index thread. */
+/* Asks for that segment; needs.archived follows when it is done. Index thread. */
 void archivist_want(struct archivist *archivist, uint64_t base);
 
 #endif

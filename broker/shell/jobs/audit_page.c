@@ -6,8 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "archive.h"
 #include "history.h"
-#include "shell.h"
+#include "index.h"
+#include "monotonic.h"
+#include "log.h"
+#include "units.h"
 
 /* Read between two looks at the clock. */
 #define SLICE_BYTES (1u << 20)
@@ -17,7 +21,7 @@
 #define BITS 64u
 
 struct page {
-    struct shell *shell;
+    const struct audit_source *source;
     struct queue_names *names;
     const Tarry__Audit *audit;
     struct arena *arena;
@@ -28,11 +32,6 @@ struct page {
     uint32_t queue;                            /* of the key that is asked about; 0: none, or there is no such queue */
     uint64_t mentioned[QUEUES_MAX / BITS + 1]; /* queues whose names the page needs, a bit each */
 };
-
-/* Where retired segments are. */
-static const struct archive *archive_of(const struct shell *shell) {
-    return &shell->archivist.archive;
-}
 
 /* ---- names of queues */
 
@@ -51,12 +50,12 @@ static int learn_from_body(struct queue_names *names, const Tarry__FrameBody *bo
 }
 
 /* What the index has not absorbed yet: a fraction of a second's worth of log, as a rule. */
-static int learn_from_log(struct shell *shell, struct queue_names *names, uint64_t up_to) {
+static int learn_from_log(const struct audit_source *source, struct queue_names *names, uint64_t up_to) {
     struct history *history;
     struct history_question question = {.position = names->known_to};
     struct log_view view;
     const Tarry__FrameBody *body;
-    int error = history_open(&history, shell->log, NULL, &question);
+    int error = history_open(&history, source->log, NULL, &question);
     if (error != 0) return error;
     while ((error = history_next(history, up_to, &view, &body)) == 0)
         if ((error = learn_from_body(names, body)) != 0) break;
@@ -65,14 +64,14 @@ static int learn_from_log(struct shell *shell, struct queue_names *names, uint64
 }
 
 /* The names of all queues that came into being before `up_to`, which must be durable. */
-static int learn_names(struct shell *shell, struct queue_names *names, uint64_t up_to) {
+static int learn_names(const struct audit_source *source, struct queue_names *names, uint64_t up_to) {
     if (names->known_to >= up_to) return 0;
-    uint64_t indexed = index_position(shell->index); /* first: what is read afterwards is no older */
-    int error = index_each_queue(shell->index, learn, names);
+    uint64_t indexed = index_position(source->index); /* first: what is read afterwards is no older */
+    int error = index_each_queue(source->index, learn, names);
     if (error != 0) return error;
     if (indexed > names->known_to) names->known_to = indexed;
     if (names->known_to >= up_to) return 0;
-    error = learn_from_log(shell, names, up_to);
+    error = learn_from_log(source, names, up_to);
     if (error == 0) names->known_to = up_to;
     return error;
 }
@@ -97,7 +96,7 @@ static int add_names(struct page *page) {
     int error = 0;
     for (uint32_t number = 1; number <= QUEUES_MAX && error == 0; number++) {
         if (!is_mentioned(page, number)) continue;
-        if (names->names[number] == NULL) error = learn_names(page->shell, names, page->out->next);
+        if (names->names[number] == NULL) error = learn_names(page->source, names, page->out->next);
         if (names->names[number] != NULL) count++;
     }
     if (error != 0) return error;
@@ -212,7 +211,7 @@ static int make_question(struct page *page, uint64_t position, uint64_t durable,
     out->task.id = ref->id;
     if (ref->id != 0) return 0;
     page->queue = find_queue(page->names, ref->queue);
-    int error = page->queue == 0 ? learn_names(page->shell, page->names, durable) : 0;
+    int error = page->queue == 0 ? learn_names(page->source, page->names, durable) : 0;
     if (page->queue == 0 && error == 0) page->queue = find_queue(page->names, ref->queue);
     if (error != 0) return error;
     if (page->queue == 0) return 1;
@@ -230,7 +229,7 @@ static int answer_gap(struct page *page, const struct history_gap *gap, uint64_t
     out->next = out->gap_to = gap->to;
     if (gap->problem == NULL) return 0;
     char path[ARCHIVE_PATH_SIZE];
-    archive_path(archive_of(page->shell), gap->base, path);
+    archive_path(page->source->archive, gap->base, path);
     size_t size = strlen(path) + strlen(gap->problem) + 2;
     out->gap_problem = arena_alloc(page->arena, size);
     if (out->gap_problem == NULL) return -ENOMEM;
@@ -242,8 +241,8 @@ static int fill(struct page *page, const struct history_question *question, uint
     Tarry__AuditReply *out = page->out;
     struct history *history;
     struct history_stats stats;
-    struct history_gap gap = {.from = question->position, .to = log_start(page->shell->log)};
-    int error = history_open(&history, page->shell->log, archive_of(page->shell), question);
+    struct history_gap gap = {.from = question->position, .to = log_start(page->source->log)};
+    int error = history_open(&history, page->source->log, page->source->archive, question);
     if (error != 0) return error;
     error = read_frames(page, history, durable);
     out->next = history_position(history);
@@ -260,10 +259,10 @@ static int fill(struct page *page, const struct history_question *question, uint
     return error == LOG_DAMAGED ? -EINVAL : error;
 }
 
-int audit_page_read(struct shell *shell, struct queue_names *names, const Tarry__Audit *audit, uint64_t position,
-                    struct arena *arena, Tarry__AuditReply *out) {
+int audit_page_read(const struct audit_source *source, struct queue_names *names, const Tarry__Audit *audit,
+                    uint64_t position, uint64_t committed, struct arena *arena, Tarry__AuditReply *out) {
     struct page page = {
-        .shell = shell,
+        .source = source,
         .names = names,
         .audit = audit,
         .arena = arena,
@@ -271,20 +270,19 @@ int audit_page_read(struct shell *shell, struct queue_names *names, const Tarry_
         .frames_max = audit->frames_max != 0 ? audit->frames_max : AUDIT_FRAMES_MAX,
         .size_max = audit->size_max != 0 ? audit->size_max : AUDIT_SIZE_MAX,
     };
-    uint64_t durable = shell_committed(shell);
     struct history_question question;
     tarry__audit_reply__init(out);
-    out->log_start = log_start(shell->log);
-    out->durable = durable;
+    out->log_start = log_start(source->log);
+    out->durable = committed;
     out->frames = arena_alloc(arena, page.frames_max * sizeof(void *));
     if (out->frames == NULL) return -ENOMEM;
-    int error = position <= durable ? make_question(&page, position, durable, &question) : -EINVAL;
+    int error = position <= committed ? make_question(&page, position, committed, &question) : -EINVAL;
     if (error < 0) return error;
     if (error > 0) {
-        out->next = durable;
+        out->next = committed;
         out->end = true;
         return 0;
     }
-    error = fill(&page, &question, durable);
+    error = fill(&page, &question, committed);
     return error == 0 ? add_names(&page) : error;
 }

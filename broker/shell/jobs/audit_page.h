@@ -11,7 +11,16 @@
 #include "tarry.pb-c.h"
 #include "tarry_limits.h"
 
-struct shell;
+struct archive;
+struct index;
+struct log;
+
+/* Where it is read from. */
+struct audit_source {
+    struct log *log;
+    struct index *index;
+    const struct archive *archive; /* where retired segments are */
+};
 
 /* Names of queues, by number, as far as they were needed. A name, once given, stays. */
 struct queue_names {
@@ -20,9 +29,9 @@ struct queue_names {
 };
 
 /* Reads into `out` (and what it points to, into `arena`) from `position` on, until the page is full, AUDIT_PAGE_MAX_MS
- * have passed, or nothing more is durable. out->next is where to go on, also when there are no frames. 0, or negative:
- * a result of storage, -EINVAL if no frame begins at `position`. */
-int audit_page_read(struct shell *shell, struct queue_names *names, const Tarry__Audit *audit, uint64_t position,
-                    struct arena *arena, Tarry__AuditReply *out);
+ * have passed, or `committed` is reached, up to which anything may be told. out->next is where to go on, also when
+ * there are no frames. 0, or negative: a result of storage, -EINVAL if no frame begins at `position`. */
+int audit_page_read(const struct audit_source *source, struct queue_names *names, const Tarry__Audit *audit,
+                    uint64_t position, uint64_t committed, struct arena *arena, Tarry__AuditReply *out);
 
 #endif

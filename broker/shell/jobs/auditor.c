@@ -8,8 +8,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "fatal.h"
 #include "logfmt.h"
-#include "shell.h"
+#include "monotonic.h"
+#include "node.h"
+#include "run.h"
 
 /* Of the thread: it may use what the others leave. */
 #define NICENESS 10
@@ -54,7 +57,7 @@ static void refuse(struct call *call, Tarry__Code code, const char *sentence) {
 }
 
 static void answer(struct auditor *auditor, struct audit *audit, Tarry__AuditReply *page) {
-    struct node *node = &auditor->shell->node;
+    struct node *node = auditor->needs.node;
     Tarry__Reply reply = TARRY__REPLY__INIT;
     reply.body_case = TARRY__REPLY__BODY_AUDIT;
     reply.audit = page;
@@ -94,7 +97,7 @@ static bool put_to_wait(struct auditor *auditor, struct audit *audit) {
     bool may_wait = auditor->waits.count < AUDIT_WAITS_MAX;
     /* More may be durable meanwhile: then nobody will say so again. */
     if (may_wait)
-        list_add(shell_committed(auditor->shell) > audit->position ? &auditor->reads : &auditor->waits, audit);
+        list_add(node_committed(auditor->needs.node) > audit->position ? &auditor->reads : &auditor->waits, audit);
     pthread_mutex_unlock(&auditor->mutex);
     return may_wait;
 }
@@ -104,7 +107,7 @@ static bool put_to_wait(struct auditor *auditor, struct audit *audit) {
 static uint64_t end_waits(struct auditor *auditor) {
     struct audit *audit = auditor->waits.first, *next;
     if (audit == NULL) return 0;
-    uint64_t durable = shell_committed(auditor->shell), now_ns = monotonic_ns(), sleep_ns = UINT64_MAX;
+    uint64_t durable = node_committed(auditor->needs.node), now_ns = monotonic_ns(), sleep_ns = UINT64_MAX;
     list_init(&auditor->waits);
     for (; audit != NULL; audit = next) {
         next = audit->next;
@@ -134,8 +137,8 @@ static struct audit *next_audit(struct auditor *auditor) {
 
 static void serve(struct auditor *auditor, struct audit *audit) {
     Tarry__AuditReply page;
-    int error =
-        audit_page_read(auditor->shell, &auditor->names, audit->request, audit->position, &auditor->arena, &page);
+    int error = audit_page_read(&auditor->needs.source, &auditor->names, audit->request, audit->position,
+                                node_committed(auditor->needs.node), &auditor->arena, &page);
     if (error != 0) {
         answer_failure(audit, error);
         return;
@@ -156,7 +159,7 @@ static void *auditor_run(void *argument) {
     /* Of this thread alone, on Linux. Without it an audit is only less polite. */
     if (setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS) != 0) logfmt("limit_unchanged", "what=priority");
     while ((audit = next_audit(auditor)) != NULL) {
-        if (atomic_load(&auditor->shell->run.stopping))
+        if (atomic_load(&auditor->needs.run->stopping))
             refuse(audit->call, TARRY__CODE__STOPPING, NULL);
         else
             serve(auditor, audit);
@@ -167,8 +170,8 @@ static void *auditor_run(void *argument) {
 
 /* ---- from other threads */
 
-void auditor_start(struct auditor *auditor, struct shell *shell) {
-    auditor->shell = shell;
+void auditor_start(struct auditor *auditor, const struct auditor_needs *needs) {
+    auditor->needs = *needs;
     list_init(&auditor->reads);
     list_init(&auditor->waits);
     pthread_mutex_init(&auditor->mutex, NULL);
@@ -188,7 +191,7 @@ void auditor_post(struct auditor *auditor, struct call *call) {
     *audit = (struct audit){
         .call = call,
         .request = request,
-        .position = request->at_end ? shell_committed(auditor->shell) : request->position,
+        .position = request->at_end ? node_committed(auditor->needs.node) : request->position,
         .until_ns = monotonic_ns() + request->wait_ms * NS_PER_MS,
     };
     pthread_mutex_lock(&auditor->mutex);

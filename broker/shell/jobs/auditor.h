@@ -21,8 +21,15 @@
 #include "audit_page.h"
 #include "call.h"
 
-struct shell;
 struct audit;
+struct node;
+struct run;
+
+struct auditor_needs {
+    struct audit_source source;
+    struct node *node;
+    const struct run *run;
+};
 
 struct audit_list {
     struct audit *first;
@@ -31,7 +38,7 @@ struct audit_list {
 };
 
 struct auditor {
-    struct shell *shell;
+    struct auditor_needs needs;
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;  /* on CLOCK_MONOTONIC */
@@ -44,7 +51,7 @@ struct auditor {
     struct queue_names names;
 };
 
-void auditor_start(struct auditor *auditor, struct shell *shell);
+void auditor_start(struct auditor *auditor, const struct auditor_needs *needs);
 /* Takes the call over; its request is an Audit that was checked. Any thread. */
 void auditor_post(struct auditor *auditor, struct call *call);
 /* More is durable: whoever waits for that gets it. */

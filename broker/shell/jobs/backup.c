@@ -10,8 +10,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "config.h"
+#include "datadir.h"
+#include "fatal.h"
+#include "index.h"
+#include "log.h"
 #include "logfmt.h"
-#include "shell.h"
+#include "monotonic.h"
+#include "node.h"
+#include "room.h"
+#include "run.h"
 
 /* Of the index, between two looks at what was asked meanwhile. */
 #define SLICE_BYTES ((size_t)4 << 20)
@@ -34,7 +42,7 @@ static const char no_file[] = "the backup has no such file";
 /* A file that goes with its descriptor. Between its two lines the name is there: backup_start deletes it. */
 static int open_unnamed(const struct backup *backup) {
     char path[PATH_SIZE];
-    snprintf(path, sizeof(path), "%s/%s", backup->shell->dir.path, TEMPORARY_NAME);
+    snprintf(path, sizeof(path), "%s/%s", backup->needs.dir->path, TEMPORARY_NAME);
     int handle = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (handle < 0) return -errno;
     if (unlink(path) == 0) return handle;
@@ -48,8 +56,8 @@ static void slot_end(struct backup *backup, struct backup_slot *slot, const char
     if (slot->index_handle >= 0) close(slot->index_handle);
     if (slot->handle >= 0) close(slot->handle);
     backup_files_free(&slot->files);
-    if (slot->is_peers) node_copies(&backup->shell->node, 0, 0);
-    log_unpin(backup->shell->log);
+    if (slot->is_peers) node_copies(backup->needs.node, 0, 0);
+    log_unpin(backup->needs.log);
     logfmt("backup_ended", "backup=%" PRIu64 " position=%" PRIu64 " reason=\"%s\"", slot->number, slot->position, why);
     *slot = (struct backup_slot){.index_handle = -1, .handle = -1};
 }
@@ -75,18 +83,18 @@ static bool any_slot(const struct backup *backup, enum backup_state state) {
 
 /* NULL, or why not. */
 static const char *slot_begin(struct backup *backup, struct backup_slot *slot, bool with_archive) {
-    struct shell *shell = backup->shell;
+    const struct backup_needs *needs = &backup->needs;
     struct index_stats stats;
-    index_stats(shell->index, &stats);
-    if (!room_spares(&shell->room, stats.bytes_file)) return no_room;
+    index_stats(needs->index, &stats);
+    if (!room_spares(needs->room, stats.bytes_file)) return no_room;
     int handle = open_unnamed(backup);
     if (handle < 0) return "no file for a copy of the index can be made in the broker's data directory";
-    uint64_t log_start = log_pin(shell->log);
+    uint64_t log_start = log_pin(needs->log);
     struct index_copy *copy;
-    int error = index_copy_begin(&copy, shell->index);
+    int error = index_copy_begin(&copy, needs->index);
     if (error != 0) {
         close(handle);
-        log_unpin(shell->log);
+        log_unpin(needs->log);
         logfmt("backup_failed", "reason=\"%s\"", storage_error(error));
         return "the index cannot be copied; the broker's log says why";
     }
@@ -111,7 +119,7 @@ static void slot_step(struct backup *backup, struct backup_slot *slot) {
         slot->index_position = index_copy_position(slot->copy);
         index_copy_end(slot->copy);
         slot->copy = NULL;
-        more = backup_files_list(backup->shell, slot);
+        more = backup_files_list(&backup->needs, slot);
     }
     if (more < 0) {
         slot_end(backup, slot, storage_error(more));
@@ -182,7 +190,7 @@ static void answer_read(struct backup *backup, struct call *call, struct backup_
         return;
     }
     slot->read += (uint64_t)count;
-    if (slot->is_peers) node_copies(&backup->shell->node, slot->read, slot->files.bytes);
+    if (slot->is_peers) node_copies(backup->needs.node, slot->read, slot->files.bytes);
     Tarry__BackupReply reply = TARRY__BACKUP_REPLY__INIT;
     reply.backup = slot->number;
     reply.ready = true;
@@ -240,7 +248,7 @@ static void look_after(struct backup *backup) {
         if (slot->state == BACKUP_FREE) continue;
         if (now_ns > slot->asked_ns && now_ns - slot->asked_ns > BACKUP_IDLE_MS * NS_PER_MS)
             slot_end(backup, slot, "idle");
-        else if (!room_spares(&backup->shell->room, 0))
+        else if (!room_spares(backup->needs.room, 0))
             slot_end(backup, slot, "the disk has no room");
     }
 }
@@ -281,18 +289,18 @@ static void *backup_run(void *argument) {
     return NULL;
 }
 
-void backup_start(struct backup *backup, struct shell *shell) {
+void backup_start(struct backup *backup, const struct backup_needs *needs) {
     char path[PATH_SIZE];
-    *backup = (struct backup){.shell = shell, .block = malloc(BACKUP_READ_MAX)};
+    *backup = (struct backup){.needs = *needs, .block = malloc(BACKUP_READ_MAX)};
     if (backup->block == NULL) fatal("memory_failed", -ENOMEM);
     for (size_t i = 0; i < BACKUPS_MAX; i++) backup->slots[i] = (struct backup_slot){.index_handle = -1, .handle = -1};
     /* Numbers of an earlier run must not be taken for one of this. */
-    backup->number_last = (uint64_t)atomic_load(&shell->run.epoch) << 32;
+    backup->number_last = (uint64_t)atomic_load(&needs->run->epoch) << 32;
     backup->last = &backup->first;
     pthread_mutex_init(&backup->mutex, NULL);
     monotonic_cond_init(&backup->changed);
-    snprintf(path, sizeof(path), "%s/%s", shell->dir.path, TEMPORARY_NAME);
-    if (!shell->config.inspect && unlink(path) != 0 && errno != ENOENT)
+    snprintf(path, sizeof(path), "%s/%s", needs->dir->path, TEMPORARY_NAME);
+    if (!needs->config->inspect && unlink(path) != 0 && errno != ENOENT)
         logfmt("backup_left", "path=%s reason=\"%s\"", path, strerror(errno));
     thread_start(&backup->thread, "tarry-backup", backup_run, backup);
 }

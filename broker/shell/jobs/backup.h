@@ -23,8 +23,26 @@
 #include "call.h"
 #include "tarry_limits.h"
 
-struct shell;
+struct archivist;
+struct config;
+struct datadir;
+struct index;
 struct index_copy;
+struct log;
+struct node;
+struct room;
+struct run;
+
+struct backup_needs {
+    const struct config *config;
+    const struct datadir *dir;
+    const struct run *run;
+    struct room *room;
+    struct log *log;
+    struct index *index;
+    const struct archivist *archivist; /* where the archive is */
+    struct node *node;
+};
 
 /* A file of the copy: where its bytes are. */
 struct backup_file {
@@ -61,7 +79,7 @@ struct backup_slot {
 };
 
 struct backup {
-    struct shell *shell;
+    struct backup_needs needs;
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -75,7 +93,7 @@ struct backup {
     uint8_t *block; /* BACKUP_READ_MAX */
 };
 
-void backup_start(struct backup *backup, struct shell *shell);
+void backup_start(struct backup *backup, const struct backup_needs *needs);
 /* Takes over a call whose request is a checked Backup; it is answered by the thread. Any thread. */
 void backup_post(struct backup *backup, struct call *call);
 /* Answers what waits, and ends all backups. */
@@ -83,7 +101,7 @@ void backup_stop(struct backup *backup);
 
 /* ---- backup_files.c */
 /* What the copy is made of, once the index has been copied. 0 or a negative errno. */
-int backup_files_list(struct shell *shell, struct backup_slot *slot);
+int backup_files_list(const struct backup_needs *needs, struct backup_slot *slot);
 void backup_files_free(struct backup_files *files);
 /* Up to `size` bytes of a file of the slot. Their count, or a negative errno. */
 int64_t backup_files_read(struct backup_slot *slot, size_t file, uint64_t offset, uint8_t *out, size_t size);

@@ -9,10 +9,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "archivist.h"
+#include "backup.h"
+#include "datadir.h"
 #include "erasures.h"
 #include "heads.h"
+#include "index_schedule.h"
 #include "keyring.h"
-#include "shell.h"
+#include "log.h"
+#include "node.h"
+#include "run.h"
 
 #define PATH_SIZE 2048
 #define FILES_FIRST 64
@@ -46,10 +52,10 @@ static int add(struct backup_files *files, const char *name, const char *path, u
 }
 
 /* A file of the data directory that may be missing, as long as it is now. */
-static int add_file(struct shell *shell, struct backup_files *files, const char *name) {
+static int add_file(const struct backup_needs *needs, struct backup_files *files, const char *name) {
     char path[PATH_SIZE];
     struct stat status;
-    snprintf(path, sizeof(path), "%s/%s", shell->dir.path, name);
+    snprintf(path, sizeof(path), "%s/%s", needs->dir->path, name);
     if (stat(path, &status) != 0) return errno == ENOENT ? 0 : -errno;
     return add(files, name, path, NULL, (uint64_t)status.st_size);
 }
@@ -78,35 +84,35 @@ static int add_folder(struct backup_files *files, const char *name, const char *
 
 /* The segment's frames up to `position`, and its summary if there is one. What lies behind the last frame are zeros,
  * which nobody needs: an opened log takes them as read. */
-static int add_segment(struct shell *shell, struct backup_slot *slot, const struct log_segment *segment) {
+static int add_segment(const struct backup_needs *needs, struct backup_slot *slot, const struct log_segment *segment) {
     char name[64], path[PATH_SIZE];
     bool is_last = segment->end == 0 || segment->end >= slot->position;
     uint64_t end = is_last ? slot->position : segment->end;
     snprintf(name, sizeof(name), "log/%016" PRIx64 ".seg", segment->base);
-    snprintf(path, sizeof(path), "%s/%s", shell->dir.path, name);
+    snprintf(path, sizeof(path), "%s/%s", needs->dir->path, name);
     int error = add(&slot->files, name, path, NULL, SEGMENT_HEADER_SIZE + (end - segment->base));
     if (error != 0 || is_last) return error;
     snprintf(name, sizeof(name), "log/%016" PRIx64 ".sum", segment->base);
-    return add_file(shell, &slot->files, name);
+    return add_file(needs, &slot->files, name);
 }
 
 /* The note of how far the log is durable, if the log has one: the copy is, up to its end. */
-static int add_mark(struct shell *shell, struct backup_slot *slot) {
+static int add_mark(const struct backup_needs *needs, struct backup_slot *slot) {
     char path[PATH_SIZE];
-    snprintf(path, sizeof(path), "%s/" LOG_MARK_NAME, shell->dir.log);
+    snprintf(path, sizeof(path), "%s/" LOG_MARK_NAME, needs->dir->log);
     if (access(path, F_OK) != 0) return errno == ENOENT ? 0 : -errno;
     uint8_t *bytes = malloc(LOG_MARK_SIZE);
     if (bytes == NULL) return -ENOMEM;
-    log_mark_encode(shell->dir.cluster, slot->position, bytes);
+    log_mark_encode(needs->dir->cluster, slot->position, bytes);
     return add(&slot->files, "log/" LOG_MARK_NAME, NULL, bytes, LOG_MARK_SIZE);
 }
 
-static int add_log(struct shell *shell, struct backup_slot *slot) {
+static int add_log(const struct backup_needs *needs, struct backup_slot *slot) {
     uint64_t position = slot->log_start;
     for (;;) {
         struct log_segment segment;
-        if (!log_segment_at(shell->log, position, &segment)) return -ENOENT;
-        int error = add_segment(shell, slot, &segment);
+        if (!log_segment_at(needs->log, position, &segment)) return -ENOENT;
+        int error = add_segment(needs, slot, &segment);
         if (error != 0) return error;
         if (segment.end == 0 || segment.end >= slot->position) return 0;
         position = segment.end;
@@ -114,14 +120,14 @@ static int add_log(struct shell *shell, struct backup_slot *slot) {
 }
 
 /* A new member: it must not be able to speak for this one, nor repeat its epochs. */
-static int add_identity(struct shell *shell, struct backup_files *files) {
+static int add_identity(const struct backup_needs *needs, struct backup_files *files) {
     struct identity own, identity;
     struct member member;
-    memcpy(own.cluster, shell->dir.cluster, sizeof(own.cluster));
-    memcpy(own.secret, shell->dir.secret, sizeof(own.secret));
+    memcpy(own.cluster, needs->dir->cluster, sizeof(own.cluster));
+    memcpy(own.secret, needs->dir->secret, sizeof(own.secret));
     uint8_t *member_bytes = malloc(MEMBER_SIZE), *identity_bytes = malloc(IDENTITY_SIZE);
     int error = member_bytes == NULL || identity_bytes == NULL ? -ENOMEM : 0;
-    if (error == 0 && !identity_copy(&own, &shell->dir.member, atomic_load(&shell->run.epoch), &identity, &member))
+    if (error == 0 && !identity_copy(&own, &needs->dir->member, atomic_load(&needs->run->epoch), &identity, &member))
         error = -EOVERFLOW;
     if (error != 0) {
         free(member_bytes);
@@ -136,19 +142,19 @@ static int add_identity(struct shell *shell, struct backup_files *files) {
     return error;
 }
 
-int backup_files_list(struct shell *shell, struct backup_slot *slot) {
+int backup_files_list(const struct backup_needs *needs, struct backup_slot *slot) {
     struct backup_files *files = &slot->files;
     struct stat status;
     if (fstat(slot->index_handle, &status) != 0) return -errno;
     int error = add(files, "index/data.mdb", NULL, NULL, (uint64_t)status.st_size);
-    if (error == 0) error = add_file(shell, files, "index/" KEYRING_NAME);
-    if (error == 0) error = add_file(shell, files, HEADS_NAME);
-    if (error == 0 && slot->with_archive) error = add_file(shell, files, UNERASED_NAME);
-    if (error == 0 && slot->with_archive) error = add_folder(files, "archive", shell->archivist.directory);
-    slot->position = index_schedule_copy_end(shell_committed(shell), slot->index_position);
-    if (error == 0) error = add_log(shell, slot);
-    if (error == 0) error = add_mark(shell, slot);
-    if (error == 0) error = add_identity(shell, files);
+    if (error == 0) error = add_file(needs, files, "index/" KEYRING_NAME);
+    if (error == 0) error = add_file(needs, files, HEADS_NAME);
+    if (error == 0 && slot->with_archive) error = add_file(needs, files, UNERASED_NAME);
+    if (error == 0 && slot->with_archive) error = add_folder(files, "archive", needs->archivist->directory);
+    slot->position = index_schedule_copy_end(node_committed(needs->node), slot->index_position);
+    if (error == 0) error = add_log(needs, slot);
+    if (error == 0) error = add_mark(needs, slot);
+    if (error == 0) error = add_identity(needs, files);
     return error;
 }
 

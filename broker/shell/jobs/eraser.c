@@ -5,16 +5,23 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "archivist.h"
+#include "config.h"
+#include "datadir.h"
+#include "fatal.h"
+#include "index.h"
+#include "log.h"
 #include "logfmt.h"
+#include "monotonic.h"
 #include "pending_erasures.h"
-#include "shell.h"
+#include "retire.h"
 
 static struct logfmt_limit failure_limit;
 
-void eraser_init(struct eraser *eraser, struct shell *shell) {
-    *eraser = (struct eraser){.shell = shell};
+void eraser_init(struct eraser *eraser, const struct eraser_needs *needs) {
+    *eraser = (struct eraser){.needs = *needs};
     fatal_arena_init(&eraser->arena);
-    int error = shell->config.inspect ? 0 : pending_erasures_read(shell->dir.path, &eraser->left);
+    int error = needs->config->inspect ? 0 : pending_erasures_read(needs->dir->path, &eraser->left);
     if (error != 0) fatal("unerased_unreadable", error);
 }
 
@@ -24,9 +31,9 @@ void eraser_deinit(struct eraser *eraser) {
 }
 
 static struct erasure_facts find_facts(const struct eraser *eraser) {
-    struct index *index = eraser->shell->index;
+    struct index *index = eraser->needs.index;
     return (struct erasure_facts){
-        .is_retiring = retire_active(&eraser->shell->indexer.retire),
+        .is_retiring = retire_active(eraser->needs.retirement),
         .in_index = index_erased(index) < index_position(index),
         .missed_redactions = eraser->left != NULL,
         .now_ns = monotonic_ns(),
@@ -46,7 +53,7 @@ static void erase_in_log(struct eraser *eraser) {
         if (redaction->frame == 0) continue; /* it has left the log */
         contents[found++] = (struct log_content){redaction->frame, redaction->blob_at, redaction->blob_size};
     }
-    int error = log_erase(eraser->shell->log, contents, found);
+    int error = log_erase(eraser->needs.log, contents, found);
     if (error != 0) fatal("erase_failed", error);
 }
 
@@ -69,13 +76,13 @@ static int erase_in_file(struct eraser *eraser, uint64_t base, uint64_t end, Tar
     if (found == 0) return 0;
     qsort(ranges, found, sizeof(ranges[0]), compare_ranges);
     const char *problem = NULL;
-    const struct archivist *archivist = &eraser->shell->archivist;
-    return archive_erase(&archivist->archive, base, ranges, found, (int)eraser->shell->config.archive_level, &problem);
+    const struct archivist *archivist = eraser->needs.archivist;
+    return archive_erase(&archivist->archive, base, ranges, found, (int)eraser->needs.config->archive_level, &problem);
 }
 
 /* Of every file that is there: segments are archived before they are retired. */
 static int erase_in_files(struct eraser *eraser, Tarry__Redaction *const *redactions, size_t count) {
-    const struct archive *archive = &eraser->shell->archivist.archive;
+    const struct archive *archive = &eraser->needs.archivist->archive;
     uint64_t *bases;
     size_t base_count;
     int error = archive_list(archive, &bases, &base_count);
@@ -100,7 +107,7 @@ static int erase_in_files(struct eraser *eraser, Tarry__Redaction *const *redact
 static bool erase_archived(struct eraser *eraser, Tarry__Redaction *const *redactions, size_t count) {
     char quoted[LOGFMT_VALUE_SIZE];
     const char *sentence = NULL;
-    int error = archivist_check(&eraser->shell->archivist, &sentence);
+    int error = archivist_check(eraser->needs.archivist, &sentence);
     if (error == ARCHIVE_NOT_OURS) return true; /* neither is what it contains */
     if (error == 0 && (error = erase_in_files(eraser, redactions, count)) != 0) sentence = storage_error(error);
     if (error != 0 && logfmt_allowed(&failure_limit))
@@ -111,16 +118,16 @@ static bool erase_archived(struct eraser *eraser, Tarry__Redaction *const *redac
 /* ---- effects */
 
 static enum erasure_result begin(struct eraser *eraser) {
-    struct shell *shell = eraser->shell;
+    const struct eraser_needs *needs = &eraser->needs;
     /* What is being archived would take along what is being erased. */
-    if (!archivist_pause(&shell->archivist)) return ERASURE_BUSY;
-    if (log_erase_begin(shell->log)) return ERASURE_DONE;
-    archivist_resume(&shell->archivist);
+    if (!archivist_pause(needs->archivist)) return ERASURE_BUSY;
+    if (log_erase_begin(needs->log)) return ERASURE_DONE;
+    archivist_resume(needs->archivist);
     return ERASURE_BUSY;
 }
 
 static enum erasure_result report(struct eraser *eraser) {
-    int error = index_redactions_done(eraser->shell->index, eraser->slice, eraser->slice_count);
+    int error = index_redactions_done(eraser->needs.index, eraser->slice, eraser->slice_count);
     if (error == -ENOSPC) return ERASURE_NO_ROOM;
     if (error != 0) fatal("erase_failed", error);
     logfmt("erased", "tasks=%zu", eraser->slice_count);
@@ -131,7 +138,7 @@ static enum erasure_result forget(struct eraser *eraser) {
     size_t left_count = eraser->left->n_records;
     eraser->left_done += eraser->slice_count;
     if (eraser->left_done < left_count) return ERASURE_DONE;
-    int error = pending_erasures_end(eraser->shell->dir.path);
+    int error = pending_erasures_end(eraser->needs.dir->path);
     if (error != 0) fatal("erase_failed", error);
     logfmt("erased_late", "tasks=%zu", left_count);
     eraser_deinit(eraser);
@@ -156,8 +163,8 @@ static enum erasure_result execute(struct eraser *eraser) {
     case ERASURE_FORGET:
         return forget(eraser);
     case ERASURE_END:
-        log_erase_end(eraser->shell->log);
-        archivist_resume(&eraser->shell->archivist);
+        log_erase_end(eraser->needs.log);
+        archivist_resume(eraser->needs.archivist);
         return ERASURE_DONE;
     case ERASURE_REST:
         break;
@@ -171,7 +178,7 @@ static void find_slice(struct eraser *eraser, bool in_index) {
     size_t count = 0;
     arena_reset(&eraser->arena);
     if (in_index) {
-        int error = index_redactions(eraser->shell->index, ERASER_SLICE_COUNT, &eraser->arena, &eraser->slice,
+        int error = index_redactions(eraser->needs.index, ERASER_SLICE_COUNT, &eraser->arena, &eraser->slice,
                                      &eraser->slice_count);
         if (error != 0) fatal("erase_failed", error);
         return;

@@ -11,13 +11,29 @@
 #include "erasure.h"
 #include "tarry.pb-c.h"
 
-struct shell;
+struct archivist;
+struct config;
+struct datadir;
+struct disk;
+struct index;
+struct log;
+struct retirement;
+
+struct eraser_needs {
+    const struct config *config;
+    const struct datadir *dir;
+    struct disk *disk; /* the log's */
+    struct log *log;
+    struct index *index;
+    struct archivist *archivist;
+    const struct retirement *retirement;
+};
 
 /* Redactions per slice: contents of a MiB each still take less than a tenth of a second. */
 #define ERASER_SLICE_COUNT 64
 
 struct eraser {
-    struct shell *shell;
+    struct eraser_needs needs;
     struct erasure erasure;
     struct arena arena;
     Tarry__Redaction **slice; /* that is being erased, in the arena, or in `left` */
@@ -26,7 +42,7 @@ struct eraser {
     size_t left_done;       /* of its records */
 };
 
-void eraser_init(struct eraser *eraser, struct shell *shell);
+void eraser_init(struct eraser *eraser, const struct eraser_needs *needs);
 void eraser_deinit(struct eraser *eraser);
 /* How long the thread may sleep on its account; 0: there is something to erase. */
 uint64_t eraser_wait_ns(const struct eraser *eraser);

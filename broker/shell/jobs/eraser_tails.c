@@ -4,10 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "datadir.h"
 #include "eraser.h"
+#include "fatal.h"
+#include "index.h"
+#include "log.h"
 #include "logfmt.h"
 #include "quarantine.h"
-#include "shell.h"
 
 /* Contents held at a time, beside one of any size. */
 #define CONTENTS_BYTES (16u << 20)
@@ -21,26 +24,26 @@ struct meant {
     size_t bytes;
 };
 
-static struct quarantine quarantine_of(const struct shell *shell) {
-    struct quarantine quarantine = {.disk = &shell->disk, .directory = shell->dir.quarantine};
-    memcpy(quarantine.cluster, shell->dir.cluster, sizeof(quarantine.cluster));
+static struct quarantine quarantine_of(const struct eraser_needs *needs) {
+    struct quarantine quarantine = {.disk = needs->disk, .directory = needs->dir->quarantine};
+    memcpy(quarantine.cluster, needs->dir->cluster, sizeof(quarantine.cluster));
     return quarantine;
 }
 
 /* The content with its salt; NULL: it is not in the log any more. free() it. */
-static uint8_t *read_content(struct shell *shell, const Tarry__Redaction *redaction) {
+static uint8_t *read_content(const struct eraser_needs *needs, const Tarry__Redaction *redaction) {
     if (redaction->frame == 0 || redaction->blob_size <= BLOB_SALT_SIZE) return NULL;
     uint8_t *content = malloc(redaction->blob_size);
     if (content == NULL) fatal("erase_failed", -ENOMEM);
-    int error = log_read(shell->log, redaction->blob_at, content, redaction->blob_size);
+    int error = log_read(needs->log, redaction->blob_at, content, redaction->blob_size);
     if (error != 0 && error != LOG_RETIRED) fatal("erase_failed", error);
     if (error == 0 && !content_is_erased(content, redaction->blob_size)) return content;
     free(content);
     return NULL;
 }
 
-static void add(struct meant *meant, struct shell *shell, const Tarry__Redaction *redaction) {
-    uint8_t *content = read_content(shell, redaction);
+static void add(struct meant *meant, const struct eraser_needs *needs, const Tarry__Redaction *redaction) {
+    uint8_t *content = read_content(needs, redaction);
     meant->contents[meant->count] = content;
     meant->items[meant->count++] = (struct quarantine_meant){
         .queue = redaction->queue,
@@ -74,11 +77,11 @@ static void forget(struct meant *meant) {
 }
 
 /* Some of them. False: not now. */
-static bool erase_some(struct shell *shell, struct meant *meant) {
-    struct quarantine quarantine = quarantine_of(shell);
+static bool erase_some(const struct eraser_needs *needs, struct meant *meant) {
+    struct quarantine quarantine = quarantine_of(needs);
     char message[LOGFMT_VALUE_SIZE / 2] = "", quoted[LOGFMT_VALUE_SIZE];
     size_t found = 0;
-    int error = index_each_queue(shell->index, name_queue, meant);
+    int error = index_each_queue(needs->index, name_queue, meant);
     if (error != 0) fatal("erase_failed", error);
     error = quarantine_erase(&quarantine, meant->items, meant->count, &found, message, sizeof(message));
     forget(meant);
@@ -90,8 +93,8 @@ static bool erase_some(struct shell *shell, struct meant *meant) {
     return false;
 }
 
-static bool has_tails(const struct shell *shell) {
-    struct quarantine quarantine = quarantine_of(shell);
+static bool has_tails(const struct eraser_needs *needs) {
+    struct quarantine quarantine = quarantine_of(needs);
     struct quarantine_tail *tails;
     size_t count;
     if (quarantine_list(&quarantine, &tails, &count) != 0) return true; /* whoever erases there says what is wrong */
@@ -100,14 +103,14 @@ static bool has_tails(const struct shell *shell) {
 }
 
 bool eraser_in_tails(struct eraser *eraser, Tarry__Redaction *const *redactions, size_t count) {
-    if (!has_tails(eraser->shell)) return true;
+    if (!has_tails(&eraser->needs)) return true;
     struct meant meant = {.items = calloc(count, sizeof(*meant.items)),
                           .contents = calloc(count, sizeof(*meant.contents))};
     if (meant.items == NULL || meant.contents == NULL) fatal("erase_failed", -ENOMEM);
     bool is_done = true;
     for (size_t i = 0; i < count && is_done; i++) {
-        add(&meant, eraser->shell, redactions[i]);
-        if (meant.bytes >= CONTENTS_BYTES || i + 1 == count) is_done = erase_some(eraser->shell, &meant);
+        add(&meant, &eraser->needs, redactions[i]);
+        if (meant.bytes >= CONTENTS_BYTES || i + 1 == count) is_done = erase_some(&eraser->needs, &meant);
     }
     forget(&meant);
     free(meant.items);

@@ -6,9 +6,12 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "fatal.h"
 #include "history.h"
+#include "inbox.h"
+#include "log.h"
+#include "monotonic.h"
 #include "logfmt.h"
-#include "shell.h"
 
 static const char unreadable[] = "log or archive cannot be read to the end: 'tarry verify' says where it is damaged";
 
@@ -111,7 +114,7 @@ static uint64_t ns_of(uint64_t ms) {
 }
 
 static int read_past(struct search *search) {
-    struct log *log = search->locator->shell->log;
+    struct log *log = search->locator->log;
     const Tarry__Ref *ref = search->redact->task;
     struct history_question question = {
         .from_ns = ns_of(search->redact->from_ms),
@@ -120,7 +123,7 @@ static int read_past(struct search *search) {
     struct history *history;
     struct log_view view;
     const Tarry__FrameBody *body;
-    int error = history_open(&history, log, &search->locator->shell->archivist.archive, &question);
+    int error = history_open(&history, log, search->locator->archive, &question);
     if (error != 0) return error;
     uint64_t limit = log_durable(log);
     while (!is_full(search) && (error = history_next(history, limit, &view, &body)) >= 0)
@@ -134,7 +137,7 @@ static void mark_erased(struct search *search) {
     for (size_t i = 0; is_range(search) && i < search->past->count; i++) {
         struct core_past_task *task = &search->past->tasks[i];
         uint8_t salt[BLOB_SALT_SIZE];
-        if (task->frame == 0 || log_read(search->locator->shell->log, task->blob_at, salt, sizeof(salt)) != 0) continue;
+        if (task->frame == 0 || log_read(search->locator->log, task->blob_at, salt, sizeof(salt)) != 0) continue;
         if (content_is_erased(salt, sizeof(salt))) task->redacted_at = task->frame;
     }
 }
@@ -190,7 +193,7 @@ static void run_errand(void *owner, struct errand *errand) {
     wait_durable(locator, errand->past_end);
     int error = locate(locator, errand);
     if (error == 0) {
-        inbox_post(&locator->shell->inbox, &errand->item);
+        inbox_post(locator->inbox, &errand->item);
         return;
     }
     struct call *call = (struct call *)errand;
@@ -201,9 +204,11 @@ static void run_errand(void *owner, struct errand *errand) {
         call->answer(call, reply_pack_refusal(TARRY__CODE__FAILED, unreadable));
 }
 
-void locator_start(struct locator *locator, struct shell *shell) {
-    locator->shell = shell;
-    locator->durable = log_durable(shell->log);
+void locator_start(struct locator *locator, struct log *log, const struct archive *archive, struct inbox *inbox) {
+    locator->log = log;
+    locator->archive = archive;
+    locator->inbox = inbox;
+    locator->durable = log_durable(log);
     pthread_mutex_init(&locator->mutex, NULL);
     pthread_cond_init(&locator->changed, NULL);
     worker_start(&locator->worker, "tarry-locator", run_errand, locator);

@@ -9,17 +9,21 @@
 #include "call.h"
 #include "worker.h"
 
-struct shell;
+struct archive;
+struct inbox;
+struct log;
 
 struct locator {
-    struct shell *shell;
+    struct log *log;
+    const struct archive *archive;
+    struct inbox *inbox; /* the core's */
     struct worker worker;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     uint64_t durable; /* of the log, as the locator has been told */
 };
 
-void locator_start(struct locator *locator, struct shell *shell);
+void locator_start(struct locator *locator, struct log *log, const struct archive *archive, struct inbox *inbox);
 /* Takes the errand of a commit over; it comes back to the core's inbox with event.past. Its queue_numbers
  * and what follows them must be set. */
 void locator_post(struct locator *locator, struct errand *errand);

@@ -4,18 +4,24 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "archivist.h"
+#include "clock.h"
+#include "config.h"
+#include "fatal.h"
+#include "index.h"
 #include "logfmt.h"
-#include "shell.h"
+#include "node.h"
+#include "signer.h"
 #include "summary.h"
 #include "wire_unpack.h"
 
 /* Bytes of frames per slice. */
 #define SLICE_BYTES (2u << 20)
 
-void retire_init(struct retirement *retire, struct shell *shell) {
-    struct retention_policy policy = {.log_size = shell->config.retain_log_size,
-                                      .log_age_ms = shell->config.retain_log_age_ms};
-    *retire = (struct retirement){.shell = shell};
+void retire_init(struct retirement *retire, const struct retirement_needs *needs) {
+    struct retention_policy policy = {.log_size = needs->config->retain_log_size,
+                                      .log_age_ms = needs->config->retain_log_age_ms};
+    *retire = (struct retirement){.needs = *needs};
     retention_init(&retire->retention, &policy);
     fatal_arena_init(&retire->arena);
 }
@@ -23,14 +29,14 @@ void retire_init(struct retirement *retire, struct shell *shell) {
 /* NULL: no segment may be looked at. */
 static const struct log_segment *find_oldest(struct retirement *retire, struct log_segment *segment,
                                              struct retention_facts *facts) {
-    struct shell *shell = retire->shell;
-    uint64_t bound = retention_bound(index_position(shell->index), node_kept_from(&shell->node));
-    if (!log_oldest(shell->log, bound, segment)) return NULL;
+    const struct retirement_needs *needs = &retire->needs;
+    uint64_t bound = retention_bound(index_position(needs->index), node_kept_from(needs->node));
+    if (!log_oldest(needs->log, bound, segment)) return NULL;
     struct log_stats stats;
-    log_stats(shell->log, &stats);
-    *facts = (struct retention_facts){.is_archived = archivist_has(&shell->archivist, segment->end),
+    log_stats(needs->log, &stats);
+    *facts = (struct retention_facts){.is_archived = archivist_has(needs->archivist, segment->end),
                                       .log_bytes = stats.bytes,
-                                      .wall_ns = clock_now(&shell->clock, NULL).wall_ns};
+                                      .wall_ns = clock_now(needs->clock, NULL).wall_ns};
     return segment;
 }
 
@@ -61,7 +67,7 @@ static void close_segment(struct retirement *retire) {
 static int retire_frame(struct retirement *retire, const struct log_view *view) {
     Tarry__FrameBody *body = frame_body_unpack(&retire->arena, view->header.body_size, view->body);
     if (body == NULL) fatal("retire_failed", LOG_DAMAGED);
-    int error = index_retire_frame(retire->shell->index, &view->header, body, view->blob);
+    int error = index_retire_frame(retire->needs.index, &view->header, body, view->blob);
     arena_reset(&retire->arena);
     return error;
 }
@@ -80,30 +86,30 @@ static enum retention_result move_slice(struct retirement *retire) {
 }
 
 static enum retention_result remove_segment(struct retirement *retire) {
-    struct shell *shell = retire->shell;
+    const struct retirement_needs *needs = &retire->needs;
     const struct log_segment *segment = &retire->retention.segment;
     close_segment(retire);
-    int error = log_retire(shell->log, segment->base);
+    int error = log_retire(needs->log, segment->base);
     if (error == LOG_PINNED) return RETENTION_PINNED; /* a backup began meanwhile: it goes when that is over */
     if (error != 0) fatal("retire_failed", error);
-    summary_delete(shell->log, segment->base);
+    summary_delete(needs->log, segment->base);
     logfmt("segment_retired", "base=%" PRIu64 " end=%" PRIu64 " bytes=%" PRIu64, segment->base, segment->end,
            segment->bytes);
     return RETENTION_DONE;
 }
 
 static enum retention_result execute(struct retirement *retire) {
-    struct shell *shell = retire->shell;
+    const struct retirement_needs *needs = &retire->needs;
     const struct log_segment *segment = &retire->retention.segment;
     switch (retire->retention.effect) {
     case RETENTION_OPEN:
-        return done_or_no_room(log_cursor_open(&retire->cursor, shell->log, segment->base, true));
+        return done_or_no_room(log_cursor_open(&retire->cursor, needs->log, segment->base, true));
     case RETENTION_MOVE:
         return move_slice(retire);
     case RETENTION_COMMIT:
-        return done_or_no_room(index_retire_commit(shell->index, segment->end));
+        return done_or_no_room(index_retire_commit(needs->index, segment->end));
     case RETENTION_SIGN:
-        signer_retire(&shell->signer, segment->end);
+        signer_retire(needs->signer, segment->end);
         return RETENTION_DONE;
     case RETENTION_REMOVE:
         return remove_segment(retire);
@@ -121,7 +127,7 @@ int retire_step(struct retirement *retire) {
         struct retention_facts facts = {0};
         const struct log_segment *oldest = find_oldest(retire, &segment, &facts);
         enum retention_effect effect = retention_look(retention, oldest, &facts);
-        if (effect == RETENTION_ARCHIVE) archivist_want(&retire->shell->archivist, oldest->base);
+        if (effect == RETENTION_ARCHIVE) archivist_want(retire->needs.archivist, oldest->base);
         if (!retention_is_active(retention)) return 0;
     }
     enum retention_result result;

@@ -11,16 +11,31 @@
 #include "log.h"
 #include "retention.h"
 
-struct shell;
+struct archivist;
+struct clock;
+struct config;
+struct index;
+struct node;
+struct signer;
+
+struct retirement_needs {
+    const struct config *config;
+    struct clock *clock;
+    struct log *log;
+    struct index *index;
+    struct archivist *archivist;
+    struct signer *signer;
+    const struct node *node;
+};
 
 struct retirement {
-    struct shell *shell;
+    struct retirement_needs needs;
     struct retention retention;
     struct log_cursor *cursor; /* in the segment that is being retired; NULL: none is read */
     struct arena arena;
 };
 
-void retire_init(struct retirement *retire, struct shell *shell);
+void retire_init(struct retirement *retire, const struct retirement_needs *needs);
 /* Does a bounded piece of what is due. 0: nothing is due; 1: did something; -ENOSPC: the index has no room for it, try
  * again later (it begins the segment anew, which is harmless). Any other failure ends the process. */
 int retire_step(struct retirement *retire);

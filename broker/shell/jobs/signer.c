@@ -8,9 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config.h"
+#include "datadir.h"
+#include "fatal.h"
+#include "log.h"
 #include "logfmt.h"
+#include "monotonic.h"
 #include "private_file.h"
-#include "shell.h"
 
 #define NS_PER_S 1000000000ull
 #define INTERVAL_NS (HEAD_INTERVAL_S * NS_PER_S)
@@ -64,7 +68,7 @@ static void tell(struct signer *signer) {
 }
 
 static int judge_last(struct signer *signer, char *message, size_t message_size) {
-    const char *directory = signer->shell->dir.path;
+    const char *directory = signer->dir->path;
     uint64_t damaged;
     int result = heads_last(&signer->heads, signer->secret->public.id, &signer->last, &damaged);
     if (result < 0) return REFUSE("%s/" HEADS_NAME " cannot be read: %s", directory, strerror(-result));
@@ -77,7 +81,7 @@ static int judge_last(struct signer *signer, char *message, size_t message_size)
         return 0;
     }
     bool is_ours = head_is_signed(&signer->last, &signer->secret->public) &&
-                   memcmp(signer->last.cluster, signer->shell->dir.cluster, HEAD_CLUSTER_SIZE) == 0;
+                   memcmp(signer->last.cluster, signer->dir->cluster, HEAD_CLUSTER_SIZE) == 0;
     if (is_ours) return 0;
     return REFUSE("%s/" HEADS_NAME ": head %" PRIu64
                   " says that this broker signed it, and it did not; restore the file from a copy, or move it away to "
@@ -85,17 +89,18 @@ static int judge_last(struct signer *signer, char *message, size_t message_size)
                   directory, signer->last.number);
 }
 
-int signer_open(struct signer *signer, struct shell *shell, char *message, size_t message_size) {
-    *signer = (struct signer){.shell = shell, .heads = {.handle = -1}};
-    if (shell->config.inspect) return 0;
-    int error = heads_open(&signer->heads, &disk_posix, shell->dir.path);
-    if (error != 0) return REFUSE("%s/" HEADS_NAME " cannot be read: %s", shell->dir.path, strerror(-error));
-    if (shell->config.sign_key[0] == '\0') {
+int signer_open(struct signer *signer, const struct config *config, const struct datadir *dir, char *message,
+                size_t message_size) {
+    *signer = (struct signer){.dir = dir, .heads = {.handle = -1}};
+    if (config->inspect) return 0;
+    int error = heads_open(&signer->heads, &disk_posix, dir->path);
+    if (error != 0) return REFUSE("%s/" HEADS_NAME " cannot be read: %s", dir->path, strerror(-error));
+    if (config->sign_key[0] == '\0') {
         if (signer->heads.count > 0)
             logfmt("unsigned", "reason=\"there are signed heads from earlier, but no --sign-key\" action=none");
         return 0;
     }
-    if (load_key(signer, shell->config.sign_key, message, message_size) != 0) return 1;
+    if (load_key(signer, config->sign_key, message, message_size) != 0) return 1;
     if (signer->heads.torn_bytes > 0)
         logfmt("torn_head", "offset=%" PRIu64 " bytes=%" PRIu64 " action=\"written over\"",
                signer->heads.count * HEAD_SIZE, signer->heads.torn_bytes);
@@ -121,6 +126,10 @@ bool signer_agrees(const struct signer *signer, uint64_t position, const uint8_t
 }
 
 /* ---- the run */
+
+void signer_start(struct signer *signer, struct log *log) {
+    signer->log = log;
+}
 
 /* Signs what was taken in. */
 static void sign(struct signer *signer) {
@@ -149,12 +158,12 @@ void signer_take(struct signer *signer, uint64_t segment, const struct frame_hea
     signer->next = (struct head){
         .position = end,
         .segment = segment,
-        .kept_from = log_start(signer->shell->log),
+        .kept_from = log_start(signer->log),
         .steady_ns = header->steady_ns,
         .wall_ns = header->wall_ns,
         .epoch = header->epoch,
     };
-    memcpy(signer->next.cluster, signer->shell->dir.cluster, HEAD_CLUSTER_SIZE);
+    memcpy(signer->next.cluster, signer->dir->cluster, HEAD_CLUSTER_SIZE);
     memcpy(signer->next.chain, header->chain, FRAME_CHAIN_SIZE);
     if (signer->due_ns != 0 || end <= signer->last.position) return;
     signer->due_ns = monotonic_ns() + (signer->signed_ns == 0 ? SOON_NS : INTERVAL_NS);

@@ -17,10 +17,13 @@
 
 #include "heads.h"
 
-struct shell;
+struct config;
+struct datadir;
+struct log;
 
 struct signer {
-    struct shell *shell;
+    const struct datadir *dir;
+    struct log *log;            /* from signer_start on */
     struct sign_secret *secret; /* guarded by libsodium; NULL: nothing is signed */
     struct heads heads;
     struct head last;               /* of ours; number 0: there is none */
@@ -33,13 +36,17 @@ struct signer {
 
 /* Reads the key, if one is configured and the broker may change anything, and the last head. 0, or 1 with a sentence
  * that says what to do. */
-int signer_open(struct signer *signer, struct shell *shell, char *message, size_t message_size);
+int signer_open(struct signer *signer, const struct config *config, const struct datadir *dir, char *message,
+                size_t message_size);
 /* The log was durable up to here; 0: nobody signed anything. */
 uint64_t signer_known(const struct signer *signer);
 /* The last head's position and time (Unix milliseconds); 0: there is none. Any thread. */
 void signer_told(const struct signer *signer, uint64_t *out_position, uint64_t *out_ms);
 /* Whether the last head, if it speaks of this position, names this chain hash. */
 bool signer_agrees(const struct signer *signer, uint64_t position, const uint8_t chain[FRAME_CHAIN_SIZE]);
+
+/* The log is open; before the index thread starts. */
+void signer_start(struct signer *signer, struct log *log);
 
 /* The rest: index thread. The next durable frame, and the base of the segment that it lies in. */
 void signer_take(struct signer *signer, uint64_t segment, const struct frame_header *header);

@@ -4,13 +4,13 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "log.h"
 #include "logfmt.h"
-#include "shell.h"
 
 static struct logfmt_limit failure_limit;
 
-void summarizer_init(struct summarizer *summarizer, struct shell *shell) {
-    *summarizer = (struct summarizer){.shell = shell};
+void summarizer_init(struct summarizer *summarizer, struct log *log) {
+    *summarizer = (struct summarizer){.log = log};
 }
 
 void summarizer_deinit(struct summarizer *summarizer) {
@@ -20,7 +20,7 @@ void summarizer_deinit(struct summarizer *summarizer) {
 
 /* Its segment is over. Without the file questions take longer, and nothing else changes. */
 static void finish(struct summarizer *summarizer) {
-    int error = summary_write(summarizer->summary, summarizer->shell->log);
+    int error = summary_write(summarizer->summary, summarizer->log);
     if (error != 0 && logfmt_allowed(&failure_limit))
         logfmt("summary_failed", "base=%" PRIu64 " reason=\"%s\"", summarizer->summary->base, strerror(-error));
     summarizer_deinit(summarizer);
@@ -29,7 +29,7 @@ static void finish(struct summarizer *summarizer) {
 /* NULL: there is no memory for it this time. */
 static struct summary *begin(const struct summarizer *summarizer, uint64_t base) {
     struct log_segment segment;
-    return log_segment_at(summarizer->shell->log, base, &segment) ? summary_new(base, segment.bytes) : NULL;
+    return log_segment_at(summarizer->log, base, &segment) ? summary_new(base, segment.bytes) : NULL;
 }
 
 void summarizer_take(struct summarizer *summarizer, uint64_t base, const struct frame_header *header,

@@ -6,14 +6,14 @@
 
 #include "summary.h"
 
-struct shell;
+struct log;
 
 struct summarizer {
-    struct shell *shell;
+    struct log *log;
     struct summary *summary; /* of the segment being absorbed; NULL: none is made of it */
 };
 
-void summarizer_init(struct summarizer *summarizer, struct shell *shell);
+void summarizer_init(struct summarizer *summarizer, struct log *log);
 void summarizer_deinit(struct summarizer *summarizer);
 /* The next frame that the index absorbed, and the base of the segment that it lies in. */
 void summarizer_take(struct summarizer *summarizer, uint64_t base, const struct frame_header *header,

@@ -308,7 +308,7 @@ void node_record_alone(struct node *node, struct core_thread *core_thread);
 void node_paused(struct node *node, uint64_t position);
 
 /* ---- any thread */
-/* What is committed, as far as this node knows. */
+/* What may be told (R3): committed, as far as this node knows; of a broker alone, durable. */
 uint64_t node_committed(const struct node *node);
 /* Whether what is decided here may be appended. */
 bool node_writes(const struct node *node);

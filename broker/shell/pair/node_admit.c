@@ -72,7 +72,7 @@ void node_primary(struct node *node, char out[CONFIG_TEXT_SIZE]) {
 }
 
 uint64_t node_committed(const struct node *node) {
-    return atomic_load(&node->committed);
+    return node->on ? atomic_load(&node->committed) : log_durable(node->shell->log);
 }
 
 bool node_writes(const struct node *node) {

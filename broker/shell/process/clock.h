@@ -17,8 +17,7 @@
 #include <stdint.h>
 
 #include "core.h"
-
-#define NS_PER_MS UINT64_C(1000000)
+#include "monotonic.h"
 
 /* What the machine's clocks say at about one moment. `real_ns` is sampled first, so that steady time, which follows
  * BOOTTIME from there, never runs ahead of the wall. */

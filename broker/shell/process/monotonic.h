@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#define NS_PER_MS UINT64_C(1000000)
+
 uint64_t boottime_ns(void);  /* CLOCK_BOOTTIME */
 uint64_t monotonic_ns(void); /* CLOCK_MONOTONIC */
 /* A condition variable that waits on CLOCK_MONOTONIC, and an absolute time for it. */

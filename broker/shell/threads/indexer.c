@@ -7,8 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config.h"
+#include "fatal.h"
+#include "inbox.h"
+#include "index.h"
+#include "log.h"
 #include "logfmt.h"
-#include "shell.h"
+#include "node.h"
+#include "signer.h"
 #include "wire_unpack.h"
 
 /* So much of the log, or what has waited for so long, is worth waking up for. */
@@ -21,32 +27,32 @@ static bool has_room(struct indexer *indexer, const char *what, int error) {
     if (error != -ENOSPC) fatal(what, error);
     if (!indexer->schedule.full)
         logfmt("index_full", "reason=\"the disk is full\" action=\"waits for room\" indexed=%" PRIu64,
-               index_position(indexer->shell->index));
+               index_position(indexer->needs.index));
     return false;
 }
 
 /* ---- effects */
 
 static void commit(struct indexer *indexer) {
-    struct shell *shell = indexer->shell;
-    bool was_full = indexer->schedule.full, has = has_room(indexer, "index_failed", index_commit(shell->index));
+    const struct indexer_needs *needs = &indexer->needs;
+    bool was_full = indexer->schedule.full, has = has_room(indexer, "index_failed", index_commit(needs->index));
     index_schedule_committed(&indexer->schedule, has, monotonic_ns());
-    if (has && was_full) logfmt("index_resumed", "indexed=%" PRIu64, index_position(shell->index));
+    if (has && was_full) logfmt("index_resumed", "indexed=%" PRIu64, index_position(needs->index));
 }
 
 /* False: there is no frame. */
 static bool absorb_frame(struct indexer *indexer, uint64_t limit) {
-    struct shell *shell = indexer->shell;
+    const struct indexer_needs *needs = &indexer->needs;
     struct log_view view;
     int error = log_cursor_next(indexer->cursor, limit, &view);
     if (error == LOG_END) return false;
     if (error != 0) fatal("index_read_failed", error);
     Tarry__FrameBody *body = frame_body_unpack(&indexer->arena, view.header.body_size, view.body);
     if (body == NULL) fatal("index_read_failed", LOG_DAMAGED);
-    error = index_absorb(shell->index, &view.header, body);
+    error = index_absorb(needs->index, &view.header, body);
     if (error != 0) fatal("index_absorb_failed", error);
     summarizer_take(&indexer->summarizer, log_cursor_segment(indexer->cursor), &view.header, body);
-    signer_take(&shell->signer, log_cursor_segment(indexer->cursor), &view.header);
+    signer_take(needs->signer, log_cursor_segment(indexer->cursor), &view.header);
     arena_reset(&indexer->arena);
     return true;
 }
@@ -56,21 +62,21 @@ static void absorb(struct indexer *indexer) {
     size_t records = schedule->records;
     for (int i = 0; i < INDEX_ABSORB_FRAMES && records < schedule->times.batch_records; i++) {
         if (!absorb_frame(indexer, schedule->limit)) break;
-        records = index_pending(indexer->shell->index);
+        records = index_pending(indexer->needs.index);
     }
     index_schedule_absorbed(schedule, log_cursor_position(indexer->cursor), records, monotonic_ns());
 }
 
 /* True: it is loaded. False: the disk is full; it stays, and is loaded later. */
 static bool load_window(struct indexer *indexer) {
-    struct shell *shell = indexer->shell;
+    const struct indexer_needs *needs = &indexer->needs;
     struct window_load *load = indexer->window;
     const struct core_window *window = &load->window;
     struct index_rows rows = {0};
     bool again = true;
     arena_reset(&load->arena);
     while (again) {
-        int error = index_window(shell->index, &window->line, window->after, window->until_ms, window->count_max,
+        int error = index_window(needs->index, &window->line, window->after, window->until_ms, window->count_max,
                                  &load->arena, &rows, &load->rows.through, &again);
         if (!has_room(indexer, "index_window_failed", error)) return false;
     }
@@ -78,7 +84,7 @@ static bool load_window(struct indexer *indexer) {
     load->rows.rows = rows.rows;
     load->rows.count = rows.count;
     indexer->window = NULL;
-    inbox_post(&shell->inbox, &load->item);
+    inbox_post(needs->inbox, &load->item);
     return true;
 }
 
@@ -86,7 +92,7 @@ static bool load_window(struct indexer *indexer) {
 static int run_slice(struct indexer *indexer, enum index_effect effect, bool *out_more) {
     if (effect == INDEX_ERASE) return eraser_step(&indexer->eraser);
     if (effect == INDEX_RETIRE) return retire_step(&indexer->retire);
-    return index_maintain(indexer->shell->index, out_more);
+    return index_maintain(indexer->needs.index, out_more);
 }
 
 static const char *failure_of(enum index_effect effect) {
@@ -94,12 +100,12 @@ static const char *failure_of(enum index_effect effect) {
 }
 
 static void execute(struct indexer *indexer, enum index_effect effect) {
-    struct shell *shell = indexer->shell;
+    const struct indexer_needs *needs = &indexer->needs;
     bool has, more = true;
     int error;
     switch (effect) {
     case INDEX_SIGN:
-        signer_step(&shell->signer);
+        signer_step(needs->signer);
         break;
     case INDEX_LOAD_WINDOW:
         has = load_window(indexer);
@@ -112,7 +118,7 @@ static void execute(struct indexer *indexer, enum index_effect effect) {
         commit(indexer);
         break;
     case INDEX_TELL:
-        inbox_indexed(&shell->inbox, indexer->schedule.told);
+        inbox_indexed(needs->inbox, indexer->schedule.told);
         break;
     case INDEX_ERASE:
     case INDEX_RETIRE:
@@ -139,10 +145,10 @@ static struct index_orders find_orders(struct indexer *indexer) {
         .now_ns = monotonic_ns(),
         .has_window = indexer->window != NULL,
         .stop = indexer->stop,
-        .inspects = indexer->shell->config.inspect,
+        .inspects = indexer->needs.config->inspect,
     };
     if (orders.inspects) return orders;
-    orders.sign_wait_ns = signer_wait_ns(&indexer->shell->signer);
+    orders.sign_wait_ns = signer_wait_ns(indexer->needs.signer);
     orders.erase_wait_ns = eraser_wait_ns(&indexer->eraser);
     orders.retire_wait_ns = retire_wait_ns(&indexer->retire);
     return orders;
@@ -178,7 +184,7 @@ static enum index_effect next_effect(struct indexer *indexer, struct low_note **
 static void take_lows(struct indexer *indexer, struct low_note *lows) {
     while (lows != NULL) {
         struct low_note *next = lows->next;
-        index_advise_low(indexer->shell->index, &lows->low.line, lows->low.low);
+        index_advise_low(indexer->needs.index, &lows->low.line, lows->low.low);
         free(lows);
         lows = next;
     }
@@ -196,17 +202,34 @@ static void *indexer_run(void *argument) {
     return NULL;
 }
 
-void indexer_start(struct indexer *indexer, struct shell *shell, uint64_t durable) {
-    *indexer = (struct indexer){.shell = shell, .durable = durable, .wanted = UINT64_MAX};
+static void init_jobs(struct indexer *indexer) {
+    const struct indexer_needs *needs = &indexer->needs;
+    retire_init(&indexer->retire, &(struct retirement_needs){.config = needs->config,
+                                                             .clock = needs->clock,
+                                                             .log = needs->log,
+                                                             .index = needs->index,
+                                                             .archivist = needs->archivist,
+                                                             .signer = needs->signer,
+                                                             .node = needs->node});
+    eraser_init(&indexer->eraser, &(struct eraser_needs){.config = needs->config,
+                                                         .dir = needs->dir,
+                                                         .disk = needs->disk,
+                                                         .log = needs->log,
+                                                         .index = needs->index,
+                                                         .archivist = needs->archivist,
+                                                         .retirement = &indexer->retire});
+    summarizer_init(&indexer->summarizer, needs->log);
+}
+
+void indexer_start(struct indexer *indexer, const struct indexer_needs *needs, uint64_t durable) {
+    *indexer = (struct indexer){.needs = *needs, .durable = durable, .wanted = UINT64_MAX};
     indexer->windows_last = &indexer->windows;
     pthread_mutex_init(&indexer->mutex, NULL);
     monotonic_cond_init(&indexer->changed);
     fatal_arena_init(&indexer->arena);
-    retire_init(&indexer->retire, shell);
-    eraser_init(&indexer->eraser, shell);
-    summarizer_init(&indexer->summarizer, shell);
-    uint64_t from = shell->config.inspect ? durable : index_position(shell->index);
-    int error = log_cursor_open(&indexer->cursor, shell->log, from, false);
+    init_jobs(indexer);
+    uint64_t from = needs->config->inspect ? durable : index_position(needs->index);
+    int error = log_cursor_open(&indexer->cursor, needs->log, from, false);
     if (error != 0) fatal("index_read_failed", error);
     struct index_times times = {
         .delay_ns = INDEX_DELAY_MS * NS_PER_MS,
@@ -245,7 +268,7 @@ void indexer_low(struct indexer *indexer, const struct core_low *low) {
 
 void indexer_durable(struct indexer *indexer, uint64_t position) {
     pthread_mutex_lock(&indexer->mutex);
-    const struct node *node = &indexer->shell->node;
+    const struct node *node = indexer->needs.node;
     assert(position >= indexer->durable);
     assert(!node->on || position <= atomic_load(&node->may_index)); /* LOG-3 */
     indexer->durable = position;
@@ -253,7 +276,8 @@ void indexer_durable(struct indexer *indexer, uint64_t position) {
     pthread_mutex_unlock(&indexer->mutex);
 }
 
-void indexer_wake(struct indexer *indexer) {
+void indexer_wake(void *argument) {
+    struct indexer *indexer = argument;
     pthread_mutex_lock(&indexer->mutex);
     pthread_cond_signal(&indexer->changed);
     pthread_mutex_unlock(&indexer->mutex);

@@ -16,7 +16,29 @@
 #include "retire.h"
 #include "summarizer.h"
 
-struct shell;
+struct archivist;
+struct clock;
+struct config;
+struct datadir;
+struct disk;
+struct inbox;
+struct index;
+struct log_cursor;
+struct node;
+struct signer;
+
+struct indexer_needs {
+    const struct config *config;
+    const struct datadir *dir;
+    struct clock *clock;
+    struct disk *disk; /* the log's */
+    struct log *log;
+    struct index *index;
+    struct inbox *inbox; /* the core's */
+    struct signer *signer;
+    struct archivist *archivist;
+    const struct node *node;
+};
 
 /* A near window to load, and what was loaded. The core thread frees it. */
 struct window_load {
@@ -33,7 +55,7 @@ struct low_note {
 };
 
 struct indexer {
-    struct shell *shell;
+    struct indexer_needs needs;
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -54,12 +76,12 @@ struct indexer {
     struct summarizer summarizer;
 };
 
-void indexer_start(struct indexer *indexer, struct shell *shell, uint64_t durable);
+void indexer_start(struct indexer *indexer, const struct indexer_needs *needs, uint64_t durable);
 void indexer_window(struct indexer *indexer, const struct core_window *window);
 void indexer_low(struct indexer *indexer, const struct core_low *low);
 void indexer_durable(struct indexer *indexer, uint64_t position);
-/* Looks again at what is to be retired. Any thread. */
-void indexer_wake(struct indexer *indexer);
+/* Looks again at what is to be retired. `indexer` is one (archivist_needs.archived). Any thread. */
+void indexer_wake(void *indexer);
 /* Ends the thread once everything durable is in the index. */
 void indexer_stop(struct indexer *indexer);
 
