@@ -72,6 +72,10 @@ uint64_t bench_wall_ms(void) {
     return clock_ns(CLOCK_REALTIME) / 1000000u;
 }
 
+uint64_t bench_wall_us(void) {
+    return clock_ns(CLOCK_REALTIME) / 1000u;
+}
+
 void bench_sleep_until_ns(uint64_t then_ns) {
     struct timespec then = {.tv_sec = (time_t)(then_ns / 1000000000u), .tv_nsec = (long)(then_ns % 1000000000u)};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &then, NULL) == EINTR) continue;

@@ -26,6 +26,7 @@ _Noreturn void bench_die(const char *format, ...) __attribute__((format(printf, 
 
 uint64_t bench_now_ns(void);  /* CLOCK_MONOTONIC */
 uint64_t bench_wall_ms(void); /* CLOCK_REALTIME */
+uint64_t bench_wall_us(void);
 void bench_sleep_until_ns(uint64_t then_ns);
 
 /* A socket to 127.0.0.1, without Nagle's delay; or dies. */

@@ -3,9 +3,12 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "bench.h"
+
+#define PAYLOAD_SIZE 128 /* as peer/call.c */
 
 struct caller {
     tarry_client *client;
@@ -16,11 +19,13 @@ struct caller {
 
 static void *call(void *arg) {
     struct caller *caller = arg;
-    char key[48];
+    char key[48], payload[PAYLOAD_SIZE];
+    memset(payload, 'x', sizeof payload);
     for (uint64_t i = 0; i < caller->calls; i++) {
         snprintf(key, sizeof key, "%llx-%llu-%llu", (unsigned long long)bench_wall_ms(),
                  (unsigned long long)caller->number, (unsigned long long)i);
-        struct tarry_schedule_options task = {.queue = "latency", .key = key, .when_ms = 3600000};
+        struct tarry_schedule_options task = {
+            .queue = "latency", .key = key, .when_ms = 3600000, .payload = payload, .payload_size = sizeof payload};
         uint64_t before_ns = bench_now_ns();
         int rc = tarry_schedule(caller->client, &task, NULL);
         caller->samples_ns[i] = bench_now_ns() - before_ns;

@@ -1,46 +1,67 @@
-/* lateness.c: how late tasks are delivered at a steady rate, by the broker's clock and as a consumer sees it. */
+/* lateness.c: how late tasks come to a consumer that acks each of them, durably, at a steady rate; for seconds, or for
+ * as long as it must be shown that nothing grows. Nothing may be early, lost or twice, and the producer must hold the
+ * rate. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "bench.h"
+#include "flow.h"
+#include "ledger.h"
 
 #define TICK_MS 10u
+#define TICK_NS (TICK_MS * 1000000ull)
 #define BATCH 1024
+#define CONSUMERS_MAX 16
+#define COMMITS_UNDER_WAY 8
+#define PAYLOAD_SIZE_MAX 65536
+#define WAIT_MS 200
+#define SILENCE_MAX_NS 60000000000ull /* nothing comes, and something is awaited: it is lost */
 
-struct sink {
+static const char queue_name[] = "lateness";
+
+struct run {
     const char *broker;
+    uint64_t rate, seconds, after_ms, spread_ms, payload_size, consumers, report_s, leave;
     uint64_t expected;
-    uint64_t count;
-    uint64_t early;
-    uint64_t *sent_ms;     /* delivered − due, by the broker's clock */
-    uint64_t *received_ms; /* received − due, as the consumer sees it */
+    uint64_t behind_ns; /* the most that the producer was behind its clock */
+    struct ledger ledger;
+    struct bench_flow flow;
+    atomic_ullong sent;
+    atomic_ullong acked;
+    atomic_ullong not_acked;
+    atomic_bool over;
 };
 
+static void ack_done(void *arg, const struct tarry_result *result) {
+    struct run *run = arg;
+    atomic_fetch_add(result->code == TARRY_OK ? &run->acked : &run->not_acked, 1);
+}
+
+static bool is_over(struct run *run) {
+    return atomic_load(&run->over) || (run->leave == 0 && run->ledger.arrived >= run->expected);
+}
+
 static void *consume(void *arg) {
-    struct sink *sink = arg;
-    tarry_client *client = bench_client(sink->broker, 4);
-    const char *const queues[] = {"lateness"};
+    struct run *run = arg;
+    tarry_client *client = bench_client(run->broker, 4);
+    const char *const queues[] = {queue_name};
     struct tarry_consumer_options options = {.queues = queues, .queue_count = 1, .prefetch = 8192, .max_batch = BATCH};
     tarry_consumer *consumer = NULL;
     if (tarry_consumer_open(client, &options, &consumer, NULL) != TARRY_OK) bench_die("cannot subscribe");
     const struct tarry_task *tasks[BATCH];
-    while (sink->count < sink->expected) {
+    uint64_t heard_ns = bench_now_ns();
+    while (!is_over(run)) {
         size_t count = 0;
-        int rc = tarry_consumer_next_batch(consumer, 20000, tasks, BATCH, &count);
-        if (rc != TARRY_OK)
-            bench_die("%llu of %llu came: %s", (unsigned long long)sink->count, (unsigned long long)sink->expected,
-                      tarry_code_sentence(rc));
+        int rc = tarry_consumer_next_batch(consumer, WAIT_MS, tasks, BATCH, &count);
+        if (rc != TARRY_OK && rc != TARRY_E_NOTHING) bench_die("next: %s", tarry_code_sentence(rc));
+        if (count > 0) heard_ns = bench_now_ns();
+        if (bench_now_ns() - heard_ns > SILENCE_MAX_NS + (run->after_ms + run->spread_ms) * 1000000u)
+            bench_die("%llu of %llu came", (unsigned long long)run->ledger.arrived, (unsigned long long)run->expected);
         for (size_t i = 0; i < count; i++) {
-            const struct tarry_task *task = tasks[i];
-            if (task->delivered_ms < task->due_ms || task->received_ms < task->due_ms) sink->early++;
-            if (sink->count < sink->expected) {
-                sink->sent_ms[sink->count] = task->delivered_ms - task->due_ms;
-                sink->received_ms[sink->count] = task->received_ms - task->due_ms;
-            }
-            sink->count++;
-            if (tarry_ack_async(client, task->id, task->token, NULL, NULL) != TARRY_OK) bench_die("ack");
-            tarry_task_free(task);
+            ledger_arrived(&run->ledger, tasks[i]->payload, tasks[i]->payload_size, tasks[i]->due_ms);
+            if (tarry_ack_async(client, tasks[i]->id, tasks[i]->token, ack_done, run) != TARRY_OK) bench_die("ack");
+            tarry_task_free(tasks[i]);
         }
     }
     if (tarry_drain(client, 0) != TARRY_OK) bench_die("acks");
@@ -49,64 +70,116 @@ static void *consume(void *arg) {
     return NULL;
 }
 
-static void produce(tarry_client *client, uint64_t rate, uint64_t seconds, uint64_t delay_ms) {
-    uint64_t random = 88172645463325252u, ticks = seconds * 1000 / TICK_MS, start_ns = bench_now_ns();
+/* What has come since the last report. */
+static void report(struct run *run, uint64_t start_ns, struct histogram *before) {
+    static struct histogram now;
+    histogram_copy(&now, &run->ledger.late_us);
+    printf("bench=lateness_part at_s=%.1f sent=%llu arrived=%llu acked=%llu late_p50_us=%llu late_p99_us=%llu "
+           "late_p999_us=%llu\n",
+           (double)(bench_now_ns() - start_ns) / 1e9, (unsigned long long)run->sent,
+           (unsigned long long)run->ledger.arrived, (unsigned long long)run->acked,
+           (unsigned long long)histogram_quantile(&now, before, 0.5),
+           (unsigned long long)histogram_quantile(&now, before, 0.99),
+           (unsigned long long)histogram_quantile(&now, before, 0.999));
+    fflush(stdout);
+    histogram_copy(before, &now);
+}
+
+static void produce(struct run *run, tarry_client *client) {
+    static char payload[PAYLOAD_SIZE_MAX];
+    static struct histogram before;
+    char key[40];
+    uint64_t random = bench_wall_ms() * 2654435761u + 1, number = 0, start_ns = bench_now_ns();
+    const uint64_t ticks = run->seconds * 1000 / TICK_MS, each = run->rate * TICK_MS / 1000;
     tarry_commit *commit = NULL;
     if (tarry_commit_new(client, false, &commit) != TARRY_OK) bench_die("out of memory");
     for (uint64_t tick = 0; tick < ticks; tick++) {
-        for (uint64_t i = 0; i < rate * TICK_MS / 1000; i++) {
-            struct tarry_schedule_options task = {.queue = "lateness",
-                                                  .when_ms = delay_ms + bench_random(&random) % delay_ms};
+        for (uint64_t i = 0; i < each; i++, number++) {
+            const uint64_t delay_ms = run->after_ms + bench_random(&random) % run->spread_ms;
+            ledger_write(payload, run->payload_size, number, bench_wall_ms() + delay_ms);
+            int key_size = snprintf(key, sizeof(key), "%016llx-%llx", (unsigned long long)bench_random(&random),
+                                    (unsigned long long)number);
+            struct tarry_schedule_options task = {.queue = queue_name,
+                                                  .key = key,
+                                                  .key_size = (size_t)key_size,
+                                                  .when_ms = delay_ms,
+                                                  .payload = payload,
+                                                  .payload_size = run->payload_size};
             if (tarry_commit_schedule(commit, &task) != TARRY_OK) bench_die("schedule");
         }
-        if (tarry_commit_submit(commit, NULL, NULL) != TARRY_OK) bench_die("submit");
-        bench_sleep_until_ns(start_ns + (tick + 1) * TICK_MS * 1000000u);
+        bench_flow_submit(&run->flow, commit, COMMITS_UNDER_WAY);
+        atomic_store(&run->sent, number);
+        const uint64_t then_ns = start_ns + (tick + 1) * TICK_NS, now_ns = bench_now_ns();
+        if (now_ns > then_ns && now_ns - then_ns > run->behind_ns) run->behind_ns = now_ns - then_ns;
+        bench_sleep_until_ns(then_ns);
+        if (run->report_s > 0 && (tick + 1) % (run->report_s * 1000 / TICK_MS) == 0) report(run, start_ns, &before);
     }
-    if (tarry_drain(client, 0) != TARRY_OK) bench_die("drain");
+    bench_flow_wait(&run->flow, 0);
+    bench_flow_check(&run->flow, run->expected);
     tarry_commit_free(commit);
+    printf("bench=lateness rate_per_s=%llu held_per_s=%.0f behind_max_ms=%llu", (unsigned long long)run->rate,
+           (double)number / ((double)(bench_now_ns() - start_ns) / 1e9), (unsigned long long)run->behind_ns / 1000000);
+    fflush(stdout);
 }
 
-static void print(const struct sink *sink, uint64_t rate) {
-    size_t count = sink->expected;
-    bench_sort(sink->sent_ms, count);
-    bench_sort(sink->received_ms, count);
-    printf("bench=lateness rate_per_s=%llu tasks=%zu early=%llu", (unsigned long long)rate, count,
-           (unsigned long long)sink->early);
-    static const struct {
-        const char *name;
-        double q;
-    } quantiles[] = {{"p50", 0.5}, {"p99", 0.99}, {"p999", 0.999}, {"max", 1.0}};
-    for (size_t i = 0; i < sizeof quantiles / sizeof quantiles[0]; i++)
-        printf(" sent_%s_ms=%llu received_%s_ms=%llu", quantiles[i].name,
-               (unsigned long long)bench_quantile(sink->sent_ms, count, quantiles[i].q), quantiles[i].name,
-               (unsigned long long)bench_quantile(sink->received_ms, count, quantiles[i].q));
+/* How many the broker still has, by its own counting. */
+static uint64_t left_at_broker(tarry_client *client) {
+    struct tarry_queues_view *view = NULL;
+    char message[TARRY_MESSAGE_SIZE];
+    uint64_t left = 0;
+    if (tarry_queues(client, &view, message) != TARRY_OK) bench_die("queues: %s", message);
+    for (size_t i = 0; i < view->count; i++)
+        if (strcmp(view->queues[i]->name, queue_name) == 0)
+            left = view->queues[i]->pending + view->queues[i]->in_flight + view->queues[i]->dead;
+    tarry_queues_free(view);
+    return left;
+}
+
+static int judge(struct run *run, tarry_client *client) {
+    const uint64_t left = left_at_broker(client), arrived = run->ledger.arrived;
+    /* What came and was not acked would be there, too. */
+    const uint64_t lost = run->expected - (uint64_t)run->acked > left ? run->expected - (uint64_t)run->acked - left : 0;
+    printf(" tasks=%llu arrived=%llu left=%llu lost=%llu not_acked=%llu", (unsigned long long)run->expected,
+           (unsigned long long)arrived, (unsigned long long)left, (unsigned long long)lost,
+           (unsigned long long)run->not_acked);
+    ledger_print(&run->ledger);
     printf("\n");
+    const bool is_whole = left + (uint64_t)run->acked == run->expected && run->not_acked == 0;
+    return is_whole && ledger_is_good(&run->ledger, run->leave != 0 ? arrived : run->expected) ? 0 : 1;
 }
 
 int main(int argc, char **argv) {
-    const char *broker = NULL;
-    uint64_t rate = 10000, seconds = 20, delay_ms = 2000;
+    static struct run run = {
+        .rate = 10000, .seconds = 20, .after_ms = 2000, .spread_ms = 2000, .payload_size = 128, .consumers = 1};
     const struct bench_option options[] = {
-        {"broker", "url [$TARRY_BROKER]", NULL, &broker},
-        {"rate", "tasks a second", &rate, NULL},
-        {"seconds", "how long", &seconds, NULL},
-        {"delay-ms", "each falls due after this to twice this, at random", &delay_ms, NULL},
+        {"broker", "url [$TARRY_BROKER]", NULL, &run.broker},
+        {"rate", "tasks a second", &run.rate, NULL},
+        {"seconds", "how long", &run.seconds, NULL},
+        {"after-ms", "each falls due after this", &run.after_ms, NULL},
+        {"spread-ms", "… and at random up to so much later", &run.spread_ms, NULL},
+        {"payload-size", "bytes", &run.payload_size, NULL},
+        {"consumers", "each with a client of its own", &run.consumers, NULL},
+        {"report-s", "a line each so many seconds; 0: none", &run.report_s, NULL},
+        {"leave", "1: ends with the last schedule, and counts what is left; 0: when all have come", &run.leave, NULL},
         {0},
     };
-    bench_options(argc, argv, "Lateness at a steady rate.", options);
-    if (rate < 1000 / TICK_MS || seconds == 0 || delay_ms == 0) bench_die("out of range");
-    struct sink sink = {.broker = broker, .expected = rate * TICK_MS / 1000 * (seconds * 1000 / TICK_MS)};
-    sink.sent_ms = calloc(sink.expected, sizeof *sink.sent_ms);
-    sink.received_ms = calloc(sink.expected, sizeof *sink.received_ms);
-    if (sink.sent_ms == NULL || sink.received_ms == NULL) bench_die("out of memory");
-    pthread_t consumer;
-    if (pthread_create(&consumer, NULL, consume, &sink) != 0) bench_die("no thread");
-    tarry_client *client = bench_client(broker, 4);
-    produce(client, rate, seconds, delay_ms);
-    pthread_join(consumer, NULL);
-    print(&sink, rate);
+    bench_options(argc, argv, "Lateness at a steady rate, each task acked durably.", options);
+    if (run.rate < 1000 / TICK_MS || run.rate * TICK_MS / 1000 > TARRY_OPS_PER_COMMIT_MAX || run.seconds == 0 ||
+        run.spread_ms == 0 || run.payload_size < LEDGER_PAYLOAD_SIZE_MIN || run.payload_size > PAYLOAD_SIZE_MAX ||
+        run.consumers == 0 || run.consumers > CONSUMERS_MAX)
+        bench_die("out of range");
+    run.expected = run.rate * TICK_MS / 1000 * (run.seconds * 1000 / TICK_MS);
+    ledger_init(&run.ledger, run.expected);
+    bench_flow_init(&run.flow);
+    pthread_t consumers[CONSUMERS_MAX];
+    for (uint64_t i = 0; i < run.consumers; i++)
+        if (pthread_create(&consumers[i], NULL, consume, &run) != 0) bench_die("no thread");
+    tarry_client *client = bench_client(run.broker, COMMITS_UNDER_WAY);
+    produce(&run, client);
+    if (run.leave != 0) atomic_store(&run.over, true);
+    for (uint64_t i = 0; i < run.consumers; i++) pthread_join(consumers[i], NULL);
+    int status = judge(&run, client);
     tarry_close(client);
-    free(sink.sent_ms);
-    free(sink.received_ms);
-    return sink.early > 0;
+    ledger_deinit(&run.ledger);
+    return status;
 }

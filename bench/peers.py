@@ -1,4 +1,4 @@
-"""peers.py: `./dev bench --peers [ROUNDS]`: one blocking durable schedule, and 64 threads that block, at Tarry and at the systems that people use for delays:
+"""peers.py: the systems that people use for delays, started beside Tarry; `./dev bench peers [ROUNDS]`: one blocking durable schedule, and 64 threads that block, at Tarry and at the systems that people use for delays:
 beanstalkd -f0, Redis with appendfsync always, PostgreSQL. All on loopback, on one disk, in turn, so many rounds; medians and ratios. Absolute
 figures move with the machine: quote ratios of one run. Tarry's 64 threads share one client, the others have a connection each."""
 import contextlib
@@ -31,20 +31,52 @@ def listens(port):
 class Server:
     """Another system on a port and in a directory of its own."""
 
-    def __init__(self, name, directory, command, user=None):
-        self.name, self.port = name, ports.free_port()
+    def __init__(self, name, directory, command, user=None, env=None):
+        self.name, self.port, self.directory = name, ports.free_port(), directory
         words = [word.format(port=self.port, directory=directory) for word in command]
         prefix = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user and os.getuid() == 0 else []
+        self.command, self.env = [*prefix, *words], {**os.environ, **{key: value.format(port=self.port) for key, value in (env or {}).items()}}
         self.log = open(directory + ".log", "wb")  # pylint: disable=consider-using-with  (closed with the server)
-        self.process = subprocess.Popen([*prefix, *words], cwd=directory, stdout=self.log, stderr=self.log)
+        self.launch()
         harness.wait_until(f"{name} on its port", lambda: listens(self.port), WAIT_S)
+
+    def ends(self):
+        """What else is left of it."""
+
+    def launch(self):
+        self.process = subprocess.Popen(self.command, cwd=self.directory, env=self.env, stdout=self.log, stderr=self.log, start_new_session=True)
 
     def measure(self, threads, calls):
         return [harness.find_program("bench_peer"), "--peer", self.name, "--port", str(self.port), "--threads", str(threads), "--calls", str(calls)]
 
-    def close(self):
-        self.process.send_signal(signal.SIGINT if self.name == "postgresql" else signal.SIGTERM)  # it waits for its clients on SIGTERM
+    def load(self, mode, **options):
+        words = [word for key, value in options.items() for word in ("--" + key.replace("_", "-"), str(value))]
+        return [harness.find_program("bench_peer_load"), "--peer", self.name, "--port", str(self.port), "--mode", mode, *words]
+
+    def pids(self):
+        """Of its session: PostgreSQL and RabbitMQ are several processes."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                if os.getsid(int(pid)) == self.process.pid:
+                    found.append(int(pid))
+        return found
+
+    def kill(self):
+        """SIGKILL to all of it, and waits until it is gone."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        for pid in self.pids():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait(WAIT_S)
+        harness.wait_until(f"{self.name} is gone", lambda: not self.pids() and not listens(self.port), WAIT_S)
+
+    def close(self):
+        if self.name == "rabbitmq":
+            self.kill()
+        elif self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT if self.name == "postgresql" else signal.SIGTERM)  # it waits for its clients on SIGTERM
+            self.process.wait(WAIT_S)
         self.log.close()
 
 
@@ -62,6 +94,9 @@ class Tarry:
     def measure(self, threads, calls, way="ws"):
         return [harness.find_program("bench_latency"), "--broker", self.urls[way], "--threads", str(threads), "--calls", str(calls)]
 
+    def ends(self):
+        """Nothing is left of it."""
+
     def close(self):
         self.broker.stop()
 
@@ -78,6 +113,19 @@ def postgresql(directory):
                                             "shared_buffers=512MB", "-c", "max_wal_size=4GB", "-c", "max_connections=120"], user="postgres")
 
 
+def rabbitmq(directory):
+    """With an epmd of its own, which is in no session of its: whoever closes ends it, too."""
+    epmd, dist = str(ports.free_port()), str(ports.free_port())
+    with open(os.path.join(directory, "plugins"), "w", encoding="ascii") as file:
+        file.write("[].\n")
+    env = {"RABBITMQ_NODENAME": "peer@localhost", "RABBITMQ_MNESIA_BASE": directory, "RABBITMQ_LOG_BASE": directory, "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+           "RABBITMQ_NODE_PORT": "{port}", "RABBITMQ_DIST_PORT": dist, "ERL_EPMD_PORT": epmd, "ERL_EPMD_ADDRESS": "127.0.0.1", "HOME": directory,
+           "RABBITMQ_ENABLED_PLUGINS_FILE": os.path.join(directory, "plugins")}
+    server = Server("rabbitmq", directory, ["/usr/lib/rabbitmq/bin/rabbitmq-server"], env=env)
+    server.ends = lambda: subprocess.run(["epmd", "-port", epmd, "-kill"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    return server
+
+
 SYSTEMS = {
     "tarry": Tarry,
     "beanstalkd": lambda directory: Server("beanstalkd", directory, ["beanstalkd", "-l", "127.0.0.1", "-p", "{port}", "-b", "{directory}", "-f0"]),
@@ -85,6 +133,7 @@ SYSTEMS = {
                                                            "yes", "--appendfsync", "always", "--save", ""]),
     "postgresql": postgresql,
 }
+FURTHER = {"rabbitmq": rabbitmq}  # whoever wants them names them: it is never the quickest, and takes long to start
 
 
 def run(command):
@@ -92,20 +141,21 @@ def run(command):
 
 
 @contextlib.contextmanager
-def all_systems():
-    """They all run; a dictionary by name."""
+def all_systems(names=tuple(SYSTEMS)):
+    """They run; a dictionary by name."""
     top = tempfile.mkdtemp(prefix="tarry-peers-", dir=os.environ.get("TARRY_BENCH_DIR"))
     os.chmod(top, 0o755)
     systems = {}
     try:
-        for name, make in SYSTEMS.items():
+        for name in names:
             directory = os.path.join(top, name)
             os.mkdir(directory)
-            systems[name] = make(directory)
+            systems[name] = {**SYSTEMS, **FURTHER}[name](directory)
         yield systems
     finally:
         for system in systems.values():
             system.close()
+            system.ends()
         shutil.rmtree(top, ignore_errors=True)
 
 

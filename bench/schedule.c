@@ -2,43 +2,12 @@
  *
  * The clock starts at the first request and stops twice: when every task is acknowledged, and when the index has caught
  * up with the log as well, for a rate that only grows a backlog is no rate. */
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "bench.h"
+#include "flow.h"
 
 #define PAYLOAD_SIZE_MAX 65536
-
-struct run {
-    tarry_client *client;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    uint64_t in_flight;
-    uint64_t acknowledged;
-    uint64_t refused;
-    char why[TARRY_MESSAGE_SIZE + 64];
-};
-
-static void commit_done(void *arg, int code, const struct tarry_result *results, size_t count) {
-    struct run *run = arg;
-    uint64_t good = 0;
-    for (size_t i = 0; i < count; i++) good += results[i].code == TARRY_OK;
-    pthread_mutex_lock(&run->lock);
-    run->in_flight--;
-    run->acknowledged += good;
-    run->refused += count - good;
-    if (code != TARRY_OK)
-        snprintf(run->why, sizeof run->why, "%s %s", tarry_code_name(code), count > 0 ? results[0].message : "");
-    pthread_cond_signal(&run->changed);
-    pthread_mutex_unlock(&run->lock);
-}
-
-static void wait_for_room(struct run *run, uint64_t in_flight_max) {
-    pthread_mutex_lock(&run->lock);
-    while (run->in_flight > in_flight_max) pthread_cond_wait(&run->changed, &run->lock);
-    pthread_mutex_unlock(&run->lock);
-}
 
 struct load {
     const char *queue;
@@ -47,7 +16,8 @@ struct load {
 
 static void fill(tarry_commit *commit, const struct load *load, uint64_t first, uint64_t *random) {
     static char payload[PAYLOAD_SIZE_MAX];
-    char key[32];
+    char key[40];
+    memset(payload, 'x', load->payload_size);
     for (uint64_t i = first; i < first + load->batch && i < load->tasks; i++) {
         /* Random keys, as order numbers are: they fall all over a tree sorted by key. */
         int key_size =
@@ -66,21 +36,16 @@ static void fill(tarry_commit *commit, const struct load *load, uint64_t first, 
     }
 }
 
-static void send_all(struct run *run, const struct load *load) {
+static void send_all(tarry_client *client, struct bench_flow *flow, const struct load *load) {
     uint64_t random = load->seed * 2654435761u + 1;
     tarry_commit *commit = NULL;
-    if (tarry_commit_new(run->client, false, &commit) != TARRY_OK) bench_die("out of memory");
+    if (tarry_commit_new(client, false, &commit) != TARRY_OK) bench_die("out of memory");
     for (uint64_t first = 0; first < load->tasks; first += load->batch) {
         fill(commit, load, first, &random);
-        wait_for_room(run, load->in_flight - 1);
-        pthread_mutex_lock(&run->lock);
-        run->in_flight++;
-        pthread_mutex_unlock(&run->lock);
-        int rc = tarry_commit_submit(commit, commit_done, run);
-        if (rc != TARRY_OK) bench_die("submit: %s", tarry_code_sentence(rc));
+        bench_flow_submit(flow, commit, load->in_flight);
     }
     tarry_commit_free(commit);
-    wait_for_room(run, 0);
+    bench_flow_wait(flow, 0);
 }
 
 int main(int argc, char **argv) {
@@ -111,19 +76,21 @@ int main(int argc, char **argv) {
     if (load.batch == 0 || load.batch > TARRY_OPS_PER_COMMIT_MAX)
         bench_die("--batch: 1 … %d", TARRY_OPS_PER_COMMIT_MAX);
     if (load.in_flight == 0 || load.spread_ms == 0 || load.payload_size > PAYLOAD_SIZE_MAX) bench_die("out of range");
-    struct run run = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-    run.client = bench_client(broker, load.in_flight > 16 ? 16 : (uint32_t)load.in_flight);
+    struct bench_flow flow;
+    bench_flow_init(&flow);
+    tarry_client *client = bench_client(broker, load.in_flight > 16 ? 16 : (uint32_t)load.in_flight);
     uint64_t start_ns = bench_now_ns();
-    send_all(&run, &load);
+    send_all(client, &flow, &load);
     double acknowledged_s = (double)(bench_now_ns() - start_ns) / 1e9;
-    bench_wait_indexed(run.client, caught_up_wait_s);
+    bench_wait_indexed(client, caught_up_wait_s);
     double indexed_s = (double)(bench_now_ns() - start_ns) / 1e9;
     printf("bench=schedule tasks=%llu batch=%llu spread_ms=%llu acknowledged_per_s=%.0f caught_up_per_s=%.0f "
            "acknowledged_s=%.2f caught_up_s=%.2f refused=%llu\n",
-           (unsigned long long)run.acknowledged, (unsigned long long)load.batch, (unsigned long long)load.spread_ms,
-           (double)run.acknowledged / acknowledged_s, (double)run.acknowledged / indexed_s, acknowledged_s, indexed_s,
-           (unsigned long long)run.refused);
-    tarry_close(run.client);
-    if (run.refused > 0 || run.acknowledged != load.tasks) bench_die("not all were scheduled: %s", run.why);
+           (unsigned long long)flow.done, (unsigned long long)load.batch, (unsigned long long)load.spread_ms,
+           (double)flow.done / acknowledged_s, (double)flow.done / indexed_s, acknowledged_s, indexed_s,
+           (unsigned long long)flow.refused);
+    fflush(stdout);
+    tarry_close(client);
+    bench_flow_check(&flow, load.tasks);
     return 0;
 }

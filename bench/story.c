@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bench.h"
+#include "flow.h"
 
 #define BATCHES_BEHIND 16u /* more than are ever under way */
 #define IN_FLIGHT 8u
@@ -23,30 +23,10 @@ struct story {
     tarry_client *client;
     uint64_t orders;
     uint64_t batch;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    uint64_t under_way; /* commits */
-    uint64_t refused;
+    struct bench_flow flow;
     atomic_ullong shipped;
     atomic_bool over;
 };
-
-static void commit_done(void *arg, int code, const struct tarry_result *results, size_t count) {
-    struct story *story = arg;
-    uint64_t bad = code != TARRY_OK && count == 0;
-    for (size_t i = 0; i < count; i++) bad += results[i].code != TARRY_OK;
-    pthread_mutex_lock(&story->lock);
-    story->under_way--;
-    story->refused += bad;
-    pthread_cond_signal(&story->changed);
-    pthread_mutex_unlock(&story->lock);
-}
-
-static void wait_until(struct story *story, uint64_t under_way_max) {
-    pthread_mutex_lock(&story->lock);
-    while (story->under_way > under_way_max) pthread_cond_wait(&story->changed, &story->lock);
-    pthread_mutex_unlock(&story->lock);
-}
 
 static size_t key_of(uint64_t order, char key[32]) {
     return (size_t)snprintf(key, 32, "order-%09llu", (unsigned long long)order);
@@ -90,13 +70,9 @@ static void tell(struct story *story) {
         for (uint64_t order = decided; order < decided + story->batch && order < story->orders; order++)
             decide(commit, order);
         if (tarry_commit_count(commit) == 0) continue;
-        wait_until(story, IN_FLIGHT - 1);
-        pthread_mutex_lock(&story->lock);
-        story->under_way++;
-        pthread_mutex_unlock(&story->lock);
-        if (tarry_commit_submit(commit, commit_done, story) != TARRY_OK) bench_die("submit");
+        bench_flow_submit(&story->flow, commit, IN_FLIGHT);
     }
-    wait_until(story, 0);
+    bench_flow_wait(&story->flow, 0);
     tarry_commit_free(commit);
 }
 
@@ -127,10 +103,7 @@ static void *ship(void *arg) {
 }
 
 int main(int argc, char **argv) {
-    struct story story = {.orders = 100000,
-                          .batch = 1000,
-                          .lock = PTHREAD_MUTEX_INITIALIZER,
-                          .changed = PTHREAD_COND_INITIALIZER};
+    struct story story = {.orders = 100000, .batch = 1000};
     uint64_t wait_s = 600;
     const struct bench_option options[] = {
         {"broker", "url [$TARRY_BROKER]", NULL, &story.broker},
@@ -142,6 +115,7 @@ int main(int argc, char **argv) {
     bench_options(argc, argv, "Fills a fresh broker's log with the story of orders.", options);
     if (story.batch == 0 || story.batch * 2 > TARRY_OPS_PER_COMMIT_MAX)
         bench_die("--batch: 1 … %d", TARRY_OPS_PER_COMMIT_MAX / 2);
+    bench_flow_init(&story.flow);
     story.client = bench_client(story.broker, IN_FLIGHT);
     pthread_t shipper;
     if (pthread_create(&shipper, NULL, ship, &story) != 0) bench_die("no thread");
@@ -155,9 +129,9 @@ int main(int argc, char **argv) {
     bench_wait_indexed(story.client, wait_s);
     double seconds = (double)(bench_now_ns() - start_ns) / 1e9;
     printf("bench=story orders=%llu shipped=%llu refused=%llu seconds=%.2f orders_per_s=%.0f\n",
-           (unsigned long long)story.orders, (unsigned long long)story.shipped, (unsigned long long)story.refused,
+           (unsigned long long)story.orders, (unsigned long long)story.shipped, (unsigned long long)story.flow.refused,
            seconds, (double)story.orders / seconds);
     tarry_close(story.client);
-    if (story.refused > 0 || story.shipped != expected) bench_die("the story was not told to its end");
+    if (story.flow.refused > 0 || story.shipped != expected) bench_die("the story was not told to its end");
     return 0;
 }

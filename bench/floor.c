@@ -1,0 +1,131 @@
+/* floor.c: what the machine does without any broker: how long a small write takes until it is on disk, how many bytes a
+ * second are written in large ones, how long a message goes to and fro over a socket of loopback, and how many go one
+ * way. */
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+#define SAMPLES_MAX 1000000u
+#define SMALL 4096u
+#define LARGE (1u << 20)
+#define FILE_SIZE (256u << 20)
+#define MESSAGE_SIZE 200u   /* a schedule of 128 bytes with its frame, about */
+#define ONE_WAY_SIZE 65536u /* a message of a batch */
+
+static uint64_t samples_ns[SAMPLES_MAX];
+
+static size_t write_all(int fd, size_t size, uint64_t seconds, double *out_mb_per_s) {
+    static char block[LARGE];
+    memset(block, 'x', sizeof(block));
+    const uint64_t start_ns = bench_now_ns(), end_ns = start_ns + seconds * 1000000000u;
+    size_t count = 0;
+    off_t at = 0;
+    while (count < SAMPLES_MAX && bench_now_ns() < end_ns) {
+        const uint64_t before_ns = bench_now_ns();
+        if (pwrite(fd, block, size, at) != (ssize_t)size || fdatasync(fd) != 0) bench_die("cannot write");
+        samples_ns[count++] = bench_now_ns() - before_ns;
+        at = (at + (off_t)size) % (off_t)FILE_SIZE;
+    }
+    *out_mb_per_s = (double)count * (double)size / ((double)(bench_now_ns() - start_ns) / 1e9) / 1e6;
+    bench_sort(samples_ns, count);
+    return count;
+}
+
+/* A file that is there already, as the log's segments are. */
+static void measure_disk(const char *directory, uint64_t seconds) {
+    static char zeroes[LARGE];
+    char path[512];
+    double mb_per_s = 0;
+    snprintf(path, sizeof(path), "%s/floor.dat", directory);
+    int fd = open(path, O_CREAT | O_RDWR | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0) bench_die("cannot make %s", path);
+    for (off_t at = 0; at < (off_t)FILE_SIZE; at += LARGE)
+        if (pwrite(fd, zeroes, LARGE, at) != LARGE) bench_die("cannot write %s", path);
+    if (fsync(fd) != 0) bench_die("cannot sync %s", path);
+    size_t count = write_all(fd, SMALL, seconds, &mb_per_s);
+    printf(" sync_p50_us=%.0f sync_p99_us=%.0f sync_p999_us=%.0f", (double)bench_quantile(samples_ns, count, 0.5) / 1e3,
+           (double)bench_quantile(samples_ns, count, 0.99) / 1e3,
+           (double)bench_quantile(samples_ns, count, 0.999) / 1e3);
+    write_all(fd, LARGE, seconds, &mb_per_s);
+    printf(" disk_mb_per_s=%.0f", mb_per_s);
+    close(fd);
+    unlink(path);
+}
+
+static void *echo(void *arg) {
+    const int fd = *(int *)arg;
+    char block[ONE_WAY_SIZE];
+    for (;;) { /* whole messages come back, larger ones are swallowed */
+        ssize_t size = read(fd, block, sizeof(block));
+        if (size <= 0) return NULL;
+        if (size == (ssize_t)MESSAGE_SIZE && write(fd, block, (size_t)size) != size) return NULL;
+    }
+}
+
+static int connect_pair(int *out_other) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    int door = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), near = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
+        on = 1;
+    if (door < 0 || near < 0 || bind(door, (struct sockaddr *)&address, size) != 0 || listen(door, 1) != 0 ||
+        getsockname(door, (struct sockaddr *)&address, &size) != 0 ||
+        connect(near, (struct sockaddr *)&address, size) != 0)
+        bench_die("no socket");
+    *out_other = accept(door, NULL, NULL);
+    if (*out_other < 0) bench_die("no socket");
+    setsockopt(near, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    setsockopt(*out_other, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    close(door);
+    return near;
+}
+
+static void measure_socket(uint64_t seconds) {
+    static char block[ONE_WAY_SIZE];
+    int far = -1, near = connect_pair(&far);
+    pthread_t other;
+    if (pthread_create(&other, NULL, echo, &far) != 0) bench_die("no thread");
+    size_t count = 0;
+    uint64_t end_ns = bench_now_ns() + seconds * 1000000000u, sent = 0;
+    while (count < SAMPLES_MAX && bench_now_ns() < end_ns) {
+        const uint64_t before_ns = bench_now_ns();
+        if (write(near, block, MESSAGE_SIZE) != (ssize_t)MESSAGE_SIZE) bench_die("the socket broke");
+        if (read(near, block, MESSAGE_SIZE) != (ssize_t)MESSAGE_SIZE) bench_die("the socket broke");
+        samples_ns[count++] = bench_now_ns() - before_ns;
+    }
+    bench_sort(samples_ns, count);
+    printf(" turn_p50_us=%.1f turn_p99_us=%.1f", (double)bench_quantile(samples_ns, count, 0.5) / 1e3,
+           (double)bench_quantile(samples_ns, count, 0.99) / 1e3);
+    const uint64_t start_ns = bench_now_ns();
+    for (end_ns = start_ns + seconds * 1000000000u; bench_now_ns() < end_ns; sent += ONE_WAY_SIZE)
+        if (write(near, block, ONE_WAY_SIZE) != (ssize_t)ONE_WAY_SIZE) bench_die("the socket broke");
+    printf(" socket_mb_per_s=%.0f", (double)sent / ((double)(bench_now_ns() - start_ns) / 1e9) / 1e6);
+    shutdown(near, SHUT_RDWR);
+    pthread_join(other, NULL);
+    close(near);
+    close(far);
+}
+
+int main(int argc, char **argv) {
+    const char *directory = ".";
+    uint64_t seconds = 2;
+    const struct bench_option options[] = {
+        {"directory", "on which disk [.]", NULL, &directory},
+        {"seconds", "for each of four figures", &seconds, NULL},
+        {0},
+    };
+    bench_options(argc, argv, "The disk's and the socket's own speed.", options);
+    if (seconds == 0) bench_die("out of range");
+    printf("bench=floor");
+    measure_disk(directory, seconds);
+    measure_socket(seconds);
+    printf("\n");
+    return 0;
+}
