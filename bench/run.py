@@ -25,7 +25,7 @@ BENCHES = {
     "pending": ("bench_pending", ["--commits", "25000"]),
 }
 # name → a program of its own
-OTHERS = {"--instructions": "instructions.py", "beanstalk": "beanstalk.py", "door": "door.py", "hostile": "hostile.py", "--peers": "peers.py"}
+OTHERS = {"--instructions": "instructions.py", "beanstalk": "beanstalk.py", "door": "door.py", "hostile": "hostile.py", "peers": "peers.py", "--peers": "peers.py"}
 HERE = os.path.dirname(os.path.abspath(__file__))
 ACCEPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "accept")
 
