@@ -4,7 +4,7 @@
  *
  * Tasks are due at random within 30 days and have random keys of 16 to 24 bytes. The clock runs only inside the index
  * (absorb, commit, one maintain after each); making the records is not counted. Then it opens the index again, looks
- * up keys that exist and keys that do not, and reads a window. */
+ * up keys that exist and keys that do not, looks at the calendar, and reads a window. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,6 +213,44 @@ static void windows(struct index *index, size_t *out_count, double *out_cost) {
     arena_deinit(&arena);
 }
 
+/* The slowest of ten looks at the calendar, in milliseconds, and that all tasks are in it. */
+static double calendar(struct index *index, uint64_t tasks, uint64_t from_ms, uint64_t step_ms, uint32_t spans) {
+    struct arena arena;
+    arena_init(&arena, 64u << 20);
+    const uint32_t queue = 1;
+    double slowest = 0;
+    for (int i = 0; i < 10; i++) {
+        struct index_calendar_query query = {.from_ms = from_ms,
+                                             .step_ms = step_ms,
+                                             .span_count = spans,
+                                             .of_all = i % 2 == 0,
+                                             .queues = &queue,
+                                             .queue_count = 1,
+                                             .by_queue = true};
+        struct index_calendar found;
+        double start = now_s();
+        int error = index_calendar(index, &query, &arena, &found);
+        if (error != 0) fail("calendar", error);
+        double cost = now_s() - start;
+        if (cost > slowest) slowest = cost;
+        uint64_t sum = found.before + found.after;
+        for (uint32_t j = 0; j < spans; j++) sum += found.counts[j];
+        if (sum != tasks) fail("calendar: sum", (int)(sum - tasks));
+        arena_reset(&arena);
+    }
+    arena_deinit(&arena);
+    return slowest * 1e3;
+}
+
+static void report_calendar(struct index *index, uint64_t tasks) {
+    const uint64_t midnight_ms = START_MS / (24 * CALENDAR_HOUR_MS) * 24 * CALENDAR_HOUR_MS;
+    double minutes = calendar(index, tasks, midnight_ms, CALENDAR_MINUTE_MS, 1440);
+    double hours = calendar(index, tasks, midnight_ms, CALENDAR_HOUR_MS, 366 * 24);
+    double odd = calendar(index, tasks, midnight_ms + 30 * CALENDAR_MINUTE_MS, CALENDAR_HOUR_MS, 366 * 24);
+    printf("calendar_day_by_minute_ms=%.2f calendar_year_by_hour_ms=%.2f calendar_year_at_half_past_ms=%.2f\n", minutes,
+           hours, odd);
+}
+
 int main(int argc, char **argv) {
     uint64_t tasks = argc > 1 ? strtoull(argv[1], NULL, 10) : 1000000;
     char made[] = "/tmp/tarry-index-bench-XXXXXX";
@@ -241,6 +279,7 @@ int main(int argc, char **argv) {
     size_t found, missing, window_rows;
     double window_s;
     double hits = look_up(index, tasks, 0, &found), misses = look_up(index, tasks, 1ull << 40, &missing);
+    report_calendar(index, tasks);
     windows(index, &window_rows, &window_s);
     index_stats(index, &stats);
     struct rusage usage;

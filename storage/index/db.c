@@ -44,16 +44,22 @@ static const struct {
     [DB_BLOBS] = {"blobs", MDB_INTEGERKEY},
     [DB_REPLIES] = {"replies", 0},
     [DB_REDACTIONS] = {"redactions", MDB_INTEGERKEY},
+    [DB_CALENDAR] = {"calendar", 0},
 };
 
 /* Tables are made together, in a new file only: one whose name LMDB does not find, or finds with other flags, has lost
- * it to a flipped bit, and an empty one in its place would hide what is pending (F-8). */
+ * it to a flipped bit, and an empty one in its place would hide what is pending (F-8). The calendar hides nothing: it is
+ * younger than the others, and is made from them again. */
 static int open_table(struct db *db, MDB_txn *txn, int table, unsigned create) {
     unsigned flags;
+    bool is_derived = table == DB_CALENDAR;
+    if (is_derived && !db->read_only) create = MDB_CREATE;
     int error = mdb_dbi_open(txn, tables[table].name, tables[table].flags | create, &db->table[table]);
+    if (error == MDB_NOTFOUND && is_derived) return 0;
     if (error == MDB_NOTFOUND || error == MDB_INCOMPATIBLE) return INDEX_DAMAGED;
     if (error == 0) error = mdb_dbi_flags(txn, db->table[table], &flags);
     if (error == 0 && flags != tables[table].flags) return INDEX_DAMAGED;
+    if (is_derived) db->has_calendar = error == 0;
     return db_negative(error);
 }
 

@@ -35,6 +35,7 @@ enum db_table {
     DB_BLOBS,      /* id → content of a retired segment */
     DB_REPLIES,    /* producer, sequence → packed CommitReply of a retired segment */
     DB_REDACTIONS, /* id → packed Redaction, until it has been carried out */
+    DB_CALENDAR,   /* line, level, chunk → counts of waiting tasks by due time; made anew from the rows if need be */
     DB_TABLES
 };
 
@@ -55,6 +56,7 @@ struct db {
     void *base;              /* where the file is mapped; NULL: not yet known */
     _Atomic bool grow_waits; /* the map is to grow: whoever holds map_lock for long gives it up */
     bool read_only;
+    bool has_calendar; /* read-only: an older program has made no such table */
 };
 
 /* Opens or makes the environment and its tables. MDB_NOTFOUND: read-only and not there. */

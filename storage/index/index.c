@@ -108,6 +108,7 @@ static int load(struct index *index, const char *directory) {
     atomic_store(&index->position, meta->position);
     if (!index->options.no_lookup) error = ranges_load(index);
     if (error == 0 && !index->options.no_lookup) error = runs_load(index);
+    if (error == 0 && !index->options.no_lookup) error = calendar_open(index);
     return error == 0 ? redactions_load(index) : error;
 }
 
@@ -169,6 +170,7 @@ void index_close(struct index *index) {
     keyring_close(index->keyring);
     ranges_deinit(&index->ranges);
     runs_deinit(index);
+    calendar_close(index);
     pthread_mutex_destroy(&index->runs.lock);
     batch_deinit(&index->batch);
     slot_writer_deinit(&index->writer);
@@ -239,7 +241,7 @@ void index_account(struct index *index) {
     bytes += index->ranges.capacity * sizeof(struct range) + index->ranges.bitmaps * RANGE_BYTES;
     bytes += batch->changes.capacity * sizeof(struct change) + batch->bytes.capacity + batch->outcomes.capacity;
     bytes += (batch->keys.capacity + index->scratch.capacity + index->writer.sorted.capacity) * sizeof(struct pair);
-    bytes += index->writer.entries.capacity * sizeof(struct slot_entry);
+    bytes += index->writer.entries.capacity * sizeof(struct slot_entry) + calendar_bytes(index);
     atomic_store(&index->bytes_memory, bytes);
     atomic_store(&index->rows_seen, index->ranges.rows);
     atomic_store(&index->runs_seen, runs->list.count);

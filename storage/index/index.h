@@ -5,6 +5,7 @@
  * Schema (storage/README.md draws it; measured in DESIGN.md 3):
  *   rows      id → row, appended in order of id; a bitmap of ended ids per 4,096 ids; rows go by range
  *   slots     (queue, base, priority, level, slot, chunk) → chunk of (due, id): the timing wheel goes on on disk
+ *   calendar  (queue, minutes or hours) → how many waiting tasks fall due in each
  *   keys      sorted runs of (hash of queue and key, id), blocked Bloom filter per run, merged eight to one
  *   leases, dead (queue, since, id), outcomes (by ending, limited), queues, producers, jobs, blobs, results, meta
  *
@@ -142,6 +143,31 @@ struct index_query {
 };
 int index_list(struct index *index, const struct index_query *query, struct arena *arena, struct index_rows *out,
                struct due *out_through);
+/* How many waiting tasks (pending and ready) fall due when, exactly, as of one position. Any thread. */
+#define CALENDAR_MINUTE_MS 60000ull
+#define CALENDAR_HOUR_MS 3600000ull
+struct index_calendar_query {
+    uint64_t from_ms; /* of the first span; a whole minute */
+    uint64_t step_ms; /* of each span; whole minutes */
+    uint32_t span_count;
+    bool of_all; /* all queues together; else those named */
+    const uint32_t *queues;
+    size_t queue_count;
+    bool by_queue; /* moreover, for each queue named, how much of it lies in the spans */
+};
+struct index_calendar {
+    uint64_t *counts; /* of each span; in the arena, as the following */
+    uint64_t *by_queue;
+    uint64_t before, after; /* due before the first span, and behind the last one */
+    uint64_t position;
+    uint64_t steady_ms; /* of the last frame below it */
+    uint64_t counted;   /* for an index that an older program wrote: tasks with ids below are counted so far … */
+    uint64_t next_id;   /* … of those below this one */
+};
+/* 1: not all is counted yet (of a read-only index: nor will it be), and nothing but the last four is told. -E2BIG: the
+ * question is about more than may be read at once. Neither is fatal. */
+int index_calendar(struct index *index, const struct index_calendar_query *query, struct arena *arena,
+                   struct index_calendar *out);
 /* A content that was moved here from a retired segment. 1: there is none. `*out` lives in the arena. */
 int index_blob(struct index *index, uint64_t id, struct arena *arena, void **out, size_t *out_size);
 /* A commit's packed CommitReply that was moved here. 1: there is none. */

@@ -1,7 +1,7 @@
 /* index_commit.c: the batch becomes one synced transaction.
  *
  * Prepare (once): sort, mark ended ids in memory, build a run of the keys. Write (again if the map had to grow): rows,
- * ranges, slots, keys, held, outcomes, producers, queues, jobs, counts, meta. Arrive: memory follows, filters are
+ * ranges, slots, keys, held, calendar, outcomes, producers, queues, jobs, counts, meta. Arrive: memory follows, filters are
  * published, then the position grows. */
 #include "index_parts.h"
 
@@ -63,6 +63,7 @@ static int prepare(struct index *index) {
     int error = prepare_rows(index);
     if (error == 0) error = ranges_apply(index);
     if (error == 0) error = prepare_slots(index);
+    if (error == 0) error = calendar_prepare(index);
     if (error == 0) error = keys_prepare(index);
     index->batch.is_prepared = error == 0;
     return error;
@@ -192,6 +193,7 @@ static int commit_body(void *argument, MDB_txn *txn) {
     if (error == 0) error = slot_writer_write(index, txn, &index->writer, &meta->next_chunk);
     if (error == 0) error = keys_write(index, txn, meta);
     if (error == 0) error = write_held(index, txn);
+    if (error == 0) error = calendar_write(index, txn, meta->position);
     if (error == 0) error = outcomes_write(index, txn, meta);
     if (error == 0) error = producers_write(index, txn);
     if (error == 0) error = write_sides(index, txn);
@@ -216,6 +218,7 @@ int index_commit(struct index *index) {
     ranges_clean(index);
     keys_clean(index);
     slot_writer_reset(&index->writer);
+    calendar_arrive(index);
     batch_reset(&index->batch);
     index->batch.first_id = index->tally.next_id;
     atomic_store(&index->position, index->meta.position);

@@ -391,7 +391,8 @@ struct index {
     uint64_t endings;    /* of tasks with a row, since the index was opened */
     atomic_ullong reads; /* rows and chunks that other threads touched: now and then pages are given back */
     atomic_ullong bytes_memory, rows_seen, runs_seen, keys_seen, entries_seen; /* for statistics of other threads */
-    int failed; /* the first fatal error of a write: every later write returns it (LOG-4) */
+    struct calendar *calendar; /* index_calendar.h; NULL: nobody looks up anything (options.no_lookup) */
+    int failed;                /* the first fatal error of a write: every later write returns it (LOG-4) */
 };
 
 /* ---- index.c */
@@ -543,6 +544,16 @@ int outcome_absorb(struct index *index, const struct row *row, uint16_t cause, u
 int outcomes_write(struct index *index, MDB_txn *txn, struct meta_record *meta);
 int producer_absorb(struct index *index, const struct producer_change *absorbed);
 int producers_write(struct index *index, MDB_txn *txn);
+
+/* ---- index_calendar.c */
+int calendar_open(struct index *index);
+void calendar_close(struct index *index);
+size_t calendar_bytes(const struct index *index);
+int calendar_prepare(struct index *index); /* the batch's changes, net and sorted */
+int calendar_write(struct index *index, MDB_txn *txn, uint64_t position);
+void calendar_arrive(struct index *index);              /* after the commit */
+int calendar_count(struct index *index, bool *out_did); /* one bounded step of making it anew */
+bool calendar_count_wanted(const struct index *index);
 
 /* ---- index_redact.c */
 /* At the start: is there anything to be erased? */

@@ -1,9 +1,10 @@
 /* index_verify.c: everything recomputed from the rows and compared, offline.
  *
- * Four passes over one snapshot: rows (checksums, digest, counts, ranges, contents), slots (every waiting row has an
+ * Five passes over one snapshot: rows (checksums, digest, counts, ranges, contents), slots (every waiting row has an
  * entry), keys (every row with a key is in the tail or in exactly one run, in order, behind its fence and filter), held
- * (leases and dead letters). Keys are compared as sums over a mix of hash and id: no random access. */
-#include "index_parts.h"
+ * (leases and dead letters), the calendar. Keys are compared as sums over a mix of hash and id, the calendar likewise
+ * as a sum over tasks: no random access. */
+#include "index_calendar.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,6 +20,8 @@ struct verify {
     uint64_t held;
     uint64_t leased; /* of them, those kept apart */
     uint64_t keys_sum, keys;
+    struct calendar_state calendar; /* void if there is none */
+    uint64_t calendar_sums[CALENDAR_LEVELS], calendar_all_sums[CALENDAR_LEVELS];
     uint64_t **marks; /* beside the table of ranges: ids that a slot entry leads to */
     uint64_t marked;
     uint64_t known_run; /* the one that the last chunk belonged to */
@@ -88,6 +91,38 @@ static int verify_blob(struct verify *verify, const struct row *row) {
     return error;
 }
 
+/* What the calendar must have of a waiting row; verify_calendar takes it off again. */
+static void count_waiting(struct verify *verify, const struct row *row) {
+    if (row->state != ROW_WAITING || row->id >= verify->calendar.counted) return;
+    for (unsigned level = 0; level < CALENDAR_LEVELS; level++) {
+        uint64_t cell = row->due_ms / calendar_cell_ms(level);
+        verify->calendar_sums[level] += mix(cell, row->queue);
+        verify->calendar_all_sums[level] += mix(cell, 0);
+    }
+}
+
+static int verify_calendar(struct verify *verify, const MDB_val *key, const MDB_val *data) {
+    struct calendar_key at;
+    uint64_t cells[CALENDAR_CELLS], total;
+    if (key->mv_size != CALENDAR_KEY_SIZE) return 0; /* its state, which was read first */
+    if (!calendar_key_decode(key, &at) || calendar_unpack(data, cells, &total) != 0)
+        return complain(verify, "index: a chunk of the calendar is malformed");
+    uint64_t *sum = at.line == CALENDAR_ALL ? verify->calendar_all_sums : verify->calendar_sums;
+    for (unsigned i = 0; i < CALENDAR_CELLS; i++)
+        sum[at.level] -= cells[i] * mix(at.chunk * CALENDAR_CELLS + i, at.line);
+    return 0;
+}
+
+/* What is not there, or of another position, is made anew by whoever writes the index next. */
+static int compare_calendar(struct verify *verify) {
+    if (verify->calendar.version == 0) return 0;
+    int error = each_entry(verify, DB_CALENDAR, "the calendar", verify_calendar);
+    for (unsigned level = 0; level < CALENDAR_LEVELS && error == 0; level++)
+        if (verify->calendar_sums[level] != 0 || verify->calendar_all_sums[level] != 0)
+            error = complain(verify, "index: the calendar does not match the rows");
+    return error;
+}
+
 static int verify_row(struct verify *verify, const MDB_val *key, const MDB_val *data) {
     struct row row;
     uint64_t id;
@@ -117,6 +152,7 @@ static int verify_row(struct verify *verify, const MDB_val *key, const MDB_val *
         queue->in_flight++;
     else
         queue->dead++;
+    count_waiting(verify, &row);
     verify->waiting += row.state == ROW_WAITING;
     verify->held += row.state != ROW_WAITING;
     verify->live += row.state != ROW_BURIED;
@@ -325,7 +361,9 @@ static int verify_memory(struct verify *verify) {
 }
 
 static int verify_all(struct verify *verify) {
-    int error = each_entry(verify, DB_ROWS, "rows", verify_row);
+    int error = calendar_state_read(verify->index, verify->txn, verify->index->meta.position, &verify->calendar);
+    if (error == 1) verify->calendar = (struct calendar_state){0};
+    if (error >= 0) error = each_entry(verify, DB_ROWS, "rows", verify_row);
     if (error == 0) error = each_entry(verify, DB_QUEUES, "queues", verify_queue);
     if (error == 0) error = each_entry(verify, DB_PRODUCERS, "producers", verify_producer);
     if (error == 0) error = each_entry(verify, DB_RESULTS, "results", verify_result);
@@ -351,6 +389,7 @@ static int verify_all(struct verify *verify) {
     if (error == 0) error = each_entry(verify, DB_HELD, "held", verify_held);
     if (error == 0 && verify->held != 0) error = complain(verify, "index: leases or dead letters are missing");
     if (error == 0) error = verify_memory(verify);
+    if (error == 0) error = compare_calendar(verify);
     if (error == 0) error = each_entry(verify, DB_REPLIES, "replies", nothing);
     if (error == 0) error = each_entry(verify, DB_BLOBS, "blobs", nothing);
     if (error == 0) error = each_entry(verify, DB_REDACTIONS, "redactions", nothing);

@@ -1,6 +1,8 @@
 /* index_checks.c: see index_checks.h. */
 #include "index_checks.h"
 
+#include "index_calendar.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +48,30 @@ void fx_free(struct fx *f) {
     arena_deinit(&f->arena);
     world_deinit(&f->world);
     free(f);
+}
+
+/* As a program does that knows of no calendar, or that has run meanwhile. */
+static int forget(void *argument, MDB_txn *txn) {
+    struct fx *f = argument;
+    static const struct calendar_state older = {.version = CALENDAR_VERSION, .position = 1, .counted = UINT64_MAX};
+    switch (world_random(&f->world, 3)) {
+    case 0:
+        return db_negative(mdb_drop(txn, f->forgets->table[DB_CALENDAR], 1));
+    case 1:
+        (void)db_del(f->forgets, txn, DB_CALENDAR, "state", 5); /* it may be forgotten already */
+        return 0;
+    default:
+        return db_put(f->forgets, txn, DB_CALENDAR, "state", 5, &older, sizeof older, 0);
+    }
+}
+
+void fx_forget_calendar(struct fx *f) {
+    struct db db;
+    CHECK(db_open(&db, f->directory, 64u << 20, false, true) == 0);
+    f->forgets = &db;
+    CHECK(db_write(&db, forget, f) == 0);
+    db_close(&db);
+    f->is_counting = true;
 }
 
 /* ---- what the model says */
@@ -186,6 +212,65 @@ int check_scan(struct fx *f) {
     }
     for (expected++; expected < end && expected < w->next_id; expected++) {
         CHECK(w->tasks[expected].state != WORLD_HERE || w->tasks[expected].row.queue != queue);
+    }
+    return 0;
+}
+
+/* ---- the calendar */
+
+static void ask_calendar(struct world *w, struct index_calendar_query *out, uint32_t queues[WORLD_QUEUES]) {
+    static const uint64_t steps_ms[] = {CALENDAR_MINUTE_MS, 7 * CALENDAR_MINUTE_MS, CALENDAR_HOUR_MS,
+                                        24 * CALENDAR_HOUR_MS, 25 * CALENDAR_HOUR_MS - CALENDAR_MINUTE_MS};
+    uint64_t unit_ms = world_random(w, 2) ? CALENDAR_MINUTE_MS : CALENDAR_HOUR_MS;
+    uint64_t from_ms = w->now_ms - 80000000 + world_random(w, 90000000);
+    *out = (struct index_calendar_query){.from_ms = from_ms / unit_ms * unit_ms,
+                                         .step_ms = steps_ms[world_random(w, 5)],
+                                         .span_count = 1 + (uint32_t)world_random(w, 200),
+                                         .of_all = world_random(w, 2),
+                                         .by_queue = world_random(w, 2),
+                                         .queues = queues};
+    for (uint32_t queue = 1; queue <= WORLD_QUEUES; queue++)
+        if (world_random(w, 2)) queues[out->queue_count++] = queue;
+}
+
+/* Takes one waiting task off. */
+static void take_off(struct fx *f, const struct index_calendar_query *query, const struct row *row,
+                     struct index_calendar *left) {
+    uint64_t to_ms = query->from_ms + query->step_ms * query->span_count;
+    bool is_named = false, is_within = row->due_ms >= query->from_ms && row->due_ms < to_ms;
+    for (size_t i = 0; i < query->queue_count; i++) {
+        if (query->queues[i] != row->queue) continue;
+        is_named = true;
+        if (query->by_queue && is_within) CHECK(left->by_queue[i]-- > 0);
+    }
+    if (!is_named && !query->of_all) return;
+    if (is_within)
+        CHECK(left->counts[(row->due_ms - query->from_ms) / query->step_ms]-- > 0);
+    else
+        CHECK((row->due_ms < query->from_ms ? left->before-- : left->after--) > 0);
+}
+
+int check_calendar(struct fx *f) {
+    struct world *w = &f->world;
+    for (unsigned round = 0; round < 4; round++) {
+        struct index_calendar_query query;
+        struct index_calendar found;
+        uint32_t queues[WORLD_QUEUES];
+        ask_calendar(w, &query, queues);
+        arena_reset(&f->arena);
+        int error = index_calendar(f->index, &query, &f->arena, &found);
+        if (error < 0) return error;
+        CHECK(found.position == w->position);
+        CHECK(found.next_id == w->next_id && (error == 0 || f->is_counting));
+        f->is_counting = error == 1;
+        if (error == 1) continue;
+        for (uint64_t id = 1; id < w->next_id; id++) {
+            const struct world_task *task = &w->tasks[id];
+            if (task->state == WORLD_HERE && task->row.state == ROW_WAITING) take_off(f, &query, &task->row, &found);
+        }
+        CHECK(found.before == 0 && found.after == 0);
+        for (size_t i = 0; i < query.span_count; i++) CHECK(found.counts[i] == 0);
+        for (size_t i = 0; i < query.queue_count; i++) CHECK(found.by_queue[i] == 0);
     }
     return 0;
 }
@@ -378,8 +463,8 @@ int check_verify(struct fx *f) {
     return index_verify(f->index, &verification, f->message, sizeof f->message, NULL, NULL);
 }
 
-static check *const checks[] = {check_retired, check_window, check_window, check_list,
-                                check_scan,    check_lookup, check_tables, check_verify};
+static check *const checks[] = {check_retired, check_window, check_window, check_list,    check_scan,
+                                check_lookup,  check_tables, check_verify, check_calendar};
 
 void check_all(struct fx *f) {
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {

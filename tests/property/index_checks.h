@@ -22,6 +22,8 @@ struct fx {
     uint32_t outcomes_max;
     size_t retiring; /* frames handed over, not yet gone; void after a crash */
     uint64_t seed;
+    struct db *forgets;
+    bool is_counting;  /* the calendar is being made anew, maybe */
     char message[256]; /* of the last failed open or verify */
 };
 
@@ -39,9 +41,11 @@ void fx_free(struct fx *f);
 /* What was absorbed and not committed is to be absorbed again. */
 int fx_try_open(struct fx *f);
 void fx_open(struct fx *f);
+/* The index, which is closed, has no calendar that goes with it. */
+void fx_forget_calendar(struct fx *f);
 
 typedef int check(struct fx *f);
-check check_retired, check_window, check_list, check_scan, check_lookup, check_tables, check_verify;
+check check_retired, check_window, check_list, check_scan, check_lookup, check_tables, check_verify, check_calendar;
 /* All of them; an error fails the test too. */
 void check_all(struct fx *f);
 

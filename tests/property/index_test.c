@@ -66,6 +66,7 @@ static void step(struct fx *f, size_t records_max, unsigned endings) {
     }
     if (world_random(w, 10) == 0) { /* killed in the middle of a merge or a sweep */
         index_close(f->index);
+        if (world_random(w, 3) == 0) fx_forget_calendar(f);
         fx_open(f);
         check_all(f);
     }
@@ -93,6 +94,7 @@ static void history(uint64_t seed) {
     for (unsigned i = 0; i < 60; i++) step(f, records_max, 95);
     maintain(f, 100000);
     check_all(f);
+    CHECK(!f->is_counting);
     check_growth(f);
     index_close(f->index);
     fx_free(f);

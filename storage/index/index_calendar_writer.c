@@ -1,0 +1,178 @@
+/* index_calendar_writer.c: changes to the calendar, gathered, sorted by chunk and written. See index_calendar.h. */
+#include <stdlib.h>
+
+#include "index_calendar.h"
+#include "seeded_bug.h"
+
+static bool same_key(const struct calendar_key *a, const struct calendar_key *b) {
+    return a->chunk == b->chunk && a->line == b->line && a->level == b->level;
+}
+
+static size_t place_of(const struct calendar_writer *writer, const struct calendar_key *key) {
+    uint64_t mixed = (key->chunk ^ (uint64_t)key->line << 40 ^ (uint64_t)key->level << 60) * 0x9E3779B97F4A7C15ull;
+    return (size_t)(mixed >> 32) & (writer->table_capacity - 1);
+}
+
+static int table_grow(struct calendar_writer *writer) {
+    size_t capacity = writer->table_capacity == 0 ? CALENDAR_TABLE_MIN : writer->table_capacity * 2;
+    uint32_t *table = calloc(capacity, sizeof *table);
+    if (table == NULL) return -ENOMEM;
+    free(writer->table);
+    writer->table = table;
+    writer->table_capacity = capacity;
+    for (size_t i = 0; i < writer->buckets.count; i++) {
+        size_t at = place_of(writer, &writer->buckets.items[i].key);
+        while (table[at] != 0) at = (at + 1) & (capacity - 1);
+        table[at] = (uint32_t)i + 1;
+    }
+    return 0;
+}
+
+static int bucket_of(struct calendar_writer *writer, const struct calendar_key *key, uint32_t *out) {
+    *out = writer->last;
+    if (writer->buckets.count > 0 && same_key(&writer->buckets.items[writer->last].key, key)) return 0;
+    if ((writer->buckets.count + 1) * 2 > writer->table_capacity) {
+        int error = table_grow(writer);
+        if (error != 0) return error;
+    }
+    size_t mask = writer->table_capacity - 1, at = place_of(writer, key);
+    while (writer->table[at] != 0 && !same_key(&writer->buckets.items[writer->table[at] - 1].key, key))
+        at = (at + 1) & mask;
+    if (writer->table[at] == 0) {
+        int error = VECTOR_PUSH(&writer->buckets, (struct calendar_bucket){.key = *key});
+        if (error != 0) return error;
+        writer->table[at] = (uint32_t)writer->buckets.count;
+    }
+    *out = writer->last = writer->table[at] - 1;
+    return 0;
+}
+
+int calendar_add(struct calendar_writer *writer, uint32_t line, uint8_t level, uint64_t at, int32_t change) {
+    const struct calendar_key key = {line, level, at / CALENDAR_CELLS};
+    uint32_t bucket;
+    int error = bucket_of(writer, &key, &bucket);
+    if (error == 0) error = VECTOR_PUSH(&writer->places, bucket);
+    if (error == 0) error = VECTOR_PUSH(&writer->entries, (struct calendar_entry){at % CALENDAR_CELLS, change});
+    if (error == 0) writer->buckets.items[bucket].count++;
+    return error;
+}
+
+/* A chunk's lines together. */
+static int compare_buckets(const void *a, const void *b) {
+    const struct calendar_key *x = &((const struct calendar_bucket *)a)->key;
+    const struct calendar_key *y = &((const struct calendar_bucket *)b)->key;
+    if (x->chunk != y->chunk) return x->chunk < y->chunk ? -1 : 1;
+    return x->line < y->line ? -1 : x->line > y->line;
+}
+
+int calendar_sort(struct calendar_writer *writer) {
+    size_t count = writer->entries.count;
+    writer->sorted.count = 0;
+    int error = VECTOR_RESERVE(&writer->sorted, count);
+    if (error != 0) return error;
+    uint32_t start = 0;
+    for (size_t i = 0; i < writer->buckets.count; i++) {
+        struct calendar_bucket *bucket = &writer->buckets.items[i];
+        bucket->start = start;
+        start += bucket->count;
+        bucket->count = 0;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct calendar_bucket *bucket = &writer->buckets.items[writer->places.items[i]];
+        writer->sorted.items[bucket->start + bucket->count++] = writer->entries.items[i];
+    }
+    writer->sorted.count = count;
+    size_t buckets = writer->buckets.count;
+    if (buckets > 1) qsort(writer->buckets.items, buckets, sizeof *writer->buckets.items, compare_buckets);
+    return 0;
+}
+
+/* The changes to a bucket's cells, net. */
+static void net_changes(const struct calendar_writer *writer, const struct calendar_bucket *bucket,
+                        int32_t out[CALENDAR_CELLS]) {
+    memset(out, 0, CALENDAR_CELLS * sizeof *out);
+    const struct calendar_entry *entries = &writer->sorted.items[bucket->start];
+    for (uint32_t i = 0; i < bucket->count; i++) out[entries[i].cell] += entries[i].change;
+}
+
+static int hours_of(const struct calendar_key *key, const int32_t changes[CALENDAR_CELLS],
+                    struct calendar_writer *hours) {
+    const uint64_t minutes = CALENDAR_HOUR_MS / CALENDAR_MINUTE_MS, first = key->chunk * CALENDAR_CELLS;
+    int error = 0;
+    for (unsigned i = 0; i < CALENDAR_CELLS && error == 0;) {
+        uint64_t hour = (first + i) / minutes;
+        int32_t change = 0;
+        for (; i < CALENDAR_CELLS && first + i < (hour + 1) * minutes; i++) change += changes[i];
+        if (change != 0) error = calendar_add(hours, key->line, 1, hour, change);
+    }
+    return error;
+}
+
+int calendar_hours(const struct calendar_writer *minutes, struct calendar_writer *hours) {
+    int32_t changes[CALENDAR_CELLS];
+    int error = 0;
+    for (size_t i = 0; i < minutes->buckets.count && error == 0; i++) {
+        net_changes(minutes, &minutes->buckets.items[i], changes);
+        error = hours_of(&minutes->buckets.items[i].key, changes, hours);
+    }
+    return error == 0 ? calendar_sort(hours) : error;
+}
+
+/* A count that would fall below zero is damage: what lies on disk is not what the log says. */
+static int chunk_change(struct index *index, MDB_txn *txn, const struct calendar_key *key,
+                        const int32_t changes[CALENDAR_CELLS]) {
+    uint8_t bytes[CALENDAR_KEY_SIZE], packed[CALENDAR_PACKED_MAX];
+    uint64_t cells[CALENDAR_CELLS], total;
+    MDB_val data;
+    calendar_key_encode(key, bytes);
+    int found = db_get(&index->db, txn, DB_CALENDAR, bytes, sizeof bytes, &data);
+    if (found < 0) return found;
+    int error = found == 0 ? calendar_unpack(&data, cells, &total) : 0;
+    if (error != 0) return error;
+    if (found == 1) memset(cells, 0, sizeof cells);
+    for (unsigned i = 0; i < CALENDAR_CELLS; i++) {
+        int64_t change = changes[i];
+        if (change < 0 && cells[i] < (uint64_t)-change) return INDEX_DAMAGED;
+        cells[i] += (uint64_t)change;
+    }
+    size_t size = calendar_pack(cells, packed);
+    if (size > 0) return db_put(&index->db, txn, DB_CALENDAR, bytes, sizeof bytes, packed, size, 0);
+    return found == 0 ? db_del(&index->db, txn, DB_CALENDAR, bytes, sizeof bytes) : 0;
+}
+
+int calendar_writer_write(struct index *index, MDB_txn *txn, const struct calendar_writer *writer) {
+    int32_t changes[CALENDAR_CELLS], of_all[CALENDAR_CELLS] = {0};
+    int error = 0;
+    for (size_t i = 0; i < writer->buckets.count && error == 0; i++) {
+        const struct calendar_key *key = &writer->buckets.items[i].key;
+        net_changes(writer, &writer->buckets.items[i], changes);
+        error = chunk_change(index, txn, key, changes);
+        for (unsigned j = 0; j < CALENDAR_CELLS; j++) of_all[j] += changes[j];
+        bool is_last = i + 1 == writer->buckets.count || writer->buckets.items[i + 1].key.chunk != key->chunk;
+        if (error != 0 || !is_last) continue;
+        error = chunk_change(index, txn, &(struct calendar_key){CALENDAR_ALL, key->level, key->chunk}, of_all);
+        memset(of_all, 0, sizeof of_all);
+    }
+    return error;
+}
+
+void calendar_writer_reset(struct calendar_writer *writer) {
+    if (writer->buckets.count > 0) memset(writer->table, 0, writer->table_capacity * sizeof *writer->table);
+    writer->buckets.count = writer->places.count = writer->entries.count = writer->sorted.count = 0;
+    writer->last = 0;
+}
+
+void calendar_writer_deinit(struct calendar_writer *writer) {
+    free(writer->buckets.items);
+    free(writer->places.items);
+    free(writer->entries.items);
+    free(writer->sorted.items);
+    free(writer->table);
+    *writer = (struct calendar_writer){0};
+}
+
+size_t calendar_writer_bytes(const struct calendar_writer *writer) {
+    return writer->buckets.capacity * sizeof(struct calendar_bucket) + writer->places.capacity * sizeof(uint32_t) +
+           (writer->entries.capacity + writer->sorted.capacity) * sizeof(struct calendar_entry) +
+           writer->table_capacity * sizeof *writer->table;
+}
