@@ -48,8 +48,8 @@ static const struct {
 };
 
 /* Tables are made together, in a new file only: one whose name LMDB does not find, or finds with other flags, has lost
- * it to a flipped bit, and an empty one in its place would hide what is pending (F-8). The calendar hides nothing: it is
- * younger than the others, and is made from them again. */
+ * it to a flipped bit, and an empty one in its place would hide what is pending (F-8). The calendar hides nothing: it
+ * is younger than the others, and is made from them again. */
 static int open_table(struct db *db, MDB_txn *txn, int table, unsigned create) {
     unsigned flags;
     bool is_derived = table == DB_CALENDAR;

@@ -1,8 +1,8 @@
 /* index_commit.c: the batch becomes one synced transaction.
  *
  * Prepare (once): sort, mark ended ids in memory, build a run of the keys. Write (again if the map had to grow): rows,
- * ranges, slots, keys, held, calendar, outcomes, producers, queues, jobs, counts, meta. Arrive: memory follows, filters are
- * published, then the position grows. */
+ * ranges, slots, keys, held, calendar, outcomes, producers, queues, jobs, counts, meta. Arrive: memory follows, filters
+ * are published, then the position grows. */
 #include "index_parts.h"
 
 #include <assert.h>
