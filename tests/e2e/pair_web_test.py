@@ -98,6 +98,20 @@ class Pair(pair.Case):
                 self.assertEqual((status, answer["code"], answer["primary"]), (421, "not_primary", self.a.url), answer)
         self.assertEqual(web.ask("GET", "/v1/status")[0], 200)
         self.assertEqual(self.pending(self.a), 0)
+        self.each_operation(web)
+
+    def each_operation(self, web):
+        """Those that the OpenAPI document says 421 of are answered so by a follower, and the others are not (http_codes_test.py)."""
+        for path, item in web.ask("GET", "/v1/openapi.json")[1]["paths"].items():
+            for method, operation in item.items():
+                if method == "parameters":
+                    continue
+                example = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("example")
+                with self.subTest(operation["operationId"]):
+                    status, answer = web.ask(method.upper(), path.format(queue="orders", key="k", id="7"), example)
+                    self.assertEqual(status == 421, "421" in operation["responses"], answer)
+                    if status == 421:
+                        self.assertEqual((answer["code"], answer["primary"]), ("not_primary", self.a.url))
 
     def test_a_key_means_one_task_over_a_failover(self):
         self.start_pair()
