@@ -190,6 +190,83 @@ static void bind_endpoints(void) {
     for (unsigned i = 0; i < shell.endpoints.count; i++) add_listener(i);
 }
 
+/* ---- what the pair's thread calls */
+
+static void on_follower_durable(void *context, uint64_t position) {
+    delivery_sender_durable(&shell.delivery_sender, position);
+}
+
+static void on_confirmed_audit(void *context, struct call *call) {
+    auditor_post(&shell.auditor, call);
+}
+
+static void on_fresh_enough(void *context, struct call *call) {
+    rpc_go_on(&shell.rpc, call);
+}
+
+static const char *other_problem(void *context, char *buffer, size_t size) {
+    struct authorizer_numbers access;
+    authorizer_numbers(&shell.authorizer, &access);
+    snprintf(buffer, size, "%s", access.problem);
+    return buffer[0] != '\0' ? buffer : NULL;
+}
+
+static void open_node(void) {
+    char message[DATADIR_MESSAGE_SIZE];
+    const struct node_needs needs = {.config = &shell.config,
+                                     .dir = &shell.dir,
+                                     .run = &shell.run,
+                                     .clock = &shell.clock,
+                                     .disk = &shell.disk,
+                                     .hang = &shell.sync.hang,
+                                     .fsync_us = &shell.fsync_us,
+                                     .inbox = &shell.inbox,
+                                     .releaser = &shell.releaser,
+                                     .endpoints = &shell.endpoints,
+                                     .tls = shell.tls,
+                                     .peer_key = &shell.peer_key,
+                                     .papers = &shell.papers,
+                                     .signed_to = &shell.signer.told_position,
+                                     .calls = {.durable = on_follower_durable,
+                                               .audit = on_confirmed_audit,
+                                               .go_on = on_fresh_enough,
+                                               .problem = other_problem}};
+    if (node_open(&shell.node, &needs, message) != 0) refuse("refused", message);
+}
+
+/* ---- who is told how far the log is durable wherever it must be; in this order */
+
+static void tell_sender(void *context, uint64_t position) {
+    delivery_sender_durable(context, position);
+}
+
+static void tell_inbox(void *context, uint64_t position) {
+    inbox_durable(context, position);
+}
+
+static void tell_indexer(void *context, uint64_t position) {
+    indexer_durable(context, position);
+}
+
+static void tell_auditor(void *context, uint64_t position) {
+    auditor_durable(context);
+}
+
+static void send_late(void *sender, struct batch *batch) {
+    delivery_sender_post(sender, batch);
+}
+
+static void init_releaser(void) {
+    releaser_init(&shell.releaser, &shell.batches, core_position(shell.core));
+    releaser_send_by(&shell.releaser, send_late, &shell.delivery_sender);
+    releaser_subscribe(&shell.releaser, tell_sender, &shell.delivery_sender);
+    releaser_subscribe(&shell.releaser, tell_inbox, &shell.inbox);
+    releaser_subscribe(&shell.releaser, tell_indexer, &shell.indexer);
+    releaser_subscribe(&shell.releaser, tell_auditor, &shell.auditor);
+}
+
+/* ---- starting */
+
 /* Who minds how full the disk is, and where the archive is: before the log is opened. */
 static void prepare_storage(void) {
     room_init(&shell.room, shell.dir.path, shell.config.segment_size, &shell.disk);
@@ -241,8 +318,9 @@ static void start_threads(void) {
     shell.inbox.durable = core_position(shell.core); /* of a follower not all is applied */
     shell.inbox.indexed = index_position(shell.index);
     shell.inbox.follow_to = core_position(shell.core);
+    node_recovered(&shell.node, shell.log, shell.index); /* before anybody asks how far it may go */
     start_auditor();
-    releaser_init(&shell.releaser, &shell, core_position(shell.core));
+    init_releaser();
     sync_start(&shell.sync, &shell);
     delivery_sender_start(&shell.delivery_sender, &shell);
     start_indexer();
@@ -250,7 +328,6 @@ static void start_threads(void) {
     reader_start(&shell.reader, &shell);
     start_backup();
     locator_start(&shell.locator, shell.log, &shell.archivist.archive, &shell.inbox);
-    if (shell.node.on) node_recovered(&shell.node); /* before the core asks how far the index may go */
     core_thread_start(&shell.core_thread, &shell);
     if (shell.node.on) node_start(&shell.node);
 }
@@ -352,7 +429,7 @@ int main(int argc, char **argv) {
     error = shell.config.inspect ? datadir_inspect(&shell.dir, shell.config.data, message)
                                  : datadir_open(&shell.dir, shell.config.data, message);
     if (error != 0) refuse("refused", message);
-    if (node_open(&shell.node, &shell, message) != 0) refuse("refused", message);
+    open_node();
     if (authorizer_open(&shell.authorizer, &shell, message, sizeof(message)) != 0) refuse("refused", message);
     check_network();
     if (signer_open(&shell.signer, &shell.config, &shell.dir, message, sizeof(message)) != 0)

@@ -24,8 +24,8 @@ void pair_answer(struct shell *shell, struct call *call) {
     Tarry__Reply reply = TARRY__REPLY__INIT;
     Tarry__PairReply status = TARRY__PAIR_REPLY__INIT;
     char member[MEMBER_TEXT_SIZE];
-    char hangs[SYNC_PROBLEM_SIZE], about_tls[TLS_SENTENCE_SIZE];
-    const char *problem = sync_problem(&shell->sync, hangs);
+    char hangs[DISK_HANG_PROBLEM_SIZE], about_tls[TLS_SENTENCE_SIZE];
+    const char *problem = disk_hang_problem(&shell->sync.hang, hangs);
     if (problem == NULL) problem = tls_problem(shell->tls, about_tls);
     struct authorizer_numbers access;
     authorizer_numbers(&shell->authorizer, &access);

@@ -21,12 +21,12 @@ static const char *of_node(const struct node *node, char buffer[READINESS_TEXT_S
 }
 
 const char *readiness_problem(const struct shell *shell, char buffer[READINESS_TEXT_SIZE]) {
-    char hangs[SYNC_PROBLEM_SIZE];
+    char hangs[DISK_HANG_PROBLEM_SIZE];
     if (atomic_load(&shell->run.stopping)) return "stopping: this broker is told to stop";
     if (shell->config.inspect) return "inspecting: this broker only answers questions (--inspect)";
     const char *problem = shell->node.on ? of_node(&shell->node, buffer) : NULL;
     if (problem != NULL) return problem;
-    if ((problem = sync_problem(&shell->sync, hangs)) != NULL) {
+    if ((problem = disk_hang_problem(&shell->sync.hang, hangs)) != NULL) {
         snprintf(buffer, READINESS_TEXT_SIZE, "disk-hangs: %.900s", problem);
         return buffer;
     }

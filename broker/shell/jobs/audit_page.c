@@ -9,8 +9,8 @@
 #include "archive.h"
 #include "history.h"
 #include "index.h"
-#include "monotonic.h"
 #include "log.h"
+#include "monotonic.h"
 #include "units.h"
 
 /* Read between two looks at the clock. */

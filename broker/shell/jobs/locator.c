@@ -10,8 +10,8 @@
 #include "history.h"
 #include "inbox.h"
 #include "log.h"
-#include "monotonic.h"
 #include "logfmt.h"
+#include "monotonic.h"
 
 static const char unreadable[] = "log or archive cannot be read to the end: 'tarry verify' says where it is damaged";
 

@@ -8,11 +8,21 @@
 #include <string.h>
 #include <time.h>
 
+#include "clock.h"
+#include "config.h"
+#include "datadir.h"
+#include "disk_hang.h"
+#include "fatal.h"
 #include "follow_wire.h"
+#include "inbox.h"
+#include "index.h"
+#include "latency.h"
+#include "log.h"
 #include "log_copy.h"
 #include "log_cut.h"
 #include "logfmt.h"
-#include "shell.h"
+#include "monotonic.h"
+#include "restart.h"
 #include "snapshot_mark.h"
 #include "wire.h"
 
@@ -32,11 +42,11 @@ void follower_init(struct node *node) {
 /* They are read once for an end: that may take longer than an answer may. NULL: they cannot be read. */
 static const struct log_epochs *own_epochs(struct node *node) {
     struct node_following *following = &node->following;
-    uint64_t end = log_durable(node->shell->log);
+    uint64_t end = log_durable(node->log);
     if (following->epochs.count > 0 && following->epochs_end == end) return &following->epochs;
     log_epochs_deinit(&following->epochs);
     following->epochs_end = end;
-    return log_epochs_read(node->shell->log, &following->epochs) == 0 ? &following->epochs : NULL;
+    return log_epochs_read(node->log, &following->epochs) == 0 ? &following->epochs : NULL;
 }
 
 /* What the leader needs to find the last common point (R8, KIP-101). */
@@ -55,18 +65,18 @@ static void tell_epochs(struct node *node, Tarry__Follow *follow, uint32_t *numb
 
 static struct message *follow_message(struct node *node, const struct pair_message *question,
                                       struct peer_asker *asker) {
-    struct shell *shell = node->shell;
+    const struct node_needs *needs = &node->needs;
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Follow follow = TARRY__FOLLOW__INIT;
     uint32_t numbers[FOLLOW_EPOCHS_MAX];
     uint64_t starts[FOLLOW_EPOCHS_MAX];
     struct log_point point;
     /* A proposal says nothing of the log. */
-    uint64_t end = question->kind == PAIR_PROPOSE ? log_durable(shell->log) : question->end;
-    int error = log_point(shell->log, end, &point);
+    uint64_t end = question->kind == PAIR_PROPOSE ? log_durable(node->log) : question->end;
+    int error = log_point(node->log, end, &point);
     if (error != 0) fatal("log_unreadable", error);
-    follow.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, shell->dir.cluster};
-    follow.member = (ProtobufCBinaryData){MEMBER_ID_SIZE, shell->dir.member.id};
+    follow.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, needs->dir->cluster};
+    follow.member = (ProtobufCBinaryData){MEMBER_ID_SIZE, needs->dir->member.id};
     follow.node = node->pair.self;
     follow.log_version = FORMAT_VERSION;
     follow.coordinated = !node->pair.by_operator;
@@ -92,7 +102,7 @@ static struct message *follow_message(struct node *node, const struct pair_messa
     struct message *message = message_new(size);
     if (message == NULL) return NULL;
     tarry__request__pack(&request, message->bytes);
-    peer_prove_request(&shell->peer_key, asker, message->bytes, size);
+    peer_prove_request(needs->peer_key, asker, message->bytes, size);
     return message;
 }
 
@@ -131,7 +141,7 @@ void follower_probe(struct node *node) {
 uint32_t follower_probed(struct node *node, struct message *answer) {
     const uint8_t *data = message_data(answer);
     size_t size = message_size(answer);
-    if (peer_check_reply(&node->shell->peer_key, &node->following.prober, data, size) != PEER_RIGHT) return 0;
+    if (peer_check_reply(node->needs.peer_key, &node->following.prober, data, size) != PEER_RIGHT) return 0;
     Tarry__Reply *reply = tarry__reply__unpack(NULL, size, data);
     bool is_answer = reply != NULL && reply->body_case == TARRY__REPLY__BODY_FOLLOW;
     uint32_t epoch = is_answer ? reply->follow->epoch : 0;
@@ -156,7 +166,7 @@ static void hear_clock(struct node *node, const Tarry__FollowReply *body) {
     struct timespec boot;
     clock_gettime(CLOCK_BOOTTIME, &boot);
     uint64_t boot_ns = (uint64_t)boot.tv_sec * 1000000000u + (uint64_t)boot.tv_nsec;
-    if (leader_clock_hear(clock, now, boot_ns) && !datadir_note_boot(&node->shell->dir, clock->noted_steady_ns))
+    if (leader_clock_hear(clock, now, boot_ns) && !datadir_note_boot(node->needs.dir, clock->noted_steady_ns))
         clock->noted_steady_ns = 0; /* the next answer's is noted */
 }
 
@@ -170,7 +180,7 @@ static void note_leader(struct node *node, const Tarry__FollowReply *body) {
     }
     peer->heard_ns = monotonic_ns();
     if (body->committed > peer->durable) peer->durable = peer->applied = body->committed; /* at least */
-    uint64_t own_end = log_durable(node->shell->log);
+    uint64_t own_end = log_durable(node->log);
     peer->lag = (struct node_lag){0};
     uint64_t lag = own_end < body->log_end ? body->log_end - own_end : 0;
     copy_progress_see(&peer->progress, lag >= CATCH_UP_BYTES ? lag : 0, monotonic_ns());
@@ -188,7 +198,7 @@ static void note_leader(struct node *node, const Tarry__FollowReply *body) {
 static bool copy_frames(struct node *node, const Tarry__FollowReply *body) {
     const char *problem = NULL;
     uint64_t at = 0;
-    int error = log_copy(node->shell->log, body->frames.data, body->frames.len, node->pair.note.floor, &at, &problem);
+    int error = log_copy(node->log, body->frames.data, body->frames.len, node->pair.note.floor, &at, &problem);
     if (error == LOG_UNFIT) {
         char quoted[LOGFMT_VALUE_SIZE];
         if (logfmt_allowed(&damaged_limit))
@@ -201,16 +211,16 @@ static bool copy_frames(struct node *node, const Tarry__FollowReply *body) {
 
 static void sync_frames(struct node *node) {
     uint64_t started_ns = monotonic_ns();
-    int error = log_sync(node->shell->log);
+    int error = log_sync(node->log);
     if (error != 0) fatal("log_failed", error);
-    latency_add(&node->shell->fsync_us, (monotonic_ns() - started_ns) / 1000);
+    latency_add(node->needs.fsync_us, (monotonic_ns() - started_ns) / 1000);
 }
 
 static void apply(struct node *node) {
     uint64_t position = follower_may_apply(&node->pair);
     atomic_store(&node->committed, position);
     atomic_store(&node->may_index, position);
-    inbox_follow(&node->shell->inbox, position);
+    inbox_follow(node->needs.inbox, position);
 }
 
 static void take_step(struct node *node, struct follower_take *take, const Tarry__FollowReply *body,
@@ -227,9 +237,9 @@ static void take_step(struct node *node, struct follower_take *take, const Tarry
         sync_frames(node);
         break;
     case FOLLOWER_DURABLE:
-        durable.end = log_durable(node->shell->log);
+        durable.end = log_durable(node->log);
         node_step(node, &durable, NULL);
-        delivery_sender_durable(&node->shell->delivery_sender, durable.end);
+        node->needs.calls.durable(node->needs.calls.context, durable.end);
         break;
     case FOLLOWER_LEADER:
         note_leader(node, body);
@@ -253,7 +263,7 @@ static void take_step(struct node *node, struct follower_take *take, const Tarry
 
 static void take_verdict(struct node *node, const Tarry__FollowReply *body) {
     struct pair_event event = {.kind = PAIR_ANSWERED, .message = follow_wire_answered(body, &node->note)};
-    event.message.differs = follow_wire_differs(node->shell->log, body);
+    event.message.differs = follow_wire_differs(node->log, body);
     node->following.answered_ns = node->following.asked_ns;
     /* The proof binds an answer to the newest question (peer_proof.h). */
     struct follower_take take = follower_take_begin(&node->pair, &event.message, body->frames.len > 0, true);
@@ -264,7 +274,7 @@ static void take_verdict(struct node *node, const Tarry__FollowReply *body) {
 /* Somebody else at the address of whom this run has followed: that one is gone, and this node may be to lead. */
 static bool is_stranger(const struct node *node, const Tarry__FollowReply *body) {
     bool is_other = body->cluster.len == CLUSTER_ID_SIZE &&
-                    memcmp(body->cluster.data, node->shell->dir.cluster, CLUSTER_ID_SIZE) != 0;
+                    memcmp(body->cluster.data, node->needs.dir->cluster, CLUSTER_ID_SIZE) != 0;
     return is_other && node->pair.epoch != 0;
 }
 
@@ -276,7 +286,7 @@ static const char not_taken[] =
 static void take_refusal(struct node *node, const Tarry__FollowReply *body, bool is_early) {
     char quoted[LOGFMT_VALUE_SIZE];
     if (logfmt_allowed(&refused_limit))
-        logfmt("not_followed", "peer=%s reason=%s", node->shell->config.peer, logfmt_quote(body->sentence, quoted));
+        logfmt("not_followed", "peer=%s reason=%s", node->needs.config->peer, logfmt_quote(body->sentence, quoted));
     if (!is_early && !is_stranger(node, body)) node_refuse(body->sentence);
     pthread_mutex_lock(&node->mutex);
     node->peer.heard_ns = monotonic_ns(); /* it lives */
@@ -325,7 +335,7 @@ static void take_unproved(struct node *node, const void *data, size_t size) {
         snprintf(reason, sizeof(reason), "%s%s%.200s", unproved, is_refusal ? "; it says: " : "",
                  is_refusal ? reply->message : "");
         if (logfmt_allowed(&refused_limit))
-            logfmt("not_followed", "peer=%s reason=%s", node->shell->config.peer, logfmt_quote(reason, quoted));
+            logfmt("not_followed", "peer=%s reason=%s", node->needs.config->peer, logfmt_quote(reason, quoted));
         node_say(node, unproved);
         follower_half_refused(&following->half, monotonic_ns());
     }
@@ -337,7 +347,7 @@ static bool take_answer(struct node *node, struct message *answer) {
     struct node_following *following = &node->following;
     const uint8_t *data = message_data(answer);
     size_t size = message_size(answer);
-    enum peer_proof proof = peer_check_reply(&node->shell->peer_key, &following->asker, data, size);
+    enum peer_proof proof = peer_check_reply(node->needs.peer_key, &following->asker, data, size);
     if (proof == PEER_STALE) return false;
     if (following->half.has_left) return true; /* whatever it says: the goodbye has arrived */
     if (proof != PEER_RIGHT) {
@@ -365,9 +375,9 @@ void follower_answered(struct node *node, struct message *answer) {
 
 /* ---- cutting */
 
-static struct quarantine quarantine_of(const struct shell *shell) {
-    struct quarantine quarantine = {.disk = &shell->disk, .directory = shell->dir.quarantine};
-    memcpy(quarantine.cluster, shell->dir.cluster, sizeof(quarantine.cluster));
+static struct quarantine quarantine_of(const struct node_needs *needs) {
+    struct quarantine quarantine = {.disk = needs->disk, .directory = needs->dir->quarantine};
+    memcpy(quarantine.cluster, needs->dir->cluster, sizeof(quarantine.cluster));
     return quarantine;
 }
 
@@ -379,16 +389,16 @@ static const char pinned[] =
     "what the leader never had is to be cut off here, which waits until a backup of this node is done";
 
 bool follower_cut(struct node *node, uint64_t end) {
-    struct shell *shell = node->shell;
-    struct quarantine quarantine = quarantine_of(shell);
+    const struct node_needs *needs = &node->needs;
+    struct quarantine quarantine = quarantine_of(needs);
     struct quarantine_tail tail;
     char why[QUARANTINE_WHY_SIZE];
     snprintf(why, sizeof(why),
              "The leader of epoch %u, %.800s, does not have these frames: they were written here, and not confirmed by "
              "both. Nobody was told that they are done, unless this node served alone or asynchronously.\n",
-             node->pair.note.floor, node->shell->config.peer);
-    uint64_t keep = follower_keeps(&node->pair, signer_known(&shell->signer));
-    int error = log_cut(shell->log, end, keep, &quarantine, why, &tail);
+             node->pair.note.floor, node->needs.config->peer);
+    uint64_t keep = follower_keeps(&node->pair, atomic_load(node->needs.signed_to));
+    int error = log_cut(node->log, end, keep, &quarantine, why, &tail);
     if (error == LOG_PINNED) {
         node_say(node, pinned);
         follower_half_put_off_cut(&node->following.half, end, monotonic_ns());
@@ -407,29 +417,29 @@ bool follower_cut(struct node *node, uint64_t end) {
 
 /* The leader may have it, or not: nobody can tell any more, so it is kept (R8). */
 static void put_aside(struct node *node, uint64_t end) {
-    struct shell *shell = node->shell;
-    struct quarantine quarantine = quarantine_of(shell);
+    const struct node_needs *needs = &node->needs;
+    struct quarantine quarantine = quarantine_of(needs);
     struct quarantine_tail tail;
     char why[QUARANTINE_WHY_SIZE];
     snprintf(
         why, sizeof(why),
         "The log of the leader of epoch %u, %.800s, begins behind these frames, and a snapshot of it took the place of "
         "this log; they were not known here to be acknowledged.\n",
-        node->pair.note.floor, node->shell->config.peer);
-    int error = quarantine_put(&quarantine, shell->log, end, why, &tail);
+        node->pair.note.floor, node->needs.config->peer);
+    int error = quarantine_put(&quarantine, node->log, end, why, &tail);
     if (error != 0) fatal("quarantine_failed", error);
     say_quarantined(&tail);
 }
 
 void follower_fetch(struct node *node, uint64_t end) {
-    struct shell *shell = node->shell;
-    uint64_t durable = log_durable(shell->log);
+    const struct node_needs *needs = &node->needs;
+    uint64_t durable = log_durable(node->log);
     struct log_point last;
-    int error = log_point(shell->log, durable, &last);
+    int error = log_point(node->log, durable, &last);
     if (error != 0) fatal("log_unreadable", error);
     bool is_the_leaders = last.epoch == node->pair.note.floor; /* and so is what lies before */
     if (durable > end && !is_the_leaders) put_aside(node, end);
-    error = snapshot_want(shell->dir.path, index_erased(shell->index));
+    error = snapshot_want(needs->dir->path, index_erased(node->index));
     if (error != 0) fatal("snapshot_failed", error);
     logfmt("snapshot_wanted", "log_end=%" PRIu64 " action=restart", durable);
     restart();
@@ -439,13 +449,13 @@ void follower_fetch(struct node *node, uint64_t end) {
 
 void follower_end(struct node *node) {
     const struct node_following *following = &node->following;
-    struct shell *shell = node->shell;
+    const struct node_needs *needs = &node->needs;
     if (following->clock.boot_ns == 0) return; /* the clock goes on as after any start, by DIR/boot (leader_clock.h) */
     struct log_point end;
-    int error = log_point(shell->log, log_durable(shell->log), &end);
+    int error = log_point(node->log, log_durable(node->log), &end);
     if (error != 0) fatal("log_unreadable", error);
     struct instant log_end = {.steady_ns = end.steady_ns, .wall_ns = end.wall_ns};
-    clock_restart(&shell->clock, leader_clock_origin(&following->clock, log_end));
+    clock_restart(needs->clock, leader_clock_origin(&following->clock, log_end));
     /* Should this process start again in this boot, its clock goes on from here (TIME-1). */
-    (void)datadir_note_boot(&shell->dir, clock_boot_steady(&shell->clock));
+    (void)datadir_note_boot(needs->dir, clock_boot_steady(needs->clock));
 }

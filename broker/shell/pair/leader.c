@@ -8,16 +8,27 @@
 #include <string.h>
 
 #include "admission.h"
+#include "clock.h"
+#include "config.h"
+#include "datadir.h"
 #include "disk.h"
+#include "disk_hang.h"
+#include "fatal.h"
 #include "follow_wire.h"
 #include "follower.h"
 #include "hard_state.h"
+#include "inbox.h"
 #include "last_shutdown.h"
+#include "log.h"
+#include "log_serve.h"
 #include "logfmt.h"
-#include "shell.h"
+#include "monotonic.h"
+#include "releaser.h"
+#include "restart.h"
+#include "run.h"
 
 void leader_init(struct node *node) {
-    const struct config *config = &node->shell->config;
+    const struct config *config = node->needs.config;
     const struct pair_times times = {.failover_after_ms = config->failover_after_ms,
                                      .solo_after_ms = config->solo_after_ms,
                                      .keep_ms = FOLLOW_KEEP_MS};
@@ -27,28 +38,28 @@ void leader_init(struct node *node) {
 /* ---- beginning */
 
 void leader_begin(struct node *node) {
-    struct shell *shell = node->shell;
-    uint64_t end = log_durable(shell->log);
+    const struct node_needs *needs = &node->needs;
+    uint64_t end = log_durable(node->log);
     follower_end(node);
     logfmt("promoted", "epoch=%u position=%" PRIu64 " applied=%" PRIu64, node->pair.epoch, end,
            atomic_load(&node->applied));
     struct log_point last;
-    int error = log_point(shell->log, end, &last);
+    int error = log_point(node->log, end, &last);
     if (error != 0) fatal("log_unreadable", error);
     assert(node->pair.epoch > last.epoch); /* what is older than the log is never claimed (F-31b) */
     struct log_recovery found = {.end = end};
-    error = last_shutdown(shell->log, &found, &shell->run.before);
+    error = last_shutdown(node->log, &found, &needs->run->before);
     if (error != 0) fatal("log_unreadable", error);
-    atomic_store(&shell->run.epoch, node->pair.epoch);
+    atomic_store(&needs->run->epoch, node->pair.epoch);
     leader_half_begin(&node->leading.half, end);
     pthread_mutex_lock(&node->mutex);
     node->news.written = end;
     node->peer.lacks_since_ns = end > node->peer.durable ? monotonic_ns() : 0;
     pthread_mutex_unlock(&node->mutex);
-    log_claim(shell->log, end);
+    log_claim(node->log, end);
     atomic_store(&node->writes, true);
     node_heard(node); /* the follower has its time, too */
-    inbox_lead(&shell->inbox, end);
+    inbox_lead(needs->inbox, end);
 }
 
 void leader_began(struct node *node) {
@@ -60,7 +71,7 @@ void leader_began(struct node *node) {
 /* ---- what is committed leaves */
 
 static void let_out(struct node *node) {
-    struct releaser *releaser = &node->shell->releaser;
+    struct releaser *releaser = node->needs.releaser;
     assert(node_is_leading(node)); /* F-24 */
     releaser_confirm(releaser, pair_confirmed(&node->pair));
     bool has_left = releaser_run(releaser);
@@ -73,7 +84,7 @@ static void pass_audits_on(struct node *node) {
     while (is_confirmed && leading->audits != NULL) {
         struct call *call = (struct call *)leading->audits;
         leading->audits = leading->audits->next;
-        auditor_post(&node->shell->auditor, call);
+        node->needs.calls.audit(node->needs.calls.context, call);
     }
 }
 
@@ -90,17 +101,17 @@ void leader_take_audits(struct node *node, struct item *audits) {
 }
 
 static void publish(struct node *node) {
-    struct shell *shell = node->shell;
+    const struct node_needs *needs = &node->needs;
     uint64_t committed = pair_committed(&node->pair);
     if (committed > atomic_load(&node->may_index)) {
         atomic_store(&node->may_index, committed);
-        if (!node->leading.half.began) inbox_nudge(&shell->inbox); /* the core may wait for the index */
+        if (!node->leading.half.began) inbox_nudge(needs->inbox); /* the core may wait for the index */
     }
     if (!node->leading.half.began || committed <= atomic_load(&node->committed)) return;
     atomic_store(&node->committed, committed);
-    log_claim(shell->log, committed);
-    releaser_reach(&shell->releaser, committed);
-    releaser_tell(&shell->releaser);
+    log_claim(node->log, committed);
+    releaser_reach(needs->releaser, committed);
+    releaser_tell(needs->releaser);
 }
 
 void leader_take(struct node *node, const struct node_news *news) {
@@ -110,7 +121,7 @@ void leader_take(struct node *node, const struct node_news *news) {
             (struct sync_point){news->written, news->frames, monotonic_ns()};
     leader_half_written(&leading->half, news->written);
     leading->frame_count = news->frames;
-    releaser_enter(&node->shell->releaser, news->batches, pair_question(&node->pair));
+    releaser_enter(node->needs.releaser, news->batches, pair_question(&node->pair));
     if (news->durable <= node->pair.durable) return;
     struct pair_event event = {.kind = PAIR_DURABLE, .end = news->durable};
     node_step(node, &event, NULL);
@@ -125,14 +136,14 @@ static const Tarry__Follow *follow_of(const struct call *call) {
 static void answer_coded(struct node *node, struct call *call, Tarry__Code code, Tarry__FollowReply *body) {
     Tarry__Reply reply = TARRY__REPLY__INIT;
     reply.code = code;
-    struct instant now = clock_now(&node->shell->clock, NULL);
+    struct instant now = clock_now(node->needs.clock, NULL);
     reply.body_case = TARRY__REPLY__BODY_FOLLOW;
     reply.follow = body;
     body->steady_ns = now.steady_ns;
     body->wall_ns = now.wall_ns;
     body->url = body->url[0] != '\0' ? body->url : node->url;
-    body->member = (ProtobufCBinaryData){MEMBER_ID_SIZE, node->shell->dir.member.id};
-    body->log_start = log_start(node->shell->log);
+    body->member = (ProtobufCBinaryData){MEMBER_ID_SIZE, node->needs.dir->member.id};
+    body->log_start = log_start(node->log);
     call->answer(call, reply_pack(&reply));
 }
 
@@ -148,7 +159,7 @@ static void refuse(struct node *node, struct call *call, Tarry__Code code, const
     body.verdict = TARRY__FOLLOW_REPLY__VERDICT__REFUSED;
     body.serial = follow_of(call)->serial;
     body.sentence = (char *)sentence;
-    body.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, node->shell->dir.cluster};
+    body.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, node->needs.dir->cluster};
     answer_coded(node, call, code, &body);
 }
 
@@ -190,17 +201,17 @@ static void publish_needs(struct node *node) {
 /* A directory that is nobody's yet becomes the other node. */
 static void answer_join(struct node *node, struct call *call) {
     Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
-    struct datadir *dir = &node->shell->dir;
+    struct datadir *dir = node->needs.dir;
     uint8_t sealed[PEER_SEALED_SIZE];
     body.verdict = TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
     if (atomic_load(&node->leads) || node->pair.by_operator) {
         body.verdict = TARRY__FOLLOW_REPLY__VERDICT__JOIN;
         body.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, dir->cluster};
-        peer_seal(&node->shell->peer_key, dir->secret, sealed);
+        peer_seal(node->needs.peer_key, dir->secret, sealed);
         body.secret = (ProtobufCBinaryData){sizeof(sealed), sealed};
         body.node = node->pair.other;
         body.epoch = node->pair.epoch;
-        if (node_is_leading(node)) leader_half_keep(&node->leading.half, shell_committed(node->shell), monotonic_ns());
+        if (node_is_leading(node)) leader_half_keep(&node->leading.half, node_committed(node), monotonic_ns());
         publish_needs(node);
     } else {
         body.url = node->primary;
@@ -211,7 +222,7 @@ static void answer_join(struct node *node, struct call *call) {
 /* The rules may count it with the next step; a later run must know whom. */
 static void admit_disk(struct node *node, const Tarry__Follow *follow) {
     if (!hard_state_admit(&node->note, follow->member.data)) return;
-    int error = note_write(&disk_posix, node->shell->dir.path, &node->note);
+    int error = note_write(&disk_posix, node->needs.dir->path, &node->note);
     if (error != 0) fatal("note_failed", error);
 }
 
@@ -268,7 +279,7 @@ static void tell_chain(struct node *node, const Tarry__Follow *follow, uint8_t c
         body->chain = (ProtobufCBinaryData){leading->common_chain_size, leading->common_chain};
         return;
     }
-    int error = follow_wire_tell_chain(node->shell->log, follow, chain, body);
+    int error = follow_wire_tell_chain(node->log, follow, chain, body);
     if (error != 0) fatal("log_unreadable", error);
     if (!is_known) return;
     leading->has_common_chain = true;
@@ -281,7 +292,7 @@ static void compare(struct node *node, const Tarry__Follow *follow, struct pair_
         event->end = node->leading.common;
         return;
     }
-    int error = follow_wire_compare(node->shell->log, follow, event);
+    int error = follow_wire_compare(node->log, follow, event);
     if (error != 0) fatal("log_unreadable", error);
     bool must_cut = !event->fits && !event->retired;
     if (must_cut && node_is_leading(node)) note_unfit(&node->leading, follow, event->end);
@@ -326,7 +337,7 @@ static void ask_rules(struct node *node, struct call *call) {
         leader_forget_question(node);
     }
     struct leader_half *half = &node->leading.half;
-    bool waits = leader_half_take(half, follow, call, &answer, shell_committed(node->shell), monotonic_ns());
+    bool waits = leader_half_take(half, follow, call, &answer, node_committed(node), monotonic_ns());
     publish_needs(node);
     if (!waits) answer_verdict(node, call, &answer);
     if (leaves) node_is_left(node);
@@ -334,7 +345,7 @@ static void ask_rules(struct node *node, struct call *call) {
 
 void leader_question(struct node *node, struct call *call) {
     const Tarry__Follow *follow = follow_of(call);
-    const struct datadir *dir = &node->shell->dir;
+    const struct datadir *dir = node->needs.dir;
     const struct admission_self self = {.cluster = dir->cluster, .member = dir->member.id, .note = &node->note};
     struct admission admission = admission_of(&node->pair, &self, follow);
     if (admission.kind == ADMISSION_RULES || admission.kind == ADMISSION_PROBE) {
@@ -362,7 +373,7 @@ void leader_question(struct node *node, struct call *call) {
 
 /* Somebody waits for a word of the follower that is younger than the question. */
 static bool wants_word(const struct node *node) {
-    return node->leading.audits != NULL || releaser_wants_confirmation(&node->shell->releaser);
+    return node->leading.audits != NULL || releaser_wants_confirmation(node->needs.releaser);
 }
 
 /* The newest point that the follower will pass with these frames. */
@@ -386,7 +397,7 @@ static void answer_frames(struct node *node, struct call *call, const struct pai
     body.committed = answer->committed;
     body.known = known_to(node, follow);
     body.log_end = leading->half.written;
-    int error = log_serve(node->shell->log, follow->end, UINT64_MAX, FOLLOW_BYTES_MAX, frames);
+    int error = log_serve(node->log, follow->end, UINT64_MAX, FOLLOW_BYTES_MAX, frames);
     if (error == LOG_RETIRED) {
         body.verdict = TARRY__FOLLOW_REPLY__VERDICT__NEED_SNAPSHOT;
     } else if (error == 0) {
@@ -407,7 +418,7 @@ static void answer_frames(struct node *node, struct call *call, const struct pai
 
 static void answer_held(struct node *node) {
     struct leader_half *half = &node->leading.half;
-    uint64_t disk_waits_ms = sync_waits_ms(&node->shell->sync);
+    uint64_t disk_waits_ms = disk_hang_ms(node->needs.hang);
     if (!leader_half_must_answer(half, &node->pair, wants_word(node), disk_waits_ms, monotonic_ns())) return;
     struct call *call = leader_half_release(half);
     struct pair_event event = event_of(node, follow_of(call));
@@ -435,7 +446,7 @@ static void say_stalled(const struct node *node) {
 
 void leader_go_on(struct node *node) {
     struct leader_half *half = &node->leading.half;
-    leader_half_forget_needs(half, log_is_pinned(node->shell->log), monotonic_ns());
+    leader_half_forget_needs(half, log_is_pinned(node->log), monotonic_ns());
     publish_needs(node);
     publish(node);
     let_out(node);
@@ -444,7 +455,7 @@ void leader_go_on(struct node *node) {
     if (leader_half_look(half, monotonic_ns())) say_stalled(node);
     atomic_store(&node->stalled_ns, half->stalled_ns);
     /* The core's thread may wait for a batch that nobody will confirm any more. */
-    if (half->stalled_ns != 0 && atomic_load(&node->shell->run.stopping)) releaser_fail(&node->shell->releaser);
+    if (half->stalled_ns != 0 && atomic_load(&node->needs.run->stopping)) releaser_fail(node->needs.releaser);
 }
 
 void leader_give_up(struct node *node) {
@@ -456,7 +467,7 @@ void leader_give_up(struct node *node) {
 
 void leader_stop(struct node *node) {
     leader_forget_question(node);
-    releaser_fail(&node->shell->releaser);
+    releaser_fail(node->needs.releaser);
     node->leading.audits_question = 0;
     pass_audits_on(node); /* the auditor says that the broker stops */
 }

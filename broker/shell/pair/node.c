@@ -8,13 +8,24 @@
 #include <string.h>
 #include <time.h>
 
+#include "batch.h"
+#include "clock.h"
+#include "config.h"
+#include "datadir.h"
 #include "disk.h"
+#include "endpoints.h"
+#include "fatal.h"
 #include "follower.h"
 #include "hard_state.h"
+#include "inbox.h"
+#include "index.h"
 #include "leader.h"
+#include "log.h"
 #include "logfmt.h"
+#include "monotonic.h"
 #include "record_word.h"
-#include "shell.h"
+#include "restart.h"
+#include "run.h"
 
 /* Before a node starts again by an operator's word, the answer to it leaves. */
 #define AGAIN_NS (200 * NS_PER_MS)
@@ -56,15 +67,15 @@ static _Noreturn void end_run(struct node *node, enum pair_role before, const ch
 
 static void write_note(struct node *node) {
     hard_state_take(&node->note, &node->pair, node->peer.member, node->leading.asker);
-    int error = note_write(&disk_posix, node->shell->dir.path, &node->note);
+    int error = note_write(&disk_posix, node->needs.dir->path, &node->note);
     if (error != 0) fatal("note_failed", error);
-    struct pair_event event = {.kind = PAIR_NOTED, .end = log_durable(node->shell->log)};
+    struct pair_event event = {.kind = PAIR_NOTED, .end = log_durable(node->log)};
     node_step(node, &event, NULL);
 }
 
 void node_cut(struct node *node, uint64_t end) {
     if (!follower_cut(node, end)) return;
-    struct pair_event event = {.kind = PAIR_DURABLE, .end = log_durable(node->shell->log)};
+    struct pair_event event = {.kind = PAIR_DURABLE, .end = log_durable(node->log)};
     node_step(node, &event, NULL);
 }
 
@@ -73,7 +84,7 @@ void node_members(struct node *node, struct record_member members[RECORD_NODES])
     memcpy(members, node->keeper.record.members, RECORD_NODES * sizeof(*members));
     struct record_member *self = &members[node->pair.self], *other = &members[node->pair.other];
     self->is_known = true;
-    memcpy(self->id, node->shell->dir.member.id, MEMBER_ID_SIZE);
+    memcpy(self->id, node->needs.dir->member.id, MEMBER_ID_SIZE);
     snprintf(self->url, sizeof(self->url), "%s", node->url);
     bool is_counted = node_is_leading(node) && note_has_peer(&node->note);
     if (is_counted && node->peer.url[0] != '\0') { /* which this thread alone writes */
@@ -130,11 +141,11 @@ static void perform(struct node *node, enum pair_role before, const struct pair_
         end_run(node, before, effect->reason);
     case PAIR_STOP_WRITES:
         atomic_store(&node->paused, true);
-        inbox_pause(&node->shell->inbox, true);
+        inbox_pause(node->needs.inbox, true);
         break;
     case PAIR_TAKE_WRITES:
         atomic_store(&node->paused, false);
-        inbox_pause(&node->shell->inbox, false);
+        inbox_pause(node->needs.inbox, false);
         break;
     case PAIR_SAY:
         node_say(node, effect->reason);
@@ -163,7 +174,7 @@ static void show(struct node *node) {
     if (settled) node->said_before = NULL;
     node_show_alone(node);
     pthread_mutex_lock(&node->mutex);
-    if (is_new) node->role_since_ms = instant_ms(clock_now(&node->shell->clock, NULL));
+    if (is_new) node->role_since_ms = instant_ms(clock_now(node->needs.clock, NULL));
     node->shown = node->pair;
     node->problem = node->said_before;
     if (settled && !node->settled) pthread_cond_broadcast(&node->settled_changed);
@@ -298,7 +309,7 @@ static void *node_run(void *argument) {
     struct pair_effects effects = {0};
     node_heard(node);
     struct pair_note note = hard_state_rules(&node->note);
-    pair_start(&node->pair, &note, log_durable(node->shell->log), &effects);
+    pair_start(&node->pair, &note, log_durable(node->log), &effects);
     for (size_t i = 0; i < effects.count; i++) perform(node, PAIR_LOOKING, &effects.items[i], NULL);
     for (;;) {
         struct node_news news;
@@ -314,7 +325,7 @@ static void *node_run(void *argument) {
     leader_stop(node);
     node_refuse_wishes(node);
     /* A follower writes no seal of its own. */
-    int error = atomic_load(&node->writes) ? 0 : log_mark(node->shell->log);
+    int error = atomic_load(&node->writes) ? 0 : log_mark(node->log);
     if (error != 0) fatal("log_failed", error);
     return NULL;
 }
@@ -458,26 +469,26 @@ static void on_session(void *argument, const struct coordinator_session *session
 
 /* Each run has a number of its own (R6), and is durable as one before it takes part. */
 static void begin_note(struct node *node) {
-    struct shell *shell = node->shell;
+    const struct node_needs *needs = &node->needs;
     struct log_point last;
-    int error = log_point(shell->log, log_durable(shell->log), &last);
+    int error = log_point(node->log, log_durable(node->log), &last);
     if (error != 0) fatal("log_unreadable", error);
     const struct hard_state_start start = {.is_new = node->is_new,
-                                           .joins = shell->config.joins,
-                                           .coordinated = shell->config.coordinator[0] != '\0',
+                                           .joins = needs->config->joins,
+                                           .coordinated = needs->config->coordinator[0] != '\0',
                                            .last_epoch = last.epoch,
-                                           .epoch_min = shell->dir.member.epoch_min};
+                                           .epoch_min = needs->dir->member.epoch_min};
     hard_state_begin(&node->note, &start);
-    error = note_write(&disk_posix, shell->dir.path, &node->note);
+    error = note_write(&disk_posix, needs->dir->path, &node->note);
     if (error != 0) fatal("note_failed", error);
 }
 
 static void make_rules(struct node *node) {
-    const struct config *config = &node->shell->config;
+    const struct config *config = node->needs.config;
     struct timespec now;
     struct log_point last;
     clock_gettime(CLOCK_REALTIME, &now);
-    int error = log_point(node->shell->log, log_durable(node->shell->log), &last);
+    int error = log_point(node->log, log_durable(node->log), &last);
     if (error != 0) fatal("log_unreadable", error);
     node->pair = (struct pair){
         .self = node->note.node,
@@ -489,13 +500,13 @@ static void make_rules(struct node *node) {
         .run = node->note.runs,
         /* Answers to an earlier run's questions come on that run's connections, and so not at all. */
         .serial = (uint64_t)now.tv_sec,
-        .committed = index_position(node->shell->index), /* LOG-3: it has absorbed nothing else */
+        .committed = index_position(node->index), /* LOG-3: it has absorbed nothing else */
         .heard = last.epoch, /* after a snapshot it may lie above all that was ever promised here */
     };
 }
 
 static void open_keeper(struct node *node) {
-    const struct shell *shell = node->shell;
+    const struct node_needs *needs = &node->needs;
     struct keeper *keeper = &node->keeper;
     char message[COORDINATOR_MESSAGE_SIZE], quoted[LOGFMT_VALUE_SIZE];
     keeper->done = on_kept;
@@ -503,17 +514,20 @@ static void open_keeper(struct node *node) {
     keeper->session_changed = on_session;
     keeper->argument = node;
     keeper->self = node->pair.self;
-    keeper->presence_ms = node_presence_ms(&shell->config);
-    memcpy(keeper->cluster, shell->dir.cluster, CLUSTER_ID_SIZE);
-    memcpy(keeper->member, shell->dir.member.id, MEMBER_ID_SIZE);
-    const struct keeper_access where = node_access(&shell->config);
+    keeper->presence_ms = node_presence_ms(needs->config);
+    memcpy(keeper->cluster, needs->dir->cluster, CLUSTER_ID_SIZE);
+    memcpy(keeper->member, needs->dir->member.id, MEMBER_ID_SIZE);
+    const struct keeper_access where = node_access(needs->config);
     if (keeper_open(keeper, &where, message) != 0) node_refuse(message);
     const char *warning = coordinator_warning(keeper->coordinator);
     if (warning[0] != '\0') logfmt("coordinator", "warning=%s", logfmt_quote(warning, quoted));
 }
 
-void node_recovered(struct node *node) {
-    uint64_t position = index_position(node->shell->index); /* LOG-3: it has absorbed nothing else */
+void node_recovered(struct node *node, struct log *log, struct index *index) {
+    node->log = log;
+    node->index = index;
+    if (!node->on) return;
+    uint64_t position = index_position(index); /* LOG-3: it has absorbed nothing else */
     atomic_store(&node->committed, position);
     atomic_store(&node->may_index, position);
     atomic_store(&node->applied, position);
@@ -522,28 +536,28 @@ void node_recovered(struct node *node) {
 static void open_lines(struct node *node) {
     struct listen_address peer;
     const char *problem;
-    bool is_right = listen_parse_peer(node->shell->config.peer, &peer, &problem);
+    bool is_right = listen_parse_peer(node->needs.config->peer, &peer, &problem);
     assert(is_right); /* node_check */
     int error = knocker_open(&node->knocker, &peer, on_refused, node);
     if (error == 0)
-        error = asker_open(&node->asker, &peer, &node->shell->papers, FOLLOW_ANSWER_SIZE_MAX, on_answer, node);
+        error = asker_open(&node->asker, &peer, node->needs.papers, FOLLOW_ANSWER_SIZE_MAX, on_answer, node);
     if (error == 0)
-        error = asker_open(&node->prober, &peer, &node->shell->papers, PEER_REFUSAL_SIZE_MAX, on_probed, node);
+        error = asker_open(&node->prober, &peer, node->needs.papers, PEER_REFUSAL_SIZE_MAX, on_probed, node);
     if (error != 0) node_refuse(strerror(error));
     asker_tell_lost(node->asker, on_lost);
 }
 
 void node_start(struct node *node) {
-    struct shell *shell = node->shell;
+    const struct node_needs *needs = &node->needs;
     begin_note(node);
     make_rules(node);
     snprintf(node->url, sizeof(node->url), "%s",
-             shell->config.advertise[0] != '\0' ? shell->config.advertise : shell->run.url);
+             needs->config->advertise[0] != '\0' ? needs->config->advertise : needs->run->url);
     node->again_ns = UINT64_MAX;
     atomic_store(&node->awaited, UINT64_MAX);
     record_reads_init(&node->reads);
     atomic_store(&node->role, PAIR_LOOKING);
-    node->news.written = node->news.durable = log_durable(shell->log);
+    node->news.written = node->news.durable = log_durable(node->log);
     leader_init(node);
     follower_init(node);
     summons_init(&node->summons, node->pair.run);

@@ -41,10 +41,49 @@
 #include "silence.h"
 #include "summons.h"
 
-struct endpoints;
-struct core_thread;
-struct shell;
 struct batch;
+struct clock;
+struct disk;
+struct disk_hang;
+struct endpoints;
+struct inbox;
+struct index;
+struct latency;
+struct log;
+struct releaser;
+struct run;
+struct tls;
+
+/* What the pair's thread tells the rooms above it, and asks them. */
+struct node_calls {
+    void *context;
+    /* The follower's log is durable up to here. */
+    void (*durable)(void *context, uint64_t position);
+    /* A question about the log is confirmed: takes it over. */
+    void (*audit)(void *context, struct call *call);
+    /* A question has waited until it may be answered: takes it over. */
+    void (*go_on)(void *context, struct call *call);
+    /* What wants an operator beside the pair, a sentence in `buffer`; NULL: nothing. */
+    const char *(*problem)(void *context, char *buffer, size_t size);
+};
+
+struct node_needs {
+    const struct config *config;
+    struct datadir *dir;
+    struct run *run;
+    struct clock *clock;
+    struct disk *disk; /* the log's */
+    const struct disk_hang *hang;
+    struct latency *fsync_us;
+    struct inbox *inbox; /* the core's */
+    struct releaser *releaser;
+    const struct endpoints *endpoints;
+    struct tls *tls; /* NULL: none */
+    const struct peer_key *peer_key;
+    const struct asker_papers *papers;
+    const _Atomic uint64_t *signed_to; /* the log is signed up to here */
+    struct node_calls calls;
+};
 
 /* What one sync of the leader made durable. */
 struct sync_point {
@@ -171,7 +210,9 @@ struct fresh_wait {
 };
 
 struct node {
-    struct shell *shell;
+    struct node_needs needs;
+    struct log *log;     /* from node_recovered on … */
+    struct index *index; /* … and this */
     bool on;
     bool is_new; /* the directory was never one of a pair */
     struct note note;
@@ -245,9 +286,9 @@ int node_check(const struct config *config, const struct endpoints *endpoints, c
 int node_join(const struct config *config, const struct peer_key *key, const struct asker_papers *papers,
               char message[DATADIR_MESSAGE_SIZE]);
 /* Before recovery: is this one of a pair, and which? 0, or 1 with a sentence. */
-int node_open(struct node *node, struct shell *shell, char message[DATADIR_MESSAGE_SIZE]);
-/* Index and core are there; before anybody asks how far the pair is. */
-void node_recovered(struct node *node);
+int node_open(struct node *node, const struct node_needs *needs, char message[DATADIR_MESSAGE_SIZE]);
+/* Log and index are open; before anybody asks how far the pair is, or a broker alone. */
+void node_recovered(struct node *node, struct log *log, struct index *index);
 /* … and the log, which nobody else writes. */
 void node_start(struct node *node);
 /* Returns once it leads, or follows somebody who has answered, or after `wait_ms`. */
@@ -269,7 +310,7 @@ struct message *node_pack_refusal(struct node *node, const char *sentence);
 /* What a follower answers (core or delivery sender thread), with where the primary is; NULL: no memory. */
 struct message *node_pack(struct node *node, const Tarry__Reply *reply);
 
-/* A question that fresh_is_asked_for: it goes on by rpc_go_on, or is refused, then or later. */
+/* A question that fresh_is_asked_for: it goes on by node_calls.go_on, or is refused, then or later. */
 void node_wish(struct node *node, struct call *call);
 bool fresh_is_asked_for(const Tarry__Request *request);
 /* The sentence for a primary whose log ends at `end`. In `arena`. Any thread. */
@@ -302,8 +343,9 @@ void node_applied(struct node *node, uint64_t position, uint64_t digest);
 const char *node_compare(struct node *node, uint64_t position, uint64_t digest);
 /* CORE_START was stepped. */
 void node_began(struct node *node);
-/* Once the core decides: has it record that this node serves alone, or does no more, unless the log says so. */
-void node_record_alone(struct node *node, struct core_thread *core_thread);
+/* Once the core decides: does this node serve alone, or no more, and the log does not say so? Then `*out_event` is to
+ * be stepped, which borrows from `*out`. */
+bool node_is_alone_news(struct node *node, struct node_alone_fact *out, struct core_event *out_event);
 /* After inbox_pause: nothing is decided any more, and all up to `position`, where the log ends, is committed. */
 void node_paused(struct node *node, uint64_t position);
 

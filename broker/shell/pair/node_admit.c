@@ -7,8 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fatal.h"
+#include "log.h"
 #include "logfmt.h"
-#include "shell.h"
+#include "monotonic.h"
 
 static const char not_primary[] =
     "this broker is the pair's follower: it answers questions; changes and subscriptions go "
@@ -72,7 +74,7 @@ void node_primary(struct node *node, char out[CONFIG_TEXT_SIZE]) {
 }
 
 uint64_t node_committed(const struct node *node) {
-    return node->on ? atomic_load(&node->committed) : log_durable(node->shell->log);
+    return node->on ? atomic_load(&node->committed) : log_durable(node->log);
 }
 
 bool node_writes(const struct node *node) {

@@ -9,8 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "clock.h"
+#include "inbox.h"
 #include "logfmt.h"
-#include "shell.h"
+#include "monotonic.h"
+#include "node.h"
 
 static const char meaning[] =
     "what this node acknowledges from here on is on its disk only, and is lost with it: start the other node";
@@ -30,7 +33,7 @@ void node_show_alone(struct node *node) {
     else
         logfmt("serves_alone_no_more", "epoch=%u committed=%" PRIu64 " alone_ms=%" PRIu64, pair->epoch, pair->committed,
                (now_ns - node->alone.since_ns) / NS_PER_MS);
-    inbox_nudge(&node->shell->inbox);
+    inbox_nudge(node->needs.inbox);
 }
 
 void node_alone_told(struct node *node, const struct call *call) {
@@ -55,8 +58,7 @@ static void name_teller(struct node_alone_fact *fact, struct core_event *out_eve
     out_event->caller = &fact->caller;
 }
 
-/* True: `*out_event` is to be stepped, and borrows from `*out`. */
-static bool is_news(struct node *node, struct node_alone_fact *out, struct core_event *out_event) {
+bool node_is_alone_news(struct node *node, struct node_alone_fact *out, struct core_event *out_event) {
     static const uint8_t nobody[MEMBER_ID_SIZE];
     struct alone *recorded = &node->alone_recorded;
     pthread_mutex_lock(&node->mutex);
@@ -72,7 +74,7 @@ static bool is_news(struct node *node, struct node_alone_fact *out, struct core_
     if (is_over) {
         recorded->is = false;
     } else {
-        struct instant now = clock_now(&node->shell->clock, NULL);
+        struct instant now = clock_now(node->needs.clock, NULL);
         uint64_t ago_ns = monotonic_ns() - alone.since_ns;
         *recorded = alone;
         node->alone_since_ms = (now.steady_ns > ago_ns ? now.steady_ns - ago_ns : 0) / NS_PER_MS;
@@ -87,10 +89,4 @@ static bool is_news(struct node *node, struct node_alone_fact *out, struct core_
     *out_event = (struct core_event){.kind = CORE_ALONE, .alone = &out->put};
     if (!is_over && recorded->why == TARRY__ALONE_PUT__WHY__TOLD) name_teller(out, out_event);
     return true;
-}
-
-void node_record_alone(struct node *node, struct core_thread *core_thread) {
-    struct node_alone_fact fact;
-    struct core_event event;
-    if (is_news(node, &fact, &event)) core_thread_step(core_thread, &event);
 }

@@ -6,9 +6,10 @@
 #include <stdio.h>
 
 #include "follower.h"
+#include "log.h"
 #include "logfmt.h"
-#include "rpc.h"
-#include "shell.h"
+#include "monotonic.h"
+#include "node.h"
 
 #define SENTENCE_SIZE 400
 
@@ -77,7 +78,7 @@ static void go_on(struct node *node, struct call *call, uint64_t now_ns) {
     bool is_said = request_of(call)->staleness_ms != 0 && !atomic_load(&node->leads);
     if (is_said) call->age_max_ms = (uint32_t)((age_ns + NS_PER_MS - 1) / NS_PER_MS);
     if (is_said && call->age_max_ms == 0) call->age_max_ms = 1;
-    rpc_go_on(&node->shell->rpc, call);
+    node->needs.calls.go_on(node->needs.calls.context, call);
 }
 
 static void ask_leader(struct node *node) {
@@ -98,7 +99,7 @@ static bool settle(struct node *node, struct fresh_wait *wait, uint64_t applied,
         return true;
     }
     if (atomic_load(&node->leads)) { /* never stale: what it answers is confirmed (R3) */
-        uint64_t end = log_durable(node->shell->log);
+        uint64_t end = log_durable(node->log);
         if (wait->wish.at_least > end)
             refuse(call, TARRY__CODE__BEHIND, false, fresh_beyond(call->errand.arena, wait->wish.at_least, end));
         else

@@ -9,10 +9,12 @@
 #include <inttypes.h>
 
 #include "clock.h"
+#include "fatal.h"
 #include "follower.h"
 #include "leader.h"
 #include "logfmt.h"
-#include "shell.h"
+#include "monotonic.h"
+#include "node.h"
 
 /* A planned switch-over takes some 40 ms. */
 #define NODE_HAND_OVER_MAX_MS 1000u

@@ -7,9 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "config.h"
+#include "datadir.h"
+#include "endpoints.h"
+#include "fatal.h"
 #include "listen.h"
 #include "logfmt.h"
-#include "shell.h"
+#include "node.h"
 #include "snapshot.h"
 #include "snapshot_mark.h"
 #include "talk.h"
@@ -136,35 +140,35 @@ int node_join(const struct config *config, const struct peer_key *key, const str
 /* ---- opening */
 
 static int read_note(struct node *node, char message[DATADIR_MESSAGE_SIZE]) {
-    struct shell *shell = node->shell;
-    int error = note_read(&disk_posix, shell->dir.path, &node->note, message);
+    const struct node_needs *needs = &node->needs;
+    int error = note_read(&disk_posix, needs->dir->path, &node->note, message);
     node->is_new = error == -ENOENT;
     if (node->is_new) {
         error = 0;
-        node->note = (struct note){.node = shell->config.joins ? 1 : 0};
+        node->note = (struct note){.node = needs->config->joins ? 1 : 0};
     }
     if (error < 0)
-        snprintf(message, DATADIR_MESSAGE_SIZE, "%s/" NOTE_NAME " cannot be read: %s", shell->dir.path,
+        snprintf(message, DATADIR_MESSAGE_SIZE, "%s/" NOTE_NAME " cannot be read: %s", needs->dir->path,
                  strerror(-error));
     return error != 0;
 }
 
 /* One of a pair that is started without the other would acknowledge what that one lacks, while it may lead. */
-static int check_alone(const struct shell *shell, char message[DATADIR_MESSAGE_SIZE]) {
+static int check_alone(const struct node_needs *needs, char message[DATADIR_MESSAGE_SIZE]) {
     struct note note;
-    if (shell->config.inspect || note_read(&disk_posix, shell->dir.path, &note, message) == -ENOENT) return 0;
+    if (needs->config->inspect || note_read(&disk_posix, needs->dir->path, &note, message) == -ENOENT) return 0;
     snprintf(message, DATADIR_MESSAGE_SIZE,
              "data directory %.900s is one of a pair: alone it would acknowledge what the other one lacks; say --peer, "
              "or let 'tarry restore' make a broker of its own of it",
-             shell->dir.path);
+             needs->dir->path);
     return 1;
 }
 
-int node_open(struct node *node, struct shell *shell, char message[DATADIR_MESSAGE_SIZE]) {
-    node->shell = shell;
-    node->on = shell->config.replication != REPLICATION_NONE;
+int node_open(struct node *node, const struct node_needs *needs, char message[DATADIR_MESSAGE_SIZE]) {
+    node->needs = *needs;
+    node->on = needs->config->replication != REPLICATION_NONE;
     atomic_store(&node->kept_from, UINT64_MAX);
-    if (!node->on) return check_alone(shell, message);
+    if (!node->on) return check_alone(needs, message);
     pthread_mutex_init(&node->mutex, NULL);
     monotonic_cond_init(&node->changed);
     monotonic_cond_init(&node->settled_changed);
@@ -173,8 +177,8 @@ int node_open(struct node *node, struct shell *shell, char message[DATADIR_MESSA
     node->news.words_last = &node->news.words;
     node->news.audits_last = &node->news.audits;
     if (read_note(node, message) != 0) return 1;
-    if (!snapshot_is_wanted(shell->dir.path)) return 0;
-    return snapshot_fetch(&shell->dir, shell->config.peer, &shell->peer_key, &shell->papers, message);
+    if (!snapshot_is_wanted(needs->dir->path)) return 0;
+    return snapshot_fetch(needs->dir, needs->config->peer, needs->peer_key, needs->papers, message);
 }
 
 _Noreturn void node_refuse(const char *sentence) {

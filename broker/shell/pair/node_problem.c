@@ -4,8 +4,11 @@
  * comes first, and is not here. */
 #include <stdio.h>
 
+#include "config.h"
+#include "disk_hang.h"
+#include "monotonic.h"
 #include "node.h"
-#include "shell.h"
+#include "tls.h"
 
 /* A coordinator or a node that has not answered for so long does not just start. */
 #define PATIENCE_MS 2000u
@@ -43,7 +46,7 @@ static bool is_silent(const struct node_peer *peer, uint64_t wait_ms) {
     return monotonic_ns() - peer->heard_ns > wait_ms * NS_PER_MS;
 }
 
-_Static_assert(SYNC_PROBLEM_SIZE <= COORDINATOR_MESSAGE_SIZE && TLS_SENTENCE_SIZE <= COORDINATOR_MESSAGE_SIZE,
+_Static_assert(DISK_HANG_PROBLEM_SIZE <= COORDINATOR_MESSAGE_SIZE && TLS_SENTENCE_SIZE <= COORDINATOR_MESSAGE_SIZE,
                "one buffer for all");
 
 /* NULL: it answers as it should, or there is none. */
@@ -70,7 +73,7 @@ static bool is_useless(const struct node *node, const struct node_peer *peer) {
 }
 
 static const char *problem_of_leader(const struct node *node, const struct pair *pair, const struct node_peer *peer) {
-    const struct config *config = &node->shell->config;
+    const struct config *config = node->needs.config;
     bool is_alone = !pair->counted && !pair->is_async && peer->heard_ns != 0; /* else it may still have to join */
     if (is_alone) return is_silent(peer, config->failover_after_ms + PATIENCE_MS) ? alone : NULL;
     bool is_strict = config->solo_after_ms == SOLO_NEVER;
@@ -81,7 +84,7 @@ static const char *problem_of_leader(const struct node *node, const struct pair 
 }
 
 static const char *problem_of_follower(const struct node *node, const struct pair *pair, const struct node_peer *peer) {
-    const struct config *config = &node->shell->config;
+    const struct config *config = node->needs.config;
     bool may_assert = pair_is_in_sync(pair) || (pair->by_operator && pair->note.alone);
     bool is_quiet = pair->by_operator && (pair->epoch == 0 || pair->role == PAIR_CLAIMING);
     if (!is_silent(peer, config->failover_after_ms + PATIENCE_MS)) return NULL;
@@ -92,7 +95,7 @@ static const char *problem_of_follower(const struct node *node, const struct pai
 
 const char *node_problem(struct node *node, const struct pair *pair, const struct node_peer *peer,
                          char buffer[COORDINATOR_MESSAGE_SIZE]) {
-    const char *problem = sync_problem(&node->shell->sync, buffer);
+    const char *problem = disk_hang_problem(node->needs.hang, buffer);
     if (problem == NULL) problem = problem_of_coordinator(node, buffer);
     if (problem != NULL) return problem;
     bool follows = pair->role == PAIR_FOLLOWING || (pair->by_operator && pair->role == PAIR_CLAIMING);
@@ -100,5 +103,5 @@ const char *node_problem(struct node *node, const struct pair *pair, const struc
         problem = problem_of_leader(node, pair, peer);
     else if (follows)
         problem = problem_of_follower(node, pair, peer);
-    return problem != NULL ? problem : tls_problem(node->shell->tls, buffer);
+    return problem != NULL ? problem : tls_problem(node->needs.tls, buffer);
 }

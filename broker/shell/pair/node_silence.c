@@ -3,10 +3,13 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "config.h"
+#include "disk_hang.h"
 #include "follower.h"
 #include "leader.h"
 #include "logfmt.h"
-#include "shell.h"
+#include "monotonic.h"
+#include "node.h"
 
 void node_heard(struct node *node) {
     summons_end(&node->summons);
@@ -61,14 +64,14 @@ void node_take_probed(struct node *node, struct message *answer) {
 void node_take_refused(struct node *node) {
     if (!silence_is_gone(&node->silence, &node->pair, node->following.half.has_left, monotonic_ns())) return;
     logfmt("leader_gone", "peer=%s reason=\"its connection broke, and nobody listens there any more\"",
-           node->shell->config.peer);
+           node->needs.config->peer);
     say_silent(node, true);
 }
 
 /* ---- who is present at the coordinator (summons.h) */
 
 bool node_is_declaring(struct node *node) {
-    return leader_half_declares(&node->pair, sync_waits_ms(&node->shell->sync));
+    return leader_half_declares(&node->pair, disk_hang_ms(node->needs.hang));
 }
 
 void node_declare(struct node *node) {
@@ -96,5 +99,5 @@ void node_take_presence(struct node *node, struct pair_event *event) {
     event->present = summons_is_present(&node->summons, is_there, keeper->heard);
     if (is_there && !event->present)
         logfmt("leader_absent", "peer=%s reason=\"it does not answer, neither here nor by way of the coordinator\"",
-               node->shell->config.peer);
+               node->needs.config->peer);
 }

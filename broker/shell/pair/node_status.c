@@ -3,10 +3,16 @@
 #include <string.h>
 
 #include "clock.h"
+#include "config.h"
+#include "datadir.h"
+#include "endpoints.h"
 #include "leader.h"
+#include "log.h"
 #include "logfmt.h"
+#include "monotonic.h"
+#include "node.h"
 #include "record_word.h"
-#include "shell.h"
+#include "run.h"
 
 /* ---- words */
 
@@ -121,7 +127,7 @@ void node_status(struct node *node, struct call *call) {
 }
 
 void node_status_with(struct node *node, struct call *call, const char *record) {
-    struct shell *shell = node->shell;
+    const struct node_needs *needs = &node->needs;
     Tarry__Reply reply = TARRY__REPLY__INIT;
     Tarry__PairReply status = TARRY__PAIR_REPLY__INIT;
     Tarry__PairPeer peer = TARRY__PAIR_PEER__INIT;
@@ -141,33 +147,32 @@ void node_status_with(struct node *node, struct call *call, const char *record) 
     bool leads = pair.role == PAIR_LEADING;
     if (problem == NULL) problem = node_problem(node, &pair, &known, sentence);
     status.record = (char *)record;
-    struct authorizer_numbers access;
-    authorizer_numbers(&shell->authorizer, &access);
-    status.problem = problem != NULL ? (char *)problem : access.problem;
-    member_format(shell->dir.member.id, member);
+    if (problem == NULL) problem = needs->calls.problem(needs->calls.context, sentence, sizeof(sentence));
+    status.problem = problem != NULL ? (char *)problem : "";
+    member_format(needs->dir->member.id, member);
     member_format(known.member, other);
     status.role = role_of(node, &pair);
     status.epoch = pair.epoch;
     status.node = pair.self;
-    status.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, shell->dir.cluster};
+    status.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, needs->dir->cluster};
     status.member = member;
     status.url = node->url;
-    status.urls = shell->endpoints.urls;
-    status.n_urls = shell->endpoints.count;
+    status.urls = (char **)needs->endpoints->urls;
+    status.n_urls = needs->endpoints->count;
     status.primary = leads ? node->url : primary;
     status.mode = pair.is_async ? TARRY__PAIR_REPLY__MODE__ASYNC : TARRY__PAIR_REPLY__MODE__SYNC;
-    status.solo_after_ms = pair.may_lead_alone ? shell->config.solo_after_ms : 0;
-    status.coordinator = shell->config.coordinator;
-    status.now_ms = instant_ms(clock_now(&shell->clock, NULL));
+    status.solo_after_ms = pair.may_lead_alone ? needs->config->solo_after_ms : 0;
+    status.coordinator = (char *)needs->config->coordinator;
+    status.now_ms = instant_ms(clock_now(needs->clock, NULL));
     status.in_sync = pair_is_in_sync(&pair);
     status.alone_since_ms = logical_ms(status.now_ms, alone_ns);
     status.alone = leads && !pair.counted;
-    status.durable = log_durable(shell->log);
+    status.durable = log_durable(node->log);
     status.appended = status.durable;
     status.committed = leads ? atomic_load(&node->committed) : pair.committed;
     status.applied = leads ? status.committed : atomic_load(&node->applied);
     fill_peer(&known, &lag, status.now_ms, &peer);
-    peer.url = known.url[0] != '\0' ? known.url : shell->config.peer;
+    peer.url = known.url[0] != '\0' ? known.url : (char *)needs->config->peer;
     peer.member = known.heard_ns != 0 ? other : "";
     status.peer = &peer;
     if (fill_digest(&digests, status.now_ms, &digest)) status.digest = &digest;

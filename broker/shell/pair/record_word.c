@@ -7,9 +7,12 @@
 #include <string.h>
 
 #include "clock.h"
+#include "config.h"
+#include "datadir.h"
+#include "fatal.h"
 #include "keeper.h"
 #include "logfmt.h"
-#include "shell.h"
+#include "node.h"
 
 struct record_word {
     struct node *node;
@@ -116,7 +119,7 @@ static const char *look(struct record_word *word, char text[COORDINATOR_VALUE_SI
 
 static void *record_word_run(void *argument) {
     struct record_word *word = argument;
-    const struct keeper_access where = node_access(&word->node->shell->config);
+    const struct keeper_access where = node_access(word->node->needs.config);
     char message[COORDINATOR_MESSAGE_SIZE], text[COORDINATOR_VALUE_SIZE_MAX + 1] = "";
     char problem[COORDINATOR_MESSAGE_SIZE] = "";
     bool again = false;
@@ -163,8 +166,8 @@ void record_word_take(struct node *node, struct call *call) {
     word->keeper.changed = on_changed;
     word->keeper.argument = word;
     word->keeper.self = node->pair.self;
-    memcpy(word->keeper.cluster, node->shell->dir.cluster, CLUSTER_ID_SIZE);
-    memcpy(word->keeper.member, node->shell->dir.member.id, MEMBER_ID_SIZE);
+    memcpy(word->keeper.cluster, node->needs.dir->cluster, CLUSTER_ID_SIZE);
+    memcpy(word->keeper.member, node->needs.dir->member.id, MEMBER_ID_SIZE);
     pthread_mutex_init(&word->mutex, NULL);
     pthread_cond_init(&word->changed, NULL);
     node->record_word = word;

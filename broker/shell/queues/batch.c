@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "shell.h"
+#include "fatal.h"
 
 #define BATCH_ARENA_KEEP (4u << 20)
 

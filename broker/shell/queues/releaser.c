@@ -1,34 +1,26 @@
 /* releaser.c: see releaser.h. */
 #include "releaser.h"
 
-#include "shell.h"
+#include <assert.h>
 
-static void tell_courier(void *context, uint64_t position) {
-    delivery_sender_durable(context, position);
-}
+#include "batch.h"
 
-static void tell_inbox(void *context, uint64_t position) {
-    inbox_durable(context, position);
-}
-
-static void tell_indexer(void *context, uint64_t position) {
-    indexer_durable(context, position);
-}
-
-static void tell_auditor(void *context, uint64_t position) {
-    auditor_durable(context);
-}
-
-void releaser_init(struct releaser *releaser, struct shell *shell, uint64_t reached) {
-    *releaser = (struct releaser){.shell = shell,
-                                  .subscribers = {{tell_courier, &shell->delivery_sender, NULL},
-                                                  {tell_inbox, &shell->inbox, NULL},
-                                                  {tell_indexer, &shell->indexer, NULL},
-                                                  {tell_auditor, &shell->auditor, NULL}}};
+void releaser_init(struct releaser *releaser, struct batches *batches, uint64_t reached) {
+    *releaser = (struct releaser){.batches = batches};
     pthread_mutex_init(&releaser->mutex, NULL);
     release_gate_init(&releaser->gate, reached);
-    for (size_t i = 0; i < RELEASER_SUBSCRIBERS; i++)
-        release_gate_subscribe(&releaser->gate, &releaser->subscribers[i]);
+}
+
+void releaser_send_by(struct releaser *releaser, void (*send)(void *sender, struct batch *batch), void *sender) {
+    releaser->send = send;
+    releaser->sender = sender;
+}
+
+void releaser_subscribe(struct releaser *releaser, void (*reached)(void *context, uint64_t position), void *context) {
+    assert(releaser->subscriber_count < RELEASER_SUBSCRIBERS_MAX);
+    struct release_subscriber *subscriber = &releaser->subscribers[releaser->subscriber_count++];
+    *subscriber = (struct release_subscriber){.reached = reached, .context = context};
+    release_gate_subscribe(&releaser->gate, subscriber);
 }
 
 void releaser_enter(struct releaser *releaser, struct batch *batches, uint64_t question) {
@@ -48,14 +40,14 @@ void releaser_reach(struct releaser *releaser, uint64_t position) {
     pthread_mutex_unlock(&releaser->mutex);
 }
 
-static void let_out(struct shell *shell, struct batch *batch) {
+static void let_out(struct releaser *releaser, struct batch *batch) {
     for (size_t i = 0; i < batch->answer_count; i++)
         batch->answers[i].call->answer(batch->answers[i].call, batch->answers[i].reply);
     if (batch->reads_late) {
-        batch_hold(&shell->batches, batch);
-        delivery_sender_post(&shell->delivery_sender, batch);
+        batch_hold(releaser->batches, batch);
+        releaser->send(releaser->sender, batch);
     }
-    batch_drop(&shell->batches, batch);
+    batch_drop(releaser->batches, batch);
 }
 
 void releaser_confirm(struct releaser *releaser, uint64_t question) {
@@ -76,7 +68,7 @@ bool releaser_run(struct releaser *releaser) {
     struct release *release;
     while ((release = release_gate_next(&releaser->gate)) != NULL) {
         pthread_mutex_unlock(&releaser->mutex);
-        let_out(releaser->shell, batch_of(release));
+        let_out(releaser, batch_of(release));
         has_left = true;
         pthread_mutex_lock(&releaser->mutex);
     }
@@ -114,6 +106,6 @@ void releaser_fail(struct releaser *releaser) {
             message_free(batch->answers[i].reply);
             batch->answers[i].call->answer(batch->answers[i].call, reply_pack_refusal(TARRY__CODE__FAILED, NULL));
         }
-        batch_drop(&releaser->shell->batches, batch);
+        batch_drop(releaser->batches, batch);
     }
 }

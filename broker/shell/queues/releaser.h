@@ -1,6 +1,6 @@
-/* releaser.h: the hand of the release gate (engine/release_gate.h): lets the answers of batches out, hands to the
- * delivery sender what must be read first, and tells the core, the index, the delivery sender and the auditor how far
- * the log is durable wherever it must be. Whatever leaves the broker leaves through here.
+/* releaser.h: the hand of the release gate (engine/release_gate.h): lets the answers of batches out, hands
+ * to the delivery sender what must be read first, and tells who has subscribed how far the log is durable wherever it
+ * must be. Whatever leaves the broker leaves through here.
  *
  * Alone the sync thread drives it, or the thread that stands in; the leader's half of a pair its own thread. */
 #ifndef TARRY_SHELL_RELEASER_H
@@ -12,20 +12,28 @@
 
 #include "release_gate.h"
 
-struct shell;
 struct batch;
+struct batches;
 
-#define RELEASER_SUBSCRIBERS 4
+/* The delivery sender, the core, the index, the auditor. */
+#define RELEASER_SUBSCRIBERS_MAX 4
 
 struct releaser {
-    struct shell *shell;
+    struct batches *batches;
+    void (*send)(void *sender, struct batch *batch); /* takes over one use of a batch that must be read to leave */
+    void *sender;
     pthread_mutex_t mutex;
     struct release_gate gate;
-    struct release_subscriber subscribers[RELEASER_SUBSCRIBERS];
+    struct release_subscriber subscribers[RELEASER_SUBSCRIBERS_MAX];
+    size_t subscriber_count;
 };
 
 /* `reached`: where the log ends, durably. */
-void releaser_init(struct releaser *releaser, struct shell *shell, uint64_t reached);
+void releaser_init(struct releaser *releaser, struct batches *batches, uint64_t reached);
+/* Who takes out what must be read first. Before anything enters, like the subscriptions. */
+void releaser_send_by(struct releaser *releaser, void (*send)(void *sender, struct batch *batch), void *sender);
+/* It is told how far the log is reached, after all that subscribed before. */
+void releaser_subscribe(struct releaser *releaser, void (*reached)(void *context, uint64_t position), void *context);
 /* Takes over the list of batches, in the order of the log. `question`: what confirms those that appended nothing (R3);
  * 0: they need no confirmation. */
 void releaser_enter(struct releaser *releaser, struct batch *batches, uint64_t question);

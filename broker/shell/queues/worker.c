@@ -1,7 +1,7 @@
 /* worker.c: see worker.h. */
 #include "worker.h"
 
-#include "shell.h"
+#include "fatal.h"
 
 static void *worker_run(void *argument) {
     struct worker *worker = argument;

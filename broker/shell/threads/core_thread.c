@@ -360,6 +360,12 @@ static void renew_filter(struct core_thread *core_thread) {
     core_thread->filter = index_filter_hold(core_thread->shell->index);
 }
 
+static void record_alone(struct core_thread *core_thread) {
+    struct node_alone_fact fact;
+    struct core_event event;
+    if (node_is_alone_news(&core_thread->shell->node, &fact, &event)) core_thread_step(core_thread, &event);
+}
+
 static void execute(struct core_thread *core_thread, enum turn_effect effect) {
     struct core_turn *turn = &core_thread->turn;
     struct turn_now now;
@@ -386,7 +392,7 @@ static void execute(struct core_thread *core_thread, enum turn_effect effect) {
         drop_item(core_thread, turn->item);
         break;
     case TURN_ALONE:
-        node_record_alone(&core_thread->shell->node, core_thread);
+        record_alone(core_thread);
         break;
     case TURN_LOOK:
         now = look(core_thread);

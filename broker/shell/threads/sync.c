@@ -98,7 +98,7 @@ static void begin_group(struct sync *sync, const struct batch *batches, bool is_
 /* Carries the group out, up to its release. 0, or the error of storage (LOG-4). */
 static int make_durable(struct sync *sync, struct batch *batches) {
     struct group_commit *group = &sync->group;
-    atomic_store(&sync->since_ns, monotonic_ns());
+    atomic_store(&sync->hang.since_ns, monotonic_ns());
     while (group->step != GROUP_RELEASE && group->step != GROUP_FAILED) {
         int error = 0;
         if (group->step == GROUP_APPEND) error = append_all(sync, batches);
@@ -107,7 +107,7 @@ static int make_durable(struct sync *sync, struct batch *batches) {
         group_commit_done(group, error);
     }
     if (group->step == GROUP_FAILED) return group->error;
-    atomic_store(&sync->since_ns, 0);
+    atomic_store(&sync->hang.since_ns, 0);
     return 0;
 }
 
@@ -205,21 +205,6 @@ void sync_post(struct sync *sync, struct batch *batch, bool wakes) {
     *sync->last = batch;
     sync->last = &batch->next;
     pthread_mutex_unlock(&sync->mutex);
-}
-
-uint64_t sync_waits_ms(const struct sync *sync) {
-    uint64_t since_ns = atomic_load(&sync->since_ns), now_ns = monotonic_ns();
-    return since_ns == 0 || now_ns < since_ns ? 0 : (now_ns - since_ns) / NS_PER_MS;
-}
-
-const char *sync_problem(const struct sync *sync, char buffer[SYNC_PROBLEM_SIZE]) {
-    uint64_t waits_ms = sync_waits_ms(sync);
-    if (waits_ms < SYNC_SLOW_MS) return NULL;
-    snprintf(buffer, SYNC_PROBLEM_SIZE,
-             "the disk under the data directory hangs: a write has waited for %" PRIu64
-             " ms to be synced, and nothing is acknowledged meanwhile; look at the disk and at the kernel's log",
-             waits_ms);
-    return buffer;
 }
 
 void sync_stop(struct sync *sync) {

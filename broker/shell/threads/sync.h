@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "disk_hang.h"
 #include "group_commit.h"
 
 struct shell;
@@ -26,16 +27,13 @@ struct sync {
     bool stop;
     bool is_busy; /* a group is being committed, by the thread or by who stands in for it */
     struct group_commit group;
-    struct batch *failed;      /* … by who stood in: the disk failed him, and the thread tells (LOG-4) */
-    _Atomic uint64_t took_us;  /* the last sync */
-    _Atomic uint64_t since_ns; /* MONOTONIC: when the oldest write that is not synced yet began; 0: there is none */
+    struct batch *failed;     /* … by who stood in: the disk failed him, and the thread tells (LOG-4) */
+    _Atomic uint64_t took_us; /* the last sync */
+    struct disk_hang hang;
 };
 
 /* Who stands in for the sync thread saves three hand-overs, some 100 µs: nothing beside a sync that takes longer. */
 #define SYNC_QUICK_US 1000u
-/* A disk whose sync takes so long wants an operator. A disk that collects garbage, or a full cache of a controller,
- * takes up to a second or two. (One of a pair that waits much longer lets its follower lead: LEADER_DISK_HUNG_MS.) */
-#define SYNC_SLOW_MS 2000u
 
 void sync_start(struct sync *sync, struct shell *shell);
 /* Takes the batch over. Core thread only: the order of posting is the order of the log. Not `wakes`: sync_stand_in
@@ -46,11 +44,6 @@ bool sync_is_quick(struct sync *sync);
 /* Commits what was posted without waking the thread, on the door's thread, and lets the answers out; unless the thread
  * has come to it first. */
 void sync_stand_in(struct sync *sync);
-/* How long the oldest write has waited for the disk; 0: none waits. Any thread. */
-uint64_t sync_waits_ms(const struct sync *sync);
-/* … what wants an operator because of that, as a sentence in `buffer`; NULL: nothing. Any thread. */
-#define SYNC_PROBLEM_SIZE 256
-const char *sync_problem(const struct sync *sync, char buffer[SYNC_PROBLEM_SIZE]);
 /* Ends the thread once all that was posted is durable. */
 void sync_stop(struct sync *sync);
 
