@@ -33,6 +33,7 @@
 #include "pushes.h"
 #include "recovery.h"
 #include "shell.h"
+#include "stats.h"
 #include "tls.h"
 
 #define EXIT_USAGE 2
@@ -180,6 +181,8 @@ static void bind_endpoints(void) {
     if (shell.http != NULL) limits.http = http_server_calls(shell.http);
     shell.door = shell.http != NULL ? door_new(&calls, &limits) : NULL;
     if (shell.door == NULL) refuse("listen_failed", "there is not enough memory");
+    lanes_init(&shell.lanes, &shell.dir, &shell.inbox, shell.door);
+    lone_init(&shell.lone, &shell.inbox, &shell.core_thread, &shell.sync, shell.door);
     gateway_serve(shell.gateway, shell.door);
     http_server_serve(shell.http, shell.door);
     shell.beanstalk = beanstalk_new(shell.gateway);
@@ -314,6 +317,58 @@ static void start_backup(void) {
                                                        .node = &shell.node});
 }
 
+static void start_sync(void) {
+    sync_start(&shell.sync, &(struct sync_needs){.log = shell.log,
+                                                 .batches = &shell.batches,
+                                                 .releaser = &shell.releaser,
+                                                 .delivery_sender = &shell.delivery_sender,
+                                                 .locator = &shell.locator,
+                                                 .node = &shell.node,
+                                                 .door = shell.door,
+                                                 .fsync_us = &shell.fsync_us});
+}
+
+static void start_delivery_sender(void) {
+    delivery_sender_start(&shell.delivery_sender, &(struct delivery_sender_needs){.log = shell.log,
+                                                                                  .index = shell.index,
+                                                                                  .clock = &shell.clock,
+                                                                                  .batches = &shell.batches,
+                                                                                  .inbox = &shell.inbox,
+                                                                                  .lanes = &shell.lanes,
+                                                                                  .node = &shell.node});
+}
+
+static Tarry__BrokerStats *on_stats(void *context, struct arena *arena, bool clock_held) {
+    return stats_broker(&shell, arena, clock_held);
+}
+
+static bool is_busy(void *context) {
+    return rpc_busy(&shell.rpc) > 0;
+}
+
+static void start_core(void) {
+    const struct core_thread_needs needs = {.config = &shell.config,
+                                            .dir = &shell.dir,
+                                            .run = &shell.run,
+                                            .clock = &shell.clock,
+                                            .room = &shell.room,
+                                            .log = shell.log,
+                                            .index = shell.index,
+                                            .core = shell.core,
+                                            .inbox = &shell.inbox,
+                                            .batches = &shell.batches,
+                                            .sync = &shell.sync,
+                                            .indexer = &shell.indexer,
+                                            .reader = &shell.reader,
+                                            .locator = &shell.locator,
+                                            .delivery_sender = &shell.delivery_sender,
+                                            .lanes = &shell.lanes,
+                                            .push = shell.push,
+                                            .node = &shell.node,
+                                            .calls = {.stats = on_stats, .is_busy = is_busy}};
+    core_thread_start(&shell.core_thread, &needs);
+}
+
 static void start_threads(void) {
     shell.inbox.durable = core_position(shell.core); /* of a follower not all is applied */
     shell.inbox.indexed = index_position(shell.index);
@@ -321,14 +376,14 @@ static void start_threads(void) {
     node_recovered(&shell.node, shell.log, shell.index); /* before anybody asks how far it may go */
     start_auditor();
     init_releaser();
-    sync_start(&shell.sync, &shell);
-    delivery_sender_start(&shell.delivery_sender, &shell);
+    start_sync();
+    start_delivery_sender();
     start_indexer();
     archivist_start(&shell.archivist, shell.log);
-    reader_start(&shell.reader, &shell);
+    reader_start(&shell.reader, shell.index, &shell.inbox);
     start_backup();
     locator_start(&shell.locator, shell.log, &shell.archivist.archive, &shell.inbox);
-    core_thread_start(&shell.core_thread, &shell);
+    start_core();
     if (shell.node.on) node_start(&shell.node);
 }
 
@@ -437,7 +492,6 @@ int main(int argc, char **argv) {
     prepare_storage();
     inbox_init(&shell.inbox);
     batches_init(&shell.batches);
-    lanes_init(&shell.lanes, &shell);
     rpc_init(&shell.rpc, &shell);
     if (recovery_run(&shell, message, sizeof(message)) != 0) refuse("refused", message);
     shell.run.started_ms = instant_ms(clock_now(&shell.clock, NULL));

@@ -22,24 +22,13 @@
 #include "failures.h"
 #include "inbox.h"
 #include "refusals.h"
+#include "refusals_told.h"
 #include "request.h"
 
 struct shell;
 
 #define AUTHORIZER_PATH_SIZE 1100
 #define AUTHORIZER_PROBLEM_SIZE 700
-
-/* What records of AccessRefused take of the log, at most. */
-#define REFUSALS_RECORDS_SIZE_MAX (REFUSALS_TOLD_MAX * 512u)
-
-/* What the core thread is to record. */
-struct refusals_told {
-    struct item item;
-    struct authorizer *authorizer;
-    bool is_offered; /* it is the core thread's; the authorizer's mutex */
-    size_t count;    /* 0: all was recorded */
-    struct refusal rows[REFUSALS_TOLD_MAX];
-};
 
 struct authorizer {
     struct shell *shell;
@@ -89,10 +78,6 @@ void authorizer_note(struct authorizer *authorizer, Tarry__AccessRefused__Why wh
                      const char *principal, const char *what, uint64_t count);
 /* Offers to the core thread what is to be told; `all`: before a stop, what was told a short time ago, too. */
 void authorizer_tell(struct authorizer *authorizer, bool all);
-/* The core thread's: what is to be recorded, in `arena`, as long as `told` is not given back … */
-size_t authorizer_refusals(const struct refusals_told *told, struct arena *arena, const struct core_refusal **out);
-/* … by this. What was not recorded is offered again: a follower keeps it until it leads. */
-void authorizer_told(struct refusals_told *told, bool is_recorded);
 
 /* The door's calls (door.h). A principal is an access_principal's address. */
 struct caller_verdict authorizer_admit(struct authorizer *authorizer, const struct net_caller *caller);

@@ -13,6 +13,14 @@ void authorizer_note(struct authorizer *authorizer, Tarry__AccessRefused__Why wh
     if (is_news && authorizer->runs) (void)eventfd_write(authorizer->wake, 1);
 }
 
+static void give_back(struct refusals_told *told, bool is_recorded) {
+    struct authorizer *authorizer = told->owner;
+    pthread_mutex_lock(&authorizer->mutex);
+    told->is_offered = false;
+    if (is_recorded) told->count = 0;
+    pthread_mutex_unlock(&authorizer->mutex);
+}
+
 void authorizer_tell(struct authorizer *authorizer, bool all) {
     struct refusals_told *told = &authorizer->told;
     pthread_mutex_lock(&authorizer->mutex);
@@ -21,40 +29,11 @@ void authorizer_tell(struct authorizer *authorizer, bool all) {
         told->count = refusals_take(&authorizer->refusals, boottime_ns() / NS_PER_MS + 1, all, told->rows);
     bool offers = is_free && told->count > 0;
     if (offers) {
-        told->authorizer = authorizer;
+        told->told = give_back;
+        told->owner = authorizer;
         told->item = (struct item){.kind = ITEM_REFUSALS};
         told->is_offered = true;
     }
     pthread_mutex_unlock(&authorizer->mutex);
     if (offers) inbox_post(&authorizer->shell->inbox, &told->item);
-}
-
-static uint64_t ago_ms(uint64_t then_ms) {
-    uint64_t now_ms = boottime_ns() / NS_PER_MS + 1;
-    return now_ms > then_ms ? now_ms - then_ms : 0;
-}
-
-size_t authorizer_refusals(const struct refusals_told *told, struct arena *arena, const struct core_refusal **out) {
-    struct core_refusal *refusals = arena_alloc(arena, told->count * sizeof(*refusals));
-    assert(refusals != NULL && told->is_offered); /* fatal_arena_init */
-    for (size_t i = 0; i < told->count; i++) {
-        const struct refusal *row = &told->rows[i];
-        refusals[i] = (struct core_refusal){.why = row->why,
-                                            .address = row->address,
-                                            .principal = row->principal,
-                                            .what = row->what,
-                                            .count = row->count,
-                                            .first_ago_ms = ago_ms(row->first_ms),
-                                            .last_ago_ms = ago_ms(row->last_ms)};
-    }
-    *out = refusals;
-    return told->count;
-}
-
-void authorizer_told(struct refusals_told *told, bool is_recorded) {
-    struct authorizer *authorizer = told->authorizer;
-    pthread_mutex_lock(&authorizer->mutex);
-    told->is_offered = false;
-    if (is_recorded) told->count = 0;
-    pthread_mutex_unlock(&authorizer->mutex);
 }

@@ -96,7 +96,7 @@ static void numbers(struct shell *shell, uint64_t to) {
 /* ---- what the door calls */
 
 static void on_served(void *argument) {
-    lone_served(argument);
+    lone_served(&((struct shell *)argument)->lone);
 }
 
 static bool on_page(void *argument, uint64_t id, const char *path) {

@@ -330,7 +330,7 @@ static void post_to_core(struct rpc_context *context) {
     context->asks_core = true;
     context->posted_ns = monotonic_ns();
     bool is_alone = atomic_fetch_add(&rpc->asking_core, 1) == 0;
-    lone_post(rpc->shell, &context->call.errand.item, context->from, is_alone);
+    lone_post(&rpc->shell->lone, &context->call.errand.item, context->from, is_alone);
 }
 
 static void pass_on(struct shell *shell, struct call *call) {

@@ -4,17 +4,20 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "core.h"
+#include "fatal.h"
+#include "log.h"
 #include "logfmt.h"
-#include "shell.h"
+#include "node.h"
 #include "wire_unpack.h"
 
 #define FRAMES_PER_STEP 64
 #define BYTES_PER_STEP (1u << 20)
 
-void applier_init(struct applier *applier, struct shell *shell) {
-    *applier = (struct applier){.shell = shell};
+void applier_init(struct applier *applier, struct core *core, struct log *log, struct node *node) {
+    *applier = (struct applier){.core = core, .node = node};
     fatal_arena_init(&applier->arena);
-    int error = log_cursor_open(&applier->cursor, shell->log, core_position(shell->core), false);
+    int error = log_cursor_open(&applier->cursor, log, core_position(core), false);
     if (error != 0) fatal("apply_failed", error);
 }
 
@@ -32,10 +35,10 @@ static bool read_one(struct applier *applier, uint64_t to) {
 
 /* False: there is none (yet), or it does not fit into memory before the index has absorbed more. */
 static bool apply_one(struct applier *applier, uint64_t to) {
-    struct shell *shell = applier->shell;
+    struct core *core = applier->core;
     if (applier->body == NULL && !read_one(applier, to)) return false;
-    int error = core_replay(shell->core, &applier->header, applier->body);
-    if (error == CORE_NO_MEMORY && core_may_free(shell->core)) return false;
+    int error = core_replay(core, &applier->header, applier->body);
+    if (error == CORE_NO_MEMORY && core_may_free(core)) return false;
     if (error == CORE_NO_MEMORY)
         logfmt("apply_failed",
                "position=%" PRIu64 " reason=\"what is in flight does not fit into the broker's memory: start with a "
@@ -44,12 +47,12 @@ static bool apply_one(struct applier *applier, uint64_t to) {
     if (error != 0) fatal("apply_failed", error == CORE_NONSENSE ? LOG_DAMAGED : -ENOMEM);
     applier->body = NULL;
     arena_reset(&applier->arena);
-    node_applied(&shell->node, core_position(shell->core), core_digest(shell->core));
+    node_applied(applier->node, core_position(core), core_digest(core));
     return true;
 }
 
 bool applier_step(struct applier *applier, uint64_t to) {
-    struct core *core = applier->shell->core;
+    struct core *core = applier->core;
     uint64_t from = core_position(core);
     for (int i = 0; i < FRAMES_PER_STEP && core_position(core) - from < BYTES_PER_STEP; i++) {
         if (core_position(core) >= to || !core_may_replay(core)) return false;

@@ -10,11 +10,14 @@
 #include "frame.h"
 #include "tarry.pb-c.h"
 
-struct shell;
+struct core;
+struct log;
+struct node;
 struct log_cursor;
 
 struct applier {
-    struct shell *shell;
+    struct core *core;
+    struct node *node;
     struct log_cursor *cursor;
     struct arena arena; /* the frame's body */
     struct frame_header header;
@@ -22,7 +25,7 @@ struct applier {
 };
 
 /* From the core's position on. */
-void applier_init(struct applier *applier, struct shell *shell);
+void applier_init(struct applier *applier, struct core *core, struct log *log, struct node *node);
 /* Applies what ends at or below `to`, a bounded number of frames. False: all, or memory is short, until the index has
  * absorbed more. Damage ends the process. */
 bool applier_step(struct applier *applier, uint64_t to);

@@ -7,11 +7,27 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 
+#include "call.h"
+#include "clock.h"
+#include "config.h"
+#include "datadir.h"
+#include "delivery_sender.h"
+#include "fatal.h"
+#include "inbox.h"
+#include "index.h"
+#include "indexer.h"
+#include "lanes.h"
+#include "locator.h"
+#include "log.h"
 #include "logfmt.h"
+#include "node.h"
 #include "pusher.h"
+#include "reader.h"
+#include "refusals_told.h"
+#include "room.h"
+#include "run.h"
 #include "secret.h"
-#include "shell.h"
-#include "stats.h"
+#include "sync.h"
 
 static const char handing_over[] = "this broker hands over to the other one of the pair: try again in a moment";
 
@@ -21,7 +37,7 @@ static bool may_exist(const void *filter, uint64_t key_hash) {
 
 static struct instant look_at_clock(struct core_thread *core_thread) {
     bool held;
-    struct instant now = clock_now(&core_thread->shell->clock, &held);
+    struct instant now = clock_now(core_thread->needs.clock, &held);
     if (held != core_thread->clock_held) {
         core_thread->clock_held = held;
         logfmt(held ? "clock_held" : "clock_released", "wall_ms=%" PRIu64 " action=\"absolute times %s\"",
@@ -32,23 +48,23 @@ static struct instant look_at_clock(struct core_thread *core_thread) {
 
 /* What must not wait for the disk: endpoints, and reading ahead. */
 static void run_errands(struct core_thread *core_thread) {
-    struct shell *shell = core_thread->shell;
+    const struct core_thread_needs *needs = &core_thread->needs;
     struct core_effects *effects = &core_thread->batch->effects;
     for (size_t i = 0; i < effects->lanes.count; i++) {
         const struct core_lane *lane = &effects->lanes.items[i];
         if (lane->open)
-            lanes_open(&shell->lanes, lane);
+            lanes_open(needs->lanes, lane);
         else
-            lanes_close(&shell->lanes, lane->lane, lane->session);
+            lanes_close(needs->lanes, lane->lane, lane->session);
     }
     for (; core_thread->stamped < effects->deliveries.count;
          core_thread->stamped++) { /* after the lanes of the same step */
         struct core_delivery *delivery = &effects->deliveries.items[core_thread->stamped];
-        delivery->turn = lanes_turn(&shell->lanes, delivery->lane);
-        delivery_sender_decided(&shell->delivery_sender, delivery);
+        delivery->turn = lanes_turn(needs->lanes, delivery->lane);
+        delivery_sender_decided(needs->delivery_sender, delivery);
     }
-    for (size_t i = 0; i < effects->windows.count; i++) indexer_window(&shell->indexer, &effects->windows.items[i]);
-    for (size_t i = 0; i < effects->lows.count; i++) indexer_low(&shell->indexer, &effects->lows.items[i]);
+    for (size_t i = 0; i < effects->windows.count; i++) indexer_window(needs->indexer, &effects->windows.items[i]);
+    for (size_t i = 0; i < effects->lows.count; i++) indexer_low(needs->indexer, &effects->lows.items[i]);
     for (size_t i = 0; i < effects->pages.count; i++) {
         struct page_load *load = calloc(1, sizeof(*load));
         if (load == NULL) fatal("page_failed", -ENOMEM);
@@ -58,7 +74,7 @@ static void run_errands(struct core_thread *core_thread) {
         load->errand.hold = -1;
         load->errand.event = (struct core_event){.kind = CORE_PAGE, .job = effects->pages.items[i].job};
         load->page = effects->pages.items[i];
-        reader_post(&shell->reader, &load->errand);
+        reader_post(needs->reader, &load->errand);
     }
     effects->lanes.count = effects->windows.count = effects->lows.count = effects->pages.count = 0;
 }
@@ -66,16 +82,16 @@ static void run_errands(struct core_thread *core_thread) {
 static struct turn_now look(struct core_thread *core_thread) {
     return (struct turn_now){.logical = look_at_clock(core_thread),
                              .boot_ns = boottime_ns(),
-                             .full = delivery_sender_is_full(&core_thread->shell->delivery_sender)};
+                             .full = delivery_sender_is_full(core_thread->needs.delivery_sender)};
 }
 
 /* Whoever follows, or is looked at, pushes nothing. */
 static void tell_push(struct core_thread *core_thread, bool begins) {
-    const uint64_t version = core_push_version(core_thread->shell->core);
+    const uint64_t version = core_push_version(core_thread->needs.core);
     const bool leads = !core_thread->turn.follows && !core_thread->turn.inspects;
     if (!begins && (!leads || version == core_thread->push_version)) return;
     core_thread->push_version = version;
-    push_changed(core_thread->shell->push);
+    push_changed(core_thread->needs.push);
 }
 
 void core_thread_step(struct core_thread *core_thread, struct core_event *event) {
@@ -86,11 +102,11 @@ void core_thread_step(struct core_thread *core_thread, struct core_event *event)
 }
 
 /* What the shell knows and the core does not: whose data these are, and how large a payload may be. */
-static struct message *pack_greeted(const struct shell *shell, const Tarry__Reply *reply) {
+static struct message *pack_greeted(const struct core_thread_needs *needs, const Tarry__Reply *reply) {
     Tarry__Reply copy = *reply;
     Tarry__HelloReply hello = *reply->hello;
-    hello.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, (uint8_t *)shell->dir.cluster};
-    hello.payload_max = (uint32_t)shell->config.payload_max;
+    hello.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, (uint8_t *)needs->dir->cluster};
+    hello.payload_max = (uint32_t)needs->config->payload_max;
     copy.hello = &hello;
     return reply_pack(&copy);
 }
@@ -101,8 +117,8 @@ static struct message *pack_subscribed(struct core_thread *core_thread, const Ta
     char principal[PRINCIPAL_SIZE_MAX + 1];
     Tarry__Reply copy = *reply;
     Tarry__SubscribeReply subscribe = *reply->subscribe;
-    if (!lanes_principal(&core_thread->shell->lanes, subscribe.lane, subscribe.session, principal)) principal[0] = '\0';
-    secret_make(core_thread->shell->dir.secret, subscribe.session, principal, secret);
+    if (!lanes_principal(core_thread->needs.lanes, subscribe.lane, subscribe.session, principal)) principal[0] = '\0';
+    secret_make(core_thread->needs.dir->secret, subscribe.session, principal, secret);
     subscribe.secret = (ProtobufCBinaryData){.data = secret, .len = sizeof(secret)};
     copy.subscribe = &subscribe;
     return reply_pack(&copy);
@@ -125,7 +141,7 @@ static void pack_answers(struct core_thread *core_thread) {
     for (size_t i = 0; i < effects->replies.count; i++) {
         const struct core_reply *reply = &effects->replies.items[i];
         if (reply->ticket == 0) continue;
-        assert(reply->after <= core_position(core_thread->shell->core)); /* LOG-1: covered by this batch's sync */
+        assert(reply->after <= core_position(core_thread->needs.core)); /* LOG-1: covered by this batch's sync */
         struct message *message;
         if (reply->repeat_position != 0 || reply->content != NULL) {
             batch->delivery_sender = true;
@@ -137,9 +153,9 @@ static void pack_answers(struct core_thread *core_thread) {
         else if (reply->reply->body_case == TARRY__REPLY__BODY_SUBSCRIBE)
             message = pack_subscribed(core_thread, reply->reply);
         else if (reply->reply->body_case == TARRY__REPLY__BODY_HELLO)
-            message = pack_greeted(core_thread->shell, reply->reply);
+            message = pack_greeted(&core_thread->needs, reply->reply);
         else if (reply->reply->follower)
-            message = node_pack(&core_thread->shell->node, reply->reply);
+            message = node_pack(core_thread->needs.node, reply->reply);
         else
             message = reply_pack(reply->reply);
         batch->answers[batch->answer_count++] = (struct answer){call_of(reply->ticket), message};
@@ -147,18 +163,18 @@ static void pack_answers(struct core_thread *core_thread) {
 }
 
 static void fill_batch(struct core_thread *core_thread) {
-    core_thread->batch = batch_take(&core_thread->shell->batches);
+    core_thread->batch = batch_take(core_thread->needs.batches);
     core_thread->stamped = 0;
     core_turn_fill(&core_thread->turn, &core_thread->batch->effects);
 }
 
 static void flush(struct core_thread *core_thread) {
-    struct shell *shell = core_thread->shell;
+    const struct core_thread_needs *needs = &core_thread->needs;
     pack_answers(core_thread);
     const bool decides = !core_thread->turn.follows;
-    if (decides) core_thread->batch->end = core_position(shell->core);
-    if (decides && shell->node.on) node_digest(&shell->node, core_thread->batch->end, core_digest(shell->core));
-    sync_post(&shell->sync, core_thread->batch, !core_thread->is_lent);
+    if (decides) core_thread->batch->end = core_position(needs->core);
+    if (decides && needs->node->on) node_digest(needs->node, core_thread->batch->end, core_digest(needs->core));
+    sync_post(needs->sync, core_thread->batch, !core_thread->is_lent);
     fill_batch(core_thread);
 }
 
@@ -167,13 +183,13 @@ static void refuse(struct call *call, Tarry__Code code, const char *sentence) {
 }
 
 static void end_errand(struct core_thread *core_thread, struct errand *errand) {
-    errand_end(errand, core_thread->shell->core);
+    errand_end(errand, core_thread->needs.core);
 }
 
 /* F-4. True: it was refused, for the disk has no room for it. */
 static bool refuse_for_room(struct core_thread *core_thread, struct errand *errand) {
-    struct shell *shell = core_thread->shell;
-    const char *refusal = room_refusal(&shell->room, shell->log, core_position(shell->core), errand->room);
+    const struct core_thread_needs *needs = &core_thread->needs;
+    const char *refusal = room_refusal(needs->room, needs->log, core_position(needs->core), errand->room);
     if (refusal == NULL) return false;
     end_errand(core_thread, errand);
     refuse((struct call *)errand, TARRY__CODE__BUSY, refusal);
@@ -182,20 +198,20 @@ static bool refuse_for_room(struct core_thread *core_thread, struct errand *erra
 
 /* True: the event lacks nothing and may be stepped. False: the errand is under way, or was refused. */
 static bool has_all(struct core_thread *core_thread, struct errand *errand) {
-    struct shell *shell = core_thread->shell;
+    const struct core_thread_needs *needs = &core_thread->needs;
     enum errand_need need;
-    while ((need = errand_next(errand, shell->core, may_exist, core_thread->filter)) == ERRAND_ROOM) {
+    while ((need = errand_next(errand, needs->core, may_exist, core_thread->filter)) == ERRAND_ROOM) {
         if (refuse_for_room(core_thread, errand)) return false;
     }
     switch (need) {
     case ERRAND_PAST:
-        locator_post(&shell->locator, errand);
+        locator_post(needs->locator, errand);
         break;
     case ERRAND_READ:
-        reader_post(&shell->reader, errand);
+        reader_post(needs->reader, errand);
         break;
     case ERRAND_TIME:
-        inbox_post(&shell->inbox, &errand->item);
+        inbox_post(needs->inbox, &errand->item);
         break;
     case ERRAND_HOLD:
         core_turn_starve(&core_thread->turn, &errand->item);
@@ -216,9 +232,10 @@ static void take_call(struct core_thread *core_thread, struct call *call) {
     struct errand *errand = &call->errand;
     if (!has_all(core_thread, errand)) return;
     if (errand->event.kind == CORE_STATS) {
-        errand->event.broker = stats_broker(core_thread->shell, errand->arena, core_thread->clock_held);
+        errand->event.broker =
+            core_thread->needs.calls.stats(core_thread->needs.calls.context, errand->arena, core_thread->clock_held);
         if (errand->event.broker == NULL) fatal("stats_failed", -ENOMEM);
-        if (core_thread->shell->node.on) node_stats(&core_thread->shell->node, errand->event.broker, errand->arena);
+        if (core_thread->needs.node->on) node_stats(core_thread->needs.node, errand->event.broker, errand->arena);
     }
     core_thread_step(core_thread, &errand->event);
     end_errand(core_thread, errand);
@@ -246,7 +263,7 @@ static void take_window(struct core_thread *core_thread, struct window_load *loa
     bool more = window_next(&load->rows, WINDOW_PIECE_MAX, &event);
     core_thread_step(core_thread, &event);
     if (more)
-        inbox_post(&core_thread->shell->inbox, &load->item);
+        inbox_post(core_thread->needs.inbox, &load->item);
     else
         free_window(load);
 }
@@ -264,14 +281,14 @@ static void take_news(struct core_thread *core_thread, struct lane_news *news) {
 
 /* For the audit, if this node may write, and a full disk has room (F-4). Otherwise it is offered again. */
 static void take_refusals(struct core_thread *core_thread, struct refusals_told *told) {
-    struct shell *shell = core_thread->shell;
+    const struct core_thread_needs *needs = &core_thread->needs;
     struct core_event event = {.kind = CORE_REFUSED};
-    uint64_t at = core_position(shell->core);
-    bool may = !core_thread->turn.closed && !shell->config.inspect && !core_thread->turn.follows &&
-               room_refusal(&shell->room, shell->log, at, REFUSALS_RECORDS_SIZE_MAX) == NULL;
-    if (may) event.refusal_count = authorizer_refusals(told, core_thread->batch->effects.arena, &event.refusals);
+    uint64_t at = core_position(needs->core);
+    bool may = !core_thread->turn.closed && !needs->config->inspect && !core_thread->turn.follows &&
+               room_refusal(needs->room, needs->log, at, REFUSALS_RECORDS_SIZE_MAX) == NULL;
+    if (may) event.refusal_count = refusals_told_pack(told, core_thread->batch->effects.arena, &event.refusals);
     if (may) core_thread_step(core_thread, &event);
-    authorizer_told(told, may);
+    told->told(told, may);
 }
 
 /* What comes too late. Nobody is told anything that is not so: a caller hears that the broker stops. */
@@ -331,39 +348,39 @@ static void begin(struct core_thread *core_thread, struct core_event event) {
 }
 
 static void begin_run(struct core_thread *core_thread, enum core_event_kind kind) {
-    struct shell *shell = core_thread->shell;
+    const struct core_thread_needs *needs = &core_thread->needs;
     begin(core_thread, (struct core_event){.kind = kind,
-                                           .epoch = atomic_load(&shell->run.epoch),
-                                           .before = shell->run.before,
-                                           .who = shell->run.started_by,
-                                           .clock_accepted = shell->clock.state.accepted});
+                                           .epoch = atomic_load(&needs->run->epoch),
+                                           .before = needs->run->before,
+                                           .who = needs->run->started_by,
+                                           .clock_accepted = needs->clock->state.accepted});
 }
 
 /* A pair: what is committed is applied until this node leads. */
 static void apply(struct core_thread *core_thread, uint64_t to) {
-    struct shell *shell = core_thread->shell;
+    const struct core_thread_needs *needs = &core_thread->needs;
     bool more = applier_step(&core_thread->applier, to);
     /* LOG-3: of what a leader begins with some may never be acknowledged. */
-    uint64_t may_index = atomic_load(&shell->node.may_index), position = core_position(shell->core);
-    indexer_durable(&shell->indexer, may_index < position ? may_index : position);
+    uint64_t may_index = atomic_load(&needs->node->may_index), position = core_position(needs->core);
+    indexer_durable(needs->indexer, may_index < position ? may_index : position);
     core_turn_applied(&core_thread->turn, more);
 }
 
 static void lead(struct core_thread *core_thread) {
     applier_end(&core_thread->applier);
     begin_run(core_thread, CORE_START);
-    node_began(&core_thread->shell->node);
+    node_began(core_thread->needs.node);
 }
 
 static void renew_filter(struct core_thread *core_thread) {
     index_filter_drop((struct index_filter *)core_thread->filter);
-    core_thread->filter = index_filter_hold(core_thread->shell->index);
+    core_thread->filter = index_filter_hold(core_thread->needs.index);
 }
 
 static void record_alone(struct core_thread *core_thread) {
     struct node_alone_fact fact;
     struct core_event event;
-    if (node_is_alone_news(&core_thread->shell->node, &fact, &event)) core_thread_step(core_thread, &event);
+    if (node_is_alone_news(core_thread->needs.node, &fact, &event)) core_thread_step(core_thread, &event);
 }
 
 static void execute(struct core_thread *core_thread, enum turn_effect effect) {
@@ -402,7 +419,7 @@ static void execute(struct core_thread *core_thread, enum turn_effect effect) {
         flush(core_thread);
         break;
     case TURN_PAUSED:
-        node_paused(&core_thread->shell->node, turn->position);
+        node_paused(core_thread->needs.node, turn->position);
         break;
     case TURN_DONE:
         break;
@@ -427,43 +444,43 @@ void core_thread_stand_in(struct core_thread *core_thread, const struct turn_loa
     core_thread->is_lent = true;
     bool more = run_turn(core_thread, load);
     core_thread->is_lent = false;
-    inbox_give_back(&core_thread->shell->inbox, more ? 0 : idle_ns(core_thread));
+    inbox_give_back(core_thread->needs.inbox, more ? 0 : idle_ns(core_thread));
 }
 
 /* True: the run is over. */
 static bool has_ended(struct core_thread *core_thread) {
-    struct shell *shell = core_thread->shell;
+    const struct core_thread_needs *needs = &core_thread->needs;
     if (!core_thread->turn.stopping) return false;
     uint64_t now_ms = look_at_clock(core_thread).steady_ns / NS_PER_MS;
-    enum turn_end end = core_turn_end(&core_thread->turn, now_ms, rpc_busy(&shell->rpc) > 0);
-    if (end == TURN_CLOSES) begin(core_thread, (struct core_event){.kind = CORE_CLOSE, .who = shell->run.stopped_by});
+    enum turn_end end = core_turn_end(&core_thread->turn, now_ms, needs->calls.is_busy(needs->calls.context));
+    if (end == TURN_CLOSES) begin(core_thread, (struct core_event){.kind = CORE_CLOSE, .who = needs->run->stopped_by});
     return end == TURN_IS_OVER;
 }
 
 static void *core_thread_run(void *argument) {
     struct core_thread *core_thread = argument;
-    struct shell *shell = core_thread->shell;
+    const struct core_thread_needs *needs = &core_thread->needs;
     prctl(PR_SET_TIMERSLACK, 1); /* a late wake-up is lateness of every task */
-    begin_run(core_thread, shell->config.inspect ? CORE_INSPECT : shell->node.on ? CORE_FOLLOW : CORE_START);
+    begin_run(core_thread, needs->config->inspect ? CORE_INSPECT : needs->node->on ? CORE_FOLLOW : CORE_START);
     struct turn_load load = {0};
     bool more = false;
     do {
         uint64_t wait_ns = more ? 0 : idle_ns(core_thread);
         uint64_t feed_ns = watchdog_feed(&core_thread->watchdog);
         if (wait_ns > feed_ns) wait_ns = feed_ns;
-        inbox_take(&shell->inbox, wait_ns, core_turn_may_lend(&core_thread->turn), &load);
+        inbox_take(needs->inbox, wait_ns, core_turn_may_lend(&core_thread->turn), &load);
         more = run_turn(core_thread, &load);
     } while (!has_ended(core_thread));
     return NULL;
 }
 
-void core_thread_start(struct core_thread *core_thread, struct shell *shell) {
-    *core_thread = (struct core_thread){.shell = shell};
-    core_turn_init(&core_thread->turn, shell->core, core_position(shell->core), index_position(shell->index));
-    core_thread->turn.is_pair = core_thread->turn.follows = shell->node.on;
-    core_thread->turn.inspects = shell->config.inspect;
-    if (shell->node.on) applier_init(&core_thread->applier, shell);
-    core_thread->filter = index_filter_hold(shell->index);
+void core_thread_start(struct core_thread *core_thread, const struct core_thread_needs *needs) {
+    *core_thread = (struct core_thread){.needs = *needs};
+    core_turn_init(&core_thread->turn, needs->core, core_position(needs->core), index_position(needs->index));
+    core_thread->turn.is_pair = core_thread->turn.follows = needs->node->on;
+    core_thread->turn.inspects = needs->config->inspect;
+    if (needs->node->on) applier_init(&core_thread->applier, needs->core, needs->log, needs->node);
+    core_thread->filter = index_filter_hold(needs->index);
     fill_batch(core_thread);
     watchdog_init(&core_thread->watchdog);
     thread_start(&core_thread->thread, "tarry-core", core_thread_run, core_thread);

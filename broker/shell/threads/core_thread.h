@@ -14,10 +14,57 @@
 #include "index.h"
 #include "notify.h"
 
-struct shell;
+struct batches;
+struct clock;
+struct config;
+struct core;
+struct datadir;
+struct delivery_sender;
+struct inbox;
+struct indexer;
+struct lanes;
+struct locator;
+struct log;
+struct node;
+struct push;
+struct reader;
+struct room;
+struct run;
+struct sync;
+
+/* What the core thread asks the door. */
+struct core_thread_calls {
+    void *context;
+    /* What a Stats answer says beside what the core knows, in `arena`; NULL: out of memory. */
+    Tarry__BrokerStats *(*stats)(void *context, struct arena *arena, bool clock_held);
+    /* Clients wait for an answer. */
+    bool (*is_busy)(void *context);
+};
+
+struct core_thread_needs {
+    const struct config *config;
+    const struct datadir *dir;
+    const struct run *run;
+    struct clock *clock;
+    struct room *room;
+    struct log *log;
+    struct index *index;
+    struct core *core; /* the core thread's, once it runs */
+    struct inbox *inbox;
+    struct batches *batches;
+    struct sync *sync;
+    struct indexer *indexer;
+    struct reader *reader;
+    struct locator *locator;
+    struct delivery_sender *delivery_sender;
+    struct lanes *lanes;
+    struct push *push; /* webhooks */
+    struct node *node;
+    struct core_thread_calls calls;
+};
 
 struct core_thread {
-    struct shell *shell;
+    struct core_thread_needs needs;
     pthread_t thread;
     struct batch *batch;               /* being filled */
     const struct index_filter *filter; /* of an index position at or above the last CORE_INDEXED */
@@ -32,7 +79,7 @@ struct core_thread {
 
 /* Something happens to the core, now. Core thread. */
 void core_thread_step(struct core_thread *core_thread, struct core_event *event);
-void core_thread_start(struct core_thread *core_thread, struct shell *shell);
+void core_thread_start(struct core_thread *core_thread, const struct core_thread_needs *needs);
 /* After inbox_borrow, on the thread that has borrowed: all that the core thread does with what was taken. Gives back.
  * What is to be synced was posted without waking the sync thread: sync_stand_in must follow. */
 void core_thread_stand_in(struct core_thread *core_thread, const struct turn_load *load);

@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shell.h"
+#include "batch.h"
+#include "fatal.h"
+#include "inbox.h"
+#include "log.h"
 
 /* What is not in memory, with all that it needs: it outlives its batch. */
 struct cold_item {
@@ -35,11 +38,24 @@ bool delivery_sender_is_full(const struct delivery_sender *delivery_sender) {
     return atomic_load(&delivery_sender->out_bytes) >= OUT_BYTES_MAX;
 }
 
-void delivery_sender_left(struct delivery_sender *delivery_sender, const struct core_delivery *delivery) {
+/* The delivery has left, or never will. */
+static void has_left(struct delivery_sender *delivery_sender, const struct core_delivery *delivery) {
     uint64_t bytes = delivery_bytes(delivery);
     uint64_t before = atomic_fetch_sub(&delivery_sender->out_bytes, bytes);
     assert(before >= bytes);
-    if (before >= OUT_BYTES_MAX && before - bytes < OUT_BYTES_MAX) inbox_nudge(&delivery_sender->shell->inbox);
+    if (before >= OUT_BYTES_MAX && before - bytes < OUT_BYTES_MAX) inbox_nudge(delivery_sender->inbox);
+}
+
+/* ---- what waits for the disk */
+
+static void wait_durable(void *context, uint64_t position) {
+    struct delivery_sender *delivery_sender = context;
+    pthread_mutex_lock(&delivery_sender->mutex);
+    while (delivery_sender->durable < position) {
+        if (position < delivery_sender->awaited) delivery_sender->awaited = position;
+        pthread_cond_wait(&delivery_sender->grown, &delivery_sender->mutex);
+    }
+    pthread_mutex_unlock(&delivery_sender->mutex);
 }
 
 /* ---- copies */
@@ -103,12 +119,20 @@ static void cold_post(struct delivery_sender *delivery_sender, struct cold_item 
     pthread_mutex_unlock(&delivery_sender->mutex);
 }
 
+/* OUTGOING_COLD: nothing has happened. */
+static int deliver(struct delivery_sender *delivery_sender, struct outgoing *outgoing,
+                   const struct core_delivery *delivery) {
+    int result = outgoing_deliver(outgoing, delivery);
+    if (result == 0) has_left(delivery_sender, delivery);
+    return result;
+}
+
 static void take_out(struct outgoing *outgoing, struct delivery_sender *delivery_sender, struct batch *batch) {
     const struct core_effects *effects = &batch->effects;
     outgoing->end = batch->end;
     for (size_t i = 0; i < effects->deliveries.count; i++) {
         const struct core_delivery *delivery = &effects->deliveries.items[i];
-        if (outgoing_deliver(outgoing, delivery) == OUTGOING_COLD)
+        if (deliver(delivery_sender, outgoing, delivery) == OUTGOING_COLD)
             cold_post(delivery_sender, copy_delivery(delivery, batch->end));
     }
     for (size_t i = 0; i < effects->replies.count; i++) {
@@ -116,12 +140,12 @@ static void take_out(struct outgoing *outgoing, struct delivery_sender *delivery
         if (reply->ticket == 0 || (reply->repeat_position == 0 && reply->content == NULL)) continue;
         if (outgoing_reply(outgoing, reply) == OUTGOING_COLD) cold_post(delivery_sender, copy_reply(reply, batch->end));
     }
-    batch_drop(&delivery_sender->shell->batches, batch);
+    batch_drop(delivery_sender->batches, batch);
 }
 
 static void *delivery_sender_run(void *argument) {
     struct delivery_sender *delivery_sender = argument;
-    struct outgoing outgoing = {.shell = delivery_sender->shell};
+    struct outgoing outgoing = {.needs = &delivery_sender->outgoing};
     fatal_arena_init(&outgoing.arena);
     pthread_mutex_lock(&delivery_sender->mutex);
     for (;;) {
@@ -142,7 +166,7 @@ static void *delivery_sender_run(void *argument) {
 
 static void *reader_run(void *argument) {
     struct delivery_sender *delivery_sender = argument;
-    struct outgoing outgoing = {.shell = delivery_sender->shell, .may_wait = true};
+    struct outgoing outgoing = {.needs = &delivery_sender->outgoing, .may_wait = true};
     fatal_arena_init(&outgoing.arena);
     pthread_mutex_lock(&delivery_sender->mutex);
     for (;;) {
@@ -154,8 +178,8 @@ static void *reader_run(void *argument) {
         if (delivery_sender->cold_first == NULL) delivery_sender->cold_last = &delivery_sender->cold_first;
         pthread_mutex_unlock(&delivery_sender->mutex);
         outgoing.end = item->end;
-        int result =
-            item->is_reply ? outgoing_reply(&outgoing, &item->reply) : outgoing_deliver(&outgoing, &item->delivery);
+        int result = item->is_reply ? outgoing_reply(&outgoing, &item->reply)
+                                    : deliver(delivery_sender, &outgoing, &item->delivery);
         assert(result == 0);
         arena_deinit(&item->arena);
         free(item);
@@ -166,9 +190,18 @@ static void *reader_run(void *argument) {
     return NULL;
 }
 
-void delivery_sender_start(struct delivery_sender *delivery_sender, struct shell *shell) {
-    *delivery_sender =
-        (struct delivery_sender){.shell = shell, .durable = log_durable(shell->log), .awaited = UINT64_MAX};
+void delivery_sender_start(struct delivery_sender *delivery_sender, const struct delivery_sender_needs *needs) {
+    *delivery_sender = (struct delivery_sender){.batches = needs->batches,
+                                                .inbox = needs->inbox,
+                                                .outgoing = {.log = needs->log,
+                                                             .index = needs->index,
+                                                             .clock = needs->clock,
+                                                             .lanes = needs->lanes,
+                                                             .node = needs->node,
+                                                             .wait_durable = wait_durable,
+                                                             .context = delivery_sender},
+                                                .durable = log_durable(needs->log),
+                                                .awaited = UINT64_MAX};
     delivery_sender->last = &delivery_sender->first;
     delivery_sender->cold_last = &delivery_sender->cold_first;
     pthread_mutex_init(&delivery_sender->mutex, NULL);
@@ -186,15 +219,6 @@ void delivery_sender_post(struct delivery_sender *delivery_sender, struct batch 
     *delivery_sender->last = batch;
     delivery_sender->last = &batch->next_out;
     pthread_cond_signal(&delivery_sender->posted);
-    pthread_mutex_unlock(&delivery_sender->mutex);
-}
-
-void delivery_sender_wait_durable(struct delivery_sender *delivery_sender, uint64_t position) {
-    pthread_mutex_lock(&delivery_sender->mutex);
-    while (delivery_sender->durable < position) {
-        if (position < delivery_sender->awaited) delivery_sender->awaited = position;
-        pthread_cond_wait(&delivery_sender->grown, &delivery_sender->mutex);
-    }
     pthread_mutex_unlock(&delivery_sender->mutex);
 }
 

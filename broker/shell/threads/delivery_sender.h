@@ -18,9 +18,20 @@
 
 #include "outgoing.h"
 
-struct shell;
 struct batch;
+struct batches;
 struct cold_item;
+struct inbox;
+
+struct delivery_sender_needs {
+    struct log *log;
+    struct index *index;
+    struct clock *clock;
+    struct batches *batches;
+    struct inbox *inbox; /* the core's */
+    struct lanes *lanes;
+    struct node *node;
+};
 
 /* A disk serves several reads at once; more of them would only take memory. */
 #define COLD_READERS 4
@@ -28,7 +39,9 @@ struct cold_item;
 #define OUT_BYTES_MAX (8ull * DELIVERY_SIZE_MAX)
 
 struct delivery_sender {
-    struct shell *shell;
+    struct batches *batches;
+    struct inbox *inbox;
+    struct outgoing_needs outgoing; /* of each thread */
     pthread_t thread;
     pthread_t readers[COLD_READERS];
     pthread_mutex_t mutex;
@@ -46,7 +59,7 @@ struct delivery_sender {
     _Atomic uint64_t out_bytes;
 };
 
-void delivery_sender_start(struct delivery_sender *delivery_sender, struct shell *shell);
+void delivery_sender_start(struct delivery_sender *delivery_sender, const struct delivery_sender_needs *needs);
 /* Takes over one use of the batch, whose appends have been written (not: synced). Sync thread only. */
 void delivery_sender_post(struct delivery_sender *delivery_sender, struct batch *batch);
 void delivery_sender_durable(struct delivery_sender *delivery_sender, uint64_t position);
@@ -57,10 +70,5 @@ void delivery_sender_stop(struct delivery_sender *delivery_sender);
 void delivery_sender_decided(struct delivery_sender *delivery_sender, const struct core_delivery *delivery);
 /* Too much is under way; the inbox is nudged when it no longer is. */
 bool delivery_sender_is_full(const struct delivery_sender *delivery_sender);
-
-/* ---- for outgoing.c; any thread */
-void delivery_sender_wait_durable(struct delivery_sender *delivery_sender, uint64_t position);
-/* The delivery has left, or never will. */
-void delivery_sender_left(struct delivery_sender *delivery_sender, const struct core_delivery *delivery);
 
 #endif

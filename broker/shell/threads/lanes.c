@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "datadir.h"
+#include "fatal.h"
 #include "logfmt.h"
 #include "secret.h"
-#include "shell.h"
 
 static struct logfmt_limit refused_limit;
 
@@ -19,7 +20,7 @@ static void post(struct lane *lane, const struct lane_news *told) {
     if (news == NULL) fatal("lane_news_failed", -ENOMEM);
     *news = *told;
     news->item.kind = ITEM_LANE;
-    inbox_post(&lane->lanes->shell->inbox, &news->item);
+    inbox_post(lane->lanes->inbox, &news->item);
 }
 
 static void post_sent(struct lane *lane, bool has_left, uint64_t delivered_ns) {
@@ -35,8 +36,10 @@ static struct lane *lane_at(struct lanes *lanes, uint32_t number) {
     return &lanes->lanes[number];
 }
 
-void lanes_init(struct lanes *lanes, struct shell *shell) {
-    lanes->shell = shell;
+void lanes_init(struct lanes *lanes, const struct datadir *dir, struct inbox *inbox, struct door *door) {
+    lanes->dir = dir;
+    lanes->inbox = inbox;
+    lanes->door = door;
     for (uint32_t i = 0; i < LANES_MAX; i++) {
         lanes->lanes[i] = (struct lane){.lanes = lanes};
         pthread_mutex_init(&lanes->lanes[i].mutex, NULL);
@@ -49,7 +52,7 @@ void lanes_open(struct lanes *lanes, const struct core_lane *open) {
     struct lane *lane = lane_at(lanes, open->lane);
     pthread_mutex_lock(&lane->mutex);
     uint64_t former = lane_seat_open(&lane->seat, open->session);
-    if (former != 0) door_close(lanes->shell->door, former);
+    if (former != 0) door_close(lanes->door, former);
     snprintf(lane->principal, sizeof(lane->principal), "%s", open->principal);
     pthread_mutex_unlock(&lane->mutex);
 }
@@ -59,7 +62,7 @@ void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session) {
     pthread_mutex_lock(&lane->mutex);
     uint64_t former = lane_seat_close(&lane->seat, session);
     /* nng's dialer would redial at once a connection that is closed on it, and its own close hangs if it meets that. */
-    if (former != 0) door_linger(lanes->shell->door, former);
+    if (former != 0) door_linger(lanes->door, former);
     pthread_mutex_unlock(&lane->mutex);
 }
 
@@ -90,7 +93,7 @@ void lanes_send(struct lanes *lanes, const struct core_delivery *delivery, struc
         message->lane = delivery->lane;
         message->turn = lane->seat.turn;
         message->stamp = delivered_ns;
-        door_deliver(lanes->shell->door, lane->seat.connection, message);
+        door_deliver(lanes->door, lane->seat.connection, message);
     } else {
         message_free(message);
     }
@@ -104,8 +107,7 @@ uint64_t lanes_ask(struct lanes *lanes, uint32_t number, const char *authorizati
     struct lane *lane = lane_at(lanes, number);
     uint64_t session = 0;
     pthread_mutex_lock(&lane->mutex);
-    if (authorization != NULL)
-        session = secret_check_authorization(lanes->shell->dir.secret, lane->principal, authorization);
+    if (authorization != NULL) session = secret_check_authorization(lanes->dir->secret, lane->principal, authorization);
     bool is_holder = session != 0 && session == lane->seat.session;
     pthread_mutex_unlock(&lane->mutex);
     if (is_holder) return session;
@@ -120,7 +122,7 @@ bool lanes_up(struct lanes *lanes, uint32_t number, uint64_t session, uint64_t c
     uint64_t former;
     pthread_mutex_lock(&lane->mutex);
     bool is_holder = lane_seat_up(&lane->seat, session, connection, &former);
-    if (former != 0) door_close(lanes->shell->door, former);
+    if (former != 0) door_close(lanes->door, former);
     if (is_holder) post(lane, &(struct lane_news){.event = LANE_UP, .session = session, .ok = true});
     pthread_mutex_unlock(&lane->mutex);
     return is_holder;

@@ -16,7 +16,7 @@
 #include "lane_seat.h"
 #include "tarry_limits.h"
 
-struct shell;
+struct datadir;
 struct lanes;
 
 /* In the order of the core's events for them (core_thread.c). */
@@ -40,11 +40,13 @@ struct lane {
 };
 
 struct lanes {
-    struct shell *shell;
+    const struct datadir *dir; /* whose secret the sessions' secrets are made from */
+    struct inbox *inbox;       /* the core's */
+    struct door *door;
     struct lane lanes[LANES_MAX];
 };
 
-void lanes_init(struct lanes *lanes, struct shell *shell);
+void lanes_init(struct lanes *lanes, const struct datadir *dir, struct inbox *inbox, struct door *door);
 /* Expect the session's connection on the lane; drops a former holder's. */
 void lanes_open(struct lanes *lanes, const struct core_lane *open);
 /* The session is gone: once this has returned nothing that waits for the lane begins to leave. The connection is the

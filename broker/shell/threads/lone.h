@@ -19,21 +19,30 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct shell;
+struct core_thread;
+struct door;
+struct inbox;
 struct item;
+struct sync;
 
 /* After a call had company so many go the usual way before the next is tried alone. */
 #define LONE_COMPANY_CALLS 64u
 
 struct lone {
+    struct inbox *inbox;
+    struct core_thread *core_thread;
+    struct sync *sync;
+    struct door *door;
     uint64_t from;    /* the connection of the last call */
     bool is_posted;   /* in this round of the door: it may be carried through at its end */
     unsigned company; /* calls that still go the usual way */
 };
 
+void lone_init(struct lone *lone, struct inbox *inbox, struct core_thread *core_thread, struct sync *sync,
+               struct door *door);
 /* Posts a call of connection `from` to the core. `is_alone`: the core owes no other an answer. */
-void lone_post(struct shell *shell, struct item *call, uint64_t from, bool is_alone);
+void lone_post(struct lone *lone, struct item *call, uint64_t from, bool is_alone);
 /* The round is over, and nothing of the door is held: carries the call through, or wakes the core thread. */
-void lone_served(struct shell *shell);
+void lone_served(struct lone *lone);
 
 #endif

@@ -6,8 +6,14 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "call.h"
+#include "clock.h"
+#include "fatal.h"
+#include "index.h"
+#include "lanes.h"
+#include "log.h"
 #include "logfmt.h"
-#include "shell.h"
+#include "node.h"
 #include "wire_pack.h"
 
 static struct logfmt_limit overdue_limit;
@@ -17,7 +23,7 @@ static struct logfmt_limit overdue_limit;
 
 static int read_log(void *context, uint64_t position, void *out, size_t size) {
     const struct outgoing *outgoing = context;
-    struct log *log = outgoing->shell->log;
+    struct log *log = outgoing->needs->log;
     return outgoing->may_wait ? log_read(log, position, out, size) : log_read_now(log, position, out, size);
 }
 
@@ -26,23 +32,23 @@ static int read_result(void *context, const struct core_reply *reply, struct are
                        size_t *out_size) {
     const struct outgoing *outgoing = context;
     if (!outgoing->may_wait) return -EAGAIN;
-    return index_result(outgoing->shell->index, reply->repeat_producer, reply->repeat_sequence, arena, out, out_size);
+    return index_result(outgoing->needs->index, reply->repeat_producer, reply->repeat_sequence, arena, out, out_size);
 }
 
 static int read_blob(void *context, const struct row *row, struct arena *arena, void **out, size_t *out_size) {
     const struct outgoing *outgoing = context;
-    return outgoing->may_wait ? index_blob(outgoing->shell->index, row->id, arena, out, out_size) : -EAGAIN;
+    return outgoing->may_wait ? index_blob(outgoing->needs->index, row->id, arena, out, out_size) : -EAGAIN;
 }
 
 static uint64_t erasures(void *context) {
     const struct outgoing *outgoing = context;
-    return log_erasures(outgoing->shell->log);
+    return log_erasures(outgoing->needs->log);
 }
 
 /* LOG-1. */
 static void wait_durable(void *context, uint64_t after) {
     const struct outgoing *outgoing = context;
-    delivery_sender_wait_durable(&outgoing->shell->delivery_sender, after > outgoing->end ? after : outgoing->end);
+    outgoing->needs->wait_durable(outgoing->needs->context, after > outgoing->end ? after : outgoing->end);
 }
 
 static struct outgoing_source source_of(struct outgoing *outgoing) {
@@ -85,7 +91,7 @@ static int reply_with_content(struct outgoing *outgoing, const struct core_reply
     if (!was_read(outgoing, "content_unreadable", error)) return OUTGOING_COLD;
     get.task = &view;
     copy.get = &get;
-    struct message *message = copy.follower ? node_pack(&outgoing->shell->node, &copy) : reply_pack(&copy);
+    struct message *message = copy.follower ? node_pack(outgoing->needs->node, &copy) : reply_pack(&copy);
     struct call *call = call_of(reply->ticket);
     call->answer(call, message);
     return 0;
@@ -148,19 +154,18 @@ static struct message *delivery_message(struct outgoing *outgoing, const struct 
 }
 
 int outgoing_deliver(struct outgoing *outgoing, const struct core_delivery *delivery) {
-    struct shell *shell = outgoing->shell;
+    const struct outgoing_needs *needs = outgoing->needs;
     const struct outgoing_source source = source_of(outgoing);
     struct outgoing_contents contents;
     arena_reset(&outgoing->arena);
     int error = outgoing_read_delivery(&source, &outgoing->arena, delivery, &contents);
     if (!was_read(outgoing, "content_unreadable", error)) return OUTGOING_COLD;
     if (contents.gone > 0) logfmt("content_gone", "tasks=%zu last_id=%" PRIu64, contents.gone, contents.gone_id);
-    struct instant now = clock_now(&shell->clock, NULL); /* that of leaving */
+    struct instant now = clock_now(needs->clock, NULL); /* that of leaving */
     size_t overdue = outgoing_drop_overdue(&contents, now.steady_ns / NS_PER_MS);
     tell_overdue(delivery, overdue);
     bool is_over = contents.count == 0 && overdue > 0; /* nothing left that could be sent: it never will be */
     struct message *message = is_over ? NULL : delivery_message(outgoing, delivery, &contents, now);
-    lanes_send(&shell->lanes, delivery, message, now.steady_ns);
-    delivery_sender_left(&shell->delivery_sender, delivery);
+    lanes_send(needs->lanes, delivery, message, now.steady_ns);
     return 0;
 }

@@ -8,11 +8,25 @@
 
 #include "outgoing_read.h"
 
-struct shell;
+struct clock;
+struct index;
+struct lanes;
+struct log;
+struct node;
+
+struct outgoing_needs {
+    struct log *log;
+    struct index *index;
+    struct clock *clock;
+    struct lanes *lanes;
+    struct node *node;
+    void (*wait_durable)(void *context, uint64_t position); /* until the log is durable wherever it must be (LOG-1) */
+    void *context;
+};
 
 /* One thread's. */
 struct outgoing {
-    struct shell *shell;
+    const struct outgoing_needs *needs;
     struct arena arena; /* contents of the message that is being made */
     uint64_t end;       /* leaves once this is durable too */
     bool may_wait;      /* for a disk */

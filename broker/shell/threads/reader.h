@@ -8,7 +8,8 @@
 #include "call.h"
 #include "worker.h"
 
-struct shell;
+struct inbox;
+struct index;
 
 /* A page of a job (core_page), and afterwards what the core lacks to act on it. */
 struct page_load {
@@ -19,11 +20,12 @@ struct page_load {
 };
 
 struct reader {
-    struct shell *shell;
+    struct index *index;
+    struct inbox *inbox; /* the core's */
     struct worker worker;
 };
 
-void reader_start(struct reader *reader, struct shell *shell);
+void reader_start(struct reader *reader, struct index *index, struct inbox *inbox);
 /* Takes the errand over; it comes back to the core's inbox with what it wanted. */
 void reader_post(struct reader *reader, struct errand *errand);
 void reader_stop(struct reader *reader);

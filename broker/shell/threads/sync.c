@@ -9,9 +9,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "batch.h"
 #include "clock.h"
+#include "delivery_sender.h"
+#include "door.h"
+#include "fatal.h"
+#include "latency.h"
+#include "locator.h"
+#include "log.h"
 #include "logfmt.h"
-#include "shell.h"
+#include "node.h"
+#include "releaser.h"
 
 #define FAILED_FLUSH_MS 200
 
@@ -24,7 +32,7 @@ static _Noreturn void sync_fail(struct sync *sync, struct batch *batches, int er
             call->answer(call, reply_pack_refusal(TARRY__CODE__FAILED, NULL));
         }
     }
-    door_stop(sync->shell->door, FAILED_FLUSH_MS); /* nothing else may happen meanwhile */
+    door_stop(sync->needs.door, FAILED_FLUSH_MS); /* nothing else may happen meanwhile */
     _exit(EXIT_STORAGE);
 }
 
@@ -45,7 +53,7 @@ static int append_one(struct log *log, const struct core_append *append) {
 
 /* Appends and writes all; the other node of a pair may copy it from then on. */
 static int append_all(struct sync *sync, const struct batch *batches) {
-    struct log *log = sync->shell->log;
+    struct log *log = sync->needs.log;
     const struct group_commit *group = &sync->group;
     for (const struct batch *batch = batches; batch != NULL; batch = batch->next) {
         for (size_t i = 0; i < batch->effects.appends.count; i++) {
@@ -54,17 +62,17 @@ static int append_all(struct sync *sync, const struct batch *batches) {
         }
     }
     int error = log_write(log);
-    if (error == 0 && group->is_replicated) node_written(&sync->shell->node, log_end(log), group->frames);
+    if (error == 0 && group->is_replicated) node_written(sync->needs.node, log_end(log), group->frames);
     return error;
 }
 
-static void post_to_courier(struct sync *sync, struct batch *batches) {
-    struct shell *shell = sync->shell;
+static void post_to_sender(struct sync *sync, struct batch *batches) {
+    const struct sync_needs *needs = &sync->needs;
     for (struct batch *batch = batches; batch != NULL; batch = batch->next) {
         batch->reads_late = batch->delivery_sender && !group_commit_reads(&sync->group, batch->effects.appends.count);
         if (!batch->delivery_sender || batch->reads_late) continue;
-        batch_hold(&shell->batches, batch);
-        delivery_sender_post(&shell->delivery_sender, batch);
+        batch_hold(needs->batches, batch);
+        delivery_sender_post(needs->delivery_sender, batch);
     }
 }
 
@@ -75,12 +83,12 @@ static uint64_t monotonic_us(void) {
 }
 
 static int sync_log(struct sync *sync) {
-    struct shell *shell = sync->shell;
+    const struct sync_needs *needs = &sync->needs;
     uint64_t started_us = monotonic_us();
-    int error = log_sync(shell->log);
+    int error = log_sync(needs->log);
     if (error != 0) return error;
     uint64_t took_us = monotonic_us() - started_us;
-    latency_add(&shell->fsync_us, took_us);
+    latency_add(needs->fsync_us, took_us);
     atomic_store(&sync->took_us, took_us);
     return 0;
 }
@@ -102,7 +110,7 @@ static int make_durable(struct sync *sync, struct batch *batches) {
     while (group->step != GROUP_RELEASE && group->step != GROUP_FAILED) {
         int error = 0;
         if (group->step == GROUP_APPEND) error = append_all(sync, batches);
-        if (group->step == GROUP_READ) post_to_courier(sync, batches);
+        if (group->step == GROUP_READ) post_to_sender(sync, batches);
         if (group->step == GROUP_SYNC) error = sync_log(sync);
         group_commit_done(group, error);
     }
@@ -113,16 +121,16 @@ static int make_durable(struct sync *sync, struct batch *batches) {
 
 /* What is durable here may leave, or need not be committed yet: the other node has a say (R3). */
 static void release(struct sync *sync, struct batch *batches) {
-    struct shell *shell = sync->shell;
+    const struct sync_needs *needs = &sync->needs;
     struct group_commit *group = &sync->group;
-    assert(group->frames == 0 || log_durable(shell->log) == group->end); /* LOG-1 */
-    if (group->frames > 0) locator_durable(&shell->locator, group->end); /* before a redaction of what it finds */
+    assert(group->frames == 0 || log_durable(needs->log) == group->end); /* LOG-1 */
+    if (group->frames > 0) locator_durable(needs->locator, group->end);  /* before a redaction of what it finds */
     if (group->is_replicated) {
-        node_durable(&shell->node, log_durable(shell->log), batches);
+        node_durable(needs->node, log_durable(needs->log), batches);
     } else {
-        releaser_enter(&shell->releaser, batches, 0);
-        if (group->frames > 0) releaser_reach(&shell->releaser, group->end);
-        releaser_run(&shell->releaser);
+        releaser_enter(needs->releaser, batches, 0);
+        if (group->frames > 0) releaser_reach(needs->releaser, group->end);
+        releaser_run(needs->releaser);
     }
     group_commit_done(group, 0);
 }
@@ -145,7 +153,7 @@ static void *sync_run(void *argument) {
         struct batch *batches = sync->failed == NULL ? take_group(sync) : NULL;
         if (batches == NULL) break;
         pthread_mutex_unlock(&sync->mutex);
-        begin_group(sync, batches, node_writes(&sync->shell->node));
+        begin_group(sync, batches, node_writes(sync->needs.node));
         int error = make_durable(sync, batches);
         if (error != 0) sync_fail(sync, batches, error);
         release(sync, batches);
@@ -159,7 +167,7 @@ static void *sync_run(void *argument) {
 
 /* The disk may hang, and the port is served meanwhile. */
 static int make_durable_aside(struct sync *sync, struct batch *batches) {
-    struct door *door = sync->shell->door;
+    struct door *door = sync->needs.door;
     const bool waits = sync->group.frames > 0;
     if (waits) door_step_aside(door);
     int error = make_durable(sync, batches);
@@ -172,7 +180,7 @@ void sync_stand_in(struct sync *sync) {
     struct batch *batches = sync->is_busy ? NULL : take_group(sync);
     pthread_mutex_unlock(&sync->mutex);
     if (batches == NULL) return;
-    assert(!node_writes(&sync->shell->node)); /* a leader's frames leave while its disk syncs */
+    assert(!node_writes(sync->needs.node)); /* a leader's frames leave while its disk syncs */
     begin_group(sync, batches, false);
     int error = make_durable_aside(sync, batches);
     if (error == 0) release(sync, batches);
@@ -190,8 +198,8 @@ bool sync_is_quick(struct sync *sync) {
     return is_idle && atomic_load(&sync->took_us) < SYNC_QUICK_US;
 }
 
-void sync_start(struct sync *sync, struct shell *shell) {
-    *sync = (struct sync){.shell = shell};
+void sync_start(struct sync *sync, const struct sync_needs *needs) {
+    *sync = (struct sync){.needs = *needs};
     sync->last = &sync->first;
     pthread_mutex_init(&sync->mutex, NULL);
     pthread_cond_init(&sync->changed, NULL);

@@ -14,11 +14,29 @@
 #include "disk_hang.h"
 #include "group_commit.h"
 
-struct shell;
 struct batch;
+struct batches;
+struct delivery_sender;
+struct door;
+struct latency;
+struct locator;
+struct log;
+struct node;
+struct releaser;
+
+struct sync_needs {
+    struct log *log;
+    struct batches *batches;
+    struct releaser *releaser;
+    struct delivery_sender *delivery_sender;
+    struct locator *locator;
+    struct node *node;
+    struct door *door;
+    struct latency *fsync_us;
+};
 
 struct sync {
-    struct shell *shell;
+    struct sync_needs needs;
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -35,7 +53,7 @@ struct sync {
 /* Who stands in for the sync thread saves three hand-overs, some 100 µs: nothing beside a sync that takes longer. */
 #define SYNC_QUICK_US 1000u
 
-void sync_start(struct sync *sync, struct shell *shell);
+void sync_start(struct sync *sync, const struct sync_needs *needs);
 /* Takes the batch over. Core thread only: the order of posting is the order of the log. Not `wakes`: sync_stand_in
  * follows. */
 void sync_post(struct sync *sync, struct batch *batch, bool wakes);
