@@ -1,6 +1,6 @@
 """fuzz.py: runs libFuzzer programs side by side, each for so many minutes, and ends with a table (`./dev fuzz`).
 
-New inputs go to CORPUS/TARGET; the tree's corpus is read and never written (`--merge` does that, on purpose). What crashes,
+New inputs go to CORPUS/TARGET; the tree's corpus (corpus.py) is read and never written (`--merge` does that, on purpose). What crashes,
 hangs or leaks is kept as CORPUS/TARGET-crash-…, -timeout-… and so on, and fails the run. Time in which a fuzzer was stopped (SIGSTOP) does not
 count, so a run may be interrupted for a measurement. Nothing of the machinery is ours but the waiting: libFuzzer does it all.
 """
@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import corpus as tree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 INTERRUPTED = 72  # libFuzzer's exit status after SIGINT
@@ -45,11 +47,12 @@ class Run:
         self.active_s = 0.0
         self.asked_at = None
         self.log = tempfile.TemporaryFile(mode="w+", errors="replace")
-        seeds = os.path.join(HERE, "corpus", target)
+        self.seeds = tempfile.TemporaryDirectory(prefix=f"tarry-corpus-{target}-")
+        tree.unpack(target, self.seeds.name)
         own = os.path.join(corpus, target)
         os.makedirs(own, exist_ok=True)
         command = [program, "-print_final_stats=1", "-timeout=20", "-rss_limit_mb=2560", *options(target),
-                   f"-artifact_prefix={own}-", own, *([seeds] if os.path.isdir(seeds) else [])]
+                   f"-artifact_prefix={own}-", own, self.seeds.name]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self.log, env={**SANITIZERS, **os.environ})
         self.seen = time.monotonic()
 
@@ -72,6 +75,7 @@ class Run:
         self.log.seek(0)
         text = self.log.read()
         self.log.close()
+        self.seeds.cleanup()
 
         def last(pattern):
             found = re.findall(pattern, text)
@@ -118,24 +122,20 @@ def fuzz(targets, programs, corpus, minutes, jobs):
 def merge(targets, programs, corpus):
     """Puts into the tree the smallest set of inputs that covers what tree and build directory cover together."""
     for target in targets:
-        tree = os.path.join(HERE, "corpus", target)
-        with tempfile.TemporaryDirectory() as fresh:
-            kept = {path for path in glob.glob(tree + "/*") if not re.fullmatch(r"[0-9a-f]{40}", os.path.basename(path))}
+        kept = {name: data for name, data in tree.read(target).items() if not re.fullmatch(r"[0-9a-f]{40}", name)}
+        with tempfile.TemporaryDirectory() as fresh, tree.unpacked(target) as seeds:
             own = os.path.join(corpus, target)
-            command = [programs[target], "-set_cover_merge=1", "-timeout=20", f"-artifact_prefix={own}-", fresh, tree, own]
+            command = [programs[target], "-set_cover_merge=1", "-timeout=20", f"-artifact_prefix={own}-", fresh, seeds, own]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                            env={**SANITIZERS, **os.environ})
-            named = {open(path, "rb").read() for path in kept}  # seeds and regressions keep their names
-            for path in set(glob.glob(tree + "/*")) - kept:
-                os.unlink(path)
-            found = sorted(glob.glob(fresh + "/*"), key=os.path.getsize)
-            for path in found:
-                data = open(path, "rb").read()
-                if data not in named and len(data) <= 400 and len(os.listdir(tree)) < 100:
-                    with open(os.path.join(tree, os.path.basename(path)), "wb") as file:
-                        file.write(data)
-        sizes = [os.path.getsize(path) for path in glob.glob(tree + "/*")]
-        print(f"{target}: {len(sizes)} files, {sum(sizes)} bytes")
+            named = set(kept.values())  # seeds and regressions keep their names
+            for path in sorted(glob.glob(fresh + "/*"), key=os.path.getsize):
+                with open(path, "rb") as file:
+                    data = file.read()
+                if data not in named and len(data) <= 400 and len(kept) < 100:
+                    kept[os.path.basename(path)] = data
+        tree.write(target, kept)
+        print(f"{target}: {len(kept)} inputs, {sum(map(len, kept.values()))} bytes")
 
 
 def main():

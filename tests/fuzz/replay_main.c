@@ -1,14 +1,16 @@
-/* replay_main.c: runs a fuzz target over a corpus, as an ordinary test: every file of the directories and files named,
- * each prefix of it (a message may be cut off anywhere), and each with one bit flipped (up to a limit). The input lies
- * in memory of exactly its size, so that AddressSanitizer sees a read past its end. Exit status 0: nothing crashed.
+/* replay_main.c: runs a fuzz target over inputs, as an ordinary test: each of them, each prefix of it (a message may be
+ * cut off anywhere), and it with one bit flipped (up to a limit). The input lies in memory of exactly its size, so that
+ * AddressSanitizer sees a read past its end. Exit status 0: nothing crashed.
  *
- *   replay_NAME [--variants N] PATH...        at most N prefixes, and N flips, of each file */
-#include <dirent.h>
+ *   replay_NAME [--variants N] [--corpus FILE] [FILE]...
+ *
+ * --variants: at most N prefixes, and N flips, of each input. --corpus: a file with an input in each line, as corpus.py
+ * writes it. Any other FILE is one input, as it is: what libFuzzer keeps of a crash. */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "fuzz.h"
 
@@ -36,52 +38,71 @@ static void run_variants(uint8_t *data, size_t size) {
     }
 }
 
-static int replay_file(const char *path) {
-    static uint8_t data[INPUT_SIZE_MAX];
+static uint8_t file_bytes[INPUT_SIZE_MAX + 1]; /* of one file at a time, and a NUL behind it */
+
+/* Its size; -1 after a sentence. */
+static long load(const char *path) {
     FILE *file = fopen(path, "rb");
     if (file == NULL) {
         fprintf(stderr, "%s: %s\n", path, strerror(errno));
         return -1;
     }
-    size_t size = fread(data, 1, sizeof(data), file);
-    int failed = ferror(file) || !feof(file);
+    size_t size = fread(file_bytes, 1, sizeof(file_bytes), file);
+    bool is_whole = !ferror(file) && size < sizeof(file_bytes);
     fclose(file);
-    if (failed) {
+    if (!is_whole) {
         fprintf(stderr, "%s: unreadable, or larger than %u bytes\n", path, INPUT_SIZE_MAX);
         return -1;
     }
-    run_variants(data, size);
-    return 1;
+    file_bytes[size] = '\0';
+    return (long)size;
 }
 
-/* Number of files replayed, or -1. */
-static int replay(const char *path) {
-    struct stat status;
-    if (stat(path, &status) != 0) {
-        fprintf(stderr, "%s: %s\n", path, strerror(errno));
-        return -1;
-    }
-    if (!S_ISDIR(status.st_mode)) return replay_file(path);
-    DIR *directory = opendir(path);
-    if (directory == NULL) {
-        fprintf(stderr, "%s: %s\n", path, strerror(errno));
-        return -1;
-    }
-    int count = 0;
-    // cppcheck-suppress readdirCalled ; one thread
-    for (struct dirent *entry; count >= 0 && (entry = readdir(directory)) != NULL;) {
-        if (entry->d_name[0] == '.') continue;
-        char name[4096];
-        if (snprintf(name, sizeof(name), "%s/%s", path, entry->d_name) >= (int)sizeof(name)) {
-            fprintf(stderr, "%s/%s: name too long\n", path, entry->d_name);
-            count = -1;
-            break;
+static int digit(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* What `text` stands for, in its place: a printable character for itself, \xNN for any byte. Its size; -1 if it is
+ * neither. */
+static long unescape(char *text) {
+    char *out = text;
+    for (const char *in = text; *in;) {
+        if (*in != '\\') {
+            if (*in < ' ' || *in > '~') return -1;
+            *out++ = *in++;
+            continue;
         }
-        int got = replay_file(name);
-        count = got < 0 ? -1 : count + got;
+        int high = in[1] == 'x' ? digit(in[2]) : -1, low = high >= 0 ? digit(in[3]) : -1;
+        if (low < 0) return -1;
+        *out++ = (char)(high << 4 | low);
+        in += 4;
     }
-    closedir(directory);
+    return out - text;
+}
+
+/* Number of inputs replayed, or -1. */
+static int replay_corpus(const char *path) {
+    if (load(path) < 0) return -1;
+    int count = 0;
+    char *rest = (char *)file_bytes, *line;
+    while ((line = strsep(&rest, "\n")) != NULL && *line) {
+        char *text = strchr(line, '\t');
+        long size = text ? unescape(text + 1) : -1;
+        if (size < 0) {
+            fprintf(stderr, "%s: line %d is not a name, a tab, and characters or \\xNN\n", path, count + 1);
+            return -1;
+        }
+        run_variants((uint8_t *)text + 1, (size_t)size);
+        count++;
+    }
     return count;
+}
+
+static int replay_file(const char *path) {
+    long size = load(path);
+    if (size < 0) return -1;
+    run_variants(file_bytes, (size_t)size);
+    return 1;
 }
 
 int main(int argc, char **argv) {
@@ -92,7 +113,8 @@ int main(int argc, char **argv) {
             variants_max = strtoul(argv[++i], NULL, 10) | 1;
             continue;
         }
-        int count = replay(argv[i]);
+        bool is_corpus = strcmp(argv[i], "--corpus") == 0 && i + 1 < argc;
+        int count = is_corpus ? replay_corpus(argv[++i]) : replay_file(argv[i]);
         if (count < 0) return 1;
         total += count;
     }
