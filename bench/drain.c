@@ -56,7 +56,7 @@ static void *consume(void *arg) {
     return NULL;
 }
 
-static void schedule_all(const struct drain *drain, uint64_t due_ms) {
+static void schedule_all(const struct drain *drain, uint64_t due_ms, uint64_t spread_ms) {
     static char payload[PAYLOAD_SIZE_MAX];
     char key[40];
     tarry_client *client = bench_client(drain->broker, COMMITS_UNDER_WAY);
@@ -66,7 +66,7 @@ static void schedule_all(const struct drain *drain, uint64_t due_ms) {
     bench_flow_init(&flow);
     if (tarry_commit_new(client, false, &commit) != TARRY_OK) bench_die("out of memory");
     for (uint64_t number = 0; number < drain->tasks; number++) {
-        const uint64_t when_ms = due_ms + bench_random(&random) % 1000;
+        const uint64_t when_ms = due_ms + bench_random(&random) % spread_ms;
         ledger_write(payload, drain->payload_size, number, when_ms);
         int key_size = snprintf(key, sizeof(key), "%016llx-%llx", (unsigned long long)bench_random(&random),
                                 (unsigned long long)number);
@@ -100,7 +100,7 @@ static int report(struct drain *drain, uint64_t consumers, uint64_t due_end_ns) 
 
 int main(int argc, char **argv) {
     static struct drain drain = {.queue = "drain", .tasks = 1000000, .prefetch = 8192, .payload_size = 128};
-    uint64_t consumers = 4, after_ms = 15000;
+    uint64_t consumers = 4, after_ms = 15000, spread_ms = 1000;
     const struct bench_option options[] = {
         {"broker", "url [$TARRY_BROKER]", NULL, &drain.broker},
         {"queue", "name of a fresh queue [drain]", NULL, &drain.queue},
@@ -108,24 +108,26 @@ int main(int argc, char **argv) {
         {"consumers", "each with a client of its own", &consumers, NULL},
         {"prefetch", "of each", &drain.prefetch, NULL},
         {"payload-size", "bytes", &drain.payload_size, NULL},
-        {"after-ms", "all fall due in the second after this; must leave time to schedule them", &after_ms, NULL},
+        {"after-ms", "the earliest falls due after this; must leave time to schedule them", &after_ms, NULL},
+        {"spread-ms", "… and the others at random within; 1: in the order in which they were scheduled", &spread_ms,
+         NULL},
         {0},
     };
-    bench_options(argc, argv, "Drains tasks that fall due in the same second.", options);
+    bench_options(argc, argv, "Drains tasks that fall due together.", options);
     if (consumers == 0 || consumers > CONSUMERS_MAX || drain.tasks == 0 || drain.payload_size > PAYLOAD_SIZE_MAX ||
-        drain.payload_size < LEDGER_PAYLOAD_SIZE_MIN)
+        drain.payload_size < LEDGER_PAYLOAD_SIZE_MIN || spread_ms == 0)
         bench_die("out of range");
     ledger_init(&drain.ledger, drain.tasks);
     bench_flow_init(&drain.acks);
     uint64_t start_ns = bench_now_ns();
-    schedule_all(&drain, bench_wall_ms() + after_ms);
+    schedule_all(&drain, bench_wall_ms() + after_ms, spread_ms);
     if (bench_now_ns() > start_ns + after_ms * 1000000u)
         fprintf(stderr, "bench: scheduling took longer than --after-ms: some were overdue already\n");
     pthread_t ids[CONSUMERS_MAX];
     for (uint64_t i = 0; i < consumers; i++)
         if (pthread_create(&ids[i], NULL, consume, &drain) != 0) bench_die("no thread");
     for (uint64_t i = 0; i < consumers; i++) pthread_join(ids[i], NULL);
-    int status = report(&drain, consumers, start_ns + (after_ms + 1000) * 1000000u);
+    int status = report(&drain, consumers, start_ns + (after_ms + spread_ms) * 1000000u);
     ledger_deinit(&drain.ledger);
     return status;
 }

@@ -15,6 +15,9 @@
 
 #include "core.h"
 
+/* Contents that lie behind one another are read so much at a time. */
+#define OUTGOING_SPAN_MAX (64u << 10)
+
 /* Where it is read from: the hand's. */
 struct outgoing_source {
     void *context;

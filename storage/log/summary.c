@@ -91,24 +91,45 @@ static uint64_t bits_of(uint64_t hash, uint64_t part) {
     return bloom_bits(mixed ^ mixed >> 31);
 }
 
-static void note_hash(struct summary *summary, uint64_t hash) {
-    uint8_t *page = summary->filter + page_of(summary->pages, hash) * PAGE_SIZE;
-    bloom_block_fill(block_of(page, summary->pages, hash), bits_of(hash, summary->parts - 1));
+/* Hashes that wait until their blocks are in the cache: the filter is larger than that, and each block lies anywhere
+ * in it. Bits are set in any order, so the file is the same. */
+#define NOTES_MAX 16u
+struct notes {
+    struct summary *summary;
+    size_t count;
+    uint64_t hashes[NOTES_MAX];
+};
+
+static void notes_flush(struct notes *notes) {
+    struct summary *summary = notes->summary;
+    for (size_t i = 0; i < notes->count; i++) {
+        const uint64_t hash = notes->hashes[i];
+        uint8_t *page = summary->filter + page_of(summary->pages, hash) * PAGE_SIZE;
+        bloom_block_fill(block_of(page, summary->pages, hash), bits_of(hash, summary->parts - 1));
+    }
+    notes->count = 0;
 }
 
-static void note_task(struct summary *summary, uint64_t id, uint32_t queue, const ProtobufCBinaryData *key) {
-    note_hash(summary, summary_task_hash(id));
-    if (key->len > 0) note_hash(summary, summary_key_hash(queue, key->data, key->len));
+static void note_hash(struct notes *notes, uint64_t hash) {
+    const struct summary *summary = notes->summary;
+    if (notes->count == NOTES_MAX) notes_flush(notes);
+    __builtin_prefetch(block_of(summary->filter + page_of(summary->pages, hash) * PAGE_SIZE, summary->pages, hash), 1);
+    notes->hashes[notes->count++] = hash;
 }
 
-static void note_record(struct summary *summary, const Tarry__Record *record) {
+static void note_task(struct notes *notes, uint64_t id, uint32_t queue, const ProtobufCBinaryData *key) {
+    note_hash(notes, summary_task_hash(id));
+    if (key->len > 0) note_hash(notes, summary_key_hash(queue, key->data, key->len));
+}
+
+static void note_record(struct notes *notes, const Tarry__Record *record) {
     const Tarry__Task *task = NULL;
     if (record->fact_case == TARRY__RECORD__FACT_PUT) task = record->put->task;
     if (record->fact_case == TARRY__RECORD__FACT_END) task = record->end->task;
-    if (task) note_task(summary, task->id, task->queue, &task->key);
+    if (task) note_task(notes, task->id, task->queue, &task->key);
     if (record->fact_case != TARRY__RECORD__FACT_REDACTION) return;
     const Tarry__Redaction *redaction = record->redaction;
-    note_task(summary, redaction->id, redaction->queue, &redaction->key);
+    note_task(notes, redaction->id, redaction->queue, &redaction->key);
 }
 
 void summary_add(struct summary *summary, const struct frame_header *header, const Tarry__FrameBody *body) {
@@ -118,10 +139,12 @@ void summary_add(struct summary *summary, const struct frame_header *header, con
     summary->last_ns = header->steady_ns;
     summary->end = header->position + frame_size(header->body_size, header->blob_size);
     while (summary->parts <= part) summary->starts[summary->parts++] = header->position;
+    struct notes notes = {.summary = summary};
     for (size_t i = 0; body && i < body->n_records; i++) {
         summary->records++;
-        note_record(summary, body->records[i]);
+        note_record(&notes, body->records[i]);
     }
+    notes_flush(&notes);
 }
 
 /* ---- the file */

@@ -16,6 +16,7 @@
 
 enum {
     RETIRED_BELOW = 4096,
+    SECOND_SEGMENT = 6400, /* no read goes beyond the end of a segment */
     LOG_SIZE = 8192,
     AFTER = 7000,
     BLOB_SIZE = BLOB_SALT_SIZE + 8,
@@ -33,13 +34,18 @@ struct fx {
     size_t waits;
     uint64_t erasures;
     uint64_t erase_at; /* while somebody waits, what lies there is erased, once; 0: nothing is */
+    size_t reads;      /* of the log, … */
+    size_t bytes;      /* … and what they gave */
     struct outgoing_source source;
 };
 
 static int read_log(void *context, uint64_t position, void *out, size_t size) {
-    const struct fx *f = context;
+    struct fx *f = context;
     if (position < RETIRED_BELOW) return LOG_RETIRED;
     assert_true(position < LOG_SIZE && size <= LOG_SIZE - position);
+    if (position < SECOND_SEGMENT && size > SECOND_SEGMENT - position) return LOG_END;
+    f->reads++;
+    f->bytes += size;
     memcpy(out, f->log + position, size);
     return 0;
 }
@@ -217,6 +223,85 @@ static void a_task_whose_lease_is_over_is_left_out(void **state) { /* TIME-2 */
     end(&f);
 }
 
+/* ---- many at once */
+
+static void what_lies_together_is_read_at_once(void **state) {
+    struct fx f;
+    struct outgoing_contents contents;
+    struct core_delivered tasks[8];
+    begin(&f);
+    for (uint64_t i = 0; i < 8; i++) tasks[i] = task_at(&f, i + 1, 5000 + i * BLOB_SIZE, (char)('a' + i));
+    assert_int_equal(deliver(&f, tasks, 8, &contents), 0);
+    assert_int_equal(contents.count, 8);
+    assert_int_equal(f.reads, 1);
+    for (size_t i = 0; i < 8; i++) assert_int_equal(contents.contents[i].data[0], 'a' + i);
+    /* What lies apart is not: the second one is further away than it is long. */
+    f.reads = 0;
+    const struct core_delivered apart[] = {task_at(&f, 1, 5000, 'a'), task_at(&f, 2, 5001 + 2 * BLOB_SIZE, 'b')};
+    assert_int_equal(deliver(&f, apart, 2, &contents), 0);
+    assert_int_equal(f.reads, 2);
+    /* Nor what lies in two segments, or was retired but for its end. */
+    const uint64_t edges[] = {SECOND_SEGMENT, RETIRED_BELOW};
+    for (size_t i = 0; i < 2; i++) {
+        const struct core_delivered edge[] = {task_at(&f, 1, edges[i] - BLOB_SIZE, 'c'), task_at(&f, 2, edges[i], 'd')};
+        assert_int_equal(deliver(&f, edge, 2, &contents), 0);
+        assert_int_equal(contents.count, 2);
+        assert_int_equal(contents.contents[0].data[0], 'c');
+        assert_int_equal(contents.contents[1].data[0], 'd');
+    }
+    end(&f);
+}
+
+static uint32_t draw(uint32_t *random, uint32_t below) {
+    *random = *random * 1664525u + 1013904223u;
+    return (*random >> 8) % below;
+}
+
+/* Contents in and out of order, with gaps, over the end of a segment, empty, erased: the same as one by one, and no
+ * more than twice what they take is read. */
+static void many_at_once_are_what_they_are_one_by_one(void **state) {
+    enum { TASKS = 24 };
+    uint32_t random = 1;
+    for (int round = 0; round < 400; round++) {
+        struct fx f;
+        struct outgoing_contents all, alone;
+        struct core_delivered tasks[TASKS];
+        begin(&f);
+        f.erasures = draw(&random, 2);
+        uint64_t at = RETIRED_BELOW + draw(&random, 2400);
+        size_t wanted = 0;
+        for (uint64_t i = 0; i < TASKS; i++) {
+            uint32_t where = draw(&random, 8);
+            if (where == 0) at = RETIRED_BELOW + draw(&random, 2400);
+            if (where == 1) at += draw(&random, 3 * BLOB_SIZE);
+            if (at < SECOND_SEGMENT && at + BLOB_SIZE > SECOND_SEGMENT) at = SECOND_SEGMENT;
+            tasks[i] = task_at(&f, i + 1, at, (char)('a' + i));
+            if (draw(&random, 6) == 0) tasks[i].row.blob_size = draw(&random, 2) * BLOB_SALT_SIZE;
+            at += tasks[i].row.blob_size;
+            wanted += tasks[i].row.blob_size;
+        }
+        for (size_t i = 0; i < TASKS; i++)
+            if (draw(&random, 12) == 0) memset(f.log + tasks[i].row.blob_at, 0, tasks[i].row.blob_size);
+        for (size_t i = 0; i < TASKS; i++) /* some lie over another, and are not damaged by that */
+            tasks[i].row.blob_sum = frame_sum(f.log + tasks[i].row.blob_at, tasks[i].row.blob_size);
+        assert_int_equal(deliver(&f, tasks, TASKS, &all), 0);
+        assert_true(f.bytes <= 2 * wanted);
+        size_t count = 0;
+        for (size_t i = 0; i < TASKS; i++) {
+            assert_int_equal(deliver(&f, &tasks[i], 1, &alone), 0);
+            if (alone.count == 0) continue;
+            assert_true(count < all.count && all.tasks[count] == &tasks[i]);
+            assert_int_equal(all.contents[count].len, alone.contents[0].len);
+            if (alone.contents[0].len > 0)
+                assert_memory_equal(all.contents[count].data, alone.contents[0].data, alone.contents[0].len);
+            count++;
+        }
+        assert_int_equal(count, all.count);
+        assert_int_equal(all.gone, TASKS - count);
+        end(&f);
+    }
+}
+
 /* ---- answers that were recorded */
 
 /* A frame with the answer "given" at `position`. */
@@ -282,6 +367,8 @@ int main(void) {
         cmocka_unit_test(an_empty_content_is_looked_at_once_something_was_erased),
         cmocka_unit_test(what_is_not_in_memory_is_said),
         cmocka_unit_test(a_task_whose_lease_is_over_is_left_out),
+        cmocka_unit_test(what_lies_together_is_read_at_once),
+        cmocka_unit_test(many_at_once_are_what_they_are_one_by_one),
         cmocka_unit_test(a_recorded_answer_is_given_again),
         cmocka_unit_test(a_recorded_answer_that_rotted_is_not_given),
     };
