@@ -151,6 +151,7 @@ struct tarry_broker_stats {
     uint64_t disk_size_bytes;   /* … and has in all; 0: the broker does not say */
     uint64_t signed_position;   /* of the last signed head; 0: nothing is signed */
     uint64_t signed_ms;         /* when that was */
+    uint64_t host_ms;           /* what the clock of its host says, right or wrong; 0: the broker does not say */
 };
 /* How it goes with one queue that is pushed (docs/WEBHOOKS.md), since this broker leads. */
 struct tarry_push_stats {

@@ -156,6 +156,7 @@ static void fill_broker(const Tarry__BrokerStats *from, struct tarry_broker_stat
         .disk_size_bytes = from->disk_bytes,
         .signed_position = from->signed_position,
         .signed_ms = from->signed_ms,
+        .host_ms = from->host_ms,
     };
 }
 

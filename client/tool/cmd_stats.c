@@ -166,6 +166,7 @@ static void json_broker(struct text *out, const struct tarry_stats_view *view) {
     ndjson_number(out, "disk_size_bytes", broker->disk_size_bytes);
     ndjson_number(out, "signed_position", broker->signed_position);
     ndjson_number(out, "signed_ms", broker->signed_ms);
+    ndjson_number(out, "host_ms", broker->host_ms);
     ndjson_bool(out, "clock_held", broker->clock_held);
     ndjson_text(out, "member", broker->member);
     json_pair(out, view->pair);

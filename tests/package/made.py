@@ -1,4 +1,5 @@
 """made.py: the packages of this tree: as they are, built once more elsewhere, and of the next version. Each is built when it is first asked for."""
+import email.utils
 import glob
 import os
 import re
@@ -73,8 +74,9 @@ class Made:
             with open(changelog, encoding="utf-8") as file:
                 before = file.read()
             with open(changelog, "w", encoding="utf-8") as file:
+                later = email.utils.formatdate(package.timestamp_of(ROOT) + 1)  # not in the future: meson refuses that
                 file.write(f"tarry ({NEXT}-0upstream1) unstable; urgency=medium\n\n  * Later.\n\n"
-                           f" -- Somebody <somebody@tarry.example>  Fri, 01 Jan 2027 00:00:00 +0000\n\n{before}")
+                           f" -- Somebody <somebody@tarry.example>  {later}\n\n{before}")
         cache = subprocess.run(["ccache", "-k", "cache_dir"], stdout=subprocess.PIPE, text=True, check=False).stdout.strip() if shutil.which("ccache") else ""
         return self._build("next", tree, {"CCACHE_DIR": cache} if cache else {})
 

@@ -71,6 +71,7 @@ Tarry__BrokerStats *stats_broker(struct shell *shell, struct arena *arena, bool 
     out->version = (char *)TARRY_VERSION;
     out->epoch = atomic_load(&shell->run.epoch);
     out->now_ms = now_ms;
+    out->host_ms = clock_host_ms();
     out->uptime_ms =
         now_ms > shell->run.started_ms ? now_ms - shell->run.started_ms : 0; /* a pair's clock may be set back */
     out->durable = log_durable(shell->log);

@@ -67,6 +67,10 @@ static uint64_t read_ns(clockid_t id) {
     return (uint64_t)time.tv_sec * 1000000000ull + (uint64_t)time.tv_nsec;
 }
 
+uint64_t clock_host_ms(void) {
+    return read_ns(CLOCK_REALTIME) / NS_PER_MS;
+}
+
 static struct sample sample_now(void) {
     struct sample sample;
     sample.real_ns = read_ns(CLOCK_REALTIME);

@@ -62,6 +62,8 @@ void clock_restart(struct clock *clock, struct clock_origin origin);
 /* Steady time at BOOTTIME zero, for the next start (clock_origin); 0: before it. Any time after clock_init. */
 uint64_t clock_boot_steady(const struct clock *clock);
 struct instant clock_now(struct clock *clock, bool *out_held);
+/* What the machine's wall clock says, right or wrong. */
+uint64_t clock_host_ms(void);
 
 /* max(steady, wall) in whole milliseconds, rounded down: what a person is told. Not before a task's due time once it is
  * due, whichever base it has. */

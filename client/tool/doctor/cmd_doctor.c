@@ -25,8 +25,8 @@ const struct command command_doctor = {
         "sync takes, the archive; of a pair whether one leads and the other is in sync.\n\n"
         "With --data DIR it looks at that directory on this host, whether a broker runs on it or not: how much of the\n"
         "disk is free, what kind of file system it is, how long a sync takes (it writes 64 KiB into a file without a\n"
-        "name), the file of tokens and who expires soon, and the host's clock and limits: descriptors, locked\n"
-        "memory, the cgroup's memory. It changes nothing.\n\n"
+        "name), the file of tokens and who expires soon, the host's clock, and the limits of the broker's process\n"
+        "(if none runs: of this one): descriptors, locked memory, the cgroup's memory. It changes nothing.\n\n"
         "Exit status 0: all is well, or nothing worse than a warning; 1: something is wrong. --json prints an object\n"
         "a finding: check, result (fine, warning, wrong), what, mend.",
     .options = options,
@@ -103,7 +103,9 @@ static int print(const struct tool *tool, const struct findings *findings) {
     }
     int status = output_flush(&out, wrong > 0 ? EXIT_REFUSED : EXIT_FINE);
     text_deinit(&out);
-    if (!tool->json) tool_say("%zu looked at, %zu warnings, %zu wrong", findings->count, warnings, wrong);
+    if (!tool->json)
+        tool_say("%zu looked at, %zu %s, %zu wrong", findings->count, warnings, warnings == 1 ? "warning" : "warnings",
+                 wrong);
     return status;
 }
 
@@ -116,13 +118,14 @@ static int run(struct tool *tool, const struct args *args) {
         char beside[4096];
         if (snprintf(beside, sizeof beside, "%s/tokens", data) >= (int)sizeof beside)
             return tool_usage(args, "--data: the name is too long");
-        doctor_directory(&findings, data);
+        bool is_running = doctor_directory(&findings, data);
         doctor_tokens(&findings, tokens != NULL ? tokens : beside, tokens != NULL);
-        doctor_host(&findings);
+        doctor_host(&findings, data, is_running);
     } else if (tokens != NULL) {
         doctor_tokens(&findings, tokens, true);
     }
     for (size_t i = 0; i < args->many_count; i++) doctor_certificate(&findings, args->many[i].value);
+    tool->follower_reads = true; /* a follower's disk and clock matter, too */
     if (asks_broker) status = doctor_brokers(&findings, tool);
     if (status == EXIT_FINE) status = print(tool, &findings);
     findings_deinit(&findings);

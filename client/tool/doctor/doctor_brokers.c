@@ -5,6 +5,7 @@
 
 #include "findings.h"
 #include "nodes.h"
+#include "units.h"
 
 #define PATIENCE_MS 3000u
 #define CLOCK_OFF_MS 2000u /* beyond what an answer takes */
@@ -17,16 +18,24 @@
 
 static void look_at_clock(struct findings *findings, const char *url, const struct tarry_broker_stats *stats,
                           uint64_t asked_ms, uint64_t answered_ms) {
+    char text[UNITS_TEXT_SIZE];
     if (stats->clock_held)
         finding_add(findings, FOUND_FAIL, "clock", "set that host's clock, or start tarryd with --accept-clock",
                     "%s: the clock has jumped, and tasks with absolute times wait", url);
-    bool is_off = stats->now_ms + CLOCK_OFF_MS < asked_ms || stats->now_ms > answered_ms + CLOCK_OFF_MS;
-    finding_add(findings, is_off ? FOUND_WARN : FOUND_FINE, "clock",
-                is_off ? "one of the two hosts is wrong: compare both with a third" : NULL,
-                "%s: its clock and this host's differ by about %" PRIu64 " ms", url,
-                stats->now_ms < asked_ms      ? asked_ms - stats->now_ms
-                : stats->now_ms > answered_ms ? stats->now_ms - answered_ms
-                                              : 0);
+    if (stats->host_ms == 0) return; /* an older broker, which does not say */
+    bool is_ahead = stats->host_ms > answered_ms;
+    uint64_t off_ms = is_ahead                    ? stats->host_ms - answered_ms
+                      : stats->host_ms < asked_ms ? asked_ms - stats->host_ms
+                                                  : 0;
+    if (off_ms > CLOCK_OFF_MS)
+        finding_add(findings, FOUND_WARN, "clock",
+                    "one of the two hosts is wrong: compare both with a third, and let chrony keep them; tasks with "
+                    "absolute times follow the broker's",
+                    "%s: its clock is %s %s this host's", url, duration_format(off_ms / 1000 * 1000, text),
+                    is_ahead ? "ahead of" : "behind");
+    else
+        finding_add(findings, FOUND_FINE, "clock", NULL, "%s: its clock and this host's differ by %s", url,
+                    duration_format(off_ms, text));
 }
 
 static void look_at_disk(struct findings *findings, const char *url, const struct tarry_broker_stats *stats) {
@@ -34,9 +43,7 @@ static void look_at_disk(struct findings *findings, const char *url, const struc
         enum found found = stats->disk_free_bytes < DISK_FAIL_BYTES   ? FOUND_FAIL
                            : stats->disk_free_bytes < DISK_WARN_BYTES ? FOUND_WARN
                                                                       : FOUND_FINE;
-        finding_add(findings, found, "disk",
-                    found == FOUND_FINE ? NULL
-                                        : "give the disk room, or keep less: --retain-log-size, --retain-archive-size",
+        finding_add(findings, found, "disk", found == FOUND_FINE ? NULL : DISK_MEND,
                     "%s: %" PRIu64 " MiB of %" PRIu64 " MiB are free", url, stats->disk_free_bytes >> 20,
                     stats->disk_size_bytes >> 20);
     }
@@ -83,7 +90,7 @@ static void look_at_stats(struct findings *findings, const struct node *node) {
     char message[TARRY_MESSAGE_SIZE] = "";
     uint64_t asked_ms = wall_ms();
     int code = tarry_stats(node->client, NULL, &view, message);
-    if (code == TARRY_NOT_PRIMARY) return; /* a follower: the primary tells */
+    if (code == TARRY_NOT_PRIMARY) return; /* it only begins to follow, and says so */
     if (code != TARRY_OK) {
         finding_add(findings, FOUND_WARN, "broker", "use a token with the role read (TARRY_TOKEN_FILE)",
                     "%s: it does not tell its numbers: %s", node->url,
@@ -93,25 +100,60 @@ static void look_at_stats(struct findings *findings, const struct node *node) {
     look_at_clock(findings, node->url, view->broker, asked_ms, wall_ms());
     look_at_disk(findings, node->url, view->broker);
     look_at_memory(findings, node->url, view->broker);
-    look_at_queues(findings, node->url, view);
+    if (node_is_primary(node)) look_at_queues(findings, node->url, view);
     if (strcmp(view->broker->version, tarry_version()) != 0)
         finding_add(findings, FOUND_WARN, "version", "upgrade the older one", "%s: it is version %s, this tool is %s",
                     node->url, view->broker->version, tarry_version());
     tarry_stats_free(view);
 }
 
+/* What a client says of a broker that it could not ask: what it did not do, the address, and why. Only that counts
+ * here, for the address and that it does not answer stand before it. */
+static const char *reason_of(const struct node *node) {
+    size_t size = strlen(node->url);
+    const char *at = strstr(node->message, node->url);
+    return at != NULL && strncmp(at + size, ": ", 2) == 0 ? at + size + 2 : node->message;
+}
+
+static void look_at_silence(struct findings *findings, const struct node *node) {
+    const char *reason = reason_of(node);
+    if (node->code != TARRY_E_NO_BROKER && node->code != TARRY_E_TIMEOUT)
+        finding_add(findings, FOUND_FAIL, "broker",
+                    "show a token with the role read (TARRY_TOKEN_FILE): docs/ACCESS.md",
+                    "%s does not say how it is: %s", node->url, reason);
+    else if (strstr(reason, "certificate") != NULL)
+        finding_add(findings, FOUND_FAIL, "certificate",
+                    "TARRY_TLS_CA must name who has signed the broker's certificate, and that the address in --broker",
+                    "%s: %s", node->url, reason);
+    else
+        finding_add(findings, FOUND_FAIL, "broker",
+                    "is tarryd running there (`systemctl status tarry`), is this where it listens (--broker), and does "
+                    "the network let this host through?",
+                    "no broker at %s: %s", node->url, reason);
+}
+
+/* A certificate that will expire is no fault yet; the rest of what a broker calls a problem is. */
+static void look_at_problem(struct findings *findings, const struct node *node) {
+    const char *problem = node->view->problem;
+    if (problem[0] == 0) return;
+    bool is_of_tls = strstr(problem, "certificate") != NULL;
+    finding_add(findings, is_of_tls && strstr(problem, " expires in ") != NULL ? FOUND_WARN : FOUND_FAIL,
+                is_of_tls ? "certificate" : "broker",
+                is_of_tls
+                    ? "get a new one; a unit that has a copy (LoadCredential=) wants a restart, the follower first"
+                    : "docs/OPERATING.md and broker/README.md say what to do",
+                "%s: %s", node->url, problem);
+}
+
 static void look_at_node(struct findings *findings, const struct node *node) {
     const struct tarry_pair_view *view = node->view;
     if (view == NULL) {
-        finding_add(findings, FOUND_FAIL, "broker", "is tarryd running there, and may this host reach it?",
-                    "%s does not answer: %s", node->url, node->message);
+        look_at_silence(findings, node);
         return;
     }
     finding_add(findings, FOUND_FINE, "broker", NULL, "%s is %s, epoch %u", node->url, tarry_role_name(view->role),
                 view->epoch);
-    if (view->problem[0] != 0)
-        finding_add(findings, FOUND_FAIL, "broker", "docs/OPERATING.md says what to do", "%s: %s", node->url,
-                    view->problem);
+    look_at_problem(findings, node);
     if (view->has_peer && view->has_digest && view->digest != view->peer_digest)
         finding_add(findings, FOUND_FAIL, "pair",
                     "`tarry verify` both, and start the damaged one with an empty directory",
@@ -123,6 +165,27 @@ static void look_at_node(struct findings *findings, const struct node *node) {
         finding_add(findings, FOUND_WARN, "coordinator",
                     "give both nodes one (--coordinator), or be ready to `tarry promote`",
                     "%s: there is no coordinator, so nothing takes over by itself", node->url);
+}
+
+static void look_at_lone_primary(struct findings *findings, const char *url, const struct tarry_pair_view *view) {
+    char text[UNITS_TEXT_SIZE];
+    bool is_async = view->replication == TARRY_REPLICATION_ASYNC;
+    const char *meanwhile = is_async      ? "what it acknowledges comes there later"
+                            : view->alone ? "what it acknowledges is on its own disk only"
+                                          : "it acknowledges nothing until the follower is back";
+    const char *mend = "start the other node, and look at its log; `tarry status --wait 30s` says when both agree";
+    if (view->peer_heard_ms == 0)
+        finding_add(findings, is_async ? FOUND_WARN : FOUND_FAIL, "pair", mend,
+                    "%s leads and has never heard of the other node, %s: %s", url, view->peer_url, meanwhile);
+    else
+        finding_add(findings, is_async ? FOUND_WARN : FOUND_FAIL, "pair", mend,
+                    "%s leads without a follower in sync: %s lacks %" PRIu64 " bytes and was heard of %s ago; %s", url,
+                    view->peer_url, view->lag_size,
+                    duration_format(view->now_ms > view->peer_heard_ms
+                                        ? (view->now_ms - view->peer_heard_ms) / 1000 * 1000
+                                        : 0,
+                                    text),
+                    meanwhile);
 }
 
 /* Only a pair has a peer; one node of it alone knows both. */
@@ -138,10 +201,7 @@ static void look_at_pair(struct findings *findings, const struct nodes *nodes) {
             finding_add(findings, FOUND_FINE, "pair", NULL, "%s leads, and the other node is in sync",
                         nodes->items[i].url);
         else
-            finding_add(findings, view->replication == TARRY_REPLICATION_ASYNC ? FOUND_WARN : FOUND_FAIL, "pair",
-                        "start the other node, and look at its log; `tarry status --wait 30s`",
-                        "%s leads without a follower in sync: it lacks %" PRIu64 " bytes", nodes->items[i].url,
-                        view->lag_size);
+            look_at_lone_primary(findings, nodes->items[i].url, view);
     }
     if (paired == 0 || nodes->count < 2) return;
     if (primaries == 0)

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "findings.h"
+#include "units.h"
 
 #define SOON_S (21ll * 24 * 3600)
 #define DAY_S 86400
@@ -19,9 +20,17 @@ static bool seconds_until(const ASN1_TIME *time, long long *out) {
     return true;
 }
 
+/* For people: whole days, or whole minutes if it is less than one. */
+static uint64_t in_whole(long long seconds) {
+    long long unit = seconds >= DAY_S ? DAY_S : 60;
+    return (uint64_t)(seconds / unit * unit) * 1000;
+}
+
 static void look_at(struct findings *findings, const char *path, X509 *certificate) {
-    static const char mend[] = "get a new one; tarryd takes it up by itself once the file changes";
-    char name[200];
+    static const char mend[] =
+        "get a new one; tarryd takes it up by itself once its file changes; a unit that has a copy "
+        "(LoadCredential=) wants a restart";
+    char name[200], text[UNITS_TEXT_SIZE];
     long long begins_s, ends_s;
     X509_NAME_oneline(X509_get_subject_name(certificate), name, (int)sizeof name);
     if (!seconds_until(X509_get0_notBefore(certificate), &begins_s) ||
@@ -33,11 +42,11 @@ static void look_at(struct findings *findings, const char *path, X509 *certifica
         finding_add(findings, FOUND_FAIL, "certificate", "look at this host's clock", "%s: %s is not valid yet", path,
                     name);
     else if (ends_s <= 0)
-        finding_add(findings, FOUND_FAIL, "certificate", mend, "%s: %s expired %lld days ago", path, name,
-                    -ends_s / DAY_S);
+        finding_add(findings, FOUND_FAIL, "certificate", mend, "%s: %s has expired, %s ago", path, name,
+                    duration_format(in_whole(-ends_s), text));
     else
         finding_add(findings, ends_s < SOON_S ? FOUND_WARN : FOUND_FINE, "certificate", ends_s < SOON_S ? mend : NULL,
-                    "%s: %s is valid for %lld days", path, name, ends_s / DAY_S);
+                    "%s: %s is valid for %s", path, name, duration_format(in_whole(ends_s), text));
 }
 
 void doctor_certificate(struct findings *findings, const char *path) {

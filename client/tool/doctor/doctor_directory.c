@@ -34,10 +34,8 @@ static void look_at_room(struct findings *findings, const char *directory) {
     enum found found = free < FREE_FAIL_BYTES                                            ? FOUND_FAIL
                        : free < FREE_WARN_BYTES || free < all / 100 * FREE_WARN_PER_CENT ? FOUND_WARN
                                                                                          : FOUND_FINE;
-    finding_add(findings, found, "disk",
-                found == FOUND_FINE ? NULL
-                                    : "give the disk room, or keep less: --retain-log-size, --retain-archive-size",
-                "%llu MiB of %llu MiB are free at %s", free / MIB, all / MIB, directory);
+    finding_add(findings, found, "disk", found == FOUND_FINE ? NULL : DISK_MEND, "%llu MiB of %llu MiB are free at %s",
+                free / MIB, all / MIB, directory);
     if (status.f_files != 0 && status.f_favail < 1000)
         finding_add(findings, FOUND_FAIL, "disk", "delete files, or make a file system with more inodes",
                     "the file system has only %llu inodes left", (unsigned long long)status.f_favail);
@@ -116,7 +114,7 @@ static void look_at_owner(struct findings *findings, const char *directory, cons
 }
 
 /* Whether a broker runs on it: it has locked the file. */
-static void look_at_lock(struct findings *findings, const char *directory) {
+static bool look_at_lock(struct findings *findings, const char *directory) {
     char path[4200];
     snprintf(path, sizeof path, "%s/lock", directory);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -126,20 +124,21 @@ static void look_at_lock(struct findings *findings, const char *directory) {
         else
             finding_add(findings, FOUND_WARN, "lock", "run it as the broker's user or root", "%s: %s", path,
                         strerror(errno));
-        return;
+        return false;
     }
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET}; /* asked about, not taken: nobody is kept out */
     bool is_free = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
     close(fd);
     finding_add(findings, FOUND_FINE, "lock", NULL, is_free ? "no broker runs on it" : "a broker runs on it");
+    return !is_free;
 }
 
-void doctor_directory(struct findings *findings, const char *directory) {
+bool doctor_directory(struct findings *findings, const char *directory) {
     struct stat status;
     if (stat(directory, &status) != 0) {
         finding_add(findings, FOUND_FAIL, "directory", "name the data directory (tarryd --data)", "%s: %s", directory,
                     strerror(errno));
-        return;
+        return false;
     }
     struct identity identity;
     char message[IDENTITY_MESSAGE_SIZE];
@@ -153,18 +152,24 @@ void doctor_directory(struct findings *findings, const char *directory) {
         finding_add(findings, FOUND_FAIL, "directory", "run the `tarry backup` that made it again",
                     "%s is a copy that was never finished", directory);
     look_at_owner(findings, directory, &status);
-    look_at_lock(findings, directory);
+    bool is_running = look_at_lock(findings, directory);
     look_at_room(findings, directory);
     look_at_kind(findings, directory);
     look_at_syncs(findings, directory);
+    return is_running;
 }
 
 void doctor_tokens(struct findings *findings, const char *path, bool must_exist) {
     struct token_store store;
     struct stat status;
     if (stat(path, &status) != 0) {
-        finding_add(findings, must_exist ? FOUND_FAIL : FOUND_FINE, "tokens",
-                    must_exist ? "make it with `tarry token add`" : NULL, "%s: %s", path, strerror(errno));
+        bool is_unused = errno == ENOENT && !must_exist;
+        if (is_unused)
+            finding_add(findings, FOUND_FINE, "tokens", NULL, "there is no %s: nobody comes in by a token", path);
+        else
+            finding_add(findings, FOUND_FAIL, "tokens",
+                        errno == ENOENT ? "make it with `tarry token add`" : "run it as the broker's user or root",
+                        "%s: %s", path, strerror(errno));
         return;
     }
     if ((status.st_mode & 0077) != 0)

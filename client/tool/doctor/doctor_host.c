@@ -1,5 +1,4 @@
-/* doctor_host.c: this host: clocks, and the limits of processes as this one has them. */
-#include <errno.h>
+/* doctor_host.c: this host's clock, and what the broker's process may take of the host. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 
 #include "findings.h"
 #include "tarry_limits.h"
+#include "units.h"
 
 /* tarryd serves so many connections at once if it may have the descriptors (net/door.h). */
 #define DESCRIPTORS_WANTED (16384u + 256u)
@@ -38,16 +38,60 @@ static void look_at_clock(struct findings *findings) {
                 "the clock is kept right, and off by about %lld µs", offset_us);
 }
 
-static void look_at_limit(struct findings *findings, int resource, const char *what, rlim_t least, rlim_t wanted,
-                          const char *mend) {
-    struct rlimit limit;
-    if (getrlimit((__rlimit_resource_t)resource, &limit) != 0) return;
-    enum found found = limit.rlim_max < least ? FOUND_FAIL : limit.rlim_max < wanted ? FOUND_WARN : FOUND_FINE;
-    if (limit.rlim_max == RLIM_INFINITY)
-        finding_add(findings, FOUND_FINE, "limits", NULL, "%s: no limit", what);
+/* Whose limits are looked at: the broker's, if one runs and may be looked at; else this process's, which are those of
+ * one that is started from here. */
+struct subject {
+    char proc[32]; /* "/proc/123" */
+    char name[48]; /* for sentences */
+};
+
+/* The hard limit of the line that begins with `line` in /proc/N/limits; RLIM_INFINITY: there is none. False: cannot be
+ * read. */
+static bool read_limit(const struct subject *subject, const char *line, rlim_t *out) {
+    char path[64], text[256];
+    bool is_found = false;
+    snprintf(path, sizeof path, "%s/limits", subject->proc);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) return false;
+    while (!is_found && fgets(text, sizeof text, file) != NULL) {
+        char hard[32];
+        if (strncmp(text, line, strlen(line)) != 0 || sscanf(text + strlen(line), "%*s %31s", hard) != 1) continue;
+        *out = strcmp(hard, "unlimited") == 0 ? RLIM_INFINITY : strtoull(hard, NULL, 10);
+        is_found = true;
+    }
+    fclose(file);
+    return is_found;
+}
+
+static enum found judge(rlim_t limit, rlim_t least, rlim_t wanted) {
+    return limit < least ? FOUND_FAIL : limit < wanted ? FOUND_WARN : FOUND_FINE;
+}
+
+static void look_at_descriptors(struct findings *findings, const struct subject *subject) {
+    rlim_t limit;
+    if (!read_limit(subject, "Max open files", &limit)) return;
+    enum found found = judge(limit, DESCRIPTORS_LEAST, DESCRIPTORS_WANTED);
+    if (limit == RLIM_INFINITY)
+        finding_add(findings, FOUND_FINE, "limits", NULL, "%s may have any number of descriptors", subject->name);
     else
-        finding_add(findings, found, "limits", found == FOUND_FINE ? NULL : mend, "%s: %llu at most", what,
-                    (unsigned long long)limit.rlim_max);
+        finding_add(findings, found, "limits",
+                    found == FOUND_FINE
+                        ? NULL
+                        : "LimitNOFILE=65536 in the unit, or `ulimit -Hn 65536` before it: each connection takes one",
+                    "%s may have %llu descriptors", subject->name, (unsigned long long)limit);
+}
+
+static void look_at_locked_memory(struct findings *findings, const struct subject *subject) {
+    rlim_t limit;
+    char size[UNITS_TEXT_SIZE];
+    if (!read_limit(subject, "Max locked memory", &limit)) return;
+    enum found found = judge(limit, LOCKED_LEAST, LOCKED_LEAST);
+    if (limit == RLIM_INFINITY)
+        finding_add(findings, FOUND_FINE, "limits", NULL, "%s may lock any amount of memory", subject->name);
+    else
+        finding_add(findings, found, "limits",
+                    found == FOUND_FINE ? NULL : "LimitMEMLOCK=1M in the unit: keys are kept out of swap",
+                    "%s may lock %s of memory", subject->name, size_format(limit, size));
 }
 
 /* The whole text of a small file, without the line's end. False: it cannot be read. */
@@ -60,11 +104,12 @@ static bool read_line(const char *path, char *out, size_t size) {
     return is_read;
 }
 
-/* cgroup v2: of this process's group and of those above it, the least. */
-static void look_at_cgroup(struct findings *findings) {
+/* cgroup v2: of the process's group and of those above it, the least. */
+static void look_at_cgroup(struct findings *findings, const struct subject *subject) {
     char line[1024] = "", path[2048], value[64];
     unsigned long long least = UINT64_MAX;
-    if (!read_line("/proc/self/cgroup", line, sizeof line) || strncmp(line, "0::", 3) != 0) return;
+    snprintf(path, sizeof path, "%s/cgroup", subject->proc);
+    if (!read_line(path, line, sizeof line) || strncmp(line, "0::", 3) != 0) return;
     char *group = line + 3;
     for (;;) {
         snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.max", strcmp(group, "/") == 0 ? "" : group);
@@ -77,21 +122,30 @@ static void look_at_cgroup(struct findings *findings) {
         *slash = 0;
     }
     if (least == UINT64_MAX) {
-        finding_add(findings, FOUND_FINE, "memory", NULL, "no cgroup limits this host's processes");
+        finding_add(findings, FOUND_FINE, "memory", NULL, "no cgroup limits what %s may have", subject->name);
         return;
     }
     bool is_small = least < 2 * MEMORY_DEFAULT;
     finding_add(findings, is_small ? FOUND_WARN : FOUND_FINE, "memory",
                 is_small ? "give the group more (MemoryMax=), or tarryd less (--memory): it takes up to twice that"
                          : NULL,
-                "the cgroup may have %llu MiB", least >> 20);
+                "the cgroup of %s may have %llu MiB", subject->name, least >> 20);
 }
 
-void doctor_host(struct findings *findings) {
+void doctor_host(struct findings *findings, const char *directory, bool is_running) {
+    struct subject subject = {.proc = "/proc/self", .name = "a process started here"};
+    long process = is_running ? doctor_broker_process(directory) : 0;
     look_at_clock(findings);
-    look_at_limit(findings, RLIMIT_NOFILE, "descriptors", DESCRIPTORS_LEAST, DESCRIPTORS_WANTED,
-                  "LimitNOFILE=65536 in the unit, or ulimit -Hn: each connection is one");
-    look_at_limit(findings, RLIMIT_MEMLOCK, "locked memory, in bytes", LOCKED_LEAST, LOCKED_LEAST,
-                  "LimitMEMLOCK=1M in the unit: keys are kept out of swap");
-    look_at_cgroup(findings);
+    if (is_running && process == 0) {
+        finding_add(findings, FOUND_WARN, "limits", "run it as the broker's user or root, on its host",
+                    "the broker's process is not to be seen, and so its limits are not");
+        return;
+    }
+    if (process != 0) {
+        snprintf(subject.proc, sizeof subject.proc, "/proc/%ld", process);
+        snprintf(subject.name, sizeof subject.name, "the broker (process %ld)", process);
+    }
+    look_at_descriptors(findings, &subject);
+    look_at_locked_memory(findings, &subject);
+    look_at_cgroup(findings, &subject);
 }

@@ -12,6 +12,11 @@
 enum found { FOUND_FINE, FOUND_WARN, FOUND_FAIL };
 
 #define FINDING_TEXT_SIZE 600u
+/* Some room is always kept: the broker still takes acks then, and no new tasks. */
+#define DISK_MEND                                                                                                      \
+    "give the disk room, or keep less (--retain-log-size, --retain-archive-size): shortly before it is full, new "     \
+    "tasks "                                                                                                           \
+    "are refused"
 
 struct finding {
     enum found found;
@@ -34,13 +39,16 @@ void findings_deinit(struct findings *findings);
 
 /* ---- who looks at what */
 
-/* A data directory, its disk (how much is free, how long a sync takes, what kind of file system), and its file of
- * tokens
- * (`tokens` NULL: the one in it). */
-void doctor_directory(struct findings *findings, const char *directory);
+/* A data directory and its disk: how much is free, how long a sync takes, what kind of file system. Whether a broker
+ * runs on it. */
+bool doctor_directory(struct findings *findings, const char *directory);
+/* A file of tokens. */
 void doctor_tokens(struct findings *findings, const char *path, bool must_exist);
-/* This host: clocks, and the limits of processes: descriptors, locked memory, the cgroup's memory. */
-void doctor_host(struct findings *findings);
+/* This host's clock, and what the broker on `directory` may take: descriptors, locked memory, the cgroup's memory. If
+ * none runs there (`is_running` false), what a process that is started from here may. */
+void doctor_host(struct findings *findings, const char *directory, bool is_running);
+/* The process that has the file DIRECTORY/lock open and is called tarryd; 0: none that may be looked at. */
+long doctor_broker_process(const char *directory);
 /* A certificate in PEM. */
 void doctor_certificate(struct findings *findings, const char *path);
 /* Every broker that --broker names, and of a pair the two together. EXIT_FINE, or an exit status after a sentence. */
