@@ -56,6 +56,7 @@ NAMES = {
     "# once: who may back up": "backup",
     "# on a, once; then hand the file": "token of backups",
     "# wherever the copies are kept": "backup of a pair",
+    "# on a\ntarry doctor": "watching",
     "systemctl stop tarry\nmv": "restore",
     "# where the packages lie\napt-get install -y --no-install-recommends ./libtarry0": "install",
     "tarry schedule close-order --key order-1001 --in 2s": "an order",
@@ -461,6 +462,18 @@ class PairStories:
 
 class Uncoordinated(PairStories, Case):
     """An operator decides, as the guide says how."""
+
+    def test_it_is_watched(self):
+        self.set_up()
+        self.wait_in_sync()
+        kind = subprocess.run(["stat", "-f", "-c", "%T", self.a.there("/var/lib/tarry")], stdout=subprocess.PIPE, text=True, check=True).stdout
+        in_memory = {"tarry doctor --data": 1} if kind == "tmpfs\n" else 0  # as it says, that is no disk
+        said = self.play(self.a, "watching", status=in_memory)
+        self.assertRegex(said, r"(?m)^fine +pair +wss://10.0.0.1:7272 leads, and the other node is in sync$")
+        self.assertRegex(said, r"(?m)^fine +certificate +.*/CN=tarry-a is valid for \d+d$")
+        self.assertRegex(said, r"(?m)^fine +limits +the broker \(process \d+\) may have ")
+        self.assertIn("\nok\nready\n", said)
+        self.assertRegex(said, r"(?m)^tarry_pair_in_sync 1$")
 
     def test_force_and_quarantine(self):
         """What a alone has acknowledged is put aside, and can be read."""

@@ -82,6 +82,14 @@ def lint(text):
     return problems
 
 
+def promtool_says(text):
+    """What `promtool check metrics` has against it; nothing where there is none (a test that is skipped says so)."""
+    if not PROMTOOL:
+        return ""
+    checked = subprocess.run([PROMTOOL, "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    return checked.stdout + checked.stderr + (f"status {checked.returncode}" if checked.returncode else "")
+
+
 class Metrics(harness.Case):
     def read(self):
         status, text = fetch(self.broker, "/metrics")
@@ -100,10 +108,7 @@ class Metrics(harness.Case):
         self.broker.ok("schedule", "later", "--in", "1h")
         self.broker.consume(name, "--count", "1").rest()
         text = self.read()
-        self.assertEqual(lint(text), [])
-        if PROMTOOL:
-            checked = subprocess.run([PROMTOOL, "check", "metrics"], input=text.encode(), capture_output=True, check=False)
-            self.assertEqual((checked.returncode, checked.stdout + checked.stderr), (0, b""))
+        self.assertEqual((lint(text), promtool_says(text)), ([], ""))
         types, samples = parse(text)
         label = (("queue", 'a\\"b\\\\c'),)
         self.assertEqual(samples["tarry_queue_acked_total", label], 1)
@@ -157,11 +162,21 @@ class Metrics(harness.Case):
             self.assertGreaterEqual(len(named), least)
             self.assertLessEqual(named, known)
 
-    @unittest.skipUnless(PROMTOOL, "promtool is not installed (Debian: prometheus): the alert rules are not judged")
+    @unittest.skipUnless(PROMTOOL, "no promtool: ./dev test --languages (of Debian's prometheus)")
     def test_alert_rules_by_promtool(self):
         for arguments in (("check", "rules", "tarry.rules.yml"), ("test", "rules", "tarry.rules.test.yml")):
             ran = subprocess.run([PROMTOOL, *arguments], cwd=PACKAGING, capture_output=True, check=False)
             self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+
+    @unittest.skipUnless(PROMTOOL, "no promtool: ./dev test --languages (of Debian's prometheus)")
+    def test_documented_configuration_by_promtool(self):
+        with open(os.path.join(PACKAGING, "README.md"), encoding="utf-8") as file:
+            (documented,) = re.findall(r"^```yaml\n(.*?)^```$", file.read(), re.M | re.S)
+        with open(self.path("prometheus.yml"), "w", encoding="utf-8") as file:
+            file.write(documented)
+        shutil.copy(os.path.join(PACKAGING, "tarry.rules.yml"), self.path("tarry.rules.yml"))
+        ran = subprocess.run([PROMTOOL, "check", "config", "--syntax-only", self.path("prometheus.yml")], capture_output=True, check=False)
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
 
 
 class Follower(pair.Case):
@@ -171,6 +186,17 @@ class Follower(pair.Case):
         status, text = fetch(self.b, "/readyz")
         self.assertEqual((status, text), (503, f"follower: the primary is {self.a.url}\n"))
         self.assertEqual(fetch(self.a, "/readyz")[0], 200)
+
+    def test_both_nodes_keep_to_the_conventions(self):
+        self.start_pair()
+        for node in (self.a, self.b):
+            text = fetch(node, "/metrics")[1]
+            self.assertIn("tarry_pair_in_sync", text)
+            self.assertEqual((lint(text), promtool_says(text)), ([], ""))
+
+    @unittest.skipUnless(PROMTOOL, "no promtool: ./dev test --languages (of Debian's prometheus)")
+    def test_promtool_sees_what_it_is_for(self):
+        self.assertIn("counter metrics should have", promtool_says("# HELP tarry_x y\n# TYPE tarry_x counter\ntarry_x 1\n"))
 
 
 if __name__ == "__main__":
