@@ -8,10 +8,18 @@
 #include <string.h>
 
 #include "boot.h"
+#include "clock.h"
+#include "config.h"
+#include "core.h"
+#include "datadir.h"
+#include "fatal.h"
+#include "index.h"
 #include "last_shutdown.h"
+#include "log.h"
 #include "logfmt.h"
 #include "recovery_plan.h"
-#include "shell.h"
+#include "run.h"
+#include "signer.h"
 #include "units.h"
 #include "wire_unpack.h"
 
@@ -29,36 +37,36 @@ static int refuse(char *message, size_t message_size, const char *format, ...) {
 /* Address space of the index at first; it grows when it is full. */
 #define INDEX_MAP_SIZE (4ull << 30)
 
-static int open_index(struct shell *shell, char *message, size_t message_size) {
+static int open_index(struct recovery *recovery, char *message, size_t message_size) {
     struct index_options options = {
-        .directory = shell->dir.index,
-        .memory = MEMORY_SHARE_INDEX(shell->config.memory),
+        .directory = recovery->dir->index,
+        .memory = MEMORY_SHARE_INDEX(recovery->config->memory),
         .map_size = INDEX_MAP_SIZE,
-        .outcomes_max = (uint32_t)shell->config.outcomes_max,
-        .outcome_retention_ms = shell->config.outcome_retention_ms,
-        .read_only = shell->config.inspect,
+        .outcomes_max = (uint32_t)recovery->config->outcomes_max,
+        .outcome_retention_ms = recovery->config->outcome_retention_ms,
+        .read_only = recovery->config->inspect,
     };
-    memcpy(options.cluster, shell->dir.cluster, sizeof(options.cluster));
+    memcpy(options.cluster, recovery->dir->cluster, sizeof(options.cluster));
     message[0] = '\0';
-    int error = index_open(&shell->index, &options, message, message_size);
+    int error = index_open(&recovery->index, &options, message, message_size);
     if (error == 0) return 0;
     if (message[0] != '\0') return 1;
-    return REFUSE("index %s cannot be opened: %s", shell->dir.index, storage_error(error));
+    return REFUSE("index %s cannot be opened: %s", recovery->dir->index, storage_error(error));
 }
 
-static int open_log(struct shell *shell, const struct recovery_plan *plan, struct log_recovery *out, char *message,
-                    size_t message_size) {
+static int open_log(struct recovery *recovery, const struct recovery_plan *plan, struct log_recovery *out,
+                    char *message, size_t message_size) {
     struct log_options options = {
-        .directory = shell->dir.log,
-        .disk = &shell->disk,
-        .segment_size = shell->config.segment_size,
+        .directory = recovery->dir->log,
+        .disk = recovery->disk,
+        .segment_size = recovery->config->segment_size,
         .durable_min = plan->durable_min,
-        .read_only = shell->config.inspect,
-        .prepare_ahead = !shell->config.inspect,
+        .read_only = recovery->config->inspect,
+        .prepare_ahead = !recovery->config->inspect,
     };
-    memcpy(options.cluster, shell->dir.cluster, sizeof(options.cluster));
+    memcpy(options.cluster, recovery->dir->cluster, sizeof(options.cluster));
     message[0] = '\0';
-    int error = log_open(&shell->log, &options, plan->index.position, out, message, message_size);
+    int error = log_open(&recovery->log, &options, plan->index.position, out, message, message_size);
     if (error == 0) return 0;
     size_t size = strlen(message);
     char segment[UNITS_TEXT_SIZE];
@@ -67,11 +75,11 @@ static int open_log(struct shell *shell, const struct recovery_plan *plan, struc
                  "; a segment of the log takes %s (--segment-size), and some room must stay free beside it",
                  size_format(options.segment_size, segment));
     if (size > 0) return 1;
-    return REFUSE("log %s cannot be opened: %s", shell->dir.log, storage_error(error));
+    return REFUSE("log %s cannot be opened: %s", recovery->dir->log, storage_error(error));
 }
 
-static int make_core(struct shell *shell) {
-    const struct config *config = &shell->config;
+static int make_core(struct recovery *recovery) {
+    const struct config *config = recovery->config;
     struct core_options options = {
         .memory = MEMORY_SHARE_CORE(config->memory),
         .outcomes_max = (uint32_t)config->outcomes_max,
@@ -80,7 +88,7 @@ static int make_core(struct shell *shell) {
         .index_lag_hard = config->index_lag_hard,
         .create_queues = config->create_queues,
         .version = TARRY_VERSION,
-        .config_digest = shell->config_digest,
+        .config_digest = recovery->config_digest,
     };
     tarry__policy__init(&options.policy);
     options.policy.lease_ms = config->lease_ms;
@@ -89,8 +97,8 @@ static int make_core(struct shell *shell) {
     options.policy.backoff_min_ms = config->backoff_min_ms;
     options.policy.backoff_max_ms = config->backoff_max_ms;
     options.policy.backoff_jitter = (uint32_t)config->backoff_jitter;
-    shell->core = core_new(&options);
-    return shell->core != NULL ? 0 : -ENOMEM;
+    recovery->core = core_new(&options);
+    return recovery->core != NULL ? 0 : -ENOMEM;
 }
 
 static int each_queue(void *argument, const Tarry__QueuePut *queue) {
@@ -112,28 +120,28 @@ static int each_outcome(void *argument, const struct outcome *outcome) {
     return core_restore_outcome(argument, outcome);
 }
 
-static int restore(struct shell *shell, enum recovery_part part, const struct index_meta *meta) {
+static int restore(struct recovery *recovery, enum recovery_part part, const struct index_meta *meta) {
     struct core_base base = {.position = meta->position,
                              .tally = &meta->tally,
                              .known_since_ms = meta->known_since_ms,
                              .then = {.steady_ns = meta->steady_ns, .wall_ns = meta->wall_ns}};
-    struct core *core = shell->core;
+    struct core *core = recovery->core;
     switch (part) {
     case RECOVERY_BASE:
         core_restore(core, &base);
         return 0;
     case RECOVERY_QUEUES:
-        return index_each_queue(shell->index, each_queue, core);
+        return index_each_queue(recovery->index, each_queue, core);
     case RECOVERY_LEASES:
-        return index_each_lease(shell->index, each_lease, core);
+        return index_each_lease(recovery->index, each_lease, core);
     case RECOVERY_PRODUCERS:
-        return index_each_producer(shell->index, each_producer, core);
+        return index_each_producer(recovery->index, each_producer, core);
     case RECOVERY_RESULTS:
-        return index_each_result(shell->index, each_result, core);
+        return index_each_result(recovery->index, each_result, core);
     case RECOVERY_JOBS:
-        return index_each_job(shell->index, each_job, core);
+        return index_each_job(recovery->index, each_job, core);
     case RECOVERY_OUTCOMES:
-        return index_each_outcome(shell->index, each_outcome, core);
+        return index_each_outcome(recovery->index, each_outcome, core);
     case RECOVERY_PARTS:
         break;
     }
@@ -141,12 +149,12 @@ static int restore(struct shell *shell, enum recovery_part part, const struct in
 }
 
 /* All the frames that are to be replayed, or up to the one that cannot be. */
-static void replay(struct shell *shell, struct recovery_plan *plan) {
+static void replay(struct recovery *recovery, struct recovery_plan *plan) {
     struct log_cursor *cursor;
     struct arena arena;
-    int error = log_cursor_open(&cursor, shell->log, plan->replayed, false);
+    int error = log_cursor_open(&cursor, recovery->log, plan->replayed, false);
     if (error != 0) {
-        recovery_frame_read(plan, shell->core, error, NULL, NULL);
+        recovery_frame_read(plan, recovery->core, error, NULL, NULL);
         return;
     }
     fatal_arena_init(&arena);
@@ -155,27 +163,27 @@ static void replay(struct shell *shell, struct recovery_plan *plan) {
         Tarry__FrameBody *body = NULL;
         error = log_cursor_next(cursor, plan->replay_to, &view);
         if (error == 0) body = frame_body_unpack(&arena, view.header.body_size, view.body);
-        recovery_frame_read(plan, shell->core, error, &view.header, body);
+        recovery_frame_read(plan, recovery->core, error, &view.header, body);
         arena_reset(&arena);
     }
     arena_deinit(&arena);
     log_cursor_close(cursor);
 }
 
-static void start_clock(struct shell *shell, struct instant last) {
-    clock_init(&shell->clock, (struct clock_origin){.last = last,
-                                                    .boot_steady_ns = boot_recall(shell->dir.path),
-                                                    .accept_jump = shell->config.accept_clock_jump});
-    (void)datadir_note_boot(&shell->dir, clock_boot_steady(&shell->clock));
-    if (shell->clock.state.accepted)
-        logfmt("clock_accepted", "wall_ms=%" PRIu64 " last_ms=%" PRIu64, shell->clock.state.now.wall_ns / NS_PER_MS,
+static void start_clock(struct recovery *recovery, struct instant last) {
+    clock_init(recovery->clock, (struct clock_origin){.last = last,
+                                                      .boot_steady_ns = boot_recall(recovery->dir->path),
+                                                      .accept_jump = recovery->config->accept_clock_jump});
+    (void)datadir_note_boot(recovery->dir, clock_boot_steady(recovery->clock));
+    if (recovery->clock->state.accepted)
+        logfmt("clock_accepted", "wall_ms=%" PRIu64 " last_ms=%" PRIu64, recovery->clock->state.now.wall_ns / NS_PER_MS,
                last.wall_ns / NS_PER_MS);
 }
 
-static int refuse_as_planned(const struct shell *shell, const struct recovery_plan *plan, char *message,
+static int refuse_as_planned(const struct recovery *recovery, const struct recovery_plan *plan, char *message,
                              size_t message_size) {
     const struct recovery_index *index = &plan->index;
-    const char *in_index = shell->dir.index, *in_log = shell->dir.log;
+    const char *in_index = recovery->dir->index, *in_log = recovery->dir->log;
     switch (plan->refusal) {
     case RECOVERY_INDEX_AHEAD:
         return REFUSE("index %s is ahead of the log (%" PRIu64 " > %" PRIu64
@@ -219,10 +227,10 @@ static int refuse_as_planned(const struct shell *shell, const struct recovery_pl
     return REFUSE("log %s cannot be read: %s", in_log, storage_error(plan->error));
 }
 
-static int find_index(struct shell *shell, struct recovery_plan *plan, struct index_meta *meta, char *message,
+static int find_index(struct recovery *recovery, struct recovery_plan *plan, struct index_meta *meta, char *message,
                       size_t message_size) {
-    if (open_index(shell, message, message_size) != 0) return 1;
-    index_meta(shell->index, meta);
+    if (open_index(recovery, message, message_size) != 0) return 1;
+    index_meta(recovery->index, meta);
     struct recovery_index found = {
         .position = meta->position,
         .log_start = meta->log_start,
@@ -235,42 +243,42 @@ static int find_index(struct shell *shell, struct recovery_plan *plan, struct in
     return 0;
 }
 
-static int find_log(struct shell *shell, struct recovery_plan *plan, char *message, size_t message_size) {
+static int find_log(struct recovery *recovery, struct recovery_plan *plan, char *message, size_t message_size) {
     struct log_recovery found;
-    if (open_log(shell, plan, &found, message, message_size) != 0) return 1;
+    if (open_log(recovery, plan, &found, message, message_size) != 0) return 1;
     recovery_log_opened(plan, &found);
     if (plan->effect != RECOVERY_REFUSED && found.cut_bytes > 0)
         logfmt("torn_tail", "offset=%" PRIu64 " bytes=%" PRIu64 " action=%s", found.cut_at, found.cut_bytes,
-               shell->config.inspect ? "ignored" : "cut");
+               recovery->config->inspect ? "ignored" : "cut");
     return 0;
 }
 
 /* One effect. 1: it cannot be opened, and the message says why. */
-static int execute(struct shell *shell, struct recovery_plan *plan, struct index_meta *meta, char *message,
+static int execute(struct recovery *recovery, struct recovery_plan *plan, struct index_meta *meta, char *message,
                    size_t message_size) {
     switch (plan->effect) {
     case RECOVERY_OPEN_INDEX:
-        return find_index(shell, plan, meta, message, message_size);
+        return find_index(recovery, plan, meta, message, message_size);
     case RECOVERY_OPEN_LOG:
-        return find_log(shell, plan, message, message_size);
+        return find_log(recovery, plan, message, message_size);
     case RECOVERY_MAKE_CORE:
-        recovery_executed(plan, make_core(shell));
+        recovery_executed(plan, make_core(recovery));
         break;
     case RECOVERY_RESTORE:
-        recovery_executed(plan, restore(shell, plan->part, meta));
+        recovery_executed(plan, restore(recovery, plan->part, meta));
         break;
     case RECOVERY_REPLAY:
-        replay(shell, plan);
+        replay(recovery, plan);
         break;
     case RECOVERY_FIND_LAST_STOP:
-        recovery_executed(plan, last_shutdown(shell->log, &plan->log, &shell->run.before));
+        recovery_executed(plan, last_shutdown(recovery->log, &plan->log, &recovery->run->before));
         break;
     case RECOVERY_START_CLOCK:
-        start_clock(shell, plan->last);
+        start_clock(recovery, plan->last);
         recovery_executed(plan, 0);
         break;
     case RECOVERY_STOP_CLOCK:
-        clock_init_stopped(&shell->clock, plan->last);
+        clock_init_stopped(recovery->clock, plan->last);
         recovery_executed(plan, 0);
         break;
     case RECOVERY_DONE:
@@ -280,19 +288,19 @@ static int execute(struct shell *shell, struct recovery_plan *plan, struct index
     return 0;
 }
 
-int recovery_run(struct shell *shell, char *message, size_t message_size) {
+int recovery_run(struct recovery *recovery, char *message, size_t message_size) {
     struct index_meta meta;
     struct recovery_plan plan;
     struct recovery_options options = {
-        .inspects = shell->config.inspect,
-        .is_pair = shell->node.on,
-        .epoch_min = shell->dir.member.epoch_min,
-        .signed_position = signer_known(&shell->signer),
-        .signed_chain = shell->signer.last.chain,
+        .inspects = recovery->config->inspect,
+        .is_pair = recovery->is_pair,
+        .epoch_min = recovery->dir->member.epoch_min,
+        .signed_position = signer_known(recovery->signer),
+        .signed_chain = recovery->signer->last.chain,
     };
     recovery_begin(&plan, &options);
     while (plan.effect != RECOVERY_DONE && plan.effect != RECOVERY_REFUSED)
-        if (execute(shell, &plan, &meta, message, message_size) != 0) return 1;
-    atomic_store(&shell->run.epoch, plan.epoch);
-    return plan.effect == RECOVERY_DONE ? 0 : refuse_as_planned(shell, &plan, message, message_size);
+        if (execute(recovery, &plan, &meta, message, message_size) != 0) return 1;
+    atomic_store(&recovery->run->epoch, plan.epoch);
+    return plan.effect == RECOVERY_DONE ? 0 : refuse_as_planned(recovery, &plan, message, message_size);
 }

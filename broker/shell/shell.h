@@ -1,4 +1,5 @@
-/* shell.h: the one object that ties the broker's threads together, and how it dies.
+/* shell.h: all rooms of one broker, and how they begin and end. Private to main.c and shell.c, which build the house: a
+ * room gets what it needs as arguments, and does not know this.
  *
  * README.md draws the threads and their queues. Order of locks: a lane's mutex, then a queue's (inbox, reader, auditor,
  * delivery sender, sync, indexer, archivist, batches); no two queues' at once, except that the releaser's comes before
@@ -6,8 +7,6 @@
  * who holds another. */
 #ifndef TARRY_SHELL_SHELL_H
 #define TARRY_SHELL_SHELL_H
-
-#include <stdatomic.h>
 
 #include "archivist.h"
 #include "auditor.h"
@@ -21,7 +20,8 @@
 #include "datadir.h"
 #include "delivery_sender.h"
 #include "endpoints.h"
-#include "fatal.h"
+#include "gateways.h"
+#include "http.h"
 #include "inbox.h"
 #include "index.h"
 #include "indexer.h"
@@ -31,10 +31,10 @@
 #include "log.h"
 #include "lone.h"
 #include "node.h"
+#include "pair_status.h"
 #include "peer_proof.h"
 #include "reader.h"
 #include "releaser.h"
-#include "restart.h"
 #include "room.h"
 #include "rpc.h"
 #include "run.h"
@@ -87,9 +87,22 @@ struct shell {
     struct asker_papers papers; /* shown to the other node */
     struct latency fsync_us;
     struct latency calls_us;
+
+    /* what outlives the call that gives it */
+    struct pair_status pair_status;
+    struct http_needs http_needs;
+    struct gateways_needs gateways_needs;
 };
 
-/* What may be told: durable, and in a pair on the follower too, if that counts (R3). Any thread. */
-uint64_t shell_committed(const struct shell *shell);
+/* In the order in which they are called; what must not be ends the process with a sentence (refuse_start). */
+void shell_open_node(struct shell *shell);
+/* Who minds how full the disk is, and where the archive is: before the log is opened. */
+void shell_prepare_storage(struct shell *shell);
+void shell_recover(struct shell *shell);
+/* Bound, and not served yet. */
+void shell_open_door(struct shell *shell, unsigned connections_max);
+void shell_start_threads(struct shell *shell);
+/* Everything down, in the order in which work flows, so that nothing that was promised is left behind. */
+void shell_stop(struct shell *shell);
 
 #endif

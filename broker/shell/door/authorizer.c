@@ -14,9 +14,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "config.h"
+#include "door.h"
+#include "fatal.h"
+#include "lanes.h"
 #include "logfmt.h"
 #include "private_file.h"
-#include "shell.h"
 #include "token_file.h"
 
 /* The file is looked at this often, too, for file systems that tell of no changes. */
@@ -80,12 +83,14 @@ static struct access_set *read_set(const char *path, char *message, size_t size)
     return set;
 }
 
-int authorizer_open(struct authorizer *authorizer, struct shell *shell, char *message, size_t size) {
+int authorizer_open(struct authorizer *authorizer, const struct config *config, struct lanes *lanes,
+                    struct inbox *inbox, char *message, size_t size) {
     char *path = authorizer->path;
-    bool is_said = shell->config.tokens[0] != '\0';
-    snprintf(path, sizeof(authorizer->path), "%s%s", is_said ? shell->config.tokens : shell->config.data,
-             is_said ? "" : "/tokens");
-    authorizer->shell = shell;
+    bool is_said = config->tokens[0] != '\0';
+    snprintf(path, sizeof(authorizer->path), "%s%s", is_said ? config->tokens : config->data, is_said ? "" : "/tokens");
+    authorizer->lanes = lanes;
+    authorizer->inbox = inbox;
+    authorizer->is_open = config->unsafe_no_tokens;
     pthread_mutex_init(&authorizer->mutex, NULL);
     authorizer->mark = mark_of(path);
     if (!authorizer->mark.exists && !is_said) {
@@ -163,7 +168,7 @@ static void *run(void *argument) {
         uint64_t now_s = wall_s();
         bool is_changed = !is_same_mark(&mark, &authorizer->mark);
         if (is_changed) read_again(authorizer, &mark);
-        if (is_changed || any_expired(authorizer, since_s, now_s)) door_review(authorizer->shell->door);
+        if (is_changed || any_expired(authorizer, since_s, now_s)) door_review(authorizer->door);
         since_s = now_s;
         authorizer_tell(authorizer, false);
         int count = poll(fds, 2, wait_ms(authorizer));
@@ -175,10 +180,11 @@ static void *run(void *argument) {
     return NULL;
 }
 
-void authorizer_start(struct authorizer *authorizer) {
+void authorizer_start(struct authorizer *authorizer, struct door *door) {
     int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (wake < 0) fatal("authorizer_failed", -errno);
     pthread_mutex_lock(&authorizer->mutex); /* the door runs already */
+    authorizer->door = door;
     authorizer->wake = wake;
     authorizer->runs = true;
     pthread_mutex_unlock(&authorizer->mutex);
@@ -196,7 +202,7 @@ void authorizer_stop(struct authorizer *authorizer) {
 }
 
 bool authorizer_is_open(const struct authorizer *authorizer) {
-    return authorizer->shell->config.unsafe_no_tokens;
+    return authorizer->is_open;
 }
 
 bool authorizer_has_rows(struct authorizer *authorizer) {
@@ -257,7 +263,7 @@ static struct caller_verdict admit_lane(struct authorizer *authorizer, const str
     char name[PRINCIPAL_SIZE_MAX + 1] = "";
     struct access_principal *principal = NULL;
     uint32_t lane = (uint32_t)strtoul(caller->path + strlen("/lane/"), NULL, 10);
-    if (lanes_principal(&authorizer->shell->lanes, lane, caller->session, name)) {
+    if (lanes_principal(authorizer->lanes, lane, caller->session, name)) {
         if (name[0] == '\0' && is_local(authorizer, caller)) principal = set->loopback;
         if (strcmp(name, set->owner->entry.name) == 0) principal = set->owner;
         if (principal == NULL && name[0] != '\0') principal = (struct access_principal *)access_find(set, name);

@@ -25,13 +25,18 @@
 #include "refusals_told.h"
 #include "request.h"
 
-struct shell;
+struct config;
+struct door;
+struct lanes;
 
 #define AUTHORIZER_PATH_SIZE 1100
 #define AUTHORIZER_PROBLEM_SIZE 700
 
 struct authorizer {
-    struct shell *shell;
+    struct lanes *lanes;
+    struct inbox *inbox; /* the core's */
+    struct door *door;   /* from authorizer_start on */
+    bool is_open;        /* --unsafe-no-tokens */
     char path[AUTHORIZER_PATH_SIZE];
     pthread_mutex_t mutex; /* of all that follows, down to `counts` */
     struct access_set *set;
@@ -63,8 +68,9 @@ struct authorizer_numbers {
 };
 
 /* Reads the file. 0, or 1 with a sentence. */
-int authorizer_open(struct authorizer *authorizer, struct shell *shell, char *message, size_t size);
-void authorizer_start(struct authorizer *authorizer); /* once the door is there */
+int authorizer_open(struct authorizer *authorizer, const struct config *config, struct lanes *lanes,
+                    struct inbox *inbox, char *message, size_t size);
+void authorizer_start(struct authorizer *authorizer, struct door *door); /* once it is there */
 void authorizer_stop(struct authorizer *authorizer);
 /* Whether there is anybody whom a token or a certificate lets in. */
 bool authorizer_has_rows(struct authorizer *authorizer);

@@ -4,7 +4,7 @@
 #include <sys/eventfd.h>
 
 #include "authorizer.h"
-#include "shell.h"
+#include "monotonic.h"
 
 void authorizer_note(struct authorizer *authorizer, Tarry__AccessRefused__Why why, const char *peer,
                      const char *principal, const char *what, uint64_t count) {
@@ -35,5 +35,5 @@ void authorizer_tell(struct authorizer *authorizer, bool all) {
         told->is_offered = true;
     }
     pthread_mutex_unlock(&authorizer->mutex);
-    if (offers) inbox_post(&authorizer->shell->inbox, &told->item);
+    if (offers) inbox_post(authorizer->inbox, &told->item);
 }

@@ -1,10 +1,17 @@
 /* gateways.c: see gateways.h. All of it is called on the door's thread. */
 #include "gateways.h"
 
-#include "shell.h"
+#include "authorizer.h"
+#include "lanes.h"
+#include "rpc.h"
+#include "run.h"
+
+static const struct gateways_needs *needs_of(void *argument) {
+    return argument;
+}
 
 static bool on_request(void *argument, uint64_t from, uint64_t principal, const char *peer, struct message *request) {
-    return rpc_request(&((struct shell *)argument)->rpc, from, principal, peer, request);
+    return rpc_request(needs_of(argument)->rpc, from, principal, peer, request);
 }
 
 static uint64_t on_hold(void *argument, uint64_t principal) {
@@ -28,38 +35,38 @@ static void on_who(void *argument, uint64_t principal, struct gateway_who *out) 
 }
 
 static uint64_t on_own(void *argument) {
-    return authorizer_own(&((struct shell *)argument)->authorizer);
+    return authorizer_own(needs_of(argument)->authorizer);
 }
 
 static Tarry__Code on_may_key(void *argument, uint64_t principal, const Tarry__Commit *commit,
                               char sentence[GATEWAY_SENTENCE_SIZE]) {
-    struct shell *shell = argument;
-    return authorizer_judge_key(&shell->authorizer, principal_of(principal), commit, sentence);
+    const struct gateways_needs *needs = argument;
+    return authorizer_judge_key(needs->authorizer, principal_of(principal), commit, sentence);
 }
 
 static Tarry__Code on_may_lease(void *argument, uint64_t principal, const char *client, const char *const *queues,
                                 size_t queue_count, char sentence[GATEWAY_SENTENCE_SIZE]) {
     _Static_assert(GATEWAY_SENTENCE_SIZE >= ACCESS_SENTENCE_SIZE, "a sentence fits");
-    struct shell *shell = argument;
-    if (atomic_load(&shell->run.stopping)) return TARRY__CODE__STOPPING;
-    return authorizer_judge_lease(&shell->authorizer, principal_of(principal), client, queues, queue_count, sentence);
+    const struct gateways_needs *needs = argument;
+    if (atomic_load(&needs->run->stopping)) return TARRY__CODE__STOPPING;
+    return authorizer_judge_lease(needs->authorizer, principal_of(principal), client, queues, queue_count, sentence);
 }
 
 static bool on_lane_up(void *argument, uint32_t lane, uint64_t session, uint64_t id) {
-    return lanes_up(&((struct shell *)argument)->lanes, lane, session, id);
+    return lanes_up(needs_of(argument)->lanes, lane, session, id);
 }
 
 static void on_lane_sent(void *argument, uint32_t lane, uint64_t turn, bool left, uint64_t stamp) {
-    lanes_sent(&((struct shell *)argument)->lanes, lane, turn, left, stamp);
+    lanes_sent(needs_of(argument)->lanes, lane, turn, left, stamp);
 }
 
 static void on_lane_credit(void *argument, uint32_t lane, uint64_t session, uint32_t credit) {
-    lanes_credit(&((struct shell *)argument)->lanes, lane, session, credit);
+    lanes_credit(needs_of(argument)->lanes, lane, session, credit);
 }
 
-struct gateway *gateways_new(struct shell *shell) {
+struct gateway *gateways_new(const struct gateways_needs *needs) {
     const struct gateway_calls calls = {
-        .argument = shell,
+        .argument = (void *)needs,
         .request = on_request,
         .hold = on_hold,
         .release = on_release,

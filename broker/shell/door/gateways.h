@@ -4,9 +4,19 @@
 
 #include "gateway_host.h"
 
-struct shell;
+struct authorizer;
+struct lanes;
+struct rpc;
+struct run;
 
-/* NULL: no memory. The door is to be told of it before it starts (gateway_serve). */
-struct gateway *gateways_new(struct shell *shell);
+struct gateways_needs {
+    const struct run *run;
+    struct rpc *rpc;
+    struct authorizer *authorizer;
+    struct lanes *lanes;
+};
+
+/* `needs` must outlive it. NULL: no memory. The door is to be told of it before it starts (gateway_serve). */
+struct gateway *gateways_new(const struct gateways_needs *needs);
 
 #endif

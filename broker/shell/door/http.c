@@ -6,12 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "authorizer.h"
+#include "call.h"
 #include "gateway_host.h"
+#include "inbox.h"
+#include "lanes.h"
 #include "logfmt.h"
+#include "lone.h"
 #include "metrics.h"
 #include "page.h"
-#include "readiness.h"
-#include "shell.h"
+#include "rpc.h"
+#include "run.h"
 
 /* Scrapes at once. */
 #define NUMBERS_MAX 8
@@ -20,7 +25,7 @@
 /* Asks for the statistics. */
 struct numbers_call {
     struct call call; /* first */
-    struct shell *shell;
+    const struct http_needs *needs;
     uint64_t to; /* connection */
     struct arena arena;
     Tarry__Request request;
@@ -29,7 +34,7 @@ struct numbers_call {
 
 static _Atomic unsigned numbers_busy;
 
-static void respond(struct shell *shell, uint64_t to, uint16_t status, const char *type, const void *body,
+static void respond(const struct http_needs *needs, uint64_t to, uint16_t status, const char *type, const void *body,
                     size_t size) {
     struct message *page = message_new(size);
     if (page != NULL) {
@@ -37,14 +42,14 @@ static void respond(struct shell *shell, uint64_t to, uint16_t status, const cha
         page->type = type;
         memcpy(page->bytes, body, size);
     }
-    door_page(shell->door, to, page);
+    door_page(needs->door, to, page);
 }
 
-static void readyz(struct shell *shell, uint64_t to) {
+static void readyz(const struct http_needs *needs, uint64_t to) {
     char buffer[READINESS_TEXT_SIZE], text[READINESS_TEXT_SIZE + 2];
-    const char *problem = readiness_problem(shell, buffer);
+    const char *problem = readiness_problem(&needs->readiness, buffer);
     int size = snprintf(text, sizeof(text), "%s\n", problem != NULL ? problem : "ready");
-    respond(shell, to, problem != NULL ? 503 : 200, "text/plain", text, (size_t)size);
+    respond(needs, to, problem != NULL ? 503 : 200, "text/plain", text, (size_t)size);
 }
 
 /* `message` NULL: it cannot be told just now. */
@@ -56,9 +61,9 @@ static void stats_told(struct call *call, struct message *message) {
     message_free(message);
     if (reply != NULL && reply->body_case == TARRY__REPLY__BODY_STATS) text = metrics_text(reply->stats, &size);
     if (text != NULL)
-        respond(numbers->shell, numbers->to, 200, METRICS_TYPE, text, size);
+        respond(numbers->needs, numbers->to, 200, METRICS_TYPE, text, size);
     else
-        respond(numbers->shell, numbers->to, 503, "text/plain", "unavailable\n", 12);
+        respond(numbers->needs, numbers->to, 503, "text/plain", "unavailable\n", 12);
     free(text);
     if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
     arena_deinit(&numbers->arena);
@@ -66,17 +71,17 @@ static void stats_told(struct call *call, struct message *message) {
     atomic_fetch_sub(&numbers_busy, 1);
 }
 
-static void numbers(struct shell *shell, uint64_t to) {
+static void numbers(const struct http_needs *needs, uint64_t to) {
     struct numbers_call *numbers = NULL;
-    if (atomic_fetch_add(&numbers_busy, 1) < NUMBERS_MAX && !atomic_load(&shell->run.stopping))
+    if (atomic_fetch_add(&numbers_busy, 1) < NUMBERS_MAX && !atomic_load(&needs->run->stopping))
         numbers = calloc(1, sizeof(*numbers));
     if (numbers == NULL) {
         atomic_fetch_sub(&numbers_busy, 1);
-        respond(shell, to, 503, "text/plain", "busy\n", 5);
+        respond(needs, to, 503, "text/plain", "busy\n", 5);
         return;
     }
     struct errand *errand = &numbers->call.errand;
-    numbers->shell = shell;
+    numbers->needs = needs;
     numbers->to = to;
     tarry__request__init(&numbers->request);
     tarry__stats__init(&numbers->stats);
@@ -90,13 +95,17 @@ static void numbers(struct shell *shell, uint64_t to) {
     errand->arena = &numbers->arena;
     errand->event =
         (struct core_event){.kind = CORE_STATS, .request = &numbers->request, .ticket = call_ticket(&numbers->call)};
-    inbox_post(&shell->inbox, &errand->item);
+    inbox_post(needs->inbox, &errand->item);
 }
 
 /* ---- what the door calls */
 
+static const struct http_needs *needs_of(void *argument) {
+    return argument;
+}
+
 static void on_served(void *argument) {
-    lone_served(&((struct shell *)argument)->lone);
+    lone_served(needs_of(argument)->lone);
 }
 
 static bool on_page(void *argument, uint64_t id, const char *path) {
@@ -114,7 +123,7 @@ static bool on_page(void *argument, uint64_t id, const char *path) {
 }
 
 static struct caller_verdict on_admit(void *argument, const struct net_caller *caller) {
-    return authorizer_admit(&((struct shell *)argument)->authorizer, caller);
+    return authorizer_admit(needs_of(argument)->authorizer, caller);
 }
 
 static void on_dismiss(void *argument, uint64_t principal) {
@@ -122,15 +131,15 @@ static void on_dismiss(void *argument, uint64_t principal) {
 }
 
 static bool on_stays(void *argument, uint64_t principal) {
-    return authorizer_stays(&((struct shell *)argument)->authorizer, principal);
+    return authorizer_stays(needs_of(argument)->authorizer, principal);
 }
 
 static bool on_request(void *argument, uint64_t from, uint64_t principal, const char *peer, struct message *request) {
-    return rpc_request(&((struct shell *)argument)->rpc, from, principal, peer, request);
+    return rpc_request(needs_of(argument)->rpc, from, principal, peer, request);
 }
 
 static bool on_counts(void *argument, uint64_t principal, size_t before, size_t after) {
-    return authorizer_take_bytes(&((struct shell *)argument)->authorizer, principal_of(principal), before, after);
+    return authorizer_take_bytes(needs_of(argument)->authorizer, principal_of(principal), before, after);
 }
 
 static struct message *on_refusal(void *argument, bool is_principals) {
@@ -138,35 +147,35 @@ static struct message *on_refusal(void *argument, bool is_principals) {
 }
 
 static uint64_t on_lane_asks(void *argument, uint32_t lane, const char *authorization) {
-    return lanes_ask(&((struct shell *)argument)->lanes, lane, authorization);
+    return lanes_ask(needs_of(argument)->lanes, lane, authorization);
 }
 
 static bool on_lane_up(void *argument, uint32_t lane, uint64_t holder, uint64_t id) {
-    return lanes_up(&((struct shell *)argument)->lanes, lane, holder, id);
+    return lanes_up(needs_of(argument)->lanes, lane, holder, id);
 }
 
 static void on_lane_gone(void *argument, uint32_t lane, uint64_t id) {
-    lanes_gone(&((struct shell *)argument)->lanes, lane, id);
+    lanes_gone(needs_of(argument)->lanes, lane, id);
 }
 
 static bool on_lane_leaves(void *argument, uint32_t lane, uint64_t turn) {
-    return lanes_leave(&((struct shell *)argument)->lanes, lane, turn);
+    return lanes_leave(needs_of(argument)->lanes, lane, turn);
 }
 
 static void on_lane_sent(void *argument, uint32_t lane, uint64_t turn, bool left, uint64_t stamp) {
-    lanes_sent(&((struct shell *)argument)->lanes, lane, turn, left, stamp);
+    lanes_sent(needs_of(argument)->lanes, lane, turn, left, stamp);
 }
 
 static void on_inside(void *argument, uint64_t id, const struct message *message, bool is_delivery) {
-    gateway_inside(((struct shell *)argument)->gateway, id, message, is_delivery);
+    gateway_inside(needs_of(argument)->gateway, id, message, is_delivery);
 }
 
 static void on_resumed(void *argument) {
-    gateway_resumed(((struct shell *)argument)->gateway);
+    gateway_resumed(needs_of(argument)->gateway);
 }
 
 static void on_alarm(void *argument) {
-    gateway_alarm(((struct shell *)argument)->gateway);
+    gateway_alarm(needs_of(argument)->gateway);
 }
 
 static void on_refused(void *argument, const char *peer, unsigned status, const char *sentence) {
@@ -182,9 +191,9 @@ static void on_trouble(void *argument, const char *text) {
     if (logfmt_allowed(&limit)) logfmt("door_trouble", "reason=%s", logfmt_quote(text, quoted));
 }
 
-struct door_calls http_calls(struct shell *shell) {
+struct door_calls http_calls(const struct http_needs *needs) {
     return (struct door_calls){
-        .argument = shell,
+        .argument = (void *)needs,
         .admit = on_admit,
         .dismiss = on_dismiss,
         .stays = on_stays,

@@ -4,10 +4,30 @@
 #define TARRY_SHELL_HTTP_H
 
 #include "door.h"
+#include "readiness.h"
 
-struct shell;
+struct authorizer;
+struct gateway;
+struct inbox;
+struct lanes;
+struct lone;
+struct rpc;
+struct run;
 
-/* What the door calls, of all that answers it: requests, lanes and pages. */
-struct door_calls http_calls(struct shell *shell);
+struct http_needs {
+    const struct run *run;
+    struct inbox *inbox; /* the core's */
+    struct rpc *rpc;
+    struct authorizer *authorizer;
+    struct lanes *lanes;
+    struct lone *lone;
+    struct readiness readiness;
+    /* Both are there before the door starts. */
+    struct door *door;
+    struct gateway *gateway;
+};
+
+/* What the door calls, of all that answers it: requests, lanes and pages. `needs` must outlive the door. */
+struct door_calls http_calls(const struct http_needs *needs);
 
 #endif

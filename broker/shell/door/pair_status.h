@@ -6,9 +6,29 @@
 
 #include "call.h"
 
-struct shell;
+struct authorizer;
+struct clock;
+struct datadir;
+struct disk_hang;
+struct endpoints;
+struct log;
+struct node;
+struct run;
+struct tls;
+
+struct pair_status {
+    struct datadir *dir;
+    struct run *run;
+    struct clock *clock;
+    struct endpoints *endpoints;
+    struct tls *tls; /* NULL: none */
+    const struct disk_hang *hang;
+    struct log *log;
+    struct node *node;
+    struct authorizer *authorizer;
+};
 
 /* Answers a call whose request is a checked Pair. Any thread. */
-void pair_answer(struct shell *shell, struct call *call);
+void pair_answer(const struct pair_status *here, struct call *call);
 
 #endif

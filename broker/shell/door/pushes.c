@@ -8,20 +8,21 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "config.h"
+#include "datadir.h"
 #include "logfmt.h"
 #include "private_file.h"
 #include "push_secrets.h"
 #include "pusher.h"
-#include "shell.h"
 
 /* Of the descriptors of this process, what requests may take: one in so many. */
 #define DESCRIPTORS_SHARE 16u
 
 static int on_read_secrets(void *argument, char *out, size_t size, size_t *out_size, char *message,
                            size_t message_size) {
-    const struct shell *shell = argument;
+    const struct config *config = argument;
     const struct private_file file = {.what = "push secrets",
-                                      .path = shell->config.push_secrets,
+                                      .path = config->push_secrets,
                                       .option = "push-secrets",
                                       .remedy = "; docs/WEBHOOKS.md says what it holds"};
     *out_size = 0;
@@ -39,16 +40,16 @@ static void on_say(void *argument, const char *queue, const char *sentence) {
                        logfmt_quote(sentence, quoted[1]));
 }
 
-static int check_secrets(struct shell *shell, char *message, size_t message_size) {
+static int check_secrets(const struct config *config, char *message, size_t message_size) {
     struct push_secrets secrets = {0};
     char problem[PUSH_SECRETS_MESSAGE_SIZE] = "it is longer than 256 KiB";
     size_t size = 0;
     char *text = malloc(PUSH_SECRETS_FILE_MAX + 1);
     snprintf(message, message_size, "there is not enough memory");
     if (text == NULL) return 1;
-    int result = on_read_secrets(shell, text, PUSH_SECRETS_FILE_MAX + 1, &size, message, message_size);
+    int result = on_read_secrets((void *)config, text, PUSH_SECRETS_FILE_MAX + 1, &size, message, message_size);
     if (result == 0 && (size > PUSH_SECRETS_FILE_MAX || push_secrets_parse(text, size, &secrets, problem) != 0)) {
-        snprintf(message, message_size, "push secrets %s: %s", shell->config.push_secrets, problem);
+        snprintf(message, message_size, "push secrets %s: %s", config->push_secrets, problem);
         result = 1;
     }
     push_secrets_deinit(&secrets);
@@ -70,8 +71,8 @@ static unsigned requests_of(const struct config *config) {
     return (unsigned)share;
 }
 
-struct push *pushes_new(struct shell *shell, char *message, size_t message_size) {
-    const struct config *config = &shell->config;
+struct push *pushes_new(const struct config *config, const struct datadir *dir, struct gateway *gateway, char *message,
+                        size_t message_size) {
     struct push_options options = {.allow = config->push_allow,
                                    .ca = config->push_ca,
                                    .version = TARRY_VERSION,
@@ -81,12 +82,12 @@ struct push *pushes_new(struct shell *shell, char *message, size_t message_size)
                                               .time_ms = config->push_timeout_ms,
                                               .connect_ms = config->push_connect_timeout_ms,
                                               .rest_ms = config->push_rest_ms},
-                                   .argument = shell,
+                                   .argument = (void *)config,
                                    .read_secrets = on_read_secrets,
                                    .say = on_say};
-    if (check_secrets(shell, message, message_size) != 0) return NULL;
-    memcpy(options.cluster, shell->dir.cluster, sizeof(options.cluster));
-    struct push *push = push_new(shell->gateway, &options);
+    if (check_secrets(config, message, message_size) != 0) return NULL;
+    memcpy(options.cluster, dir->cluster, sizeof(options.cluster));
+    struct push *push = push_new(gateway, &options);
     if (push == NULL) snprintf(message, message_size, "there is not enough memory");
     return push;
 }

@@ -5,11 +5,14 @@
 
 #include <stddef.h>
 
+struct config;
+struct datadir;
+struct gateway;
 struct push;
-struct shell;
 
-/* After the gateway, before the door starts. NULL with a sentence: the file of secrets is given and wrong, or there is
- * no memory. */
-struct push *pushes_new(struct shell *shell, char *message, size_t message_size);
+/* After the gateway, before the door starts. `config` must outlive it. NULL with a sentence: the file of secrets is
+ * given and wrong, or there is no memory. */
+struct push *pushes_new(const struct config *config, const struct datadir *dir, struct gateway *gateway, char *message,
+                        size_t message_size);
 
 #endif

@@ -4,7 +4,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include "shell.h"
+#include "config.h"
+#include "disk_hang.h"
+#include "node.h"
+#include "room.h"
+#include "run.h"
 
 static const char *of_node(const struct node *node, char buffer[READINESS_TEXT_SIZE]) {
     if (!atomic_load(&node->leads)) {
@@ -20,19 +24,19 @@ static const char *of_node(const struct node *node, char buffer[READINESS_TEXT_S
     return NULL;
 }
 
-const char *readiness_problem(const struct shell *shell, char buffer[READINESS_TEXT_SIZE]) {
+const char *readiness_problem(const struct readiness *readiness, char buffer[READINESS_TEXT_SIZE]) {
     char hangs[DISK_HANG_PROBLEM_SIZE];
-    if (atomic_load(&shell->run.stopping)) return "stopping: this broker is told to stop";
-    if (shell->config.inspect) return "inspecting: this broker only answers questions (--inspect)";
-    const char *problem = shell->node.on ? of_node(&shell->node, buffer) : NULL;
+    if (atomic_load(&readiness->run->stopping)) return "stopping: this broker is told to stop";
+    if (readiness->config->inspect) return "inspecting: this broker only answers questions (--inspect)";
+    const char *problem = readiness->node->on ? of_node(readiness->node, buffer) : NULL;
     if (problem != NULL) return problem;
-    if ((problem = disk_hang_problem(&shell->sync.hang, hangs)) != NULL) {
+    if ((problem = disk_hang_problem(readiness->hang, hangs)) != NULL) {
         snprintf(buffer, READINESS_TEXT_SIZE, "disk-hangs: %.900s", problem);
         return buffer;
     }
     uint64_t free, size;
-    room_look(&shell->room, &free, &size);
-    if (disk_reserve_admits_segment(&shell->room.reserve, free, 0)) return NULL;
+    room_look(readiness->room, &free, &size);
+    if (disk_reserve_admits_segment(&readiness->room->reserve, free, 0)) return NULL;
     snprintf(buffer, READINESS_TEXT_SIZE, "disk-full: %llu bytes are left, and new tasks are refused",
              (unsigned long long)free);
     return buffer;

@@ -5,10 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "auditor.h"
+#include "authorizer.h"
+#include "backup.h"
+#include "config.h"
+#include "datadir.h"
+#include "inbox.h"
+#include "latency.h"
+#include "log.h"
 #include "logfmt.h"
+#include "lone.h"
+#include "node.h"
 #include "pair_status.h"
 #include "request.h"
-#include "shell.h"
+#include "run.h"
 #include "wire.h"
 
 /* Unpacking, contents and salts usually take at most about this much more than the message itself. */
@@ -89,7 +99,7 @@ static void context_give(struct rpc_context *context) {
     context->follows = false;
     if (context->asks_core) atomic_fetch_sub(&rpc->asking_core, 1);
     context->asks_core = false;
-    if (context->posted_ns != 0) latency_add(&rpc->shell->calls_us, (monotonic_ns() - context->posted_ns) / 1000);
+    if (context->posted_ns != 0) latency_add(rpc->needs.calls_us, (monotonic_ns() - context->posted_ns) / 1000);
     context->posted_ns = 0;
     context->proof = PEER_NONE;
     context->call.age_max_ms = 0;
@@ -99,7 +109,7 @@ static void context_give(struct rpc_context *context) {
     bool is_awaited = rpc->is_awaited;
     rpc->is_awaited = false;
     pthread_mutex_unlock(&rpc->mutex);
-    if (is_awaited) door_resume(rpc->shell->door);
+    if (is_awaited) door_resume(rpc->needs.door);
 }
 
 /* False: no memory. */
@@ -108,7 +118,7 @@ static bool prove(const struct rpc_context *context, struct message **reply) {
     if (!message_grow(reply, size)) return false;
     memset((*reply)->bytes + (*reply)->size, 0, PEER_REPLY_TRAILER_SIZE);
     (*reply)->size = size;
-    peer_prove_reply(&context->rpc->shell->peer_key, context->nonce, (*reply)->bytes, size);
+    peer_prove_reply(context->rpc->needs.peer_key, context->nonce, (*reply)->bytes, size);
     return true;
 }
 
@@ -125,7 +135,7 @@ static bool say_age(struct message **reply, uint32_t age_max_ms) {
 /* NULL, or no memory for the proof: the connection is dropped, so that the client asks again rather than waits. */
 static void send_reply(struct call *call, struct message *reply) {
     struct rpc_context *context = (struct rpc_context *)call;
-    struct door *door = context->rpc->shell->door;
+    struct door *door = context->rpc->needs.door;
     uint64_t from = context->from;
     if (reply != NULL && call->age_max_ms != 0 && !say_age(&reply, call->age_max_ms)) {
         message_free(reply);
@@ -146,7 +156,7 @@ static bool has_room(const struct rpc *rpc, size_t charge) {
     size_t charged = atomic_load(&rpc->charged);
     size_t expected = atomic_load(&rpc->expected);
     if (expected > rpc->budget / 2) expected = rpc->budget / 2; /* the other half is never for answers */
-    if (charged != charge && charged + expected + door_held(rpc->shell->door) > rpc->budget) return false;
+    if (charged != charge && charged + expected + door_held(rpc->needs.door) > rpc->budget) return false;
     return atomic_load(&rpc->busy) <= RPC_CONTEXTS - RPC_CONTEXTS_RESERVED;
 }
 
@@ -155,7 +165,7 @@ static bool has_room(const struct rpc *rpc, size_t charge) {
 static size_t answer_size(const struct rpc *rpc, const struct core_event *event) {
     bool is_long = event->kind == CORE_LIST || event->kind == CORE_QUEUES || event->kind == CORE_STATS ||
                    (event->kind == CORE_GET && event->request->get->with_content);
-    return is_long ? rpc->shell->config.payload_max : 0;
+    return is_long ? rpc->needs.config->payload_max : 0;
 }
 
 /* A message of very many small fields is much larger unpacked than was thought. False: too large to stay now. */
@@ -180,7 +190,7 @@ static bool may_ask(struct rpc_context *context, const struct core_event *event)
     size_t charged = atomic_load(&rpc->charged);
     if (atomic_load(&rpc->busy) > RPC_CONTEXTS - RPC_CONTEXTS_RESERVED) return false;
     if (asking == 1 && charged == context->charge) return true;
-    if (charged + expected + door_held(rpc->shell->door) > rpc->budget) return false;
+    if (charged + expected + door_held(rpc->needs.door) > rpc->budget) return false;
     return asking <= RPC_CONTEXTS_OF_ANSWERS;
 }
 
@@ -203,10 +213,10 @@ static const char no_peer[] =
 static const char another_cluster[] = "this broker's data are of another cluster than the client's producer";
 
 /* A producer's number means somebody else there, and so does its sequence (ONCE-1). */
-static bool is_of_another_cluster(const struct shell *shell, const Tarry__Request *request) {
+static bool is_of_another_cluster(const struct rpc_needs *needs, const Tarry__Request *request) {
     if (request->cluster.len == 0) return false;
     return request->cluster.len != CLUSTER_ID_SIZE ||
-           memcmp(request->cluster.data, shell->dir.cluster, CLUSTER_ID_SIZE) != 0;
+           memcmp(request->cluster.data, needs->dir->cluster, CLUSTER_ID_SIZE) != 0;
 }
 
 static bool is_question(const struct core_event *event) {
@@ -216,13 +226,13 @@ static bool is_question(const struct core_event *event) {
 
 /* The last contexts are the other node's, or those who wait for its word would keep it from being heard. */
 static bool is_too_busy(const struct rpc *rpc) {
-    return rpc->shell->node.on && atomic_load(&rpc->busy) > RPC_CONTEXTS - RPC_CONTEXTS_OF_PEER;
+    return rpc->needs.node->on && atomic_load(&rpc->busy) > RPC_CONTEXTS - RPC_CONTEXTS_OF_PEER;
 }
 
 /* Whether anything may go on now. A pair's broker that stops still answers the other node. */
 static Tarry__Code refuse_now(const struct rpc *rpc, bool follows) {
     if (follows) return TARRY__CODE__OK;
-    if (atomic_load(&rpc->shell->run.stopping)) return TARRY__CODE__STOPPING;
+    if (atomic_load(&rpc->needs.run->stopping)) return TARRY__CODE__STOPPING;
     return is_too_busy(rpc) ? TARRY__CODE__BUSY : TARRY__CODE__OK;
 }
 
@@ -259,7 +269,7 @@ static const char another_key[] =
 static const char *refuse_proof(const struct rpc_context *context, const Tarry__Request *request) {
     static struct logfmt_limit limit;
     char quoted[LOGFMT_VALUE_SIZE];
-    if (!context->rpc->shell->node.on || context->proof == PEER_RIGHT) return NULL;
+    if (!context->rpc->needs.node->on || context->proof == PEER_RIGHT) return NULL;
     if (request->proof.len == 0 && request->body_case != TARRY__REQUEST__BODY_FOLLOW) return NULL;
     if (request->proof.len != 0 && context->proof == PEER_STALE) return stale;
     const char *sentence = request->proof.len == 0 ? unproved : another_key;
@@ -268,11 +278,11 @@ static const char *refuse_proof(const struct rpc_context *context, const Tarry__
     return sentence;
 }
 
-static struct message *pack_challenge(struct shell *shell, const char *sentence) {
+static struct message *pack_challenge(const struct rpc_needs *needs, const char *sentence) {
     Tarry__Reply reply = TARRY__REPLY__INIT;
     reply.code = TARRY__CODE__NOT_DONE;
     reply.message = (char *)sentence;
-    reply.challenge = (ProtobufCBinaryData){PEER_CHALLENGE_SIZE, shell->peer_key.challenge};
+    reply.challenge = (ProtobufCBinaryData){PEER_CHALLENGE_SIZE, (uint8_t *)needs->peer_key->challenge};
     return reply_pack(&reply);
 }
 
@@ -280,49 +290,49 @@ static const char only_looked_at[] =
     "what is only inspected (--inspect) is as old as its last record: nobody can say how old that is (staleness_ms)";
 
 /* A broker alone is never stale; one of a pair looks later (node_wish). */
-static struct request_refusal refuse_wish(const struct shell *shell, const Tarry__Request *request,
+static struct request_refusal refuse_wish(const struct rpc_needs *needs, const Tarry__Request *request,
                                           struct arena *arena) {
-    uint64_t end = log_durable(shell->log);
-    if (shell->node.on) return (struct request_refusal){TARRY__CODE__OK, NULL};
+    uint64_t end = log_durable(needs->log);
+    if (needs->node->on) return (struct request_refusal){TARRY__CODE__OK, NULL};
     if (request->at_least > end)
         return (struct request_refusal){TARRY__CODE__BEHIND, fresh_beyond(arena, request->at_least, end)};
-    if (request->staleness_ms != 0 && shell->config.inspect)
+    if (request->staleness_ms != 0 && needs->config->inspect)
         return (struct request_refusal){TARRY__CODE__TOO_OLD, only_looked_at};
     return (struct request_refusal){TARRY__CODE__OK, NULL};
 }
 
 /* What is refused though it makes sense. */
-static struct request_refusal refuse_unpacked(const struct shell *shell, const struct core_event *event,
+static struct request_refusal refuse_unpacked(const struct rpc_needs *needs, const struct core_event *event,
                                               struct arena *arena) {
     struct request_refusal refusal = {TARRY__CODE__OK, NULL};
-    if (is_of_another_cluster(shell, event->request))
+    if (is_of_another_cluster(needs, event->request))
         refusal = (struct request_refusal){TARRY__CODE__NOT_PRIMARY, another_cluster};
-    else if (shell->node.on)
-        refusal.code = node_admits(&shell->node, event, &refusal.sentence);
-    else if (shell->config.inspect && !is_question(event))
+    else if (needs->node->on)
+        refusal.code = node_admits(needs->node, event, &refusal.sentence);
+    else if (needs->config->inspect && !is_question(event))
         refusal = (struct request_refusal){TARRY__CODE__UNSUPPORTED, only_inspects};
     else if (event->request->body_case == TARRY__REQUEST__BODY_FOLLOW)
         refusal = (struct request_refusal){TARRY__CODE__NOT_DONE, no_peer};
-    if (refusal.code == TARRY__CODE__OK) refusal = refuse_wish(shell, event->request, arena);
+    if (refusal.code == TARRY__CODE__OK) refusal = refuse_wish(needs, event->request, arena);
     return refusal;
 }
 
-static void post_to_auditor(struct shell *shell, struct call *call) {
-    if (node_confirms(&shell->node))
-        node_confirm(&shell->node, call);
+static void post_to_auditor(const struct rpc_needs *needs, struct call *call) {
+    if (node_confirms(needs->node))
+        node_confirm(needs->node, call);
     else
-        auditor_post(&shell->auditor, call);
+        auditor_post(needs->auditor, call);
 }
 
 void rpc_go_on(struct rpc *rpc, struct call *call) {
     struct rpc_context *context = (struct rpc_context *)call;
     if (call->errand.event.request->body_case == TARRY__REQUEST__BODY_AUDIT) {
-        post_to_auditor(rpc->shell, call);
+        post_to_auditor(&rpc->needs, call);
         return;
     }
     context->asks_core = true;
     atomic_fetch_add(&rpc->asking_core, 1);
-    inbox_post(&rpc->shell->inbox, &call->errand.item);
+    inbox_post(rpc->needs.inbox, &call->errand.item);
 }
 
 static void post_to_core(struct rpc_context *context) {
@@ -330,35 +340,35 @@ static void post_to_core(struct rpc_context *context) {
     context->asks_core = true;
     context->posted_ns = monotonic_ns();
     bool is_alone = atomic_fetch_add(&rpc->asking_core, 1) == 0;
-    lone_post(&rpc->shell->lone, &context->call.errand.item, context->from, is_alone);
+    lone_post(rpc->needs.lone, &context->call.errand.item, context->from, is_alone);
 }
 
-static void pass_on(struct shell *shell, struct call *call) {
-    if (shell->node.on && fresh_is_asked_for(call->errand.event.request)) {
-        node_wish(&shell->node, call);
+static void pass_on(const struct rpc_needs *needs, struct call *call) {
+    if (needs->node->on && fresh_is_asked_for(call->errand.event.request)) {
+        node_wish(needs->node, call);
         return;
     }
     switch (call->errand.event.request->body_case) {
     case TARRY__REQUEST__BODY_AUDIT:
-        post_to_auditor(shell, call);
+        post_to_auditor(needs, call);
         break;
     case TARRY__REQUEST__BODY_BACKUP:
-        backup_post(&shell->backup, call);
+        backup_post(needs->backup, call);
         break;
     case TARRY__REQUEST__BODY_FOLLOW:
-        node_question(&shell->node, call);
+        node_question(needs->node, call);
         break;
     case TARRY__REQUEST__BODY_PAIR:
-        pair_answer(shell, call);
+        pair_answer(needs->pair_status, call);
         break;
     default:
         post_to_core((struct rpc_context *)call);
     }
 }
 
-static struct message *pack_refusal(struct shell *shell, struct request_refusal refusal) {
-    bool is_elsewhere = refusal.code == TARRY__CODE__NOT_PRIMARY && shell->node.on;
-    if (is_elsewhere) return node_pack_refusal(&shell->node, refusal.sentence);
+static struct message *pack_refusal(const struct rpc_needs *needs, struct request_refusal refusal) {
+    bool is_elsewhere = refusal.code == TARRY__CODE__NOT_PRIMARY && needs->node->on;
+    if (is_elsewhere) return node_pack_refusal(needs->node, refusal.sentence);
     return reply_pack_refusal(refusal.code, refusal.sentence);
 }
 
@@ -367,7 +377,7 @@ static const char too_many_bytes[] =
 
 static void handle(struct rpc_context *context, struct message *message) {
     struct rpc *rpc = context->rpc;
-    struct shell *shell = rpc->shell;
+    const struct rpc_needs *needs = &rpc->needs;
     struct errand *errand = &context->call.errand;
     const uint8_t *data = message_data(message);
     size_t size = message_size(message);
@@ -375,14 +385,14 @@ static void handle(struct rpc_context *context, struct message *message) {
     atomic_fetch_add(&rpc->charged, context->charge);
     atomic_fetch_add(&rpc->busy, 1);
 
-    const struct peer_key *key = &shell->peer_key;
-    context->proof = shell->node.on ? peer_check_request(key, data, size, context->nonce) : PEER_NONE;
+    const struct peer_key *key = needs->peer_key;
+    context->proof = needs->node->on ? peer_check_request(key, data, size, context->nonce) : PEER_NONE;
     const char *unproved_why = NULL;
-    const struct request_setting setting = {.secret = shell->dir.secret,
+    const struct request_setting setting = {.secret = needs->dir->secret,
                                             .principal = access_record_name(context->principal),
-                                            .payload_max = (uint32_t)shell->config.payload_max};
+                                            .payload_max = (uint32_t)needs->config->payload_max};
     struct request_refusal refusal = {refuse_packed(context, data, size), NULL};
-    if (refusal.code == TARRY__CODE__OK && !authorizer_take_bytes(&shell->authorizer, context->principal, 0, size))
+    if (refusal.code == TARRY__CODE__OK && !authorizer_take_bytes(needs->authorizer, context->principal, 0, size))
         refusal = (struct request_refusal){TARRY__CODE__BUSY, too_many_bytes};
     else if (refusal.code == TARRY__CODE__OK)
         context->size = size;
@@ -394,15 +404,15 @@ static void handle(struct rpc_context *context, struct message *message) {
         errand->event.pooled = door_is_inside(context->from);
         unproved_why = refuse_proof(context, errand->event.request);
         refusal.code = refuse_load(context, &errand->event);
-        if (refusal.code == TARRY__CODE__OK) refusal = refuse_unpacked(shell, &errand->event, &context->memory->arena);
+        if (refusal.code == TARRY__CODE__OK) refusal = refuse_unpacked(needs, &errand->event, &context->memory->arena);
         if (refusal.code == TARRY__CODE__OK)
-            refusal = authorizer_judge(&shell->authorizer, context->principal, context->proof == PEER_RIGHT,
+            refusal = authorizer_judge(needs->authorizer, context->principal, context->proof == PEER_RIGHT,
                                        &context->memory->arena, &errand->event);
     }
     message_free(message); /* unpacking copied what is needed */
     if (refusal.code != TARRY__CODE__OK || unproved_why != NULL) {
         struct message *answer =
-            unproved_why != NULL ? pack_challenge(shell, unproved_why) : pack_refusal(shell, refusal);
+            unproved_why != NULL ? pack_challenge(needs, unproved_why) : pack_refusal(needs, refusal);
         forget_request(context); /* now, and not when the answer has left: a flood of nonsense must cost no memory */
         send_reply(&context->call, answer);
         return;
@@ -420,7 +430,7 @@ static void handle(struct rpc_context *context, struct message *message) {
     errand->redacts = request_has_op(request, TARRY__OP__OP_REDACT);
     errand->want_count = 0;
     errand->item.received_ns = 0;
-    pass_on(shell, &context->call);
+    pass_on(needs, &context->call);
 }
 
 bool rpc_request(struct rpc *rpc, uint64_t from, uint64_t principal, const char *peer, struct message *request) {
@@ -439,10 +449,10 @@ struct message *rpc_refusal(bool is_principals) {
     return reply_pack_refusal(TARRY__CODE__BUSY, is_principals ? too_many_bytes : NULL);
 }
 
-void rpc_init(struct rpc *rpc, struct shell *shell) {
-    rpc->shell = shell;
+void rpc_init(struct rpc *rpc, const struct rpc_needs *needs) {
+    rpc->needs = *needs;
     pthread_mutex_init(&rpc->mutex, NULL);
-    rpc->budget = MEMORY_SHARE_REQUESTS(shell->config.memory);
+    rpc->budget = MEMORY_SHARE_REQUESTS(needs->config->memory);
     for (size_t i = RPC_CONTEXTS; i-- > 0;) {
         struct rpc_context *context = &rpc->contexts[i];
         context->rpc = rpc;

@@ -24,7 +24,18 @@
 #include "tarry_limits.h"
 
 struct access_principal;
-struct shell;
+struct auditor;
+struct authorizer;
+struct backup;
+struct config;
+struct datadir;
+struct inbox;
+struct latency;
+struct log;
+struct lone;
+struct node;
+struct pair_status;
+struct run;
 struct rpc;
 
 #define RPC_CONTEXTS 256
@@ -60,8 +71,25 @@ struct rpc_context {
     struct rpc_arena *memory;       /* between a request and its answer */
 };
 
+struct rpc_needs {
+    const struct config *config;
+    const struct datadir *dir;
+    const struct run *run;
+    const struct peer_key *peer_key; /* of a pair */
+    struct log *log;
+    struct inbox *inbox; /* the core's */
+    struct lone *lone;
+    struct node *node;
+    struct auditor *auditor;
+    struct backup *backup;
+    struct authorizer *authorizer;
+    const struct pair_status *pair_status;
+    struct door *door;
+    struct latency *calls_us;
+};
+
 struct rpc {
-    struct shell *shell;
+    struct rpc_needs needs;
     size_t budget;
     _Atomic size_t charged;
     _Atomic size_t expected;      /* bytes of answers that may be long … */
@@ -78,7 +106,7 @@ struct rpc {
     struct rpc_context contexts[RPC_CONTEXTS];
 };
 
-void rpc_init(struct rpc *rpc, struct shell *shell);
+void rpc_init(struct rpc *rpc, const struct rpc_needs *needs);
 /* The door's calls, on its thread (door.h). */
 bool rpc_request(struct rpc *rpc, uint64_t from, uint64_t principal, const char *peer, struct message *request);
 struct message *rpc_refusal(bool is_principals);

@@ -4,8 +4,17 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "archivist.h"
+#include "authorizer.h"
+#include "clock.h"
+#include "datadir.h"
+#include "index.h"
+#include "latency.h"
+#include "log.h"
 #include "pusher.h"
-#include "shell.h"
+#include "room.h"
+#include "run.h"
+#include "signer.h"
 
 static uint64_t resident_bytes(void) {
     FILE *file = fopen("/proc/self/statm", "re");
@@ -17,8 +26,8 @@ static uint64_t resident_bytes(void) {
 }
 
 /* `numbers` lives as long as `out`. */
-static void stats_archive(struct shell *shell, Tarry__BrokerStats *out, struct archive_numbers *numbers) {
-    archive_count_read(&shell->archivist.count, numbers);
+static void stats_archive(const struct stats_needs *needs, Tarry__BrokerStats *out, struct archive_numbers *numbers) {
+    archive_count_read(&needs->archivist->count, numbers);
     out->archived_segments = numbers->segments;
     out->archive_bytes = numbers->bytes;
     out->archive_oldest_ms = numbers->oldest_ms;
@@ -27,8 +36,8 @@ static void stats_archive(struct shell *shell, Tarry__BrokerStats *out, struct a
 }
 
 /* Likewise. */
-static void stats_access(struct shell *shell, Tarry__BrokerStats *out, struct authorizer_numbers *numbers) {
-    authorizer_numbers(&shell->authorizer, numbers);
+static void stats_access(const struct stats_needs *needs, Tarry__BrokerStats *out, struct authorizer_numbers *numbers) {
+    authorizer_numbers(needs->authorizer, numbers);
     out->tokens = numbers->tokens;
     out->token_failures = numbers->failures;
     out->denied = numbers->denied;
@@ -42,16 +51,17 @@ struct stats_durations {
 };
 
 /* Likewise. */
-static void stats_durations(const struct shell *shell, Tarry__BrokerStats *out, struct stats_durations *durations) {
+static void stats_durations(const struct stats_needs *needs, Tarry__BrokerStats *out,
+                            struct stats_durations *durations) {
     tarry__durations__init(&durations->syncs);
     tarry__durations__init(&durations->calls);
-    latency_durations(&shell->fsync_us, durations->counts[0], &durations->syncs);
-    latency_durations(&shell->calls_us, durations->counts[1], &durations->calls);
+    latency_durations(needs->fsync_us, durations->counts[0], &durations->syncs);
+    latency_durations(needs->calls_us, durations->counts[1], &durations->calls);
     out->syncs = &durations->syncs;
     out->calls = &durations->calls;
 }
 
-Tarry__BrokerStats *stats_broker(struct shell *shell, struct arena *arena, bool clock_held) {
+Tarry__BrokerStats *stats_broker(const struct stats_needs *needs, struct arena *arena, bool clock_held) {
     Tarry__BrokerStats *out = arena_alloc(arena, sizeof(*out));
     Tarry__Quantiles *fsync_us = arena_alloc(arena, sizeof(*fsync_us));
     char *member = arena_alloc(arena, MEMBER_TEXT_SIZE);
@@ -62,34 +72,34 @@ Tarry__BrokerStats *stats_broker(struct shell *shell, struct arena *arena, bool 
         return NULL;
     tarry__broker_stats__init(out);
     tarry__quantiles__init(fsync_us);
-    latency_quantiles(&shell->fsync_us, fsync_us);
+    latency_quantiles(needs->fsync_us, fsync_us);
     struct log_stats log;
     struct index_stats index;
-    log_stats(shell->log, &log);
-    index_stats(shell->index, &index);
-    uint64_t now_ms = instant_ms(clock_now(&shell->clock, NULL));
+    log_stats(needs->log, &log);
+    index_stats(needs->index, &index);
+    uint64_t now_ms = instant_ms(clock_now(needs->clock, NULL));
     out->version = (char *)TARRY_VERSION;
-    out->epoch = atomic_load(&shell->run.epoch);
+    out->epoch = atomic_load(&needs->run->epoch);
     out->now_ms = now_ms;
     out->host_ms = clock_host_ms();
     out->uptime_ms =
-        now_ms > shell->run.started_ms ? now_ms - shell->run.started_ms : 0; /* a pair's clock may be set back */
-    out->durable = log_durable(shell->log);
-    out->indexed = index_position(shell->index);
-    out->erased = index_erased(shell->index);
-    out->log_start = log_start(shell->log);
+        now_ms > needs->run->started_ms ? now_ms - needs->run->started_ms : 0; /* a pair's clock may be set back */
+    out->durable = log_durable(needs->log);
+    out->indexed = index_position(needs->index);
+    out->erased = index_erased(needs->index);
+    out->log_start = log_start(needs->log);
     out->segments = log.segments;
     out->log_bytes = log.bytes;
     out->index_bytes = index.bytes_file;
     out->resident_bytes = resident_bytes();
     out->fsync_us = fsync_us;
     out->clock_held = clock_held;
-    stats_durations(shell, out, durations);
-    stats_archive(shell, out, numbers);
-    room_look(&shell->room, &out->disk_free, &out->disk_bytes);
-    signer_told(&shell->signer, &out->signed_position, &out->signed_ms);
-    stats_access(shell, out, access);
-    member_format(shell->dir.member.id, member);
+    stats_durations(needs, out, durations);
+    stats_archive(needs, out, numbers);
+    room_look(needs->room, &out->disk_free, &out->disk_bytes);
+    signer_told(needs->signer, &out->signed_position, &out->signed_ms);
+    stats_access(needs, out, access);
+    member_format(needs->dir->member.id, member);
     out->member = member;
-    return push_stats(shell->push, arena, out) ? out : NULL;
+    return push_stats(needs->push, arena, out) ? out : NULL;
 }

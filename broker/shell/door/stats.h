@@ -1,4 +1,4 @@
-/* stats.h: what the shell knows about the broker, for an answer to Stats. */
+/* stats.h: what the rooms know about the broker, for an answer to Stats. */
 #ifndef TARRY_SHELL_STATS_H
 #define TARRY_SHELL_STATS_H
 
@@ -7,9 +7,34 @@
 #include "arena.h"
 #include "tarry.pb-c.h"
 
-struct shell;
+struct archivist;
+struct authorizer;
+struct clock;
+struct datadir;
+struct index;
+struct latency;
+struct log;
+struct push;
+struct room;
+struct run;
+struct signer;
+
+struct stats_needs {
+    const struct datadir *dir;
+    const struct run *run;
+    struct clock *clock;
+    const struct room *room;
+    struct log *log;
+    struct index *index;
+    const struct latency *fsync_us;
+    const struct latency *calls_us;
+    struct archivist *archivist;
+    const struct signer *signer;
+    struct authorizer *authorizer;
+    struct push *push;
+};
 
 /* In `arena`; what the core knows is left to it. NULL: out of memory. Core thread only. */
-Tarry__BrokerStats *stats_broker(struct shell *shell, struct arena *arena, bool clock_held);
+Tarry__BrokerStats *stats_broker(const struct stats_needs *needs, struct arena *arena, bool clock_held);
 
 #endif

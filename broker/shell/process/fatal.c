@@ -2,6 +2,7 @@
 #include "fatal.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -37,6 +38,12 @@ const char *storage_error(int error) {
 _Noreturn void fatal(const char *what, int error) {
     logfmt(what, "error=%d reason=\"%s\" action=exit", error, storage_error(error));
     _exit(EXIT_STORAGE);
+}
+
+_Noreturn void refuse_start(const char *event, const char *sentence) {
+    char quoted[LOGFMT_VALUE_SIZE];
+    logfmt(event, "reason=%s", logfmt_quote(sentence, quoted));
+    exit(EXIT_REFUSED);
 }
 
 static _Noreturn void starved(void) {
