@@ -1,4 +1,4 @@
-"""includes.py: who may include whom (DESIGN.md section 3, The house).
+"""includes.py: who may include whom (DESIGN.md section 3, The house); no folders in a circle, and few files.
 
 The build makes most wrong includes fail; this check says so in words, and catches what the build cannot see: a path that
 climbs out of its folder, an example that uses more than the public header, a core that meets the world.
@@ -9,6 +9,13 @@ import re
 import lint
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+SHELL_ROOMS = tuple(f"broker/shell/{room}/" for room in ("process", "queues", "pair", "jobs", "threads", "door"))
+# Of the product: what tests include has no part in its structure.
+PRODUCT = ("common/", "proto/", "storage/", "broker/", "client/")
+# Files that need each other in a loop, x.c and x.h being one, and x_parts.h and x_y.c of the same folder being x's. One that is
+# broken stays broken: lower it.
+FILE_CIRCLES_MAX = 12
 
 # The longest prefix that matches a file decides what it may include, by the prefix of the included header.
 ALLOWED = {
@@ -35,10 +42,14 @@ ALLOWED = {
     "broker/http/": ("broker/http/", "broker/gateway/gateway.h", "broker/net/", "proto/", "common/"),
     # Webhooks stand on the seam alone, like a protocol.
     "broker/push/": ("broker/push/", "broker/curl/", "broker/gateway/gateway.h", "proto/", "common/"),
-    "broker/shell/": ("broker/shell/", "broker/access/", "broker/core/", "broker/engine/", "broker/gateway/", "broker/http/", "broker/net/", "broker/page/", "broker/pair/", "broker/push/", "broker/replication/",
-                      "broker/coordinator/", "storage/", "proto/", "common/"),
-    # What the process has from its machine knows none of the threads.
-    "broker/shell/process/": ("broker/shell/process/", "broker/core/", "broker/engine/", "broker/net/", "broker/pair/", "broker/push/", "broker/coordinator/", "storage/", "proto/", "common/"),
+    # The rooms of the shell, from below: each knows those before it, and none knows the house that they are in (shell.h).
+    "broker/shell/process/": (*SHELL_ROOMS[:1], "broker/core/", "broker/engine/", "broker/net/", "broker/pair/", "broker/push/", "broker/coordinator/", "storage/", "proto/", "common/"),
+    "broker/shell/queues/": (*SHELL_ROOMS[:2], "broker/core/", "broker/engine/", "broker/access/", "broker/net/", "proto/", "common/"),
+    "broker/shell/pair/": (*SHELL_ROOMS[:3], "broker/core/", "broker/engine/", "broker/net/", "broker/pair/", "broker/replication/", "broker/coordinator/", "storage/", "proto/", "common/"),
+    "broker/shell/jobs/": (*SHELL_ROOMS[:4], "broker/core/", "broker/engine/", "storage/", "proto/", "common/"),
+    "broker/shell/threads/": (*SHELL_ROOMS[:5], "broker/core/", "broker/engine/", "broker/net/", "broker/push/", "storage/", "proto/", "common/"),
+    "broker/shell/door/": (*SHELL_ROOMS, "broker/access/", "broker/core/", "broker/engine/", "broker/gateway/", "broker/net/", "broker/page/", "broker/push/", "storage/", "proto/", "common/"),
+    "broker/shell/": ("broker/shell/", "broker/core/", "broker/engine/", "broker/gateway/", "broker/http/", "broker/net/", "broker/push/", "storage/", "proto/", "common/"),
     "client/include/": ("client/include/",),
     "client/lib/": ("client/lib/", "client/include/", "proto/", "common/"),
     "client/tool/": ("client/tool/", "client/include/", "proto/", "common/"),
@@ -124,18 +135,73 @@ def complaint_about(path, bracket, included, headers):
     return None
 
 
+def circles(graph):
+    """The strongly connected parts of {node: set of nodes} with more than one node (Tarjan), each sorted."""
+    order, low, stack, found = {}, {}, [], []
+
+    def visit(node):
+        order[node] = low[node] = len(order)
+        stack.append(node)
+        for other in graph.get(node, ()):
+            if other not in order:
+                visit(other)
+            if other in stack:
+                low[node] = min(low[node], low[other])
+        if low[node] == order[node]:
+            part = stack[stack.index(node):]
+            del stack[stack.index(node):]
+            if len(part) > 1:
+                found.append(sorted(part))
+
+    for node in sorted(graph):
+        if node not in order:
+            visit(node)
+    return sorted(found)
+
+
+def whole_of(path, stems):
+    """The file that this one is a part of: x.h's is x, and x_parts.h's too, if there is an x.c or x.h beside it."""
+    folder, stem = os.path.dirname(path), os.path.splitext(os.path.basename(path))[0]
+    pieces = stem.split("_")
+    for count in range(1, len(pieces)):
+        if os.path.join(folder, "_".join(pieces[:count])) in stems:
+            stem = "_".join(pieces[:count])
+            break
+    return os.path.join(folder, stem)
+
+
+def complaints_about_circles(arrows):
+    """`arrows`: pairs of a file and a header that it includes."""
+    stems = {os.path.splitext(path)[0] for arrow in arrows for path in arrow}
+    folders, files = {}, {}
+    for path, header in arrows:
+        if os.path.dirname(path) != os.path.dirname(header):
+            folders.setdefault(os.path.dirname(path), set()).add(os.path.dirname(header))
+        if whole_of(path, stems) != whole_of(header, stems):
+            files.setdefault(whole_of(path, stems), set()).add(whole_of(header, stems))
+    complaints = [f"folders need each other: {', '.join(circle)}" for circle in circles(folders)]
+    of_files = circles(files)
+    if len(of_files) > FILE_CIRCLES_MAX:
+        complaints += [f"files need each other ({len(of_files)} circles, {FILE_CIRCLES_MAX} at most): {', '.join(circle)}" for circle in of_files]
+    return complaints
+
+
 def check(root, _build):
     headers = {name: [path] for name, path in GENERATED_HEADERS.items()}
     for path in lint.our_files(root, (".h",)):
         headers.setdefault(os.path.basename(path), []).append(path)
-    complaints = []
+    complaints, arrows = [], []
     for path in lint.our_files(root, (".c", ".h")):
         for number, line in enumerate(lint.read_lines(root, path), 1):
             match = INCLUDE.match(line)
             complaint = match and complaint_about(path, match.group(1), match.group(2), headers)
             if complaint:
                 complaints.append(f"{path}:{number}: {complaint}")
-    return complaints
+            if match and match.group(1) == '"' and path.startswith(PRODUCT):
+                targets = headers.get(os.path.basename(match.group(2)), [])
+                beside = [t for t in targets if os.path.dirname(t) == os.path.dirname(path)]
+                arrows += [(path, target) for target in (beside or targets)[:1]]
+    return complaints + complaints_about_circles(arrows)
 
 
 if __name__ == "__main__":

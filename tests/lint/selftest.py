@@ -44,6 +44,8 @@ BAD = [
     ("includes: a half of a pair meets the shell", includes.check, "broker/replication/a.c", '#include "shell.h"\n', "must not include"),
     ("includes: a half of a pair meets a log", includes.check, "broker/replication/a.c", '#include "log.h"\n', "must not include"),
     ("includes: a half of a pair meets a clock", includes.check, "broker/replication/a.c", "#include <time.h>\n", "must not include <time.h>"),
+    ("includes: a room of the shell meets the house", includes.check, "broker/shell/threads/a.c", '#include "shell.h"\n', "must not include"),
+    ("includes: jobs meet the threads above them", includes.check, "broker/shell/jobs/a.c", '#include "sync.h"\n', "must not include"),
     ("includes: the core meets a clock", includes.check, "broker/core/a.c", "#include <time.h>\n", "must not include <time.h>"),
     ("includes: storage meets the core", includes.check, "storage/a.c", '#include "core.h"\n', "must not include"),
     ("includes: an example peeps inside", includes.check, "client/examples/a.c", '#include "frame.h"\n', "must not include"),
@@ -66,7 +68,7 @@ BAD = [
     ("python: a name that nobody defined", python.check, "tests/a.py", "print(socket)\n", "undefined name 'socket'"),
     ("tidy: a file that nobody builds", tidy.check, "proto/orphan.c", GOOD, "built by nobody"),
 ]
-HEADERS = ("storage/log/log.h", "broker/core/core.h", "broker/shell/shell.h", "proto/frame.h", "client/lib/x.h")
+HEADERS = ("storage/log/log.h", "broker/core/core.h", "broker/shell/shell.h", "broker/shell/threads/sync.h", "proto/frame.h", "client/lib/x.h")
 
 
 def write(root, path, text):
@@ -130,6 +132,21 @@ def symbol_complaints(product, rig):
         shutil.rmtree(root)
 
 
+# (what it shows, who includes which header, words that a complaint must hold; "": there is none)
+CIRCLES = [
+    ("two folders need each other", [("a/x.c", "b/y.h"), ("b/z.c", "a/x.h")], "folders need each other: a, b"),
+    ("three do", [("a/x.c", "b/y.h"), ("b/y.c", "c/z.h"), ("c/z.c", "a/x.h")], "folders need each other: a, b, c"),
+    ("a folder and its own", [("a/x.c", "a/b/y.h"), ("a/b/y.c", "a/x.h")], "folders need each other: a, a/b"),
+    ("one needs the other", [("a/x.c", "b/y.h"), ("a/z.c", "b/y.h")], ""),
+    ("more circles of files than there may be", [arrow for n in range(includes.FILE_CIRCLES_MAX + 1)
+                                                 for arrow in ((f"a/x{n}.c", f"a/y{n}.h"), (f"a/y{n}.c", f"a/x{n}.h"))], "files need each other"),
+    ("as many as there may be", [arrow for n in range(includes.FILE_CIRCLES_MAX)
+                                 for arrow in ((f"a/x{n}.c", f"a/y{n}.h"), (f"a/y{n}.c", f"a/x{n}.h"))], ""),
+    ("the parts of one file", [arrow for n in range(includes.FILE_CIRCLES_MAX + 1)
+                               for arrow in ((f"a/x{n}.c", f"a/x{n}_parts.h"), (f"a/x{n}_parts.h", f"a/x{n}.h"))], ""),
+]
+
+
 def main():
     real_root = os.path.abspath(sys.argv[1])
     failed = number = 0
@@ -145,6 +162,12 @@ def main():
         good = any(expected in complaint for complaint in found) if expected else not found
         failed += not good
         print(f"{'ok' if good else 'not ok'} {number} - symbols: {title}" + ("" if good else f"\n# found: {found}"))
+    for title, arrows, expected in CIRCLES:
+        number += 1
+        found = includes.complaints_about_circles(arrows)
+        good = any(expected in complaint for complaint in found) if expected else not found
+        failed += not good
+        print(f"{'ok' if good else 'not ok'} {number} - circles: {title}" + ("" if good else f"\n# found: {found}"))
     for check in (format_check.check, words.check, sizes.check, includes.check, cppcheck.check, tidy.check, faults.check):
         number += 1
         path, text = (CATALOGUE, EXCUSED) if check is faults.check else ("proto/a.c", GOOD)
