@@ -23,7 +23,8 @@ sys.path.insert(0, os.path.join(HERE, "..", "coordinator"))
 import etcd  # noqa: E402  (the path above)
 
 CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
-PAGES = ("README.md", "broker/README.md", "docs/OPERATING.md", "docs/GETTING_STARTED.md", "docs/CAPACITY.md", "docs/MOVING_IN.md")
+PAGES = ("README.md", "broker/README.md", "docs/OPERATING.md", "docs/GETTING_STARTED.md", "docs/CAPACITY.md", "docs/MOVING_IN.md",
+         "docs/ACCESS.md", "docs/WEBHOOKS.md")
 ADDRESSES = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
 # By the line that a block begins with: what the tests call it. None: nobody plays it here.
 NAMES = {
@@ -61,7 +62,7 @@ NAMES = {
     "# where the packages lie\napt-get install -y --no-install-recommends ./libtarry0": "install",
     "tarry schedule close-order --key order-1001 --in 2s": "an order",
     "tarry schedule close-order --key order-1003": "a worker",
-    "tarry queue set close-order": "a policy",
+    "tarry queue set close-order lease": "a policy",
     "# where the packages lie\napt-get install -y --no-install-recommends gcc": "from C",
     "tarry stats                                    # what is pending": "sizes",
     "apt-get install -y --no-install-recommends curl\n": "from curl",
@@ -70,6 +71,9 @@ NAMES = {
     "apt-get install -y --no-install-recommends default-jdk-headless\n": "from java",
     "# on a host that reaches both\ntarry import close-order": "import from Redis",
     "# on a host that reaches both; the old": "import from beanstalkd",
+    "tarry token add shop --role produce": "who may do what",
+    "tarry queue set close-order --push": "a webhook",
+    "umask 077\necho \"close-order whsec_": "a webhook's secret",
     "# on a host that reaches both\npsql": None,  # by tests/package/package_test.py, from a real PostgreSQL
 }
 
@@ -206,6 +210,28 @@ class GettingStarted(Case):
                 self.assertTrue(said.startswith("order-1 paid, 0 seen\norder-2 closed, attempt 1\n"), said)
             played += 1
         self.assertGreaterEqual(played, 1)
+
+
+class OtherPages(Case):
+    def test_who_may_do_what(self):
+        host = self.host()
+        os.makedirs(host.there("/etc/tarry"))
+        said = self.play(host, "who may do what")
+        self.assertRegex(said, r"(?m)^shop +token +produce,read +orders\. ")
+        left = host.run("tarry token list --file /etc/tarry/tokens")
+        self.assertIn("worker", left)
+        self.assertNotIn("shop", left)
+
+    def test_a_webhook(self):
+        host = self.host()
+        self.play(host, "install")
+        self.play(host, "a webhook")
+        os.makedirs(host.there("/etc/tarry"), exist_ok=True)
+        begins, _, ends = BLOCKS["a webhook's secret"].rpartition("tarryd")
+        self.assertEqual(ends, " --push-secrets /etc/tarry/push.secrets …\n")
+        host.run(begins)
+        self.assertIn("primary", host.run(f"tarryd --data other --listen ws://127.0.0.1:7299{ends.replace('…', '&')}"
+                                          "tarry status --broker ws://127.0.0.1:7299 --timeout 60s\nkill %1; wait"))
 
 
 class MovingIn(Case):
@@ -558,33 +584,6 @@ class Coordinated(PairStories, Case):
             file.write("pair:another\n")  # that they are used: with others nobody enters
         self.a.run("systemctl restart tarry-pair")
         until("it is forbidden", lambda: "state=forbidden" in self.a.logs())
-
-
-class Words(unittest.TestCase):
-    def test_every_path_of_the_docs_is_the_units_directory(self):
-        """In pages, man pages and helps: whatever is below /var/lib/tarry is what the units run on."""
-        host_of_units = os.path.join(ROOT, "packaging")
-        directories = set()
-        for unit in ("tarry.service", "tarry-pair.service"):
-            with open(os.path.join(host_of_units, unit), encoding="utf-8") as file:
-                directories.update(re.findall(r"^ExecStart=.* --data (\S+)", file.read(), re.M))
-        self.assertEqual(len(directories), 1, "the units run on one directory")
-        directory = directories.pop()
-        texts = {}
-        for program in ("tarry", "tarryd"):
-            done = subprocess.run([harness.find_program(program), "--help"], stdout=subprocess.PIPE, text=True, check=True)
-            texts[program] = done.stdout
-        commands = re.findall(r"^  ([a-z]+(?: [a-z]+)?)  ", texts["tarry"], re.M)
-        self.assertGreater(len(commands), 20, texts["tarry"])
-        for command in commands:
-            done = subprocess.run([harness.find_program("tarry"), *command.split(), "--help"], stdout=subprocess.PIPE, text=True, check=False)
-            texts["tarry " + command] = done.stdout
-        for page in ("README.md", "broker/README.md", "docs/man/tarry.1", "docs/man/tarryd.8", "packaging/README.md"):
-            with open(os.path.join(ROOT, page), encoding="utf-8") as file:
-                texts[page] = file.read()
-        for where, text in texts.items():
-            for path in re.findall(r"(?<=--data )/var/lib/tarry[^\s`);,\"]*|(?<=verify )/var/lib/tarry[^\s`);,\"]*", text):
-                self.assertIn(path.rstrip(":."), (directory,), where)
 
 
 def tearDownModule():

@@ -2,6 +2,7 @@
 said in several places is the same in each. (Built, installed, upgraded, purged: `./dev package --test`, tests/package.)"""
 import fnmatch
 import glob
+import json
 import os
 import re
 import shutil
@@ -104,6 +105,26 @@ class Said(unittest.TestCase):
         depends = re.search(r"^Build-Depends: (.*?)\n\n", read("packaging/debian/control"), re.M | re.S).group(1)
         listed = {word.split()[0] for word in depends.replace("\n", " ").split(",") if word.strip()} - {"debhelper-compat"}
         self.assertEqual(set(wanted) - {"gcc", "libc6-dev", "ninja-build", "python3", "libnng-dev", "libcmocka-dev"}, listed)
+
+    def test_dev_installs_what_dpkg_wants_for_any_package(self):
+        """build-essential no package names, and every build asks for it: a bare Debian has it not."""
+        wanted = re.search(r"^packages_package=\((.*?)\)", read("dev"), re.M | re.S).group(1).split()
+        self.assertLessEqual({"build-essential", "debhelper", "dpkg-dev", "lintian"}, set(wanted))
+
+    def test_the_container_file_names_what_there_is(self):
+        lines_of_it = [line for line in read("packaging", "Containerfile").splitlines() if line and not line.startswith("#")]
+        said = dict(line.split(" ", 1) for line in lines_of_it)
+        for word in ("ENTRYPOINT", "HEALTHCHECK"):
+            program, *words = json.loads(said[word].removeprefix("CMD "))
+            owner = [name for name in ("tarry", "tarryd") if program.lstrip("/") in lines(f"{name}.install")]
+            self.assertEqual(owner, [os.path.basename(program)])
+            known = subprocess.run([harness.find_program(owner[0]), *words[:words[0].isalpha()], "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
+            for option in filter(lambda word: word.startswith("--"), words):
+                self.assertIn(option, known)
+        packages = set(re.findall(r"/packages/(\S+?)_\*\.deb", read("packaging", "Containerfile")))
+        self.assertEqual(packages, {"libtarry0", "tarry", "tarryd"})
+        self.assertIn(f":{said['EXPOSE']}", subprocess.run([harness.find_program("tarryd"), "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout)
+        self.assertIn(said["VOLUME"] + "/", said["ENTRYPOINT"])  # what it stores outlives it
 
     def test_the_next_version_of_the_library_changes_its_package(self):
         """libtarry0 holds libtarry.so.0: a new soversion is a new package."""

@@ -1,0 +1,80 @@
+"""pages_test.py: what the pages say of commands and paths, in their blocks and in between, is true: each command, each of its options, the
+units' directory. (What the blocks do when they are pasted: guide_test.py.)"""
+import functools
+import glob
+import os
+import re
+import subprocess
+import unittest
+
+import harness
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(HERE, "..", "..")
+
+
+def said_commands():
+    """(page, program, words after it) of every tarry, tarryd and ./dev that the pages name, in their blocks and in what they say."""
+    pages = [os.path.join(ROOT, name) for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "broker/README.md", "packaging/README.md",
+                                                   "packaging/prometheus/README.md", "examples/README.md")]
+    for path in pages + sorted(glob.glob(os.path.join(ROOT, "docs", "*.md"))):
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        fenced = re.compile(r"^```\w*\n(.*?)^```$", re.M | re.S)
+        lines = [line.partition(" # ")[0] for block in fenced.findall(text) if "\u250c" not in block for line in block.splitlines()]
+        for code in lines + re.findall(r"`([^`]+)`", fenced.sub("", text)):
+            for program, rest in re.findall(r"(?:^|(?<=[\s(;&|!]))(tarryd?|\./dev) +([^|;&)#>]*)", code):
+                yield os.path.relpath(path, ROOT), program, rest.split()
+
+
+class Words(unittest.TestCase):
+    def test_every_command_that_the_pages_name_is_one(self):
+        """Each command is in its program's help, and each of its options in the command's own. (./dev: by its first word.)"""
+        programs = {"tarry": harness.find_program("tarry"), "tarryd": harness.find_program("tarryd"), "./dev": os.path.join(ROOT, "dev")}
+
+        @functools.lru_cache(maxsize=None)
+        def help_of(program, command=""):
+            done = subprocess.run([programs[program], *command.split(), "--help"], stdout=subprocess.PIPE, text=True, check=True)
+            return done.stdout
+
+        commands = {program: re.findall(r"^  ([a-z]+(?: [a-z]+)?)  ", help_of(program), re.M) for program in programs}
+        seen = 0
+        for page, program, words in said_commands():
+            named = next((name for name in (" ".join(words[:2]), *words[:1]) if name in commands[program]), "")
+            options = [word.partition("=")[0] for word in words if re.fullmatch(r"--[a-z][a-z-]*(=.*)?", word)]
+            begins = any(name.startswith(" ".join(words) + " ") for name in commands[program])  # "`tarry token`": each of them
+            with self.subTest(f"{page}: {program} {' '.join(words)}"):
+                self.assertTrue(program == "tarryd" or named or options or begins or not words, "there is no such command")
+                known = help_of(program) + (help_of(program, named) if named else "")
+                self.assertEqual([option for option in options if not re.search(re.escape(option) + "(?![a-z-])", known)], [])
+            seen += 1
+        self.assertGreater(seen, 150)
+
+    def test_every_path_of_the_docs_is_the_units_directory(self):
+        """In pages, man pages and helps: whatever is below /var/lib/tarry is what the units run on."""
+        host_of_units = os.path.join(ROOT, "packaging")
+        directories = set()
+        for unit in ("tarry.service", "tarry-pair.service"):
+            with open(os.path.join(host_of_units, unit), encoding="utf-8") as file:
+                directories.update(re.findall(r"^ExecStart=.* --data (\S+)", file.read(), re.M))
+        self.assertEqual(len(directories), 1, "the units run on one directory")
+        directory = directories.pop()
+        texts = {}
+        for program in ("tarry", "tarryd"):
+            done = subprocess.run([harness.find_program(program), "--help"], stdout=subprocess.PIPE, text=True, check=True)
+            texts[program] = done.stdout
+        commands = re.findall(r"^  ([a-z]+(?: [a-z]+)?)  ", texts["tarry"], re.M)
+        self.assertGreater(len(commands), 20, texts["tarry"])
+        for command in commands:
+            done = subprocess.run([harness.find_program("tarry"), *command.split(), "--help"], stdout=subprocess.PIPE, text=True, check=False)
+            texts["tarry " + command] = done.stdout
+        for page in ("README.md", "broker/README.md", "docs/man/tarry.1", "docs/man/tarryd.8", "packaging/README.md"):
+            with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+                texts[page] = file.read()
+        for where, text in texts.items():
+            for path in re.findall(r"(?<=--data )/var/lib/tarry[^\s`);,\"]*|(?<=verify )/var/lib/tarry[^\s`);,\"]*", text):
+                self.assertIn(path.rstrip(":."), (directory,), where)
+
+
+if __name__ == "__main__":
+    harness.main()
