@@ -18,7 +18,7 @@ const tell = (broker, listed, status) => {
   return { now_ms: broker.now_ms || Date.now(), queues: listed, push: broker.push || [],
     broker: { ...numbersOf(broker, BROKER_NUMBERS), version: broker.version || "", archive_error: broker.archive_error || "", clock_held: Boolean(broker.clock_held),
       syncs: (broker.syncs && broker.syncs.counts) || [], digest: BigInt(broker.digest || 0).toString(16).padStart(16, "0") },
-    pair: { ...numbersOf(status, ["epoch", "since_ms"]), ...numbersOf(peer, ["lag_frames", "lag_bytes", "lag_ms"]), role: (status.role || "not said").replaceAll("_", " "),
+    pair: { ...numbersOf(status, ["epoch", "since_ms", "took_over_ms"]), ...numbersOf(peer, ["lag_frames", "lag_bytes", "lag_ms"]), role: (status.role || "not said").replaceAll("_", " "),
       primary: status.primary || "", peer: peer.url || "", coordinator: status.coordinator || "", problem: status.problem || "", in_sync: Boolean(status.in_sync),
       compared_ms: (status.digest && status.digest.compared_ms) || 0 } };
 };
@@ -159,7 +159,8 @@ const rates = (told) => {
 };
 const pair = (p) => {
   if (!p.peer) { facts("pair", [["Peer", "none: this broker is alone"]]); return; }
-  facts("pair", [["This node", `${p.role} since ${time(p.since_ms)}`], ["Primary", p.primary || "not known"], ["Epoch", count(p.epoch)],
+  facts("pair", [["This node", `${p.role} since ${time(p.since_ms)}`], ["Primary", p.primary || "not known"],
+    ["Last failover", p.took_over_ms ? `${time(p.took_over_ms)}: this node took over` : p.role === "primary" ? "none since this node leads" : "the primary says"], ["Epoch", count(p.epoch)],
     ["In sync", p.in_sync ? "yes" : "no", p.in_sync ? "" : "bad"], ["Lag", `${count(p.lag_frames)} frames, ${bytes(p.lag_bytes)}, ${seconds(p.lag_ms / 1000)}`],
     ["Peer", p.peer], ["Coordinator", p.coordinator || "none: an operator decides"]]);
 };

@@ -81,6 +81,8 @@ struct tarry_pair_view {
     uint64_t peer_copied_size; /* asked of a primary, whose follower fetches a snapshot: so far, of … */
     uint64_t peer_copy_size;   /* … so many bytes; 0: it fetches none */
     uint64_t left_ms; /* about so long until the follower has that, or what it lacks; 0: little, or nobody can tell */
+    uint64_t
+        took_over_ms; /* a primary: when it took over from the node that it followed; 0: it has led since it began */
 };
 
 /* The same in numbers, as tarry_stats tells them; see tarry_pair_view. */

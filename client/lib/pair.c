@@ -68,6 +68,7 @@ static void fill(const Tarry__PairReply *from, struct pair_box *box) {
         .record = from->record,
         .urls = (const char *const *)from->urls,
         .url_count = from->n_urls,
+        .took_over_ms = from->took_over_ms,
     };
 }
 

@@ -103,6 +103,7 @@ static void json_node(struct text *out, const struct node *node) {
     ndjson_bool(out, "alone", view->alone);
     if (view->alone_since_ms != 0) ndjson_number(out, "alone_since_ms", view->alone_since_ms);
     ndjson_number(out, "since_ms", view->since_ms);
+    if (view->took_over_ms != 0) ndjson_number(out, "took_over_ms", view->took_over_ms);
     ndjson_number(out, "now_ms", view->now_ms);
     ndjson_number(out, "appended", view->appended);
     ndjson_number(out, "durable", view->durable);
@@ -124,6 +125,7 @@ static void words_role(struct text *out, const struct tarry_pair_view *view) {
     for (const char *at = tarry_role_name(view->role); *at != 0; at++) text_add_char(out, *at == '_' ? ' ' : *at);
     text_printf(out, ", epoch %u", view->epoch);
     if (view->since_ms != 0) text_printf(out, ", since %s", rfc3339_format(view->since_ms, time));
+    if (view->took_over_ms != 0) text_add_str(out, ", when it took over");
     if (view->role == TARRY_COPYING)
         text_printf(out, ", %llu of %llu bytes", (unsigned long long)view->copied_size,
                     (unsigned long long)view->copy_size);

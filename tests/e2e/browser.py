@@ -94,6 +94,10 @@ class Browser:
         """What the console has said since it was asked last: errors, refusals of the policy."""
         return [entry["message"] for entry in self._ask("POST", self.session + "/se/log", {"type": "browser"})]
 
+    def picture(self):
+        """A PNG of what is seen, in base64."""
+        return self._ask("GET", self.session + "/screenshot")
+
     def screenshot(self, path):
         with open(path, "wb") as file:
-            file.write(base64.b64decode(self._ask("GET", self.session + "/screenshot")))
+            file.write(base64.b64decode(self.picture()))

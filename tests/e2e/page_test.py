@@ -8,11 +8,13 @@ import re
 import unittest
 import urllib.error
 import urllib.request
+from unittest import mock
 
 import harness
 import ports
 import tokens
 import webhooks_test
+import wire
 from browser import CHROMIUM, DRIVER, Browser
 
 HOSTILE = ("<script>window.xss=1</script>", "<img src=x onerror=\"window.xss=1\">", "\"><svg onload=window.xss=1>", "'};window.xss=1;//",
@@ -267,6 +269,21 @@ class Seen(harness.Case):
             self.assertIn(f"reason: {text}", self.browser.run("return [...document.querySelectorAll('#life .said')].map((e) => e.textContent)"))
         self.assertEqual(self.browser.run("return [window.xss ?? null, document.querySelectorAll('iframe, main img, #task script, #task a').length]"), [None, 0])
         self.assertEqual(self.browser.log(), [], "the policy had nothing to refuse")
+
+    def test_attributes_and_who_it_was_are_text(self):
+        for text in HOSTILE:
+            told = lambda body, fields, cluster=b"", name=text: wire.encode([(1, 1), (2, name), (body, fields)])  # noqa: E731
+            with mock.patch.object(wire, "request", told), wire.Rpc(self.broker.port, tokens.ADMIN) as rpc:
+                self.assertEqual(rpc.ask(wire.COMMIT, wire.commit(rpc.hello(), 1, [wire.schedule("q", "k", 3_600_000)]))[0], wire.OK)
+            self.broker.ok("cancel", "q", "k")
+        self.broker.ok("schedule", "q", "--key", "k", "--in", "1h", *(word for n, text in enumerate(HOSTILE) for word in ("--attr", f"a{n}={text}")))
+        self.look()
+        self.find("k", "q")
+        said = self.browser.run("return [...document.querySelectorAll('#life .said')].map((e) => e.textContent).join()")
+        for number, text in enumerate(HOSTILE):
+            self.assertIn(f"“{text}”", said)
+            self.assertEqual(self.facts()[f"Attribute a{number}"], text)
+        self.assertEqual(self.browser.run("return [window.xss ?? null, document.querySelectorAll('iframe, main img, #task script, #task a').length]"), [None, 0])
 
     def test_who_may_not_see_a_history_sees_the_task(self):
         self.bury("orders.close", "order-1001", "no such address")
@@ -537,42 +554,9 @@ class Webhooks(webhooks_test.Pushed):
             for scheme in ("light", "dark"):
                 browser.media(prefers_color_scheme=scheme)
                 self.assertEqual(browser.run(CONTRAST), [], scheme)
-            if SHOTS:
-                browser.run("document.getElementById('queues-title').scrollIntoView()")
-                browser.screenshot(os.path.join(SHOTS, "page-webhooks.png"))
             browser.size(360, 740, mobile=True)
             self.assertLessEqual(browser.run("return document.documentElement.scrollWidth"), 360)
             self.assertEqual(browser.log(), [])
-
-
-class Axe(unittest.TestCase):
-    """By hand: TARRY_AXE=…/axe.min.js (npm's axe-core)."""
-
-    @unittest.skipUnless(os.environ.get("TARRY_AXE") and CHROMIUM and DRIVER, "TARRY_AXE names no axe.min.js: judged by this file's own checks alone")
-    def test_axe(self):
-        subject = Seen("test_real_data_and_it_lives")
-        Seen.setUpClass()
-        subject.setUp()
-        try:
-            schedule(subject.broker, [f"orders.{number}" for number in range(20)])
-            for number in range(30):
-                subject.bury("mail", f"k{number}", "no such address", '{"order":1}')
-            subject.look()
-            with open(os.environ["TARRY_AXE"], encoding="utf-8") as file:
-                axe = file.read()
-            for view, begin in (("numbers", lambda: None), ("task", lambda: subject.find("k7")), ("queue", lambda: subject.open_queue("mail")),
-                                ("asked once", lambda: subject.press("Drop all")), ("asked for a duration", lambda: subject.press("Pause"))):
-                begin()
-                for scheme, width in (("light", 1280), ("dark", 1280), ("light", 360)):
-                    subject.browser.media(prefers_color_scheme=scheme)
-                    subject.browser.size(width, 900, mobile=width < 1000)
-                    subject.browser.run(axe + "\nwindow.found = null; axe.run().then((r) => { window.found = r.violations.map((v) => [v.id, v.impact, v.nodes.map((n) => n.html)]); });")
-                    self.assertEqual(subject.browser.wait("return window.found && [window.found]"), [[]], (view, scheme, width))
-                if subject.browser.run("return document.getElementById('sure').open"):
-                    subject.browser.keys("\ue00c")
-        finally:
-            subject.tearDown()
-            Seen.tearDownClass()
 
 
 if __name__ == "__main__":

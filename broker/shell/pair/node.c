@@ -175,6 +175,8 @@ static void show(struct node *node) {
     node_show_alone(node);
     pthread_mutex_lock(&node->mutex);
     if (is_new) node->role_since_ms = instant_ms(clock_now(node->needs.clock, NULL));
+    node->has_followed |= follows;
+    if (is_new) node->took_over_ms = role == PAIR_LEADING && node->has_followed ? node->role_since_ms : 0;
     node->shown = node->pair;
     node->problem = node->said_before;
     if (settled && !node->settled) pthread_cond_broadcast(&node->settled_changed);

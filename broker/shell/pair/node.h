@@ -244,6 +244,7 @@ struct node {
     char doubt[COORDINATOR_MESSAGE_SIZE]; /* why the record could not be read, or is not believed; "": it was read */
     uint64_t doubt_ns;                    /* MONOTONIC, since when */
     uint64_t role_since_ms;               /* logical */
+    uint64_t took_over_ms;                /* logical: it leads since then and followed before; 0: not so */
     char primary[CONFIG_TEXT_SIZE];       /* URL; empty: not known */
     struct alone alone;                   /* does this leader serve alone? Written by the pair thread alone */
     struct node_teller teller;            /* whose word it was, of the last one */
@@ -263,6 +264,7 @@ struct node {
     struct knocker *knocker;
     struct keeper keeper;
     struct record_reads reads;
+    bool has_followed;       /* … somebody, since it started */
     bool is_told;            /* this step is an operator's word */
     bool takes_no_wishes;    /* it stops */
     const char *said;        /* by the rules, in this step; NULL: nothing */

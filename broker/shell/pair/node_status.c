@@ -141,6 +141,7 @@ void node_status_with(struct node *node, struct call *call, const char *record) 
     struct digests digests = node->digests;
     const char *problem = node->problem;
     status.since_ms = node->role_since_ms;
+    status.took_over_ms = node->took_over_ms;
     uint64_t alone_ns = node->alone.is ? node->alone.since_ns : 0;
     memcpy(primary, node->primary, sizeof(primary));
     pthread_mutex_unlock(&node->mutex);
