@@ -226,6 +226,7 @@ bool request_is_question(const Tarry__Request *request) {
     case TARRY__REQUEST__BODY_LIST:
     case TARRY__REQUEST__BODY_QUEUES:
     case TARRY__REQUEST__BODY_STATS:
+    case TARRY__REQUEST__BODY_CALENDAR:
     case TARRY__REQUEST__BODY_AUDIT:
         return true;
     default:

@@ -66,6 +66,10 @@
 #define COMMITS_PER_PRODUCER_MAX 64
 #define PRODUCER_IDLE_MS (24ull * 3600 * 1000)
 #define JOBS_MAX 64
+#define CALENDAR_SPANS_MAX 10080u /* of one question: a week of minutes */
+#define CALENDAR_STEP_MAX_MS (366ull * 24 * 3600 * 1000)
+#define CALENDAR_TIME_MAX_MS 253402300800000ull /* the year 10000: no question goes further */
+#define CALENDAR_UNIT_MS 60000ull
 #define OUTCOMES_MAX_DEFAULT 262144
 #define OUTCOME_RETENTION_DEFAULT_MS (3600ull * 1000)
 

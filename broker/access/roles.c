@@ -14,6 +14,7 @@ enum rule {
     RULE_LIST,
     RULE_QUEUES,
     RULE_STATS,
+    RULE_CALENDAR,
     RULE_AUDIT,
     RULE_BACKUP,
     RULE_FOLLOW,
@@ -49,6 +50,7 @@ static const struct access_rule rules[RULES] = {
     [RULE_LIST] = {"list", ROLES_LOOK, REACH_QUEUE},
     [RULE_QUEUES] = {"queues", ROLES_LOOK, REACH_SHOWN},
     [RULE_STATS] = {"stats", ROLES_LOOK, REACH_SHOWN},
+    [RULE_CALENDAR] = {"calendar", ROLES_LOOK, REACH_SHOWN},
     [RULE_AUDIT] = {"audit, history", ROLE_read | ROLE_admin, REACH_ALL},
     [RULE_BACKUP] = {"backup", ROLE_admin, REACH_ALL},
     [RULE_FOLLOW] = {"follow", ROLE_peer, REACH_ALL},
@@ -108,6 +110,8 @@ const struct access_rule *access_rule_of_request(const Tarry__Request *request) 
         return &rules[RULE_QUEUES];
     case TARRY__REQUEST__BODY_STATS:
         return &rules[RULE_STATS];
+    case TARRY__REQUEST__BODY_CALENDAR:
+        return &rules[RULE_CALENDAR];
     case TARRY__REQUEST__BODY_AUDIT:
         return &rules[RULE_AUDIT];
     case TARRY__REQUEST__BODY_BACKUP:

@@ -338,6 +338,9 @@ static void answer_question(struct core *core, const struct core_event *event, s
     case CORE_STATS:
         query_stats(core, event, effects);
         break;
+    case CORE_CALENDAR:
+        query_calendar(core, event, effects);
+        break;
     default:
         assert(!"no question");
     }
@@ -462,6 +465,7 @@ static void handle(struct core *core, const struct core_event *event, struct cor
     case CORE_LIST:
     case CORE_QUEUES:
     case CORE_STATS:
+    case CORE_CALENDAR:
         answer_question(core, event, effects);
         break;
     case CORE_DURABLE:

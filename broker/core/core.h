@@ -93,6 +93,7 @@ enum core_event_kind {
     CORE_LIST,
     CORE_QUEUES,
     CORE_STATS,
+    CORE_CALENDAR,
     CORE_DURABLE, /* log durable up to `position` */
     CORE_INDEXED, /* index reached `position` */
     CORE_WINDOW,  /* a near window was loaded */
@@ -100,7 +101,7 @@ enum core_event_kind {
     CORE_STOP,    /* no new work; what is durable is answered */
     CORE_RESUME,  /* after CORE_STOP: work goes on after all */
     CORE_INSPECT, /* instead of CORE_START: time stands still, nothing is ever recorded. Only questions (GET, LIST,
-                     QUEUES, STATS), WINDOW and STOP may follow, all at the time of the last frame */
+                     QUEUES, STATS, CALENDAR), WINDOW and STOP may follow, all at the time of the last frame */
     CORE_FOLLOW,  /* instead of CORE_START, which may come later: the log is another node's. What it says comes by
                      core_replay; the state is as of its last frame. Only questions (as of event.now), DURABLE, INDEXED,
                      TICK, START, STOP and RESUME may follow */
@@ -163,6 +164,34 @@ struct core_facts {
     size_t want_count;
 };
 
+/* How much falls due when, as the shell read it from the index (core_plan_calendar). */
+enum core_calendar_found {
+    CALENDAR_FOUND,
+    CALENDAR_BEHIND,   /* the index does not have yet what was recorded when the question came */
+    CALENDAR_COUNTING, /* it is counted anew, after an older program; tasks with ids below `counted` are, of those below
+                          `next_id` */
+    CALENDAR_TOO_MUCH, /* to be read at once */
+};
+struct core_calendar {
+    /* what is asked */
+    uint64_t from_ms;
+    uint64_t step_ms;
+    uint32_t span_count;
+    bool of_all; /* all queues together; otherwise those below */
+    bool by_queue;
+    uint32_t *queues; /* numbers */
+    size_t queue_count;
+    /* what was found */
+    enum core_calendar_found found;
+    const uint64_t *counts;          /* one a span */
+    const uint64_t *counts_by_queue; /* beside `queues` */
+    uint64_t before, after;
+    uint64_t position;
+    uint64_t at_ms;
+    uint64_t counted;
+    uint64_t next_id;
+};
+
 /* What one address did since the last record of it (tarry.proto, AccessRefused). */
 struct core_refusal {
     Tarry__AccessRefused__Why why;
@@ -210,9 +239,10 @@ struct core_event {
     struct line line;                    /* WINDOW */
     const struct core_refusal *refusals; /* REFUSED */
     size_t refusal_count;
-    uint64_t job;               /* PAGE */
-    uint64_t next_id;           /* PAGE */
-    Tarry__BrokerStats *broker; /* STATS: filled in by the shell but for what the core knows */
+    uint64_t job;                         /* PAGE */
+    uint64_t next_id;                     /* PAGE */
+    const struct core_calendar *calendar; /* CALENDAR */
+    Tarry__BrokerStats *broker;           /* STATS: filled in by the shell but for what the core knows */
 };
 
 /* ---- effects: everything lives in the arena until the shell resets it */
@@ -356,6 +386,10 @@ uint64_t core_push_version(const struct core *core);
 /* Likewise: no task that is recorded below core_position has this id or a larger one. */
 uint64_t core_id_end(const struct core *core);
 void core_plan_list(const struct core *core, const Tarry__List *list, struct core_list_plan *out);
+/* What the shell reads from the index for a Calendar request, once that has all that is recorded by now; handed in with
+ * CORE_CALENDAR. Without a queue where one is named there is nothing to be read. False: out of memory. */
+bool core_plan_calendar(const struct core *core, const struct core_event *event, struct arena *arena,
+                        struct core_calendar *out);
 /* How long a nack without a delay of its own puts the task off: a function of these alone, so that who reads the log
  * can tell. Pure. */
 uint64_t backoff_ms(const Tarry__Policy *policy, uint64_t id, uint32_t attempt);

@@ -24,6 +24,7 @@ void list_saw(struct core *core, const struct task *task);
 void query_get(struct core *core, const struct core_event *event, struct core_effects *effects);
 void query_list(struct core *core, const struct core_event *event, struct core_effects *effects);
 void query_queues(struct core *core, const struct core_event *event, struct core_effects *effects);
+void query_calendar(struct core *core, const struct core_event *event, struct core_effects *effects);
 void query_stats(struct core *core, const struct core_event *event, struct core_effects *effects);
 
 #endif

@@ -39,6 +39,20 @@ static enum errand_need ask_index(struct errand *errand, struct core *core) {
     return ERRAND_READ;
 }
 
+/* Nothing that memory knows is added: so the index must have it first, and no hold is needed. */
+static enum errand_need ask_count(struct errand *errand, const struct core *core) {
+    if (!core_plan_calendar(core, &errand->event, errand->arena, &errand->calendar)) return ERRAND_NO_MEMORY;
+    errand->past_end = core_position(core);
+    if (errand->calendar.of_all || errand->calendar.queue_count > 0) return ERRAND_COUNT;
+    errand->calendar.position = errand->past_end; /* nothing is asked about, and there is nothing to read */
+    errand_counted(errand);
+    return ERRAND_NONE;
+}
+
+void errand_counted(struct errand *errand) {
+    errand->event.calendar = &errand->calendar;
+}
+
 enum errand_need errand_next(struct errand *errand, struct core *core, core_may_exist *may_exist, const void *filter) {
     bool asks_room = errand->schedules && !errand->room_asked; /* F-4: new tasks are what is refused first */
     errand->room_asked = asks_room;
@@ -47,6 +61,7 @@ enum errand_need errand_next(struct errand *errand, struct core *core, core_may_
         return ERRAND_ROOM;
     }
     if (errand->redacts && errand->event.past == NULL) return ask_past(errand, core);
+    if (errand->event.kind == CORE_CALENDAR && errand->event.calendar == NULL) return ask_count(errand, core);
     const bool is_list = errand->event.kind == CORE_LIST;
     if (is_list && !errand->filled) {
         core_plan_list(core, errand->event.request->list, &errand->plan);
@@ -95,6 +110,7 @@ bool errand_looks(const struct errand *errand) {
     case CORE_LIST:
     case CORE_QUEUES:
     case CORE_STATS:
+    case CORE_CALENDAR:
         return true;
     default:
         return false;

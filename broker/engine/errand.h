@@ -40,8 +40,10 @@ enum errand_need {
     ERRAND_PAST, /* its event.past, of what is recorded below `past_end`; then it is taken again, as after the following
                     two */
     ERRAND_READ, /* `wants`, if there are any, else the page of `plan` or of the job, from the index */
-    ERRAND_TIME, /* a turn: it is looked into in pieces, with what else waits in between */
-    ERRAND_HOLD, /* a page: until fewer are being read (core_turn_starve) */
+    ERRAND_COUNT,    /* what `calendar` asks, from the index, once that has what is recorded below `past_end`; then
+                        errand_counted */
+    ERRAND_TIME,     /* a turn: it is looked into in pieces, with what else waits in between */
+    ERRAND_HOLD,     /* a page: until fewer are being read (core_turn_starve) */
     ERRAND_REFUSED,  /* a call: as busy, likewise; errand_end is not needed */
     ERRAND_NO_MEMORY /* its arena is exhausted */
 };
@@ -58,9 +60,10 @@ struct errand {
     bool schedules;          /* COMMIT: it brings new tasks */
     bool redacts;            /* COMMIT: it means tasks of the past, which are to be found first: event.past */
     uint32_t *queue_numbers; /* for that: of the queue that each operation names … */
-    uint64_t past_end;       /* … how far the search must go … */
+    uint64_t past_end;       /* … how far the search must go (or the index must have come, CALENDAR) … */
     uint64_t past_id_end;    /* … and what is found for certain then */
     struct core_list_plan plan;
+    struct core_calendar calendar;
     struct want *wants; /* to be looked up now */
     size_t want_count;
 };
@@ -69,6 +72,8 @@ struct errand {
 enum errand_need errand_next(struct errand *errand, struct core *core, core_may_exist *may_exist, const void *filter);
 /* `wants` were looked up, and `rows` are what the index has. False: out of memory. The owner's thread. */
 bool errand_add_rows(struct errand *errand, const struct row *rows, size_t count);
+/* What `calendar` asks was found, or was not: it says so. The owner's thread. */
+void errand_counted(struct errand *errand);
 /* It was stepped, or never will be. */
 void errand_end(struct errand *errand, struct core *core);
 /* Does it ask, and change nothing? */

@@ -40,7 +40,8 @@ static enum index_effect when_full(struct index_schedule *schedule, const struct
 /* UINT64_MAX: nothing is to be committed. */
 static uint64_t commit_wait_ns(const struct index_schedule *schedule, const struct index_orders *orders) {
     if (schedule->absorbed == schedule->committed) return UINT64_MAX;
-    if (orders->stop || schedule->records >= schedule->times.batch_records) return 0;
+    bool is_awaited = schedule->committed < orders->hurry_to && schedule->absorbed >= orders->hurry_to;
+    if (orders->stop || is_awaited || schedule->records >= schedule->times.batch_records) return 0;
     return until(schedule->oldest_ns + schedule->times.delay_ns, orders->now_ns);
 }
 
@@ -60,6 +61,7 @@ static bool has_gathered(struct index_schedule *schedule, const struct index_ord
 
 static bool may_absorb(struct index_schedule *schedule, const struct index_orders *orders) {
     if (orders->durable <= schedule->absorbed || schedule->records >= schedule->times.batch_records) return false;
+    if (schedule->absorbed < orders->hurry_to) return true;
     return rest_ns(schedule, orders) == 0 || has_gathered(schedule, orders);
 }
 

@@ -77,6 +77,8 @@ struct http_exchange {
     uint64_t position;
     uint64_t from_ms;
     uint64_t until_ms;
+    uint64_t step_ms;
+    bool is_by_queue;
     bool follows;
     bool is_stream;
     Tarry__List list;
@@ -160,6 +162,7 @@ void handle_queues(struct http_exchange *exchange);
 void handle_queue_get(struct http_exchange *exchange);
 void handle_queue_change(struct http_exchange *exchange);
 void handle_stats(struct http_exchange *exchange);
+void handle_calendar(struct http_exchange *exchange);
 void handle_status(struct http_exchange *exchange);
 void handle_audit(struct http_exchange *exchange);
 void handle_caller(struct http_exchange *exchange);

@@ -42,6 +42,7 @@ static const struct route routes[] = {
     {HEAD_POST, "v1/queues/*/dead/requeue", handle_settle},
     {HEAD_POST, "v1/queues/*/dead/drop", handle_settle},
     {HEAD_GET, "v1/stats", handle_stats},
+    {HEAD_GET, "v1/calendar", handle_calendar},
     {HEAD_GET, "v1/status", handle_status},
     {HEAD_GET, "v1/caller", handle_caller},
     {HEAD_GET, "v1/audit", handle_audit},

@@ -244,6 +244,24 @@ static void start_indexer(struct shell *shell) {
     indexer_start(&shell->indexer, &needs, core_position(shell->core));
 }
 
+/* A follower may have applied what its index may not have yet (LOG-3): it tells what that may. */
+static bool await_index(void *context, uint64_t position, uint64_t wait_ns) {
+    struct shell *shell = context;
+    if (shell->node.on && !atomic_load(&shell->node.leads)) {
+        uint64_t may_index = atomic_load(&shell->node.may_index);
+        if (position > may_index) position = may_index;
+    }
+    return indexer_await(&shell->indexer, position, atomic_load(&shell->run.stopping) ? 0 : wait_ns);
+}
+
+static void start_calendar_reader(struct shell *shell) {
+    const struct calendar_reader_needs needs = {.index = shell->index,
+                                                .inbox = &shell->inbox,
+                                                .await = shell->config.inspect ? NULL : await_index,
+                                                .context = shell};
+    calendar_reader_start(&shell->calendar_reader, &needs);
+}
+
 static void start_backup(struct shell *shell) {
     backup_start(&shell->backup, &(struct backup_needs){.config = &shell->config,
                                                         .dir = &shell->dir,
@@ -312,6 +330,7 @@ static void start_core(struct shell *shell) {
                                             .sync = &shell->sync,
                                             .indexer = &shell->indexer,
                                             .reader = &shell->reader,
+                                            .calendar_reader = &shell->calendar_reader,
                                             .locator = &shell->locator,
                                             .delivery_sender = &shell->delivery_sender,
                                             .lanes = &shell->lanes,
@@ -333,6 +352,7 @@ void shell_start_threads(struct shell *shell) {
     start_indexer(shell);
     archivist_start(&shell->archivist, shell->log);
     reader_start(&shell->reader, shell->index, &shell->inbox);
+    start_calendar_reader(shell);
     start_backup(shell);
     locator_start(&shell->locator, shell->log, &shell->archivist.archive, &shell->inbox);
     start_core(shell);
@@ -350,6 +370,7 @@ void shell_stop(struct shell *shell) {
     node_stop(&shell->node);
     delivery_sender_stop(&shell->delivery_sender);
     reader_stop(&shell->reader);
+    calendar_reader_stop(&shell->calendar_reader);
     backup_stop(&shell->backup);
     archivist_stop(&shell->archivist);
     locator_stop(&shell->locator);

@@ -13,6 +13,7 @@
 #include "authorizer.h"
 #include "backup.h"
 #include "batch.h"
+#include "calendar_reader.h"
 #include "clock.h"
 #include "config.h"
 #include "core.h"
@@ -69,6 +70,7 @@ struct shell {
     struct signer signer; /* the index thread's, once it runs */
     struct archivist archivist;
     struct reader reader;
+    struct calendar_reader calendar_reader;
     struct auditor auditor;
     struct backup backup;
     struct locator locator;

@@ -75,6 +75,48 @@ TARRY_API TARRY_MUST_USE int tarry_list_next(tarry_list *list, const struct tarr
                                              char out_message[TARRY_MESSAGE_SIZE]);
 TARRY_API void tarry_list_close(tarry_list *list);
 
+/* How many waiting tasks (pending and ready) fall due when: exactly, as of one log position, which is not older than
+ * the question, however many there are. */
+struct tarry_calendar_options {
+    const char *queue;     /* NULL: all that one may see, together */
+    uint64_t from_ms;      /* of the first span; a whole minute */
+    uint64_t step_ms;      /* how long each span is; whole minutes, 366 days at most */
+    uint32_t spans;        /* how many; 10,080 at most */
+    bool by_queue;         /* moreover, how many of each queue lie in the spans */
+    uint64_t timeout_ms;   /* 0: the client's; TARRY_FOREVER */
+    uint64_t at_least;     /* as in struct tarry_fresh_options (tarry_fresh.h) */
+    uint64_t staleness_ms; /* likewise */
+};
+struct tarry_calendar_queue {
+    const char *name;
+    uint64_t count;
+};
+struct tarry_calendar_view {
+    uint64_t from_ms; /* as asked */
+    uint64_t step_ms;
+    size_t count;
+    const uint64_t *counts; /* `count` of them, one a span */
+    uint64_t before;        /* due before the first span … */
+    uint64_t after;         /* … and behind the last one */
+    size_t queue_count;
+    const struct tarry_calendar_queue *const *queues; /* by_queue: `queue_count` of them, those that have any */
+    uint64_t position;                                /* the counts are as of it */
+    uint64_t at_ms;                                   /* when what is below it was recorded last */
+    uint64_t now_ms;                                  /* when it was answered: what is due before is ready */
+    struct tarry_source source;
+};
+TARRY_API TARRY_MUST_USE int tarry_calendar_sized(tarry_client *client, const struct tarry_calendar_options *options,
+                                                  size_t size, struct tarry_calendar_view **out_view,
+                                                  char out_message[TARRY_MESSAGE_SIZE]);
+/* TARRY_BUSY: the broker's index does not have it yet, or counts anew after an older program. TARRY_TOO_LARGE: more
+ * than can be read at once; ask for whole hours, for fewer queues, or for less time. The caller frees *out_view. */
+TARRY_MUST_USE static inline int tarry_calendar(tarry_client *client, const struct tarry_calendar_options *options,
+                                                struct tarry_calendar_view **out_view,
+                                                char out_message[TARRY_MESSAGE_SIZE]) {
+    return tarry_calendar_sized(client, options, sizeof(*options), out_view, out_message);
+}
+TARRY_API void tarry_calendar_free(struct tarry_calendar_view *view);
+
 struct tarry_queue_view {
     const char *name;
     const struct tarry_policy *policy;

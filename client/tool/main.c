@@ -23,6 +23,7 @@ const struct command *const tool_commands[] = {
     &command_release,
     &command_get,
     &command_list,
+    &command_calendar,
     &command_queues,
     &command_queue_set,
     &command_queue_pause,

@@ -88,11 +88,12 @@ int option_fresh(struct tool *tool, const struct args *args);
 int option_time(const struct args *args, const char *name, uint64_t *out_ms);
 
 extern const struct command command_schedule, command_cancel, command_move, command_consume, command_ack, command_nack,
-    command_extend, command_release, command_get, command_list, command_queues, command_queue_set, command_queue_pause,
-    command_queue_resume, command_queue_purge, command_queue_delete, command_dead_list, command_dead_requeue,
-    command_dead_drop, command_redact, command_stats, command_history, command_audit, command_replay, command_verify,
-    command_keygen, command_heads, command_backup, command_restore, command_archive_list, command_archive_prune,
-    command_archive_hold, command_archive_release, command_status, command_promote, command_demote, command_pair_record,
-    command_token_add, command_token_list, command_token_revoke, command_doctor, command_import;
+    command_extend, command_release, command_get, command_list, command_calendar, command_queues, command_queue_set,
+    command_queue_pause, command_queue_resume, command_queue_purge, command_queue_delete, command_dead_list,
+    command_dead_requeue, command_dead_drop, command_redact, command_stats, command_history, command_audit,
+    command_replay, command_verify, command_keygen, command_heads, command_backup, command_restore,
+    command_archive_list, command_archive_prune, command_archive_hold, command_archive_release, command_status,
+    command_promote, command_demote, command_pair_record, command_token_add, command_token_list, command_token_revoke,
+    command_doctor, command_import;
 
 #endif

@@ -10,7 +10,7 @@ import wire
 from harness import Case
 from principals import NOBODY, Access, page, write
 from tokens import row
-from wire import (AUDIT, BACKUP, COMMIT, DENIED, FORGOTTEN, GET, GOODBYE, HEARTBEAT, HELLO, LIST, NO_SUCH_SESSION, OK, PAIR, QUEUES,
+from wire import (AUDIT, BACKUP, CALENDAR, COMMIT, DENIED, FORGOTTEN, GET, GOODBYE, HEARTBEAT, HELLO, LIST, NO_SUCH_SESSION, OK, PAIR, QUEUES,
                   STATS, SUBSCRIBE, UNSUBSCRIBE, WebSocket, commit, decode, number, results, schedule)
 
 ROLES = ("produce", "consume", "read", "operate", "admin", "peer")
@@ -66,6 +66,7 @@ class Roles(Access):
         (LIST, [(1, "q")], {"read", "operate", "admin"}),
         (QUEUES, [], {"read", "operate", "admin"}),
         (STATS, [], {"read", "operate", "admin"}),
+        (CALENDAR, [(3, 60000), (4, 1)], {"read", "operate", "admin"}),
         (AUDIT, [], {"read", "admin"}),
         (BACKUP, [(2, 77)], {"admin"}),
         (PAIR, [], {*ROLES, "none"} - {"none"}),

@@ -41,7 +41,7 @@ class Fresh(pair.Case):
             seen = self.get(self.b, key, "--at-least", str(position)).one
             self.assertTrue(seen["follower"] and seen["position"] >= position, seen)
             self.assertEqual((seen["key"], seen["state"]), (key, "pending"))
-        for command in (["list", "orders"], ["queues"], ["stats"]):
+        for command in (["list", "orders"], ["calendar"], ["queues"], ["stats"]):
             shown = self.b.ok(*command, "--from-follower", "--at-least", str(position))
             self.assertTrue(all(item["position"] >= position for item in shown if "position" in item), shown)
         self.assertEqual(len(self.b.ok("list", "orders", "--from-follower", "--at-least", str(position))), 51)

@@ -27,6 +27,8 @@ static inline uint8_t field_of(const Tarry__Request *request) {
         return 20;
     case TARRY__REQUEST__BODY_PAIR:
         return 23;
+    case TARRY__REQUEST__BODY_CALENDAR:
+        return 24;
     default:
         return 19;
     }

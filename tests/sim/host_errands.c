@@ -139,6 +139,8 @@ static bool has_all(struct world *world, struct asked *asked) {
     case ERRAND_TIME:
         world_after(world, &world->options.wake, handed_in, asked, 0);
         break;
+    case ERRAND_COUNT:
+        MUST(!"nobody asks for the calendar");
     case ERRAND_HOLD:
         core_turn_starve(&world->host->turn, &errand->item);
         break;

@@ -22,7 +22,7 @@
 
 #ifdef GROWTH_HEADER
 #include GROWTH_HEADER
-_Static_assert(GROWTH_STRUCTS == 10, "a call for each struct of options that there is");
+_Static_assert(GROWTH_STRUCTS == 11, "a call for each struct of options that there is");
 #endif
 
 /* A copy of `data` whose end is the end of the memory. Never given back: a handful per test. */
@@ -45,7 +45,7 @@ static void *at_the_edge(const void *data, size_t size) {
 
 /* Every call that takes options, once; `tomorrow` is what a newer program sets in its last field. What each answered is
  * in `codes`. */
-enum { CALLS = 14 };
+enum { CALLS = 15 };
 
 struct calls {
     int codes[CALLS];
@@ -94,11 +94,14 @@ static void call_others(tarry_client *client, uint64_t tomorrow, struct calls *c
     struct tarry_list_options list_of = {.queue = "orders"};
     struct tarry_audit_options audit_of = {.position = 0};
     struct tarry_fresh_options fresh = {.timeout_ms = 5000};
+    struct tarry_calendar_options calendar_of = {.step_ms = 60000, .spans = 1};
+    struct tarry_calendar_view *calendar = NULL;
     struct tarry_ref order = {.id = 7};
     SET_TOMORROW(consume, tomorrow);
     SET_TOMORROW(fresh, tomorrow);
     SET_TOMORROW(list_of, tomorrow);
     SET_TOMORROW(audit_of, tomorrow);
+    SET_TOMORROW(calendar_of, tomorrow);
     tarry_consumer *consumer = NULL;
     tarry_list *list = NULL;
     tarry_audit *audit = NULL;
@@ -107,6 +110,8 @@ static void call_others(tarry_client *client, uint64_t tomorrow, struct calls *c
     note(calls, tarry_list_open(client, AT_THE_EDGE(list_of), &list));
     note(calls, tarry_audit_open(client, AT_THE_EDGE(audit_of), &audit));
     note(calls, tarry_get_fresh(client, &order, false, AT_THE_EDGE(fresh), &view, NULL));
+    note(calls, tarry_calendar(client, AT_THE_EDGE(calendar_of), &calendar, NULL));
+    tarry_calendar_free(calendar);
     tarry_view_free(view);
     tarry_list_close(list);
     tarry_audit_close(audit);

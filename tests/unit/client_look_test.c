@@ -181,6 +181,13 @@ static int asks_queues(tarry_client *client, char *out_message) {
     if (rv == TARRY_OK) tarry_queues_free(view);
     return rv;
 }
+static int asks_calendar(tarry_client *client, char *out_message) {
+    struct tarry_calendar_view *view;
+    int rv = tarry_calendar(client, &(struct tarry_calendar_options){.step_ms = 60000, .spans = 3}, &view, out_message);
+    if (rv == TARRY_OK) assert_int_equal(view->count, 3);
+    if (rv == TARRY_OK) tarry_calendar_free(view);
+    return rv;
+}
 static int asks_stats(tarry_client *client, char *out_message) {
     struct tarry_stats_view *view;
     int rv = tarry_stats(client, NULL, &view, out_message);
@@ -242,7 +249,7 @@ static void on_any_question(struct fake *fake, const Tarry__Request *request, st
 }
 
 static void whoever_runs_out_of_memory_says_so(void **state) { /* F-11 */
-    static question *const questions[] = {asks_get,  asks_list,   asks_queues, asks_stats,    asks_job,
+    static question *const questions[] = {asks_get,  asks_list,   asks_queues, asks_calendar, asks_stats, asks_job,
                                           asks_pair, asks_backup, asks_audit,  asks_consumer, asks_name};
     struct fake *fake = fake_start(NULL, 0);
     fake_open_lane(fake);

@@ -36,6 +36,7 @@ struct fx {
     uint64_t resumes;                 /* the session that a subscription takes up again; 0: none */
     uint64_t id;                      /* of the first result */
     const struct core_caller *caller; /* who asks; NULL: anybody */
+    const struct core_calendar *calendar;
 };
 
 static const struct core_options defaults = {
@@ -83,7 +84,8 @@ static inline Tarry__Code ask(struct fx *f, enum core_event_kind kind, Tarry__Re
                                .request = request,
                                .contents = contents,
                                .session = f->resumes,
-                               .caller = f->caller};
+                               .caller = f->caller,
+                               .calendar = f->calendar};
     request->client = "test";
     step(f, &event);
     return f->code;

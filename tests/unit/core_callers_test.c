@@ -196,6 +196,57 @@ static void only_ones_own_queues_are_shown(void **state) {
     assert_string_equal(reply->stats->queues[0]->name, "orders.new");
 }
 
+/* What is to be read, and what is told of what was read. */
+static void only_ones_own_queues_are_counted(void **state) {
+    struct fx *f = *state;
+    struct producer_of of_admin;
+    struct core_calendar calendar;
+    struct arena arena;
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Calendar body = TARRY__CALENDAR__INIT;
+    static const uint64_t counts[] = {7, 5}, by_queue[] = {12};
+    arena_init(&arena, 1u << 20);
+    assert_int_equal(hello_as(f, &of_admin, &admin), TARRY__CODE__OK);
+    assert_int_equal(schedule(f, "spies.new", 1000), TARRY__CODE__OK);
+    assert_int_equal(schedule(f, "orders.new", 1000), TARRY__CODE__OK);
+    request.body_case = TARRY__REQUEST__BODY_CALENDAR;
+    request.calendar = &body;
+    body.spans = 2;
+    body.by_queue = true;
+    struct core_event event = {.kind = CORE_CALENDAR, .request = &request, .caller = &local};
+    assert_true(core_plan_calendar(f->core, &event, &arena, &calendar));
+    assert_true(calendar.of_all && calendar.queue_count == 2);
+    event.caller = &shop;
+    assert_true(core_plan_calendar(f->core, &event, &arena, &calendar));
+    assert_true(!calendar.of_all && calendar.queue_count == 1);
+    assert_int_equal(calendar.queues[0], core_queue_number(f->core, "orders.new"));
+    calendar.counts = counts;
+    calendar.counts_by_queue = by_queue;
+    calendar.position = 4711;
+    f->caller = &shop;
+    f->calendar = &calendar;
+    assert_int_equal(ask(f, CORE_CALENDAR, &request), TARRY__CODE__OK);
+    const Tarry__CalendarReply *reply = f->effects.replies.items[0].reply->calendar;
+    assert_int_equal(reply->n_counts, 2);
+    assert_int_equal(reply->counts[0], 7);
+    assert_int_equal(reply->n_queues, 1);
+    assert_string_equal(reply->queues[0]->name, "orders.new");
+    assert_int_equal(reply->queues[0]->count, 12);
+    request.at_least = 4712;
+    assert_int_equal(ask(f, CORE_CALENDAR, &request), TARRY__CODE__BEHIND);
+    request.at_least = 4711;
+    calendar.found = CALENDAR_BEHIND;
+    assert_int_equal(ask(f, CORE_CALENDAR, &request), TARRY__CODE__BUSY);
+    calendar.found = CALENDAR_TOO_MUCH;
+    assert_int_equal(ask(f, CORE_CALENDAR, &request), TARRY__CODE__TOO_LARGE);
+    calendar = (struct core_calendar){.found = CALENDAR_COUNTING, .counted = 51, .next_id = 101};
+    assert_int_equal(ask(f, CORE_CALENDAR, &request), TARRY__CODE__BUSY);
+    says(f, "50 per cent");
+    body.queue = (char *)"nobodys";
+    assert_int_equal(ask(f, CORE_CALENDAR, &request), TARRY__CODE__NO_SUCH_QUEUE);
+    arena_deinit(&arena);
+}
+
 /* ---- limits */
 
 static Tarry__Code hello_of(struct fx *f, const struct core_caller *caller) {
@@ -327,6 +378,7 @@ int main(void) {
         CORE_TEST(nobody_says_goodbye_for_another),
         CORE_TEST(anothers_session_and_lease_are_not_to_be_used),
         CORE_TEST(only_ones_own_queues_are_shown),
+        CORE_TEST(only_ones_own_queues_are_counted),
         CORE_TEST(a_crowd_of_producers_pushes_out_its_own),
         CORE_TEST(a_principal_has_so_many_producers),
         CORE_TEST(a_principal_has_so_many_sessions_and_tasks),

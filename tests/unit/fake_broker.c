@@ -259,7 +259,13 @@ void fake_answer_question(const Tarry__Request *request, struct fake_reply *repl
     Tarry__QueuesReply queues = TARRY__QUEUES_REPLY__INIT;
     Tarry__StatsReply stats = TARRY__STATS_REPLY__INIT;
     Tarry__PairReply pair = TARRY__PAIR_REPLY__INIT;
-    if (request->body_case == TARRY__REQUEST__BODY_LIST)
+    Tarry__CalendarReply calendar = TARRY__CALENDAR_REPLY__INIT;
+    uint64_t counts[8] = {0};
+    calendar.counts = counts;
+    if (request->body_case == TARRY__REQUEST__BODY_CALENDAR)
+        calendar.n_counts = request->calendar->spans % 8, answer.body_case = TARRY__REPLY__BODY_CALENDAR,
+        answer.calendar = &calendar;
+    else if (request->body_case == TARRY__REQUEST__BODY_LIST)
         answer.body_case = TARRY__REPLY__BODY_LIST, answer.list = &list;
     else if (request->body_case == TARRY__REQUEST__BODY_QUEUES)
         answer.body_case = TARRY__REPLY__BODY_QUEUES, answer.queues = &queues;
@@ -359,6 +365,7 @@ static void on_request(struct fake *fake, const Tarry__Request *request, struct 
     case TARRY__REQUEST__BODY_LIST:
     case TARRY__REQUEST__BODY_QUEUES:
     case TARRY__REQUEST__BODY_STATS:
+    case TARRY__REQUEST__BODY_CALENDAR:
     case TARRY__REQUEST__BODY_PAIR:
         if (fake->on_question != NULL)
             fake->on_question(fake, request, reply);

@@ -48,6 +48,25 @@ static void much_is_absorbed_at_once(void **state) {
     assert_int_equal(schedule.wanted, 6600);
 }
 
+/* Somebody asks how much falls due when, of all that is recorded by now. */
+static void who_waits_for_the_index_waits_for_no_company(void **state) {
+    orders.durable = 5100;
+    orders.hurry_to = 5200;
+    NEXT(INDEX_ABSORB);
+    index_schedule_absorbed(&schedule, 5100, 1, orders.now_ns);
+    NEXT(INDEX_WAIT); /* the rest is not durable yet, and comes at once when it is */
+    assert_int_equal(schedule.wanted, 5101);
+    orders.durable = 5200;
+    NEXT(INDEX_ABSORB);
+    index_schedule_absorbed(&schedule, 5200, 2, orders.now_ns);
+    NEXT(INDEX_COMMIT);
+    index_schedule_committed(&schedule, true, orders.now_ns);
+    NEXT(INDEX_TELL);
+    schedule.maintain = false;
+    orders.durable = 5300; /* what came later waits as ever */
+    NEXT(INDEX_WAIT);
+}
+
 static void what_waited_is_committed_and_then_told(void **state) { /* LOG-3 */
     orders.durable = 6000;
     index_schedule_absorbed(&schedule, 6000, 3, orders.now_ns);
@@ -180,6 +199,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_frame_wakes_the_writer_and_waits_for_company),
         TEST(much_is_absorbed_at_once),
+        TEST(who_waits_for_the_index_waits_for_no_company),
         TEST(what_waited_is_committed_and_then_told),
         TEST(a_seal_is_committed_too),
         TEST(a_full_batch_is_committed_before_more_is_absorbed),

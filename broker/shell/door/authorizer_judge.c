@@ -108,6 +108,8 @@ static const char *queue_of_request(const Tarry__Request *request) {
         return request->list->queue;
     case TARRY__REQUEST__BODY_STATS:
         return request->stats->queue[0] != '\0' ? request->stats->queue : NULL;
+    case TARRY__REQUEST__BODY_CALENDAR:
+        return request->calendar->queue[0] != '\0' ? request->calendar->queue : NULL;
     case TARRY__REQUEST__BODY_SUBSCRIBE: /* the first; the others follow */
         return request->subscribe->queues[0];
     case TARRY__REQUEST__BODY_HELLO:

@@ -155,6 +155,19 @@ static bool prepare_list(const Tarry__List *list, struct core_event *out, struct
     return true;
 }
 
+static const char *check_calendar(const Tarry__Calendar *calendar) {
+    const char *problem = calendar->queue[0] != '\0' ? check_queue_name(calendar->queue) : NULL;
+    if (problem != NULL) return problem;
+    if (calendar->from_ms % CALENDAR_UNIT_MS != 0) return "from_ms is not a whole minute";
+    if (calendar->step_ms == 0 || calendar->step_ms % CALENDAR_UNIT_MS != 0) return "step_ms is not whole minutes";
+    if (calendar->step_ms > CALENDAR_STEP_MAX_MS) return "step_ms is longer than 366 days";
+    if (calendar->spans == 0) return "spans is missing";
+    if (calendar->spans > CALENDAR_SPANS_MAX) return "spans is above 10080";
+    bool goes_far = calendar->from_ms > CALENDAR_TIME_MAX_MS ||
+                    calendar->step_ms * calendar->spans > CALENDAR_TIME_MAX_MS - calendar->from_ms;
+    return goes_far ? "from_ms and the spans go beyond the year 9999" : NULL;
+}
+
 static const char *check_audit(const Tarry__Audit *audit) {
     if (audit->at_end && audit->position != 0) return "position and at_end exclude one another";
     if (audit->position % FRAME_ALIGN != 0) return "position is not that of a frame";
@@ -232,6 +245,10 @@ static bool prepare_body(struct arena *arena, const Tarry__Request *request, con
     case TARRY__REQUEST__BODY_STATS:
         if (request->stats->queue[0] != '\0') problem = check_queue_name(request->stats->queue);
         out->kind = CORE_STATS;
+        break;
+    case TARRY__REQUEST__BODY_CALENDAR:
+        problem = check_calendar(request->calendar);
+        out->kind = CORE_CALENDAR;
         break;
     case TARRY__REQUEST__BODY_AUDIT:
         problem = check_audit(request->audit);

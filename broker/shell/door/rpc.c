@@ -164,7 +164,7 @@ static bool has_room(const struct rpc *rpc, size_t charge) {
  * with them (CALM-1). Those of a task without its content are short. */
 static size_t answer_size(const struct rpc *rpc, const struct core_event *event) {
     bool is_long = event->kind == CORE_LIST || event->kind == CORE_QUEUES || event->kind == CORE_STATS ||
-                   (event->kind == CORE_GET && event->request->get->with_content);
+                   event->kind == CORE_CALENDAR || (event->kind == CORE_GET && event->request->get->with_content);
     return is_long ? rpc->needs.config->payload_max : 0;
 }
 
@@ -204,7 +204,7 @@ static void expect_size(struct call *call, size_t size) {
 }
 
 static const char only_inspects[] =
-    "this tarryd only inspects (--inspect): it answers get, list, queues, stats, history and audit, and "
+    "this tarryd only inspects (--inspect): it answers get, list, queues, stats, calendar, history and audit, and "
     "changes and delivers nothing";
 
 static const char no_peer[] =
@@ -221,7 +221,8 @@ static bool is_of_another_cluster(const struct rpc_needs *needs, const Tarry__Re
 
 static bool is_question(const struct core_event *event) {
     return event->kind == CORE_GET || event->kind == CORE_LIST || event->kind == CORE_QUEUES ||
-           event->kind == CORE_STATS || event->request->body_case == TARRY__REQUEST__BODY_AUDIT;
+           event->kind == CORE_STATS || event->kind == CORE_CALENDAR ||
+           event->request->body_case == TARRY__REQUEST__BODY_AUDIT;
 }
 
 /* The last contexts are the other node's, or those who wait for its word would keep it from being heard. */

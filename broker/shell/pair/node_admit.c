@@ -28,7 +28,7 @@ static const char differs[] =
 
 static bool is_question(const struct core_event *event) {
     return event->kind == CORE_GET || event->kind == CORE_LIST || event->kind == CORE_QUEUES ||
-           event->kind == CORE_STATS;
+           event->kind == CORE_STATS || event->kind == CORE_CALENDAR;
 }
 
 /* What is not for the core: about the log, or about the pair. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 
+#include "calendar_reader.h"
 #include "call.h"
 #include "clock.h"
 #include "config.h"
@@ -209,6 +210,9 @@ static bool has_all(struct core_thread *core_thread, struct errand *errand) {
         break;
     case ERRAND_READ:
         reader_post(needs->reader, errand);
+        break;
+    case ERRAND_COUNT:
+        calendar_reader_post(needs->calendar_reader, errand);
         break;
     case ERRAND_TIME:
         inbox_post(needs->inbox, &errand->item);

@@ -15,6 +15,7 @@
 #include "notify.h"
 
 struct batches;
+struct calendar_reader;
 struct clock;
 struct config;
 struct core;
@@ -55,6 +56,7 @@ struct core_thread_needs {
     struct sync *sync;
     struct indexer *indexer;
     struct reader *reader;
+    struct calendar_reader *calendar_reader;
     struct locator *locator;
     struct delivery_sender *delivery_sender;
     struct lanes *lanes;

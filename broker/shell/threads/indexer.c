@@ -37,6 +37,9 @@ static void commit(struct indexer *indexer) {
     const struct indexer_needs *needs = &indexer->needs;
     bool was_full = indexer->schedule.full, has = has_room(indexer, "index_failed", index_commit(needs->index));
     index_schedule_committed(&indexer->schedule, has, monotonic_ns());
+    pthread_mutex_lock(&indexer->mutex);
+    pthread_cond_broadcast(&indexer->committed);
+    pthread_mutex_unlock(&indexer->mutex);
     if (has && was_full) logfmt("index_resumed", "indexed=%" PRIu64, index_position(needs->index));
 }
 
@@ -143,6 +146,7 @@ static struct index_orders find_orders(struct indexer *indexer) {
         .erase_wait_ns = UINT64_MAX,
         .retire_wait_ns = UINT64_MAX,
         .now_ns = monotonic_ns(),
+        .hurry_to = indexer->hurry_to,
         .has_window = indexer->window != NULL,
         .stop = indexer->stop,
         .inspects = indexer->needs.config->inspect,
@@ -226,6 +230,7 @@ void indexer_start(struct indexer *indexer, const struct indexer_needs *needs, u
     indexer->windows_last = &indexer->windows;
     pthread_mutex_init(&indexer->mutex, NULL);
     monotonic_cond_init(&indexer->changed);
+    monotonic_cond_init(&indexer->committed);
     fatal_arena_init(&indexer->arena);
     init_jobs(indexer);
     uint64_t from = needs->config->inspect ? durable : index_position(needs->index);
@@ -274,6 +279,19 @@ void indexer_durable(struct indexer *indexer, uint64_t position) {
     indexer->durable = position;
     if (position >= indexer->wanted) pthread_cond_signal(&indexer->changed);
     pthread_mutex_unlock(&indexer->mutex);
+}
+
+bool indexer_await(struct indexer *indexer, uint64_t position, uint64_t wait_ns) {
+    const struct index *index = indexer->needs.index;
+    struct timespec until = monotonic_after(wait_ns);
+    int error = 0;
+    pthread_mutex_lock(&indexer->mutex);
+    if (indexer->hurry_to < position) indexer->hurry_to = position;
+    if (index_position(index) < position) pthread_cond_signal(&indexer->changed);
+    while (index_position(index) < position && error == 0)
+        error = pthread_cond_timedwait(&indexer->committed, &indexer->mutex, &until);
+    pthread_mutex_unlock(&indexer->mutex);
+    return index_position(index) >= position;
 }
 
 void indexer_wake(void *argument) {

@@ -63,7 +63,9 @@ struct indexer {
     struct item **windows_last;
     struct low_note *lows;
     uint64_t durable;
-    uint64_t wanted; /* the durable position that is worth waking the thread for */
+    uint64_t wanted;   /* the durable position that is worth waking the thread for */
+    uint64_t hurry_to; /* somebody waits until the index has what is recorded below */
+    pthread_cond_t committed;
     bool stop;
 
     /* the index thread's own */
@@ -80,6 +82,9 @@ void indexer_start(struct indexer *indexer, const struct indexer_needs *needs, u
 void indexer_window(struct indexer *indexer, const struct core_window *window);
 void indexer_low(struct indexer *indexer, const struct core_low *low);
 void indexer_durable(struct indexer *indexer, uint64_t position);
+/* Waits, for `wait_ns` at most, until the index has what is recorded below `position`; it commits at once for that.
+ * True: it has. Any thread but the index's. */
+bool indexer_await(struct indexer *indexer, uint64_t position, uint64_t wait_ns);
 /* Looks again at what is to be retired. `indexer` is one (archivist_needs.archived). Any thread. */
 void indexer_wake(void *indexer);
 /* Ends the thread once everything durable is in the index. */

@@ -1,0 +1,120 @@
+/* query_calendar.c: how much falls due when. The index has counted it, the shell has asked (core_plan_calendar); here
+ * it is told which queues these are, and to whom. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "callers.h"
+#include "push.h"
+#include "query.h"
+#include "queues.h"
+#include "reply.h"
+
+#define SENTENCE_SIZE 160u
+
+static const char behind[] = "the index has not taken in yet what was recorded last: try again in a moment";
+static const char older[] = "what the index has is older than what was asked for: try again in a moment";
+static const char too_much[] =
+    "so many queues and times cannot be looked at together: ask for whole hours, for fewer queues, or for less time";
+static const char never_counted[] =
+    "an older program wrote this index last, and who only inspects does not count anew what falls due when";
+
+bool core_plan_calendar(const struct core *core, const struct core_event *event, struct arena *arena,
+                        struct core_calendar *out) {
+    const Tarry__Calendar *calendar = event->request->calendar;
+    const bool is_one = calendar->queue[0] != '\0';
+    *out = (struct core_calendar){
+        .from_ms = calendar->from_ms,
+        .step_ms = calendar->step_ms,
+        .span_count = calendar->spans,
+        .by_queue = calendar->by_queue,
+        .of_all = !is_one && !caller_is_confined(event->caller),
+        .queues = arena_alloc(arena, core->tally.next_queue * sizeof *out->queues),
+    };
+    if (!out->queues) return false;
+    for (uint32_t number = 1; number < core->tally.next_queue; number++) {
+        const struct queue *queue = &core->queues[number];
+        if (queue->deleted || !caller_covers(event->caller, queue->name)) continue;
+        if (is_one && strcmp(queue->name, calendar->queue) != 0) continue;
+        out->queues[out->queue_count++] = number;
+    }
+    return true;
+}
+
+/* Those that have anything in the spans, and were not deleted meanwhile. */
+static void fill_queues(const struct core *core, const struct core_calendar *calendar, Tarry__CalendarReply *reply,
+                        struct arena *arena) {
+    reply->queues = must_alloc(arena, (calendar->queue_count + 1) * sizeof(Tarry__CalendarQueue *));
+    for (size_t i = 0; i < calendar->queue_count; i++) {
+        const struct queue *queue = &core->queues[calendar->queues[i]];
+        if (calendar->counts_by_queue[i] == 0 || queue->deleted) continue;
+        Tarry__CalendarQueue *view = must_alloc(arena, sizeof *view);
+        tarry__calendar_queue__init(view);
+        view->name = (char *)queue->name;
+        view->count = calendar->counts_by_queue[i];
+        reply->queues[reply->n_queues++] = view;
+    }
+}
+
+static void tell(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    const struct core_calendar *calendar = event->calendar;
+    Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
+    Tarry__CalendarReply *out = must_alloc(effects->arena, sizeof *out);
+    tarry__calendar_reply__init(out);
+    out->n_counts = calendar->span_count;
+    size_t size = calendar->span_count * sizeof *out->counts;
+    out->counts =
+        calendar->counts ? must_copy(effects->arena, calendar->counts, size) : must_alloc(effects->arena, size);
+    out->before = calendar->before;
+    out->after = calendar->after;
+    out->position = calendar->position;
+    out->at_ms = calendar->at_ms;
+    out->now_ms = steady_ms(core);
+    if (calendar->by_queue) fill_queues(core, calendar, out, effects->arena);
+    reply->body_case = TARRY__REPLY__BODY_CALENDAR;
+    reply->calendar = out;
+    reply_send(core, effects, event->ticket, reply);
+}
+
+static const char *say_counting(const struct core_calendar *calendar, struct arena *arena) {
+    char *sentence = must_alloc(arena, SENTENCE_SIZE);
+    uint64_t all = calendar->next_id - 1, counted = calendar->counted - 1;
+    snprintf(sentence, SENTENCE_SIZE,
+             "an older program wrote the index last, and what falls due when is counted anew: %" PRIu64
+             " per cent so far; try again later",
+             all ? counted * 100 / all : 100);
+    return sentence;
+}
+
+void query_calendar(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    const struct core_calendar *calendar = event->calendar;
+    const char *name = event->request->calendar->queue;
+    Tarry__Code code = TARRY__CODE__BUSY;
+    const char *sentence = NULL;
+    if (name[0] != '\0' && !queue_find_live(core, name)) {
+        reply_refuse(core, effects, event->ticket, TARRY__CODE__NO_SUCH_QUEUE, "there is no such queue");
+        return;
+    }
+    switch (calendar->found) {
+    case CALENDAR_FOUND:
+        if (calendar->position >= event->request->at_least) {
+            tell(core, event, effects);
+            return;
+        }
+        code = TARRY__CODE__BEHIND;
+        sentence = older;
+        break;
+    case CALENDAR_BEHIND:
+        sentence = behind;
+        break;
+    case CALENDAR_COUNTING:
+        if (core->inspected) code = TARRY__CODE__UNSUPPORTED;
+        sentence = core->inspected ? never_counted : say_counting(calendar, effects->arena);
+        break;
+    case CALENDAR_TOO_MUCH:
+        code = TARRY__CODE__TOO_LARGE;
+        sentence = too_much;
+        break;
+    }
+    reply_refuse(core, effects, event->ticket, code, sentence);
+}
