@@ -2,6 +2,7 @@
 units' directory. (What the blocks do when they are pasted: guide_test.py.)"""
 import functools
 import glob
+import json
 import os
 import re
 import subprocess
@@ -74,6 +75,42 @@ class Words(unittest.TestCase):
         for where, text in texts.items():
             for path in re.findall(r"(?<=--data )/var/lib/tarry[^\s`);,\"]*|(?<=verify )/var/lib/tarry[^\s`);,\"]*", text):
                 self.assertIn(path.rstrip(":."), (directory,), where)
+
+
+class Capacity(harness.Case):
+    """What docs/CAPACITY.md reckons with is what a broker takes: bytes, which no machine changes."""
+    tasks = 5000
+
+    def appended(self):
+        return self.broker.queue_stats(None)["appended"]
+
+    def test_bytes_of_log_and_index(self):
+        with open(os.path.join(ROOT, "docs", "CAPACITY.md"), encoding="utf-8") as file:
+            page = file.read()
+        scheduling, lease, ack = map(int, re.search(r"`r · seconds · \((\d+) \+ p \+ (\d+) \+ (\d+)\)`", page).groups())
+        index = int(re.search(r"^\| index \| `n · (\d+)`", page, re.M).group(1))
+        key, body = 16, 32
+
+        def schedule(queue, first_ms, apart_ms):
+            self.broker.ok("schedule", "--from", "-", stdin="".join(
+                json.dumps({"queue": queue, "key": f"{number * 0x9e3779b97f4a7c15 % 2**64:0{key}x}", "delay_ms": first_ms + number * apart_ms,
+                            "body": "x" * body}) + "\n" for number in range(self.tasks)))
+
+        schedule("later", 86400000, 77777)
+        self.assertEqual(self.broker.stop(), 0)  # which catches the index up
+        blocks = os.stat(os.path.join(self.broker.data, "index", "data.mdb")).st_blocks * 512
+        self.assertAlmostEqual(blocks / self.tasks, index, delta=index / 4)
+        self.broker.start()
+        before = self.appended()
+        schedule("soon", 0, 0)
+        scheduled = self.appended()
+        self.assertEqual(len(self.broker.ok("consume", "soon", "--count", self.tasks)), self.tasks)
+        settled = self.appended()
+        self.assertAlmostEqual((scheduled - before) / self.tasks, scheduling + key + body, delta=scheduling / 5)
+        took = (settled - scheduled) / self.tasks  # how many leases and acks share a record, hangs on who is quicker
+        self.assertGreater(took, (lease + ack) / 2)
+        self.assertLess(took, (lease + ack) * 2)
+
 
 
 if __name__ == "__main__":
