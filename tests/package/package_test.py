@@ -73,7 +73,7 @@ def base():
         shutil.rmtree(path, ignore_errors=True)
         bare = machine.Base(path)
         bare.fetch(*made.debs(MADE.first(), "libtarry0", "tarry", "tarryd", "libtarry-dev"), "gcc", "libc6-dev", "pkgconf", "curl", "python3", "php-cli",
-                   "default-jdk-headless", "redis-server", "postgresql")
+                   "default-jdk-headless", "redis-server", "postgresql", "beanstalkd")
         with open(path + ".done", "w", encoding="ascii"):
             pass
     return machine.Base.there_already(path)
