@@ -108,9 +108,12 @@ def postgresql(directory):
     initdb = [os.path.join(bin_directory, "initdb"), "-D", directory, "-A", "trust", "-U", "postgres"]
     as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.getuid() == 0 else []
     subprocess.run([*as_user, *initdb], cwd=directory, stdout=subprocess.DEVNULL, check=True)
-    return Server("postgresql", directory, [os.path.join(bin_directory, "postgres"), "-D", "{directory}", "-p", "{port}", "-c", "listen_addresses=127.0.0.1", "-c",
+    server = Server("postgresql", directory, [os.path.join(bin_directory, "postgres"), "-D", "{directory}", "-p", "{port}", "-c", "listen_addresses=127.0.0.1", "-c",
                                             "unix_socket_directories={directory}", "-c", "synchronous_commit=on", "-c", "fsync=on", "-c",
                                             "shared_buffers=512MB", "-c", "max_wal_size=4GB", "-c", "max_connections=120"], user="postgres")
+    is_ready = [os.path.join(bin_directory, "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(server.port)]  # it listens before it serves
+    harness.wait_until("postgresql serves", lambda: subprocess.run(is_ready, check=False).returncode == 0, WAIT_S)
+    return server
 
 
 def rabbitmq(directory):
@@ -122,7 +125,9 @@ def rabbitmq(directory):
            "RABBITMQ_NODE_PORT": "{port}", "RABBITMQ_DIST_PORT": dist, "ERL_EPMD_PORT": epmd, "ERL_EPMD_ADDRESS": "127.0.0.1", "HOME": directory,
            "RABBITMQ_ENABLED_PLUGINS_FILE": os.path.join(directory, "plugins")}
     server = Server("rabbitmq", directory, ["/usr/lib/rabbitmq/bin/rabbitmq-server"], env=env)
-    server.ends = lambda: subprocess.run(["epmd", "-port", epmd, "-kill"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    end_it = ["epmd", "-port", epmd, "-kill"]  # it refuses until it has noticed that the node is gone
+    server.ends = lambda: harness.wait_until("epmd is gone", lambda: subprocess.run(end_it, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
+                                             or not listens(int(epmd)), WAIT_S)
     return server
 
 

@@ -1,4 +1,5 @@
-"""run.py: `./dev bench`: each bench against a fresh broker on a temporary directory, one line of figures each.
+"""run.py: `./dev bench`: the speed table (speed/table.py); with a name, one bench against a fresh broker on a temporary directory, and its line of
+figures, or a program of its own.
 
 Nothing else should run on the machine meanwhile. The figures of record stand in README.md.
 """
@@ -25,9 +26,10 @@ BENCHES = {
     "pending": ("bench_pending", ["--commits", "25000"]),
 }
 # name → a program of its own
-OTHERS = {"--instructions": "instructions.py", "beanstalk": "beanstalk.py", "door": "door.py", "hostile": "hostile.py", "peers": "peers.py", "--peers": "peers.py"}
+OTHERS = {"--instructions": "instructions.py", "beanstalk": "beanstalk.py", "door": "door.py", "hostile": "hostile.py", "peers": "peers.py"}
 HERE = os.path.dirname(os.path.abspath(__file__))
-ACCEPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "accept")
+ACCEPT = os.path.join(HERE, "accept")
+TABLE = os.path.join(HERE, "speed", "table.py")
 
 
 def run_one(name, arguments):
@@ -51,13 +53,15 @@ def main():
     arguments = sys.argv[1:]
     accept = sorted(name[:-3] for name in os.listdir(ACCEPT) if name.startswith("accept_"))
     if arguments == ["--list"]:
-        print("\n".join([*BENCHES, *OTHERS, *accept]))
+        print("\n".join(["each", *BENCHES, *OTHERS, *accept]))
         return 0
     if arguments and arguments[0] in OTHERS:
         return subprocess.run([sys.executable, os.path.join(HERE, OTHERS[arguments[0]]), *arguments[1:]], check=False).returncode
     if arguments and arguments[0] in accept:
         return subprocess.run([sys.executable, os.path.join(ACCEPT, arguments[0] + ".py"), *arguments[1:]], check=False).returncode
-    names = arguments[:1] or list(BENCHES)
+    if not arguments or arguments[0].startswith("--"):
+        os.execv(sys.executable, [sys.executable, TABLE, *arguments])
+    names = list(BENCHES) if arguments == ["each"] else arguments[:1]
     try:
         statuses = [run_one(name, arguments[1:]) for name in names]
     except FileNotFoundError as error:

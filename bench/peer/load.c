@@ -17,7 +17,7 @@ enum mode { SCHEDULE, LATENESS, DRAIN, ORDERS, FIRST };
 struct run {
     const struct peer_protocol *protocol;
     enum mode mode;
-    uint64_t port, links, consumers, window, batch, tasks, rate, seconds, after_ms, spread_ms;
+    uint64_t port, links, consumers, window, batch, tasks, rate, seconds, after_ms, spread_ms, most_s;
     uint64_t run; /* of ids */
     uint64_t due_from_ms;
     uint64_t fires; /* how many are to come */
@@ -93,6 +93,7 @@ static void *produce(void *argument) {
     const uint64_t each_tick = run->mode == LATENESS ? run->rate / TICKS_PER_S / run->links : 0;
     uint64_t ticks = 0;
     for (uint64_t i = 0; i < mine;) {
+        if (run->most_s > 0 && bench_now_ns() - start_ns > run->most_s * 1000000000u) break;
         uint64_t count = run->batch < mine - i ? run->batch : mine - i;
         if (each_tick > 0 && count > each_tick) count = each_tick;
         schedule(producer, i, count);
@@ -228,6 +229,7 @@ int main(int argc, char **argv) {
         {"seconds", "of lateness", &run.seconds, NULL},
         {"after-ms", "they fall due after this", &run.after_ms, NULL},
         {"spread-ms", "… and at random up to so much later", &run.spread_ms, NULL},
+        {"most-s", "of schedule: fewer tasks if this is over; 0: all", &run.most_s, NULL},
         {0},
     };
     bench_options(argc, argv, "Another system under Tarry's loads.", options);
@@ -239,6 +241,7 @@ int main(int argc, char **argv) {
         bench_die("out of range");
     if (run.mode == ORDERS && (run.protocol->cancel == NULL || run.batch != 1))
         bench_die("orders: one in a request, by redis");
+    if (run.mode != SCHEDULE && run.most_s > 0) bench_die("--most-s: of schedule alone, or some would be missed");
     if (run.mode != SCHEDULE && run.protocol->consume == NULL) bench_die("%s is not asked for deliveries here", name);
     if (run.mode == LATENESS) run.tasks = run.rate * run.seconds;
     run.tasks -= run.tasks % run.links;

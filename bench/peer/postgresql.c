@@ -24,6 +24,13 @@ static void begin(struct peer_link *link, char letter, size_t body_size) {
     put_number(link, (uint32_t)(body_size + 4), 4);
 }
 
+/* An error's fields are a letter and a text each; M is the sentence. */
+static _Noreturn void die_of(const uint8_t *fields, size_t size) {
+    for (size_t i = 0; i < size && fields[i] != 0; i += strnlen((const char *)fields + i, size - i) + 1)
+        if (fields[i] == 'M') bench_die("postgresql: %.*s", (int)(size - i - 1), (const char *)fields + i + 1);
+    bench_die("postgresql: an error");
+}
+
 /* The next message's letter; 0: it is not whole. `*out_body` is valid until more is heard. */
 static char message(struct peer_link *link, const uint8_t **out_body, size_t *out_size) {
     size_t heard = 0;
@@ -35,7 +42,7 @@ static char message(struct peer_link *link, const uint8_t **out_body, size_t *ou
     if (heard < 1 + (size_t)length) return 0;
     *out_body = bytes + HEAD_SIZE;
     *out_size = length - 4;
-    if (bytes[0] == 'E') bench_die("postgresql: %.*s", (int)length - 4, (const char *)bytes + HEAD_SIZE);
+    if (bytes[0] == 'E') die_of(bytes + HEAD_SIZE, length - 4);
     peer_take(link, 1 + (size_t)length);
     return (char)bytes[0];
 }
@@ -73,14 +80,17 @@ static void prepare(struct peer_link *link) {
     put_number(link, 196608, 4); /* version 3.0 */
     peer_put(link, who, sizeof(who));
     await(link);
-    /* One at a time: two that make the same table at once would fail. Plans: the index, though the table was empty when
-     * it was looked at. */
-    ask(link,
-        "SET client_min_messages = error; SELECT pg_advisory_lock(1); CREATE TABLE IF NOT EXISTS task (id uuid PRIMARY "
-        "KEY, due bigint NOT NULL, "
-        "payload text NOT NULL); CREATE INDEX IF NOT EXISTS task_due ON task (due); SELECT pg_advisory_unlock(1); "
-        "SET enable_sort = off; SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = "
-        "force_custom_plan");
+    /* One at a time: two that make the same table at once would fail. */
+    static const char make[] =
+        "SET client_min_messages = error; SELECT pg_advisory_xact_lock(1); "
+        "CREATE TABLE IF NOT EXISTS task (id uuid PRIMARY KEY, due bigint NOT NULL, payload text NOT NULL); "
+        "CREATE INDEX IF NOT EXISTS task_due ON task (due)";
+    /* The index, though the table was empty when a plan was made. */
+    static const char plan[] = "SET enable_sort = off; SET enable_seqscan = off; SET enable_bitmapscan = off; "
+                               "SET plan_cache_mode = force_custom_plan";
+    ask(link, make);
+    await(link);
+    ask(link, plan);
     await(link);
     name_statement(link, "one", "INSERT INTO task VALUES ($1::uuid, $2::bigint, $3::text)");
     name_statement(link, "many", "INSERT INTO task SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::text[])");

@@ -79,7 +79,7 @@ ALLOWED = {
     "bench/drain": ("bench/", "client/include/"),
     "bench/http.": ("bench/", "client/include/"),
     "bench/flow.": ("bench/", "client/include/"),
-    "bench/ledger.": ("bench/", "client/include/"),
+    "bench/ledger": ("bench/", "client/include/"),
     "bench/orders": ("bench/", "client/include/"),
     "bench/first": ("bench/", "client/include/"),
     "bench/floor": ("bench/", "client/include/"),

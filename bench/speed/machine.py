@@ -1,0 +1,141 @@
+"""machine.py: on what was measured, what the machine does without a broker, and what a load cost."""
+import json
+import os
+import platform
+import resource
+import subprocess
+import threading
+import time
+
+import paths
+import harness
+
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+SAMPLE_S = 0.1
+
+
+def first_line(path, name):
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return next((line.split(":", 1)[1].strip() for line in file if line.startswith(name)), "")
+
+
+def said_by(*command):
+    """"" if there is no such program, or it fails."""
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False, cwd=paths.ROOT)
+    except FileNotFoundError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def commit():
+    """The tree's, and whether it was changed since."""
+    return (said_by("git", "rev-parse", "--short=10", "HEAD") or "no git") + (" (changed)" if said_by("git", "status", "--porcelain", "-uno") else "")
+
+
+def describe(directory):
+    kib = int(first_line("/proc/meminfo", "MemTotal").split()[0])
+    return {"cores": os.cpu_count(), "cpu": first_line("/proc/cpuinfo", "model name"), "memory_gib": round(kib / (1 << 20)), "kernel": platform.release(),
+            "file_system": (said_by("df", "--output=fstype", directory).split() or ["?"])[-1], "system": first_name("/etc/os-release")}
+
+
+def first_name(path):
+    with open(path, encoding="utf-8") as file:
+        return next((line.split("=", 1)[1].strip().strip('"') for line in file if line.startswith("PRETTY_NAME=")), "")
+
+
+def floors(directory, seconds):
+    """What bench_floor says, name → number."""
+    done = subprocess.run([harness.find_program("bench_floor"), "--directory", directory, "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True, check=True)
+    return {name: float(value) for name, value in harness.parse_logfmt(done.stdout).items() if name != "bench"}
+
+
+def drop_page_cache():
+    """Whether the kernel did: only root may ask."""
+    os.sync()
+    try:
+        with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
+            file.write("3\n")
+        return True
+    except OSError:
+        return False
+
+
+def status_kib(pid, field):
+    return int(first_line(f"/proc/{pid}/status", field + ":").split()[0])
+
+
+def cpu_s(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+
+
+def size_of(directory):
+    """Bytes on the disk of all files below."""
+    total = 0
+    for top, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(top, name)).st_blocks * 512
+            except OSError:
+                pass  # gone meanwhile
+    return total
+
+
+def loopback_bytes():
+    with open("/proc/net/dev", encoding="ascii") as file:
+        return next((int(line.split(":")[1].split()[0]) for line in file if line.strip().startswith("lo:")), 0)
+
+
+class Peak(threading.Thread):
+    """The largest resident memory of processes, mapped files included, until `end`."""
+
+    def __init__(self, pids):
+        super().__init__(daemon=True)
+        self.pids, self.peak_kib, self.running = pids, 0, True
+        self.start()
+
+    def run(self):
+        while self.running:
+            total = 0
+            for pid in self.pids():
+                try:
+                    total += status_kib(pid, "VmRSS")
+                except (OSError, IndexError):
+                    pass  # it has ended
+            self.peak_kib = max(self.peak_kib, total)
+            time.sleep(SAMPLE_S)
+
+    def end(self):
+        self.running = False
+        self.join()
+        return self.peak_kib / 1024
+
+
+class Cost:
+    """What happens between the making of it and `end`: CPU of the broker and of its clients (children of this process that end meanwhile),
+    bytes written to disk, bytes over the loopback device."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        self.before = self.now()
+
+    def now(self):
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        written = int(first_line(f"/proc/{self.pid}/io", "write_bytes"))
+        return time.monotonic(), cpu_s(self.pid), children.ru_utime + children.ru_stime, written, loopback_bytes()
+
+    def end(self, count):
+        """A dictionary: of each of `count` operations, and shares of what there is."""
+        wall, broker, clients, written, loop = (after - before for after, before in zip(self.now(), self.before))
+        return {"wall_s": round(wall, 3), "broker_us": broker * 1e6 / count, "client_us": clients * 1e6 / count, "cores_busy": (broker + clients) / wall / os.cpu_count(),
+                "disk_bytes": written / count, "disk_mb_per_s": written / wall / 1e6, "socket_bytes": loop / count, "socket_mb_per_s": loop / wall / 1e6}
+
+
+def instructions_of_a_life():
+    """(how many, counted how), from instructions.json."""
+    with open(os.path.join(paths.BENCH, "instructions.json"), encoding="utf-8") as file:
+        figures = json.load(file)
+    compiler = max(figures)
+    return round(sum(figures[compiler].values())), compiler

@@ -1,0 +1,12 @@
+"""paths.py: where things are, and what the speed table takes from its neighbours: whoever is run says `use` before
+the others are imported."""
+import os
+import sys
+
+BENCH = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(BENCH)
+
+
+def use():
+    sys.path[:0] = [path for path in (BENCH, os.path.join(BENCH, "accept"), os.path.join(ROOT, "tests", "e2e")) if path not in sys.path]
+    os.environ.setdefault("TARRY_TEST_SEGMENT_SIZE", "64MiB")  # tarryd's default

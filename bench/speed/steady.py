@@ -1,0 +1,74 @@
+"""steady.py: row S9 of the speed table: as many in as out, for long, with delays of a second to a third of the time (ten minutes of thirty): memory, disk
+and lateness are sampled all the while, and must be flat once the longest delay is over. History is kept to a gigabyte of log, without archive: it
+would grow until its own limits by design."""
+import statistics
+import subprocess
+import sys
+
+import brokers
+import machine
+import report
+
+RATE = 100_000
+OPTIONS = ("--archiving", "no", "--retain-log-size", "1GiB")
+REPORTS = 180
+HELD_MIN = 0.99
+MIB = 1 << 20
+
+
+def sample(broker, line):
+    said = brokers.figures_of(line)
+    return {"at_s": said["at_s"], "sent": said["sent"], "arrived": said["arrived"], "late_p50_ms": said["late_p50_us"] / 1000, "late_p99_ms": said["late_p99_us"] / 1000,
+            "late_p999_ms": said["late_p999_us"] / 1000, "rss_mib": machine.status_kib(broker.process.pid, "VmRSS") / 1024, "disk_mib": machine.size_of(broker.data) / MIB}
+
+
+def watch(plan, broker, seconds):
+    """(samples, what the bench said at its end)"""
+    spread_ms = int(seconds * 1000 / 3) - 1000
+    command = brokers.command(broker, "bench_lateness", rate=RATE, seconds=int(seconds), after_ms=1000, spread_ms=max(1000, spread_ms), leave=1, report_s=max(1, int(seconds) // REPORTS))
+    samples, last = [], ""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        for last in process.stdout:
+            if last.startswith("bench=lateness_part"):
+                samples.append(sample(broker, last))
+                if len(samples) % 20 == 0:
+                    plan.say("S9: " + ", ".join(f"{name} {value:,.1f}" for name, value in samples[-1].items()))
+        complaint = process.stderr.read()
+    if process.returncode != 0:
+        raise brokers.Wrong(f"{(last + complaint).strip()[-600:]}; log: {broker.log_text(5)}")
+    print(complaint, end="", file=sys.stderr)
+    return samples, brokers.figures_of(last)
+
+
+def flat_line(name, samples, unit, ratio_max, slack=0.0):
+    """The last third's median is the figure."""
+    is_flat, first, last = report.is_flat(samples, ratio_max, slack)
+    wanted = f"≤ {ratio_max:g} × {report.number(first)}" + (f" or + {slack:g} {unit}" if slack else "")
+    return report.line("S9", name, last, unit, wanted=wanted + ", the first third's", met=is_flat)
+
+
+def lines_of(samples, said, seconds, rate=RATE):
+    """The steady part: all that is due at a moment was scheduled meanwhile, at the full rate."""
+    steady = [one for one in samples if one["at_s"] > seconds / 3]
+    lines = [report.line("S9", f"{seconds / 60:g} minutes of {rate:,}/s in: held", said["held_per_s"], "/s", wanted=f"≥ {HELD_MIN:.0%} of it", met=said["held_per_s"] >= HELD_MIN * rate)]
+    if len(steady) >= 6:
+        out = (steady[-1]["arrived"] - steady[0]["arrived"]) / (steady[-1]["at_s"] - steady[0]["at_s"])
+        lines += [report.line("S9", "… out, once the longest delay is over", out, "/s", wanted=f"≥ {HELD_MIN:.0%} of it", met=out >= HELD_MIN * rate),
+                  flat_line("… resident memory", [one["rss_mib"] for one in steady], "MiB", report.FLAT_RATIO),
+                  flat_line("… disk", [one["disk_mib"] for one in steady], "MiB", report.FLAT_RATIO),
+                  flat_line("… lateness, p99", [one["late_p99_ms"] for one in steady], "ms", report.LATENESS_FLAT_RATIO, report.LATENESS_FLAT_SLACK)]
+    bad = {name: said[name] for name in ("lost", "twice", "early", "not_acked")}
+    lines.append(report.line("S9", "… refused, lost, twice, early", sum(bad.values()), "", wanted="0", met=not any(bad.values())))
+    return lines
+
+
+def measure(plan):
+    seconds = plan.minutes * 60
+    with brokers.fresh(*OPTIONS) as broker:
+        cost = machine.Cost(broker.process.pid)
+        samples, said = watch(plan, broker, seconds)
+        spent = cost.end(max(1, said["arrived"]))
+    p50 = statistics.median(one["late_p50_ms"] for one in samples) if samples else 0
+    limits = [f"lateness all the while: p50 {said['late_p50_us'] / 1000:.1f}, p99 {said['late_p99_us'] / 1000:.1f}, p99.9 {said['late_p999_us'] / 1000:.1f} ms (median of p50: {p50:.1f}); "
+              f"{said['left']:,.0f} left pending, as the broker counts; at most {said['behind_max_ms']:,.0f} ms behind", "of each delivered: " + report.distance(spent, plan.floor, said["arrived"] / seconds)]
+    return {"lines": lines_of(samples, said, seconds), "samples": {"series": samples, "end": said, "options": list(OPTIONS)}, "limits": limits}
