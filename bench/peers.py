@@ -20,6 +20,7 @@ ROUNDS_DEFAULT = 3
 ALONE, TOGETHER, CALLS_ALONE, CALLS_TOGETHER = 1, 64, 3000, 500
 WAIT_S = 60
 POSTGRESQL = "/usr/lib/postgresql"
+RABBITMQ = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 
 
 def listens(port):
@@ -124,7 +125,7 @@ def rabbitmq(directory):
     env = {"RABBITMQ_NODENAME": "peer@localhost", "RABBITMQ_MNESIA_BASE": directory, "RABBITMQ_LOG_BASE": directory, "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
            "RABBITMQ_NODE_PORT": "{port}", "RABBITMQ_DIST_PORT": dist, "ERL_EPMD_PORT": epmd, "ERL_EPMD_ADDRESS": "127.0.0.1", "HOME": directory,
            "RABBITMQ_ENABLED_PLUGINS_FILE": os.path.join(directory, "plugins")}
-    server = Server("rabbitmq", directory, ["/usr/lib/rabbitmq/bin/rabbitmq-server"], env=env)
+    server = Server("rabbitmq", directory, [RABBITMQ], env=env)
     end_it = ["epmd", "-port", epmd, "-kill"]  # it refuses until it has noticed that the node is gone
     server.ends = lambda: harness.wait_until("epmd is gone", lambda: subprocess.run(end_it, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
                                              or not listens(int(epmd)), WAIT_S)
@@ -139,6 +140,10 @@ SYSTEMS = {
     "postgresql": postgresql,
 }
 FURTHER = {"rabbitmq": rabbitmq}  # whoever wants them names them: it is never the quickest, and takes long to start
+
+
+def is_installed(name):
+    return name != "rabbitmq" or os.access(RABBITMQ, os.X_OK)
 
 
 def run(command):

@@ -60,7 +60,7 @@ def main():
     if arguments and arguments[0] in accept:
         return subprocess.run([sys.executable, os.path.join(ACCEPT, arguments[0] + ".py"), *arguments[1:]], check=False).returncode
     if not arguments or arguments[0].startswith("--"):
-        os.execv(sys.executable, [sys.executable, TABLE, *arguments])
+        os.execv(sys.executable, [sys.executable, TABLE, *("--help" if word == "--help-table" else word for word in arguments)])
     names = list(BENCHES) if arguments == ["each"] else arguments[:1]
     try:
         statuses = [run_one(name, arguments[1:]) for name in names]

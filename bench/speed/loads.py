@@ -23,7 +23,8 @@ def medians(samples):
 
 
 def beside(plan, names):
-    return peers.all_systems(names if plan.peers else ())
+    """Those of them that can be had; the context of peers.all_systems."""
+    return peers.all_systems(tuple(name for name in names if plan.peers and peers.is_installed(name)))
 
 
 def note(samples, name, value):
@@ -64,7 +65,8 @@ def durable_schedules(plan):
 def calls(plan, row, threads, number, figure):
     """Samples of blocking calls."""
     samples = {}
-    with peers.all_systems(("tarry", *(ALL_PEERS if row == "S3" else QUICK_PEERS)) if plan.peers else ("tarry",)) as systems:
+    others = ALL_PEERS if row == "S3" else QUICK_PEERS
+    with peers.all_systems(("tarry", *(name for name in others if plan.peers and peers.is_installed(name)))) as systems:
         for _ in range(max(3, plan.rounds)):
             for name, system in systems.items():
                 if name == "tarry":
