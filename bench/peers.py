@@ -32,17 +32,21 @@ def listens(port):
 class Server:
     """Another system on a port and in a directory of its own."""
 
-    def __init__(self, name, directory, command, user=None, env=None):
+    def __init__(self, name, directory, command, user=None, env=None, ends=lambda: None):
         self.name, self.port, self.directory = name, ports.free_port(), directory
         words = [word.format(port=self.port, directory=directory) for word in command]
         prefix = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user and os.getuid() == 0 else []
         self.command, self.env = [*prefix, *words], {**os.environ, **{key: value.format(port=self.port) for key, value in (env or {}).items()}}
         self.log = open(directory + ".log", "wb")  # pylint: disable=consider-using-with  (closed with the server)
+        self.ends = ends  # what else is left of it, once it is closed
         self.launch()
-        harness.wait_until(f"{name} on its port", lambda: listens(self.port), WAIT_S)
-
-    def ends(self):
-        """What else is left of it."""
+        try:
+            harness.wait_until(f"{name} on its port", lambda: listens(self.port), WAIT_S)
+        except BaseException:
+            self.kill()
+            self.close()
+            self.ends()
+            raise
 
     def launch(self):
         self.process = subprocess.Popen(self.command, cwd=self.directory, env=self.env, stdout=self.log, stderr=self.log, start_new_session=True)
@@ -65,7 +69,8 @@ class Server:
 
     def kill(self):
         """SIGKILL to all of it, and waits until it is gone."""
-        os.killpg(self.process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         for pid in self.pids():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -73,7 +78,7 @@ class Server:
         harness.wait_until(f"{self.name} is gone", lambda: not self.pids() and not listens(self.port), WAIT_S)
 
     def close(self):
-        if self.name == "rabbitmq":
+        if self.name == "rabbitmq":  # its script hands no signal on
             self.kill()
         elif self.process.poll() is None:
             self.process.send_signal(signal.SIGINT if self.name == "postgresql" else signal.SIGTERM)  # it waits for its clients on SIGTERM
@@ -125,11 +130,13 @@ def rabbitmq(directory):
     env = {"RABBITMQ_NODENAME": "peer@localhost", "RABBITMQ_MNESIA_BASE": directory, "RABBITMQ_LOG_BASE": directory, "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
            "RABBITMQ_NODE_PORT": "{port}", "RABBITMQ_DIST_PORT": dist, "ERL_EPMD_PORT": epmd, "ERL_EPMD_ADDRESS": "127.0.0.1", "HOME": directory,
            "RABBITMQ_ENABLED_PLUGINS_FILE": os.path.join(directory, "plugins")}
-    server = Server("rabbitmq", directory, [RABBITMQ], env=env)
     end_it = ["epmd", "-port", epmd, "-kill"]  # it refuses until it has noticed that the node is gone
-    server.ends = lambda: harness.wait_until("epmd is gone", lambda: subprocess.run(end_it, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
-                                             or not listens(int(epmd)), WAIT_S)
-    return server
+
+    def ends():
+        harness.wait_until("epmd is gone", lambda: not listens(int(epmd)) or subprocess.run(end_it, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                                                                            check=False).returncode == 0, WAIT_S)
+
+    return Server("rabbitmq", directory, [RABBITMQ], env=env, ends=ends)
 
 
 SYSTEMS = {

@@ -156,7 +156,7 @@ def due_at_once(plan):
     peer, theirs = report.best(middle)
     count, compiler = machine.instructions_of_a_life()
     limit = (f"a life, scheduling included: {count:,} instructions counted ({compiler}); {cost['broker_us']:.1f} µs of the broker's CPU and {cost['client_us']:.1f} of the clients', so "
-             f"all cores on lives alone make {report.number(report.of_all_cores(cost))} lives/s; {cost['disk_bytes']:.0f} bytes of disk, {cost['socket_bytes']:.0f} of the socket a life")
+             f"all cores on lives alone make {report.number(report.of_all_cores(cost))} lives/s; {cost['disk_bytes']:.0f} bytes of disk, {cost['socket_bytes']:.0f} of the socket a life; {report.threads(cost)}")
     line = report.line("S5", f"{tasks:,} due in one second, delivered and acked", ours, "/s", theirs=theirs, peer=peer, ratio_min=10)
     return {"lines": [line], "samples": samples, "limits": [limit]}
 

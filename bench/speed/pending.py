@@ -40,7 +40,7 @@ class Restart:
         between()
         launched = time.time()
         self.broker.launch()
-        figures = self.ask("bench_first", wait_s=FIRST_WAIT_S)
+        figures = self.ask("bench_first", port=self.broker.port, wait_s=FIRST_WAIT_S)
         self.broker.wait_ready(FIRST_WAIT_S)
         if figures["early"]:
             raise brokers.Wrong("a delivery was early")
@@ -92,16 +92,18 @@ def check_pending(broker, expected):
 
 
 def fill_all(plan, broker, points):
-    """[(pending after it, rate)]; points of the curves at the large sizes."""
-    rates, pending = [], 0
+    """([(pending after it, rate)], what the last step cost); points of the curves at the large sizes, for which the broker is killed in between."""
+    rates, pending, cost = [], 0, {}
     for size in steps_to(plan.pending):
+        watch = machine.Cost(broker.process.pid)
         rate = fill(broker, size)
+        cost = watch.end(size)
         pending += size
         rates.append((pending, rate))
         plan.say(f"S7: {pending:,} pending, {rate:,.0f}/s, {machine.status_kib(broker.process.pid, 'VmRSS') >> 10} MiB")
         if plan.curves and plan.pending > ONE_BROKER_FROM and pending - size < ONE_BROKER_FROM <= pending:
             points.append(point(broker, pending))
-    return rates
+    return rates, cost
 
 
 def hold(plan):
@@ -109,9 +111,7 @@ def hold(plan):
     found = {"points": small_points(plan)}
     with brokers.fresh() as broker:
         rss = machine.Peak(lambda: [broker.process.pid])
-        watch = machine.Cost(broker.process.pid)
-        found["rates"] = fill_all(plan, broker, found["points"])
-        found["cost"] = watch.end(plan.pending)
+        found["rates"], found["cost"] = fill_all(plan, broker, found["points"])
         found["peak_mib"] = rss.end()
         found["disk"] = {name: machine.size_of(os.path.join(broker.data, name)) if os.path.isdir(os.path.join(broker.data, name))
                          else os.lstat(os.path.join(broker.data, name)).st_blocks * 512 for name in os.listdir(broker.data)}
@@ -210,9 +210,8 @@ def measure(plan):
     """Rows S7 and S8 come of one load: {row: …}."""
     found = hold(plan)
     others, missing = hold_of_peers(plan)
-    overall = plan.pending / sum(size / rate for size, (_, rate) in zip(steps_to(plan.pending), found["rates"]))
     disk = ", ".join(f"{name} {size / plan.pending:.0f}" for name, size in sorted(found["disk"].items(), key=lambda item: -item[1]) if size / plan.pending >= 1)
     return {"S7": {"lines": lines_of_s7(plan, found, others), "samples": {"rates": found["rates"], "peak_mib": found["peak_mib"], "disk": found["disk"], "peers": others},
-                   "curves": {"tarry": found["points"], **others}, "limits": [report.distance(found["cost"], plan.floor, overall), f"bytes of disk a task: {disk}", *missing]},
+                   "curves": {"tarry": found["points"], **others}, "limits": ["of the last step: " + report.distance(found["cost"], plan.floor, found["rates"][-1][1]), f"bytes of disk a task: {disk}", *missing]},
             "S8": {"lines": lines_of_s8(plan, found, others), "samples": {"warm_s": found["warm_s"], "cold_s": found["cold_s"]},
                    "limits": [] if found["cold_s"] else ["the page cache can be emptied by root only: no cold figure"]}}

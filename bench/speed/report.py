@@ -101,10 +101,15 @@ def of_all_cores(cost):
     return os.cpu_count() * 1e6 / cpu_us if cpu_us else 0.0
 
 
+def threads(cost):
+    return "the broker's threads, µs: " + ", ".join(f"{name} {us:.2f}" for name, us in cost["thread_us"].items())
+
+
 def distance(cost, floor, rate):
     """Of a load: which of cores, disk and socket is how busy; and the rate that the cores allow."""
     said = (f"cores {cost['cores_busy']:.0%} busy: {cost['broker_us']:.1f} µs of the broker and {cost['client_us']:.1f} of the clients for each "
             f"(all cores on it alone: {number(of_all_cores(cost))}/s; measured {number(rate)}/s)")
+    said += "; " + threads(cost) if cost.get("thread_us") else ""
     said += f"; disk {cost['disk_bytes']:.0f} bytes for each, {cost['disk_mb_per_s']:.0f} MB/s"
     said += f" ({cost['disk_mb_per_s'] / floor['disk_mb_per_s']:.0%} of it)" if floor.get("disk_mb_per_s") else ""
     said += f"; socket {cost['socket_bytes']:.0f} bytes for each, {cost['socket_mb_per_s']:.0f} MB/s"
