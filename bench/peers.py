@@ -1,5 +1,7 @@
-"""peers.py: the systems that people use for delays, started beside Tarry; `./dev bench peers [ROUNDS]`: one blocking durable schedule, and 64 threads that block, at Tarry and at the systems that people use for delays:
-beanstalkd -f0, Redis with appendfsync always, PostgreSQL. All on loopback, on one disk, in turn, so many rounds; medians and ratios. Absolute
+"""peers.py: the systems that people use for delays, each durable, started beside Tarry on loopback and on one disk: beanstalkd -f0, Redis with appendfsync
+always, PostgreSQL; RabbitMQ for those who want it.
+
+`./dev bench peers [ROUNDS]`: one blocking durable schedule, and 64 threads that block, at each in turn, so many rounds; medians and ratios. Absolute
 figures move with the machine: quote ratios of one run. Tarry's 64 threads share one client, the others have a connection each."""
 import contextlib
 import os

@@ -83,7 +83,8 @@ def many_callers(plan):
     ours = middle.pop("tarry")
     peer, theirs = report.best(middle)
     floor_us = plan.floor["turn_p50_us"] + plan.floor["sync_p50_us"]
-    limit = f"64 callers who each wait for the socket and one sync alone ({floor_us:.0f} µs): {report.number(64e6 / floor_us)}/s, measured {report.number(ours)}/s ({ours * floor_us / 64e6:.0%})"
+    limit = (f"64 callers who each wait for the socket and one sync alone ({floor_us:.0f} µs): {report.number(64e6 / floor_us)}/s, "
+             f"measured {report.number(ours)}/s ({ours * floor_us / 64e6:.0%})")
     return {"lines": [report.line("S2", "64 blocking threads on one client", ours, "/s", theirs=theirs, peer=peer, ratio_min=3)], "samples": samples, "limits": [limit]}
 
 
@@ -156,7 +157,8 @@ def due_at_once(plan):
     peer, theirs = report.best(middle)
     count, compiler = machine.instructions_of_a_life()
     limit = (f"a life, scheduling included: {count:,} instructions counted ({compiler}); {cost['broker_us']:.1f} µs of the broker's CPU and {cost['client_us']:.1f} of the clients', so "
-             f"all cores on lives alone make {report.number(report.of_all_cores(cost))} lives/s; {cost['disk_bytes']:.0f} bytes of disk, {cost['socket_bytes']:.0f} of the socket a life; {report.threads(cost)}")
+             f"all cores on lives alone make {report.number(report.of_all_cores(cost))} lives/s; {report.threads(cost)}; "
+             f"{cost['disk_bytes']:.0f} bytes of disk, {cost['socket_bytes']:.0f} of the socket a life")
     line = report.line("S5", f"{tasks:,} due in one second, delivered and acked", ours, "/s", theirs=theirs, peer=peer, ratio_min=10)
     return {"lines": [line], "samples": samples, "limits": [limit]}
 

@@ -187,14 +187,15 @@ def hold_of_peers(plan):
 # ---- rows
 
 def lines_of_s7(plan, found, others):
+    wanted_b = DISK_RATIO_MAX * (PAYLOAD_SIZE + KEY_SIZE)
     first, last = found["rates"][0][1], statistics.median(rate for _, rate in found["rates"][-3:])
     disk = sum(found["disk"].values()) / plan.pending
     in_memory = {name: points[-1]["rss_mib"] * plan.pending / points[-1]["pending"] for name, points in others.items() if name != "postgresql"}
     peer, theirs = report.best(in_memory, is_least=True)
     of = f" as of {plan.peer_pending:,}" if theirs else ""
     return [report.line("S7", f"{plan.pending:,} pending: peak resident", found["peak_mib"], "MiB", theirs=theirs, peer=peer + of, ratio_max=1 / MEMORY_SHARE),
-            report.line("S7", "… disk a task, log and archive included", disk, "B", wanted=f"≤ {DISK_RATIO_MAX * (PAYLOAD_SIZE + KEY_SIZE):.0f} B (payload and key: {PAYLOAD_SIZE + KEY_SIZE})",
-                        met=disk <= DISK_RATIO_MAX * (PAYLOAD_SIZE + KEY_SIZE)),
+            report.line("S7", "… disk a task, log and archive included", disk, "B",
+                        wanted=f"≤ {wanted_b:.0f} B (payload and key: {PAYLOAD_SIZE + KEY_SIZE})", met=disk <= wanted_b),
             report.line("S7", f"… rate of the last third ({last:,.0f}/s), of the first {found['rates'][0][0]:,}'s", last / first, "×", limit_min=RATE_FLAT_MIN)]
 
 
@@ -212,6 +213,7 @@ def measure(plan):
     others, missing = hold_of_peers(plan)
     disk = ", ".join(f"{name} {size / plan.pending:.0f}" for name, size in sorted(found["disk"].items(), key=lambda item: -item[1]) if size / plan.pending >= 1)
     return {"S7": {"lines": lines_of_s7(plan, found, others), "samples": {"rates": found["rates"], "peak_mib": found["peak_mib"], "disk": found["disk"], "peers": others},
-                   "curves": {"tarry": found["points"], **others}, "limits": ["of the last step: " + report.distance(found["cost"], plan.floor, found["rates"][-1][1]), f"bytes of disk a task: {disk}", *missing]},
+                   "curves": {"tarry": found["points"], **others},
+                   "limits": ["of the last step: " + report.distance(found["cost"], plan.floor, found["rates"][-1][1]), f"bytes of disk a task: {disk}", *missing]},
             "S8": {"lines": lines_of_s8(plan, found, others), "samples": {"warm_s": found["warm_s"], "cold_s": found["cold_s"]},
                    "limits": [] if found["cold_s"] else ["the page cache can be emptied by root only: no cold figure"]}}

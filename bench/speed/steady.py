@@ -70,5 +70,6 @@ def measure(plan):
         spent = cost.end(max(1, said["arrived"]))
     p50 = statistics.median(one["late_p50_ms"] for one in samples) if samples else 0
     limits = [f"lateness all the while: p50 {said['late_p50_us'] / 1000:.1f}, p99 {said['late_p99_us'] / 1000:.1f}, p99.9 {said['late_p999_us'] / 1000:.1f} ms (median of p50: {p50:.1f}); "
-              f"{said['left']:,.0f} left pending, as the broker counts; at most {said['behind_max_ms']:,.0f} ms behind", "of each delivered: " + report.distance(spent, plan.floor, said["arrived"] / seconds)]
+              f"{said['left']:,.0f} left pending, as the broker counts; at most {said['behind_max_ms']:,.0f} ms behind",
+              "of each delivered: " + report.distance(spent, plan.floor, said["arrived"] / seconds)]
     return {"lines": lines_of(samples, said, seconds), "samples": {"series": samples, "end": said, "options": list(OPTIONS)}, "limits": limits}
