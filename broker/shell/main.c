@@ -109,7 +109,7 @@ static void parse_endpoints(void) {
                  "%s is not a loopback address, and nothing enciphers what goes over the network: listen on wss:// "
                  "with --tls-cert and --tls-key, on 127.0.0.1, or say --unsafe-no-tls",
                  url);
-        refuse_start("refused", message);
+        refuse_to_start("refused", message);
     }
 }
 
@@ -130,7 +130,7 @@ static void read_certificates(void) {
                                     .client_ca = config->tls_client_ca,
                                     .peer_ca = config->tls_peer_ca};
     if (!config_uses_tls(config)) return;
-    if (tls_open(&shell.tls, &files, on_tls, NULL, message) != 0) refuse_start("refused", message);
+    if (tls_open(&shell.tls, &files, on_tls, NULL, message) != 0) refuse_to_start("refused", message);
 }
 
 /* Over the network a principal is somebody with a token or a certificate. */
@@ -138,9 +138,9 @@ static void check_network(void) {
     bool is_network = false;
     for (unsigned i = 0; i < shell.endpoints.count; i++) is_network |= !shell.endpoints.addresses[i].loopback;
     if (!is_network || authorizer_is_open(&shell.authorizer) || authorizer_has_rows(&shell.authorizer)) return;
-    refuse_start("refused",
-                 "an address is not loopback, and the file of tokens lets nobody in from there: make a token with "
-                 "'tarry token add', listen on 127.0.0.1 only, or say --unsafe-no-tokens");
+    refuse_to_start("refused",
+                    "an address is not loopback, and the file of tokens lets nobody in from there: make a token with "
+                    "'tarry token add', listen on 127.0.0.1 only, or say --unsafe-no-tokens");
 }
 
 static void configure(int argc, char **argv) {
@@ -191,43 +191,44 @@ int main(int argc, char **argv) {
     block_signals(&signals);
     raise_descriptors();
     tune_allocator();
-    if (sodium_init() < 0) refuse_start("start_failed", "the system gives no random numbers");
+    if (sodium_init() < 0) refuse_to_start("start_failed", "the system gives no random numbers");
     parse_endpoints();
     read_certificates();
     who_is(getuid(), shell.run.started_by);
-    if (!config_digest(&shell.config, shell.config_digest)) refuse_start("start_failed", "there is not enough memory");
+    if (!config_digest(&shell.config, shell.config_digest))
+        refuse_to_start("start_failed", "there is not enough memory");
     if (node_check(&shell.config, &shell.endpoints, message) != 0) {
         fprintf(stderr, "tarryd: %s\n", message);
         exit(EXIT_USAGE);
     }
     bool is_pair = shell.config.replication != REPLICATION_NONE;
     if (is_pair && peer_key_read(&shell.peer_key, shell.config.peer_key, message, sizeof(message)) != 0)
-        refuse_start("refused", message);
+        refuse_to_start("refused", message);
     if (is_pair && papers_open(&shell.papers, &shell.config, shell.tls, message, sizeof(message)) != 0)
-        refuse_start("refused", message);
+        refuse_to_start("refused", message);
     if (shell.config.joins && node_join(&shell.config, &shell.peer_key, &shell.papers, message) != 0)
-        refuse_start("refused", message);
+        refuse_to_start("refused", message);
     error = shell.config.inspect ? datadir_inspect(&shell.dir, shell.config.data, message)
                                  : datadir_open(&shell.dir, shell.config.data, message);
-    if (error != 0) refuse_start("refused", message);
+    if (error != 0) refuse_to_start("refused", message);
     shell_open_node(&shell);
     if (authorizer_open(&shell.authorizer, &shell.config, &shell.lanes, &shell.inbox, message, sizeof(message)) != 0)
-        refuse_start("refused", message);
+        refuse_to_start("refused", message);
     check_network();
     if (signer_open(&shell.signer, &shell.config, &shell.dir, message, sizeof(message)) != 0)
-        refuse_start("refused", message);
+        refuse_to_start("refused", message);
     shell_prepare_storage(&shell);
     inbox_init(&shell.inbox);
     batches_init(&shell.batches);
     shell_recover(&shell);
     shell.run.started_ms = instant_ms(clock_now(&shell.clock, NULL));
     int come = stop_open_signals(&signals);
-    if (come < 0) refuse_start("start_failed", strerror(-come));
+    if (come < 0) refuse_to_start("start_failed", strerror(-come));
     shell_open_door(&shell, connections_max());
     uint64_t live = core_live(shell.core); /* before the core is its thread's */
     shell_start_threads(&shell);
     error = door_start(shell.door);
-    if (error != 0) refuse_start("listen_failed", strerror(error));
+    if (error != 0) refuse_to_start("listen_failed", strerror(error));
     authorizer_start(&shell.authorizer, shell.door);
     if (shell.node.on) node_settle(&shell.node, SETTLE_MAX_MS);
     say_ready(live, monotonic_ns() / NS_PER_MS - from_ms);

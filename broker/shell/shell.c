@@ -69,7 +69,7 @@ void shell_open_node(struct shell *shell) {
                                                .audit = on_confirmed_audit,
                                                .go_on = on_fresh_enough,
                                                .problem = other_problem}};
-    if (node_open(&shell->node, &needs, message) != 0) refuse_start("refused", message);
+    if (node_open(&shell->node, &needs, message) != 0) refuse_to_start("refused", message);
 }
 
 /* ---- who is told how far the log is durable wherever it must be; in this order */
@@ -114,7 +114,7 @@ void shell_prepare_storage(struct shell *shell) {
                                               .archived = indexer_wake,
                                               .context = &shell->indexer};
     if (archivist_init(&shell->archivist, &archivist) != 0)
-        refuse_start("refused", "the name of the archive's directory is too long");
+        refuse_to_start("refused", "the name of the archive's directory is too long");
 }
 
 void shell_recover(struct shell *shell) {
@@ -127,7 +127,7 @@ void shell_recover(struct shell *shell) {
                                 .is_pair = shell->node.on,
                                 .clock = &shell->clock,
                                 .run = &shell->run};
-    if (recovery_run(&recovery, message, sizeof(message)) != 0) refuse_start("refused", message);
+    if (recovery_run(&recovery, message, sizeof(message)) != 0) refuse_to_start("refused", message);
     shell->log = recovery.log;
     shell->index = recovery.index;
     shell->core = recovery.core;
@@ -188,7 +188,7 @@ static void add_listener(struct shell *shell, unsigned i) {
 
 void shell_open_door(struct shell *shell, unsigned connections_max) {
     char message[ENDPOINTS_MESSAGE_SIZE], urls[ENDPOINTS_TEXT_SIZE];
-    if (endpoints_open(&shell->endpoints, message) != 0) refuse_start("listen_failed", message);
+    if (endpoints_open(&shell->endpoints, message) != 0) refuse_to_start("listen_failed", message);
     endpoints_format(&shell->endpoints, urls);
     restart_remember_urls(urls);
     listen_format(endpoints_main(&shell->endpoints), shell->run.url, sizeof(shell->run.url));
@@ -203,7 +203,7 @@ void shell_open_door(struct shell *shell, unsigned connections_max) {
     shell->http = shell->gateway != NULL ? http_server_new(shell->gateway) : NULL;
     if (shell->http != NULL) limits.http = http_server_calls(shell->http);
     shell->door = shell->http != NULL ? door_new(&calls, &limits) : NULL;
-    if (shell->door == NULL) refuse_start("listen_failed", "there is not enough memory");
+    if (shell->door == NULL) refuse_to_start("listen_failed", "there is not enough memory");
     shell->http_needs.door = shell->door;
     shell->http_needs.gateway = shell->gateway;
     lanes_init(&shell->lanes, &shell->dir, &shell->inbox, shell->door);
@@ -212,10 +212,10 @@ void shell_open_door(struct shell *shell, unsigned connections_max) {
     gateway_serve(shell->gateway, shell->door);
     http_server_serve(shell->http, shell->door);
     shell->beanstalk = beanstalk_new(shell->gateway);
-    if (shell->beanstalk == NULL) refuse_start("listen_failed", "there is not enough memory");
+    if (shell->beanstalk == NULL) refuse_to_start("listen_failed", "there is not enough memory");
     beanstalk_serve(shell->beanstalk, shell->door);
     shell->push = pushes_new(&shell->config, &shell->dir, shell->gateway, message, sizeof(message));
-    if (shell->push == NULL) refuse_start("refused", message);
+    if (shell->push == NULL) refuse_to_start("refused", message);
     for (unsigned i = 0; i < shell->endpoints.count; i++) add_listener(shell, i);
 }
 

@@ -96,7 +96,7 @@ struct shell {
     struct gateways_needs gateways_needs;
 };
 
-/* In the order in which they are called; what must not be ends the process with a sentence (refuse_start). */
+/* In the order in which they are called; what must not be ends the process with a sentence (refuse_to_start). */
 void shell_open_node(struct shell *shell);
 /* Who minds how full the disk is, and where the archive is: before the log is opened. */
 void shell_prepare_storage(struct shell *shell);

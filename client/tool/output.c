@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "say.h"
 #include "signals.h"
-#include "tool.h"
 
 /* After a signal a reader has so long to take the rest of a line that it has begun. */
 #define FINISH_LINE_MS 2000

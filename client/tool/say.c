@@ -1,9 +1,9 @@
-/* say.c: sentences for people, on standard error (tool.h). */
+/* say.c: see say.h. */
+#include "say.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
-
-#include "tool.h"
 
 void tool_say(const char *format, ...) {
     va_list list;

@@ -9,7 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "tool.h"
+#include "say.h"
 
 static struct {
     int fd;

@@ -9,15 +9,9 @@
 #include <stdint.h>
 
 #include "args.h"
+#include "say.h"
 #include "tarry.h"
 #include "text.h"
-
-enum exit_status {
-    EXIT_FINE = 0,
-    EXIT_REFUSED = 1, /* the broker said no, or (verify) the directory is damaged */
-    EXIT_USAGE = 2,
-    EXIT_SILENCE = 3 /* no broker, or none that is the primary, answered for --timeout */
-};
 
 #define TIMEOUT_DEFAULT_MS 10000u
 #define TOOL_NAME_SIZE 129 /* the broker takes 128 bytes, CLIENT_NAME_SIZE_MAX */
@@ -55,12 +49,8 @@ int tool_refused(const struct tool *tool, int code, const char *message);
 /* The same, and with --json an object with `result` "error", `code` and `message` on standard output. */
 int tool_failed(const struct tool *tool, int code, const char *message);
 int exit_status_of(int code); /* of an enum tarry_code */
-/* "tarry: …" and a line feed on standard error. */
-void tool_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* A usage error: the sentence, a hint at --help; returns EXIT_USAGE. */
-int tool_usage(const struct args *args, const char *format, ...) __attribute__((format(printf, 2, 3)));
-uint64_t wall_ms(void);   /* CLOCK_REALTIME */
-uint64_t steady_ms(void); /* CLOCK_MONOTONIC */
+uint64_t wall_ms(void);       /* CLOCK_REALTIME */
+uint64_t steady_ms(void);     /* CLOCK_MONOTONIC */
 
 /* Of a question that a follower may answer. */
 #define OPTIONS_FRESH                                                                                                  \

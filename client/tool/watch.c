@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "tool.h"
+#include "say.h"
 #include "units.h"
 
 #define LOOK_EVERY_MS 250u

@@ -40,7 +40,7 @@ _Noreturn void fatal(const char *what, int error) {
     _exit(EXIT_STORAGE);
 }
 
-_Noreturn void refuse_start(const char *event, const char *sentence) {
+_Noreturn void refuse_to_start(const char *event, const char *sentence) {
     char quoted[LOGFMT_VALUE_SIZE];
     logfmt(event, "reason=%s", logfmt_quote(sentence, quoted));
     exit(EXIT_REFUSED);

@@ -14,7 +14,7 @@ const char *storage_error(int error);
 /* Logs and ends the process at once, for nothing that it could still do can be trusted (LOG-4). */
 _Noreturn void fatal(const char *what, int error);
 /* Logs the event, and ends the process: it is not to be started like this. */
-_Noreturn void refuse_start(const char *event, const char *sentence);
+_Noreturn void refuse_to_start(const char *event, const char *sentence);
 /* An arena for what cannot be refused: when the system has no memory for it, the process ends with that sentence
  * (F-11), rather than take what it could not unpack for damage. */
 void fatal_arena_init(struct arena *arena);

@@ -2,7 +2,12 @@
 #ifndef TARRY_TOOL_ASKED_H
 #define TARRY_TOOL_ASKED_H
 
-#include "life.h"
+#include "entry.h"
+#include "plan.h"
+#include "verdict.h"
+
+struct life;
+struct turn;
 
 enum ask_kind {
     ASK_SCHEDULE,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ndjson.h"
+#include "stage.h"
 #include "table.h"
 
 #define NS_PER_MS 1000000u
@@ -66,10 +67,10 @@ static uint64_t quantile(const struct lateness *late, double share) {
     return late->count > 0 ? late->ms[(size_t)(share * (double)(late->count - 1))] : 0;
 }
 
-static void compare(struct comparison *comparison, const struct dry *dry, struct plan *plan) {
+static void compare(struct comparison *comparison, const struct dry_lives *dry, struct plan *plan) {
     *comparison = (struct comparison){.plan = plan};
-    for (size_t i = 0; i < dry->lives.count; i++)
-        if (dry->lives.items[i]->plan == plan) compare_life(comparison, dry->lives.items[i]);
+    for (size_t i = 0; i < dry->lives->count; i++)
+        if (dry->lives->items[i]->plan == plan) compare_life(comparison, dry->lives->items[i]);
     comparison->dry.late = plan->late;
     plan->late = (struct lateness){0};
     struct side *sides[] = {&comparison->recorded, &comparison->dry};
@@ -145,12 +146,12 @@ static void row_of(struct table *table, const struct comparison *comparison, con
     table_cell_duration(table, quantile(&side->late, 1));
 }
 
-static void words_totals(const struct dry *dry, uint64_t changed, uint64_t moved) {
+static void words_totals(const struct dry_lives *dry, uint64_t changed, uint64_t moved) {
     if (changed == 0 && moved == 0)
-        tool_say("nothing differs: %zu tasks end as they did", dry->lives.count);
+        tool_say("nothing differs: %zu tasks end as they did", dry->lives->count);
     else
         tool_say("%" PRIu64 " of %zu tasks differ, %" PRIu64 " deliveries come at another time", changed,
-                 dry->lives.count, moved);
+                 dry->lives->count, moved);
     if (dry->assumed > 0)
         tool_say("%" PRIu64 " deliveries are not the record's: it is assumed that each goes as the task's delivery of "
                  "that number, or its last one, did",
@@ -159,12 +160,12 @@ static void words_totals(const struct dry *dry, uint64_t changed, uint64_t moved
         tool_say("%" PRIu64 " operations were refused, and %" PRIu64 " could not be asked for: their tasks had gone "
                  "another way",
                  dry->refused, dry->unmade);
-    if (dry->lives.before > 0)
+    if (dry->lives->before > 0)
         tool_say("%" PRIu64 " records were left out: they are about tasks that were scheduled before what is read",
-                 dry->lives.before);
+                 dry->lives->before);
 }
 
-void difference_print(const struct dry *dry, bool json, struct text *out) {
+void difference_print(const struct dry_lives *dry, bool json, struct text *out) {
     static const char *const heads[] = {"QUEUE",     "",      ">ACKED", ">CANCELLED", ">EXPIRED",
                                         ">DROPPED",  ">DEAD", ">LIVE",  ">REFUSED",   ">DELIVERED",
                                         ">LATE p50", ">p99",  ">MAX"};
@@ -172,9 +173,9 @@ void difference_print(const struct dry *dry, bool json, struct text *out) {
     struct table table;
     uint64_t changed = 0, moved = 0;
     table_init(&table, heads, sizeof heads / sizeof *heads);
-    for (size_t i = 0; i < dry->plans.count; i++) {
+    for (size_t i = 0; i < dry->lives->plans->count; i++) {
         struct comparison comparison;
-        compare(&comparison, dry, dry->plans.items[i]);
+        compare(&comparison, dry, dry->lives->plans->items[i]);
         changed += comparison.changed;
         moved += comparison.plan->moved;
         if (comparison.tasks > 0 && json) json_queue(out, &comparison);
@@ -189,13 +190,13 @@ void difference_print(const struct dry *dry, bool json, struct text *out) {
     if (json) {
         ndjson_begin(out);
         ndjson_text(out, "result", changed + moved > 0 ? "different" : "same");
-        ndjson_number(out, "tasks", dry->lives.count);
+        ndjson_number(out, "tasks", dry->lives->count);
         ndjson_number(out, "changed", changed);
         ndjson_number(out, "deliveries_moved", moved);
         ndjson_number(out, "deliveries_assumed", dry->assumed);
         ndjson_number(out, "refused", dry->refused);
         ndjson_number(out, "impossible", dry->unmade);
-        ndjson_number(out, "from_before", dry->lives.before);
+        ndjson_number(out, "from_before", dry->lives->before);
         ndjson_end(out);
     } else {
         table_print(&table, out);

@@ -166,7 +166,11 @@ int replay_dry(struct tool *tool, const struct replay_options *options, struct s
     const char *missing = status == 0 ? plans_not_met(&dry->plans) : NULL;
     if (missing != NULL) status = tool_usage(options->args, "--set: the record knows no queue '%s'", missing);
     if (status == 0) status = play(dry, &filter, store);
-    if (status == 0) difference_print(dry, tool->json, &out);
+    const struct dry_lives came = {.lives = &dry->lives,
+                                   .assumed = dry->assumed,
+                                   .refused = dry->refused,
+                                   .unmade = dry->unmade};
+    if (status == 0) difference_print(&came, tool->json, &out);
     for (size_t i = 0; i < dry->plans.count; i++) free(dry->plans.items[i]->line);
     if (dry->stage.core != NULL) stage_deinit(&dry->stage);
     asked_free(dry->frame);

@@ -60,10 +60,6 @@ void lateness_add(struct lateness *late, const struct phase *phase, const struct
     late->ms[late->count++] = late_ms < UINT32_MAX ? (uint32_t)late_ms : UINT32_MAX;
 }
 
-struct moment moment_of(const struct frame_header *header) {
-    return (struct moment){header->steady_ns, header->wall_ns};
-}
-
 struct life *lives_find(const struct lives *lives, uint64_t id) {
     return id_map_get(&lives->by_id, id);
 }

@@ -14,23 +14,7 @@
 #include "entry.h"
 #include "id_map.h"
 #include "plan.h"
-
-struct moment { /* logical time (core.h, struct instant) */
-    uint64_t steady_ns;
-    uint64_t wall_ns;
-};
-
-enum verdict {
-    VERDICT_NONE, /* the record does not say: it is under way at its end, or somebody else ended the task */
-    VERDICT_ACK,
-    VERDICT_NACK,         /* after the queue's backoff */
-    VERDICT_NACK_DELAYED, /* after a delay of its own */
-    VERDICT_BURY,
-    VERDICT_RELEASE,
-    VERDICT_RUNS_OUT, /* nothing was heard until the lease's deadline */
-    VERDICT_LOST,     /* the consumer went away */
-    VERDICT_COMMIT,   /* by an atomic commit, with other operations */
-};
+#include "verdict.h"
 
 struct extension {
     uint64_t after_ns; /* from the lease on */
@@ -97,7 +81,6 @@ const char *outcome_kind_name(enum outcome_kind outcome);
 /* How a record of this kind leaves its task; *out is untouched if it does not change that. */
 void outcome_after(enum entry_kind kind, enum outcome_kind *out);
 
-struct moment moment_of(const struct frame_header *header);
 /* The next record. 0. */
 int lives_take(void *lives, const struct entry *entry);
 void lives_end(struct lives *lives); /* after the last */

@@ -1,0 +1,20 @@
+/* say.h: what the tool tells people, and the program that has started it: sentences on standard error, an exit status.
+ */
+#ifndef TARRY_TOOL_SAY_H
+#define TARRY_TOOL_SAY_H
+
+#include "args.h"
+
+enum exit_status {
+    EXIT_FINE = 0,
+    EXIT_REFUSED = 1, /* the broker said no, or (verify) the directory is damaged */
+    EXIT_USAGE = 2,
+    EXIT_SILENCE = 3 /* no broker, or none that is the primary, answered for --timeout */
+};
+
+/* "tarry: …" and a line feed on standard error. */
+void tool_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* A usage error: the sentence, a hint at --help; returns EXIT_USAGE. */
+int tool_usage(const struct args *args, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif
