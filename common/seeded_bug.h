@@ -61,6 +61,10 @@
     BUG(session_end_unsaid, "KEEP-1", "the log does not say that a session has ended") \
     BUG(nack_reason_dropped, "KEEP-1", "the reason of a nack is lost when the task is tried again") \
     BUG(record_after_stop, "KEEP-1", "the log goes on after it said that the broker has stopped") \
+    BUG(pooled_given_back, "KEEP-1", "what is held behind a pooled session is given back after a restart") \
+    BUG(pool_left_returned, "KEEP-1", "what is held behind a pooled session is given back when the session leaves") \
+    BUG(pooled_sent_again, "FENCE-1", "what others hold behind a pooled session is sent again when the session comes back") \
+    BUG(credit_ignored, "CALM-1", "a delivery to a pooled session has more tasks than those who wait asked for") \
     /* broker/core: what is in memory */ \
     BUG(facts_win, "LOG-3", "a row that was read wins over what memory knows") \
     BUG(loaded_row_wins, "LOG-3", "a loaded row is taken although memory has the task") \
@@ -123,10 +127,13 @@
     BUG(paused_uncommitted, "R8", "a leader says that it has paused before what it decided is committed") \
     BUG(taken_after_close, "KEEP-1", "items are taken after the last record") \
     BUG(closed_undrained, "KEEP-1", "the last record is written while requests are under way") \
+    BUG(taken_while_paused, "R8", "a leader that hands over goes on deciding") \
+    BUG(stop_waits_for_batch, "CALM-1", "a broker that stops waits for a batch whose follower never comes") \
     BUG(room_on_the_way_out_unseen, "KEEP-1", "nothing is delivered again once there is room on the way out") \
     BUG(read_without_hold, "LOG-3", "the index is read for the core without a hold") \
     BUG(stepped_without_facts, "KEEP-1", "a request is stepped without what the index knows of it") \
     BUG(window_piece_reaches_all, "KEEP-1", "a piece of a window claims to reach as far as the whole") \
+    BUG(hold_kept, "CALM-1", "a hold is not given back when its errand ends") \
     /* engine: lanes */ \
     BUG(turn_stays, "TRUE-1", "a lane that changes hands is still in its former holder's turn") \
     BUG(former_turn_sent, "TRUE-1", "a delivery of a former turn begins to leave") \
@@ -138,6 +145,7 @@
     /* engine: what leaves */ \
     BUG(released_one_early, "LOG-1", "an answer or a delivery leaves one frame before the log is durable") \
     BUG(released_unconfirmed, "TRUE-1", "a question is answered though nobody confirmed that this node still leads") \
+    BUG(told_ahead_of_reached, "LOG-1", "who subscribes to the gate hears of positions that have not been reached") \
     BUG(released_before_sync, "LOG-1", "a group leaves before it is synced") \
     BUG(single_frame_unsynced, "LOG-1", "a group of one frame is not synced") \
     BUG(failed_sync_released, "LOG-4", "a group whose sync failed leaves as if it were durable") \
@@ -146,6 +154,7 @@
     BUG(answer_sum_unlooked, "ONCE-1", "a recorded answer that rotted is given again") \
     BUG(retired_content_gone, "KEEP-1", "what the index took over from a retired segment counts as gone") \
     BUG(overdue_lease_leaves, "TIME-2", "a task leaves though its lease is over") \
+    BUG(erased_content_leaves, "LOG-5", "a content leaves though it may have been erased while it was read") \
     /* engine: the reserve of the disk */ \
     BUG(reserve_given_away, "CAP-1", "new tasks are taken while the disk has nothing left for acks") \
     /* engine: retention and erasing */ \
@@ -153,19 +162,23 @@
     BUG(removed_before_commit, "LOG-3", "a segment is removed before the transaction that replaces it") \
     BUG(retired_unarchived, "LOG-3", "a segment is retired before the archive has it") \
     BUG(follower_forgotten, "LOG-3", "a segment is retired that the follower still needs") \
+    BUG(retired_while_erasing, "LOG-5", "a segment is retired while contents are being erased") \
     BUG(reported_unerased, "LOG-5", "a redaction is reported before its content is erased") \
     BUG(archive_unerased, "LOG-5", "a redaction is reported while the archive still has the content") \
     BUG(erased_while_copied, "LOG-5", "contents are erased while a segment of them is being archived") \
+    BUG(erased_while_retiring, "LOG-5", "contents are erased while a segment of them is being retired") \
     /* engine: recovery */ \
     BUG(missing_segments_accepted, "LOG-3", "a log that lacks contents which the index refers to is not refused") \
     BUG(results_unrestored, "ONCE-1", "recovery leaves out the answers that the index knows") \
     BUG(tail_unreplayed, "LOG-1", "recovery leaves out what the index has not absorbed") \
     BUG(time_of_index_ignored, "TIME-2", "after a start time goes on from the log's tail, though it holds nothing") \
     BUG(epoch_kept, "FENCE-1", "a start goes on in the epoch of the last one") \
+    BUG(replayed_before_restored, "LOG-3", "recovery replays the log before it has restored what the index knows") \
     /* engine: the index's schedule */ \
     BUG(absorbed_ahead, "LOG-3", "the index absorbs what is not durable yet") \
     BUG(indexed_told_of_absorbed, "LOG-3", "the core hears of a position before it is committed") \
     BUG(filter_behind_core, "LOG-3", "the core forgets what the filter of keys does not know yet") \
+    BUG(told_uncommitted, "LOG-3", "the core hears of a position though the index had no room to commit it") \
     /* storage: retirement and the index */ \
     BUG(content_dropped, "KEEP-1", "the content of a living task goes with its segment") \
     BUG(answer_dropped, "ONCE-1", "an answer that may be asked for goes with its segment") \
@@ -194,6 +207,7 @@
     BUG(stall_clock_goes_on, "CALM-1", "a follower that confirms all the while is taken for one that stalls") \
     BUG(stuck_follower_counts, "CALM-1", "a follower that was given up counts again before it has stored anything") \
     BUG(near_by_bytes_alone, "CALM-1", "a follower is waited for that lacks little, and must sync hundreds of times for it") \
+    BUG(committed_before_reign, "R6", "a leader tells what is committed before its reign has begun") \
     /* replication: the follower's half */ \
     BUG(copied_unsynced, "LOG-1", "a follower goes on before what it copied is synced") \
     BUG(leader_clock_unheard, "TIME-1", "a follower does not hear what its leader's clock says") \

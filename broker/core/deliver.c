@@ -12,7 +12,7 @@
 
 /* How many tasks more it may get. Behind a pooled one it does not count what others hold, who got theirs by it. */
 static uint32_t credit_of(const struct session *session) {
-    if (session_is_pooled(session->id)) return session->credit;
+    if (session_is_pooled(session->id)) return SEEDED_BUG(credit_ignored) ? BATCH_DEFAULT : session->credit;
     return !session->mute && session->lease_count < session->prefetch ? session->prefetch - session->lease_count : 0;
 }
 

@@ -73,7 +73,8 @@ static void arm(struct core *core, struct task *task) {
 void lease_take(struct core *core, struct task *task) {
     assert(task->place == PLACE_NONE && task->row.state == ROW_LEASED);
     struct session *session = session_find(core, task->row.session);
-    bool is_pooled = session_is_pooled(task->row.session); /* nobody will claim it, and its leases stand */
+    bool is_pooled = session_is_pooled(task->row.session) &&
+                     !SEEDED_BUG(pooled_given_back); /* nobody will claim it, and its leases stand */
     if (!session) session = session_new(core, task->row.session, is_pooled ? SESSION_LEFT : SESSION_UNCLAIMED);
     assert(session); /* twice as many slots as sessions: those of before a restart fit too */
     task->place = PLACE_LEASED;

@@ -320,7 +320,7 @@ static void leave(struct core *core, struct session *session, const struct core_
     struct giving giving = {
         .seen = seen,
         .seen_count = unsubscribe->n_seen,
-        .all_seen = session_is_pooled(session->id),
+        .all_seen = session_is_pooled(session->id) && !SEEDED_BUG(pool_left_returned),
         .keep_seen = unsubscribe->keep_leases,
         .why = TARRY__CAUSE__CAUSE_RELEASED,
         .end = TARRY__SESSION_END__CAUSE__UNSUBSCRIBED,
@@ -363,7 +363,7 @@ void session_lane_up(struct core *core, const struct core_event *event) {
     session->state = SESSION_UP;
     hear(core, session);
     session_changed(core, session);
-    if (session_is_pooled(session->id)) return; /* others have them, behind it */
+    if (session_is_pooled(session->id) && !SEEDED_BUG(pooled_sent_again)) return; /* others have them, behind it */
     struct task *task = NULL;
     TAILQ_FOREACH(task, &session->leases, member) {
         session->resend_count += !task->resend;

@@ -16,6 +16,14 @@ void core_turn_fill(struct core_turn *turn, struct core_effects *effects) {
     turn->events = 0;
 }
 
+void core_turn_flushed(struct core_turn *turn) {
+    turn->effects = NULL;
+}
+
+bool core_turn_may_fill(unsigned batches, bool stops) {
+    return batches < TURN_BATCHES_MAX || (stops && !SEEDED_BUG(stop_waits_for_batch));
+}
+
 bool core_turn_has_effects(const struct core_turn *turn) {
     const struct core_effects *effects = turn->effects;
     return effects->appends.count > 0 || effects->replies.count > 0 || effects->deliveries.count > 0;
@@ -122,7 +130,7 @@ static enum turn_effect take(struct core_turn *turn, struct item *item) {
     turn->item = item;
     judge_at(turn, item->received_ns, item->late_ns);
     if (turn->closed && !SEEDED_BUG(taken_after_close)) return TURN_DROP;
-    if (!turn->paused || item->kind == ITEM_WINDOW) return TURN_TAKE;
+    if (!turn->paused || item->kind == ITEM_WINDOW || SEEDED_BUG(taken_while_paused)) return TURN_TAKE;
     if (item->kind == ITEM_CALL) return errand_looks((const struct errand *)item) ? TURN_TAKE : TURN_REFUSE;
     item->next = NULL;
     *turn->put_off_last = item;
@@ -221,6 +229,7 @@ void core_turn_take(struct core_turn *turn, const struct turn_load *load) {
 }
 
 enum turn_effect core_turn_next(struct core_turn *turn) {
+    if (turn->effects == NULL) return TURN_FILL;
     while (turn->phase < PHASES) {
         enum turn_effect effect = phases[turn->phase](turn);
         if (effect != TURN_DONE) return effect;

@@ -11,7 +11,8 @@
  *   5. to decide nothing for a while, or to go on: with what was put off meanwhile
  *   6. of a pair: whether this node serves alone
  *   7. to stop          8. what time has brought about
- *   9. the batch is handed on: TURN_FLUSH. Earlier, once it is large
+ *   9. the batch is handed on: TURN_FLUSH. Earlier, once it is large. TURN_FILL comes next: an empty one is taken, once
+ *      one of TURN_BATCHES_MAX is free
  *
  * An item is judged by when it was received, not by when the disk let it be handled, or a lease would be over before
  * the ack that came in time is looked at (TIME-2). Time thus fires once all that was received before it was handled.
@@ -37,6 +38,8 @@
 /* Beyond it a batch is handed on though more items wait. */
 #define TURN_BATCH_BYTES_MAX (8u << 20)
 #define TURN_BATCH_EVENTS_MAX 256u
+/* So many are filled or on their way out at once. More only means that the disk is behind; then the core waits. */
+#define TURN_BATCHES_MAX 16u
 
 /* What waits; positions are not items, for only the latest counts. Times are of CLOCK_BOOTTIME. */
 struct turn_load {
@@ -69,7 +72,8 @@ enum turn_effect {
     TURN_DROP,         /* `item`: it comes too late. A caller hears that the broker stops; errand_end */
     TURN_ALONE,        /* whether this node serves alone is recorded, if that is news */
     TURN_LOOK,         /* at the clocks → core_turn_look */
-    TURN_FLUSH,        /* the batch goes to the log and out → core_turn_fill */
+    TURN_FLUSH,        /* the batch goes to the log and out → core_turn_flushed */
+    TURN_FILL,         /* nothing more before another batch is free (core_turn_may_fill) → core_turn_fill */
     TURN_PAUSED,       /* tell that nothing is decided any more, and all that was, up to `position`, is durable */
 };
 
@@ -77,7 +81,7 @@ enum turn_end { TURN_GOES_ON, TURN_CLOSES, TURN_IS_OVER };
 
 struct core_turn {
     struct core *core;
-    struct core_effects *effects; /* of the batch that is being filled */
+    struct core_effects *effects; /* of the batch that is being filled; NULL: there is none */
     size_t events;                /* that it holds the effects of */
     bool is_pair;
     bool inspects;
@@ -114,6 +118,10 @@ struct core_turn {
 void core_turn_init(struct core_turn *out, struct core *core, uint64_t durable, uint64_t indexed);
 /* An empty batch is filled from here on. `effects` must stay until the next. */
 void core_turn_fill(struct core_turn *turn, struct core_effects *effects);
+void core_turn_flushed(struct core_turn *turn);
+/* `batches`: that are on their way out. Once a stop was asked for nobody waits for one of them: whoever they wait for
+ * may never come (a follower that is gone), and little is decided any more. */
+bool core_turn_may_fill(unsigned batches, bool stops);
 /* What begins or ends a run is stepped as of now, and flushed, if it has effects: nobody has sent it while the process
  * was stopped. */
 void core_turn_begin(struct core_turn *turn, uint64_t boot_ns);

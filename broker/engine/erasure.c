@@ -12,7 +12,7 @@
 
 uint64_t erasure_wait_ns(const struct erasure *erasure, const struct erasure_facts *facts) {
     bool is_nothing = !facts->in_index && !facts->missed_redactions;
-    if (is_nothing || facts->is_retiring) return UINT64_MAX;
+    if (is_nothing || (facts->is_retiring && !SEEDED_BUG(erased_while_retiring))) return UINT64_MAX;
     return erasure->again_ns > facts->now_ns ? erasure->again_ns - facts->now_ns : 0;
 }
 

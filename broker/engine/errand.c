@@ -99,7 +99,7 @@ bool errand_add_rows(struct errand *errand, const struct row *rows, size_t count
 
 void errand_end(struct errand *errand, struct core *core) {
     core_look_end(core, &errand->event);
-    if (errand->hold >= 0) core_unhold(core, errand->hold);
+    if (errand->hold >= 0 && !SEEDED_BUG(hold_kept)) core_unhold(core, errand->hold);
     errand->hold = -1;
     errand->room_asked = false;
 }

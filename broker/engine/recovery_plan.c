@@ -74,11 +74,15 @@ static void end(struct recovery_plan *plan) {
     if (plan->epoch < plan->options.epoch_min) plan->epoch = plan->options.epoch_min;
 }
 
+static bool is_unreplayed(void) {
+    return SEEDED_BUG(tail_unreplayed) || SEEDED_BUG(replayed_before_restored);
+}
+
 static void go_on_with_replay(struct recovery_plan *plan) {
     if (plan->options.is_pair)
         go_on_with_clock(plan);
     else
-        plan->effect = SEEDED_BUG(tail_unreplayed) ? RECOVERY_FIND_LAST_STOP : RECOVERY_REPLAY;
+        plan->effect = is_unreplayed() ? RECOVERY_FIND_LAST_STOP : RECOVERY_REPLAY;
 }
 
 static void go_on_with_restore(struct recovery_plan *plan) {
@@ -90,7 +94,7 @@ static void go_on_with_restore(struct recovery_plan *plan) {
 void recovery_executed(struct recovery_plan *plan, int error) {
     switch (plan->effect) {
     case RECOVERY_MAKE_CORE:
-        plan->effect = RECOVERY_RESTORE;
+        plan->effect = SEEDED_BUG(replayed_before_restored) ? RECOVERY_REPLAY : RECOVERY_RESTORE;
         if (error != 0) refuse(plan, RECOVERY_CORE_TOO_LARGE, error);
         break;
     case RECOVERY_RESTORE:
@@ -122,7 +126,7 @@ void recovery_frame_read(struct recovery_plan *plan, struct core *core, int erro
                          const Tarry__FrameBody *body) {
     assert(plan->effect == RECOVERY_REPLAY);
     if (error == LOG_END && plan->replayed == plan->replay_to) {
-        plan->effect = RECOVERY_FIND_LAST_STOP;
+        plan->effect = SEEDED_BUG(replayed_before_restored) ? RECOVERY_RESTORE : RECOVERY_FIND_LAST_STOP;
         return;
     }
     bool is_senseless = error == 0 && body == NULL && header->body_size > 0;

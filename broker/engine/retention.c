@@ -21,7 +21,7 @@ uint64_t retention_bound(uint64_t indexed, uint64_t follower_from) {
 /* By the policy. */
 static bool is_due(const struct retention *retention, const struct log_segment *oldest,
                    const struct retention_facts *facts) {
-    if (oldest == NULL || facts->is_erasing) return false;
+    if (oldest == NULL || (facts->is_erasing && !SEEDED_BUG(retired_while_erasing))) return false;
     if (facts->log_bytes > retention->policy.log_size) return true;
     return facts->wall_ns > oldest->wall_ns &&
            (facts->wall_ns - oldest->wall_ns) / NS_PER_MS > retention->policy.log_age_ms;

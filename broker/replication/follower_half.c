@@ -60,6 +60,20 @@ void follower_half_refused(struct follower_half *half, uint64_t now_ns) {
     half->again_ns = now_ns + REFUSED_AGAIN_NS;
 }
 
+enum follower_unproved follower_half_unproved(struct follower_half *half, bool is_challenge, uint64_t now_ns) {
+    if (is_challenge && ++half->challenges <= FOLLOWER_CHALLENGES_MAX) {
+        if (half->challenges == 1) return FOLLOWER_ASKS_NOW;
+        follower_half_ask_again(half, now_ns);
+        return FOLLOWER_ASKS_SOON;
+    }
+    follower_half_refused(half, now_ns);
+    return FOLLOWER_REFUSED;
+}
+
+void follower_half_proved(struct follower_half *half) {
+    half->challenges = 0;
+}
+
 void follower_half_put_off_cut(struct follower_half *half, uint64_t end, uint64_t now_ns) {
     half->cut_end = end;
     half->again_ns = now_ns + REFUSED_AGAIN_NS;

@@ -15,6 +15,9 @@
 #include "pair.h"
 #include "pair_times.h"
 
+/* So often in a row the other node may have been started anew before it is said that it proves nothing. */
+#define FOLLOWER_CHALLENGES_MAX 5
+
 struct follower_half {
     struct pair_times times;
     struct pair_message question; /* the newest */
@@ -22,6 +25,7 @@ struct follower_half {
     bool has_left;                /* it has said goodbye: it asks no more, and takes nobody for silent */
     uint64_t again_ns;            /* when to ask the same once more, or to cut; UINT64_MAX: not */
     uint64_t cut_end;             /* … where, while the rules wait for that */
+    unsigned challenges;          /* that have come since the last answer that was proved */
 };
 
 void follower_half_init(struct follower_half *half, const struct pair_times *times);
@@ -47,6 +51,13 @@ enum follower_due follower_half_due(struct follower_half *half, const struct pai
 void follower_half_ask_again(struct follower_half *half, uint64_t now_ns);
 /* The other node refuses; nobody but an operator can help, and it is asked again all the same. */
 void follower_half_refused(struct follower_half *half, uint64_t now_ns);
+enum follower_unproved { FOLLOWER_ASKS_NOW, FOLLOWER_ASKS_SOON, FOLLOWER_REFUSED };
+/* An answer that does not prove whose it is: anybody may have sent it. `is_challenge`: it brings a challenge that this
+ * node did not know, so the other node may have been started since: the same is asked anew, at once (ASKS_NOW), then
+ * soon, up to FOLLOWER_CHALLENGES_MAX times. Otherwise as a refusal. */
+enum follower_unproved follower_half_unproved(struct follower_half *half, bool is_challenge, uint64_t now_ns);
+/* An answer has proved whose it is. */
+void follower_half_proved(struct follower_half *half);
 /* What is to be cut off (R8) cannot be just now. */
 void follower_half_put_off_cut(struct follower_half *half, uint64_t end, uint64_t now_ns);
 /* What came of a question is done with: if nothing is under way, the same is asked again. */

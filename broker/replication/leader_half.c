@@ -143,7 +143,7 @@ void leader_half_answer(struct leader_half *half, const struct pair *pair, uint6
         answer->kind = PAIR_TAKE_OVER;
         return;
     }
-    if (!half->began) answer->committed = 0;
+    if (!half->began && !SEEDED_BUG(committed_before_reign)) answer->committed = 0;
     half->told = answer->committed;
 }
 

@@ -365,6 +365,7 @@ void shell_stop(struct shell *shell) {
     authorizer_tell(&shell->authorizer, true); /* before the log's last record */
     auditor_stop(&shell->auditor);             /* before the core: those who wait for news get an answer now */
     inbox_stop(&shell->inbox);
+    batches_stop(&shell->batches);
     core_thread_join(&shell->core_thread);
     sync_stop(&shell->sync);
     node_stop(&shell->node);

@@ -184,6 +184,7 @@ static void beat(struct world *world, void *argument, uint64_t session) {
     struct client *client = argument;
     if (!client->up || client->session != session || !session) return;
     if (!client->silent) client_heartbeat(client);
+    if (client->pooled) client_credit(client, client->credit); /* what was told before may be lost */
     world_after_ns(world, client->silence_ms * NS_PER_MS / 3, beat, client, session);
 }
 
@@ -205,6 +206,8 @@ static void subscribe(struct client *client) {
     struct world *world = client->world;
     if (client->subscribing || !client->up || client->session) return;
     client->subscribing = true;
+    bool is_same_life = world->hosts[client->session_node].life == client->session_life;
+    if (client->pooled && !is_same_life) client->session_before = 0; /* it ended with the broker, and knows nothing */
     Tarry__Request *body = body_new(client, TARRY__REQUEST__BODY_SUBSCRIBE);
     Tarry__Subscribe *subscribe = body->subscribe = world_alloc(world, sizeof *subscribe);
     tarry__subscribe__init(subscribe);
@@ -245,18 +248,24 @@ void client_unsubscribe(struct client *client, bool keep) {
     Tarry__Unsubscribe *unsubscribe = body->unsubscribe = world_alloc(world, sizeof *unsubscribe);
     tarry__unsubscribe__init(unsubscribe);
     unsubscribe->session = client->session;
-    unsubscribe->keep_leases = keep;
+    unsubscribe->keep_leases = keep || client->pooled;
     unsubscribe->seen = world_alloc(world, (client->held_count + 1) * sizeof(uint64_t));
     for (size_t i = 0; i < client->held_count; i++) unsubscribe->seen[unsubscribe->n_seen++] = client->held[i].id;
     TRACE(world, client->name, "> unsubscribe%s", keep ? ", keeping its leases" : "");
     (void)client_ask(client, body);
-    network_break_pipe(world, client, client->session);
-    client->session_before = 0;
+    if (!client->pooled) network_break_pipe(world, client, client->session);
+    client->session_before = client->pooled ? client->session : 0; /* a pool comes back to what it left */
     forget_session(client);
 }
 
+void client_credit(struct client *client, uint32_t credit) {
+    MUST(client->pooled);
+    client->credit = credit;
+    if (client->session) network_credit(client->world, client, client->session, credit);
+}
+
 void client_break_pipe(struct client *client) {
-    if (client->session) network_break_pipe(client->world, client, client->session);
+    if (client->session && !client->pooled) network_break_pipe(client->world, client, client->session);
 }
 
 void client_on_pipe_broken(struct client *client, uint64_t session) {
@@ -307,6 +316,7 @@ static void on_subscribed(struct client *client, uint32_t node, const Tarry__Sub
     TRACE(world, client->name, "< a lane%s", reply->resumed ? ", its leases kept" : "");
     client->session = reply->session;
     client->session_node = node;
+    client->session_life = world->hosts[node].life;
     client->session_before = 0;
     client->silence_ms = reply->silence_ms;
     client->lane_up = false;
@@ -381,6 +391,7 @@ void client_on_answer(struct client *client, struct request *request, const stru
 /* ---- life */
 
 void client_crash(struct client *client) {
+    if (client->pooled) return; /* it ends with the broker */
     TRACE(client->world, client->name, "crashes");
     if (client->session) network_break_pipe(client->world, client, client->session);
     client->up = false;

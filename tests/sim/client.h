@@ -45,6 +45,7 @@ struct client {
     bool stalled; /* reads nothing from its lane */
     uint64_t session;
     uint32_t session_node;   /* whose it is */
+    uint64_t session_life;   /* … in that life of it */
     uint64_t pipe;           /* the broker's name for its connection … */
     uint64_t pipe_session;   /* … which is this session's */
     bool lane_up;            /* its pipe stood */
@@ -54,6 +55,8 @@ struct client {
     size_t queue_count;
     uint32_t prefetch;
     uint64_t lease_ms;
+    bool pooled; /* others stand behind its session, as behind a gateway's (core.h): it is in the broker's process, */
+    uint32_t credit; /* so its pipe does not break; each delivery may have so many tasks */
     struct held held[CLIENT_HELD_MAX];
     size_t held_count;
     const struct habits *habits;                                     /* of on_task; NULL: a story decides */
@@ -81,6 +84,8 @@ void client_subscribe(struct client *client, const char *const *queues, uint32_t
 /* `keep`: what it holds stays leased. */
 void client_unsubscribe(struct client *client, bool keep);
 void client_heartbeat(struct client *client);
+/* Each delivery to a pooled session may have so many tasks from here on. */
+void client_credit(struct client *client, uint32_t credit);
 /* The pipe of its lane breaks. */
 void client_break_pipe(struct client *client);
 void client_settle(struct client *client, const struct held *held, Tarry__Op *op);

@@ -7,6 +7,7 @@
 #include "ops.h"
 
 #define KEYS 6
+#define POOL_MAX 8u /* so many may wait behind a consumer */
 
 const char *const habit_queues[HABIT_QUEUES + 1] = {"orders", "calls", "mail"};
 
@@ -47,6 +48,7 @@ void habits_draw(struct random *random, struct habits *out) {
     out->long_leases = random_below(random, 4) == 0;
     struct random own = {.state = random->state}; /* what follows is drawn as it was before anybody redacted */
     out->redacts = random_below(&own, 3) == 0;
+    out->pools = random_below(&own, 4) == 0; /* likewise */
     out->one_line = random_below(random, 8) == 0;
     if (out->one_line) {
         out->wall_times = out->priorities = false;
@@ -255,6 +257,12 @@ static void have_an_accident(struct client *client, const struct habits *habits)
     }
 }
 
+/* Those who wait behind it are others each time; in the calm as many as there may be. */
+static void ask_for_more(struct client *client) {
+    struct world *world = client->world;
+    client_credit(client, client->habits->over ? POOL_MAX : (uint32_t)random_below(&world->random, POOL_MAX + 1));
+}
+
 static void act(struct world *world, void *argument, uint64_t number) {
     struct habit *habit = argument;
     struct client *client = habit->client;
@@ -262,6 +270,7 @@ static void act(struct world *world, void *argument, uint64_t number) {
     if (habits->over || !habits->actions_left) return;
     habits->actions_left--;
     if (client->up) {
+        if (client->pooled) ask_for_more(client);
         uint64_t what = random_below(&world->random, 32);
         if (what == 0)
             have_an_accident(client, habits);
@@ -294,6 +303,7 @@ static void work_is_done(struct world *world, void *argument, uint64_t run) {
 static void work_on(struct client *client, const struct held *held) {
     struct world *world = client->world;
     const struct habits *habits = client->habits;
+    if (client->pooled) ask_for_more(client);
     if (habits->over) {
         client_settle(client, held, op_ack(world, held));
         return;
@@ -312,6 +322,7 @@ void habits_start(struct client *client, struct habits *habits, bool consumer) {
     client->habits = habits;
     client->on_task = work_on;
     client_hello(client);
+    client->pooled = consumer && habits->pools;
     if (consumer) {
         uint64_t lease_ms = habits->short_leases ? 100 + random_magnitude(&world->random, 10) : 0;
         if (habits->long_leases) lease_ms = 5000 + random_magnitude(&world->random, 15);
@@ -321,6 +332,7 @@ void habits_start(struct client *client, struct habits *habits, bool consumer) {
 }
 
 void habits_ack_all(struct client *client) {
+    if (client->pooled) ask_for_more(client);
     while (client->held_count && client->up && client->producer)
         client_settle(client, &client->held[0], op_ack(client->world, &client->held[0]));
 }

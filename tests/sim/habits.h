@@ -18,6 +18,7 @@ struct habits {
     bool nacks, extends, releases, lapses; /* what consumers do besides ack */
     bool redacts;
     bool looks, repeats, leaves, crashes, short_leases, long_leases, half_dead;
+    bool pools;    /* consumers that others stand behind */
     bool one_line; /* all tasks on one queue, base and priority: what is near and far is theirs alone */
     bool over;     /* calm: nothing new */
 };

@@ -224,6 +224,13 @@ static void take(struct world *world, struct item *item) {
         host_take_asked(world, (struct asked *)item);
 }
 
+static void fill(struct host *host) {
+    host->awaits_batch = !core_turn_may_fill(host->batches, host->inbox.stop);
+    if (host->awaits_batch) return;
+    host->batch = host_batch_take(host);
+    core_turn_fill(&host->turn, &host->batch->effects);
+}
+
 static void execute(struct world *world, enum turn_effect effect) {
     struct host *host = world->host;
     struct core_turn *turn = &host->turn;
@@ -259,6 +266,9 @@ static void execute(struct world *world, enum turn_effect effect) {
     case TURN_FLUSH:
         host_flush(world);
         break;
+    case TURN_FILL:
+        fill(host);
+        break;
     case TURN_PAUSED:
         node_paused(world, turn->position);
         break;
@@ -267,23 +277,55 @@ static void execute(struct world *world, enum turn_effect effect) {
     }
 }
 
-void host_turn(struct world *world) {
+/* To its end, or until it waits for a batch. */
+static void run_turn(struct world *world) {
     struct host *host = world->host;
-    uint64_t life = host->life, boot_ns = world_boot_ns(world);
-    struct turn_load load = host->inbox;
-    MUST(!host->in_turn && host->state == HOST_UP);
-    host->inbox.first = NULL;
-    load.taken_ns = stall_received(&host->stall, boot_ns);
-    load.late_ns = boot_ns - load.taken_ns;
-    host->in_turn = true;
-    core_turn_take(&host->turn, &load);
+    uint64_t life = host->life;
     enum turn_effect effect;
-    while ((effect = core_turn_next(&host->turn)) != TURN_DONE) {
+    host->in_turn = true;
+    while (!host->awaits_batch && (effect = core_turn_next(&host->turn)) != TURN_DONE) {
         execute(world, effect);
         if (host->life != life || host->state != HOST_UP) return;
     }
     host->in_turn = false;
+    if (host->awaits_batch) return;
     host_wake(world);
+}
+
+void host_go_on_with_turn(struct world *world) {
+    struct host *host = world->host;
+    uint64_t life = host->life;
+    host->turn_comes = false;
+    if (!host->awaits_batch) return;
+    host->awaits_batch = false;
+    run_turn(world);
+    if (host->life == life && host->state == HOST_UP && !host->awaits_batch) host_turn(world); /* what came meanwhile */
+}
+
+static void turn_goes_on(struct world *world, void *argument, uint64_t life) {
+    struct host *host = world->host;
+    if (host->life == life && host->state == HOST_UP) host_go_on_with_turn(world);
+}
+
+void host_batches_dropped(struct world *world) {
+    struct host *host = world->host;
+    if (!host->awaits_batch || host->turn_comes || !core_turn_may_fill(host->batches, host->inbox.stop)) return;
+    host->turn_comes = true;
+    world_after(world, &world->options.wake, turn_goes_on, NULL, host->life);
+}
+
+void host_turn(struct world *world) {
+    struct host *host = world->host;
+    uint64_t boot_ns = world_boot_ns(world);
+    struct turn_load load = host->inbox;
+    MUST(host->state == HOST_UP);
+    if (host->awaits_batch) return; /* it is in the inbox */
+    MUST(!host->in_turn);
+    host->inbox.first = NULL;
+    load.taken_ns = stall_received(&host->stall, boot_ns);
+    load.late_ns = boot_ns - load.taken_ns;
+    core_turn_take(&host->turn, &load);
+    run_turn(world);
 }
 
 void host_begin_run(struct world *world, struct core_event event) {
@@ -293,6 +335,7 @@ void host_begin_run(struct world *world, struct core_event event) {
     core_turn_begin(&host->turn, world_boot_ns(world));
     host_step(world, &event);
     if (core_turn_has_effects(&host->turn)) host_flush(world);
+    if (!was_in_turn && !host->batch) fill(host);
     host->in_turn = was_in_turn;
     host_wake(world);
 }
@@ -300,8 +343,10 @@ void host_begin_run(struct world *world, struct core_event event) {
 void host_take(struct world *world, struct item *item) {
     struct host *host = world->host;
     item_receive(item, &host->stall, world_boot_ns(world));
+    struct item **last = &host->inbox.first;
+    while (*last) last = &(*last)->next;
     item->next = NULL;
-    host->inbox.first = item;
+    *last = item;
     host_turn(world);
 }
 

@@ -142,6 +142,9 @@ struct host {
     struct batch *posted;  /* for the next group; oldest first */
     struct batch *syncing; /* the group under way */
     struct batch *spare;   /* empty ones */
+    unsigned batches;      /* that are filled or on their way */
+    bool awaits_batch;     /* the core's turn goes on once one is free … */
+    bool turn_comes;       /* … and does so in a moment */
     struct index_schedule index_schedule;
     uint64_t filter_id_end; /* the filter of keys knows the tasks of the index below it */
     bool flushing;
@@ -193,6 +196,10 @@ void host_begin(struct world *world); /* an empty disk */
 void host_free(struct host *host);
 struct batch *host_batch_take(struct host *host);
 void host_batch_drop(struct host *host, struct batch *batch);
+/* Some were dropped, of a broker that is up: the core may be waiting for one. */
+void host_batches_dropped(struct world *world);
+/* A turn that waits for a batch goes on now, if it may. */
+void host_go_on_with_turn(struct world *world);
 void host_end_history(struct world *world);
 /* False: host.state is REFUSED and host.message a sentence, or DOWN when the disk failed. */
 bool host_start(struct world *world, bool accept_clock);
@@ -208,6 +215,8 @@ struct unread *host_reached(struct world *world, struct client *client, struct r
 void host_read(struct world *world, struct unread *unread);
 void host_lane_up(struct world *world, struct client *client, uint32_t number, uint64_t session);
 void host_lane_gone(struct world *world, uint64_t connection);
+/* Each delivery to the pooled session may have so many tasks. */
+void host_credit(struct world *world, uint64_t session, uint32_t credit);
 
 /* Every frame of the log, contents included, is what was appended. */
 void host_check_log(struct world *world);
@@ -255,7 +264,7 @@ void host_take(struct world *world, struct item *item);
 void host_begin_run(struct world *world, struct core_event event);
 void host_post(struct world *world, const struct core_event *event); /* news of a lane, a moment later */
 void host_wake(struct world *world);                                 /* arms the next tick */
-/* The batch is handed on, and an empty one is filled (TURN_FLUSH). */
+/* The batch is handed on (TURN_FLUSH). */
 void host_flush(struct world *world);
 /* TURN_TAKE, TURN_REFUSE and TURN_DROP, of all but news of lanes. */
 void host_take_asked(struct world *world, struct asked *asked);

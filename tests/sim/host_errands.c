@@ -287,6 +287,7 @@ static void receive(struct world *world, const struct unread *unread) {
     /* The session's secret is what lets it be resumed (shell/process/secret.c); here its number is. */
     if (errand->event.kind == CORE_SUBSCRIBE && request->body->subscribe->resume.len)
         memcpy(&errand->event.session, request->body->subscribe->resume.data, sizeof errand->event.session);
+    errand->event.pooled = errand->event.kind == CORE_SUBSCRIBE && client->pooled;
     host_take(world, &errand->item);
 }
 

@@ -63,6 +63,13 @@ void host_lane_gone(struct world *world, uint64_t connection) {
     }
 }
 
+void host_credit(struct world *world, uint64_t session, uint32_t credit) {
+    struct host *host = world->host;
+    struct core_event event = {.kind = CORE_CREDIT, .session = session, .ok = true, .credit = credit};
+    for (size_t i = 0; host->state == HOST_UP && session && i < HOST_LANES_MAX; i++)
+        if (host->lanes[i].seat.session == session) host_post(world, &event);
+}
+
 /* The pipe takes it, unless its reader reads nothing. */
 static void pipe_takes(struct world *world, void *argument, uint64_t number) {
     struct sent *sent = argument;

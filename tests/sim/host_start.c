@@ -19,9 +19,9 @@
 
 #define BATCH_MEMORY_MAX ((size_t)4 << 30) /* as the world's */
 
-static void refuse_start(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say_refused(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static void refuse_start(struct world *world, const char *format, ...) {
+static void say_refused(struct world *world, const char *format, ...) {
     struct host *host = world->host;
     va_list arguments;
     va_start(arguments, format);
@@ -34,6 +34,7 @@ static void refuse_start(struct world *world, const char *format, ...) {
 
 struct batch *host_batch_take(struct host *host) {
     struct batch *batch = host->spare;
+    host->batches++;
     if (batch) {
         host->spare = batch->next;
         return batch;
@@ -50,6 +51,7 @@ void host_batch_drop(struct host *host, struct batch *batch) {
     batch->reads_late = false;
     batch->next = host->spare;
     host->spare = batch;
+    host->batches--;
 }
 
 static void batch_free(struct batch *batch) {
@@ -71,9 +73,16 @@ static void drop_batches(struct host *host) {
     drop_all(host, &host->syncing);
 }
 
+/* The one that is filled; nothing else is under way. */
+static void begin_batch(struct host *host) {
+    if (!host->batch) host->batch = host_batch_take(host);
+    core_effects_reset(&host->batch->effects);
+    host->awaits_batch = host->turn_comes = false;
+}
+
 void host_free(struct host *host) {
     drop_batches(host);
-    batch_free(host->batch);
+    if (host->batch) host_batch_drop(host, host->batch);
     while (host->spare) batch_free(host_batch_take(host));
     free(host->frames);
     timeline_free(&host->stopped);
@@ -92,8 +101,7 @@ void host_begin(struct world *world) {
     host->indexer = host->retiring = NULL;
     host->tick_ns = UINT64_MAX;
     drop_batches(host);
-    if (!host->batch) host->batch = host_batch_take(host);
-    core_effects_reset(&host->batch->effects);
+    begin_batch(host);
     host->group = (struct group_commit){0};
     host->flushing = host->sync_held = host->sync_due = host->indexing = host->index_held = false;
     host->sync_since_ns = 0;
@@ -142,7 +150,7 @@ static void end_life(struct world *world) {
     host->state = HOST_DOWN;
     host->tick_ns = UINT64_MAX;
     drop_batches(host);
-    core_effects_reset(&host->batch->effects);
+    begin_batch(host);
     host->turn = (struct core_turn){0};
     host->inbox = (struct turn_load){0};
     host->in_turn = false;
@@ -253,6 +261,7 @@ void host_stop(struct world *world) {
     TRACE(world, "broker", "stops");
     if (host->node && !host->node->blocked && !host->node->ended) follow_leave(world);
     host->inbox.stop = true;
+    host_go_on_with_turn(world); /* it may wait for a batch */
     host_turn(world);
     if (!drain(world)) return;
     if (!host->turn.closed && host->node && !host->node->writes && !host->node->blocked)
@@ -275,7 +284,7 @@ static bool open_log(struct world *world, const struct recovery_plan *plan, stru
     int error = log_open(&host->log, &options, plan->index.position, out, message, sizeof message);
     if (!error) return true;
     MUST(message[0]); /* every refusal is a sentence */
-    refuse_start(world, "%s", message);
+    say_refused(world, "%s", message);
     return false;
 }
 
@@ -296,23 +305,23 @@ static void refuse_as_planned(struct world *world, const struct recovery_plan *p
     uint64_t indexed = plan->index.position;
     switch (plan->refusal) {
     case RECOVERY_INDEX_AHEAD:
-        refuse_start(world, "the index is ahead of the log (%" PRIu64 " > %" PRIu64 ")", indexed, plan->log.end);
+        say_refused(world, "the index is ahead of the log (%" PRIu64 " > %" PRIu64 ")", indexed, plan->log.end);
         break;
     case RECOVERY_CONTENTS_MISSING:
-        refuse_start(world, "the log starts at %" PRIu64 ", contents lie from %" PRIu64, plan->log.start,
-                     plan->index.log_start);
+        say_refused(world, "the log starts at %" PRIu64 ", contents lie from %" PRIu64, plan->log.start,
+                    plan->index.log_start);
         break;
     case RECOVERY_FRAMES_MISSING:
-        refuse_start(world, "the log starts behind the index's position");
+        say_refused(world, "the log starts behind the index's position");
         break;
     case RECOVERY_HISTORIES_DIFFER:
-        refuse_start(world, "index and log tell different histories");
+        say_refused(world, "index and log tell different histories");
         break;
     case RECOVERY_REPLAY_IMPOSSIBLE:
-        refuse_start(world, "the log cannot be replayed at position %" PRIu64 ": %d", plan->replayed, plan->error);
+        say_refused(world, "the log cannot be replayed at position %" PRIu64 ": %d", plan->replayed, plan->error);
         break;
     case RECOVERY_LAST_STOP_UNREADABLE:
-        refuse_start(world, "the log cannot be read: %d", plan->error);
+        say_refused(world, "the log cannot be read: %d", plan->error);
         break;
     default:
         MUST(!"a refusal that has no reason here");
@@ -329,7 +338,7 @@ static bool forget_cut(struct world *world, const struct log_recovery *found) {
     MUST(found->end == end);           /* nothing is there that was never appended */
     if (found->end < host->promised) { /* LOG-1, LOG-5 */
         MUST(host->may_cut_at != UINT64_MAX && kept == host_frames_below(host, host->may_cut_at));
-        refuse_start(world, "a bit flipped in what was not sealed yet");
+        say_refused(world, "a bit flipped in what was not sealed yet");
         return false;
     }
     if (kept) {

@@ -275,6 +275,7 @@ bool host_release(struct world *world, bool *out_has_left) {
         if (!is_well) return false;
         *out_has_left = true;
     }
+    if (*out_has_left) host_batches_dropped(world);
     release_gate_tell(&host->gate);
     return true;
 }
@@ -417,8 +418,8 @@ void host_flush(struct world *world) {
     *last = host->batch;
     host->batch->next = NULL;
     host->batch->end = host->turn.follows ? 0 : core_position(host->core);
-    host->batch = host_batch_take(host);
-    core_turn_fill(&host->turn, &host->batch->effects);
+    host->batch = NULL;
+    core_turn_flushed(&host->turn);
     flush_later(world);
 }
 

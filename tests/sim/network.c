@@ -20,6 +20,7 @@ struct message {
     uint64_t pipe; /* the broker's name for the connection that breaks */
     uint32_t lane;
     uint32_t node; /* of a request */
+    uint32_t credit;
 };
 
 static bool happens(struct world *world, uint32_t permille) {
@@ -132,6 +133,7 @@ static void lane_up_arrives(struct world *world, void *argument, uint64_t number
         return;
     }
     host_lane_up(world, client, message->lane, message->session);
+    if (client->pooled) host_credit(world, message->session, client->credit);
 }
 
 /* A pipe is dialed again until it stands or is given up. */
@@ -149,6 +151,20 @@ static void client_hears(struct world *world, void *argument, uint64_t number) {
 static void broker_hears(struct world *world, void *argument, uint64_t number) {
     const struct message *message = argument;
     if (message->life == world->host->life) host_lane_gone(world, message->pipe);
+}
+
+static void credit_arrives(struct world *world, void *argument, uint64_t number) {
+    const struct message *message = argument;
+    if (message->life == world->host->life) host_credit(world, message->session, message->credit);
+}
+
+/* Within the broker's process: it is neither lost nor doubled. */
+void network_credit(struct world *world, struct client *client, uint64_t session, uint32_t credit) {
+    uint32_t node = client->session_node;
+    struct message *message = world_alloc(world, sizeof *message);
+    *message =
+        (struct message){.client = client, .life = world->hosts[node].life, .session = session, .credit = credit};
+    world_after_at(world, node, world_span_ns(world, &world->options.wake), credit_arrives, message, 0);
 }
 
 /* Each side hears of it on its own, unless the link is cut in its direction. */

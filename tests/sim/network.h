@@ -52,6 +52,8 @@ void network_answer(struct world *world, struct client *client, struct request *
 void network_deliver(struct world *world, struct client *client, const struct delivered *delivered);
 /* To the broker: the consumer has dialed its lane. */
 void network_lane_up(struct world *world, struct client *client, uint32_t lane, uint64_t session);
+/* To the broker, within its process: how many tasks a delivery to the pooled session may have. */
+void network_credit(struct world *world, struct client *client, uint64_t session, uint32_t credit);
 /* The pipe of a session breaks; who can, hears of it. */
 void network_break_pipe(struct world *world, struct client *client, uint64_t session);
 

@@ -334,6 +334,7 @@ void lead_end(struct world *world) {
         leading->incoming = batch->next;
         host_batch_drop(host, batch);
     }
+    host_batches_dropped(world);
     (void)leader_half_release(&leading->half);
 }
 

@@ -316,6 +316,39 @@ static void a_poison_task_ends_among_the_dead_and_stops_nobody(void **state) { /
                  "[6212] worker gets task 2, delivery 1\n");
 }
 
+/* ---- many behind one session (broker/gateway) */
+
+static void subscribe_pool(struct fx *f, uint32_t credit) {
+    f->worker->pooled = true;
+    f->worker->credit = credit;
+    client_subscribe(f->worker, (const char *[]){"orders", NULL}, 10, 60000);
+    SIM_ELAPSE(f, 50);
+}
+
+static void a_pool_gets_as_many_as_wait_behind_it_and_what_they_hold_is_theirs(void **state) { /* KEEP-1 */
+    struct fx *f = *state;
+    for (int i = 0; i < 3; i++) client_schedule(f->shop, .delay_ms = 0);
+    SIM_ELAPSE(f, 50);
+    subscribe_pool(f, 2);
+    assert_int_equal(f->worker->held_count, 2 + 1); /* one delivery after the other */
+    client_credit(f->worker, 0);
+    client_unsubscribe(f->worker, false); /* the pool falls asleep; those behind it have their tasks */
+    SIM_ELAPSE(f, 20000);
+    uint64_t session = f->worker->session_before;
+    for (uint64_t id = 1; id <= 3; id++) assert_int_equal(f->world->host->head.tasks[id].row.state, ROW_LEASED);
+    subscribe_pool(f, 8);
+    assert_true(f->worker->session == session);
+    assert_int_equal(f->worker->held_count, 3); /* nothing again */
+    f->worker->wants_session = false;
+    host_stop(f->world);
+    assert_true(host_start(f->world, false));
+    SIM_ELAPSE(f, CLAIM_AFTER_START_MS + 1000); /* nobody has claimed the session */
+    for (uint64_t id = 1; id <= 3; id++) assert_int_equal(f->world->host->head.tasks[id].row.state, ROW_LEASED);
+    SIM_ELAPSE(f, 60000); /* their deadline */
+    for (uint64_t id = 1; id <= 3; id++) assert_int_equal(f->world->host->head.tasks[id].row.state, ROW_WAITING);
+    SIM_SKIP(f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         STORY(a_stopped_worker_that_wakes_up_is_told),
@@ -330,6 +363,7 @@ int main(void) {
         STORY(a_dead_workers_tasks_go_to_the_next),
         STORY(a_token_that_was_made_up_changes_nothing),
         STORY(a_poison_task_ends_among_the_dead_and_stops_nobody),
+        STORY(a_pool_gets_as_many_as_wait_behind_it_and_what_they_hold_is_theirs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,6 +77,28 @@ static void over_capacity_a_schedule_is_refused_undecided_and_an_ack_is_not(void
 
 /* ---- CALM-1 */
 
+/* The disk stands still: so many batches are on their way to it, and the core takes nothing more before one is free. */
+static void a_core_whose_disk_hangs_waits_for_a_batch(void **state) { /* CALM-1 */
+    struct fx *f = *state;
+    struct host *host = f->world->host;
+    size_t frames = host->frame_count;
+    host_hold_sync(f->world);
+    for (int i = 0; i < 40; i++) {
+        client_schedule(f->shop, .delay_ms = 60000);
+        SIM_ELAPSE(f, 2);
+    }
+    SIM_ELAPSE(f, 100);
+    SIM_SKIP(f);
+    assert_int_equal(host->batches, TURN_BATCHES_MAX);
+    assert_int_equal(host->frame_count, frames + TURN_BATCHES_MAX + 1); /* a commit each, and a seal */
+    uint64_t answers = f->world->ledger.answers;
+    host_release_sync(f->world);
+    SIM_ELAPSE(f, 500);
+    SIM_SKIP(f);
+    assert_int_equal(f->world->ledger.answers, answers + 40);
+    assert_int_equal(host->batches, 1);
+}
+
 static void more_tasks_than_memory_holds_come_in_order(void **state) { /* CALM-1 */
     struct fx *f = *state;
     limit(f, 8, 1000);
@@ -157,6 +179,7 @@ static void a_flooded_queue_lets_the_others_have_their_turn(void **state) { /* F
 int main(void) {
     const struct CMUnitTest tests[] = {
         STORY(over_capacity_a_schedule_is_refused_undecided_and_an_ack_is_not),
+        STORY(a_core_whose_disk_hangs_waits_for_a_batch),
         STORY(more_tasks_than_memory_holds_come_in_order),
         STORY(a_crowd_in_one_millisecond_holds_up_nobody),
         STORY(overdue_tasks_without_a_consumer_harm_no_other_queue),

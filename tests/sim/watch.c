@@ -6,6 +6,7 @@
 #include "../must.h"
 #include "client.h"
 #include "host.h"
+#include "leases.h"
 #include "node.h"
 #include "world.h"
 
@@ -123,6 +124,15 @@ static void check_unheard(const struct host *host, const struct frame_header *he
     }
 }
 
+/* Whoever holds a task behind a pooled session keeps it until its deadline, whatever becomes of the session. */
+static void check_pooled(const struct host *host, const struct frame_header *header, const Tarry__TaskPut *put) {
+    if (!session_is_pooled(host->head.tasks[put->task->id].row.session)) return;
+    if (put->cause == TARRY__CAUSE__CAUSE_LEASE_LOST)
+        MUST(header->steady_ns >= put->before_lease_deadline_ms * NS_PER_MS);
+    if (put->cause == TARRY__CAUSE__CAUSE_RELEASED)
+        MUST(host->taken && host->taken->request->body->body_case == TARRY__REQUEST__BODY_COMMIT);
+}
+
 void watch_frame(struct world *world, const struct frame_header *header, const Tarry__FrameBody *body) {
     struct watch *watch = &world->host->watch;
     const struct core_options *options = &world->options.core;
@@ -141,6 +151,7 @@ void watch_frame(struct world *world, const struct frame_header *header, const T
         schedules |= put->cause == TARRY__CAUSE__CAUSE_SCHEDULED;
         leases |= put->cause == TARRY__CAUSE__CAUSE_LEASED;
         bool sets_due = put->cause == TARRY__CAUSE__CAUSE_SCHEDULED || put->cause == TARRY__CAUSE__CAUSE_MOVED;
+        check_pooled(world->host, header, put);
         if (sets_due && put->task->time_base == TARRY__TASK__BASE__WALL)
             MUST(was_asked_for(watch->commit, put->task->due_ms)); /* TIME-2: a delay never follows the wall clock */
         if (sets_due && put->task->time_base == TARRY__TASK__BASE__STEADY)
@@ -177,9 +188,14 @@ static void check_order(const struct flat *head, const struct core_delivery *del
 }
 
 /* CALM-1: nobody gets more than it asked to hold. */
-static void check_prefetch(const struct world *world, const struct core_delivery *delivery) {
+static void check_prefetch(const struct world *world, const struct core_delivery *delivery, uint64_t before) {
     const struct flat *head = &world->host->head;
     const struct client *client = world->host->lanes[delivery->lane].client;
+    if (session_is_pooled(delivery->session)) { /* who comes back gets nothing again: others have it */
+        MUST(delivery->tasks[0].row.lease_position >= before);
+        MUST(delivery->count <= who_may_get(&world->host->watch.who, delivery->session));
+        return;
+    }
     if (!client || client->session != delivery->session || client->subscribing) return; /* what it asks for is open */
     uint64_t held = 0;
     for (uint64_t id = 1; id < head->next_id; id++) {
@@ -226,7 +242,8 @@ static void check_claims(const struct world *world) {
     for (uint64_t id = 1; id < head->next_id; id++) {
         const struct flat_task *task = &head->tasks[id];
         if (task->ended || task->row.state != ROW_LEASED) continue;
-        MUST(task->row.session >> 32 == head->epoch || has_come_back(watch, task->row.session));
+        bool is_claimed = task->row.session >> 32 == head->epoch || has_come_back(watch, task->row.session);
+        MUST(is_claimed || session_is_pooled(task->row.session)); /* which others hold, behind it */
     }
 }
 
@@ -234,12 +251,13 @@ void watch_step(struct world *world, const struct core_event *event, const struc
                 uint64_t before) {
     const struct flat *head = &world->host->head;
     if (event->kind == CORE_STOP) world->host->watch.stopping = true;
+    if (event->kind == CORE_CREDIT) who_credit(&world->host->watch.who, event->session, event->credit);
     if (event->kind == CORE_RESUME) world->host->watch.stopping = false;
     for (size_t i = 0; i < effects->lanes.count; i++) note_lane(&world->host->watch, head, &effects->lanes.items[i]);
     check_left(&world->host->watch, effects);
     for (size_t i = first; i < effects->deliveries.count; i++) {
         check_order(head, &effects->deliveries.items[i], before);
-        check_prefetch(world, &effects->deliveries.items[i]);
+        check_prefetch(world, &effects->deliveries.items[i], before);
     }
     if (world->host->steps % CLAIMS_EVERY == 0) check_claims(world);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../must.h"
+#include "leases.h"
 
 static struct who_session *find(const struct who *who, uint64_t id) {
     for (size_t i = who->session_count; i-- > 0;) {
@@ -45,11 +46,13 @@ static void take_session(struct who *who, const struct flat *head, const Tarry__
     somebody(body);
     MUST(strcmp(body->client, put->client) == 0 && strcmp(body->peer, put->peer) == 0);
     MUST(put->prefetch && put->n_queues);
+    bool is_pooled = session_is_pooled(put->session); /* such a one comes back to what it left */
     if (put->resumed)
-        MUST(session ? !session->over : put->session >> 32 != head->epoch);
+        MUST(session ? !session->over || is_pooled : put->session >> 32 != head->epoch);
     else
         MUST(!session && put->session >> 32 == head->epoch);
     if (!session) session = add(who, put->session);
+    session->over = false;
     session->client = put->client;
     session->peer = put->peer;
 }
@@ -135,6 +138,16 @@ void who_frame(struct who *who, const struct flat *head, const Tarry__FrameBody 
             break;
         }
     }
+}
+
+void who_credit(struct who *who, uint64_t session, uint32_t credit) {
+    struct who_session *found = find(who, session);
+    if (found && !found->over) found->credit = credit;
+}
+
+uint32_t who_may_get(const struct who *who, uint64_t session) {
+    const struct who_session *found = find(who, session);
+    return found ? found->credit : 0;
 }
 
 void who_left(const struct who *who, uint64_t session) {

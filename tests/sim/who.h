@@ -13,6 +13,7 @@ struct who {
         uint64_t id;
         const char *client;
         const char *peer;
+        uint32_t credit; /* of a pooled one, as the core was told */
         bool over;
     } sessions[WHO_SESSIONS_MAX]; /* of this life of the broker */
     size_t session_count;
@@ -26,6 +27,10 @@ struct who {
 void who_begin(struct who *who, const Tarry__FrameBody *last);
 /* Before the frame is applied to `head`; `commit`: what is being decided on. */
 void who_frame(struct who *who, const struct flat *head, const Tarry__FrameBody *body, const Tarry__Commit *commit);
+/* The core is told how many tasks each delivery to the pooled session may have; one that is not there hears nothing. */
+void who_credit(struct who *who, uint64_t session, uint32_t credit);
+/* … as it was told last. */
+uint32_t who_may_get(const struct who *who, uint64_t session);
 /* A session has left its lane for good: the log says so by now. */
 void who_left(const struct who *who, uint64_t session);
 

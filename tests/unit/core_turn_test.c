@@ -60,9 +60,34 @@ static bool goes_on_to(struct fx *f, enum turn_effect effect) {
     while ((next = core_turn_next(&f->turn)) != effect && next != TURN_DONE) {
         if (next == TURN_STEP) core_turn_step(&f->turn, &f->turn.event, &now);
         if (next == TURN_LOOK) core_turn_look(&f->turn, &now);
-        if (next == TURN_FLUSH) core_effects_reset(&f->effects);
+        if (next == TURN_FLUSH) {
+            core_effects_reset(&f->effects);
+            core_turn_flushed(&f->turn);
+        }
+        if (next == TURN_FILL) core_turn_fill(&f->turn, &f->effects);
     }
     return next == effect;
+}
+
+/* A batch on its way out, and nothing after it before there is another one. */
+static void the_core_waits_for_a_batch(void **state) { /* CALM-1 */
+    struct fx *f = *state;
+    struct item item = {.kind = ITEM_LANE, .received_ns = NOW_NS};
+    core_turn_take(&f->turn, &f->load);
+    core_turn_flushed(&f->turn);
+    assert_int_equal(core_turn_next(&f->turn), TURN_FILL);
+    assert_int_equal(core_turn_next(&f->turn), TURN_FILL); /* until it is there */
+    core_turn_fill(&f->turn, &f->effects);
+    assert_false(goes_on_to(f, TURN_FILL));
+    f->load.first = &item;
+    core_turn_flushed(&f->turn);
+    core_turn_take(&f->turn, &f->load);
+    assert_int_equal(core_turn_next(&f->turn), TURN_FILL); /* before anything is taken */
+    core_turn_fill(&f->turn, &f->effects);
+    assert_true(goes_on_to(f, TURN_TAKE));
+    assert_true(core_turn_may_fill(TURN_BATCHES_MAX - 1, false));
+    assert_false(core_turn_may_fill(TURN_BATCHES_MAX, false));
+    assert_true(core_turn_may_fill(TURN_BATCHES_MAX, true)); /* whoever stops waits for nobody */
 }
 
 static void an_item_is_judged_by_when_it_was_received(void **state) { /* TIME-2 */
@@ -202,6 +227,7 @@ static void a_window_is_given_in_pieces_each_as_far_as_it_reaches(void **state) 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        TEST(the_core_waits_for_a_batch),
         TEST(an_item_is_judged_by_when_it_was_received),
         TEST(who_leads_as_it_wakes_up_begins_now),
         TEST(what_is_put_off_is_taken_once_the_leader_goes_on),

@@ -296,6 +296,18 @@ static void a_list_knows_what_was_trimmed_meanwhile(void **state) { /* TRUE-1, F
     for (uint64_t i = 0; i < 5; i++) assert_int_equal(reply->tasks[i]->id, 2 * TRIM_PER_STEP_MAX + 1 + i);
 }
 
+/* Also if what comes first in the list was changed last, and would have been looked at last. */
+static void what_a_list_would_have_come_to_is_offered_as_it_is_trimmed(void **state) { /* TRUE-1 */
+    struct fx *f = *state;
+    with_memory(f, 64u << 20);
+    schedule_far(f, 3 * TRIM_PER_STEP_MAX - COMMIT_OPS);
+    assert_true(schedule_all(f, COMMIT_OPS, 1, 1000));
+    index_all(f, TRIM_PER_STEP_MAX);
+    const Tarry__ListReply *reply = list_while_it_is_trimmed(f, 0);
+    assert_int_equal(reply->n_tasks, 5);
+    for (uint64_t i = 0; i < 5; i++) assert_int_equal(reply->tasks[i]->id, 3 * TRIM_PER_STEP_MAX - COMMIT_OPS + 1 + i);
+}
+
 /* … and of a dead letter nothing is left in memory: the next page reads it. */
 static void a_list_ends_before_what_only_the_index_has_by_now(void **state) { /* TRUE-1, F-39 */
     struct fx *f = *state;
@@ -342,6 +354,7 @@ int main(void) {
         TEST(a_list_is_looked_into_in_pieces),
         TEST(a_list_of_ready_tasks_misses_none_that_came_due),
         TEST(a_list_knows_what_was_trimmed_meanwhile),
+        TEST(what_a_list_would_have_come_to_is_offered_as_it_is_trimmed),
         TEST(a_list_ends_before_what_only_the_index_has_by_now),
         TEST(statistics_of_many_queues_are_made_in_pieces),
     };

@@ -144,6 +144,25 @@ static void a_refusal_is_asked_again_after_a_while(void **state) {
     assert_int_equal(fx->half.again_ns, 51 * MS);
 }
 
+/* The other node was started since, and again; after that it is somebody who listens at its address. */
+static void who_proves_nothing_is_asked_at_once_then_soon_then_as_one_who_refuses(void **state) { /* F-29 */
+    struct fx *fx = *state;
+    fx->half.again_ns = UINT64_MAX;
+    assert_int_equal(follower_half_unproved(&fx->half, true, MS), FOLLOWER_ASKS_NOW);
+    assert_true(fx->half.again_ns == UINT64_MAX); /* the hand asks */
+    for (int i = 2; i <= FOLLOWER_CHALLENGES_MAX; i++) {
+        assert_int_equal(follower_half_unproved(&fx->half, true, MS), FOLLOWER_ASKS_SOON);
+        assert_int_equal(fx->half.again_ns, 51 * MS);
+    }
+    assert_int_equal(follower_half_unproved(&fx->half, true, MS), FOLLOWER_REFUSED);
+    assert_int_equal(fx->half.again_ns, 1001 * MS);
+    follower_half_proved(&fx->half);
+    assert_int_equal(follower_half_unproved(&fx->half, false, 2 * MS),
+                     FOLLOWER_REFUSED); /* no challenge, or a known one */
+    assert_int_equal(fx->half.again_ns, 1002 * MS);
+    assert_int_equal(follower_half_unproved(&fx->half, true, MS), FOLLOWER_ASKS_NOW);
+}
+
 static void a_cut_that_must_wait_is_tried_again(void **state) { /* R8 */
     struct fx *fx = *state;
     fx->pair.cutting = true;
@@ -191,6 +210,7 @@ int main(void) {
         cmocka_unit_test_setup(a_question_that_came_to_nothing_is_asked_again, begin),
         cmocka_unit_test_setup(a_question_is_not_sent_again_while_its_answer_may_come, begin),
         cmocka_unit_test_setup(a_refusal_is_asked_again_after_a_while, begin),
+        cmocka_unit_test_setup(who_proves_nothing_is_asked_at_once_then_soon_then_as_one_who_refuses, begin),
         cmocka_unit_test_setup(a_cut_that_must_wait_is_tried_again, begin),
         cmocka_unit_test_setup(a_goodbye_is_the_last_word, begin),
         cmocka_unit_test_setup(a_question_waits_for_less_than_the_leader_may_be_silent, begin),

@@ -32,39 +32,8 @@
 #define ARENA_KEEP (2u << 20)
 #define ARENAS_IDLE_MAX 8
 
-static struct rpc_arena *memory_take(struct rpc *rpc) {
-    pthread_mutex_lock(&rpc->mutex);
-    struct rpc_arena *memory = rpc->idle;
-    if (memory != NULL) {
-        rpc->idle = memory->next;
-        rpc->idle_count--;
-    }
-    pthread_mutex_unlock(&rpc->mutex);
-    if (memory != NULL) return memory;
-    memory = malloc(sizeof(*memory));
-    if (memory == NULL) return NULL;
-    arena_init(&memory->arena, ARENA_MAX);
-    memory->arena.keep_max = ARENA_KEEP;
-    return memory;
-}
-
-static void memory_give(struct rpc *rpc, struct rpc_arena *memory) {
-    arena_reset(&memory->arena);
-    pthread_mutex_lock(&rpc->mutex);
-    bool keep = rpc->idle_count < ARENAS_IDLE_MAX;
-    if (keep) {
-        memory->next = rpc->idle;
-        rpc->idle = memory;
-        rpc->idle_count++;
-    }
-    pthread_mutex_unlock(&rpc->mutex);
-    if (keep) return;
-    arena_deinit(&memory->arena);
-    free(memory);
-}
-
 static void forget_request(struct rpc_context *context) {
-    if (context->memory != NULL) memory_give(context->rpc, context->memory);
+    if (context->memory != NULL) arena_pool_give(&context->rpc->arenas, context->memory);
     context->memory = NULL;
 }
 
@@ -397,7 +366,7 @@ static void handle(struct rpc_context *context, struct message *message) {
         refusal = (struct request_refusal){TARRY__CODE__BUSY, too_many_bytes};
     else if (refusal.code == TARRY__CODE__OK)
         context->size = size;
-    if (refusal.code == TARRY__CODE__OK && (context->memory = memory_take(rpc)) == NULL)
+    if (refusal.code == TARRY__CODE__OK && (context->memory = arena_pool_take(&rpc->arenas)) == NULL)
         refusal.code = TARRY__CODE__BUSY;
     if (refusal.code == TARRY__CODE__OK &&
         request_prepare(&context->memory->arena, data, size, &setting, &errand->event, &refusal)) {
@@ -453,6 +422,7 @@ struct message *rpc_refusal(bool is_principals) {
 void rpc_init(struct rpc *rpc, const struct rpc_needs *needs) {
     rpc->needs = *needs;
     pthread_mutex_init(&rpc->mutex, NULL);
+    arena_pool_init(&rpc->arenas, ARENA_MAX, ARENA_KEEP, ARENAS_IDLE_MAX);
     rpc->budget = MEMORY_SHARE_REQUESTS(needs->config->memory);
     for (size_t i = RPC_CONTEXTS; i-- > 0;) {
         struct rpc_context *context = &rpc->contexts[i];

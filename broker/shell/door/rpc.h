@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "arena_pool.h"
 #include "call.h"
 #include "door.h"
 #include "peer_proof.h"
@@ -46,11 +47,6 @@ struct rpc;
 /* … and in a pair these are for the other node alone. */
 #define RPC_CONTEXTS_OF_PEER 4
 
-struct rpc_arena {
-    struct rpc_arena *next; /* while it is idle */
-    struct arena arena;
-};
-
 struct rpc_context {
     struct call call; /* first */
     struct rpc *rpc;
@@ -68,7 +64,7 @@ struct rpc_context {
     uint64_t posted_ns;    /* … at once, and when; MONOTONIC. 0: it was not */
     enum peer_proof proof; /* PEER_RIGHT: the other node of the pair asks, and the reply is to be proved, too ... */
     uint8_t nonce[PEER_NONCE_SIZE]; /* ... naming this */
-    struct rpc_arena *memory;       /* between a request and its answer */
+    struct pooled_arena *memory;    /* between a request and its answer */
 };
 
 struct rpc_needs {
@@ -97,10 +93,8 @@ struct rpc {
     _Atomic unsigned busy;        /* contexts between a request and its answer ... */
     _Atomic unsigned followed;    /* ... and those of them that the other node of the pair waits for */
     _Atomic unsigned asking_core; /* … and those that the core answers */
-    /* Idle arenas, the last used first: what is in use follows the load, not the number of contexts. */
-    pthread_mutex_t mutex; /* of both lists */
-    struct rpc_arena *idle;
-    size_t idle_count;
+    struct arena_pool arenas;
+    pthread_mutex_t mutex; /* of the list */
     struct rpc_context *free;
     bool is_awaited; /* the door keeps requests, for none was free */
     struct rpc_context contexts[RPC_CONTEXTS];

@@ -28,8 +28,6 @@
 
 /* A goodbye is sent, and then answered, within this time each; it is answered at once. */
 #define GOODBYE_MS 150
-/* So often in a row the other node may have been started anew before it is said that it proves nothing. */
-#define CHALLENGES_MAX 5
 
 static struct logfmt_limit refused_limit, damaged_limit;
 
@@ -324,20 +322,22 @@ static void take_unproved(struct node *node, const void *data, size_t size) {
     struct node_following *following = &node->following;
     char quoted[LOGFMT_VALUE_SIZE], reason[2 * sizeof(unproved)];
     Tarry__Reply *reply = size <= PEER_REFUSAL_SIZE_MAX ? tarry__reply__unpack(NULL, size, data) : NULL;
-    bool is_news = reply != NULL && peer_learn(&following->asker, reply->challenge.data, reply->challenge.len);
-    if (is_news) following->challenges++;
-    if (is_news && following->challenges == 1) {
-        ask(node); /* the other node has been started since */
-    } else if (is_news && following->challenges <= CHALLENGES_MAX) {
-        follower_half_ask_again(&following->half, monotonic_ns()); /* … and again */
-    } else {
-        bool is_refusal = reply != NULL && reply->message[0] != '\0';
+    bool is_refusal,
+        is_news = reply != NULL && peer_learn(&following->asker, reply->challenge.data, reply->challenge.len);
+    switch (follower_half_unproved(&following->half, is_news, monotonic_ns())) {
+    case FOLLOWER_ASKS_NOW:
+        ask(node);
+        break;
+    case FOLLOWER_ASKS_SOON:
+        break;
+    case FOLLOWER_REFUSED:
+        is_refusal = reply != NULL && reply->message[0] != '\0';
         snprintf(reason, sizeof(reason), "%s%s%.200s", unproved, is_refusal ? "; it says: " : "",
                  is_refusal ? reply->message : "");
         if (logfmt_allowed(&refused_limit))
             logfmt("not_followed", "peer=%s reason=%s", node->needs.config->peer, logfmt_quote(reason, quoted));
         node_say(node, unproved);
-        follower_half_refused(&following->half, monotonic_ns());
+        break;
     }
     if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
 }
@@ -354,7 +354,7 @@ static bool take_answer(struct node *node, struct message *answer) {
         take_unproved(node, data, size);
         return true;
     }
-    following->challenges = 0;
+    follower_half_proved(&following->half);
     Tarry__Reply *reply = tarry__reply__unpack(NULL, size, data);
     if (reply == NULL) return true;
     take_reply(node, reply);

@@ -192,7 +192,6 @@ struct node_leading {
 struct node_following {
     struct peer_asker asker;  /* what the other node must be shown, and must show */
     struct peer_asker prober; /* … by a probe */
-    unsigned challenges;      /* that have come since the last answer that was proved */
     uint64_t asked_ns;        /* BOOTTIME, when the newest question left … */
     uint64_t answered_ns;     /* … the one whose answer is being taken: the rules may have asked anew meanwhile … */
     uint64_t probed_ns;       /* … the newest probe */

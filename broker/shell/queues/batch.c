@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core_turn.h"
 #include "fatal.h"
 
 #define BATCH_ARENA_KEEP (4u << 20)
@@ -13,6 +14,13 @@ void batches_init(struct batches *batches) {
     *batches = (struct batches){0};
     pthread_mutex_init(&batches->mutex, NULL);
     pthread_cond_init(&batches->freed, NULL);
+}
+
+void batches_stop(struct batches *batches) {
+    pthread_mutex_lock(&batches->mutex);
+    batches->stops = true;
+    pthread_cond_signal(&batches->freed);
+    pthread_mutex_unlock(&batches->mutex);
 }
 
 static struct batch *batch_new(void) {
@@ -25,9 +33,13 @@ static struct batch *batch_new(void) {
     return batch;
 }
 
+static bool is_free(const struct batches *batches) {
+    return batches->free != NULL || core_turn_may_fill(batches->made, batches->stops);
+}
+
 struct batch *batch_take(struct batches *batches) {
     pthread_mutex_lock(&batches->mutex);
-    while (batches->free == NULL && batches->made == BATCHES_MAX) pthread_cond_wait(&batches->freed, &batches->mutex);
+    while (!is_free(batches)) pthread_cond_wait(&batches->freed, &batches->mutex);
     struct batch *batch = batches->free;
     if (batch != NULL) batches->free = batch->next;
     if (batch == NULL) batches->made++;

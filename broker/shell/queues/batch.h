@@ -13,9 +13,6 @@
 #include "core.h"
 #include "release_gate.h"
 
-/* More of them only means that the disk is behind; then the core thread waits. */
-#define BATCHES_MAX 16
-
 struct answer {
     struct call *call;
     struct message *reply;
@@ -41,6 +38,7 @@ struct batches {
     pthread_cond_t freed;
     struct batch *free;
     unsigned made;
+    bool stops; /* the process is to stop */
 };
 
 static inline struct batch *batch_of(struct release *release) {
@@ -48,7 +46,9 @@ static inline struct batch *batch_of(struct release *release) {
 }
 
 void batches_init(struct batches *batches);
-/* An empty batch with one user; waits while BATCHES_MAX are under way. */
+/* Whoever waits for one gets it, from here on. */
+void batches_stop(struct batches *batches);
+/* An empty batch with one user; waits while too many are under way (core_turn_may_fill). */
 struct batch *batch_take(struct batches *batches);
 void batch_hold(struct batches *batches, struct batch *batch);
 /* The last one to drop it frees it for the next. */

@@ -176,7 +176,8 @@ static void flush(struct core_thread *core_thread) {
     if (decides) core_thread->batch->end = core_position(needs->core);
     if (decides && needs->node->on) node_digest(needs->node, core_thread->batch->end, core_digest(needs->core));
     sync_post(needs->sync, core_thread->batch, !core_thread->is_lent);
-    fill_batch(core_thread);
+    core_thread->batch = NULL;
+    core_turn_flushed(&core_thread->turn);
 }
 
 static void refuse(struct call *call, Tarry__Code code, const char *sentence) {
@@ -421,6 +422,9 @@ static void execute(struct core_thread *core_thread, enum turn_effect effect) {
         break;
     case TURN_FLUSH:
         flush(core_thread);
+        break;
+    case TURN_FILL:
+        fill_batch(core_thread);
         break;
     case TURN_PAUSED:
         node_paused(core_thread->needs.node, turn->position);
