@@ -24,12 +24,12 @@ enum replication { REPLICATION_NONE, REPLICATION_ASYNC, REPLICATION_SYNC, REPLIC
 #define MEMORY_SHARE_REQUESTS(memory) ((memory) / 8)
 
 struct config {
+    uint64_t memory;                 /* bytes */
     char data[CONFIG_TEXT_SIZE];     /* the data directory */
     char listen[CONFIG_TEXT_SIZE];   /* URLs, separated by blanks */
     bool listens;                    /* … and they were said */
     char file[CONFIG_TEXT_SIZE];     /* the INI file; empty: none */
     char sign_key[CONFIG_TEXT_SIZE]; /* file of the key that signs heads of the log; empty: none does */
-    uint64_t memory;                 /* bytes */
     /* PEM files; empty: none */
     char tls_cert[CONFIG_TEXT_SIZE];
     char tls_key[CONFIG_TEXT_SIZE];
@@ -51,12 +51,12 @@ struct config {
     bool accept_clock_jump; /* TIME-2: believe the wall clock at this start, whatever it says */
     bool inspect;           /* answer questions about the directory, and change nothing in it */
     bool create_queues;
+    bool archiving;       /* retired segments are archived first */
     uint64_t payload_max; /* bytes */
     uint64_t outcome_retention_ms;
     uint64_t outcomes_max;
     uint64_t retain_log_age_ms;
     uint64_t retain_log_size;
-    bool archiving;                 /* retired segments are archived first */
     char archive[CONFIG_TEXT_SIZE]; /* where to; empty: the data directory's `archive` */
     uint64_t archive_level;         /* zstd's */
     uint64_t retain_archive_age_ms; /* 0: for ever */
