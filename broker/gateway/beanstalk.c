@@ -126,6 +126,25 @@ void connection_list(struct beanstalk_connection *connection, Tarry__List *list,
     connection_ask(connection, &request, reply);
 }
 
+/* What is remembered of the order within tubes (beanstalk_choose.c) ends with the answer: whoever hears it may count on
+ * it. */
+static void on_committed(void *argument, const Tarry__Reply *reply) {
+    struct beanstalk_connection *connection = argument;
+    if (connection->changes_one != NULL) connection->changes_one->changes++;
+    if (connection->changes_any) connection->server->changes++;
+    connection->committed(connection, reply);
+}
+
+/* What an operation changes in the order of what is ready: acks, burials of what is reserved, and extensions nothing.
+ */
+static void note_change(struct beanstalk_connection *connection, const Tarry__Op *op) {
+    if (op->op_case == TARRY__OP__OP_SCHEDULE)
+        connection->changes_one = connection->used;
+    else if (op->op_case != TARRY__OP__OP_ACK && op->op_case != TARRY__OP__OP_NACK &&
+             op->op_case != TARRY__OP__OP_EXTEND)
+        connection->changes_any = true;
+}
+
 void connection_commit(struct beanstalk_connection *connection, Tarry__Op *ops, size_t count, gateway_reply *reply) {
     Tarry__Commit commit = TARRY__COMMIT__INIT;
     Tarry__Op **pointers = calloc(count, sizeof(Tarry__Op *));
@@ -134,11 +153,17 @@ void connection_commit(struct beanstalk_connection *connection, Tarry__Op *ops, 
         answer_busy(connection, reply);
         return;
     }
-    for (size_t i = 0; i < count; i++) pointers[i] = &ops[i];
+    connection->committed = reply;
+    connection->changes_one = NULL;
+    connection->changes_any = false;
+    for (size_t i = 0; i < count; i++) {
+        pointers[i] = &ops[i];
+        note_change(connection, &ops[i]);
+    }
     commit.ops = pointers;
     commit.n_ops = count;
     const struct gateway_caller caller = connection_caller(connection);
-    connection->asked = gateway_commit(connection->server->gateway, &caller, &commit, NULL, reply, connection);
+    connection->asked = gateway_commit(connection->server->gateway, &caller, &commit, NULL, on_committed, connection);
     free(pointers);
     if (connection->asked == 0) answer_busy(connection, reply);
 }
@@ -458,7 +483,8 @@ static void on_drained(void *argument) {
 }
 
 static void on_sent(void *argument, uint64_t stamp, bool left) {
-    const struct beanstalk *server = argument;
+    struct beanstalk *server = argument;
+    if (!left) server->changes++;
     gateway_left(server->gateway, stamp, left); /* the stamp is the lease */
 }
 

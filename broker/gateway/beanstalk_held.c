@@ -73,6 +73,7 @@ static void release_all(struct beanstalk *server, const struct gateway_caller *c
     commit.ops = pointers;
     commit.n_ops = count;
     if (has_memory) gateway_commit(server->gateway, caller, &commit, NULL, on_settled, NULL);
+    server->changes++;
     free(ops);
     free(pointers);
     free(releases);

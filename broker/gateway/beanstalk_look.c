@@ -62,7 +62,9 @@ static void look_for(struct beanstalk_connection *connection, const ProtobufCBin
     enum beanstalk_kind kind = connection->command.kind;
     list.queue = connection->used->name;
     list.states = kind == BEANSTALK_PEEK_READY ? STATE_READY : STATE_DEAD;
-    list.limit = kind == BEANSTALK_PEEK_BURIED ? BEANSTALK_PAGE : BEANSTALK_FEW;
+    /* A page may hold nothing that is so any more; the next one is longer, for the answer must be right: it ends with
+     * the tube, and holds up nobody else. */
+    list.limit = kind == BEANSTALK_PEEK_BURIED || cursor != NULL ? BEANSTALK_PAGE : BEANSTALK_FEW;
     if (kind == BEANSTALK_PEEK_DELAYED) {
         list.states = STATE_PENDING;
         list.due_from_ms = BEANSTALK_RANK_END_MS; /* what is ranked is ready */

@@ -32,7 +32,7 @@
 /* Jobs of one page: of the buried, the first of which is looked for, and of those that are kicked together. */
 #define BEANSTALK_PAGE 1000u
 /* … of which the first is wanted. */
-#define BEANSTALK_FEW 16u
+#define BEANSTALK_FEW BEANSTALK_AHEAD_MAX
 /* Tubes whose urgent jobs `stats` counts. */
 #define BEANSTALK_URGENT_TUBES_MAX 64u
 
@@ -88,12 +88,17 @@ struct beanstalk_connection {
     uint32_t chosen;   /* … the one whose first job is the least so far; BEANSTALK_ANY_TUBE: none */
     uint64_t chosen_due_ms;
     uint64_t chosen_id;
-    const char *look_tube; /* look_for_first's, while it is under way */
+    struct beanstalk_tube *look_into; /* what is found is remembered of it; NULL: nowhere */
+    uint64_t look_version;            /* of it, as the look began */
+    const char *look_tube;            /* look_for_first's, while it is under way */
     uint64_t look_from_ms;
     uint64_t look_to_ms;
     unsigned look_pages;
     beanstalk_looked *looked;
-    Tarry__When undo; /* reserve-job: where the job was */
+    gateway_reply *committed;           /* connection_commit's, while it is under way */
+    struct beanstalk_tube *changes_one; /* … which puts into this tube alone */
+    bool changes_any;                   /* … or may change the order within any */
+    Tarry__When undo;                   /* reserve-job: where the job was */
     uint32_t undo_priority;
 
     uint64_t done; /* kick: so many so far */
@@ -128,6 +133,7 @@ struct beanstalk {
     struct beanstalk_notes notes;
     uint64_t commands[BEANSTALK_KINDS];
     uint64_t timeouts;
+    uint64_t changes; /* so often jobs have come, gone or changed their places, in whatever tube */
     uint64_t burials; /* since tarryd's start */
     uint64_t connections_total;
     uint32_t connection_count;
@@ -180,6 +186,8 @@ void waiting_end(struct beanstalk_connection *connection);
 
 /* ---- beanstalk_choose.c: calls reserve_from, with the tube that has the least job */
 void choose_begin(struct beanstalk_connection *connection);
+/* A job of this tube has been leased. */
+void choose_took(struct beanstalk *server, const char *tube, uint64_t id);
 /* The first ready job of a tube that is due from from_ms on and before to_ms (0: no end). `tube` must last until
  * `looked` is called. */
 void look_for_first(struct beanstalk_connection *connection, const char *tube, uint64_t from_ms, uint64_t to_ms,

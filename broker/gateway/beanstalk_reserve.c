@@ -42,6 +42,7 @@ static void drop_held(struct beanstalk_connection *connection) {
 
 /* It goes back as if it had never been leased: nobody has seen it. */
 static void put_back(struct beanstalk_connection *connection) {
+    connection->server->changes++;
     gateway_left(connection->server->gateway, connection->held->lease, false);
     drop_held(connection);
 }
@@ -161,6 +162,7 @@ static bool is_fresh(const Tarry__DeliveredTask *task) {
 static void got(struct beanstalk_connection *connection, const Tarry__DeliveredTask *task, uint64_t lease) {
     struct gateway *gateway = connection->server->gateway;
     struct beanstalk_connection *to = who_wants(connection->server, task->id);
+    choose_took(connection->server, task->queue, task->id);
     if (to == NULL) to = connection;
     if (to != connection) { /* it is reserved by its id over there, where another one is awaited */
         gateway_cancel(gateway, to->lease);
@@ -168,6 +170,7 @@ static void got(struct beanstalk_connection *connection, const Tarry__DeliveredT
     }
     bool is_another = to == connection && connection->wanted != 0 && connection->wanted != task->id;
     if (is_another || !hold_task(to, task, lease)) {
+        connection->server->changes++;
         gateway_left(gateway, lease, false);
         if (is_another)
             reserve_try(connection);
@@ -230,7 +233,8 @@ static void on_leased(void *argument, const struct gateway_leased *leased) {
         connection->wanted = 0;
         connection_refuse(connection, leased->code);
     } else if (leased->count == 0 && connection->chosen != BEANSTALK_ANY_TUBE) {
-        reserve_from(connection, BEANSTALK_ANY_TUBE); /* somebody else was quicker, or its tube is paused */
+        connection->server->changes++; /* somebody else was quicker, or its tube is paused */
+        reserve_from(connection, BEANSTALK_ANY_TUBE);
     } else if (leased->count == 0) {
         got_nothing(connection);
     } else {

@@ -63,6 +63,15 @@ WATCHING = [
     ("a", "ignore t1"), ("a", "reserve-with-timeout 9"), ("a", "watch t1"), ("a", "reserve-with-timeout 9"), ("a", "reserve-with-timeout 0"),
     ("a", "reserve-with-timeout 0"), ("a", "bury $1 2"), ("a", "kick 1"), ("a", "use t1"), ("a", "kick 1"), ("a", "reserve"),
 ]
+# What is remembered of a tube's order ends with each of these, which make the least job that of the other tube.
+CHANGING = [
+    ("a", "use u1"), *(("a", put(f"u1 {pri}", pri)) for pri in (10, 20, 30, 40)), ("a", "use u2"), *(("a", put(f"u2 {pri}", pri)) for pri in (15, 25, 35, 45)),
+    ("a", "watch u1"), ("a", "watch u2"), ("a", "ignore default"), ("b", "use u1"), ("c", "watch u1"), ("c", "ignore default"),
+    ("a", "reserve"), ("b", put("u1 5", 5)), ("a", "reserve"), ("a", "delete $5"), ("a", "reserve"), ("a", "release $1 1 0"), ("a", "reserve"), ("a", "reserve"),
+    ("b", "reserve-job $3"), ("a", "reserve"), ("a", "reserve"), ("b", "bury $3 0"), ("b", "kick 1"), ("a", "reserve"),
+    ("a", "release $1 20 0"), ("a", "release $2 60 0"), ("b", put("u1 8", 8)), ("a", "reserve"), ("c", "reserve"), ("a", "reserve"), ("a", "reserve"),
+    ("a", "reserve-with-timeout 0"), ("c", None), ("a", "reserve-with-timeout 9"), ("a", "reserve-with-timeout 0"),
+]
 MALFORMED = [
     ("a", "put 1 0 60"), ("a", "put a 0 60 1"), ("a", "put 1 0 60 1 2"), ("a", "put 4294967296 0 60 1"), ("a", "put 1 0 60 -1"),
     ("a", "nonsense"), ("a", ""), ("a", "peek-readyx"), ("a", "use"), ("a", "use "), ("a", "use -x"), ("a", "use a b"), ("a", "watch -"),
@@ -124,6 +133,9 @@ class Beanstalk(Case):
 
     def test_the_order_between_watched_tubes_is_beanstalkds(self):
         self.compare(WATCHING)
+
+    def test_the_order_between_watched_tubes_is_so_whatever_changes_meanwhile(self):
+        self.compare(CHANGING)
 
     def test_the_order_between_tubes_holds_while_many_are_reserved(self):
         """What has just been reserved is still on the index's pages, before the first that is ready."""
