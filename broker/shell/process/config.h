@@ -42,17 +42,18 @@ struct config {
     char push_secrets[CONFIG_TEXT_SIZE]; /* file of what webhooks are signed with; empty: nothing is pushed */
     char push_allow[CONFIG_TEXT_SIZE];   /* networks that webhooks may go to, separated by blanks */
     char push_ca[CONFIG_TEXT_SIZE];      /* PEM file; empty: whom this host trusts */
-    uint64_t push_requests;              /* at once, in all; fewer, where the system grants few descriptors */
-    uint64_t push_host_requests;         /* … to one host */
-    uint64_t push_queue_requests;        /* … of one queue */
-    uint64_t push_timeout_ms;            /* of a request */
-    uint64_t push_connect_timeout_ms;
-    uint64_t push_rest_ms;  /* the longest, of a target that fails */
-    bool accept_clock_jump; /* TIME-2: believe the wall clock at this start, whatever it says */
-    bool inspect;           /* answer questions about the directory, and change nothing in it */
+    bool accept_clock_jump;              /* TIME-2: believe the wall clock at this start, whatever it says */
+    bool inspect;                        /* answer questions about the directory, and change nothing in it */
     bool create_queues;
     bool archiving;       /* retired segments are archived first */
     uint64_t payload_max; /* bytes */
+    /* webhooks */
+    uint64_t push_requests;       /* at once, in all; fewer, where the system grants few descriptors */
+    uint64_t push_host_requests;  /* … to one host */
+    uint64_t push_queue_requests; /* … of one queue */
+    uint64_t push_timeout_ms;     /* of a request */
+    uint64_t push_connect_timeout_ms;
+    uint64_t push_rest_ms; /* the longest, of a target that fails */
     uint64_t outcome_retention_ms;
     uint64_t outcomes_max;
     uint64_t retain_log_age_ms;
