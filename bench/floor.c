@@ -39,17 +39,22 @@ static size_t write_all(int fd, size_t size, uint64_t seconds, double *out_mb_pe
     return count;
 }
 
+/* -1: it cannot be made. */
+static int make_file(const char *path) {
+    static const char zeroes[LARGE];
+    const int fd = open(path, O_CREAT | O_RDWR | O_TRUNC | O_CLOEXEC, 0600);
+    bool is_good = fd >= 0;
+    for (off_t at = 0; is_good && at < (off_t)FILE_SIZE; at += LARGE) is_good = pwrite(fd, zeroes, LARGE, at) == LARGE;
+    return is_good && fsync(fd) == 0 ? fd : -1;
+}
+
 /* A file that is there already, as the log's segments are. */
-static void measure_disk(const char *directory, uint64_t seconds) {
-    static char zeroes[LARGE];
+static bool measure_disk(const char *directory, uint64_t seconds) {
     char path[512];
     double mb_per_s = 0;
     snprintf(path, sizeof(path), "%s/floor.dat", directory);
-    int fd = open(path, O_CREAT | O_RDWR | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0) bench_die("cannot make %s", path);
-    for (off_t at = 0; at < (off_t)FILE_SIZE; at += LARGE)
-        if (pwrite(fd, zeroes, LARGE, at) != LARGE) bench_die("cannot write %s", path);
-    if (fsync(fd) != 0) bench_die("cannot sync %s", path);
+    const int fd = make_file(path);
+    if (fd < 0) return false;
     size_t count = write_all(fd, SMALL, seconds, &mb_per_s);
     printf(" sync_p50_us=%.0f sync_p99_us=%.0f sync_p999_us=%.0f", (double)bench_quantile(samples_ns, count, 0.5) / 1e3,
            (double)bench_quantile(samples_ns, count, 0.99) / 1e3,
@@ -57,7 +62,7 @@ static void measure_disk(const char *directory, uint64_t seconds) {
     write_all(fd, LARGE, seconds, &mb_per_s);
     printf(" disk_mb_per_s=%.0f", mb_per_s);
     close(fd);
-    unlink(path);
+    return unlink(path) == 0;
 }
 
 static void *echo(void *arg) {
@@ -70,6 +75,7 @@ static void *echo(void *arg) {
     }
 }
 
+/* -1: no socket can be had. */
 static int connect_pair(int *out_other) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(address);
@@ -77,20 +83,19 @@ static int connect_pair(int *out_other) {
         on = 1;
     if (door < 0 || near < 0 || bind(door, (struct sockaddr *)&address, size) != 0 || listen(door, 1) != 0 ||
         getsockname(door, (struct sockaddr *)&address, &size) != 0 ||
-        connect(near, (struct sockaddr *)&address, size) != 0)
-        bench_die("no socket");
-    *out_other = accept(door, NULL, NULL);
-    if (*out_other < 0) bench_die("no socket");
+        connect(near, (struct sockaddr *)&address, size) != 0 || (*out_other = accept(door, NULL, NULL)) < 0)
+        return -1;
     setsockopt(near, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     setsockopt(*out_other, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     close(door);
     return near;
 }
 
-static void measure_socket(uint64_t seconds) {
+static bool measure_socket(uint64_t seconds) {
     static char block[ONE_WAY_SIZE];
     int far = -1, near = connect_pair(&far);
     pthread_t other;
+    if (near < 0) return false;
     if (pthread_create(&other, NULL, echo, &far) != 0) bench_die("no thread");
     size_t count = 0;
     uint64_t end_ns = bench_now_ns() + seconds * 1000000000u, sent = 0;
@@ -111,6 +116,7 @@ static void measure_socket(uint64_t seconds) {
     pthread_join(other, NULL);
     close(near);
     close(far);
+    return true;
 }
 
 int main(int argc, char **argv) {
@@ -124,8 +130,8 @@ int main(int argc, char **argv) {
     bench_options(argc, argv, "The disk's and the socket's own speed.", options);
     if (seconds == 0) bench_die("out of range");
     printf("bench=floor");
-    measure_disk(directory, seconds);
-    measure_socket(seconds);
+    if (!measure_disk(directory, seconds)) bench_die("cannot write a file in %s", directory);
+    if (!measure_socket(seconds)) bench_die("no socket");
     printf("\n");
     return 0;
 }
