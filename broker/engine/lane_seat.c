@@ -41,9 +41,13 @@ bool lane_seat_sent(struct lane_seat *seat, uint64_t turn) {
     return true;
 }
 
+bool lane_seat_admits(const struct lane_seat *seat, uint64_t session) {
+    return session != 0 && (session == seat->session || SEEDED_BUG(stranger_on_lane));
+}
+
 bool lane_seat_up(struct lane_seat *seat, uint64_t session, uint64_t connection, uint64_t *out_former) {
     *out_former = 0;
-    if (session != seat->session && !SEEDED_BUG(stranger_on_lane)) return false;
+    if (!lane_seat_admits(seat, session)) return false;
     *out_former = seat->connection;
     seat->connection = connection;
     return true;

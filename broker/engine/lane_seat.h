@@ -39,6 +39,8 @@ bool lane_seat_leaves(const struct lane_seat *seat, uint64_t turn);
 /* What was begun has left, or never will. True: CORE_LANE_SENT. False: its turn is over, nobody is told. */
 bool lane_seat_sent(struct lane_seat *seat, uint64_t turn);
 
+/* Somebody proves to be `session`, 0: nobody: may he connect? */
+bool lane_seat_admits(const struct lane_seat *seat, uint64_t session);
 /* Somebody who proved to be `session` has connected. True: CORE_LANE_UP; `*out_former` is to be closed, unless it is 0.
  * False: it does not hold the lane. */
 bool lane_seat_up(struct lane_seat *seat, uint64_t session, uint64_t connection, uint64_t *out_former);

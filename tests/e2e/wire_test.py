@@ -114,6 +114,7 @@ class Port(Beside):
             with WebSocket(self.broker.port, f"/lane/{lane}", wire.LANE) as thief:
                 self.assertIn(b" 401 ", thief.answer.split(b"\r\n")[0])
         self.assertEqual(holder.next()["key"], "secret")
+        self.assertIn('event=lane_refused lane=0 reason="no secret of the session that holds it"', self.broker.log_text(1000))
 
     def test_a_lanes_secret_in_its_path_is_its_own_and_is_never_told(self):
         """F-23: nobody reads a lane by another session's, and who reads the log learns none."""
@@ -126,6 +127,8 @@ class Port(Beside):
                     self.assertIn(expected, peer.answer.split(b"\r\n")[0] + b" ", (lane, secret))
             for secret in (first.secret, second.secret):
                 self.assertNotIn(secret.hex(), self.broker.log_text(1000))
+            for lane in (first.lane, second.lane):
+                self.assertIn(f"event=lane_refused lane={lane} reason=\"another session's lane\"", self.broker.log_text(1000))
 
     def test_random_bytes(self):
         """F-20: noise."""

@@ -72,6 +72,18 @@ static void nobody_connects_to_anothers_lane(void **state) { /* TRUE-1 */
     assert_int_equal(seat.connection, PIPE);
 }
 
+static void nobody_is_no_holder(void **state) { /* TRUE-1 */
+    struct lane_seat seat = held(), empty = {0};
+    uint64_t former;
+    assert_true(lane_seat_admits(&seat, ANNA));
+    assert_false(lane_seat_admits(&seat, ANNA + 1));
+    assert_false(lane_seat_admits(&seat, 0));
+    assert_false(lane_seat_admits(&empty, ANNA));
+    assert_false(lane_seat_admits(&empty, 0)); /* a lane that nobody holds is not everybody's */
+    assert_false(lane_seat_up(&empty, 0, PIPE, &former));
+    assert_int_equal(empty.connection, 0);
+}
+
 static void a_newcomer_takes_the_former_connections_place(void **state) {
     struct lane_seat seat = held();
     uint64_t former;
@@ -89,6 +101,7 @@ int main(void) {
         cmocka_unit_test(a_session_that_ends_leaves_its_connection),
         cmocka_unit_test(the_same_session_keeps_its_turn),
         cmocka_unit_test(nobody_connects_to_anothers_lane),
+        cmocka_unit_test(nobody_is_no_holder),
         cmocka_unit_test(a_newcomer_takes_the_former_connections_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,7 +108,7 @@ uint64_t lanes_ask(struct lanes *lanes, uint32_t number, const char *authorizati
     uint64_t session = 0;
     pthread_mutex_lock(&lane->mutex);
     if (authorization != NULL) session = secret_check_authorization(lanes->dir->secret, lane->principal, authorization);
-    bool is_holder = session != 0 && session == lane->seat.session;
+    bool is_holder = lane_seat_admits(&lane->seat, session);
     pthread_mutex_unlock(&lane->mutex);
     if (is_holder) return session;
     if (logfmt_allowed(&refused_limit))
