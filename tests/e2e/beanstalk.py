@@ -62,6 +62,8 @@ class Beanstalkd:
         if not os.path.exists(program):
             raise FileNotFoundError("beanstalkd is not installed: apt-get install beanstalkd")
         self.port = port or ports.free_port()
+        said = subprocess.run([program, "-v"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        self.version = tuple(map(int, re.search(r"(\d+)\.(\d+)", said).groups()))
         self.process = subprocess.Popen([program, "-l", "127.0.0.1", "-p", str(self.port), *arguments],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         end = time.monotonic() + 20

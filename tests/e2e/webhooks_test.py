@@ -472,7 +472,7 @@ class Beside(Pushed):
         self.assertLess(late, 3000)
         wait_until("all acked", lambda: self.health()["acked"] == 100, 30)
         health = wait_until("the dead one rests", lambda: self.health("dead").get("resting_until_ms") and self.health("dead"), 30)
-        self.assertEqual(health["error"], "Couldn't connect to server")
+        self.assertRegex(health["error"], "^(Couldn't|Could not) connect to server$")  # libcurl's, of 7.88 and of 8.14
         self.assertLess(health["failed"], 64)  # the others have lost no attempt
         forever.set()
 
