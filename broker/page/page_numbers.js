@@ -173,6 +173,7 @@ const show = (told) => {
   rows();
   offered();
   refreshQueue();
+  refreshCalendar();
   pushed(told.push, told.now_ms);
   pair(told.pair);
   facts("integrity", [["Signed up to", b.signed_position ? `${bytes(b.signed_position)} (all but ${bytes(Math.max(0, b.durable - b.signed_position))})` : "nothing is signed"],
