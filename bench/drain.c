@@ -87,8 +87,9 @@ static void schedule_all(const struct drain *drain, uint64_t due_ms, uint64_t sp
     tarry_close(client);
 }
 
-static int report(struct drain *drain, uint64_t consumers, uint64_t due_end_ns) {
-    const uint64_t first_ns = drain->ledger.first_ns, from_ns = first_ns < due_end_ns ? first_ns : due_end_ns;
+/* From the first delivery on, or from when all were due and scheduled, if none had come by then. */
+static int report(struct drain *drain, uint64_t consumers, uint64_t all_there_ns) {
+    const uint64_t first_ns = drain->ledger.first_ns, from_ns = first_ns < all_there_ns ? first_ns : all_there_ns;
     const double seconds = (double)(drain->acks.last_ns - from_ns) / 1e9;
     printf("bench=drain tasks=%llu consumers=%llu seconds=%.2f per_s=%.0f lost=%llu not_acked=%llu",
            (unsigned long long)drain->tasks, (unsigned long long)consumers, seconds, (double)drain->tasks / seconds,
@@ -121,13 +122,14 @@ int main(int argc, char **argv) {
     bench_flow_init(&drain.acks);
     uint64_t start_ns = bench_now_ns();
     schedule_all(&drain, bench_wall_ms() + after_ms, spread_ms);
-    if (bench_now_ns() > start_ns + after_ms * 1000000u)
+    const uint64_t scheduled_ns = bench_now_ns(), due_ns = start_ns + (after_ms + spread_ms) * 1000000u;
+    if (scheduled_ns > start_ns + after_ms * 1000000u)
         fprintf(stderr, "bench: scheduling took longer than --after-ms: some were overdue already\n");
     pthread_t ids[CONSUMERS_MAX];
     for (uint64_t i = 0; i < consumers; i++)
         if (pthread_create(&ids[i], NULL, consume, &drain) != 0) bench_die("no thread");
     for (uint64_t i = 0; i < consumers; i++) pthread_join(ids[i], NULL);
-    int status = report(&drain, consumers, start_ns + (after_ms + spread_ms) * 1000000u);
+    int status = report(&drain, consumers, scheduled_ns > due_ns ? scheduled_ns : due_ns);
     ledger_deinit(&drain.ledger);
     return status;
 }

@@ -185,9 +185,12 @@ static int measure(struct run *run) {
     for (uint64_t i = 0; i < wanted; i++) pthread_join(consumers[i], NULL);
     double per_s = (double)answered / seconds;
     if (run->mode == DRAIN) {
-        const uint64_t first_ns = run->ledger.first_ns, from_ns = first_ns < due_end_ns ? first_ns : due_end_ns;
+        /* From the first claim on, or from when all were due and scheduled, if none was made by then. */
+        const uint64_t scheduled_ns = start_ns + (uint64_t)(seconds * 1e9), first_ns = run->ledger.first_ns;
+        const uint64_t all_there_ns = scheduled_ns > due_end_ns ? scheduled_ns : due_end_ns;
+        const uint64_t from_ns = first_ns < all_there_ns ? first_ns : all_there_ns;
         per_s = (double)run->acked / ((double)(run->last_ack_ns - from_ns) / 1e9);
-        if (start_ns + run->after_ms * 1000000u < start_ns + (uint64_t)(seconds * 1e9))
+        if (start_ns + run->after_ms * 1000000u < scheduled_ns)
             fprintf(stderr, "bench: scheduling took longer than --after-ms: some were overdue already\n");
     }
     printf("bench=peer_load peer=%s tasks=%llu seconds=%.2f per_s=%.0f behind_max_ms=%llu acked=%llu",
