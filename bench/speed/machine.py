@@ -26,7 +26,7 @@ def said_by(*command):
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False, cwd=paths.ROOT)
     except FileNotFoundError:
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    return done.stdout.strip() if done.returncode == 0 or command[0] == "dpkg-query" else ""  # that one fails if one of several is missing
 
 
 def commit():
@@ -38,6 +38,11 @@ def describe(directory):
     kib = int(first_line("/proc/meminfo", "MemTotal").split()[0])
     return {"cores": os.cpu_count(), "cpu": first_line("/proc/cpuinfo", "model name"), "memory_gib": round(kib / (1 << 20)), "kernel": platform.release(),
             "file_system": (said_by("df", "--output=fstype", directory).split() or ["?"])[-1], "system": first_name("/etc/os-release")}
+
+
+def packages(*names):
+    """Debian's versions of those that are there: "redis-server 5:7.0.15-1", …"""
+    return [line for line in said_by("dpkg-query", "-W", "-f=${Package} ${Version}\n", *names).splitlines() if " " in line.strip()]
 
 
 def first_name(path):

@@ -83,6 +83,8 @@ def about(result):
     if floor:
         said.append(f"the disk alone: 4 KiB written and synced in {floor['sync_p50_us']:.0f} µs (p99 {floor['sync_p99_us']:.0f}, p99.9 {floor['sync_p999_us']:.0f}), "
                     f"{floor['disk_mb_per_s']:.0f} MB/s; the socket alone: to and fro {floor['turn_p50_us']:.1f} µs, {floor['socket_mb_per_s']:.0f} MB/s")
+    if result.get("peers"):
+        said.append("the others: " + ", ".join(result["peers"]))
     for row in ROWS:
         if row in result["rows"]:
             one = result["rows"][row]

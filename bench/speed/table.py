@@ -107,6 +107,8 @@ def check_room(plan, rows):
 def measure_all(plan, rows, result, file):
     with brokers.directory() as path:
         result = report.merge(result, {"machine": machine.describe(path), "floor": machine.floors(path, plan.floor_s)})
+    if plan.peers:
+        result["peers"] = machine.packages("beanstalkd", "redis-server", "postgresql", "rabbitmq-server")
     plan.floor = result["floor"]
     done = set()
     for row in rows:
