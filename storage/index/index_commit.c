@@ -3,7 +3,7 @@
  * Prepare (once): sort, mark ended ids in memory, build a run of the keys. Write (again if the map had to grow): rows,
  * ranges, slots, keys, held, calendar, outcomes, producers, queues, jobs, counts, meta. Arrive: memory follows, filters
  * are published, then the position grows. */
-#include "index_parts.h"
+#include "index_select.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -53,6 +53,7 @@ static int prepare_slots(struct index *index) {
         const struct change *change = &batch->changes.items[i];
         if (!wants_entry(change)) continue;
         struct slot_entry entry = {{change->queue, change->base, change->priority}, change->due_ms, change->id};
+        ahead_entry(index, &entry);
         int error = slot_writer_add(&index->writer, &entry, now_ms[change->base]);
         if (error != 0) return error;
     }

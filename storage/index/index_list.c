@@ -3,7 +3,7 @@
  * Waiting tasks come from the slots of the queue's twenty lines, leased and dead ones from `held`. Each source says up
  * to where it was read; what lies beyond the lowest of these waits for the next call. Nothing is moved here: a large
  * slot is read as a whole, and only the soonest of it are kept. */
-#include "index_parts.h"
+#include "index_select.h"
 
 #include <assert.h>
 #include <stdlib.h>

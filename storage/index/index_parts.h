@@ -33,6 +33,7 @@
 #define BLOOM_STEP_CHUNKS 2000u
 #define GARBAGE_STEP_CHUNKS 4000u
 #define WINDOW_READ_MAX 65536u /* entries that are read together rather than cascaded */
+#define AHEAD_PAIRS_MAX 65536u /* entries of a line that are kept for its next windows */
 #define CASCADE_STEP_CHUNKS 256u
 #define SWEEP_STEP_CHUNKS 64u
 #define PLAN_SLOTS_MAX 256
@@ -53,6 +54,7 @@
 #define BLOOM_STEP_CHUNKS 1u
 #define GARBAGE_STEP_CHUNKS 2u
 #define WINDOW_READ_MAX 40u
+#define AHEAD_PAIRS_MAX 40u
 #define CASCADE_STEP_CHUNKS 2u
 #define SWEEP_STEP_CHUNKS 2u
 #define PLAN_SLOTS_MAX 8
@@ -74,7 +76,9 @@
 #define READS_PER_TRIM 256u /* rows or chunks touched between looks at what is resident */
 #define LOW_PAUSE_BYTES 4096u
 #define MERGE_MEMORY_SHARE 4 /* 1 / of options.memory is what the filter of a merge's output may take */
-#define PAGES_MEMORY_SHARE 8 /* 1 / of it is for mapped pages, whatever else takes */
+#define AHEADS_MAX 4
+#define AHEAD_MEMORY_SHARE 64 /* 1 / of it is what is kept for one line at most */
+#define PAGES_MEMORY_SHARE 8  /* 1 / of it is for mapped pages, whatever else takes */
 
 static inline unsigned slot_shift(unsigned level) {
     return 10 + 6 * level;
@@ -363,6 +367,16 @@ struct whole_sweep {
     uint64_t entries_after; /* the last one */
 };
 
+/* Entries of a line that lie before the next window (index_ahead.c). */
+struct ahead {
+    struct line line;
+    struct pairs pairs; /* in any order; none: it is not in use */
+    struct due after;
+    struct due through;
+    uint64_t horizon_ms;
+    uint64_t used; /* when, by aheads_used */
+};
+
 struct index {
     struct db db;
     struct index_options options;
@@ -383,6 +397,8 @@ struct index {
         uint32_t first, last; /* index + 1; 0: none */
     } lows_wanted;            /* those that want a pass or have one under way, in turn */
     struct pairs scratch;
+    struct ahead aheads[AHEADS_MAX];
+    uint64_t aheads_used;
     struct retire_batch retire;
     struct keyring *keyring; /* of the contents that were moved here */
     bool has_redactions;     /* in the table */
@@ -482,31 +498,6 @@ void slot_writer_deinit(struct slot_writer *writer);
 /* Moves a bounded part of a slot to lower levels. */
 int slots_cascade(struct index *index, const struct line *line, const struct slot_view *view);
 
-/* ---- index_select.c: which slots to read, and the soonest entries in them */
-struct plan {
-    struct slot_view chosen[PLAN_SLOTS_MAX];
-    size_t count;
-    uint64_t horizon_ms;      /* every entry due before it lies in a chosen slot; UINT64_MAX: all */
-    uint64_t upper;           /* entries of the first slots above level 0 */
-    struct slot_view highest; /* of them */
-};
-int plan_make(struct index *index, MDB_txn *txn, const struct line *line, uint64_t from_ms, uint64_t until_ms,
-              struct plan *out);
-/* The `count_max` smallest entries seen so far. */
-struct selection {
-    struct pairs found;
-    size_t count_max;
-    bool is_cut;        /* there were more */
-    struct due bound;   /* only entries below it matter */
-    uint64_t beyond_ms; /* the soonest due above until */
-};
-typedef int selection_ended(void *argument, uint64_t id, bool *out);
-int selection_read(struct index *index, MDB_txn *txn, const struct line *line, const struct plan *plan,
-                   struct due after, uint64_t until_ms, selection_ended *ended, void *argument,
-                   struct selection *selection);
-/* Sorts, drops duplicates; `*out_through` says up to where it is complete. */
-void selection_finish(struct selection *selection, const struct plan *plan, struct due *out_through);
-
 /* ---- index_keys.c, index_merge.c */
 int runs_load(struct index *index);
 void runs_deinit(struct index *index);
@@ -533,6 +524,7 @@ struct index_filter *filters_hold_version(struct index *index, uint64_t version)
 /* Ids that may have this key, from tail and runs. */
 int keys_find(struct index *index, MDB_txn *txn, const struct index_filter *filter, uint64_t hash, struct numbers *out);
 int pairs_compare(const void *a, const void *b); /* by first, then id; for qsort */
+/* By `first`, and what is equal as it was; `spare` has room for as many. */
 void pairs_sort(struct pair *pairs, struct pair *spare, size_t count);
 /* One bounded step of the merge under way, or of a new one. */
 int runs_merge(struct index *index, size_t keys_max, bool *out_did);

@@ -3,7 +3,7 @@
  * Slots of several levels overlap. A plan takes the first slots that overlap the start of the stretch, whatever their
  * size, and then further ones, in order of time, while the reading stays bounded; up to its horizon it is complete.
  * Memory does not grow with a slot: a selection keeps the count_max soonest entries and forgets the rest. */
-#include "index_parts.h"
+#include "index_select.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -149,14 +149,13 @@ static void selection_shrink(struct selection *selection) {
     selection->bound = (struct due){last.first, last.id};
 }
 
-static int selection_chunk(struct selection *selection, const MDB_val *data, struct due after, uint64_t horizon_ms,
-                           uint64_t until_ms, selection_ended *ended, void *argument) {
-    size_t count = pairs_in(data);
-    int error = count == 0 ? INDEX_DAMAGED : VECTOR_RESERVE(&selection->found, count);
+int selection_take(struct selection *selection, const uint8_t *items, size_t count, struct due after,
+                   uint64_t horizon_ms, uint64_t until_ms, selection_ended *ended, void *argument) {
+    int error = VECTOR_RESERVE(&selection->found, count);
     if (error != 0) return error;
     struct pair low = {after.due_ms, after.id}, bound = {selection->bound.due_ms, selection->bound.id};
     for (size_t i = 0; i < count; i++) {
-        struct pair pair = pair_at(data->mv_data, i);
+        struct pair pair = pair_at(items, i);
         if (pair.first >= horizon_ms || !pair_before(low, pair) || !pair_before(pair, bound)) continue;
         bool is_ended;
         error = ended(argument, pair.id, &is_ended);
@@ -193,7 +192,10 @@ int selection_read(struct index *index, MDB_txn *txn, const struct line *line, c
                 error = db_unseal(&key, &sealed, &data);
             if (error != 0) break;
             index_touched(index, 1);
-            error = selection_chunk(selection, &data, after, plan->horizon_ms, until_ms, ended, argument);
+            size_t count = pairs_in(&data);
+            error = count == 0 ? INDEX_DAMAGED
+                               : selection_take(selection, data.mv_data, count, after, plan->horizon_ms, until_ms,
+                                                ended, argument);
         }
         if (error == 0 && found != 0 && found != MDB_NOTFOUND) error = found;
     }
@@ -201,14 +203,17 @@ int selection_read(struct index *index, MDB_txn *txn, const struct line *line, c
     return error;
 }
 
-void selection_finish(struct selection *selection, const struct plan *plan, struct due *out_through) {
+struct due selection_through(struct selection *selection, uint64_t horizon_ms) {
     if (selection->found.count > selection->count_max) selection_shrink(selection);
+    if (selection->is_cut) return selection->bound;
+    uint64_t end_ms = horizon_ms < selection->beyond_ms ? horizon_ms : selection->beyond_ms;
+    return end_ms == UINT64_MAX ? DUE_END : (struct due){end_ms - 1, UINT64_MAX};
+}
+
+void selection_finish(struct selection *selection, const struct plan *plan, struct due *out_through) {
+    *out_through = selection_through(selection, plan->horizon_ms);
     struct pairs *found = &selection->found;
     if (found->count > 1) qsort(found->items, found->count, sizeof(struct pair), pairs_compare);
-    uint64_t end_ms = plan->horizon_ms < selection->beyond_ms ? plan->horizon_ms : selection->beyond_ms;
-    *out_through = end_ms == UINT64_MAX ? DUE_END : (struct due){end_ms - 1, UINT64_MAX};
-    if (selection->is_cut)
-        *out_through = (struct due){found->items[found->count - 1].first, found->items[found->count - 1].id};
     size_t kept = 0;
     for (size_t i = 0; i < found->count; i++) {
         if (kept > 0 && found->items[kept - 1].first == found->items[i].first &&

@@ -120,6 +120,10 @@ int check_window(struct fx *f) {
                         priorities[world_random(w, 3)]};
     struct due after = {0, 0};
     if (world_random(w, 2) == 0) after = (struct due){w->now_ms - 1000 + world_random(w, 5000), world_random(w, 100)};
+    if (f->walked.queue != 0 && world_random(w, 2) == 0) {
+        line = f->walked;
+        after = f->stopped;
+    }
     uint64_t until_ms = world_random(w, 2) ? UINT64_MAX : w->now_ms + world_random(w, 1000000);
     size_t count_max = 1 + world_random(w, 20);
     struct pick pick = {line.queue, 1u << ROW_WAITING, line.base, line.priority, NULL, 0, until_ms, after};
@@ -147,6 +151,10 @@ int check_window(struct fx *f) {
         CHECK(due_before(after, through) || after.due_ms > until_ms);
         if (after.due_ms > until_ms) break;
         after = through;
+        if (world_random(w, 6) != 0) continue;
+        f->walked = line;
+        f->stopped = after;
+        return 0;
     }
     CHECK(done == count);
     /* Between until and through nothing waits. */

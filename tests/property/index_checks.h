@@ -22,6 +22,8 @@ struct fx {
     uint32_t outcomes_max;
     size_t retiring; /* frames handed over, not yet gone; void after a crash */
     uint64_t seed;
+    struct line walked; /* the line of a walk by windows that stopped on its way … */
+    struct due stopped; /* … here: the next one may go on, whatever was committed since */
     struct db *forgets;
     bool is_counting;  /* the calendar is being made anew, maybe */
     char message[256]; /* of the last failed open or verify */

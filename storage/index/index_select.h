@@ -1,0 +1,49 @@
+/* index_select.h: what windows and lists read of the slots, and what a window keeps of that for the next one. Private
+ * to storage/index. */
+#ifndef TARRY_STORAGE_INDEX_SELECT_H
+#define TARRY_STORAGE_INDEX_SELECT_H
+
+#include "index_parts.h"
+
+/* ---- index_select.c: which slots to read, and the soonest entries in them */
+struct plan {
+    struct slot_view chosen[PLAN_SLOTS_MAX];
+    size_t count;
+    uint64_t horizon_ms;      /* every entry due before it lies in a chosen slot; UINT64_MAX: all */
+    uint64_t upper;           /* entries of the first slots above level 0 */
+    struct slot_view highest; /* of them */
+};
+int plan_make(struct index *index, MDB_txn *txn, const struct line *line, uint64_t from_ms, uint64_t until_ms,
+              struct plan *out);
+/* The `count_max` smallest entries seen so far. */
+struct selection {
+    struct pairs found;
+    size_t count_max;
+    bool is_cut;        /* there were more */
+    struct due bound;   /* only entries below it matter */
+    uint64_t beyond_ms; /* the soonest due above until */
+};
+typedef int selection_ended(void *argument, uint64_t id, bool *out);
+/* Those of `count` pairs at `items` that are due after `after` and before the horizon. */
+int selection_take(struct selection *selection, const uint8_t *items, size_t count, struct due after,
+                   uint64_t horizon_ms, uint64_t until_ms, selection_ended *ended, void *argument);
+int selection_read(struct index *index, MDB_txn *txn, const struct line *line, const struct plan *plan,
+                   struct due after, uint64_t until_ms, selection_ended *ended, void *argument,
+                   struct selection *selection);
+/* Up to where it is complete; from then on there are count_max at most, in any order. */
+struct due selection_through(struct selection *selection, uint64_t horizon_ms);
+/* The same, and sorts, and drops duplicates. */
+void selection_finish(struct selection *selection, const struct plan *plan, struct due *out_through);
+
+/* ---- index_ahead.c: what a window read and did not give */
+/* For the line and from `after` on; NULL: the slots are to be read. */
+struct ahead *ahead_find(struct index *index, const struct line *line, struct due after);
+/* All of `selection`, complete up to `through`. Without memory nothing is kept. */
+void ahead_keep(struct index *index, const struct line *line, const struct selection *selection, struct due through);
+/* A window of the line gave what is due up to `through`. */
+void ahead_given(struct index *index, const struct line *line, struct due through);
+/* A commit is about to put this into a slot. */
+void ahead_entry(struct index *index, const struct slot_entry *entry);
+void aheads_deinit(struct index *index);
+
+#endif
