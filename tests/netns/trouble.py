@@ -17,7 +17,7 @@ NO_REASONS = {
 RECORD = {"record lost", "record rolled back"}
 # Their mends need a coordinator that serves; and one is enough.
 NOT_WITH_RECORD = RECORD | {"SIGKILL coordinator", "SIGSTOP coordinator", "isolate zk", "slow zk"}
-HUNG_LEADS_S = 20  # SYNC_HUNG_MS of broker/shell/threads/sync.h, and what a failover takes on a busy machine
+HUNG_LEADS_S = 20  # LEADER_DISK_HUNG_MS of broker/replication/leader_half.h, and what a failover takes on a busy machine
 
 
 def kill(scene, name, _rng):

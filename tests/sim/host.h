@@ -246,7 +246,7 @@ void host_enter(struct world *world, struct batch *batch, uint64_t question);
 bool host_release(struct world *world, bool *out_has_left);
 /* Nothing that waits will leave any more. */
 void host_drop_waiting(struct host *host);
-/* For how long the disk has not answered the sync under way (shell/threads/sync.h). */
+/* For how long the disk has not answered the sync under way (shell/process/disk_hang.h). */
 uint64_t host_sync_waits_ms(const struct world *world);
 /* What is below that position is, and may go into the index. */
 void host_committed(struct world *world, uint64_t position);
