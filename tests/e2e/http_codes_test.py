@@ -90,7 +90,7 @@ class Codes(Document):
         elif is_lease:
             self.ask("admin", operation, method, path, example)
             self.ask("admin", operation, method, path, {**example, **held})
-        elif name == "stats":
+        elif name in ("stats", "calendar"):
             self.ask("admin", operation, method, f"{path}?queue=none")
         elif name == "deleteQueue":
             self.http.ask("PATCH", "/v1/queues/empty", {"lease": "1m"})
