@@ -88,7 +88,7 @@ def about(result):
     for row in ROWS:
         if row in result["rows"]:
             one = result["rows"][row]
-            said.append(f"{row}: at {one['commit']}, {one['date']}, {one['took_s']:.0f} s, load average before it {one['load']:.1f}, the disk's sync {one.get('sync_p50_us', 0):.0f} µs")
+            said.append(f"{row}: at {one['commit']}, {one['date']}, {one['took_s']:.0f} s, load average before it {one['load']:.1f}, the disk's sync {one.get('sync_p50_us', 0):.0f} µs (p99.9 {one.get('sync_p999_us', 0):.0f})")
     return said
 
 
