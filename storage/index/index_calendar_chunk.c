@@ -5,7 +5,7 @@
 #include "index_calendar.h"
 
 struct chunk_head {
-    uint8_t width; /* bytes of a count: 2, 4 or 8; 0: only those that are not zero */
+    uint8_t width; /* bytes of a count: 1, 2, 4 or 8; 0: only those that are not zero */
     uint8_t reserved[7];
     uint64_t total;
 };
@@ -67,6 +67,7 @@ static void unpack_all(const uint8_t *bytes, unsigned width, uint64_t cells[CALE
         memcpy(&count, bytes + i * sizeof count, sizeof count);
         cells[i] = count;
     }
+    for (unsigned i = 0; width == 1 && i < CALENDAR_CELLS; i++) cells[i] = bytes[i];
 }
 
 int calendar_unpack(const MDB_val *data, uint64_t cells[CALENDAR_CELLS], uint64_t *out_total) {
@@ -79,7 +80,7 @@ int calendar_unpack(const MDB_val *data, uint64_t cells[CALENDAR_CELLS], uint64_
     if (head.width == 0) {
         error = unpack_few(bytes, size, cells);
     } else {
-        bool is_known = head.width == 2 || head.width == 4 || head.width == 8;
+        bool is_known = head.width == 1 || head.width == 2 || head.width == 4 || head.width == 8;
         if (!is_known || size != (size_t)CALENDAR_CELLS * head.width) return INDEX_DAMAGED;
         unpack_all(bytes, head.width, cells);
     }
@@ -111,6 +112,7 @@ static size_t pack_all(const uint64_t cells[CALENDAR_CELLS], unsigned width, uin
         uint16_t count = (uint16_t)cells[i];
         memcpy(out + i * sizeof count, &count, sizeof count);
     }
+    for (unsigned i = 0; width == 1 && i < CALENDAR_CELLS; i++) out[i] = (uint8_t)cells[i];
     return (size_t)CALENDAR_CELLS * width;
 }
 
@@ -124,7 +126,7 @@ size_t calendar_pack(const uint64_t cells[CALENDAR_CELLS], uint8_t out[CALENDAR_
         head.total += cells[i];
     }
     if (head.total == 0) return 0;
-    head.width = bits <= UINT16_MAX ? 2 : bits <= UINT32_MAX ? 4 : 8;
+    head.width = bits <= UINT8_MAX ? 1 : bits <= UINT16_MAX ? 2 : bits <= UINT32_MAX ? 4 : 8;
     bool is_sparse = head.width < 8 && few * sizeof(struct chunk_cell) <= (size_t)CALENDAR_CELLS * head.width;
     size_t width = head.width;
     if (is_sparse) head.width = 0;

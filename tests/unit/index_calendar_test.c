@@ -44,6 +44,8 @@ static void a_chunk_is_as_short_as_its_counts_let_it_be(void **state) {
     cells[CALENDAR_CELLS - 1] = UINT32_MAX;
     check_form(cells, 16 + 2 * 6);
     for (unsigned i = 0; i < CALENDAR_CELLS; i++) cells[i] = i % 7;
+    check_form(cells, 16 + CALENDAR_CELLS);
+    cells[3] = UINT8_MAX + 1;
     check_form(cells, 16 + CALENDAR_CELLS * 2);
     cells[3] = UINT16_MAX + 1;
     check_form(cells, 16 + CALENDAR_CELLS * 4);
