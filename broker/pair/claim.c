@@ -3,7 +3,7 @@
  * The fence comes first: once it is durable the old leader gains no acknowledgement from this node any more, so
  * whatever it acknowledges later needs a record without this node, and only one of two compare-and-sets of a version is
  * done. Without a coordinator operator.c fences and claims. */
-#include "roles.h"
+#include "pair_parts.h"
 
 static void fence(struct pair *pair, struct pair_effects *out) {
     uint32_t epoch = pair->version == 0 ? 1 : pair->record.epoch + 1;

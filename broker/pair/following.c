@@ -2,7 +2,7 @@
  *
  * Only the answer to the newest question counts: an older one may have been overtaken by what was acknowledged since.
  */
-#include "roles.h"
+#include "pair_parts.h"
 
 void following_begin(struct pair *pair, struct pair_effects *out) {
     pair->role = PAIR_FOLLOWING;

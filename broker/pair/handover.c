@@ -8,7 +8,7 @@
  *
  * Nothing rests on the stop: until the follower has fenced it counts, and once it has fenced it confirms nothing any
  * more. So a leader may go on with its writes at any moment before it has promised, and loses nothing by it. */
-#include "roles.h"
+#include "pair_parts.h"
 
 void handover_begin(struct pair *pair, struct pair_effects *out) {
     bool has_follower = pair->is_async ? pair->acked > 0 : pair->counted && leading_has_member(pair);

@@ -2,7 +2,7 @@
  *
  * The other counts from before the compare-and-set that adds it is sent until one that removes it is definitely done:
  * to wait for somebody who need not be waited for is safe, the opposite is not. */
-#include "roles.h"
+#include "pair_parts.h"
 
 static uint8_t bit(uint8_t node) {
     return (uint8_t)(1u << node);

@@ -18,7 +18,7 @@
  * alone, and the new one has nothing: this node neither promises nor claims until an operator says how it was (F-29).
  *
  * Nothing here shrinks or promotes by itself, and no clock decides. */
-#include "roles.h"
+#include "pair_parts.h"
 
 /* Above all that was heard of, and one's own. */
 static uint32_t next_epoch(const struct pair *pair) {

@@ -10,7 +10,7 @@
 
 #include <assert.h>
 
-#include "roles.h"
+#include "pair_parts.h"
 
 struct pair_effect *pair_push(struct pair_effects *out, enum pair_effect_kind kind) {
     assert(out->count < PAIR_EFFECTS_MAX);

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "check_push.h"
-#include "push_parts.h"
+#include "pusher_parts.h"
 
 /* A lease that nobody gets anything by is asked for anew after this. */
 #define REFUSED_REST_MS 1000u

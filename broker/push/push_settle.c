@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "push_parts.h"
+#include "pusher_parts.h"
 
 #define SETTLE_MAX 512u
 #define SETTLE_AGAIN_MS 100u

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "push_parts.h"
+#include "pusher_parts.h"
 
 #define ASK_AGAIN_MS 1000u
 #define STOP_LOOK_MS 5

@@ -4,7 +4,7 @@
  *   PAIR_ASK ──► follower_half_ask ──► the question, or nothing: it has left
  *   an answer ─► follower_take_begin ─► follower_take_next, until FOLLOWER_DONE ─► follower_half_settle
  *
- * Pure: no thread, no clock, no I/O. Times are MONOTONIC nanoseconds of the node. broker/shell/pair/follower.c and
+ * Pure: no thread, no clock, no I/O. Times are MONOTONIC nanoseconds of the node. broker/shell/pair/node_follower.c and
  * tests/sim/node_follow.c carry out what is decided here. */
 #ifndef TARRY_REPLICATION_FOLLOWER_HALF_H
 #define TARRY_REPLICATION_FOLLOWER_HALF_H

@@ -10,7 +10,7 @@
  * the answer's stamp is younger than whatever came meanwhile: to them that is the same question, come twice.
  *
  * Pure: no thread, no clock, no I/O. Times are MONOTONIC nanoseconds of the node, positions are those of its log.
- * broker/shell/pair/leader.c and tests/sim/node_lead.c carry out what is decided here. */
+ * broker/shell/pair/node_leader.c and tests/sim/node_lead.c carry out what is decided here. */
 #ifndef TARRY_REPLICATION_LEADER_HALF_H
 #define TARRY_REPLICATION_LEADER_HALF_H
 

@@ -77,7 +77,7 @@ class Table(unittest.TestCase):
                         self.assertTrue(table.stages_of(os.path.relpath(os.path.join(directory, name), ROOT)), name)
 
     def test_the_longest_folder_counts(self):
-        self.assertEqual(table.stages_of("broker/shell/pair/leader.c"), table.STAGES["broker/shell/pair"])
+        self.assertEqual(table.stages_of("broker/shell/pair/node_leader.c"), table.STAGES["broker/shell/pair"])
         self.assertEqual(table.stages_of("bench/a.c"), [])
 
 

@@ -277,7 +277,8 @@ static void take_question(struct pair_world *world, int number, const struct mod
         .kind = PAIR_ASKED, .message = mail->message, .fits = common == end, .end = common, .near = is_near};
     event.message.another = mail->disk != node->peer;
     bool leads = node->pair.role == PAIR_LEADING;
-    if (leads && node->pair.counted && event.message.another) return; /* shell/pair/leader.c: it waits for the former */
+    if (leads && node->pair.counted && event.message.another)
+        return; /* shell/pair/node_leader.c: it waits for the former */
     if (leads) node->peer = mail->disk;
     step_asked(world, number, &event, mail);
     if (!leads && node->pair.role == PAIR_LEADING) node->peer = mail->disk;

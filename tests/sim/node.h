@@ -4,9 +4,9 @@
  *     the other's questions ──┼─► struct pair ──────┤
  *     batches, durable here ──┘   (real)            └── leading: let out once committed, and confirmed (R3)
  *
- * node.c is shell/pair/node.c, node_lead.c is leader.c, node_follow.c is follower.c and what the core's loop does of
- * it, node_snapshot.c is snapshot.c. What a thread of its own does there happens here a moment later, in an order that
- * the seed draws; while the log is synced by the follower, the rules hear of nothing, as there. The rig
+ * node.c is shell/pair/node.c, node_lead.c is node_leader.c, node_follow.c is node_follower.c and what the core's loop
+ * does of it, node_snapshot.c is snapshot.c. What a thread of its own does there happens here a moment later, in an
+ * order that the seed draws; while the log is synced by the follower, the rules hear of nothing, as there. The rig
  * compares digests at every frame; what the two tell each other of them must never differ (F-31).
  *
  * All of it is for the host that it is (world->host). */

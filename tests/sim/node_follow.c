@@ -1,5 +1,5 @@
-/* node_follow.c: following: asking, copying, cutting, applying, and the leader's clock (shell/pair/follower.c, and what
- * shell/threads/applier.c and core_thread.c make of it). */
+/* node_follow.c: following: asking, copying, cutting, applying, and the leader's clock (shell/pair/node_follower.c, and
+ * what shell/threads/applier.c and core_thread.c make of it). */
 #include <errno.h>
 #include <string.h>
 

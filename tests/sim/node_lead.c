@@ -1,4 +1,4 @@
-/* node_lead.c: leading: questions that wait, answers, and what is let out when (shell/pair/leader.c). */
+/* node_lead.c: leading: questions that wait, answers, and what is let out when (shell/pair/node_leader.c). */
 #include <errno.h>
 #include <string.h>
 

@@ -5,11 +5,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "follower.h"
 #include "log.h"
 #include "logfmt.h"
 #include "monotonic.h"
 #include "node.h"
+#include "node_follower.h"
 
 #define SENTENCE_SIZE 400
 

@@ -10,11 +10,11 @@
 
 #include "clock.h"
 #include "fatal.h"
-#include "follower.h"
-#include "leader.h"
 #include "logfmt.h"
 #include "monotonic.h"
 #include "node.h"
+#include "node_follower.h"
+#include "node_leader.h"
 
 /* A planned switch-over takes some 40 ms. */
 #define NODE_HAND_OVER_MAX_MS 1000u

@@ -5,11 +5,11 @@
 
 #include "config.h"
 #include "disk_hang.h"
-#include "follower.h"
-#include "leader.h"
 #include "logfmt.h"
 #include "monotonic.h"
 #include "node.h"
+#include "node_follower.h"
+#include "node_leader.h"
 
 void node_heard(struct node *node) {
     summons_end(&node->summons);

@@ -6,12 +6,12 @@
 #include "config.h"
 #include "datadir.h"
 #include "endpoints.h"
-#include "leader.h"
 #include "log.h"
 #include "logfmt.h"
 #include "monotonic.h"
 #include "node.h"
-#include "record_word.h"
+#include "node_leader.h"
+#include "node_record.h"
 #include "run.h"
 
 /* ---- words */

@@ -1,10 +1,10 @@
-/* follower.h: what the pair thread does while its node follows: asks, appends and syncs what comes, and has the core
- * apply what is committed.
+/* node_follower.h: what the pair thread does while its node follows: asks, appends and syncs what comes, and has the
+ * core apply what is committed.
  *
  * A follower is a recovery that does not end: log, then index up to what is known committed (LOG-3), then core. The
  * leader's logical time comes with every answer, so that delays go on from there if this node leads (TIME-1). */
-#ifndef TARRY_SHELL_PAIR_FOLLOWER_H
-#define TARRY_SHELL_PAIR_FOLLOWER_H
+#ifndef TARRY_SHELL_PAIR_NODE_FOLLOWER_H
+#define TARRY_SHELL_PAIR_NODE_FOLLOWER_H
 
 #include "node.h"
 

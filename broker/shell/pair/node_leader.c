@@ -1,5 +1,5 @@
-/* leader.c: see leader.h. */
-#include "leader.h"
+/* node_leader.c: see node_leader.h. */
+#include "node_leader.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -15,7 +15,6 @@
 #include "disk_hang.h"
 #include "fatal.h"
 #include "follow_wire.h"
-#include "follower.h"
 #include "hard_state.h"
 #include "inbox.h"
 #include "last_shutdown.h"
@@ -23,6 +22,7 @@
 #include "log_serve.h"
 #include "logfmt.h"
 #include "monotonic.h"
+#include "node_follower.h"
 #include "releaser.h"
 #include "restart.h"
 #include "run.h"

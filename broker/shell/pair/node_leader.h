@@ -1,9 +1,9 @@
-/* leader.h: what the pair thread does while its node leads: answers the follower's questions, and lets out what is
+/* node_leader.h: what the pair thread does while its node leads: answers the follower's questions, and lets out what is
  * committed and confirmed (R3).
  * What is decided is leader_half.h's and admission.h's (broker/replication); this is done here with threads, log and
  * calls. */
-#ifndef TARRY_SHELL_PAIR_LEADER_H
-#define TARRY_SHELL_PAIR_LEADER_H
+#ifndef TARRY_SHELL_PAIR_NODE_LEADER_H
+#define TARRY_SHELL_PAIR_NODE_LEADER_H
 
 #include "node.h"
 

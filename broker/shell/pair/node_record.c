@@ -1,5 +1,5 @@
-/* record_word.c: see record_word.h. */
-#include "record_word.h"
+/* node_record.c: see node_record.h. */
+#include "node_record.h"
 
 #include <inttypes.h>
 #include <stdio.h>

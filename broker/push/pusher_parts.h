@@ -1,4 +1,4 @@
-/* push_parts.h: what the files of the desk share; nobody else includes it. Everything is the door's thread's, but for
+/* pusher_parts.h: what the files of the desk share; nobody else includes it. Everything is the door's thread's, but for
  * what `mutex` guards. */
 #ifndef TARRY_PUSH_PUSH_PARTS_H
 #define TARRY_PUSH_PUSH_PARTS_H

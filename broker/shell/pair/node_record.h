@@ -1,12 +1,12 @@
-/* record_word.h: an operator looks at the coordinator's record, or has it written again after it was lost or put back
+/* node_record.h: an operator looks at the coordinator's record, or has it written again after it was lost or put back
  * to an earlier state (F-31b). The node's own coordinator believes no older record, and may not answer for seconds; so
  * this has a thread and a client of its own, as long as it takes.
  *
  * Written is what the node that leads knows, or, by the word that the other is stopped and has no more, what this one
  * has. The node starts again after that, and claims by the rules; the other one must be started again by hand, for its
  * coordinator's client too believes nothing that is older than what it has seen. */
-#ifndef TARRY_SHELL_PAIR_RECORD_WORD_H
-#define TARRY_SHELL_PAIR_RECORD_WORD_H
+#ifndef TARRY_SHELL_PAIR_NODE_RECORD_H
+#define TARRY_SHELL_PAIR_NODE_RECORD_H
 
 #include "node.h"
 

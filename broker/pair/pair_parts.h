@@ -1,6 +1,6 @@
-/* roles.h: what the files of the pair's machine ask of one another. */
-#ifndef TARRY_PAIR_ROLES_H
-#define TARRY_PAIR_ROLES_H
+/* pair_parts.h: what the files of the pair's machine ask of one another. */
+#ifndef TARRY_PAIR_PARTS_H
+#define TARRY_PAIR_PARTS_H
 
 #include "pair.h"
 #include "weak.h"

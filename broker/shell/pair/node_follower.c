@@ -1,5 +1,5 @@
-/* follower.c: see follower.h. */
-#include "follower.h"
+/* node_follower.c: see node_follower.h. */
+#include "node_follower.h"
 
 #include <assert.h>
 #include <inttypes.h>
