@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "backend.h"
+#include "coordinator_backend.h"
 
 static const struct backend *const backends[] = {&etcd_backend, &etcds_backend, &zookeeper_backend, &file_backend};
 #define WORDS_MS 10000

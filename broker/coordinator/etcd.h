@@ -3,7 +3,7 @@
 #ifndef TARRY_COORDINATOR_ETCD_H
 #define TARRY_COORDINATOR_ETCD_H
 
-#include "backend.h"
+#include "coordinator_backend.h"
 #include "etcd_gateway.h"
 
 #define ETCD_HOSTS_MAX 9

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend.h"
+#include "coordinator_backend.h"
 
 #define BASE64 sodium_base64_VARIANT_ORIGINAL
 #define BASE64_SIZE(size) sodium_base64_ENCODED_LEN(size, BASE64) /* with a zero */

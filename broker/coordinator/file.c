@@ -14,8 +14,9 @@
  *
  * *It is no third party*: it lives and dies with its host, and protects only processes that run there.
  *
- * Of the kinds of coordinator it is the shortest, and shows how another one is written: the nine functions of backend.h
- * from top to bottom, each call carried out at once. README.md ("The next kind") says what else there is to do. */
+ * Of the kinds of coordinator it is the shortest, and shows how another one is written: the nine functions of
+ * coordinator_backend.h from top to bottom, each call carried out at once. README.md ("The next kind") says what else
+ * there is to do. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -27,7 +28,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-#include "backend.h"
+#include "coordinator_backend.h"
 #include "disk.h"
 #include "entries.h"
 #include "file_presence.h"

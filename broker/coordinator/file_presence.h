@@ -8,7 +8,7 @@
 #ifndef TARRY_COORDINATOR_FILE_PRESENCE_H
 #define TARRY_COORDINATOR_FILE_PRESENCE_H
 
-#include "backend.h"
+#include "coordinator_backend.h"
 
 #define FILE_PRESENCE_PATH_SIZE (COORDINATOR_URL_SIZE_MAX + 8)
 

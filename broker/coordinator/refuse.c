@@ -2,7 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "backend.h"
+#include "coordinator_backend.h"
 
 int coordinator_refuse(char message[COORDINATOR_MESSAGE_SIZE], const char *format, ...) {
     va_list arguments;

@@ -15,7 +15,7 @@
 
 #include <zookeeper/zookeeper.h>
 
-#include "backend.h"
+#include "coordinator_backend.h"
 #include "zookeeper_words.h"
 
 #define ZOOKEEPER_PATH_SIZE (COORDINATOR_URL_SIZE_MAX + COORDINATOR_NAME_SIZE_MAX + 2)

@@ -7,7 +7,7 @@
 
 #include <zookeeper/zookeeper.h>
 
-#include "backend.h"
+#include "coordinator_backend.h"
 
 #define SERVER_SIZE 128
 /* 3.9's, which the headers of 3.8 do not have. */

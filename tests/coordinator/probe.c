@@ -23,8 +23,8 @@
 #include <zookeeper/zookeeper.h>
 
 #include "../must.h"
-#include "backend.h"
 #include "coordinator.h"
+#include "coordinator_backend.h"
 
 #define WORDS_MAX (1 + 3 * COORDINATOR_CHANGES_MAX)
 #define WATCHES_MAX 4

@@ -1,5 +1,5 @@
-/* backend.h: what a kind of coordinator must be able to do. coordinator.c owns the thread, the calls and their
- * deadlines; a backend starts what it is told and finishes it once.
+/* coordinator_backend.h: what a kind of coordinator must be able to do. coordinator.c owns the thread, the calls and
+ * their deadlines; a backend starts what it is told and finishes it once.
  *
  * Thread-safety: all of this runs on the coordinator's own thread, save coordinator_wake. */
 #ifndef TARRY_COORDINATOR_BACKEND_H
