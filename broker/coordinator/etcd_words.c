@@ -275,9 +275,17 @@ static const struct {
     {"database space exceeded", ETCD_NO_ROOM},
 };
 
+/* What is wrong, in etcd's words: `error` of its gateway up to Debian 12's, `message` beside a code of gRPC in later
+ * ones. NULL: no etcd says so. */
+static const char *error_of(const json_t *answer) {
+    const char *error = json_string_value(json_object_get(answer, "error"));
+    if (error != NULL || !json_is_integer(json_object_get(answer, "code"))) return error;
+    return json_string_value(json_object_get(answer, "message"));
+}
+
 enum etcd_refusal etcd_take_refusal(long status, const char *text, size_t size, char out[COORDINATOR_MESSAGE_SIZE]) {
     json_t *answer = json_loadb(text, size, 0, NULL);
-    const char *error = json_string_value(json_object_get(answer, "error"));
+    const char *error = error_of(answer);
     if (error == NULL) {
         json_decref(answer);
         (void)coordinator_refuse(

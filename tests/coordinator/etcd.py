@@ -12,6 +12,7 @@ import urllib.request
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from ports import free_port  # noqa: E402  (the path above)
 from server import Server  # noqa: E402
+from validity import valid_for  # noqa: E402
 
 
 def missing():
@@ -47,7 +48,7 @@ class Certificates:
             file.write(f"subjectAltName={host}\nextendedKeyUsage=serverAuth,clientAuth\n")
         self.openssl("req", *self.new_key(name), "-out", request, "-subj", f"/CN={name}")
         self.openssl("x509", "-req", "-in", request, "-CA", self.ca, "-CAkey", self.path(self.name + ".key"), "-CAcreateserial",
-                     "-days", str(days), "-out", self.path(name + ".pem"), "-extfile", extensions)
+                     *valid_for(days), "-out", self.path(name + ".pem"), "-extfile", extensions)
         os.chmod(self.path(name + ".key"), 0o600)
         return self.path(name + ".pem"), self.path(name + ".key")
 

@@ -2,6 +2,10 @@
 import os
 import ssl
 import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from validity import valid_for  # noqa: E402  (the path above)
 
 
 class Authority:
@@ -24,14 +28,6 @@ class Authority:
                       "-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign,cRLSign")
         return certificate, key
 
-    @staticmethod
-    def _valid_for(days):
-        """Newer ones (3.5) refuse what ends before it begins, and can say both; older ones (3.0) count days from now, of any sign."""
-        can_say = b"-not_after" in subprocess.run(["openssl", "x509", "-help"], capture_output=True, check=False).stderr
-        if days > 0 or not can_say:
-            return ["-days", str(days)]
-        return ["-not_before", "20250101000000Z", "-not_after", "20250102000000Z"]
-
     def make(self, name, days=30, hosts="IP:127.0.0.1,IP:::1,DNS:localhost", usage="serverAuth,clientAuth"):
         """A certificate for a server or a client; with days < 1 it is valid no more."""
         request, certificate, key, fields = (self.path(f"{name}.{end}") for end in ("csr", "crt", "key", "ext"))
@@ -40,7 +36,7 @@ class Authority:
         self._openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key,
                       "-out", request, "-subj", f"/CN={name}")
         self._openssl("x509", "-req", "-in", request, "-CA", self.ca, "-CAkey", self.key, "-CAcreateserial",
-                      "-extfile", fields, "-out", certificate, *self._valid_for(days))
+                      "-extfile", fields, "-out", certificate, *valid_for(days))
         os.chmod(key, 0o600)
         return certificate, key
 

@@ -1,5 +1,6 @@
-/* coordinator_words_test.c: what ZooKeeper and its client library say becomes a sentence that says what is wrong, with
- * the value, and what to do; nothing of their own words is left. A table of each that is known to come. */
+/* coordinator_words_test.c: what ZooKeeper, its client library and etcd say becomes a sentence that says what is wrong,
+ * with the value, and what to do; nothing of the library's own words is left. A table of each that is known to come. */
+#include "etcd_words.h"
 #include "zookeeper_words.h"
 
 #include <setjmp.h>
@@ -109,12 +110,41 @@ static void no_line_is_too_long(void **state) {
     assert_non_null(strstr(out, "its client says"));
 }
 
+/* etcd's gateway says `error` up to 3.4 (Debian 12), and `message` beside a code of gRPC later (Debian 13). */
+static void what_etcd_refuses_is_understood_of_each_release(void **state) {
+    static const struct {
+        const char *answer;
+        enum etcd_refusal refusal;
+    } table[] = {
+        {"{\"error\":\"etcdserver: invalid auth token\",\"message\":\"etcdserver: invalid auth token\",\"code\":16}",
+         ETCD_TOKEN_OLD},
+        {"{\"code\":16, \"message\":\"etcdserver: invalid auth token\"}", ETCD_TOKEN_OLD},
+        {"{\"code\":3, \"message\":\"etcdserver: user name is empty\"}", ETCD_NO_TOKEN},
+        {"{\"code\":3, \"message\":\"etcdserver: authentication failed, invalid user ID or password\"}",
+         ETCD_WRONG_USER},
+        {"{\"code\":8, \"message\":\"etcdserver: mvcc: database space exceeded\",\"details\":[]}", ETCD_NO_ROOM},
+        {"{\"code\":14, \"message\":\"etcdserver: leader changed\"}", ETCD_OTHER},
+    };
+    char said[COORDINATOR_MESSAGE_SIZE];
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        assert_int_equal(etcd_take_refusal(400, table[i].answer, strlen(table[i].answer), said), table[i].refusal);
+        assert_said(said, (const char *const[3]){"etcdserver: "});
+    }
+    const char *const others[] = {"{\"message\":\"invalid auth token\"}",
+                                  "{\"code\":\"16\",\"message\":\"invalid auth token\"}", "[]", "invalid auth token"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        assert_int_equal(etcd_take_refusal(401, others[i], strlen(others[i]), said), ETCD_OTHER);
+        assert_said(said, (const char *const[3]){"HTTP status 401", "another server's"});
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(why_there_is_no_connection),
         cmocka_unit_test(what_a_result_means),
         cmocka_unit_test(why_credentials_were_not_taken),
         cmocka_unit_test(no_line_is_too_long),
+        cmocka_unit_test(what_etcd_refuses_is_understood_of_each_release),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
