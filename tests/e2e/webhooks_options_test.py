@@ -4,8 +4,10 @@ import subprocess
 import threading
 
 import harness
+import tokens
 import webhooks_test
 from harness import wait_until
+from http_client import Http
 
 
 class Options(webhooks_test.Pushed):
@@ -62,6 +64,27 @@ class Options(webhooks_test.Pushed):
         self.broker.arguments += ["--push-requests", "4096"]
         self.broker.start()
         self.assertIn("event=push_requests_fewer level=warning asked=4096", self.broker.log_text())
+
+
+class Confined(webhooks_test.Pushed):
+    def prepare(self):
+        self.write_secrets(f"q {self.secret}\norders.close {self.secret}\n")
+
+    def rows(self, name):
+        web = Http(self.broker.port, tokens.text_of(name))
+        _, stats = web.ask("GET", "/v1/stats")
+        web.close()
+        return {row["queue"]: row["url"] for row in stats["broker"].get("push", [])}
+
+    def test_a_url_is_seen_by_whoever_sees_its_queue(self):
+        self.push()
+        self.push("orders.close", self.target.url("/orders"))
+        path = self.path("some.tokens")
+        harness.make_private(path, tokens.FIRST_LINE + "loopback loopback roles=none\n" + tokens.row("eye", "read") + tokens.row("shop", "read", "queue=orders."))
+        self.broker.arguments += ["--tokens", path]
+        self.broker.restart()
+        wait_until("both are told of", lambda: self.rows("eye") == {"q": self.target.url(), "orders.close": self.target.url("/orders")}, 30)
+        self.assertEqual(self.rows("shop"), {"orders.close": self.target.url("/orders")})
 
 
 if __name__ == "__main__":
