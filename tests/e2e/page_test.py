@@ -513,7 +513,9 @@ class Seen(harness.Case):
         self.look()
         self.browser.run("window.long = []; new PerformanceObserver((l) => l.getEntries().forEach((e) => window.long.push(e.duration))).observe({type: 'longtask'})")
         self.browser.run("window.turns = 0; new MutationObserver(() => window.turns++).observe(document.getElementById('state'), {childList: true})")
+        self.browser.run("window.drawn = 0; new MutationObserver((l) => { window.drawn += l.length; }).observe(document.getElementById('rows'), {childList: true, characterData: true, subtree: true})")
         self.browser.wait("return window.turns >= 3")
+        self.assertEqual(self.browser.run("return window.drawn"), 0, "what has not changed is not drawn anew")
         self.assertEqual(self.browser.run("return document.querySelectorAll('#rows tr').length"), 200)
         self.assertIn("200 of 1000", self.browser.run("return document.getElementById('shown').textContent"))
         self.browser.run("document.getElementById('filter').focus()")
@@ -521,7 +523,6 @@ class Seen(harness.Case):
         self.browser.wait("return document.querySelectorAll('#rows tr').length === 1")
         longest = max(self.browser.run("return window.long") or [0])
         print(f"# the longest task of the page with {MANY} queues: {longest:.0f} ms (0: none of 50 ms)")
-        self.assertLess(longest, 500, "on a loaded machine")
 
 
 @unittest.skipUnless(CHROMIUM and DRIVER, "SKIPPED: no chromium and chromedriver (Debian: chromium chromium-driver): the page is looked at by no browser")
