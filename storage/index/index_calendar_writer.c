@@ -127,9 +127,12 @@ static int chunk_change(struct index *index, MDB_txn *txn, const struct calendar
     calendar_key_encode(key, bytes);
     int found = db_get(&index->db, txn, DB_CALENDAR, bytes, sizeof bytes, &data);
     if (found < 0) return found;
-    int error = found == 0 ? calendar_unpack(&data, cells, &total) : 0;
+    int error = 0;
+    if (found == 0)
+        error = calendar_unpack(&data, cells, &total);
+    else
+        memset(cells, 0, sizeof cells);
     if (error != 0) return error;
-    if (found == 1) memset(cells, 0, sizeof cells);
     for (unsigned i = 0; i < CALENDAR_CELLS; i++) {
         int64_t change = changes[i];
         if (change < 0 && cells[i] < (uint64_t)-change) return INDEX_DAMAGED;
