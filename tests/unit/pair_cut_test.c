@@ -1,13 +1,13 @@
 /* pair_cut_test.c: what a follower cuts off, and what it never does, whatever its leader says (broker/shell/pair/
- * follower.c, R8). Linked with what tarryd is made of; a refusal ends the process, so each cut is a child's. */
+ * node_follower.c, R8). Linked with what tarryd is made of; a refusal ends the process, so each cut is a child's. */
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "fatal.h"
-#include "follower.h"
 #include "log_two.h"
 #include "node.h"
+#include "node_follower.h"
 
 #define FRAMES 20
 
