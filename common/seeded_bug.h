@@ -57,6 +57,12 @@
     BUG(release_costs_attempt, "KEEP-1", "a task that was given back unseen loses an attempt") \
     BUG(sent_taken_for_unsent, "TRUE-1", "a delivery that left counts as never delivered") \
     BUG(claims_stay_open, "KEEP-1", "leases of before a restart are never given back") \
+    BUG(departs_early, "TIME-1", "what was leased ahead of time leaves a millisecond before it is due") \
+    BUG(resent_early, "TIME-1", "what was leased ahead of time and is sent again after a restart is not waited for") \
+    BUG(ahead_seen_as_leased, "TRUE-1", "a task that was leased ahead of time and is still here counts as in flight") \
+    BUG(paused_departs, "KEEP-1", "a paused queue delivers what was leased ahead of time") \
+    BUG(ahead_overtakes, "KEEP-1", "what was leased ahead of time leaves before what waits longer") \
+    BUG(ahead_keeps_credit, "KEEP-1", "a lease ahead of time keeps the last credit from what is due") \
     BUG(lease_names_nobody, "KEEP-1", "the log does not say which consumer got a task") \
     BUG(session_end_unsaid, "KEEP-1", "the log does not say that a session has ended") \
     BUG(nack_reason_dropped, "KEEP-1", "the reason of a nack is lost when the task is tried again") \

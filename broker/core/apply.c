@@ -27,6 +27,7 @@ static bool is_return(Tarry__Cause cause) {
 static int apply_put(struct core *core, const Tarry__TaskPut *put, const struct tally_row *seen) {
     const struct row *row = &seen->row;
     struct task *task = put->fresh ? NULL : task_find(core, row->id); /* the tally has seen that a fresh id is new */
+    bool was_ahead = task && task->ahead;                             /* what never left is as late as it will be */
     bool is_extended =
         task && task->place == PLACE_LEASED && row->state == ROW_LEASED && row->session == task->row.session;
     if (is_extended) {
@@ -46,7 +47,7 @@ static int apply_put(struct core *core, const Tarry__TaskPut *put, const struct 
         lease_take(core, task);
         task->before = (struct holder){put->before_session, put->before_delivered_ms};
     } else if (row->state == ROW_WAITING) {
-        task->returned = is_return(put->cause);
+        task->returned = is_return(put->cause) && !was_ahead;
         near_place_waiting(core, task);
     } else {
         task->place = PLACE_DEAD;

@@ -38,6 +38,9 @@ static void check_task(struct core *core, const struct task *task) {
     if (task->place == PLACE_LEASED) {
         const struct session *session = session_find(core, task->row.session);
         assert(session && session->lease_count);
+        assert(!task->ahead || (is_deciding(core) && session_is_present(session) && !task->resend && !task->departing));
+    } else {
+        assert(!task->ahead && !task->departing);
     }
 }
 

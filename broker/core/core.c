@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ahead.h"
 #include "apply.h"
 #include "commit.h"
 #include "draft.h"
@@ -482,6 +483,7 @@ static void handle(struct core *core, const struct core_event *event, struct cor
         break;
     case CORE_STOP:
         core->stopping = true;
+        ahead_withdraw_all(core, effects);
         break;
     case CORE_RESUME:
         resume(core);
@@ -525,6 +527,7 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
     assert(!core->closed || event->kind == CORE_DURABLE || event->kind == CORE_INDEXED || event->kind == CORE_TICK);
     size_t used = effects->arena->used;
     uint64_t taken = slab_allocated(core->slab);
+    core->soon_count = 0;
     core->hurry = timers_run(core, effects);
     assert(slab_allocated(core->slab) == taken); /* CAP-1: what time brings about needs no memory */
     handle(core, event, effects);

@@ -35,6 +35,7 @@ struct core_options {
     uint64_t outcome_retention_ms;
     uint64_t index_lag_max;  /* records not yet in the index: beyond it, commits that schedule are refused (BUSY) */
     uint64_t index_lag_hard; /* …: moves, cancels and new leases too */
+    uint64_t ahead_ms;       /* leases may be made so long before a task is due (ahead.h); 0: never */
     bool create_queues;      /* on first use; otherwise NO_SUCH_QUEUE */
     Tarry__Policy policy;    /* of new queues */
     const char *version;
@@ -281,6 +282,7 @@ struct core_delivery { /* one message; leaves once the log is durable up to `aft
     uint64_t after;
     const struct core_delivered *tasks;
     size_t count;
+    bool departs; /* leased ahead of time, due now: no sync is needed but for `after`, which is most likely reached */
 };
 
 struct core_window { /* load the near window of a line: answer with CORE_WINDOW */

@@ -60,7 +60,7 @@ void decide_queue_pause(struct decision *d, const Tarry__QueuePause *pause) {
 /* As far as known at once: what is ready behind a horizon counts as pending. */
 static uint64_t count_states(const struct core *core, const struct queue *queue, uint32_t states) {
     const struct queue_tally *tally = &core->tally.queues[queue->number];
-    uint64_t waiting = 0;
+    uint64_t waiting = queue->ahead_count;
     uint64_t ready = 0;
     for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) {
         waiting += tally->waiting[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
@@ -69,7 +69,7 @@ static uint64_t count_states(const struct core *core, const struct queue *queue,
     uint64_t count = 0;
     if (states & STATE_PENDING) count += waiting - ready;
     if (states & STATE_READY) count += ready;
-    if (states & STATE_IN_FLIGHT) count += tally->in_flight;
+    if (states & STATE_IN_FLIGHT) count += tally->in_flight - queue->ahead_count;
     if (states & STATE_DEAD) count += tally->dead;
     return count;
 }
@@ -134,7 +134,8 @@ static char *not_deletable(struct decision *d, const struct queue *queue) {
         snprintf(sentence, SENTENCE_SIZE,
                  "the queue is not empty: %llu waiting, %llu in flight, %llu dead; purge it, drop its dead letters, or "
                  "wait, and delete it then",
-                 (unsigned long long)waiting, (unsigned long long)tally->in_flight, (unsigned long long)tally->dead);
+                 (unsigned long long)waiting, (unsigned long long)(tally->in_flight - queue->ahead_count),
+                 (unsigned long long)tally->dead);
     } else if (queue->job_count) {
         snprintf(sentence, SENTENCE_SIZE, "%u purges, requeues or drops of the queue are still under way",
                  queue->job_count);

@@ -1,6 +1,7 @@
 /* decide_settle.c: ack, nack, extend, release: what the holder of a lease says (FENCE-1), and dead letters. */
 #include <string.h>
 
+#include "ahead.h"
 #include "callers.h"
 #include "decide.h"
 #include "leases.h"
@@ -114,6 +115,7 @@ static void decide_requeue(struct decision *d, const struct known *known) {
     if (known->row.key_size &&
         draft_find_key(d->draft, known->row.queue, known->row.key, known->row.key_size, &holder) &&
         holder.row.state != ROW_BURIED && !SEEDED_BUG(requeue_onto_live_key)) {
+        ahead_see(d->draft, &holder);
         describe(d->result, &holder.row, d->effects->arena);
         refuse(d, TARRY__CODE__EXISTS, TARRY__OUTCOME__LIVE, "a live task has this key by now");
         return;

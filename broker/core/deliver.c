@@ -2,6 +2,7 @@
  *
  * Per queue: the highest priority first, then due, then id. Among the consumers of a queue that have credit the next
  * in turn gets a fair share, so that a small burst does not end in one consumer's prefetch. */
+#include "ahead.h"
 #include "decide.h"
 #include "leases.h"
 #include "near.h"
@@ -10,14 +11,14 @@
 #include "seeded_bug.h"
 #include "tasks.h"
 
-/* How many tasks more it may get. Behind a pooled one it does not count what others hold, who got theirs by it. */
-static uint32_t credit_of(const struct session *session) {
+uint32_t session_credit_left(const struct session *session) {
     if (session_is_pooled(session->id)) return SEEDED_BUG(credit_ignored) ? BATCH_DEFAULT : session->credit;
     return !session->mute && session->lease_count < session->prefetch ? session->prefetch - session->lease_count : 0;
 }
 
 static bool has_credit(const struct session *session) {
-    return session->state == SESSION_UP && !session->sending && !session->resend_count && credit_of(session) > 0;
+    return session->state == SESSION_UP && !session->sending && !session->resend_count &&
+           session_credit_left(session) > 0;
 }
 
 /* Its subscriptions stand in line at their queues, the one that waits longest first. */
@@ -42,7 +43,7 @@ static uint64_t ready_count(const struct queue *queue) {
 
 static uint32_t share_of(const struct core *core, const struct queue *queue, const struct session *session) {
     uint64_t share = (ready_count(queue) + queue->willing_count - 1) / queue->willing_count;
-    uint32_t credit = credit_of(session);
+    uint32_t credit = session_credit_left(session);
     if (share > credit && !SEEDED_BUG(prefetch_ignored)) share = credit;
     if (share > session->batch_max) share = session->batch_max;
     if (share > LEASES_MAX - core->leases) share = LEASES_MAX - core->leases;
@@ -51,10 +52,14 @@ static uint32_t share_of(const struct core *core, const struct queue *queue, con
     return (uint32_t)share;
 }
 
-static struct row row_leased(const struct core *core, const struct queue *queue, const struct session *session,
-                             const struct row *row) {
+uint64_t session_lease_ms(const struct session *session, const struct queue *queue) {
+    return session->lease_ms ? session->lease_ms : queue->policy.lease_ms;
+}
+
+struct row row_leased(const struct core *core, const struct queue *queue, const struct session *session,
+                      const struct row *row) {
     struct row leased = *row;
-    uint64_t lease_ms = session->lease_ms ? session->lease_ms : queue->policy.lease_ms;
+    uint64_t lease_ms = session_lease_ms(session, queue);
     leased.state = ROW_LEASED;
     leased.attempt++;
     leased.deliveries++;
@@ -95,8 +100,7 @@ static void gather(struct core *core, struct queue *queue, const struct session 
     }
 }
 
-/* CAP-1: new leases wait for the index, and for others to end when they have their share of memory. */
-static bool may_lease(const struct core *core) {
+bool may_lease(const struct core *core) {
     return core->leases < LEASES_MAX && core->overlay_count <= core->options.index_lag_hard &&
            need_lease_room(core) >= task_size(KEY_SIZE_MAX);
 }
@@ -144,10 +148,15 @@ static void send_again(struct core *core, struct session *session, struct core_e
     struct core_delivered *tasks = must_alloc(effects->arena, count_max * sizeof *tasks);
     uint32_t count = 0;
     uint64_t bytes = 0;
+    uint64_t later_ms = UINT64_MAX; /* leased ahead of time, before a restart */
     struct task *task = NULL;
     TAILQ_FOREACH(task, &session->leases, member) {
         core->visits++;
         if (!task->resend) continue;
+        if (task->row.due_ms > base_ms(core, task->row.base) && !SEEDED_BUG(resent_early)) { /* TIME-1 */
+            later_ms = task->row.due_ms < later_ms ? task->row.due_ms : later_ms;
+            continue;
+        }
         if (count == count_max || (count && bytes + task->row.blob_size > DELIVERY_SIZE_MAX)) break;
         session_resent(core, session, task);
         bytes += task->row.blob_size;
@@ -155,6 +164,8 @@ static void send_again(struct core *core, struct session *session, struct core_e
         tasks[count].row.key = must_copy(effects->arena, task->row.key, task->row.key_size);
         count++;
     }
+    if (later_ms != UINT64_MAX) ahead_wait(core, session, later_ms);
+    if (!count) return;
     session->sending = true;
     session->sending_again = true;
     *PUSH(effects, deliveries) = (struct core_delivery){
@@ -174,6 +185,7 @@ static bool settle_sessions(struct core *core, struct core_effects *effects) {
         if (session->state == SESSION_UP && session->resend_count && !session->sending) {
             send_again(core, session, effects);
         }
+        ahead_settle(core, session, effects);
         TAILQ_REMOVE(&core->changed, session, change);
         session->changed = false;
         bool is_willing = has_credit(session);
@@ -232,5 +244,7 @@ bool deliver(struct core *core, struct core_effects *effects) {
         if (!serve(core, queue, &left, effects)) looks--;
         to_the_end(core, queue);
     }
-    return (count || is_used_up(&left)) && core->serving.count && may_lease(core);
+    bool more = (count || is_used_up(&left)) && core->serving.count && may_lease(core);
+    if (!more && may_lease(core)) ahead_lease(core, left.tasks, effects);
+    return more;
 }

@@ -6,6 +6,7 @@
  * what was read. */
 #include <string.h>
 
+#include "ahead.h"
 #include "decide.h"
 #include "jobs.h"
 #include "near.h"
@@ -46,6 +47,7 @@ static bool job_concerns(struct draft *draft, const struct job *job, const struc
     const struct task *task = task_find(draft->core, read->id);
     if (task && task->place == PLACE_ENDED && !SEEDED_BUG(job_takes_ended)) return false;
     *out = task ? known_of(task) : (struct known){.row = *read, .hash = row_hash(read)};
+    ahead_see(draft, out);
     if (job->what == TARRY__JOB_PUT__WHAT__PURGE) return job->states & bit_for(job, &out->row);
     return out->row.state == ROW_BURIED;
 }

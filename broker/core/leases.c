@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "ahead.h"
 #include "near.h"
 #include "seeded_bug.h"
 #include "tasks.h"
@@ -29,17 +30,20 @@ struct session *session_new(struct core *core, uint64_t id, enum session_state s
         session->id = id;
         session->state = (uint8_t)state;
         session->silence.kind = TIMER_SILENCE;
+        session->departure.kind = TIMER_DEPART;
         TAILQ_INIT(&session->leases);
+        TAILQ_INIT(&session->ahead);
         return session;
     }
     return NULL;
 }
 
 void session_free(struct core *core, struct session *session) {
-    assert(!session->lease_count && !session->subscription_count && !session->willing);
+    assert(!session->lease_count && !session->subscription_count && !session->willing && !session->takes);
     if (session->changed) TAILQ_REMOVE(&core->changed, session, change);
     session->changed = false;
     wheel_cancel(&core->wheels[ROW_STEADY], &session->silence.wheel);
+    wheel_cancel(&core->wheels[ROW_STEADY], &session->departure.wheel);
     session->state = SESSION_FREE;
 }
 
@@ -105,7 +109,12 @@ void lease_drop(struct core *core, struct task *task) {
     assert(task->place == PLACE_LEASED);
     struct session *session = session_find(core, task->row.session);
     assert(session && session->lease_count && core->leases);
-    TAILQ_REMOVE(&session->leases, task, member);
+    if (task->ahead) {
+        ahead_leave(core, session, task);
+    } else {
+        TAILQ_REMOVE(&session->leases, task, member);
+    }
+    task->departing = false;
     session->lease_count--;
     core->leases--;
     core->lease_bytes -= task_bytes(task);

@@ -47,6 +47,15 @@ void session_changed(struct core *core, struct session *session);
 /* Leaves the lines of its queues. */
 void session_withdraw(struct core *core, struct session *session);
 
+/* How many tasks more it may get. Behind a pooled one it does not count what others hold, who got theirs by it. */
+uint32_t session_credit_left(const struct session *session);
+uint64_t session_lease_ms(const struct session *session, const struct queue *queue);
+/* The row as it is leased now. */
+struct row row_leased(const struct core *core, const struct queue *queue, const struct session *session,
+                      const struct row *row);
+/* CAP-1: new leases wait for the index, and for others to end when they have their share of memory. */
+bool may_lease(const struct core *core);
+
 /* Leases what is ready to whoever has credit. Bounded per call; true: there may be more at once. */
 bool deliver(struct core *core, struct core_effects *effects);
 

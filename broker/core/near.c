@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "ahead.h"
 #include "query.h"
 #include "seeded_bug.h"
 #include "tasks.h"
@@ -136,13 +137,21 @@ void near_place_waiting(struct core *core, struct task *task) {
         return;
     }
     task->place = PLACE_PENDING;
-    task->timer.kind = TIMER_DUE;
-    wheel_arm(&core->wheels[task->row.base], &task->timer.wheel, task->row.due_ms, task->row.id);
+    uint64_t at_ms = ahead_from_ms(core, &task->row);
+    task->timer.kind = at_ms < task->row.due_ms ? TIMER_AHEAD : TIMER_DUE;
+    wheel_arm(&core->wheels[task->row.base], &task->timer.wheel, at_ms, task->row.id);
 }
 
 void near_due(struct core *core, struct task *task) {
     assert(task->place == PLACE_PENDING && task->row.due_ms <= base_ms(core, task->row.base)); /* TIME-1 */
     push_ready(core, line_of(core, &task->row), task);
+}
+
+void near_soon(struct core *core, struct task *task, uint64_t again_ms) {
+    assert(task->place == PLACE_PENDING && task->row.due_ms > base_ms(core, task->row.base));
+    bool is_last = again_ms >= task->row.due_ms;
+    task->timer.kind = is_last ? TIMER_DUE : TIMER_AHEAD;
+    wheel_arm(&core->wheels[task->row.base], &task->timer.wheel, is_last ? task->row.due_ms : again_ms, task->row.id);
 }
 
 void near_touch(struct core *core, struct task *task, uint64_t position) {
@@ -191,6 +200,18 @@ struct task *near_next_ready(struct core *core, struct queue *queue) {
     return best;
 }
 
+bool near_has_before(struct core *core, const struct row *row) {
+    struct queue *queue = &core->queues[row->queue];
+    struct line_state *line = line_of(core, row);
+    const struct due due = row_due(row);
+    const struct task *best = queue->ready_mask ? near_next_ready(core, queue) : NULL;
+    if (best && best->row.priority != row->priority) return best->row.priority > row->priority;
+    if (best && due_before(row_due(&best->row), due)) return true;
+    const bool is_far_sooner = line->far_soonest_ms <= due.due_ms;
+    if (due_before(line->horizon, due) && (is_far_sooner || line_index_only(core, line))) return true;
+    return line->settling && due_before(line->sure, due) && is_far_sooner;
+}
+
 /* ---- trimming */
 
 static void settle_far(struct core *core, struct task *task) {
@@ -233,12 +254,13 @@ void near_trim(struct core *core) {
     for (uint32_t n = 0; n < per_step(core, TRIM_PER_STEP_MAX) && !SEEDED_BUG(never_trimmed); n++) {
         struct task *task = TAILQ_FIRST(&core->overlay);
         bool is_early = SEEDED_BUG(tombstone_dropped) && task && task->place == PLACE_ENDED;
-        if (!task || task->changed >= (is_early ? core->indexed : core->trim_to)) break;
+        /* A question asks the index for what waits, and there it is leased already. */
+        if (!task || task->ahead || task->changed >= (is_early ? core->indexed : core->trim_to)) break;
         settle_clean(core, task);
     }
 }
 
 bool near_is_trimming(const struct core *core) {
     const struct task *task = TAILQ_FIRST(&core->overlay);
-    return task && task->changed < core->trim_to;
+    return task && !task->ahead && task->changed < core->trim_to;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ahead.h"
 #include "decide.h"
 #include "need.h"
 #include "push.h"
@@ -11,12 +12,17 @@
 #include "tasks.h"
 
 uint32_t query_state_bit(const struct core *core, const struct row *row) {
-    if (row->state == ROW_LEASED) return STATE_IN_FLIGHT;
+    if (row->state == ROW_LEASED && !ahead_is(core, row)) return STATE_IN_FLIGHT;
     if (row->state == ROW_BURIED) return STATE_DEAD;
     return row->due_ms <= base_ms(core, row->base) ? STATE_READY : STATE_PENDING;
 }
 
 Tarry__TaskView *query_view(struct core *core, const struct row *row, struct arena *arena) {
+    struct row waiting;
+    if (row->state == ROW_LEASED && ahead_is(core, row)) {
+        ahead_return(core, task_find(core, row->id), &waiting);
+        row = &waiting;
+    }
     Tarry__TaskView *view = must_alloc(arena, sizeof *view);
     tarry__task_view__init(view);
     view->id = row->id;

@@ -11,7 +11,7 @@
 
 static uint64_t waiting_of(const struct core *core, const struct queue *queue) {
     const struct queue_tally *tally = &core->tally.queues[queue->number];
-    uint64_t waiting = 0;
+    uint64_t waiting = queue->ahead_count; /* for who asks they wait */
     for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) {
         waiting += tally->waiting[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
     }
@@ -35,7 +35,7 @@ void query_queues(struct core *core, const struct core_event *event, struct core
         view->paused = queue->paused;
         view->paused_until_ms = queue->paused_until_ms;
         view->pending = waiting_of(core, queue);
-        view->in_flight = core->tally.queues[number].in_flight;
+        view->in_flight = core->tally.queues[number].in_flight - queue->ahead_count;
         view->dead = core->tally.queues[number].dead;
         view->jobs = queue->job_count;
         reply->queues->queues[reply->queues->n_queues++] = view;
@@ -142,13 +142,13 @@ static Tarry__QueueStats *stats_of(const struct core *core, struct queue *queue,
     stats->ready_is_lower_bound = look->is_lower_bound;
     stats->oldest_overdue_ms = overdue_ms(core, look);
     stats->pending = look->waiting - look->ready;
-    stats->in_flight = tally->in_flight;
+    stats->in_flight = tally->in_flight - queue->ahead_count;
     stats->dead = tally->dead;
     stats->paused = queue->paused;
     stats->paused_until_ms = queue->paused_until_ms;
     stats->scheduled = tally->scheduled;
     stats->cancelled = tally->cancelled;
-    stats->delivered = tally->delivered;
+    stats->delivered = tally->delivered - queue->ahead_count;
     stats->acked = tally->acked;
     stats->retried = tally->retried;
     stats->expired = tally->expired;

@@ -25,6 +25,7 @@ static void queue_init(struct core *core, struct queue *queue, const Tarry__Queu
     queue->number = put->number;
     memcpy(queue->name, put->name, strlen(put->name) + 1);
     TAILQ_INIT(&queue->willing);
+    TAILQ_INIT(&queue->takers);
     queue->pause_timer.kind = TIMER_PAUSE;
     for (uint8_t base = 0; base < ROW_BASES; base++) {
         for (uint8_t priority = 0; priority < PRIORITY_COUNT; priority++) {

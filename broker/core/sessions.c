@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ahead.h"
 #include "callers.h"
 #include "decide.h"
 #include "leases.h"
@@ -13,6 +14,7 @@
 
 static void unsubscribe_all(struct core *core, struct session *session) {
     session_withdraw(core, session);
+    ahead_stand_down(session);
     session->subscription_count = 0;
 }
 
@@ -91,11 +93,13 @@ static void close_lane(struct core *core, struct session *session, struct core_e
     unsubscribe_all(core, session);
     core->session_count--;
     core->lane_left_ms[session->lane] = steady_ms(core);
-    session->sending = session->sending_again = session->gone = false;
+    session->sending = session->sending_again = session->sending_departed = session->gone = false;
     struct task *task = NULL;
     TAILQ_FOREACH(task, &session->leases, member) {
+        task->departing = false;
         if (task->resend) session_resent(core, session, task);
     }
+    ahead_withdraw(core, session, UINT64_MAX, effects);
     wheel_cancel(&core->wheels[ROW_STEADY], &session->silence.wheel);
     *PUSH(effects, lanes) = (struct core_lane){.session = session->id, .lane = session->lane, .open = false};
 }
@@ -230,7 +234,7 @@ void session_subscribe(struct core *core, const struct core_event *event, struct
 /* ---- the end of a session */
 
 struct giving {
-    uint64_t position;    /* only the leases of this delivery; 0: all */
+    bool under_way;       /* only the leases of the delivery under way */
     const uint64_t *seen; /* sorted ids that the user of the session has seen; NULL: `why` holds for all */
     size_t seen_count;
     bool all_seen;  /* behind a pooled session nobody has said who has what */
@@ -239,6 +243,10 @@ struct giving {
     Tarry__SessionEnd__Cause end;   /* the session ends with it: the last frame says so; NOT_SAID: it goes on */
     const struct core_event *asked; /* by this request; NULL: by none */
 };
+
+static bool is_under_way(const struct session *session, const struct task *task) {
+    return session->sending_departed ? task->departing : task->row.lease_position == session->sending_position;
+}
 
 static int compare_ids(const void *a, const void *b) {
     const uint64_t *x = a;
@@ -279,7 +287,7 @@ static uint32_t give_back(struct core *core, struct session *session, const stru
         draft.principal = session->principal;
         if (giving->asked) draft_by_request(&draft, giving->asked);
         for (; task && draft.record_count < RECORDS_PER_FRAME_MAX; task = TAILQ_NEXT(task, member)) {
-            if (giving->position && task->row.lease_position != giving->position) continue;
+            if (giving->under_way && !is_under_way(session, task)) continue;
             bool seen = was_seen(giving, task->row.id);
             if (seen && giving->keep_seen) continue;
             struct known known = known_of(task);
@@ -364,6 +372,7 @@ void session_lane_up(struct core *core, const struct core_event *event) {
     hear(core, session);
     session_changed(core, session);
     if (session_is_pooled(session->id) && !SEEDED_BUG(pooled_sent_again)) return; /* others have them, behind it */
+    if (!session_is_pooled(session->id)) ahead_stand_up(session);
     struct task *task = NULL;
     TAILQ_FOREACH(task, &session->leases, member) {
         session->resend_count += !task->resend;
@@ -386,7 +395,7 @@ static void note_lateness(struct core *core, const struct session *session, uint
     const struct task *task = NULL;
     TAILQ_FOREACH_REVERSE(task, &session->leases, task_list, member) {
         if (!left) break;
-        if (task->row.lease_position != session->sending_position) continue;
+        if (!is_under_way(session, task)) continue;
         left--;
         const struct row *row = &task->row;
         uint64_t due_ns = (row->due_ms > row->scheduled_ms ? row->due_ms : row->scheduled_ms) * 1000000;
@@ -407,9 +416,10 @@ void session_sent(struct core *core, const struct core_event *event, struct core
     } else if (event->ok && !SEEDED_BUG(sent_taken_for_unsent)) {
         note_lateness(core, session, event->delivered_ns);
     } else {
-        struct giving giving = {.position = session->sending_position, .why = TARRY__CAUSE__CAUSE_UNSENT};
+        struct giving giving = {.under_way = true, .why = TARRY__CAUSE__CAUSE_UNSENT};
         give_back(core, session, &giving, effects);
     }
+    ahead_departed(session);
     if (session->gone) session_gone(core, session, TARRY__SESSION_END__CAUSE__PIPE_LOST, effects);
 }
 

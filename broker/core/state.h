@@ -5,7 +5,8 @@
  *     WAITING  beyond the line's horizon ──► PLACE_FAR       only while the index has not absorbed it
  *              within it, not yet due    ──► PLACE_PENDING   armed on its base's wheel
  *              within it, due            ──► PLACE_READY     in its line's ready heap
- *     LEASED   ─────────────────────────────► PLACE_LEASED    in its session's list, deadline armed
+ *     LEASED   ─────────────────────────────► PLACE_LEASED    in its session's list, deadline armed; ahead of time
+ *                                                             in its session's other list (ahead.h)
  *     BURIED   ─────────────────────────────► PLACE_DEAD      only while dirty
  *     ended    ─────────────────────────────► PLACE_ENDED     a tombstone, only while dirty
  *
@@ -54,7 +55,16 @@
 #define RESERVE_PAGES 32u /* of the region, kept for what settles: a commit full of nacks fits (need.h) */
 #define LEASES_SHARE 2u   /* 1 / of the region is what leases may take: nothing but acks frees it (CAP-1) */
 
-enum timer_kind { TIMER_DUE = 1, TIMER_LEASE, TIMER_PAUSE, TIMER_SILENCE, TIMER_WINDOW, TIMER_CLAIM };
+enum timer_kind {
+    TIMER_DUE = 1,
+    TIMER_AHEAD, /* of a task that is due soon: it may be leased from here on */
+    TIMER_LEASE,
+    TIMER_PAUSE,
+    TIMER_SILENCE,
+    TIMER_WINDOW,
+    TIMER_CLAIM,
+    TIMER_DEPART, /* what a session was leased ahead of time is due */
+};
 
 struct timer { /* `wheel` first: a popped wheel timer is cast back */
     struct wheel_timer wheel;
@@ -71,14 +81,15 @@ struct holder { /* who had a task, and since when; 0: nobody */
 };
 
 struct task {
-    struct timer timer; /* PENDING: due; LEASED: deadline */
+    struct timer timer; /* PENDING: due, or when it may be leased ahead of that; LEASED: deadline */
     union {
         struct ready_node ready; /* READY */
         struct holder before;    /* LEASED: who had it before this lease, should the delivery never leave (TRUE-1). Void
                                     after a restart: what left then is not known */
     };
     TAILQ_ENTRY(task) overlay; /* valid if dirty */
-    TAILQ_ENTRY(task) member;  /* FAR: line->far; PENDING, READY: line->near; LEASED: session->leases */
+    TAILQ_ENTRY(task)
+    member; /* FAR: line->far; PENDING, READY: line->near; LEASED: session->leases, or session->ahead */
     struct task *by_id_next;
     struct task *by_key_next;
     struct row row;   /* key follows this struct; reason is a slab object of its own */
@@ -86,9 +97,11 @@ struct task {
     uint64_t changed; /* position of the frame that changed it last */
     uint8_t place;    /* enum place */
     bool dirty;
-    bool keyed;    /* in the key table */
-    bool resend;   /* leased, and its session has come back: it is sent again under the same token */
-    bool returned; /* came back from a lease with its old due time: lateness would mislead */
+    bool keyed;     /* in the key table */
+    bool resend;    /* leased, and its session has come back: it is sent again under the same token */
+    bool ahead;     /* leased, and its delivery has not left: in session->ahead (ahead.h) */
+    bool departing; /* leased ahead of time, and in the delivery that is under way */
+    bool returned;  /* came back from a lease with its old due time: lateness would mislead */
     char key[];
 };
 TAILQ_HEAD(task_list, task);
@@ -127,6 +140,7 @@ TAILQ_HEAD(line_list, line_state);
 
 struct subscription {
     TAILQ_ENTRY(subscription) of_queue; /* in queue->willing while session->willing */
+    TAILQ_ENTRY(subscription) of_taker; /* in queue->takers while session->takes */
     struct session *session;
     struct queue *queue;
 };
@@ -146,6 +160,9 @@ struct queue {
     uint32_t ready_mask;              /* bit base * PRIORITY_COUNT + priority: that line's ready heap is not empty */
     struct subscription_list willing; /* of the sessions that may get something new, the next in turn first */
     uint32_t willing_count;
+    struct subscription_list takers; /* of the sessions whose lanes are up, the next in turn for a lease ahead first */
+    uint32_t taker_count;
+    uint32_t ahead_count;      /* tasks leased ahead of time */
     struct ready_node serving; /* in core->serving while something is ready, somebody willing, and it is not paused */
     uint64_t served;           /* the turn when it was served last */
     uint32_t job_count;
@@ -173,10 +190,16 @@ struct session {
     char principal[PRINCIPAL_SIZE_MAX + 1]; /* whose it is; void unless is_owned */
     bool is_owned; /* otherwise it is of before a restart, and has not come back: nobody knows whose it was */
     struct task_list leases;
-    uint32_t lease_count;
+    struct task_list ahead; /* leased ahead of time and still here, in the order of their due times */
+    struct timer departure; /* armed while there is something to depart, or to be sent again, later */
+    uint64_t ahead_from_ms; /* nothing is leased ahead of time before: its credit was needed */
+    uint32_t ahead_count;
+    uint32_t lease_count; /* with those in `ahead` */
+    bool takes;           /* its subscriptions are in their queues' takers */
     bool sending;
     uint64_t sending_position; /* lease position of the delivery under way */
     uint32_t sending_count;    /* tasks in it */
+    bool sending_departed;     /* its tasks were leased ahead of time: those that are `departing` */
     bool sending_again;        /* it repeats leases: should it fail to leave, they stay leased */
     bool gone;                 /* its pipe is gone; it ends once it is known whether the delivery under way left */
     uint32_t resend_count;     /* leases to be sent again */
@@ -326,7 +349,10 @@ struct core {
     uint64_t lane_left_ms[LANES_MAX]; /* when a session last left it; 0: never */
     uint32_t session_count;           /* WAITING_LANE and UP */
     uint64_t leases;
-    uint64_t lease_bytes; /* what the leased tasks take of the region */
+    uint64_t lease_bytes;               /* what the leased tasks take of the region */
+    uint64_t ahead_count;               /* tasks leased ahead of time */
+    uint64_t soon[TIMERS_PER_STEP_MAX]; /* ids: may be leased ahead of time in this step */
+    uint32_t soon_count;
     struct timer claim;
 
     struct producer *producers;

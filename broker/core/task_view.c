@@ -1,6 +1,7 @@
 /* task_view.c: what decisions share: which task is meant, what is true about it, and how rows change (decide.h). */
 #include <string.h>
 
+#include "ahead.h"
 #include "callers.h"
 #include "decide.h"
 #include "push.h"
@@ -72,6 +73,7 @@ static void describe_outcome(Tarry__OpResult *result, const struct outcome *outc
 
 /* Found by draft_find…: ended in this very draft, expired, dead or live. */
 static enum resolved classify(struct decision *d, struct known *known) {
+    ahead_see(d->draft, known);
     if (!known->ended && known->row.state == ROW_WAITING && is_expired(d->core, &known->row)) {
         draft_end(d->draft, TARRY__CAUSE__CAUSE_EXPIRED, known);
         known->ended = TARRY__CAUSE__CAUSE_EXPIRED;

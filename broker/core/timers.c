@@ -1,6 +1,7 @@
 /* timers.c: see timers.h. Leases that run out together go into one frame. */
 #include "timers.h"
 
+#include "ahead.h"
 #include "decide.h"
 #include "leases.h"
 #include "near.h"
@@ -28,7 +29,11 @@ static uint32_t run_other(struct core *core, struct timer *timer, struct core_ef
         return 1;
     case TIMER_CLAIM:
         return session_claim_over(core, TIMERS_PER_STEP_MAX, effects);
+    case TIMER_DEPART:
+        session_changed(core, (struct session *)(at - offsetof(struct session, departure)));
+        return 1;
     case TIMER_DUE:
+    case TIMER_AHEAD:
     case TIMER_LEASE:
         break;
     }
@@ -39,6 +44,10 @@ static uint32_t run_other(struct core *core, struct timer *timer, struct core_ef
 /* A consumer that has not been heard of since it got the task may be stopped: it gets nothing new until it is heard. */
 static void return_lease(struct draft *draft, struct task *task) {
     struct session *session = session_find(draft->core, task->row.session);
+    if (task->ahead) {
+        ahead_take_back(draft, task);
+        return;
+    }
     if (session && session->heard_ms <= task->row.delivered_ms) {
         session->mute = true;
         session_changed(draft->core, session);
@@ -47,6 +56,15 @@ static void return_lease(struct draft *draft, struct task *task) {
     struct row row;
     Tarry__Cause cause = row_return(draft->core, &task->row, TARRY__CAUSE__CAUSE_LEASE_LOST, &row);
     draft_put(draft, cause, &known, &row);
+}
+
+/* It is due, or soon will be. */
+static void come_near(struct core *core, struct task *task) {
+    if (task->row.due_ms <= base_ms(core, task->row.base)) {
+        near_due(core, task);
+        return;
+    }
+    ahead_note(core, task);
 }
 
 /* Timers of one wheel. Lost leases gather in the draft: they leave their lists only when it is applied. */
@@ -58,8 +76,8 @@ static uint32_t run_wheel(struct core *core, uint8_t base, struct core_effects *
     struct wheel_timer *popped = NULL;
     while (done < TIMERS_PER_STEP_MAX && (popped = wheel_pop(&core->wheels[base], now_ms))) {
         struct timer *timer = timer_of(popped);
-        if (timer->kind == TIMER_DUE) {
-            near_due(core, task_of(timer));
+        if (timer->kind == TIMER_DUE || timer->kind == TIMER_AHEAD) {
+            come_near(core, task_of(timer));
             done++;
         } else if (timer->kind == TIMER_LEASE) {
             return_lease(&lost, task_of(timer));
@@ -79,7 +97,7 @@ void timers_make_ready(struct core *core) {
         struct wheel_timer *popped = NULL;
         while ((popped = wheel_pop(&core->wheels[base], base_ms(core, base)))) {
             struct timer *timer = timer_of(popped);
-            if (timer->kind == TIMER_DUE) near_due(core, task_of(timer));
+            if (timer->kind == TIMER_DUE || timer->kind == TIMER_AHEAD) come_near(core, task_of(timer));
         }
     }
 }

@@ -138,12 +138,12 @@ static enum turn_effect take(struct core_turn *turn, struct item *item) {
     return TURN_DONE;
 }
 
-static bool is_large(const struct core_turn *turn) {
+bool core_turn_is_large(const struct core_turn *turn) {
     return turn->events >= TURN_BATCH_EVENTS_MAX || turn->effects->arena->used >= TURN_BATCH_BYTES_MAX;
 }
 
 static enum turn_effect items(struct core_turn *turn) {
-    if (turn->is_taken && is_large(turn) && core_turn_has_effects(turn)) {
+    if (turn->is_taken && core_turn_is_large(turn) && core_turn_has_effects(turn)) {
         turn->is_taken = false;
         return TURN_FLUSH;
     }

@@ -38,7 +38,8 @@
 /* Beyond it a batch is handed on though more items wait. */
 #define TURN_BATCH_BYTES_MAX (8u << 20)
 #define TURN_BATCH_EVENTS_MAX 256u
-/* So many are filled or on their way out at once. More only means that the disk is behind; then the core waits. */
+/* So many are filled or on their way out at once. More only means that the disk is behind: what else is decided joins
+ * the last one, whose TURN_FLUSH the hand puts off until another is free or it is large; then the core waits. */
 #define TURN_BATCHES_MAX 16u
 
 /* What waits; positions are not items, for only the latest counts. Times are of CLOCK_BOOTTIME. */
@@ -128,6 +129,8 @@ void core_turn_begin(struct core_turn *turn, uint64_t boot_ns);
 
 /* Has the batch anything for the log, or for somebody who waits? */
 bool core_turn_has_effects(const struct core_turn *turn);
+/* It is to be handed on, though more waits. */
+bool core_turn_is_large(const struct core_turn *turn);
 
 void core_turn_take(struct core_turn *turn, const struct turn_load *load);
 enum turn_effect core_turn_next(struct core_turn *turn);

@@ -219,7 +219,7 @@ int main(int argc, char **argv) {
         refuse_to_start("refused", message);
     shell_prepare_storage(&shell);
     inbox_init(&shell.inbox);
-    batches_init(&shell.batches);
+    batches_init(&shell.batches, &shell.inbox);
     shell_recover(&shell);
     shell.run.started_ms = instant_ms(clock_now(&shell.clock, NULL));
     int come = stop_open_signals(&signals);

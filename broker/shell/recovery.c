@@ -35,6 +35,8 @@ static int refuse(char *message, size_t message_size, const char *format, ...) {
 #define REFUSE(...) refuse(message, message_size, __VA_ARGS__)
 
 /* Address space of the index at first; it grows when it is full. */
+/* As long as most disks hang at times: then a delivery waits for none (DESIGN.md, Leases ahead of time). */
+#define LEASE_AHEAD_MS 50u
 #define INDEX_MAP_SIZE (4ull << 30)
 
 static int open_index(struct recovery *recovery, char *message, size_t message_size) {
@@ -81,6 +83,7 @@ static int open_log(struct recovery *recovery, const struct recovery_plan *plan,
 static int make_core(struct recovery *recovery) {
     const struct config *config = recovery->config;
     struct core_options options = {
+        .ahead_ms = LEASE_AHEAD_MS,
         .memory = MEMORY_SHARE_CORE(config->memory),
         .outcomes_max = (uint32_t)config->outcomes_max,
         .outcome_retention_ms = config->outcome_retention_ms,

@@ -207,7 +207,13 @@ void moment_close(struct moment *moment) {
 
 /* ---- looking */
 
+/* Leased ahead of time, and its delivery was not to leave before (broker/core/ahead.h). */
+static bool is_ahead(const struct moment *moment, const struct row *row) {
+    return row->state == ROW_LEASED && row->delivered_ms > ms_of(moment->steady_ns);
+}
+
 uint32_t moment_state(const struct moment *moment, const struct row *row) {
+    if (is_ahead(moment, row)) return STATE_PENDING;
     if (row->state == ROW_LEASED) return STATE_IN_FLIGHT;
     if (row->state == ROW_BURIED) return STATE_DEAD;
     uint64_t now_ms = ms_of(row->base == ROW_WALL ? moment->wall_ns : moment->steady_ns);
@@ -216,6 +222,7 @@ uint32_t moment_state(const struct moment *moment, const struct row *row) {
 }
 
 static void count_row(const struct moment *moment, const struct row *row, struct moment_counts *counts) {
+    counts->ahead += is_ahead(moment, row);
     switch (moment_state(moment, row)) {
     case STATE_PENDING:
         counts->pending++;
@@ -249,8 +256,8 @@ static bool adds_up(const struct queue_tally *tally, const struct moment_counts 
     uint64_t waiting = 0;
     for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++)
         waiting += tally->waiting[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
-    return counts->pending + counts->ready + counts->expired == waiting && counts->in_flight == tally->in_flight &&
-           counts->dead == tally->dead;
+    return counts->pending + counts->ready + counts->expired == waiting + counts->ahead &&
+           counts->in_flight + counts->ahead == tally->in_flight && counts->dead == tally->dead;
 }
 
 int moment_count(const struct moment *moment, struct moment_counts *out) {

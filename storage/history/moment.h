@@ -76,6 +76,7 @@ struct moment_counts {
     uint64_t in_flight;
     uint64_t dead;
     uint64_t expired; /* moment_state is 0 */
+    uint64_t ahead;   /* of those pending: recorded as leased, to be delivered when they are due */
 };
 /* Of every row, by queue number: QUEUES_MAX + 1 of them, zeroed. MOMENT_DIFFERS: not what the records add up to. */
 int moment_count(const struct moment *moment, struct moment_counts *out);

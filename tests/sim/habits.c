@@ -326,7 +326,9 @@ void habits_start(struct client *client, struct habits *habits, bool consumer) {
     if (consumer) {
         uint64_t lease_ms = habits->short_leases ? 100 + random_magnitude(&world->random, 10) : 0;
         if (habits->long_leases) lease_ms = 5000 + random_magnitude(&world->random, 15);
-        client_subscribe(client, habit_queues, 1 + (uint32_t)random_below(&world->random, 8), lease_ms);
+        uint32_t prefetch = 1 + (uint32_t)random_below(&world->random, 8);
+        if (world->options.core.ahead_ms) prefetch *= 4; /* credit to spare */
+        client_subscribe(client, habit_queues, prefetch, lease_ms);
     }
     world_after_ns(world, random_below(&world->random, habits->think_us) * 1000, act, habit, 0);
 }

@@ -148,6 +148,12 @@ size_t host_frames_below(const struct host *host, uint64_t position) {
     return low;
 }
 
+bool host_holds_back(const struct world *world, const struct row *row) {
+    const struct host *host = world->host;
+    if (row->state != ROW_LEASED || host->turn.follows || row->lease_epoch != host->head.epoch) return false;
+    return host->given_out[row->id] != row->lease_position;
+}
+
 /* ---- steps */
 
 /* What must not wait for the disk: endpoints, and reading ahead. */
@@ -156,6 +162,7 @@ static void run_errands(struct world *world, struct core_effects *effects, size_
     for (size_t i = deliveries; i < effects->deliveries.count; i++) { /* after the lanes of the same step */
         struct core_delivery *delivery = &effects->deliveries.items[i];
         delivery->turn = world->host->lanes[delivery->lane].seat.turn;
+        if (delivery->departs) host_depart(world, delivery);
     }
     for (size_t i = 0; i < effects->windows.count; i++) host_ask_window(world, &effects->windows.items[i]);
     for (size_t i = 0; i < effects->pages.count; i++) host_ask_page(world, &effects->pages.items[i]);
@@ -165,6 +172,7 @@ static void run_errands(struct world *world, struct core_effects *effects, size_
 /* LOG-1: an answer rests on the position that its decision saw, at least; a delivery on that of its leases. */
 static void check_effects(struct host *host, const struct core_effects *effects, size_t replies, size_t deliveries,
                           uint64_t before) {
+    struct instant at = host->stepped;
     for (size_t i = replies; i < effects->replies.count; i++) {
         uint64_t after = effects->replies.items[i].after;
         MUST(after >= before && after <= core_position(host->core));
@@ -175,6 +183,9 @@ static void check_effects(struct host *host, const struct core_effects *effects,
         for (size_t k = 0; k < delivery->count; k++) {
             const struct row *row = &delivery->tasks[k].row;
             MUST(row->state == ROW_LEASED && row->lease_position < delivery->after);
+            MUST(row->due_ms <= (row->base == ROW_WALL ? at.wall_ns : at.steady_ns) / NS_PER_MS); /* TIME-1 */
+            MUST(!delivery->departs || !host->head.queues[row->queue].put.paused);                /* KEEP-1 */
+            host->given_out[row->id] = row->lease_position;
         }
     }
 }
@@ -264,7 +275,9 @@ static void execute(struct world *world, enum turn_effect effect) {
         core_turn_look(turn, &now);
         break;
     case TURN_FLUSH:
-        host_flush(world);
+        /* What is decided while too many batches are on their way joins this one (is_put_off in core_thread.c). */
+        host->puts_off = !core_turn_is_large(turn) && !core_turn_may_fill(host->batches, host->inbox.stop);
+        if (!host->puts_off) host_flush(world);
         break;
     case TURN_FILL:
         fill(host);
@@ -307,8 +320,15 @@ static void turn_goes_on(struct world *world, void *argument, uint64_t life) {
     if (host->life == life && host->state == HOST_UP) host_go_on_with_turn(world);
 }
 
+static void turn_again(struct world *world, void *argument, uint64_t life) {
+    struct host *host = world->host;
+    if (host->life == life && host->state == HOST_UP && !host->in_turn) host_turn(world);
+}
+
 void host_batches_dropped(struct world *world) {
     struct host *host = world->host;
+    if (host->puts_off) world_after(world, &world->options.wake, turn_again, NULL, host->life);
+    host->puts_off = false;
     if (!host->awaits_batch || host->turn_comes || !core_turn_may_fill(host->batches, host->inbox.stop)) return;
     host->turn_comes = true;
     world_after(world, &world->options.wake, turn_goes_on, NULL, host->life);

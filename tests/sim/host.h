@@ -143,6 +143,7 @@ struct host {
     struct batch *syncing; /* the group under way */
     struct batch *spare;   /* empty ones */
     unsigned batches;      /* that are filled or on their way */
+    bool puts_off;         /* the batch that is filled was not handed on */
     bool awaits_batch;     /* the core's turn goes on once one is free … */
     bool turn_comes;       /* … and does so in a moment */
     struct index_schedule index_schedule;
@@ -162,7 +163,8 @@ struct host {
     uint64_t archived;  /* by this process: all that lies below is in the archive */
     struct release_gate gate;
     struct release_subscriber subscribers[HOST_SUBSCRIBERS];
-    struct parcel *parcels; /* the oldest first */
+    struct parcel *parcels;    /* the oldest first */
+    struct parcel *departures; /* leased ahead of time, and not durable yet */
     struct lane lanes[HOST_LANES_MAX];
     uint64_t connections; /* that were ever made; the number of each is its name */
     uint64_t durable;     /* as the core was told */
@@ -173,6 +175,7 @@ struct host {
     struct table table;                           /* durable: survives every end */
     struct flat head;                             /* as of all frames appended; of a follower: applied */
     struct ledger_origin origins[FLAT_TASKS_MAX]; /* [id], as of the same */
+    uint64_t given_out[FLAT_TASKS_MAX];           /* [id]: position of the lease that this run's core gave out last */
     struct watch watch;
     uint64_t archive_end;             /* what the archive has, durably … */
     bool archive_has[FLAT_TASKS_MAX]; /* [id] … and whose content it has */
@@ -249,6 +252,10 @@ void host_drop_waiting(struct host *host);
 /* For how long the disk has not answered the sync under way (shell/process/disk_hang.h). */
 uint64_t host_sync_waits_ms(const struct world *world);
 /* What is below that position is, and may go into the index. */
+/* Leased by this run, and not given out yet: for everybody else it waits (core/ahead.h). */
+bool host_holds_back(const struct world *world, const struct row *row);
+/* A delivery that departs (core_delivery.departs) goes its own way. */
+void host_depart(struct world *world, const struct core_delivery *delivery);
 void host_committed(struct world *world, uint64_t position);
 /* The core decides from now on. */
 void host_begin_epoch(struct world *world, uint32_t epoch);

@@ -77,7 +77,7 @@ static void drop_batches(struct host *host) {
 static void begin_batch(struct host *host) {
     if (!host->batch) host->batch = host_batch_take(host);
     core_effects_reset(&host->batch->effects);
-    host->awaits_batch = host->turn_comes = false;
+    host->awaits_batch = host->turn_comes = host->puts_off = false;
 }
 
 void host_free(struct host *host) {
@@ -107,6 +107,7 @@ void host_begin(struct world *world) {
     host->sync_since_ns = 0;
     table_begin(&host->table);
     host_archive_begin(host);
+    memset(host->given_out, 0, sizeof host->given_out);
     host->erasure = (struct erasure){0};
     host->archiving = false;
     host->archived = 0;
@@ -157,7 +158,7 @@ static void end_life(struct world *world) {
     host->flushing = host->sync_due = host->indexing = false;
     host->group = (struct group_commit){0};
     host->sync_since_ns = 0;
-    host->parcels = NULL;
+    host->parcels = host->departures = NULL;
     host->erasure = (struct erasure){0};
     host->archiving = false;
     host->archived = 0;

@@ -188,14 +188,46 @@ static void delivery_sender(struct world *world, void *argument, uint64_t life) 
     if (depart(world, &parcel->delivery)) delivery_sender_later(world);
 }
 
-static void post_parcel(struct world *world, const struct core_delivery *delivery) {
-    struct host *host = world->host;
+static struct parcel *parcel_of(struct world *world, const struct core_delivery *delivery) {
     struct parcel *parcel = world_alloc(world, sizeof *parcel);
     parcel->delivery = *delivery;
     struct core_delivered *tasks = world_copy(world, delivery->tasks, delivery->count * sizeof *tasks);
     for (size_t i = 0; i < delivery->count; i++)
         tasks[i].row.key = world_copy(world, tasks[i].row.key, tasks[i].row.key_size);
     parcel->delivery.tasks = tasks;
+    return parcel;
+}
+
+/* What was leased ahead of time waits for its own leases alone (delivery_sender_depart). */
+static void departs(struct world *world, void *argument, uint64_t life) {
+    struct host *host = world->host;
+    struct parcel *parcel = argument;
+    if (host->life != life || host->state != HOST_UP) return;
+    if (release_gate_reaches(&host->gate, parcel->delivery.after)) {
+        depart(world, &parcel->delivery);
+    } else {
+        parcel->next = host->departures;
+        host->departures = parcel;
+    }
+}
+
+static void depart_later(struct world *world) {
+    struct parcel *parcel = world->host->departures;
+    world->host->departures = NULL;
+    while (parcel) {
+        struct parcel *next = parcel->next;
+        world_after(world, &world->options.wake, departs, parcel, world->host->life);
+        parcel = next;
+    }
+}
+
+void host_depart(struct world *world, const struct core_delivery *delivery) {
+    world_after(world, &world->options.wake, departs, parcel_of(world, delivery), world->host->life);
+}
+
+static void post_parcel(struct world *world, const struct core_delivery *delivery) {
+    struct host *host = world->host;
+    struct parcel *parcel = parcel_of(world, delivery);
     struct parcel **last = &host->parcels;
     while (*last) last = &(*last)->next;
     *last = parcel;
@@ -224,6 +256,7 @@ static void tell_host(void *context, uint64_t position) {
 }
 
 static void tell_courier(void *world, uint64_t position) {
+    depart_later(world);
     delivery_sender_later(world);
 }
 
@@ -260,7 +293,7 @@ void host_drop_waiting(struct host *host) {
 
 static void post_parcels(struct world *world, const struct batch *batch) {
     for (size_t i = 0; i < batch->effects.deliveries.count; i++)
-        post_parcel(world, &batch->effects.deliveries.items[i]);
+        if (!batch->effects.deliveries.items[i].departs) post_parcel(world, &batch->effects.deliveries.items[i]);
 }
 
 bool host_release(struct world *world, bool *out_has_left) {

@@ -47,7 +47,13 @@ static void law_of_new(const struct flat *flat, const struct row *row) {
 
 static void law_of_lease(const struct flat *flat, const Tarry__TaskPut *put, const struct row *before,
                          const struct row *row) {
-    MUST(now_ns(flat, row->base) / 1000000 >= row->due_ms); /* TIME-1 */
+    bool is_ahead = now_ns(flat, row->base) / 1000000 < row->due_ms;
+    if (is_ahead) { /* TIME-1: it says that its delivery leaves when the task is due (core/ahead.h) */
+        MUST(row->base == ROW_STEADY && !row->expires_ms && row->delivered_ms == row->due_ms);
+        MUST(row->lease_deadline_ms > row->due_ms);
+    } else {
+        MUST(row->delivered_ms == flat->steady_ns / 1000000);
+    }
     MUST(!has_expired(flat, before));
     MUST(!flat->queues[row->queue].put.paused);
     MUST(row->attempt == before->attempt + 1 && row->deliveries == before->deliveries + 1);

@@ -40,6 +40,10 @@ static void predict_ended(struct world *world, struct prediction *prediction, co
     prediction->ended_ms = task->ended_ms;
 }
 
+static bool is_in_flight(const struct world *world, const struct row *row) {
+    return row->state == ROW_LEASED && !host_holds_back(world, row);
+}
+
 /* More than ten years ahead is refused. */
 static bool is_too_far(struct world *world, const Tarry__When *when) {
     uint64_t from_ms = when->kind == TARRY__WHEN__KIND__AT ? host_answers_at(world).wall_ns / NS_PER_MS : 0;
@@ -67,7 +71,7 @@ static void predict_schedule(struct world *world, struct prediction *prediction,
     bool takes_over = schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__REPLACE;
     if (schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__EARLIER) takes_over = due_ms < live->row.due_ms;
     if (schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__LATER) takes_over = due_ms > live->row.due_ms;
-    bool is_leased = live->row.state == ROW_LEASED;
+    bool is_leased = is_in_flight(world, &live->row);
     if (schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__REJECT || (takes_over && is_leased)) {
         prediction->code = TARRY__CODE__EXISTS;
         prediction->outcome = TARRY__OUTCOME__LIVE;
@@ -102,7 +106,7 @@ static void predict_change(struct world *world, struct prediction *prediction, c
         if (is_repeat) prediction->code = TARRY__CODE__OK;
     } else if (task->row.state == ROW_BURIED) {
         prediction->outcome = TARRY__OUTCOME__DEAD;
-    } else if (task->row.state == ROW_LEASED && !withdraw) {
+    } else if (is_in_flight(world, &task->row) && !withdraw) {
         prediction->outcome = TARRY__OUTCOME__IN_FLIGHT;
     } else {
         prediction->code = TARRY__CODE__OK;
@@ -128,7 +132,7 @@ static void predict_settle(struct world *world, struct prediction *prediction, u
     else if (task->row.state == ROW_BURIED)
         prediction->outcome = TARRY__OUTCOME__DEAD;
     else
-        prediction->outcome = task->row.state == ROW_LEASED ? TARRY__OUTCOME__IN_FLIGHT : TARRY__OUTCOME__PENDING;
+        prediction->outcome = is_in_flight(world, &task->row) ? TARRY__OUTCOME__IN_FLIGHT : TARRY__OUTCOME__PENDING;
 }
 
 static void predict_nack(struct world *world, struct prediction *prediction, const Tarry__Nack *nack) {
@@ -150,7 +154,7 @@ static void predict_get(struct world *world, struct prediction *prediction, cons
     else if (task->row.state == ROW_BURIED)
         prediction->outcome = TARRY__OUTCOME__DEAD;
     else
-        prediction->outcome = task->row.state == ROW_LEASED ? TARRY__OUTCOME__IN_FLIGHT : TARRY__OUTCOME__PENDING;
+        prediction->outcome = is_in_flight(world, &task->row) ? TARRY__OUTCOME__IN_FLIGHT : TARRY__OUTCOME__PENDING;
 }
 
 static bool is_over(struct world *world, const struct flat_task *task) {
@@ -188,7 +192,7 @@ static void predict_redact(struct world *world, struct prediction *prediction, c
     if (task && !is_over(world, task)) {
         prediction->code = TARRY__CODE__NOT_DONE;
         prediction->outcome = TARRY__OUTCOME__PENDING;
-        if (task->row.state == ROW_LEASED) prediction->outcome = TARRY__OUTCOME__IN_FLIGHT;
+        if (is_in_flight(world, &task->row)) prediction->outcome = TARRY__OUTCOME__IN_FLIGHT;
         if (task->row.state == ROW_BURIED) prediction->outcome = TARRY__OUTCOME__DEAD;
     } else if (ref->id && ref->id < prediction->past[0].id_end && !prediction->past[0].count) {
         prediction->count = 1;                                                 /* the index may once have held it */

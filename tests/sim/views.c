@@ -15,7 +15,7 @@ static uint64_t base_ms(struct world *world, const struct row *row) {
 }
 
 static uint32_t state_of(struct world *world, const struct row *row) {
-    if (row->state == ROW_LEASED) return STATE_IN_FLIGHT;
+    if (row->state == ROW_LEASED && !host_holds_back(world, row)) return STATE_IN_FLIGHT;
     if (row->state == ROW_BURIED) return STATE_DEAD;
     return row->due_ms <= base_ms(world, row) ? STATE_READY : STATE_PENDING;
 }
@@ -59,7 +59,8 @@ static void expect_counts(struct world *world, struct views *out) {
     for (uint64_t id = 1; id < head->next_id; id++) {
         const struct row *row = &head->tasks[id].row;
         if (head->tasks[id].ended) continue;
-        out->queues[row->queue][row->state == ROW_WAITING ? WAITING : row->state == ROW_LEASED ? IN_FLIGHT : DEAD]++;
+        bool waits = row->state == ROW_WAITING || host_holds_back(world, row);
+        out->queues[row->queue][waits ? WAITING : row->state == ROW_LEASED ? IN_FLIGHT : DEAD]++;
     }
 }
 

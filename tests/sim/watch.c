@@ -176,7 +176,7 @@ static void check_overtaken(const struct flat *head, const struct row *leased) {
 
 /* Within a delivery of new leases: the highest priority first, then due, then id. */
 static void check_order(const struct flat *head, const struct core_delivery *delivery, uint64_t before) {
-    if (delivery->tasks[0].row.lease_position < before) return; /* sent again, in any order */
+    if (delivery->tasks[0].row.lease_position < before && !delivery->departs) return; /* sent again, in any order */
     for (size_t i = 0; i < delivery->count; i++) check_overtaken(head, &delivery->tasks[i].row);
     for (size_t i = 1; i < delivery->count; i++) {
         const struct row *first = &delivery->tasks[i - 1].row;

@@ -37,6 +37,7 @@ struct fx {
     uint64_t id;                      /* of the first result */
     const struct core_caller *caller; /* who asks; NULL: anybody */
     const struct core_calendar *calendar;
+    void (*after_step)(struct fx *f); /* looks at the effects; NULL: nobody does */
 };
 
 static const struct core_options defaults = {
@@ -74,6 +75,7 @@ static inline void step(struct fx *f, struct core_event *event) {
     }
     struct core_event durable = {.kind = CORE_DURABLE, .now = event->now, .position = core_position(f->core)};
     core_step(f->core, &durable, &f->effects);
+    if (f->after_step != NULL) f->after_step(f);
 }
 
 static inline Tarry__Code ask(struct fx *f, enum core_event_kind kind, Tarry__Request *request) {

@@ -7,11 +7,12 @@
 
 #include "core_turn.h"
 #include "fatal.h"
+#include "inbox.h"
 
 #define BATCH_ARENA_KEEP (4u << 20)
 
-void batches_init(struct batches *batches) {
-    *batches = (struct batches){0};
+void batches_init(struct batches *batches, struct inbox *inbox) {
+    *batches = (struct batches){.inbox = inbox};
     pthread_mutex_init(&batches->mutex, NULL);
     pthread_cond_init(&batches->freed, NULL);
 }
@@ -35,6 +36,14 @@ static struct batch *batch_new(void) {
 
 static bool is_free(const struct batches *batches) {
     return batches->free != NULL || core_turn_may_fill(batches->made, batches->stops);
+}
+
+bool batches_has_none(struct batches *batches) {
+    pthread_mutex_lock(&batches->mutex);
+    bool has_none = !is_free(batches);
+    batches->is_awaited = has_none;
+    pthread_mutex_unlock(&batches->mutex);
+    return has_none;
 }
 
 struct batch *batch_take(struct batches *batches) {
@@ -72,6 +81,9 @@ void batch_drop(struct batches *batches, struct batch *batch) {
     pthread_mutex_lock(&batches->mutex);
     batch->next = batches->free;
     batches->free = batch;
+    bool is_awaited = batches->is_awaited;
+    batches->is_awaited = false;
     pthread_cond_signal(&batches->freed);
     pthread_mutex_unlock(&batches->mutex);
+    if (is_awaited) inbox_nudge(batches->inbox);
 }

@@ -39,13 +39,19 @@ struct batches {
     struct batch *free;
     unsigned made;
     bool stops; /* the process is to stop */
+    bool is_awaited;
+    struct inbox *inbox; /* nudged when there is one again that was asked for in vain */
 };
 
 static inline struct batch *batch_of(struct release *release) {
     return (struct batch *)release;
 }
 
-void batches_init(struct batches *batches);
+struct inbox;
+
+void batches_init(struct batches *batches, struct inbox *inbox);
+/* Would batch_take wait? Then the inbox is nudged once it would not. */
+bool batches_has_none(struct batches *batches);
 /* Whoever waits for one gets it, from here on. */
 void batches_stop(struct batches *batches);
 /* An empty batch with one user; waits while too many are under way (core_turn_may_fill). */

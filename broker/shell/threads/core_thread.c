@@ -63,6 +63,7 @@ static void run_errands(struct core_thread *core_thread) {
         struct core_delivery *delivery = &effects->deliveries.items[core_thread->stamped];
         delivery->turn = lanes_turn(needs->lanes, delivery->lane);
         delivery_sender_decided(needs->delivery_sender, delivery);
+        if (delivery->departs) delivery_sender_depart(needs->delivery_sender, delivery);
     }
     for (size_t i = 0; i < effects->windows.count; i++) indexer_window(needs->indexer, &effects->windows.items[i]);
     for (size_t i = 0; i < effects->lows.count; i++) indexer_low(needs->indexer, &effects->lows.items[i]);
@@ -132,11 +133,18 @@ static void foretell_size(const struct core_reply *reply) {
     call->sized(call, tarry__reply__get_packed_size(reply->reply) + reply->content->blob_size);
 }
 
+/* Is there a delivery that does not go its own way? */
+static bool has_ordinary(const struct core_effects *effects) {
+    for (size_t i = 0; i < effects->deliveries.count; i++)
+        if (!effects->deliveries.items[i].departs) return true;
+    return false;
+}
+
 /* Packs the replies that need nothing read; the others are the delivery sender's. */
 static void pack_answers(struct core_thread *core_thread) {
     struct batch *batch = core_thread->batch;
     const struct core_effects *effects = &batch->effects;
-    batch->delivery_sender = effects->deliveries.count > 0;
+    batch->delivery_sender = has_ordinary(effects);
     batch->answers = arena_alloc(&batch->arena, (effects->replies.count + 1) * sizeof(*batch->answers));
     if (batch->answers == NULL) fatal("replies_failed", -ENOMEM);
     for (size_t i = 0; i < effects->replies.count; i++) {
@@ -169,6 +177,7 @@ static void fill_batch(struct core_thread *core_thread) {
     core_turn_fill(&core_thread->turn, &core_thread->batch->effects);
 }
 
+/* The sync thread gets what was decided. */
 static void flush(struct core_thread *core_thread) {
     const struct core_thread_needs *needs = &core_thread->needs;
     pack_answers(core_thread);
@@ -178,6 +187,12 @@ static void flush(struct core_thread *core_thread) {
     sync_post(needs->sync, core_thread->batch, !core_thread->is_lent);
     core_thread->batch = NULL;
     core_turn_flushed(&core_thread->turn);
+}
+
+/* The disk hangs, or another node is waited for: whatever else is decided joins this batch, and what departs meanwhile
+ * is on time. */
+static bool is_put_off(struct core_thread *core_thread) {
+    return !core_turn_is_large(&core_thread->turn) && batches_has_none(core_thread->needs.batches);
 }
 
 static void refuse(struct call *call, Tarry__Code code, const char *sentence) {
@@ -421,7 +436,7 @@ static void execute(struct core_thread *core_thread, enum turn_effect effect) {
         core_turn_look(turn, &now);
         break;
     case TURN_FLUSH:
-        flush(core_thread);
+        if (!is_put_off(core_thread)) flush(core_thread);
         break;
     case TURN_FILL:
         fill_batch(core_thread);
@@ -479,6 +494,7 @@ static void *core_thread_run(void *argument) {
         inbox_take(needs->inbox, wait_ns, core_turn_may_lend(&core_thread->turn), &load);
         more = run_turn(core_thread, &load);
     } while (!has_ended(core_thread));
+    if (core_thread->batch != NULL && core_turn_has_effects(&core_thread->turn)) flush(core_thread);
     return NULL;
 }
 

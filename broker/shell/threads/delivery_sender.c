@@ -132,6 +132,7 @@ static void take_out(struct outgoing *outgoing, struct delivery_sender *delivery
     outgoing->end = batch->end;
     for (size_t i = 0; i < effects->deliveries.count; i++) {
         const struct core_delivery *delivery = &effects->deliveries.items[i];
+        if (delivery->departs) continue; /* it has gone its own way */
         if (deliver(delivery_sender, outgoing, delivery) == OUTGOING_COLD)
             cold_post(delivery_sender, copy_delivery(delivery, batch->end));
     }
@@ -141,6 +142,10 @@ static void take_out(struct outgoing *outgoing, struct delivery_sender *delivery
         if (outgoing_reply(outgoing, reply) == OUTGOING_COLD) cold_post(delivery_sender, copy_reply(reply, batch->end));
     }
     batch_drop(delivery_sender->batches, batch);
+}
+
+void delivery_sender_depart(struct delivery_sender *delivery_sender, const struct core_delivery *delivery) {
+    cold_post(delivery_sender, copy_delivery(delivery, 0));
 }
 
 static void *delivery_sender_run(void *argument) {
@@ -178,6 +183,8 @@ static void *reader_run(void *argument) {
         if (delivery_sender->cold_first == NULL) delivery_sender->cold_last = &delivery_sender->cold_first;
         pthread_mutex_unlock(&delivery_sender->mutex);
         outgoing.end = item->end;
+        /* What it reads must have been written. */
+        if (!item->is_reply && item->delivery.departs) wait_durable(delivery_sender, item->delivery.after);
         int result = item->is_reply ? outgoing_reply(&outgoing, &item->reply)
                                     : deliver(delivery_sender, &outgoing, &item->delivery);
         assert(result == 0);

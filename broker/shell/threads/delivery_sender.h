@@ -68,6 +68,9 @@ void delivery_sender_stop(struct delivery_sender *delivery_sender);
 
 /* The core has decided this delivery. Core thread only. */
 void delivery_sender_decided(struct delivery_sender *delivery_sender, const struct core_delivery *delivery);
+/* … and it departs (core_delivery.departs): it is copied, and leaves as soon as its leases are durable, whatever else
+ * is under way to the disk. Core thread only. */
+void delivery_sender_depart(struct delivery_sender *delivery_sender, const struct core_delivery *delivery);
 /* Too much is under way; the inbox is nudged when it no longer is. */
 bool delivery_sender_is_full(const struct delivery_sender *delivery_sender);
 

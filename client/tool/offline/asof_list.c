@@ -31,8 +31,21 @@ static const char *copy(struct arena *arena, const char *text, size_t size) {
     return out;
 }
 
-static struct tarry_view view_of(struct listing *listing, const struct row *row, uint32_t state) {
+/* Of one that was leased ahead of time, and had not left: who had it before its record does not say. */
+static struct row not_yet_leased(const struct row *row) {
+    struct row waiting = *row;
+    waiting.attempt--;
+    waiting.deliveries--;
+    waiting.session = waiting.delivered_ms = waiting.lease_deadline_ms = 0;
+    waiting.lease_epoch = 0;
+    waiting.lease_position = 0;
+    return waiting;
+}
+
+static struct tarry_view view_of(struct listing *listing, const struct row *as_recorded, uint32_t state) {
     struct arena *arena = &listing->arena;
+    const bool is_ahead = as_recorded->state == ROW_LEASED && state != STATE_IN_FLIGHT;
+    const struct row waiting = not_yet_leased(as_recorded), *row = is_ahead ? &waiting : as_recorded;
     return (struct tarry_view){
         .outcome = state == STATE_IN_FLIGHT ? TARRY_IN_FLIGHT
                    : state == STATE_DEAD    ? TARRY_DEAD
@@ -92,7 +105,7 @@ static uint32_t row_states(uint32_t wanted) {
     uint32_t states = 0;
     if (wanted == 0) wanted = STATE_PENDING | STATE_READY | STATE_IN_FLIGHT;
     if (wanted & (STATE_PENDING | STATE_READY)) states |= 1u << ROW_WAITING;
-    if (wanted & STATE_IN_FLIGHT) states |= 1u << ROW_LEASED;
+    if (wanted & (STATE_IN_FLIGHT | STATE_PENDING)) states |= 1u << ROW_LEASED; /* some ahead of time */
     if (wanted & STATE_DEAD) states |= 1u << ROW_BURIED;
     return states;
 }

@@ -184,6 +184,12 @@ bool entry_late_ms(const struct entry *entry, uint64_t *out) {
     return true;
 }
 
+uint64_t entry_leaves_ms(const struct entry *entry) {
+    if (entry_kind(entry) != ENTRY_LEASED || entry_task(entry) == NULL) return 0;
+    uint64_t leaves_ms = entry_task(entry)->delivered_ms;
+    return leaves_ms > entry->header->steady_ns / 1000000 ? leaves_ms : 0;
+}
+
 ProtobufCBinaryData entry_reason(const struct entry *entry) {
     const Tarry__Record *record = entry->record;
     if (record->fact_case == TARRY__RECORD__FACT_PUT && record->put->reason.len != 0) return record->put->reason;

@@ -86,6 +86,8 @@ uint64_t entry_due_before_ms(const struct entry *entry);
 /* How long after it was due (or scheduled, if that was later) the task was delivered. False: it was not, or it came
  * back from an earlier lease with its old due time, which would mislead. */
 bool entry_late_ms(const struct entry *entry, uint64_t *out);
+/* LEASED: when the delivery was to leave, if that is after the record; 0: at once (broker/core/ahead.h). */
+uint64_t entry_leaves_ms(const struct entry *entry);
 /* Of a nack or a dead letter, UTF-8 as a rule; empty: none. */
 ProtobufCBinaryData entry_reason(const struct entry *entry);
 /* "purge", "pipe_lost", "stopped": of a job, the end of a session, a start. */

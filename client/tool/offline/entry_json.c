@@ -58,6 +58,7 @@ static void json_task(struct text *out, const struct entry *entry, const Tarry__
     ndjson_number(out, "deliveries", task->deliveries);
     json_number_if(out, "expires_ms", task->expires_ms);
     json_lease(out, entry, task);
+    json_number_if(out, "leaves_ms", entry_leaves_ms(entry));
     if (entry_late_ms(entry, &late_ms)) ndjson_number(out, "late_ms", late_ms);
     ProtobufCBinaryData reason = entry_reason(entry);
     if (reason.len != 0) json_bytes(out, "reason", reason);

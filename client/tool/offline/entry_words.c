@@ -96,6 +96,7 @@ static void words_lease(struct text *out, const struct entry *entry, const Tarry
     text_add_str(out, ", token ");
     text_add_str(out, tarry_token_format((struct tarry_token){task->lease_epoch, task->lease_position}, token));
     words_time(out, ", until", task->lease_deadline_ms);
+    if (entry_leaves_ms(entry) != 0) words_time(out, ", ahead of time: leaves", entry_leaves_ms(entry));
     if (entry_late_ms(entry, &late_ms)) words_duration(out, ", late", late_ms);
 }
 
