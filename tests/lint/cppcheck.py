@@ -28,4 +28,4 @@ def check(root, build):
 
 
 if __name__ == "__main__":
-    lint.main("cppcheck", check)
+    lint.main("cppcheck", check, lambda: lint.another_release("cppcheck", "2.10"))

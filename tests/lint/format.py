@@ -12,4 +12,4 @@ def check(root, _build):
 
 
 if __name__ == "__main__":
-    lint.main("format", check)
+    lint.main("format", check, lambda: lint.another_release("clang-format", "14"))

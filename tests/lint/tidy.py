@@ -95,4 +95,4 @@ def check(root, build):
 
 
 if __name__ == "__main__":
-    lint.main("tidy", check)
+    lint.main("tidy", check, lambda: lint.another_release("clang-tidy", "14"))

@@ -68,9 +68,7 @@ class Container(unittest.TestCase):
         said = dict(stages()[0])
         here, there = said["COPY"].split()
         self.assertEqual(here, ".")
-        for name in made.package.tracked(made.ROOT):
-            os.makedirs(os.path.dirname(path + os.path.join(there, name)), exist_ok=True)
-            shutil.copy2(os.path.join(made.ROOT, name), path + os.path.join(there, name), follow_symlinks=False)
+        made.copy_tree(package_test.MADE.tree(), path + there)
         machine.Base.there_already(path).chroot(said["RUN"])
         ours = [os.path.basename(name) for name in package_test.MADE.first()]
         self.assertEqual(sorted(os.listdir(path + "/packages")), ours)

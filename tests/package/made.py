@@ -48,14 +48,22 @@ class Made:
                     raise AssertionError(f"{wrong}\n{said.read()[-8000:]}") from wrong
         return sorted(path for path in glob.glob(os.path.join(glob.escape(work), "*")) if os.path.isfile(path))
 
+    def tree(self):
+        """The tree as it is when this is first asked: what is built twice is the same, whoever goes on working on it."""
+        tree = self.at("tree")
+        if not os.path.isdir(tree):
+            copy_tree(ROOT, tree + ".partial")
+            os.rename(tree + ".partial", tree)
+        return tree
+
     def first(self):
-        return self._build("one", ROOT, ONE)
+        return self._build("one", self.tree(), ONE)
 
     def second(self):
         """Of the same tree, with whatever should not matter otherwise."""
         umask = os.umask(0o077)
         try:
-            return self._build("another/place with a longer name".replace(" ", "-"), ROOT, OTHER, jobs=1)
+            return self._build("another/place-with-a-longer-name", self.tree(), OTHER, jobs=1)
         finally:
             os.umask(umask)
 
@@ -63,9 +71,7 @@ class Made:
         """Of a later version, which is this tree with another number."""
         tree = self.at("next-tree")
         if not os.path.isdir(tree):
-            for name in package.tracked(ROOT):
-                os.makedirs(os.path.dirname(os.path.join(tree, name)), exist_ok=True)
-                shutil.copy2(os.path.join(ROOT, name), os.path.join(tree, name), follow_symlinks=False)
+            copy_tree(self.tree(), tree)
             major, minor, patch = NEXT.split(".")
             replace(os.path.join(tree, "meson.build"), r"version: '[\d.]+',", f"version: '{NEXT}',")
             for part, value in (("MAJOR", major), ("MINOR", minor), ("PATCH", patch)):
@@ -79,6 +85,12 @@ class Made:
                            f" -- Somebody <somebody@tarry.example>  {later}\n\n{before}")
         cache = subprocess.run(["ccache", "-k", "cache_dir"], stdout=subprocess.PIPE, text=True, check=False).stdout.strip() if shutil.which("ccache") else ""
         return self._build("next", tree, {"CCACHE_DIR": cache} if cache else {})
+
+
+def copy_tree(root, tree):
+    for name in package.tracked(root):
+        os.makedirs(os.path.dirname(os.path.join(tree, name)), exist_ok=True)
+        shutil.copy2(os.path.join(root, name), os.path.join(tree, name), follow_symlinks=False)
 
 
 def replace(path, pattern, by):
