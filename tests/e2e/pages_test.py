@@ -99,7 +99,8 @@ class Capacity(harness.Case):
         schedule("later", 86400000, 77777)
         self.assertEqual(self.broker.stop(), 0)  # which catches the index up
         blocks = os.stat(os.path.join(self.broker.data, "index", "data.mdb")).st_blocks * 512
-        self.assertAlmostEqual(blocks / self.tasks, index, delta=index / 4)
+        self.assertGreater(blocks / self.tasks, index / 2)  # with the pages that its last commits left, whose number hangs on
+        self.assertLess(blocks / self.tasks, index * 2)     # how few of them there were: 160 to 230 bytes have been seen
         self.broker.start()
         before = self.appended()
         schedule("soon", 0, 0)
@@ -110,7 +111,6 @@ class Capacity(harness.Case):
         took = (settled - scheduled) / self.tasks  # how many leases and acks share a record, hangs on who is quicker
         self.assertGreater(took, (lease + ack) / 2)
         self.assertLess(took, (lease + ack) * 2)
-
 
 
 if __name__ == "__main__":
