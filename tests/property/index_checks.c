@@ -51,26 +51,32 @@ void fx_free(struct fx *f) {
 }
 
 /* As a program does that knows of no calendar, or that has run meanwhile. */
+struct forgetting {
+    struct fx *f;
+    struct db db;
+};
+
 static int forget(void *argument, MDB_txn *txn) {
-    struct fx *f = argument;
+    struct forgetting *forgetting = argument;
+    struct fx *f = forgetting->f;
+    struct db *db = &forgetting->db;
     static const struct calendar_state older = {.version = CALENDAR_VERSION, .position = 1, .counted = UINT64_MAX};
     switch (world_random(&f->world, 3)) {
     case 0:
-        return db_negative(mdb_drop(txn, f->forgets->table[DB_CALENDAR], 1));
+        return db_negative(mdb_drop(txn, db->table[DB_CALENDAR], 1));
     case 1:
-        (void)db_del(f->forgets, txn, DB_CALENDAR, "state", 5); /* it may be forgotten already */
+        (void)db_del(db, txn, DB_CALENDAR, "state", 5); /* it may be forgotten already */
         return 0;
     default:
-        return db_put(f->forgets, txn, DB_CALENDAR, "state", 5, &older, sizeof older, 0);
+        return db_put(db, txn, DB_CALENDAR, "state", 5, &older, sizeof older, 0);
     }
 }
 
 void fx_forget_calendar(struct fx *f) {
-    struct db db;
-    CHECK(db_open(&db, f->directory, 64u << 20, false, true) == 0);
-    f->forgets = &db;
-    CHECK(db_write(&db, forget, f) == 0);
-    db_close(&db);
+    struct forgetting forgetting = {.f = f};
+    CHECK(db_open(&forgetting.db, f->directory, 64u << 20, false, true) == 0);
+    CHECK(db_write(&forgetting.db, forget, &forgetting) == 0);
+    db_close(&forgetting.db);
     f->is_counting = true;
 }
 

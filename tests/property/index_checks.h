@@ -24,9 +24,8 @@ struct fx {
     uint64_t seed;
     struct line walked; /* the line of a walk by windows that stopped on its way … */
     struct due stopped; /* … here: the next one may go on, whatever was committed since */
-    struct db *forgets;
-    bool is_counting;  /* the calendar is being made anew, maybe */
-    char message[256]; /* of the last failed open or verify */
+    bool is_counting;   /* the calendar is being made anew, maybe */
+    char message[256];  /* of the last failed open or verify */
 };
 
 #define CHECK(condition)                                                                                               \
