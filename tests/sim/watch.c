@@ -51,7 +51,7 @@ static uint64_t lag(struct world *world) {
 }
 
 static bool was_asked_for(const Tarry__Commit *commit, uint64_t due_ms) {
-    for (size_t i = 0; i < commit->n_ops; i++) {
+    for (size_t i = 0; commit && i < commit->n_ops; i++) {
         const Tarry__Op *op = commit->ops[i];
         const Tarry__When *when = NULL;
         if (op->op_case == TARRY__OP__OP_SCHEDULE) when = op->schedule->when;
@@ -70,7 +70,7 @@ static uint64_t arrived_steady_ns(const struct host *host, uint64_t now_ns) {
 static bool waits_long_enough(const struct world *world, const Tarry__Commit *commit, uint64_t due_ms) {
     if (!world->host->taken || !world->host->taken->arrived_ns) return true;
     uint64_t from_ns = arrived_steady_ns(world->host, world->now_ns);
-    for (size_t i = 0; i < commit->n_ops; i++) {
+    for (size_t i = 0; commit && i < commit->n_ops; i++) {
         const Tarry__Op *op = commit->ops[i];
         const Tarry__When *when = NULL;
         if (op->op_case == TARRY__OP__OP_SCHEDULE) when = op->schedule->when;
