@@ -261,6 +261,18 @@ static bool is_outdated(const struct core *core, const struct session *session, 
     return (queue->paused && !SEEDED_BUG(paused_departs)) || lease_ms != session_lease_ms(session, queue);
 }
 
+/* What is leased to it ahead of time stands in the way of what is not, or the other way round: for a while nothing is,
+ * twice as long as the last time. */
+static void rest(const struct core *core, struct session *session) {
+    uint64_t now_ms = steady_ms(core);
+    if (now_ms < session->ahead_from_ms) return;
+    if (now_ms >= session->ahead_from_ms + AHEAD_REST_MAX_MS) session->ahead_rest_ms = 0;
+    uint64_t twice_ms = 2 * session->ahead_rest_ms;
+    session->ahead_rest_ms = twice_ms < AHEAD_REST_MS ? AHEAD_REST_MS : twice_ms;
+    if (session->ahead_rest_ms > AHEAD_REST_MAX_MS) session->ahead_rest_ms = AHEAD_REST_MAX_MS;
+    session->ahead_from_ms = now_ms + session->ahead_rest_ms;
+}
+
 static void withdraw_outdated(struct core *core, const struct session *session, uint64_t due_ms,
                               struct core_effects *effects) {
     struct draft draft;
@@ -292,7 +304,10 @@ static uint32_t gather_due(struct core *core, struct session *session, uint64_t 
         for (task = TAILQ_FIRST(&session->ahead); task && task->row.due_ms <= due_ms; task = next) {
             next = TAILQ_NEXT(task, member);
             if (task->row.priority != priority || is_outdated(core, session, task)) continue;
-            if (near_has_before(core, &task->row) && !SEEDED_BUG(ahead_overtakes)) continue;
+            if (near_has_before(core, &task->row) && !SEEDED_BUG(ahead_overtakes)) {
+                rest(core, session);
+                continue;
+            }
             if (count == count_max || (count && bytes + task->row.blob_size > DELIVERY_SIZE_MAX)) return count;
             assert(task->row.due_ms <= steady_ms(core) || SEEDED_BUG(departs_early)); /* TIME-1 */
             ahead_leave(core, session, task);
@@ -353,7 +368,7 @@ void ahead_settle(struct core *core, struct session *session, struct core_effect
     }
     if (!session_credit_left(session) && !SEEDED_BUG(ahead_keeps_credit)) { /* */
         ahead_withdraw(core, session, UINT64_MAX, effects);
-        session->ahead_from_ms = now_ms + AHEAD_REST_MS;
+        rest(core, session);
     }
     const struct task *first = TAILQ_FIRST(&session->ahead);
     if (!first) return;

@@ -23,7 +23,8 @@
 #define AHEAD_LEAST_MS 1u        /* what is due so soon is leased when it is */
 #define AHEAD_AGAIN_MS 5u        /* nobody had credit for it, or something waited: tried again so much later */
 #define AHEAD_LATE_MS 20u        /* what is so late is withdrawn: its session does not take it */
-#define AHEAD_REST_MS 1000u      /* a session whose credit was needed otherwise gets nothing ahead for so long */
+#define AHEAD_REST_MS 250u       /* a session that had too much ahead gets nothing so for so long at least, … */
+#define AHEAD_REST_MAX_MS 60000u /* … and so long at most */
 #define AHEAD_LEASE_MIN_MS 1000u /* shorter leases begin when their deliveries are decided */
 #define AHEAD_TAKERS_PER_LOOK_MAX 16u
 

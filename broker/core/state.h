@@ -193,6 +193,7 @@ struct session {
     struct task_list ahead; /* leased ahead of time and still here, in the order of their due times */
     struct timer departure; /* armed while there is something to depart, or to be sent again, later */
     uint64_t ahead_from_ms; /* nothing is leased ahead of time before: its credit was needed */
+    uint64_t ahead_rest_ms; /* … for so long; 0: not yet */
     uint32_t ahead_count;
     uint32_t lease_count; /* with those in `ahead` */
     bool takes;           /* its subscriptions are in their queues' takers */
