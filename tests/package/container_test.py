@@ -34,6 +34,13 @@ def stages():
     return found
 
 
+def built_with(made_there):
+    """Compilers and headers, with their versions, of a .buildinfo: another libssl-dev moves lines of its headers, and they are in the debug symbols."""
+    (told,) = [path for path in made_there if path.endswith(".buildinfo")]
+    with open(told, encoding="utf-8") as file:
+        return sorted(re.findall(r"^ ((?:gcc-|cpp-|binutils|linux-libc|\S+-dev\b|meson|debhelper)\S* \(= \S+\))", file.read(), re.M))
+
+
 @unittest.skipIf(machine.why_not(), machine.why_not())
 class Container(unittest.TestCase):
     @classmethod
@@ -72,7 +79,7 @@ class Container(unittest.TestCase):
         machine.Base.there_already(path).chroot(said["RUN"])
         ours = [os.path.basename(name) for name in package_test.MADE.first()]
         self.assertEqual(sorted(os.listdir(path + "/packages")), ours)
-        if machine.release() == re.search(r"debian:(\w+) AS build$", said["FROM"]).group(1):  # another release has another compiler
+        if built_with(package_test.MADE.first()) == built_with([os.path.join(path, "packages", name) for name in ours]):
             for name in package_test.MADE.first():
                 if name.endswith(".deb"):
                     self.assertTrue(filecmp.cmp(name, os.path.join(path, "packages", os.path.basename(name)), shallow=False), name)

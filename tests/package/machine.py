@@ -40,17 +40,12 @@ def why_not():
     return None
 
 
-def release():
-    """What this machine's Debian is called."""
-    with open("/etc/os-release", encoding="utf-8") as file:
-        return re.search(r"^VERSION_CODENAME=(\w+)", file.read(), re.M).group(1)
-
-
 def mirror(suite):
     """Lines of a sources.list, of where this machine gets its own Debian from, for another release."""
     done = subprocess.run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"],
                           stdout=subprocess.PIPE, text=True, check=True)
-    own = release()
+    with open("/etc/os-release", encoding="utf-8") as file:
+        own = re.search(r"^VERSION_CODENAME=(\w+)", file.read(), re.M).group(1)
     found = sorted({(uri, release) for uri, release, component in map(str.split, done.stdout.splitlines())
                     if component == "main" and re.fullmatch(f"{own}(-updates|-security)?", release)}, key=lambda line: len(line[1]))
     return [(uri, release.replace(own, suite, 1)) for uri, release in found]
