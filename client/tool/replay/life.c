@@ -85,14 +85,26 @@ static uint64_t ms_up(uint64_t ns) {
     return (ns + NS_PER_MS - 1) / NS_PER_MS;
 }
 
+/* When the delivery of a lease leaves: with its record, or when the task is due if it was leased ahead of time. */
+static struct moment leaves(const struct entry *entry) {
+    struct moment moment = moment_of(entry->header);
+    uint64_t leaves_ns = entry_leaves_ms(entry) * NS_PER_MS;
+    if (leaves_ns > moment.steady_ns) {
+        moment.wall_ns += leaves_ns - moment.steady_ns;
+        moment.steady_ns = leaves_ns;
+    }
+    return moment;
+}
+
 static void lease(struct life *life, const struct entry *entry) {
     const Tarry__Task *task = entry->record->put->task;
     struct turn *turn = tool_alloc(sizeof *turn);
     if (life->last->turn != NULL) wait_again(life, task, moment_of(entry->header)); /* no log of ours says so */
-    *turn = (struct turn){.leased = moment_of(entry->header),
+    *turn = (struct turn){.leased = leaves(entry),
                           .position = entry->header->position,
                           .deadline_ms = task->lease_deadline_ms};
-    uint64_t lease_ms = task->lease_deadline_ms - ms_up(turn->leased.steady_ns);
+    uint64_t leaves_ms = entry_leaves_ms(entry); /* somewhere in it, so the lease counts from its end */
+    uint64_t lease_ms = task->lease_deadline_ms - (leaves_ms ? leaves_ms + 1 : ms_up(turn->leased.steady_ns));
     if (lease_ms != life->plan->recorded.lease_ms) turn->lease_ms = lease_ms;
     life->last->turn = turn;
     life->deliveries++;
@@ -102,7 +114,8 @@ static void extend(struct turn *turn, const struct entry *entry) {
     struct extension *extension = tool_alloc(sizeof *extension);
     struct extension **last = &turn->extensions;
     turn->deadline_ms = entry->record->put->task->lease_deadline_ms;
-    *extension = (struct extension){.after_ns = entry->header->steady_ns - turn->leased.steady_ns,
+    uint64_t now_ns = entry->header->steady_ns, leased_ns = turn->leased.steady_ns;
+    *extension = (struct extension){.after_ns = now_ns > leased_ns ? now_ns - leased_ns : 0,
                                     .lease_ms = turn->deadline_ms - ms_up(entry->header->steady_ns)};
     while (*last != NULL) last = &(*last)->next;
     *last = extension;
@@ -166,7 +179,8 @@ static enum verdict verdict_of(struct life *life, struct turn *turn, const struc
 static void settle(struct lives *lives, struct life *life, const struct entry *entry) {
     struct turn *turn = life->last != NULL ? life->last->turn : NULL;
     if (turn == NULL || turn->verdict != VERDICT_NONE || turn->settled_ns != 0) return;
-    turn->settled_ns = entry->header->steady_ns;
+    uint64_t now_ns = entry->header->steady_ns, leased_ns = turn->leased.steady_ns;
+    turn->settled_ns = now_ns > leased_ns ? now_ns : leased_ns; /* after a restart it may end before it leaves */
     turn->settled_position = entry->header->position;
     turn->verdict = verdict_of(life, turn, entry);
     bool by_client = entry->body->producer != 0 && turn->verdict != VERDICT_NONE;
