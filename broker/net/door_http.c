@@ -79,9 +79,11 @@ static struct refusal judge_method(struct lws *wsi) {
     return taken;
 }
 
-/* RFC 9110, 2.5: what is of another major version may mean something else. */
+/* RFC 9110, 2.5: what is of another major version may mean something else. Of a path with an escaped line end the
+ * library reads no version. */
 static struct refusal judge_version(struct lws *wsi) {
     char version[TEXT_SIZE];
+    if (!is_present(wsi, WSI_TOKEN_HTTP)) return taken;
     bool is_known =
         header(wsi, WSI_TOKEN_HTTP, version) && (strcmp(version, "HTTP/1.1") == 0 || strcmp(version, "HTTP/1.0") == 0);
     return is_known ? taken : REFUSED(505, "this port speaks HTTP/1.1");

@@ -103,7 +103,7 @@ class PeerKeys(pair.Case):
                     self.assertIn("has another peer key than this broker", rpc.sentence)
                     half = wire.request(FOLLOW, question) + wire.encode([(peer_proof.PROOF_OF_REQUEST, b"x" * 56)])
                     self.refused(rpc, rpc.ask_packed(half))
-        self.assertIn("event=peer_refused", self.a.log_text())
+        harness.wait_until("the log tells", lambda: "event=peer_refused" in self.a.log_text(), 30)
 
     def test_who_has_the_key_joins_and_the_secret_travels_sealed(self):
         self.a.start()
