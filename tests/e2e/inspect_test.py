@@ -123,7 +123,7 @@ class Inspected(harness.Case):
         running = self.make_broker("--inspect", data=self.broker.data).launch()
         self.assertEqual(running.process.wait(harness.READY_WAIT_S), 1)
         running.reader.join(5)
-        self.assertIn("is locked", running.log_text())
+        running.wait_logged("is locked")
         self.assertEqual(self.broker.stop(), 0)
         first, second = self.inspect(), self.inspect()
         self.assertEqual(first.ok("queues"), second.ok("queues"))
@@ -132,7 +132,7 @@ class Inspected(harness.Case):
         broker = self.make_broker(data=self.broker.data).launch()
         self.assertEqual(broker.process.wait(harness.READY_WAIT_S), 1)
         broker.reader.join(5)
-        self.assertIn("is locked", broker.log_text())
+        broker.wait_logged("is locked")
 
     def test_a_copy_without_its_lock_on_a_medium_that_cannot_be_written(self):
         before = self.look(self.broker)
@@ -161,7 +161,7 @@ class Inspected(harness.Case):
             inspector = self.make_broker("--inspect", data=data).launch()
             self.assertEqual(inspector.process.wait(harness.READY_WAIT_S), 1)
             inspector.reader.join(5)
-            self.assertIn("no data directory", inspector.log_text())
+            inspector.wait_logged("no data directory")
         self.assertEqual(os.listdir(empty), [])
         self.assertFalse(os.path.exists(self.path("missing")))
 

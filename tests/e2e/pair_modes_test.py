@@ -156,7 +156,7 @@ class Modes(pair.Case):
         stranger.launch()
         self.assertEqual(stranger.process.wait(pair.WAIT_S), 1, stranger.log_text())
         stranger.reader.join(5)
-        self.assertIn("another cluster", stranger.log_text())
+        stranger.wait_logged("another cluster")
         self.brokers.remove(stranger)
 
 

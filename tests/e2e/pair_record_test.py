@@ -36,7 +36,7 @@ class Twice(pair.Case):
     def assert_b_refuses(self):
         self.b.launch()
         self.assertEqual(self.b.process.wait(pair.WAIT_S), REFUSED)
-        self.assertIn("differ within one epoch", self.b.log_text())
+        self.b.wait_logged("differ within one epoch")
         self.assertFalse(any("event=tail_quarantined" in line for line in self.b.log), self.b.log_text())
 
     def test_a_follower_whose_epoch_was_led_again_refuses_once(self):

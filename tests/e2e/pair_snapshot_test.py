@@ -104,7 +104,7 @@ class ByHand(Case):
         wanted = os.path.join(self.b.data, "snapshot.wanted")
         self.assertIn(f"delete {wanted}", next(line for line in self.b.log if "event=snapshot_waits" in line))
         self.assertEqual(self.b.stop(), 0)
-        self.assertIn("a snapshot is not fetched yet", self.b.log_text())
+        self.b.wait_logged("a snapshot is not fetched yet")
         os.remove(wanted)
         self.b.start()
         self.b.ok("promote", "--force")

@@ -103,7 +103,7 @@ class PeerKeys(pair.Case):
                     self.assertIn("has another peer key than this broker", rpc.sentence)
                     half = wire.request(FOLLOW, question) + wire.encode([(peer_proof.PROOF_OF_REQUEST, b"x" * 56)])
                     self.refused(rpc, rpc.ask_packed(half))
-        harness.wait_until("the log tells", lambda: "event=peer_refused" in self.a.log_text(), 30)
+        self.a.wait_logged("event=peer_refused")
 
     def test_who_has_the_key_joins_and_the_secret_travels_sealed(self):
         self.a.start()
@@ -189,7 +189,7 @@ class PeerKeys(pair.Case):
         self.a.start()
         self.b.launch()
         self.wait_log(self.b, "event=snapshot_waits")
-        self.assertIn("it does not prove by the peer key that it is the other node", self.b.log_text())
+        self.b.wait_logged("it does not prove by the peer key that it is the other node")
         self.a.kill()
         self.a.arguments = self.a.arguments[:-2]
         self.a.start()

@@ -331,7 +331,7 @@ class Redact(harness.Case):
         os.mkdir(archive)
         broker.start()
         harness.wait_until("a word on it", lambda: "event=archive_unerased" in broker.log_text(), harness.ANSWER_WAIT_S)
-        self.assertIn("is its disk mounted", broker.log_text())
+        broker.wait_logged("is its disk mounted")
         self.assertNotIn("event=erased", broker.log_text())
         os.rename(self.path("unmounted"), archive)
         harness.wait_until("the erasure", lambda: "event=erased" in broker.log_text(), harness.ANSWER_WAIT_S)

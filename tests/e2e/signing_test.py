@@ -140,7 +140,7 @@ class Signed(harness.Case):
         self.assertEqual(self.broker.process.wait(30), 1)
         self.broker.reader.join(5)
         self.assertFalse(self.broker.ready)
-        self.assertIn("event=refused", self.broker.log_text())
+        self.broker.wait_logged("event=refused")
 
     def test_a_broker_that_was_killed_has_signed_what_is_durable_and_signs_the_rest(self):
         self.broker.start()
@@ -178,7 +178,7 @@ class Signed(harness.Case):
         self.broker.launch()
         self.assertEqual(self.broker.process.wait(30), 1)
         self.broker.reader.join(5)
-        self.assertIn(sentence, self.broker.log_text())
+        self.broker.wait_logged(sentence)
 
     def test_heads_that_were_tampered_with_are_not_added_to(self):
         self.broker.start()

@@ -50,7 +50,7 @@ class Snapshots(Case):
         self.assertFalse(broker.ready, f"log {log} was served under index {index}")
         self.assertEqual(broker.process.wait(harness.READY_WAIT_S), 1)
         broker.reader.join(5)
-        self.assertIn(sentence, broker.log_text())
+        broker.wait_logged(sentence)
         self.assertEqual(self.broker.tarry("verify", broker.data).status, 1, f"log {log}, index {index}")
 
     def test_every_pair_of_points_is_whole_or_refused(self):  # F-7, F-9, LOG-3

@@ -144,7 +144,7 @@ class Start(Case):
         self.assertEqual(self.broker.process.wait(30), 1)
         self.broker.reader.join(5)
         command = f"chown -R 61999:61999 {self.broker.data}"
-        self.assertIn(f"it belongs to uid 0, and this broker runs as uid 61999: {command}", self.broker.log_text())
+        self.broker.wait_logged(f"it belongs to uid 0, and this broker runs as uid 61999: {command}")
         subprocess.run(command.split(), check=True)
         self.broker.start()
 

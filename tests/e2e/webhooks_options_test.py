@@ -63,7 +63,7 @@ class Options(webhooks_test.Pushed):
         self.broker.stop()
         self.broker.arguments += ["--push-requests", "4096"]
         self.broker.start()
-        self.assertIn("event=push_requests_fewer level=warning asked=4096", self.broker.log_text())
+        self.broker.wait_logged("event=push_requests_fewer level=warning asked=4096")
 
 
 class Confined(webhooks_test.Pushed):

@@ -390,7 +390,7 @@ class Secrets(Pushed):
         self.broker.launch()
         self.broker.process.wait(30)
         self.broker.reader.join(5)
-        self.assertIn("may be used by others", self.broker.log_text(3))
+        self.broker.wait_logged("may be used by others")
 
 
 class Elsewhere(Pushed):
