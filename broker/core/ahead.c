@@ -9,6 +9,7 @@
 #include "near.h"
 #include "need.h"
 #include "push.h"
+#include "query.h"
 #include "seeded_bug.h"
 #include "tasks.h"
 
@@ -113,6 +114,7 @@ static void hold_back(struct core *core, struct session *session, struct task *t
     session->ahead_count++;
     core->ahead_count++;
     core->queues[task->row.queue].ahead_count++;
+    if (core->scan_count) list_saw(core, task); /* when its record was applied it was still taken for one in flight */
 }
 
 void ahead_leave(struct core *core, struct session *session, struct task *task) {
@@ -311,6 +313,7 @@ static uint32_t gather_due(struct core *core, struct session *session, uint64_t 
             if (count == count_max || (count && bytes + task->row.blob_size > DELIVERY_SIZE_MAX)) return count;
             assert(task->row.due_ms <= steady_ms(core) || SEEDED_BUG(departs_early)); /* TIME-1 */
             ahead_leave(core, session, task);
+            if (core->scan_count) list_saw(core, task); /* in flight from now on, without a record */
             TAILQ_INSERT_TAIL(&session->leases, task, member);
             task->departing = true;
             bytes += task->row.blob_size;

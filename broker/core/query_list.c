@@ -45,7 +45,9 @@ void core_plan_list(const struct core *core, const Tarry__List *list, struct cor
         .after = cursor_decode(&list->cursor),
         .count_max = limit,
     };
-    if (wanted & (STATE_PENDING | STATE_READY)) out->states |= 1u << ROW_WAITING;
+    bool is_any_ahead = core->options.ahead_ms > 0; /* what is leased ahead of time is pending (ahead.h) */
+    if (wanted & (STATE_PENDING | STATE_READY))
+        out->states |= 1u << ROW_WAITING | (is_any_ahead ? 1u << ROW_LEASED : 0);
     if (wanted & STATE_IN_FLIGHT) out->states |= 1u << ROW_LEASED;
     if (wanted & STATE_DEAD) out->states |= 1u << ROW_BURIED;
 }

@@ -199,12 +199,34 @@ static void a_lease_of_another_length_is_made_anew(void **state) {
     assert_true(delivery(f)->tasks[0].row.lease_deadline_ms >= due_ms + 2 * LEASE_MS);
 }
 
+/* The index has it as leased, and memory knows that it waits. */
+static void a_page_of_what_is_pending_is_read_with_the_leases(void **state) {
+    struct fx *f = *state;
+    consume(f, 10);
+    lease_ahead(f);
+    char queue[] = "orders";
+    Tarry__List list = TARRY__LIST__INIT;
+    list.queue = queue;
+    list.states = STATE_PENDING;
+    struct core_list_plan plan;
+    core_plan_list(f->core, &list, &plan);
+    assert_int_equal(plan.states, 1u << ROW_WAITING | 1u << ROW_LEASED);
+    list.states = STATE_DEAD;
+    core_plan_list(f->core, &list, &plan);
+    assert_int_equal(plan.states, 1u << ROW_BURIED);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        AHEAD_TEST(whoever_looks_sees_it_pending),   AHEAD_TEST(whoever_asks_for_it_sees_it_pending),
-        AHEAD_TEST(cancelled_it_is_never_seen),      AHEAD_TEST(once_it_has_left_it_cannot_be_cancelled),
-        AHEAD_TEST(moved_it_waits_until_then),       AHEAD_TEST(its_token_settles_nothing_before),
-        AHEAD_TEST(a_paused_queue_lets_nothing_out), AHEAD_TEST(a_lease_of_another_length_is_made_anew),
+        AHEAD_TEST(whoever_looks_sees_it_pending),
+        AHEAD_TEST(whoever_asks_for_it_sees_it_pending),
+        AHEAD_TEST(cancelled_it_is_never_seen),
+        AHEAD_TEST(once_it_has_left_it_cannot_be_cancelled),
+        AHEAD_TEST(moved_it_waits_until_then),
+        AHEAD_TEST(its_token_settles_nothing_before),
+        AHEAD_TEST(a_paused_queue_lets_nothing_out),
+        AHEAD_TEST(a_lease_of_another_length_is_made_anew),
+        AHEAD_TEST(a_page_of_what_is_pending_is_read_with_the_leases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
