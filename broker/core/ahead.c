@@ -135,10 +135,7 @@ void ahead_wait(struct core *core, struct session *session, uint64_t until_ms) {
 static uint32_t lease_some(struct core *core, struct session *session, uint32_t at, uint32_t end, uint32_t count_max,
                            struct core_effects *effects) {
     struct draft draft;
-    draft_init(&draft, core, effects->arena, NULL, count_max);
-    draft.client = session->client;
-    draft.peer = session->peer;
-    draft.principal = session->principal;
+    draft_init_for(&draft, core, effects->arena, session, count_max);
     uint64_t *ids = must_alloc(effects->arena, count_max * sizeof *ids);
     uint32_t count = 0;
     for (; at < end && count < count_max; at++) {
@@ -235,10 +232,7 @@ void ahead_withdraw(struct core *core, struct session *session, uint64_t due_ms,
     const struct task *task = TAILQ_FIRST(&session->ahead);
     while (task && task->row.due_ms <= due_ms) {
         struct draft draft;
-        draft_init(&draft, core, effects->arena, NULL, RECORDS_PER_FRAME_MAX);
-        draft.client = session->client;
-        draft.peer = session->peer;
-        draft.principal = session->principal;
+        draft_init_for(&draft, core, effects->arena, session, RECORDS_PER_FRAME_MAX);
         for (; task && task->row.due_ms <= due_ms && draft.record_count < RECORDS_PER_FRAME_MAX;
              task = TAILQ_NEXT(task, member))
             ahead_take_back(&draft, task);
@@ -278,10 +272,7 @@ static void rest(const struct core *core, struct session *session) {
 static void withdraw_outdated(struct core *core, const struct session *session, uint64_t due_ms,
                               struct core_effects *effects) {
     struct draft draft;
-    draft_init(&draft, core, effects->arena, NULL, 16);
-    draft.client = session->client;
-    draft.peer = session->peer;
-    draft.principal = session->principal;
+    draft_init_for(&draft, core, effects->arena, session, 16);
     const struct task *task = NULL;
     TAILQ_FOREACH(task, &session->ahead, member) {
         if (task->row.due_ms > due_ms || draft.record_count == RECORDS_PER_FRAME_MAX) break;

@@ -70,11 +70,7 @@ static bool is_beyond_pending(const struct core *core, const struct core_caller 
     uint64_t count = schedules;
     for (uint32_t number = 1; number < core->tally.next_queue; number++) {
         if (!caller_covers(caller, core->queues[number].name)) continue;
-        const struct queue_tally *tally = &core->tally.queues[number];
-        count += tally->in_flight;
-        for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) {
-            count += tally->waiting[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
-        }
+        count += queue_waiting(core, &core->queues[number]) + queue_in_flight(core, &core->queues[number]);
     }
     return count > caller->pending_max;
 }

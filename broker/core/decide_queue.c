@@ -59,18 +59,14 @@ void decide_queue_pause(struct decision *d, const Tarry__QueuePause *pause) {
 
 /* As far as known at once: what is ready behind a horizon counts as pending. */
 static uint64_t count_states(const struct core *core, const struct queue *queue, uint32_t states) {
-    const struct queue_tally *tally = &core->tally.queues[queue->number];
-    uint64_t waiting = queue->ahead_count;
     uint64_t ready = 0;
-    for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) {
-        waiting += tally->waiting[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
+    for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++)
         ready += queue->lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT].ready.count;
-    }
     uint64_t count = 0;
-    if (states & STATE_PENDING) count += waiting - ready;
+    if (states & STATE_PENDING) count += queue_waiting(core, queue) - ready;
     if (states & STATE_READY) count += ready;
-    if (states & STATE_IN_FLIGHT) count += tally->in_flight - queue->ahead_count;
-    if (states & STATE_DEAD) count += tally->dead;
+    if (states & STATE_IN_FLIGHT) count += queue_in_flight(core, queue);
+    if (states & STATE_DEAD) count += core->tally.queues[queue->number].dead;
     return count;
 }
 
@@ -126,16 +122,15 @@ static uint32_t count_consumers(const struct core *core, const struct queue *que
 /* What stands in the way; NULL: nothing does. */
 static char *not_deletable(struct decision *d, const struct queue *queue) {
     enum { SENTENCE_SIZE = 200 };
-    const struct queue_tally *tally = &d->core->tally.queues[queue->number];
-    const uint64_t waiting = count_states(d->core, queue, STATE_PENDING | STATE_READY);
+    const uint64_t waiting = queue_waiting(d->core, queue), in_flight = queue_in_flight(d->core, queue);
+    const uint64_t dead = d->core->tally.queues[queue->number].dead;
     const uint32_t consumers = count_consumers(d->core, queue);
     char *sentence = must_alloc(d->draft->arena, SENTENCE_SIZE);
-    if (waiting || tally->in_flight || tally->dead) {
+    if (waiting || in_flight || dead) {
         snprintf(sentence, SENTENCE_SIZE,
                  "the queue is not empty: %llu waiting, %llu in flight, %llu dead; purge it, drop its dead letters, or "
                  "wait, and delete it then",
-                 (unsigned long long)waiting, (unsigned long long)(tally->in_flight - queue->ahead_count),
-                 (unsigned long long)tally->dead);
+                 (unsigned long long)waiting, (unsigned long long)in_flight, (unsigned long long)dead);
     } else if (queue->job_count) {
         snprintf(sentence, SENTENCE_SIZE, "%u purges, requeues or drops of the queue are still under way",
                  queue->job_count);

@@ -114,10 +114,8 @@ static uint32_t deliver_batch(struct core *core, struct queue *queue, uint32_t r
     uint32_t count_max = share_of(core, queue, session);
     if (count_max > records_max) count_max = records_max;
     struct batch batch = {0};
-    draft_init(&batch.draft, core, effects->arena, NULL, count_max);
-    if (!SEEDED_BUG(lease_names_nobody)) batch.draft.client = session->client;
-    batch.draft.peer = session->peer;
-    batch.draft.principal = session->principal;
+    draft_init_for(&batch.draft, core, effects->arena, session, count_max);
+    if (SEEDED_BUG(lease_names_nobody)) batch.draft.client = NULL;
     batch.tasks = must_alloc(effects->arena, count_max * sizeof *batch.tasks);
     gather(core, queue, session, count_max, records_max, &batch);
     if (!batch.draft.record_count) return 0;

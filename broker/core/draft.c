@@ -26,6 +26,14 @@ void draft_init(struct draft *draft, struct core *core, struct arena *arena, con
     draft->table_mask = size - 1;
 }
 
+void draft_init_for(struct draft *draft, struct core *core, struct arena *arena, const struct session *session,
+                    size_t op_count) {
+    draft_init(draft, core, arena, NULL, op_count);
+    draft->client = session->client;
+    draft->peer = session->peer;
+    draft->principal = session->principal;
+}
+
 static size_t id_slot(const struct draft *draft, uint64_t id) {
     return (id * 0x9E3779B97F4A7C15ull >> 20) & draft->table_mask;
 }

@@ -40,6 +40,10 @@ struct draft {
 void draft_init(struct draft *draft, struct core *core, struct arena *arena, const struct core_facts *facts,
                 size_t op_count);
 
+/* What the broker does for a session: its frame says whose that is. */
+void draft_init_for(struct draft *draft, struct core *core, struct arena *arena, const struct session *session,
+                    size_t op_count);
+
 /* Draft, then memory, then facts. False: neither live nor dead, as far as memory and index know. A task that ended in
  * this very draft is found, with `ended` set. */
 bool draft_find(struct draft *draft, uint64_t id, struct known *out);

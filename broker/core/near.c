@@ -137,9 +137,7 @@ void near_place_waiting(struct core *core, struct task *task) {
         return;
     }
     task->place = PLACE_PENDING;
-    uint64_t at_ms = ahead_from_ms(core, &task->row);
-    task->timer.kind = at_ms < task->row.due_ms ? TIMER_AHEAD : TIMER_DUE;
-    wheel_arm(&core->wheels[task->row.base], &task->timer.wheel, at_ms, task->row.id);
+    near_soon(core, task, ahead_from_ms(core, &task->row));
 }
 
 void near_due(struct core *core, struct task *task) {
@@ -147,11 +145,11 @@ void near_due(struct core *core, struct task *task) {
     push_ready(core, line_of(core, &task->row), task);
 }
 
-void near_soon(struct core *core, struct task *task, uint64_t again_ms) {
+void near_soon(struct core *core, struct task *task, uint64_t at_ms) {
     assert(task->place == PLACE_PENDING && task->row.due_ms > base_ms(core, task->row.base));
-    bool is_last = again_ms >= task->row.due_ms;
+    bool is_last = at_ms >= task->row.due_ms;
     task->timer.kind = is_last ? TIMER_DUE : TIMER_AHEAD;
-    wheel_arm(&core->wheels[task->row.base], &task->timer.wheel, is_last ? task->row.due_ms : again_ms, task->row.id);
+    wheel_arm(&core->wheels[task->row.base], &task->timer.wheel, is_last ? task->row.due_ms : at_ms, task->row.id);
 }
 
 void near_touch(struct core *core, struct task *task, uint64_t position) {

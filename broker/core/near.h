@@ -20,8 +20,8 @@ void near_place_waiting(struct core *core, struct task *task);
 void near_touch(struct core *core, struct task *task, uint64_t position);
 /* The task's timer has come: pending → ready. */
 void near_due(struct core *core, struct task *task);
-/* It has come ahead of time (ahead.h): the next comes at `again_ms`, or when the task is due. */
-void near_soon(struct core *core, struct task *task, uint64_t again_ms);
+/* The timer of what is pending comes next at `at_ms`, ahead of time (ahead.h), or when the task is due. */
+void near_soon(struct core *core, struct task *task, uint64_t at_ms);
 /* Is there something ready that is to leave before this one, which was leased ahead of time, or may there be? */
 bool near_has_before(struct core *core, const struct row *row);
 

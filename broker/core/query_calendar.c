@@ -32,11 +32,14 @@ bool core_plan_calendar(const struct core *core, const struct core_event *event,
         .queues = arena_alloc(arena, core->tally.next_queue * sizeof *out->queues),
     };
     if (!out->queues) return false;
+    if (is_one) {
+        const struct queue *queue = queue_find_live(core, calendar->queue);
+        if (queue && caller_covers(event->caller, queue->name)) out->queues[out->queue_count++] = queue->number;
+        return true;
+    }
     for (uint32_t number = 1; number < core->tally.next_queue; number++) {
         const struct queue *queue = &core->queues[number];
-        if (queue->deleted || !caller_covers(event->caller, queue->name)) continue;
-        if (is_one && strcmp(queue->name, calendar->queue) != 0) continue;
-        out->queues[out->queue_count++] = number;
+        if (!queue->deleted && caller_covers(event->caller, queue->name)) out->queues[out->queue_count++] = number;
     }
     return true;
 }

@@ -9,15 +9,6 @@
 #include "queues.h"
 #include "reply.h"
 
-static uint64_t waiting_of(const struct core *core, const struct queue *queue) {
-    const struct queue_tally *tally = &core->tally.queues[queue->number];
-    uint64_t waiting = queue->ahead_count; /* for who asks they wait */
-    for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) {
-        waiting += tally->waiting[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
-    }
-    return waiting;
-}
-
 void query_queues(struct core *core, const struct core_event *event, struct core_effects *effects) {
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
     reply->body_case = TARRY__REPLY__BODY_QUEUES;
@@ -34,8 +25,8 @@ void query_queues(struct core *core, const struct core_event *event, struct core
         view->policy->push = must_copy(effects->arena, queue->push, strlen(queue->push) + 1);
         view->paused = queue->paused;
         view->paused_until_ms = queue->paused_until_ms;
-        view->pending = waiting_of(core, queue);
-        view->in_flight = core->tally.queues[number].in_flight - queue->ahead_count;
+        view->pending = queue_waiting(core, queue);
+        view->in_flight = queue_in_flight(core, queue);
         view->dead = core->tally.queues[number].dead;
         view->jobs = queue->job_count;
         reply->queues->queues[reply->queues->n_queues++] = view;
@@ -69,7 +60,7 @@ static void count_ready(struct core *core, struct queue *queue, struct queue_loo
 /* What takes long: many lines, and buckets. All as of one moment. */
 static void look_at(struct core *core, struct queue *queue, struct queue_look *out) {
     const struct histogram *lateness = &queue->lateness_us;
-    *out = (struct queue_look){.waiting = waiting_of(core, queue), .count = lateness->count};
+    *out = (struct queue_look){.waiting = queue_waiting(core, queue), .count = lateness->count};
     for (size_t i = 0; i < ROW_BASES; i++) out->oldest_due_ms[i] = UINT64_MAX;
     count_ready(core, queue, out);
     if (!lateness->count) return;
@@ -142,7 +133,7 @@ static Tarry__QueueStats *stats_of(const struct core *core, struct queue *queue,
     stats->ready_is_lower_bound = look->is_lower_bound;
     stats->oldest_overdue_ms = overdue_ms(core, look);
     stats->pending = look->waiting - look->ready;
-    stats->in_flight = tally->in_flight - queue->ahead_count;
+    stats->in_flight = queue_in_flight(core, queue);
     stats->dead = tally->dead;
     stats->paused = queue->paused;
     stats->paused_until_ms = queue->paused_until_ms;

@@ -21,6 +21,18 @@ struct queue *queue_find_live(const struct core *core, const char *name) {
     return queue && !queue->deleted ? queue : NULL;
 }
 
+uint64_t queue_waiting(const struct core *core, const struct queue *queue) {
+    const struct queue_tally *tally = &core->tally.queues[queue->number];
+    uint64_t waiting = queue->ahead_count;
+    for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++)
+        waiting += tally->waiting[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
+    return waiting;
+}
+
+uint64_t queue_in_flight(const struct core *core, const struct queue *queue) {
+    return core->tally.queues[queue->number].in_flight - queue->ahead_count;
+}
+
 static void queue_init(struct core *core, struct queue *queue, const Tarry__QueuePut *put) {
     queue->number = put->number;
     memcpy(queue->name, put->name, strlen(put->name) + 1);

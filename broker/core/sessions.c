@@ -115,10 +115,7 @@ static void name_session(struct session *session, const struct core_event *event
 static void record_session(struct core *core, const struct session *session, bool resumed,
                            struct core_effects *effects) {
     struct draft draft;
-    draft_init(&draft, core, effects->arena, NULL, 1);
-    draft.client = session->client;
-    draft.peer = session->peer;
-    draft.principal = session->principal;
+    draft_init_for(&draft, core, effects->arena, session, 1);
     Tarry__SessionPut *put = must_alloc(effects->arena, sizeof *put);
     tarry__session_put__init(put);
     put->session = session->id;
@@ -281,10 +278,7 @@ static uint32_t give_back(struct core *core, struct session *session, const stru
     bool is_over = giving->end == TARRY__SESSION_END__CAUSE__NOT_SAID;
     while (task || !is_over) {
         struct draft draft;
-        draft_init(&draft, core, effects->arena, NULL, RECORDS_PER_FRAME_MAX);
-        draft.client = session->client;
-        draft.peer = session->peer;
-        draft.principal = session->principal;
+        draft_init_for(&draft, core, effects->arena, session, RECORDS_PER_FRAME_MAX);
         if (giving->asked) draft_by_request(&draft, giving->asked);
         for (; task && draft.record_count < RECORDS_PER_FRAME_MAX; task = TAILQ_NEXT(task, member)) {
             if (giving->under_way && !is_under_way(session, task)) continue;
