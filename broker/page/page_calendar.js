@@ -100,19 +100,8 @@ const refreshCalendar = () => { if (Date.now() - calendarAt >= VIEWS[$("calendar
 
 /* ---- the tasks of a span */
 const dueRow = (view) => {
-  const row = element("tr"), key = element("th"), open = element("button", named(view));
-  key.scope = "row";
-  open.type = "button";
-  open.addEventListener("click", async () => {
-    const turn = ++searched;
-    $("found").textContent = "";
-    $("matches").hidden = true;
-    const whole = await look(`/v1/tasks/${segment(view.id)}`).catch(() => null);
-    showTask(whole || view, turn);
-    $("task").focus();
-  });
-  key.append(open);
-  row.append(key, element("td", view.state), element("td", exact(view.due_ms)), element("td", String(view.priority || 0)));
+  const row = element("tr");
+  row.append(openingHead(view), element("td", view.state), element("td", exact(view.due_ms)), element("td", String(view.priority || 0)));
   return row;
 };
 const duePage = async (span, queue, cursor, turn) => {

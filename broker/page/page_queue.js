@@ -21,20 +21,9 @@ const queueActions = (view) => {
   return [view.paused ? resume : pause, ...(dead ? [all("Requeue", "They are due at once."), all("Drop", "They are thrown away.")] : [])];
 };
 const deadRow = (view) => {
-  const row = element("tr"), key = element("th"), open = element("button", named(view)), acts = element("td"), say = sayIn("queue-said");
-  key.scope = "row";
-  open.type = "button";
-  open.addEventListener("click", async () => {
-    const turn = ++searched;
-    $("found").textContent = "";
-    $("matches").hidden = true;
-    const whole = await look(`/v1/tasks/${segment(view.id)}`).catch(() => null);
-    showTask(whole || view, turn);
-    $("task").focus();
-  });
-  key.append(open);
+  const row = element("tr"), acts = element("td"), say = sayIn("queue-said");
   buttons(acts, taskActions(view, true), say, () => openQueue(opened, false));
-  row.append(key, element("td", view.reason || "", "reason"), element("td", view.dead_ms ? exact(view.dead_ms) : ""), element("td", count(view.deliveries || 0)), acts);
+  row.append(openingHead(view), element("td", view.reason || "", "reason"), element("td", view.dead_ms ? exact(view.dead_ms) : ""), element("td", count(view.deliveries || 0)), acts);
   return row;
 };
 const deadPage = async (turn) => {

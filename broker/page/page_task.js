@@ -183,6 +183,22 @@ $("find").addEventListener("submit", (event) => {
   event.preventDefault();
   if ($("find-key").value) search($("find-key").value, $("find-queue").value);
 });
+/* The head of a row in some list of tasks: the task's name, which opens it. */
+const openingHead = (view) => {
+  const head = element("th"), open = element("button", named(view));
+  head.scope = "row";
+  open.type = "button";
+  open.addEventListener("click", async () => {
+    const turn = ++searched;
+    $("found").textContent = "";
+    $("matches").hidden = true;
+    const whole = await look(`/v1/tasks/${segment(view.id)}`).catch(() => null);
+    showTask(whole || view, turn);
+    $("task").focus();
+  });
+  head.append(open);
+  return head;
+};
 /* The names of queues, to choose from. */
 const offered = () => {
   const list = $("find-queues"), names = queues.slice(0, ROWS_MAX).map((queue) => queue.name);

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import unittest
 import urllib.error
 import urllib.request
 
@@ -14,6 +15,8 @@ CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--lang=en")
 START_WAIT_S, WAIT_S = 60, 60
+# Of a class of tests that looks at the page.
+needs_one = unittest.skipUnless(CHROMIUM and DRIVER, "SKIPPED: no chromium and chromedriver (Debian: chromium chromium-driver): the page is looked at by no browser")
 
 
 class Browser:

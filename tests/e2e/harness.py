@@ -283,9 +283,9 @@ class Broker:
     def log_text(self, lines=60):
         return "\n".join(self.log[-lines:])
 
-    def wait_logged(self, text, wait_s=30):
-        """Until it stands in the log: it is read by a thread, which may be later than an answer."""
-        wait_until(f"a line in the log with {text!r}", lambda: any(text in line for line in self.log), wait_s)
+    def wait_logged(self, text, count=1, wait_s=30):
+        """Until it stands in so many lines of the log: it is read by a thread, which may be later than an answer."""
+        wait_until(f"a line in the log with {text!r}", lambda: sum(text in line for line in self.log) >= count, wait_s)
 
     def sockets(self):
         """How many it has open. (Its files come and go with its work; lanes are opened once and kept.)"""

@@ -1,13 +1,11 @@
 """page_calendar_test.py: the page's calendar in a real browser: minutes, hours, days, months, of one queue and of all; the herd of midnight in plain sight;
 a cell that is pressed shows its tasks; by keyboard, in light and dark, on a telephone; nothing but what the token may see, and text stays text."""
 import time
-import unittest
 
 import harness
-import page_test
 import tokens
-from browser import CHROMIUM, DRIVER, Browser
-from page_test import CONTRAST, HOSTILE, NAMES, READY, guard
+from browser import needs_one
+from page_test import CONTRAST, HOSTILE, NAMES, READY, Looks, guard
 
 HERD = 40
 
@@ -18,20 +16,8 @@ def midnight_ms(days):
     return int(time.mktime((now.tm_year, now.tm_mon, now.tm_mday + days, 0, 0, 0, 0, 0, -1))) * 1000
 
 
-@unittest.skipUnless(CHROMIUM and DRIVER, "SKIPPED: no chromium and chromedriver (Debian: chromium chromium-driver): the page is looked at by no browser")
-class Calendar(harness.Case):
-    become, shoot = page_test.Seen.become, page_test.Seen.shoot
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.browser = Browser().__enter__()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.__exit__()
-        super().tearDownClass()
-
+@needs_one
+class Calendar(Looks):
     def fill(self):
         tasks = [{"queue": "orders.close", "key": f"herd-{n:02}", "due_ms": midnight_ms(2) + n * 1000} for n in range(HERD)]
         tasks += [{"queue": "mail", "key": f"mail-{n}", "due_ms": midnight_ms(2) + 60_000} for n in range(3)]

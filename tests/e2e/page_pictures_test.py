@@ -7,13 +7,12 @@ block that is blank, covered or filled is found, another font is not. Heights, a
 is not in the file is new, and no fault. TARRY_RECORD=1 writes the file anew; TARRY_AXE=…/axe.min.js (npm's axe-core) has each view judged by axe, too."""
 import json
 import os
-import unittest
 
 import harness
 import page_test
 import pair
 import webhooks_test
-from browser import CHROMIUM, DRIVER, Browser
+from browser import Browser, needs_one
 from page_test import CONTRAST, READY
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "page_pictures.json")
@@ -56,7 +55,7 @@ def ink_is_alike(now, then):
     return high <= INK_LEAST or high <= low * INK_FACTOR
 
 
-@unittest.skipUnless(CHROMIUM and DRIVER, "SKIPPED: no chromium and chromedriver (Debian: chromium chromium-driver): the page is looked at by no browser")
+@needs_one
 class Pictures(webhooks_test.Pushed):
     """Every view, with real data."""
 
@@ -153,7 +152,7 @@ class Pictures(webhooks_test.Pushed):
             self.compare(name, now[name], then)
 
 
-@unittest.skipUnless(CHROMIUM and DRIVER, "SKIPPED: no chromium and chromedriver (Debian: chromium chromium-driver): the page is looked at by no browser")
+@needs_one
 class Pair(pair.Case):
     facts = page_test.Seen.facts
 

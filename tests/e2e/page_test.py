@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import re
-import unittest
 import urllib.error
 import urllib.request
 from unittest import mock
@@ -15,7 +14,7 @@ import ports
 import tokens
 import webhooks_test
 import wire
-from browser import CHROMIUM, DRIVER, Browser
+from browser import Browser, needs_one
 
 HOSTILE = ("<script>window.xss=1</script>", "<img src=x onerror=\"window.xss=1\">", "\"><svg onload=window.xss=1>", "'};window.xss=1;//",
            "javascript:window.xss=1", "</script><script>window.xss=1</script>", "${window.xss=1}", "{{constructor.constructor('window.xss=1')()}}",
@@ -114,8 +113,9 @@ return [...document.querySelectorAll('button, input, a, svg[role=img], [role=reg
 READY = "return document.body.dataset.ready === 'true'"
 
 
-@unittest.skipUnless(CHROMIUM and DRIVER, "SKIPPED: no chromium and chromedriver (Debian: chromium chromium-driver): the page is looked at by no browser")
-class Seen(harness.Case):
+class Looks(harness.Case):
+    """Tests that share a browser."""
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -126,6 +126,20 @@ class Seen(harness.Case):
         cls.browser.__exit__()
         super().tearDownClass()
 
+    def shoot(self, name):
+        if SHOTS:
+            self.browser.screenshot(os.path.join(SHOTS, f"page-{name}.png"))
+
+    def become(self, name):
+        """The page anew, with this token."""
+        self.browser.open(f"http://127.0.0.1:{self.broker.port}/")
+        self.browser.run("sessionStorage.setItem('tarry-token', arguments[0]); location.reload()", tokens.text_of(name))
+        self.browser.wait(READY)
+        self.addCleanup(self.browser.run, "sessionStorage.clear()")
+
+
+@needs_one
+class Seen(Looks):
     def look(self):
         self.browser.open(f"http://127.0.0.1:{self.broker.port}/")
         self.browser.log()
@@ -136,10 +150,6 @@ class Seen(harness.Case):
 
     def tiles(self):
         return self.browser.run("return Object.fromEntries([...document.querySelectorAll('#tiles div')].map((d) => [d.firstChild.textContent, d.lastChild.textContent]))")
-
-    def shoot(self, name):
-        if SHOTS:
-            self.browser.screenshot(os.path.join(SHOTS, f"page-{name}.png"))
 
     def test_real_data_and_it_lives(self):
         for number in range(30):
@@ -297,13 +307,6 @@ class Seen(harness.Case):
             self.assertEqual(self.find("order-1001"), "Found.")
             self.assertEqual(self.life(), life)
             self.assertIn(sentence, self.browser.run("return document.getElementById('life-state').textContent"))
-
-    def become(self, name):
-        """The page anew, with this token."""
-        self.browser.open(f"http://127.0.0.1:{self.broker.port}/")
-        self.browser.run("sessionStorage.setItem('tarry-token', arguments[0]); location.reload()", tokens.text_of(name))
-        self.browser.wait(READY)
-        self.addCleanup(self.browser.run, "sessionStorage.clear()")
 
     def open_queue(self, name):
         self.browser.run("[...document.querySelectorAll('#rows button')].find((b) => b.parentNode.title === arguments[0]).focus()", name)
@@ -525,7 +528,7 @@ class Seen(harness.Case):
         print(f"# the longest task of the page with {MANY} queues: {longest:.0f} ms (0: none of 50 ms)")
 
 
-@unittest.skipUnless(CHROMIUM and DRIVER, "SKIPPED: no chromium and chromedriver (Debian: chromium chromium-driver): the page is looked at by no browser")
+@needs_one
 class Webhooks(webhooks_test.Pushed):
     """How targets answer, on the page."""
 

@@ -47,4 +47,4 @@ class Access(wire.Connects, Case):
         return self.rpc(tokens.text_of(name))
 
     def log_says(self, text, count=1):
-        harness.wait_until(f"the log says {text}", lambda: sum(text in line for line in self.broker.log) >= count, 20)
+        self.broker.wait_logged(text, count, wait_s=20)

@@ -379,7 +379,7 @@ class Origins(Case):
         self.open_a_lane()
         for origin in (*self.allowed, *self.strange):
             self.assertEqual(self.ask_all(self.broker.port, origin), [403] * 6, origin)
-        harness.wait_until("a line in the log", lambda: "status=403" in self.broker.log_text(), 5)
+        self.broker.wait_logged("status=403", wait_s=5)
         self.broker.wait_logged("tarryd --allow-origin")
 
     def test_pages_of_allowed_origins_may(self):

@@ -289,7 +289,7 @@ class Pages(Rest):
         for _ in range(100):
             peers.append(self.ask(b""))
             self.assertEqual(peers[-1].recv(1, socket.MSG_PEEK), b"H")
-        harness.wait_until("a line in the log", lambda: any("too many pages are not read" in line for line in self.broker.log), WAIT_S)
+        self.broker.wait_logged("too many pages are not read", wait_s=WAIT_S)
         if not harness.SANITIZED:
             self.assertLess(self.memory_kib() - before, 20 << 10, "KiB more than before")
         self.whole(peers[-1])
@@ -299,7 +299,7 @@ class Pages(Rest):
 
 class Listeners(Rest):
     def assert_logged(self, text):
-        harness.wait_until(f"a line in the log with {text!r}", lambda: text in "\n".join(self.broker.log), WAIT_S)
+        self.broker.wait_logged(text, wait_s=WAIT_S)
 
     def limit(self, descriptors):
         return resource.prlimit(self.broker.process.pid, resource.RLIMIT_NOFILE, descriptors)

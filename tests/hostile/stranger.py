@@ -194,4 +194,4 @@ class Hostile(harness.Case):
         return Stranger(self.broker.port, **options)
 
     def assert_logged(self, text):
-        harness.wait_until(f"a line in the log with {text!r}", lambda: text in "\n".join(self.broker.log), WAIT_S)
+        self.broker.wait_logged(text, wait_s=WAIT_S)
