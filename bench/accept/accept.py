@@ -1,4 +1,5 @@
 """accept.py: what the acceptance checks of issue 2 share: a probe that works all the while, figures of a process, a verdict."""
+import contextlib
 import os
 import queue
 import sys
@@ -43,19 +44,17 @@ def open_files(pid):
 
 
 class Rss(threading.Thread):
-    """Samples the resident memory of a process until `end`; `peak_mib` is the largest that was seen."""
+    """Samples the resident memory of a broker's process, whichever that is then, until `end`: the largest that was seen, in MiB."""
 
-    def __init__(self, pid):
+    def __init__(self, broker):
         super().__init__(daemon=True)
-        self.pid, self.peak_kib, self.running = pid, 0, True
+        self.broker, self.peak_kib, self.running = broker, 0, True
         self.start()
 
     def run(self):
         while self.running:
-            try:
-                self.peak_kib = max(self.peak_kib, status_kib(self.pid, "VmRSS"))
-            except (OSError, StopIteration):
-                return
+            with contextlib.suppress(OSError, StopIteration):  # it has ended, and may come again
+                self.peak_kib = max(self.peak_kib, status_kib(self.broker.process.pid, "VmRSS"))
             time.sleep(0.1)
 
     def end(self):

@@ -14,7 +14,7 @@ def main():
     verdict = Verdict()
     broker = new_broker("--memory", "256MiB")
     probe = Probe(broker)
-    rss = Rss(broker.process.pid)
+    rss = Rss(broker)
     done = subprocess.run([harness.find_program("bench_schedule"), "--broker", broker.url, "--queue", "far", "--tasks", str(TASKS),
                            "--after-ms", "86400000", "--spread-ms", "2592000000"], stdout=subprocess.PIPE, text=True, check=False)
     print(done.stdout.strip())

@@ -13,7 +13,7 @@ LATE_MS_MAX = 1000
 def main():
     verdict = Verdict()
     broker = new_broker()
-    rss = Rss(broker.process.pid)
+    rss = Rss(broker)
     done = subprocess.run([harness.find_program("bench_drain"), "--broker", broker.url, "--tasks", str(TASKS), "--consumers", "4"],
                           stdout=subprocess.PIPE, text=True, check=False, timeout=900)
     print(done.stdout.strip())

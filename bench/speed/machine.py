@@ -4,15 +4,12 @@ import os
 import platform
 import resource
 import subprocess
-import threading
 import time
 
 import paths
 import harness
 import instructions
-
-CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
-SAMPLE_S = 0.1
+from accept import cpu_s
 
 
 def first_line(path, name):
@@ -67,16 +64,6 @@ def drop_page_cache():
         return False
 
 
-def status_kib(pid, field):
-    return int(first_line(f"/proc/{pid}/status", field + ":").split()[0])
-
-
-def cpu_s(pid):
-    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-        fields = file.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
-
-
 def size_of(directory):
     """Bytes on the disk of all files below."""
     total = 0
@@ -105,31 +92,6 @@ def thread_ns(pid):
         except OSError:
             pass  # it has ended
     return found
-
-
-class Peak(threading.Thread):
-    """The largest resident memory of processes, mapped files included, until `end`."""
-
-    def __init__(self, pids):
-        super().__init__(daemon=True)
-        self.pids, self.peak_kib, self.running = pids, 0, True
-        self.start()
-
-    def run(self):
-        while self.running:
-            total = 0
-            for pid in self.pids():
-                try:
-                    total += status_kib(pid, "VmRSS")
-                except (OSError, IndexError):
-                    pass  # it has ended
-            self.peak_kib = max(self.peak_kib, total)
-            time.sleep(SAMPLE_S)
-
-    def end(self):
-        self.running = False
-        self.join()
-        return self.peak_kib / 1024
 
 
 class Cost:

@@ -5,6 +5,7 @@ import statistics
 import subprocess
 import time
 
+import accept
 import brokers
 import machine
 import peers
@@ -56,7 +57,7 @@ def cold(broker):
 
 def point(broker, pending):
     """One point of the curves; it leaves some SAMPLE tasks more."""
-    found = {"pending": pending, "rss_mib": machine.status_kib(broker.process.pid, "VmRSS") / 1024}
+    found = {"pending": pending, "rss_mib": accept.status_kib(broker.process.pid, "VmRSS") / 1024}
     call = brokers.load(broker, "bench_latency", calls=500)
     late = brokers.load(broker, "bench_lateness", rate=10_000, seconds=3, after_ms=500, spread_ms=500)
     found.update(call_p50_us=call["p50_us"], call_p99_us=call["p99_us"], late_p50_ms=late["late_p50_us"] / 1000, late_p99_ms=late["late_p99_us"] / 1000)
@@ -100,7 +101,7 @@ def fill_all(plan, broker, points):
         cost = watch.end(size)
         pending += size
         rates.append((pending, rate))
-        plan.say(f"S7: {pending:,} pending, {rate:,.0f}/s, {machine.status_kib(broker.process.pid, 'VmRSS') >> 10} MiB")
+        plan.say(f"S7: {pending:,} pending, {rate:,.0f}/s, {accept.status_kib(broker.process.pid, 'VmRSS') >> 10} MiB")
         if plan.curves and plan.pending > ONE_BROKER_FROM and pending - size < ONE_BROKER_FROM <= pending:
             points.append(point(broker, pending))
     return rates, cost
@@ -110,7 +111,7 @@ def hold(plan):
     """What Tarry did with plan.pending tasks."""
     found = {"points": small_points(plan)}
     with brokers.fresh() as broker:
-        rss = machine.Peak(lambda: [broker.process.pid])
+        rss = accept.Rss(broker)
         found["rates"], found["cost"] = fill_all(plan, broker, found["points"])
         found["peak_mib"] = rss.end()
         found["disk"] = {name: machine.size_of(os.path.join(broker.data, name)) if os.path.isdir(os.path.join(broker.data, name))
@@ -164,7 +165,7 @@ def peer_hold(plan, name):
             for size in sorted({plan.peer_pending, *(size for size in SIZES if plan.curves and 10_000 <= size < plan.peer_pending)}):
                 brokers.run(server.load("schedule", tasks=size - pending, after_ms=86_400_000, spread_ms=2_592_000_000 if name != "beanstalkd" else 1, **PEER_WAYS[name]))
                 pending = size
-                rss = sum(machine.status_kib(pid, "VmRSS") for pid in server.pids()) / 1024
+                rss = sum(accept.status_kib(pid, "VmRSS") for pid in server.pids()) / 1024
                 found.append({"pending": pending, "rss_mib": rss, "disk_bytes": machine.size_of(directory), "restart_s": peer_first_s(server)})
                 plan.say(f"S8: {name}: {pending:,} pending, {rss:.0f} MiB, first delivery after {found[-1]['restart_s']:.2f} s")
         finally:

@@ -5,6 +5,7 @@ import statistics
 import subprocess
 import sys
 
+import accept
 import brokers
 import machine
 import report
@@ -19,7 +20,7 @@ MIB = 1 << 20
 def sample(broker, line):
     said = brokers.figures_of(line)
     return {"at_s": said["at_s"], "sent": said["sent"], "arrived": said["arrived"], "late_p50_ms": said["late_p50_us"] / 1000, "late_p99_ms": said["late_p99_us"] / 1000,
-            "late_p999_ms": said["late_p999_us"] / 1000, "rss_mib": machine.status_kib(broker.process.pid, "VmRSS") / 1024, "disk_mib": machine.size_of(broker.data) / MIB}
+            "late_p999_ms": said["late_p999_us"] / 1000, "rss_mib": accept.status_kib(broker.process.pid, "VmRSS") / 1024, "disk_mib": machine.size_of(broker.data) / MIB}
 
 
 def watch(plan, broker, seconds):

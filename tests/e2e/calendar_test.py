@@ -79,7 +79,7 @@ class Counts(Case):
         self.broker.start()
         self.agree()
         self.broker.stop()
-        subprocess.run([harness.find_program("forget_calendar"), self.broker.data], check=True)
+        subprocess.run([harness.find_program("forge_index"), "calendar", self.broker.data], check=True)
         inspector = self.make_broker("--inspect", data=self.broker.data).start()
         self.assertIn("does not count anew", inspector.refused("calendar").err)
         inspector.stop()

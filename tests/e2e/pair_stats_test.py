@@ -139,7 +139,7 @@ class Digests(pair.Case):
         self.a.ok("schedule", "orders", "--key", "one", "--in", "1h")
         self.wait_pending(self.b, 1)
         self.b.stop()
-        subprocess.run([harness.find_program("diverge"), self.b.data], check=True)
+        subprocess.run([harness.find_program("forge_index"), "digest", self.b.data], check=True)
         self.b.launch()
         # Compared with the next thing that happens.
         self.a.ok("schedule", "orders", "--key", "two", "--in", "1h", "--timeout", "60s", wait_s=65)

@@ -64,16 +64,11 @@ static void two_consumers_share(void **state) {
 }
 
 static void place(struct fx *f, uint32_t priority, uint64_t delay_ms) {
-    Tarry__Op op = TARRY__OP__INIT;
     Tarry__Schedule body = TARRY__SCHEDULE__INIT;
     Tarry__When when = TARRY__WHEN__INIT;
-    op.op_case = TARRY__OP__OP_SCHEDULE;
-    op.schedule = &body;
-    body.queue = "orders";
-    body.when = &when;
     body.priority = priority;
     when.ms = delay_ms;
-    assert_int_equal(commit(f, &op), TARRY__CODE__OK);
+    assert_int_equal(schedule_as(f, "orders", &body, &when), TARRY__CODE__OK);
 }
 
 static void the_highest_priority_leaves_first(void **state) {
@@ -226,17 +221,12 @@ static void where_something_waits_for_credit_nothing_is_leased_ahead(void **stat
 /* ---- who is not */
 
 static void schedule_with(struct fx *f, Tarry__When__Kind kind, uint64_t ms, uint64_t expires_ms) {
-    Tarry__Op op = TARRY__OP__INIT;
     Tarry__Schedule body = TARRY__SCHEDULE__INIT;
     Tarry__When when = TARRY__WHEN__INIT;
-    op.op_case = TARRY__OP__OP_SCHEDULE;
-    op.schedule = &body;
-    body.queue = "orders";
-    body.when = &when;
     body.expires_ms = expires_ms;
     when.kind = kind;
     when.ms = ms;
-    assert_int_equal(commit(f, &op), TARRY__CODE__OK);
+    assert_int_equal(schedule_as(f, "orders", &body, &when), TARRY__CODE__OK);
 }
 
 static void what_expires_or_goes_by_the_wall_clock_is_not(void **state) {

@@ -49,15 +49,8 @@ static void whoever_looks_sees_it_pending(void **state) {
     assert_int_equal(list(f, STATE_PENDING)->n_tasks, 0);
 }
 
-static Tarry__TaskReply *get(struct fx *f, uint64_t id) {
-    Tarry__Request request = TARRY__REQUEST__INIT;
-    Tarry__Get body = TARRY__GET__INIT;
-    Tarry__Ref ref = TARRY__REF__INIT;
-    request.body_case = TARRY__REQUEST__BODY_GET;
-    request.get = &body;
-    body.task = &ref;
-    ref.id = id;
-    assert_int_equal(ask(f, CORE_GET, &request), TARRY__CODE__OK);
+static Tarry__TaskReply *told(struct fx *f, uint64_t id) {
+    assert_int_equal(get(f, id, false), TARRY__CODE__OK);
     return f->effects.replies.items[0].reply->get;
 }
 
@@ -65,7 +58,7 @@ static void whoever_asks_for_it_sees_it_pending(void **state) {
     struct fx *f = *state;
     consume(f, 10);
     uint64_t due_ms = lease_ahead(f);
-    const Tarry__TaskReply *reply = get(f, f->id);
+    const Tarry__TaskReply *reply = told(f, f->id);
     assert_int_equal(reply->outcome, TARRY__OUTCOME__PENDING);
     assert_string_equal(reply->task->state, "pending");
     assert_true(!reply->task->token && !reply->task->deliveries && !reply->task->session);
@@ -89,7 +82,7 @@ static void cancelled_it_is_never_seen(void **state) { /* TRUE-1 */
         at(f, due_ms + i);
         assert_int_equal(delivered(f), 0);
     }
-    const Tarry__TaskReply *reply = get(f, f->id);
+    const Tarry__TaskReply *reply = told(f, f->id);
     assert_int_equal(reply->outcome, TARRY__OUTCOME__ALREADY_CANCELLED);
     assert_true(!reply->task->deliveries && !reply->task->session);
 }

@@ -121,16 +121,33 @@ static inline Tarry__Code commit(struct fx *f, Tarry__Op *op) {
     return code != TARRY__CODE__OK ? code : f->result;
 }
 
-static inline Tarry__Code schedule(struct fx *f, const char *queue, uint64_t delay_ms) {
+/* `body` and `when`: what else is said of it. */
+static inline Tarry__Code schedule_as(struct fx *f, const char *queue, Tarry__Schedule *body, Tarry__When *when) {
     Tarry__Op op = TARRY__OP__INIT;
+    op.op_case = TARRY__OP__OP_SCHEDULE;
+    op.schedule = body;
+    body->queue = (char *)queue;
+    body->when = when;
+    return commit(f, &op);
+}
+
+static inline Tarry__Code schedule(struct fx *f, const char *queue, uint64_t delay_ms) {
     Tarry__Schedule body = TARRY__SCHEDULE__INIT;
     Tarry__When when = TARRY__WHEN__INIT;
-    op.op_case = TARRY__OP__OP_SCHEDULE;
-    op.schedule = &body;
-    body.queue = (char *)queue;
-    body.when = &when;
     when.ms = delay_ms;
-    return commit(f, &op);
+    return schedule_as(f, queue, &body, &when);
+}
+
+static inline Tarry__Code get(struct fx *f, uint64_t id, bool with_content) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Get body = TARRY__GET__INIT;
+    Tarry__Ref ref = TARRY__REF__INIT;
+    request.body_case = TARRY__REQUEST__BODY_GET;
+    request.get = &body;
+    body.task = &ref;
+    body.with_content = with_content;
+    ref.id = id;
+    return ask(f, CORE_GET, &request);
 }
 
 static inline Tarry__Code cancel(struct fx *f, uint64_t id) {

@@ -32,18 +32,6 @@ static uint64_t last_id(const struct fx *f) {
     return f->id;
 }
 
-static Tarry__Code get(struct fx *f, uint64_t id, bool with_content) {
-    Tarry__Request request = TARRY__REQUEST__INIT;
-    Tarry__Get body = TARRY__GET__INIT;
-    Tarry__Ref ref = TARRY__REF__INIT;
-    request.body_case = TARRY__REQUEST__BODY_GET;
-    request.get = &body;
-    body.task = &ref;
-    body.with_content = with_content;
-    ref.id = id;
-    return ask(f, CORE_GET, &request);
-}
-
 static void anothers_task_is_denied_like_none(void **state) {
     struct fx *f = *state;
     struct producer_of of_shop, of_spy, of_admin;
