@@ -70,32 +70,31 @@ static void remember(struct beanstalk_connection *connection, const Tarry__ListR
     const size_t count = list != NULL ? list->n_tasks : 0;
     const bool is_all = list == NULL || list->next.len == 0;
     if (connection->look_version != version_of(connection->server, tube) || (count == 0 && !is_all)) return;
-    tube->ahead_ms = beanstalk_now_ms();
-    tube->ahead_version = connection->look_version;
-    tube->ahead_at = tube->ahead_count = 0;
-    tube->ahead_is_all = is_all && count <= BEANSTALK_AHEAD_MAX;
-    for (size_t i = 0; i < count && i < BEANSTALK_AHEAD_MAX; i++)
-        tube->ahead[tube->ahead_count++] =
-            (struct beanstalk_ahead){.due_ms = list->tasks[i]->due_ms, .id = list->tasks[i]->id};
+    tube->seen_ms = beanstalk_now_ms();
+    tube->seen_version = connection->look_version;
+    tube->seen_count = 0;
+    tube->seen_is_all = is_all && count <= BEANSTALK_SEEN_MAX;
+    for (size_t i = 0; i < count && i < BEANSTALK_SEEN_MAX; i++)
+        tube->seen[tube->seen_count++] =
+            (struct beanstalk_seen){.due_ms = list->tasks[i]->due_ms, .id = list->tasks[i]->id};
 }
 
 static bool is_remembered(const struct beanstalk *server, const struct beanstalk_tube *tube) {
-    return tube->ahead_ms != 0 && tube->ahead_version == version_of(server, tube) &&
-           beanstalk_now_ms() < tube->ahead_ms + BEANSTALK_TURN_MS &&
-           (tube->ahead_at < tube->ahead_count || tube->ahead_is_all);
+    return tube->seen_ms != 0 && tube->seen_version == version_of(server, tube) &&
+           beanstalk_now_ms() < tube->seen_ms + BEANSTALK_TURN_MS && (tube->seen_count > 0 || tube->seen_is_all);
 }
 
-static const struct beanstalk_ahead *ahead_of(const struct beanstalk_tube *tube) {
-    return tube->ahead_at < tube->ahead_count ? &tube->ahead[tube->ahead_at] : NULL;
+static const struct beanstalk_seen *first_seen(const struct beanstalk_tube *tube) {
+    return tube->seen_count > 0 ? &tube->seen[0] : NULL;
 }
 
 void choose_took(struct beanstalk *server, const char *name, uint64_t id) {
     struct beanstalk_tube *tube = beanstalk_tube_find(&server->tubes, name);
     if (tube == NULL) return;
-    for (uint32_t i = tube->ahead_at; i < tube->ahead_count; i++) {
-        if (tube->ahead[i].id != id) continue;
-        for (; i + 1 < tube->ahead_count; i++) tube->ahead[i] = tube->ahead[i + 1];
-        tube->ahead_count--;
+    for (uint32_t i = 0; i < tube->seen_count; i++) {
+        if (tube->seen[i].id != id) continue;
+        for (; i + 1 < tube->seen_count; i++) tube->seen[i] = tube->seen[i + 1];
+        tube->seen_count--;
     }
 }
 
@@ -165,7 +164,7 @@ static void choose_next(struct beanstalk_connection *connection) {
             look_at_ranked(connection, tube);
             return;
         }
-        const struct beanstalk_ahead *first = ahead_of(tube);
+        const struct beanstalk_seen *first = first_seen(tube);
         if (first != NULL) consider(connection, first->due_ms, first->id);
         if (!is_done_with(connection, tube)) return;
     }

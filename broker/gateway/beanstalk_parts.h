@@ -32,7 +32,7 @@
 /* Jobs of one page: of the buried, the first of which is looked for, and of those that are kicked together. */
 #define BEANSTALK_PAGE 1000u
 /* … of which the first is wanted. */
-#define BEANSTALK_FEW BEANSTALK_AHEAD_MAX
+#define BEANSTALK_FEW BEANSTALK_SEEN_MAX
 /* Tubes whose urgent jobs `stats` counts. */
 #define BEANSTALK_URGENT_TUBES_MAX 64u
 

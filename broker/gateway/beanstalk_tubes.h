@@ -16,9 +16,9 @@
 #define BEANSTALK_TUBE_BUCKETS 1024u
 
 /* Of a tube's first ranked jobs that are ready, so many are remembered. */
-#define BEANSTALK_AHEAD_MAX 16u
+#define BEANSTALK_SEEN_MAX 16u
 
-struct beanstalk_ahead {
+struct beanstalk_seen {
     uint64_t due_ms;
     uint64_t id;
 };
@@ -34,12 +34,11 @@ struct beanstalk_tube {
     uint32_t pause_s;        /* of the last pause-tube */
     uint64_t ranked_only_ms; /* then no job that was ready had no rank (beanstalk_choose.c) */
     /* Its first ranked jobs that were ready when they were looked at, less what has been taken since. */
-    uint64_t ahead_ms; /* then; 0: never */
-    uint64_t ahead_version;
-    uint32_t ahead_at; /* what lies before is taken */
-    uint32_t ahead_count;
-    bool ahead_is_all; /* there were no more */
-    struct beanstalk_ahead ahead[BEANSTALK_AHEAD_MAX];
+    uint64_t seen_ms; /* then; 0: never */
+    uint64_t seen_version;
+    uint32_t seen_count;
+    bool seen_is_all; /* there were no more */
+    struct beanstalk_seen seen[BEANSTALK_SEEN_MAX];
     uint64_t changes; /* so often something was put into it: what is remembered is not so any more */
     char name[BEANSTALK_TUBE_MAX + 1];
 };

@@ -174,7 +174,7 @@ void index_close(struct index *index) {
     pthread_mutex_destroy(&index->runs.lock);
     batch_deinit(&index->batch);
     slot_writer_deinit(&index->writer);
-    aheads_deinit(index);
+    read_aheads_deinit(index);
     free(index->lows.items);
     free(index->low_places);
     free(index->scratch.items);
@@ -243,7 +243,7 @@ void index_account(struct index *index) {
     bytes += batch->changes.capacity * sizeof(struct change) + batch->bytes.capacity + batch->outcomes.capacity;
     bytes += (batch->keys.capacity + index->scratch.capacity + index->writer.sorted.capacity) * sizeof(struct pair);
     bytes += index->writer.entries.capacity * sizeof(struct slot_entry) + calendar_bytes(index);
-    for (size_t i = 0; i < AHEADS_MAX; i++) bytes += index->aheads[i].pairs.capacity * sizeof(struct pair);
+    for (size_t i = 0; i < READ_AHEADS_MAX; i++) bytes += index->read_aheads[i].pairs.capacity * sizeof(struct pair);
     atomic_store(&index->bytes_memory, bytes);
     atomic_store(&index->rows_seen, index->ranges.rows);
     atomic_store(&index->runs_seen, runs->list.count);

@@ -53,7 +53,7 @@ static int prepare_slots(struct index *index) {
         const struct change *change = &batch->changes.items[i];
         if (!wants_entry(change)) continue;
         struct slot_entry entry = {{change->queue, change->base, change->priority}, change->due_ms, change->id};
-        ahead_entry(index, &entry);
+        read_ahead_entry(index, &entry);
         int error = slot_writer_add(&index->writer, &entry, now_ms[change->base]);
         if (error != 0) return error;
     }

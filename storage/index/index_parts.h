@@ -32,8 +32,8 @@
 #define MERGE_STEP_KEYS 100000u
 #define BLOOM_STEP_CHUNKS 2000u
 #define GARBAGE_STEP_CHUNKS 4000u
-#define WINDOW_READ_MAX 65536u /* entries that are read together rather than cascaded */
-#define AHEAD_PAIRS_MAX 65536u /* entries of a line that are kept for its next windows */
+#define WINDOW_READ_MAX 65536u      /* entries that are read together rather than cascaded */
+#define READ_AHEAD_PAIRS_MAX 65536u /* entries of a line that are kept for its next windows */
 #define CASCADE_STEP_CHUNKS 256u
 #define SWEEP_STEP_CHUNKS 64u
 #define PLAN_SLOTS_MAX 256
@@ -54,7 +54,7 @@
 #define BLOOM_STEP_CHUNKS 1u
 #define GARBAGE_STEP_CHUNKS 2u
 #define WINDOW_READ_MAX 40u
-#define AHEAD_PAIRS_MAX 40u
+#define READ_AHEAD_PAIRS_MAX 40u
 #define CASCADE_STEP_CHUNKS 2u
 #define SWEEP_STEP_CHUNKS 2u
 #define PLAN_SLOTS_MAX 8
@@ -76,9 +76,9 @@
 #define READS_PER_TRIM 256u /* rows or chunks touched between looks at what is resident */
 #define LOW_PAUSE_BYTES 4096u
 #define MERGE_MEMORY_SHARE 4 /* 1 / of options.memory is what the filter of a merge's output may take */
-#define AHEADS_MAX 4
-#define AHEAD_MEMORY_SHARE 64 /* 1 / of it is what is kept for one line at most */
-#define PAGES_MEMORY_SHARE 8  /* 1 / of it is for mapped pages, whatever else takes */
+#define READ_AHEADS_MAX 4
+#define READ_AHEAD_MEMORY_SHARE 64 /* 1 / of it is what is kept for one line at most */
+#define PAGES_MEMORY_SHARE 8       /* 1 / of it is for mapped pages, whatever else takes */
 
 static inline unsigned slot_shift(unsigned level) {
     return 10 + 6 * level;
@@ -367,14 +367,14 @@ struct whole_sweep {
     uint64_t entries_after; /* the last one */
 };
 
-/* Entries of a line that lie before the next window (index_ahead.c). */
-struct ahead {
+/* Entries of a line that lie before the next window (index_read_ahead.c). */
+struct read_ahead {
     struct line line;
     struct pairs pairs; /* in any order; none: it is not in use */
     struct due after;
     struct due through;
     uint64_t horizon_ms;
-    uint64_t used; /* when, by aheads_used */
+    uint64_t used; /* when, by read_aheads_used */
 };
 
 struct index {
@@ -397,8 +397,8 @@ struct index {
         uint32_t first, last; /* index + 1; 0: none */
     } lows_wanted;            /* those that want a pass or have one under way, in turn */
     struct pairs scratch;
-    struct ahead aheads[AHEADS_MAX];
-    uint64_t aheads_used;
+    struct read_ahead read_aheads[READ_AHEADS_MAX];
+    uint64_t read_aheads_used;
     struct retire_batch retire;
     struct keyring *keyring; /* of the contents that were moved here */
     bool has_redactions;     /* in the table */

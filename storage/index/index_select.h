@@ -35,15 +35,16 @@ struct due selection_through(struct selection *selection, uint64_t horizon_ms);
 /* The same, and sorts, and drops duplicates. */
 void selection_finish(struct selection *selection, const struct plan *plan, struct due *out_through);
 
-/* ---- index_ahead.c: what a window read and did not give */
+/* ---- index_read_ahead.c: what a window read and did not give */
 /* For the line and from `after` on; NULL: the slots are to be read. */
-struct ahead *ahead_find(struct index *index, const struct line *line, struct due after);
+struct read_ahead *read_ahead_find(struct index *index, const struct line *line, struct due after);
 /* All of `selection`, complete up to `through`. Without memory nothing is kept. */
-void ahead_keep(struct index *index, const struct line *line, const struct selection *selection, struct due through);
+void read_ahead_keep(struct index *index, const struct line *line, const struct selection *selection,
+                     struct due through);
 /* A window of the line gave what is due up to `through`. */
-void ahead_given(struct index *index, const struct line *line, struct due through);
+void read_ahead_given(struct index *index, const struct line *line, struct due through);
 /* A commit is about to put this into a slot. */
-void ahead_entry(struct index *index, const struct slot_entry *entry);
-void aheads_deinit(struct index *index);
+void read_ahead_entry(struct index *index, const struct slot_entry *entry);
+void read_aheads_deinit(struct index *index);
 
 #endif

@@ -117,38 +117,38 @@ static int read_rows(struct index *index, MDB_txn *txn, const struct ask *ask, c
 }
 
 /* What is kept for the line's next windows: more than this one may have. */
-static size_t ahead_pairs(const struct index *index) {
-    size_t pairs = index->options.memory / AHEAD_MEMORY_SHARE / sizeof(struct pair);
-    return pairs < AHEAD_PAIRS_MAX ? pairs : AHEAD_PAIRS_MAX;
+static size_t read_ahead_pairs(const struct index *index) {
+    size_t pairs = index->options.memory / READ_AHEAD_MEMORY_SHARE / sizeof(struct pair);
+    return pairs < READ_AHEAD_PAIRS_MAX ? pairs : READ_AHEAD_PAIRS_MAX;
 }
 
 static int select_slots(struct index *index, MDB_txn *txn, const struct ask *ask, const struct plan *plan,
                         struct selection *selection, struct due *out_through) {
-    size_t most = ahead_pairs(index);
+    size_t most = read_ahead_pairs(index);
     if (selection->count_max < most) selection->count_max = most;
     int error = selection_read(index, txn, ask->line, plan, ask->after, ask->until_ms, ended_by_ranges, &index->ranges,
                                selection);
     if (error != 0) return error;
     *out_through = selection_through(selection, plan->horizon_ms);
-    if (selection->found.count > ask->count_max) ahead_keep(index, ask->line, selection, *out_through);
+    if (selection->found.count > ask->count_max) read_ahead_keep(index, ask->line, selection, *out_through);
     selection->count_max = ask->count_max;
     *out_through = selection_through(selection, plan->horizon_ms);
     return 0;
 }
 
-static int select_ahead(struct index *index, const struct ask *ask, const struct ahead *ahead,
-                        struct selection *selection, struct due *out_through) {
-    int error = selection_take(selection, (const uint8_t *)ahead->pairs.items, ahead->pairs.count, ask->after,
-                               ahead->horizon_ms, ask->until_ms, ended_by_ranges, &index->ranges);
+static int select_read_ahead(struct index *index, const struct ask *ask, const struct read_ahead *read_ahead,
+                             struct selection *selection, struct due *out_through) {
+    int error = selection_take(selection, (const uint8_t *)read_ahead->pairs.items, read_ahead->pairs.count, ask->after,
+                               read_ahead->horizon_ms, ask->until_ms, ended_by_ranges, &index->ranges);
     if (error != 0) return error;
-    *out_through = selection_through(selection, ahead->horizon_ms);
-    if (due_before(ahead->through, *out_through)) *out_through = ahead->through;
+    *out_through = selection_through(selection, read_ahead->horizon_ms);
+    if (due_before(read_ahead->through, *out_through)) *out_through = read_ahead->through;
     return 0;
 }
 
-/* `plan` is void if `ahead` is not NULL. */
+/* `plan` is void if `read_ahead` is not NULL. */
 static int window_read(struct index *index, MDB_txn *txn, const struct ask *ask, const struct plan *plan,
-                       const struct ahead *ahead, struct arena *arena, struct index_rows *out,
+                       const struct read_ahead *read_ahead, struct arena *arena, struct index_rows *out,
                        struct due *out_through) {
     struct selection selection = {.found = index->scratch,
                                   .count_max = ask->count_max,
@@ -157,14 +157,14 @@ static int window_read(struct index *index, MDB_txn *txn, const struct ask *ask,
     struct index_rows rows = {.position = index->meta.position};
     struct due through;
     selection.found.count = 0;
-    int error = ahead != NULL ? select_ahead(index, ask, ahead, &selection, &through)
-                              : select_slots(index, txn, ask, plan, &selection, &through);
+    int error = read_ahead != NULL ? select_read_ahead(index, ask, read_ahead, &selection, &through)
+                                   : select_slots(index, txn, ask, plan, &selection, &through);
     index->scratch = selection.found;
     if (error != 0) return error;
     if (due_before(through, ask->after)) through = ask->after;
     error = read_rows(index, txn, ask, &selection.found, arena, &rows);
     if (error != 0) return error;
-    ahead_given(index, ask->line, through);
+    read_ahead_given(index, ask->line, through);
     *out = rows;
     *out_through = through;
     return 0;
@@ -180,14 +180,14 @@ int index_window(struct index *index, const struct line *line, struct due after,
     int error = db_read(&index->db, &txn);
     if (error != 0) return error;
     struct plan *plan = malloc(sizeof *plan);
-    struct ahead *ahead = ahead_find(index, line, after);
+    struct read_ahead *read_ahead = read_ahead_find(index, line, after);
     if (plan == NULL)
         error = -ENOMEM;
-    else if (ahead == NULL)
+    else if (read_ahead == NULL)
         error = plan_make(index, txn, line, from_ms, until_ms, plan);
     /* Whoever may not write reads large slots as a whole, every time. */
-    bool again = error == 0 && ahead == NULL && plan->upper > WINDOW_READ_MAX && !index->options.read_only;
-    if (error == 0 && !again) error = window_read(index, txn, &ask, plan, ahead, arena, out, out_through);
+    bool again = error == 0 && read_ahead == NULL && plan->upper > WINDOW_READ_MAX && !index->options.read_only;
+    if (error == 0 && !again) error = window_read(index, txn, &ask, plan, read_ahead, arena, out, out_through);
     db_read_end(&index->db, txn);
     if (again) {
         error = slots_cascade(index, line, &plan->highest);
