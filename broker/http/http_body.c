@@ -21,28 +21,28 @@ struct body_packing {
     char piece[PIECE];
 };
 
-static void packing_free(struct http_exchange *exchange) {
-    struct body_packing *packing = exchange->packing;
+static void packing_free(struct http_body *body) {
+    struct body_packing *packing = body->packing;
     if (packing != NULL && packing->is_gzip) inflateEnd(&packing->gzip);
     if (packing != NULL && packing->zstd != NULL) ZSTD_freeDStream(packing->zstd);
     free(packing);
-    exchange->packing = NULL;
+    body->packing = NULL;
 }
 
-void body_unpacked(struct http_exchange *exchange) {
-    if (exchange->packing == NULL) return;
-    packing_free(exchange);
-    size_t size = exchange->body_capacity;
-    (void)door_stream_half(exchange->server->door, exchange->id, size, true); /* it is less than it was */
-    door_stream_whole(exchange->server->door, exchange->id);
+void body_unpacked(struct http_body *body) {
+    if (body->packing == NULL) return;
+    packing_free(body);
+    size_t size = body->capacity;
+    (void)door_stream_half(body->door, body->id, size, true); /* it is less than it was */
+    door_stream_whole(body->door, body->id);
 }
 
-void body_deinit(struct http_exchange *exchange) {
-    packing_free(exchange);
-    free(exchange->body);
-    exchange->body = NULL;
-    exchange->body_size = exchange->body_capacity = 0;
-    (void)door_stream_half(exchange->server->door, exchange->id, 0, false);
+void body_deinit(struct http_body *body) {
+    packing_free(body);
+    free(body->bytes);
+    body->bytes = NULL;
+    body->size = body->capacity = 0;
+    (void)door_stream_half(body->door, body->id, 0, false);
 }
 
 static bool begin_gzip(struct body_packing *packing) {
@@ -56,15 +56,18 @@ static bool begin_zstd(struct body_packing *packing) {
            !ZSTD_isError(ZSTD_DCtx_setParameter(packing->zstd, ZSTD_d_windowLogMax, ZSTD_WINDOW_LOG));
 }
 
-unsigned body_begin(struct http_exchange *exchange) {
-    const char *encoding = exchange->head.fields[HEAD_FIELD_encoding].text;
-    if (exchange->head.length > HTTP_BODY_MAX) return 413;
-    if (encoding == NULL || strcasecmp(encoding, "identity") == 0) return 0;
+unsigned body_begin(struct http_body *body, const struct head *head) {
+    const char *encoding = head->fields[HEAD_FIELD_encoding].text;
+    if (head->length > HTTP_BODY_MAX) return 413;
+    if (encoding == NULL || strcasecmp(encoding, "identity") == 0) {
+        body->expected = head->is_chunked ? 0 : (size_t)head->length;
+        return 0;
+    }
     bool is_gzip = strcasecmp(encoding, "gzip") == 0;
     if (!is_gzip && strcasecmp(encoding, "zstd") != 0) return 415;
-    exchange->packing = calloc(1, sizeof(*exchange->packing));
-    if (exchange->packing == NULL) return 503;
-    return (is_gzip ? begin_gzip(exchange->packing) : begin_zstd(exchange->packing)) ? 0 : 503;
+    body->packing = calloc(1, sizeof(*body->packing));
+    if (body->packing == NULL) return 503;
+    return (is_gzip ? begin_gzip(body->packing) : begin_zstd(body->packing)) ? 0 : 503;
 }
 
 /* What unpacking holds, its window included. */
@@ -73,30 +76,29 @@ static size_t packing_size(const struct body_packing *packing) {
     return sizeof(*packing) + (packing->is_gzip ? GZIP_SIZE : ZSTD_sizeof_DStream(packing->zstd));
 }
 
-static unsigned keep(struct http_exchange *exchange, const char *bytes, size_t size) {
-    size_t needed = exchange->body_size + size + 1;
-    if (exchange->body_size + size > HTTP_BODY_MAX) return 413;
-    if (needed > exchange->body_capacity) {
+static unsigned keep(struct http_body *body, const char *bytes, size_t size) {
+    size_t needed = body->size + size + 1;
+    if (body->size + size > HTTP_BODY_MAX) return 413;
+    if (needed > body->capacity) {
         size_t capacity = 2 * needed;
-        if (exchange->body_capacity == 0 && !exchange->head.is_chunked && exchange->packing == NULL)
-            capacity = (size_t)exchange->head.length + 1;
+        if (body->capacity == 0 && body->expected > 0) capacity = body->expected + 1;
         if (capacity > HTTP_BODY_MAX + 1) capacity = HTTP_BODY_MAX + 1;
-        size_t all = capacity + packing_size(exchange->packing);
+        size_t all = capacity + packing_size(body->packing);
         bool is_small = all <= DOOR_SMALL_MAX; /* an ack must find room, whatever else is held (CAP-1) */
-        if (!door_stream_half(exchange->server->door, exchange->id, all, is_small)) return 503;
-        char *grown = realloc(exchange->body, capacity);
+        if (!door_stream_half(body->door, body->id, all, is_small)) return 503;
+        char *grown = realloc(body->bytes, capacity);
         if (grown == NULL) return 503;
-        exchange->body = grown;
-        exchange->body_capacity = capacity;
+        body->bytes = grown;
+        body->capacity = capacity;
     }
-    memcpy(exchange->body + exchange->body_size, bytes, size);
-    exchange->body_size += size;
-    exchange->body[exchange->body_size] = '\0';
+    memcpy(body->bytes + body->size, bytes, size);
+    body->size += size;
+    body->bytes[body->size] = '\0';
     return 0;
 }
 
-static unsigned take_gzip(struct http_exchange *exchange, const char *bytes, size_t size) {
-    struct body_packing *packing = exchange->packing;
+static unsigned take_gzip(struct http_body *body, const char *bytes, size_t size) {
+    struct body_packing *packing = body->packing;
     packing->gzip.next_in = (unsigned char *)bytes;
     packing->gzip.avail_in = (unsigned)size;
     while (packing->gzip.avail_in > 0 || packing->gzip.avail_out == 0) {
@@ -106,15 +108,15 @@ static unsigned take_gzip(struct http_exchange *exchange, const char *bytes, siz
         int result = inflate(&packing->gzip, Z_NO_FLUSH);
         if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) return 400;
         packing->is_over = result == Z_STREAM_END;
-        unsigned status = keep(exchange, packing->piece, PIECE - packing->gzip.avail_out);
+        unsigned status = keep(body, packing->piece, PIECE - packing->gzip.avail_out);
         if (status != 0) return status;
         if (result == Z_BUF_ERROR) break;
     }
     return 0;
 }
 
-static unsigned take_zstd(struct http_exchange *exchange, const char *bytes, size_t size) {
-    struct body_packing *packing = exchange->packing;
+static unsigned take_zstd(struct http_body *body, const char *bytes, size_t size) {
+    struct body_packing *packing = body->packing;
     ZSTD_inBuffer in = {bytes, size, 0};
     bool is_full = true;
     while (in.pos < in.size || is_full) {
@@ -124,20 +126,20 @@ static unsigned take_zstd(struct http_exchange *exchange, const char *bytes, siz
         if (ZSTD_isError(result)) return 400;
         packing->is_over = result == 0;
         is_full = out.pos == out.size;
-        unsigned status = keep(exchange, packing->piece, out.pos);
+        unsigned status = keep(body, packing->piece, out.pos);
         if (status != 0) return status;
     }
     return 0;
 }
 
-unsigned body_take(struct http_exchange *exchange, const char *bytes, size_t size) {
+unsigned body_take(struct http_body *body, const char *bytes, size_t size) {
     if (size == 0) return 0;
-    if (exchange->packing == NULL) return keep(exchange, bytes, size);
-    return exchange->packing->is_gzip ? take_gzip(exchange, bytes, size) : take_zstd(exchange, bytes, size);
+    if (body->packing == NULL) return keep(body, bytes, size);
+    return body->packing->is_gzip ? take_gzip(body, bytes, size) : take_zstd(body, bytes, size);
 }
 
-bool body_finish(struct http_exchange *exchange) {
-    return exchange->packing == NULL || exchange->packing->is_over;
+bool body_finish(struct http_body *body) {
+    return body->packing == NULL || body->packing->is_over;
 }
 
 const char *body_sentence(unsigned status) {

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "http_body.h"
 #include "http_connection.h"
 
 #define HEAD_MS 10000u
@@ -16,6 +15,7 @@
 #define REST_MS 60000u
 #define IN_MAX (64u << 10) /* of requests behind the one that is worked at; of a body, what must come in BODY_MS */
 #define IN_FIRST 1024u
+#define CLIENT "http" /* what the log calls whoever asks */
 
 static void run(struct http_connection *connection);
 
@@ -30,7 +30,7 @@ static void exchange_free(struct http_exchange *exchange) {
     json_decref(exchange->json);
     out_deinit(&exchange->out);
     arena_deinit(&exchange->arena);
-    body_deinit(exchange);
+    body_deinit(&exchange->body);
     (void)door_stream_half(server->door, exchange->id, 0, false);
     if (exchange->head_bytes != NULL) explicit_bzero(exchange->head_bytes, strlen(exchange->head_bytes));
     free(exchange->head_bytes);
@@ -108,7 +108,7 @@ static bool admit(struct http_exchange *exchange) {
                                     is_page ? head_path(head, path) : "/v1", token, size);
     connection->is_admitted = verdict.status == 0 && !is_page;
     if (verdict.status == 0) {
-        connection->principal = verdict.principal;
+        connection->principal = exchange->caller.principal = verdict.principal;
         snprintf(connection->shown, sizeof(connection->shown), "%s", shown);
         return true;
     }
@@ -129,14 +129,14 @@ static void dispatch(struct http_exchange *exchange) {
     connection->state = STATE_BUSY;
     door_stream_whole(connection->server->door, connection->id);
     door_stream_deadline(connection->server->door, connection->id, 0);
-    if (!body_finish(exchange)) {
+    if (!body_finish(&exchange->body)) {
         http_refuse(exchange, 400, "invalid", "the body is not what Content-Encoding says, or ends too early");
         return;
     }
-    body_unpacked(exchange);
+    body_unpacked(&exchange->body);
     if (exchange->head.fields[HEAD_FIELD_idempotency].text != NULL) http_fingerprint(exchange);
     if (exchange->head.method == HEAD_GET || exchange->head.method == HEAD_HEAD)
-        body_deinit(exchange); /* nobody reads it */
+        body_deinit(&exchange->body); /* nobody reads it */
     http_route(exchange);
 }
 
@@ -157,6 +157,10 @@ static bool begin_exchange(struct http_connection *connection, size_t size) {
     *exchange = (struct http_exchange){.server = connection->server,
                                        .connection = connection,
                                        .id = connection->id,
+                                       .caller = {.principal = connection->principal,
+                                                  .peer = connection->peer,
+                                                  .client = CLIENT},
+                                       .body = {.door = connection->server->door, .id = connection->id},
                                        .head_bytes = bytes};
     arena_init(&exchange->arena, HTTP_ARENA_MAX);
     exchange->in.arena = &exchange->arena;
@@ -175,7 +179,7 @@ static bool begin_exchange(struct http_connection *connection, size_t size) {
     connection->head_is_timed = false;
     connection->state = STATE_BODY;
     if (!admit(exchange)) return false;
-    unsigned status = body_begin(exchange);
+    unsigned status = body_begin(&exchange->body, &exchange->head);
     if (status != 0) {
         refuse_and_end(exchange, status,
                        status == 415 ? "the Content-Encoding is none of identity, gzip and zstd"
@@ -223,7 +227,7 @@ static bool take_part(struct http_exchange *exchange, char *bytes, size_t *size)
         part_size = *size;
         connection->left -= *size;
     }
-    unsigned status = result == HEAD_BAD ? 400 : body_take(exchange, part, part_size);
+    unsigned status = result == HEAD_BAD ? 400 : body_take(&exchange->body, part, part_size);
     connection->is_whole = exchange->head.is_chunked ? result == HEAD_DONE : connection->left == 0;
     if (status != 0) refuse_and_end(exchange, status, body_sentence(status));
     return status == 0 && !connection->is_whole;

@@ -1,4 +1,4 @@
-/* http_connection.h: a connection that speaks HTTP; for http_connection.c and http_exchange.c alone. */
+/* http_connection.h: a connection that speaks HTTP; for http_connection.c and http_answer.c alone. */
 #ifndef TARRY_HTTP_HTTP_CONNECTION_H
 #define TARRY_HTTP_HTTP_CONNECTION_H
 

@@ -7,20 +7,10 @@
 #include <string.h>
 #include <strings.h>
 
-#include "http_body.h"
-#include "http_connection.h"
 #include "rfc3339.h"
 #include "units.h"
 
-#define CLIENT "http"
-
 static const char no_memory[] = "there is not enough memory for this request just now";
-
-struct gateway_caller http_caller(const struct http_exchange *exchange) {
-    return (struct gateway_caller){.principal = exchange->connection->principal,
-                                   .peer = exchange->connection->peer,
-                                   .client = CLIENT};
-}
 
 /* ---- what is waited for */
 
@@ -32,9 +22,8 @@ static void on_reply(void *argument, const Tarry__Reply *reply) {
 
 void http_ask(struct http_exchange *exchange, Tarry__Request *request,
               void (*then)(struct http_exchange *exchange, const Tarry__Reply *reply)) {
-    const struct gateway_caller caller = http_caller(exchange);
     exchange->on_reply = then;
-    exchange->handle = gateway_ask(exchange->server->gateway, &caller, request, on_reply, exchange);
+    exchange->handle = gateway_ask(exchange->server->gateway, &exchange->caller, request, on_reply, exchange);
     if (exchange->handle == 0) http_refuse(exchange, 503, "busy", no_memory);
 }
 
@@ -51,14 +40,13 @@ void http_fingerprint(struct http_exchange *exchange) {
         crypto_generichash_update(&state, (const uint8_t *)exchange->head.parameters[i].value.text,
                                   exchange->head.parameters[i].value.size + 1);
     }
-    if (exchange->body_size > 0)
-        crypto_generichash_update(&state, (const uint8_t *)exchange->body, exchange->body_size);
+    if (exchange->body.size > 0)
+        crypto_generichash_update(&state, (const uint8_t *)exchange->body.bytes, exchange->body.size);
     crypto_generichash_final(&state, exchange->fingerprint, GATEWAY_FINGERPRINT_SIZE);
 }
 
 void http_commit(struct http_exchange *exchange, Tarry__Commit *commit,
                  void (*then)(struct http_exchange *exchange, const Tarry__Reply *reply)) {
-    const struct gateway_caller caller = http_caller(exchange);
     const struct head_text *key = &exchange->head.fields[HEAD_FIELD_idempotency];
     struct gateway_once once = {.key = key->text, .key_size = key->size};
     if (key->text != NULL && (key->size == 0 || key->size > GATEWAY_ONCE_KEY_MAX)) {
@@ -68,8 +56,8 @@ void http_commit(struct http_exchange *exchange, Tarry__Commit *commit,
     memcpy(once.fingerprint, exchange->fingerprint, sizeof(once.fingerprint));
     exchange->commit = commit;
     exchange->on_reply = then;
-    exchange->handle = gateway_commit(exchange->server->gateway, &caller, commit, key->text != NULL ? &once : NULL,
-                                      on_reply, exchange);
+    exchange->handle = gateway_commit(exchange->server->gateway, &exchange->caller, commit,
+                                      key->text != NULL ? &once : NULL, on_reply, exchange);
     if (exchange->handle == 0) http_refuse(exchange, 503, "busy", no_memory);
 }
 
@@ -81,9 +69,8 @@ static void on_leased(void *argument, const struct gateway_leased *leased) {
 
 void http_lease(struct http_exchange *exchange, const struct gateway_lease_options *options,
                 void (*then)(struct http_exchange *exchange, const struct gateway_leased *leased)) {
-    const struct gateway_caller caller = http_caller(exchange);
     exchange->on_leased = then;
-    exchange->handle = gateway_lease(exchange->server->gateway, &caller, options, on_leased, exchange);
+    exchange->handle = gateway_lease(exchange->server->gateway, &exchange->caller, options, on_leased, exchange);
     if (exchange->handle == 0) {
         http_refuse(exchange, 503, "busy", no_memory);
         return;
@@ -92,7 +79,7 @@ void http_lease(struct http_exchange *exchange, const struct gateway_lease_optio
     json_decref(exchange->json);
     exchange->json = NULL;
     arena_deinit(&exchange->arena);
-    body_deinit(exchange);
+    body_deinit(&exchange->body);
 }
 
 /* ---- what the request says */
@@ -107,7 +94,7 @@ static bool hold(struct http_exchange *exchange, size_t size) {
 }
 
 bool http_hold(struct http_exchange *exchange, size_t weight) {
-    return hold(exchange, exchange->body_capacity + weight);
+    return hold(exchange, exchange->body.capacity + weight);
 }
 
 bool http_keep(struct http_exchange *exchange, size_t size) {
@@ -121,29 +108,29 @@ bool http_read_json(struct http_exchange *exchange, bool optional) {
     const char *type = exchange->head.fields[HEAD_FIELD_type].text;
     bool is_json = type != NULL && strncasecmp(type, "application/json", 16) == 0 &&
                    (type[16] == '\0' || type[16] == ';' || type[16] == ' ');
-    if (exchange->body_size == 0 && optional) {
+    if (exchange->body.size == 0 && optional) {
         exchange->json = json_object();
         if (exchange->json == NULL) http_refuse(exchange, 503, "busy", no_memory);
         return exchange->json != NULL;
     }
     /* A page's form cannot send this type without being asked first (CORS). */
-    if (!is_json || exchange->body == NULL) {
+    if (!is_json || exchange->body.bytes == NULL) {
         http_refuse(exchange, is_json ? 400 : 415, "invalid",
                     is_json ? "a body is missing" : "Content-Type is to be application/json");
         return false;
     }
-    size_t size = exchange->body_size, weight = json_weigh(exchange->body, size);
+    size_t size = exchange->body.size, weight = json_weigh(exchange->body.bytes, size);
     if (weight <= JSON_WEIGHT_MAX && !http_hold(exchange, weight)) {
         http_refuse(exchange, 503, "busy", no_memory);
         return false;
     }
-    exchange->json = json_read(&exchange->in, exchange->body, size);
+    exchange->json = json_read(&exchange->in, exchange->body.bytes, size);
     if (exchange->json == NULL) {
         bool is_large = exchange->in.too_large;
         http_refuse(exchange, is_large ? 413 : 400, is_large ? "too_large" : "invalid", exchange->in.problem);
         return false;
     }
-    body_deinit(exchange);
+    body_deinit(&exchange->body);
     (void)hold(exchange, weight + size); /* in what was read, and in what is made of it, the text is still there */
     return true;
 }

@@ -13,6 +13,7 @@
 #include "door.h"
 #include "door_stream.h"
 #include "gateway.h"
+#include "http_body.h"
 #include "http_head.h"
 #include "http_server.h"
 #include "json_in.h"
@@ -20,8 +21,6 @@
 #include "message.h"
 #include "tarry_limits.h"
 
-/* Bytes of a body, unpacked. */
-#define HTTP_BODY_MAX REQUEST_SIZE_MAX
 /* What a handler's structures may take. */
 #define HTTP_ARENA_MAX (8ull * REQUEST_SIZE_MAX)
 
@@ -44,15 +43,13 @@ struct http_server {
 
 struct http_exchange {
     struct http_server *server;
-    struct http_connection *connection;
-    uint64_t id; /* of the connection */
+    struct http_connection *connection; /* to be answered on; how, it knows alone */
+    uint64_t id;                        /* of the connection */
+    struct gateway_caller caller;       /* who asks */
     char *head_bytes;
     struct head head;
     bool is_old; /* HTTP/1.0 */
-    char *body;  /* as far as it has come, unpacked; NULL: it was read, or there is none */
-    size_t body_size;
-    size_t body_capacity;
-    struct body_packing *packing; /* NULL: it comes as it is */
+    struct http_body body;
     struct arena arena;
     struct json_in in; /* with the arena */
     json_t *json;      /* the body; NULL: there is none, or it was not read */
@@ -114,9 +111,6 @@ void http_commit(struct http_exchange *exchange, Tarry__Commit *commit,
                  void (*on_reply)(struct http_exchange *exchange, const Tarry__Reply *reply));
 void http_lease(struct http_exchange *exchange, const struct gateway_lease_options *options,
                 void (*on_leased)(struct http_exchange *exchange, const struct gateway_leased *leased));
-
-/* Who asks. */
-struct gateway_caller http_caller(const struct http_exchange *exchange);
 
 /* The body as JSON; it is given back itself. False: refused. `optional`: none is an empty object. */
 bool http_read_json(struct http_exchange *exchange, bool optional);

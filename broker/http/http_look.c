@@ -19,11 +19,10 @@ void handle_openapi(struct http_exchange *exchange) {
 
 /* Who asks, to the broker: so that whoever offers people to do something need not offer what is refused. */
 void handle_caller(struct http_exchange *exchange) {
-    const struct gateway_caller caller = http_caller(exchange);
     struct json_out out = {0};
     struct gateway_who who;
     if (!http_parameters_only(exchange, "")) return;
-    gateway_who(exchange->server->gateway, &caller, &who);
+    gateway_who(exchange->server->gateway, &exchange->caller, &who);
     out_begin(&out, '{');
     out_text(&out, "name", who.name);
     out_key(&out, "roles");

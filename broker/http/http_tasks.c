@@ -235,14 +235,14 @@ static void lines_wait(struct http_exchange *exchange, uint64_t after_ms) {
 }
 
 static const char *line_end(const struct http_exchange *exchange, const char *at) {
-    const char *end = exchange->body + exchange->body_size;
+    const char *end = exchange->body.bytes + exchange->body.size;
     const char *found = memchr(at, '\n', (size_t)(end - at));
     return found != NULL ? found + 1 : end;
 }
 
 /* Which lines are of the next commit. Returns what they weigh. */
 static size_t find_lines(struct http_exchange *exchange) {
-    const char *end = exchange->body + exchange->body_size, *at = exchange->line_at;
+    const char *end = exchange->body.bytes + exchange->body.size, *at = exchange->line_at;
     size_t weight = 0;
     for (size_t count = 0; at < end && count < LINES_PER_COMMIT; count++) {
         const char *next = line_end(exchange, at);
@@ -276,7 +276,7 @@ static Tarry__Op *read_line(struct http_exchange *exchange) {
 
 /* A thousand lines at a time, right or wrong: others wait for this thread. */
 static void lines_go_on(struct http_exchange *exchange) {
-    if (exchange->line_at == exchange->body + exchange->body_size) {
+    if (exchange->line_at == exchange->body.bytes + exchange->body.size) {
         http_stream_end(exchange);
         return;
     }
@@ -312,9 +312,9 @@ static void begin_lines(struct http_exchange *exchange) {
                     "JSON lines are several commits, and Idempotency-Key names one: give each task a key");
         return;
     }
-    exchange->line_at = exchange->body;
+    exchange->line_at = exchange->body.bytes;
     http_stream_begin(exchange, "application/x-ndjson");
-    if (exchange->body_size == 0)
+    if (exchange->body.size == 0)
         http_stream_end(exchange);
     else
         lines_go_on(exchange);

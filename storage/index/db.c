@@ -15,8 +15,8 @@
 #include <xxhash.h>
 
 #include "disk.h"
-#include "index.h"
 #include "seeded_bug.h"
+#include "storage_codes.h"
 
 #define DB_PATH_SIZE 4096
 #define MAP_SIZE_DEFAULT (64ull << 30) /* address space only */

@@ -22,15 +22,10 @@
 #include "arena.h"
 #include "frame.h"
 #include "row.h"
+#include "storage_codes.h"
 #include "tally.h"
 
 struct index;
-
-enum index_error {
-    INDEX_DAMAGED = -20001, /* a checksum is wrong, or a record makes no sense */
-    INDEX_VERSION = -20002,
-    INDEX_FOREIGN = -20003, /* another cluster */
-};
 
 struct index_options {
     const char *directory;

@@ -19,8 +19,8 @@
 #include "bytes.h"
 #include "disk.h"
 #include "frame.h"
-#include "index.h"
 #include "seeded_bug.h"
+#include "storage_codes.h"
 
 #define KEYRING_VERSION 1u
 #define HEADER_SIZE 24u

@@ -5,7 +5,9 @@
  *   log_segment  files, the table, holds           log_cursor   frames in order, behind the writer
  *   log_block    a window over a segment's frames  log_erase    contents that are to be forgotten
  *   log_serve    frames as they are, for another   log_copy     frames of another log, taken over
- *   log_mark     how far it is durable, on disk    log_cut      a tail that another log does not have */
+ *   log_mark     how far it is durable, on disk
+ *
+ * What stands on it: quarantine (a tail that another log does not have, put aside and cut off), summary. */
 #include "log.h"
 
 #include <assert.h>

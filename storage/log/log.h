@@ -20,21 +20,9 @@
 
 #include "disk.h"
 #include "frame.h"
+#include "storage_codes.h"
 
 struct log;
-
-/* Negative results beyond errno. */
-enum log_error {
-    LOG_DAMAGED = -10001, /* damage that a torn write cannot explain */
-    LOG_VERSION = -10002, /* another format version */
-    LOG_FOREIGN = -10003, /* another cluster's segment */
-    LOG_RETIRED = -10004, /* read below log_start */
-    LOG_END = -10005,     /* cursor: no more frames (yet) */
-    LOG_PINNED = -10006,  /* log_retire: somebody needs the segment, later */
-    LOG_WITHIN = -10007,  /* the position lies within a frame */
-    LOG_UNFIT = -10008,   /* log_copy: these frames do not continue this log */
-    LOG_KEPT = -10009,    /* log_cut: what lies behind the position must stay */
-};
 
 struct log_options {
     const char *directory; /* DIR/log; made if missing */

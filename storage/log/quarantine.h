@@ -34,6 +34,15 @@ struct quarantine_tail {
 int quarantine_put(const struct quarantine *quarantine, struct log *log, uint64_t position, const char *why,
                    struct quarantine_tail *out);
 
+/* Cuts the log at `position`, where a frame ends. `keep_min`: what must stay, for the index has absorbed it, or it was
+ * signed, or is known to be committed. `why`: a sentence for people, of less than QUARANTINE_WHY_SIZE bytes. Writer
+ * only. 0: log_end, log_written and log_durable are `position`, and `*out` is what was put aside (base == end: nothing
+ * lay behind). Nothing was changed: LOG_KEPT (below keep_min), LOG_END (behind the end), LOG_WITHIN, LOG_RETIRED,
+ * LOG_PINNED (somebody copies the log; later), -ENOSPC and other errors of steps 1 to 4. Afterwards the log is
+ * poisoned, as after any failed write; opened again it is whole. */
+int log_cut(struct log *log, uint64_t position, uint64_t keep_min, const struct quarantine *quarantine, const char *why,
+            struct quarantine_tail *out);
+
 /* What is there, by base and name; free() the list. A file that is no segment's any more counts as empty (end = base).
  * 0 or a negative errno; no directory: none. */
 int quarantine_list(const struct quarantine *quarantine, struct quarantine_tail **out, size_t *out_count);

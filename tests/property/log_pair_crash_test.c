@@ -17,8 +17,8 @@
 
 #include "../model_disk.h"
 #include "log_copy.h"
-#include "log_cut.h"
 #include "log_serve.h"
+#include "quarantine.h"
 
 #define FRAMES_MAX 4096
 

@@ -7,7 +7,6 @@
 #include "client.h"
 #include "follow_wire.h"
 #include "log_copy.h"
-#include "log_cut.h"
 #include "log_serve.h"
 #include "model_disk.h"
 #include "network.h"

@@ -1,12 +1,12 @@
 /* cut_tail.c: cuts the log of a stopped broker's directory, as a node does that comes back to a leader that never had
- * its tail (storage/log/log_cut.h).  cut_tail DIR POSITION WHY  prints the name of what was put aside. */
+ * its tail (storage/log/quarantine_cut.c).  cut_tail DIR POSITION WHY  prints the name of what was put aside. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "identity.h"
-#include "log_cut.h"
+#include "quarantine.h"
 #include "tarry_limits.h"
 
 #define PATH_SIZE 4096

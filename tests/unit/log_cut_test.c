@@ -1,6 +1,6 @@
 /* log_cut_test.c: a tail that the leader never had is put aside, readable, and cut off (R8, F-25). */
-#include "log_cut.h"
 #include "log_two.h"
+#include "quarantine.h"
 #include "summary.h"
 
 struct aside { /* where the follower's tails go: on the same disk */

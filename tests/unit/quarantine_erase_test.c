@@ -1,6 +1,5 @@
 /* quarantine_erase_test.c: what is redacted goes from tails that were put aside, on a disk that stops and loses what
  * was not synced; what was not meant stays as it was. */
-#include "log_cut.h"
 #include "log_two.h"
 #include "quarantine.h"
 #include "tarry.pb-c.h"

@@ -6,9 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "index.h"
-#include "log.h"
 #include "logfmt.h"
+#include "storage_codes.h"
 
 const char *storage_error(int error) {
     switch (error) {

@@ -1,5 +1,15 @@
-/* log_cut.c: see log_cut.h. */
-#include "log_cut.h"
+/* quarantine_cut.c: a tail that the leader never had is put aside and cut off (R8).
+ *
+ *   1. all that was appended is synced                        4. the note of how far it is durable is lowered
+ *   2. the tail is copied to the quarantine, durably          5. the segments behind go, the newest first, each synced
+ *   3. what stays of the segment that is cut is copied to     6. that file takes the place of the segment; synced
+ *      cut.tmp, with zeros behind, and synced
+ *
+ * Killed between any two of them, the log is whole and ends somewhere between the position and where it ended; whoever
+ * opens it compares again, and cuts again. Nothing is changed before 4, so a full disk costs nothing.
+ * Who calls it answers for it that nobody has read beyond the position and goes on there: a cursor behind it finds
+ * nothing, and then something else. */
+#include "quarantine.h"
 
 #include <assert.h>
 #include <errno.h>
