@@ -442,11 +442,11 @@ class Nowhere(Case):
                       f'ip link set lo up; mount --bind {file.name} /etc/resolv.conf; nft add table ip t; '
                       "nft add chain ip t i '{ type filter hook input priority 0; }'; nft add rule ip t i udp dport 53 drop; "
                       'exec "$@"', "sh"]
-            probe = self.probe("etcd://keeper.tarry-test:2379/tarry", CALL_MS, 2000, prefix=prefix)
+            probe = self.probe("etcd://record_client.tarry-test:2379/tarry", CALL_MS, 2000, prefix=prefix)
             started = time.monotonic()
             self.unknown(probe.call("read", "record"), "its time is over")
             self.assertLess(time.monotonic() - started, 15)
-            probe.message("keeper.tarry-test:2379: no answer in time")
+            probe.message("record_client.tarry-test:2379: no answer in time")
             self.assertLess(probe.close(), 10000)
 
 

@@ -73,19 +73,19 @@ class Names:
 
         def point(address):
             with open(hosts, "w", encoding="ascii") as file:
-                file.write(f"{address} keeper.tarry-test\n")
+                file.write(f"{address} record_client.tarry-test\n")
 
         point("127.0.0.1")
         prefix = ["unshare", "--mount", "sh", "-c", f'mount --bind {hosts} /etc/hosts && exec "$@"', "sh"]
-        probe = self.probe(server.url().replace("127.0.0.1", "keeper.tarry-test"), CALL_MS, prefix=prefix)
+        probe = self.probe(server.url().replace("127.0.0.1", "record_client.tarry-test"), CALL_MS, prefix=prefix)
         self.until_done(probe, "read", "record")
         self.probe(server.url()).done("set", "record", 0, "one")
         point("127.0.0.77")  # nobody is there
         for _ in range(20):
             self.until_done(probe, "read", "record")
-        late = self.probe(server.url().replace("127.0.0.1", "keeper.tarry-test"), CALL_MS, prefix=prefix)
+        late = self.probe(server.url().replace("127.0.0.1", "record_client.tarry-test"), CALL_MS, prefix=prefix)
         self.unknown(late.call("read", "record"))
-        late.message(f"no connection to {self.named} at keeper.tarry-test:.*Connection refused")
+        late.message(f"no connection to {self.named} at record_client.tarry-test:.*Connection refused")
         point("127.0.0.1")
         self.assertEqual(self.until_done(late, "read", "record")["version"], 1)
         self.assertEqual(late.call("session")["sessions"], self.sessions_of_late)

@@ -61,10 +61,10 @@ ALLOWED = {
     # A dry run asks the real core what would have been: it is a pure function of its events, and nothing else would be proof.
     "client/tool/replay/": ("client/tool/", "client/include/", "broker/core/core.h", "broker/engine/core_turn.h", "storage/", "proto/", "common/"),
     "client/examples/": ("client/examples/", "client/include/"),
-    # the clock's pure half and the leader's, what comes after a stop; the rules, their words on the wire, and the keeper of the record
+    # the clock's pure half and the leader's, what comes after a stop; the rules, their words on the wire, and the client of the record at the coordinator
     "tests/sim/": ("tests/", "broker/core/", "broker/engine/", "broker/pair/", "broker/replication/", "broker/coordinator/",
                    "broker/shell/process/clock.", "broker/shell/process/last_shutdown.",
-                   "broker/shell/pair/follow_wire.", "broker/shell/pair/keeper.", "broker/shell/pair/leader_clock.", "storage/", "proto/", "common/"),
+                   "broker/shell/pair/follow_wire.", "broker/shell/pair/record_client.", "broker/shell/pair/leader_clock.", "storage/", "proto/", "common/"),
     "tests/e2e/": ("tests/e2e/", "client/include/"),
     "tests/e2e/forge_index.": ("storage/", "proto/", "common/"),  # it forges what no stranger can: an index that is wrong and looks right
     "tests/e2e/foreign.": ("proto/", "common/",),  # a client that has nothing of ours but the messages

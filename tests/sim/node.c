@@ -200,7 +200,7 @@ static void tell_member(const struct node *node, struct record_member *out) {
 static void swap(struct world *world, const struct pair_effect *effect) {
     struct node *node = world->host->node;
     struct record_member members[RECORD_NODES];
-    memcpy(members, node->keeper.record.members, sizeof members);
+    memcpy(members, node->record_client.record.members, sizeof members);
     tell_member(node, &members[node->pair.self]);
     if (node->pair.role == PAIR_LEADING && note_has_peer(&node->note)) {
         struct record_member *other = &members[node->pair.other];
@@ -208,7 +208,7 @@ static void swap(struct world *world, const struct pair_effect *effect) {
         memcpy(other->id, node->note.peer, MEMBER_ID_SIZE);
         snprintf(other->url, sizeof other->url, "sim://%u", node->pair.other);
     }
-    keeper_swap(&node->keeper, effect->version, &effect->record, members);
+    record_client_swap(&node->record_client, effect->version, &effect->record, members);
 }
 
 static void perform(struct world *world, enum pair_role before, const struct pair_effect *effect,
@@ -314,7 +314,7 @@ void node_wake(struct world *world) {
     if (node->pair.role == PAIR_LEADING) other_ns = leader_half_timer(&node->leading.half);
     if (node->pair.role == PAIR_FOLLOWING) other_ns = node->following.half.again_ns;
     if (other_ns < next_ns) next_ns = other_ns;
-    uint64_t declare_ns = world->now_ns + node->keeper.presence_ms * NS_PER_MS / 2;
+    uint64_t declare_ns = world->now_ns + node->record_client.presence_ms * NS_PER_MS / 2;
     bool is_declaring = leader_half_declares(&node->pair, host_sync_waits_ms(world));
     if (is_declaring && declare_ns < next_ns) next_ns = declare_ns;
     next_ns = silence_plan(&node->silence, world->now_ns, next_ns);
@@ -329,7 +329,7 @@ static void take_kept(struct world *world, void *argument) {
     struct node *node = world->host->node;
     struct pair_event event = {0};
     char message[COORDINATOR_MESSAGE_SIZE];
-    if (keeper_take(&node->keeper, node->pair.note.recorded, &event, message)) {
+    if (record_client_take(&node->record_client, node->pair.note.recorded, &event, message)) {
         node_refuse(world, message);
         return;
     }
@@ -390,18 +390,18 @@ static void make_rules(struct world *world) {
     };
 }
 
-static void open_keeper(struct world *world) {
+static void open_record_client(struct world *world) {
     struct node *node = world->host->node;
     char url[16], message[COORDINATOR_MESSAGE_SIZE];
     uint64_t failover_ms = world->options.pair.failover_after_ms;
     uint32_t presence_ms = failover_ms < COORDINATOR_PRESENCE_MS ? (uint32_t)failover_ms : COORDINATOR_PRESENCE_MS;
     if (world->options.pair.presence_ms != 0) presence_ms = world->options.pair.presence_ms;
-    node->keeper = (struct keeper){
+    node->record_client = (struct record_client){
         .done = on_kept, .changed = on_changed, .argument = world, .self = node->pair.self, .presence_ms = presence_ms};
-    memcpy(node->keeper.cluster, node->cluster, CLUSTER_ID_SIZE);
-    memcpy(node->keeper.member, node->member, MEMBER_ID_SIZE);
+    memcpy(node->record_client.cluster, node->cluster, CLUSTER_ID_SIZE);
+    memcpy(node->record_client.member, node->member, MEMBER_ID_SIZE);
     snprintf(url, sizeof url, "%u", world->host->number);
-    MUST(keeper_open(&node->keeper, &(struct keeper_access){.url = url}, message) == 0);
+    MUST(record_client_open(&node->record_client, &(struct record_client_access){.url = url}, message) == 0);
 }
 
 /* Nothing of an earlier life. */
@@ -457,7 +457,7 @@ bool node_start(struct world *world) {
     make_rules(world);
     summons_init(&node->summons, node->pair.run);
     MUST(log_cursor_open(&node->applier, host->log, core_position(host->core), false) == 0);
-    if (!node->pair.by_operator) open_keeper(world);
+    if (!node->pair.by_operator) open_record_client(world);
     node_heard(world);
     struct pair_note note = hard_state_rules(&node->note);
     struct pair_effects effects = {0};

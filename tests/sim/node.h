@@ -1,8 +1,8 @@
 /* node.h: a host as one of a pair: the real rules (broker/pair), driven in one thread as broker/shell/pair drives them.
  *
- *     registrar ◄──► keeper ──┐                     ┌── questions: appended, synced, told (R2), applied once committed
- *     the other's questions ──┼─► struct pair ──────┤
- *     batches, durable here ──┘   (real)            └── leading: let out once committed, and confirmed (R3)
+ *     registrar ◄─► record_client ─┐                     ┌── questions: appended, synced, told (R2), applied once
+ *     the other's questions ───────┼─► struct pair ──────┤   committed
+ *     batches, durable here ───────┘   (real)            └── leading: let out once committed, and confirmed (R3)
  *
  * node.c is shell/pair/node.c, node_lead.c is node_leader.c, node_follow.c is node_follower.c and what the core's loop
  * does of it, node_snapshot.c is snapshot.c. What a thread of its own does there happens here a moment later, in an
@@ -18,12 +18,12 @@
 #include "follower_half.h"
 #include "freshness.h"
 #include "host.h"
-#include "keeper.h"
 #include "leader_clock.h"
 #include "leader_half.h"
 #include "log_serve.h"
 #include "note.h"
 #include "pair.h"
+#include "record_client.h"
 #include "record_reads.h"
 #include "silence.h"
 #include "summons.h"
@@ -97,7 +97,7 @@ struct node {
     /* Of a life. */
     struct note note;
     struct pair pair;
-    struct keeper keeper;
+    struct record_client record_client;
     uint64_t words;     /* of an operator's that it has heard */
     const char *said;   /* by the rules, last */
     struct alone alone; /* does it serve alone, … */

@@ -92,26 +92,26 @@ void node_declare(struct world *world) {
     struct node *node = world->host->node;
     uint64_t number = summons_asks(&node->summons, &node->pair);
     if (leader_half_declares(&node->pair, host_sync_waits_ms(world)))
-        keeper_declare(&node->keeper, node->pair.epoch);
+        record_client_declare(&node->record_client, node->pair.epoch);
     else if (number != 0)
-        keeper_summon(&node->keeper, number);
+        record_client_summon(&node->record_client, number);
 }
 
 void node_read_record(struct world *world) {
     struct node *node = world->host->node;
-    enum keeper_question question = node->reads.presence ? KEEPER_PRESENCE : KEEPER_RECORD;
+    enum record_client_question question = node->reads.presence ? RECORD_CLIENT_PRESENCE : RECORD_CLIENT_RECORD;
     summons_reads(&node->summons, world->now_ns);
-    keeper_read(&node->keeper, node->pair.role == PAIR_LEADING ? KEEPER_SUMMONS : question);
+    record_client_read(&node->record_client, node->pair.role == PAIR_LEADING ? RECORD_CLIENT_SUMMONS : question);
 }
 
 void node_take_presence(struct world *world, struct pair_event *event) {
     struct node *node = world->host->node;
     uint64_t number = summons_asks(&node->summons, &node->pair), stands_ms;
     bool is_asked = event->kind == PAIR_RECORD_READ && event->outcome == PAIR_DONE;
-    if (!is_asked || node->keeper.question != KEEPER_PRESENCE) return;
-    if (number != 0 && keeper_summons_stands(&node->keeper, number, &stands_ms))
+    if (!is_asked || node->record_client.question != RECORD_CLIENT_PRESENCE) return;
+    if (number != 0 && record_client_summons_stands(&node->record_client, number, &stands_ms))
         summons_stands(&node->summons, world->now_ns - stands_ms * NS_PER_MS);
     bool is_there = event->present;
-    event->present = summons_is_present(&node->summons, is_there, node->keeper.heard);
+    event->present = summons_is_present(&node->summons, is_there, node->record_client.heard);
     if (is_there && !event->present) TRACE(world, "broker", "finds its leader present, and not answering");
 }

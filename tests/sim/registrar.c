@@ -33,7 +33,7 @@ struct flight {
     uint64_t connection;
 };
 
-static struct world *world_of_all; /* keeper_open knows a URL only */
+static struct world *world_of_all; /* record_client_open knows a URL only */
 
 void registrar_begin(struct world *world) {
     world_of_all = world;

@@ -1,7 +1,7 @@
 /* registrar.h: the simulated coordinator: the calls of broker/coordinator/coordinator.h on virtual time, for the real
- * keeper (broker/shell/pair/keeper.c) and the real text of the record (broker/coordinator/record.c).
+ * record_client (broker/shell/pair/record_client.c) and the real text of the record (broker/coordinator/record.c).
  *
- *     keeper ── call ──► request ──► the one value, compare-and-set ──► reply ──► done
+ *     record_client ─ call ─► request ─► the one value, compare-and-set ─► reply ─► done
  *                          lost, late, cut off                           lost, late, cut off
  *
  * A call ends after its time as PAIR_UNKNOWN, and its request may still be on its way then: it happened, or not, or not

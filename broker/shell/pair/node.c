@@ -81,7 +81,7 @@ void node_cut(struct node *node, uint64_t end) {
 
 /* The record names the disks of both; of a node that is not known now it says what it said. */
 void node_members(struct node *node, struct record_member members[RECORD_NODES]) {
-    memcpy(members, node->keeper.record.members, RECORD_NODES * sizeof(*members));
+    memcpy(members, node->record_client.record.members, RECORD_NODES * sizeof(*members));
     struct record_member *self = &members[node->pair.self], *other = &members[node->pair.other];
     self->is_known = true;
     memcpy(self->id, node->needs.dir->member.id, MEMBER_ID_SIZE);
@@ -99,7 +99,7 @@ void node_members(struct node *node, struct record_member members[RECORD_NODES])
 static void swap(struct node *node, const struct pair_effect *effect) {
     struct record_member members[RECORD_NODES];
     node_members(node, members);
-    keeper_swap(&node->keeper, effect->version, &effect->record, members);
+    record_client_swap(&node->record_client, effect->version, &effect->record, members);
 }
 
 /* The answer to an operator's word is for him; what is said otherwise is wrong until the node leads or follows. */
@@ -212,7 +212,7 @@ static void take_news(struct node *node, uint64_t until_ns, struct node_news *ou
 
 /* Who leads, and where, is in the record before it is heard of. */
 static void take_address(struct node *node) {
-    const struct coordinator_record *record = &node->keeper.record;
+    const struct coordinator_record *record = &node->record_client.record;
     if (record->pair.epoch == 0) return;
     const char *url = record->members[record->pair.leader].url;
     pthread_mutex_lock(&node->mutex);
@@ -223,14 +223,14 @@ static void take_address(struct node *node) {
 static void note_doubt(struct node *node, bool is_failed) {
     pthread_mutex_lock(&node->mutex);
     if (is_failed && node->doubt[0] == '\0') node->doubt_ns = monotonic_ns();
-    snprintf(node->doubt, sizeof(node->doubt), "%s", is_failed ? node->keeper.call.reason : "");
+    snprintf(node->doubt, sizeof(node->doubt), "%s", is_failed ? node->record_client.call.reason : "");
     pthread_mutex_unlock(&node->mutex);
 }
 
 static void take_kept(struct node *node) {
     struct pair_event event = {0};
     char message[COORDINATOR_MESSAGE_SIZE];
-    if (keeper_take(&node->keeper, node->pair.note.recorded, &event, message) != 0) node_refuse(message);
+    if (record_client_take(&node->record_client, node->pair.note.recorded, &event, message) != 0) node_refuse(message);
     if (record_reads_is_copied(&node->pair, &event))
         node_refuse("a copy of this data directory leads, and gives out the same lease tokens: stop both, delete the "
                     "copy, and start that node with an empty directory and --follow");
@@ -262,7 +262,7 @@ static void check_timers(struct node *node) {
 
 static uint64_t next_timer(struct node *node) {
     uint64_t until_ns = node_silence_timer(node);
-    uint64_t declare_ns = monotonic_ns() + node->keeper.presence_ms * NS_PER_MS / 2;
+    uint64_t declare_ns = monotonic_ns() + node->record_client.presence_ms * NS_PER_MS / 2;
     if (node_is_declaring(node) && declare_ns < until_ns) until_ns = declare_ns;
     uint64_t wishes_ns = node_wishes_timer(node);
     if (wishes_ns < until_ns) until_ns = wishes_ns;
@@ -507,21 +507,21 @@ static void make_rules(struct node *node) {
     };
 }
 
-static void open_keeper(struct node *node) {
+static void open_record_client(struct node *node) {
     const struct node_needs *needs = &node->needs;
-    struct keeper *keeper = &node->keeper;
+    struct record_client *record_client = &node->record_client;
     char message[COORDINATOR_MESSAGE_SIZE], quoted[LOGFMT_VALUE_SIZE];
-    keeper->done = on_kept;
-    keeper->changed = on_changed;
-    keeper->session_changed = on_session;
-    keeper->argument = node;
-    keeper->self = node->pair.self;
-    keeper->presence_ms = node_presence_ms(needs->config);
-    memcpy(keeper->cluster, needs->dir->cluster, CLUSTER_ID_SIZE);
-    memcpy(keeper->member, needs->dir->member.id, MEMBER_ID_SIZE);
-    const struct keeper_access where = node_access(needs->config);
-    if (keeper_open(keeper, &where, message) != 0) node_refuse(message);
-    const char *warning = coordinator_warning(keeper->coordinator);
+    record_client->done = on_kept;
+    record_client->changed = on_changed;
+    record_client->session_changed = on_session;
+    record_client->argument = node;
+    record_client->self = node->pair.self;
+    record_client->presence_ms = node_presence_ms(needs->config);
+    memcpy(record_client->cluster, needs->dir->cluster, CLUSTER_ID_SIZE);
+    memcpy(record_client->member, needs->dir->member.id, MEMBER_ID_SIZE);
+    const struct record_client_access where = node_access(needs->config);
+    if (record_client_open(record_client, &where, message) != 0) node_refuse(message);
+    const char *warning = coordinator_warning(record_client->coordinator);
     if (warning[0] != '\0') logfmt("coordinator", "warning=%s", logfmt_quote(warning, quoted));
 }
 
@@ -563,7 +563,7 @@ void node_start(struct node *node) {
     leader_init(node);
     follower_init(node);
     summons_init(&node->summons, node->pair.run);
-    if (!node->pair.by_operator) open_keeper(node);
+    if (!node->pair.by_operator) open_record_client(node);
     open_lines(node);
     thread_start(&node->thread, "tarry-pair", node_run, node);
 }
@@ -584,5 +584,5 @@ void node_stop(struct node *node) {
     pthread_mutex_unlock(&node->mutex);
     pthread_join(node->thread, NULL);
     record_word_join(node);
-    if (!node->pair.by_operator) keeper_close(&node->keeper);
+    if (!node->pair.by_operator) record_client_close(&node->record_client);
 }

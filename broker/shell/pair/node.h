@@ -1,7 +1,7 @@
 /* node.h: this broker as one of a pair: the thread that drives the rules (broker/pair), and what it needs for that.
  *
  *                         ┌───────────── pair thread: struct pair, one event after another ─────────────┐
- *   coordinator ◄────────►│ keeper                                                                      │
+ *   coordinator ◄────────►│ record_client                                                               │
  *   the other's /rpc ◄────│ asker: Follow ──► frames ──► log, synced ──► core thread applies what is committed
  *   rpc: a Follow ───────►│ leading: held until there is something to say ──► frames out of the log       │
  *   sync thread: batch ──►│ leading: let out once committed, and confirmed (R3) ──► delivery sender, callers      │
@@ -28,7 +28,6 @@
 #include "digests.h"
 #include "follower_half.h"
 #include "freshness.h"
-#include "keeper.h"
 #include "knock.h"
 #include "leader_clock.h"
 #include "leader_half.h"
@@ -37,6 +36,7 @@
 #include "note.h"
 #include "pair.h"
 #include "peer_proof.h"
+#include "record_client.h"
 #include "record_reads.h"
 #include "silence.h"
 #include "summons.h"
@@ -117,7 +117,7 @@ struct node_news {
     bool answered;          /* … or none came */
     struct message *probed; /* an answer to the newest probe; NULL: none */
     bool refused;           /* a connection to the other node was refused */
-    bool kept;              /* the keeper is done */
+    bool kept;              /* the record client is done */
     bool began;             /* the core leads */
     bool changed;           /* the record may be another */
     bool paused;            /* the core decides nothing any more ... */
@@ -261,7 +261,7 @@ struct node {
     struct asker *asker;
     struct asker *prober; /* so that a probe waits for no answer that is under way */
     struct knocker *knocker;
-    struct keeper keeper;
+    struct record_client record_client;
     struct record_reads reads;
     bool has_followed;       /* … somebody, since it started */
     bool is_told;            /* this step is an operator's word */
@@ -373,12 +373,12 @@ struct node_lag node_lag(const struct node *node);
 const char *node_role(const struct node *node);
 
 /* Where the record lies, as the configuration has it, which must outlive what comes back. */
-static inline struct keeper_access node_access(const struct config *config) {
-    return (struct keeper_access){.url = config->coordinator,
-                                  .credentials = config->coordinator_credentials,
-                                  .ca = config->coordinator_ca,
-                                  .certificate = config->coordinator_certificate,
-                                  .key = config->coordinator_key};
+static inline struct record_client_access node_access(const struct config *config) {
+    return (struct record_client_access){.url = config->coordinator,
+                                         .credentials = config->coordinator_credentials,
+                                         .ca = config->coordinator_ca,
+                                         .certificate = config->coordinator_certificate,
+                                         .key = config->coordinator_key};
 }
 
 /* As long as the other is given, or less: who is not present any more is not waited for. */

@@ -10,9 +10,9 @@
 #include "config.h"
 #include "datadir.h"
 #include "fatal.h"
-#include "keeper.h"
 #include "logfmt.h"
 #include "node.h"
+#include "record_client.h"
 
 struct record_word {
     struct node *node;
@@ -20,7 +20,7 @@ struct record_word {
     pthread_t thread;
     struct pair pair; /* as the word came; what is written rests on it, and on the version that is read now */
     struct record_member members[RECORD_NODES];
-    struct keeper keeper;
+    struct record_client record_client;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool is_heard; /* the coordinator's answer */
@@ -89,11 +89,12 @@ static const char *write_again(struct record_word *word, const struct pair_event
     if (pair->role != PAIR_LEADING && !word->call->errand.event.request->pair->peer_is_stopped) return not_leading;
     struct pair_record record = record_of(pair);
     struct pair_event event;
-    keeper_swap(&word->keeper, read->version, &record, word->members);
+    record_client_swap(&word->record_client, read->version, &record, word->members);
     wait_for_answer(word);
-    (void)keeper_take(&word->keeper, word->pair.note.recorded, &event, message); /* of a swap it is always 0 */
+    (void)record_client_take(&word->record_client, word->pair.note.recorded, &event,
+                             message); /* of a swap it is always 0 */
     if (event.outcome == PAIR_REFUSED) return overtaken;
-    if (event.outcome != PAIR_DONE) return word->keeper.call.reason;
+    if (event.outcome != PAIR_DONE) return word->record_client.call.reason;
     logfmt("record_written", "epoch=%u version=%" PRIu64 " was_version=%" PRIu64 " action=restart", record.epoch,
            event.version, read->version);
     return NULL;
@@ -104,31 +105,31 @@ static const char *look(struct record_word *word, char text[COORDINATOR_VALUE_SI
                         char message[COORDINATOR_MESSAGE_SIZE], bool *out_again) {
     bool writes = word->call->errand.event.request->pair->what == TARRY__PAIR__WHAT__WRITE_RECORD;
     struct pair_event event;
-    keeper_read(&word->keeper, KEEPER_RECORD);
+    record_client_read(&word->record_client, RECORD_CLIENT_RECORD);
     wait_for_answer(word);
-    bool is_strange = keeper_take(&word->keeper, word->pair.note.recorded, &event, message) != 0;
-    if (event.outcome != PAIR_DONE) return word->keeper.call.reason;
-    memcpy(text, word->keeper.call.value, word->keeper.call.size + 1);
+    bool is_strange = record_client_take(&word->record_client, word->pair.note.recorded, &event, message) != 0;
+    if (event.outcome != PAIR_DONE) return word->record_client.call.reason;
+    memcpy(text, word->record_client.call.value, word->record_client.call.size + 1);
     if (!writes) return NULL;
     const char *problem = is_strange ? message : write_again(word, &event);
     if (problem != NULL) return problem;
-    memcpy(text, word->keeper.value, COORDINATOR_VALUE_SIZE_MAX + 1);
+    memcpy(text, word->record_client.value, COORDINATOR_VALUE_SIZE_MAX + 1);
     *out_again = true;
     return NULL;
 }
 
 static void *record_word_run(void *argument) {
     struct record_word *word = argument;
-    const struct keeper_access where = node_access(word->node->needs.config);
+    const struct record_client_access where = node_access(word->node->needs.config);
     char message[COORDINATOR_MESSAGE_SIZE], text[COORDINATOR_VALUE_SIZE_MAX + 1] = "";
     char problem[COORDINATOR_MESSAGE_SIZE] = "";
     bool again = false;
-    if (keeper_open(&word->keeper, &where, message) != 0) {
+    if (record_client_open(&word->record_client, &where, message) != 0) {
         snprintf(problem, sizeof(problem), "%s", message);
     } else {
         const char *found = look(word, text, message, &again);
         if (found != NULL) snprintf(problem, sizeof(problem), "%s", found);
-        keeper_close(&word->keeper);
+        record_client_close(&word->record_client);
     }
     atomic_store(&word->is_over, true); /* before the answer: who has it may ask again at once */
     if (problem[0] != '\0')
@@ -162,12 +163,12 @@ void record_word_take(struct node *node, struct call *call) {
     word->call = call;
     word->pair = node->pair;
     node_members(node, word->members);
-    word->keeper.done = on_heard;
-    word->keeper.changed = on_changed;
-    word->keeper.argument = word;
-    word->keeper.self = node->pair.self;
-    memcpy(word->keeper.cluster, node->needs.dir->cluster, CLUSTER_ID_SIZE);
-    memcpy(word->keeper.member, node->needs.dir->member.id, MEMBER_ID_SIZE);
+    word->record_client.done = on_heard;
+    word->record_client.changed = on_changed;
+    word->record_client.argument = word;
+    word->record_client.self = node->pair.self;
+    memcpy(word->record_client.cluster, node->needs.dir->cluster, CLUSTER_ID_SIZE);
+    memcpy(word->record_client.member, node->needs.dir->member.id, MEMBER_ID_SIZE);
     pthread_mutex_init(&word->mutex, NULL);
     pthread_cond_init(&word->changed, NULL);
     node->record_word = word;

@@ -77,26 +77,26 @@ bool node_is_declaring(struct node *node) {
 void node_declare(struct node *node) {
     uint64_t number = summons_asks(&node->summons, &node->pair);
     if (node_is_declaring(node))
-        keeper_declare(&node->keeper, node->pair.epoch);
+        record_client_declare(&node->record_client, node->pair.epoch);
     else if (number != 0)
-        keeper_summon(&node->keeper, number);
+        record_client_summon(&node->record_client, number);
 }
 
 void node_read_record(struct node *node) {
-    enum keeper_question question = node->reads.presence ? KEEPER_PRESENCE : KEEPER_RECORD;
+    enum record_client_question question = node->reads.presence ? RECORD_CLIENT_PRESENCE : RECORD_CLIENT_RECORD;
     summons_reads(&node->summons, monotonic_ns());
-    keeper_read(&node->keeper, node_is_leading(node) ? KEEPER_SUMMONS : question);
+    record_client_read(&node->record_client, node_is_leading(node) ? RECORD_CLIENT_SUMMONS : question);
 }
 
 void node_take_presence(struct node *node, struct pair_event *event) {
-    struct keeper *keeper = &node->keeper;
+    struct record_client *record_client = &node->record_client;
     uint64_t number = summons_asks(&node->summons, &node->pair), stands_ms;
     bool is_asked = event->kind == PAIR_RECORD_READ && event->outcome == PAIR_DONE;
-    if (!is_asked || keeper->question != KEEPER_PRESENCE) return;
-    if (number != 0 && keeper_summons_stands(keeper, number, &stands_ms))
+    if (!is_asked || record_client->question != RECORD_CLIENT_PRESENCE) return;
+    if (number != 0 && record_client_summons_stands(record_client, number, &stands_ms))
         summons_stands(&node->summons, monotonic_ns() - stands_ms * NS_PER_MS);
     bool is_there = event->present;
-    event->present = summons_is_present(&node->summons, is_there, keeper->heard);
+    event->present = summons_is_present(&node->summons, is_there, record_client->heard);
     if (is_there && !event->present)
         logfmt("leader_absent", "peer=%s reason=\"it does not answer, neither here nor by way of the coordinator\"",
                node->needs.config->peer);

@@ -1,5 +1,6 @@
-/* keeper_test.c: what a node takes for the pair's record is what was read or done, never what it only asked for. */
-#include "keeper.h"
+/* record_client_test.c: what a node takes for the pair's record is what was read or done, never what it only asked for.
+ */
+#include "record_client.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -42,32 +43,36 @@ static void wait_for_answer(void) {
     pthread_mutex_unlock(&mutex);
 }
 
-static struct pair_event answer_of(struct keeper *keeper) {
+static struct pair_event answer_of(struct record_client *record_client) {
     struct pair_event event;
     char message[COORDINATOR_MESSAGE_SIZE];
     wait_for_answer();
-    assert_int_equal(keeper_take(keeper, 0, &event, message), 0);
+    assert_int_equal(record_client_take(record_client, 0, &event, message), 0);
     return event;
 }
 
-static int open_keeper(struct keeper *keeper, uint8_t self, const char *url, char message[COORDINATOR_MESSAGE_SIZE]) {
-    *keeper =
-        (struct keeper){.done = on_done, .changed = on_changed, .self = self, .member = {self}, .presence_ms = 300};
-    return keeper_open(keeper, &(struct keeper_access){.url = url}, message);
+static int open_record_client(struct record_client *record_client, uint8_t self, const char *url,
+                              char message[COORDINATOR_MESSAGE_SIZE]) {
+    *record_client = (struct record_client){
+        .done = on_done, .changed = on_changed, .self = self, .member = {self}, .presence_ms = 300};
+    return record_client_open(record_client, &(struct record_client_access){.url = url}, message);
 }
 
-static struct pair_event claim(struct keeper *keeper, uint32_t epoch) {
+static struct pair_event claim(struct record_client *record_client, uint32_t epoch) {
     struct record_member members[RECORD_NODES] = {0};
-    struct pair_record record = {.epoch = epoch, .leader = keeper->self, .in_sync = (uint8_t)(1u << keeper->self)};
-    members[keeper->self] = (struct record_member){.is_known = true, .id = {keeper->self}, .url = "ws://h:1"};
+    struct pair_record record = {.epoch = epoch,
+                                 .leader = record_client->self,
+                                 .in_sync = (uint8_t)(1u << record_client->self)};
+    members[record_client->self] =
+        (struct record_member){.is_known = true, .id = {record_client->self}, .url = "ws://h:1"};
     members[0].is_known = true; /* who founded the pair is always known */
     strcpy(members[0].url, "ws://h:1");
-    keeper_swap(keeper, 0, &record, members);
-    return answer_of(keeper);
+    record_client_swap(record_client, 0, &record, members);
+    return answer_of(record_client);
 }
 
 static void make_place(char directory[64], char url[128]) {
-    strcpy(directory, "/tmp/tarry-keeper-XXXXXX");
+    strcpy(directory, "/tmp/tarry-record_client-XXXXXX");
     assert_non_null(mkdtemp(directory));
     snprintf(url, 128, "file://%s/record", directory);
 }
@@ -84,25 +89,25 @@ static void remove_place(const char *directory) {
 /* It named itself the primary to its clients, until it had read who was. */
 static void who_was_slower_does_not_take_its_own_claim_for_the_record(void **state) {
     char directory[64], url[128], message[COORDINATOR_MESSAGE_SIZE];
-    struct keeper first, second;
+    struct record_client first, second;
     make_place(directory, url);
-    assert_int_equal(open_keeper(&first, 0, url, message), 0);
-    assert_int_equal(open_keeper(&second, 1, url, message), 0);
+    assert_int_equal(open_record_client(&first, 0, url, message), 0);
+    assert_int_equal(open_record_client(&second, 1, url, message), 0);
     assert_int_equal(claim(&first, 1).outcome, PAIR_DONE);
     assert_int_equal(first.record.pair.epoch, 1);
     assert_int_equal(claim(&second, 1).outcome, PAIR_REFUSED);
     assert_int_equal(second.record.pair.epoch, 0); /* nothing was read yet */
-    keeper_read(&second, KEEPER_RECORD);
+    record_client_read(&second, RECORD_CLIENT_RECORD);
     assert_int_equal(answer_of(&second).outcome, PAIR_DONE);
     assert_int_equal(second.record.pair.leader, 0);
-    keeper_close(&first);
-    keeper_close(&second);
+    record_client_close(&first);
+    record_client_close(&second);
     remove_place(directory);
 }
 
-static bool is_present(struct keeper *keeper) {
-    keeper_read(keeper, KEEPER_PRESENCE);
-    struct pair_event event = answer_of(keeper);
+static bool is_present(struct record_client *record_client) {
+    record_client_read(record_client, RECORD_CLIENT_PRESENCE);
+    struct pair_event event = answer_of(record_client);
     assert_int_equal(event.outcome, PAIR_DONE);
     return event.present;
 }
@@ -110,67 +115,67 @@ static bool is_present(struct keeper *keeper) {
 /* Of the epoch that the record names, and for a while only. */
 static void a_leader_is_present_while_it_says_so(void **state) { /* F-31c */
     char directory[64], url[128], message[COORDINATOR_MESSAGE_SIZE];
-    struct keeper leader, follower;
+    struct record_client leader, follower;
     make_place(directory, url);
-    assert_int_equal(open_keeper(&leader, 0, url, message), 0);
-    assert_int_equal(open_keeper(&follower, 1, url, message), 0);
+    assert_int_equal(open_record_client(&leader, 0, url, message), 0);
+    assert_int_equal(open_record_client(&follower, 1, url, message), 0);
     assert_int_equal(claim(&leader, 7).outcome, PAIR_DONE);
     assert_false(is_present(&follower));
-    keeper_declare(&leader, 6);
+    record_client_declare(&leader, 6);
     for (int i = 0; i < 20; i++) assert_false(is_present(&follower)); /* an earlier reign's */
-    keeper_declare(&leader, 7);
+    record_client_declare(&leader, 7);
     while (!is_present(&follower)) {
     }
     while (is_present(&follower)) { /* it says nothing more */
     }
-    keeper_declare(&leader, 7);
+    record_client_declare(&leader, 7);
     while (!is_present(&follower)) {
     }
-    keeper_close(&leader); /* in order: its presence goes with it */
+    record_client_close(&leader); /* in order: its presence goes with it */
     assert_false(is_present(&follower));
-    keeper_close(&follower);
+    record_client_close(&follower);
     remove_place(directory);
 }
 
 /* The follower asks, the leader hears of it by its watch, and says so with its next word. */
 static void a_leader_answers_its_follower_at_the_coordinator(void **state) { /* F-31c */
     char directory[64], url[128], message[COORDINATOR_MESSAGE_SIZE];
-    struct keeper leader, follower;
+    struct record_client leader, follower;
     uint64_t stands_ms;
     make_place(directory, url);
-    assert_int_equal(open_keeper(&leader, 0, url, message), 0);
-    assert_int_equal(open_keeper(&follower, 1, url, message), 0);
+    assert_int_equal(open_record_client(&leader, 0, url, message), 0);
+    assert_int_equal(open_record_client(&follower, 1, url, message), 0);
     assert_int_equal(claim(&leader, 7).outcome, PAIR_DONE);
     for (uint64_t number = UINT64_C(3) << 32; number < (UINT64_C(3) << 32) + 3; number++) {
-        assert_false(keeper_summons_stands(&follower, number, &stands_ms));
+        assert_false(record_client_summons_stands(&follower, number, &stands_ms));
         do {
-            keeper_summon(&follower, number);
-            keeper_declare(&leader, 7); /* as it does after each turn */
+            record_client_summon(&follower, number);
+            record_client_declare(&leader, 7); /* as it does after each turn */
             bool was_there = is_present(&follower);
             assert_true(was_there || follower.heard == 0);
         } while (follower.heard != number);
-        assert_true(keeper_summons_stands(&follower, number, &stands_ms));
+        assert_true(record_client_summons_stands(&follower, number, &stands_ms));
         assert_true(stands_ms < 600000);
     }
-    keeper_close(&leader);
-    keeper_close(&follower);
+    record_client_close(&leader);
+    record_client_close(&follower);
     remove_place(directory);
 }
 
 static void a_file_of_a_network_is_no_coordinator(void **state) {
     static const uint32_t network[] = {0x6969, 0xff534d42, 0xfe534d42, 0x00c36400, 0x01021997};
     char directory[64], url[128], message[COORDINATOR_MESSAGE_SIZE];
-    struct keeper keeper;
+    struct record_client record_client;
     make_place(directory, url);
     for (size_t i = 0; i < sizeof network / sizeof *network; i++) {
         file_system = network[i];
-        assert_int_equal(open_keeper(&keeper, 0, url, message), 1);
+        assert_int_equal(open_record_client(&record_client, 0, url, message), 1);
         assert_non_null(strstr(message, "network file system"));
         assert_non_null(strstr(message, directory));
     }
     file_system = 0xef53; /* ext4 */
-    assert_int_equal(open_keeper(&keeper, 0, url, message), 0);
-    keeper_close(&keeper);
+    assert_int_equal(open_record_client(&record_client, 0, url, message), 0);
+    record_client_close(&record_client);
     file_system = 0;
     remove_place(directory);
 }
@@ -178,23 +183,23 @@ static void a_file_of_a_network_is_no_coordinator(void **state) {
 /* F-31b, F-29: a record that was put back, to when this node had another disk, is the rules' to refuse; a leader lives
  * on. */
 static void a_record_of_an_epoch_before_those_seen_does_not_end_a_node_with_a_new_disk(void **state) {
-    struct keeper keeper, anew;
+    struct record_client record_client, anew;
     char directory[64], url[128], message[COORDINATOR_MESSAGE_SIZE];
     struct pair_event event;
     make_place(directory, url);
-    assert_int_equal(open_keeper(&keeper, 0, url, message), 0);
-    assert_int_equal(claim(&keeper, 3).outcome, PAIR_DONE);
-    keeper_close(&keeper);
-    assert_int_equal(open_keeper(&anew, 0, url, message), 0);
+    assert_int_equal(open_record_client(&record_client, 0, url, message), 0);
+    assert_int_equal(claim(&record_client, 3).outcome, PAIR_DONE);
+    record_client_close(&record_client);
+    assert_int_equal(open_record_client(&anew, 0, url, message), 0);
     anew.member[0] = 7;
-    keeper_read(&anew, KEEPER_RECORD);
+    record_client_read(&anew, RECORD_CLIENT_RECORD);
     wait_for_answer();
-    assert_int_equal(keeper_take(&anew, 3, &event, message), 1);
+    assert_int_equal(record_client_take(&anew, 3, &event, message), 1);
     assert_non_null(strstr(message, "names another disk"));
-    assert_int_equal(keeper_take(&anew, 4, &event, message), 0);
+    assert_int_equal(record_client_take(&anew, 4, &event, message), 0);
     assert_int_equal(event.record.epoch, 3);
     assert_int_equal(event.record.in_sync, 0); /* it says nothing of this disk */
-    keeper_close(&anew);
+    record_client_close(&anew);
     remove_place(directory);
 }
 

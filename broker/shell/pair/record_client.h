@@ -1,4 +1,5 @@
-/* keeper.h: the pair's record at the coordinator, as the rules see it: one call at a time, its outcome as an event.
+/* record_client.h: the pair's record at the coordinator, as the rules see it: one call at a time, its outcome as an
+ * event.
  *
  * The record also says which disk each node has: what was in sync was that disk, and a wiped one is another (F-29).
  * What the record says of another disk than this node's is not said of this node.
@@ -8,8 +9,8 @@
  * leader reads and answers there (broker/replication/summons.h).
  *
  * Thread-safety: one owner; `done` and `changed` (the record may be another) come on the coordinator's thread. */
-#ifndef TARRY_SHELL_PAIR_KEEPER_H
-#define TARRY_SHELL_PAIR_KEEPER_H
+#ifndef TARRY_SHELL_PAIR_RECORD_CLIENT_H
+#define TARRY_SHELL_PAIR_RECORD_CLIENT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -18,7 +19,7 @@
 #include "record.h"
 
 /* Where the record lies, and as whom this node goes there: paths of files; NULL or empty: none. */
-struct keeper_access {
+struct record_client_access {
     const char *url;
     const char *credentials; /* user:password; its owner's alone */
     const char *ca;          /* these are PEM files for etcds:// */
@@ -27,14 +28,15 @@ struct keeper_access {
 };
 
 /* What is read beside the record. */
-enum keeper_question {
-    KEEPER_RECORD,
-    KEEPER_PRESENCE, /* … and whether its leader is present; if that is not known, nothing is */
-    KEEPER_SUMMONS, /* … and afterwards what the follower asks, for this node leads (summons.h): nobody waits for that
-                     */
+enum record_client_question {
+    RECORD_CLIENT_RECORD,
+    RECORD_CLIENT_PRESENCE, /* … and whether its leader is present; if that is not known, nothing is */
+    RECORD_CLIENT_SUMMONS, /* … and afterwards what the follower asks, for this node leads (summons.h): nobody waits for
+                            * that
+                            */
 };
 
-struct keeper {
+struct record_client {
     void (*done)(void *argument);
     void (*changed)(void *argument);
     void (*session_changed)(void *argument, const struct coordinator_session *session);
@@ -47,9 +49,9 @@ struct keeper {
     uint8_t cluster[CLUSTER_ID_SIZE];
     uint8_t self; /* node */
     uint8_t member[MEMBER_ID_SIZE];
-    uint32_t presence_ms;          /* as in coordinator_options */
-    bool swaps;                    /* the call under way */
-    enum keeper_question question; /* … if it reads */
+    uint32_t presence_ms;                 /* as in coordinator_options */
+    bool swaps;                           /* the call under way */
+    enum record_client_question question; /* … if it reads */
     uint64_t heard; /* by the leader, as was read last: the number of the question that it has answered */
     struct coordinator_call summons; /* what does the other one ask? */
     _Atomic bool summons_under_way;
@@ -63,23 +65,24 @@ struct keeper {
 
 /* 0, or 1 with a sentence. `done`, `changed`, `session_changed` and `argument` are set; so are cluster, self and
  * member. */
-int keeper_open(struct keeper *keeper, const struct keeper_access *where, char message[COORDINATOR_MESSAGE_SIZE]);
-void keeper_close(struct keeper *keeper);
-/* After `done`, keeper_take has the outcome. */
-void keeper_read(struct keeper *keeper, enum keeper_question question);
+int record_client_open(struct record_client *record_client, const struct record_client_access *where,
+                       char message[COORDINATOR_MESSAGE_SIZE]);
+void record_client_close(struct record_client *record_client);
+/* After `done`, record_client_take has the outcome. */
+void record_client_read(struct record_client *record_client, enum record_client_question question);
 /* This node leads that epoch, lives, and has heard what the other one asks. */
-void keeper_declare(struct keeper *keeper, uint32_t epoch);
+void record_client_declare(struct record_client *record_client, uint32_t epoch);
 /* This node follows, and asks its leader that number. */
-void keeper_summon(struct keeper *keeper, uint64_t number);
+void record_client_summon(struct record_client *record_client, uint64_t number);
 /* The coordinator has that question. True: for `*out_ms` already, as far as is known. */
-bool keeper_summons_stands(struct keeper *keeper, uint64_t number, uint64_t *out_ms);
+bool record_client_summons_stands(struct record_client *record_client, uint64_t number, uint64_t *out_ms);
 /* `members`: as they are known now, by node. */
-void keeper_swap(struct keeper *keeper, uint64_t version, const struct pair_record *record,
-                 const struct record_member members[RECORD_NODES]);
+void record_client_swap(struct record_client *record_client, uint64_t version, const struct pair_record *record,
+                        const struct record_member members[RECORD_NODES]);
 /* PAIR_RECORD_READ or PAIR_RECORD_SWAPPED. 0; 1: the record is not this pair's, or names another disk than this node's
  * as the leader's; `message` is a sentence. `recorded`: of this node's note; a record of an earlier epoch is the rules'
  * to refuse (pair_is_lost), and who led then was perhaps a disk that this node had before (F-31b, F-29). */
-int keeper_take(struct keeper *keeper, uint32_t recorded, struct pair_event *out,
-                char message[COORDINATOR_MESSAGE_SIZE]);
+int record_client_take(struct record_client *record_client, uint32_t recorded, struct pair_event *out,
+                       char message[COORDINATOR_MESSAGE_SIZE]);
 
 #endif

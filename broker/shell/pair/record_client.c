@@ -1,5 +1,5 @@
-/* keeper.c: see keeper.h. */
-#include "keeper.h"
+/* record_client.c: see record_client.h. */
+#include "record_client.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,17 +18,19 @@
 static const char *const presence_names[RECORD_NODES] = {"present-0", "present-1"};
 
 static void call_done(struct coordinator_call *call) {
-    struct keeper *keeper = (struct keeper *)((char *)call - offsetof(struct keeper, call));
-    bool was_read = !keeper->swaps && call->outcome == PAIR_DONE && call->version != 0;
-    if (keeper->question == KEEPER_PRESENCE && was_read)
-        coordinator_ask_presence(keeper->coordinator, presence_names[1 - keeper->self], &keeper->presence);
+    struct record_client *record_client = (struct record_client *)((char *)call - offsetof(struct record_client, call));
+    bool was_read = !record_client->swaps && call->outcome == PAIR_DONE && call->version != 0;
+    if (record_client->question == RECORD_CLIENT_PRESENCE && was_read)
+        coordinator_ask_presence(record_client->coordinator, presence_names[1 - record_client->self],
+                                 &record_client->presence);
     else
-        keeper->done(keeper->argument);
+        record_client->done(record_client->argument);
 }
 
 static void presence_done(struct coordinator_call *call) {
-    struct keeper *keeper = (struct keeper *)((char *)call - offsetof(struct keeper, presence));
-    keeper->done(keeper->argument);
+    struct record_client *record_client =
+        (struct record_client *)((char *)call - offsetof(struct record_client, presence));
+    record_client->done(record_client->argument);
 }
 
 /* ---- what a node says of itself: of one size in an epoch, for a file is written in place */
@@ -54,30 +56,33 @@ static bool says(const struct coordinator_call *presence, const char *words, uin
 
 /* ---- what the other node asks (summons.h). Any thread: one of these at a time, whatever else is read or changed */
 
-static void ask_summons(struct keeper *keeper) {
-    if (atomic_exchange(&keeper->summons_under_way, true))
-        atomic_store(&keeper->summons_again, true);
+static void ask_summons(struct record_client *record_client) {
+    if (atomic_exchange(&record_client->summons_under_way, true))
+        atomic_store(&record_client->summons_again, true);
     else
-        coordinator_ask_presence(keeper->coordinator, presence_names[1 - keeper->self], &keeper->summons);
+        coordinator_ask_presence(record_client->coordinator, presence_names[1 - record_client->self],
+                                 &record_client->summons);
 }
 
-/* What is new is declared after the node's next turn (keeper_declare). */
+/* What is new is declared after the node's next turn (record_client_declare). */
 static void summons_done(struct coordinator_call *call) {
-    struct keeper *keeper = (struct keeper *)((char *)call - offsetof(struct keeper, summons));
+    struct record_client *record_client =
+        (struct record_client *)((char *)call - offsetof(struct record_client, summons));
     uint64_t number = 0;
-    bool is_news = says(call, asks, &number) && atomic_exchange(&keeper->summons_heard, number) != number;
-    atomic_store(&keeper->summons_under_way, false);
-    if (atomic_exchange(&keeper->summons_again, false)) ask_summons(keeper);
-    if (is_news) keeper->changed(keeper->argument);
+    bool is_news = says(call, asks, &number) && atomic_exchange(&record_client->summons_heard, number) != number;
+    atomic_store(&record_client->summons_under_way, false);
+    if (atomic_exchange(&record_client->summons_again, false)) ask_summons(record_client);
+    if (is_news) record_client->changed(record_client->argument);
 }
 
 static void presence_changed(struct coordinator_watch *watch) {
-    ask_summons((struct keeper *)((char *)watch - offsetof(struct keeper, presence_watch)));
+    ask_summons((struct record_client *)((char *)watch - offsetof(struct record_client, presence_watch)));
 }
 
 static void watch_changed(struct coordinator_watch *watch) {
-    struct keeper *keeper = (struct keeper *)((char *)watch - offsetof(struct keeper, watch));
-    keeper->changed(keeper->argument);
+    struct record_client *record_client =
+        (struct record_client *)((char *)watch - offsetof(struct record_client, watch));
+    record_client->changed(record_client->argument);
 }
 
 /* One line; what ends it is not part of it. */
@@ -128,16 +133,17 @@ static const char *said(const char *text) {
     return text == NULL || text[0] == '\0' ? NULL : text;
 }
 
-int keeper_open(struct keeper *keeper, const struct keeper_access *where, char message[COORDINATOR_MESSAGE_SIZE]) {
+int record_client_open(struct record_client *record_client, const struct record_client_access *where,
+                       char message[COORDINATOR_MESSAGE_SIZE]) {
     char text[CREDENTIALS_SIZE_MAX + 1];
     struct coordinator_options options = {.call_ms = COORDINATOR_CALL_MS,
                                           .session_ms = COORDINATOR_SESSION_MS,
-                                          .presence_ms = keeper->presence_ms,
+                                          .presence_ms = record_client->presence_ms,
                                           .ca = said(where->ca),
                                           .certificate = said(where->certificate),
                                           .key = said(where->key),
-                                          .session_changed = keeper->session_changed,
-                                          .argument = keeper->argument};
+                                          .session_changed = record_client->session_changed,
+                                          .argument = record_client->argument};
     int result = check_file(options.ca, "coordinator-ca", message);
     if (result == 0) result = check_file(options.certificate, "coordinator-certificate", message);
     if (result == 0) result = check_key(options.key, message);
@@ -145,79 +151,80 @@ int keeper_open(struct keeper *keeper, const struct keeper_access *where, char m
         result = read_credentials(where->credentials, text, message);
         options.credentials = text;
     }
-    if (result == 0) result = coordinator_open(where->url, &options, &keeper->coordinator, message);
+    if (result == 0) result = coordinator_open(where->url, &options, &record_client->coordinator, message);
     sodium_memzero(text, sizeof(text));
     if (result != 0) return 1;
-    keeper->summons.done = summons_done;
-    keeper->watch = (struct coordinator_watch){.name = RECORD_ENTRY, .changed = watch_changed};
-    coordinator_watch(keeper->coordinator, &keeper->watch);
-    keeper->presence_watch =
-        (struct coordinator_watch){.name = presence_names[1 - keeper->self], .changed = presence_changed};
-    coordinator_watch(keeper->coordinator, &keeper->presence_watch);
+    record_client->summons.done = summons_done;
+    record_client->watch = (struct coordinator_watch){.name = RECORD_ENTRY, .changed = watch_changed};
+    coordinator_watch(record_client->coordinator, &record_client->watch);
+    record_client->presence_watch =
+        (struct coordinator_watch){.name = presence_names[1 - record_client->self], .changed = presence_changed};
+    coordinator_watch(record_client->coordinator, &record_client->presence_watch);
     return 0;
 }
 
-void keeper_close(struct keeper *keeper) {
-    coordinator_close(keeper->coordinator);
+void record_client_close(struct record_client *record_client) {
+    coordinator_close(record_client->coordinator);
 }
 
-void keeper_declare(struct keeper *keeper, uint32_t epoch) {
+void record_client_declare(struct record_client *record_client, uint32_t epoch) {
     char text[COORDINATOR_PRESENCE_SIZE_MAX + 1];
     write_leads(epoch, text);
     size_t size = strlen(text);
-    snprintf(text + size, sizeof text - size, "%016" PRIx64, atomic_load(&keeper->summons_heard));
-    coordinator_declare(keeper->coordinator, presence_names[keeper->self], text);
+    snprintf(text + size, sizeof text - size, "%016" PRIx64, atomic_load(&record_client->summons_heard));
+    coordinator_declare(record_client->coordinator, presence_names[record_client->self], text);
 }
 
-void keeper_summon(struct keeper *keeper, uint64_t number) {
+void record_client_summon(struct record_client *record_client, uint64_t number) {
     char text[COORDINATOR_PRESENCE_SIZE_MAX + 1];
     write_asks(number, text);
-    coordinator_declare(keeper->coordinator, presence_names[keeper->self], text);
+    coordinator_declare(record_client->coordinator, presence_names[record_client->self], text);
 }
 
-bool keeper_summons_stands(struct keeper *keeper, uint64_t number, uint64_t *out_ms) {
+bool record_client_summons_stands(struct record_client *record_client, uint64_t number, uint64_t *out_ms) {
     char text[COORDINATOR_PRESENCE_SIZE_MAX + 1];
     write_asks(number, text);
-    return coordinator_stands(keeper->coordinator, text, out_ms);
+    return coordinator_stands(record_client->coordinator, text, out_ms);
 }
 
-void keeper_read(struct keeper *keeper, enum keeper_question question) {
-    keeper->swaps = false;
-    keeper->question = question;
-    keeper->presence.done = presence_done;
-    keeper->presence.outcome = 0;
-    keeper->call.done = call_done;
-    coordinator_read(keeper->coordinator, RECORD_ENTRY, &keeper->call);
-    if (question == KEEPER_SUMMONS) ask_summons(keeper);
+void record_client_read(struct record_client *record_client, enum record_client_question question) {
+    record_client->swaps = false;
+    record_client->question = question;
+    record_client->presence.done = presence_done;
+    record_client->presence.outcome = 0;
+    record_client->call.done = call_done;
+    coordinator_read(record_client->coordinator, RECORD_ENTRY, &record_client->call);
+    if (question == RECORD_CLIENT_SUMMONS) ask_summons(record_client);
 }
 
-void keeper_swap(struct keeper *keeper, uint64_t version, const struct pair_record *record,
-                 const struct record_member members[RECORD_NODES]) {
-    struct coordinator_record *next = &keeper->next;
-    keeper->swaps = true;
-    keeper->question = KEEPER_RECORD;
-    keeper->wanted = *record;
-    keeper->call.done = call_done;
-    memcpy(next->cluster, keeper->cluster, CLUSTER_ID_SIZE);
+void record_client_swap(struct record_client *record_client, uint64_t version, const struct pair_record *record,
+                        const struct record_member members[RECORD_NODES]) {
+    struct coordinator_record *next = &record_client->next;
+    record_client->swaps = true;
+    record_client->question = RECORD_CLIENT_RECORD;
+    record_client->wanted = *record;
+    record_client->call.done = call_done;
+    memcpy(next->cluster, record_client->cluster, CLUSTER_ID_SIZE);
     next->pair = *record;
     for (size_t i = 0; i < RECORD_NODES; i++) next->members[i] = members[i];
-    size_t size = record_write(next, keeper->value);
-    coordinator_compare_and_set(keeper->coordinator, RECORD_ENTRY, version, keeper->value, size, &keeper->call);
+    size_t size = record_write(next, record_client->value);
+    coordinator_compare_and_set(record_client->coordinator, RECORD_ENTRY, version, record_client->value, size,
+                                &record_client->call);
 }
 
 /* What the record says of this node it says of its disk. */
-static int claim_disk(struct keeper *keeper, uint32_t recorded, struct pair_record *record,
+static int claim_disk(struct record_client *record_client, uint32_t recorded, struct pair_record *record,
                       char message[COORDINATOR_MESSAGE_SIZE]) {
-    const struct coordinator_record *read = &keeper->record;
-    if (memcmp(read->cluster, keeper->cluster, CLUSTER_ID_SIZE) != 0) {
+    const struct coordinator_record *read = &record_client->record;
+    if (memcmp(read->cluster, record_client->cluster, CLUSTER_ID_SIZE) != 0) {
         snprintf(message, COORDINATOR_MESSAGE_SIZE,
                  "the coordinator keeps the record of another cluster's pair at that path; name another path, or start "
                  "an empty directory with --follow to join it");
         return 1;
     }
-    const struct record_member *self = &read->members[keeper->self];
-    if (self->is_known && memcmp(self->id, keeper->member, MEMBER_ID_SIZE) == 0) return 0;
-    if (record->leader == keeper->self && record->epoch >= recorded) {
+    const struct record_member *self = &read->members[record_client->self];
+    if (self->is_known && memcmp(self->id, record_client->member, MEMBER_ID_SIZE) == 0) return 0;
+    if (record->leader == record_client->self && record->epoch >= recorded) {
         snprintf(
             message, COORDINATOR_MESSAGE_SIZE,
             "the pair's record names another disk than this one as the leader's: this data directory is a copy, or was "
@@ -225,34 +232,34 @@ static int claim_disk(struct keeper *keeper, uint32_t recorded, struct pair_reco
             "directory and --follow");
         return 1;
     }
-    record->in_sync &= (uint8_t) ~(1u << keeper->self);
+    record->in_sync &= (uint8_t) ~(1u << record_client->self);
     return 0;
 }
 
 /* Of another epoch than the record's it says nothing of that leader. An answer that did not come is no answer. */
-static void take_presence(struct keeper *keeper, struct pair_event *out) {
-    const struct coordinator_call *presence = &keeper->presence;
+static void take_presence(struct record_client *record_client, struct pair_event *out) {
+    const struct coordinator_call *presence = &record_client->presence;
     char expected[COORDINATOR_PRESENCE_SIZE_MAX + 1];
     write_leads(out->record.epoch, expected);
-    out->present = out->record.leader != keeper->self && says(presence, expected, &keeper->heard);
+    out->present = out->record.leader != record_client->self && says(presence, expected, &record_client->heard);
     if (presence->outcome == PAIR_DONE) return;
     out->outcome = PAIR_UNKNOWN;
-    memcpy(keeper->call.reason, presence->reason, sizeof keeper->call.reason);
+    memcpy(record_client->call.reason, presence->reason, sizeof record_client->call.reason);
 }
 
-int keeper_take(struct keeper *keeper, uint32_t recorded, struct pair_event *out,
-                char message[COORDINATOR_MESSAGE_SIZE]) {
-    const struct coordinator_call *call = &keeper->call;
-    *out = (struct pair_event){.kind = keeper->swaps ? PAIR_RECORD_SWAPPED : PAIR_RECORD_READ,
+int record_client_take(struct record_client *record_client, uint32_t recorded, struct pair_event *out,
+                       char message[COORDINATOR_MESSAGE_SIZE]) {
+    const struct coordinator_call *call = &record_client->call;
+    *out = (struct pair_event){.kind = record_client->swaps ? PAIR_RECORD_SWAPPED : PAIR_RECORD_READ,
                                .outcome = call->outcome,
                                .version = call->version,
-                               .record = keeper->wanted};
-    if (keeper->swaps && call->outcome == PAIR_DONE) keeper->record = keeper->next;
-    if (keeper->swaps || call->outcome != PAIR_DONE) return 0;
+                               .record = record_client->wanted};
+    if (record_client->swaps && call->outcome == PAIR_DONE) record_client->record = record_client->next;
+    if (record_client->swaps || call->outcome != PAIR_DONE) return 0;
     out->record = (struct pair_record){0};
     if (call->version == 0) return 0;
-    if (record_read(call->value, call->size, &keeper->record, message) != 0) return 1;
-    out->record = keeper->record.pair;
-    if (keeper->question == KEEPER_PRESENCE) take_presence(keeper, out);
-    return claim_disk(keeper, recorded, &out->record, message);
+    if (record_read(call->value, call->size, &record_client->record, message) != 0) return 1;
+    out->record = record_client->record.pair;
+    if (record_client->question == RECORD_CLIENT_PRESENCE) take_presence(record_client, out);
+    return claim_disk(record_client, recorded, &out->record, message);
 }
