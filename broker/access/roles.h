@@ -40,7 +40,7 @@ enum access_reach {
     REACH_NOTHING, /* it names no queue and shows none */
     REACH_QUEUE,   /* the queue that it names, or that of the task it means */
     REACH_OWN,   /* what it names belongs to somebody, who must be the one that asks: a session, a producer, a lease */
-    REACH_SHOWN, /* it is answered with what the asker may see */
+    REACH_SHOWN, /* it is answered with what the requester may see */
     REACH_ALL    /* all queues at once: nobody may who is confined to some */
 };
 

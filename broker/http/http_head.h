@@ -2,7 +2,7 @@
  * otherwise is refused, so that nothing can be smuggled past one (RFC 9112, 11.2). Pure; any thread.
  *
  * Refused are, among others: a line that ends in LF alone, a CR elsewhere, a blank before a colon, a line that goes on
- * (obs-fold), a field that decides about the body or the asker twice, a Content-Length beside a Transfer-Encoding,
+ * (obs-fold), a field that decides about the body or the requester twice, a Content-Length beside a Transfer-Encoding,
  * names that a gateway might take for those (`Content_Length`), chunk extensions and trailers. */
 #ifndef TARRY_HTTP_HEAD_H
 #define TARRY_HTTP_HEAD_H

@@ -94,10 +94,10 @@ struct pair_message {
     uint64_t committed; /* the leader's */
     uint32_t led;
     bool alone;
-    bool in_sync;        /* FRAMES, by_operator: the asker has all that is acknowledged */
+    bool in_sync;        /* FRAMES, by_operator: the requester has all that is acknowledged */
     enum pair_word word; /* FOLLOW: PAIR_PROMOTE: its operator wants it to lead. PROMISE: by which word the leader leads
                             (PAIR_ASSERT, PAIR_FORCE, or none): log it, on both sides */
-    bool stranger;       /* NOT_LEADING: the asker's disk is another one, and is promised nothing (F-29) */
+    bool stranger;       /* NOT_LEADING: the requester's disk is another one, and is promised nothing (F-29) */
     bool another;        /* not sent, who receives knows it: the sender's disk is not the one that was last counted or
                             followed here */
     bool differs;        /* CUT_TO, not sent: at `end` the own log is another one, though of the same epoch (F-31d) */
@@ -121,10 +121,10 @@ struct pair_event {
     enum pair_outcome outcome;
     uint64_t version;
     struct pair_record record;
-    uint64_t end; /* DURABLE, NOTED, STOPPED. ASKED: where the asker must cut, if its log does not fit; retired: where
-                     one's own begins */
+    uint64_t end; /* DURABLE, NOTED, STOPPED. ASKED: where the requester must cut, if its log does not fit; retired:
+                     where one's own begins */
     bool near;    /* ASKED: it lacks so little that it may be waited for */
-    bool fits;    /* ASKED: the asker's log up to its end is the beginning of one's own, by chain hash (R2) */
+    bool fits;    /* ASKED: the requester's log up to its end is the beginning of one's own, by chain hash (R2) */
     bool retired; /* ASKED: … does not fit, for what it would have to be compared or go on with is in one's own no more
                    */
     bool present; /* RECORD_READ, if it was asked for: the leader that the record names is present at the coordinator */

@@ -1,7 +1,7 @@
 /* admission.h: who asks to follow, and may the rules be asked what to answer?
  *
- * The rules of a pair know two nodes. Here it is decided that the asker is the other one of the two: of this cluster,
- * with the same options, on a disk of its own that this pair may count (F-29). Pure; any thread. */
+ * The rules of a pair know two nodes. Here it is decided that the requester is the other one of the two: of this
+ * cluster, with the same options, on a disk of its own that this pair may count (F-29). Pure; any thread. */
 #ifndef TARRY_REPLICATION_ADMISSION_H
 #define TARRY_REPLICATION_ADMISSION_H
 
@@ -27,7 +27,7 @@ enum admission_kind {
 
 struct admission {
     enum admission_kind kind;
-    bool is_early;        /* REFUSE: the asker may ask again; otherwise it takes an operator */
+    bool is_early;        /* REFUSE: the requester may ask again; otherwise it takes an operator */
     const char *sentence; /* REFUSE; lasts for ever */
 };
 

@@ -27,9 +27,9 @@ struct pair_note hard_state_rules(const struct note *note) {
 }
 
 void hard_state_take(struct note *note, const struct pair *pair, const uint8_t leader[MEMBER_ID_SIZE],
-                     const uint8_t *asker) {
+                     const uint8_t *requester) {
     if (pair->adopts) memcpy(note->peer, leader, MEMBER_ID_SIZE);
-    if (asker != NULL && pair->role == PAIR_LEADING) memcpy(note->peer, asker, MEMBER_ID_SIZE);
+    if (requester != NULL && pair->role == PAIR_LEADING) memcpy(note->peer, requester, MEMBER_ID_SIZE);
     note->floor = pair->note.floor;
     note->recorded = pair->note.recorded;
     note->led = pair->note.led;
@@ -37,8 +37,8 @@ void hard_state_take(struct note *note, const struct pair *pair, const uint8_t l
     note->alone = pair->note.alone;
 }
 
-bool hard_state_admit(struct note *note, const uint8_t asker[MEMBER_ID_SIZE]) {
-    if (memcmp(note->peer, asker, MEMBER_ID_SIZE) == 0) return false;
-    memcpy(note->peer, asker, MEMBER_ID_SIZE);
+bool hard_state_admit(struct note *note, const uint8_t requester[MEMBER_ID_SIZE]) {
+    if (memcmp(note->peer, requester, MEMBER_ID_SIZE) == 0) return false;
+    memcpy(note->peer, requester, MEMBER_ID_SIZE);
     return true;
 }

@@ -24,13 +24,13 @@ struct hard_state_start {
 void hard_state_begin(struct note *note, const struct hard_state_start *start);
 /* … as the rules start with it. */
 struct pair_note hard_state_rules(const struct note *note);
-/* PAIR_NOTE: what the rules want noted. `leader`: the disk that answered last; `asker`: the one whose question is just
- * being looked at, or NULL. Which of the two is the pair's other disk goes with the promise to it, or with the reign
- * that its promise makes (F-29). */
+/* PAIR_NOTE: what the rules want noted. `leader`: the disk that answered last; `requester`: the one whose question is
+ * just being looked at, or NULL. Which of the two is the pair's other disk goes with the promise to it, or with the
+ * reign that its promise makes (F-29). */
 void hard_state_take(struct note *note, const struct pair *pair, const uint8_t leader[MEMBER_ID_SIZE],
-                     const uint8_t *asker);
-/* The rules may count the asker's disk with their next step, and a later run must know which. True: the note has
+                     const uint8_t *requester);
+/* The rules may count the requester's disk with their next step, and a later run must know which. True: the note has
  * changed. */
-bool hard_state_admit(struct note *note, const uint8_t asker[MEMBER_ID_SIZE]);
+bool hard_state_admit(struct note *note, const uint8_t requester[MEMBER_ID_SIZE]);
 
 #endif

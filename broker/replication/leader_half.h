@@ -69,7 +69,7 @@ void leader_half_written(struct leader_half *half, uint64_t end);
 /* ---- a question came, which is the rules' to answer (ADMISSION_RULES) */
 /* What it says of the follower. In any role. */
 void leader_half_hear(struct leader_half *half, const struct pair *pair, const Tarry__Follow *follow, uint64_t now_ns);
-/* Must the asker's log be compared with one's own before PAIR_ASKED? */
+/* Must the requester's log be compared with one's own before PAIR_ASKED? */
 bool leader_half_compares(const struct pair *pair);
 /* Does it lack so little that it may be waited for (R5), and has it stored anything since it was given up (F-28)? */
 bool leader_half_is_near(struct leader_half *half, uint64_t follower_end, uint64_t now_ns);

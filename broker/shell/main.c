@@ -26,7 +26,7 @@
 #include "monotonic.h"
 #include "node.h"
 #include "notify.h"
-#include "papers.h"
+#include "peer_credentials.h"
 #include "peer_key.h"
 #include "pusher.h"
 #include "restart.h"
@@ -204,9 +204,9 @@ int main(int argc, char **argv) {
     bool is_pair = shell.config.replication != REPLICATION_NONE;
     if (is_pair && peer_key_read(&shell.peer_key, shell.config.peer_key, message, sizeof(message)) != 0)
         refuse_to_start("refused", message);
-    if (is_pair && papers_open(&shell.papers, &shell.config, shell.tls, message, sizeof(message)) != 0)
+    if (is_pair && peer_credentials_open(&shell.credentials, &shell.config, shell.tls, message, sizeof(message)) != 0)
         refuse_to_start("refused", message);
-    if (shell.config.joins && node_join(&shell.config, &shell.peer_key, &shell.papers, message) != 0)
+    if (shell.config.joins && node_join(&shell.config, &shell.peer_key, &shell.credentials, message) != 0)
         refuse_to_start("refused", message);
     error = shell.config.inspect ? datadir_inspect(&shell.dir, shell.config.data, message)
                                  : datadir_open(&shell.dir, shell.config.data, message);

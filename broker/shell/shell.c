@@ -62,7 +62,7 @@ void shell_open_node(struct shell *shell) {
                                      .endpoints = &shell->endpoints,
                                      .tls = shell->tls,
                                      .peer_key = &shell->peer_key,
-                                     .papers = &shell->papers,
+                                     .credentials = &shell->credentials,
                                      .signed_to = &shell->signer.told_position,
                                      .calls = {.context = shell,
                                                .durable = on_follower_durable,

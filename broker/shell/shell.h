@@ -85,8 +85,8 @@ struct shell {
     struct lone lone; /* the door's thread's */
     struct lanes lanes;
     struct node node;
-    struct peer_key peer_key;   /* of a pair; fixed from the start on */
-    struct asker_papers papers; /* shown to the other node */
+    struct peer_key peer_key;            /* of a pair; fixed from the start on */
+    struct peer_credentials credentials; /* shown to the other node */
     struct latency fsync_us;
     struct latency calls_us;
 

@@ -262,7 +262,8 @@ static bool sync(struct pair_world *world, int number) {
     return true;
 }
 
-/* Where the asker must cut: its frames of epochs that are not in one's own log, or go further than there (KIP-101). */
+/* Where the requester must cut: its frames of epochs that are not in one's own log, or go further than there (KIP-101).
+ */
 static uint8_t common_end(const struct model_log *own, const struct model_log *theirs, uint8_t theirs_end) {
     uint8_t end = 0;
     while (end < theirs_end && end < own->end && own->epochs[end] == theirs->epochs[end]) end++;

@@ -44,7 +44,7 @@ struct model_log {
 struct model_message { /* on its way to a node */
     bool is_there;
     struct pair_message message;
-    struct model_log log; /* FOLLOW: the asker's; FRAMES: the leader's, of which those from `from` on travel */
+    struct model_log log; /* FOLLOW: the requester's; FRAMES: the leader's, of which those from `from` on travel */
     uint8_t from;
     uint8_t disk; /* the sender's */
 };
@@ -112,7 +112,7 @@ enum action {
     ACT_SYNC,
     ACT_TAKE,      /* the question, and it is gone */
     ACT_TAKE_TWIN, /* the question, and it stays: doubled, or never lost */
-    ACT_TAKE_NEAR, /* as ACT_TAKE_TWIN; the asker lacks little */
+    ACT_TAKE_NEAR, /* as ACT_TAKE_TWIN; the requester lacks little */
     ACT_TAKE_ANSWER,
     ACT_TAKE_ANSWER_TWIN,
     ACT_NOTE,

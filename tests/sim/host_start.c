@@ -183,11 +183,11 @@ static void tell_clients(struct world *world) {
     }
 }
 
-static void kill_papers(const struct node *node, enum host_end how) {
+static void kill_pair_disk(const struct node *node, enum host_end how) {
     if (how == HOST_POWER_LOST)
-        model_crash(node->papers);
+        model_crash(node->pair_disk);
     else
-        model_kill(node->papers);
+        model_kill(node->pair_disk);
 }
 
 void host_kill(struct world *world, enum host_end how) {
@@ -200,7 +200,7 @@ void host_kill(struct world *world, enum host_end how) {
     if (host->node) {
         if (how == HOST_KILLED) node_is_gone(world);
         node_stop_fetching(host->node);
-        kill_papers(host->node, how);
+        kill_pair_disk(host->node, how);
     }
     if (how == HOST_POWER_LOST) {
         model_crash(host->disk);
@@ -217,7 +217,7 @@ void host_fail(struct world *world, const char *what, int error) {
     TRACE(world, "broker", "fails: %s", host->message);
     end_life(world);
     model_kill(host->disk);
-    if (host->node) model_kill(host->node->papers);
+    if (host->node) model_kill(host->node->pair_disk);
     tell_clients(world);
 }
 
@@ -242,7 +242,7 @@ static void end_in_order(struct world *world) {
     struct host *host = world->host;
     end_life(world);
     model_kill(host->disk);
-    if (host->node) model_kill(host->node->papers);
+    if (host->node) model_kill(host->node->pair_disk);
     tell_clients(world);
 }
 

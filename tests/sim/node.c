@@ -14,7 +14,7 @@
 
 #define AGAIN_AFTER_NS (5 * NS_PER_MS) /* exec: the next run begins */
 
-static const char papers_directory[] = "/data";
+static const char pair_directory[] = "/data";
 
 /* ---- what outlives a process */
 
@@ -25,15 +25,15 @@ static void make_id(struct world *world, uint8_t out[16]) {
     }
 }
 
-static struct model_disk *papers_new(struct world *world) {
-    struct model_disk *papers = model_new(random_u64(&world->random));
-    papers->directory_exists = true;
-    return papers;
+static struct model_disk *pair_disk_new(struct world *world) {
+    struct model_disk *pair_disk = model_new(random_u64(&world->random));
+    pair_disk->directory_exists = true;
+    return pair_disk;
 }
 
 void node_make(struct world *world, bool joins) {
     struct node *node = world_alloc(world, sizeof *node);
-    node->papers = papers_new(world);
+    node->pair_disk = pair_disk_new(world);
     make_id(world, node->member);
     memset(node->cluster, 7, sizeof node->cluster);
     node->joins = joins;
@@ -47,9 +47,9 @@ void node_wipe(struct world *world) {
     uint64_t life = host->life;
     uint32_t starts = host->starts;
     struct instant stood = {host->stood_before_ns, host->stood_wall_ns};
-    model_free(host->node->papers);
+    model_free(host->node->pair_disk);
     model_free(host->disk);
-    host->node->papers = papers_new(world);
+    host->node->pair_disk = pair_disk_new(world);
     make_id(world, host->node->member);
     host->node->joins = true;
     host->disk = model_new(random_u64(&world->random));
@@ -66,7 +66,7 @@ void node_wipe(struct world *world) {
 }
 
 void node_unmake(struct world *world) {
-    if (world->host->node) model_free(world->host->node->papers);
+    if (world->host->node) model_free(world->host->node->pair_disk);
     world->host->node = NULL;
 }
 
@@ -168,14 +168,14 @@ void node_refuse(struct world *world, const char *sentence) {
 
 void node_note_write(struct world *world) {
     struct node *node = world->host->node;
-    int error = note_write(&node->papers->disk, papers_directory, &node->note);
+    int error = note_write(&node->pair_disk->disk, pair_directory, &node->note);
     if (error) host_fail(world, "cannot write the note", error);
 }
 
 static void write_note(struct world *world) {
     struct host *host = world->host;
     struct node *node = host->node;
-    hard_state_take(&node->note, &node->pair, node->following.leader, node->leading.asker);
+    hard_state_take(&node->note, &node->pair, node->following.leader, node->leading.requester);
     node_note_write(world);
     if (host->state != HOST_UP) return;
     struct pair_event event = {.kind = PAIR_NOTED, .end = log_durable(host->log)};
@@ -436,7 +436,7 @@ static bool read_note(struct world *world) {
     struct host *host = world->host;
     struct node *node = host->node;
     char message[IDENTITY_MESSAGE_SIZE] = "";
-    int error = note_read(&node->papers->disk, papers_directory, &node->note, message);
+    int error = note_read(&node->pair_disk->disk, pair_directory, &node->note, message);
     node->is_new = error == -ENOENT;
     if (node->is_new) {
         node->note = (struct note){.node = (uint8_t)host->number};

@@ -61,7 +61,7 @@ struct node_leading {
     struct leader_half half; /* `held` is a node_message */
     struct batch *incoming;  /* durable, the pair's thread has not looked yet; oldest first */
     uint64_t left_ns;        /* when something was let out last */
-    const uint8_t *asker;
+    const uint8_t *requester;
 };
 
 struct node_following {
@@ -78,7 +78,7 @@ struct node_following {
 
 struct node {
     /* What outlives the process. */
-    struct model_disk *papers; /* the note, the quarantine */
+    struct model_disk *pair_disk; /* the note, the quarantine */
     uint8_t cluster[CLUSTER_ID_SIZE];
     uint8_t member[MEMBER_ID_SIZE];
     bool joins;      /* --follow */

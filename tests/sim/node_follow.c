@@ -272,7 +272,7 @@ void follow_answered(struct world *world, void *argument) {
 void follow_cut(struct world *world, uint64_t end) {
     struct host *host = world->host;
     struct node *node = host->node;
-    struct quarantine quarantine = {.disk = &node->papers->disk, .directory = "/data/quarantine"};
+    struct quarantine quarantine = {.disk = &node->pair_disk->disk, .directory = "/data/quarantine"};
     struct quarantine_tail tail;
     host_erase_through(world);
     if (host->promised > end) host->promised = end; /* a cut that fails may end anywhere behind it */

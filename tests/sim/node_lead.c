@@ -188,9 +188,9 @@ static void ask_rules(struct world *world, struct node_message *message) {
     if (is_leading) admit_disk(world, follow);
     if (host->life != life) return;
     struct pair_message answer = {0};
-    node->leading.asker = follow->member.data;
+    node->leading.requester = follow->member.data;
     node_step(world, &event, &answer);
-    node->leading.asker = NULL;
+    node->leading.requester = NULL;
     if (host->life != life || node->ended) return;
     if (!is_leading && node->pair.role == PAIR_LEADING) admit_disk(world, follow);
     if (host->life != life) return;

@@ -23,14 +23,14 @@
 #define AGAIN_NS (500 * NS_PER_MS)
 #define TRANSFER_MS_BITS 11
 
-static const char papers_directory[] = "/data";
+static const char pair_directory[] = "/data";
 static const char log_directory[] = "/data/log";
 
 /* R8: what lies behind `end` is put aside. */
 void follow_fetch(struct world *world, uint64_t end) {
     struct host *host = world->host;
     struct node *node = host->node;
-    struct quarantine quarantine = {.disk = &node->papers->disk, .directory = "/data/quarantine"};
+    struct quarantine quarantine = {.disk = &node->pair_disk->disk, .directory = "/data/quarantine"};
     struct quarantine_tail tail;
     struct log_point last;
     MUST(log_point(host->log, log_durable(host->log), &last) == 0);
@@ -39,7 +39,8 @@ void follow_fetch(struct world *world, uint64_t end) {
     TRACE(world, "broker", "needs a snapshot: it knows what is committed up to #%zu", host_frames_below(host, end));
     int error =
         has_tail ? quarantine_put(&quarantine, host->log, end, "The leader's log begins behind it.\n", &tail) : 0;
-    if (error == 0) error = disk_replace(&node->papers->disk, papers_directory, WANTED_NAME ".new", WANTED_NAME, "", 0);
+    if (error == 0)
+        error = disk_replace(&node->pair_disk->disk, pair_directory, WANTED_NAME ".new", WANTED_NAME, "", 0);
     if (error)
         host_fail(world, "cannot note that a snapshot is wanted", error);
     else
@@ -83,7 +84,7 @@ static struct model_disk *copy_log(struct world *world, const struct host *sourc
         log_mark_encode(cluster, end, mark);
         write_file(copy, LOG_MARK_NAME, mark, sizeof mark);
     }
-    MUST(copy->disk.sync_directory(copy, log_directory) == 0 && copy->disk.sync_directory(copy, papers_directory) == 0);
+    MUST(copy->disk.sync_directory(copy, log_directory) == 0 && copy->disk.sync_directory(copy, pair_directory) == 0);
     return copy;
 }
 
@@ -151,16 +152,16 @@ static void begin(struct world *world, void *argument, uint64_t fetch) {
 
 bool node_has_snapshot(struct world *world) {
     struct node *node = world->host->node;
-    struct disk *disk = &node->papers->disk;
-    if (!model_lookup(node->papers, WANTED_NAME)) return true;
+    struct disk *disk = &node->pair_disk->disk;
+    if (!model_lookup(node->pair_disk, WANTED_NAME)) return true;
     if (!node->fetched) {
         if (!node->fetching) world_after(world, &world->options.net, begin, NULL, node->fetch);
         node->fetching = true;
         return false;
     }
     node_stop_fetching(node);
-    MUST(disk->unlink(node->papers, "/data/" WANTED_NAME) == 0);
-    MUST(disk->sync_directory(node->papers, papers_directory) == 0);
+    MUST(disk->unlink(node->pair_disk, "/data/" WANTED_NAME) == 0);
+    MUST(disk->sync_directory(node->pair_disk, pair_directory) == 0);
     return true;
 }
 

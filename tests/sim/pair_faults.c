@@ -183,7 +183,7 @@ static void happens_to(struct world *world, enum pair_fault fault) {
         world_pause(world, host->number, some_ms(world, 13));
         break;
     case PAIR_FAULT_CALL: {
-        struct model_disk *disk = one_in(world, 3) ? host->node->papers : host->disk;
+        struct model_disk *disk = one_in(world, 3) ? host->node->pair_disk : host->disk;
         if (host->state != HOST_UP || disk->fail_at) break;
         disk->fail_at = disk->calls + 1 + random_below(&world->random, 12);
         disk->fail_error = -EIO;
@@ -299,7 +299,7 @@ void pair_faults_end(struct world *world, struct pair_faults *faults) {
         struct host *host = &world->hosts[i];
         world_enter(world, i);
         world_resume(world, i);
-        host->disk->fail_at = host->node->papers->fail_at = 0;
+        host->disk->fail_at = host->node->pair_disk->fail_at = 0;
         /* Both clocks are as far ahead as one may have been believed to be. */
         world_jump_wall(world, (world->believable_ns - host->wall_offset_ns) / (int64_t)NS_PER_MS);
     }

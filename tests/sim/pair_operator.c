@@ -18,7 +18,7 @@ static struct host *other_of(struct world *world, const struct host *host) {
 /* What it will find when it starts: by a note that was being written as it ended, either. */
 static bool reads_note(const struct host *host, struct note *out) {
     char message[IDENTITY_MESSAGE_SIZE];
-    return note_read(&host->node->papers->disk, "/data", out, message) == 0;
+    return note_read(&host->node->pair_disk->disk, "/data", out, message) == 0;
 }
 
 /* A disk that the other node has never counted or followed. */

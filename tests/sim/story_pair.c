@@ -507,7 +507,7 @@ static void where_the_two_parted_is_retired_and_what_the_old_leader_wrote_is_kep
                  "[12316] node 0 has #24\n"
                  "[12317] node 1 committed #24\n");
     assert_int_equal(f->world->hosts[0].frame_count, f->world->hosts[1].frame_count);
-    struct quarantine quarantine = {.disk = &old->papers->disk, .directory = "/data/quarantine"};
+    struct quarantine quarantine = {.disk = &old->pair_disk->disk, .directory = "/data/quarantine"};
     struct quarantine_tail *tails;
     size_t count;
     assert_int_equal(quarantine_list(&quarantine, &tails, &count), 0);

@@ -27,28 +27,28 @@ static int setup(void **state) {
 }
 
 /* A question of the other node's that has met the challenge. */
-static void ask(struct peer_asker *asker, uint8_t request[REQUEST_SIZE]) {
-    memcpy(asker->challenge, own.challenge, sizeof(asker->challenge));
+static void ask(struct peer_requester *requester, uint8_t request[REQUEST_SIZE]) {
+    memcpy(requester->challenge, own.challenge, sizeof(requester->challenge));
     memset(request, 7, REQUEST_SIZE);
-    peer_prove_request(&other, asker, request, REQUEST_SIZE);
+    peer_prove_request(&other, requester, request, REQUEST_SIZE);
 }
 
 static void a_question_and_its_answer_are_proved(void **state) {
     (void)state;
-    struct peer_asker asker = {0};
+    struct peer_requester requester = {0};
     uint8_t request[REQUEST_SIZE], reply[REPLY_SIZE] = {0}, nonce[PEER_NONCE_SIZE];
-    ask(&asker, request);
+    ask(&requester, request);
     assert_int_equal(peer_check_request(&own, request, sizeof(request), nonce), PEER_RIGHT);
     peer_prove_reply(&own, nonce, reply, sizeof(reply));
-    assert_int_equal(peer_check_reply(&other, &asker, reply, sizeof(reply)), PEER_RIGHT);
+    assert_int_equal(peer_check_reply(&other, &requester, reply, sizeof(reply)), PEER_RIGHT);
 }
 
 static void proofs_are_fields_of_their_messages(void **state) {
     (void)state;
-    struct peer_asker asker = {0};
+    struct peer_requester requester = {0};
     uint8_t request[PEER_REQUEST_TRAILER_SIZE], reply[PEER_REPLY_TRAILER_SIZE];
-    peer_prove_request(&own, &asker, request, sizeof(request));
-    peer_prove_reply(&own, asker.nonce, reply, sizeof(reply));
+    peer_prove_request(&own, &requester, request, sizeof(request));
+    peer_prove_reply(&own, requester.nonce, reply, sizeof(reply));
     Tarry__Request *asked = tarry__request__unpack(NULL, sizeof(request), request);
     Tarry__Reply *answered = tarry__reply__unpack(NULL, sizeof(reply), reply);
     assert_non_null(asked);
@@ -61,33 +61,33 @@ static void proofs_are_fields_of_their_messages(void **state) {
 
 static void every_flipped_bit_is_noticed(void **state) { /* F-29 */
     (void)state;
-    struct peer_asker asker = {0};
+    struct peer_requester requester = {0};
     uint8_t request[REQUEST_SIZE], reply[REPLY_SIZE] = {0}, nonce[PEER_NONCE_SIZE];
-    ask(&asker, request);
+    ask(&requester, request);
     for (size_t i = 0; i < sizeof(request) * 8; i++) {
         request[i / 8] ^= (uint8_t)(1 << i % 8);
         assert_int_not_equal(peer_check_request(&own, request, sizeof(request), nonce), PEER_RIGHT);
         request[i / 8] ^= (uint8_t)(1 << i % 8);
     }
-    peer_prove_reply(&own, asker.nonce, reply, sizeof(reply));
+    peer_prove_reply(&own, requester.nonce, reply, sizeof(reply));
     for (size_t i = 0; i < sizeof(reply) * 8; i++) {
         reply[i / 8] ^= (uint8_t)(1 << i % 8);
-        assert_int_not_equal(peer_check_reply(&other, &asker, reply, sizeof(reply)), PEER_RIGHT);
+        assert_int_not_equal(peer_check_reply(&other, &requester, reply, sizeof(reply)), PEER_RIGHT);
         reply[i / 8] ^= (uint8_t)(1 << i % 8);
     }
 }
 
 static void what_is_cut_short_or_went_on_is_not_proved(void **state) {
     (void)state;
-    struct peer_asker asker = {0};
+    struct peer_requester requester = {0};
     uint8_t request[REQUEST_SIZE + 1] = {0}, nonce[PEER_NONCE_SIZE];
-    ask(&asker, request);
+    ask(&requester, request);
     for (size_t size = 0; size < REQUEST_SIZE; size++) {
         uint8_t *exact = malloc(size > 0 ? size : 1); /* ASan: nothing before it is read */
         memcpy(exact, request + REQUEST_SIZE - size, size);
         assert_int_not_equal(peer_check_request(&own, exact, size, nonce), PEER_RIGHT);
         assert_int_not_equal(peer_check_request(&own, request, size, nonce), PEER_RIGHT);
-        assert_int_not_equal(peer_check_reply(&own, &asker, exact, size), PEER_RIGHT);
+        assert_int_not_equal(peer_check_reply(&own, &requester, exact, size), PEER_RIGHT);
         free(exact);
     }
     assert_int_equal(peer_check_request(&own, request, REQUEST_SIZE + 1, nonce), PEER_NONE);
@@ -96,31 +96,31 @@ static void what_is_cut_short_or_went_on_is_not_proved(void **state) {
 static void another_key_proves_nothing(void **state) {
     (void)state;
     struct peer_key wrong;
-    struct peer_asker asker = {0};
+    struct peer_requester requester = {0};
     uint8_t request[REQUEST_SIZE] = {0}, reply[REPLY_SIZE] = {0}, nonce[PEER_NONCE_SIZE];
     peer_key_derive(&wrong, text, sizeof(text) - 1);
-    memcpy(asker.challenge, own.challenge, sizeof(asker.challenge));
-    peer_prove_request(&wrong, &asker, request, sizeof(request));
+    memcpy(requester.challenge, own.challenge, sizeof(requester.challenge));
+    peer_prove_request(&wrong, &requester, request, sizeof(request));
     assert_int_equal(peer_check_request(&own, request, sizeof(request), nonce), PEER_WRONG);
-    peer_prove_reply(&wrong, asker.nonce, reply, sizeof(reply));
-    assert_int_equal(peer_check_reply(&own, &asker, reply, sizeof(reply)), PEER_WRONG);
+    peer_prove_reply(&wrong, requester.nonce, reply, sizeof(reply));
+    assert_int_equal(peer_check_reply(&own, &requester, reply, sizeof(reply)), PEER_WRONG);
     /* nor does a question serve as an answer, or the other way round */
-    peer_prove_request(&own, &asker, request, sizeof(request));
-    assert_int_not_equal(peer_check_reply(&own, &asker, request, sizeof(request)), PEER_RIGHT);
-    peer_prove_reply(&own, asker.nonce, reply, sizeof(reply));
+    peer_prove_request(&own, &requester, request, sizeof(request));
+    assert_int_not_equal(peer_check_reply(&own, &requester, request, sizeof(request)), PEER_RIGHT);
+    peer_prove_reply(&own, requester.nonce, reply, sizeof(reply));
     assert_int_not_equal(peer_check_request(&own, reply, sizeof(reply), nonce), PEER_RIGHT);
 }
 
 static void what_is_old_is_worth_nothing(void **state) {
     (void)state;
-    struct peer_asker asker = {0}, later;
+    struct peer_requester requester = {0}, later;
     uint8_t request[REQUEST_SIZE], reply[REPLY_SIZE] = {0}, nonce[PEER_NONCE_SIZE];
-    ask(&asker, request);
-    later = asker;
-    peer_prove_reply(&own, asker.nonce, reply, sizeof(reply));
+    ask(&requester, request);
+    later = requester;
+    peer_prove_reply(&own, requester.nonce, reply, sizeof(reply));
     ask(&later, request);
     assert_int_equal(peer_check_reply(&other, &later, reply, sizeof(reply)), PEER_STALE);
-    /* the answerer is started anew, and the asker told so */
+    /* the answerer is started anew, and the requester told so */
     peer_key_derive(&own, text, sizeof(text));
     assert_int_equal(peer_check_request(&own, request, sizeof(request), nonce), PEER_STALE);
     assert_false(peer_learn(&later, own.challenge, sizeof(own.challenge) - 1));

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "papers.h"
+#include "peer_credentials.h"
 #include "peer_key.h"
 
 static char path[64], message[CONFIG_TEXT_SIZE + 256];
@@ -57,24 +57,24 @@ static void a_token_is_one_word(void **state) {
     } cases[] = {
         {"tarry_word", 0, 0600, NULL},
         {"tarry_word\r\n", 0, 0600, NULL},
-        {"", ASKER_TOKEN_SIZE - 1, 0600, NULL},
-        {"", ASKER_TOKEN_SIZE, 0600, "is longer than a token is"},
+        {"", RPC_CLIENT_TOKEN_SIZE - 1, 0600, NULL},
+        {"", RPC_CLIENT_TOKEN_SIZE, 0600, "is longer than a token is"},
         {"", 100000, 0600, "is longer than a token is"},
         {"\n", 0, 0600, "is empty; 'tarry token add' makes one"},
         {"two words", 0, 0600, "holds something else than one token"},
         {"tarry_word", 0, 0640, "may be used by others; chmod 600 it, or make a new one"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct asker_papers papers;
-        char token[ASKER_TOKEN_SIZE] = "";
+        struct peer_credentials credentials;
+        char token[RPC_CLIENT_TOKEN_SIZE] = "";
         put(cases[i].text, cases[i].size, cases[i].mode);
-        int result = papers_open(&papers, &config, NULL, message, sizeof(message));
+        int result = peer_credentials_open(&credentials, &config, NULL, message, sizeof(message));
         assert_int_equal(result, cases[i].problem != NULL);
         if (result != 0) {
             says("peer token", cases[i].problem);
             continue;
         }
-        assert_true(papers.token(papers.argument, token));
+        assert_true(credentials.token(credentials.argument, token));
         size_t size = cases[i].size != 0 ? cases[i].size : strlen("tarry_word");
         assert_int_equal(strlen(token), size);
         if (cases[i].size == 0) assert_string_equal(token, "tarry_word");

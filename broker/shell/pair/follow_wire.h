@@ -22,14 +22,14 @@ void follow_wire_answer(const struct pair_message *answer, Tarry__FollowReply *o
 /* `body` has one of the verdicts that are the rules': all but JOIN and REFUSED. */
 struct pair_message follow_wire_answered(const Tarry__FollowReply *body, const struct note *note);
 
-/* How the asker's log and this one agree (R8): `fits`; or by their epochs (KIP-101) up to where they may be the same,
- * `end`; or `retired`, and this one begins at `end`. 0, or the log's error. */
+/* How the requester's log and this one agree (R8): `fits`; or by their epochs (KIP-101) up to where they may be the
+ * same, `end`; or `retired`, and this one begins at `end`. 0, or the log's error. */
 int follow_wire_compare(struct log *log, const Tarry__Follow *follow, struct pair_event *event);
 /* Of an answer that says where to cut: what this log's chain is there, if the epoch is one that both have. `chain` is
  * the caller's, and `body` points to it. 0, or the log's error. */
 int follow_wire_tell_chain(struct log *log, const Tarry__Follow *follow, uint8_t chain[FRAME_CHAIN_SIZE],
                            Tarry__FollowReply *body);
-/* … and whether the asker's is another one: then the two differ within an epoch (F-31d). */
+/* … and whether the requester's is another one: then the two differ within an epoch (F-31d). */
 bool follow_wire_differs(struct log *log, const Tarry__FollowReply *body);
 
 #endif

@@ -16,7 +16,7 @@
 #define NO_ANSWER 1 /* no errno, nor a storage error */
 
 struct missed_redactions {
-    struct talk *talk;
+    struct blocking_rpc *blocking_rpc;
     Tarry__FrameBody *kept;  /* of an earlier snapshot, not carried out yet; NULL: nothing */
     Tarry__Record **records; /* first those of `kept`, borrowed; then our own */
     size_t own;              /* index of the first of these */
@@ -54,18 +54,18 @@ static int take_frame(struct missed_redactions *passed, const Tarry__AuditFrame 
 
 /* A page of the leader's past; NULL: no answer. */
 static Tarry__Reply *ask(struct missed_redactions *passed, uint64_t position) {
-    Tarry__Request request = talk_request(TARRY__REQUEST__BODY_AUDIT);
+    Tarry__Request request = blocking_rpc_request(TARRY__REQUEST__BODY_AUDIT);
     Tarry__Audit audit = TARRY__AUDIT__INIT;
     request.audit = &audit;
     audit.position = position;
     audit.redactions = true;
     for (int i = 0; i < TRIES; i++) {
-        Tarry__Reply *reply = talk_ask(passed->talk, &request);
+        Tarry__Reply *reply = blocking_rpc_ask(passed->blocking_rpc, &request);
         bool is_right = reply != NULL && reply->code == TARRY__CODE__OK && reply->body_case == TARRY__REPLY__BODY_AUDIT;
         bool is_busy = reply == NULL || reply->code == TARRY__CODE__BUSY;
         if (is_right || (reply != NULL && !is_busy)) return reply;
         if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
-        if (talk_pause()) _exit(0);
+        if (blocking_rpc_pause()) _exit(0);
     }
     return NULL;
 }
@@ -120,8 +120,8 @@ static void end(struct missed_redactions *passed) {
     free(passed->records);
 }
 
-int missed_redactions_ask(struct talk *talk, const char *directory, uint64_t position, int *out_error) {
-    struct missed_redactions passed = {.talk = talk};
+int missed_redactions_ask(struct blocking_rpc *blocking_rpc, const char *directory, uint64_t position, int *out_error) {
+    struct missed_redactions passed = {.blocking_rpc = blocking_rpc};
     Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
     int error = begin(&passed, directory);
     if (error == 0) error = ask_all(&passed, position);

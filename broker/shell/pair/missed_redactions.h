@@ -10,10 +10,10 @@
 
 #include <stdint.h>
 
-#include "talk.h"
+#include "blocking_rpc.h"
 
 /* Redactions recorded from `position` on, where a frame began here. 0; -1: no answer; 1: they cannot be kept, and
  * *out_error (of storage) says why. Ends the process at a signal, like snapshot_fetch. */
-int missed_redactions_ask(struct talk *talk, const char *directory, uint64_t position, int *out_error);
+int missed_redactions_ask(struct blocking_rpc *blocking_rpc, const char *directory, uint64_t position, int *out_error);
 
 #endif

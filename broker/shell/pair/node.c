@@ -66,7 +66,7 @@ static _Noreturn void end_run(struct node *node, enum pair_role before, const ch
 }
 
 static void write_note(struct node *node) {
-    hard_state_take(&node->note, &node->pair, node->peer.member, node->leading.asker);
+    hard_state_take(&node->note, &node->pair, node->peer.member, node->leading.requester);
     int error = note_write(&disk_posix, node->needs.dir->path, &node->note);
     if (error != 0) fatal("note_failed", error);
     struct pair_event event = {.kind = PAIR_NOTED, .end = log_durable(node->log)};
@@ -321,9 +321,9 @@ static void *node_run(void *argument) {
         turn(node, &news);
         if (news.stop) break;
     }
-    asker_close(node->asker);
-    asker_close(node->prober);
-    knocker_close(node->knocker);
+    rpc_client_close(node->rpc_client);
+    rpc_client_close(node->prober);
+    tcp_check_close(node->tcp_check);
     leader_stop(node);
     node_refuse_wishes(node);
     /* A follower writes no seal of its own. */
@@ -432,7 +432,7 @@ static void on_probed(void *argument, struct message *answer) {
 
 static void on_lost(void *argument) {
     const struct node *node = argument;
-    knocker_knock(node->knocker);
+    tcp_check_start(node->tcp_check);
 }
 
 static void on_refused(void *argument) {
@@ -540,13 +540,14 @@ static void open_lines(struct node *node) {
     const char *problem;
     bool is_right = listen_parse_peer(node->needs.config->peer, &peer, &problem);
     assert(is_right); /* node_check */
-    int error = knocker_open(&node->knocker, &peer, on_refused, node);
+    int error = tcp_check_open(&node->tcp_check, &peer, on_refused, node);
     if (error == 0)
-        error = asker_open(&node->asker, &peer, node->needs.papers, FOLLOW_ANSWER_SIZE_MAX, on_answer, node);
+        error =
+            rpc_client_open(&node->rpc_client, &peer, node->needs.credentials, FOLLOW_ANSWER_SIZE_MAX, on_answer, node);
     if (error == 0)
-        error = asker_open(&node->prober, &peer, node->needs.papers, PEER_REFUSAL_SIZE_MAX, on_probed, node);
+        error = rpc_client_open(&node->prober, &peer, node->needs.credentials, PEER_REFUSAL_SIZE_MAX, on_probed, node);
     if (error != 0) node_refuse(strerror(error));
-    asker_tell_lost(node->asker, on_lost);
+    rpc_client_tell_lost(node->rpc_client, on_lost);
 }
 
 void node_start(struct node *node) {

@@ -2,7 +2,7 @@
  *
  *                         ┌───────────── pair thread: struct pair, one event after another ─────────────┐
  *   coordinator ◄────────►│ record_client                                                               │
- *   the other's /rpc ◄────│ asker: Follow ──► frames ──► log, synced ──► core thread applies what is committed
+ *   the other's /rpc ◄────│ rpc_client: Follow ► frames ► log, synced ► core thread applies what is committed
  *   rpc: a Follow ───────►│ leading: held until there is something to say ──► frames out of the log       │
  *   sync thread: batch ──►│ leading: let out once committed, and confirmed (R3) ──► delivery sender, callers      │
  *                         └─────────────────────────────────────────────────────────────────────────────┘
@@ -20,7 +20,6 @@
 #include <stdint.h>
 
 #include "alone.h"
-#include "asker.h"
 #include "call.h"
 #include "config.h"
 #include "copy_progress.h"
@@ -28,7 +27,6 @@
 #include "digests.h"
 #include "follower_half.h"
 #include "freshness.h"
-#include "knock.h"
 #include "leader_clock.h"
 #include "leader_half.h"
 #include "listen.h"
@@ -38,8 +36,10 @@
 #include "peer_proof.h"
 #include "record_client.h"
 #include "record_reads.h"
+#include "rpc_client.h"
 #include "silence.h"
 #include "summons.h"
+#include "tcp_check.h"
 
 struct batch;
 struct clock;
@@ -80,7 +80,7 @@ struct node_needs {
     const struct endpoints *endpoints;
     struct tls *tls; /* NULL: none */
     const struct peer_key *peer_key;
-    const struct asker_papers *papers;
+    const struct peer_credentials *credentials;
     const _Atomic uint64_t *signed_to; /* the log is signed up to here */
     struct node_calls calls;
 };
@@ -175,8 +175,8 @@ struct node_leading {
     uint64_t frame_count; /* up to `written` */
     struct item *audits;  /* calls that wait for a confirmation (R3) */
     uint64_t audits_question;
-    struct log_bytes frames; /* to be sent */
-    const uint8_t *asker;    /* the disk whose question is just being looked at; NULL: none */
+    struct log_bytes frames;  /* to be sent */
+    const uint8_t *requester; /* the disk whose question is just being looked at; NULL: none */
     /* The last end that did not fit (R8), up to where it may be the same, and what the own chain is there. To find that
      * takes reading much, and the answer may come too late for that question; what lies below the own end stays as it
      * is, so the next one's does not. */
@@ -190,12 +190,12 @@ struct node_leading {
 
 /* … and as a follower. */
 struct node_following {
-    struct peer_asker asker;  /* what the other node must be shown, and must show */
-    struct peer_asker prober; /* … by a probe */
-    uint64_t asked_ns;        /* BOOTTIME, when the newest question left … */
-    uint64_t answered_ns;     /* … the one whose answer is being taken: the rules may have asked anew meanwhile … */
-    uint64_t probed_ns;       /* … the newest probe */
-    uint64_t probe_until_ns;  /* MONOTONIC: until then it may be answered */
+    struct peer_requester requester; /* what the other node must be shown, and must show */
+    struct peer_requester prober;    /* … by a probe */
+    uint64_t asked_ns;               /* BOOTTIME, when the newest question left … */
+    uint64_t answered_ns;    /* … the one whose answer is being taken: the rules may have asked anew meanwhile … */
+    uint64_t probed_ns;      /* … the newest probe */
+    uint64_t probe_until_ns; /* MONOTONIC: until then it may be answered */
     struct follower_half half;
     struct leader_clock clock;
     struct log_epochs epochs; /* of the own log as it is up to `epochs_end` */
@@ -258,9 +258,9 @@ struct node {
     /* the pair thread's own */
     pthread_t thread;
     struct pair pair;
-    struct asker *asker;
-    struct asker *prober; /* so that a probe waits for no answer that is under way */
-    struct knocker *knocker;
+    struct rpc_client *rpc_client;
+    struct rpc_client *prober; /* so that a probe waits for no answer that is under way */
+    struct tcp_check *tcp_check;
     struct record_client record_client;
     struct record_reads reads;
     bool has_followed;       /* … somebody, since it started */
@@ -284,7 +284,7 @@ struct node {
 int node_check(const struct config *config, const struct endpoints *endpoints, char message[DATADIR_MESSAGE_SIZE]);
 /* With --follow: a new directory asks the peer until it answers, and gets the cluster's identity. 0, or 1 with a
  * sentence. Before datadir_open; SIGTERM and SIGINT are blocked, and end the process here. */
-int node_join(const struct config *config, const struct peer_key *key, const struct asker_papers *papers,
+int node_join(const struct config *config, const struct peer_key *key, const struct peer_credentials *credentials,
               char message[DATADIR_MESSAGE_SIZE]);
 /* Before recovery: is this one of a pair, and which? 0, or 1 with a sentence. */
 int node_open(struct node *node, const struct node_needs *needs, char message[DATADIR_MESSAGE_SIZE]);

@@ -62,7 +62,7 @@ static void tell_epochs(struct node *node, Tarry__Follow *follow, uint32_t *numb
 }
 
 static struct message *follow_message(struct node *node, const struct pair_message *question,
-                                      struct peer_asker *asker) {
+                                      struct peer_requester *requester) {
     const struct node_needs *needs = &node->needs;
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Follow follow = TARRY__FOLLOW__INIT;
@@ -86,7 +86,7 @@ static struct message *follow_message(struct node *node, const struct pair_messa
     follow.url = node->url;
     follow.wait_ms = follower_half_wait_ms(&node->following.half);
     follow.leaves = node->following.half.has_left;
-    follow.probes = asker == &node->following.prober;
+    follow.probes = requester == &node->following.prober;
     if (question->stamp == 0 && !follow.probes) tell_epochs(node, &follow, numbers, starts);
     pthread_mutex_lock(&node->mutex);
     follow.digest_position = node->digests.compared.position;
@@ -100,16 +100,17 @@ static struct message *follow_message(struct node *node, const struct pair_messa
     struct message *message = message_new(size);
     if (message == NULL) return NULL;
     tarry__request__pack(&request, message->bytes);
-    peer_prove_request(needs->peer_key, asker, message->bytes, size);
+    peer_prove_request(needs->peer_key, requester, message->bytes, size);
     return message;
 }
 
 static void ask(struct node *node) {
     struct node_following *following = &node->following;
-    struct message *message = follow_message(node, &following->half.question, &following->asker);
+    struct message *message = follow_message(node, &following->half.question, &following->requester);
     following->asked_ns = boottime_ns();
     follower_half_sent(&following->half, message != NULL, monotonic_ns());
-    if (message != NULL) asker_ask(node->asker, message, (unsigned)follower_half_patience_ms(&following->half));
+    if (message != NULL)
+        rpc_client_ask(node->rpc_client, message, (unsigned)follower_half_patience_ms(&following->half));
 }
 
 void follower_ask(struct node *node, const struct pair_message *question) {
@@ -119,21 +120,21 @@ void follower_ask(struct node *node, const struct pair_message *question) {
 bool follower_leave(struct node *node) {
     struct node_following *following = &node->following;
     if (!follower_half_leave(&following->half, &node->pair)) return false;
-    struct message *message = follow_message(node, &following->half.question, &following->asker);
+    struct message *message = follow_message(node, &following->half.question, &following->requester);
     following->half.asking = message != NULL;
-    if (message != NULL) asker_ask(node->asker, message, GOODBYE_MS);
+    if (message != NULL) rpc_client_ask(node->rpc_client, message, GOODBYE_MS);
     return message != NULL;
 }
 
 /* The leader's run is the one that the question is asked of: of another it would not be a sign of life. */
 void follower_probe(struct node *node) {
     struct node_following *following = &node->following;
-    memcpy(following->prober.challenge, following->asker.challenge, PEER_CHALLENGE_SIZE);
+    memcpy(following->prober.challenge, following->requester.challenge, PEER_CHALLENGE_SIZE);
     struct message *message = follow_message(node, &following->half.question, &following->prober);
     unsigned wait_ms = (unsigned)(silence_probe_wait_ns(&node->silence) / NS_PER_MS);
     following->probed_ns = boottime_ns();
     following->probe_until_ns = monotonic_ns() + silence_probe_wait_ns(&node->silence);
-    if (message != NULL) asker_ask(node->prober, message, wait_ms);
+    if (message != NULL) rpc_client_ask(node->prober, message, wait_ms);
 }
 
 uint32_t follower_probed(struct node *node, struct message *answer) {
@@ -323,7 +324,7 @@ static void take_unproved(struct node *node, const void *data, size_t size) {
     char quoted[LOGFMT_VALUE_SIZE], reason[2 * sizeof(unproved)];
     Tarry__Reply *reply = size <= PEER_REFUSAL_SIZE_MAX ? tarry__reply__unpack(NULL, size, data) : NULL;
     bool is_refusal,
-        is_news = reply != NULL && peer_learn(&following->asker, reply->challenge.data, reply->challenge.len);
+        is_news = reply != NULL && peer_learn(&following->requester, reply->challenge.data, reply->challenge.len);
     switch (follower_half_unproved(&following->half, is_news, monotonic_ns())) {
     case FOLLOWER_ASKS_NOW:
         ask(node);
@@ -347,7 +348,7 @@ static bool take_answer(struct node *node, struct message *answer) {
     struct node_following *following = &node->following;
     const uint8_t *data = message_data(answer);
     size_t size = message_size(answer);
-    enum peer_proof proof = peer_check_reply(node->needs.peer_key, &following->asker, data, size);
+    enum peer_proof proof = peer_check_reply(node->needs.peer_key, &following->requester, data, size);
     if (proof == PEER_STALE) return false;
     if (following->half.has_left) return true; /* whatever it says: the goodbye has arrived */
     if (proof != PEER_RIGHT) {

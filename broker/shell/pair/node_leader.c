@@ -327,9 +327,9 @@ static void ask_rules(struct node *node, struct call *call) {
     if (is_leading && event.message.another) leader_forget_question(node); /* the former disk's */
     if (is_leading) admit_disk(node, follow);
     struct pair_message answer = {0};
-    node->leading.asker = follow->member.data; /* should it make this node lead, the note names it (F-29) */
+    node->leading.requester = follow->member.data; /* should it make this node lead, the note names it (F-29) */
     node_step(node, &event, &answer);
-    node->leading.asker = NULL;
+    node->leading.requester = NULL;
     if (!is_leading && node_is_leading(node)) admit_disk(node, follow); /* whose promise has made it lead */
     bool leaves = follow->leaves && node_is_leading(node);
     if (answer.kind == PAIR_FRAMES) {

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "blocking_rpc.h"
 #include "config.h"
 #include "datadir.h"
 #include "endpoints.h"
@@ -16,7 +17,6 @@
 #include "node.h"
 #include "snapshot.h"
 #include "snapshot_mark.h"
-#include "talk.h"
 #include "wire.h"
 
 /* The other node cannot be where this one is. (Of `*` and other names for a host nobody can tell.) */
@@ -86,13 +86,14 @@ static int join_as(const struct config *config, const struct peer_key *key, cons
 }
 
 /* 0: joined; 1: refused; -1: not yet. Otherwise than joined, with a sentence. */
-static int try_to_join(struct talk *talk, const struct config *config, char message[DATADIR_MESSAGE_SIZE]) {
-    Tarry__Request request = talk_request(TARRY__REQUEST__BODY_FOLLOW);
+static int try_to_join(struct blocking_rpc *blocking_rpc, const struct config *config,
+                       char message[DATADIR_MESSAGE_SIZE]) {
+    Tarry__Request request = blocking_rpc_request(TARRY__REQUEST__BODY_FOLLOW);
     Tarry__Follow follow = TARRY__FOLLOW__INIT;
     request.follow = &follow;
-    Tarry__Reply *reply = talk_ask(talk, &request);
+    Tarry__Reply *reply = blocking_rpc_ask(blocking_rpc, &request);
     if (reply == NULL) {
-        talk_why(talk, message, DATADIR_MESSAGE_SIZE);
+        blocking_rpc_why(blocking_rpc, message, DATADIR_MESSAGE_SIZE);
         return -1;
     }
     bool is_let_in =
@@ -101,7 +102,7 @@ static int try_to_join(struct talk *talk, const struct config *config, char mess
              reply->body_case == TARRY__REPLY__BODY_FOLLOW ? "it answers, and does not lead yet"
              : reply->message[0] != '\0'                   ? reply->message
                                                            : "it answers what this version does not understand");
-    int result = is_let_in ? join_as(config, talk->key, reply->follow, message) : -1;
+    int result = is_let_in ? join_as(config, blocking_rpc->key, reply->follow, message) : -1;
     tarry__reply__free_unpacked(reply, NULL);
     return result;
 }
@@ -115,25 +116,25 @@ static void say_waiting(const struct config *config, const char *reason, char sa
     logfmt("joining_waits", "peer=%s reason=%s", config->peer, quoted);
 }
 
-int node_join(const struct config *config, const struct peer_key *key, const struct asker_papers *papers,
+int node_join(const struct config *config, const struct peer_key *key, const struct peer_credentials *credentials,
               char message[DATADIR_MESSAGE_SIZE]) {
-    struct talk talk;
+    struct blocking_rpc blocking_rpc;
     char said[LOGFMT_VALUE_SIZE] = "";
     if (config->replication == REPLICATION_NONE || !is_new(config->data)) return 0;
-    int error = talk_open(&talk, config->peer, key, papers);
+    int error = blocking_rpc_open(&blocking_rpc, config->peer, key, credentials);
     if (error != 0) {
         snprintf(message, DATADIR_MESSAGE_SIZE, "the peer %s cannot be asked: %s", config->peer, strerror(error));
         return 1;
     }
     logfmt("joining", "peer=%s", config->peer);
     int result;
-    while ((result = try_to_join(&talk, config, message)) < 0) {
+    while ((result = try_to_join(&blocking_rpc, config, message)) < 0) {
         say_waiting(config, message, said);
-        if (!talk_pause()) continue;
+        if (!blocking_rpc_pause()) continue;
         logfmt("stopped", "reason=\"nobody who leads has answered at %s\"", config->peer);
         _exit(0);
     }
-    talk_close(&talk);
+    blocking_rpc_close(&blocking_rpc);
     return result;
 }
 
@@ -178,7 +179,7 @@ int node_open(struct node *node, const struct node_needs *needs, char message[DA
     node->news.audits_last = &node->news.audits;
     if (read_note(node, message) != 0) return 1;
     if (!snapshot_is_wanted(needs->dir->path)) return 0;
-    return snapshot_fetch(needs->dir, needs->config->peer, needs->peer_key, needs->papers, message);
+    return snapshot_fetch(needs->dir, needs->config->peer, needs->peer_key, needs->credentials, message);
 }
 
 _Noreturn void node_refuse(const char *sentence) {

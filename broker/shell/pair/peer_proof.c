@@ -41,30 +41,30 @@ void peer_key_derive(struct peer_key *key, const void *text, size_t size) {
 
 /* ---- who asks */
 
-void peer_prove_request(const struct peer_key *key, struct peer_asker *asker, uint8_t *data, size_t size) {
+void peer_prove_request(const struct peer_key *key, struct peer_requester *requester, uint8_t *data, size_t size) {
     assert(size >= PEER_REQUEST_TRAILER_SIZE);
     uint8_t *at = data + size - PEER_REQUEST_TRAILER_SIZE;
-    randombytes_buf(asker->nonce, sizeof(asker->nonce));
+    randombytes_buf(requester->nonce, sizeof(requester->nonce));
     *at++ = REQUEST_TAG;
     *at++ = PEER_REQUEST_PROOF_SIZE;
-    memcpy(at, asker->challenge, PEER_CHALLENGE_SIZE);
-    memcpy(at + PEER_CHALLENGE_SIZE, asker->nonce, PEER_NONCE_SIZE);
-    put_mac(key->requests, asker->nonce, data, size);
+    memcpy(at, requester->challenge, PEER_CHALLENGE_SIZE);
+    memcpy(at + PEER_CHALLENGE_SIZE, requester->nonce, PEER_NONCE_SIZE);
+    put_mac(key->requests, requester->nonce, data, size);
 }
 
-enum peer_proof peer_check_reply(const struct peer_key *key, const struct peer_asker *asker, const uint8_t *data,
-                                 size_t size) {
+enum peer_proof peer_check_reply(const struct peer_key *key, const struct peer_requester *requester,
+                                 const uint8_t *data, size_t size) {
     if (size < PEER_REPLY_TRAILER_SIZE) return PEER_NONE;
     const uint8_t *at = data + size - PEER_REPLY_TRAILER_SIZE;
     if (at[0] != REPLY_TAG || at[1] != PEER_REPLY_PROOF_SIZE) return PEER_NONE;
     const uint8_t *request_nonce = at + 2, *nonce = request_nonce + PEER_NONCE_SIZE;
-    if (memcmp(request_nonce, asker->nonce, PEER_NONCE_SIZE) != 0) return PEER_STALE;
+    if (memcmp(request_nonce, requester->nonce, PEER_NONCE_SIZE) != 0) return PEER_STALE;
     return is_mac_right(key->replies, nonce, data, size) ? PEER_RIGHT : PEER_WRONG;
 }
 
-bool peer_learn(struct peer_asker *asker, const uint8_t *challenge, size_t size) {
-    if (size != PEER_CHALLENGE_SIZE || memcmp(asker->challenge, challenge, size) == 0) return false;
-    memcpy(asker->challenge, challenge, size);
+bool peer_learn(struct peer_requester *requester, const uint8_t *challenge, size_t size) {
+    if (size != PEER_CHALLENGE_SIZE || memcmp(requester->challenge, challenge, size) == 0) return false;
+    memcpy(requester->challenge, challenge, size);
     return true;
 }
 

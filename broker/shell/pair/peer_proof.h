@@ -1,6 +1,6 @@
 /* peer_proof.h: how the two nodes of a pair know each other: by the peer key, a secret that an operator gives to both.
  *
- *   asker                                          answerer
+ *   requester                                          answerer
  *   Request ‖ proof{challenge, nonce, MAC} ──────► the MAC is right, and the challenge is that of this run:
  *                                                  the other node asks
  *        ◄───────────────── Reply{challenge}       … else nobody does: ask again with this challenge
@@ -13,7 +13,7 @@
  * What this does not do: nobody is kept from reading what travels (but for the sealed secret), and a request that
  * somebody on the network has recorded is answered again in the same run, as if it had come twice.
  *
- * Pure but for randomness; any thread, but a struct peer_asker has one owner. */
+ * Pure but for randomness; any thread, but a struct peer_requester has one owner. */
 #ifndef TARRY_SHELL_PAIR_PEER_PROOF_H
 #define TARRY_SHELL_PAIR_PEER_PROOF_H
 
@@ -45,8 +45,8 @@ struct peer_key {
     uint8_t challenge[PEER_CHALLENGE_SIZE]; /* of this run, as an answerer */
 };
 
-/* What one asker knows of whom it asks. Zeros at first. */
-struct peer_asker {
+/* What one requester knows of whom it asks. Zeros at first. */
+struct peer_requester {
     uint8_t challenge[PEER_CHALLENGE_SIZE]; /* of the other's run, as it was told last */
     uint8_t nonce[PEER_NONCE_SIZE];         /* of the newest request */
 };
@@ -62,12 +62,12 @@ enum peer_proof {
 void peer_key_derive(struct peer_key *key, const void *text, size_t size);
 
 /* Fills the last PEER_REQUEST_TRAILER_SIZE of `size` bytes, which the caller has made room for. */
-void peer_prove_request(const struct peer_key *key, struct peer_asker *asker, uint8_t *data, size_t size);
-enum peer_proof peer_check_reply(const struct peer_key *key, const struct peer_asker *asker, const uint8_t *data,
-                                 size_t size);
+void peer_prove_request(const struct peer_key *key, struct peer_requester *requester, uint8_t *data, size_t size);
+enum peer_proof peer_check_reply(const struct peer_key *key, const struct peer_requester *requester,
+                                 const uint8_t *data, size_t size);
 /* Reply.challenge. True: it is news, and the request may be made anew; false: it is none, or was known, so that the
  * keys differ. */
-bool peer_learn(struct peer_asker *asker, const uint8_t *challenge, size_t size);
+bool peer_learn(struct peer_requester *requester, const uint8_t *challenge, size_t size);
 
 /* Any bytes may end as a proof does: before they are unpacked only PEER_RIGHT is certain. `out_nonce` is set with it.
  */

@@ -27,7 +27,7 @@ static const char *const folders[] = {"log", "index"};
 #define FOLDERS (sizeof(folders) / sizeof(folders[0]))
 
 struct snapshot {
-    struct talk talk;
+    struct blocking_rpc blocking_rpc;
     const char *directory;
     const char *url;
     const uint8_t *cluster; /* CLUSTER_ID_SIZE: the own one */
@@ -160,7 +160,7 @@ static void say_waiting(struct snapshot *snapshot, const char *reason) {
 static void say_why(struct snapshot *snapshot, const Tarry__Reply *reply) {
     char why[DATADIR_MESSAGE_SIZE];
     if (reply == NULL)
-        talk_why(&snapshot->talk, why, sizeof(why));
+        blocking_rpc_why(&snapshot->blocking_rpc, why, sizeof(why));
     else
         snprintf(why, sizeof(why), "%s",
                  reply->message[0] != '\0' ? reply->message : "it answers what this version does not understand");
@@ -168,7 +168,7 @@ static void say_why(struct snapshot *snapshot, const Tarry__Reply *reply) {
 }
 
 static void pause_talk(const struct snapshot *snapshot) {
-    if (!talk_pause()) return;
+    if (!blocking_rpc_pause()) return;
     logfmt("stopped", "reason=\"a snapshot is not fetched yet from %s\"", snapshot->url);
     _exit(0);
 }
@@ -177,10 +177,10 @@ static void pause_talk(const struct snapshot *snapshot) {
 
 /* Is it a node of the own pair that answers there? */
 static int check_peer(struct snapshot *snapshot) {
-    Tarry__Request request = talk_request(TARRY__REQUEST__BODY_PAIR);
+    Tarry__Request request = blocking_rpc_request(TARRY__REQUEST__BODY_PAIR);
     Tarry__Pair pair = TARRY__PAIR__INIT;
     request.pair = &pair;
-    Tarry__Reply *reply = talk_ask(&snapshot->talk, &request);
+    Tarry__Reply *reply = blocking_rpc_ask(&snapshot->blocking_rpc, &request);
     bool is_pair = reply != NULL && reply->code == TARRY__CODE__OK && reply->body_case == TARRY__REPLY__BODY_PAIR;
     bool is_ours = is_pair && reply->pair->cluster.len == CLUSTER_ID_SIZE &&
                    memcmp(reply->pair->cluster.data, snapshot->cluster, CLUSTER_ID_SIZE) == 0;
@@ -194,11 +194,11 @@ static int check_peer(struct snapshot *snapshot) {
 }
 
 static int ask(struct snapshot *snapshot, Tarry__Backup *body, Tarry__Reply **out) {
-    Tarry__Request request = talk_request(TARRY__REQUEST__BODY_BACKUP);
+    Tarry__Request request = blocking_rpc_request(TARRY__REQUEST__BODY_BACKUP);
     request.backup = body;
     body->backup = snapshot->number;
     for (int i = 0; i < 5; i++) {
-        Tarry__Reply *reply = talk_ask(&snapshot->talk, &request);
+        Tarry__Reply *reply = blocking_rpc_ask(&snapshot->blocking_rpc, &request);
         bool is_right =
             reply != NULL && reply->code == TARRY__CODE__OK && reply->body_case == TARRY__REPLY__BODY_BACKUP;
         if (is_right) {
@@ -317,14 +317,14 @@ static int copy_files(struct snapshot *snapshot) {
 /* Asked once, also for one that came to nothing: the leader keeps its log and a copy of its index for a minute if it
  * does not hear it, and a follower whose disk is full begins another with each of its starts. */
 static void end(struct snapshot *snapshot) {
-    Tarry__Request request = talk_request(TARRY__REQUEST__BODY_BACKUP);
+    Tarry__Request request = blocking_rpc_request(TARRY__REQUEST__BODY_BACKUP);
     Tarry__Backup body = TARRY__BACKUP__INIT;
     if (snapshot->number == 0) return;
     request.backup = &body;
     body.what = TARRY__BACKUP__WHAT__END;
     body.backup = snapshot->number;
     snapshot->number = 0;
-    Tarry__Reply *reply = talk_ask(&snapshot->talk, &request);
+    Tarry__Reply *reply = blocking_rpc_ask(&snapshot->blocking_rpc, &request);
     if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
 }
 
@@ -332,7 +332,8 @@ static void end(struct snapshot *snapshot) {
 static int keep_redactions(struct snapshot *snapshot) {
     uint64_t position = snapshot_erased_before(snapshot->directory);
     int error;
-    int result = position != 0 ? missed_redactions_ask(&snapshot->talk, snapshot->directory, position, &error) : 0;
+    int result =
+        position != 0 ? missed_redactions_ask(&snapshot->blocking_rpc, snapshot->directory, position, &error) : 0;
     if (result <= 0) return result;
     return fail(snapshot, "%s: what was redacted meanwhile cannot be kept in mind: %s", snapshot->directory,
                 storage_error(error));
@@ -361,24 +362,25 @@ static int fetch_once(struct snapshot *snapshot) {
 }
 
 /* 0, or 1 with a sentence. */
-static int fetch_all(struct snapshot *snapshot, const struct peer_key *key, const struct asker_papers *papers) {
+static int fetch_all(struct snapshot *snapshot, const struct peer_key *key,
+                     const struct peer_credentials *credentials) {
     if (is_whole(snapshot)) return 0;
-    int error = talk_open(&snapshot->talk, snapshot->url, key, papers);
+    int error = blocking_rpc_open(&snapshot->blocking_rpc, snapshot->url, key, credentials);
     if (error != 0) return fail(snapshot, "the peer %s cannot be asked: %s", snapshot->url, strerror(error));
     do {
         error = fetch_once(snapshot);
         if (error < 0) pause_talk(snapshot);
     } while (error < 0 || (error == 0 && !is_whole(snapshot)));
-    talk_close(&snapshot->talk);
+    blocking_rpc_close(&snapshot->blocking_rpc);
     return error;
 }
 
 int snapshot_fetch(const struct datadir *dir, const char *url, const struct peer_key *key,
-                   const struct asker_papers *papers, char message[DATADIR_MESSAGE_SIZE]) {
+                   const struct peer_credentials *credentials, char message[DATADIR_MESSAGE_SIZE]) {
     const char *directory = dir->path;
     struct snapshot snapshot = {.directory = directory, .url = url, .cluster = dir->cluster, .message = message};
     message[0] = '\0';
-    if (fetch_all(&snapshot, key, papers) != 0) return 1;
+    if (fetch_all(&snapshot, key, credentials) != 0) return 1;
     int error = put_in_place(&snapshot);
     if (error != 0) return fail(&snapshot, "%s: a snapshot cannot be put in place: %s", directory, strerror(-error));
     logfmt("snapshot_taken", "position=%" PRIu64 " bytes=%" PRIu64, snapshot.position, snapshot.bytes);

@@ -15,13 +15,13 @@
 #ifndef TARRY_SHELL_PAIR_SNAPSHOT_H
 #define TARRY_SHELL_PAIR_SNAPSHOT_H
 
+#include "blocking_rpc.h"
 #include "datadir.h"
-#include "talk.h"
 
 /* Fetches one and puts it in the place of log and index; the data directory is this process's (lock). 0, or 1 with a
  * sentence; a leader that does not answer is waited for, and what is waited for is logged. Ends the process at SIGTERM
  * and SIGINT, which are blocked. */
 int snapshot_fetch(const struct datadir *dir, const char *url, const struct peer_key *key,
-                   const struct asker_papers *papers, char message[DATADIR_MESSAGE_SIZE]);
+                   const struct peer_credentials *credentials, char message[DATADIR_MESSAGE_SIZE]);
 
 #endif

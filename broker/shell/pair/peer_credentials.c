@@ -1,5 +1,5 @@
-/* papers.c: see papers.h. */
-#include "papers.h"
+/* peer_credentials.c: see peer_credentials.h. */
+#include "peer_credentials.h"
 
 #include <sodium.h>
 #include <stdint.h>
@@ -11,10 +11,10 @@
 
 /* NULL, or what is wrong with it. What a header cannot carry is no token. */
 static const char *take(void *argument, const uint8_t *text, size_t size) {
-    char *out = argument; /* ASKER_TOKEN_SIZE */
+    char *out = argument; /* RPC_CLIENT_TOKEN_SIZE */
     while (size > 0 && (text[size - 1] == '\n' || text[size - 1] == '\r')) size--;
     if (size == 0) return "is empty; 'tarry token add' makes one";
-    if (size >= ASKER_TOKEN_SIZE) return "is longer than a token is";
+    if (size >= RPC_CLIENT_TOKEN_SIZE) return "is longer than a token is";
     for (size_t i = 0; i < size; i++)
         if (text[i] <= ' ' || text[i] > '~') return "holds something else than one token";
     memcpy(out, text, size);
@@ -22,16 +22,17 @@ static const char *take(void *argument, const uint8_t *text, size_t size) {
     return NULL;
 }
 
-static int read_token(const struct config *config, char out[ASKER_TOKEN_SIZE], char *message, size_t message_size) {
+static int read_token(const struct config *config, char out[RPC_CLIENT_TOKEN_SIZE], char *message,
+                      size_t message_size) {
     const struct private_file file = {.what = "peer token",
                                       .path = config->peer_token_file,
                                       .option = "peer-token-file",
                                       .remedy = "; 'tarry token add NAME --role peer' on the other node makes one"};
-    return private_file_use(&file, ASKER_TOKEN_SIZE + 2, take, out, message, message_size);
+    return private_file_use(&file, RPC_CLIENT_TOKEN_SIZE + 2, take, out, message, message_size);
 }
 
-/* The asker's thread. */
-static bool token(const void *argument, char out[ASKER_TOKEN_SIZE]) {
+/* The RPC client's thread. */
+static bool token(const void *argument, char out[RPC_CLIENT_TOKEN_SIZE]) {
     static struct logfmt_limit limit;
     char message[CONFIG_TEXT_SIZE + 256], quoted[LOGFMT_VALUE_SIZE];
     if (read_token(argument, out, message, sizeof(message)) == 0) return true;
@@ -39,10 +40,10 @@ static bool token(const void *argument, char out[ASKER_TOKEN_SIZE]) {
     return false;
 }
 
-int papers_open(struct asker_papers *out, const struct config *config, struct tls *tls, char *message,
-                size_t message_size) {
-    char first[ASKER_TOKEN_SIZE];
-    *out = (struct asker_papers){.tls = tls, .argument = config};
+int peer_credentials_open(struct peer_credentials *out, const struct config *config, struct tls *tls, char *message,
+                          size_t message_size) {
+    char first[RPC_CLIENT_TOKEN_SIZE];
+    *out = (struct peer_credentials){.tls = tls, .argument = config};
     if (config->peer_token_file[0] == '\0') return 0;
     out->token = token;
     int result = read_token(config, first, message, message_size);

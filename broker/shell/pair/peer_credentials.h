@@ -1,0 +1,17 @@
+/* peer_credentials.h: what this node shows to the other one of the pair, and by what it knows it: certificates and a
+ * token.
+ */
+#ifndef TARRY_SHELL_PEER_CREDENTIALS_H
+#define TARRY_SHELL_PEER_CREDENTIALS_H
+
+#include <stddef.h>
+
+#include "config.h"
+#include "rpc_client.h"
+
+/* The token is read from its file at each dial, so a new one counts from the next connection on. `config` must stay,
+ * and so must `tls` (NULL: none). 0, or 1 with a sentence: the file that should hold it does not. */
+int peer_credentials_open(struct peer_credentials *out, const struct config *config, struct tls *tls, char *message,
+                          size_t message_size);
+
+#endif
