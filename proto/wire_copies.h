@@ -1,4 +1,4 @@
-/* wire_copies.h: what wire_unpack.c and wire_unpack_client.c have in common: what is kept of a message is copied. */
+/* wire_copies.h: what the parts of wire_unpack.h have in common: what is kept of a message is copied. */
 #ifndef TARRY_PROTO_WIRE_COPIES_H
 #define TARRY_PROTO_WIRE_COPIES_H
 
@@ -44,5 +44,10 @@ static inline bool take_token(ProtobufCBinaryData bytes, Tarry__Token *token) {
     take_number(&reader, 2, &token->position);
     return reader_done(&reader);
 }
+
+/* ---- wire_unpack_ops.c */
+
+/* NULL: malformed, or the arena is full. */
+Tarry__Op *op_unpack(struct copies *copies, ProtobufCBinaryData bytes);
 
 #endif

@@ -1,5 +1,6 @@
 /* wire_unpack.c: see wire_unpack.h. The numbers are those of tarry.proto; tests/fuzz/fuzz_wire.c holds what is made of
- * any bytes to what protobuf-c makes of them. What the client gets: wire_unpack_client.c. */
+ * any bytes to what protobuf-c makes of them. A commit's operations: wire_unpack_ops.c; what the client gets:
+ * wire_unpack_client.c. */
 #include "wire_unpack.h"
 
 #include "wire_copies.h"
@@ -156,82 +157,6 @@ Tarry__FrameBody *frame_body_unpack(struct arena *arena, size_t size, const uint
 
 /* ---- a commit */
 
-static bool take_when(ProtobufCBinaryData bytes, Tarry__When *when) {
-    struct wire_reader reader = reader_of(bytes);
-    when->kind = (Tarry__When__Kind)take_enum(&reader, 1);
-    take_number(&reader, 2, &when->ms);
-    return reader_done(&reader);
-}
-
-struct schedule_parts {
-    Tarry__Op op;
-    Tarry__Schedule schedule;
-    Tarry__When when;
-};
-
-static Tarry__Op *unpack_schedule(struct copies *copies, ProtobufCBinaryData bytes) {
-    struct schedule_parts *parts = arena_alloc(copies->arena, sizeof(*parts));
-    if (parts == NULL) return NULL;
-    Tarry__Schedule *schedule = &parts->schedule;
-    parts->op = (Tarry__Op)TARRY__OP__INIT;
-    parts->schedule = (Tarry__Schedule)TARRY__SCHEDULE__INIT;
-    parts->when = (Tarry__When)TARRY__WHEN__INIT;
-    struct wire_reader reader = reader_of(bytes);
-    ProtobufCBinaryData queue = take_bytes(&reader, 1);
-    schedule->key = take_bytes(&reader, 2);
-    ProtobufCBinaryData when = take_bytes(&reader, 3);
-    schedule->content = take_bytes(&reader, 4);
-    take_number32(&reader, 5, &schedule->priority);
-    take_number(&reader, 6, &schedule->expires_ms);
-    schedule->on_conflict = (Tarry__Schedule__OnConflict)take_enum(&reader, 7);
-    if (!reader_done(&reader) || (when.data != NULL && !take_when(when, &parts->when))) return NULL;
-    if (when.data != NULL) schedule->when = &parts->when;
-    parts->op.op_case = TARRY__OP__OP_SCHEDULE;
-    parts->op.schedule = schedule;
-    keep_text(copies, queue, &schedule->queue);
-    keep_bytes(copies, &schedule->key);
-    keep_bytes(copies, &schedule->content);
-    return &parts->op;
-}
-
-struct ack_parts {
-    Tarry__Op op;
-    Tarry__Ack ack;
-    Tarry__Token token;
-};
-
-static Tarry__Op *unpack_ack(struct copies *copies, ProtobufCBinaryData bytes) {
-    struct ack_parts *parts = arena_alloc(copies->arena, sizeof(*parts));
-    if (parts == NULL) return NULL;
-    parts->op = (Tarry__Op)TARRY__OP__INIT;
-    parts->ack = (Tarry__Ack)TARRY__ACK__INIT;
-    parts->token = (Tarry__Token)TARRY__TOKEN__INIT;
-    struct wire_reader reader = reader_of(bytes);
-    take_number(&reader, 1, &parts->ack.id);
-    ProtobufCBinaryData token = take_bytes(&reader, 2);
-    if (!reader_done(&reader) || (token.data != NULL && !take_token(token, &parts->token))) return NULL;
-    if (token.data != NULL) parts->ack.token = &parts->token;
-    parts->op.op_case = TARRY__OP__OP_ACK;
-    parts->op.ack = &parts->ack;
-    return &parts->op;
-}
-
-/* As unpack_record_plain. */
-static Tarry__Op *unpack_op_plain(struct copies *copies, ProtobufCBinaryData bytes) {
-    struct wire_reader reader = reader_of(bytes);
-    ProtobufCBinaryData schedule = take_bytes(&reader, 1), ack = take_bytes(&reader, 4);
-    if (!reader_done(&reader) || (schedule.data == NULL) == (ack.data == NULL)) return NULL;
-    return schedule.data != NULL ? unpack_schedule(copies, schedule) : unpack_ack(copies, ack);
-}
-
-static Tarry__Op *unpack_op(struct copies *copies, ProtobufCBinaryData bytes) {
-    struct arena_mark mark = arena_mark(copies->arena);
-    Tarry__Op *op = unpack_op_plain(copies, bytes);
-    if (op != NULL) return op;
-    arena_rewind(copies->arena, mark);
-    return tarry__op__unpack(&copies->arena->pb, bytes.len, bytes.data);
-}
-
 /* `out` is set up; false: it is odd. */
 static bool take_commit(ProtobufCBinaryData bytes, Tarry__Commit *out, struct wire_reader *out_ops) {
     struct wire_reader reader = reader_of(bytes);
@@ -250,7 +175,7 @@ static bool unpack_ops(struct copies *copies, struct wire_reader *reader, Tarry_
     commit->ops = arena_alloc(copies->arena, commit->n_ops * sizeof(*commit->ops));
     if (commit->ops == NULL) return false;
     for (size_t i = 0; i < commit->n_ops; i++) {
-        commit->ops[i] = unpack_op(copies, take_bytes(reader, 5));
+        commit->ops[i] = op_unpack(copies, take_bytes(reader, 5));
         if (commit->ops[i] == NULL || copies->lacks) return false;
     }
     return true;

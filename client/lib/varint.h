@@ -6,9 +6,7 @@
 #include <stdint.h>
 
 static inline size_t varint_size(uint64_t value) {
-    size_t size = 1;
-    for (; value >= 0x80; value >>= 7) size++;
-    return size;
+    return (size_t)(70 - __builtin_clzll(value | 1)) / 7;
 }
 
 static inline uint8_t *put_varint(uint8_t *out, uint64_t value) {

@@ -90,7 +90,8 @@ void wire_same_unpacked(const struct wire_kind *kind, const uint8_t *data, size_
     assert(copy != NULL);
     if (size > 0) memcpy(copy, data, size);
     const ProtobufCMessage *hand = kind->is_unpacked ? unpack(kind, copy, size) : library;
-    free(copy); /* what it says must not rest on the bytes any more */
+    explicit_bzero(copy, size); /* what it says must not rest on the bytes any more */
+    free(copy);
     assert((library == NULL) == (hand == NULL));
     if (library != NULL) {
         assert(hand->descriptor == kind->descriptor);

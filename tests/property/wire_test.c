@@ -13,6 +13,7 @@
 #include "../fuzz/wire_same.h"
 #include "../random.h"
 #include "arena.h"
+#include "tarry.pb-c.h"
 
 #define MESSAGES 4000
 #define VARIANTS 24 /* of each, spoilt */
@@ -103,16 +104,41 @@ static void add_unknown(ProtobufCMessage *message) {
     message->unknown_fields = unknown;
 }
 
+static bool is_one_of(const ProtobufCFieldDescriptor *field) {
+    return (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0;
+}
+
+/* Is the field one of those that are done by hand? Of most messages all are. */
+static bool is_hot(const ProtobufCMessageDescriptor *descriptor, const ProtobufCFieldDescriptor *field) {
+    if (descriptor == &tarry__request__descriptor) return field->id <= 3 || field->id == TARRY__REQUEST__BODY_COMMIT;
+    if (descriptor == &tarry__reply__descriptor) return field->id == 4 || field->id == TARRY__REPLY__BODY_COMMIT;
+    if (descriptor == &tarry__record__descriptor) return field->id <= TARRY__RECORD__FACT_END;
+    return descriptor != &tarry__op__descriptor || field->id <= TARRY__OP__OP_RELEASE;
+}
+
+/* The field, of several of which one may be there, that is. */
+static const ProtobufCFieldDescriptor *random_one_of(const ProtobufCMessageDescriptor *descriptor, bool only_hot) {
+    const ProtobufCFieldDescriptor *chosen = NULL;
+    unsigned count = 0;
+    for (unsigned i = 0; i < descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
+        if (!is_one_of(field) || (only_hot && !is_hot(descriptor, field))) continue;
+        if (random_below(&random_state, ++count) == 0) chosen = field;
+    }
+    return chosen;
+}
+
 static ProtobufCMessage *random_message(const ProtobufCMessageDescriptor *descriptor, unsigned depth) {
     uint8_t *message = room(descriptor->sizeof_message);
     descriptor->message_init((ProtobufCMessage *)message);
-    unsigned one_of = descriptor->n_fields > 0 ? (unsigned)random_below(&random_state, descriptor->n_fields) : 0;
-    if (is_usual && random_below(&random_state, 4) != 0) one_of %= 4; /* what is hot comes first */
+    const bool only_hot = is_usual && random_below(&random_state, 4) != 0;
+    const ProtobufCFieldDescriptor *one_of = random_one_of(descriptor, only_hot);
     for (unsigned i = 0; i < descriptor->n_fields; i++) {
         const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
-        bool is_in_oneof = (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0;
+        bool is_in_oneof = is_one_of(field);
         if (field->type == PROTOBUF_C_TYPE_MESSAGE && depth >= DEPTH_MAX) continue;
-        if (is_in_oneof && i != one_of) continue;
+        if (is_in_oneof && field != one_of) continue;
+        if (only_hot && !is_hot(descriptor, field)) continue;
         if (!is_in_oneof && !is_full && random_below(&random_state, is_usual ? 8 : 2) == 0) continue;
         if (field->label == PROTOBUF_C_LABEL_REPEATED) {
             random_list(field, message, depth);

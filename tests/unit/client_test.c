@@ -125,6 +125,35 @@ static Tarry__Commit *unpack_ops(const struct buffer *body) {
     return commit;
 }
 
+/* The bytes are those that protobuf-c would have written. Frees both. */
+static void packed_end(struct buffer *body, Tarry__Commit *commit) {
+    struct buffer again = {NULL, 0, 0};
+    assert_int_equal(pack_op(&again, commit->ops[0]), TARRY_OK);
+    assert_int_equal(again.size, body->size);
+    assert_memory_equal(again.data, body->data, body->size);
+    tarry__commit__free_unpacked(commit, NULL);
+    free(body->data);
+    free(again.data);
+}
+
+static void assert_ref(const Tarry__Ref *found, const struct tarry_ref *ref, size_t key_size) {
+    assert_int_equal(found->id, ref->id);
+    assert_string_equal(found->queue, ref->id != 0 ? "" : ref->queue);
+    assert_int_equal(found->key.len, key_size);
+    if (key_size > 0) assert_memory_equal(found->key.data, ref->key, key_size);
+}
+
+/* `kind`: ack, nack, extend, release, nack. */
+static void assert_settles(const Tarry__Op *op, unsigned kind, uint64_t id, struct tarry_token token) {
+    static const Tarry__Op__OpCase cases[] = {TARRY__OP__OP_ACK, TARRY__OP__OP_NACK, TARRY__OP__OP_EXTEND,
+                                              TARRY__OP__OP_RELEASE, TARRY__OP__OP_NACK};
+    assert_int_equal(op->op_case, cases[kind]);
+    /* Each begins with the task's id and the token. */
+    assert_int_equal(op->ack->id, id);
+    assert_int_equal(op->ack->token->epoch, token.epoch);
+    assert_int_equal(op->ack->token->position, token.position);
+}
+
 static void schedules_are_packed_as_protobuf_does(void **state) {
     static char payload[70000];
     for (size_t i = 0; i < sizeof(payload); i++) payload[i] = (char)(i * 7);
@@ -164,37 +193,95 @@ static void schedules_are_packed_as_protobuf_does(void **state) {
             assert_string_equal(content->attributes[i]->name, attributes[i].name);
             assert_string_equal(content->attributes[i]->value, attributes[i].value);
         }
-        /* The bytes are those that protobuf-c would have written. */
-        struct buffer again = {NULL, 0, 0};
-        assert_int_equal(pack_op(&again, commit->ops[0]), TARRY_OK);
-        assert_int_equal(again.size, body.size);
-        assert_memory_equal(again.data, body.data, body.size);
         tarry__content__free_unpacked(content, NULL);
-        tarry__commit__free_unpacked(commit, NULL);
-        free(body.data);
-        free(again.data);
+        packed_end(&body, commit);
     }
 }
 
-static void acks_are_packed_as_protobuf_does(void **state) {
-    static const uint64_t ids[] = {0, 1, 127, 128, 1ull << 35, UINT64_MAX};
-    for (size_t i = 0; i < 6 * 6 * 2; i++) {
-        const struct tarry_token token = {.epoch = i % 2 ? UINT32_MAX : (uint32_t)(i / 2 % 6),
-                                          .position = ids[i / 2 % 6]};
-        struct buffer body = {NULL, 0, 0}, again = {NULL, 0, 0};
-        assert_int_equal(pack_ack(&body, ids[i / 12], token), TARRY_OK);
+static const uint64_t numbers[] = {0, 1, 127, 128, 1ull << 35, UINT64_MAX};
+#define NUMBERS (sizeof(numbers) / sizeof(numbers[0]))
+
+static void what_names_a_task_is_packed_as_protobuf_does(void **state) {
+    static char long_key[300];
+    memset(long_key, 'k', sizeof(long_key));
+    const struct tarry_ref refs[] = {{.id = 1},
+                                     {.id = UINT64_MAX, .queue = "ignored", .key = "ignored"},
+                                     {.queue = "orders", .key = "order-1"},
+                                     {.queue = "", .key = ""},
+                                     {.queue = "orders", .key = long_key, .key_size = sizeof(long_key)},
+                                     {.queue = "orders", .key = "a\0b", .key_size = 3}};
+    for (size_t i = 0; i < sizeof(refs) / sizeof(refs[0]) * NUMBERS * 2; i++) {
+        const struct tarry_ref *ref = &refs[i / 2 / NUMBERS];
+        const uint64_t ms = numbers[i / 2 % NUMBERS];
+        const size_t key_size = ref->id != 0 ? 0 : (ref->key_size != 0 ? ref->key_size : strlen(ref->key));
+        struct buffer body = {NULL, 0, 0}, other = {NULL, 0, 0};
+        assert_int_equal(pack_cancel(&body, ref, i % 2 == 1), TARRY_OK);
         Tarry__Commit *commit = unpack_ops(&body);
-        assert_int_equal(commit->ops[0]->op_case, TARRY__OP__OP_ACK);
-        assert_int_equal(commit->ops[0]->ack->id, ids[i / 12]);
-        assert_int_equal(commit->ops[0]->ack->token->epoch, token.epoch);
-        assert_int_equal(commit->ops[0]->ack->token->position, token.position);
-        assert_int_equal(pack_op(&again, commit->ops[0]), TARRY_OK);
-        assert_int_equal(again.size, body.size);
-        assert_memory_equal(again.data, body.data, body.size);
-        tarry__commit__free_unpacked(commit, NULL);
-        free(body.data);
-        free(again.data);
+        assert_int_equal(commit->ops[0]->op_case, TARRY__OP__OP_CANCEL);
+        assert_int_equal(commit->ops[0]->cancel->withdraw, i % 2);
+        assert_ref(commit->ops[0]->cancel->task, ref, key_size);
+        packed_end(&body, commit);
+        assert_int_equal(pack_move(&other, ref, i % 2 == 1 ? TARRY_AT : TARRY_DELAY, ms), TARRY_OK);
+        commit = unpack_ops(&other);
+        assert_int_equal(commit->ops[0]->op_case, TARRY__OP__OP_MOVE);
+        assert_int_equal(commit->ops[0]->move->when->kind, i % 2);
+        assert_int_equal(commit->ops[0]->move->when->ms, ms);
+        assert_ref(commit->ops[0]->move->task, ref, key_size);
+        packed_end(&other, commit);
     }
+}
+
+static void what_settles_is_packed_as_protobuf_does(void **state) {
+    for (size_t i = 0; i < NUMBERS * NUMBERS * 2; i++) {
+        const uint64_t id = numbers[i / 2 / NUMBERS], number = numbers[i / 2 % NUMBERS];
+        const struct tarry_token token = {.epoch = i % 2 ? UINT32_MAX : (uint32_t)(i / 2 % NUMBERS),
+                                          .position = number};
+        const struct tarry_nack_options options = {.has_delay = i % 2 == 1,
+                                                   .delay_ms = number,
+                                                   .dead = i % 3 == 1,
+                                                   .reason = i % 5 == 0 ? NULL : &"it failed"[i % 5 == 1 ? 9 : 0]};
+        for (unsigned kind = 0; kind < 5; kind++) {
+            struct buffer body = {NULL, 0, 0};
+            if (kind == 0) assert_int_equal(pack_ack(&body, id, token), TARRY_OK);
+            if (kind == 1) assert_int_equal(pack_nack(&body, id, token, &options), TARRY_OK);
+            if (kind == 2) assert_int_equal(pack_extend(&body, id, token, number), TARRY_OK);
+            if (kind == 3) assert_int_equal(pack_release(&body, id, token), TARRY_OK);
+            if (kind == 4) assert_int_equal(pack_nack(&body, id, token, NULL), TARRY_OK);
+            Tarry__Commit *commit = unpack_ops(&body);
+            assert_settles(commit->ops[0], kind, id, token);
+            const Tarry__Nack *nack = kind == 1 ? commit->ops[0]->nack : NULL;
+            if (kind == 1) assert_int_equal(nack->has_delay, options.has_delay);
+            if (kind == 1) assert_int_equal(nack->delay_ms, options.delay_ms);
+            if (kind == 1) assert_int_equal(nack->dead, options.dead);
+            if (kind == 1) assert_string_equal(nack->reason, options.reason != NULL ? options.reason : "");
+            if (kind == 2) assert_int_equal(commit->ops[0]->extend->lease_ms, number);
+            packed_end(&body, commit);
+        }
+    }
+}
+
+static void what_is_too_large_to_pack_is_refused(void **state) {
+    const size_t size = REQUEST_SIZE_MAX;
+    char *text = malloc(size + 1);
+    assert_non_null(text);
+    memset(text, 'x', size);
+    text[size] = 0;
+    struct buffer body = {NULL, 0, 0};
+    const struct tarry_ref of_long_key = {.queue = "orders", .key = text}, of_long_queue = {.queue = text, .key = "k"};
+    const struct tarry_ref of_no_end = {.queue = "orders", .key = text, .key_size = SIZE_MAX};
+    const struct tarry_nack_options options = {.reason = text};
+    assert_int_equal(pack_cancel(&body, &of_no_end, false), TARRY_TOO_LARGE);
+    assert_int_equal(pack_cancel(&body, &of_long_key, false), TARRY_TOO_LARGE);
+    assert_int_equal(pack_move(&body, &of_long_queue, TARRY_DELAY, 0), TARRY_TOO_LARGE);
+    assert_int_equal(pack_nack(&body, 1, (struct tarry_token){0}, &options), TARRY_TOO_LARGE);
+    text[REQUEST_SIZE_MAX - REQUEST_OVERHEAD_MAX - 16] = 0; /* it fits, and what is around it does not */
+    assert_int_equal(pack_cancel(&body, &of_long_key, false), TARRY_TOO_LARGE);
+    assert_int_equal(pack_nack(&body, 1, (struct tarry_token){9, 9}, &options), TARRY_TOO_LARGE);
+    text[REQUEST_SIZE_MAX - REQUEST_OVERHEAD_MAX - 64] = 0;
+    assert_int_equal(body.size, 0);
+    assert_int_equal(pack_cancel(&body, &of_long_key, false), TARRY_OK);
+    packed_end(&body, unpack_ops(&body));
+    free(text);
 }
 
 static void held_leases_match_a_naive_model(void **state) {
@@ -351,7 +438,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(tokens_go_to_text_and_back),
         cmocka_unit_test(addresses_are_checked),
         cmocka_unit_test(schedules_are_packed_as_protobuf_does),
-        cmocka_unit_test(acks_are_packed_as_protobuf_does),
+        cmocka_unit_test(what_names_a_task_is_packed_as_protobuf_does),
+        cmocka_unit_test(what_settles_is_packed_as_protobuf_does),
+        cmocka_unit_test(what_is_too_large_to_pack_is_refused),
         cmocka_unit_test(an_address_is_found_again),
         cmocka_unit_test(what_addresses_said_is_told_within_its_size),
         cmocka_unit_test(held_leases_match_a_naive_model),

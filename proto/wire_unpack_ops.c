@@ -1,0 +1,246 @@
+/* wire_unpack_ops.c: the operations of a commit. See wire_unpack.h; those that are rare protobuf-c unpacks. */
+#include "wire_copies.h"
+
+static bool take_when(ProtobufCBinaryData bytes, Tarry__When *when) {
+    struct wire_reader reader = reader_of(bytes);
+    when->kind = (Tarry__When__Kind)take_enum(&reader, 1);
+    take_number(&reader, 2, &when->ms);
+    return reader_done(&reader);
+}
+
+struct schedule_parts {
+    Tarry__Op op;
+    Tarry__Schedule schedule;
+    Tarry__When when;
+};
+
+/* Here as below, NULL: it is odd, or the arena is full, which protobuf-c will find out. */
+static Tarry__Op *unpack_schedule(struct copies *copies, ProtobufCBinaryData bytes) {
+    struct schedule_parts *parts = arena_alloc(copies->arena, sizeof(*parts));
+    if (parts == NULL) return NULL;
+    Tarry__Schedule *schedule = &parts->schedule;
+    parts->op = (Tarry__Op)TARRY__OP__INIT;
+    parts->schedule = (Tarry__Schedule)TARRY__SCHEDULE__INIT;
+    parts->when = (Tarry__When)TARRY__WHEN__INIT;
+    struct wire_reader reader = reader_of(bytes);
+    ProtobufCBinaryData queue = take_bytes(&reader, 1);
+    schedule->key = take_bytes(&reader, 2);
+    ProtobufCBinaryData when = take_bytes(&reader, 3);
+    schedule->content = take_bytes(&reader, 4);
+    take_number32(&reader, 5, &schedule->priority);
+    take_number(&reader, 6, &schedule->expires_ms);
+    schedule->on_conflict = (Tarry__Schedule__OnConflict)take_enum(&reader, 7);
+    if (!reader_done(&reader) || (when.data != NULL && !take_when(when, &parts->when))) return NULL;
+    if (when.data != NULL) schedule->when = &parts->when;
+    parts->op.op_case = TARRY__OP__OP_SCHEDULE;
+    parts->op.schedule = schedule;
+    keep_text(copies, queue, &schedule->queue);
+    keep_bytes(copies, &schedule->key);
+    keep_bytes(copies, &schedule->content);
+    return &parts->op;
+}
+
+/* ---- of a task by id or key */
+
+static bool take_ref(struct copies *copies, ProtobufCBinaryData bytes, Tarry__Ref *ref) {
+    struct wire_reader reader = reader_of(bytes);
+    take_number(&reader, 1, &ref->id);
+    ProtobufCBinaryData queue = take_bytes(&reader, 2);
+    ref->key = take_bytes(&reader, 3);
+    if (!reader_done(&reader)) return false;
+    keep_text(copies, queue, &ref->queue);
+    keep_bytes(copies, &ref->key);
+    return true;
+}
+
+struct cancel_parts {
+    Tarry__Op op;
+    Tarry__Cancel cancel;
+    Tarry__Ref ref;
+};
+
+static Tarry__Op *unpack_cancel(struct copies *copies, ProtobufCBinaryData bytes) {
+    struct cancel_parts *parts = arena_alloc(copies->arena, sizeof(*parts));
+    if (parts == NULL) return NULL;
+    parts->op = (Tarry__Op)TARRY__OP__INIT;
+    parts->cancel = (Tarry__Cancel)TARRY__CANCEL__INIT;
+    parts->ref = (Tarry__Ref)TARRY__REF__INIT;
+    struct wire_reader reader = reader_of(bytes);
+    ProtobufCBinaryData ref = take_bytes(&reader, 1);
+    take_bool(&reader, 2, &parts->cancel.withdraw);
+    if (!reader_done(&reader) || (ref.data != NULL && !take_ref(copies, ref, &parts->ref))) return NULL;
+    if (ref.data != NULL) parts->cancel.task = &parts->ref;
+    parts->op.op_case = TARRY__OP__OP_CANCEL;
+    parts->op.cancel = &parts->cancel;
+    return &parts->op;
+}
+
+struct move_parts {
+    Tarry__Op op;
+    Tarry__Move move;
+    Tarry__Ref ref;
+    Tarry__When when;
+};
+
+static Tarry__Op *unpack_move(struct copies *copies, ProtobufCBinaryData bytes) {
+    struct move_parts *parts = arena_alloc(copies->arena, sizeof(*parts));
+    if (parts == NULL) return NULL;
+    Tarry__Move *move = &parts->move;
+    parts->op = (Tarry__Op)TARRY__OP__INIT;
+    parts->move = (Tarry__Move)TARRY__MOVE__INIT;
+    parts->ref = (Tarry__Ref)TARRY__REF__INIT;
+    parts->when = (Tarry__When)TARRY__WHEN__INIT;
+    struct wire_reader reader = reader_of(bytes);
+    ProtobufCBinaryData ref = take_bytes(&reader, 1), when = take_bytes(&reader, 2);
+    take_bool(&reader, 3, &move->has_priority);
+    take_number32(&reader, 4, &move->priority);
+    if (!reader_done(&reader) || (when.data != NULL && !take_when(when, &parts->when)) ||
+        (ref.data != NULL && !take_ref(copies, ref, &parts->ref)))
+        return NULL;
+    if (ref.data != NULL) move->task = &parts->ref;
+    if (when.data != NULL) move->when = &parts->when;
+    parts->op.op_case = TARRY__OP__OP_MOVE;
+    parts->op.move = move;
+    return &parts->op;
+}
+
+/* ---- of a lease */
+
+struct ack_parts {
+    Tarry__Op op;
+    Tarry__Ack ack;
+    Tarry__Token token;
+};
+
+static Tarry__Op *unpack_ack(struct copies *copies, ProtobufCBinaryData bytes) {
+    struct ack_parts *parts = arena_alloc(copies->arena, sizeof(*parts));
+    if (parts == NULL) return NULL;
+    parts->op = (Tarry__Op)TARRY__OP__INIT;
+    parts->ack = (Tarry__Ack)TARRY__ACK__INIT;
+    parts->token = (Tarry__Token)TARRY__TOKEN__INIT;
+    struct wire_reader reader = reader_of(bytes);
+    take_number(&reader, 1, &parts->ack.id);
+    ProtobufCBinaryData token = take_bytes(&reader, 2);
+    if (!reader_done(&reader) || (token.data != NULL && !take_token(token, &parts->token))) return NULL;
+    if (token.data != NULL) parts->ack.token = &parts->token;
+    parts->op.op_case = TARRY__OP__OP_ACK;
+    parts->op.ack = &parts->ack;
+    return &parts->op;
+}
+
+struct nack_parts {
+    Tarry__Op op;
+    Tarry__Nack nack;
+    Tarry__Token token;
+};
+
+static Tarry__Op *unpack_nack(struct copies *copies, ProtobufCBinaryData bytes) {
+    struct nack_parts *parts = arena_alloc(copies->arena, sizeof(*parts));
+    if (parts == NULL) return NULL;
+    Tarry__Nack *nack = &parts->nack;
+    parts->op = (Tarry__Op)TARRY__OP__INIT;
+    parts->nack = (Tarry__Nack)TARRY__NACK__INIT;
+    parts->token = (Tarry__Token)TARRY__TOKEN__INIT;
+    struct wire_reader reader = reader_of(bytes);
+    take_number(&reader, 1, &nack->id);
+    ProtobufCBinaryData token = take_bytes(&reader, 2);
+    take_bool(&reader, 3, &nack->has_delay);
+    take_number(&reader, 4, &nack->delay_ms);
+    take_bool(&reader, 5, &nack->dead);
+    ProtobufCBinaryData reason = take_bytes(&reader, 6);
+    if (!reader_done(&reader) || (token.data != NULL && !take_token(token, &parts->token))) return NULL;
+    if (token.data != NULL) nack->token = &parts->token;
+    parts->op.op_case = TARRY__OP__OP_NACK;
+    parts->op.nack = nack;
+    keep_text(copies, reason, &nack->reason);
+    return &parts->op;
+}
+
+struct extend_parts {
+    Tarry__Op op;
+    Tarry__Extend extend;
+    Tarry__Token token;
+};
+
+static Tarry__Op *unpack_extend(struct copies *copies, ProtobufCBinaryData bytes) {
+    struct extend_parts *parts = arena_alloc(copies->arena, sizeof(*parts));
+    if (parts == NULL) return NULL;
+    parts->op = (Tarry__Op)TARRY__OP__INIT;
+    parts->extend = (Tarry__Extend)TARRY__EXTEND__INIT;
+    parts->token = (Tarry__Token)TARRY__TOKEN__INIT;
+    struct wire_reader reader = reader_of(bytes);
+    take_number(&reader, 1, &parts->extend.id);
+    ProtobufCBinaryData token = take_bytes(&reader, 2);
+    take_number(&reader, 3, &parts->extend.lease_ms);
+    if (!reader_done(&reader) || (token.data != NULL && !take_token(token, &parts->token))) return NULL;
+    if (token.data != NULL) parts->extend.token = &parts->token;
+    parts->op.op_case = TARRY__OP__OP_EXTEND;
+    parts->op.extend = &parts->extend;
+    return &parts->op;
+}
+
+struct release_parts {
+    Tarry__Op op;
+    Tarry__Release release;
+    Tarry__Token token;
+    Tarry__When when;
+};
+
+static Tarry__Op *unpack_release(struct copies *copies, ProtobufCBinaryData bytes) {
+    struct release_parts *parts = arena_alloc(copies->arena, sizeof(*parts));
+    if (parts == NULL) return NULL;
+    Tarry__Release *release = &parts->release;
+    parts->op = (Tarry__Op)TARRY__OP__INIT;
+    parts->release = (Tarry__Release)TARRY__RELEASE__INIT;
+    parts->token = (Tarry__Token)TARRY__TOKEN__INIT;
+    parts->when = (Tarry__When)TARRY__WHEN__INIT;
+    struct wire_reader reader = reader_of(bytes);
+    take_number(&reader, 1, &release->id);
+    ProtobufCBinaryData token = take_bytes(&reader, 2), when = take_bytes(&reader, 3);
+    take_bool(&reader, 4, &release->has_priority);
+    take_number32(&reader, 5, &release->priority);
+    if (!reader_done(&reader) || (token.data != NULL && !take_token(token, &parts->token)) ||
+        (when.data != NULL && !take_when(when, &parts->when)))
+        return NULL;
+    if (token.data != NULL) release->token = &parts->token;
+    if (when.data != NULL) release->when = &parts->when;
+    parts->op.op_case = TARRY__OP__OP_RELEASE;
+    parts->op.release = release;
+    return &parts->op;
+}
+
+/* ---- any of them */
+
+static Tarry__Op *unpack_plain(struct copies *copies, ProtobufCBinaryData bytes) {
+    if (bytes.len == 0) return NULL;
+    const unsigned number = bytes.data[0] >> 3;
+    struct wire_reader reader = reader_of(bytes);
+    ProtobufCBinaryData body = take_bytes(&reader, number);
+    if (!reader_done(&reader) || body.data == NULL) return NULL;
+    switch ((Tarry__Op__OpCase)number) { /* a case is its field's number */
+    case TARRY__OP__OP_SCHEDULE:
+        return unpack_schedule(copies, body);
+    case TARRY__OP__OP_CANCEL:
+        return unpack_cancel(copies, body);
+    case TARRY__OP__OP_MOVE:
+        return unpack_move(copies, body);
+    case TARRY__OP__OP_ACK:
+        return unpack_ack(copies, body);
+    case TARRY__OP__OP_NACK:
+        return unpack_nack(copies, body);
+    case TARRY__OP__OP_EXTEND:
+        return unpack_extend(copies, body);
+    case TARRY__OP__OP_RELEASE:
+        return unpack_release(copies, body);
+    default:
+        return NULL;
+    }
+}
+
+Tarry__Op *op_unpack(struct copies *copies, ProtobufCBinaryData bytes) {
+    struct arena_mark mark = arena_mark(copies->arena);
+    Tarry__Op *op = unpack_plain(copies, bytes);
+    if (op != NULL) return op;
+    arena_rewind(copies->arena, mark);
+    return tarry__op__unpack(&copies->arena->pb, bytes.len, bytes.data);
+}
