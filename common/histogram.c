@@ -2,7 +2,6 @@
 #include "histogram.h"
 
 #include <assert.h>
-#include <string.h>
 
 #define PARTS (1ull << HISTOGRAM_PART_BITS)
 
@@ -30,34 +29,14 @@ static void histogram_halve(struct histogram *histogram) {
     }
 }
 
-static void histogram_add(struct histogram *histogram, unsigned bucket, uint32_t weight) {
-    assert(bucket < HISTOGRAM_BUCKETS);
-    while (weight > UINT32_MAX - histogram->buckets[bucket]) {
-        histogram_halve(histogram);
-        weight = weight / 2 + weight % 2;
-    }
-    histogram->buckets[bucket] += weight;
-    histogram->total += weight;
-}
-
-void histogram_clear(struct histogram *histogram) {
-    memset(histogram, 0, sizeof(*histogram));
-}
-
 void histogram_record(struct histogram *histogram, uint64_t value) {
     if (histogram->count == 0 || value < histogram->min) histogram->min = value;
     if (value > histogram->max) histogram->max = value;
     histogram->count++;
-    histogram_add(histogram, bucket_of(value), 1);
-}
-
-void histogram_merge(struct histogram *histogram, const struct histogram *from) {
-    assert(from != histogram);
-    if (from->count == 0) return;
-    if (histogram->count == 0 || from->min < histogram->min) histogram->min = from->min;
-    if (from->max > histogram->max) histogram->max = from->max;
-    histogram->count += from->count;
-    for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) histogram_add(histogram, i, from->buckets[i]);
+    unsigned bucket = bucket_of(value);
+    if (histogram->buckets[bucket] == UINT32_MAX) histogram_halve(histogram);
+    histogram->buckets[bucket]++;
+    histogram->total++;
 }
 
 uint64_t histogram_quantile(const struct histogram *histogram, double quantile) {

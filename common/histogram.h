@@ -20,10 +20,7 @@ struct histogram {  /* zeroed: empty */
     uint32_t buckets[HISTOGRAM_BUCKETS];
 };
 
-void histogram_clear(struct histogram *histogram);
 void histogram_record(struct histogram *histogram, uint64_t value);
-/* Adds what `from` has recorded; `from` is left as it is. */
-void histogram_merge(struct histogram *histogram, const struct histogram *from);
 /* The smallest value that at least quantile × count values do not exceed; 0 ≤ quantile ≤ 1. 0 when empty; 1 gives the
  * exact maximum. */
 uint64_t histogram_quantile(const struct histogram *histogram, double quantile);

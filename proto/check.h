@@ -14,14 +14,11 @@
 const char *check_queue_name(const char *name);
 /* 0 … KEY_SIZE_MAX bytes of UTF-8 without control characters. */
 const char *check_key(const void *key, size_t size);
-/* `priority`, `expires_ms`, `when` (range; overflow), on_conflict, queue, key; not the content. */
-const char *check_schedule(const Tarry__Schedule *schedule);
 /* Unpacks and checks a packed Content against the limits. `payload_max` in bytes. */
 const char *check_content(const void *content, size_t size, uint32_t payload_max, bool *out_too_large);
 const char *check_ref(const Tarry__Ref *ref);
 /* Any operation of a commit, Content included. `*out_code` says INVALID, TOO_LARGE or UNSUPPORTED. */
 const char *check_op(const Tarry__Op *op, uint32_t payload_max, Tarry__Code *out_code);
-const char *check_policy_field(const Tarry__Policy *policy, const char *field);
 /* A request about the pair. */
 const char *check_pair(const Tarry__Pair *pair);
 /* A request that only asks: a follower may answer it, too. */

@@ -36,7 +36,8 @@ static const char *check_priority(bool has_priority, uint32_t priority) {
     return priority < PRIORITY_COUNT ? NULL : priority_high;
 }
 
-const char *check_schedule(const Tarry__Schedule *schedule) {
+/* `priority`, `expires_ms`, `when` (range; overflow), on_conflict, queue, key; not the content. */
+static const char *check_schedule(const Tarry__Schedule *schedule) {
     const char *problem = check_queue_name(schedule->queue);
     if (problem == NULL) problem = check_key(schedule->key.data, schedule->key.len);
     if (problem == NULL) problem = check_when(schedule->when);
@@ -107,7 +108,7 @@ static const char *check_dead(const Tarry__DeadOp *dead) {
     return dead->task != NULL ? check_queue_name(dead->task->queue) : "queue name is empty";
 }
 
-const char *check_policy_field(const Tarry__Policy *policy, const char *field) {
+static const char *check_policy_field(const Tarry__Policy *policy, const char *field) {
     /* Unsigned comparison with a least value of 0 is meant; -Wtype-limits would object to it written out. */
 #define X(name, least, most, range)                                                                                    \
     if (strcmp(field, #name) == 0) {                                                                                   \

@@ -48,26 +48,6 @@
     X(PENDING, "pending")                                                                                              \
     X(REDACTED, "redacted")
 
-#define CAUSES(X)                                                                                                      \
-    X(NONE, "none")                                                                                                    \
-    X(SCHEDULED, "scheduled")                                                                                          \
-    X(MOVED, "moved")                                                                                                  \
-    X(LEASED, "leased")                                                                                                \
-    X(EXTENDED, "extended")                                                                                            \
-    X(RELEASED, "released")                                                                                            \
-    X(LEASE_LOST, "lease_lost")                                                                                        \
-    X(UNSENT, "unsent")                                                                                                \
-    X(RETRIED, "retried")                                                                                              \
-    X(BURIED, "buried")                                                                                                \
-    X(REQUEUED, "requeued")                                                                                            \
-    X(ACKED, "acked")                                                                                                  \
-    X(CANCELLED, "cancelled")                                                                                          \
-    X(WITHDRAWN, "withdrawn")                                                                                          \
-    X(REPLACED, "replaced")                                                                                            \
-    X(PURGED, "purged")                                                                                                \
-    X(EXPIRED, "expired")                                                                                              \
-    X(DROPPED, "dropped")
-
 /* -Wswitch makes the compiler find an enumerator that is missing here. */
 const char *code_name(Tarry__Code code) {
     switch (code) {
@@ -95,10 +75,6 @@ const char *code_sentence(Tarry__Code code) {
     return "the broker answered with a code that this program does not know (a newer broker?)";
 }
 
-bool code_is_retryable(Tarry__Code code) {
-    return code == TARRY__CODE__BUSY || code == TARRY__CODE__STOPPING || code == TARRY__CODE__NOT_PRIMARY;
-}
-
 const char *outcome_name(Tarry__Outcome outcome) {
     switch (outcome) {
 #define X(symbol, name)                                                                                                \
@@ -107,19 +83,6 @@ const char *outcome_name(Tarry__Outcome outcome) {
         OUTCOMES(X)
 #undef X
     case _TARRY__OUTCOME_IS_INT_SIZE:
-        break;
-    }
-    return "unknown";
-}
-
-const char *cause_name(Tarry__Cause cause) {
-    switch (cause) {
-#define X(symbol, name)                                                                                                \
-    case TARRY__CAUSE__CAUSE_##symbol:                                                                                 \
-        return name;
-        CAUSES(X)
-#undef X
-    case _TARRY__CAUSE_IS_INT_SIZE:
         break;
     }
     return "unknown";

@@ -182,7 +182,6 @@ void reserve_job_begin(struct beanstalk_connection *connection);
 void reserve_from(struct beanstalk_connection *connection, uint32_t tube);
 /* What waits is given up; the connection goes. */
 void reserve_abandon(struct beanstalk_connection *connection);
-void waiting_end(struct beanstalk_connection *connection);
 
 /* ---- beanstalk_choose.c: calls reserve_from, with the tube that has the least job */
 void choose_begin(struct beanstalk_connection *connection);

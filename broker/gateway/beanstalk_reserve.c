@@ -26,7 +26,7 @@ static void waiting_begin(struct beanstalk_connection *connection) {
     for (uint32_t i = 0; i < connection->watched_count; i++) connection->watched[i]->waiting++;
 }
 
-void waiting_end(struct beanstalk_connection *connection) {
+static void waiting_end(struct beanstalk_connection *connection) {
     if (!connection->is_waiting) return;
     connection->is_waiting = false;
     connection->server->waiting--;

@@ -50,7 +50,7 @@ struct maker {
     struct ask_list keyed;   /* … that is kept */
 };
 
-struct maker *maker_of(struct gateway *gateway, uint64_t principal) {
+static struct maker *maker_of(struct gateway *gateway, uint64_t principal) {
     const struct gateway_calls *calls = &gateway->calls;
     const char *name = calls->name(calls->argument, principal);
     struct maker *maker = NULL;
@@ -199,7 +199,8 @@ static void serve_commits(struct maker *maker) {
     }
 }
 
-void commit_send(struct ask *ask) {
+/* Sends a commit under a number of its caller's producers. */
+static void commit_send(struct ask *ask) {
     struct maker *maker = maker_of(ask->gateway, ask->principal);
     if (maker == NULL) {
         ask_refuse_later(ask, TARRY__CODE__BUSY, NULL);

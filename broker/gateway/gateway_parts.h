@@ -78,9 +78,6 @@ bool commit_replied(struct ask *ask, const Tarry__Reply *reply);
 void makers_free(struct gateway *gateway);
 /* Fills in the numbers of a packed commit. */
 void commit_number(struct ask *ask, uint64_t producer, uint64_t sequence, uint64_t oldest);
-/* Sends a commit under a number of its caller's producers. */
-void commit_send(struct ask *ask);
-struct maker *maker_of(struct gateway *gateway, uint64_t principal);
 /* A number that no commit has had, of a producer whose answers are all kept. 0: there is none yet: `retry` is called
  * when there is, or with the refusal of whoever makes producers. */
 bool maker_reserve(struct gateway *gateway, const struct ask *ask, uint64_t *out_producer, uint64_t *out_sequence);

@@ -166,7 +166,5 @@ void handle_openapi(struct http_exchange *exchange);
 void words_result(struct json_out *out, const char *name, const Tarry__Op *op, const Tarry__OpResult *result);
 void words_view(struct json_out *out, const Tarry__TaskView *view);
 void words_delivered(struct json_out *out, const Tarry__DeliveredTask *task);
-/* The queue that the operation names; NULL: none. */
-const char *words_queue_of(const Tarry__Op *op);
 
 #endif

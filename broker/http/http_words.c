@@ -6,7 +6,8 @@
 #include "errors.h"
 #include "http_exchange.h"
 
-const char *words_queue_of(const Tarry__Op *op) {
+/* The queue that the operation names; NULL: none. */
+static const char *words_queue_of(const Tarry__Op *op) {
     switch (op->op_case) {
     case TARRY__OP__OP_SCHEDULE:
         return op->schedule->queue;

@@ -44,13 +44,6 @@ int tls_open(struct tls **out, const struct tls_files *files, tls_says says, voi
     return 0;
 }
 
-void tls_close(struct tls *tls) {
-    if (tls == NULL) return;
-    tls_identity_free(&tls->identity);
-    pthread_mutex_destroy(&tls->mutex);
-    free(tls);
-}
-
 /* ---- changes */
 
 void tls_look(struct tls *tls) {

@@ -37,8 +37,6 @@ struct tls;
 /* Reads the files. 0, or 1 with a sentence. */
 int tls_open(struct tls **out, const struct tls_files *files, tls_says says, void *argument,
              char message[TLS_SENTENCE_SIZE]);
-/* NULL is fine. Nothing that uses it may be left. */
-void tls_close(struct tls *tls);
 /* Reads them again if they have changed. What is wrong twice in a row is said: of two files that are replaced one after
  * the other a look may find the first. */
 void tls_look(struct tls *tls);

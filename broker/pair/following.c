@@ -63,10 +63,6 @@ bool pair_takes(const struct pair *pair, const struct pair_message *answer) {
            (answer->epoch == pair->note.floor || WEAK(any_epoch));
 }
 
-uint64_t pair_missing(const struct pair *pair) {
-    return pair->told > pair->durable ? pair->told - pair->durable : 0;
-}
-
 static void promise(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
     if (pair->by_operator && pair->note.alone && !WEAK(promise_alone)) {
         pair_say("the other leads, but this node has served alone: to give that up, start it with an empty directory "

@@ -77,7 +77,7 @@ enum pair_message_kind {
 enum pair_word {
     PAIR_PROMOTE = 1, /* follower: lead, by a planned switch-over or the other's promise */
     PAIR_ASSERT, /* follower: the other is stopped, and has not served alone since this node was last in sync: lead */
-    PAIR_FORCE,  /* follower: lead, whatever may be lost (pair_missing) */
+    PAIR_FORCE,  /* follower: lead, whatever may be lost */
     PAIR_SOLO,   /* leader: serve without the follower until it is in sync again */
     PAIR_HAND_OVER, /* leader: let the follower lead, nothing is lost */
     PAIR_RESUME,    /* leader: it has taken too long: no hand-over */
@@ -245,7 +245,5 @@ bool pair_hands_over(const struct pair *pair);
 bool pair_is_in_sync(const struct pair *pair);
 /* FOLLOWING: does the newest question say what is so now? Then a silence asks no other one. */
 bool pair_asks_the_same(const struct pair *pair);
-/* FOLLOWING: how much of what was acknowledged is known to be missing here; more may be. */
-uint64_t pair_missing(const struct pair *pair);
 
 #endif

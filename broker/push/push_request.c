@@ -77,7 +77,8 @@ static void head_bytes(struct heads *heads, const char *name, const void *value,
     end(heads);
 }
 
-void push_id(const uint8_t cluster[8], uint64_t id, char out[PUSH_ID_SIZE]) {
+/* `webhook-id` and `ce-id`: the same for each delivery of a task, and no other task of any broker has it. */
+static void push_id(const uint8_t cluster[8], uint64_t id, char out[PUSH_ID_SIZE]) {
     int size = snprintf(out, PUSH_ID_SIZE, "tarry-");
     for (size_t i = 0; i < CLUSTER_DIGITS / 2; i++)
         size += snprintf(out + size, PUSH_ID_SIZE - (size_t)size, "%02x", cluster[i]);

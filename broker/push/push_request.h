@@ -23,8 +23,6 @@ struct push_words {
     uint64_t timestamp_s;   /* Unix seconds */
 };
 
-/* `webhook-id` and `ce-id`: the same for each delivery of a task, and no other task of any broker has it. */
-void push_id(const uint8_t cluster[8], uint64_t id, char out[PUSH_ID_SIZE]);
 /* Each head as a line `Name: value` of printable ASCII. False: one was not taken. */
 bool push_heads(const struct push_words *words, push_add_head *add, void *argument);
 

@@ -120,7 +120,8 @@ static uint64_t made_of(const struct request *request) {
     return is_divisible ? request->notes[0].made_ms : request->made_ms;
 }
 
-void expire(tarry_client *client, struct request *request) {
+/* Gives it the code and the sentence of a call that has not ended in time. */
+static void expire(tarry_client *client, struct request *request) {
     int code;
     if (request->kind == REQUEST_COMMIT && request->unanswered > 0) producer_leave(client, request->producer);
     if (request->refused == TARRY__CODE__BEHIND)

@@ -229,7 +229,5 @@ void expiry_step(tarry_client *client, uint64_t now);
 void expiry_all(tarry_client *client);
 /* Nobody lets the client in: what cannot have been executed ends with TARRY_DENIED, and with what each address said. */
 void expiry_denied(tarry_client *client);
-/* Gives it the code and the sentence of a call that has not ended in time. */
-void expire(tarry_client *client, struct request *request);
 
 #endif

@@ -11,7 +11,7 @@
 
 /* One a line. */
 // clang-format off
-const struct command *const tool_commands[] = {
+static const struct command *const tool_commands[] = {
     &command_schedule,
     &command_cancel,
     &command_move,

@@ -12,7 +12,8 @@
 
 #define GAP 2u
 
-size_t width_of(const char *text) {
+/* How many columns text takes. */
+static size_t width_of(const char *text) {
     size_t width = 0;
     for (; *text != 0; text++) width += ((unsigned char)*text & 0xC0) != 0x80; /* not a continuation byte */
     return width;

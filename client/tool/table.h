@@ -34,8 +34,6 @@ void table_cell_duration(struct table *table, uint64_t ms);
 /* Appends what was collected to `out` and forgets it; the widths stay. */
 void table_print(struct table *table, struct text *out);
 
-/* How many columns text takes. */
-size_t width_of(const char *text);
 /* Cuts the cells of a column, with … at the end, so that lines are at most `width` columns wide, if that leaves
  * CUT_MIN to it. Before table_print. */
 #define CUT_MIN 8u

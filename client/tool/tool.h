@@ -27,8 +27,6 @@ struct tool {
     tarry_client *client;             /* NULL until tool_connect */
 };
 
-extern const struct command *const tool_commands[]; /* ends with NULL */
-
 /* Opens the client. EXIT_FINE, or an exit status after a sentence on standard error. */
 int tool_connect(struct tool *tool);
 /* Likewise, for what goes on until it is told to end: waits for a first answer for as long as any call may take; then

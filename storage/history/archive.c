@@ -12,7 +12,7 @@
 #include "archive_internal.h"
 #include "bytes.h"
 
-const char archive_suffix[] = ".seg.zst";
+static const char archive_suffix[] = ".seg.zst";
 const char archive_temporary_suffix[] = ".seg.zst.tmp";
 
 static const char head_magic[8] = {'T', 'A', 'R', 'R', 'Y', 'A', 'R', 'C'};
@@ -114,7 +114,9 @@ static bool is_sensible(const uint8_t in[ARCHIVE_HEAD_SIZE], const struct archiv
            info->end > info->base && info->end < UINT64_MAX / 4;
 }
 
-int archive_head_decode(const uint8_t in[ARCHIVE_HEAD_SIZE], struct archive_info *out, const char **out_problem) {
+/* 0, LOG_DAMAGED or LOG_VERSION; `*out_problem` is set then. */
+static int archive_head_decode(const uint8_t in[ARCHIVE_HEAD_SIZE], struct archive_info *out,
+                               const char **out_problem) {
     *out_problem = "is no archived segment of Tarry";
     if (memcmp(in, head_magic, sizeof head_magic) != 0) return LOG_DAMAGED;
     *out_problem = "has a head with a wrong checksum";

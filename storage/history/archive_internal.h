@@ -10,14 +10,11 @@
 #define ARCHIVE_HEAD_SIZE 248u /* with what zstd puts before it: 256 */
 
 void archive_name_path(const struct archive *archive, uint64_t base, const char *suffix, char path[ARCHIVE_PATH_SIZE]);
-extern const char archive_suffix[];           /* of a file */
 extern const char archive_temporary_suffix[]; /* of one being made */
 /* ARCHIVE/<name> */
 void archive_file_path(const struct archive *archive, const char *name, char path[ARCHIVE_PATH_SIZE]);
 
 void archive_head_encode(const struct archive_info *info, uint8_t out[ARCHIVE_HEAD_SIZE]);
-/* 0, LOG_DAMAGED or LOG_VERSION; `*out_problem` is set then. */
-int archive_head_decode(const uint8_t in[ARCHIVE_HEAD_SIZE], struct archive_info *out, const char **out_problem);
 /* archive_look for a file that is open. */
 int archive_look_at(const struct archive *archive, int handle, uint64_t base, struct archive_info *out,
                     const char **out_problem);
@@ -29,6 +26,5 @@ int archive_verify_at(const struct archive *archive, const char *path, uint64_t 
                       uint64_t *out_at, const char **out_problem);
 /* The segment's header as it is in the file, SEGMENT_HEADER_SIZE bytes. */
 int archive_cursor_header(struct archive_cursor *cursor, uint8_t out[SEGMENT_HEADER_SIZE]);
-int archive_cursor_sum(const struct archive_cursor *cursor, uint64_t *out);
 
 #endif

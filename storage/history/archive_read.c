@@ -47,7 +47,7 @@ int archive_cursor_header(struct archive_cursor *cursor, uint8_t out[SEGMENT_HEA
     return count == SEGMENT_HEADER_SIZE ? 0 : LOG_DAMAGED;
 }
 
-int archive_cursor_sum(const struct archive_cursor *cursor, uint64_t *out) {
+static int archive_cursor_sum(const struct archive_cursor *cursor, uint64_t *out) {
     return seekable_sum(cursor->seekable, SEEKABLE_SKIPPABLE_SIZE + ARCHIVE_HEAD_SIZE, out);
 }
 

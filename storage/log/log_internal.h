@@ -210,12 +210,6 @@ int log_recover(struct recovery *recovery);
 int mark_load(struct recovery *recovery, uint64_t *out);
 int mark_write(struct log *log, uint64_t position);
 
-/* ---- log_serve.c */
-/* What is remembered about `position`, or about the last position before it from `from` on. False: nothing. */
-bool points_find(struct log *log, uint64_t from, uint64_t position, struct log_point *out);
-void points_add(struct log *log, const struct log_point *point);
-void points_forget(struct log *log);
-
 /* ---- log_write.c */
 /* Room in the buffer for a frame of `size` bytes at the log's end; may go over to the next segment. */
 int log_reserve(struct log *log, uint64_t size, uint8_t **out);

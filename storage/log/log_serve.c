@@ -11,7 +11,8 @@
 
 /* ---- points that are remembered */
 
-bool points_find(struct log *log, uint64_t from, uint64_t position, struct log_point *out) {
+/* What is remembered about `position`, or about the last position before it from `from` on. False: nothing. */
+static bool points_find(struct log *log, uint64_t from, uint64_t position, struct log_point *out) {
     const struct log_point *best = NULL;
     pthread_mutex_lock(&log->mutex);
     for (size_t i = 0; i < LOG_POINTS_COUNT; i++) {
@@ -24,7 +25,7 @@ bool points_find(struct log *log, uint64_t from, uint64_t position, struct log_p
     return best != NULL;
 }
 
-void points_add(struct log *log, const struct log_point *point) {
+static void points_add(struct log *log, const struct log_point *point) {
     pthread_mutex_lock(&log->mutex);
     bool is_known = false;
     for (size_t i = 0; i < LOG_POINTS_COUNT; i++) is_known |= log->points[i].position == point->position;
@@ -32,12 +33,6 @@ void points_add(struct log *log, const struct log_point *point) {
         log->points[log->point_next] = *point;
         log->point_next = (log->point_next + 1) % LOG_POINTS_COUNT;
     }
-    pthread_mutex_unlock(&log->mutex);
-}
-
-void points_forget(struct log *log) {
-    pthread_mutex_lock(&log->mutex);
-    memset(log->points, 0, sizeof(log->points));
     pthread_mutex_unlock(&log->mutex);
 }
 

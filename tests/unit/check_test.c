@@ -514,12 +514,7 @@ static void every_name_is_the_enums_own(void **state) {
         if (value->value == TARRY__OUTCOME__LIVE) continue; /* printed as "exists" */
         expect_name(outcome_name((Tarry__Outcome)value->value), value->name, 0);
     }
-    for (unsigned i = 0; i < tarry__cause__descriptor.n_values; i++) {
-        const ProtobufCEnumValue *value = &tarry__cause__descriptor.values[i];
-        expect_name(cause_name((Tarry__Cause)value->value), value->name, strlen("CAUSE_"));
-    }
     assert_string_equal(outcome_name((Tarry__Outcome)99), "unknown");
-    assert_string_equal(cause_name((Tarry__Cause)99), "unknown");
     assert_non_null(code_sentence((Tarry__Code)99));
 }
 
@@ -528,13 +523,9 @@ static void names_are_as_printed(void **state) {
     assert_string_equal(code_name((Tarry__Code)99), "unknown");
     assert_string_equal(outcome_name(TARRY__OUTCOME__LIVE), "exists");
     assert_string_equal(outcome_name(TARRY__OUTCOME__IN_FLIGHT), "in_flight");
-    assert_string_equal(cause_name(TARRY__CAUSE__CAUSE_LEASE_LOST), "lease_lost");
     for (int code = 0; code <= 14; code++) {
         assert_string_not_equal(code_name((Tarry__Code)code), "unknown");
         assert_true(strlen(code_sentence((Tarry__Code)code)) >= 4);
-        bool is_retryable =
-            code == TARRY__CODE__BUSY || code == TARRY__CODE__STOPPING || code == TARRY__CODE__NOT_PRIMARY;
-        assert_int_equal(code_is_retryable((Tarry__Code)code), is_retryable);
     }
 }
 

@@ -121,7 +121,8 @@ void signer_told(const struct signer *signer, uint64_t *out_position, uint64_t *
     *out_ms = atomic_load(&signer->told_ms);
 }
 
-bool signer_agrees(const struct signer *signer, uint64_t position, const uint8_t chain[FRAME_CHAIN_SIZE]) {
+/* Whether the last head, if it speaks of this position, names this chain hash. */
+static bool signer_agrees(const struct signer *signer, uint64_t position, const uint8_t chain[FRAME_CHAIN_SIZE]) {
     return signer->last.position != position || memcmp(signer->last.chain, chain, FRAME_CHAIN_SIZE) == 0;
 }
 

@@ -42,8 +42,6 @@ int signer_open(struct signer *signer, const struct config *config, const struct
 uint64_t signer_known(const struct signer *signer);
 /* The last head's position and time (Unix milliseconds); 0: there is none. Any thread. */
 void signer_told(const struct signer *signer, uint64_t *out_position, uint64_t *out_ms);
-/* Whether the last head, if it speaks of this position, names this chain hash. */
-bool signer_agrees(const struct signer *signer, uint64_t position, const uint8_t chain[FRAME_CHAIN_SIZE]);
 
 /* The log is open; before the index thread starts. */
 void signer_start(struct signer *signer, struct log *log);

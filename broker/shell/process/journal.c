@@ -92,7 +92,8 @@ static void look(void) {
         close(fd);
 }
 
-bool journal_is_there(void) {
+/* Standard error is the journal's own stream ($JOURNAL_STREAM names its device and inode). Any thread. */
+static bool journal_is_there(void) {
     pthread_once(&once, look);
     return journal >= 0;
 }

@@ -11,8 +11,6 @@
 #define JOURNAL_FIELDS_MAX 64u
 #define JOURNAL_ENTRY_SIZE 6144u
 
-/* Standard error is the journal's own stream ($JOURNAL_STREAM names its device and inode). Any thread. */
-bool journal_is_there(void);
 /* `line`: logfmt, `size` bytes without the line's end; `priority` as in syslog(3). False: it was not taken, and is to
  * be written to standard error. Never waits. Any thread. */
 bool journal_send(const char *line, size_t size, int priority);

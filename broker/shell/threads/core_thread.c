@@ -96,7 +96,8 @@ static void tell_push(struct core_thread *core_thread, bool begins) {
     push_changed(core_thread->needs.push);
 }
 
-void core_thread_step(struct core_thread *core_thread, struct core_event *event) {
+/* Something happens to the core, now. */
+static void core_thread_step(struct core_thread *core_thread, struct core_event *event) {
     struct turn_now now = look(core_thread);
     core_turn_step(&core_thread->turn, event, &now);
     run_errands(core_thread);

@@ -79,8 +79,6 @@ struct core_thread {
     bool is_lent; /* another thread stands in for the core thread */
 };
 
-/* Something happens to the core, now. Core thread. */
-void core_thread_step(struct core_thread *core_thread, struct core_event *event);
 void core_thread_start(struct core_thread *core_thread, const struct core_thread_needs *needs);
 /* After inbox_borrow, on the thread that has borrowed: all that the core thread does with what was taken. Gives back.
  * What is to be synced was posted without waking the sync thread: sync_stand_in must follow. */

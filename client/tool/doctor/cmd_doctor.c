@@ -56,14 +56,7 @@ void finding_add(struct findings *findings, enum found found, const char *check,
     va_end(arguments);
 }
 
-enum found findings_worst(const struct findings *findings) {
-    enum found worst = FOUND_FINE;
-    for (size_t i = 0; i < findings->count; i++)
-        if (findings->items[i].found > worst) worst = findings->items[i].found;
-    return worst;
-}
-
-void findings_deinit(struct findings *findings) {
+static void findings_deinit(struct findings *findings) {
     free(findings->items);
     *findings = (struct findings){0};
 }

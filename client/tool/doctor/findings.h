@@ -33,9 +33,6 @@ struct findings {
 /* Adds one. `mend` (borrowed for the call) NULL: nothing is to be done. */
 void finding_add(struct findings *findings, enum found found, const char *check, const char *mend, const char *format,
                  ...) __attribute__((format(printf, 5, 6)));
-/* The worst of all. */
-enum found findings_worst(const struct findings *findings);
-void findings_deinit(struct findings *findings);
 
 /* ---- who looks at what */
 

@@ -198,7 +198,7 @@ static void print_counts(const struct asof *asof, const struct moment_counts *co
     table_deinit(&table);
 }
 
-int asof_counts(struct asof *asof, struct text *out) {
+static int asof_counts(struct asof *asof, struct text *out) {
     struct moment_counts *counts = tool_alloc((QUEUES_MAX + 1) * sizeof *counts);
     int error = moment_count(&asof->moment, counts);
     int status = error != 0 ? asof_failed(asof, error) : 0;

@@ -41,8 +41,7 @@ struct asof {
     uint64_t limit;
 };
 
-/* Each prints, or makes, what was asked for: 0, or EXIT_REFUSED after a sentence in store.message. */
-int asof_counts(struct asof *asof, struct text *out);
+/* Prints what was asked for: 0, or EXIT_REFUSED after a sentence in store.message. */
 int asof_list(struct asof *asof, struct text *out);
 /* Makes the moment too. */
 int asof_into(struct asof *asof, const char *directory, struct text *out);

@@ -19,7 +19,7 @@
 #define NS_PER_MS 1000000u
 
 /* The wall clock between two frames goes like the steady one, as far as the second frame lets it. */
-uint64_t dry_wall_ns(const struct dry *dry) {
+static uint64_t dry_wall_ns(const struct dry *dry) {
     uint64_t passed_ns = dry->stage.now.steady_ns - dry->before.steady_ns;
     uint64_t most_ns = dry->next.wall_ns - dry->before.wall_ns;
     return dry->before.wall_ns + (passed_ns < most_ns ? passed_ns : most_ns);

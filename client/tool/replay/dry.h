@@ -26,12 +26,8 @@ struct dry {
     char message[256]; /* what is wrong with --set; empty: nothing */
 };
 
-/* ---- dry.c */
-uint64_t dry_wall_ns(const struct dry *dry);
 /* ---- dry_ask.c */
 void dry_ask(struct dry *dry, const struct asked *asked);
-/* The core is told of the queue and its policy, if it has not been. */
-void dry_need_queue(struct dry *dry, struct plan *plan);
 /* ---- dry_turn.c */
 void dry_on_twin(void *argument, struct twin *twin, Tarry__Cause cause);
 

@@ -238,7 +238,8 @@ static void end(struct asking *asking) {
     free(asking->lives);
 }
 
-void dry_need_queue(struct dry *dry, struct plan *plan) {
+/* The core is told of the queue and its policy, if it has not been. */
+static void dry_need_queue(struct dry *dry, struct plan *plan) {
     if (plan->known) return;
     plan->known = true;
     struct asking asking;

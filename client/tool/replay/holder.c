@@ -45,7 +45,8 @@ static void keep(struct holder *holder, const struct tarry_task *task) {
     held->token = task->token;
 }
 
-bool holder_pump(struct holder *holder, struct route *route, uint64_t wait_ms) {
+/* Takes in what is there; waits up to wait_ms for the first. False: nothing came. */
+static bool holder_pump(struct holder *holder, struct route *route, uint64_t wait_ms) {
     const struct tarry_task *tasks[TAKE_MAX];
     size_t count = 0, all = 0;
     while (tarry_consumer_next_batch(route->consumer, all == 0 ? wait_ms : 0, tasks, TAKE_MAX, &count) == TARRY_OK) {

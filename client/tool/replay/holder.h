@@ -17,8 +17,6 @@ struct holder {
 
 /* A consumer of the route's queue, if there is none yet. A code. */
 int holder_subscribe(struct holder *holder, struct route *route);
-/* Takes in what is there; waits up to wait_ms for the first. False: nothing came. */
-bool holder_pump(struct holder *holder, struct route *route, uint64_t wait_ms);
 /* The lease that is held on the image's task. False: none is, so far. */
 bool holder_has(struct holder *holder, uint64_t id, struct tarry_token *out_token);
 /* Waits until the task has been delivered, with a token other than `but` (NULL: any), and takes it out. False: it will

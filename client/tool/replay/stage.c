@@ -16,7 +16,7 @@
 
 /* ---- twins */
 
-struct twin *stage_twin(const struct stage *stage, uint64_t id) {
+static struct twin *stage_twin(const struct stage *stage, uint64_t id) {
     return id >= stage->first_id && id - stage->first_id < stage->count ? stage->twins[id - stage->first_id] : NULL;
 }
 

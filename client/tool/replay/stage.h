@@ -64,6 +64,5 @@ void stage_ask(struct stage *stage, enum core_event_kind kind, Tarry__Request *r
 void stage_commit(struct stage *stage, Tarry__Op **ops, size_t count, bool atomic, struct life *const *lives);
 /* Answers what the jobs wait for, once. False: none does. */
 bool stage_pages(struct stage *stage);
-struct twin *stage_twin(const struct stage *stage, uint64_t id);
 
 #endif
