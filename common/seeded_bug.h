@@ -63,6 +63,8 @@
     BUG(paused_departs, "KEEP-1", "a paused queue delivers what was leased ahead of time") \
     BUG(ahead_overtakes, "KEEP-1", "what was leased ahead of time leaves before what waits longer") \
     BUG(ahead_keeps_credit, "KEEP-1", "a lease ahead of time keeps the last credit from what is due") \
+    BUG(ahead_never_narrowed, "KEEP-1", "tasks are leased ahead of time for as long as there is room, and sooner ones find none") \
+    BUG(ahead_late_taken_back, "KEEP-1", "what is late is taken back from a consumer that takes what it gets") \
     BUG(lease_names_nobody, "KEEP-1", "the log does not say which consumer got a task") \
     BUG(session_end_unsaid, "KEEP-1", "the log does not say that a session has ended") \
     BUG(nack_reason_dropped, "KEEP-1", "the reason of a nack is lost when the task is tried again") \

@@ -13,17 +13,36 @@
 #include "seeded_bug.h"
 #include "tasks.h"
 
+/* A queue whose consumers have too little credit for all that is due in `ahead_ms` gets half of it, a quarter … */
+static uint64_t window_ms(const struct core *core, const struct queue *queue) {
+    return core->options.ahead_ms >> queue->ahead_halvings;
+}
+
 uint64_t ahead_from_ms(const struct core *core, const struct row *row) {
-    uint64_t ahead_ms = core->options.ahead_ms, now_ms = steady_ms(core);
+    uint64_t ahead_ms = window_ms(core, &core->queues[row->queue]), now_ms = steady_ms(core);
     bool is_fit = row->base == ROW_STEADY && !row->expires_ms && row->due_ms > now_ms + AHEAD_LEAST_MS;
     if (!ahead_ms || !is_fit) return row->due_ms;
     return row->due_ms > now_ms + ahead_ms ? row->due_ms - ahead_ms : now_ms;
 }
 
 void ahead_note(struct core *core, struct task *task) {
-    bool is_taken = core->queues[task->row.queue].taker_count > 0;
-    near_soon(core, task, is_taken ? steady_ms(core) + AHEAD_AGAIN_MS : task->row.due_ms);
-    if (is_taken && core->soon_count < TIMERS_PER_STEP_MAX) core->soon[core->soon_count++] = task->row.id;
+    uint64_t now_ms = steady_ms(core), due_ms = task->row.due_ms, from_ms = ahead_from_ms(core, &task->row);
+    bool is_taken = from_ms == now_ms && core->queues[task->row.queue].taker_count > 0;
+    if (is_taken && core->soon_count < TIMERS_PER_STEP_MAX) {
+        core->soon[core->soon_count++] = task->row.id;
+        from_ms = now_ms + (due_ms - now_ms + 1) / 2; /* should this step not get to it */
+    }
+    near_soon(core, task, from_ms > now_ms ? from_ms : due_ms);
+}
+
+/* From now on, and twice as long as the last time. */
+static void pause_again(struct pause *pause, uint64_t now_ms) {
+    if (now_ms < pause->until_ms) return;
+    if (now_ms >= pause->until_ms + AHEAD_REST_MAX_MS) pause->length_ms = 0;
+    uint64_t twice_ms = 2 * pause->length_ms;
+    pause->length_ms = twice_ms < AHEAD_REST_MS ? AHEAD_REST_MS : twice_ms;
+    if (pause->length_ms > AHEAD_REST_MAX_MS) pause->length_ms = AHEAD_REST_MAX_MS;
+    pause->until_ms = now_ms + pause->length_ms;
 }
 
 void ahead_stand_up(struct session *session) {
@@ -51,7 +70,8 @@ void ahead_stand_down(struct session *session) {
 /* How many tasks more it may get ahead of time. */
 static uint32_t room_of(const struct core *core, const struct session *session, const struct queue *queue) {
     bool is_fit = session->state == SESSION_UP && !session->gone && !session->resend_count &&
-                  steady_ms(core) >= session->ahead_from_ms && session_lease_ms(session, queue) >= AHEAD_LEASE_MIN_MS;
+                  steady_ms(core) >= session->ahead_pause.until_ms &&
+                  session_lease_ms(session, queue) >= AHEAD_LEASE_MIN_MS;
     uint32_t credit = is_fit ? session_credit_left(session) : 0, half = session->prefetch / 2;
     if (!credit || session->ahead_count >= half) return 0;
     return credit - 1 < half - session->ahead_count ? credit - 1 : half - session->ahead_count;
@@ -166,22 +186,45 @@ static bool is_served_ahead(const struct queue *queue) {
     return queue->taker_count && !queue->ready_mask && !queue->paused;
 }
 
-/* Those from `at` to `end`, of one queue: each consumer that has room gets a fair share. What is left is leased when it
- * is due. */
-static void lease_run(struct core *core, struct queue *queue, uint32_t at, uint32_t end, uint32_t *records_left,
-                      struct core_effects *effects) {
-    if (!is_served_ahead(queue)) return;
+/* Those from `at` to `end`, of one queue: each consumer that has room gets a fair share. Returns where those begin that
+ * nobody has room for. */
+static uint32_t lease_run(struct core *core, struct queue *queue, uint32_t at, uint32_t end, uint32_t *records_left,
+                          struct core_effects *effects) {
+    if (!is_served_ahead(queue)) return at;
     uint32_t share = (end - at + queue->taker_count - 1) / queue->taker_count;
     while (at < end && may_lease(core)) {
         struct session *session = next_taker(core, queue);
-        if (!session) return;
+        if (!session) return at;
         uint32_t room = room_of(core, session, queue);
         uint32_t count = limit(core, share < room ? share : room);
         if (count > *records_left) count = *records_left;
-        if (!count) return;
+        if (!count) return *records_left ? at : end;
         *records_left -= count;
         at = lease_some(core, session, at, end, count, effects);
     }
+    return at;
+}
+
+/* Later ones would take what those need that are due before them, and be withdrawn for it: the queue's time ahead is
+ * halved, so that all of them fit or none is leased. */
+static void narrow(struct core *core, struct queue *queue, uint32_t at, uint32_t end) {
+    uint64_t now_ms = steady_ms(core);
+    if (window_ms(core, queue) && !SEEDED_BUG(ahead_never_narrowed)) queue->ahead_halvings++;
+    pause_again(&queue->ahead_pause, now_ms);
+    for (; at < end; at++) {
+        struct task *task = candidate(core, core->soon[at]);
+        if (!task) continue;
+        uint64_t from_ms = ahead_from_ms(core, &task->row);
+        wheel_cancel(&core->wheels[ROW_STEADY], &task->timer.wheel);
+        near_soon(core, task, from_ms > now_ms ? from_ms : task->row.due_ms);
+    }
+}
+
+/* All fitted, for long enough. */
+static void widen(const struct core *core, struct queue *queue) {
+    if (!queue->ahead_halvings || steady_ms(core) < queue->ahead_pause.until_ms) return;
+    queue->ahead_halvings--;
+    queue->ahead_pause.until_ms = steady_ms(core) + queue->ahead_pause.length_ms;
 }
 
 void ahead_lease(struct core *core, uint32_t records_max, struct core_effects *effects) {
@@ -193,7 +236,11 @@ void ahead_lease(struct core *core, uint32_t records_max, struct core_effects *e
         }
         struct queue *queue = &core->queues[task->row.queue];
         uint32_t end = run_end(core, at, queue);
-        lease_run(core, queue, at, end, &records_max, effects);
+        at = lease_run(core, queue, at, end, &records_max, effects);
+        if (at < end)
+            narrow(core, queue, at, end);
+        else
+            widen(core, queue);
         at = end;
     }
 }
@@ -257,16 +304,9 @@ static bool is_outdated(const struct core *core, const struct session *session, 
     return (queue->paused && !SEEDED_BUG(paused_departs)) || lease_ms != session_lease_ms(session, queue);
 }
 
-/* What is leased to it ahead of time stands in the way of what is not, or the other way round: for a while nothing is,
- * twice as long as the last time. */
+/* What is leased to it ahead of time stands in the way of what is not, or the other way round. */
 static void rest(const struct core *core, struct session *session) {
-    uint64_t now_ms = steady_ms(core);
-    if (now_ms < session->ahead_from_ms) return;
-    if (now_ms >= session->ahead_from_ms + AHEAD_REST_MAX_MS) session->ahead_rest_ms = 0;
-    uint64_t twice_ms = 2 * session->ahead_rest_ms;
-    session->ahead_rest_ms = twice_ms < AHEAD_REST_MS ? AHEAD_REST_MS : twice_ms;
-    if (session->ahead_rest_ms > AHEAD_REST_MAX_MS) session->ahead_rest_ms = AHEAD_REST_MAX_MS;
-    session->ahead_from_ms = now_ms + session->ahead_rest_ms;
+    pause_again(&session->ahead_pause, steady_ms(core));
 }
 
 static void withdraw_outdated(struct core *core, const struct session *session, uint64_t due_ms,
@@ -327,6 +367,7 @@ static void depart(struct core *core, struct session *session, uint64_t due_ms, 
     }
     if (!count) return;
     session->sending = session->sending_departed = true;
+    session->sending_ms = steady_ms(core);
     session->sending_count = count;
     session_withdraw(core, session);
     *PUSH(effects, deliveries) = (struct core_delivery){
@@ -352,14 +393,15 @@ void ahead_departed(struct session *session) {
 void ahead_settle(struct core *core, struct session *session, struct core_effects *effects) {
     if (TAILQ_EMPTY(&session->ahead)) return;
     uint64_t now_ms = steady_ms(core), due_ms = now_ms + (SEEDED_BUG(departs_early) ? 1 : 0);
-    /* Its consumer does not take what it gets, or all stood still: it is decided anew. */
-    if (now_ms > AHEAD_LATE_MS) ahead_withdraw(core, session, now_ms - AHEAD_LATE_MS - 1, effects);
-    if (TAILQ_EMPTY(&session->ahead)) return;
     bool may_send = session->state == SESSION_UP && !session->sending && !session->resend_count && !session->gone;
     if (may_send && TAILQ_FIRST(&session->ahead)->row.due_ms <= due_ms) {
         withdraw_outdated(core, session, due_ms, effects);
         depart(core, session, due_ms, effects);
     }
+    /* Its consumer does not take what it gets: it is decided anew. One that does gets all, however late. */
+    bool is_stuck = session->sending ? now_ms > session->sending_ms + AHEAD_LATE_MS : !may_send;
+    if (SEEDED_BUG(ahead_late_taken_back)) is_stuck = true;
+    if (is_stuck && now_ms > AHEAD_LATE_MS) ahead_withdraw(core, session, now_ms - AHEAD_LATE_MS - 1, effects);
     if (!session_credit_left(session) && !SEEDED_BUG(ahead_keeps_credit)) { /* */
         ahead_withdraw(core, session, UINT64_MAX, effects);
         rest(core, session);

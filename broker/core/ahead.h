@@ -21,16 +21,16 @@
 
 #define AHEAD_TASKS_MAX 8192u    /* leased ahead of time at once */
 #define AHEAD_LEAST_MS 1u        /* what is due so soon is leased when it is */
-#define AHEAD_AGAIN_MS 5u        /* nobody had credit for it, or something waited: tried again so much later */
 #define AHEAD_LATE_MS 20u        /* what is so late is withdrawn: its session does not take it */
-#define AHEAD_REST_MS 250u       /* a session that had too much ahead gets nothing so for so long at least, … */
-#define AHEAD_REST_MAX_MS 60000u /* … and so long at most */
+#define AHEAD_REST_MS 250u       /* a session that had too much ahead gets nothing so, and a narrowed queue is not */
+#define AHEAD_REST_MAX_MS 60000u /* widened, for so long at least, and twice as long each time, so long at most */
 #define AHEAD_LEASE_MIN_MS 1000u /* shorter leases begin when their deliveries are decided */
 #define AHEAD_TAKERS_PER_LOOK_MAX 16u
 
 /* When the task's timer is to fire: due, or ahead of it if it may be leased so. */
 uint64_t ahead_from_ms(const struct core *core, const struct row *row);
-/* That timer has come ahead of time: ahead_lease, in this step, may lease the task; else it comes again. */
+/* That timer has come ahead of time: ahead_lease, in this step, may lease the task; else it is leased when it is due.
+ */
 void ahead_note(struct core *core, struct task *task);
 /* Leases what was noted to whoever has credit to spare; `records_max` at most. */
 void ahead_lease(struct core *core, uint32_t records_max, struct core_effects *effects);

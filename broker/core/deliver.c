@@ -127,6 +127,7 @@ static uint32_t deliver_batch(struct core *core, struct queue *queue, uint32_t r
         row->key = must_copy(effects->arena, row->key, row->key_size);
     }
     session->sending = true;
+    session->sending_ms = steady_ms(core);
     session->sending_position = position;
     session->sending_count = batch.count;
     session_withdraw(core, session);
@@ -165,6 +166,7 @@ static void send_again(struct core *core, struct session *session, struct core_e
     if (later_ms != UINT64_MAX) ahead_wait(core, session, later_ms);
     if (!count) return;
     session->sending = true;
+    session->sending_ms = steady_ms(core);
     session->sending_again = true;
     *PUSH(effects, deliveries) = (struct core_delivery){
         .session = session->id,

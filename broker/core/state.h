@@ -106,6 +106,11 @@ struct task {
 };
 TAILQ_HEAD(task_list, task);
 
+struct pause { /* of what did harm: each lasts twice as long as the one before it */
+    uint64_t until_ms;
+    uint64_t length_ms; /* 0: there was none */
+};
+
 struct line_state {
     struct line line;
     struct due horizon; /* every waiting task of the line up to it is in memory */
@@ -163,6 +168,8 @@ struct queue {
     struct subscription_list takers; /* of the sessions whose lanes are up, the next in turn for a lease ahead first */
     uint32_t taker_count;
     uint32_t ahead_count;      /* tasks leased ahead of time */
+    uint8_t ahead_halvings;    /* so often the time ahead was halved, for want of credit */
+    struct pause ahead_pause;  /* … and is not doubled meanwhile */
     struct ready_node serving; /* in core->serving while something is ready, somebody willing, and it is not paused */
     uint64_t served;           /* the turn when it was served last */
     uint32_t job_count;
@@ -190,14 +197,14 @@ struct session {
     char principal[PRINCIPAL_SIZE_MAX + 1]; /* whose it is; void unless is_owned */
     bool is_owned; /* otherwise it is of before a restart, and has not come back: nobody knows whose it was */
     struct task_list leases;
-    struct task_list ahead; /* leased ahead of time and still here, in the order of their due times */
-    struct timer departure; /* armed while there is something to depart, or to be sent again, later */
-    uint64_t ahead_from_ms; /* nothing is leased ahead of time before: its credit was needed */
-    uint64_t ahead_rest_ms; /* … for so long; 0: not yet */
+    struct task_list ahead;   /* leased ahead of time and still here, in the order of their due times */
+    struct timer departure;   /* armed while there is something to depart, or to be sent again, later */
+    struct pause ahead_pause; /* nothing is leased ahead of time meanwhile: its credit was needed */
     uint32_t ahead_count;
     uint32_t lease_count; /* with those in `ahead` */
     bool takes;           /* its subscriptions are in their queues' takers */
     bool sending;
+    uint64_t sending_ms;       /* since then */
     uint64_t sending_position; /* lease position of the delivery under way */
     uint32_t sending_count;    /* tasks in it */
     bool sending_departed;     /* its tasks were leased ahead of time: those that are `departing` */

@@ -111,16 +111,21 @@ static inline void lane(struct fx *f, uint64_t session, enum core_event_kind kin
     step(f, &event);
 }
 
-static inline uint64_t consume(struct fx *f, uint32_t prefetch) {
+static inline uint64_t consume_in_batches(struct fx *f, uint32_t prefetch, uint32_t batch_max) {
     Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
     char *queue = "orders";
     body.queues = &queue;
     body.n_queues = 1;
     body.prefetch = prefetch;
+    body.max_batch = batch_max;
     assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
     uint64_t session = f->session;
     lane(f, session, CORE_LANE_UP, false);
     return session;
+}
+
+static inline uint64_t consume(struct fx *f, uint32_t prefetch) {
+    return consume_in_batches(f, prefetch, 0);
 }
 
 static inline void at(struct fx *f, uint64_t now_ms) {
@@ -149,6 +154,19 @@ static inline uint64_t lease_ahead(struct fx *f) {
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_LEASED), 1);
     assert_int_equal(delivered(f), 0);
     return due_ms;
+}
+
+static inline Tarry__Code ack(struct fx *f, const struct row *row) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Ack body = TARRY__ACK__INIT;
+    Tarry__Token token = TARRY__TOKEN__INIT;
+    op.op_case = TARRY__OP__OP_ACK;
+    op.ack = &body;
+    body.id = row->id;
+    body.token = &token;
+    token.epoch = row->lease_epoch;
+    token.position = row->lease_position;
+    return commit(f, &op);
 }
 
 static inline struct queue *orders(struct fx *f) {

@@ -40,6 +40,7 @@ static void the_next_delivery_waits_for_the_one_under_way(void **state) {
     uint64_t session = consume(f, 10);
     uint64_t due_ms = lease_ahead(f);
     assert_int_equal(schedule(f, "orders", AHEAD_MS + 1), TARRY__CODE__OK);
+    at(f, due_ms + 1 - AHEAD_MS);
     at(f, due_ms);
     assert_int_equal(delivered(f), 1);
     uint64_t first = delivery(f)->tasks[0].row.id;
@@ -218,6 +219,65 @@ static void where_something_waits_for_credit_nothing_is_leased_ahead(void **stat
     assert_int_equal(delivered(f), 1);
 }
 
+/* One is due each millisecond. */
+static void schedule_row(struct fx *f, uint64_t from_ms, unsigned count) {
+    for (unsigned i = 0; i < count; i++)
+        assert_int_equal(schedule(f, "orders", from_ms + i - f->now_ms), TARRY__CODE__OK);
+}
+
+/* Lets milliseconds pass, one after the other; what leaves is on time, and sent and acked at once. Returns how many
+ * left. */
+static size_t pass(struct fx *f, uint64_t session, uint64_t until_ms, size_t *taken_back) {
+    size_t count = 0;
+    while (f->now_ms < until_ms) {
+        at(f, f->now_ms + 1);
+        *taken_back += recorded(f, TARRY__CAUSE__CAUSE_UNSENT);
+        if (!delivered(f)) continue;
+        assert_int_equal(delivery(f)->count, 1);
+        struct row row = delivery(f)->tasks[0].row;
+        assert_int_equal(row.due_ms, f->now_ms);
+        count++;
+        lane(f, session, CORE_LANE_SENT, true);
+        *taken_back += recorded(f, TARRY__CAUSE__CAUSE_UNSENT);
+        assert_int_equal(ack(f, &row), TARRY__CODE__OK);
+        *taken_back += recorded(f, TARRY__CAUSE__CAUSE_UNSENT);
+    }
+    return count;
+}
+
+/* A later one never takes the credit that a sooner one needs. */
+static void without_credit_for_all_the_time_ahead_is_halved(void **state) {
+    struct fx *f = *state;
+    uint64_t session = consume(f, 40), from_ms = f->now_ms + 200;
+    schedule_row(f, from_ms, 300);
+    size_t taken_back = 0;
+    assert_int_equal(pass(f, session, from_ms + 300, &taken_back), 300);
+    assert_int_equal(taken_back, 0);
+    assert_int_equal(orders(f)->ahead_halvings, 2); /* for 12 ms: half of 40 cover no 25 */
+    f->now_ms += 2 * AHEAD_REST_MS;
+    from_ms = f->now_ms + 200;
+    schedule_row(f, from_ms, 1); /* there is room enough again */
+    assert_int_equal(pass(f, session, from_ms + 1, &taken_back), 1);
+    assert_int_equal(orders(f)->ahead_halvings, 1);
+}
+
+/* The next delivery leaves when the one before it has, for as long as they do, and however late they are. */
+static void a_consumer_that_takes_deliveries_keeps_its_late_ones(void **state) {
+    struct fx *f = *state;
+    uint64_t session = consume_in_batches(f, 40, 1), due_ms = f->now_ms + DELAY_MS;
+    schedule_row(f, due_ms, 3);
+    at(f, due_ms - AHEAD_MS + 2);
+    assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_LEASED), 3);
+    at(f, due_ms);
+    assert_int_equal(delivered(f), 1);
+    f->now_ms = due_ms + 10 * AHEAD_LATE_MS; /* all stood still */
+    lane(f, session, CORE_LANE_SENT, true);
+    assert_int_equal(delivered(f), 1);
+    assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 0);
+    lane(f, session, CORE_LANE_SENT, true);
+    assert_int_equal(delivered(f), 1);
+}
+
 /* ---- who is not */
 
 static void schedule_with(struct fx *f, Tarry__When__Kind kind, uint64_t ms, uint64_t expires_ms) {
@@ -347,6 +407,8 @@ int main(void) {
         AHEAD_TEST(what_is_due_finds_credit),
         AHEAD_TEST(a_single_credit_is_not_spent_ahead),
         AHEAD_TEST(where_something_waits_for_credit_nothing_is_leased_ahead),
+        AHEAD_TEST(without_credit_for_all_the_time_ahead_is_halved),
+        AHEAD_TEST(a_consumer_that_takes_deliveries_keeps_its_late_ones),
         AHEAD_TEST(what_expires_or_goes_by_the_wall_clock_is_not),
         AHEAD_TEST(a_short_lease_is_not),
         AHEAD_TEST(a_pooled_session_is_not),

@@ -131,16 +131,7 @@ static void its_token_settles_nothing_before(void **state) { /* FENCE-1 */
     consume(f, 10);
     lease_ahead(f);
     const struct task *task = TAILQ_FIRST(&session_find(f->core, f->session)->ahead);
-    Tarry__Op op = TARRY__OP__INIT;
-    Tarry__Ack body = TARRY__ACK__INIT;
-    Tarry__Token token = TARRY__TOKEN__INIT;
-    op.op_case = TARRY__OP__OP_ACK;
-    op.ack = &body;
-    body.id = task->row.id;
-    body.token = &token;
-    token.epoch = task->row.lease_epoch;
-    token.position = task->row.lease_position;
-    assert_int_equal(commit(f, &op), TARRY__CODE__STALE_TOKEN);
+    assert_int_equal(ack(f, &task->row), TARRY__CODE__STALE_TOKEN);
     says(f, "waits again");
 }
 
