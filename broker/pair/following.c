@@ -202,9 +202,9 @@ void following_record(struct pair *pair, bool is_leader_present, struct pair_eff
     if (pair->record.leader == pair->self)
         pair_consider(pair, out); /* a claim of an earlier run was done after all */
     else if (is_impatient && is_forced)
-        claim_by_force(pair, out);
+        candidacy_by_force(pair, out);
     else if (is_impatient && may_claim(pair))
-        claim_begin(pair, out);
+        candidacy_begin(pair, out);
     else
         remind(pair, out);
 }

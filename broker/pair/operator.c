@@ -33,7 +33,7 @@ static void fence(struct pair *pair, enum pair_word word, struct pair_effects *o
     pair->epoch = next_epoch(pair);
     pair->note.led = pair->note.floor = pair->epoch;
     pair_make_note(pair, out);
-    if (WEAK(unfenced)) claim_fenced(pair, out);
+    if (WEAK(unfenced)) candidacy_fenced(pair, out);
 }
 
 static void ask_promise(struct pair *pair, struct pair_effects *out) {
@@ -49,7 +49,7 @@ static void ask_promise(struct pair *pair, struct pair_effects *out) {
 }
 
 void operator_propose(struct pair *pair, struct pair_effects *out) {
-    if (pair->role == PAIR_CLAIMING)
+    if (pair->role == PAIR_CANDIDATE)
         ask_promise(pair, out);
     else if (!pair->noting && !pair->cutting)
         fence(pair, 0, out);
@@ -122,10 +122,10 @@ static void answer_note(const struct pair *pair, const struct pair_message *ques
 
 /* The proposal is answered by asking to follow it, once the promise is durable. */
 static void consider_promise(struct pair *pair, const struct pair_message *proposal, struct pair_effects *out) {
-    bool is_quiet = pair->role == PAIR_FOLLOWING || pair->role == PAIR_CLAIMING;
+    bool is_quiet = pair->role == PAIR_FOLLOWING || pair->role == PAIR_CANDIDATE;
     if (!is_quiet || pair->noting || pair->cutting || (pair->note.alone && !WEAK(promise_alone))) return;
     if (is_unproved(pair, proposal)) return;
-    if (proposal->epoch < pair->note.floor || (proposal->epoch == pair->note.floor && pair->role == PAIR_CLAIMING))
+    if (proposal->epoch < pair->note.floor || (proposal->epoch == pair->note.floor && pair->role == PAIR_CANDIDATE))
         return;
     bool is_new = proposal->epoch > pair->note.floor;
     pair->role = PAIR_FOLLOWING;
@@ -152,7 +152,7 @@ void operator_asked(struct pair *pair, const struct pair_event *event, struct pa
     const struct pair_message *question = &event->message;
     bool is_promise = question->floor == pair->epoch || (WEAK(any_promise) && question->floor > 0);
     bool is_proved = is_promise && !is_unproved(pair, question);
-    if (pair->role == PAIR_CLAIMING && question->kind == PAIR_FOLLOW && is_proved) {
+    if (pair->role == PAIR_CANDIDATE && question->kind == PAIR_FOLLOW && is_proved) {
         become_leader(pair, event, out);
         return;
     }
@@ -162,7 +162,7 @@ void operator_asked(struct pair *pair, const struct pair_event *event, struct pa
     if (WEAK(any_promise) && pair->role == PAIR_FOLLOWING) operator_met(pair, question, out);
     if (question->kind == PAIR_PROPOSE)
         consider_promise(pair, question, out);
-    else if (pair->role == PAIR_CLAIMING && question->floor > pair->epoch)
+    else if (pair->role == PAIR_CANDIDATE && question->floor > pair->epoch)
         following_begin(pair, out); /* it can never promise this one */
 }
 
@@ -170,7 +170,7 @@ void operator_answered(struct pair *pair, const struct pair_message *answer, str
     if (answer->serial != pair->serial || pair->noting) return;
     if (pair->role == PAIR_YIELDING) {
         pair_end(pair, "handed over: it starts again, to follow", out);
-    } else if (pair->role == PAIR_CLAIMING) {
+    } else if (pair->role == PAIR_CANDIDATE) {
         if (answer->floor > pair->heard) pair->heard = answer->floor;
         bool never = answer->alone || answer->floor > pair->epoch || answer->stranger || is_unproved(pair, answer);
         if (answer->kind != PAIR_NOT_LEADING || never) following_begin(pair, out); /* it leads, or never promises */
@@ -180,7 +180,7 @@ void operator_answered(struct pair *pair, const struct pair_message *answer, str
 /* ---- words */
 
 static void told_to_lead(struct pair *pair, enum pair_word word, struct pair_effects *out) {
-    bool is_quiet = pair->role == PAIR_FOLLOWING || (pair->by_operator && pair->role == PAIR_CLAIMING);
+    bool is_quiet = pair->role == PAIR_FOLLOWING || (pair->by_operator && pair->role == PAIR_CANDIDATE);
     if (pair->role == PAIR_LOOKING) {
         pair_say("who leads is not known before the coordinator answers: nothing is promoted without its record", out);
     } else if (!is_quiet || pair->noting || pair->cutting) {

@@ -4,8 +4,8 @@
  *      │                                                                                        ▼
  *      └─ the record names this node, or there is none ────────────────────────────► FENCING ─► CLAIMING ─► LEADING
  *
- * claim.c is the way up, leading.c and following.c what goes on there. Without a coordinator (operator.c) there is no
- * looking: a node starts as a follower whom nobody has answered yet. */
+ * candidacy.c is the way up, leading.c and following.c what goes on there. Without a coordinator (operator.c) there is
+ * no looking: a node starts as a follower whom nobody has answered yet. */
 #include "pair.h"
 
 #include <assert.h>
@@ -59,7 +59,7 @@ bool pair_is_mine(const struct pair *pair) {
 void pair_consider(struct pair *pair, struct pair_effects *out) {
     pair->role = PAIR_LOOKING;
     if (pair->version == 0 ? pair->founds : pair->record.leader == pair->self)
-        claim_begin(pair, out);
+        candidacy_begin(pair, out);
     else if (pair->version != 0)
         following_begin(pair, out);
 }
@@ -131,8 +131,8 @@ static void record_read(struct pair *pair, const struct pair_event *event, struc
     case PAIR_FOLLOWING:
         following_record(pair, event->present, out);
         break;
-    case PAIR_CLAIMING:
-        claim_record(pair, is_newer, out);
+    case PAIR_CANDIDATE:
+        candidacy_record(pair, is_newer, out);
         break;
     case PAIR_LEADING:
         leading_record(pair, is_newer, out);
@@ -162,7 +162,7 @@ static void record_swapped(struct pair *pair, const struct pair_event *event, st
     }
     pair->version = event->version;
     pair->record = event->record;
-    if (pair->role == PAIR_CLAIMING)
+    if (pair->role == PAIR_CANDIDATE)
         pair_claimed(pair, out);
     else if (pair->role == PAIR_LEADING)
         leading_changed(pair, out);
@@ -175,8 +175,8 @@ static void noted(struct pair *pair, const struct pair_event *event, struct pair
     if (pair->role == PAIR_FOLLOWING || pair->role == PAIR_YIELDING)
         following_ask(pair, out);
     else if (pair->role == PAIR_FENCING)
-        claim_fenced(pair, out);
-    else if (pair->role == PAIR_CLAIMING && !pair->by_operator && pair_is_mine(pair))
+        candidacy_fenced(pair, out);
+    else if (pair->role == PAIR_CANDIDATE && !pair->by_operator && pair_is_mine(pair))
         pair_claimed(pair, out);
     else if (pair->role == PAIR_LEADING && pair->by_operator)
         leading_changed(pair, out);
@@ -214,7 +214,7 @@ static void silent(struct pair *pair, bool gone, struct pair_effects *out) {
         leading_silent(pair, out);
         break;
     case PAIR_LOOKING:
-    case PAIR_CLAIMING:
+    case PAIR_CANDIDATE:
         if (pair->by_operator)
             operator_propose(pair, out); /* again */
         else

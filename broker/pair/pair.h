@@ -23,8 +23,8 @@
 enum pair_role {
     PAIR_LOOKING = 1, /* who leads? */
     PAIR_FOLLOWING,
-    PAIR_FENCING,  /* about to claim: the fence is being made durable (R6) */
-    PAIR_CLAIMING, /* the compare-and-set that makes this node the leader is under way */
+    PAIR_FENCING,   /* about to claim: the fence is being made durable (R6) */
+    PAIR_CANDIDATE, /* the compare-and-set that makes this node the leader is under way */
     PAIR_LEADING,
     PAIR_ENDED,    /* this run neither leads nor follows any more */
     PAIR_YIELDING, /* by_operator: it has handed over; it acknowledges nothing any more, and promises */

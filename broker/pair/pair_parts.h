@@ -18,12 +18,12 @@ bool pair_is_mine(const struct pair *pair);
 void pair_consider(struct pair *pair, struct pair_effects *out);
 void pair_claimed(struct pair *pair, struct pair_effects *out);
 
-/* ---- claim.c */
-void claim_begin(struct pair *pair, struct pair_effects *out);
-void claim_fenced(struct pair *pair, struct pair_effects *out);
-/* As claim_begin, and whatever is missing (PAIR_FORCE). */
-void claim_by_force(struct pair *pair, struct pair_effects *out);
-void claim_record(struct pair *pair, bool is_newer, struct pair_effects *out);
+/* ---- candidacy.c */
+void candidacy_begin(struct pair *pair, struct pair_effects *out);
+void candidacy_fenced(struct pair *pair, struct pair_effects *out);
+/* As candidacy_begin, and whatever is missing (PAIR_FORCE). */
+void candidacy_by_force(struct pair *pair, struct pair_effects *out);
+void candidacy_record(struct pair *pair, bool is_newer, struct pair_effects *out);
 
 /* ---- operator.c: no coordinator, and what an operator says in either case */
 void operator_propose(struct pair *pair, struct pair_effects *out);

@@ -43,7 +43,7 @@ void leader_half_hear(struct leader_half *half, const struct pair *pair, const T
 
 /* Without a coordinator a claim becomes a reign by the first question of the node that promised it. */
 bool leader_half_compares(const struct pair *pair) {
-    return pair->role == PAIR_LEADING || pair->role == PAIR_CLAIMING;
+    return pair->role == PAIR_LEADING || pair->role == PAIR_CANDIDATE;
 }
 
 /* How many syncs it lacks; UINT64_MAX: more than are known. */

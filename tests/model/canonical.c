@@ -122,7 +122,7 @@ static void compare_stamps(struct pair_world *world) {
 static void drop_dead_question(struct pair_world *world, int to) {
     struct model_message *question = &world->questions[to];
     const struct model_node *requester = &world->nodes[!to], *receiver = &world->nodes[to];
-    bool leads = receiver->pair.role == PAIR_LEADING || receiver->pair.role == PAIR_CLAIMING;
+    bool leads = receiver->pair.role == PAIR_LEADING || receiver->pair.role == PAIR_CANDIDATE;
     bool may_count = receiver->up && leads && receiver->pair.epoch <= question->message.floor;
     bool is_awaited = requester->up && question->message.serial == requester->pair.serial;
     if (!may_count && !is_awaited && question->message.floor <= world->record.epoch)

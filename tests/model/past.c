@@ -77,7 +77,7 @@ bool past_write(struct pair_world *world, int number) {
     const struct pair *pair = &world->nodes[number].pair;
     bool is_lost = world->is_behind || (world->is_record_lost && world->version == 0);
     bool is_last = pair->role == PAIR_LEADING && world->led >> pair->epoch == 1u;
-    bool is_sure = world->nodes[!number].pair.role != PAIR_CLAIMING;
+    bool is_sure = world->nodes[!number].pair.role != PAIR_CANDIDATE;
     if (!is_lost || !is_last || !is_sure) return false;
     world->record = pair->record; /* who is written down as in sync has been waited for */
     if (pair->committed > world->record.high_water) world->record.high_water = pair->committed;

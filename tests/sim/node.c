@@ -259,7 +259,7 @@ static void perform(struct world *world, enum pair_role before, const struct pai
 
 static const char *role_name(enum pair_role role) {
     static const char *const names[] = {
-        [PAIR_LOOKING] = "looks", [PAIR_FOLLOWING] = "follows", [PAIR_FENCING] = "fences", [PAIR_CLAIMING] = "claims",
+        [PAIR_LOOKING] = "looks", [PAIR_FOLLOWING] = "follows", [PAIR_FENCING] = "fences", [PAIR_CANDIDATE] = "claims",
         [PAIR_LEADING] = "leads", [PAIR_ENDED] = "has ended",   [PAIR_YIELDING] = "yields"};
     return names[role];
 }

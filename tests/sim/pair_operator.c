@@ -80,7 +80,7 @@ static void assert_stopped(struct world *world, struct pair_faults *faults, stru
 
 static bool is_quiet(const struct host *host) {
     enum pair_role role = host->state == HOST_UP && !host->node->ended ? host->node->pair.role : PAIR_ENDED;
-    return role == PAIR_FOLLOWING || role == PAIR_CLAIMING;
+    return role == PAIR_FOLLOWING || role == PAIR_CANDIDATE;
 }
 
 /* R6's place without a coordinator: only what is true. A new disk has nothing, and the one before it was not exchanged

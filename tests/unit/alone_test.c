@@ -62,7 +62,7 @@ static void it_is_over_once_the_follower_has_everything(void **state) {
 }
 
 static void a_reign_that_begins_alone_was_promoted(void **state) {
-    struct pair pair = {.self = 0, .other = 1, .role = PAIR_CLAIMING};
+    struct pair pair = {.self = 0, .other = 1, .role = PAIR_CANDIDATE};
     struct alone alone = {0};
     assert_false(alone_look(&alone, &pair, 1));
     pair.role = PAIR_LEADING;

@@ -27,7 +27,7 @@ static struct pair claiming(void) {
     pair_step(&pair, &nobody, &out);
     struct pair_event noted = {.kind = PAIR_NOTED, .end = END};
     pair_step(&pair, &noted, &out);
-    assert_int_equal(pair.role, PAIR_CLAIMING);
+    assert_int_equal(pair.role, PAIR_CANDIDATE);
     assert_int_equal(pair.epoch, 3); /* odd ones are node 1's, and 2 is promised */
     return pair;
 }
@@ -38,7 +38,7 @@ static void a_claim_waits_for_who_does_not_lead(void **state) {
     struct pair_event event = answered(&pair, PAIR_NOT_LEADING);
     event.message.floor = 2;
     pair_step(&pair, &event, &out);
-    assert_int_equal(pair.role, PAIR_CLAIMING);
+    assert_int_equal(pair.role, PAIR_CANDIDATE);
 }
 
 static void a_claim_ends_where_somebody_leads(void **state) {
@@ -72,7 +72,7 @@ static void an_answer_to_an_older_question_counts_for_nothing(void **state) {
     struct pair_event event = answered(&pair, PAIR_FRAMES);
     event.message.serial--;
     pair_step(&pair, &event, &out);
-    assert_int_equal(pair.role, PAIR_CLAIMING);
+    assert_int_equal(pair.role, PAIR_CANDIDATE);
 }
 
 int main(void) {

@@ -69,7 +69,7 @@ static void only_a_copy_claims_as_this_node_while_it_leads(void **state) { /* F-
     assert_true(record_reads_is_copied(&pair, &later));
     for (int what = 0; what < 6; what++) {
         struct pair_event event = later;
-        pair.role = what == 0 ? PAIR_CLAIMING : PAIR_LEADING;
+        pair.role = what == 0 ? PAIR_CANDIDATE : PAIR_LEADING;
         if (what == 1) event.record.epoch = 3;
         if (what == 2) event.record.leader = 0;
         if (what == 3) event.version = 0;

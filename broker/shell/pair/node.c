@@ -33,8 +33,8 @@
 #define FOLLOW_ANSWER_SIZE_MAX (FRAME_SIZE_MAX + (64u << 10))
 
 static const char *const roles[] = {
-    [PAIR_LOOKING] = "looking",    [PAIR_FOLLOWING] = "following", [PAIR_FENCING] = "promoting",
-    [PAIR_CLAIMING] = "promoting", [PAIR_LEADING] = "leading",     [PAIR_ENDED] = "ended",
+    [PAIR_LOOKING] = "looking",     [PAIR_FOLLOWING] = "following", [PAIR_FENCING] = "promoting",
+    [PAIR_CANDIDATE] = "promoting", [PAIR_LEADING] = "leading",     [PAIR_ENDED] = "ended",
     [PAIR_YIELDING] = "yielding",
 };
 

@@ -86,7 +86,7 @@ static const char *problem_of_leader(const struct node *node, const struct pair 
 static const char *problem_of_follower(const struct node *node, const struct pair *pair, const struct node_peer *peer) {
     const struct config *config = node->needs.config;
     bool may_assert = pair_is_in_sync(pair) || (pair->by_operator && pair->note.alone);
-    bool is_quiet = pair->by_operator && (pair->epoch == 0 || pair->role == PAIR_CLAIMING);
+    bool is_quiet = pair->by_operator && (pair->epoch == 0 || pair->role == PAIR_CANDIDATE);
     if (!is_silent(peer, config->failover_after_ms + PATIENCE_MS)) return NULL;
     if (is_quiet) return may_assert ? nobody : nobody_new;
     if (!may_assert) return may_lack;
@@ -98,7 +98,7 @@ const char *node_problem(struct node *node, const struct pair *pair, const struc
     const char *problem = disk_hang_problem(node->needs.hang, buffer);
     if (problem == NULL) problem = problem_of_coordinator(node, buffer);
     if (problem != NULL) return problem;
-    bool follows = pair->role == PAIR_FOLLOWING || (pair->by_operator && pair->role == PAIR_CLAIMING);
+    bool follows = pair->role == PAIR_FOLLOWING || (pair->by_operator && pair->role == PAIR_CANDIDATE);
     if (pair->role == PAIR_LEADING)
         problem = problem_of_leader(node, pair, peer);
     else if (follows)

@@ -62,7 +62,7 @@ static Tarry__PairReply__Role role_of(const struct node *node, const struct pair
     case PAIR_LEADING:
         return atomic_load(&node->leads) ? TARRY__PAIR_REPLY__ROLE__PRIMARY : TARRY__PAIR_REPLY__ROLE__PROMOTING;
     case PAIR_FENCING:
-    case PAIR_CLAIMING:
+    case PAIR_CANDIDATE:
         return TARRY__PAIR_REPLY__ROLE__PROMOTING;
     case PAIR_FOLLOWING:
         return pair->epoch != 0 ? TARRY__PAIR_REPLY__ROLE__FOLLOWER : TARRY__PAIR_REPLY__ROLE__LOOKING;

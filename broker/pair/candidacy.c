@@ -1,4 +1,4 @@
-/* claim.c: the way to lead (R6): in sync, no shorter than the high water, fenced, and then the compare-and-set.
+/* candidacy.c: the way to lead (R6): in sync, no shorter than the high water, fenced, and then the compare-and-set.
  *
  * The fence comes first: once it is durable the old leader gains no acknowledgement from this node any more, so
  * whatever it acknowledges later needs a record without this node, and only one of two compare-and-sets of a version is
@@ -15,14 +15,14 @@ static void fence(struct pair *pair, struct pair_effects *out) {
         return;
     }
     if (WEAK(unfenced)) {
-        claim_fenced(pair, out);
+        candidacy_fenced(pair, out);
         return;
     }
     pair->note.floor = pair->epoch;
     if (!pair->noting) pair_make_note(pair, out); /* else it goes with the record's epoch, in this very step */
 }
 
-void claim_begin(struct pair *pair, struct pair_effects *out) {
+void candidacy_begin(struct pair *pair, struct pair_effects *out) {
     pair->word = 0;
     if (pair->version != 0 && pair->durable < pair->record.high_water)
         pair_end(pair, "the log is shorter than what the pair has acknowledged: it was cut or restored (F-9)", out);
@@ -30,7 +30,7 @@ void claim_begin(struct pair *pair, struct pair_effects *out) {
         fence(pair, out);
 }
 
-void claim_by_force(struct pair *pair, struct pair_effects *out) {
+void candidacy_by_force(struct pair *pair, struct pair_effects *out) {
     pair->word = PAIR_FORCE;
     fence(pair, out);
 }
@@ -48,15 +48,15 @@ static void send(struct pair *pair, struct pair_effects *out) {
     pair_swap(pair, PAIR_CLAIM, &record, out);
 }
 
-void claim_fenced(struct pair *pair, struct pair_effects *out) {
-    pair->role = PAIR_CLAIMING;
+void candidacy_fenced(struct pair *pair, struct pair_effects *out) {
+    pair->role = PAIR_CANDIDATE;
     if (pair->by_operator)
         operator_fenced(pair, out);
     else
         send(pair, out);
 }
 
-void claim_record(struct pair *pair, bool is_newer, struct pair_effects *out) {
+void candidacy_record(struct pair *pair, bool is_newer, struct pair_effects *out) {
     if (pair_is_mine(pair)) {
         pair_claimed(pair, out);
     } else if (is_newer) { /* somebody else was faster, and the claim can never be done any more */
