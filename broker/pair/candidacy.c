@@ -8,7 +8,7 @@
 static void fence(struct pair *pair, struct pair_effects *out) {
     uint32_t epoch = pair->version == 0 ? 1 : pair->record.epoch + 1;
     pair->role = PAIR_FENCING;
-    pair->epoch = epoch > pair->note.floor ? epoch : pair->note.floor;
+    pair->epoch = epoch > pair->hard_state.floor ? epoch : pair->hard_state.floor;
     if (WEAK(any_run) && pair->version != 0 && pair->record.leader == pair->self) {
         pair->epoch = pair->record.epoch;
         leading_begin(pair, out);
@@ -18,8 +18,8 @@ static void fence(struct pair *pair, struct pair_effects *out) {
         candidacy_fenced(pair, out);
         return;
     }
-    pair->note.floor = pair->epoch;
-    if (!pair->noting) pair_make_note(pair, out); /* else it goes with the record's epoch, in this very step */
+    pair->hard_state.floor = pair->epoch;
+    if (!pair->writing_state) pair_write_state(pair, out); /* else it goes with the record's epoch, in this very step */
 }
 
 void candidacy_begin(struct pair *pair, struct pair_effects *out) {

@@ -16,12 +16,12 @@ void following_begin(struct pair *pair, struct pair_effects *out) {
 static struct pair_message question_of(const struct pair *pair) {
     return (struct pair_message){
         .kind = PAIR_FOLLOW,
-        .floor = pair->note.floor,
+        .floor = pair->hard_state.floor,
         .serial = pair->serial,
         .end = pair->durable,
-        .stamp = pair->epoch == pair->note.floor ? pair->seen : 0,
-        .led = pair->note.led,
-        .alone = pair->note.alone,
+        .stamp = pair->epoch == pair->hard_state.floor ? pair->seen : 0,
+        .led = pair->hard_state.led,
+        .alone = pair->hard_state.alone,
         .word = pair->wants ? PAIR_PROMOTE : 0,
     };
 }
@@ -32,7 +32,7 @@ static void send(struct pair *pair, struct pair_effects *out) {
 }
 
 void following_ask(struct pair *pair, struct pair_effects *out) {
-    if (pair->noting || pair->cutting) return; /* afterwards */
+    if (pair->writing_state || pair->cutting) return; /* afterwards */
     pair->serial++;
     send(pair, out);
 }
@@ -47,37 +47,38 @@ bool pair_asks_the_same(const struct pair *pair) {
 /* Nothing has come for long. If nothing has changed here either, the question stays the same one: its answer may be on
  * the way, and who asked anew before it comes would never take any while answers are slow. */
 static void remind(struct pair *pair, struct pair_effects *out) {
-    if (pair->noting || pair->cutting) return; /* afterwards */
+    if (pair->writing_state || pair->cutting) return; /* afterwards */
     if (!pair_asks_the_same(pair)) pair->serial++;
     send(pair, out);
 }
 
 static bool is_news(const struct pair *pair, const struct pair_message *answer) {
     return pair->role == PAIR_FOLLOWING &&
-           (answer->serial == pair->serial || WEAK(stale_greeting) || WEAK(any_epoch)) && !pair->noting &&
+           (answer->serial == pair->serial || WEAK(stale_greeting) || WEAK(any_epoch)) && !pair->writing_state &&
            !pair->cutting;
 }
 
 bool pair_takes(const struct pair *pair, const struct pair_message *answer) {
     return is_news(pair, answer) && answer->kind == PAIR_FRAMES &&
-           (answer->epoch == pair->note.floor || WEAK(any_epoch));
+           (answer->epoch == pair->hard_state.floor || WEAK(any_epoch));
 }
 
 static void promise(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
-    if (pair->by_operator && pair->note.alone && !WEAK(promise_alone)) {
+    if (pair->by_operator && pair->hard_state.alone && !WEAK(promise_alone)) {
         pair_say("the other leads, but this node has served alone: to give that up, start it with an empty directory "
                  "and --follow",
                  out);
         return;
     }
-    if (answer->epoch <= pair->note.floor && !WEAK(fence_forgotten)) return; /* R7: never below promise or fence */
-    pair->note.floor = answer->epoch;
+    if (answer->epoch <= pair->hard_state.floor && !WEAK(fence_forgotten))
+        return; /* R7: never below promise or fence */
+    pair->hard_state.floor = answer->epoch;
     bool is_recorded = !pair->by_operator && !WEAK(promise_unseen);
-    if (is_recorded && answer->epoch > pair->note.recorded) pair->note.recorded = answer->epoch;
-    if (answer->another && !WEAK(any_disk)) pair->note.in_sync = false; /* with the former one it was */
+    if (is_recorded && answer->epoch > pair->hard_state.recorded) pair->hard_state.recorded = answer->epoch;
+    if (answer->another && !WEAK(any_disk)) pair->hard_state.in_sync = false; /* with the former one it was */
     pair->word = answer->word;
     pair->adopts = true;
-    pair_make_note(pair, out);
+    pair_write_state(pair, out);
 }
 
 void following_durable(struct pair *pair, struct pair_effects *out) {
@@ -120,9 +121,10 @@ static void following_fetch(struct pair *pair, uint64_t leader_start, struct pai
         return;
     }
     pair->role = PAIR_ENDED;
-    if (pair->by_operator && pair->note.in_sync) { /* should the snapshot never come, an assertion would not be true */
-        pair->note.in_sync = false;
-        pair_make_note(pair, out);
+    if (pair->by_operator &&
+        pair->hard_state.in_sync) { /* should the snapshot never come, an assertion would not be true */
+        pair->hard_state.in_sync = false;
+        pair_write_state(pair, out);
     }
     pair_push(out, PAIR_FETCH)->end = pair->committed;
 }
@@ -133,9 +135,9 @@ static void take_frames(struct pair *pair, const struct pair_message *answer, st
     if (answer->committed > pair->told) pair->told = answer->committed;
     uint64_t committed = answer->committed < pair->durable ? answer->committed : pair->durable;
     if (committed > pair->committed) pair->committed = committed;
-    if (pair->by_operator && answer->in_sync != pair->note.in_sync) {
-        pair->note.in_sync = answer->in_sync;
-        pair_make_note(pair, out);
+    if (pair->by_operator && answer->in_sync != pair->hard_state.in_sync) {
+        pair->hard_state.in_sync = answer->in_sync;
+        pair_write_state(pair, out);
     }
     following_ask(pair, out);
 }
@@ -166,7 +168,7 @@ void following_answered(struct pair *pair, const struct pair_message *answer, st
         promise(pair, answer, out);
         return;
     }
-    if (answer->epoch != pair->note.floor && !WEAK(any_epoch)) return;
+    if (answer->epoch != pair->hard_state.floor && !WEAK(any_epoch)) return;
     if (answer->kind == PAIR_FRAMES)
         take_frames(pair, answer, out);
     else if (answer->kind == PAIR_CUT_TO)
@@ -198,7 +200,7 @@ void following_record(struct pair *pair, bool is_leader_present, struct pair_eff
     bool is_forced = may_force(pair);
     if (pair->forcing && !is_forced) pair_say("the other is not stopped: it has claimed an epoch since", out);
     pair->impatient = pair->forcing = false;
-    if (pair->version == 0 || pair->noting || pair->cutting) return; /* the next silence reads it again */
+    if (pair->version == 0 || pair->writing_state || pair->cutting) return; /* the next silence reads it again */
     if (pair->record.leader == pair->self)
         pair_consider(pair, out); /* a claim of an earlier run was done after all */
     else if (is_impatient && is_forced)

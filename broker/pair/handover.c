@@ -40,8 +40,8 @@ bool handover_is_ready(const struct pair *pair) {
 /* It acknowledges nothing from here on. The promise goes out as a question, once it is durable. */
 void handover_yield(struct pair *pair, const struct pair_message *proposal, struct pair_effects *out) {
     if (!WEAK(leads_on)) pair->role = PAIR_YIELDING;
-    pair->note.floor = proposal->epoch;
-    pair_make_note(pair, out);
+    pair->hard_state.floor = proposal->epoch;
+    pair_write_state(pair, out);
 }
 
 void handover_give_up(struct pair *pair, struct pair_effects *out) {

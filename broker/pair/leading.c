@@ -11,11 +11,11 @@ static uint8_t bit(uint8_t node) {
 /* Is it written down that the other is in sync? Without a coordinator: that this node does not serve alone. */
 bool leading_has_member(const struct pair *pair) {
     if (!pair->by_operator) return (pair->record.in_sync & bit(pair->other)) != 0;
-    return !pair->note.alone && pair->change != PAIR_ADD;
+    return !pair->hard_state.alone && pair->change != PAIR_ADD;
 }
 
 static bool is_idle(const struct pair *pair) {
-    return pair->change == PAIR_NO_CHANGE && !pair->reading && !pair->noting;
+    return pair->change == PAIR_NO_CHANGE && !pair->reading && !pair->writing_state;
 }
 
 /* Strict: the other counts, even if the record does not say so, unless an operator has said otherwise. */
@@ -38,18 +38,18 @@ void leading_begin(struct pair *pair, struct pair_effects *out) {
     pair_push(out, PAIR_LEAD);
 }
 
-static void change_note(struct pair *pair, enum pair_change change, struct pair_effects *out) {
+static void change_state(struct pair *pair, enum pair_change change, struct pair_effects *out) {
     pair->change = change;
-    if (!WEAK(alone_unnoted) || change == PAIR_ADD) pair->note.alone = change == PAIR_REMOVE;
-    if (change == PAIR_ADD) pair->note.in_sync = true; /* who leads is */
-    pair_make_note(pair, out);
+    if (!WEAK(alone_unnoted) || change == PAIR_ADD) pair->hard_state.alone = change == PAIR_REMOVE;
+    if (change == PAIR_ADD) pair->hard_state.in_sync = true; /* who leads is */
+    pair_write_state(pair, out);
 }
 
 static void change(struct pair *pair, enum pair_change change, struct pair_effects *out) {
     if (WEAK(grow_late) && change == PAIR_ADD) pair->counted = false;
     if (WEAK(shrink_early) && change == PAIR_REMOVE) pair->counted = false;
     if (pair->by_operator) {
-        change_note(pair, change, out);
+        change_state(pair, change, out);
         return;
     }
     struct pair_record record = pair->record;
@@ -117,7 +117,7 @@ void leading_asked(struct pair *pair, const struct pair_event *event, struct pai
     bool is_fenced = question->floor > pair->epoch && !WEAK(fence_unheard) && !WEAK(fence_forgotten);
     bool never_follows = pair->by_operator && question->alone; /* before an operator has told it to yield */
     if (question->another && !WEAK(any_disk)) pair->acked = 0; /* what the former disk had is nobody's any more */
-    if (is_fenced && question->kind == PAIR_PROPOSE && handover_is_ready(pair) && !pair->noting) {
+    if (is_fenced && question->kind == PAIR_PROPOSE && handover_is_ready(pair) && !pair->writing_state) {
         proposed(pair, question, out);
         return;
     }

@@ -1,18 +1,18 @@
 /* operator.c: a pair without a coordinator, and an operator's words with one or without.
  *
- *   starts ──► FOLLOWING, quiet ── the other does not lead either, and this node is to: ──► FENCING ──► CLAIMING
- *                 ▲    │                                                                    the note     proposes
- *                 │    └── an operator asserts ─► FENCING ─► LEADING, alone                                 │
- *                 └── it has promised a later epoch ◄───────────────────────────────────────────────────────┤
- *                                                        LEADING ◄── it is asked by who has promised it ────┘
+ *   starts ──► FOLLOWING, quiet ── the other does not lead either, and this node is to ──► FENCING ──► CANDIDATE
+ *                 ▲    │                                                                   hard state    proposes
+ *                 │    └── an operator asserts ─► FENCING ─► LEADING, alone                                │
+ *                 └── it has promised a later epoch ◄──────────────────────────────────────────────────────┤
+ *                                              LEADING ◄── the node that has promised that epoch asks ─────┘
  *
  * Epochs carry the node: node 0 claims even ones, node 1 odd ones, each once. A promise is a durable floor and reaches
  * the claimer as the floor of a PAIR_FOLLOW: nobody else can make that number, and nobody has that floor by chance.
  *
- * What makes it safe: a node whose note does not say `alone` has acknowledged nothing that the other lacks. So whoever
- * is promised an epoch (a node that has served alone never promises) has all that was ever acknowledged, and so has
- * whoever leads because an operator asserts truly that the other has not served alone. The note says `alone` before the
- * follower stops counting, and until after it counts again and has everything.
+ * What makes it safe: a node whose hard state does not say `alone` has acknowledged nothing that the other lacks. So
+ * whoever is promised an epoch (a node that has served alone never promises) has all that was ever acknowledged, and so
+ * has whoever leads because an operator asserts truly that the other has not served alone. The hard state says `alone`
+ * before the follower stops counting, and until after it counts again and has everything.
  *
  * All of that is about disks. If the other comes with another one, nobody can know what the former had acknowledged
  * alone, and the new one has nothing: this node neither promises nor claims until an operator says how it was (F-29).
@@ -22,7 +22,7 @@
 
 /* Above all that was heard of, and one's own. */
 static uint32_t next_epoch(const struct pair *pair) {
-    uint32_t epoch = (pair->note.floor > pair->heard ? pair->note.floor : pair->heard) + 1;
+    uint32_t epoch = (pair->hard_state.floor > pair->heard ? pair->hard_state.floor : pair->heard) + 1;
     if (epoch % 2 != pair->self && !WEAK(any_parity)) epoch++;
     return epoch;
 }
@@ -31,8 +31,8 @@ static void fence(struct pair *pair, enum pair_word word, struct pair_effects *o
     pair->role = PAIR_FENCING;
     pair->word = word;
     pair->epoch = next_epoch(pair);
-    pair->note.led = pair->note.floor = pair->epoch;
-    pair_make_note(pair, out);
+    pair->hard_state.led = pair->hard_state.floor = pair->epoch;
+    pair_write_state(pair, out);
     if (WEAK(unfenced)) candidacy_fenced(pair, out);
 }
 
@@ -41,23 +41,23 @@ static void ask_promise(struct pair *pair, struct pair_effects *out) {
     pair_push(out, PAIR_ASK)->message = (struct pair_message){
         .kind = PAIR_PROPOSE,
         .epoch = pair->epoch,
-        .floor = pair->note.floor,
+        .floor = pair->hard_state.floor,
         .serial = pair->serial,
-        .led = pair->note.led,
-        .alone = pair->note.alone,
+        .led = pair->hard_state.led,
+        .alone = pair->hard_state.alone,
     };
 }
 
 void operator_propose(struct pair *pair, struct pair_effects *out) {
     if (pair->role == PAIR_CANDIDATE)
         ask_promise(pair, out);
-    else if (!pair->noting && !pair->cutting)
+    else if (!pair->writing_state && !pair->cutting)
         fence(pair, 0, out);
 }
 
 /* Whoever leads by an assertion serves alone, and has that noted first. */
 void operator_assert(struct pair *pair, enum pair_word word, struct pair_effects *out) {
-    if (!WEAK(alone_unnoted)) pair->note.alone = true;
+    if (!WEAK(alone_unnoted)) pair->hard_state.alone = true;
     fence(pair, word, out);
 }
 
@@ -84,37 +84,37 @@ static const char stranger_behind[] =
 
 /* Who has served alone needs nobody's promise, and has what counts. */
 static bool is_unproved(const struct pair *pair, const struct pair_message *other) {
-    return other->another && !pair->note.alone && !WEAK(any_disk);
+    return other->another && !pair->hard_state.alone && !WEAK(any_disk);
 }
 
 /* Both are quiet, and the answer is the same on either side: who may have served alone; else who claimed last. */
 static bool should_claim(const struct pair *pair, const struct pair_message *other) {
-    if (pair->note.alone || other->alone) return !other->alone;
+    if (pair->hard_state.alone || other->alone) return !other->alone;
     if (pair->wants || other->word == PAIR_PROMOTE) return pair->wants;
-    return pair->note.led > other->led || (pair->note.led == other->led && pair->self == 0);
+    return pair->hard_state.led > other->led || (pair->hard_state.led == other->led && pair->self == 0);
 }
 
 void operator_met(struct pair *pair, const struct pair_message *other, struct pair_effects *out) {
     if (other->floor > pair->heard) pair->heard = other->floor;
     if (is_unproved(pair, other))
-        pair_say(pair->note.in_sync ? new_disk : new_disk_behind, out);
+        pair_say(pair->hard_state.in_sync ? new_disk : new_disk_behind, out);
     else if (other->stranger)
-        pair_say(pair->note.in_sync || pair->note.alone ? stranger : stranger_behind, out);
+        pair_say(pair->hard_state.in_sync || pair->hard_state.alone ? stranger : stranger_behind, out);
     else if (should_claim(pair, other))
         operator_propose(pair, out);
-    else if (pair->note.alone && other->alone)
+    else if (pair->hard_state.alone && other->alone)
         pair_say("both nodes have served alone, or had a coordinator, and neither follows: start the one whose history "
                  "is given up with an empty directory and --follow",
                  out);
 }
 
-static void answer_note(const struct pair *pair, const struct pair_message *question, struct pair_effects *out) {
+static void answer_hard_state(const struct pair *pair, const struct pair_message *question, struct pair_effects *out) {
     pair_push(out, PAIR_ANSWER)->message = (struct pair_message){
         .kind = PAIR_NOT_LEADING,
         .serial = question->serial,
-        .floor = pair->note.floor,
-        .led = pair->note.led,
-        .alone = pair->note.alone,
+        .floor = pair->hard_state.floor,
+        .led = pair->hard_state.led,
+        .alone = pair->hard_state.alone,
         .stranger = is_unproved(pair, question),
         .word = pair->wants ? PAIR_PROMOTE : 0,
     };
@@ -123,17 +123,18 @@ static void answer_note(const struct pair *pair, const struct pair_message *ques
 /* The proposal is answered by asking to follow it, once the promise is durable. */
 static void consider_promise(struct pair *pair, const struct pair_message *proposal, struct pair_effects *out) {
     bool is_quiet = pair->role == PAIR_FOLLOWING || pair->role == PAIR_CANDIDATE;
-    if (!is_quiet || pair->noting || pair->cutting || (pair->note.alone && !WEAK(promise_alone))) return;
+    if (!is_quiet || pair->writing_state || pair->cutting || (pair->hard_state.alone && !WEAK(promise_alone))) return;
     if (is_unproved(pair, proposal)) return;
-    if (proposal->epoch < pair->note.floor || (proposal->epoch == pair->note.floor && pair->role == PAIR_CANDIDATE))
+    if (proposal->epoch < pair->hard_state.floor ||
+        (proposal->epoch == pair->hard_state.floor && pair->role == PAIR_CANDIDATE))
         return;
-    bool is_new = proposal->epoch > pair->note.floor;
+    bool is_new = proposal->epoch > pair->hard_state.floor;
     pair->role = PAIR_FOLLOWING;
     pair->epoch = 0;
     pair->seen = 0;
-    pair->note.floor = proposal->epoch;
+    pair->hard_state.floor = proposal->epoch;
     if (is_new)
-        pair_make_note(pair, out);
+        pair_write_state(pair, out);
     else
         following_ask(pair, out);
 }
@@ -141,9 +142,9 @@ static void consider_promise(struct pair *pair, const struct pair_message *propo
 /* Whom the other promises, without having served alone, has all that was ever acknowledged. */
 static void become_leader(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
     leading_begin(pair, out);
-    if (!pair->note.alone && !pair->note.in_sync) {
-        pair->note.in_sync = true;
-        pair_make_note(pair, out);
+    if (!pair->hard_state.alone && !pair->hard_state.in_sync) {
+        pair->hard_state.in_sync = true;
+        pair_write_state(pair, out);
     }
     leading_asked(pair, event, out);
 }
@@ -156,7 +157,7 @@ void operator_asked(struct pair *pair, const struct pair_event *event, struct pa
         become_leader(pair, event, out);
         return;
     }
-    answer_note(pair, question, out);
+    answer_hard_state(pair, question, out);
     /* Who is to claim is decided by the answer to one's own newest question: what came may be old. */
     if (question->floor > pair->heard) pair->heard = question->floor;
     if (WEAK(any_promise) && pair->role == PAIR_FOLLOWING) operator_met(pair, question, out);
@@ -167,7 +168,7 @@ void operator_asked(struct pair *pair, const struct pair_event *event, struct pa
 }
 
 void operator_answered(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
-    if (answer->serial != pair->serial || pair->noting) return;
+    if (answer->serial != pair->serial || pair->writing_state) return;
     if (pair->role == PAIR_YIELDING) {
         pair_end(pair, "handed over: it starts again, to follow", out);
     } else if (pair->role == PAIR_CANDIDATE) {
@@ -183,7 +184,7 @@ static void told_to_lead(struct pair *pair, enum pair_word word, struct pair_eff
     bool is_quiet = pair->role == PAIR_FOLLOWING || (pair->by_operator && pair->role == PAIR_CANDIDATE);
     if (pair->role == PAIR_LOOKING) {
         pair_say("who leads is not known before the coordinator answers: nothing is promoted without its record", out);
-    } else if (!is_quiet || pair->noting || pair->cutting) {
+    } else if (!is_quiet || pair->writing_state || pair->cutting) {
         pair_say("this node leads, or is on its way to: nothing to do, or try again", out);
     } else if (word == PAIR_PROMOTE) {
         pair->wants = true;
@@ -194,7 +195,7 @@ static void told_to_lead(struct pair *pair, enum pair_word word, struct pair_eff
         pair->impatient = true; /* the record says who is in sync */
         pair->heeds = false;
         pair_read(pair, out);
-    } else if (word == PAIR_ASSERT && !pair->note.in_sync && !pair->note.alone && !WEAK(unasserted)) {
+    } else if (word == PAIR_ASSERT && !pair->hard_state.in_sync && !pair->hard_state.alone && !WEAK(unasserted)) {
         pair_say("this node was not in sync when it last heard of it: it may lack what was acknowledged, and only "
                  "force makes it lead",
                  out);
@@ -205,13 +206,14 @@ static void told_to_lead(struct pair *pair, enum pair_word word, struct pair_eff
 
 /* What it served alone may be cut from now on; what its index has of that is the driver's to throw away. */
 static void told_to_yield(struct pair *pair, struct pair_effects *out) {
-    if (!pair->by_operator || pair->role != PAIR_FOLLOWING || pair->noting || pair->cutting || !pair->note.alone) {
+    if (!pair->by_operator || pair->role != PAIR_FOLLOWING || pair->writing_state || pair->cutting ||
+        !pair->hard_state.alone) {
         pair_say("nothing to give up: only a quiet node that has served alone has", out);
         return;
     }
-    pair->note.alone = pair->note.in_sync = false;
+    pair->hard_state.alone = pair->hard_state.in_sync = false;
     pair->committed = 0;
-    pair_make_note(pair, out);
+    pair_write_state(pair, out);
 }
 
 void operator_told(struct pair *pair, enum pair_word word, struct pair_effects *out) {

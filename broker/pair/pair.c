@@ -2,7 +2,7 @@
  *
  *   LOOKING ─ the record names the other ─► FOLLOWING ─ it is silent, and this node is in sync ─┐
  *      │                                                                                        ▼
- *      └─ the record names this node, or there is none ────────────────────────────► FENCING ─► CLAIMING ─► LEADING
+ *      └─ the record names this node, or there is none ────────────────────────────► FENCING ► CANDIDATE ► LEADING
  *
  * candidacy.c is the way up, leading.c and following.c what goes on there. Without a coordinator (operator.c) there is
  * no looking: a node starts as a follower whom nobody has answered yet. */
@@ -28,10 +28,10 @@ void pair_say(const char *sentence, struct pair_effects *out) {
     pair_push(out, PAIR_SAY)->reason = sentence;
 }
 
-void pair_make_note(struct pair *pair, struct pair_effects *out) {
-    assert(!pair->noting);
-    pair->noting = true;
-    pair_push(out, PAIR_NOTE);
+void pair_write_state(struct pair *pair, struct pair_effects *out) {
+    assert(!pair->writing_state);
+    pair->writing_state = true;
+    pair_push(out, PAIR_WRITE_STATE);
 }
 
 void pair_read(struct pair *pair, struct pair_effects *out) {
@@ -64,13 +64,13 @@ void pair_consider(struct pair *pair, struct pair_effects *out) {
         following_begin(pair, out);
 }
 
-void pair_start(struct pair *pair, const struct pair_note *note, uint64_t end, struct pair_effects *out) {
+void pair_start(struct pair *pair, const struct pair_hard_state *hard_state, uint64_t end, struct pair_effects *out) {
     pair->role = PAIR_LOOKING;
-    pair->note = *note;
+    pair->hard_state = *hard_state;
     pair->durable = end;
     if (!pair->by_operator)
         pair_read(pair, out);
-    else if (note->alone && WEAK(not_quiet))
+    else if (hard_state->alone && WEAK(not_quiet))
         operator_assert(pair, PAIR_ASSERT, out);
     else
         following_begin(pair, out);
@@ -78,8 +78,8 @@ void pair_start(struct pair *pair, const struct pair_note *note, uint64_t end, s
 
 bool pair_is_lost(const struct pair *pair, const struct pair_event *event) {
     if (event->kind != PAIR_RECORD_READ || event->outcome != PAIR_DONE) return false;
-    if (event->version == 0) return pair->note.recorded > 0 && !WEAK(record_forgotten);
-    return event->record.epoch < pair->note.recorded && !WEAK(record_outdated);
+    if (event->version == 0) return pair->hard_state.recorded > 0 && !WEAK(record_forgotten);
+    return event->record.epoch < pair->hard_state.recorded && !WEAK(record_outdated);
 }
 
 static const char no_record[] =
@@ -101,10 +101,10 @@ static void record_lost(struct pair *pair, const struct pair_event *event, struc
     pair_say(event->version == 0 ? no_record : older_record, out);
 }
 
-/* Durable with the next note, or in one of its own: a later run must not go by an older record. */
+/* Durable with the next write of the hard state, or with one of its own: a later run must not go by an older record. */
 static bool remember(struct pair *pair, uint32_t epoch) {
-    if (epoch <= pair->note.recorded) return false;
-    pair->note.recorded = epoch;
+    if (epoch <= pair->hard_state.recorded) return false;
+    pair->hard_state.recorded = epoch;
     return true;
 }
 
@@ -123,7 +123,7 @@ static void record_read(struct pair *pair, const struct pair_event *event, struc
     bool is_newer = event->version > pair->version;
     pair->version = event->version;
     pair->record = event->record;
-    if (!pair_is_mine(pair) && remember(pair, event->record.epoch) && !pair->noting) pair_make_note(pair, out);
+    if (!pair_is_mine(pair) && remember(pair, event->record.epoch) && !pair->writing_state) pair_write_state(pair, out);
     switch (pair->role) {
     case PAIR_LOOKING:
         pair_consider(pair, out);
@@ -146,9 +146,9 @@ static void record_read(struct pair *pair, const struct pair_event *event, struc
 
 /* The claim is done. That this epoch was led must be known to a later run before anything is written in it. */
 void pair_claimed(struct pair *pair, struct pair_effects *out) {
-    if (pair->noting) return; /* afterwards */
+    if (pair->writing_state) return; /* afterwards */
     if (remember(pair, pair->epoch) && !WEAK(claim_unnoted))
-        pair_make_note(pair, out);
+        pair_write_state(pair, out);
     else
         leading_begin(pair, out);
 }
@@ -169,9 +169,9 @@ static void record_swapped(struct pair *pair, const struct pair_event *event, st
 }
 
 static void noted(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
-    pair->noting = pair->adopts = false;
+    pair->writing_state = pair->adopts = false;
     pair->durable = event->end;
-    if (WEAK(leads_on) && pair->role == PAIR_LEADING && pair->note.floor > pair->epoch) following_ask(pair, out);
+    if (WEAK(leads_on) && pair->role == PAIR_LEADING && pair->hard_state.floor > pair->epoch) following_ask(pair, out);
     if (pair->role == PAIR_FOLLOWING || pair->role == PAIR_YIELDING)
         following_ask(pair, out);
     else if (pair->role == PAIR_FENCING)
@@ -221,7 +221,7 @@ static void silent(struct pair *pair, bool gone, struct pair_effects *out) {
             pair_read(pair, out);
         break;
     case PAIR_YIELDING:
-        if (!pair->noting) pair_end(pair, "handed over: it starts again, to follow", out);
+        if (!pair->writing_state) pair_end(pair, "handed over: it starts again, to follow", out);
         break;
     case PAIR_FENCING:
     case PAIR_ENDED:
@@ -250,7 +250,7 @@ bool pair_hands_over(const struct pair *pair) {
 
 bool pair_is_in_sync(const struct pair *pair) {
     if (pair->role == PAIR_LEADING) return pair->counted && leading_has_member(pair);
-    return pair->by_operator ? pair->note.in_sync : (pair->record.in_sync & 1u << pair->self) != 0;
+    return pair->by_operator ? pair->hard_state.in_sync : (pair->record.in_sync & 1u << pair->self) != 0;
 }
 
 void pair_step(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
@@ -262,7 +262,7 @@ void pair_step(struct pair *pair, const struct pair_event *event, struct pair_ef
     case PAIR_RECORD_SWAPPED:
         record_swapped(pair, event, out);
         break;
-    case PAIR_NOTED:
+    case PAIR_STATE_WRITTEN:
         noted(pair, event, out);
         break;
     case PAIR_DURABLE:

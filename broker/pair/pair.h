@@ -33,7 +33,7 @@ enum pair_role {
 /* What a node must not forget: durable before anything rests on it. A directory whose log was written without this
  * machine gets {.floor = epoch of its last frame + 1, .alone = true}; a new, empty one gets zeros. With a coordinator
  * `alone` is always noted: the record knows better, and should there be none one day, nobody does. */
-struct pair_note {
+struct pair_hard_state {
     uint32_t floor; /* it takes part in no epoch below: a promise of e is a floor of e, a fence of e one of e + 1 (R2,
                        R6, R7) */
     uint32_t recorded; /* the newest epoch that it has seen in the coordinator's record, or promised, or led; 0: there
@@ -106,7 +106,7 @@ struct pair_message {
 enum pair_event_kind {
     PAIR_RECORD_READ = 1, /* outcome (REFUSED does not occur), version, record; version 0: there is none */
     PAIR_RECORD_SWAPPED,  /* outcome, version (DONE) */
-    PAIR_NOTED,           /* the note that was asked for is durable; end: of the own log, durable */
+    PAIR_STATE_WRITTEN,   /* the hard state is durable, as was asked; end: of the own log, durable */
     PAIR_DURABLE,         /* the own log is durable up to `end` */
     PAIR_ASKED,           /* a PAIR_FOLLOW came; fits, end; or a PAIR_PROPOSE */
     PAIR_ANSWERED,        /* the answer to one's own question came; its frames, if pair_takes, are in the log */
@@ -134,10 +134,10 @@ struct pair_event {
 };
 
 enum pair_effect_kind {
-    PAIR_NOTE = 1, /* make pair->note durable, then PAIR_NOTED */
-    PAIR_READ,     /* read the record, linearizably, then PAIR_RECORD_READ; not too often if the last one failed.
-                      `presence`: then ask for the presence of the leader that it names, too */
-    PAIR_SWAP,     /* replace the record if it is at `version` (0: if there is none), then PAIR_RECORD_SWAPPED */
+    PAIR_WRITE_STATE = 1, /* make pair->hard_state durable, then PAIR_STATE_WRITTEN */
+    PAIR_READ,            /* read the record, linearizably, then PAIR_RECORD_READ; not too often if the last one failed.
+                             `presence`: then ask for the presence of the leader that it names, too */
+    PAIR_SWAP,            /* replace the record if it is at `version` (0: if there is none), then PAIR_RECORD_SWAPPED */
     PAIR_ASK, /* send `message`; the answer, if one comes, is a PAIR_ANSWERED. A newer question replaces an older one;
                  the same number is the same question, to be sent once more unless it is under way */
     PAIR_ANSWER,      /* send `message` as the answer to what was asked */
@@ -180,9 +180,9 @@ struct pair {
     uint64_t run;        /* never used before by this node */
 
     enum pair_role role;
-    struct pair_note note; /* as it is, or is just being made (noting) */
-    bool noting;
-    uint32_t epoch;     /* CLAIMING: wanted. LEADING: one's own. FOLLOWING: the leader's, once it is promised */
+    struct pair_hard_state hard_state; /* as it is, or is just being made (writing_state) */
+    bool writing_state;
+    uint32_t epoch;     /* CANDIDATE: wanted. LEADING: one's own. FOLLOWING: the leader's, once it is promised */
     uint64_t durable;   /* of the own log */
     uint64_t committed; /* durable on every member that counts, as far as is known here */
 
@@ -192,7 +192,7 @@ struct pair {
     bool reading;
     bool reads_again;        /* it has changed since that read was asked for, whose answer may be older */
     enum pair_change change; /* a compare-and-set that expects `version`, whose outcome is not known; by_operator: a
-                                note that is not known to be durable */
+                                hard state that is not known to be durable */
     bool swapping;           /* … and no answer or failure has been heard yet */
     bool impatient;          /* FOLLOWING: the record is read in order to claim ... */
     bool heeds;              /* ... unless its leader is present: it is silent, and that is all that is known */
@@ -213,7 +213,7 @@ struct pair {
     uint64_t serial;           /* of the newest question; starts above that of any earlier run */
     struct pair_message asked; /* that question, if it asks to follow */
     bool cutting;              /* PAIR_CUT is being done */
-    bool adopts;               /* PAIR_NOTE: with it the disk that was last answered from is the one that is followed */
+    bool adopts;  /* PAIR_WRITE_STATE: with it the disk that was last answered from is the one that is followed */
     bool forcing; /* the record is read in order to claim, whatever it says (PAIR_FORCE), unless the epoch changes */
     uint32_t forced_epoch;
     bool wants;     /* the operator's word: to lead, if that loses nothing */
@@ -222,7 +222,7 @@ struct pair {
 };
 
 /* `end`: of the own log, verified and synced (R6). */
-void pair_start(struct pair *pair, const struct pair_note *note, uint64_t end, struct pair_effects *out);
+void pair_start(struct pair *pair, const struct pair_hard_state *hard_state, uint64_t end, struct pair_effects *out);
 void pair_step(struct pair *pair, const struct pair_event *event, struct pair_effects *out);
 
 /* May the frames that came with this answer be written to the log (R2)? Ask before PAIR_ANSWERED. */

@@ -9,8 +9,8 @@
 struct pair_effect *pair_push(struct pair_effects *out, enum pair_effect_kind kind);
 void pair_end(struct pair *pair, const char *reason, struct pair_effects *out);
 void pair_say(const char *sentence, struct pair_effects *out);
-/* Makes pair->note durable: PAIR_NOTED. */
-void pair_make_note(struct pair *pair, struct pair_effects *out);
+/* Makes pair->hard_state durable: PAIR_STATE_WRITTEN. */
+void pair_write_state(struct pair *pair, struct pair_effects *out);
 void pair_read(struct pair *pair, struct pair_effects *out);
 void pair_swap(struct pair *pair, enum pair_change change, const struct pair_record *record, struct pair_effects *out);
 /* The record makes this run the leader of pair->epoch. */

@@ -39,7 +39,7 @@ struct admission admission_of(const struct pair *pair, const struct admission_se
     const char *problem = stranger(pair, self, follow);
     if (problem != NULL) return refuse(problem, false);
     /* The rules count a node; a disk that was wiped or exchanged is another one (F-29). */
-    if (is_leading && pair->counted && note_is_another(self->note, follow->member.data))
+    if (is_leading && pair->counted && hard_state_is_another(self->hard_state, follow->member.data))
         return refuse("this disk is new, and the pair still waits for the one before it", true);
     return (struct admission){.kind = follow->probes ? ADMISSION_PROBE : ADMISSION_RULES};
 }

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "note.h"
+#include "hard_state.h"
 #include "pair.h"
 #include "tarry.pb-c.h"
 
@@ -15,7 +15,7 @@
 struct admission_self {
     const uint8_t *cluster; /* CLUSTER_ID_SIZE bytes */
     const uint8_t *member;  /* its disk: MEMBER_ID_SIZE bytes */
-    const struct note *note;
+    const struct hard_state *hard_state;
 };
 
 enum admission_kind {

@@ -80,7 +80,7 @@ void follower_half_put_off_cut(struct follower_half *half, uint64_t end, uint64_
 }
 
 void follower_half_settle(struct follower_half *half, const struct pair *pair, uint64_t now_ns) {
-    bool is_idle = !half->asking && !pair->noting && !pair->cutting;
+    bool is_idle = !half->asking && !pair->writing_state && !pair->cutting;
     if (SEEDED_BUG(follower_asks_once)) return;
     if (pair->role == PAIR_FOLLOWING && is_idle && half->again_ns == UINT64_MAX) follower_half_ask_again(half, now_ns);
 }

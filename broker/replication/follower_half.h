@@ -70,7 +70,7 @@ enum follower_step {
     FOLLOWER_COPY,     /* its frames are appended; if they do not continue this log, follower_take_unfit */
     FOLLOWER_SYNC,     /* the log is synced (R2) */
     FOLLOWER_DURABLE,  /* the rules are told: PAIR_DURABLE */
-    FOLLOWER_LEADER,   /* what it says of the leader is kept for the note, and for whoever asks */
+    FOLLOWER_LEADER,   /* what it says of the leader is kept for the hard state, and for whoever asks */
     FOLLOWER_ANSWERED, /* the rules are told: PAIR_ANSWERED */
     FOLLOWER_HEARD,    /* it is a sign of life */
     FOLLOWER_APPLY,    /* the core applies the log up to follower_may_apply */

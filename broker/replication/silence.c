@@ -93,7 +93,7 @@ uint64_t silence_timer(const struct silence *silence, const struct pair *pair, b
 }
 
 bool silence_probe_counts(const struct pair *pair, bool has_left, uint32_t epoch) {
-    return has_leader(pair, has_left) && epoch != 0 && epoch >= pair->note.floor;
+    return has_leader(pair, has_left) && epoch != 0 && epoch >= pair->hard_state.floor;
 }
 
 bool silence_is_gone(struct silence *silence, const struct pair *pair, bool has_left, uint64_t now_ns) {

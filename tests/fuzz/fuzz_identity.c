@@ -6,8 +6,8 @@
 
 #include "backup_directory.h"
 #include "fuzz.h"
+#include "hard_state.h"
 #include "identity.h"
-#include "note.h"
 
 static void try_name(const uint8_t *data, size_t size) {
     char name[BACKUP_NAME_SIZE_MAX + 2];
@@ -37,11 +37,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     } else {
         assert(message[0] != 0);
     }
-    struct note note;
+    struct hard_state hard_state;
     message[0] = 0;
-    if (note_decode(data, size, "pair", &note, message) == 0) {
-        note_encode(&note, again);
-        assert(size == NOTE_SIZE && memcmp(again, data, size) == 0);
+    if (hard_state_decode(data, size, "pair", &hard_state, message) == 0) {
+        hard_state_encode(&hard_state, again);
+        assert(size == HARD_STATE_SIZE && memcmp(again, data, size) == 0);
     } else {
         assert(message[0] != 0);
     }

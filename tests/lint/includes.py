@@ -31,8 +31,8 @@ ALLOWED = {
     "broker/engine/": ("broker/engine/", "broker/core/", "storage/", "proto/", "common/"),
     "broker/pair/": ("broker/pair/",),
     "broker/access/": ("broker/access/", "proto/", "common/"),
-    # Both halves of a pair decide, and do no I/O: of the storage they know what a note and an identity are.
-    "broker/replication/": ("broker/replication/", "broker/pair/", "storage/files/note.", "storage/files/identity.", "proto/", "common/"),
+    # Both halves of a pair decide, and do no I/O: of the storage they know what a hard state and an identity are.
+    "broker/replication/": ("broker/replication/", "broker/pair/", "storage/files/hard_state.", "storage/files/identity.", "proto/", "common/"),
     "broker/coordinator/": ("broker/coordinator/", "broker/curl/", "broker/pair/", "storage/", "proto/", "common/"),
     "broker/curl/": ("broker/curl/",),
     "broker/page/": ("broker/page/",),

@@ -204,8 +204,8 @@ static void canonical(struct pair_world *world) {
         node->runs = 0;
         if (!limits->roll || world->is_rolled) node->known = 0;
         if (!limits->lose && !limits->roll && !limits->lag)
-            node->note.recorded = node->pair.note.recorded = 0; /* never behind */
-        if (node->pair.role != PAIR_FOLLOWING || !node->pair.noting) node->leader = 0;
+            node->hard_state.recorded = node->pair.hard_state.recorded = 0; /* never behind */
+        if (node->pair.role != PAIR_FOLLOWING || !node->pair.writing_state) node->leader = 0;
         canonical_pair(limits, &node->pair);
         canonical_mail(&world->questions[i]);
         canonical_mail(&world->answers[i]);

@@ -97,7 +97,8 @@ static void tell(const struct pair_world *world, int node, enum action action) {
     printf("#   node %d %-45s", node, action_names[action]);
     for (int i = 0; i < NODES; i++) {
         const struct model_node *one = &world->nodes[i];
-        printf(" | %d %s e%u floor %u log ", i, roles[one->up ? one->pair.role : 0], one->pair.epoch, one->note.floor);
+        printf(" | %d %s e%u floor %u log ", i, roles[one->up ? one->pair.role : 0], one->pair.epoch,
+               one->hard_state.floor);
         for (int k = 0; k < one->log.end; k++) printf("%s%u", k == one->log.durable ? "/" : "", one->log.epochs[k]);
         if (one->pair.role == PAIR_LEADING) printf(" %s", one->pair.counted ? "counts" : "alone");
     }
@@ -123,7 +124,7 @@ static void story(const struct explorer *explorer, uint32_t number, int move) {
 
 /* Everything goes well from here on: nobody dies, nothing is lost, whoever waits in vain is told so. */
 static bool settles(const struct pair_world *from, bool told) {
-    static const enum action fine[] = {ACT_START, ACT_GHOST, ACT_NOTE,        ACT_COORDINATOR, ACT_HEAR,
+    static const enum action fine[] = {ACT_START, ACT_GHOST, ACT_WRITE_STATE, ACT_COORDINATOR, ACT_HEAR,
                                        ACT_SYNC,  ACT_TAKE,  ACT_TAKE_ANSWER, ACT_WATCH,       ACT_YIELD};
     struct pair_world world;
     memcpy(&world, from, sizeof world);

@@ -75,12 +75,12 @@ static bool is_another(const struct pair_world *world, int number) {
     return world->nodes[!number].peer != world->nodes[number].disk;
 }
 
-/* Without a coordinator: if a note does not say that its node serves alone, the other node has everything, on the disk
- * that it had. */
+/* Without a coordinator: if a hard state does not say that its node serves alone, the other node has everything, on the
+ * disk that it had. */
 static void check_notes(const struct pair_world *world) {
     for (int i = 0; i < NODES; i++) {
         const struct model_log *log = &world->nodes[i].log;
-        if (!world->nodes[!i].note.alone && !is_another(world, i))
+        if (!world->nodes[!i].hard_state.alone && !is_another(world, i))
             must(acked_end(world, log) == world->acked.end,
                  "a node that does not serve alone has acknowledged nothing that the other lacks");
     }
@@ -172,8 +172,8 @@ static void perform(struct pair_world *world, int number, const struct pair_effe
                     const struct model_message *asked) {
     struct model_node *node = &world->nodes[number];
     switch (effect->kind) {
-    case PAIR_NOTE:
-        break; /* pair.noting says that it is under way */
+    case PAIR_WRITE_STATE:
+        break; /* pair.writing_state says that it is under way */
     case PAIR_READ:
     case PAIR_SWAP:
         node->operation = OPERATION_SENT;
@@ -241,7 +241,7 @@ static bool start(struct pair_world *world, int number) {
         .serial = node->runs << 32,
     };
     struct pair_effects effects = {.count = 0};
-    pair_start(&node->pair, &node->note, node->log.end, &effects);
+    pair_start(&node->pair, &node->hard_state, node->log.end, &effects);
     for (size_t i = 0; i < effects.count; i++) perform(world, number, &effects.items[i], NULL);
     return true;
 }
@@ -314,14 +314,14 @@ static bool take(struct pair_world *world, int number, bool is_answer, bool stay
     return true;
 }
 
-static bool note(struct pair_world *world, int number) {
+static bool hard_state(struct pair_world *world, int number) {
     struct model_node *node = &world->nodes[number];
-    if (!node->pair.noting) return false;
+    if (!node->pair.writing_state) return false;
     if (node->pair.adopts) node->peer = node->leader;
-    if (node->pair.adopts) node->known = node->pair.note.floor;
-    node->note = node->pair.note;
-    if (!world->was_in_sync) world->was_in_sync = node->pair.role == PAIR_LEADING && !node->note.alone;
-    step(world, number, &(struct pair_event){.kind = PAIR_NOTED, .end = node->log.durable});
+    if (node->pair.adopts) node->known = node->pair.hard_state.floor;
+    node->hard_state = node->pair.hard_state;
+    if (!world->was_in_sync) world->was_in_sync = node->pair.role == PAIR_LEADING && !node->hard_state.alone;
+    step(world, number, &(struct pair_event){.kind = PAIR_STATE_WRITTEN, .end = node->log.durable});
     return true;
 }
 
@@ -404,11 +404,11 @@ static bool ghost(struct pair_world *world, struct model_node *node) {
 static bool exchange(struct pair_world *world, int number) {
     struct model_node *node = &world->nodes[number];
     const struct model_node *other = &world->nodes[!number];
-    bool has_all = !node->note.alone && (other->note.in_sync || other->note.alone);
+    bool has_all = !node->hard_state.alone && (other->hard_state.in_sync || other->hard_state.alone);
     if (!world->limits.exchange || world->is_exchanged || node->up || !has_all) return false;
     world->is_exchanged = true;
     memset(&node->log, 0, sizeof node->log);
-    node->note = (struct pair_note){0};
+    node->hard_state = (struct pair_hard_state){0};
     node->disk = 1;
     node->peer = other->disk;
     return true;
@@ -458,12 +458,13 @@ static bool is_true(const struct pair_world *world, int number, enum pair_word w
         return node->pair.role == PAIR_LEADING && (limits->by_operator || limits->strict);
     case PAIR_ASSERT:
         if (!limits->by_operator) return false;
-        if (is_another(world, !number) && !other->note.alone) return true; /* it has nothing; nor had the former one */
-        return !other->up && (!other->note.alone || (!world->was_in_sync && !world->is_lost));
+        if (is_another(world, !number) && !other->hard_state.alone)
+            return true; /* it has nothing; nor had the former one */
+        return !other->up && (!other->hard_state.alone || (!world->was_in_sync && !world->is_lost));
     case PAIR_FORCE:
         return limits->force && world->forced == 0 && !other->up && node->pair.role == PAIR_FOLLOWING;
     case PAIR_YIELD:
-        return world->is_lost && world->forced == 1 + !number && node->note.alone && other->note.alone;
+        return world->is_lost && world->forced == 1 + !number && node->hard_state.alone && other->hard_state.alone;
     default:
         return false;
     }
@@ -527,8 +528,8 @@ static bool act(struct pair_world *world, int number, enum action action) {
     case ACT_TAKE_ANSWER:
     case ACT_TAKE_ANSWER_TWIN:
         return take(world, number, true, action == ACT_TAKE_ANSWER_TWIN, false);
-    case ACT_NOTE:
-        return note(world, number);
+    case ACT_WRITE_STATE:
+        return hard_state(world, number);
     case ACT_WRITE:
         if (!past_write(world, number)) return false;
         crash(world, number, true);
@@ -573,13 +574,13 @@ bool pair_world_act(struct pair_world *world, int node, enum action action) {
 void pair_world_begin(struct pair_world *world, const struct pair_limits *limits) {
     memset(world, 0, sizeof *world);
     world->limits = *limits;
-    world->nodes[0].note.alone = limits->by_operator; /* who founds the pair may have served before */
+    world->nodes[0].hard_state.alone = limits->by_operator; /* who founds the pair may have served before */
 }
 
 bool pair_world_is_inside(const struct pair_world *world) {
     const struct pair_limits *limits = &world->limits;
     for (int i = 0; i < NODES; i++)
-        if (world->nodes[i].pair.epoch > limits->epochs || world->nodes[i].pair.note.floor > limits->epochs)
+        if (world->nodes[i].pair.epoch > limits->epochs || world->nodes[i].pair.hard_state.floor > limits->epochs)
             return false;
     return true;
 }

@@ -60,13 +60,13 @@ enum operation_state { OPERATION_NONE, OPERATION_SENT, OPERATION_ANSWERED };
 struct model_node {
     bool up;
     struct pair pair;
-    struct pair_note note; /* durable */
-    uint8_t disk;          /* which one: 0, and 1 after the exchange */
-    uint8_t peer;          /* durable: the other's that was last counted or followed here */
-    uint8_t leader;        /* whose answers it has last heard */
+    struct pair_hard_state hard_state; /* durable */
+    uint8_t disk;                      /* which one: 0, and 1 after the exchange */
+    uint8_t peer;                      /* durable: the other's that was last counted or followed here */
+    uint8_t leader;                    /* whose answers it has last heard */
     struct model_log log;
     uint64_t runs;
-    uint32_t known;     /* the latest epoch that it has led, or durably promised: what its note should say (past.h) */
+    uint32_t known; /* the latest epoch that it has led, or durably promised: what its hard state should say (past.h) */
     bool asks_presence; /* the read under way */
     bool remembers;     /* this run has seen a record that was lost since: its coordinator's client believes no other */
     /* at the coordinator */
@@ -115,7 +115,7 @@ enum action {
     ACT_TAKE_NEAR, /* as ACT_TAKE_TWIN; the requester lacks little */
     ACT_TAKE_ANSWER,
     ACT_TAKE_ANSWER_TWIN,
-    ACT_NOTE,
+    ACT_WRITE_STATE,
     ACT_COORDINATOR,  /* does what was asked */
     ACT_LAG,          /* … but it answers a read with the record before the last change */
     ACT_HEAR,         /* its answer arrives */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Who runs on believes nothing older than what it has seen (coordinator.c, find_doubt); who starts anew goes by its
- * note. */
+ * hard state. */
 static void forget(struct pair_world *world, uint64_t version, const struct pair_record *record) {
     for (int i = 0; i < NODES; i++) {
         struct model_node *node = &world->nodes[i];
@@ -45,7 +45,7 @@ static bool is_fair(const struct pair_world *world) {
     if (kept->epoch == record->epoch) return (kept->in_sync & ~record->in_sync) == 0;
     for (int i = 0; i < NODES; i++) {
         const struct model_node *node = &world->nodes[i];
-        bool may_know = node->known > kept->epoch || node->note.recorded > kept->epoch;
+        bool may_know = node->known > kept->epoch || node->hard_state.recorded > kept->epoch;
         if ((kept->in_sync & 1u << i) != 0 && !may_know) return false;
     }
     return true;

@@ -6,7 +6,7 @@ A test that takes minutes, or that is about time on a quiet machine, is in none 
 import fnmatch
 
 CLIENT = ["client*"]
-LOG = ["log", "log_[cef]*", "log_prepare", "frame", "history", "erase", "archive", "disk", "identity", "keyring", "note", "signing", "row", "tally",
+LOG = ["log", "log_[cef]*", "log_prepare", "frame", "history", "erase", "archive", "disk", "identity", "keyring", "hard_state", "signing", "row", "tally",
        "quarantine_erase", "log_copy"]
 CORE = ["core", "core_[acdpsw]*", "outcomes", "slab", "ledger", "tally", "row", "arena"]
 STORIES = ["story_*", "moments"]
@@ -31,7 +31,7 @@ STAGES = {
                     ["pair_histories"], PAIR],
     "broker/curl": [["push"], ["e2e_webhooks"], ["e2e_coordinator*"]],
     "broker/coordinator": [["coordinator*", "fuzz-etcd_answer", "fuzz-pair_record"], ["e2e_coordinator*"], ["e2e_pair_coordinator"]],
-    "broker/shell/pair": [["pair_cut", "follow_wire", "record_client", "leader_clock", "peer_proof", "note"], ["story_pair", "story_operator"], PAIR,
+    "broker/shell/pair": [["pair_cut", "follow_wire", "record_client", "leader_clock", "peer_proof", "hard_state"], ["story_pair", "story_operator"], PAIR,
                           ["e2e_pair_look", "e2e_pair_pause", "e2e_pair_stats", "e2e_pair_snapshot", "e2e_pair_refusals", "crash_pair"]],
     "broker/shell": [["arena_pool", "inbox", "indexer", "last_shutdown", "request", "config", "clock", "boot", "access*", "fuzz-config", "fuzz-request", "fuzz-metrics", "journal", "e2e_metrics", "e2e_journal"], STORIES, LIVE,
                      [*WIRE, "hostile_nuisance", "e2e_restart", "e2e_damage", "e2e_audit_wire", "e2e_archive", "e2e_backup", "e2e_redact", "e2e_signing", "e2e_quarantine"],

@@ -7,7 +7,7 @@
 #include "../must.h"
 #include "check.h"
 #include "client.h"
-#include "hard_state.h"
+#include "hard_state_rules.h"
 #include "model_disk.h"
 #include "registrar.h"
 #include "world.h"
@@ -166,19 +166,19 @@ void node_refuse(struct world *world, const char *sentence) {
     world_after_ns(world, 0, refused, NULL, host->life);
 }
 
-void node_note_write(struct world *world) {
+void node_hard_state_write(struct world *world) {
     struct node *node = world->host->node;
-    int error = note_write(&node->pair_disk->disk, pair_directory, &node->note);
-    if (error) host_fail(world, "cannot write the note", error);
+    int error = hard_state_write(&node->pair_disk->disk, pair_directory, &node->hard_state);
+    if (error) host_fail(world, "cannot write the hard state", error);
 }
 
-static void write_note(struct world *world) {
+static void write_hard_state(struct world *world) {
     struct host *host = world->host;
     struct node *node = host->node;
-    hard_state_take(&node->note, &node->pair, node->following.leader, node->leading.requester);
-    node_note_write(world);
+    hard_state_take(&node->hard_state, &node->pair, node->following.leader, node->leading.requester);
+    node_hard_state_write(world);
     if (host->state != HOST_UP) return;
-    struct pair_event event = {.kind = PAIR_NOTED, .end = log_durable(host->log)};
+    struct pair_event event = {.kind = PAIR_STATE_WRITTEN, .end = log_durable(host->log)};
     node_step(world, &event, NULL);
 }
 
@@ -202,10 +202,10 @@ static void swap(struct world *world, const struct pair_effect *effect) {
     struct record_member members[RECORD_NODES];
     memcpy(members, node->record_client.record.members, sizeof members);
     tell_member(node, &members[node->pair.self]);
-    if (node->pair.role == PAIR_LEADING && note_has_peer(&node->note)) {
+    if (node->pair.role == PAIR_LEADING && hard_state_has_peer(&node->hard_state)) {
         struct record_member *other = &members[node->pair.other];
         other->is_known = true;
-        memcpy(other->id, node->note.peer, MEMBER_ID_SIZE);
+        memcpy(other->id, node->hard_state.peer, MEMBER_ID_SIZE);
         snprintf(other->url, sizeof other->url, "sim://%u", node->pair.other);
     }
     record_client_swap(&node->record_client, effect->version, &effect->record, members);
@@ -215,8 +215,8 @@ static void perform(struct world *world, enum pair_role before, const struct pai
                     struct pair_message *out_answer) {
     struct node *node = world->host->node;
     switch (effect->kind) {
-    case PAIR_NOTE:
-        write_note(world);
+    case PAIR_WRITE_STATE:
+        write_hard_state(world);
         break;
     case PAIR_READ:
         if (record_reads_ask(&node->reads, effect->presence, world->now_ns)) node_read_record(world);
@@ -329,7 +329,7 @@ static void take_kept(struct world *world, void *argument) {
     struct node *node = world->host->node;
     struct pair_event event = {0};
     char message[COORDINATOR_MESSAGE_SIZE];
-    if (record_client_take(&node->record_client, node->pair.note.recorded, &event, message)) {
+    if (record_client_take(&node->record_client, node->pair.hard_state.recorded, &event, message)) {
         node_refuse(world, message);
         return;
     }
@@ -358,7 +358,7 @@ static void on_changed(void *argument) {
 
 /* ---- life */
 
-static void begin_note(struct world *world) {
+static void begin_hard_state(struct world *world) {
     struct host *host = world->host;
     struct node *node = host->node;
     struct log_point last;
@@ -367,8 +367,8 @@ static void begin_note(struct world *world) {
                                            .joins = node->joins,
                                            .coordinated = !world->options.pair.by_operator,
                                            .last_epoch = last.epoch};
-    hard_state_begin(&node->note, &start);
-    node_note_write(world);
+    hard_state_begin(&node->hard_state, &start);
+    node_hard_state_write(world);
 }
 
 static void make_rules(struct world *world) {
@@ -377,13 +377,13 @@ static void make_rules(struct world *world) {
     struct log_point last;
     MUST(log_point(world->host->log, log_durable(world->host->log), &last) == 0);
     node->pair = (struct pair){
-        .self = node->note.node,
-        .other = (uint8_t)(1 - node->note.node),
-        .founds = node->note.node == 0 && !node->joins,
+        .self = node->hard_state.node,
+        .other = (uint8_t)(1 - node->hard_state.node),
+        .founds = node->hard_state.node == 0 && !node->joins,
         .may_lead_alone = options->solo_after_ms != UINT64_MAX,
         .by_operator = options->by_operator,
         .is_async = options->is_async,
-        .run = node->note.runs,
+        .run = node->hard_state.runs,
         .serial = world_real_ns(world) / 1000000000u,
         .committed = world->host->table.flat.position, /* LOG-3: it has absorbed nothing else */
         .heard = last.epoch,
@@ -432,15 +432,15 @@ static void forget_life(struct world *world) {
     node->applying = node->may_apply = false;
 }
 
-static bool read_note(struct world *world) {
+static bool read_hard_state(struct world *world) {
     struct host *host = world->host;
     struct node *node = host->node;
     char message[IDENTITY_MESSAGE_SIZE] = "";
-    int error = note_read(&node->pair_disk->disk, pair_directory, &node->note, message);
+    int error = hard_state_read(&node->pair_disk->disk, pair_directory, &node->hard_state, message);
     node->is_new = error == -ENOENT;
     if (node->is_new) {
-        node->note = (struct note){.node = (uint8_t)host->number};
-        if (node->joins) memcpy(node->note.peer, world->hosts[1 - host->number].node->member, MEMBER_ID_SIZE);
+        node->hard_state = (struct hard_state){.node = (uint8_t)host->number};
+        if (node->joins) memcpy(node->hard_state.peer, world->hosts[1 - host->number].node->member, MEMBER_ID_SIZE);
     }
     if (error && !node->is_new) snprintf(host->message, sizeof host->message, "%.400s (%d)", message, error);
     return !error || node->is_new;
@@ -451,17 +451,17 @@ bool node_start(struct world *world) {
     struct node *node = host->node;
     uint64_t life = host->life;
     forget_life(world);
-    if (!read_note(world)) return false;
-    begin_note(world);
+    if (!read_hard_state(world)) return false;
+    begin_hard_state(world);
     if (host->life != life) return false;
     make_rules(world);
     summons_init(&node->summons, node->pair.run);
     MUST(log_cursor_open(&node->applier, host->log, core_position(host->core), false) == 0);
     if (!node->pair.by_operator) open_record_client(world);
     node_heard(world);
-    struct pair_note note = hard_state_rules(&node->note);
+    struct pair_hard_state hard_state = hard_state_for_rules(&node->hard_state);
     struct pair_effects effects = {0};
-    pair_start(&node->pair, &note, log_durable(host->log), &effects);
+    pair_start(&node->pair, &hard_state, log_durable(host->log), &effects);
     for (size_t i = 0; i < effects.count && host->life == life && !node->ended; i++)
         perform(world, PAIR_LOOKING, &effects.items[i], NULL);
     if (host->life == life) go_on(world);

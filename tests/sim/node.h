@@ -17,11 +17,11 @@
 #include "digests.h"
 #include "follower_half.h"
 #include "freshness.h"
+#include "hard_state.h"
 #include "host.h"
 #include "leader_clock.h"
 #include "leader_half.h"
 #include "log_serve.h"
-#include "note.h"
 #include "pair.h"
 #include "record_client.h"
 #include "record_reads.h"
@@ -78,7 +78,7 @@ struct node_following {
 
 struct node {
     /* What outlives the process. */
-    struct model_disk *pair_disk; /* the note, the quarantine */
+    struct model_disk *pair_disk; /* the hard state, the quarantine */
     uint8_t cluster[CLUSTER_ID_SIZE];
     uint8_t member[MEMBER_ID_SIZE];
     bool joins;      /* --follow */
@@ -95,7 +95,7 @@ struct node {
     uint64_t source_life; /* of the other, which it is of */
 
     /* Of a life. */
-    struct note note;
+    struct hard_state hard_state;
     struct pair pair;
     struct record_client record_client;
     uint64_t words;     /* of an operator's that it has heard */
@@ -189,7 +189,7 @@ void node_wake(struct world *world); /* arms the next alarm */
 void node_unblock(struct world *world);
 /* exec: this life ends, and the next one begins at once. */
 void node_run_again(struct world *world);
-void node_note_write(struct world *world);
+void node_hard_state_write(struct world *world);
 /* node_lead.c */
 void lead_begin(struct world *world);
 void lead_question(struct world *world, void *message);

@@ -132,7 +132,7 @@ static bool copy_frames(struct world *world, const struct node_message *message)
     const ProtobufCBinaryData *frames = &message->answer.frames;
     const char *problem = NULL;
     uint64_t at = 0;
-    int error = log_copy(host->log, frames->data, frames->len, host->node->pair.note.floor, &at, &problem);
+    int error = log_copy(host->log, frames->data, frames->len, host->node->pair.hard_state.floor, &at, &problem);
     if (error == LOG_UNFIT) {
         TRACE(world, "broker", "refuses frames: %s", problem);
         return false;
@@ -238,7 +238,7 @@ static void take_answer(struct world *world, const struct node_message *message,
     struct take *take = world_alloc(world, sizeof *take);
     *take = (struct take){.message = message, .answered = {.kind = PAIR_ANSWERED}};
     struct pair_message *answer = &take->answered.message;
-    *answer = follow_wire_answered(&message->answer, &node->note);
+    *answer = follow_wire_answered(&message->answer, &node->hard_state);
     answer->differs = follow_wire_differs(host->log, &message->answer);
     MUST(!answer->differs || node->may_refuse); /* no epoch is led twice */
     take->take = follower_take_begin(&node->pair, answer, message->answer.frames.len > 0, is_newest);

@@ -7,10 +7,10 @@
 #include "registrar.h"
 #include "world.h"
 
-/* The record says so; or, without a coordinator, the other's note, by not saying that it has served alone. */
+/* The record says so; or, without a coordinator, the other's hard state, by not saying that it has served alone. */
 static bool is_counted(const struct world *world, const struct host *host) {
     const struct registrar *registrar = world->registrar;
-    const struct note *others = &world->hosts[1 - host->number].node->note;
+    const struct hard_state *others = &world->hosts[1 - host->number].node->hard_state;
     if (world->options.pair.by_operator)
         return !others->alone && memcmp(others->peer, host->node->member, MEMBER_ID_SIZE) == 0;
     const struct registrar_entry *entry = registrar_newest(registrar);

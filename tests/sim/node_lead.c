@@ -6,7 +6,7 @@
 #include "admission.h"
 #include "client.h"
 #include "follow_wire.h"
-#include "hard_state.h"
+#include "hard_state_rules.h"
 #include "log_serve.h"
 #include "network.h"
 #include "node.h"
@@ -98,7 +98,7 @@ void node_durable(struct world *world, struct batch *batches) {
 
 static void tell_known(struct world *world, struct node_message *message) {
     const struct node *node = world->host->node;
-    bool is_another = note_is_another(&node->note, message->question.member.data);
+    bool is_another = hard_state_is_another(&node->hard_state, message->question.member.data);
     message->answer.known = is_another ? 0 : leader_half_known(&node->pair);
     message->covered = host_frames_below(world->host, message->answer.known);
 }
@@ -145,7 +145,7 @@ void lead_forget_question(struct world *world) {
 
 static void admit_disk(struct world *world, const Tarry__Follow *follow) {
     struct node *node = world->host->node;
-    if (hard_state_admit(&node->note, follow->member.data)) node_note_write(world);
+    if (hard_state_admit(&node->hard_state, follow->member.data)) node_hard_state_write(world);
 }
 
 static struct pair_event event_of(struct world *world, const Tarry__Follow *follow) {
@@ -154,7 +154,7 @@ static struct pair_event event_of(struct world *world, const Tarry__Follow *foll
     struct pair_event event = {
         .kind = PAIR_ASKED,
         .near = leader_half_is_near(&node->leading.half, follow->end, world->now_ns),
-        .message = follow_wire_asked(follow, &node->note),
+        .message = follow_wire_asked(follow, &node->hard_state),
     };
     if (leader_half_compares(&node->pair)) MUST(follow_wire_compare(host->log, follow, &event) == 0);
     return event;
@@ -209,7 +209,9 @@ static void ask_rules(struct world *world, struct node_message *message) {
 void lead_question(struct world *world, void *argument) {
     struct node *node = world->host->node;
     struct node_message *message = fresh(world, argument);
-    const struct admission_self self = {.cluster = node->cluster, .member = node->member, .note = &node->note};
+    const struct admission_self self = {.cluster = node->cluster,
+                                        .member = node->member,
+                                        .hard_state = &node->hard_state};
     const struct admission admission = admission_of(&node->pair, &self, &message->question);
     switch (admission.kind) {
     case ADMISSION_REFUSE:

@@ -34,7 +34,7 @@ void follow_fetch(struct world *world, uint64_t end) {
     struct quarantine_tail tail;
     struct log_point last;
     MUST(log_point(host->log, log_durable(host->log), &last) == 0);
-    bool is_the_leaders = last.epoch == node->pair.note.floor;
+    bool is_the_leaders = last.epoch == node->pair.hard_state.floor;
     bool has_tail = last.position > end && !is_the_leaders;
     TRACE(world, "broker", "needs a snapshot: it knows what is committed up to #%zu", host_frames_below(host, end));
     int error =

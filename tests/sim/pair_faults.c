@@ -133,7 +133,7 @@ static void write_record(struct world *world, void *argument, uint64_t number) {
 static bool both_have_seen(const struct world *world, uint32_t epoch) {
     for (uint32_t i = 0; i < HOSTS_MAX; i++) {
         const struct pair *pair = &world->hosts[i].node->pair;
-        if (world->hosts[i].state != HOST_UP || pair->noting || pair->note.recorded <= epoch) return false;
+        if (world->hosts[i].state != HOST_UP || pair->writing_state || pair->hard_state.recorded <= epoch) return false;
     }
     return true;
 }

@@ -69,7 +69,7 @@ static void let_in(struct world *world) {
         const struct node *node = world->hosts[i].node, *other = world->hosts[1 - i].node;
         /* Its core may not have begun: it waits for what is to be committed first. */
         bool leads = world->hosts[i].state == HOST_UP && node->pair.role == PAIR_LEADING;
-        bool waits = leads && node->pair.counted && note_is_another(&node->note, other->member);
+        bool waits = leads && node->pair.counted && hard_state_is_another(&node->hard_state, other->member);
         if (waits && world->options.pair.solo_after_ms == UINT64_MAX) node_tell(world, i, PAIR_SOLO);
     }
 }

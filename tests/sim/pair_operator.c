@@ -15,29 +15,29 @@ static struct host *other_of(struct world *world, const struct host *host) {
     return &world->hosts[1 - host->number];
 }
 
-/* What it will find when it starts: by a note that was being written as it ended, either. */
-static bool reads_note(const struct host *host, struct note *out) {
+/* What it will find when it starts: by a hard state that was being written as it ended, either. */
+static bool read_hard_state(const struct host *host, struct hard_state *out) {
     char message[IDENTITY_MESSAGE_SIZE];
-    return note_read(&host->node->pair_disk->disk, "/data", out, message) == 0;
+    return hard_state_read(&host->node->pair_disk->disk, "/data", out, message) == 0;
 }
 
 /* A disk that the other node has never counted or followed. */
 static bool is_new_disk(struct world *world, const struct host *host) {
-    return note_is_another(&other_of(world, host)->node->note, host->node->member);
+    return hard_state_is_another(&other_of(world, host)->node->hard_state, host->node->member);
 }
 
 bool pair_operator_may_wipe(struct world *world, const struct host *host) {
-    struct note note, others;
+    struct hard_state hard_state, others;
     if (host->state == HOST_UP) return false;
     if (is_new_disk(world, host)) return true;
-    if (!reads_note(host, &note) || !reads_note(other_of(world, host), &others)) return false;
-    bool is_the_pair = memcmp(note.peer, other_of(world, host)->node->member, MEMBER_ID_SIZE) == 0;
-    return is_the_pair && !note.alone && (others.in_sync || others.alone);
+    if (!read_hard_state(host, &hard_state) || !read_hard_state(other_of(world, host), &others)) return false;
+    bool is_the_pair = memcmp(hard_state.peer, other_of(world, host)->node->member, MEMBER_ID_SIZE) == 0;
+    return is_the_pair && !hard_state.alone && (others.in_sync || others.alone);
 }
 
 static bool has_directory(const struct host *host) {
-    struct note note;
-    return reads_note(host, &note);
+    struct hard_state hard_state;
+    return read_hard_state(host, &hard_state);
 }
 
 bool pair_operator_may_start(const struct world *world, const struct pair_faults *faults, const struct host *host) {
@@ -66,9 +66,9 @@ static void check_word(struct world *world, void *argument, uint64_t number) {
 /* A node that was just told that it lacks something may have got that with the same answer, and not know it: then only
  * force helps, if the other's disk is gone. He has compared what clients were told with what that node has. */
 static enum pair_word word_for(struct world *world, const struct host *host) {
-    const struct note *note = &host->node->note;
+    const struct hard_state *hard_state = &host->node->hard_state;
     bool has_all = is_new_disk(world, other_of(world, host)) && truth_has(world, host, world->truth.count);
-    return !note->in_sync && !note->alone && has_all ? PAIR_FORCE : PAIR_ASSERT;
+    return !hard_state->in_sync && !hard_state->alone && has_all ? PAIR_FORCE : PAIR_ASSERT;
 }
 
 static void assert_stopped(struct world *world, struct pair_faults *faults, struct host *host) {
@@ -87,10 +87,10 @@ static bool is_quiet(const struct host *host) {
  * before this node had everything. */
 static bool may_assert(struct world *world, const struct host *host) {
     const struct host *other = other_of(world, host);
-    struct note note;
+    struct hard_state hard_state;
     if (!is_quiet(host)) return false;
     if (is_new_disk(world, other)) return true;
-    return other->state != HOST_UP && reads_note(other, &note) && !note.alone;
+    return other->state != HOST_UP && read_hard_state(other, &hard_state) && !hard_state.alone;
 }
 
 /* Both have noted that they serve alone: one was about to when its disk failed, and the operator read that it had not.
@@ -98,7 +98,7 @@ static bool may_assert(struct world *world, const struct host *host) {
 static bool is_given_up(struct world *world, const struct host *host) {
     const struct host *other = other_of(world, host);
     bool both_quiet = is_quiet(host) && is_quiet(other);
-    return both_quiet && host->node->note.alone && other->node->note.alone &&
+    return both_quiet && host->node->hard_state.alone && other->node->hard_state.alone &&
            truth_has(world, other, world->truth.count);
 }
 

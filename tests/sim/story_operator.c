@@ -46,7 +46,7 @@ static void nobody_takes_over_but_by_a_word(void **state) { /* F-24 */
                  "[61225] node 1 durable #12\n"
                  "[61226] node 0 has #12\n"
                  "[61227] node 1 committed #12\n");
-    assert_false(f->world->hosts[1].node->note.alone);
+    assert_false(f->world->hosts[1].node->hard_state.alone);
 }
 
 /* What it had acknowledged alone nobody knows any more, and the new one has nothing. */
@@ -97,7 +97,7 @@ static void with_a_new_disk_nobody_leads_before_a_word(void **state) { /* F-29 *
                  "[4234] node 0 has #11\n"
                  "[4235] node 1 committed #11\n");
     assert_int_equal(f->world->hosts[0].frame_count, f->world->hosts[1].frame_count);
-    assert_false(f->world->hosts[1].node->note.alone);
+    assert_false(f->world->hosts[1].node->hard_state.alone);
 }
 
 /* The log of who begins to lead may end with what was never acknowledged: the other may lead without it, and then it

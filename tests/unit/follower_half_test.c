@@ -23,7 +23,7 @@ static int begin(void **state) {
     const struct pair_times times = {.failover_after_ms = 300, .solo_after_ms = 600};
     fx = (struct fx){.pair = {.role = PAIR_FOLLOWING,
                               .epoch = 3,
-                              .note = {.floor = 3},
+                              .hard_state = {.floor = 3},
                               .serial = 7,
                               .durable = 900,
                               .committed = 500},
@@ -105,10 +105,10 @@ static void a_question_that_came_to_nothing_is_asked_again(void **state) { /* F-
     follower_half_settle(&fx->half, &fx->pair, MS);
     assert_int_equal(fx->half.again_ns, UINT64_MAX); /* it is under way */
     fx->half.asking = false;
-    fx->pair.noting = true;
+    fx->pair.writing_state = true;
     follower_half_settle(&fx->half, &fx->pair, MS);
     assert_int_equal(fx->half.again_ns, UINT64_MAX); /* the rules ask, once that is done */
-    fx->pair.noting = false;
+    fx->pair.writing_state = false;
     follower_half_settle(&fx->half, &fx->pair, MS);
     assert_int_equal(fx->half.again_ns, 51 * MS);
     assert_int_equal(follower_half_due(&fx->half, &fx->pair, 50 * MS), FOLLOWER_DUE_NOTHING);

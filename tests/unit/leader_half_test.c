@@ -23,7 +23,7 @@ struct fx {
     Tarry__Follow follow;
     uint8_t cluster[CLUSTER_ID_SIZE], other_cluster[CLUSTER_ID_SIZE];
     uint8_t self[MEMBER_ID_SIZE], other[MEMBER_ID_SIZE], third[MEMBER_ID_SIZE];
-    struct note note;
+    struct hard_state hard_state;
 };
 
 static ProtobufCBinaryData bytes_of(uint8_t *data) {
@@ -45,7 +45,7 @@ static int begin(void **state) {
     memset(fx.self, 1, sizeof fx.self);
     memset(fx.other, 2, sizeof fx.other);
     memset(fx.third, 3, sizeof fx.third);
-    memcpy(fx.note.peer, fx.other, MEMBER_ID_SIZE);
+    memcpy(fx.hard_state.peer, fx.other, MEMBER_ID_SIZE);
     tarry__follow__init(&fx.follow);
     fx.follow.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, fx.cluster};
     fx.follow.member = bytes_of(fx.other);
@@ -78,7 +78,7 @@ static bool is_near(struct fx *fx, uint64_t end, uint64_t now_ms) {
 /* ---- admission */
 
 static struct admission admit(struct fx *fx) {
-    const struct admission_self self = {.cluster = fx->cluster, .member = fx->self, .note = &fx->note};
+    const struct admission_self self = {.cluster = fx->cluster, .member = fx->self, .hard_state = &fx->hard_state};
     return admission_of(&fx->pair, &self, &fx->follow);
 }
 

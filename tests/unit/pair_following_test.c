@@ -35,10 +35,10 @@ static struct pair_message silence(struct pair *pair) {
 
 /* Node 1 follows node 0, whose epoch it has promised, and is not in sync. */
 static struct pair following(void) {
-    struct pair_note note = {.floor = EPOCH, .recorded = EPOCH};
+    struct pair_hard_state hard_state = {.floor = EPOCH, .recorded = EPOCH};
     struct pair pair = {.self = 1, .other = 0, .run = 1};
     struct pair_effects out = {0};
-    pair_start(&pair, &note, END, &out);
+    pair_start(&pair, &hard_state, END, &out);
     assert_int_equal(read_record(&pair, 5).end, END);
     return pair;
 }
@@ -78,8 +78,8 @@ static void what_has_changed_here_is_another_question(void **state) { /* F-16, R
     assert_int_equal(question.word, PAIR_PROMOTE);
     const struct pair_message promise = {.kind = PAIR_PROMISE, .epoch = EPOCH + 1, .serial = serial + 2};
     step(&pair, (struct pair_event){.kind = PAIR_ANSWERED, .message = promise});
-    assert_int_equal(silence(&pair).kind, 0); /* its note is being made durable */
-    question = step(&pair, (struct pair_event){.kind = PAIR_NOTED, .end = 2 * END});
+    assert_int_equal(silence(&pair).kind, 0); /* its hard state is being made durable */
+    question = step(&pair, (struct pair_event){.kind = PAIR_STATE_WRITTEN, .end = 2 * END});
     assert_int_equal(question.serial, serial + 3);
     assert_int_equal(question.floor, EPOCH + 1);
 }

@@ -34,7 +34,7 @@ static struct pair leading(void) {
                          .epoch = EPOCH,
                          .version = 7,
                          .record = alone,
-                         .note = {.floor = EPOCH, .recorded = EPOCH},
+                         .hard_state = {.floor = EPOCH, .recorded = EPOCH},
                          .durable = END,
                          .committed = END,
                          .begun = END,

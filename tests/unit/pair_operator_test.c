@@ -17,15 +17,15 @@ static struct pair_event answered(const struct pair *pair, enum pair_message_kin
 
 /* A follower whose operator wants it to lead, whom the other, who does not lead either, was asked to promise it. */
 static struct pair claiming(void) {
-    struct pair_note note = {.floor = 2, .led = 0, .in_sync = true};
+    struct pair_hard_state hard_state = {.floor = 2, .led = 0, .in_sync = true};
     struct pair pair = {.self = 1, .other = 0, .by_operator = true, .run = 1};
     struct pair_effects out = {0};
-    pair_start(&pair, &note, END, &out);
+    pair_start(&pair, &hard_state, END, &out);
     struct pair_event promote = {.kind = PAIR_TOLD, .word = PAIR_PROMOTE};
     pair_step(&pair, &promote, &out);
     struct pair_event nobody = answered(&pair, PAIR_NOT_LEADING);
     pair_step(&pair, &nobody, &out);
-    struct pair_event noted = {.kind = PAIR_NOTED, .end = END};
+    struct pair_event noted = {.kind = PAIR_STATE_WRITTEN, .end = END};
     pair_step(&pair, &noted, &out);
     assert_int_equal(pair.role, PAIR_CANDIDATE);
     assert_int_equal(pair.epoch, 3); /* odd ones are node 1's, and 2 is promised */

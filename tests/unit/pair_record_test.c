@@ -35,10 +35,10 @@ static size_t record_changes(struct pair *pair) {
 
 /* Node 1 follows node 0, and was not in sync when it looked. */
 static struct pair following(void) {
-    struct pair_note note = {.floor = 2, .recorded = 2};
+    struct pair_hard_state hard_state = {.floor = 2, .recorded = 2};
     struct pair pair = {.self = 1, .other = 0, .run = 1};
     struct pair_effects out = {0};
-    pair_start(&pair, &note, END, &out);
+    pair_start(&pair, &hard_state, END, &out);
     assert_int_equal(reads(&out), 1);
     assert_int_equal(read_record(&pair, 5, 1u << 0), 0);
     assert_int_equal(pair.role, PAIR_FOLLOWING);

@@ -45,7 +45,7 @@ static void a_coordinator_that_does_not_answer_is_asked_after_a_while(void **sta
 }
 
 static void a_record_that_is_lost_is_asked_for_after_a_while(void **state) { /* F-31b */
-    struct pair pair = {.role = PAIR_FOLLOWING, .note = {.recorded = 3}};
+    struct pair pair = {.role = PAIR_FOLLOWING, .hard_state = {.recorded = 3}};
     struct pair_event gone = read_of(PAIR_DONE, 0, 0, 0);
     struct record_reads reads;
     record_reads_init(&reads);

@@ -14,7 +14,7 @@
 static const struct pair_times times = {.failover_after_ms = 400, .solo_after_ms = 800};
 
 static struct pair follower(void) {
-    return (struct pair){.role = PAIR_FOLLOWING, .epoch = 3, .note = {.floor = 3}};
+    return (struct pair){.role = PAIR_FOLLOWING, .epoch = 3, .hard_state = {.floor = 3}};
 }
 
 static struct pair leader(void) {

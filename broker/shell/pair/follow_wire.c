@@ -17,11 +17,11 @@ void follow_wire_ask(const struct pair_message *question, Tarry__Follow *out) {
     out->wants = question->word == PAIR_PROMOTE;
 }
 
-static bool is_another(const ProtobufCBinaryData *member, const struct note *note) {
-    return member->len == MEMBER_ID_SIZE && note_is_another(note, member->data);
+static bool is_another(const ProtobufCBinaryData *member, const struct hard_state *hard_state) {
+    return member->len == MEMBER_ID_SIZE && hard_state_is_another(hard_state, member->data);
 }
 
-struct pair_message follow_wire_asked(const Tarry__Follow *follow, const struct note *note) {
+struct pair_message follow_wire_asked(const Tarry__Follow *follow, const struct hard_state *hard_state) {
     return (struct pair_message){
         .kind = follow->proposes ? PAIR_PROPOSE : PAIR_FOLLOW,
         .epoch = follow->epoch,
@@ -32,7 +32,7 @@ struct pair_message follow_wire_asked(const Tarry__Follow *follow, const struct 
         .serial = follow->serial,
         .end = follow->end,
         .stamp = follow->stamp,
-        .another = is_another(&follow->member, note),
+        .another = is_another(&follow->member, hard_state),
     };
 }
 
@@ -56,7 +56,7 @@ void follow_wire_answer(const struct pair_message *answer, Tarry__FollowReply *o
     out->word = answer->kind == PAIR_PROMISE ? answer->word : 0;
 }
 
-struct pair_message follow_wire_answered(const Tarry__FollowReply *body, const struct note *note) {
+struct pair_message follow_wire_answered(const Tarry__FollowReply *body, const struct hard_state *hard_state) {
     static const enum pair_message_kind kinds[] = {
         [TARRY__FOLLOW_REPLY__VERDICT__FRAMES] = PAIR_FRAMES,
         [TARRY__FOLLOW_REPLY__VERDICT__PROMISE] = PAIR_PROMISE,
@@ -81,7 +81,7 @@ struct pair_message follow_wire_answered(const Tarry__FollowReply *body, const s
         .word = is_leading    ? (enum pair_word)body->word
                 : body->wants ? PAIR_PROMOTE
                               : 0,
-        .another = is_another(&body->member, note),
+        .another = is_another(&body->member, hard_state),
     };
 }
 

@@ -7,20 +7,20 @@
 
 #include <stdint.h>
 
+#include "hard_state.h"
 #include "log.h"
-#include "note.h"
 #include "pair.h"
 #include "tarry.pb-c.h"
 
 /* Of a question, what the rules say. Its end goes with a chain's hash, and is the caller's to tell. */
 void follow_wire_ask(const struct pair_message *question, Tarry__Follow *out);
-/* `note`: of who is asked or answered; it knows the other's disk. */
-struct pair_message follow_wire_asked(const Tarry__Follow *follow, const struct note *note);
+/* `hard_state`: of who is asked or answered; it knows the other's disk. */
+struct pair_message follow_wire_asked(const Tarry__Follow *follow, const struct hard_state *hard_state);
 
 /* Of an answer without frames. */
 void follow_wire_answer(const struct pair_message *answer, Tarry__FollowReply *out);
 /* `body` has one of the verdicts that are the rules': all but JOIN and REFUSED. */
-struct pair_message follow_wire_answered(const Tarry__FollowReply *body, const struct note *note);
+struct pair_message follow_wire_answered(const Tarry__FollowReply *body, const struct hard_state *hard_state);
 
 /* How the requester's log and this one agree (R8): `fits`; or by their epochs (KIP-101) up to where they may be the
  * same, `end`; or `retired`, and this one begins at `end`. 0, or the log's error. */

@@ -15,7 +15,7 @@
 #include "disk.h"
 #include "endpoints.h"
 #include "fatal.h"
-#include "hard_state.h"
+#include "hard_state_rules.h"
 #include "inbox.h"
 #include "index.h"
 #include "log.h"
@@ -65,11 +65,11 @@ static _Noreturn void end_run(struct node *node, enum pair_role before, const ch
     node_refuse(reason);
 }
 
-static void write_note(struct node *node) {
-    hard_state_take(&node->note, &node->pair, node->peer.member, node->leading.requester);
-    int error = note_write(&disk_posix, node->needs.dir->path, &node->note);
+static void write_hard_state(struct node *node) {
+    hard_state_take(&node->hard_state, &node->pair, node->peer.member, node->leading.requester);
+    int error = hard_state_write(&disk_posix, node->needs.dir->path, &node->hard_state);
     if (error != 0) fatal("note_failed", error);
-    struct pair_event event = {.kind = PAIR_NOTED, .end = log_durable(node->log)};
+    struct pair_event event = {.kind = PAIR_STATE_WRITTEN, .end = log_durable(node->log)};
     node_step(node, &event, NULL);
 }
 
@@ -86,10 +86,10 @@ void node_members(struct node *node, struct record_member members[RECORD_NODES])
     self->is_known = true;
     memcpy(self->id, node->needs.dir->member.id, MEMBER_ID_SIZE);
     snprintf(self->url, sizeof(self->url), "%s", node->url);
-    bool is_counted = node_is_leading(node) && note_has_peer(&node->note);
+    bool is_counted = node_is_leading(node) && hard_state_has_peer(&node->hard_state);
     if (is_counted && node->peer.url[0] != '\0') { /* which this thread alone writes */
         other->is_known = true;
-        memcpy(other->id, node->note.peer, MEMBER_ID_SIZE);
+        memcpy(other->id, node->hard_state.peer, MEMBER_ID_SIZE);
         pthread_mutex_lock(&node->mutex);
         snprintf(other->url, sizeof(other->url), "%s", node->peer.url);
         pthread_mutex_unlock(&node->mutex);
@@ -114,8 +114,8 @@ void node_say(struct node *node, const char *sentence) {
 static void perform(struct node *node, enum pair_role before, const struct pair_effect *effect,
                     struct pair_message *out_answer) {
     switch (effect->kind) {
-    case PAIR_NOTE:
-        write_note(node);
+    case PAIR_WRITE_STATE:
+        write_hard_state(node);
         break;
     case PAIR_READ:
         if (record_reads_ask(&node->reads, effect->presence, monotonic_ns())) node_read_record(node);
@@ -230,7 +230,8 @@ static void note_doubt(struct node *node, bool is_failed) {
 static void take_kept(struct node *node) {
     struct pair_event event = {0};
     char message[COORDINATOR_MESSAGE_SIZE];
-    if (record_client_take(&node->record_client, node->pair.note.recorded, &event, message) != 0) node_refuse(message);
+    if (record_client_take(&node->record_client, node->pair.hard_state.recorded, &event, message) != 0)
+        node_refuse(message);
     if (record_reads_is_copied(&node->pair, &event))
         node_refuse("a copy of this data directory leads, and gives out the same lease tokens: stop both, delete the "
                     "copy, and start that node with an empty directory and --follow");
@@ -310,8 +311,8 @@ static void *node_run(void *argument) {
     struct node *node = argument;
     struct pair_effects effects = {0};
     node_heard(node);
-    struct pair_note note = hard_state_rules(&node->note);
-    pair_start(&node->pair, &note, log_durable(node->log), &effects);
+    struct pair_hard_state hard_state = hard_state_for_rules(&node->hard_state);
+    pair_start(&node->pair, &hard_state, log_durable(node->log), &effects);
     for (size_t i = 0; i < effects.count; i++) perform(node, PAIR_LOOKING, &effects.items[i], NULL);
     for (;;) {
         struct node_news news;
@@ -470,7 +471,7 @@ static void on_session(void *argument, const struct coordinator_session *session
 /* ---- starting and stopping */
 
 /* Each run has a number of its own (R6), and is durable as one before it takes part. */
-static void begin_note(struct node *node) {
+static void begin_hard_state(struct node *node) {
     const struct node_needs *needs = &node->needs;
     struct log_point last;
     int error = log_point(node->log, log_durable(node->log), &last);
@@ -480,8 +481,8 @@ static void begin_note(struct node *node) {
                                            .coordinated = needs->config->coordinator[0] != '\0',
                                            .last_epoch = last.epoch,
                                            .epoch_min = needs->dir->member.epoch_min};
-    hard_state_begin(&node->note, &start);
-    error = note_write(&disk_posix, needs->dir->path, &node->note);
+    hard_state_begin(&node->hard_state, &start);
+    error = hard_state_write(&disk_posix, needs->dir->path, &node->hard_state);
     if (error != 0) fatal("note_failed", error);
 }
 
@@ -493,13 +494,13 @@ static void make_rules(struct node *node) {
     int error = log_point(node->log, log_durable(node->log), &last);
     if (error != 0) fatal("log_unreadable", error);
     node->pair = (struct pair){
-        .self = node->note.node,
-        .other = (uint8_t)(1 - node->note.node),
-        .founds = node->note.node == 0 && !config->joins,
+        .self = node->hard_state.node,
+        .other = (uint8_t)(1 - node->hard_state.node),
+        .founds = node->hard_state.node == 0 && !config->joins,
         .may_lead_alone = config->solo_after_ms != SOLO_NEVER,
         .by_operator = config->coordinator[0] == '\0',
         .is_async = config->replication == REPLICATION_ASYNC,
-        .run = node->note.runs,
+        .run = node->hard_state.runs,
         /* Answers to an earlier run's questions come on that run's connections, and so not at all. */
         .serial = (uint64_t)now.tv_sec,
         .committed = index_position(node->index), /* LOG-3: it has absorbed nothing else */
@@ -552,7 +553,7 @@ static void open_lines(struct node *node) {
 
 void node_start(struct node *node) {
     const struct node_needs *needs = &node->needs;
-    begin_note(node);
+    begin_hard_state(node);
     make_rules(node);
     snprintf(node->url, sizeof(node->url), "%s",
              needs->config->advertise[0] != '\0' ? needs->config->advertise : needs->run->url);

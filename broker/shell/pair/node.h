@@ -27,11 +27,11 @@
 #include "digests.h"
 #include "follower_half.h"
 #include "freshness.h"
+#include "hard_state.h"
 #include "leader_clock.h"
 #include "leader_half.h"
 #include "listen.h"
 #include "log_serve.h"
-#include "note.h"
 #include "pair.h"
 #include "peer_proof.h"
 #include "record_client.h"
@@ -214,7 +214,7 @@ struct node {
     struct index *index; /* … and this */
     bool on;
     bool is_new; /* the directory was never one of a pair */
-    struct note note;
+    struct hard_state hard_state;
     char url[CONFIG_TEXT_SIZE]; /* how others reach this node; fixed before node_start */
 
     /* any thread */

@@ -65,7 +65,7 @@ bool node_is_alone_news(struct node *node, struct node_alone_fact *out, struct c
     struct alone alone = node->alone;
     bool is_same = alone.is == recorded->is && (!alone.is || alone.since_ns == recorded->since_ns);
     if (!is_same) { /* looked at in each turn of the core: nothing is copied for nothing */
-        memcpy(out->member, node->note.peer, MEMBER_ID_SIZE);
+        memcpy(out->member, node->hard_state.peer, MEMBER_ID_SIZE);
         out->teller = node->teller;
     }
     pthread_mutex_unlock(&node->mutex);

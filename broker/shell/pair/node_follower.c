@@ -197,7 +197,7 @@ static void note_leader(struct node *node, const Tarry__FollowReply *body) {
 static bool copy_frames(struct node *node, const Tarry__FollowReply *body) {
     const char *problem = NULL;
     uint64_t at = 0;
-    int error = log_copy(node->log, body->frames.data, body->frames.len, node->pair.note.floor, &at, &problem);
+    int error = log_copy(node->log, body->frames.data, body->frames.len, node->pair.hard_state.floor, &at, &problem);
     if (error == LOG_UNFIT) {
         char quoted[LOGFMT_VALUE_SIZE];
         if (logfmt_allowed(&damaged_limit))
@@ -261,7 +261,7 @@ static void take_step(struct node *node, struct follower_take *take, const Tarry
 }
 
 static void take_verdict(struct node *node, const Tarry__FollowReply *body) {
-    struct pair_event event = {.kind = PAIR_ANSWERED, .message = follow_wire_answered(body, &node->note)};
+    struct pair_event event = {.kind = PAIR_ANSWERED, .message = follow_wire_answered(body, &node->hard_state)};
     event.message.differs = follow_wire_differs(node->log, body);
     node->following.answered_ns = node->following.asked_ns;
     /* The proof binds an answer to the newest question (peer_proof.h). */
@@ -397,7 +397,7 @@ bool follower_cut(struct node *node, uint64_t end) {
     snprintf(why, sizeof(why),
              "The leader of epoch %u, %.800s, does not have these frames: they were written here, and not confirmed by "
              "both. Nobody was told that they are done, unless this node served alone or asynchronously.\n",
-             node->pair.note.floor, node->needs.config->peer);
+             node->pair.hard_state.floor, node->needs.config->peer);
     uint64_t keep = follower_keeps(&node->pair, atomic_load(node->needs.signed_to));
     int error = log_cut(node->log, end, keep, &quarantine, why, &tail);
     if (error == LOG_PINNED) {
@@ -426,7 +426,7 @@ static void put_aside(struct node *node, uint64_t end) {
         why, sizeof(why),
         "The log of the leader of epoch %u, %.800s, begins behind these frames, and a snapshot of it took the place of "
         "this log; they were not known here to be acknowledged.\n",
-        node->pair.note.floor, node->needs.config->peer);
+        node->pair.hard_state.floor, node->needs.config->peer);
     int error = quarantine_put(&quarantine, node->log, end, why, &tail);
     if (error != 0) fatal("quarantine_failed", error);
     say_quarantined(&tail);
@@ -438,7 +438,7 @@ void follower_fetch(struct node *node, uint64_t end) {
     struct log_point last;
     int error = log_point(node->log, durable, &last);
     if (error != 0) fatal("log_unreadable", error);
-    bool is_the_leaders = last.epoch == node->pair.note.floor; /* and so is what lies before */
+    bool is_the_leaders = last.epoch == node->pair.hard_state.floor; /* and so is what lies before */
     if (durable > end && !is_the_leaders) put_aside(node, end);
     error = snapshot_want(needs->dir->path, index_erased(node->index));
     if (error != 0) fatal("snapshot_failed", error);

@@ -15,7 +15,7 @@
 #include "disk_hang.h"
 #include "fatal.h"
 #include "follow_wire.h"
-#include "hard_state.h"
+#include "hard_state_rules.h"
 #include "inbox.h"
 #include "last_shutdown.h"
 #include "log.h"
@@ -174,7 +174,7 @@ static void answer_empty(struct node *node, struct call *call, uint32_t epoch) {
 
 /* What a follower may know to be acknowledged; not a disk that another one has taken the place of (F-29). */
 static uint64_t known_to(const struct node *node, const Tarry__Follow *follow) {
-    return note_is_another(&node->note, follow->member.data) ? 0 : leader_half_known(&node->pair);
+    return hard_state_is_another(&node->hard_state, follow->member.data) ? 0 : leader_half_known(&node->pair);
 }
 
 /* It acknowledges nothing, and does not touch the question that waits. */
@@ -221,8 +221,8 @@ static void answer_join(struct node *node, struct call *call) {
 
 /* The rules may count it with the next step; a later run must know whom. */
 static void admit_disk(struct node *node, const Tarry__Follow *follow) {
-    if (!hard_state_admit(&node->note, follow->member.data)) return;
-    int error = note_write(&disk_posix, node->needs.dir->path, &node->note);
+    if (!hard_state_admit(&node->hard_state, follow->member.data)) return;
+    int error = hard_state_write(&disk_posix, node->needs.dir->path, &node->hard_state);
     if (error != 0) fatal("note_failed", error);
 }
 
@@ -302,7 +302,7 @@ static struct pair_event event_of(struct node *node, const Tarry__Follow *follow
     struct pair_event event = {
         .kind = PAIR_ASKED,
         .near = leader_half_is_near(&node->leading.half, follow->end, monotonic_ns()),
-        .message = follow_wire_asked(follow, &node->note),
+        .message = follow_wire_asked(follow, &node->hard_state),
     };
     if (leader_half_compares(&node->pair)) compare(node, follow, &event);
     return event;
@@ -327,7 +327,7 @@ static void ask_rules(struct node *node, struct call *call) {
     if (is_leading && event.message.another) leader_forget_question(node); /* the former disk's */
     if (is_leading) admit_disk(node, follow);
     struct pair_message answer = {0};
-    node->leading.requester = follow->member.data; /* should it make this node lead, the note names it (F-29) */
+    node->leading.requester = follow->member.data; /* should it make this node lead, the hard state names it (F-29) */
     node_step(node, &event, &answer);
     node->leading.requester = NULL;
     if (!is_leading && node_is_leading(node)) admit_disk(node, follow); /* whose promise has made it lead */
@@ -346,7 +346,9 @@ static void ask_rules(struct node *node, struct call *call) {
 void leader_question(struct node *node, struct call *call) {
     const Tarry__Follow *follow = follow_of(call);
     const struct datadir *dir = node->needs.dir;
-    const struct admission_self self = {.cluster = dir->cluster, .member = dir->member.id, .note = &node->note};
+    const struct admission_self self = {.cluster = dir->cluster,
+                                        .member = dir->member.id,
+                                        .hard_state = &node->hard_state};
     struct admission admission = admission_of(&node->pair, &self, follow);
     if (admission.kind == ADMISSION_RULES || admission.kind == ADMISSION_PROBE) {
         const char *problem = NULL;

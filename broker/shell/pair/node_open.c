@@ -62,7 +62,7 @@ int node_check(const struct config *config, const struct endpoints *endpoints, c
 
 /* ---- joining */
 
-/* A directory that has an identity has joined, or was somebody's before: its note says. */
+/* A directory that has an identity has joined, or was somebody's before: its hard state says. */
 static bool is_new(const char *path) {
     char name[CONFIG_TEXT_SIZE + 16];
     struct stat status;
@@ -73,7 +73,7 @@ static bool is_new(const char *path) {
 static int join_as(const struct config *config, const struct peer_key *key, const Tarry__FollowReply *reply,
                    char message[DATADIR_MESSAGE_SIZE]) {
     struct identity identity;
-    struct note note = {.node = (uint8_t)reply->node, .runs = 0};
+    struct hard_state hard_state = {.node = (uint8_t)reply->node, .runs = 0};
     if (reply->cluster.len != CLUSTER_ID_SIZE || reply->node > 1 ||
         !peer_unseal(key, reply->secret.data, reply->secret.len, identity.secret)) {
         snprintf(message, DATADIR_MESSAGE_SIZE, "the peer %s answers nonsense; is it a tarryd of the same version?",
@@ -81,8 +81,8 @@ static int join_as(const struct config *config, const struct peer_key *key, cons
         return 1;
     }
     memcpy(identity.cluster, reply->cluster.data, CLUSTER_ID_SIZE);
-    if (reply->member.len == MEMBER_ID_SIZE) memcpy(note.peer, reply->member.data, MEMBER_ID_SIZE);
-    return datadir_join(config->data, &identity, &note, reply->log_start > LOG_POSITION_FIRST, message);
+    if (reply->member.len == MEMBER_ID_SIZE) memcpy(hard_state.peer, reply->member.data, MEMBER_ID_SIZE);
+    return datadir_join(config->data, &identity, &hard_state, reply->log_start > LOG_POSITION_FIRST, message);
 }
 
 /* 0: joined; 1: refused; -1: not yet. Otherwise than joined, with a sentence. */
@@ -140,24 +140,25 @@ int node_join(const struct config *config, const struct peer_key *key, const str
 
 /* ---- opening */
 
-static int read_note(struct node *node, char message[DATADIR_MESSAGE_SIZE]) {
+static int read_hard_state(struct node *node, char message[DATADIR_MESSAGE_SIZE]) {
     const struct node_needs *needs = &node->needs;
-    int error = note_read(&disk_posix, needs->dir->path, &node->note, message);
+    int error = hard_state_read(&disk_posix, needs->dir->path, &node->hard_state, message);
     node->is_new = error == -ENOENT;
     if (node->is_new) {
         error = 0;
-        node->note = (struct note){.node = needs->config->joins ? 1 : 0};
+        node->hard_state = (struct hard_state){.node = needs->config->joins ? 1 : 0};
     }
     if (error < 0)
-        snprintf(message, DATADIR_MESSAGE_SIZE, "%s/" NOTE_NAME " cannot be read: %s", needs->dir->path,
+        snprintf(message, DATADIR_MESSAGE_SIZE, "%s/" HARD_STATE_NAME " cannot be read: %s", needs->dir->path,
                  strerror(-error));
     return error != 0;
 }
 
 /* One of a pair that is started without the other would acknowledge what that one lacks, while it may lead. */
 static int check_alone(const struct node_needs *needs, char message[DATADIR_MESSAGE_SIZE]) {
-    struct note note;
-    if (needs->config->inspect || note_read(&disk_posix, needs->dir->path, &note, message) == -ENOENT) return 0;
+    struct hard_state hard_state;
+    if (needs->config->inspect || hard_state_read(&disk_posix, needs->dir->path, &hard_state, message) == -ENOENT)
+        return 0;
     snprintf(message, DATADIR_MESSAGE_SIZE,
              "data directory %.900s is one of a pair: alone it would acknowledge what the other one lacks; say --peer, "
              "or let 'tarry restore' make a broker of its own of it",
@@ -177,7 +178,7 @@ int node_open(struct node *node, const struct node_needs *needs, char message[DA
     node->news.batches_last = &node->news.batches;
     node->news.words_last = &node->news.words;
     node->news.audits_last = &node->news.audits;
-    if (read_note(node, message) != 0) return 1;
+    if (read_hard_state(node, message) != 0) return 1;
     if (!snapshot_is_wanted(needs->dir->path)) return 0;
     return snapshot_fetch(needs->dir, needs->config->peer, needs->peer_key, needs->credentials, message);
 }

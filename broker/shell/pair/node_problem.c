@@ -85,7 +85,7 @@ static const char *problem_of_leader(const struct node *node, const struct pair 
 
 static const char *problem_of_follower(const struct node *node, const struct pair *pair, const struct node_peer *peer) {
     const struct config *config = node->needs.config;
-    bool may_assert = pair_is_in_sync(pair) || (pair->by_operator && pair->note.alone);
+    bool may_assert = pair_is_in_sync(pair) || (pair->by_operator && pair->hard_state.alone);
     bool is_quiet = pair->by_operator && (pair->epoch == 0 || pair->role == PAIR_CANDIDATE);
     if (!is_silent(peer, config->failover_after_ms + PATIENCE_MS)) return NULL;
     if (is_quiet) return may_assert ? nobody : nobody_new;

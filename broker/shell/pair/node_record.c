@@ -69,7 +69,7 @@ static bool is_behind(const struct pair *pair, const struct pair_event *read) {
 
 static struct pair_record record_of(const struct pair *pair) {
     struct pair_record record = {
-        .epoch = pair->note.recorded,
+        .epoch = pair->hard_state.recorded,
         .leader = pair->self,
         .in_sync = (uint8_t)(1u << pair->self),
         .start = pair->durable,
@@ -91,7 +91,7 @@ static const char *write_again(struct record_word *word, const struct pair_event
     struct pair_event event;
     record_client_swap(&word->record_client, read->version, &record, word->members);
     wait_for_answer(word);
-    (void)record_client_take(&word->record_client, word->pair.note.recorded, &event,
+    (void)record_client_take(&word->record_client, word->pair.hard_state.recorded, &event,
                              message); /* of a swap it is always 0 */
     if (event.outcome == PAIR_REFUSED) return overtaken;
     if (event.outcome != PAIR_DONE) return word->record_client.call.reason;
@@ -107,7 +107,7 @@ static const char *look(struct record_word *word, char text[COORDINATOR_VALUE_SI
     struct pair_event event;
     record_client_read(&word->record_client, RECORD_CLIENT_RECORD);
     wait_for_answer(word);
-    bool is_strange = record_client_take(&word->record_client, word->pair.note.recorded, &event, message) != 0;
+    bool is_strange = record_client_take(&word->record_client, word->pair.hard_state.recorded, &event, message) != 0;
     if (event.outcome != PAIR_DONE) return word->record_client.call.reason;
     memcpy(text, word->record_client.call.value, word->record_client.call.size + 1);
     if (!writes) return NULL;

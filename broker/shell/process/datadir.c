@@ -124,8 +124,8 @@ static bool is_ours(const char *name) {
                                        "tokens",
                                        "tokens.new",
                                        MEMBER_NAME,
-                                       NOTE_NAME,
-                                       (NOTE_NAME ".new"),
+                                       HARD_STATE_NAME,
+                                       (HARD_STATE_NAME ".new"),
                                        SNAPSHOT_WANTED_NAME,
                                        (SNAPSHOT_WANTED_NAME ".new")};
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
@@ -207,8 +207,8 @@ int datadir_open(struct datadir *dir, const char *path, char message[DATADIR_MES
     return identity_open(dir, true, message);
 }
 
-int datadir_join(const char *path, const struct identity *identity, const struct note *note, bool wants_snapshot,
-                 char message[DATADIR_MESSAGE_SIZE]) {
+int datadir_join(const char *path, const struct identity *identity, const struct hard_state *hard_state,
+                 bool wants_snapshot, char message[DATADIR_MESSAGE_SIZE]) {
     struct datadir dir;
     struct member member;
     if (name_directory(&dir, path, message) != 0) return 1;
@@ -216,7 +216,7 @@ int datadir_join(const char *path, const struct identity *identity, const struct
     if (check_empty(&dir, message) != 0) return 1;
     member_make(&member);
     int error = member_write(path, &member);
-    if (error == 0) error = note_write(&disk_posix, path, note);
+    if (error == 0) error = hard_state_write(&disk_posix, path, hard_state);
     if (error == 0 && wants_snapshot) error = snapshot_want(path, 0);
     if (error == 0) error = identity_write(path, identity); /* last: who finds it finds all */
     return error == 0 ? 0 : REFUSE("data directory %s cannot be written: %s", path, strerror(-error));

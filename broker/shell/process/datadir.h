@@ -6,7 +6,7 @@
  *   DIR/archive    retired segments, unless --archive names another directory (storage/history/archive.h)
  *   DIR/archived   see archivist.c
  *   DIR/boot       see boot.h
- *   DIR/pair       storage/files/note.h: what a node of a pair must not forget
+ *   DIR/pair       storage/files/hard_state.h: what a node of a pair must not forget
  *   DIR/snapshot, DIR/snapshot.wanted   see snapshot_mark.h
  *   DIR/unerased   see pending_erasures.h
  *   DIR/quarantine tails that the pair's leader never had (storage/log/quarantine.h) */
@@ -17,8 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "hard_state.h"
 #include "identity.h"
-#include "note.h"
 
 #define DATADIR_MESSAGE_SIZE IDENTITY_MESSAGE_SIZE
 
@@ -38,8 +38,8 @@ struct datadir {
 int datadir_open(struct datadir *dir, const char *path, char message[DATADIR_MESSAGE_SIZE]);
 /* Gives a new directory the identity of a cluster that is there already, as a node of its pair. Durable; killed, it is
  * done again. 0, or 1 with a sentence. */
-int datadir_join(const char *path, const struct identity *identity, const struct note *note, bool wants_snapshot,
-                 char message[DATADIR_MESSAGE_SIZE]);
+int datadir_join(const char *path, const struct identity *identity, const struct hard_state *hard_state,
+                 bool wants_snapshot, char message[DATADIR_MESSAGE_SIZE]);
 /* The same for whoever only reads: nothing is made or written, and the lock is shared; it keeps brokers out. A
  * directory without a lock file (a copy without it, which may lie on a medium that cannot be written) is read without
  * one. */

@@ -5,7 +5,7 @@
  * chain hash at the index's position; the content of every task in the log against its record's hash; the counts
  * replayed from the index's position to the end, and from the beginning too if frames still reach back to it; each
  * segment's summary against its frames; with --key, the heads that were signed (evidence.h); what one of a pair has
- * noted (storage/files/note.h), and the tails that were cut off and put aside (tails.h). */
+ * noted (storage/files/hard_state.h), and the tails that were cut off and put aside (tails.h). */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -22,8 +22,8 @@
 #include "contents.h"
 #include "evidence.h"
 #include "frame.h"
+#include "hard_state.h"
 #include "ndjson.h"
-#include "note.h"
 #include "output.h"
 #include "progress.h"
 #include "store.h"
@@ -247,12 +247,12 @@ static int check_log(struct verify *v) {
 /* ---- what a pair leaves */
 
 static int check_pair(struct verify *v) {
-    struct note note;
+    struct hard_state hard_state;
     char message[IDENTITY_MESSAGE_SIZE] = "";
-    int error = note_read(&disk_posix, v->store.directory, &note, message);
+    int error = hard_state_read(&disk_posix, v->store.directory, &hard_state, message);
     if (error == 1) return store_damaged(&v->store, "%s", message);
     if (error != 0 && error != -ENOENT)
-        return store_damaged(&v->store, "%s/%s: %s", v->store.directory, NOTE_NAME, store_sentence(error));
+        return store_damaged(&v->store, "%s/%s: %s", v->store.directory, HARD_STATE_NAME, store_sentence(error));
     return tails_check(&v->tails, &v->store);
 }
 

@@ -1,12 +1,12 @@
-/* note.h: what one of a pair must not forget, in DIR/pair (FORMAT.md has the bytes). The rules that need it are in
- * broker/pair/pair.h; here it is only kept.
+/* hard_state.h: what one of a pair must not forget, in DIR/pair (FORMAT.md has the bytes). The rules that need it are
+ * in broker/pair/pair.h; here it is only kept.
  *
  * It belongs to the directory, as DIR/member does: a copy of the directory has none, for it has promised nothing.
  *
  * *Rule:* it is durable before anything rests on it, and a damaged one is refused, never taken for none. *Reason:*
  * whoever forgets a promise may acknowledge, or confirm, for two. */
-#ifndef TARRY_STORAGE_NOTE_H
-#define TARRY_STORAGE_NOTE_H
+#ifndef TARRY_STORAGE_HARD_STATE_H
+#define TARRY_STORAGE_HARD_STATE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,10 +15,10 @@
 #include "disk.h"
 #include "identity.h"
 
-#define NOTE_NAME "pair"
-#define NOTE_SIZE 64
+#define HARD_STATE_NAME "pair"
+#define HARD_STATE_SIZE 64
 
-struct note {
+struct hard_state {
     uint8_t node;                 /* 0: founded the cluster, 1: joined it */
     uint32_t floor;               /* it takes part in no epoch below (R2, R6, R7) */
     uint32_t recorded;            /* the newest epoch that it has seen in the coordinator's record, or promised, or led;
@@ -32,20 +32,21 @@ struct note {
 };
 
 /* Has another disk been counted or followed here? Pure, as the next one. */
-bool note_has_peer(const struct note *note);
+bool hard_state_has_peer(const struct hard_state *hard_state);
 /* … and is `member` another one than that (F-29)? If there was none, no disk is another. */
-bool note_is_another(const struct note *note, const uint8_t member[MEMBER_ID_SIZE]);
+bool hard_state_is_another(const struct hard_state *hard_state, const uint8_t member[MEMBER_ID_SIZE]);
 
-void note_encode(const struct note *note, uint8_t out[NOTE_SIZE]);
+void hard_state_encode(const struct hard_state *hard_state, uint8_t out[HARD_STATE_SIZE]);
 /* 0, or 1 with a sentence that names `path` and what to do. */
-int note_decode(const uint8_t *bytes, size_t size, const char *path, struct note *out,
-                char message[IDENTITY_MESSAGE_SIZE]);
+int hard_state_decode(const uint8_t *bytes, size_t size, const char *path, struct hard_state *out,
+                      char message[IDENTITY_MESSAGE_SIZE]);
 
 /* The file of `directory`. 0, or a negative errno (-ENOENT: it was never one of a pair); 1 with a sentence: it is
  * there, and not right. */
-int note_read(const struct disk *disk, const char *directory, struct note *out, char message[IDENTITY_MESSAGE_SIZE]);
+int hard_state_read(const struct disk *disk, const char *directory, struct hard_state *out,
+                    char message[IDENTITY_MESSAGE_SIZE]);
 /* Replaces the file, durably. 0 or a negative errno: then either content may be there, and the same must be written
  * again, or the process end. */
-int note_write(const struct disk *disk, const char *directory, const struct note *note);
+int hard_state_write(const struct disk *disk, const char *directory, const struct hard_state *hard_state);
 
 #endif
