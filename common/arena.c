@@ -6,18 +6,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#define ARENA_ALIGN 16u
 /* The first block is large enough for nearly every request, so that the steady state calls malloc not at all; pages of
  * it that are never touched cost nothing. Later blocks double, so that a large message costs few of them. */
 #define ARENA_FIRST_SIZE (256u << 10)
 #define ARENA_BLOCK_SIZE_MAX (4u << 20)
-
-struct arena_block {
-    struct arena_block *next;
-    size_t size; /* of `data` */
-    size_t used;
-    _Alignas(ARENA_ALIGN) uint8_t data[];
-};
 
 static void *arena_pb_alloc(void *data, size_t size) {
     return arena_alloc(data, size);
@@ -98,7 +90,7 @@ static struct arena_block *arena_grow(struct arena *arena, size_t size) {
     return block;
 }
 
-void *arena_alloc(struct arena *arena, size_t size) {
+void *arena_alloc_slowly(struct arena *arena, size_t size) {
     /* Before rounding up, which could overflow. */
     if (size > arena->size_max) return NULL;
     size_t rounded = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);

@@ -100,6 +100,7 @@ bool row_from_task(const Tarry__Task *task, struct row *out) {
 }
 
 void row_to_task(const struct row *row, Tarry__Task *out) {
+    out->base = (ProtobufCMessage)PROTOBUF_C_MESSAGE_INIT(&tarry__task__descriptor);
     out->id = row->id;
     out->queue = row->queue;
     out->key = (ProtobufCBinaryData){.len = row->key_size, .data = (uint8_t *)row->key};

@@ -104,7 +104,7 @@ uint64_t row_key_hash(uint32_t queue, const void *key, size_t key_size);
 /* `out` borrows key and reason from `task`. False if a field is out of range (a damaged log). */
 bool row_from_task(const Tarry__Task *task, struct row *out);
 
-/* `out` borrows key and reason from `row`; it must have been set up with TARRY__TASK__INIT. */
+/* `out` borrows key and reason from `row`; all of it is written. */
 void row_to_task(const struct row *row, Tarry__Task *out);
 
 /* When the row expires (due + expires, saturating), or UINT64_MAX. */

@@ -24,7 +24,9 @@ static bool is_return(Tarry__Cause cause) {
            cause == TARRY__CAUSE__CAUSE_UNSENT;
 }
 
-static int apply_put(struct core *core, const Tarry__TaskPut *put, const struct tally_row *seen) {
+/* `key_hash`: NULL, if it is not known yet. */
+static int apply_put(struct core *core, const Tarry__TaskPut *put, const struct tally_row *seen,
+                     const uint64_t *key_hash) {
     const struct row *row = &seen->row;
     struct task *task = put->fresh ? NULL : task_find(core, row->id); /* the tally has seen that a fresh id is new */
     bool was_ahead = task && task->ahead;                             /* what never left is as late as it will be */
@@ -36,7 +38,7 @@ static int apply_put(struct core *core, const Tarry__TaskPut *put, const struct 
         detach(core, task);
         if (!task_set_row(core, task, row)) return CORE_NO_MEMORY;
     } else {
-        task = task_new(core, row, false);
+        task = task_new(core, row, key_hash ? *key_hash : row_key(row).hash, false);
         if (!task) return CORE_NO_MEMORY;
     }
     task->hash = seen->hash;
@@ -55,7 +57,7 @@ static int apply_put(struct core *core, const Tarry__TaskPut *put, const struct 
     return 0;
 }
 
-static int apply_end(struct core *core, const Tarry__TaskEnd *end, const struct row *row) {
+static int apply_end(struct core *core, const Tarry__TaskEnd *end, const struct row *row, const uint64_t *known_hash) {
     struct outcome outcome = {
         .id = row->id,
         .ended_ms = steady_ms(core),
@@ -69,13 +71,14 @@ static int apply_end(struct core *core, const Tarry__TaskEnd *end, const struct 
         .key_size = row->key_size,
         .key = row->key,
     };
-    outcomes_push(core->outcomes, &outcome);
     struct task *task = task_find(core, row->id);
+    uint64_t key_hash = task ? task->key_hash : known_hash ? *known_hash : row_key(row).hash;
+    outcomes_push_hashed(core->outcomes, &outcome, key_hash);
     if (task) {
         detach(core, task);
         task_leave_keys(core, task);
     } else {
-        task = task_new(core, row, true); /* found by its id alone */
+        task = task_new(core, row, key_hash, true); /* found by its id alone */
         if (!task) return CORE_NO_MEMORY;
     }
     task->place = PLACE_ENDED;
@@ -83,14 +86,14 @@ static int apply_end(struct core *core, const Tarry__TaskEnd *end, const struct 
     return 0;
 }
 
-static int apply_record(struct core *core, const Tarry__Record *record) {
+static int apply_record(struct core *core, const Tarry__Record *record, const uint64_t *key_hash) {
     struct tally_row seen;
     if (!tally_record_row(&core->tally, record, &seen)) return CORE_NONSENSE;
     switch (record->fact_case) {
     case TARRY__RECORD__FACT_PUT:
-        return apply_put(core, record->put, &seen);
+        return apply_put(core, record->put, &seen, key_hash);
     case TARRY__RECORD__FACT_END:
-        return apply_end(core, record->end, &seen.row);
+        return apply_end(core, record->end, &seen.row, key_hash);
     case TARRY__RECORD__FACT_QUEUE:
         return queue_apply(core, record->queue);
     case TARRY__RECORD__FACT_PRODUCER:
@@ -120,9 +123,11 @@ static int apply_record(struct core *core, const Tarry__Record *record) {
     }
 }
 
-int apply_frame(struct core *core, uint64_t frame_bytes, const Tarry__FrameBody *body) {
+int apply_frame(struct core *core, uint64_t frame_bytes, const Tarry__FrameBody *body, const uint64_t *key_hashes) {
     int error = 0;
-    for (size_t i = 0; body && i < body->n_records && !error; i++) error = apply_record(core, body->records[i]);
+    for (size_t i = 0; body && i < body->n_records && !error; i++) {
+        error = apply_record(core, body->records[i], key_hashes ? &key_hashes[i] : NULL);
+    }
     if (!error && body && body->producer) {
         error = producer_apply_commit(core, body->producer, body->sequence, body->oldest_unanswered, core->position);
     }

@@ -4,7 +4,8 @@
 
 #include "state.h"
 
-/* Applies the frame at core->position and moves the position behind it. Non-zero: a record makes no sense here. */
-int apply_frame(struct core *core, uint64_t frame_bytes, const Tarry__FrameBody *body);
+/* Applies the frame at core->position and moves the position behind it. `key_hashes`: of the task of each record
+ * (row_key), if whoever decided has them; NULL: they are made. Non-zero: a record makes no sense here. */
+int apply_frame(struct core *core, uint64_t frame_bytes, const Tarry__FrameBody *body, const uint64_t *key_hashes);
 
 #endif

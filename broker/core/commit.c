@@ -95,18 +95,18 @@ static const char *lacks_capacity(const struct core *core, const struct core_eve
     return NULL;
 }
 
-/* Fills in the result of an operation that needs its queue to exist. False: refused. */
-static bool need_queue(struct core *core, const struct core_event *event, const Tarry__Op *op,
-                       struct core_effects *effects, Tarry__OpResult *result) {
+/* The queue of an operation that needs it to exist; NULL: it needs none, or is refused by its result. */
+static const struct queue *need_queue(struct core *core, const struct core_event *event, const Tarry__Op *op,
+                                      struct core_effects *effects, Tarry__OpResult *result) {
     const char *name = NULL;
     if (op->op_case == TARRY__OP__OP_SCHEDULE) name = op->schedule->queue;
     if (op->op_case == TARRY__OP__OP_QUEUE_SET) name = op->queue_set->queue;
     if (op->op_case == TARRY__OP__OP_QUEUE_PAUSE) name = op->queue_pause->queue;
-    if (!name) return true;
+    if (!name) return NULL;
     const char *message = NULL;
-    if (queue_need(core, event, name, effects, &result->code, &message)) return true;
-    result->message = (char *)message;
-    return false;
+    const struct queue *queue = queue_need(core, event, name, effects, &result->code, &message);
+    if (!queue) result->message = (char *)message;
+    return queue;
 }
 
 static void decide_op(struct decision *d, const Tarry__Op *op) {
@@ -207,8 +207,9 @@ static bool any_refused(const Tarry__CommitReply *reply) {
     return false;
 }
 
+/* `queue`: that the operation needs to exist. */
 static void decide_one(struct core *core, struct draft *draft, const struct core_event *event, size_t i,
-                       Tarry__OpResult *result, struct core_effects *effects) {
+                       const struct queue *queue, Tarry__OpResult *result, struct core_effects *effects) {
     const struct core_content *content = event->contents ? &event->contents[i] : NULL;
     struct decision d = {.core = core,
                          .draft = draft,
@@ -216,6 +217,7 @@ static void decide_one(struct core *core, struct draft *draft, const struct core
                          .content = content,
                          .past = event->past ? &event->past[i] : NULL,
                          .caller = event->caller,
+                         .queue = queue,
                          .result = result};
     if (content && content->problem) { /* the shell's check.h found it malformed */
         refuse(&d, content->code, TARRY__OUTCOME__NONE, content->problem);
@@ -228,24 +230,24 @@ static void decide_one(struct core *core, struct draft *draft, const struct core
 }
 
 static void decide_alone(struct core *core, const struct core_event *event, struct facts_table *facts, size_t i,
-                         Tarry__OpResult *result, struct core_effects *effects) {
+                         const struct queue *queue, Tarry__OpResult *result, struct core_effects *effects) {
     if (result->code == TARRY__CODE__NO_SUCH_QUEUE || result->code == TARRY__CODE__TOO_LARGE) return; /* no draft yet */
     struct draft draft;
     draft_init(&draft, core, effects->arena, NULL, 1);
     draft.facts_table = facts;
     tarry__op_result__init(result);
-    decide_one(core, &draft, event, i, result, effects);
+    decide_one(core, &draft, event, i, queue, result, effects);
 }
 
 /* An atomic commit with a refusal: nothing takes effect. Each refused operation is asked again on its own, for its
  * answer must not rest on what another one would have done (TRUE-1); the others say that they were aborted. */
 static void abort_all(struct core *core, const struct core_event *event, struct facts_table *facts,
-                      Tarry__CommitReply *reply, struct core_effects *effects) {
+                      const struct queue *const *queues, Tarry__CommitReply *reply, struct core_effects *effects) {
     reply->aborted = true;
     for (size_t i = 0; i < reply->n_results; i++) {
         Tarry__OpResult *result = reply->results[i];
         bool is_asked = result->code != TARRY__CODE__OK && !SEEDED_BUG(aborted_answer_stale);
-        if (is_asked) decide_alone(core, event, facts, i, result, effects);
+        if (is_asked) decide_alone(core, event, facts, i, queues[i], result, effects);
         if (result->code != TARRY__CODE__OK) continue;
         tarry__op_result__init(result);
         result->code = TARRY__CODE__ABORTED;
@@ -256,18 +258,20 @@ static void abort_all(struct core *core, const struct core_event *event, struct 
 static void execute(struct core *core, const struct core_event *event, struct core_effects *effects) {
     const Tarry__Commit *commit = event->request->commit;
     Tarry__CommitReply *reply = results_new(effects, commit->n_ops);
+    const struct queue **queues = must_alloc(effects->arena, commit->n_ops * sizeof(struct queue *));
     for (size_t i = 0; i < commit->n_ops; i++) {
-        if (!op_is_malformed(event, i)) need_queue(core, event, commit->ops[i], effects, reply->results[i]);
+        if (op_is_malformed(event, i)) continue;
+        queues[i] = need_queue(core, event, commit->ops[i], effects, reply->results[i]);
     }
     struct draft draft;
     draft_init(&draft, core, effects->arena, &event->facts, commit->n_ops);
     draft_by_request(&draft, event);
     for (size_t i = 0; i < commit->n_ops; i++) {
         if (reply->results[i]->code != TARRY__CODE__OK) continue;
-        decide_one(core, &draft, event, i, reply->results[i], effects);
+        decide_one(core, &draft, event, i, queues[i], reply->results[i], effects);
     }
     if (commit->atomic && any_refused(reply)) {
-        abort_all(core, event, draft.facts_table, reply, effects);
+        abort_all(core, event, draft.facts_table, queues, reply, effects);
         if (!SEEDED_BUG(atomic_in_part)) draft_init(&draft, core, effects->arena, NULL, 0);
         draft_by_request(&draft, event);
     }

@@ -138,7 +138,7 @@ int core_restore_lease(struct core *core, const struct row *row) {
     if (row->state != ROW_LEASED || !row->queue || row->queue > QUEUES_MAX || !core->queues[row->queue].number)
         return CORE_NONSENSE;
     if (SEEDED_BUG(lease_lost_in_recovery)) return 0;
-    struct task *task = task_new(core, row, false);
+    struct task *task = task_new(core, row, row_key(row).hash, false);
     if (!task) return CORE_NO_MEMORY; /* not half of the region, if it is as large as it was (LEASES_SHARE) */
     task->hash = row_hash(row);
     lease_take(core, task);
@@ -183,7 +183,7 @@ int core_replay(struct core *core, const struct frame_header *header, const Tarr
     struct instant then = {.steady_ns = header->steady_ns, .wall_ns = header->wall_ns};
     if (!SEEDED_BUG(replay_stops_clock)) set_now(core, &then);
     core->sealed = header->type == FRAME_SEAL;
-    return apply_frame(core, frame_size(header->body_size, header->blob_size), body);
+    return apply_frame(core, frame_size(header->body_size, header->blob_size), body, NULL);
 }
 
 /* ---- events */

@@ -12,6 +12,7 @@ struct decision {
     const struct core_content *content; /* schedule */
     const struct core_past *past;       /* redact */
     const struct core_caller *caller;   /* NULL: anybody */
+    const struct queue *queue;          /* that must exist for the operation (queue_need); NULL: none must */
     Tarry__OpResult *result;            /* initialised; code OK */
 };
 

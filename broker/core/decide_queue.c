@@ -30,8 +30,7 @@ static bool may_push(const struct decision *d) {
 }
 
 void decide_queue_set(struct decision *d, const Tarry__QueueSet *set) {
-    const struct queue *queue = queue_find(d->core, set->queue);
-    assert(queue); /* commit.c saw to it */
+    const struct queue *queue = d->queue;
     Tarry__Policy policy = *draft_queue_now(d->draft, queue);
     for (size_t i = 0; i < set->n_fields; i++) take_field(&policy, set->policy, set->fields[i]);
     if (policy.backoff_max_ms < policy.backoff_min_ms) {
@@ -48,9 +47,7 @@ void decide_queue_set(struct decision *d, const Tarry__QueueSet *set) {
 }
 
 void decide_queue_pause(struct decision *d, const Tarry__QueuePause *pause) {
-    const struct queue *queue = queue_find(d->core, pause->queue);
-    assert(queue); /* commit.c saw to it */
-    Tarry__QueuePut *put = draft_queue(d->draft, queue);
+    Tarry__QueuePut *put = draft_queue(d->draft, d->queue);
     put->paused = pause->paused;
     put->paused_until_ms = pause->paused && pause->for_ms ? from_ms(d->core) + pause->for_ms : 0;
     d->result->at_ms = put->paused_until_ms;

@@ -43,15 +43,14 @@ void decide_schedule(struct decision *d, const Tarry__Schedule *schedule) {
         refuse(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "expires_ms is out of range");
         return;
     }
-    const struct queue *queue = queue_find(d->core, schedule->queue);
-    assert(queue); /* commit.c saw to it */
-    row.queue = queue->number;
-    row.key = (const char *)schedule->key.data;
-    row.key_size = (uint8_t)schedule->key.len;
+    const struct task_key key = task_key_of(d->queue->number, (const char *)schedule->key.data, schedule->key.len);
+    row.queue = key.queue;
+    row.key = key.data;
+    row.key_size = key.size;
     row.scheduled_ms = steady_ms(d->core);
     bool replaces = false;
     struct known holder;
-    if (row.key_size && draft_find_key(d->draft, row.queue, row.key, row.key_size, &holder)) {
+    if (key.size && draft_find_key(d->draft, &key, &holder)) {
         Tarry__Ref ref = TARRY__REF__INIT;
         ref.id = holder.row.id;
         enum resolved resolved = resolve(d, &ref, &holder); /* a dead task does not hold its key */
@@ -59,9 +58,9 @@ void decide_schedule(struct decision *d, const Tarry__Schedule *schedule) {
             if (!settle_conflict(d, schedule, row.due_ms, &holder)) return;
             replaces = true;
         }
+        tarry__op_result__init(d->result); /* it told of the holder */
     }
-    draft_put_new(d->draft, &row, d->content);
-    tarry__op_result__init(d->result);
+    draft_put_new(d->draft, &row, key.hash, d->content);
     d->result->outcome = replaces ? TARRY__OUTCOME__REPLACED : TARRY__OUTCOME__SCHEDULED;
     d->result->id = row.id;
     d->result->due_ms = row.due_ms;

@@ -112,9 +112,9 @@ void decide_release(struct decision *d, const Tarry__Release *release) {
 
 static void decide_requeue(struct decision *d, const struct known *known) {
     struct known holder;
-    if (known->row.key_size &&
-        draft_find_key(d->draft, known->row.queue, known->row.key, known->row.key_size, &holder) &&
-        holder.row.state != ROW_BURIED && !SEEDED_BUG(requeue_onto_live_key)) {
+    const struct task_key key = row_key(&known->row);
+    if (key.size && draft_find_key(d->draft, &key, &holder) && holder.row.state != ROW_BURIED &&
+        !SEEDED_BUG(requeue_onto_live_key)) {
         ahead_see(d->draft, &holder);
         describe(d->result, &holder.row, d->effects->arena);
         refuse(d, TARRY__CODE__EXISTS, TARRY__OUTCOME__LIVE, "a live task has this key by now");
@@ -130,10 +130,8 @@ static void decide_requeue(struct decision *d, const struct known *known) {
 static bool find_dead(struct decision *d, const Tarry__Ref *ref, struct known *out) {
     if (!ref->id) {
         const struct queue *queue = queue_find(d->core, ref->queue);
-        if (queue &&
-            draft_find_dead(d->draft, queue->number, (const char *)ref->key.data, (uint8_t)ref->key.len, out)) {
-            return true;
-        }
+        const struct task_key key = queue ? ref_key(queue, ref) : (struct task_key){0};
+        if (queue && draft_find_dead(d->draft, &key, out)) return true;
     }
     enum resolved resolved = resolve(d, ref, out);
     if (resolved == RESOLVED_DEAD) return true;

@@ -7,12 +7,12 @@
 #include "facts.h"
 #include "push.h"
 #include "seeded_bug.h"
+#include "slots.h"
 #include "tasks.h"
 #include "wire_pack.h"
 
 struct draft_entry {
     struct known known; /* hash 0: not made yet */
-    uint64_t key_hash;
     struct draft_entry *by_id_next;
     struct draft_entry *by_key_next;
 };
@@ -34,34 +34,38 @@ void draft_init_for(struct draft *draft, struct core *core, struct arena *arena,
     draft->principal = session->principal;
 }
 
-static size_t id_slot(const struct draft *draft, uint64_t id) {
-    return (id * 0x9E3779B97F4A7C15ull >> 20) & draft->table_mask;
-}
-
 static struct draft_entry *entry_of(const struct draft *draft, uint64_t id) {
-    struct draft_entry *entry = draft->by_id ? draft->by_id[id_slot(draft, id)] : NULL;
+    struct draft_entry *entry = draft->by_id ? draft->by_id[id_slot(id, draft->table_mask)] : NULL;
     while (entry && entry->known.row.id != id) entry = entry->by_id_next;
     return entry;
 }
 
-static struct draft_entry *entry_for(struct draft *draft, const struct row *row) {
+static struct draft_entry *entry_for(struct draft *draft, const struct row *row, uint64_t key_hash) {
     struct draft_entry *entry = entry_of(draft, row->id);
     if (entry) return entry;
     if (!draft->by_id) {
         draft->by_id = must_alloc(draft->arena, (draft->table_mask + 1) * sizeof(struct draft_entry *));
         draft->by_key = must_alloc(draft->arena, (draft->table_mask + 1) * sizeof(struct draft_entry *));
     }
-    entry = must_alloc(draft->arena, sizeof *entry);
-    struct draft_entry **slot = &draft->by_id[id_slot(draft, row->id)];
+    entry = must_have(draft->arena, sizeof *entry);
+    struct draft_entry **slot = &draft->by_id[id_slot(row->id, draft->table_mask)];
     entry->by_id_next = *slot;
     *slot = entry;
     if (row->key_size) {
-        entry->key_hash = row_key_hash(row->queue, row->key, row->key_size);
-        slot = &draft->by_key[entry->key_hash & draft->table_mask];
+        slot = &draft->by_key[key_hash & draft->table_mask];
         entry->by_key_next = *slot;
         *slot = entry;
     }
     return entry;
+}
+
+/* What the draft knows of the task from here on; hash 0: not made yet. */
+static void enter(struct draft *draft, const struct row *row, uint64_t hash, uint64_t key_hash, Tarry__Cause ended) {
+    struct draft_entry *entry = entry_for(draft, row, key_hash);
+    entry->known.row = *row;
+    entry->known.hash = hash;
+    entry->known.key_hash = key_hash;
+    entry->known.ended = ended;
 }
 
 /* Its hash is made when somebody asks for it: hardly a task is touched twice in one draft. Saves 300 instructions a
@@ -85,7 +89,7 @@ bool draft_find(struct draft *draft, uint64_t id, struct known *out) {
     }
     const struct row *row = draft->facts_table ? facts_find(draft->facts_table, id) : NULL;
     if (!row) return false;
-    *out = (struct known){.row = *row, .hash = row_hash(row)};
+    *out = known_of_row(row);
     return true;
 }
 
@@ -102,15 +106,15 @@ static void prefer(struct known *best, bool *found, const struct known *candidat
     *found = true;
 }
 
-static bool find_key(struct draft *draft, const struct task_key *key, enum preference preference, struct known *out) {
+static bool find_key(struct draft *draft, const struct task_key *key, enum preference preference, struct known *best) {
     bool found = false;
-    struct known best = {0};
     if (draft->by_key) {
         struct draft_entry *entry = draft->by_key[key->hash & draft->table_mask];
         for (; entry; entry = entry->by_key_next) {
-            if (entry->key_hash != key->hash || entry->known.ended || !row_has_key(&entry->known.row, key)) continue;
+            if (entry->known.key_hash != key->hash || entry->known.ended || !row_has_key(&entry->known.row, key))
+                continue;
             struct known known = known_again(entry);
-            prefer(&best, &found, &known, preference);
+            prefer(best, &found, &known, preference);
         }
     }
     struct task *in_memory[2];
@@ -118,54 +122,63 @@ static bool find_key(struct draft *draft, const struct task_key *key, enum prefe
     for (size_t i = 0; i < 2; i++) {
         if (!in_memory[i] || entry_of(draft, in_memory[i]->row.id)) continue;
         struct known known = known_of(in_memory[i]);
-        prefer(&best, &found, &known, preference);
+        prefer(best, &found, &known, preference);
     }
     if (draft->facts_table) {
         for (const struct row *row = facts_first(draft->facts_table, key); row;
              row = facts_next(draft->facts_table, row)) {
             bool is_known = entry_of(draft, row->id) || task_find(draft->core, row->id); /* memory wins */
             if (is_known && !SEEDED_BUG(facts_win)) continue;
-            struct known known = {.row = *row, .hash = row_hash(row)};
-            prefer(&best, &found, &known, preference);
+            struct known known = known_of_row(row);
+            prefer(best, &found, &known, preference);
         }
     }
-    if (found) *out = best;
     return found;
 }
 
-bool draft_find_key(struct draft *draft, uint32_t queue, const char *key, uint8_t key_size, struct known *out) {
-    const struct task_key wanted = task_key_of(queue, key, key_size);
-    return find_key(draft, &wanted, LIVE_FIRST, out);
+bool draft_find_key(struct draft *draft, const struct task_key *key, struct known *out) {
+    return find_key(draft, key, LIVE_FIRST, out);
 }
 
-bool draft_find_dead(struct draft *draft, uint32_t queue, const char *key, uint8_t key_size, struct known *out) {
-    const struct task_key wanted = task_key_of(queue, key, key_size);
-    return find_key(draft, &wanted, DEAD_ONLY, out);
+bool draft_find_dead(struct draft *draft, const struct task_key *key, struct known *out) {
+    return find_key(draft, key, DEAD_ONLY, out);
 }
 
-bool draft_ended_key(const struct draft *draft, uint32_t queue, const char *key, uint8_t key_size, struct known *out) {
+bool draft_ended_key(const struct draft *draft, const struct task_key *key, struct known *out) {
     if (!draft->by_key) return false;
-    const struct task_key wanted = task_key_of(queue, key, key_size);
-    const struct draft_entry *entry = draft->by_key[wanted.hash & draft->table_mask];
+    const struct draft_entry *entry = draft->by_key[key->hash & draft->table_mask];
     for (; entry; entry = entry->by_key_next) {
-        if (entry->key_hash != wanted.hash || !entry->known.ended || !row_has_key(&entry->known.row, &wanted)) continue;
+        bool has_hash = entry->known.key_hash == key->hash;
+        if (!has_hash || !entry->known.ended || !row_has_key(&entry->known.row, key)) continue;
         *out = entry->known;
         return true;
     }
     return false;
 }
 
-Tarry__Record *draft_record(struct draft *draft) {
+/* A copy of a list with an item for each record, with room for more. */
+static void *grow(struct draft *draft, const void *items, size_t item_size, size_t capacity) {
+    void *grown = must_have(draft->arena, capacity * item_size);
+    if (draft->record_count) memcpy(grown, items, draft->record_count * item_size);
+    return grown;
+}
+
+/* `key_hash`: of the task that it is about. */
+static void add(struct draft *draft, Tarry__Record *record, uint64_t key_hash) {
     if (draft->record_count == draft->record_capacity) {
-        size_t grown = draft->record_capacity ? draft->record_capacity * 2 : 16;
-        Tarry__Record **records = must_alloc(draft->arena, grown * sizeof(Tarry__Record *));
-        if (draft->record_count) memcpy(records, draft->records, draft->record_count * sizeof(Tarry__Record *));
-        draft->records = records;
-        draft->record_capacity = grown;
+        size_t capacity = draft->record_capacity ? draft->record_capacity * 2 : 16;
+        draft->records = grow(draft, draft->records, sizeof(Tarry__Record *), capacity);
+        draft->key_hashes = grow(draft, draft->key_hashes, sizeof *draft->key_hashes, capacity);
+        draft->record_capacity = capacity;
     }
+    draft->key_hashes[draft->record_count] = key_hash;
+    draft->records[draft->record_count++] = record;
+}
+
+Tarry__Record *draft_record(struct draft *draft) {
     Tarry__Record *record = must_have(draft->arena, sizeof *record);
     tarry__record__init(record);
-    draft->records[draft->record_count++] = record;
+    add(draft, record, 0);
     return record;
 }
 
@@ -175,45 +188,55 @@ void draft_by_request(struct draft *draft, const struct core_event *event) {
     draft->principal = event->caller ? event->caller->name : NULL;
 }
 
-static Tarry__Task *draft_task(struct draft *draft, const struct row *row) {
-    Tarry__Task *task = must_have(draft->arena, sizeof *task);
-    tarry__task__init(task);
-    row_to_task(row, task);
-    return task;
+/* What a record of a task consists of: one piece of memory. */
+struct put_record {
+    Tarry__Record record;
+    Tarry__TaskPut put;
+    Tarry__Task task;
+};
+struct end_record {
+    Tarry__Record record;
+    Tarry__TaskEnd end;
+    Tarry__Task task;
+};
+
+static Tarry__TaskPut *add_put(struct draft *draft, Tarry__Cause cause, const struct row *row, uint64_t key_hash) {
+    struct put_record *made = must_have(draft->arena, sizeof *made);
+    made->record = (Tarry__Record)TARRY__RECORD__INIT;
+    made->record.fact_case = TARRY__RECORD__FACT_PUT;
+    made->record.put = &made->put;
+    made->put = (Tarry__TaskPut)TARRY__TASK_PUT__INIT;
+    made->put.cause = cause;
+    made->put.task = &made->task;
+    row_to_task(row, &made->task);
+    add(draft, &made->record, key_hash);
+    enter(draft, row, 0, key_hash, TARRY__CAUSE__CAUSE_NONE);
+    return &made->put;
 }
 
 Tarry__TaskPut *draft_put(struct draft *draft, Tarry__Cause cause, const struct known *before, const struct row *row) {
-    Tarry__TaskPut *put = must_have(draft->arena, sizeof *put);
-    tarry__task_put__init(put);
-    put->cause = cause;
-    put->task = draft_task(draft, row);
-    put->fresh = !before;
-    if (before) {
-        put->before_hash = before->hash + SEEDED_BUG(wrong_before_hash);
-        put->before_state = (Tarry__Task__State)before->row.state;
-        put->before_time_base = (Tarry__Task__Base)before->row.base;
-        put->before_due_ms = before->row.due_ms;
-        if (before->row.priority != row->priority) put->before_priority = before->row.priority + 1u;
-        put->before_attempt = before->row.attempt;
-        if (before->row.state == ROW_LEASED) put->before_lease_deadline_ms = before->row.lease_deadline_ms;
-        if (cause == TARRY__CAUSE__CAUSE_LEASED || cause == TARRY__CAUSE__CAUSE_UNSENT) {
-            put->before_session = before->row.session;
-            put->before_delivered_ms = before->row.delivered_ms;
-        }
+    Tarry__TaskPut *put = add_put(draft, cause, row, before->key_hash);
+    put->before_hash = before->hash + SEEDED_BUG(wrong_before_hash);
+    put->before_state = (Tarry__Task__State)before->row.state;
+    put->before_time_base = (Tarry__Task__Base)before->row.base;
+    put->before_due_ms = before->row.due_ms;
+    if (before->row.priority != row->priority) put->before_priority = before->row.priority + 1u;
+    put->before_attempt = before->row.attempt;
+    if (before->row.state == ROW_LEASED) put->before_lease_deadline_ms = before->row.lease_deadline_ms;
+    if (cause == TARRY__CAUSE__CAUSE_LEASED || cause == TARRY__CAUSE__CAUSE_UNSENT) {
+        put->before_session = before->row.session;
+        put->before_delivered_ms = before->row.delivered_ms;
     }
-    Tarry__Record *record = draft_record(draft);
-    record->fact_case = TARRY__RECORD__FACT_PUT;
-    record->put = put;
-    entry_for(draft, row)->known = (struct known){.row = *row}; /* known_again */
     return put;
 }
 
-void draft_put_new(struct draft *draft, struct row *row, const struct core_content *content) {
+void draft_put_new(struct draft *draft, struct row *row, uint64_t key_hash, const struct core_content *content) {
     row->id = draft->next_id++;
     row->blob_at = frame_blob_position(draft->core->position) + draft->blob_size;
     row->blob_size = content->size;
     row->blob_sum = content->sum;
-    Tarry__TaskPut *put = draft_put(draft, TARRY__CAUSE__CAUSE_SCHEDULED, NULL, row);
+    Tarry__TaskPut *put = add_put(draft, TARRY__CAUSE__CAUSE_SCHEDULED, row, key_hash);
+    put->fresh = true;
     put->content_hash.data = (uint8_t *)content->hash;
     put->content_hash.len = CONTENT_HASH_SIZE;
     if (draft->content_count % 256 == 0) {
@@ -227,16 +250,16 @@ void draft_put_new(struct draft *draft, struct row *row, const struct core_conte
 }
 
 void draft_end(struct draft *draft, Tarry__Cause cause, const struct known *before) {
-    Tarry__TaskEnd *end = must_have(draft->arena, sizeof *end);
-    tarry__task_end__init(end);
-    end->cause = cause;
-    end->task = draft_task(draft, &before->row);
-    Tarry__Record *record = draft_record(draft);
-    record->fact_case = TARRY__RECORD__FACT_END;
-    record->end = end;
-    struct draft_entry *entry = entry_for(draft, &before->row);
-    entry->known = *before;
-    entry->known.ended = cause;
+    struct end_record *made = must_have(draft->arena, sizeof *made);
+    made->record = (Tarry__Record)TARRY__RECORD__INIT;
+    made->record.fact_case = TARRY__RECORD__FACT_END;
+    made->record.end = &made->end;
+    made->end = (Tarry__TaskEnd)TARRY__TASK_END__INIT;
+    made->end.cause = cause;
+    made->end.task = &made->task;
+    row_to_task(&before->row, &made->task);
+    add(draft, &made->record, before->key_hash);
+    enter(draft, &before->row, before->hash, before->key_hash, cause);
 }
 
 static Tarry__QueuePut *queue_record(const struct draft *draft, const struct queue *queue) {
@@ -312,6 +335,6 @@ void draft_commit(struct draft *draft, const struct draft_commit *commit, struct
     };
     core->sealed = false;
     core->seal_at_ms = UINT64_MAX;
-    int error = apply_frame(core, frame_size((uint32_t)size, (uint32_t)draft->blob_size), &body);
+    int error = apply_frame(core, frame_size((uint32_t)size, (uint32_t)draft->blob_size), &body, draft->key_hashes);
     assert(error == 0); /* LOG-2: apply cannot fail on what decide decided */
 }

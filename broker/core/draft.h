@@ -5,12 +5,13 @@
 #ifndef TARRY_CORE_DRAFT_H
 #define TARRY_CORE_DRAFT_H
 
-#include "state.h"
+#include "tasks.h"
 
 /* A task as a decision sees it. */
 struct known {
     struct row row;     /* key and reason borrowed */
     uint64_t hash;      /* row_hash(row): what leaves the digest when it changes */
+    uint64_t key_hash;  /* row_key(row).hash */
     Tarry__Cause ended; /* CAUSE_NONE: it lives (or is dead); otherwise how it ended in this draft */
 };
 
@@ -22,6 +23,7 @@ struct draft {
     const struct core_facts *facts; /* NULL: memory knows all that is needed */
     struct facts_table *facts_table;
     Tarry__Record **records;
+    uint64_t *key_hashes; /* of each record's task */
     size_t record_count;
     size_t record_capacity;
     struct draft_entry **by_id; /* hash tables, made when first needed */
@@ -48,19 +50,19 @@ void draft_init_for(struct draft *draft, struct core *core, struct arena *arena,
  * this very draft is found, with `ended` set. */
 bool draft_find(struct draft *draft, uint64_t id, struct known *out);
 /* The live one with this key, else the one that died last. */
-bool draft_find_key(struct draft *draft, uint32_t queue, const char *key, uint8_t key_size, struct known *out);
+bool draft_find_key(struct draft *draft, const struct task_key *key, struct known *out);
 /* The dead one with this key that died last, whoever else lives under it. */
-bool draft_find_dead(struct draft *draft, uint32_t queue, const char *key, uint8_t key_size, struct known *out);
+bool draft_find_dead(struct draft *draft, const struct task_key *key, struct known *out);
 /* The one with this key that ended in this very draft. */
-bool draft_ended_key(const struct draft *draft, uint32_t queue, const char *key, uint8_t key_size, struct known *out);
+bool draft_ended_key(const struct draft *draft, const struct task_key *key, struct known *out);
 
 /* The event's request is what the draft decides on: its client is who. */
 void draft_by_request(struct draft *draft, const struct core_event *event);
 
-/* A record that the task is now `row`; `before` NULL: it is new. The record may be added to. */
+/* A record that the task is now `row`. The record may be added to. */
 Tarry__TaskPut *draft_put(struct draft *draft, Tarry__Cause cause, const struct known *before, const struct row *row);
-/* A new task and its content (which says where it will lie). */
-void draft_put_new(struct draft *draft, struct row *row, const struct core_content *content);
+/* A new task and its content (which says where it will lie). `key_hash`: row_key(row).hash. */
+void draft_put_new(struct draft *draft, struct row *row, uint64_t key_hash, const struct core_content *content);
 void draft_end(struct draft *draft, Tarry__Cause cause, const struct known *before);
 /* Any other fact; the record lives in the arena, cleared and initialised. */
 Tarry__Record *draft_record(struct draft *draft);
@@ -80,7 +82,11 @@ struct draft_commit { /* of a client; NULL for decisions of the broker's own */
 /* Appends the frame (if there is anything to say) and applies it. */
 void draft_commit(struct draft *draft, const struct draft_commit *commit, struct core_effects *effects);
 static inline struct known known_of(const struct task *task) {
-    return (struct known){.row = task->row, .hash = task->hash};
+    return (struct known){.row = task->row, .hash = task->hash, .key_hash = task->key_hash};
+}
+/* Of what was read from the index. */
+static inline struct known known_of_row(const struct row *row) {
+    return (struct known){.row = *row, .hash = row_hash(row), .key_hash = row_key(row).hash};
 }
 
 #endif

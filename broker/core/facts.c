@@ -8,6 +8,7 @@
 #include "jobs.h"
 #include "push.h"
 #include "queues.h"
+#include "slots.h"
 #include "tasks.h"
 
 struct facts_node {
@@ -23,14 +24,6 @@ struct facts_table {
     struct facts_node **wants;
 };
 
-static size_t id_slot(const struct facts_table *table, uint64_t id) {
-    return (id * 0x9E3779B97F4A7C15ull >> 20) & table->mask;
-}
-
-static struct task_key key_of_row(const struct row *row) {
-    return task_key_of(row->queue, row->key, row->key_size);
-}
-
 static void insert(struct facts_node **slot, struct arena *arena, const struct row *row, const struct want *want) {
     struct facts_node *node = must_alloc(arena, sizeof *node);
     *node = (struct facts_node){.row = row, .want = want, .next = *slot};
@@ -38,7 +31,7 @@ static void insert(struct facts_node **slot, struct arena *arena, const struct r
 }
 
 static void insert_want(struct facts_table *table, struct arena *arena, const struct want *want, uint64_t key_hash) {
-    size_t slot = want->id ? id_slot(table, want->id) : key_hash & table->mask;
+    size_t slot = want->id ? id_slot(want->id, table->mask) : key_hash & table->mask;
     insert(&table->wants[slot], arena, NULL, want);
 }
 
@@ -54,9 +47,9 @@ static struct facts_table *facts_table_sized(const struct core_facts *facts, siz
     for (size_t i = 0; i < facts->count; i++) {
         const struct row *row = &facts->rows[i];
         if (facts_find(table, row->id)) continue; /* found by id and by key: once is enough */
-        insert(&table->rows_by_id[id_slot(table, row->id)], arena, row, NULL);
+        insert(&table->rows_by_id[id_slot(row->id, table->mask)], arena, row, NULL);
         if (!row->key_size) continue;
-        insert(&table->rows_by_key[key_of_row(row).hash & table->mask], arena, row, NULL);
+        insert(&table->rows_by_key[row_key(row).hash & table->mask], arena, row, NULL);
     }
     for (size_t i = 0; i < facts->want_count; i++) {
         const struct want *want = &facts->wants[i];
@@ -70,7 +63,7 @@ struct facts_table *facts_table_new(const struct core_facts *facts, struct arena
 }
 
 const struct row *facts_find(const struct facts_table *table, uint64_t id) {
-    for (const struct facts_node *node = table->rows_by_id[id_slot(table, id)]; node; node = node->next) {
+    for (const struct facts_node *node = table->rows_by_id[id_slot(id, table->mask)]; node; node = node->next) {
         if (node->row->id == id) return node->row;
     }
     return NULL;
@@ -86,14 +79,14 @@ const struct row *facts_first(const struct facts_table *table, const struct task
 }
 
 const struct row *facts_next(const struct facts_table *table, const struct row *row) {
-    const struct task_key key = key_of_row(row);
+    const struct task_key key = row_key(row);
     const struct facts_node *node = table->rows_by_key[key.hash & table->mask];
     while (node && node->row != row) node = node->next;
     return node ? match_from(node->next, &key) : NULL;
 }
 
 bool facts_asked_id(const struct facts_table *table, uint64_t id) {
-    for (const struct facts_node *node = table->wants[id_slot(table, id)]; node; node = node->next) {
+    for (const struct facts_node *node = table->wants[id_slot(id, table->mask)]; node; node = node->next) {
         if (node->want->id == id) return true;
     }
     return false;
@@ -156,11 +149,6 @@ static void want_key(struct wanting *w, const struct task_key *key) {
     want_any_key(w, key);
 }
 
-/* As the reference has it, of its queue. */
-static struct task_key key_of_ref(const struct queue *queue, const Tarry__Ref *ref) {
-    return task_key_of(queue->number, (const char *)ref->key.data, ref->key.len);
-}
-
 static void want_ref(struct wanting *w, const Tarry__Ref *ref) {
     if (!ref) return;
     if (ref->id) {
@@ -169,7 +157,7 @@ static void want_ref(struct wanting *w, const Tarry__Ref *ref) {
     }
     const struct queue *queue = queue_find(w->core, ref->queue);
     if (!queue) return;
-    const struct task_key key = key_of_ref(queue, ref);
+    const struct task_key key = ref_key(queue, ref);
     want_key(w, &key);
 }
 
@@ -177,14 +165,14 @@ static void want_ref(struct wanting *w, const Tarry__Ref *ref) {
 static void want_dead(struct wanting *w, const Tarry__Ref *ref) {
     if (!ref->id) {
         const struct queue *queue = queue_find(w->core, ref->queue);
-        const struct task_key key = queue ? key_of_ref(queue, ref) : (struct task_key){0};
+        const struct task_key key = queue ? ref_key(queue, ref) : (struct task_key){0};
         want_any_key(w, &key);
         return;
     }
     want_id(w, ref->id);
     const struct task *task = task_find(w->core, ref->id);
     const struct row *row = task ? &task->row : facts_find(w->asked, ref->id);
-    const struct task_key key = row ? key_of_row(row) : (struct task_key){0};
+    const struct task_key key = row ? row_key(row) : (struct task_key){0};
     want_key(w, &key);
 }
 
@@ -193,7 +181,7 @@ static void want_redact(struct wanting *w, const Tarry__Ref *ref, const struct c
     const struct queue *queue = ref->id ? NULL : queue_find(w->core, ref->queue);
     if (ref->id) want_id(w, ref->id);
     if (queue && ref->key.len) {
-        const struct task_key key = key_of_ref(queue, ref);
+        const struct task_key key = ref_key(queue, ref);
         want_any_key(w, &key);
     } else if (past) {
         for (size_t i = 0; i < past->count; i++) want_id(w, past->tasks[i].id);
@@ -267,7 +255,7 @@ static void want_page(struct wanting *w, const struct core_event *event) {
     for (size_t i = 0; i < event->row_count; i++) {
         const struct row *row = &event->rows[i];
         if (row->state != ROW_BURIED) continue;
-        const struct task_key key = key_of_row(row);
+        const struct task_key key = row_key(row);
         want_key(w, &key);
     }
 }

@@ -46,7 +46,7 @@ static uint32_t bit_for(const struct job *job, const struct row *row) {
 static bool job_concerns(struct draft *draft, const struct job *job, const struct row *read, struct known *out) {
     const struct task *task = task_find(draft->core, read->id);
     if (task && task->place == PLACE_ENDED && !SEEDED_BUG(job_takes_ended)) return false;
-    *out = task ? known_of(task) : (struct known){.row = *read, .hash = row_hash(read)};
+    *out = task ? known_of(task) : known_of_row(read);
     ahead_see(draft, out);
     if (job->what == TARRY__JOB_PUT__WHAT__PURGE) return job->states & bit_for(job, &out->row);
     return out->row.state == ROW_BURIED;
@@ -55,9 +55,8 @@ static bool job_concerns(struct draft *draft, const struct job *job, const struc
 /* False: its key lives again, and it stays dead, for a person to decide. */
 static bool requeue(struct draft *draft, const struct known *known) {
     struct known holder;
-    bool taken = known->row.key_size &&
-                 draft_find_key(draft, known->row.queue, known->row.key, known->row.key_size, &holder) &&
-                 holder.row.state != ROW_BURIED;
+    const struct task_key key = row_key(&known->row);
+    bool taken = key.size && draft_find_key(draft, &key, &holder) && holder.row.state != ROW_BURIED;
     if (SEEDED_BUG(requeue_all_onto_live_key)) taken = false;
     if (taken) return false;
     struct row row;

@@ -188,8 +188,12 @@ static struct task *line_next(struct core *core, struct line_state *line) {
 
 struct task *near_next_ready(struct core *core, struct queue *queue) {
     struct task *best = NULL;
-    for (int priority = PRIORITY_COUNT - 1; priority >= 0 && (!best || SEEDED_BUG(priority_ignored)); priority--) {
-        for (int base = 0; base < ROW_BASES; base++) {
+    uint32_t either = queue->ready_mask | queue->ready_mask >> PRIORITY_COUNT; /* bit priority: of one of the bases */
+    static_assert(ROW_BASES == 2, "as many as `either` looks at");
+    for (either &= (1u << PRIORITY_COUNT) - 1; either && (!best || SEEDED_BUG(priority_ignored));) {
+        uint32_t priority = 31u - (uint32_t)__builtin_clz(either);
+        either &= ~(1u << priority);
+        for (uint32_t base = 0; base < ROW_BASES; base++) {
             if (!(queue->ready_mask & 1u << (base * PRIORITY_COUNT + priority))) continue;
             struct task *task = line_next(core, &queue->lines[base][priority]);
             if (task && (!best || due_before(row_due(&task->row), row_due(&best->row)))) best = task;

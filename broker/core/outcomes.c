@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "seeded_bug.h"
+#include "slots.h"
 #include "sparse.h"
 
 struct link { /* indices + 1; 0: none */
@@ -65,10 +66,6 @@ void outcomes_free(struct outcomes *o) {
     free(o);
 }
 
-static uint32_t id_slot(const struct outcomes *o, uint64_t id) {
-    return (uint32_t)(id * 0x9E3779B97F4A7C15ull >> 32) & o->mask;
-}
-
 static struct link *link_of(struct entry *entry, bool by_key) {
     return by_key ? &entry->by_key : &entry->by_id;
 }
@@ -95,7 +92,7 @@ static void drop_oldest(struct outcomes *o) {
     assert(o->first < o->next);
     uint32_t index = (uint32_t)(o->first % o->count_max);
     struct entry *entry = &o->entries[index];
-    chain_remove(o, &o->ids[id_slot(o, entry->outcome.id)], index, false);
+    chain_remove(o, &o->ids[id_slot(entry->outcome.id, o->mask)], index, false);
     if (entry->outcome.key_size) chain_remove(o, &o->keys[entry->key_hash & o->mask], index, true);
     /* Since the millisecond after it: nothing that ended since then is missing (TRUE-1). */
     bool grows = entry->outcome.ended_ms >= o->known_since_ms && !SEEDED_BUG(known_since_stuck);
@@ -126,7 +123,7 @@ static char *take_bytes(struct outcomes *o, size_t size) {
     return o->bytes + at;
 }
 
-void outcomes_push(struct outcomes *o, const struct outcome *outcome) {
+void outcomes_push_hashed(struct outcomes *o, const struct outcome *outcome, uint64_t key_hash) {
     while (o->next > o->first) {
         const struct outcome *oldest = &o->entries[o->first % o->count_max].outcome;
         bool is_old = outcome->ended_ms > o->retention_ms && oldest->ended_ms < outcome->ended_ms - o->retention_ms;
@@ -140,15 +137,19 @@ void outcomes_push(struct outcomes *o, const struct outcome *outcome) {
     entry->outcome.key = key;
     if (key) {
         memcpy(key, outcome->key, outcome->key_size);
-        entry->key_hash = row_key_hash(outcome->queue, key, outcome->key_size);
+        entry->key_hash = key_hash;
         chain_insert(o, &o->keys[entry->key_hash & o->mask], index, true);
     }
-    chain_insert(o, &o->ids[id_slot(o, outcome->id)], index, false);
+    chain_insert(o, &o->ids[id_slot(outcome->id, o->mask)], index, false);
     o->next++;
 }
 
+void outcomes_push(struct outcomes *o, const struct outcome *outcome) {
+    outcomes_push_hashed(o, outcome, row_key_hash(outcome->queue, outcome->key, outcome->key_size));
+}
+
 const struct outcome *outcomes_by_id(const struct outcomes *o, uint64_t id) {
-    for (uint32_t at = o->ids[id_slot(o, id)]; at; at = o->entries[at - 1].by_id.next) {
+    for (uint32_t at = o->ids[id_slot(id, o->mask)]; at; at = o->entries[at - 1].by_id.next) {
         if (o->entries[at - 1].outcome.id == id) return &o->entries[at - 1].outcome;
     }
     return NULL;

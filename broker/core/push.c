@@ -3,12 +3,6 @@
 
 #include <string.h>
 
-void *must_have(struct arena *arena, size_t size) {
-    void *out = arena_alloc(arena, size ? size : 1);
-    assert(out);
-    return out;
-}
-
 void *must_alloc(struct arena *arena, size_t size) {
     void *out = must_have(arena, size);
     memset(out, 0, size);

@@ -15,7 +15,11 @@ void *push_room(struct arena *arena, void *items, size_t *count, size_t *capacit
 /* From the arena, cleared. The shell gives the arena a limit that no step can reach; running into it is a bug. */
 void *must_alloc(struct arena *arena, size_t size);
 /* Likewise, but what lies there is anything. */
-void *must_have(struct arena *arena, size_t size);
+static inline void *must_have(struct arena *arena, size_t size) {
+    void *out = arena_alloc(arena, size ? size : 1);
+    assert(out);
+    return out;
+}
 void *must_copy(struct arena *arena, const void *data, size_t size);
 
 #endif

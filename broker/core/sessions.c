@@ -37,9 +37,13 @@ static void hear(struct core *core, struct session *session) {
     session->heard_ms = steady_ms(core);
     if (session->mute) session_changed(core, session);
     session->mute = false;
+    uint64_t silent_ms = core->from_ns / 1000000 + session->silence_ms;
+    bool is_armed = wheel_is_armed(&session->silence.wheel);
+    if (is_armed && session->silence.wheel.due_ms == silent_ms)
+        return; /* heard in this millisecond: acks by the thousand */
     wheel_cancel(wheel, &session->silence.wheel);
     if (session_is_pooled(session->id)) return;
-    wheel_arm(wheel, &session->silence.wheel, core->from_ns / 1000000 + session->silence_ms, session->id);
+    wheel_arm(wheel, &session->silence.wheel, silent_ms, session->id);
 }
 
 void session_heard(struct core *core, uint64_t id) {

@@ -92,10 +92,11 @@ struct task {
     member; /* FAR: line->far; PENDING, READY: line->near; LEASED: session->leases, or session->ahead */
     struct task *by_id_next;
     struct task *by_key_next;
-    struct row row;   /* key follows this struct; reason is a slab object of its own */
-    uint64_t hash;    /* row_hash(row) */
-    uint64_t changed; /* position of the frame that changed it last */
-    uint8_t place;    /* enum place */
+    struct row row;    /* key follows this struct; reason is a slab object of its own */
+    uint64_t hash;     /* row_hash(row) */
+    uint64_t key_hash; /* row_key_hash; void without a key */
+    uint64_t changed;  /* position of the frame that changed it last */
+    uint8_t place;     /* enum place */
     bool dirty;
     bool keyed;     /* in the key table */
     bool resend;    /* leased, and its session has come back: it is sent again under the same token */

@@ -121,16 +121,11 @@ enum resolved resolve(struct decision *d, const Tarry__Ref *ref, struct known *o
     if (ref->id) return resolve_id(d, ref->id, out);
     const struct queue *queue = queue_find(d->core, ref->queue);
     if (!queue) return not_found(d, NULL);
-    const char *key = (const char *)ref->key.data;
-    uint8_t key_size = (uint8_t)ref->key.len;
-    struct known found;
-    if (draft_find_key(d->draft, queue->number, key, key_size, &found)) {
-        *out = found;
-        return classify(d, out);
-    }
+    const struct task_key key = ref_key(queue, ref);
+    if (draft_find_key(d->draft, &key, out)) return classify(d, out);
     /* Ended in this very draft? The outcome comes into being only when the draft is applied. */
-    if (draft_ended_key(d->draft, queue->number, key, key_size, out)) return classify(d, out);
-    return not_found(d, outcomes_by_key(d->core->outcomes, queue->number, key, key_size));
+    if (draft_ended_key(d->draft, &key, out)) return classify(d, out);
+    return not_found(d, outcomes_by_key(d->core->outcomes, queue->number, key.data, key.size));
 }
 
 bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, uint8_t *out_base) {

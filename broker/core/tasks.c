@@ -3,16 +3,10 @@
 
 #include <string.h>
 
+#include "slots.h"
+
 const char reason_lease_lost[] = "all attempts used: the last lease was lost";
 const char reason_attempts_used[] = "all attempts used";
-
-static size_t id_slot(const struct core *core, uint64_t id) {
-    return (id * 0x9E3779B97F4A7C15ull >> 20) & core->table_mask;
-}
-
-static size_t key_slot(const struct core *core, const struct row *row) {
-    return row_key_hash(row->queue, row->key, row->key_size) & core->table_mask;
-}
 
 size_t task_size(size_t key_size) {
     return sizeof(struct task) + key_size;
@@ -23,7 +17,7 @@ size_t task_bytes(const struct task *task) {
 }
 
 struct task *task_find(const struct core *core, uint64_t id) {
-    struct task *task = core->by_id[id_slot(core, id)];
+    struct task *task = core->by_id[id_slot(id, core->table_mask)];
     while (task && task->row.id != id) task = task->by_id_next;
     return task;
 }
@@ -101,7 +95,7 @@ static bool set_reason(struct core *core, struct task *task, const char *reason,
     return true;
 }
 
-struct task *task_new(struct core *core, const struct row *row, bool tombstone) {
+struct task *task_new(struct core *core, const struct row *row, uint64_t key_hash, bool tombstone) {
     struct task *task = slab_alloc(core->slab, task_size(row->key_size));
     if (!task) return NULL;
     memset(task, 0, sizeof *task);
@@ -110,15 +104,16 @@ struct task *task_new(struct core *core, const struct row *row, bool tombstone) 
     task->row.reason_size = 0;
     if (row->key_size) memcpy(task->key, row->key, row->key_size);
     task->row.key = task->key;
+    task->key_hash = key_hash;
     if (!tombstone && !set_reason(core, task, row->reason, row->reason_size)) {
         slab_release(core->slab, task, task_size(row->key_size));
         return NULL;
     }
-    struct task **slot = &core->by_id[id_slot(core, row->id)];
+    struct task **slot = &core->by_id[id_slot(row->id, core->table_mask)];
     task->by_id_next = *slot;
     *slot = task;
     if (row->key_size && !tombstone) {
-        slot = &core->by_key[key_slot(core, &task->row)];
+        slot = &core->by_key[task->key_hash & core->table_mask];
         task->by_key_next = *slot;
         *slot = task;
         task->keyed = true;
@@ -141,7 +136,7 @@ bool task_set_row(struct core *core, struct task *task, const struct row *row) {
 
 void task_leave_keys(struct core *core, struct task *task) {
     if (!task->keyed) return;
-    struct task **at = &core->by_key[key_slot(core, &task->row)];
+    struct task **at = &core->by_key[task->key_hash & core->table_mask];
     while (*at != task) at = &(*at)->by_key_next;
     *at = task->by_key_next;
     task->keyed = false;
@@ -150,7 +145,7 @@ void task_leave_keys(struct core *core, struct task *task) {
 void task_free(struct core *core, struct task *task) {
     assert(task->place == PLACE_NONE && !task->dirty && !wheel_is_armed(&task->timer.wheel));
     task_leave_keys(core, task);
-    struct task **at = &core->by_id[id_slot(core, task->row.id)];
+    struct task **at = &core->by_id[id_slot(task->row.id, core->table_mask)];
     while (*at != task) at = &(*at)->by_id_next;
     *at = task->by_id_next;
     drop_reason(core, task);

@@ -14,7 +14,7 @@ extern const char reason_attempts_used[];
 bool reason_is_own(const char *reason, uint8_t size);
 #define REASON_OBJECT_SIZE 256u /* of a client's reason: one size, so that it begins one page at most */
 
-/* A key to be looked up, hashed once: a schedule is looked up in four tables (60 instructions each). */
+/* A key, hashed once: a task's is looked up or hung into seven tables in a life (60 instructions each). */
 struct task_key {
     uint32_t queue;
     uint8_t size; /* 0: none */
@@ -23,6 +23,13 @@ struct task_key {
 };
 static inline struct task_key task_key_of(uint32_t queue, const char *data, size_t size) {
     return (struct task_key){queue, (uint8_t)size, data, size ? row_key_hash(queue, data, size) : 0};
+}
+static inline struct task_key row_key(const struct row *row) {
+    return task_key_of(row->queue, row->key, row->key_size);
+}
+/* As the reference has it, of its queue. */
+static inline struct task_key ref_key(const struct queue *queue, const Tarry__Ref *ref) {
+    return task_key_of(queue->number, (const char *)ref->key.data, ref->key.len);
 }
 static inline bool row_has_key(const struct row *row, const struct task_key *key) {
     return row->queue == key->queue && row->key_size == key->size && memcmp(row->key, key->data, key->size) == 0;
@@ -39,8 +46,8 @@ void task_find_key(const struct core *core, const struct task_key *key, struct t
 void task_prefetch_bucket(const struct core *core, uint64_t key_hash);
 void task_prefetch_first(const struct core *core, uint64_t key_hash);
 /* A new object in the id table (and, unless a tombstone, the key table); row, key and reason are copied; place NONE.
- * NULL: memory is full (need.h: whoever asks has seen to it that it is not). */
-struct task *task_new(struct core *core, const struct row *row, bool tombstone);
+ * `key_hash`: row_key(row).hash. NULL: memory is full (need.h: whoever asks has seen to it that it is not). */
+struct task *task_new(struct core *core, const struct row *row, uint64_t key_hash, bool tombstone);
 /* Takes the row over: same id, queue, key. False: memory is full (only a client's reason needs some). */
 bool task_set_row(struct core *core, struct task *task, const struct row *row);
 void task_leave_keys(struct core *core, struct task *task); /* a task that ends no longer holds its key */

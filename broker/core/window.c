@@ -150,7 +150,8 @@ static struct due take_rows(struct core *core, struct line_state *line, const st
         if (is_known && !SEEDED_BUG(loaded_row_wins)) continue;
         struct need need = {0};
         need_rows(&need, row, 1);
-        struct task *task = need_fits(core, &need, ROOM_BUT_RESERVE) ? task_new(core, row, false) : NULL;
+        struct task *task =
+            need_fits(core, &need, ROOM_BUT_RESERVE) ? task_new(core, row, row_key(row).hash, false) : NULL;
         if (!task) { /* complete up to the row before this one */
             return i ? row_due(&event->rows[i - 1]) : line->horizon;
         }
