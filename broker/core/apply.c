@@ -1,5 +1,6 @@
-/* apply.c: see apply.h. Every record carries what it replaces, so nothing is looked up and nothing can be refused; a
- * record that contradicts the tally comes from a damaged log or a bug, and stops the start (or the broker). */
+/* apply.c: see apply.h. Every record carries what it replaces, so nothing outside memory is looked up and nothing can
+ * be refused; a record that contradicts the tally comes from a damaged log or a bug, and stops the start (or the
+ * broker). */
 #include "apply.h"
 
 #include <string.h>

@@ -5,6 +5,8 @@
  *          │ no
  *     capacity (CAP-1) ── no ──► BUSY, nothing recorded, the sequence stays unused
  *          │
+ *     its queues exist, or come into being: a frame of their own before it, which stays whatever becomes of the commit
+ *          │
  *     decide each operation on a draft ── atomic and one refused ──► a frame with the refusals alone
  *          │
  *     one frame: records, results, (producer, sequence) ──► apply ──► reply once it is durable (LOG-1) */
@@ -219,7 +221,7 @@ static void decide_one(struct core *core, struct draft *draft, const struct core
                          .caller = event->caller,
                          .queue = queue,
                          .result = result};
-    if (content && content->problem) { /* the shell's check.h found it malformed */
+    if (content && content->problem) { /* proto/check.h found it malformed, when it came in */
         refuse(&d, content->code, TARRY__OUTCOME__NONE, content->problem);
     } else if (event->request->commit->ops[i]->op_case == TARRY__OP__OP_QUEUE_DELETE &&
                event->request->commit->n_ops != 1) { /* it asks what the queue holds, not what the commit puts there */

@@ -222,7 +222,7 @@ struct core_event {
     uint64_t session; /* LANE_UP, LANE_GONE, LANE_SENT, CREDIT; SUBSCRIBE: a resumed one (its secret was checked), 0:
                          none */
     /* SUBSCRIBE: many take turns behind the session (broker/gateway): it gets what it has credit for, silence does not
-     * end it, and its leases last until their deadlines, over a restart too (DESIGN.md, Gateways). */
+     * end it, and its leases last until their deadlines, over a restart too (broker/gateway/README.md). */
     bool pooled;
     uint32_t credit;                /* CREDIT */
     bool ok;                        /* LANE_SENT */

@@ -119,7 +119,7 @@ void query_get(struct core *core, const struct core_event *event, struct core_ef
                      "memory for tasks is full: try again in a moment");
         return;
     }
-    /* It may just have been found to be expired. */
+    /* It may just have been found to be expired, or its lease ahead of time was taken back. */
     if (!core->stopping && is_deciding(core)) draft_commit(&draft, NULL, effects);
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
     reply->body_case = TARRY__REPLY__BODY_GET;

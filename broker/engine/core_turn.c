@@ -215,9 +215,33 @@ static enum turn_effect tell_pause(struct core_turn *turn) {
 }
 
 typedef enum turn_effect turn_phase(struct core_turn *turn);
-static turn_phase *const phases[] = {positions, follow, items, starved, pause,     resumed,
-                                     alone,     stop,   tick,  flush,   tell_pause};
-enum { PHASES = sizeof(phases) / sizeof(phases[0]), FIRST_AFTER_ITEMS = 3 };
+enum {
+    PHASE_POSITIONS,
+    PHASE_FOLLOW,
+    PHASE_ITEMS,
+    PHASE_STARVED,
+    PHASE_PAUSE,
+    PHASE_RESUMED,
+    PHASE_ALONE,
+    PHASE_STOP,
+    PHASE_TICK,
+    PHASE_FLUSH,
+    PHASE_TELL_PAUSE,
+    PHASES
+};
+static turn_phase *const phases[PHASES] = {
+    [PHASE_POSITIONS] = positions,
+    [PHASE_FOLLOW] = follow,
+    [PHASE_ITEMS] = items,
+    [PHASE_STARVED] = starved,
+    [PHASE_PAUSE] = pause,
+    [PHASE_RESUMED] = resumed,
+    [PHASE_ALONE] = alone,
+    [PHASE_STOP] = stop,
+    [PHASE_TICK] = tick,
+    [PHASE_FLUSH] = flush,
+    [PHASE_TELL_PAUSE] = tell_pause,
+};
 
 void core_turn_take(struct core_turn *turn, const struct turn_load *load) {
     if (turn->put_off == NULL) turn->put_off_last = &turn->put_off;
@@ -235,7 +259,7 @@ enum turn_effect core_turn_next(struct core_turn *turn) {
         if (effect != TURN_DONE) return effect;
         turn->phase++;
         turn->entered = false;
-        if (turn->phase >= FIRST_AFTER_ITEMS) judge_at(turn, turn->load.taken_ns, turn->load.late_ns);
+        if (turn->phase > PHASE_ITEMS) judge_at(turn, turn->load.taken_ns, turn->load.late_ns);
     }
     return TURN_DONE;
 }

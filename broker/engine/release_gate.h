@@ -5,7 +5,7 @@
  *
  * A release is a set of effects that leave together. It names the position of the log that it rests on, and, if it
  * appended nothing, the question that must be confirmed by then (R3). Releases leave in the order in which they
- * entered. Deliveries, and answers whose content must be read first, leave by release_gate_reaches.
+ * entered. Deliveries, and answers whose content must be read first, leave when their subscriber is told.
  *
  * `reached` is the position up to which the log is durable wherever it must be: here, if the broker is alone; on every
  * member in sync, if it is one of a pair. The gate knows neither: who makes the log durable, or hears of the other

@@ -1,4 +1,5 @@
-/* door_ws.c: SP's messages over WebSocket: frames become requests, answers and deliveries become frames.
+/* door_ws.c: the messages of nng's SP protocols (proto/WIRE.md) over WebSocket: frames become requests, answers and
+ * deliveries become frames.
  *
  * What leaves is given to the library a frame at a time, and the next only when the kernel has taken all of the one
  * before: so a message counts as sent once its last byte is in the kernel, and as not sent if the library never had its
@@ -144,7 +145,7 @@ static void end_waiting(struct connection *connection, size_t capacity) {
     connection->request = NULL;
 }
 
-/* False: it is none. */
+/* False: it has no SP header, or ends before it. */
 static bool whole(struct connection *connection) {
     struct message *request = connection->incoming;
     bool was_refused = connection->discards;

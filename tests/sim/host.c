@@ -157,7 +157,7 @@ bool host_holds_back(const struct world *world, const struct row *row) {
 /* ---- steps */
 
 /* What must not wait for the disk: endpoints, and reading ahead. */
-static void run_errands(struct world *world, struct core_effects *effects, size_t deliveries) {
+static void carry_out_at_once(struct world *world, struct core_effects *effects, size_t deliveries) {
     for (size_t i = 0; i < effects->lanes.count; i++) host_lane_effect(world, &effects->lanes.items[i]);
     for (size_t i = deliveries; i < effects->deliveries.count; i++) { /* after the lanes of the same step */
         struct core_delivery *delivery = &effects->deliveries.items[i];
@@ -213,7 +213,7 @@ void host_step(struct world *world, struct core_event *event) {
         core_check(host->core);
         MUST(flat_digest(&host->head) == host->head.digest);
     }
-    run_errands(world, effects, deliveries);
+    carry_out_at_once(world, effects, deliveries);
 }
 
 /* ---- turns */

@@ -1,6 +1,6 @@
 /* releaser.h: the hand of the release gate (engine/release_gate.h): lets the answers of batches out, hands
  * to the delivery sender what must be read first, and tells who has subscribed how far the log is durable wherever it
- * must be. Whatever leaves the broker leaves through here.
+ * must be. Packed answers leave here; deliveries, and what is read first, when the sender is told.
  *
  * Alone the sync thread drives it, or the thread that stands in; the leader's half of a pair its own thread. */
 #ifndef TARRY_SHELL_RELEASER_H

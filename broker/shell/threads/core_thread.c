@@ -47,8 +47,8 @@ static struct instant look_at_clock(struct core_thread *core_thread) {
     return now;
 }
 
-/* What must not wait for the disk: endpoints, and reading ahead. */
-static void run_errands(struct core_thread *core_thread) {
+/* Effects that need no sync: lanes, departures, windows, pages. */
+static void carry_out_at_once(struct core_thread *core_thread) {
     const struct core_thread_needs *needs = &core_thread->needs;
     struct core_effects *effects = &core_thread->batch->effects;
     for (size_t i = 0; i < effects->lanes.count; i++) {
@@ -100,7 +100,7 @@ static void tell_push(struct core_thread *core_thread, bool begins) {
 static void core_thread_step(struct core_thread *core_thread, struct core_event *event) {
     struct turn_now now = look(core_thread);
     core_turn_step(&core_thread->turn, event, &now);
-    run_errands(core_thread);
+    carry_out_at_once(core_thread);
     tell_push(core_thread, event->kind == CORE_START);
 }
 
