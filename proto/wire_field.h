@@ -178,10 +178,9 @@ static inline void take_fixed64(struct wire_reader *reader, unsigned number, uin
 /* Of a length's varint: protobuf-c takes no more than 5 bytes, and not every number in them. */
 #define LENGTH_SIZE_MAX 4
 
-/* What lies in the field, there; data NULL: there is no such field. */
-static inline ProtobufCBinaryData take_bytes(struct wire_reader *reader, unsigned number) {
+/* What lies in the field whose tag was taken, there. */
+static inline ProtobufCBinaryData take_sized(struct wire_reader *reader) {
     ProtobufCBinaryData bytes = {0};
-    if (!take_tag(reader, number, WIRE_BYTES)) return bytes;
     const uint8_t *from = reader->at;
     uint64_t size = take_varint(reader);
     bool is_long = reader->at - from > LENGTH_SIZE_MAX;
@@ -192,6 +191,11 @@ static inline ProtobufCBinaryData take_bytes(struct wire_reader *reader, unsigne
     bytes = (ProtobufCBinaryData){.len = (size_t)size, .data = (uint8_t *)reader->at};
     reader->at += size;
     return bytes;
+}
+
+/* data NULL: there is no such field. */
+static inline ProtobufCBinaryData take_bytes(struct wire_reader *reader, unsigned number) {
+    return take_tag(reader, number, WIRE_BYTES) ? take_sized(reader) : (ProtobufCBinaryData){0};
 }
 
 static inline struct wire_reader reader_of(ProtobufCBinaryData bytes) {

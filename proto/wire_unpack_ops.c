@@ -213,11 +213,11 @@ static Tarry__Op *unpack_release(struct copies *copies, ProtobufCBinaryData byte
 
 static Tarry__Op *unpack_plain(struct copies *copies, ProtobufCBinaryData bytes) {
     if (bytes.len == 0) return NULL;
-    const unsigned number = bytes.data[0] >> 3;
-    struct wire_reader reader = reader_of(bytes);
-    ProtobufCBinaryData body = take_bytes(&reader, number);
-    if (!reader_done(&reader) || body.data == NULL) return NULL;
-    switch ((Tarry__Op__OpCase)number) { /* a case is its field's number */
+    const unsigned tag = bytes.data[0];
+    struct wire_reader reader = {.at = bytes.data + 1, .end = bytes.data + bytes.len};
+    ProtobufCBinaryData body = take_sized(&reader);
+    if (!reader_done(&reader) || (tag & 7) != WIRE_BYTES) return NULL;
+    switch ((Tarry__Op__OpCase)(tag >> 3)) { /* a case is its field's number, and those here are below 16 */
     case TARRY__OP__OP_SCHEDULE:
         return unpack_schedule(copies, body);
     case TARRY__OP__OP_CANCEL:
