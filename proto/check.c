@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "check_text.h"
 #include "tarry_limits.h"
 
 /* The sentences spell the limits out; they must not drift apart. */

@@ -25,4 +25,27 @@ const char *check_pair(const Tarry__Pair *pair);
 bool request_is_question(const Tarry__Request *request);
 bool is_utf8(const void *text, size_t size);
 
+/* ---- check_push.c: where a queue may be pushed to */
+/* The origin of a push URL: `http://host:8080` of `http://host:8080/path`; what counts as one host for limits. Its size
+ * in bytes. `url` must be a valid one. */
+size_t push_url_origin(const char *url);
+/* http:// or https://, a host (a name, an IPv4 address, or an IPv6 address in brackets), perhaps a port, a path, a
+ * query: printable ASCII, PUSH_URL_SIZE_MAX bytes at most. No user and password, which everybody would read who may
+ * read policies, and no fragment. Empty is fine: the queue is not pushed. NULL, or a sentence as check.h has them. */
+const char *check_push_url(const char *url);
+
+/* ---- check.c, for check_op.c and whoever prints text */
+enum text_kind {
+    TEXT_PLAIN,   /* UTF-8 without control characters */
+    TEXT_CONTROL, /* UTF-8 with control characters (C0, DEL, C1), none of them NUL */
+    TEXT_NUL,     /* UTF-8 with a NUL */
+    TEXT_BROKEN,  /* not UTF-8 */
+};
+
+enum text_kind check_text(const void *text, size_t size);
+
+/* Refusals that mean TOO_LARGE, recognised by their address. */
+extern const char check_name_long[];
+extern const char check_key_long[];
+
 #endif

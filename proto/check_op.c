@@ -1,11 +1,9 @@
 /* check_op.c: the operations of a commit, and what else is asked of a broker, field by field; see check.h. What needs
  * state (does the queue exist, is an absolute time too far ahead) is the core's business. */
 #include "check.h"
-#include "check_push.h"
 
 #include <string.h>
 
-#include "check_text.h"
 #include "row.h"
 #include "tarry_limits.h"
 

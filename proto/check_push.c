@@ -1,6 +1,6 @@
-/* check_push.c: see check_push.h. It judges the form alone: what a name resolves to is judged when a connection is
+/* check_push.c: see check.h. It judges the form alone: what a name resolves to is judged when a connection is
  * made. */
-#include "check_push.h"
+#include "check.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -89,7 +89,7 @@
     X(backoff_max_ms, 0, BACKOFF_MAX_MS, "0 to 30 days")                                                               \
     X(backoff_jitter, 0, 100, "0 to 100 per cent")
 #define QUEUE_POLICY_NUMBERS 6
-/* … and `push`, a text (check_push.h) */
+/* … and `push`, a text (check_push.c) */
 #define QUEUE_POLICY_FIELDS 7
 
 /* Webhooks (docs/WEBHOOKS.md) */

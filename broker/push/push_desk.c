@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_push.h"
+#include "check.h"
 #include "pusher_parts.h"
 
 /* A lease that nobody gets anything by is asked for anew after this. */

@@ -18,7 +18,7 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-#include "config_tls.h"
+#include "config.h"
 #include "endpoints.h"
 #include "fatal.h"
 #include "listen.h"

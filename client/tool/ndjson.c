@@ -7,7 +7,6 @@
 
 #include "base64.h"
 #include "check.h"
-#include "check_text.h"
 
 void ndjson_begin(struct text *out) {
     text_add_char(out, '{');

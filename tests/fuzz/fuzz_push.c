@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_push.h"
+#include "check.h"
 #include "fuzz.h"
 #include "push_address.h"
 #include "push_request.h"

@@ -294,7 +294,8 @@ static void a_sealed_tail_is_refused_at_every_byte(void **state) { /* F-1, LOG-5
 }
 
 /* The flag that a redaction sets on a frame with contents, without a new sum: it says that contents are to be checked
- * one by one, which is what a reader of one does anyway. That it was set by nobody, tarry verify finds (contents.h). */
+ * one by one, which is what a reader of one does anyway. That it was set by nobody, tarry verify finds
+ * (verify_contents.c). */
 static bool is_flag_of_erasure(const struct fixture *f, size_t bit) {
     for (size_t i = 0; i < f->frame_count; i++) {
         bool is_flag = bit == 8 * (offset_of(f->positions[i]) + FRAME_FLAGS_OFFSET);

@@ -7,7 +7,7 @@
 #include "fatal.h"
 #include "log_two.h"
 #include "node.h"
-#include "node_follower.h"
+#include "node_parts.h"
 
 #define FRAMES 20
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <netinet/in.h>
 
-#include "check_push.h"
+#include "check.h"
 #include "push_address.h"
 #include "push_request.h"
 #include "push_secrets.h"

@@ -21,9 +21,7 @@
 #include "log.h"
 #include "logfmt.h"
 #include "monotonic.h"
-#include "node_follower.h"
-#include "node_leader.h"
-#include "node_record.h"
+#include "node_parts.h"
 #include "restart.h"
 #include "run.h"
 

@@ -1,5 +1,5 @@
-/* node_follower.c: see node_follower.h. */
-#include "node_follower.h"
+/* node_follower.c: see node_parts.h. */
+#include "node_parts.h"
 
 #include <assert.h>
 #include <inttypes.h>

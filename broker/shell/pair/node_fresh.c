@@ -9,7 +9,7 @@
 #include "logfmt.h"
 #include "monotonic.h"
 #include "node.h"
-#include "node_follower.h"
+#include "node_parts.h"
 
 #define SENTENCE_SIZE 400
 

@@ -1,5 +1,4 @@
-/* node_leader.c: see node_leader.h. */
-#include "node_leader.h"
+/* node_leader.c: see node_parts.h. */
 
 #include <assert.h>
 #include <inttypes.h>
@@ -22,7 +21,7 @@
 #include "log_serve.h"
 #include "logfmt.h"
 #include "monotonic.h"
-#include "node_follower.h"
+#include "node_parts.h"
 #include "releaser.h"
 #include "restart.h"
 #include "run.h"

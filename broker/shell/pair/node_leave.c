@@ -13,8 +13,7 @@
 #include "logfmt.h"
 #include "monotonic.h"
 #include "node.h"
-#include "node_follower.h"
-#include "node_leader.h"
+#include "node_parts.h"
 
 /* A planned switch-over takes some 40 ms. */
 #define NODE_HAND_OVER_MAX_MS 1000u

@@ -1,5 +1,5 @@
-/* node_record.c: see node_record.h. */
-#include "node_record.h"
+/* node_record.c: see node_parts.h. */
+#include "node_parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -8,8 +8,7 @@
 #include "logfmt.h"
 #include "monotonic.h"
 #include "node.h"
-#include "node_follower.h"
-#include "node_leader.h"
+#include "node_parts.h"
 
 void node_heard(struct node *node) {
     summons_end(&node->summons);

@@ -10,8 +10,7 @@
 #include "logfmt.h"
 #include "monotonic.h"
 #include "node.h"
-#include "node_leader.h"
-#include "node_record.h"
+#include "node_parts.h"
 #include "run.h"
 
 /* ---- words */

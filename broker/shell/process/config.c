@@ -9,10 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "config_pair.h"
-#include "config_tls.h"
-#include "credential.h"
 #include "origin.h"
+#include "private_file.h"
 #include "push_address.h"
 #include "tarry.pb-c.h"
 #include "units.h"

@@ -108,4 +108,14 @@ void config_print(const struct config *config, FILE *out);
 /* BLAKE2b-256 of what config_print prints, for the log: `tarryd --print-config … | b2sum -l 256`. False: no memory. */
 bool config_digest(const struct config *config, uint8_t out[CONFIG_DIGEST_SIZE]);
 
+/* ---- config_pair.c: what the options of a pair say together, and what they leave unsaid. Pure. */
+/* Fills in what was not said. 0, or 1 with a sentence. */
+int config_resolve_pair(struct config *config, char message[CONFIG_MESSAGE_SIZE]);
+
+/* ---- config_tls.c: what the options of TLS say together. Pure. */
+/* It listens at wss://, or its peer does. */
+bool config_uses_tls(const struct config *config);
+/* 0, or 1 with a sentence. */
+int config_check_tls(const struct config *config, char message[CONFIG_MESSAGE_SIZE]);
+
 #endif

@@ -1,5 +1,5 @@
 /* config_pair.c: what the options of a pair say together, and what they leave unsaid. */
-#include "config_pair.h"
+#include "config.h"
 
 #include <stdio.h>
 #include <string.h>

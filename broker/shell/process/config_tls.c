@@ -1,6 +1,6 @@
 /* config_tls.c: what the options of TLS say together. What is said and would be in vain is refused: it would be
  * believed. */
-#include "config_tls.h"
+#include "config.h"
 
 #include <string.h>
 

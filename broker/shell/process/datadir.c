@@ -13,7 +13,6 @@
 #include "boot.h"
 #include "disk.h"
 #include "logfmt.h"
-#include "neighbours.h"
 #include "quarantine.h"
 #include "snapshot_mark.h"
 

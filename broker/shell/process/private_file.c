@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "credential.h"
 #include "disk.h"
 
 /* NULL, or why nobody should trust what it holds. Where systemd grants a credential by an ACL, the group's bits of its

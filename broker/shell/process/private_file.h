@@ -3,14 +3,14 @@
 #ifndef TARRY_SHELL_PRIVATE_FILE_H
 #define TARRY_SHELL_PRIVATE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct private_file {
     const char *what; /* it is, for sentences: "sign key" */
     const char *path;
-    const char
-        *option; /* that names the file, without dashes; a credential (credential.h) is named so too: "sign-key" */
+    const char *option; /* that names the file, without dashes; a credential (below) is named so too: "sign-key" */
     const char *remedy; /* where there is no such file: "; tarry keygen makes one" */
 };
 
@@ -25,5 +25,14 @@ typedef const char *(*private_file_take)(void *out, const uint8_t *text, size_t 
  * are too many. Leaves no copy but what `take` has made. 0, or 1 with a sentence. */
 int private_file_use(const struct private_file *file, size_t size, private_file_take take, void *out, char *message,
                      size_t message_size);
+
+/* ---- credentials: files with secrets that a systemd unit hands over (LoadCredential=NAME:FILE). They lie in the
+ * directory $CREDENTIALS_DIRECTORY, which the unit's user alone can read, whoever owns the originals. Any thread. */
+#define CREDENTIAL_PATH_SIZE 1024
+
+/* The path of the credential with this name. False: there is none, or `size` is too small; `out` is left alone. */
+bool credential_find(const char *name, char *out, size_t size);
+/* Whether `path` names a file in that directory. */
+bool credential_is(const char *path);
 
 #endif

@@ -4,8 +4,8 @@
  * archive and log, every frame by its sums, order and chain (twice: once as a whole, once to read the records); the
  * chain hash at the index's position; the content of every task in the log against its record's hash; the counts
  * replayed from the index's position to the end, and from the beginning too if frames still reach back to it; each
- * segment's summary against its frames; with --key, the heads that were signed (evidence.h); what one of a pair has
- * noted (storage/files/hard_state.h), and the tails that were cut off and put aside (tails.h). */
+ * segment's summary against its frames; with --key, the heads that were signed (verify_evidence.c); what one of a pair
+ * has noted (storage/files/hard_state.h), and the tails that were cut off and put aside (tails.h). */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -18,21 +18,18 @@
 #include <unistd.h>
 
 #include "arena.h"
-#include "compare.h"
-#include "contents.h"
-#include "evidence.h"
 #include "frame.h"
 #include "hard_state.h"
 #include "ndjson.h"
 #include "output.h"
 #include "progress.h"
 #include "store.h"
-#include "summaries.h"
 #include "tails.h"
 #include "tally.h"
 #include "tarry_limits.h"
 #include "units.h"
 #include "verify.h"
+#include "verify_parts.h"
 #include "wire_unpack.h"
 
 #define ARENA_SIZE_MAX (256u << 20)

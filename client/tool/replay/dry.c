@@ -11,7 +11,6 @@
 
 #include <stdlib.h>
 
-#include "difference.h"
 #include "replay.h"
 #include "scan.h"
 #include "text.h"

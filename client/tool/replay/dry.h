@@ -4,7 +4,9 @@
 
 #include "agenda.h"
 #include "asked.h"
+#include "life.h"
 #include "stage.h"
+#include "text.h"
 #include "workers.h"
 
 /* What a consumer, or the machine, may be late by without anything being different. */
@@ -30,5 +32,16 @@ struct dry {
 void dry_ask(struct dry *dry, const struct asked *asked);
 /* ---- dry_turn.c */
 void dry_on_twin(void *argument, struct twin *twin, Tarry__Cause cause);
+
+/* ---- dry_difference.c: what a dry run did differently from the record */
+/* What came of it. */
+struct dry_lives {
+    const struct lives *lives; /* as recorded, each with its twin */
+    uint64_t assumed;          /* deliveries that the record does not know */
+    uint64_t refused;
+    uint64_t unmade; /* operations about tasks that are not there, or not in that state */
+};
+
+void difference_print(const struct dry_lives *dry, bool json, struct text *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* credential.c: see credential.h. */
-#include "credential.h"
+/* private_file_credential.c: see private_file.h. */
+#include "private_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

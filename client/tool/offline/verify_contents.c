@@ -1,5 +1,5 @@
-/* contents.c: see contents.h. */
-#include "contents.h"
+/* verify_contents.c: see verify_parts.h. */
+#include "verify_parts.h"
 
 #include <errno.h>
 #include <inttypes.h>

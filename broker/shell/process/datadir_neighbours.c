@@ -1,5 +1,5 @@
-/* neighbours.c: see neighbours.h. */
-#include "neighbours.h"
+/* datadir_neighbours.c: see datadir.h. */
+#include "datadir.h"
 
 #include <stdio.h>
 #include <string.h>

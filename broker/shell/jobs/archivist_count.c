@@ -1,5 +1,5 @@
-/* archive_count.c: see archive_count.h. */
-#include "archive_count.h"
+/* archivist_count.c: see archivist.h. */
+#include "archivist.h"
 
 #include <stdio.h>
 #include <stdlib.h>

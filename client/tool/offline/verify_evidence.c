@@ -1,6 +1,6 @@
-/* evidence.c: see evidence.h. Heads come from the file in the order of their positions, and that of --head is put in
- * among them. */
-#include "evidence.h"
+/* verify_evidence.c: see verify_parts.h. Heads come from the file in the order of their positions, and that of --head
+ * is put in among them. */
+#include "verify_parts.h"
 
 #include <errno.h>
 #include <fcntl.h>

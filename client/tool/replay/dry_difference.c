@@ -1,5 +1,5 @@
-/* difference.c: see difference.h. */
-#include "difference.h"
+/* dry_difference.c: see dry.h. */
+#include "dry.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,6 +1,66 @@
-/* evidence.h: is the log what its signed heads say (proto/head.h)? Told of every frame in order, it proves that nothing
- * up to the last head was edited, dropped, reordered, inserted or cut, or says between which positions the first
- * difference lies.
+/* verify_parts.h: what tarry verify checks beside frames and index, a file each. Private to verify*.c. */
+#ifndef TARRY_TOOL_VERIFY_PARTS_H
+#define TARRY_TOOL_VERIFY_PARTS_H
+
+#include "erasures.h"
+#include "frames.h"
+#include "heads.h"
+#include "store.h"
+#include "summary.h"
+#include "tool.h"
+
+/* ---- verify_compare.c: tarry verify DIR --against DIR2: do two data directories tell the same history?
+ * Reads both from the first position that both have. Returns the exit status: 0 if what both have is the same. */
+int compare_directories(struct tool *tool, const char *directory, const char *archive, const char *against);
+
+/* ---- verify_contents.c: the contents of tasks, as tarry verify checks them: each is what its record says, or was
+ * erased, rightly (storage/files/erasures.h). */
+
+struct contents { /* zeroed memory to begin with */
+    uint64_t checked;
+    uint64_t erased;
+    uint64_t under_way; /* redactions that the broker has still to carry out */
+    struct erasures erasures;
+    bool has_listed; /* the archive's files: */
+    uint64_t *bases;
+    size_t base_count;
+    struct archive_cursor *cursor; /* in one of them */
+    uint64_t cursor_base;
+};
+
+/* Each: 0, or EXIT_REFUSED after a sentence in store->message. */
+/* A frame and its records, in the order of the log; the view has its blob area. */
+int contents_frame(struct contents *contents, struct store *store, const struct log_view *view,
+                   const Tarry__FrameBody *body);
+/* Frames are missing here: what explains an earlier erasure may be among them. */
+void contents_gap(struct contents *contents);
+/* All frames have been seen. */
+int contents_end(struct contents *contents, struct store *store);
+void contents_deinit(struct contents *contents);
+
+/* ---- verify_summaries.c: do the summaries beside the segments tell the truth? They are derived, and whoever asks for
+ * a history passes over what they say need not be read: one that lies would hide records. Each is made anew of the
+ * frames that verify reads anyway, and compared. What is missing or damaged is used by nobody, and only counted. */
+
+struct summaries {
+    struct summary *made; /* of the segment that is being read; NULL: it has none that is used */
+    uint64_t segment;     /* its base; 0: no segment yet */
+    char directory[STORE_PATH_SIZE];
+    uint64_t checked;
+    uint64_t unused; /* missing, damaged, or of another end */
+};
+
+/* The next frame, in the order of the log, right after frames_next; `body` NULL: a seal. 0, or EXIT_REFUSED after a
+ * sentence in the store's message. */
+int summaries_frame(struct summaries *summaries, const struct frames *frames, const struct frame_header *header,
+                    const Tarry__FrameBody *body);
+/* After the last. Likewise. */
+int summaries_end(struct summaries *summaries, struct store *store);
+void summaries_deinit(struct summaries *summaries);
+
+/* ---- verify_evidence.c: is the log what its signed heads say (proto/head.h)? Told of every frame in order, it proves
+ * that nothing up to the last head was edited, dropped, reordered, inserted or cut, or says between which positions the
+ * first difference lies.
  *
  * The chain hash of a head stands for everything before it, so frames that were changed and chained anew meet a head
  * that does not know them. What it cannot see: a log that was cut, together with its heads, to how it was at an earlier
@@ -9,11 +69,6 @@
  * Nor can it see, by heads of one key alone, what the holder of that key did: wrote another log and signed that.
  * Against that help the heads that the other node of a pair signed of its copy (--heads): one that agrees countersigns
  * all that was signed before its position, for its chain hash stands for all of that. */
-#ifndef TARRY_TOOL_EVIDENCE_H
-#define TARRY_TOOL_EVIDENCE_H
-
-#include "frames.h"
-#include "heads.h"
 
 #define EVIDENCE_KEYS_MAX 8u
 #define EVIDENCE_FILES_MAX 4u /* of heads: the directory's own, and those of --heads */

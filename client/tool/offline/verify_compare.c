@@ -1,10 +1,10 @@
-/* compare.c: see compare.h. Frame by frame, archive and log: the chain hash of a frame stands for all before it, so the
- * first frame that differs is where the histories part. Contents are compared too, but for those that were erased in
- * one of them.
+/* verify_compare.c: see verify_parts.h. Frame by frame, archive and log: the chain hash of a frame stands for all
+ * before it, so the first frame that differs is where the histories part. Contents are compared too, but for those that
+ * were erased in one of them.
  *
  * Neither index is looked at, for a copy may have been made without; but for one thing: in the last segment what was
  * erased looks like a torn write, unless the index says that the log was durable beyond. */
-#include "compare.h"
+#include "verify_parts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

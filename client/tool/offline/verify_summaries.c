@@ -1,5 +1,5 @@
-/* summaries.c: see summaries.h. */
-#include "summaries.h"
+/* verify_summaries.c: see verify_parts.h. */
+#include "verify_parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
