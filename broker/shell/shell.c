@@ -106,11 +106,11 @@ static void init_releaser(struct shell *shell) {
 /* ---- storage */
 
 void shell_prepare_storage(struct shell *shell) {
-    room_init(&shell->room, shell->dir.path, shell->config.segment_size, &shell->disk);
+    disk_space_init(&shell->disk_space, shell->dir.path, shell->config.segment_size, &shell->disk);
     const struct archivist_needs archivist = {.config = &shell->config,
                                               .dir = &shell->dir,
                                               .clock = &shell->clock,
-                                              .room = &shell->room,
+                                              .disk_space = &shell->disk_space,
                                               .archived = indexer_wake,
                                               .context = &shell->indexer};
     if (archivist_init(&shell->archivist, &archivist) != 0)
@@ -175,7 +175,7 @@ static void furnish_door(struct shell *shell) {
                                             .lone = &shell->lone,
                                             .readiness = {.config = &shell->config,
                                                           .run = &shell->run,
-                                                          .room = &shell->room,
+                                                          .disk_space = &shell->disk_space,
                                                           .hang = &shell->sync.hang,
                                                           .node = &shell->node}};
 }
@@ -266,7 +266,7 @@ static void start_backup(struct shell *shell) {
     backup_start(&shell->backup, &(struct backup_needs){.config = &shell->config,
                                                         .dir = &shell->dir,
                                                         .run = &shell->run,
-                                                        .room = &shell->room,
+                                                        .disk_space = &shell->disk_space,
                                                         .log = shell->log,
                                                         .index = shell->index,
                                                         .archivist = &shell->archivist,
@@ -299,7 +299,7 @@ static Tarry__BrokerStats *on_stats(void *context, struct arena *arena, bool clo
     const struct stats_needs needs = {.dir = &shell->dir,
                                       .run = &shell->run,
                                       .clock = &shell->clock,
-                                      .room = &shell->room,
+                                      .disk_space = &shell->disk_space,
                                       .log = shell->log,
                                       .index = shell->index,
                                       .fsync_us = &shell->fsync_us,
@@ -321,7 +321,7 @@ static void start_core(struct shell *shell) {
                                             .dir = &shell->dir,
                                             .run = &shell->run,
                                             .clock = &shell->clock,
-                                            .room = &shell->room,
+                                            .disk_space = &shell->disk_space,
                                             .log = shell->log,
                                             .index = shell->index,
                                             .core = shell->core,

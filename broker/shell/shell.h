@@ -20,6 +20,7 @@
 #include "core_thread.h"
 #include "datadir.h"
 #include "delivery_sender.h"
+#include "disk_space.h"
 #include "endpoints.h"
 #include "gateways.h"
 #include "http.h"
@@ -36,7 +37,6 @@
 #include "peer_proof.h"
 #include "reader.h"
 #include "releaser.h"
-#include "room.h"
 #include "rpc.h"
 #include "run.h"
 #include "signer.h"
@@ -51,7 +51,7 @@ struct shell {
     struct config config;
     struct datadir dir;
     struct clock clock;
-    struct room room;
+    struct disk_space disk_space;
     struct disk disk; /* the log's, mindful of the room */
     struct log *log;
     struct index *index;

@@ -22,7 +22,7 @@ FATS_MAX = 400
 REFUSED_WAIT_S = 8     # a refused tool asks again and again: after so long without an answer it was refused
 RECOVERY_WAIT_S = 30
 PEERS = 400
-RESERVE = (24 << 20) // 8  # of a disk of 24 MiB: broker/shell/process/room.c
+RESERVE = (24 << 20) // 8  # of a disk of 24 MiB: broker/shell/process/disk_space.c
 
 
 class Pressure(Case):

@@ -301,7 +301,7 @@ static uint64_t free_bytes(const struct model_disk *disk) {
     return used < disk->room ? disk->room - used : 0;
 }
 
-static int room_allocate(void *context, int handle, uint64_t size) {
+static int disk_space_allocate(void *context, int handle, uint64_t size) {
     const struct model_disk *disk = context;
     const struct host *host = disk->owner;
     if (!disk_reserve_admits_segment(&host->reserve, free_bytes(disk), size)) return -ENOSPC;
@@ -350,5 +350,5 @@ void host_room_begin(struct world *world) {
     host->reserve = disk_reserve_of(DISK_SEGMENTS * world->options.segment_size, world->options.segment_size);
     host->calls = host->disk->disk;
     host->disk->owner = host;
-    host->calls.allocate = room_allocate;
+    host->calls.allocate = disk_space_allocate;
 }

@@ -6,8 +6,8 @@
 
 #include "config.h"
 #include "disk_hang.h"
+#include "disk_space.h"
 #include "node.h"
-#include "room.h"
 #include "run.h"
 
 static const char *of_node(const struct node *node, char buffer[READINESS_TEXT_SIZE]) {
@@ -35,8 +35,8 @@ const char *readiness_problem(const struct readiness *readiness, char buffer[REA
         return buffer;
     }
     uint64_t free, size;
-    room_look(readiness->room, &free, &size);
-    if (disk_reserve_admits_segment(&readiness->room->reserve, free, 0)) return NULL;
+    disk_space_look(readiness->disk_space, &free, &size);
+    if (disk_reserve_admits_segment(&readiness->disk_space->reserve, free, 0)) return NULL;
     snprintf(buffer, READINESS_TEXT_SIZE, "disk-full: %llu bytes are left, and new tasks are refused",
              (unsigned long long)free);
     return buffer;

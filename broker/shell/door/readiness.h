@@ -10,13 +10,13 @@
 struct config;
 struct disk_hang;
 struct node;
-struct room;
+struct disk_space;
 struct run;
 
 struct readiness {
     const struct config *config;
     const struct run *run;
-    const struct room *room;
+    const struct disk_space *disk_space;
     const struct disk_hang *hang;
     const struct node *node;
 };

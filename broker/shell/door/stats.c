@@ -8,11 +8,11 @@
 #include "authorizer.h"
 #include "clock.h"
 #include "datadir.h"
+#include "disk_space.h"
 #include "index.h"
 #include "latency.h"
 #include "log.h"
 #include "pusher.h"
-#include "room.h"
 #include "run.h"
 #include "signer.h"
 
@@ -96,7 +96,7 @@ Tarry__BrokerStats *stats_broker(const struct stats_needs *needs, struct arena *
     out->clock_held = clock_held;
     stats_durations(needs, out, durations);
     stats_archive(needs, out, numbers);
-    room_look(needs->room, &out->disk_free, &out->disk_bytes);
+    disk_space_look(needs->disk_space, &out->disk_free, &out->disk_bytes);
     signer_told(needs->signer, &out->signed_position, &out->signed_ms);
     stats_access(needs, out, access);
     member_format(needs->dir->member.id, member);

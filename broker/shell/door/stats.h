@@ -15,7 +15,7 @@ struct index;
 struct latency;
 struct log;
 struct push;
-struct room;
+struct disk_space;
 struct run;
 struct signer;
 
@@ -23,7 +23,7 @@ struct stats_needs {
     const struct datadir *dir;
     const struct run *run;
     struct clock *clock;
-    const struct room *room;
+    const struct disk_space *disk_space;
     struct log *log;
     struct index *index;
     const struct latency *fsync_us;

@@ -14,11 +14,11 @@
 #include "clock.h"
 #include "config.h"
 #include "datadir.h"
+#include "disk_space.h"
 #include "fatal.h"
 #include "log.h"
 #include "logfmt.h"
 #include "monotonic.h"
-#include "room.h"
 
 #define RETRY_NS 2000000000ull
 #define SAY_NS 60000000000ull
@@ -40,7 +40,7 @@ static int64_t minded_pread(void *context, int handle, void *out, size_t size, u
 static int64_t minded_pwrite(void *context, int handle, const void *data, size_t size, uint64_t offset) {
     struct archivist *archivist = context;
     if (atomic_load(&archivist->stopping)) return -ECANCELED;
-    if (archivist->is_same_disk && !room_has(archivist->needs.room, size)) return -ENOSPC;
+    if (archivist->is_same_disk && !disk_space_has(archivist->needs.disk_space, size)) return -ENOSPC;
     return disk_posix.pwrite(NULL, handle, data, size, offset);
 }
 

@@ -3,8 +3,8 @@
  *
  * What it cannot archive (the archive is missing, not mounted, full, somebody else's) stays in the log: it says so,
  * once a minute and when it changes, and tries again. The log then grows until the disk's reserve stops new tasks
- * (room.h): refusing work is better than losing history that was to be kept. `archiving = no` gives the log its room
- * back. */
+ * (disk_space.h): refusing work is better than losing history that was to be kept. `archiving = no` gives the log its
+ * room back. */
 #ifndef TARRY_SHELL_ARCHIVIST_H
 #define TARRY_SHELL_ARCHIVIST_H
 
@@ -44,13 +44,13 @@ struct clock;
 struct config;
 struct datadir;
 struct log;
-struct room;
+struct disk_space;
 
 struct archivist_needs {
     const struct config *config;
     const struct datadir *dir;
     struct clock *clock;
-    struct room *room;
+    struct disk_space *disk_space;
     void (*archived)(void *context); /* told after each segment that was wanted; its thread */
     void *context;
 };

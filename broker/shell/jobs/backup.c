@@ -12,13 +12,13 @@
 
 #include "config.h"
 #include "datadir.h"
+#include "disk_space.h"
 #include "fatal.h"
 #include "index.h"
 #include "log.h"
 #include "logfmt.h"
 #include "monotonic.h"
 #include "node.h"
-#include "room.h"
 #include "run.h"
 
 /* Of the index, between two looks at what was asked meanwhile. */
@@ -86,7 +86,7 @@ static const char *slot_begin(struct backup *backup, struct backup_slot *slot, b
     const struct backup_needs *needs = &backup->needs;
     struct index_stats stats;
     index_stats(needs->index, &stats);
-    if (!room_spares(needs->room, stats.bytes_file)) return no_room;
+    if (!disk_space_spares(needs->disk_space, stats.bytes_file)) return no_room;
     int handle = open_unnamed(backup);
     if (handle < 0) return "no file for a copy of the index can be made in the broker's data directory";
     uint64_t log_start = log_pin(needs->log);
@@ -248,7 +248,7 @@ static void look_after(struct backup *backup) {
         if (slot->state == BACKUP_FREE) continue;
         if (now_ns > slot->asked_ns && now_ns - slot->asked_ns > BACKUP_IDLE_MS * NS_PER_MS)
             slot_end(backup, slot, "idle");
-        else if (!room_spares(backup->needs.room, 0))
+        else if (!disk_space_spares(backup->needs.disk_space, 0))
             slot_end(backup, slot, "the disk has no room");
     }
 }

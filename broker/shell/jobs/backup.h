@@ -30,14 +30,14 @@ struct index;
 struct index_copy;
 struct log;
 struct node;
-struct room;
+struct disk_space;
 struct run;
 
 struct backup_needs {
     const struct config *config;
     const struct datadir *dir;
     const struct run *run;
-    struct room *room;
+    struct disk_space *disk_space;
     struct log *log;
     struct index *index;
     const struct archivist *archivist; /* where the archive is */

@@ -13,6 +13,7 @@
 #include "config.h"
 #include "datadir.h"
 #include "delivery_sender.h"
+#include "disk_space.h"
 #include "fatal.h"
 #include "inbox.h"
 #include "index.h"
@@ -25,7 +26,6 @@
 #include "pusher.h"
 #include "reader.h"
 #include "refusals_told.h"
-#include "room.h"
 #include "run.h"
 #include "secret.h"
 #include "sync.h"
@@ -207,7 +207,7 @@ static void end_errand(struct core_thread *core_thread, struct errand *errand) {
 /* F-4. True: it was refused, for the disk has no room for it. */
 static bool refuse_for_room(struct core_thread *core_thread, struct errand *errand) {
     const struct core_thread_needs *needs = &core_thread->needs;
-    const char *refusal = room_refusal(needs->room, needs->log, core_position(needs->core), errand->room);
+    const char *refusal = disk_space_refusal(needs->disk_space, needs->log, core_position(needs->core), errand->room);
     if (refusal == NULL) return false;
     end_errand(core_thread, errand);
     refuse((struct call *)errand, TARRY__CODE__BUSY, refusal);
@@ -306,7 +306,7 @@ static void take_refusals(struct core_thread *core_thread, struct refusals_told 
     struct core_event event = {.kind = CORE_REFUSED};
     uint64_t at = core_position(needs->core);
     bool may = !core_thread->turn.closed && !needs->config->inspect && !core_thread->turn.follows &&
-               room_refusal(needs->room, needs->log, at, REFUSALS_RECORDS_SIZE_MAX) == NULL;
+               disk_space_refusal(needs->disk_space, needs->log, at, REFUSALS_RECORDS_SIZE_MAX) == NULL;
     if (may) event.refusal_count = refusals_told_pack(told, core_thread->batch->effects.arena, &event.refusals);
     if (may) core_thread_step(core_thread, &event);
     told->told(told, may);

@@ -29,7 +29,7 @@ struct log;
 struct node;
 struct push;
 struct reader;
-struct room;
+struct disk_space;
 struct run;
 struct sync;
 
@@ -47,7 +47,7 @@ struct core_thread_needs {
     const struct datadir *dir;
     const struct run *run;
     struct clock *clock;
-    struct room *room;
+    struct disk_space *disk_space;
     struct log *log;
     struct index *index;
     struct core *core; /* the core thread's, once it runs */
