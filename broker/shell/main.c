@@ -31,8 +31,8 @@
 #include "pusher.h"
 #include "restart.h"
 #include "shell.h"
+#include "system_user.h"
 #include "tls.h"
-#include "who.h"
 
 #define EXIT_USAGE 2
 /* The ready line of a pair's node says which of the two it is, if that is known in this time. */
@@ -194,7 +194,7 @@ int main(int argc, char **argv) {
     if (sodium_init() < 0) refuse_to_start("start_failed", "the system gives no random numbers");
     parse_endpoints();
     read_certificates();
-    who_is(getuid(), shell.run.started_by);
+    system_user_name(getuid(), shell.run.started_by);
     if (!config_digest(&shell.config, shell.config_digest))
         refuse_to_start("start_failed", "there is not enough memory");
     if (node_check(&shell.config, &shell.endpoints, message) != 0) {
@@ -237,7 +237,7 @@ int main(int argc, char **argv) {
 
     siginfo_t caught = {0};
     stop_wait(come, &signals, &caught);
-    who_sent(&caught, shell.run.stopped_by);
+    system_user_of_signal(&caught, shell.run.stopped_by);
     notify("STOPPING=1");
     logfmt("stopping", "url=%s", shell.run.url);
     push_stop(shell.push); /* while what it has under way can still be acked */

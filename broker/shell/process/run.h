@@ -8,16 +8,16 @@
 #include <stdint.h>
 
 #include "config.h"
+#include "system_user.h"
 #include "tarry.pb-c.h"
-#include "who.h"
 
 struct run {
     char url[CONFIG_TEXT_SIZE];     /* the first that a network reaches */
     uint64_t started_ms;            /* logical */
     _Atomic uint32_t epoch;         /* of a pair: the pair thread's, and it grows when this node comes to lead */
     Tarry__EpochPut__Before before; /* how the log ended before this start; of a pair: before this node led */
-    char started_by[WHO_SIZE];
-    char stopped_by[WHO_SIZE]; /* set before the inbox says stop */
+    char started_by[SYSTEM_USER_SIZE];
+    char stopped_by[SYSTEM_USER_SIZE]; /* set before the inbox says stop */
     _Atomic bool stopping;
 };
 

@@ -1,5 +1,5 @@
-/* who.c: see who.h. */
-#include "who.h"
+/* system_user.c: see system_user.h. */
+#include "system_user.h"
 
 #include <pwd.h>
 #include <stdbool.h>
@@ -22,16 +22,16 @@ static bool name_of(uid_t user, char *buffer, size_t size, const char **out) {
     return true;
 }
 
-void who_is(uid_t user, char out[WHO_SIZE]) {
+void system_user_name(uid_t user, char out[SYSTEM_USER_SIZE]) {
     char host[HOST_SIZE] = "", buffer[ENTRY_SIZE];
     const char *name;
     if (gethostname(host, sizeof(host) - 1) != 0) host[0] = '\0';
-    int size = WHO_SIZE;
-    if (name_of(user, buffer, sizeof(buffer), &name)) size = snprintf(out, WHO_SIZE, "%s@%s", name, host);
-    if (size >= WHO_SIZE) snprintf(out, WHO_SIZE, "uid %u@%s", (unsigned)user, host);
+    int size = SYSTEM_USER_SIZE;
+    if (name_of(user, buffer, sizeof(buffer), &name)) size = snprintf(out, SYSTEM_USER_SIZE, "%s@%s", name, host);
+    if (size >= SYSTEM_USER_SIZE) snprintf(out, SYSTEM_USER_SIZE, "uid %u@%s", (unsigned)user, host);
 }
 
-void who_sent(const siginfo_t *signal, char out[WHO_SIZE]) {
+void system_user_of_signal(const siginfo_t *signal, char out[SYSTEM_USER_SIZE]) {
     bool is_known = signal->si_code == SI_USER || signal->si_code == SI_QUEUE || signal->si_code == SI_TKILL;
-    who_is(is_known ? signal->si_uid : getuid(), out);
+    system_user_name(is_known ? signal->si_uid : getuid(), out);
 }
