@@ -24,7 +24,7 @@ STAGES = {
                 ["log_tail_torn", "crash_sync", "crash_powercut"]],
     "broker/core": [CORE, ["ready", "wheel", "core_full", "fuzz-core", "fuzz-wheel"], STORIES, LIVE,
                     ["histories_1", "e2e_quarantine", "e2e_access", "e2e_restart"]],
-    "broker/engine": [["core_turn", "lane_seat", "outgoing_read", "erasure", "disk_reserve", "recovery_plan", "retention"], STORIES, ["histories_1"],
+    "broker/engine": [["core_turn", "lane_state", "outgoing_read", "erasure", "disk_reserve", "recovery_plan", "retention"], STORIES, ["histories_1"],
                       ["crash_pressure", "e2e_disk", "e2e_restart", "e2e_redact", "e2e_archive"], PAIR],
     "broker/replication": [["leader_*", "record_client", "follow_wire"], ["story_pair", "story_operator", "steady_history"], ["pair_histories"], PAIR],
     "broker/pair": [["pair_following", "pair_leading", "pair_operator", "record_client", "follow_wire"], ["story_pair", "story_operator", "model_pair", "model_pair_operator", "model_pair_hand"],

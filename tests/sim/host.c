@@ -161,7 +161,7 @@ static void carry_out_at_once(struct world *world, struct core_effects *effects,
     for (size_t i = 0; i < effects->lanes.count; i++) host_lane_effect(world, &effects->lanes.items[i]);
     for (size_t i = deliveries; i < effects->deliveries.count; i++) { /* after the lanes of the same step */
         struct core_delivery *delivery = &effects->deliveries.items[i];
-        delivery->turn = world->host->lanes[delivery->lane].seat.turn;
+        delivery->turn = world->host->lanes[delivery->lane].state.turn;
         if (delivery->departs) host_depart(world, delivery);
     }
     for (size_t i = 0; i < effects->windows.count; i++) host_ask_window(world, &effects->windows.items[i]);

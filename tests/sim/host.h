@@ -18,7 +18,7 @@
 #include "errand.h"
 #include "group_commit.h"
 #include "index_schedule.h"
-#include "lane_seat.h"
+#include "lane_state.h"
 #include "ledger.h"
 #include "log.h"
 #include "outgoing_read.h"
@@ -88,7 +88,7 @@ struct batch {              /* effects of some steps, on their way to the disk a
 };
 
 struct lane {
-    struct lane_seat seat;
+    struct lane_state state;
     struct client *client; /* whose connection it is, or was last */
     struct sent *sent;     /* under way on it; NULL: nothing is */
 };

@@ -1,4 +1,4 @@
-/* host_lanes.c: lanes and their pipes: the hand of engine/lane_seat.h, as shell/threads/lanes.c and the door are. What
+/* host_lanes.c: lanes and their pipes: the hand of engine/lane_state.h, as shell/threads/lanes.c and the door are. What
  * becomes of a delivery is told to the core, unless the lane has changed hands. */
 #include <string.h>
 
@@ -24,15 +24,15 @@ static void tell(struct world *world, enum core_event_kind kind, uint64_t sessio
 static void finish(struct world *world, struct lane *lane, bool has_left) {
     struct sent *sent = lane->sent;
     lane->sent = NULL;
-    if (sent && lane_seat_sent(&lane->seat, sent->turn)) tell(world, CORE_LANE_SENT, lane->seat.session, has_left);
+    if (sent && lane_state_sent(&lane->state, sent->turn)) tell(world, CORE_LANE_SENT, lane->state.session, has_left);
 }
 
 void host_lane_effect(struct world *world, const struct core_lane *effect) {
     MUST(effect->lane < HOST_LANES_MAX);
     struct lane *lane = &world->host->lanes[effect->lane];
-    uint64_t session = lane->seat.session;
+    uint64_t session = lane->state.session;
     uint64_t former =
-        effect->open ? lane_seat_open(&lane->seat, effect->session) : lane_seat_close(&lane->seat, effect->session);
+        effect->open ? lane_state_open(&lane->state, effect->session) : lane_state_close(&lane->state, effect->session);
     if (former) network_break_pipe(world, lane->client, session);
 }
 
@@ -41,7 +41,7 @@ void host_lane_up(struct world *world, struct client *client, uint32_t number, u
     if (host->state != HOST_UP || number >= HOST_LANES_MAX || !session) return;
     struct lane *lane = &host->lanes[number];
     uint64_t connection = host->connections + 1, former;
-    if (!lane_seat_up(&lane->seat, session, connection, &former)) return; /* another session's lane */
+    if (!lane_state_up(&lane->state, session, connection, &former)) return; /* another session's lane */
     host->connections = connection;
     lane->client = client;
     client->lane_up = true;
@@ -56,9 +56,9 @@ void host_lane_gone(struct world *world, uint64_t connection) {
     struct host *host = world->host;
     for (size_t i = 0; host->state == HOST_UP && connection && i < HOST_LANES_MAX; i++) {
         struct lane *lane = &host->lanes[i];
-        if (!lane_seat_gone(&lane->seat, connection)) continue;
+        if (!lane_state_gone(&lane->state, connection)) continue;
         TRACE(world, "broker", "lane of %s is gone", lane->client->name);
-        tell(world, CORE_LANE_GONE, lane->seat.session, true);
+        tell(world, CORE_LANE_GONE, lane->state.session, true);
         finish(world, lane, false); /* in the order of the door: the cancelled send ends after it */
     }
 }
@@ -67,7 +67,7 @@ void host_credit(struct world *world, uint64_t session, uint32_t credit) {
     struct host *host = world->host;
     struct core_event event = {.kind = CORE_CREDIT, .session = session, .ok = true, .credit = credit};
     for (size_t i = 0; host->state == HOST_UP && session && i < HOST_LANES_MAX; i++)
-        if (host->lanes[i].seat.session == session) host_post(world, &event);
+        if (host->lanes[i].state.session == session) host_post(world, &event);
 }
 
 /* The pipe takes it, unless its reader reads nothing. */
@@ -75,7 +75,7 @@ static void pipe_takes(struct world *world, void *argument, uint64_t number) {
     struct sent *sent = argument;
     struct lane *lane = sent->lane;
     if (sent->life != world->host->life || lane->sent != sent) return;
-    if (!lane_seat_leaves(&lane->seat, sent->turn)) {
+    if (!lane_state_leaves(&lane->state, sent->turn)) {
         finish(world, lane, false);
         return;
     }
@@ -90,12 +90,12 @@ static void pipe_takes(struct world *world, void *argument, uint64_t number) {
 void host_lane_send(struct world *world, const struct core_delivery *delivery, const struct outgoing_contents *contents,
                     bool is_made) {
     struct lane *lane = &world->host->lanes[delivery->lane];
-    enum lane_send send = lane_seat_send(&lane->seat, delivery->turn, is_made);
-    MUST(send == LANE_SILENT || lane->seat.session == delivery->session);
+    enum lane_send send = lane_state_send(&lane->state, delivery->turn, is_made);
+    MUST(send == LANE_SILENT || lane->state.session == delivery->session);
     if (send == LANE_UNSENT) tell(world, CORE_LANE_SENT, delivery->session, false);
     if (send != LANE_DELIVERS) return;
     struct sent *sent = world_alloc(world, sizeof *sent);
-    *sent = (struct sent){.life = world->host->life, .turn = lane->seat.turn, .lane = lane, .client = lane->client};
+    *sent = (struct sent){.life = world->host->life, .turn = lane->state.turn, .lane = lane, .client = lane->client};
     sent->delivered = (struct delivered){
         .session = delivery->session,
         .tasks = world_alloc(world, contents->count * sizeof *sent->delivered.tasks),

@@ -25,7 +25,7 @@ static void post(struct lane *lane, const struct lane_news *told) {
 
 static void post_sent(struct lane *lane, bool has_left, uint64_t delivered_ns) {
     const struct lane_news news = {.event = LANE_SENT,
-                                   .session = lane->seat.session,
+                                   .session = lane->state.session,
                                    .ok = has_left,
                                    .delivered_ns = delivered_ns};
     post(lane, &news);
@@ -51,7 +51,7 @@ void lanes_init(struct lanes *lanes, const struct datadir *dir, struct inbox *in
 void lanes_open(struct lanes *lanes, const struct core_lane *open) {
     struct lane *lane = lane_at(lanes, open->lane);
     pthread_mutex_lock(&lane->mutex);
-    uint64_t former = lane_seat_open(&lane->seat, open->session);
+    uint64_t former = lane_state_open(&lane->state, open->session);
     if (former != 0) door_close(lanes->door, former);
     snprintf(lane->principal, sizeof(lane->principal), "%s", open->principal);
     pthread_mutex_unlock(&lane->mutex);
@@ -60,7 +60,7 @@ void lanes_open(struct lanes *lanes, const struct core_lane *open) {
 void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session) {
     struct lane *lane = lane_at(lanes, number);
     pthread_mutex_lock(&lane->mutex);
-    uint64_t former = lane_seat_close(&lane->seat, session);
+    uint64_t former = lane_state_close(&lane->state, session);
     /* nng's dialer would redial at once a connection that is closed on it, and its own close hangs if it meets that. */
     if (former != 0) door_linger(lanes->door, former);
     pthread_mutex_unlock(&lane->mutex);
@@ -68,7 +68,7 @@ void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session) {
 
 uint64_t lanes_turn(const struct lanes *lanes, uint32_t number) {
     assert(number < LANES_MAX);
-    return lanes->lanes[number].seat.turn; /* only the core thread changes it */
+    return lanes->lanes[number].state.turn; /* only the core thread changes it */
 }
 
 /* ---- any thread */
@@ -76,7 +76,7 @@ uint64_t lanes_turn(const struct lanes *lanes, uint32_t number) {
 bool lanes_principal(struct lanes *lanes, uint32_t number, uint64_t session, char out[PRINCIPAL_SIZE_MAX + 1]) {
     struct lane *lane = lane_at(lanes, number);
     pthread_mutex_lock(&lane->mutex);
-    bool is_holder = lane->seat.session == session;
+    bool is_holder = lane->state.session == session;
     if (is_holder) memcpy(out, lane->principal, sizeof(lane->principal));
     pthread_mutex_unlock(&lane->mutex);
     return is_holder;
@@ -86,14 +86,14 @@ void lanes_send(struct lanes *lanes, const struct core_delivery *delivery, struc
                 uint64_t delivered_ns) {
     struct lane *lane = lane_at(lanes, delivery->lane);
     pthread_mutex_lock(&lane->mutex);
-    enum lane_send send = lane_seat_send(&lane->seat, delivery->turn, message != NULL);
-    assert(send == LANE_SILENT || lane->seat.session == delivery->session);
+    enum lane_send send = lane_state_send(&lane->state, delivery->turn, message != NULL);
+    assert(send == LANE_SILENT || lane->state.session == delivery->session);
     if (send == LANE_DELIVERS) {
         assert(message != NULL);
         message->lane = delivery->lane;
-        message->turn = lane->seat.turn;
+        message->turn = lane->state.turn;
         message->stamp = delivered_ns;
-        door_deliver(lanes->door, lane->seat.connection, message);
+        door_deliver(lanes->door, lane->state.connection, message);
     } else {
         message_free(message);
     }
@@ -108,7 +108,7 @@ uint64_t lanes_ask(struct lanes *lanes, uint32_t number, const char *authorizati
     uint64_t session = 0;
     pthread_mutex_lock(&lane->mutex);
     if (authorization != NULL) session = secret_check_authorization(lanes->dir->secret, lane->principal, authorization);
-    bool is_holder = lane_seat_admits(&lane->seat, session);
+    bool is_holder = lane_state_admits(&lane->state, session);
     pthread_mutex_unlock(&lane->mutex);
     if (is_holder) return session;
     if (logfmt_allowed(&refused_limit))
@@ -121,7 +121,7 @@ bool lanes_up(struct lanes *lanes, uint32_t number, uint64_t session, uint64_t c
     struct lane *lane = lane_at(lanes, number);
     uint64_t former;
     pthread_mutex_lock(&lane->mutex);
-    bool is_holder = lane_seat_up(&lane->seat, session, connection, &former);
+    bool is_holder = lane_state_up(&lane->state, session, connection, &former);
     if (former != 0) door_close(lanes->door, former);
     if (is_holder) post(lane, &(struct lane_news){.event = LANE_UP, .session = session, .ok = true});
     pthread_mutex_unlock(&lane->mutex);
@@ -131,15 +131,15 @@ bool lanes_up(struct lanes *lanes, uint32_t number, uint64_t session, uint64_t c
 void lanes_gone(struct lanes *lanes, uint32_t number, uint64_t connection) {
     struct lane *lane = lane_at(lanes, number);
     pthread_mutex_lock(&lane->mutex);
-    if (lane_seat_gone(&lane->seat, connection))
-        post(lane, &(struct lane_news){.event = LANE_GONE, .session = lane->seat.session, .ok = true});
+    if (lane_state_gone(&lane->state, connection))
+        post(lane, &(struct lane_news){.event = LANE_GONE, .session = lane->state.session, .ok = true});
     pthread_mutex_unlock(&lane->mutex);
 }
 
 bool lanes_leave(struct lanes *lanes, uint32_t number, uint64_t turn) {
     struct lane *lane = lane_at(lanes, number);
     pthread_mutex_lock(&lane->mutex);
-    bool leaves = lane_seat_leaves(&lane->seat, turn);
+    bool leaves = lane_state_leaves(&lane->state, turn);
     pthread_mutex_unlock(&lane->mutex);
     return leaves;
 }
@@ -147,7 +147,7 @@ bool lanes_leave(struct lanes *lanes, uint32_t number, uint64_t turn) {
 void lanes_credit(struct lanes *lanes, uint32_t number, uint64_t session, uint32_t credit) {
     struct lane *lane = lane_at(lanes, number);
     pthread_mutex_lock(&lane->mutex);
-    if (lane->seat.session == session)
+    if (lane->state.session == session)
         post(lane, &(struct lane_news){.event = LANE_CREDIT, .session = session, .ok = true, .credit = credit});
     pthread_mutex_unlock(&lane->mutex);
 }
@@ -155,6 +155,6 @@ void lanes_credit(struct lanes *lanes, uint32_t number, uint64_t session, uint32
 void lanes_sent(struct lanes *lanes, uint32_t number, uint64_t turn, bool left, uint64_t delivered_ns) {
     struct lane *lane = lane_at(lanes, number);
     pthread_mutex_lock(&lane->mutex);
-    if (lane_seat_sent(&lane->seat, turn)) post_sent(lane, left, delivered_ns);
+    if (lane_state_sent(&lane->state, turn)) post_sent(lane, left, delivered_ns);
     pthread_mutex_unlock(&lane->mutex);
 }

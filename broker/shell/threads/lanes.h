@@ -1,4 +1,4 @@
-/* lanes.h: the PUSH endpoints /lane/N that consumers pull from: the hand of engine/lane_seat.h, which says who holds a
+/* lanes.h: the PUSH endpoints /lane/N that consumers pull from: the hand of engine/lane_state.h, which says who holds a
  * lane and what may leave on it. Who connects proves to be the holder by the session's secret in the upgrade request.
  *
  * Thread-safety: lanes_open, lanes_close and lanes_turn are the core thread's, lanes_send anybody's, the others the
@@ -13,7 +13,7 @@
 #include "core.h"
 #include "door.h"
 #include "inbox.h"
-#include "lane_seat.h"
+#include "lane_state.h"
 #include "tarry_limits.h"
 
 struct datadir;
@@ -35,7 +35,7 @@ struct lane_news {
 struct lane {
     struct lanes *lanes;
     pthread_mutex_t mutex;
-    struct lane_seat seat;
+    struct lane_state state;
     char principal[PRINCIPAL_SIZE_MAX + 1]; /* whose the session that holds it is, as in records */
 };
 
