@@ -167,11 +167,11 @@ static void replied(struct gateway *gateway, struct ask *ask, const struct messa
 
 void gateway_inside(struct gateway *gateway, uint64_t id, const struct message *message, bool is_delivery) {
     struct ask *ask = handle_find(gateway, id, HANDLE_ASK);
-    struct gateway_bell *bell = handle_find(gateway, id, HANDLE_BELL);
+    struct gateway_wakeup *wakeup = handle_find(gateway, id, HANDLE_WAKEUP);
     if (ask != NULL)
         replied(gateway, ask, message);
-    else if (bell != NULL)
-        bell_rung(bell);
+    else if (wakeup != NULL)
+        wakeup_arrived(wakeup);
     else if (is_delivery)
         pool_delivery(gateway, id, message);
     else
@@ -203,7 +203,7 @@ void gateway_free(struct gateway *gateway) {
         if (slot->kind == HANDLE_TIMER)
             gateway_timer_cancel(gateway, slot->id); /* the heap must not name it any more */
         if (slot->kind == HANDLE_LEASE) lease_forget(slot->owner);
-        if (slot->kind == HANDLE_BELL) bell_free(slot->owner);
+        if (slot->kind == HANDLE_WAKEUP) wakeup_free(slot->owner);
     }
     pools_free(gateway);
     makers_free(gateway);

@@ -126,11 +126,11 @@ void gateway_timer_cancel(struct gateway *gateway, uint64_t handle);
 uint64_t gateway_own(struct gateway *gateway);
 void gateway_disown(struct gateway *gateway, uint64_t principal);
 
-/* What another thread may ring: `rung` is called on the door's thread, once at least after each gateway_ring. It lives
- * as long as the gateway. Before the door starts, or on its thread. NULL: no memory. */
-struct gateway_bell;
-struct gateway_bell *gateway_bell(struct gateway *gateway, gateway_timeout *rung, void *argument);
+/* What another thread may call gateway_wake with: `arrived` is called on the door's thread, once at least after each
+ * gateway_wake. It lives as long as the gateway. Before the door starts, or on its thread. NULL: no memory. */
+struct gateway_wakeup;
+struct gateway_wakeup *gateway_wakeup(struct gateway *gateway, gateway_timeout *arrived, void *argument);
 /* Any thread; also from within `rung`. */
-void gateway_ring(struct gateway_bell *bell);
+void gateway_wake(struct gateway_wakeup *wakeup);
 
 #endif

@@ -26,7 +26,7 @@ bool timer_arm(struct gateway *gateway, struct timer *timer, uint64_t after_ms);
 void timer_cancel(struct gateway *gateway, struct timer *timer);
 
 /* ---- handles: an index in a table, and a serial number that tells whose it is (gateway.c) */
-enum handle_kind { HANDLE_FREE, HANDLE_ASK, HANDLE_LEASE, HANDLE_POOL, HANDLE_TIMER, HANDLE_BELL };
+enum handle_kind { HANDLE_FREE, HANDLE_ASK, HANDLE_LEASE, HANDLE_POOL, HANDLE_TIMER, HANDLE_WAKEUP };
 struct slot {
     uint64_t id;
     enum handle_kind kind;
@@ -102,9 +102,9 @@ struct lease;
 void lease_forget(struct lease *lease);
 void pools_free(struct gateway *gateway);
 
-/* ---- other threads (gateway_bell.c) */
-void bell_rung(struct gateway_bell *bell);
-void bell_free(struct gateway_bell *bell);
+/* ---- other threads (gateway_wakeup.c) */
+void wakeup_arrived(struct gateway_wakeup *wakeup);
+void wakeup_free(struct gateway_wakeup *wakeup);
 
 struct gateway {
     struct gateway_calls calls;

@@ -245,7 +245,7 @@ void push_target_end(struct push_target *target) {
 /* ---- the sender */
 
 static void on_done(void *argument) {
-    gateway_ring(((struct push *)argument)->bell);
+    gateway_wake(((struct push *)argument)->wakeup);
 }
 
 static int on_read_secrets(void *argument, char *out, size_t size, size_t *out_size, char *message,

@@ -134,7 +134,7 @@ static void ask(struct push *push) {
     gateway_disown(push->gateway, caller.principal);
 }
 
-static void on_rung(void *argument) {
+static void on_wakeup(void *argument) {
     struct push *push = argument;
     if (atomic_exchange(&push->changed, false)) ask(push);
     push_take_done(push);
@@ -152,8 +152,8 @@ struct push *push_new(struct gateway *gateway, const struct push_options *option
     TAILQ_INIT(&push->hosts);
     TAILQ_INIT(&push->settling);
     TAILQ_INIT(&push->committing);
-    push->bell = gateway_bell(gateway, on_rung, push);
-    if (push->bell != NULL) return push;
+    push->wakeup = gateway_wakeup(gateway, on_wakeup, push);
+    if (push->wakeup != NULL) return push;
     pthread_mutex_destroy(&push->mutex);
     free(push);
     return NULL;
@@ -161,13 +161,13 @@ struct push *push_new(struct gateway *gateway, const struct push_options *option
 
 void push_changed(struct push *push) {
     atomic_store(&push->changed, true);
-    gateway_ring(push->bell);
+    gateway_wake(push->wakeup);
 }
 
 void push_stop(struct push *push) {
     const struct timespec look = {.tv_nsec = STOP_LOOK_MS * 1000000L};
     atomic_store(&push->stops, true);
-    gateway_ring(push->bell);
+    gateway_wake(push->wakeup);
     for (unsigned ms = 0; ms < PUSH_STOP_MS && atomic_load(&push->held) > 0; ms += STOP_LOOK_MS) nanosleep(&look, NULL);
     push_sender_stop(atomic_load(&push->sender)); /* its jobs are lost with the process: their leases end */
 }

@@ -53,7 +53,7 @@ TAILQ_HEAD(push_target_list, push_target);
 
 struct push {
     struct gateway *gateway;
-    struct gateway_bell *bell;
+    struct gateway_wakeup *wakeup;
     struct push_options options;
     struct push_sender *_Atomic sender; /* NULL: nothing has been pushed yet */
     _Atomic bool changed;
