@@ -1,6 +1,6 @@
 /* wheel.c: see wheel.h.
  *
- * The level of a timer is the highest of its due time's 6-bit digits that differs from now's, and its slot is that
+ * The level of a timer is the highest of its due time's 8-bit digits that differs from now's, and its slot is that
  * digit. Hence
  *   W-1  on each level every occupied slot lies above now's own digit, so the lowest bit set is the soonest slot;
  *   W-2  whatever lies on a lower level is due before anything on a higher one;
@@ -14,6 +14,7 @@
 
 #include <assert.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "seeded_bug.h"
 
@@ -108,8 +109,16 @@ static unsigned level_shift(unsigned level) {
 /* First millisecond of a slot above now. */
 static uint64_t slot_start(uint64_t now_ms, unsigned level, unsigned slot) {
     unsigned above = level_shift(level) + WHEEL_BITS;
-    uint64_t high = above < 64 ? now_ms >> above << above : 0; /* the topmost level has four bits only */
+    uint64_t high = above < 64 ? now_ms >> above << above : 0;
     return high | (uint64_t)slot << level_shift(level);
+}
+
+static void occupy(struct wheel *wheel, unsigned level, unsigned slot) {
+    wheel->occupied[level][slot / 64] |= 1ull << slot % 64;
+}
+
+static void vacate(struct wheel *wheel, unsigned level, unsigned slot) {
+    wheel->occupied[level][slot / 64] &= ~(1ull << slot % 64);
 }
 
 static void wheel_place(struct wheel *wheel, struct wheel_timer *timer) {
@@ -118,15 +127,16 @@ static void wheel_place(struct wheel *wheel, struct wheel_timer *timer) {
     unsigned level = highest_bit / WHEEL_BITS;
     unsigned slot = timer->due_ms >> level_shift(level) & (WHEEL_SLOTS - 1);
     ring_insert(&wheel->slots[level][slot].head, timer);
-    wheel->occupied[level] |= 1ull << slot;
+    occupy(wheel, level, slot);
 }
 
 /* The soonest slot by W-1 and W-2. False: there is none. */
 static bool wheel_first(const struct wheel *wheel, unsigned *out_level, unsigned *out_slot) {
-    for (unsigned level = 0; level < WHEEL_LEVELS; level++) {
-        if (wheel->occupied[level] == 0) continue;
-        *out_level = level;
-        *out_slot = (unsigned)__builtin_ctzll(wheel->occupied[level]);
+    for (unsigned at = 0; at < WHEEL_LEVELS * WHEEL_WORDS; at++) {
+        uint64_t word = wheel->occupied[at / WHEEL_WORDS][at % WHEEL_WORDS];
+        if (word == 0) continue;
+        *out_level = at / WHEEL_WORDS;
+        *out_slot = at % WHEEL_WORDS * 64 + (unsigned)__builtin_ctzll(word);
         return true;
     }
     return false;
@@ -137,7 +147,7 @@ static void wheel_open_slot(struct wheel *wheel, unsigned level, unsigned slot) 
     struct wheel_bucket *bucket = &wheel->slots[level][slot];
     assert(ring_is_empty(&wheel->expired) && ring_is_empty(&wheel->late));
     wheel->now_ms = slot_start(wheel->now_ms, level, slot);
-    wheel->occupied[level] &= ~(1ull << slot);
+    vacate(wheel, level, slot);
     struct wheel_timer *timer = bucket->head.next;
     /* The links of the emptied ring are followed to its end, which is still the bucket's head. */
     while (timer != &bucket->head) {
@@ -162,10 +172,9 @@ void wheel_init(struct wheel *wheel, uint64_t now_ms) {
     wheel->late_due_ms = WHEEL_NEVER;
     ring_init(&wheel->expired);
     ring_init(&wheel->late);
-    for (unsigned level = 0; level < WHEEL_LEVELS; level++) {
-        wheel->occupied[level] = 0;
+    memset(wheel->occupied, 0, sizeof(wheel->occupied));
+    for (unsigned level = 0; level < WHEEL_LEVELS; level++)
         for (unsigned slot = 0; slot < WHEEL_SLOTS; slot++) ring_init(&wheel->slots[level][slot]);
-    }
 }
 
 void wheel_arm(struct wheel *wheel, struct wheel_timer *timer, uint64_t due_ms, uint64_t tie) {
@@ -195,7 +204,7 @@ void wheel_cancel(struct wheel *wheel, struct wheel_timer *timer) {
     size_t offset = (size_t)((uintptr_t)neighbour - (uintptr_t)&wheel->slots[0][0]);
     if (offset < sizeof(wheel->slots)) {
         size_t index = offset / sizeof(struct wheel_bucket);
-        wheel->occupied[index / WHEEL_SLOTS] &= ~(1ull << index % WHEEL_SLOTS);
+        vacate(wheel, (unsigned)(index / WHEEL_SLOTS), (unsigned)(index % WHEEL_SLOTS));
     }
 }
 
@@ -241,7 +250,7 @@ static int64_t ring_check(const struct wheel_bucket *bucket) {
 static bool slot_check(const struct wheel *wheel, unsigned level, unsigned slot, int64_t *total) {
     const struct wheel_bucket *bucket = &wheel->slots[level][slot];
     int64_t count = ring_check(bucket);
-    if (count < 0 || (count > 0) != ((wheel->occupied[level] >> slot & 1) != 0)) return false;
+    if (count < 0 || (count > 0) != ((wheel->occupied[level][slot / 64] >> slot % 64 & 1) != 0)) return false;
     if (count > 0 && slot_start(wheel->now_ms, level, slot) <= wheel->now_ms) return false; /* W-1 */
     for (const struct wheel_timer *at = bucket->head.next; at != &bucket->head; at = at->next) {
         if (at->due_ms <= wheel->now_ms) return false;

@@ -1,6 +1,6 @@
 /* wheel.h: hierarchical timing wheel, 1 ms ticks.
  *
- * After Varghese & Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP 1987), scheme 7: six bits a level, eleven
+ * After Varghese & Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP 1987), scheme 7: eight bits a level, eight
  * levels for all of 64 bits, intrusive doubly linked buckets, an occupancy bitmap per level so that idle time costs
  * nothing; timers cascade to lower levels as their slot opens, so no precision is lost (TIME-1).
  *
@@ -12,9 +12,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WHEEL_BITS 6
+#define WHEEL_BITS 8
 #define WHEEL_SLOTS (1 << WHEEL_BITS)
-#define WHEEL_LEVELS 11
+#define WHEEL_LEVELS 8
+#define WHEEL_WORDS (WHEEL_SLOTS / 64)
 #define WHEEL_NEVER UINT64_MAX
 
 struct wheel_timer {
@@ -32,7 +33,7 @@ struct wheel {
     uint64_t now_ms;   /* everything due at or before it has been moved to `expired` or `late` */
     uint64_t asked_ms; /* the latest now_ms of wheel_pop; now_ms stays behind while `expired` is not drained */
     uint64_t armed;    /* timers armed, expired ones not yet popped included */
-    uint64_t occupied[WHEEL_LEVELS];
+    uint64_t occupied[WHEEL_LEVELS][WHEEL_WORDS];
     struct wheel_bucket slots[WHEEL_LEVELS][WHEEL_SLOTS];
     struct wheel_bucket expired; /* in order (due, tie) */
     struct wheel_bucket late;    /* armed when due already, before the last of `expired`; in no order */

@@ -297,7 +297,7 @@ static void a_broken_wheel_is_found_out(void **state) {
             wheel->late.head.next = NULL;
             break;
         case 5:
-            wheel->occupied[WHEEL_LEVELS - 1] ^= 1;
+            wheel->occupied[WHEEL_LEVELS - 1][0] ^= 1;
             break;
         case 6:
             memset(wheel->occupied, 0, sizeof(wheel->occupied));
