@@ -1,5 +1,6 @@
 """mutate_test.py: ./dev mutate (tests/mutate): which changes it makes of a file, that its table fits the tree, and what it makes of a small
 project whose test sees one thing and not the other."""
+import argparse
 import io
 import json
 import os
@@ -9,12 +10,14 @@ import sys
 import tempfile
 import unittest
 from contextlib import redirect_stdout
+from unittest import mock
 
 import harness
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 sys.path.insert(0, os.path.join(ROOT, "tests", "mutate"))
 import changes  # noqa: E402  (the path above)
+import journal  # noqa: E402
 import mutate  # noqa: E402
 import table  # noqa: E402
 
@@ -97,6 +100,7 @@ class Play(unittest.TestCase):
         self.copy.configure()
         self.said = []
         self.judge, self.compiler = mutate.Judge(self.copy, self.said.append), mutate.Compiler(self.copy)
+        self.judge.prepare()
 
     def play(self, text):
         """What becomes of the change that makes this line."""
@@ -154,7 +158,74 @@ class Play(unittest.TestCase):
     def test_what_has_noticed_changes_of_a_folder_goes_first(self):
         program = self.judge.programs["core"]
         program.took_s, program.found = 6, {"broker/core": 1}
-        self.assertLess(program.rank("broker/core"), program.rank("broker/net"))
+        self.assertLess(program.rank("broker/core/slab.c"), program.rank("broker/net/slab.c"))
+
+    def test_what_bears_the_name_of_the_file_goes_first(self):
+        program = self.judge.programs["core"]
+        self.assertLess(program.rank("broker/net/a_cores.c"), program.rank("broker/net/a_door.c"))
+        self.assertEqual(program.rank("broker/net/co.c"), program.rank("broker/net/a_door.c"))
+
+    def test_what_a_change_leaves_as_it_was_is_not_run(self):
+        program = self.judge.programs["core"]
+        self.assertFalse(self.judge.differs(program))
+        self.copy.write("broker/core/sum.c", PROJECT["broker/core/sum.c"].replace("a + b", "a - b"))
+        self.copy.ninja(program.targets)
+        self.assertTrue(self.judge.differs(program))
+        program.command, program.has_passed = ["false"], True
+        self.copy.write("broker/core/sum.c", PROJECT["broker/core/sum.c"] + "/* more */\n")
+        self.copy.ninja(program.targets)
+        self.assertEqual(self.judge.find("broker/core/sum.c", PROJECT["broker/core/sum.c"], PROJECT["broker/core/sum.c"]), (mutate.SURVIVED, None))
+
+    def test_how_long_it_took_is_known_to_the_next_run(self):
+        self.play("return a - b;")
+        took_s, known = self.judge.programs["core"].took_s, os.path.join(self.directory, "known.json")
+        self.assertGreater(took_s, 0)
+        self.judge.save(known)
+        other = mutate.Judge(self.copy, self.said.append)
+        self.assertIsNone(other.programs["core"].took_s)
+        other.load(known)
+        self.assertEqual(other.programs["core"].took_s, took_s)
+        self.assertEqual(other.programs["core"].found, {"broker/core": 1})
+
+    def run_of(self, **options):
+        """What a run says and counts of the journal in the test's directory."""
+        given = {"journal": os.path.join(self.directory, "journal"), "again": False, "quick": False, **options}
+        run, out = mutate.Run(argparse.Namespace(**given), self.judge, self.compiler), io.StringIO()
+        with redirect_stdout(out):
+            for item in mutate.candidates(self.copy, self.compiler, ["broker/core"]):
+                if item[2].text.strip() in ("return a - b;", "return a - 2;"):
+                    run.one(*item)
+        return run.counts.get("broker/core", {}), out.getvalue()
+
+    def test_what_the_journal_knows_is_not_judged_again(self):
+        whole = {mutate.FOUND: 1, mutate.SURVIVED: 1}
+        counts, said = self.run_of()
+        self.assertEqual(counts, whole)
+        with mock.patch.object(mutate, "play", side_effect=AssertionError("judged")):
+            self.assertEqual(self.run_of(), (counts, said))
+        with mock.patch.object(mutate, "play", return_value=(mutate.FOUND, "other")):
+            self.assertEqual(self.run_of(again=True)[0], {mutate.FOUND: 1})
+
+    def test_what_survived_quick_is_judged_by_the_others_later(self):
+        asked = []
+
+        def play(judge, *_):
+            asked.append(judge.is_python_only)
+            return mutate.SURVIVED, None
+
+        with mock.patch.object(mutate, "play", play):
+            self.run_of(quick=True)
+            self.run_of(quick=True)
+            self.run_of()
+            self.run_of()
+        self.assertEqual(asked, [False, False, True, True])
+
+    def test_what_is_equivalent_is_counted_apart(self):
+        self.run_of()
+        path = os.path.join(self.directory, "journal")
+        key = next(entry["id"] for entry in journal.Journal(path).entries.values() if entry["outcome"] == mutate.SURVIVED)
+        journal.Journal(path).add({"id": key, "equivalent": "nobody calls it"})
+        self.assertEqual(self.run_of()[0], {mutate.FOUND: 1, mutate.EQUIVALENT: 1})
 
     def test_only_at_a_place(self):
         found = list(mutate.candidates(self.copy, self.compiler, ["broker/core"]))
@@ -181,11 +252,23 @@ class Play(unittest.TestCase):
         with redirect_stdout(io.StringIO()):
             self.assertEqual(mutate.report({"broker/core": {mutate.FOUND: 3}}, [], 7), 0)
 
-    def test_every_folder_has_its_turn(self):
-        found = [(f"{folder}/a.c", [], n) for folder in ("x", "y") for n in range(100 if folder == "x" else 3)]
-        first = [path for path, _, _ in mutate.spread(found, 1)][:6]
-        self.assertEqual(sorted(first), ["x/a.c"] * 3 + ["y/a.c"] * 3)
-        self.assertEqual(list(mutate.spread(found, 5)), list(mutate.spread(found, 5)))
+    def test_every_folder_has_its_turn_and_then_large_ones_have_more(self):
+        def all_of(**sizes):
+            return [(f"{folder}/a.c", [""], changes.Change(0, "drop", str(n))) for folder, size in sizes.items() for n in range(size)]
+
+        order = [path for path, _, _ in mutate.spread(all_of(x=400, y=3, z=100), 1)]
+        self.assertEqual(sorted(order[:9]), ["x/a.c"] * 3 + ["y/a.c"] * 3 + ["z/a.c"] * 3)
+        self.assertEqual(order[:39].count("x/a.c"), mutate.EACH)
+        self.assertGreater(order[39:139].count("x/a.c"), 2 * order[39:139].count("z/a.c"))
+        self.assertEqual(mutate.spread(all_of(x=9), 5), mutate.spread(list(reversed(all_of(x=9))), 5))
+        self.assertNotEqual(mutate.spread(all_of(x=9), 5), mutate.spread(all_of(x=9), 6))
+
+    def test_a_change_is_known_again_where_it_has_moved(self):
+        lines = ["a();", "b();", "a();"]
+        first, last = [journal.identity("x.c", lines, changes.Change(line, "drop", "(void)0;")) for line in (0, 2)]
+        self.assertNotEqual(first, last)
+        self.assertEqual(journal.identity("x.c", ["new();", *lines], changes.Change(3, "drop", "(void)0;")), last)
+        self.assertNotEqual(journal.identity("y.c", lines, changes.Change(0, "drop", "(void)0;")), first)
 
 
 if __name__ == "__main__":

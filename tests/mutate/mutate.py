@@ -2,17 +2,20 @@
 see them, the quickest first (table.py), until one fails. Those that no test notices are told, as a diff.
 
 It works on a copy of the tree in build-mutate/, with a build directory of its own. A change whose object file is the same, byte by byte, is
-none; one that does not compile is none either; neither counts. Before its first use a test is run on the unchanged copy: one that fails
-there is left out and told of. A program is ended at its first check that fails. Of a program of Python that check is run once more before it
-counts, for a busy machine is no discovery. What has found changes of the same folder before goes first.
+none; one that does not compile is none either; neither counts. Programs are linked anew a few at a time, as they are run; what a change leaves
+as it was, byte by byte, is not run. A test that fails, and that has not passed before, is run on the unchanged copy: one that fails there is
+left out and told of. A program is ended at its first check that fails. Of a program of Python that check is run once more before it counts, for
+a busy machine is no discovery. What has found changes of the same folder before goes first, and what bears the name of the changed file.
+
+How long each test takes is kept in build-mutate/known.json. --journal keeps what was judged, a line of JSON a change (journal.py).
 """
 import argparse
 import difflib
+import hashlib
 import json
 import os
 import random
 import re
-import shlex
 import shutil
 import signal
 import subprocess
@@ -21,19 +24,22 @@ import tempfile
 import time
 
 import changes
+import journal as journals
 import table
 
 PRODUCT = ("common", "proto", "storage", "broker", "client/lib", "client/tool")
-START_S = 1200  # for a test on the unchanged tree
-SLOWER = 8  # a test may take so many times as long as on the unchanged tree
-PATIENCE_S = 30
-AT_ONCE = max(2, len(os.sched_getaffinity(0)))
+PYTHON_S, C_S = 10, 0.5  # for how long a test is thought to take that has not been run yet, if it does not say so
+SLOWER = 4  # a test may take so many times as long as when it passed
+PATIENCE_S = 15
+RULES = "mutate.ninja"  # as build.ninja, but that it does not make itself anew
+EACH = 18  # changes of each folder come before the others
+AT_ONCE = max(2, len(os.sched_getaffinity(0)))  # twice as many of Python, which wait more than they compute
 ENV = {**os.environ, "CCACHE_NOHASHDIR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 # What programs of Python run: of these folders everything that is a program or is preloaded.
 HELPERS = ("tests/e2e/", "tests/coordinator/", "tests/crash/", "tests/unit/cut_tail", "broker/shell/tarryd", "client/tool/tarry")
 SAID_MAX = 1 << 20
 NOT_OK = re.compile(r"^not ok \d+ - (.*)$", re.MULTILINE)
-FOUND, SURVIVED, SAME, NO_C = "found", "SURVIVED", "same object", "does not compile"
+FOUND, SURVIVED, SAME, NO_C, EQUIVALENT = "found", "SURVIVED", "same object", "does not compile", "equivalent"
 
 
 def run(command, cwd):
@@ -83,18 +89,24 @@ class Copy:
     def configure(self):
         if not os.path.exists(os.path.join(self.build, "build.ninja")):
             # As ./dev build says it: what ccache has of that need not be compiled again.
-            done = run(["meson", "setup", self.build, self.root, "-Dtests=true", "--buildtype=debugoptimized", "-Dc_args=-g1"], self.root)
+            done = run(["meson", "setup", self.build, self.root, "-Dtests=true", "--buildtype=debugoptimized", "-Dc_args=-g1",
+                        *(["-Dc_link_args=-fuse-ld=lld"] if shutil.which("ld.lld") else [])], self.root)
             if done.returncode != 0:
                 sys.exit(f"mutate: {self.build} cannot be configured:\n{done.stdout}")
-        if said := self.ninja(["build.ninja"]):  # what meson.build has said since
+        if said := self.ninja(["build.ninja"], "build.ninja"):  # what meson.build has said since
             sys.exit(f"mutate: {self.build} cannot be configured:\n{said}")
+        # What meson.build reads are sources too (tests/sim/bugs): ninja would ask meson again for each change.
+        with open(os.path.join(self.build, "build.ninja"), encoding="utf-8") as file:
+            rules = re.sub(r"^build build\.ninja:.*\n( .*\n)*", "", file.read(), flags=re.MULTILINE)
+        with open(os.path.join(self.build, RULES), "w", encoding="utf-8") as file:
+            file.write(rules)
 
     def introspect(self, what):
         return json.loads(subprocess.run(["meson", "introspect", self.build, what], stdout=subprocess.PIPE, check=True).stdout)
 
-    def ninja(self, targets):
+    def ninja(self, targets, rules=None):
         """None, or what the compiler said."""
-        done = run(["ninja", "-C", self.build, *targets], self.root)
+        done = run(["ninja", "-C", self.build, "-f", rules or RULES, *targets], self.root)
         return None if done.returncode == 0 else done.stdout
 
 
@@ -106,16 +118,20 @@ class Program:
         self.command, self.env = entry["cmd"], {**ENV, **entry["env"]}
         self.is_python = self.command[-1].endswith(".py")
         self.targets = [target for name in entry["depends"] for target in targets.get(name, [])]
-        self.took_s = None  # on the unchanged tree; None: not run yet
+        self.guess_s, self.timeout_s = entry["priority"] or (PYTHON_S if self.is_python else C_S), entry["timeout"]
+        self.took_s = None  # when it passed; None: not known
+        self.has_passed = False  # in this run
         self.found = {}  # folder: how many changes there it has noticed
         self.process = self.started = self.said = self.complaint = None
 
     def limit_s(self):
-        return PATIENCE_S + SLOWER * self.took_s
+        return PATIENCE_S + SLOWER * self.took_s if self.took_s is not None else self.timeout_s
 
-    def rank(self, folder):
-        """The lowest goes first: what is quick, and what has noticed changes of the folder."""
-        return self.took_s / (1 + 2 * self.found.get(folder, 0))
+    def rank(self, path):
+        """The lowest goes first: what is quick, has noticed changes of the folder, and bears a word of the file's name."""
+        words = [word for word in os.path.basename(path)[:-2].split("_") if len(word) > 2]
+        is_namesake = any(word.rstrip("s") in self.name for word in words)
+        return (self.took_s or self.guess_s) / (1 + 2 * self.found.get(os.path.dirname(path), 0)) / (4 if is_namesake else 1)
 
     def start(self, checks=()):
         """All of it, or the checks that are named."""
@@ -160,18 +176,52 @@ class Program:
         self.stop()
         return passed
 
+    def note(self, passed):
+        """What it has just done."""
+        if passed:
+            self.has_passed, self.took_s = True, time.monotonic() - self.started
+
 
 class Judge:
-    """Knows the tests, and how long each takes on the unchanged copy."""
+    """Knows the tests, and how long each takes."""
 
     def __init__(self, copy, say, quick=False):
         self.copy, self.say, self.quick = copy, say, quick
         built = {target["id"]: [os.path.relpath(name, copy.build) for name in target["filename"]] for target in copy.introspect("--targets")}
         self.helpers = [name for names in built.values() for name in names if name.startswith(HELPERS)]
         self.programs = {entry["name"]: Program(copy, entry, built) for entry in copy.introspect("--tests")}
-        self.left_out = set()
+        self.left_out, self.unchanged = set(), {}
+        self.is_python_only = False  # the others have let the change pass before
         if wrong := table.unknown_patterns(list(self.programs)):
             sys.exit(f"mutate: tests/mutate/table.py names tests that there are not: {', '.join(wrong)}")
+
+    def prepare(self):
+        """Builds all that is asked, and remembers it as it is without a change."""
+        targets = self.targets(self.programs.values())
+        if said := self.copy.ninja(targets):
+            sys.exit(f"mutate: the unchanged tree does not build:\n{said}")
+        self.unchanged = {target: self.digest(target) for target in targets}
+
+    def digest(self, target):
+        """None: it is no file any more."""
+        try:
+            with open(os.path.join(self.copy.build, target), "rb") as file:
+                return hashlib.sha256(file.read()).digest()
+        except FileNotFoundError:
+            return None
+
+    def load(self, path):
+        """What an earlier run has learned."""
+        if os.path.exists(path):
+            with open(path, encoding="ascii") as file:
+                for name, known in json.load(file).items():
+                    if name in self.programs:
+                        self.programs[name].took_s, self.programs[name].found = known["took_s"], known["found"]
+
+    def save(self, path):
+        with open(path + ".new", "w", encoding="ascii") as file:
+            json.dump({program.name: {"took_s": program.took_s, "found": program.found} for program in self.programs.values()}, file, indent=1)
+        os.rename(path + ".new", path)
 
     def stages(self, path):
         """Programs that may see a change of `path`, stage by stage."""
@@ -180,70 +230,79 @@ class Judge:
             names = table.chosen(list(self.programs), patterns, asked)
             asked.update(names)
             chosen = [self.programs[name] for name in names if name not in self.left_out]
-            if chosen := [program for program in chosen if not (self.quick and program.is_python)]:
+            if chosen := [program for program in chosen if not (self.quick if program.is_python else self.is_python_only)]:
                 yield chosen
 
     def targets(self, programs):
-        return sorted({target for program in programs for target in program.targets} | set(self.helpers if any(p.is_python for p in programs) else []))
+        found = [target for program in programs for target in program.targets]
+        return list(dict.fromkeys(found + (self.helpers if any(program.is_python for program in programs) else [])))
 
-    def knows(self, programs):
-        return all(program.took_s is not None for program in programs)
+    def differs(self, program):
+        """Whether the change is in what it runs."""
+        return any(self.digest(target) != self.unchanged.get(target) for target in self.targets([program]))
 
-    def know(self, programs):
-        """Builds and runs on the unchanged copy what has not been run yet."""
-        new = [program for program in programs if program.took_s is None]
-        if said := self.copy.ninja(self.targets(new)):
-            sys.exit(f"mutate: the unchanged tree does not build:\n{said}")
-        for program, passed in ended(new, lambda program: START_S):
-            if not passed and not program.run(START_S):
+    def is_to_be_believed(self, program, path, original, text):
+        """Of one that has failed: whether it passes without the change. One that does not is left out."""
+        if not program.has_passed:
+            self.copy.write(path, original)
+            if said := self.copy.ninja(self.targets([program])):
+                sys.exit(f"mutate: the unchanged tree does not build:\n{said}")
+            program.note(program.run(program.timeout_s) or program.run(program.timeout_s))
+            if not program.has_passed:
                 self.say(f"{program.name} fails on the unchanged tree, and is left out")
                 self.left_out.add(program.name)
-            program.took_s = time.monotonic() - program.started
+            self.copy.write(path, text)
+        return program.has_passed
 
     def find(self, path, original, text):
         """What becomes of the copy when `path` is `text`: FOUND, SURVIVED or NO_C; and the name of the test that noticed it."""
         for programs in self.stages(path):
-            if not self.knows(programs):
-                self.copy.write(path, original)
-                self.know(programs)
-                programs = [program for program in programs if program.name not in self.left_out]
-            self.copy.write(path, text)
-            if self.copy.ninja(self.targets(programs)) is not None:
-                return NO_C, None
-            if found := first_to_fail(programs, os.path.dirname(path)):
-                return FOUND, found
+            left, some = sorted(programs, key=lambda program: program.rank(path)), 2 * AT_ONCE if programs[0].is_python else AT_ONCE
+            while left:
+                # More and more at a time: nearly all changes are found by the first ones.
+                group, left, some = left[:some], left[some:], 2 * some
+                if self.copy.ninja(self.targets(group)) is not None:
+                    return NO_C, None
+                if found := self.first_to_fail([program for program in group if self.differs(program)], path, original, text):
+                    return FOUND, found
         return SURVIVED, None
 
+    def first_to_fail(self, programs, path, original, text):
+        """The name of one; None: all pass."""
+        left, folder = list(programs), os.path.dirname(path)
+        while left:
+            for program, passed in ended(list(left)):
+                left.remove(program)
+                if not passed:
+                    break
+            else:
+                return None
+            if (not program.is_python or program.fails_again()) and self.is_to_be_believed(program, path, original, text):
+                program.found[folder] = program.found.get(folder, 0) + 1
+                return program.name
+            self.copy.ninja(self.targets(left))
+        return None
 
-def ended(programs, limit_of):
+
+def ended(programs):
     """Runs them, some at a time: (program, whether it passed) of each as it ends. What runs when nobody asks any more is stopped."""
     waiting, running = list(programs), []
     try:
         while waiting or running:
-            while waiting and len(running) < AT_ONCE:
+            while waiting and len(running) < (2 * AT_ONCE if waiting[0].is_python else AT_ONCE):
                 running.append(waiting.pop(0))
                 running[-1].start()
             for program in running[:]:
-                passed = program.outcome(limit_of(program))
+                passed = program.outcome(program.limit_s())
                 if passed is not None:
                     running.remove(program)
                     program.stop()
+                    program.note(passed)
                     yield program, passed
-            time.sleep(0.02)
+            time.sleep(0.01)
     finally:
         for program in running:
             program.stop()
-
-
-def first_to_fail(programs, folder):
-    """The name of one; None: all pass."""
-    left = sorted(programs, key=lambda program: program.rank(folder))
-    while failed := next((program for program, passed in ended(left, Program.limit_s) if not passed), None):
-        if not failed.is_python or failed.fails_again():
-            failed.found[folder] = failed.found.get(folder, 0) + 1
-            return failed.name
-        left.remove(failed)
-    return None
 
 
 class Compiler:
@@ -258,17 +317,10 @@ class Compiler:
     def knows(self, path):
         return os.path.join(self.copy.root, path) in self.commands
 
-    def prepare(self, path):
-        """What is generated that it includes is there."""
-        if said := self.copy.ninja([self.commands[os.path.join(self.copy.root, path)]["output"]]):
-            sys.exit(f"mutate: the unchanged {path} does not compile:\n{said}")
-
     def object_of(self, path):
-        """Its bytes; None: it does not compile."""
-        entry = self.commands[os.path.join(self.copy.root, path)]
-        words, out = shlex.split(entry["command"]), os.path.join(self.copy.build, "mutant.o")
-        words[words.index("-o") + 1] = out
-        if run([*words, "-w", "-g0"], entry["directory"]).returncode != 0:
+        """Its bytes without what a debugger wants; None: it does not compile."""
+        name, out = self.commands[os.path.join(self.copy.root, path)]["output"], os.path.join(self.copy.build, "mutant.o")
+        if self.copy.ninja([name]) is not None or run(["strip", "-g", "-o", out, name], self.copy.build).returncode != 0:
             return None
         with open(out, "rb") as file:
             return file.read()
@@ -300,8 +352,7 @@ def play(judge, compiler, path, lines, change):
     """What becomes of one change, and which test found it."""
     original, before = "\n".join(lines), compiler.object_of(path)
     if before is None:
-        compiler.prepare(path)
-        before = compiler.object_of(path)
+        sys.exit(f"mutate: the unchanged {path} does not compile")
     text = "\n".join([*lines[:change.line], change.text, *lines[change.line + 1:]])
     try:
         judge.copy.write(path, text)
@@ -322,6 +373,8 @@ def parse_options():
     parser.add_argument("--at", action="append", metavar="FILE:LINE KIND", help="only that change, as it is told; may be given again")
     parser.add_argument("--minutes", type=float, metavar="N", help="begin nothing new after so long")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 24), metavar="N", help="which changes (default: other ones each time)")
+    parser.add_argument("--journal", metavar="FILE", help="keep there what was judged; what it knows is not judged again, but what survived --quick")
+    parser.add_argument("--again", action="store_true", help="of --journal: only what survived, once more, after tests were written")
     parser.add_argument("--root", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--directory", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -329,58 +382,93 @@ def parse_options():
     for folder in options.folder:
         if not os.path.isdir(os.path.join(options.root, folder)):
             parser.error(f"--folder: there is no folder {folder}; name one below {options.root}, such as broker/core")
+    if options.again and not options.journal:
+        parser.error("--again is of a journal: name it with --journal")
     if options.count < 1 or (options.minutes is not None and options.minutes <= 0):
         parser.error("--count and --minutes take a number above 0")
     return options
 
 
 def spread(found, seed):
-    """In a random order in which every folder of the table has its turn, as often as the others."""
-    draw, folders = random.Random(seed), {}
+    """In a random order in which each folder has its turn, EACH times, and then each change, so that large folders have more. Two trees that
+    have a change in common have it in the same place."""
+    folders = {}
     for item in found:
-        folders.setdefault(os.path.dirname(item[0]), []).append(item)
-    for items in folders.values():
-        draw.shuffle(items)
-    names = sorted(folders)
-    while any(folders.values()):
-        draw.shuffle(names)
-        for name in names:
-            if folders[name]:
-                yield folders[name].pop()
+        place = hashlib.sha256(f"{seed} {journals.identity(*item)}".encode()).hexdigest()
+        folders.setdefault(os.path.dirname(item[0]), []).append((place, item))
+    turns = [(min(turn, EACH), place, item) for items in folders.values()
+             for turn, (place, item) in enumerate(sorted(items, key=lambda entry: entry[0]))]
+    return [item for _, _, item in sorted(turns, key=lambda entry: entry[:2])]
 
 
 def report(counts, survivors, seed):
-    print(f"\n{'folder':28} {'tried':>6} {FOUND:>6} {'survived':>9}")
+    print(f"\n{'folder':28} {'tried':>6} {FOUND:>6} {'survived':>9} {EQUIVALENT:>11}")
     for folder, outcomes in sorted(counts.items()):
-        tried = outcomes.get(FOUND, 0) + outcomes.get(SURVIVED, 0)
-        print(f"{folder:28} {tried:6} {outcomes.get(FOUND, 0):6} {outcomes.get(SURVIVED, 0):9}")
-    total = {kind: sum(outcomes.get(kind, 0) for outcomes in counts.values()) for kind in (FOUND, SURVIVED, SAME, NO_C)}
+        found, survived = outcomes.get(FOUND, 0), outcomes.get(SURVIVED, 0)
+        print(f"{folder:28} {found + survived:6} {found:6} {survived:9} {outcomes.get(EQUIVALENT, 0):11}")
+    total = {kind: sum(outcomes.get(kind, 0) for outcomes in counts.values()) for kind in (FOUND, SURVIVED, SAME, NO_C, EQUIVALENT)}
     print("\n".join(survivors))
     print(f"seed {seed}: {total[FOUND] + total[SURVIVED]} changes, {total[FOUND]} found, {total[SURVIVED]} survived; "
-          f"{total[SAME]} changed no object file, {total[NO_C]} were no C")
+          f"{total[SAME]} changed no object file, {total[NO_C]} were no C, {total[EQUIVALENT]} are equivalent")
     return 1 if survivors else 0
+
+
+class Run:
+    """One after the other, and what became of them."""
+
+    def __init__(self, options, judge, compiler):
+        self.options, self.judge, self.compiler = options, judge, compiler
+        self.journal = journals.Journal(options.journal)
+        self.counts, self.survivors, self.tried = {}, [], 0
+
+    def is_judged(self, known):
+        if "equivalent" in known:
+            return True
+        if known.get("outcome") == SURVIVED:
+            return not self.options.again and (self.options.quick or not known.get("quick"))
+        return "outcome" in known
+
+    def one(self, path, lines, change):
+        known = self.journal.of(key := journals.identity(path, lines, change))
+        if self.options.again and known.get("outcome") != SURVIVED:
+            return
+        place, begun = f"{path}:{change.line + 1} {change.kind}", time.monotonic()
+        if self.is_judged(known):
+            outcome, finder = EQUIVALENT if "equivalent" in known else known["outcome"], known.get("finder")
+        else:
+            self.judge.is_python_only = known.get("quick", False) and not self.options.again
+            outcome, finder = play(self.judge, self.compiler, path, lines, change)
+            self.journal.add({"id": key, "outcome": outcome, "finder": finder, "place": place, "text": change.text.strip(), "quick": self.options.quick,
+                              "seconds": round(time.monotonic() - begun, 1)})
+        self.count(outcome, finder, place, path, lines, change)
+
+    def count(self, outcome, finder, place, path, lines, change):
+        outcomes = self.counts.setdefault(os.path.dirname(path), {})
+        outcomes[outcome] = outcomes.get(outcome, 0) + 1
+        self.tried += outcome in (FOUND, SURVIVED)
+        print(f"{outcome:16} {place}{f' ({finder})' if finder else ''}", flush=True)
+        if outcome == SURVIVED:
+            self.survivors.append(difference(path, lines, change))
+            print(self.survivors[-1], flush=True)
 
 
 def main():
     options = parse_options()
-    started, counts, survivors, tried = time.monotonic(), {}, [], 0
-    copy = Copy(options.root, options.directory or os.path.join(options.root, "build-mutate"))
+    started, directory = time.monotonic(), options.directory or os.path.join(options.root, "build-mutate")
+    copy = Copy(options.root, directory)
     copy.update()
     copy.configure()
     compiler, judge = Compiler(copy), Judge(copy, lambda text: print(text, flush=True), options.quick)
+    known = os.path.join(directory, "known.json")
+    judge.load(known)
+    judge.prepare()
+    run_of_all = Run(options, judge, compiler)
     for path, lines, change in spread(only_at(candidates(copy, compiler, options.folder), options.at), options.seed):
-        if tried == options.count or (options.minutes and time.monotonic() - started > options.minutes * 60):
+        if run_of_all.tried == options.count or (options.minutes and time.monotonic() - started > options.minutes * 60):
             break
-        outcome, finder = play(judge, compiler, path, lines, change)
-        folder = os.path.dirname(path)
-        counts.setdefault(folder, {}).setdefault(outcome, 0)
-        counts[folder][outcome] += 1
-        tried += outcome in (FOUND, SURVIVED)
-        print(f"{outcome:16} {path}:{change.line + 1} {change.kind}{f' ({finder})' if finder else ''}", flush=True)
-        if outcome == SURVIVED:
-            survivors.append(difference(path, lines, change))
-            print(survivors[-1], flush=True)
-    sys.exit(report(counts, survivors, options.seed))
+        run_of_all.one(path, lines, change)
+        judge.save(known)
+    sys.exit(report(run_of_all.counts, run_of_all.survivors, options.seed))
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def stages_of(path):
 
 def chosen(names, patterns, asked):
     """Those of `names` that a pattern is of and that were not asked before, in the order of the patterns."""
-    return [name for pattern in patterns for name in fnmatch.filter(names, pattern) if name not in asked]
+    return list(dict.fromkeys(name for pattern in patterns for name in fnmatch.filter(names, pattern) if name not in asked))
 
 
 def unknown_patterns(names):
