@@ -181,16 +181,11 @@ static uint32_t limit(const struct core *core, uint32_t count) {
     return count > fitting ? (uint32_t)fitting : count;
 }
 
-/* What waits for credit comes first. */
-static bool is_served_ahead(const struct queue *queue) {
-    return queue->taker_count && !queue->ready_mask && !queue->paused;
-}
-
 /* Those from `at` to `end`, of one queue: each consumer that has room gets a fair share. Returns where those begin that
  * nobody has room for. */
 static uint32_t lease_run(struct core *core, struct queue *queue, uint32_t at, uint32_t end, uint32_t *records_left,
                           struct core_effects *effects) {
-    if (!is_served_ahead(queue)) return at;
+    if (queue->ready_mask) return at; /* what waits for credit comes first */
     uint32_t share = (end - at + queue->taker_count - 1) / queue->taker_count;
     while (at < end && may_lease(core)) {
         struct session *session = next_taker(core, queue);
@@ -236,10 +231,11 @@ void ahead_lease(struct core *core, uint32_t records_max, struct core_effects *e
         }
         struct queue *queue = &core->queues[task->row.queue];
         uint32_t end = run_end(core, at, queue);
-        at = lease_run(core, queue, at, end, &records_max, effects);
-        if (at < end)
+        bool is_served = queue->taker_count && !queue->paused;
+        if (is_served) at = lease_run(core, queue, at, end, &records_max, effects);
+        if (is_served && at < end)
             narrow(core, queue, at, end);
-        else
+        else if (is_served && records_max)
             widen(core, queue);
         at = end;
     }
