@@ -21,11 +21,14 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "coordinator_backend.h"
@@ -33,7 +36,6 @@
 #include "entries.h"
 #include "file_presence.h"
 #include "frame.h"
-#include "network_disk.h"
 
 #define FILE_PATH_SIZE (COORDINATOR_URL_SIZE_MAX + 8)
 #define FILE_LOCK_TRY_MS 2
@@ -248,6 +250,25 @@ static void file_close(void *state) {
     if (file->notify >= 0) close(file->notify);
     if (file->lock >= 0) close(file->lock);
     free(file);
+}
+
+static const struct {
+    uint32_t type; /* statfs(2) */
+    const char *name;
+} network_systems[] = {
+    {0x6969, "NFS"},      {0x517b, "SMB"},       {0xff534d42, "CIFS"}, {0xfe534d42, "SMB"},    {0x00c36400, "Ceph"},
+    {0x01021997, "9P"},   {0x5346414f, "AFS"},   {0x6b414653, "AFS"},  {0x73757245, "Coda"},   {0x0bd00bd0, "Lustre"},
+    {0x01161970, "GFS2"}, {0x7461636f, "OCFS2"}, {0x47504653, "GPFS"}, {0x19830326, "BeeGFS"},
+};
+
+/* Is it on a network file system? A lock and a rename of another host's may be seen late there, or not at all. The
+ * file system's name, static; NULL: it is a local one, or cannot be asked (who opens it has a better sentence). */
+static const char *network_disk(const char *directory) {
+    struct statfs system;
+    if (statfs(directory, &system) != 0) return NULL;
+    for (size_t i = 0; i < sizeof network_systems / sizeof *network_systems; i++)
+        if ((uint32_t)system.f_type == network_systems[i].type) return network_systems[i].name;
+    return NULL;
 }
 
 static int open_files(struct file *file, char message[COORDINATOR_MESSAGE_SIZE]) {

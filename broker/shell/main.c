@@ -27,7 +27,6 @@
 #include "node.h"
 #include "notify.h"
 #include "peer_credentials.h"
-#include "peer_key.h"
 #include "pusher.h"
 #include "restart.h"
 #include "shell.h"

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "name.h"
 #include "signals.h"
 #include "tool.h"
 #include "units.h"
@@ -79,7 +78,7 @@ static int globals(struct tool *tool, const struct args *args) {
     tool->has_timeout = args->timeout != NULL;
     if (args->timeout != NULL && (!duration_parse(args->timeout, &tool->timeout_ms) || tool->timeout_ms == 0))
         return tool_usage(args, "--timeout: '%s' is not a duration above zero such as 500ms or 10s", args->timeout);
-    int status = name_say(args->as, tool->name);
+    int status = tool_name(args->as, tool->name);
     if (status != 0) return status;
     credentials(args);
     const char *broker = args->broker != NULL ? args->broker : getenv("TARRY_BROKER");

@@ -20,12 +20,18 @@ struct tool {
     const char *broker; /* one url or several; NULL: the default */
     uint64_t timeout_ms;
     bool has_timeout;          /* --timeout was given */
-    char name[TOOL_NAME_SIZE]; /* who asks: see name.h */
+    char name[TOOL_NAME_SIZE]; /* who asks: see tool_name */
     bool json;
     bool follower_reads;              /* set before tool_connect by what --from-follower allows */
     struct tarry_fresh_options fresh; /* how new an answer must be: option_fresh */
     tarry_client *client;             /* NULL until tool_connect */
 };
+
+#define AS_SIZE_MAX 64 /* of --as; so that user and host are never cut */
+/* Who asks, as the broker's log, `tarry history` and `tarry audit` tell it: "user@host tarry/PID", behind "AS: " if
+ * that is given. It is what this process says of itself, and proves nothing: the address that it came from is recorded
+ * beside it. EXIT_FINE, or EXIT_USAGE after a sentence. */
+int tool_name(const char *as, char out_name[TOOL_NAME_SIZE]);
 
 /* Opens the client. EXIT_FINE, or an exit status after a sentence on standard error. */
 int tool_connect(struct tool *tool);

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "peer_credentials.h"
-#include "peer_key.h"
 
 static char path[64], message[CONFIG_TEXT_SIZE + 256];
 static struct config config; /* large */
