@@ -15,8 +15,10 @@
 
 #include "core.h"
 
-/* Contents that lie behind one another are read so much at a time. */
+/* Contents that lie behind one another are read so much at a time … */
 #define OUTGOING_SPAN_MAX (64u << 10)
+/* … with so much between two of them, or as much as the second one takes. */
+#define OUTGOING_GAP_MAX (2u << 10)
 
 /* Where it is read from: the hand's. */
 struct outgoing_source {
