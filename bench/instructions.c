@@ -14,7 +14,7 @@
 
 #include "core.h"
 #include "index.h"
-#include "wire_unpack.h"
+#include "wire.h"
 
 #define TASKS 16000u /* not above PREFETCH_MAX */
 #define OPS 200u     /* of a commit */

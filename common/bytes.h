@@ -1,8 +1,9 @@
-/* bytes.h: little-endian integers at any address, independent of the machine. */
+/* bytes.h: integers as they lie in bytes, independent of the machine: little-endian at any address, and varints. */
 #ifndef TARRY_PROTO_BYTES_H
 #define TARRY_PROTO_BYTES_H
 
 #include <endian.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -40,6 +41,20 @@ static inline uint64_t get_u64(const uint8_t *at) {
     uint64_t value;
     memcpy(&value, at, sizeof(value));
     return le64toh(value);
+}
+
+/* Varints, as protobuf has numbers. */
+static inline size_t varint_size(uint64_t value) {
+    size_t size = 1;
+    for (; value >= 0x80; value >>= 7) size++;
+    return size;
+}
+
+/* → where it ends */
+static inline uint8_t *put_varint(uint8_t *out, uint64_t value) {
+    for (; value >= 0x80; value >>= 7) *out++ = (uint8_t)(value | 0x80);
+    *out++ = (uint8_t)value;
+    return out;
 }
 
 #endif

@@ -4,24 +4,14 @@
 #include <assert.h>
 #include <string.h>
 
+#include "bytes.h"
+
 /* Field 4 and field 8, numbers. */
 #define REPLY_POSITION_TAG (4u << 3)
 #define REPLY_AGE_TAG (8u << 3)
 /* Field 11, length-delimited. `code` is OK = 0 and `message` empty, so proto3 leaves both out. */
 #define REPLY_COMMIT_TAG ((11u << 3) | 2u)
 _Static_assert(REPLY_COMMIT_TAG < 0x80, "the tag takes one byte");
-
-static size_t varint_size(uint64_t value) {
-    size_t size = 1;
-    for (; value >= 0x80; value >>= 7) size++;
-    return size;
-}
-
-static uint8_t *varint_put(uint8_t *at, uint64_t value) {
-    for (; value >= 0x80; value >>= 7) *at++ = (uint8_t)(value | 0x80);
-    *at++ = (uint8_t)value;
-    return at;
-}
 
 size_t wire_commit_reply_size(size_t packed_size, uint64_t position) {
     size_t position_size = position == 0 ? 0 : 1 + varint_size(position);
@@ -32,10 +22,10 @@ size_t wire_commit_reply_encode(const void *packed, size_t packed_size, uint64_t
     uint8_t *at = out;
     if (position != 0) {
         *at++ = REPLY_POSITION_TAG;
-        at = varint_put(at, position);
+        at = put_varint(at, position);
     }
     *at++ = REPLY_COMMIT_TAG;
-    at = varint_put(at, packed_size);
+    at = put_varint(at, packed_size);
     if (packed_size > 0) memcpy(at, packed, packed_size);
     at += packed_size;
     assert((size_t)(at - out) == wire_commit_reply_size(packed_size, position));
@@ -44,5 +34,5 @@ size_t wire_commit_reply_encode(const void *packed, size_t packed_size, uint64_t
 
 size_t wire_age_encode(uint32_t age_max_ms, uint8_t out[WIRE_AGE_SIZE_MAX]) {
     out[0] = REPLY_AGE_TAG;
-    return (size_t)(varint_put(out + 1, age_max_ms) - out);
+    return (size_t)(put_varint(out + 1, age_max_ms) - out);
 }

@@ -1,4 +1,4 @@
-/* wire_copies.h: what the parts of wire_unpack.h have in common: what is kept of a message is copied. */
+/* wire_copies.h: what the parts of wire_unpack*.c have in common: what is kept of a message is copied. */
 #ifndef TARRY_PROTO_WIRE_COPIES_H
 #define TARRY_PROTO_WIRE_COPIES_H
 

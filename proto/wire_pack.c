@@ -1,6 +1,6 @@
-/* wire_pack.c: see wire_pack.h. The numbers are those of tarry.proto; tests/fuzz/fuzz_wire.c holds each message to what
+/* wire_pack.c: see wire.h. The numbers are those of tarry.proto; tests/fuzz/fuzz_wire.c holds each message to what
  * protobuf-c makes of it. What is rare (other facts than a task's, fields that are not known) protobuf-c packs. */
-#include "wire_pack.h"
+#include "wire.h"
 
 #include "wire_field.h"
 

@@ -1,7 +1,7 @@
-/* wire_unpack.c: see wire_unpack.h. The numbers are those of tarry.proto; tests/fuzz/fuzz_wire.c holds what is made of
+/* wire_unpack.c: see wire.h. The numbers are those of tarry.proto; tests/fuzz/fuzz_wire.c holds what is made of
  * any bytes to what protobuf-c makes of them. A commit's operations: wire_unpack_ops.c; what the client gets:
  * wire_unpack_client.c. */
-#include "wire_unpack.h"
+#include "wire.h"
 
 #include "wire_copies.h"
 

@@ -1,7 +1,7 @@
 /* wire_unpack_client.c: what comes to a client with every task: the answer to a commit, a delivery, a content. See
- * wire_unpack.h. */
+ * wire.h. */
+#include "wire.h"
 #include "wire_copies.h"
-#include "wire_unpack.h"
 
 /* ---- the answer to a commit */
 

@@ -1,4 +1,4 @@
-/* wire_unpack_ops.c: the operations of a commit. See wire_unpack.h; those that are rare protobuf-c unpacks. */
+/* wire_unpack_ops.c: the operations of a commit. See wire.h; those that are rare protobuf-c unpacks. */
 #include "wire_copies.h"
 
 static bool take_when(ProtobufCBinaryData bytes, Tarry__When *when) {

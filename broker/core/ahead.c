@@ -5,10 +5,10 @@
 #include "ahead.h"
 
 #include "decide.h"
+#include "effects.h"
 #include "leases.h"
 #include "near.h"
 #include "need.h"
-#include "push.h"
 #include "query.h"
 #include "seeded_bug.h"
 #include "tasks.h"

@@ -16,12 +16,11 @@
 
 #include "callers.h"
 #include "decide.h"
+#include "effects.h"
 #include "need.h"
 #include "producers.h"
-#include "push.h"
-#include "reply.h"
 #include "seeded_bug.h"
-#include "wire_pack.h"
+#include "wire.h"
 
 /* What a commit asks of memory and of the index. */
 struct demand {

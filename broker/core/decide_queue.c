@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "decide.h"
-#include "push.h"
+#include "effects.h"
 #include "seeded_bug.h"
 
 static void done(struct decision *d) {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "decide.h"
-#include "push.h"
+#include "effects.h"
 
 static char not_there[] = "no task of this name is in log or archive; one that has left them can be named by its id";
 static char too_many[] = "operations before it redact all that one commit may: ask for it in another commit";

@@ -4,10 +4,10 @@
  * in turn gets a fair share, so that a small burst does not end in one consumer's prefetch. */
 #include "ahead.h"
 #include "decide.h"
+#include "effects.h"
 #include "leases.h"
 #include "near.h"
 #include "need.h"
-#include "push.h"
 #include "seeded_bug.h"
 #include "tasks.h"
 

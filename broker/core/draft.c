@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "apply.h"
+#include "effects.h"
 #include "facts.h"
-#include "push.h"
 #include "seeded_bug.h"
 #include "slots.h"
 #include "tasks.h"
-#include "wire_pack.h"
+#include "wire.h"
 
 struct draft_entry {
     struct known known; /* hash 0: not made yet */

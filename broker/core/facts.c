@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "commit.h"
+#include "effects.h"
 #include "jobs.h"
-#include "push.h"
 #include "queues.h"
 #include "slots.h"
 #include "tasks.h"

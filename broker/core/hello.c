@@ -2,9 +2,8 @@
  * record, and a commit of its that comes later is refused as forgotten, never executed (ONCE-1). */
 #include "callers.h"
 #include "draft.h"
+#include "effects.h"
 #include "producers.h"
-#include "push.h"
-#include "reply.h"
 
 #define IDLE_PER_STEP_MAX 16u
 

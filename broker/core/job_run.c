@@ -8,10 +8,10 @@
 
 #include "ahead.h"
 #include "decide.h"
+#include "effects.h"
 #include "jobs.h"
 #include "near.h"
 #include "need.h"
-#include "push.h"
 #include "seeded_bug.h"
 #include "tasks.h"
 

@@ -6,9 +6,8 @@
 
 #include "ahead.h"
 #include "decide.h"
+#include "effects.h"
 #include "need.h"
-#include "push.h"
-#include "reply.h"
 #include "tasks.h"
 
 uint32_t query_state_bit(const struct core *core, const struct row *row) {

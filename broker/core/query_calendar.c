@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "callers.h"
-#include "push.h"
+#include "effects.h"
 #include "query.h"
 #include "queues.h"
-#include "reply.h"
 
 #define SENTENCE_SIZE 160u
 

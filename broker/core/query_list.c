@@ -10,10 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "push.h"
+#include "effects.h"
 #include "query.h"
 #include "queues.h"
-#include "reply.h"
 #include "seeded_bug.h"
 #include "tasks.h"
 

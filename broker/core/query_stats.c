@@ -2,12 +2,11 @@
 #include <string.h>
 
 #include "callers.h"
+#include "effects.h"
 #include "jobs.h"
 #include "near.h"
-#include "push.h"
 #include "query.h"
 #include "queues.h"
-#include "reply.h"
 
 void query_queues(struct core *core, const struct core_event *event, struct core_effects *effects) {
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);

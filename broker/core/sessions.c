@@ -6,10 +6,9 @@
 #include "ahead.h"
 #include "callers.h"
 #include "decide.h"
+#include "effects.h"
 #include "leases.h"
 #include "near.h"
-#include "push.h"
-#include "reply.h"
 #include "seeded_bug.h"
 
 static void unsubscribe_all(struct core *core, struct session *session) {

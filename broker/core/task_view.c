@@ -4,7 +4,7 @@
 #include "ahead.h"
 #include "callers.h"
 #include "decide.h"
-#include "push.h"
+#include "effects.h"
 #include "seeded_bug.h"
 #include "tasks.h"
 

@@ -9,9 +9,9 @@
  *
  * Every part does a bounded amount a step, however many lines there are: a line is looked at when something about it
  * has changed (core->check), or when there may be memory again for one that lacked it (core->starved). */
+#include "effects.h"
 #include "near.h"
 #include "need.h"
-#include "push.h"
 #include "seeded_bug.h"
 #include "tasks.h"
 

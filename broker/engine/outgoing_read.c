@@ -8,7 +8,7 @@
 #include "frame.h"
 #include "log.h"
 #include "seeded_bug.h"
-#include "wire_unpack.h"
+#include "wire.h"
 
 /* ---- one content */
 

@@ -21,7 +21,7 @@
 #include "run.h"
 #include "signer.h"
 #include "units.h"
-#include "wire_unpack.h"
+#include "wire.h"
 
 static int refuse(char *message, size_t message_size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "client.h"
-#include "wire_unpack.h"
+#include "wire.h"
 
 static uint64_t back_off(struct request *request, uint64_t now) {
     request->backoff_ms = request->backoff_ms == 0 ? RETRY_BACKOFF_MIN_MS : request->backoff_ms * 2;

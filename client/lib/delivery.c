@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire_unpack.h"
+#include "wire.h"
 
 static void box_drop(struct delivery_box *box) {
     if (atomic_fetch_sub_explicit(&box->references, 1, memory_order_acq_rel) != 1) return;

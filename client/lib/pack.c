@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "varint.h"
+#include "bytes.h"
 
 #define TAG(number, wire_type) ((uint8_t)((number) << 3 | (wire_type)))
 #define VARINT 0

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bytes.h"
 #include "check.h"
-#include "varint.h"
 
 struct request *request_new(tarry_client *client, enum request_kind kind) {
     struct request *request = client->pool;

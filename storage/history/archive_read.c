@@ -12,7 +12,7 @@
 #include "arena.h"
 #include "tarry.pb-c.h"
 #include "tarry_limits.h"
-#include "wire_unpack.h"
+#include "wire.h"
 
 #define ARENA_SIZE_MAX ((size_t)256 << 20)
 

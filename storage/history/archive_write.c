@@ -14,7 +14,7 @@
 #include "archive_internal.h"
 #include "arena.h"
 #include "summary.h"
-#include "wire_unpack.h"
+#include "wire.h"
 
 #define ARENA_SIZE_MAX ((size_t)256 << 20)
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "arena.h"
-#include "wire_unpack.h"
+#include "wire.h"
 
 #define ARENA_SIZE_MAX ((size_t)256 << 20)
 #define ARENA_KEEP ((size_t)8 << 20)

@@ -13,7 +13,7 @@
 #include "log_internal.h"
 #include "quarantine.h"
 #include "tarry.pb-c.h"
-#include "wire_unpack.h"
+#include "wire.h"
 
 #define ARENA_SIZE_MAX ((size_t)256 << 20)
 

@@ -1,4 +1,4 @@
-/* fuzz_wire.c: what is packed and unpacked without reflection (proto/wire_pack.h, wire_unpack.h) against protobuf-c:
+/* fuzz_wire.c: what is packed and unpacked without reflection (proto/wire.h) against protobuf-c:
  * the same bytes, the same message, refused alike. The input's first byte says which message the others are. */
 #include "fuzz.h"
 #include "wire_same.h"

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire_pack.h"
-#include "wire_unpack.h"
+#include "wire.h"
 
 /* Larger than what an input of 64 KiB can become. */
 #define ARENA_SIZE_MAX (256u << 20)

@@ -10,7 +10,7 @@
 #include "leases.h"
 #include "state.h"
 #include "tarry_limits.h"
-#include "wire_unpack.h"
+#include "wire.h"
 
 #define AHEAD_MS 50u
 #define DELAY_MS 1000u

@@ -9,7 +9,7 @@
 #include "errors.h"
 #include "listen.h"
 #include "secret.h"
-#include "wire_unpack.h"
+#include "wire.h"
 
 #define DIGITS(limit) #limit
 #define NUMBER(limit) DIGITS(limit)

@@ -13,7 +13,7 @@
 #include "node.h"
 #include "signer.h"
 #include "summary.h"
-#include "wire_unpack.h"
+#include "wire.h"
 
 /* Bytes of frames per slice. */
 #define SLICE_BYTES (2u << 20)

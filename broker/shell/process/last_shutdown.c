@@ -5,7 +5,7 @@
 
 #include "arena.h"
 #include "tarry_limits.h"
-#include "wire_unpack.h"
+#include "wire.h"
 
 #define ARENA_MAX (8ull * FRAME_BODY_SIZE_MAX)
 

@@ -9,7 +9,7 @@
 #include "log.h"
 #include "logfmt.h"
 #include "node.h"
-#include "wire_unpack.h"
+#include "wire.h"
 
 #define FRAMES_PER_STEP 64
 #define BYTES_PER_STEP (1u << 20)

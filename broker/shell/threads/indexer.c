@@ -15,7 +15,7 @@
 #include "logfmt.h"
 #include "node.h"
 #include "signer.h"
-#include "wire_unpack.h"
+#include "wire.h"
 
 /* So much of the log, or what has waited for so long, is worth waking up for. */
 #define GATHER_BYTES (256u << 10)

@@ -14,7 +14,7 @@
 #include "log.h"
 #include "logfmt.h"
 #include "node.h"
-#include "wire_pack.h"
+#include "wire.h"
 
 static struct logfmt_limit overdue_limit;
 

@@ -10,7 +10,7 @@
 #include "history.h"
 #include "output.h"
 #include "signals.h"
-#include "wire_unpack.h"
+#include "wire.h"
 
 #define NS_PER_MS 1000000u
 #define BODY_SIZE_MAX ((size_t)256 << 20) /* unpacked */

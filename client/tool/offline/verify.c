@@ -30,7 +30,7 @@
 #include "units.h"
 #include "verify.h"
 #include "verify_parts.h"
-#include "wire_unpack.h"
+#include "wire.h"
 
 #define ARENA_SIZE_MAX (256u << 20)
 #define CHECK_OVER (-1) /* every frame was looked at */

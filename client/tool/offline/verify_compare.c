@@ -17,7 +17,7 @@
 #include "output.h"
 #include "progress.h"
 #include "rfc3339.h"
-#include "wire_unpack.h"
+#include "wire.h"
 
 #define ARENA_SIZE_MAX (256u << 20)
 #define KINDS_SHOWN 3u

@@ -6,7 +6,7 @@
 
 #include "tally.h"
 #include "text.h"
-#include "wire_unpack.h"
+#include "wire.h"
 
 #define NS_PER_MS 1000000u
 #define MEMORY_MIN_BYTES ((size_t)64 << 20)

@@ -1,7 +1,9 @@
-/* push.c: see push.h. */
-#include "push.h"
+/* effects.c: see effects.h. */
+#include "effects.h"
 
 #include <string.h>
+
+#include "seeded_bug.h"
 
 void *must_alloc(struct arena *arena, size_t size) {
     void *out = must_have(arena, size);
@@ -38,4 +40,31 @@ void core_effects_reset(struct core_effects *effects) {
     struct arena *arena = effects->arena;
     arena_reset(arena);
     core_effects_init(effects, arena);
+}
+
+/* ---- answers */
+
+Tarry__Reply *reply_new(struct core_effects *effects, Tarry__Code code) {
+    Tarry__Reply *reply = must_alloc(effects->arena, sizeof *reply);
+    tarry__reply__init(reply);
+    reply->code = code;
+    return reply;
+}
+
+struct core_reply *reply_send(struct core *core, struct core_effects *effects, uint64_t ticket, Tarry__Reply *reply) {
+    if (core->following) {
+        reply->follower = true;
+        reply->position = core->position;
+    }
+    struct core_reply *out = PUSH(effects, replies);
+    uint64_t after = SEEDED_BUG(reply_before_sync) ? 0 : core->position; /* LOG-1 */
+    *out = (struct core_reply){.ticket = ticket, .after = after, .reply = reply};
+    return out;
+}
+
+void reply_refuse(struct core *core, struct core_effects *effects, uint64_t ticket, Tarry__Code code,
+                  const char *message) {
+    Tarry__Reply *reply = reply_new(effects, code);
+    reply->message = (char *)message;
+    reply_send(core, effects, ticket, reply);
 }

@@ -1,6 +1,6 @@
-/* push.h: growing the lists of core_effects in their arena. */
-#ifndef TARRY_CORE_PUSH_H
-#define TARRY_CORE_PUSH_H
+/* effects.h: what a step gives out: lists that grow in the effects' arena, and answers. */
+#ifndef TARRY_CORE_EFFECTS_H
+#define TARRY_CORE_EFFECTS_H
 
 #include "state.h"
 
@@ -21,5 +21,12 @@ static inline void *must_have(struct arena *arena, size_t size) {
     return out;
 }
 void *must_copy(struct arena *arena, const void *data, size_t size);
+
+/* ---- answers. Every one waits until the log is durable up to what it saw (LOG-1). */
+Tarry__Reply *reply_new(struct core_effects *effects, Tarry__Code code);
+/* Leaves once everything appended so far is durable. */
+struct core_reply *reply_send(struct core *core, struct core_effects *effects, uint64_t ticket, Tarry__Reply *reply);
+void reply_refuse(struct core *core, struct core_effects *effects, uint64_t ticket, Tarry__Code code,
+                  const char *message);
 
 #endif
