@@ -157,13 +157,16 @@ static void decide_op(struct decision *d, const Tarry__Op *op) {
     }
 }
 
-/* The task that the operation means by its id; 0: by queue and key, or none. */
-static uint64_t id_of_op(const Tarry__Op *op) {
+static uint64_t ref_id(const Tarry__Ref *ref) {
+    return ref ? ref->id : 0;
+}
+
+uint64_t op_id(const Tarry__Op *op) {
     switch (op->op_case) {
     case TARRY__OP__OP_CANCEL:
-        return op->cancel->task->id;
+        return ref_id(op->cancel->task);
     case TARRY__OP__OP_MOVE:
-        return op->move->task->id;
+        return ref_id(op->move->task);
     case TARRY__OP__OP_ACK:
         return op->ack->id;
     case TARRY__OP__OP_NACK:
@@ -173,9 +176,9 @@ static uint64_t id_of_op(const Tarry__Op *op) {
     case TARRY__OP__OP_RELEASE:
         return op->release->id;
     case TARRY__OP__OP_DEAD:
-        return op->dead->task->id;
+        return ref_id(op->dead->task);
     case TARRY__OP__OP_REDACT:
-        return op->redact->task->id;
+        return ref_id(op->redact->task);
     case TARRY__OP__OP_SCHEDULE:
     case TARRY__OP__OP_QUEUE_SET:
     case TARRY__OP__OP_QUEUE_PAUSE:
@@ -225,7 +228,7 @@ static void decide_one(struct core *core, struct draft *draft, const struct core
     } else if (event->request->commit->ops[i]->op_case == TARRY__OP__OP_QUEUE_DELETE &&
                event->request->commit->n_ops != 1) { /* it asks what the queue holds, not what the commit puts there */
         refuse(&d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "deleting a queue goes alone in its commit");
-    } else if (may_touch(&d, id_of_op(event->request->commit->ops[i]))) {
+    } else if (may_touch(&d, op_id(event->request->commit->ops[i]))) {
         decide_op(&d, event->request->commit->ops[i]);
     }
 }

@@ -10,6 +10,9 @@ static inline bool op_is_malformed(const struct core_event *event, size_t i) {
     return event->contents && event->contents[i].problem;
 }
 
+/* The task that the operation means by its id; 0: by queue and key, or none. */
+uint64_t op_id(const Tarry__Op *op);
+
 void commit_step(struct core *core, const struct core_event *event, struct core_effects *effects);
 
 #endif

@@ -85,6 +85,7 @@ static void gather(struct core *core, struct queue *queue, const struct session 
         struct task *task = near_next_ready(core, queue);
         if (!task) return;
         if (batch->count && batch->bytes + task->row.blob_size > DELIVERY_SIZE_MAX) return;
+        near_prefetch_behind(task);
         struct known known = known_of(task);
         /* Off its heap already; apply would take it off a moment later. */
         near_unplace(core, task);

@@ -130,8 +130,18 @@ static void want(struct wanting *w, const struct want *item, uint64_t key_hash) 
     insert_want(w->asked, w->arena, must_copy(w->arena, item, sizeof *item), key_hash);
 }
 
+/* It may be about to end: its key leaves one table and enters another. */
+static void prefetch_end(const struct core *core, const struct task *task) {
+    if (!task->keyed) return;
+    task_prefetch_key_bucket(core, task->key_hash);
+    outcomes_prefetch(core->outcomes, task->key_hash);
+}
+
 static void want_id(struct wanting *w, uint64_t id) {
-    if (!id || id >= w->core->tally.next_id || task_find(w->core, id) || outcomes_by_id(w->core->outcomes, id)) return;
+    if (!id || id >= w->core->tally.next_id) return;
+    const struct task *task = task_find(w->core, id);
+    if (task) prefetch_end(w->core, task);
+    if (task || outcomes_by_id(w->core->outcomes, id)) return;
     if (!facts_asked_id(w->asked, id)) want(w, &(struct want){.id = id}, 0);
 }
 
@@ -224,27 +234,41 @@ static void want_op(struct wanting *w, const Tarry__Op *op, const struct task_ke
     }
 }
 
-/* The keys of schedules, which are what comes by the thousand, are looked up in step: a key's hash now, its bucket some
- * operations later, what hangs in the bucket later still. Otherwise each look-up waits for memory twice. */
+/* What an operation names. */
+struct named {
+    uint64_t id;         /* 0: none */
+    struct task_key key; /* of a schedule */
+};
+
+static struct named named_by(const struct core *core, const Tarry__Op *op) {
+    struct named named = {.id = op_id(op)};
+    if (op->op_case != TARRY__OP__OP_SCHEDULE) return named;
+    const struct queue *queue = queue_find(core, op->schedule->queue);
+    const ProtobufCBinaryData key = op->schedule->key;
+    if (queue) named.key = task_key_of(queue->number, (const char *)key.data, key.len);
+    return named;
+}
+
+/* What comes by the thousand, schedules by their keys and acks by ids, is looked up in step: the bucket is fetched now,
+ * what hangs in it some operations later, and used later still. Otherwise each look-up waits for memory twice. */
 #define AHEAD 16u
 
 static void want_ops(struct wanting *w, const struct core_event *event) {
     const Tarry__Commit *commit = event->request->commit;
     const struct core_past *past = event->past;
-    struct task_key keys[2 * AHEAD] = {0};
+    struct named ring[2 * AHEAD] = {0};
     for (size_t i = 0; i < commit->n_ops + 2 * AHEAD; i++) {
-        struct task_key *key = &keys[i % (2 * AHEAD)];
+        struct named *named = &ring[i % (2 * AHEAD)];
         if (i >= 2 * AHEAD && !op_is_malformed(event, i - 2 * AHEAD))
-            want_op(w, commit->ops[i - 2 * AHEAD], key, past ? &past[i - 2 * AHEAD] : NULL);
-        if (i >= AHEAD && i - AHEAD < commit->n_ops) task_prefetch_first(w->core, keys[(i - AHEAD) % (2 * AHEAD)].hash);
-        *key = (struct task_key){0};
-        if (i >= commit->n_ops || commit->ops[i]->op_case != TARRY__OP__OP_SCHEDULE || op_is_malformed(event, i))
-            continue;
-        const Tarry__Schedule *schedule = commit->ops[i]->schedule;
-        const struct queue *queue = queue_find(w->core, schedule->queue);
-        if (!queue) continue;
-        *key = task_key_of(queue->number, (const char *)schedule->key.data, schedule->key.len);
-        task_prefetch_bucket(w->core, key->hash);
+            want_op(w, commit->ops[i - 2 * AHEAD], &named->key, past ? &past[i - 2 * AHEAD] : NULL);
+        const struct named *before = &ring[(i + AHEAD) % (2 * AHEAD)];
+        if (before->id) task_prefetch_by_id(w->core, before->id);
+        if (before->key.size) task_prefetch_by_key(w->core, before->key.hash);
+        *named = (struct named){0};
+        if (i >= commit->n_ops || op_is_malformed(event, i)) continue;
+        *named = named_by(w->core, commit->ops[i]);
+        if (named->id) task_prefetch_id_bucket(w->core, named->id);
+        if (named->key.size) task_prefetch_key_bucket(w->core, named->key.hash);
     }
 }
 

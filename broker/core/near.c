@@ -166,13 +166,18 @@ void near_touch(struct core *core, struct task *task, uint64_t position) {
     if (core->scan_count) list_saw(core, task);
 }
 
-static struct task *task_of_ready(struct ready_node *node) {
+static struct task *task_of_ready(const struct ready_node *node) {
     return (struct task *)((char *)node - offsetof(struct task, ready));
 }
 
 struct task *near_first_ready(const struct line_state *line) {
     struct ready_node *node = ready_min(&line->ready);
     return node ? task_of_ready(node) : NULL;
+}
+
+void near_prefetch_behind(const struct task *task) {
+    const struct ready_node *behind = ready_behind(&task->ready);
+    if (behind) task_prefetch(task_of_ready(behind));
 }
 
 /* The soonest ready task of the line, if nothing that only the index holds, or that is not placed yet, may come before
@@ -258,6 +263,7 @@ void near_trim(struct core *core) {
         bool is_early = SEEDED_BUG(tombstone_dropped) && task && task->place == PLACE_ENDED;
         /* A question asks the index for what waits, and there it is leased already. */
         if (!task || task->ahead || task->changed >= (is_early ? core->indexed : core->trim_to)) break;
+        if (TAILQ_NEXT(task, overlay)) task_prefetch(TAILQ_NEXT(task, overlay));
         settle_clean(core, task);
     }
 }

@@ -35,6 +35,9 @@ struct task *near_first_ready(const struct line_state *line);
  * window behind it may have to be loaded first). */
 struct task *near_next_ready(struct core *core, struct queue *queue);
 
+/* What comes next of its line, into the cache. */
+void near_prefetch_behind(const struct task *task);
+
 /* CORE_INDEXED: what is absorbed may go. Bounded per call; near_is_trimming says that there is more. */
 void near_trim(struct core *core);
 bool near_is_trimming(const struct core *core);

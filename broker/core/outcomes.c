@@ -123,6 +123,10 @@ static char *take_bytes(struct outcomes *o, size_t size) {
     return o->bytes + at;
 }
 
+void outcomes_prefetch(const struct outcomes *o, uint64_t key_hash) {
+    __builtin_prefetch(&o->keys[key_hash & o->mask], 1);
+}
+
 void outcomes_push_hashed(struct outcomes *o, const struct outcome *outcome, uint64_t key_hash) {
     while (o->next > o->first) {
         const struct outcome *oldest = &o->entries[o->first % o->count_max].outcome;

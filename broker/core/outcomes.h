@@ -14,7 +14,9 @@ struct outcomes *outcomes_new(uint32_t count_max, uint64_t retention_ms);
 void outcomes_free(struct outcomes *outcomes); /* NULL is fine */
 /* Copies. Endings come in the order of the log; what is older than the retention, or too much, goes. */
 void outcomes_push(struct outcomes *outcomes, const struct outcome *outcome);
-/* The same; the key's hash (row_key_hash) is known already. */
+/* The bucket of a key's hash into the cache, some operations ahead of the push. */
+void outcomes_prefetch(const struct outcomes *outcomes, uint64_t key_hash);
+/* As outcomes_push; the key's hash (row_key_hash) is known already. */
 void outcomes_push_hashed(struct outcomes *outcomes, const struct outcome *outcome, uint64_t key_hash);
 /* What that task contained is redacted; nothing, if its ending is not known (any more). */
 void outcomes_redacted(struct outcomes *outcomes, uint64_t id);

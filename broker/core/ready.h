@@ -42,6 +42,10 @@ struct ready_node *ready_pop(struct ready *ready);
 static inline bool ready_has(const struct ready_node *node) {
     return node->rank != 0;
 }
+/* The one behind it in the run; NULL: there is none, or it is in the tree. For fetching it into the cache. */
+static inline const struct ready_node *ready_behind(const struct ready_node *node) {
+    return node->rank == READY_RUN ? node->right : NULL;
+}
 /* Walks every invariant, those that bound the work of a call included; O(n), without recursion; for tests. */
 bool ready_check(const struct ready *ready);
 

@@ -49,11 +49,20 @@ struct task *task_find_live(const struct core *core, const struct task_key *key)
     return live;
 }
 
-void task_prefetch_bucket(const struct core *core, uint64_t key_hash) {
+void task_prefetch_key_bucket(const struct core *core, uint64_t key_hash) {
     __builtin_prefetch(&core->by_key[key_hash & core->table_mask]);
 }
 
-void task_prefetch_first(const struct core *core, uint64_t key_hash) {
+void task_prefetch_id_bucket(const struct core *core, uint64_t id) {
+    __builtin_prefetch(&core->by_id[id_slot(id, core->table_mask)]);
+}
+
+void task_prefetch_by_id(const struct core *core, uint64_t id) {
+    const struct task *first = core->by_id[id_slot(id, core->table_mask)];
+    if (first) task_prefetch(first);
+}
+
+void task_prefetch_by_key(const struct core *core, uint64_t key_hash) {
     const struct task *first = core->by_key[key_hash & core->table_mask];
     if (!first) return;
     __builtin_prefetch(&first->row.queue);

@@ -6,6 +6,8 @@
 
 #include "state.h"
 
+#define CACHE_LINE 64u
+
 /* The reasons that the broker itself gives. They lie in static memory, for who loses a thousand last attempts at once
  * must find room for none (CAP-1); a task that is given one of them, by a record too, keeps no copy. */
 extern const char reason_lease_lost[];
@@ -35,16 +37,24 @@ static inline bool row_has_key(const struct row *row, const struct task_key *key
     return row->queue == key->queue && row->key_size == key->size && memcmp(row->key, key->data, key->size) == 0;
 }
 
+/* All of a task's memory into the cache, one or some tasks ahead: whatever happens to it, its row is copied, and it
+ * leaves and enters lists, tables and timers. */
+static inline void task_prefetch(const struct task *task) {
+    for (size_t at = 0; at < sizeof *task; at += CACHE_LINE) __builtin_prefetch((const char *)task + at);
+}
+
 /* NULL: not in memory (which says nothing about the index). Tombstones are found too. */
 struct task *task_find(const struct core *core, uint64_t id);
 /* The live (waiting or leased) one in memory; at most one has the key. */
 struct task *task_find_live(const struct core *core, const struct task_key *key);
 /* The live one and the dead one that died last, in memory; NULL: none. */
 void task_find_key(const struct core *core, const struct task_key *key, struct task **out_live, struct task **out_dead);
-/* The bucket of a key hash, and what hangs first in it, into the cache: for batches, some operations ahead of the
- * look-up. */
-void task_prefetch_bucket(const struct core *core, uint64_t key_hash);
-void task_prefetch_first(const struct core *core, uint64_t key_hash);
+/* Into the cache, for batches: the bucket of a key's hash, or of an id, some operations ahead of the look-up; then what
+ * hangs first in it. */
+void task_prefetch_key_bucket(const struct core *core, uint64_t key_hash);
+void task_prefetch_id_bucket(const struct core *core, uint64_t id);
+void task_prefetch_by_key(const struct core *core, uint64_t key_hash);
+void task_prefetch_by_id(const struct core *core, uint64_t id);
 /* A new object in the id table (and, unless a tombstone, the key table); row, key and reason are copied; place NONE.
  * `key_hash`: row_key(row).hash. NULL: memory is full (need.h: whoever asks has seen to it that it is not). */
 struct task *task_new(struct core *core, const struct row *row, uint64_t key_hash, bool tombstone);

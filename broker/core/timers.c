@@ -67,6 +67,12 @@ static void come_near(struct core *core, struct task *task) {
     ahead_note(core, task);
 }
 
+/* It is nearly always a task's. */
+static void prefetch_next(const struct wheel *wheel) {
+    const struct wheel_timer *next = wheel_at_hand(wheel);
+    if (next) task_prefetch(task_of(timer_of((struct wheel_timer *)next)));
+}
+
 /* Timers of one wheel. Lost leases gather in the draft: they leave their lists only when it is applied. */
 static uint32_t run_wheel(struct core *core, uint8_t base, struct core_effects *effects) {
     struct draft lost;
@@ -76,6 +82,7 @@ static uint32_t run_wheel(struct core *core, uint8_t base, struct core_effects *
     struct wheel_timer *popped = NULL;
     while (done < TIMERS_PER_STEP_MAX && (popped = wheel_pop(&core->wheels[base], now_ms))) {
         struct timer *timer = timer_of(popped);
+        prefetch_next(&core->wheels[base]);
         if (timer->kind == TIMER_DUE || timer->kind == TIMER_AHEAD) {
             come_near(core, task_of(timer));
             done++;

@@ -55,6 +55,11 @@ static inline bool wheel_is_armed(const struct wheel_timer *timer) {
 uint64_t wheel_next(const struct wheel *wheel);
 /* The next timer with due_ms <= now_ms, disarmed; NULL when there is none. now_ms never goes back (asserted). */
 struct wheel_timer *wheel_pop(struct wheel *wheel, uint64_t now_ms);
+/* What the next wheel_pop returns, if it is known already; NULL: it is not. For fetching it into the cache. */
+static inline const struct wheel_timer *wheel_at_hand(const struct wheel *wheel) {
+    const struct wheel_timer *first = wheel->expired.head.next;
+    return first != &wheel->expired.head ? first : 0;
+}
 /* Walks every invariant; for tests. */
 bool wheel_check(const struct wheel *wheel);
 
