@@ -88,7 +88,7 @@ static int compare_names(const void *a, const void *b) {
     return strcmp((*x)->entry.name, (*y)->entry.name);
 }
 
-/* Whom the file does not have. */
+/* Principals that are not in the file. */
 static struct access_principal *make(const char *name, enum access_kind kind, unsigned roles) {
     struct access_principal *principal = calloc(1, sizeof(*principal));
     if (principal == NULL) return NULL;
@@ -205,7 +205,7 @@ bool access_is_same(const struct access_entry *a, const struct access_entry *b) 
     return size == prefixes_size(b) && memcmp(a->prefixes, b->prefixes, size) == 0;
 }
 
-/* ---- who is it? */
+/* ---- which principal is a client? */
 
 bool access_is_owner(uint32_t uid, uint32_t broker_uid) {
     return uid == 0 || (uid == broker_uid && uid != OVERFLOW_UID);
@@ -276,7 +276,7 @@ bool access_covers(const struct access_principal *principal, const char *queue) 
     return false;
 }
 
-/* What whoever is denied would have to show. */
+/* What a denied client would have to show. */
 static const char *remedy(const struct access_principal *principal) {
     return principal->entry.kind == KIND_LOOPBACK
                ? "; show a token that has it, or come over the broker's Unix socket (docs/ACCESS.md)"
@@ -315,7 +315,8 @@ bool access_take_rate(struct access_principal *principal, uint64_t count, uint64
     uint64_t rate = principal->entry.limits[LIMIT_rate];
     if (rate == 0) return true;
     uint64_t from_ns = principal->usage.rate_ns > now_ns ? principal->usage.rate_ns : now_ns;
-    /* More at once than a second allows is let through by whoever has done nothing for long, and then waited for. */
+    /* More at once than a second allows is let through for a principal that has done nothing for long, and then waited
+     * for. */
     if (from_ns > now_ns && from_ns - now_ns + count * second_ns / rate > second_ns) return false;
     principal->usage.rate_ns = from_ns + count * second_ns / rate;
     return true;

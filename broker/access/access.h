@@ -5,7 +5,8 @@
  *
  * A principal is a name with roles. It has come by a token, by a client certificate whose name the file has, from this
  * host with neither (`loopback`), or over the Unix socket as the user of the broker or root (`owner`). Principals are
- * counted by reference and outlive their set while somebody acts for them; they are the same if their names are. */
+ * counted by reference and outlive their set while a connection or session acts for them; they are the same if their
+ * names are. */
 #ifndef TARRY_ACCESS_H
 #define TARRY_ACCESS_H
 
@@ -39,8 +40,8 @@ enum access_limit {
 
 enum access_kind {
     KIND_TOKEN,
-    KIND_CERTIFICATE, /* whoever shows a certificate of this name, which the listener's CA has signed */
-    KIND_LOOPBACK,    /* whoever comes from this host and shows nothing */
+    KIND_CERTIFICATE, /* a client with a certificate of this name, which the listener's CA has signed */
+    KIND_LOOPBACK,    /* a client on this host that shows nothing */
     KIND_OWNER        /* the Unix socket's: the broker's own user, or root; in no file */
 };
 
@@ -60,11 +61,11 @@ struct access_entry { /* a row of the file */
     char *prefixes;      /* owned; one after the other, each terminated */
 };
 
-/* What he has under way, and may not have too much of. */
+/* What the principal has under way, and may not have too much of. */
 struct access_usage {
     _Atomic uint64_t connections;
     _Atomic uint64_t bytes;
-    uint64_t rate_ns; /* whoever judges him: his operations until then have been counted (a leaky bucket) */
+    uint64_t rate_ns; /* the judging thread: its operations until then have been counted (a leaky bucket) */
 };
 
 struct access_principal {
@@ -77,7 +78,7 @@ struct access_set {
     struct access_principal **principals; /* in order of name */
     size_t count;
     struct access_principal *owner;
-    struct access_principal *loopback; /* a row of the file, or who is made if there is none */
+    struct access_principal *loopback; /* a row of the file, or made if there is none */
 };
 
 /* ---- tokens */
@@ -104,7 +105,7 @@ void access_set_free(struct access_set *set);
 /* Principals of `set` that are in `former` with the same row become those of `former`: they, their connections and what
  * they have under way stay. */
 void access_set_follow(struct access_set *set, const struct access_set *former);
-/* He is in the set, and this is his row. */
+/* It is in the set, and this is its row. */
 bool access_set_has(const struct access_set *set, const struct access_principal *principal);
 /* NULL: no row has that name. */
 const struct access_principal *access_find(const struct access_set *set, const char *name);
@@ -112,9 +113,9 @@ struct access_principal *access_hold(struct access_principal *principal);
 void access_release(struct access_principal *principal); /* NULL is fine */
 bool access_is_same(const struct access_entry *a, const struct access_entry *b);
 
-/* ---- who is it? */
-/* Of who comes by a Unix socket: root, or the user that the broker runs as. Never the one that stands for all whom this
- * user namespace has no number for, as they do who come from outside of a container, even if the broker runs as it. */
+/* ---- which principal is a client? */
+/* Of a client at a Unix socket: root, or the user that the broker runs as. Never the user that stands for all that this
+ * user namespace has no number for (clients from outside of a container have it), even if the broker runs as it. */
 bool access_is_owner(uint32_t uid, uint32_t broker_uid);
 struct access_shown {
     bool is_owner;           /* by a Unix socket, and access_is_owner */
@@ -126,12 +127,12 @@ struct access_shown {
 enum access_verdict {
     ACCESS_IN,
     ACCESS_NOTHING_SHOWN, /* and that is not enough */
-    ACCESS_UNKNOWN,       /* the token is nobody's */
+    ACCESS_UNKNOWN,       /* no principal has the token */
     ACCESS_EXPIRED
 };
-/* What is shown counts alone: whoever shows a token that is none is not let in for being local. All tokens are
- * compared, and each in constant time: how long it takes does not tell how near one came. `*out`: who is in, or has
- * expired, held for the caller; otherwise NULL. */
+/* What is shown counts alone: a client that shows an unknown token is not let in for being local. All tokens are
+ * compared, and each in constant time: how long it takes does not tell how near one came. `*out`: the principal that is
+ * in, or has expired, referenced for the caller; otherwise NULL. */
 enum access_verdict access_judge(const struct access_set *set, const struct access_shown *shown, uint64_t now_s,
                                  struct access_principal **out);
 bool access_has_expired(const struct access_principal *principal, uint64_t now_s);
@@ -143,15 +144,16 @@ uint64_t access_next_expiry(const struct access_set *set, uint64_t now_s);
 bool access_covers(const struct access_principal *principal, const char *queue);
 bool access_is_confined(const struct access_principal *principal);
 /* `queue`: that the operation names; NULL: none, and the core looks at the task's (REACH_QUEUE), or the owner
- * (REACH_OWN). False: a sentence, which says what is missing, on which queue, and for whom. */
+ * (REACH_OWN). False: a sentence, which says what is missing, on which queue, and for which principal. */
 bool access_may(const struct access_principal *principal, const struct access_rule *rule, const char *queue,
                 char sentence[ACCESS_SENTENCE_SIZE]);
-/* Takes `count` operations out of his rate. False: that is too many just now. `now_ns`: a clock that does not go back.
+/* Takes `count` operations out of its rate. False: that is too many just now. `now_ns`: a clock that does not go back.
  */
 bool access_take_rate(struct access_principal *principal, uint64_t count, uint64_t now_ns);
-/* For records: empty for whoever is local. */
+/* For records: empty for a local client. */
 const char *access_record_name(const struct access_principal *principal);
-/* Somebody else's name: a client that calls itself so, or `NAME (…)`, would be taken for that principal in the log. */
+/* The name of another principal: a client that calls itself so, or `NAME (…)`, would be taken for that principal in the
+ * log. */
 bool access_is_claimed(const struct access_set *set, const struct access_principal *principal, const char *client);
 
 #endif

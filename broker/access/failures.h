@@ -1,5 +1,5 @@
-/* failures.h: whoever shows tokens that are none, by address, in a table that does not grow. A right token is always
- * let in, or whoever knocks from behind the same address could keep others out; what is limited is what a wrong one
+/* failures.h: clients that show unknown tokens, by address, in a table that does not grow. A right token is always
+ * let in, or a client behind the same address could keep others out; what is limited is what a wrong one
  * costs: beyond FAILURES_MAX of them in FAILURES_WINDOW_S the answer is 429, and the log says nothing more. One thread.
  */
 #ifndef TARRY_ACCESS_FAILURES_H

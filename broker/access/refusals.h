@@ -1,6 +1,6 @@
-/* refusals.h: what an auditor is to hear of those who were refused: who was not let in, and who was denied what takes
- * the role admin or peer (tarry.proto, AccessRefused). Counted by address, principal and reason, in a table that does
- * not grow.
+/* refusals.h: what an auditor is told of refusals: clients that were not let in, and clients that were denied what
+ * takes the role admin or peer (tarry.proto, AccessRefused). Counted by address, principal and reason, in a table that
+ * does not grow.
  *
  * However many come, and from wherever: of one row a record is made at most every REFUSALS_AGAIN_MS, and no more than
  * REFUSALS_TOLD_MAX in that time of all, which are some 10 MB of log a day. The first of an address is told at once.

@@ -36,9 +36,9 @@ enum rule {
     RULES
 };
 
-/* Who may commit anything at all. */
+/* Roles that may commit anything at all. */
 #define ROLES_COMMIT (ROLE_produce | ROLE_consume | ROLE_operate | ROLE_admin)
-/* Who operates looks at what he does: a purge, or an erasure, is followed in the statistics. */
+/* An operator looks at what the operation does: a purge, or an erasure, is followed in the statistics. */
 #define ROLES_LOOK (ROLE_read | ROLE_operate | ROLE_admin)
 
 static const struct access_rule rules[RULES] = {

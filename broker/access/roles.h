@@ -1,4 +1,4 @@
-/* roles.h: what somebody may do at a broker, in six words, and which of them each request and operation takes. The
+/* roles.h: what a principal may do at a broker, in six words, and which of them each request and operation takes. The
  * table below is the one place that says so; docs/ACCESS.md repeats it for people, and tests/unit/access_rules_test.c
  * compares the two. Pure, any thread. */
 #ifndef TARRY_ACCESS_ROLES_H
@@ -25,7 +25,7 @@ enum access_role {
 };
 #define ROLES_NONE 0u
 #define ROLES_ALL 63u
-/* Who comes from this host and shows nothing. */
+/* A client on this host that shows nothing. */
 #define ROLES_LOCAL ((unsigned)ROLE_produce | ROLE_consume | ROLE_read | ROLE_operate)
 
 #define ROLES_TEXT_SIZE 64 /* "produce,consume,read,operate,admin,peer" */
@@ -35,13 +35,13 @@ unsigned access_role_of(const char *name, size_t size);
 /* "produce, read" with `between` ", ". Returns `out`. */
 char *roles_format(unsigned roles, const char *between, char out[ROLES_TEXT_SIZE]);
 
-/* How a request or operation is bound to queues, for whoever is confined to some. */
+/* How a request or operation is bound to queues, for a principal that is confined to some. */
 enum access_reach {
     REACH_NOTHING, /* it names no queue and shows none */
     REACH_QUEUE,   /* the queue that it names, or that of the task it means */
-    REACH_OWN,   /* what it names belongs to somebody, who must be the one that asks: a session, a producer, a lease */
-    REACH_SHOWN, /* it is answered with what the requester may see */
-    REACH_ALL    /* all queues at once: nobody may who is confined to some */
+    REACH_OWN,     /* what it names has an owner, which must be the requester: a session, a producer, a lease */
+    REACH_SHOWN,   /* it is answered with what the requester may see */
+    REACH_ALL      /* all queues at once: no principal may that is confined to some */
 };
 
 struct access_rule {

@@ -59,7 +59,7 @@ void candidacy_fenced(struct pair *pair, struct pair_effects *out) {
 void candidacy_record(struct pair *pair, bool is_newer, struct pair_effects *out) {
     if (pair_is_mine(pair)) {
         pair_claimed(pair, out);
-    } else if (is_newer) { /* somebody else was faster, and the claim can never be done any more */
+    } else if (is_newer) { /* the other node was faster, and the claim can never be done any more */
         pair->change = PAIR_NO_CHANGE;
         pair_consider(pair, out);
     } else {

@@ -45,7 +45,7 @@ bool pair_asks_the_same(const struct pair *pair) {
 }
 
 /* Nothing has come for long. If nothing has changed here either, the question stays the same one: its answer may be on
- * the way, and who asked anew before it comes would never take any while answers are slow. */
+ * the way, and a follower that asked anew before it comes would never take any while answers are slow. */
 static void remind(struct pair *pair, struct pair_effects *out) {
     if (pair->writing_state || pair->cutting) return; /* afterwards */
     if (!pair_asks_the_same(pair)) pair->serial++;
@@ -95,7 +95,7 @@ static void end_ahead(struct pair *pair, struct pair_effects *out) {
 }
 
 /* Epochs tell where two logs part only as long as each was led once. If one was led twice, a cut there would leave what
- * differs, and be asked for again and again; and what else it cut off somebody may have acknowledged. */
+ * differs, and be asked for again and again; and what else it cut off may have been acknowledged. */
 static void following_cut(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
     bool is_twice = answer->differs || answer->end >= pair->durable;
     if (is_twice) {
@@ -157,8 +157,8 @@ static void take_over(struct pair *pair, struct pair_effects *out) {
 void following_answered(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
     if (!is_news(pair, answer)) return;
     if (answer->kind == PAIR_NOT_LEADING) {
-        if (!pair->by_operator || answer->epoch != 0) return; /* who leads has only forgotten the question */
-        pair->epoch = 0;                                      /* nobody is followed */
+        if (!pair->by_operator || answer->epoch != 0) return; /* the leader has only forgotten the question */
+        pair->epoch = 0;                                      /* no leader is followed */
         pair->seen = 0;
         operator_met(pair, answer, out);
         return;
@@ -184,13 +184,13 @@ static bool may_claim(const struct pair *pair) {
     return is_member && pair->durable >= pair->record.high_water;
 }
 
-/* By force: who leads, and is said to be stopped, has not claimed since the word was given. */
+/* By force: the leader, which the operator says is stopped, has not claimed since the word was given. */
 static bool may_force(const struct pair *pair) {
     return pair->forcing && pair->record.epoch == pair->forced_epoch;
 }
 
 /* A leader that is present lives, and the link to it is cut or slow: it goes on alone, and this node waits (F-31c).
- * That is an opinion; that nobody is present proves nothing either, and the compare-and-set decides. */
+ * That is an opinion; that no leader is present proves nothing either, and the compare-and-set decides. */
 void following_record(struct pair *pair, bool is_leader_present, struct pair_effects *out) {
     if (pair->impatient && pair->heeds && !pair->asks_presence) {
         pair_read(pair, out); /* that read was another's */

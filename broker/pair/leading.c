@@ -1,7 +1,7 @@
-/* leading.c: when may the leader acknowledge (R3), and who counts (R4, R5).
+/* leading.c: when may the leader acknowledge (R3), and which nodes count (R4, R5).
  *
  * The other counts from before the compare-and-set that adds it is sent until one that removes it is definitely done:
- * to wait for somebody who need not be waited for is safe, the opposite is not. */
+ * to wait for a node without need is safe, the opposite is not. */
 #include "pair_parts.h"
 
 static uint8_t bit(uint8_t node) {
@@ -41,7 +41,7 @@ void leading_begin(struct pair *pair, struct pair_effects *out) {
 static void change_state(struct pair *pair, enum pair_change change, struct pair_effects *out) {
     pair->change = change;
     if (!WEAK(alone_unnoted) || change == PAIR_ADD) pair->hard_state.alone = change == PAIR_REMOVE;
-    if (change == PAIR_ADD) pair->hard_state.in_sync = true; /* who leads is */
+    if (change == PAIR_ADD) pair->hard_state.in_sync = true; /* the leader is */
     pair_write_state(pair, out);
 }
 
@@ -116,7 +116,7 @@ void leading_asked(struct pair *pair, const struct pair_event *event, struct pai
     struct pair_message answer = {.kind = PAIR_FRAMES, .epoch = pair->epoch, .serial = question->serial};
     bool is_fenced = question->floor > pair->epoch && !WEAK(fence_unheard) && !WEAK(fence_forgotten);
     bool never_follows = pair->by_operator && question->alone; /* before an operator has told it to yield */
-    if (question->another && !WEAK(any_disk)) pair->acked = 0; /* what the former disk had is nobody's any more */
+    if (question->another && !WEAK(any_disk)) pair->acked = 0; /* what the former disk had does not count any more */
     if (is_fenced && question->kind == PAIR_PROPOSE && handover_is_ready(pair) && !pair->writing_state) {
         proposed(pair, question, out);
         return;
@@ -165,7 +165,7 @@ void leading_silent(struct pair *pair, struct pair_effects *out) {
     if (!pair->counted) return;
     bool is_member = leading_has_member(pair);
     if (is_idle(pair) && !is_member)
-        forget_other(pair, out); /* nobody was told that it would count */
+        forget_other(pair, out); /* no node was told that it would count */
     else if (pair->by_operator)
         return; /* nothing shrinks by itself */
     else if (is_idle(pair) && pair->may_lead_alone)
@@ -197,7 +197,7 @@ uint64_t pair_question(const struct pair *pair) {
 }
 
 /* The confirmation of an answer that was sent after the question arrived was sent by a node that had not fenced: until
- * then nobody else led. */
+ * then no other node led. */
 uint64_t pair_confirmed(const struct pair *pair) {
     return pair->counted ? pair->seen : UINT64_MAX;
 }

@@ -7,20 +7,20 @@
  *                                              LEADING ◄── the node that has promised that epoch asks ─────┘
  *
  * Epochs carry the node: node 0 claims even ones, node 1 odd ones, each once. A promise is a durable floor and reaches
- * the claimer as the floor of a PAIR_FOLLOW: nobody else can make that number, and nobody has that floor by chance.
+ * the candidate as the floor of a PAIR_FOLLOW: no other node can make that number, and none has that floor by chance.
  *
- * What makes it safe: a node whose hard state does not say `alone` has acknowledged nothing that the other lacks. So
- * whoever is promised an epoch (a node that has served alone never promises) has all that was ever acknowledged, and so
- * has whoever leads because an operator asserts truly that the other has not served alone. The hard state says `alone`
- * before the follower stops counting, and until after it counts again and has everything.
+ * What makes it safe: a node whose hard state does not say `alone` has acknowledged nothing that the other lacks. So a
+ * node that is promised an epoch (a node that has served alone never promises) has all that was ever acknowledged, and
+ * so has a node that leads because an operator asserts truly that the other has not served alone. The hard state says
+ * `alone` before the follower stops counting, and until after it counts again and has everything.
  *
- * All of that is about disks. If the other comes with another one, nobody can know what the former had acknowledged
+ * All of that is about disks. If the other comes with another one, no node can know what the former had acknowledged
  * alone, and the new one has nothing: this node neither promises nor claims until an operator says how it was (F-29).
  *
  * Nothing here shrinks or promotes by itself, and no clock decides. */
 #include "pair_parts.h"
 
-/* Above all that was heard of, and one's own. */
+/* Above every epoch heard of, and this node's own. */
 static uint32_t next_epoch(const struct pair *pair) {
     uint32_t epoch = (pair->hard_state.floor > pair->heard ? pair->hard_state.floor : pair->heard) + 1;
     if (epoch % 2 != pair->self && !WEAK(any_parity)) epoch++;
@@ -55,7 +55,7 @@ void operator_propose(struct pair *pair, struct pair_effects *out) {
         fence(pair, 0, out);
 }
 
-/* Whoever leads by an assertion serves alone, and has that noted first. */
+/* A node that leads by an assertion serves alone, and writes that to its hard state first. */
 void operator_assert(struct pair *pair, enum pair_word word, struct pair_effects *out) {
     if (!WEAK(alone_unnoted)) pair->hard_state.alone = true;
     fence(pair, word, out);
@@ -82,12 +82,13 @@ static const char stranger_behind[] =
     "the other node does not know this disk and promises it nothing, and this node is not known to have what counts: "
     "'tarry status' there says what it waits for";
 
-/* Who has served alone needs nobody's promise, and has what counts. */
+/* A node that has served alone needs no promise, and has what counts. */
 static bool is_unproved(const struct pair *pair, const struct pair_message *other) {
     return other->another && !pair->hard_state.alone && !WEAK(any_disk);
 }
 
-/* Both are quiet, and the answer is the same on either side: who may have served alone; else who claimed last. */
+/* Both are quiet, and the answer is the same on either side: the node that may have served alone; else the one that
+ * claimed last. */
 static bool should_claim(const struct pair *pair, const struct pair_message *other) {
     if (pair->hard_state.alone || other->alone) return !other->alone;
     if (pair->wants || other->word == PAIR_PROMOTE) return pair->wants;
@@ -139,7 +140,7 @@ static void consider_promise(struct pair *pair, const struct pair_message *propo
         following_ask(pair, out);
 }
 
-/* Whom the other promises, without having served alone, has all that was ever acknowledged. */
+/* The other node promises, and has not served alone: this node has all that was ever acknowledged. */
 static void become_leader(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
     leading_begin(pair, out);
     if (!pair->hard_state.alone && !pair->hard_state.in_sync) {
@@ -158,7 +159,7 @@ void operator_asked(struct pair *pair, const struct pair_event *event, struct pa
         return;
     }
     answer_hard_state(pair, question, out);
-    /* Who is to claim is decided by the answer to one's own newest question: what came may be old. */
+    /* The answer to this node's newest question decides which node is to claim: what came may be old. */
     if (question->floor > pair->heard) pair->heard = question->floor;
     if (WEAK(any_promise) && pair->role == PAIR_FOLLOWING) operator_met(pair, question, out);
     if (question->kind == PAIR_PROPOSE)
@@ -192,7 +193,7 @@ static void told_to_lead(struct pair *pair, enum pair_word word, struct pair_eff
     } else if (!pair->by_operator) {
         pair->forcing = word == PAIR_FORCE;
         pair->forced_epoch = pair->record.epoch;
-        pair->impatient = true; /* the record says who is in sync */
+        pair->impatient = true; /* the record says which nodes are in sync */
         pair->heeds = false;
         pair_read(pair, out);
     } else if (word == PAIR_ASSERT && !pair->hard_state.in_sync && !pair->hard_state.alone && !WEAK(unasserted)) {

@@ -1,11 +1,11 @@
-/* pair.c: see pair.h. What every role shares: starting, the coordinator's answers, and who is told what.
+/* pair.c: see pair.h. What every role shares: starting, the coordinator's answers, and which effects follow.
  *
  *   LOOKING ─ the record names the other ─► FOLLOWING ─ it is silent, and this node is in sync ─┐
  *      │                                                                                        ▼
  *      └─ the record names this node, or there is none ────────────────────────────► FENCING ► CANDIDATE ► LEADING
  *
  * candidacy.c is the way up, leading.c and following.c what goes on there. Without a coordinator (operator.c) there is
- * no looking: a node starts as a follower whom nobody has answered yet. */
+ * no looking: a node starts as a follower that no leader has answered yet. */
 #include "pair.h"
 
 #include <assert.h>

@@ -1,16 +1,17 @@
-/* pair.h: who may answer for the pair, and since when: the rules R1-R8 of FAULTS.md as a state machine.
+/* pair.h: which node may answer for the pair, and since when: the rules R1-R8 of FAULTS.md as a state machine.
  *
  *   event ──► pair_step ──► effects            (what a node must do, in this order)
  *
- * A node is one of two. It leads an epoch, follows one, or is on its way to either. Who leads is written in one record
- * that a coordinator keeps and changes by compare-and-set only; or there is no coordinator (by_operator), and then the
- * notes of the two say it: a node leads when the other has promised it that very epoch, or when an operator asserts
+ * A node is one of two. It leads an epoch, follows one, or is on its way to either. One record, which a coordinator
+ * keeps and changes by compare-and-set only, says which node leads; or there is no coordinator (by_operator), and then
+ * the notes of the two say it: a node leads when the other has promised it that very epoch, or when an operator asserts
  * what no machine can know. The machine decides; it does no I/O, knows no clock and no bytes: time comes in as
- * PAIR_SILENT, the log as positions, and whoever drives it (the shell, the simulator, the model in tests/model, which
- * explores this very code) compares chain hashes and moves frames. It is plain data: it can be copied.
+ * PAIR_SILENT, the log as positions, and the caller (the shell, the simulator, the model in tests/model, which explores
+ * this very code) compares chain hashes and moves frames. It is plain data: it can be copied.
  *
- * A run of the process plays each part at most once: who led and is deposed, or must cut what recovery has already
- * applied, is told to start again (PAIR_END), for starting is the one way of coming back, and it is well tested.
+ * A run of the process plays each part at most once: a leader that is deposed, or a node that must cut what recovery
+ * has already applied, is told to start again (PAIR_END), for starting is the one way of coming back, and it is well
+ * tested.
  *
  * Thread-safety: one owner. */
 #ifndef TARRY_PAIR_PAIR_H
@@ -21,7 +22,7 @@
 #include <stdint.h>
 
 enum pair_role {
-    PAIR_LOOKING = 1, /* who leads? */
+    PAIR_LOOKING = 1, /* which node leads? */
     PAIR_FOLLOWING,
     PAIR_FENCING,   /* about to claim: the fence is being made durable (R6) */
     PAIR_CANDIDATE, /* the compare-and-set that makes this node the leader is under way */
@@ -32,7 +33,7 @@ enum pair_role {
 
 /* What a node must not forget: durable before anything rests on it. A directory whose log was written without this
  * machine gets {.floor = epoch of its last frame + 1, .alone = true}; a new, empty one gets zeros. With a coordinator
- * `alone` is always noted: the record knows better, and should there be none one day, nobody does. */
+ * `alone` is always noted: the record knows better, and should there be none one day, no node does. */
 struct pair_hard_state {
     uint32_t floor; /* it takes part in no epoch below: a promise of e is a floor of e, a fence of e one of e + 1 (R2,
                        R6, R7) */
@@ -73,7 +74,7 @@ enum pair_message_kind {
     PAIR_RETIRED, /* ← epoch, serial, end: my log begins there, behind all that yours is known to share with it (R8) */
 };
 
-/* An operator's word, and who is told. */
+/* An operator's command, and the node that takes it. */
 enum pair_word {
     PAIR_PROMOTE = 1, /* follower: lead, by a planned switch-over or the other's promise */
     PAIR_ASSERT, /* follower: the other is stopped, and has not served alone since this node was last in sync: lead */
@@ -98,7 +99,7 @@ struct pair_message {
     enum pair_word word; /* FOLLOW: PAIR_PROMOTE: its operator wants it to lead. PROMISE: by which word the leader leads
                             (PAIR_ASSERT, PAIR_FORCE, or none): log it, on both sides */
     bool stranger;       /* NOT_LEADING: the requester's disk is another one, and is promised nothing (F-29) */
-    bool another;        /* not sent, who receives knows it: the sender's disk is not the one that was last counted or
+    bool another;        /* not sent, the receiver knows it: the sender's disk is not the one that was last counted or
                             followed here */
     bool differs;        /* CUT_TO, not sent: at `end` the own log is another one, though of the same epoch (F-31d) */
 };
@@ -109,7 +110,7 @@ enum pair_event_kind {
     PAIR_STATE_WRITTEN,   /* the hard state is durable, as was asked; end: of the own log, durable */
     PAIR_DURABLE,         /* the own log is durable up to `end` */
     PAIR_ASKED,           /* a PAIR_FOLLOW came; fits, end; or a PAIR_PROPOSE */
-    PAIR_ANSWERED,        /* the answer to one's own question came; its frames, if pair_takes, are in the log */
+    PAIR_ANSWERED,        /* the answer to this node's question came; its frames, if pair_takes, are in the log */
     PAIR_SILENT,  /* the other has said nothing (but PAIR_NOT_LEADING) for as long as is allowed; by_operator, not
                      leading: sooner, for all that follows is that it asks again */
     PAIR_TOLD,    /* word. If it is refused, a PAIR_SAY says why */
@@ -122,10 +123,11 @@ struct pair_event {
     uint64_t version;
     struct pair_record record;
     uint64_t end; /* DURABLE, NOTED, STOPPED. ASKED: where the requester must cut, if its log does not fit; retired:
-                     where one's own begins */
+                     where this node's begins */
     bool near;    /* ASKED: it lacks so little that it may be waited for */
-    bool fits;    /* ASKED: the requester's log up to its end is the beginning of one's own, by chain hash (R2) */
-    bool retired; /* ASKED: … does not fit, for what it would have to be compared or go on with is in one's own no more
+    bool fits;    /* ASKED: the requester's log up to its end is the beginning of this node's, by chain hash (R2) */
+    bool retired; /* ASKED: … does not fit, for what it would have to be compared or go on with is no longer in this
+                   * node's
                    */
     bool present; /* RECORD_READ, if it was asked for: the leader that the record names is present at the coordinator */
     bool gone;    /* SILENT: its process has died, whatever the coordinator says of its presence */
@@ -174,7 +176,7 @@ struct pair {
     /* for good */
     uint8_t self, other; /* nodes: 0 and 1 */
     bool founds;         /* it may make the record if there is none */
-    bool may_lead_alone; /* solo-after: a silent follower is removed; otherwise strict. by_operator: nobody is */
+    bool may_lead_alone; /* solo-after: a silent follower is removed; otherwise strict. by_operator: none is */
     bool by_operator;    /* there is no coordinator */
     bool is_async;       /* the follower never counts, but in a hand-over */
     uint64_t run;        /* never used before by this node */
@@ -182,7 +184,7 @@ struct pair {
     enum pair_role role;
     struct pair_hard_state hard_state; /* as it is, or is just being made (writing_state) */
     bool writing_state;
-    uint32_t epoch;     /* CANDIDATE: wanted. LEADING: one's own. FOLLOWING: the leader's, once it is promised */
+    uint32_t epoch;     /* CANDIDATE: wanted. LEADING: this node's. FOLLOWING: the leader's, once it is promised */
     uint64_t durable;   /* of the own log */
     uint64_t committed; /* durable on every member that counts, as far as is known here */
 
@@ -204,7 +206,7 @@ struct pair {
     uint64_t acked; /* durable there, in this epoch; 0: nothing heard */
     uint64_t stamp; /* of the last answer sent */
     uint64_t seen;  /* newest one that is confirmed */
-    uint64_t begun; /* one's end as the epoch began */
+    uint64_t begun; /* this node's end as the epoch began */
     enum pair_handing handing;
     enum pair_word word; /* by which it claims or leads (FOLLOWING: the other); none: the record, or a promise */
     uint64_t stop;       /* HANDING: the end of what was written */

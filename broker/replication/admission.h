@@ -1,4 +1,4 @@
-/* admission.h: who asks to follow, and may the rules be asked what to answer?
+/* admission.h: which node asks to follow, and may the rules be asked what to answer?
  *
  * The rules of a pair know two nodes. Here it is decided that the requester is the other one of the two: of this
  * cluster, with the same options, on a disk of its own that this pair may count (F-29). Pure; any thread. */

@@ -3,7 +3,7 @@
  *
  *   the follower does not count any more (R4), or not yet ──► alone ──► it is in sync ──► over
  *
- * An asynchronous leader is never alone in this sense: nobody was promised two disks. Nor is a strict one, which
+ * An asynchronous leader is never alone in this sense: no client was promised two disks. Nor is a strict one, which
  * acknowledges nothing meanwhile.
  *
  * Pure; times are MONOTONIC nanoseconds of the node. The broker's pair thread and the simulator's node have one each.

@@ -19,7 +19,7 @@ struct copy_progress {
         uint64_t ns; /* 0: none */
         uint64_t left;
     } from, since;    /* the rate is counted from the older one */
-    uint64_t left_ms; /* about; 0: there is nothing left, or nobody can tell */
+    uint64_t left_ms; /* about; 0: there is nothing left, or it is not known */
     uint64_t said_ns;
 };
 

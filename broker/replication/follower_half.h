@@ -22,7 +22,7 @@ struct follower_half {
     struct pair_times times;
     struct pair_message question; /* the newest */
     bool asking;                  /* it has no answer yet */
-    bool has_left;                /* it has said goodbye: it asks no more, and takes nobody for silent */
+    bool has_left;                /* it has said goodbye: it asks no more, and takes no leader for silent */
     uint64_t again_ns;            /* when to ask the same once more, or to cut; UINT64_MAX: not */
     uint64_t cut_end;             /* … where, while the rules wait for that */
     unsigned challenges;          /* that have come since the last answer that was proved */
@@ -36,7 +36,7 @@ void follower_half_init(struct follower_half *half, const struct pair_times *tim
 bool follower_half_ask(struct follower_half *half, const struct pair_message *question);
 /* It was; or could not be, and is sent once more in a moment. */
 void follower_half_sent(struct follower_half *half, bool is_sent, uint64_t now_ns);
-/* The process is to stop. True: the newest question is sent once more, with a goodbye. False: nobody is followed, or
+/* The process is to stop. True: the newest question is sent once more, with a goodbye. False: no leader is followed, or
  * hears of it. */
 bool follower_half_leave(struct follower_half *half, const struct pair *pair);
 /* For how long the leader may keep a question that it has no frames for. */
@@ -49,10 +49,10 @@ enum follower_due { FOLLOWER_DUE_NOTHING = 0, FOLLOWER_DUE_ASK, FOLLOWER_DUE_CUT
 enum follower_due follower_half_due(struct follower_half *half, const struct pair *pair, uint64_t now_ns);
 /* The same question is asked again soon: the other node was started anew. */
 void follower_half_ask_again(struct follower_half *half, uint64_t now_ns);
-/* The other node refuses; nobody but an operator can help, and it is asked again all the same. */
+/* The other node refuses; only an operator can help, and it is asked again all the same. */
 void follower_half_refused(struct follower_half *half, uint64_t now_ns);
 enum follower_unproved { FOLLOWER_ASKS_NOW, FOLLOWER_ASKS_SOON, FOLLOWER_REFUSED };
-/* An answer that does not prove whose it is: anybody may have sent it. `is_challenge`: it brings a challenge that this
+/* An answer without a proof: any process may have sent it. `is_challenge`: it brings a challenge that this
  * node did not know, so the other node may have been started since: the same is asked anew, at once (ASKS_NOW), then
  * soon, up to FOLLOWER_CHALLENGES_MAX times. Otherwise as a refusal. */
 enum follower_unproved follower_half_unproved(struct follower_half *half, bool is_challenge, uint64_t now_ns);
@@ -70,7 +70,7 @@ enum follower_step {
     FOLLOWER_COPY,     /* its frames are appended; if they do not continue this log, follower_take_unfit */
     FOLLOWER_SYNC,     /* the log is synced (R2) */
     FOLLOWER_DURABLE,  /* the rules are told: PAIR_DURABLE */
-    FOLLOWER_LEADER,   /* what it says of the leader is kept for the hard state, and for whoever asks */
+    FOLLOWER_LEADER,   /* what it says of the leader is kept for the hard state, and for requests */
     FOLLOWER_ANSWERED, /* the rules are told: PAIR_ANSWERED */
     FOLLOWER_HEARD,    /* it is a sign of life */
     FOLLOWER_APPLY,    /* the core applies the log up to follower_may_apply */

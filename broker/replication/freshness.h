@@ -1,9 +1,9 @@
 /* freshness.h: may a node of a pair that does not lead answer a question that asks for no less than a log position
  * (at_least), or for nothing older than so long (staleness)?
  *
- * The first is seen from what it has applied. The second must be proved, and what proves it is its leader's word: who
- * was asked at T, and said then that all that anybody has acknowledged lies below K, proves to a node that has applied
- * the log up to K that whatever was acknowledged before T is in its answer.
+ * The first is seen from what it has applied. The second must be proved, and what proves it is its leader's word: a
+ * leader that was asked at T, and said then that all that was ever acknowledged lies below K, proves to a node that has
+ * applied the log up to K that whatever was acknowledged before T is in its answer.
  *
  *   asked at T ──────────► the leader: "all of it lies below K" ──────────► heard ──► applied up to K: proved as of T
  *        the age is counted from here, not from there ────────────────────────┘
@@ -11,8 +11,8 @@
  * *T is when it was asked, not when the word was heard*: a word may lie in a socket for as long as the node is stopped
  * or the network holds it. *On BOOTTIME*: a machine that was suspended has heard nothing meanwhile. *K is no less than
  * where the leader's epoch began*: what an earlier leader has acknowledged the present one has, and need not have
- * committed yet. *In one epoch*: what a leader said counts no more once another leads. There are two nodes, so nobody
- * else acknowledges anything while this one follows.
+ * committed yet. *In one epoch*: what a leader said counts no more once another leads. There are two nodes, so no third
+ * one acknowledges anything while this one follows.
  *
  * Pure: no clock, no I/O. Thread-safety: one owner. broker/shell/pair/node_fresh.c and tests/sim carry it out. */
 #ifndef TARRY_REPLICATION_FRESHNESS_H
@@ -56,7 +56,7 @@ enum freshness_verdict {
     FRESH_TOO_OLD,    /* refuse: nothing so young is proved */
 };
 
-/* `follows`: somebody leads whom this node follows. */
+/* `follows`: this node follows a leader. */
 enum freshness_verdict freshness_judge(const struct freshness *freshness, struct freshness_wish *wish, bool follows,
                                        uint64_t applied, uint64_t now_ns);
 /* After FRESH_WAIT and FRESH_ASK: BOOTTIME. */

@@ -13,9 +13,9 @@
 
 /* What a start finds, and how it was asked for. */
 struct hard_state_start {
-    bool is_new;         /* the directory was never one of a pair: `hard_state` has the node, and whom it joined */
-    bool joins;          /* it follows (--follow) */
-    bool coordinated;    /* there is a coordinator */
+    bool is_new;      /* the directory was never one of a pair: `hard_state` has the node, and the one that it joined */
+    bool joins;       /* it follows (--follow) */
+    bool coordinated; /* there is a coordinator */
     uint32_t last_epoch; /* of the log's last frame; 0: it has none */
     uint32_t epoch_min;  /* no epoch below this is ever led on this disk (a restored copy's gap); 0: none */
 };

@@ -9,7 +9,7 @@
 
 /* What is committed is told with the next frames, or so long after. */
 #define COMMITTED_DELAY_NS (3 * PAIR_NS_PER_MS)
-/* Somebody has waited so long for a follower that counts: who comes now is told to come again. */
+/* A request has waited this long for a follower that counts: a later one is refused, to be sent again. */
 #define STALLED_NS (1000 * PAIR_NS_PER_MS)
 
 void leader_half_init(struct leader_half *half, const struct pair_times *times) {
@@ -99,7 +99,7 @@ void *leader_half_release(struct leader_half *half) {
 
 /* ---- what is committed leaves */
 
-/* What goes on is not awaited, though there is always somebody who waits. */
+/* Restart the stall timer at every release: under load the queue never empties. */
 void leader_half_released(struct leader_half *half, bool has_left, bool waits, uint64_t now_ns) {
     if (!waits || (has_left && !SEEDED_BUG(stall_clock_goes_on))) half->waits_since_ns = UINT64_MAX;
     if (waits && half->waits_since_ns == UINT64_MAX) half->waits_since_ns = now_ns;

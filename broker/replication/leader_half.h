@@ -5,7 +5,7 @@
  *   a question ──► admission_of ──► leader_half_hear ──► pair_step ──► leader_half_take ──► held, or answered
  *   any turn   ──► the release gate ─► leader_half_released ─► leader_half_must_answer ─► pair_step ─► frames
  *
- * A question waits until there are frames for it, or another position is committed, or somebody waits for a
+ * A question waits until there are frames for it, or another position is committed, or a request waits for a
  * confirmation, or its time is over; it acknowledges at once. The rules are asked again when it is answered, so that
  * the answer's stamp is younger than whatever came meanwhile: to them that is the same question, come twice.
  *
@@ -23,9 +23,10 @@
 
 /* A disk that has not answered for so long hangs (F-31a). */
 #define LEADER_DISK_HUNG_MS 5000u
-/* A follower syncs once for each sync of its leader that it lacks (LOG-5). While it does, everybody waits who waits for
- * it: so it is waited for once it lacks no more than this many; twice as many each time the patience is over, and
- * after LEADER_SYNCS_KNOWN any number within FOLLOW_NEAR_BYTES, for under load it may never come nearer (R5). */
+/* A follower syncs once for each sync of its leader that it lacks (LOG-5). While it does, every request waits that
+ * needs its acknowledgement: so it is waited for once it lacks no more than this many; twice as many each time the
+ * patience is over, and after LEADER_SYNCS_KNOWN any number within FOLLOW_NEAR_BYTES, for under load it may never come
+ * nearer (R5). */
 #define LEADER_NEAR_SYNCS 4u
 #define LEADER_NEAR_PATIENCE_MS 500u
 #define LEADER_SYNCS_KNOWN 128u
@@ -69,7 +70,7 @@ void leader_half_written(struct leader_half *half, uint64_t end);
 /* ---- a question came, which is the rules' to answer (ADMISSION_RULES) */
 /* What it says of the follower. In any role. */
 void leader_half_hear(struct leader_half *half, const struct pair *pair, const Tarry__Follow *follow, uint64_t now_ns);
-/* Must the requester's log be compared with one's own before PAIR_ASKED? */
+/* Must the requester's log be compared with this node's before PAIR_ASKED? */
 bool leader_half_compares(const struct pair *pair);
 /* Does it lack so little that it may be waited for (R5), and has it stored anything since it was given up (F-28)? */
 bool leader_half_is_near(struct leader_half *half, uint64_t follower_end, uint64_t now_ns);
@@ -83,9 +84,9 @@ void *leader_half_release(struct leader_half *half);
 /* ---- each turn */
 /* What may leave has left. `has_left`: there was something; `waits`: something is left over. */
 void leader_half_released(struct leader_half *half, bool has_left, bool waits, uint64_t now_ns);
-/* Does anybody who waits wait for too long? True: that has changed (stalled_ns). */
+/* Has any request waited for too long? True: that has changed (stalled_ns). */
 bool leader_half_look(struct leader_half *half, uint64_t now_ns);
-/* Is it time to answer the question that waits? `wants_word`: somebody waits for the follower's confirmation;
+/* Is it time to answer the question that waits? `wants_word`: a request waits for the follower's confirmation;
  * `disk_waits_ms`: for so long the disk has not answered. */
 bool leader_half_must_answer(struct leader_half *half, const struct pair *pair, bool wants_word, uint64_t disk_waits_ms,
                              uint64_t now_ns);
@@ -97,7 +98,8 @@ void leader_half_answer(struct leader_half *half, const struct pair *pair, uint6
 /* Is this node present at the coordinator as the leader? For as long as it takes its turns, and its disk answers: what
  * only lives does not keep the other from taking over. */
 bool leader_half_declares(const struct pair *pair, uint64_t disk_waits_ms);
-/* LEADING: all that anybody has acknowledged by now, in this epoch or an earlier one, lies below it; otherwise 0. */
+/* LEADING: all that either node has acknowledged by now, in this epoch or an earlier one, lies below it; otherwise 0.
+ */
 uint64_t leader_half_known(const struct pair *pair);
 /* When the next turn is due. */
 uint64_t leader_half_timer(const struct leader_half *half);

@@ -25,7 +25,7 @@ bool record_reads_ask(struct record_reads *reads, bool presence, uint64_t now_ns
 bool record_reads_due(struct record_reads *reads, uint64_t now_ns);
 /* PAIR_RECORD_READ or PAIR_RECORD_SWAPPED came, and the rules have not been told yet. True: the read was no answer. */
 bool record_reads_took(struct record_reads *reads, const struct pair *pair, const struct pair_event *event);
-/* A copy of this node's data directory leads: nobody but this node claims as this node, and no claim of an earlier run
+/* A copy of this node's data directory leads: only this node claims as this node, and no claim of an earlier run
  * can come after one of this run (F-29). */
 bool record_reads_is_copied(const struct pair *pair, const struct pair_event *event);
 

@@ -3,7 +3,7 @@
 
 #include "seeded_bug.h"
 
-/* Without a coordinator, who does not lead asks so often. */
+/* Poll interval of a node that does not lead, without a coordinator. */
 #define QUIET_MS 200u
 
 /* The other node has `wait_ns` from now on. */
@@ -46,7 +46,7 @@ static bool silence_overslept(struct silence *silence, uint64_t now_ns) {
 
 /* ---- one of a pair */
 
-/* Without a coordinator nobody who does not follow a leader takes the other's place: it only asks again. */
+/* Without a coordinator a node that follows no leader does not take the other's place: it only asks again. */
 static bool asks_only(const struct pair *pair) {
     bool is_quiet = pair->role != PAIR_LEADING && (pair->role != PAIR_FOLLOWING || pair->epoch == 0);
     return is_quiet && pair->by_operator;

@@ -11,7 +11,7 @@ void summons_end(struct summons *summons) {
     summons->asked_ns = summons->stands_ns = summons->answered_ns = 0;
 }
 
-/* Who is not in sync claims nothing, and who follows nobody, or an operator's word, has nobody to ask. */
+/* A node that is not in sync claims nothing; one without a leader, or with an operator's word, has no node to ask. */
 static bool may_ask(const struct pair *pair) {
     bool is_follower = pair->role == PAIR_FOLLOWING && !pair->by_operator;
     return is_follower && pair->version != 0 && pair_is_in_sync(pair);

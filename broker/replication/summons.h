@@ -7,12 +7,12 @@
  *   is present
  *
  * *Because* what a leader has left at the coordinator (a session, a lease) outlives its host by seconds, and a healthy
- * leader whose link to the follower is cut is present, too. *So* a presence counts as long as it is answered: who was
- * asked N, and has not answered N for SUMMONS_WAIT_NS since the coordinator took the question, is absent.
+ * leader whose link to the follower is cut is present, too. *So* a presence counts as long as it is answered: a leader
+ * that was asked N, and has not answered N for SUMMONS_WAIT_NS since the coordinator took the question, is absent.
  *
  * The time begins when the coordinator has taken the question, and is no shorter than that took: a coordinator that is
- * slow, or takes no changes, deposes nobody. What counts is a read that was sent after that time. An answer is good for
- * as long; then, if the leader is still silent, it is asked again.
+ * slow, or takes no changes, deposes no leader. What counts is a read that was sent after that time. An answer is good
+ * for as long; then, if the leader is still silent, it is asked again.
  *
  * Opinion, as all of silence.h: what protects is the compare-and-set. Nothing is written at the coordinator while the
  * two nodes hear each other.
