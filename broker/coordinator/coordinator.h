@@ -1,5 +1,6 @@
-/* coordinator.h: the third party that a pair asks who leads: a few small values that are changed by compare-and-set
- * only. Five calls: read, compare-and-set, multi, watch, session state; and presence, which is an opinion.
+/* coordinator.h: the third party that a pair asks which node leads: a few small values that are changed by
+ * compare-and-set only. Five calls: read, compare-and-set, multi, watch, session state; and presence, which is an
+ * opinion.
  *
  *   any thread ── call ──► coordinator's own thread ──► etcd.c        etcd://host:port,host:port/path, etcds://…
  *                                │                 ├──► zookeeper.c   zk://host:port,host:port/path
@@ -12,19 +13,19 @@
  *   PAIR_UNKNOWN  no answer, or one that must not be believed: it happened, or not, or not yet. `reason` says why.
  *
  * *A read is linearizable*, and never older than what this coordinator has read or written before: an answer that is (a
- * server that lags, an entry that somebody deleted or made again, a file that was copied back) comes as PAIR_UNKNOWN.
+ * server that lags, an entry that was deleted or made again, a file that was copied back) comes as PAIR_UNKNOWN.
  *
  * *A call ends*, after the time that coordinator_open was given at the latest. Until then it waits for a connection if
- * there is none, so who asks again at once when PAIR_UNKNOWN came does no harm. Nothing is repeated behind the caller's
- * back.
+ * there is none, so a caller that asks again at once when PAIR_UNKNOWN came does no harm. Nothing is repeated behind
+ * the caller's back.
  *
  * *Versions* are those of one entry; 0: there is none. The first is 1; each change of the entry adds 1.
  *
- * *Presence is a second opinion, never a proof.* A process declares itself, again and again; who asks is told whether
- * somebody has done so lately. It may be gone though it is there (the coordinator has not heard of it), and there
- * though it is gone (its time is not over yet): nothing may be acknowledged, and nobody deposed, because of it alone.
+ * *Presence is a second opinion, never a proof.* A process declares itself, again and again; a reader is told whether
+ * that was done lately. It may be gone though it is there (the coordinator has not heard of it), and there though it is
+ * gone (its time is not over yet): nothing may be acknowledged, and no node deposed, because of it alone.
  *
- * Not here: what the values mean (record.h). That a session is lost says nothing about who leads.
+ * Not here: what the values mean (record.h). That a session is lost says nothing about which node leads.
  *
  * Thread-safety: any thread may call anything here save coordinator_close, callbacks included. Callbacks come on the
  * coordinator's own thread, one at a time, without a lock held; they must not wait. */
@@ -61,8 +62,8 @@ struct coordinator_trait {
     uint64_t mark;
 };
 
-/* One call. It is the caller's, who sets `done` and leaves the rest alone from the call until `done` has it; there it
- * may be freed, or used for the next call. A member of something larger, as `struct item` is. */
+/* One call. It belongs to the caller, which sets `done` and leaves the rest alone from the call until `done` has it;
+ * there it may be freed, or used for the next call. A member of something larger, as `struct item` is. */
 struct coordinator_call {
     void (*done)(struct coordinator_call *call);
 
@@ -75,7 +76,7 @@ struct coordinator_call {
     /* the coordinator's own */
     struct coordinator_call *next;
     const char *name; /* a read; NULL: a change */
-    bool is_presence; /* … and of who has declared itself there */
+    bool is_presence; /* … and of the node that has declared itself there */
     struct coordinator_change changes[COORDINATOR_CHANGES_MAX];
     size_t count;
     struct coordinator_trait traits[COORDINATOR_CHANGES_MAX]; /* of the entry that was read, or of those changed */
@@ -92,7 +93,7 @@ struct coordinator_watch {
 enum coordinator_state {
     COORDINATOR_CONNECTING = 1, /* never connected yet, or not since `since_ms` */
     COORDINATOR_CONNECTED,
-    COORDINATOR_FORBIDDEN, /* it answers, and does not let this node in: nobody but an operator can help */
+    COORDINATOR_FORBIDDEN, /* it answers, and does not let this node in: only an operator can help */
 };
 struct coordinator_session {
     enum coordinator_state state;
@@ -104,12 +105,13 @@ struct coordinator_session {
 struct coordinator_options {
     uint32_t call_ms;    /* a call ends after this time; 100 … 600,000 */
     uint32_t session_ms; /* of silence, after which the coordinator forgets a session; 1,000 … 600,000 */
-    /* Who has not declared itself for so long is not present; 0: COORDINATOR_PRESENCE_MS, else 100 … 600,000. etcd
-     * makes it whole seconds, 2 at least; at ZooKeeper it is the session's time. */
+    /* A node that has not declared itself for so long is not present; 0: COORDINATOR_PRESENCE_MS, else 100 … 600,000.
+     * etcd makes it whole seconds, 2 at least; at ZooKeeper it is the session's time. */
     uint32_t presence_ms;
     /* "user:password": of an etcd user, or of ZooKeeper's digest scheme; NULL: none. All of these are copied. */
     const char *credentials;
-    const char *ca; /* etcds:// only: PEM file of who has signed the servers' certificates; NULL: the host's own */
+    const char
+        *ca; /* etcds:// only: PEM file of the CAs that have signed the servers' certificates; NULL: the host's own */
     const char *certificate; /* etcds:// only: PEM file, for servers that ask for one; NULL: none */
     const char *key;         /* its private key, a PEM file */
     /* The session's state is another. May be NULL. */
@@ -124,7 +126,7 @@ struct coordinator_options {
  * short as ZooKeeper's own configuration allows: twice its tickTime, of 2 s. */
 #define COORDINATOR_SESSION_MS 4000u
 
-/* Whether coordinator_open would understand `url`; asks nobody. 0, or 1 with a sentence. */
+/* Whether coordinator_open would understand `url`; sends nothing. 0, or 1 with a sentence. */
 int coordinator_check_url(const char *url, char message[COORDINATOR_MESSAGE_SIZE]);
 
 /* Starts the thread and returns at once; the connection is made, and made again, behind it. 0, or 1 with a sentence:
@@ -153,12 +155,13 @@ void coordinator_declare(struct coordinator *coordinator, const char *name, cons
 /* Does the coordinator have `text`, as declared last, as far as is known here? True: for `*out_ms` already (ms,
  * BOOTTIME). */
 bool coordinator_stands(struct coordinator *coordinator, const char *text, uint64_t *out_ms);
-/* Who is there under `name`. PAIR_DONE: version 1 and its text as the value, or version 0: nobody; else PAIR_UNKNOWN.
+/* What is declared under `name`. PAIR_DONE: version 1 and its text as the value, or version 0: nothing; else
+ * PAIR_UNKNOWN.
  */
 void coordinator_ask_presence(struct coordinator *coordinator, const char *name, struct coordinator_call *call);
 /* From now on `changed` is called soon after the entry may have changed, and after each new session; several changes
- * may be one call, and a call may mean nothing: read. `watch` stays until coordinator_close. It is a hint: who must
- * know asks from time to time. */
+ * may be one call, and a call may mean nothing: read. `watch` stays until coordinator_close. It is a hint: a node that
+ * must know asks from time to time. */
 void coordinator_watch(struct coordinator *coordinator, struct coordinator_watch *watch);
 void coordinator_session(struct coordinator *coordinator, struct coordinator_session *out);
 

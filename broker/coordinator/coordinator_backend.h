@@ -36,7 +36,7 @@ struct backend {
     void (*turn)(void *state);
     /* Before each turn. This process is present, as `presence` says; NULL: it is not, or not any more. */
     void (*declare)(void *state, const struct presence *presence);
-    /* Somebody watches the entry, or who is present under that name, from now on. */
+    /* From now on a watch waits for the entry, or for the presence under that name. */
     void (*watch)(void *state, const char *name);
 };
 #define COORDINATOR_TURN_MS 1000
@@ -61,7 +61,7 @@ bool coordinator_believes(struct coordinator *coordinator, const char *name, uin
                           const struct coordinator_trait *trait);
 void coordinator_is(struct coordinator *coordinator, enum coordinator_state state, uint64_t sessions,
                     const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* It has taken what was declared, `text`; NULL: nobody knows (any more). */
+/* It has taken what was declared, `text`; NULL: it is not known (any more). */
 void coordinator_stood(struct coordinator *coordinator, const char *text);
 /* The entry may be another; NULL: all may be. */
 void coordinator_changed(struct coordinator *coordinator, const char *name);

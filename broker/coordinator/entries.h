@@ -38,7 +38,7 @@ bool entries_read(const char *text, size_t size, struct entries *out);
 size_t entries_write(const struct entries *entries, char *out);
 /* NULL: there is none. */
 struct entry *entries_find(struct entries *entries, const char *name);
-/* A new entry at version 0, empty; who adds the first one gives the whole its birth. NULL: there is no room for
+/* A new entry at version 0, empty; the first one gives the whole its birth. NULL: there is no room for
  * another, or no randomness. */
 struct entry *entries_add(struct entries *entries, const char *name);
 

@@ -1,12 +1,12 @@
-/* etcd.c: etcd://host:port,host:port/path, etcds:// with TLS: which member is asked, and as whom. What it is asked is
- * etcd_flight.c.
+/* etcd.c: etcd://host:port,host:port/path, etcds:// with TLS: which member is asked, and with which credentials. What
+ * it is asked is etcd_flight.c.
  *
  *   start ── all members are probed ──► current ── a probe a quarter of a session ──► … ── unanswered, or a call failed
- *              ▲         who answers first │                                                        │
+ *              ▲         first answer      │                                                        │
  *              └──────────────────────────-┴──────────────────── all are probed again ◄─────────────┘
  *
  * *A probe is a linearizable read.* Because a member that is cut off from the others answers what it can alone. *So*
- * who answers a probe has a majority behind it, and calls go to nobody else.
+ * a member that answers a probe has a majority behind it, and calls go to that member alone.
  *
  * *All hosts are members of one cluster.* Because a record in each of two clusters would be two leaders. *So* the
  * cluster's id is learned once, and while any host answers with another nothing is asked.
@@ -23,7 +23,7 @@
 
 #include "place.h"
 
-#define SEARCH_MS 250 /* between two rounds of probes while nobody serves */
+#define SEARCH_MS 250 /* between two rounds of probes while no member serves */
 #define WATCH_AGAIN_MS 250
 #define PROBES_A_SESSION 4
 #define WORST_SIZE 200 /* of a host's problem among several */
@@ -237,7 +237,7 @@ static void probe_round(struct etcd *etcd, uint64_t now_ms) {
     etcd->probe_ms = now_ms + (etcd->is_up ? etcd->session_ms / PROBES_A_SESSION : SEARCH_MS);
 }
 
-/* ---- Who is asked ------------------------------------------------------------------------------------------------ */
+/* ---- Which member ------------------------------------------------------------------------------------------------ */
 
 static bool is_any_asked(const struct etcd *etcd) {
     for (size_t i = 0; i < etcd->endpoint_count; i++)
@@ -334,7 +334,7 @@ static void watch_line(struct exchange *exchange) {
         etcd->is_watch_up = etcd->is_changed = true;
 }
 
-/* Too long a line also ends it: somebody else's, and the next watch tells of the change. */
+/* Too long a line also ends it: it is no answer of etcd's, and the next watch tells of the change. */
 static void watch_over(struct exchange *exchange, enum exchange_end end) {
     struct etcd *etcd = etcd_of_watch(exchange);
     (void)end;
@@ -396,7 +396,7 @@ static void etcd_abandon(void *state, struct coordinator_call *call) {
 static void etcd_watch(void *state, const char *name) {
     struct etcd *etcd = state; /* all keys are watched anyway */
     (void)name;
-    if (etcd->is_watch_up) etcd->is_changed = true; /* who reads after this hears of what happens later */
+    if (etcd->is_watch_up) etcd->is_changed = true; /* a read after this tells what happens later */
 }
 
 /* ---- Opening and closing ----------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* etcd.h: inside of etcd:// and etcds://: which member is spoken to, and as whom (etcd.c); what it is asked
- * (etcd_flight.c). Everything here is the coordinator's thread's. */
+/* etcd.h: inside of etcd:// and etcds://: which member is spoken to, and with which credentials (etcd.c); what it is
+ * asked (etcd_flight.c). Everything here is the coordinator's thread's. */
 #ifndef TARRY_COORDINATOR_ETCD_H
 #define TARRY_COORDINATOR_ETCD_H
 
@@ -74,15 +74,15 @@ struct etcd {
     uint64_t cluster;         /* its id; 0: not known yet */
     uint64_t sessions;        /* how often calls could go out after they could not */
     uint64_t begun_ms;        /* the first probes went out */
-    uint64_t heard_ms;        /* somebody served */
+    uint64_t heard_ms;        /* a member served */
     uint64_t search_ms;       /* is_searching: since then */
     uint64_t probe_ms;        /* the next round of probes */
     uint64_t watch_ms;        /* not to be asked for before */
     struct exchange watch;
     struct etcd_lease lease;
     bool is_up;         /* calls may go out */
-    bool is_searching;  /* the current one is in doubt: all are asked, and who answers first is the next */
-    bool is_told_up;    /* whoever looks at the session thinks so */
+    bool is_searching;  /* the current one is in doubt: all are asked, and the first that answers is the next */
+    bool is_told_up;    /* so the session's check has found */
     bool has_no_room;   /* for changes */
     bool is_changed;    /* the watch has told of something */
     bool is_watch_up;   /* it stands: etcd has said so */
@@ -106,7 +106,7 @@ void etcd_has_room(struct etcd *etcd, bool has_room);
 
 /* ---- etcd_lease.c */
 void etcd_declare(void *state, const struct presence *presence);
-/* There is somebody to ask. */
+/* There is a member to ask. */
 void etcd_lease_turn(struct etcd *etcd, uint64_t now_ms);
 
 /* ---- etcd_flight.c */

@@ -3,7 +3,7 @@
  * *What is sent twice might happen twice*: libcurl by itself repeats a request whose connection, used before, ends
  * without an answer. So a request that changes something goes out on a connection of its own (`is_change`).
  *
- * Thread-safety: one thread. libcurl looks names up in threads of its own, which nobody waits for. */
+ * Thread-safety: one thread. libcurl looks names up in threads of its own, which no caller waits for. */
 #ifndef TARRY_COORDINATOR_ETCD_GATEWAY_H
 #define TARRY_COORDINATOR_ETCD_GATEWAY_H
 

@@ -35,7 +35,7 @@ struct etcd_change {
 };
 
 char *etcd_ask_range(const char *key);
-/* How many keys begin with `prefix`: a question that nobody can answer who has no majority behind it. */
+/* How many keys begin with `prefix`: a question that only a member with a majority behind it can answer. */
 char *etcd_ask_count(const char *prefix);
 /* Compares version, and if it was seen revision and value too; then puts; and reads all keys in either case. */
 char *etcd_ask_change(const struct etcd_change *changes, size_t count);

@@ -2,14 +2,14 @@
  *
  *   PATH       the entries (entries.h)
  *   PATH.new   the next one, while it is being written
- *   PATH.lock  locked (flock) by whoever writes
- *   PATH.NAME  who is present as NAME (file_presence.h)
+ *   PATH.lock  locked (flock) by the writer
+ *   PATH.NAME  the presence as NAME (file_presence.h)
  *
  * *Each change writes the whole file anew*: PATH.new, synced, renamed, directory synced. A kill -9 before the rename
  * leaves the old file, one after it the new one; the caller was told nothing, which is PAIR_UNKNOWN. A multi is one
  * file, so it is whole or it is not.
  *
- * *Who reads takes no lock*: a file that has its name is never changed again. A node that is stopped (SIGSTOP) while it
+ * *A reader takes no lock*: a file that has its name is never changed again. A node that is stopped (SIGSTOP) while it
  * reads must not keep the other one from going on alone; a reader with a lock would.
  *
  * *It is no third party*: it lives and dies with its host, and protects only processes that run there.
@@ -103,7 +103,7 @@ static int load_durable(struct file *file) {
                               strerror(-error));
 }
 
-/* Waits until the call's time is over: who holds the lock may have been stopped. */
+/* Waits until the call's time is over: the process that holds the lock may have been stopped. */
 static int lock(struct file *file, uint64_t deadline_ms) {
     while (flock(file->lock, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK && errno != EINTR)
@@ -262,7 +262,7 @@ static const struct {
 };
 
 /* Is it on a network file system? A lock and a rename of another host's may be seen late there, or not at all. The
- * file system's name, static; NULL: it is a local one, or cannot be asked (who opens it has a better sentence). */
+ * file system's name, static; NULL: it is a local one, or cannot be asked (opening it gives a better sentence). */
 static const char *network_disk(const char *directory) {
     struct statfs system;
     if (statfs(directory, &system) != 0) return NULL;

@@ -50,7 +50,7 @@ enum file_presence_news file_presence_declare(struct file_presence *self, const 
     return write_until(self, now_ms + self->lasts_ms) ? FILE_PRESENCE_STANDS : FILE_PRESENCE_GONE;
 }
 
-/* What `name` says, in `text`; NULL: nobody is there. What makes no sense is nobody. */
+/* What `name` says, in `text`; NULL: no presence. What makes no sense is none. */
 static const char *find(const struct file_presence *self, const char *name, char text[TEXT_SIZE + 1]) {
     char path[NAMED_PATH_SIZE];
     set_path(self, name, path);

@@ -1,8 +1,8 @@
-/* file_presence.h: who is present, where the coordinator is a file of this host (file.c): PATH.NAME has the BOOTTIME in
- * ms until which NAME is present, and what it says. One host, one clock.
+/* file_presence.h: which nodes are present, where the coordinator is a file of this host (file.c): PATH.NAME has the
+ * BOOTTIME in ms until which NAME is present, and what it says. One host, one clock.
  *
- * It is written in place, by one write, and not synced: what is damaged, lost, or of before a reboot is nobody's
- * presence. Errors of the disk are taken for absence: a presence is an opinion.
+ * It is written in place, by one write, and not synced: what is damaged, lost, or of before a reboot is no presence.
+ * Errors of the disk are taken for absence: a presence is an opinion.
  *
  * Thread-safety: one owner. */
 #ifndef TARRY_COORDINATOR_FILE_PRESENCE_H
@@ -17,8 +17,8 @@ struct file_presence {
     uint32_t lasts_ms;                             /* how long a declaration counts, if it is not said again */
     uint64_t again_ms;                             /* it is not said again before; 0: nothing is declared */
     struct presence declared;                      /* … and what was */
-    char watched[COORDINATOR_NAME_SIZE_MAX + 1];   /* whose presence is watched; "": nobody's */
-    char words[COORDINATOR_PRESENCE_SIZE_MAX + 1]; /* … and what it said, as was seen last; "": nobody was there */
+    char watched[COORDINATOR_NAME_SIZE_MAX + 1];   /* the presence that is watched; "": none */
+    char words[COORDINATOR_PRESENCE_SIZE_MAX + 1]; /* … and what it said, as was seen last; "": no node was there */
 };
 
 enum file_presence_news {
@@ -31,11 +31,11 @@ enum file_presence_news {
 void file_presence_init(struct file_presence *self, const char *path, uint32_t lasts_ms);
 /* Says, and says again in time, what this process declares; NULL: it is not present, or not any more. Idempotent. */
 enum file_presence_news file_presence_declare(struct file_presence *self, const struct presence *presence);
-/* Who is present as call->name: its words in call->value, version 1; nobody: version 0. Always PAIR_DONE. */
+/* The presence of call->name: its text in call->value, version 1; none: version 0. Always PAIR_DONE. */
 enum pair_outcome file_presence_read(const struct file_presence *self, struct coordinator_call *call);
 /* From now on file_presence_look looks for `name`. */
 void file_presence_watch(struct file_presence *self, const char *name);
-/* True: who is watched has come, gone, or says something else. */
+/* True: the presence that is watched has come, gone, or says something else. */
 bool file_presence_look(struct file_presence *self);
 
 #endif

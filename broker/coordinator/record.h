@@ -1,4 +1,5 @@
-/* record.h: the pair's record as text, as it lies at the coordinator: who leads, who is in sync, and who they are.
+/* record.h: the pair's record as text, as it lies at the coordinator: the leader, the nodes in sync, and their
+ * identities.
  *
  *   tarry-pair 1                                        format version
  *   cluster 00112233445566778899aabbccddeeff
@@ -46,7 +47,7 @@ struct coordinator_record {
     struct record_member members[RECORD_NODES];
 };
 
-/* Whether it may be written: epoch above 0, the leader known and in sync, whoever is in sync known, URLs right.
+/* Whether it may be written: epoch above 0, the leader known and in sync, the nodes in sync known, URLs right.
  * NULL, or what is wrong. */
 const char *record_check(const struct coordinator_record *record);
 /* The text's size; a zero follows. `record` must be right. */

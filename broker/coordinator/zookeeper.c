@@ -9,7 +9,7 @@
  *
  * *ZooKeeper's client never sees a name*: the renewal looks names up and gives it addresses. Because 3.8's looks them
  * up again at every turn of its I/O thread: a resolver that hangs would cut off a good connection, and one that fails
- * leaves that thread with a descriptor and a time that nobody has set. (Its sources were read for what is said about it
+ * leaves that thread with a descriptor and a time that was never set. (Its sources were read for what is said about it
  * here.) */
 #include "zookeeper.h"
 
@@ -84,7 +84,7 @@ void zookeeper_permitted(struct zookeeper *zookeeper) {
 /* ---- The session ------------------------------------------------------------------------------------------------- */
 
 /* A connection stands if zoo_state says so and the last event does: of a loss the events tell first, of what ended the
- * session only zoo_state. The next connection may be there before anybody has looked. */
+ * session only zoo_state. The next connection may be there before this thread has looked. */
 static void state_changed(zhandle_t *handle, int type, int state, const char *path, void *context) {
     (void)handle;
     (void)path;
@@ -177,7 +177,7 @@ static void *renewal_run(void *argument) {
 }
 
 static void renew(struct zookeeper *zookeeper) {
-    zookeeper->renewed = zookeeper->handle; /* to be closed; nobody else looks while nothing is being renewed */
+    zookeeper->renewed = zookeeper->handle; /* to be closed; no other code looks while nothing is being renewed */
     zookeeper->renew_ms = coordinator_now_ms() + COORDINATOR_TURN_MS;
     if (pthread_create(&zookeeper->renewal, NULL, renewal_run, zookeeper) != 0) return; /* again at a later turn */
     pthread_setname_np(zookeeper->renewal, "tarry-coord-new");

@@ -38,7 +38,7 @@ struct flight {
     struct flight *next;      /* of all */
     struct flight *next_back; /* of those that came back */
     struct zookeeper *zookeeper;
-    struct coordinator_call *call; /* NULL: nobody waits any more, or it is a watch's */
+    struct coordinator_call *call; /* NULL: no caller waits any more, or it is a watch's */
     struct watched *watched;
     bool is_presence; /* a CLEARS, and a DECLARES after it */
     enum flight_step step;

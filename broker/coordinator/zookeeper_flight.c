@@ -207,8 +207,8 @@ static void send_declare(struct flight *flight) {
                                 zookeeper->acl, ZOO_EPHEMERAL, came_back_made, flight));
 }
 
-/* The znode of this session says something else from now on: whoever reads it meanwhile finds one of the two, and never
- * nobody. */
+/* The znode of this session says something else from now on: a reader meanwhile finds one of the two, and never none.
+ */
 static void send_words(struct flight *flight) {
     struct zookeeper *zookeeper = flight->zookeeper;
     struct declared *declared = &zookeeper->declared;
@@ -372,7 +372,7 @@ static void land_path(struct flight *flight) {
         send_change(flight);
 }
 
-/* Whoever reads after this hears of what happens later. */
+/* A read after this tells what happens later. */
 static void land_watch(struct flight *flight) {
     struct watched *watched = flight->watched;
     bool stands = flight->rc == ZOK || flight->rc == ZNONODE;

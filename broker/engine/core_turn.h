@@ -18,7 +18,7 @@
  * the ack that came in time is looked at (TIME-2). Time thus fires once all that was received before it was handled.
  * Behind by TURN_BEHIND_NS or more nothing is leased, but for every other tick.
  *
- * Nobody but core_turn_step steps the core. One thread, which owns the core. Memory: none of its own. */
+ * Only core_turn_step steps the core. One thread, which owns the core. Memory: none of its own. */
 #ifndef TARRY_ENGINE_CORE_TURN_H
 #define TARRY_ENGINE_CORE_TURN_H
 
@@ -28,9 +28,9 @@
 /* The clocks are looked at at least this often, so that a step of the wall clock or a suspend of the machine is noticed
  * though nothing else happens. */
 #define TURN_CLOCK_LOOK_NS 1000000000ull
-/* Whoever was received so long before is heard, but nothing is leased meanwhile: what waits may be an ack. */
+/* What was received so long before is stepped, but nothing is leased meanwhile: what waits may be an ack. */
 #define TURN_BEHIND_NS 100000000ull
-/* News that more is durable wake nobody: whoever waits for them takes a look after this time. It spares two context
+/* News that more is durable wake no thread: what waits for them is looked at after this time. It spares two context
  * switches a commit. */
 #define TURN_DURABLE_NS 10000000ull
 /* How long requests may still be answered after the stop was asked for; twice that for the last record. */
@@ -120,14 +120,14 @@ void core_turn_init(struct core_turn *out, struct core *core, uint64_t durable, 
 /* An empty batch is filled from here on. `effects` must stay until the next. */
 void core_turn_fill(struct core_turn *turn, struct core_effects *effects);
 void core_turn_flushed(struct core_turn *turn);
-/* `batches`: that are on their way out. Once a stop was asked for nobody waits for one of them: whoever they wait for
+/* `batches`: that are on their way out. Once a stop was asked for the core waits for none of them: what they wait for
  * may never come (a follower that is gone), and little is decided any more. */
 bool core_turn_may_fill(unsigned batches, bool stops);
-/* What begins or ends a run is stepped as of now, and flushed, if it has effects: nobody has sent it while the process
+/* What begins or ends a run is stepped as of now, and flushed, if it has effects: no client sent it while the process
  * was stopped. */
 void core_turn_begin(struct core_turn *turn, uint64_t boot_ns);
 
-/* Has the batch anything for the log, or for somebody who waits? */
+/* Has the batch anything for the log, or for a caller that waits? */
 bool core_turn_has_effects(const struct core_turn *turn);
 /* It is to be handed on, though more waits. */
 bool core_turn_is_large(const struct core_turn *turn);
@@ -139,7 +139,7 @@ void core_turn_applied(struct core_turn *turn, bool more);
 /* A page that needs ERRAND_HOLD is taken again in the next turn. */
 void core_turn_starve(struct core_turn *turn, struct item *item);
 
-/* The one who steps the core. Fills in event->now, late_ns, behind and full. */
+/* The only function that steps the core. Fills in event->now, late_ns, behind and full. */
 void core_turn_step(struct core_turn *turn, struct core_event *event, const struct turn_now *now);
 /* Is a tick due, now that all that was received before has been handled? */
 bool core_turn_is_due(const struct core_turn *turn, const struct turn_now *now);
@@ -151,14 +151,14 @@ struct instant core_turn_time(const struct core_turn *turn, const struct turn_no
 /* For how long the core has nothing to do, unless something comes: until its deadline, or `settle_ns` of a process that
  * was stopped; UINT64_MAX: for ever, 0: it is due. */
 uint64_t core_turn_wait_ns(const struct core_turn *turn, const struct turn_now *now, uint64_t settle_ns);
-/* … and whoever drives it by a clock looks again at the latest then. */
+/* … and a driver with a clock looks again at the latest then. */
 uint64_t core_turn_idle_ns(const struct core_turn *turn, const struct turn_now *now);
 /* May another thread stand in, which is not to be bothered with more than a call? */
 bool core_turn_may_lend(const struct core_turn *turn);
 
 /* After a turn: GOES_ON, also while it drains. CLOSES, once: core_turn_begin, CORE_CLOSE by core_turn_step, flush.
  * IS_OVER: all that was promised is durable, and the log says that it ends here, if this node may say so.
- * `is_busy`: somebody still waits for an answer. `now_ms`: of a clock that only grows. */
+ * `is_busy`: a caller still waits for an answer. `now_ms`: of a clock that only grows. */
 enum turn_end core_turn_end(struct core_turn *turn, uint64_t now_ms, bool is_busy);
 
 #endif

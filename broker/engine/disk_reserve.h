@@ -1,8 +1,8 @@
-/* disk_reserve.h: who may write how much when the disk is short (CAP-1, F-4). A reserve is kept free for what must
- * still be written then: the index's growth, acks, cancels and leases. The log may not preallocate a segment out of it,
- * and new tasks are refused before it is touched.
+/* disk_reserve.h: which writer may write how much when the disk is short (CAP-1, F-4). A reserve is kept free for what
+ * must still be written then: the index's growth, acks, cancels and leases. The log may not preallocate a segment out
+ * of it, and new tasks are refused before it is touched.
  *
- *   who writes                              what must stay free beside it
+ *   writer                                  what must stay free beside it
  *   a commit that schedules                 half of the reserve, and room in the log for acks behind it
  *   a segment of the log, preallocated      the reserve
  *   the archive (it gives room back)        half of the reserve
@@ -43,8 +43,8 @@ enum disk_question {
 struct disk_admission {
     enum disk_question question;
     uint64_t size;
-    /* 0: admitted. -EINPROGRESS: the log's next segment is still being made, which nobody waits for: it is to be tried
-     * again in a moment. Any other: the disk is nearly full. */
+    /* 0: admitted. -EINPROGRESS: the log's next segment is still being made, which no thread waits for: it is to be
+     * tried again in a moment. Any other: the disk is nearly full. */
     int error;
 
     uint64_t commit_size;

@@ -5,7 +5,7 @@
 
 #include "seeded_bug.h"
 
-/* How long to wait before looking whether the copy or the archiving is over: not all who end say so. */
+/* How long to wait before looking whether the copy or the archiving is over: not each of them tells its end. */
 #define BUSY_NS 100000000ull
 /* What could not be written. */
 #define RETRY_NS 2000000000ull

@@ -3,7 +3,7 @@
  *   begin ─► tails ─► log ─► archive ─► report ─► end          what the index knows of
  *   begin ─► tails ─────────► archive ─► forget ─► end         what a snapshot passed over (pending_erasures.h)
  *
- * Tails that were put aside come first: once the log has forgotten a content, nobody can tell where else it lies. It is
+ * Tails that were put aside come first: once the log has forgotten a content, no file tells where else it lies. It is
  * reported last, when nothing but zeros is left anywhere: the report is what ends it, so a kill at any moment costs
  * nothing but doing it again. Nothing begins while a segment is archived or on its way out, or a copy is made: what is
  * being copied would escape, or be copied in halves.
@@ -43,7 +43,7 @@ struct erasure {
 
 struct erasure_facts {
     bool is_retiring;
-    bool in_index;          /* the index knows of redactions that nobody has reported */
+    bool in_index;          /* the index knows of redactions that were not reported */
     bool missed_redactions; /* there are some that a snapshot passed over */
     uint64_t now_ns;
 };

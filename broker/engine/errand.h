@@ -16,18 +16,18 @@
 #include "stall.h"
 
 enum item_kind {
-    ITEM_CALL = 1, /* struct errand: somebody waits for an answer */
+    ITEM_CALL = 1, /* struct errand: a caller waits for an answer */
     ITEM_LANE,     /* what became of a lane, or of a delivery on it */
     ITEM_WINDOW,   /* struct window_rows, which the core asked for */
     ITEM_PAGE,     /* struct errand: a page of a job, which the core asked for */
-    ITEM_REFUSALS, /* those who were not let in, for the log */
+    ITEM_REFUSALS, /* refused clients, for the log */
 };
 
 struct item {
     struct item *next;
     enum item_kind kind;
-    uint64_t received_ns; /* CLOCK_BOOTTIME when it was posted first, or the process was stopped before that; whoever
-                             posts anew sets 0 */
+    uint64_t received_ns; /* CLOCK_BOOTTIME when it was posted first, or the process was stopped before that; posting
+                             anew needs 0 here */
     uint64_t late_ns;     /* so much later it may have come: when it was posted (stall.h) */
 };
 
@@ -50,7 +50,7 @@ enum errand_need {
 
 struct errand {
     struct item item;        /* first; ITEM_CALL or ITEM_PAGE */
-    struct arena *arena;     /* request, contents, facts; belongs to whoever made the errand */
+    struct arena *arena;     /* request, contents, facts; belongs to the maker of the errand */
     struct core_event event; /* what the core is told, facts included */
     int hold;                /* of core_hold; -1: none */
     bool filled;             /* LIST: the page was read */

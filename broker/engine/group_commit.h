@@ -12,7 +12,7 @@
  * READ: contents of deliveries may be read from here on, while the sync runs. SYNC: fdatasync. RELEASE: the log is
  * durable here up to `end`. A group without frames is neither appended nor synced.
  *
- * A failure is final: nothing of the group leaves, those who wait are told FAILED, and the process ends without
+ * A failure is final: nothing of the group leaves, the callers that wait are told FAILED, and the process ends without
  * touching the disk again (LOG-4).
  *
  * Not thread-safe: one thread writes the log at a time. Memory: none of its own. */

@@ -4,7 +4,7 @@
  *   0. a full disk: nothing but the commit is tried, now and then, until there is room (F-4)
  *   1. a head to sign          2. a window that the core waits for
  *   3. absorb what is durable: once enough has gathered, or something is to be done anyway
- *   4. commit: a full batch, what somebody waits for, or what has waited for `delay_ns`; and tell the core
+ *   4. commit: a full batch, what a caller waits for, or what has waited for `delay_ns`; and tell the core
  *   5. a slice of erasing      6. a slice of retirement       7. a slice of maintenance
  *
  * At a stop everything durable is absorbed and committed first. An inspection does windows and nothing else.
@@ -49,7 +49,7 @@ struct index_orders {       /* as of `now_ns` */
     uint64_t erase_wait_ns; /* likewise */
     uint64_t retire_wait_ns;
     uint64_t now_ns;
-    uint64_t hurry_to; /* somebody waits for the index to have what is recorded below; 0: nobody */
+    uint64_t hurry_to; /* a caller waits for the index to have what is recorded below; 0: none */
     bool has_window;
     bool stop;
     bool inspects;

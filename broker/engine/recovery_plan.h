@@ -81,7 +81,7 @@ struct recovery_plan {
     int error;
     struct recovery_index index;
     struct log_recovery log;
-    uint64_t durable_min; /* the log had been durable up to here: whoever remembers it says so */
+    uint64_t durable_min; /* the log had been durable up to here: the caller that remembers it says so */
     uint64_t replayed;
     uint64_t replay_to;
     struct instant last; /* latest logical time of log and index (TIME-2) */

@@ -8,8 +8,8 @@
  * entered. Deliveries, and answers whose content must be read first, leave when their subscriber is told.
  *
  * `reached` is the position up to which the log is durable wherever it must be: here, if the broker is alone; on every
- * member in sync, if it is one of a pair. The gate knows neither: who makes the log durable, or hears of the other
- * node, says release_gate_reach. Who must know of the position subscribes; the gate knows no names.
+ * member in sync, if it is one of a pair. The gate knows neither: the thread that makes the log durable, or hears of
+ * the other node, calls release_gate_reach. Code that must know of the position subscribes; the gate knows no names.
  *
  * Not thread-safe: the caller keeps a mutex. Memory: none of its own. */
 #ifndef TARRY_ENGINE_RELEASE_GATE_H
@@ -51,8 +51,8 @@ void release_gate_subscribe(struct release_gate *gate, struct release_subscriber
 void release_gate_enter(struct release_gate *gate, struct release *release);
 /* The log is durable wherever it must be, up to `position`. Never less than before: asserted. */
 void release_gate_reach(struct release_gate *gate, uint64_t position);
-/* Questions up to `question` are confirmed. UINT64_MAX: nobody's word is needed. May be less than before, when another
- * node counts again: its word is needed for what comes from then on. */
+/* Questions up to `question` are confirmed. UINT64_MAX: no confirmation is needed. May be less than before, when
+ * another node counts again: its word is needed for what comes from then on. */
 void release_gate_confirm(struct release_gate *gate, uint64_t question);
 
 /* May leave what rests on `position`, and on no confirmation? */

@@ -54,7 +54,7 @@ struct retention_facts {
 
 void retention_init(struct retention *retention, const struct retention_policy *policy);
 /* Segments that end at or below this position may be looked at: the index has absorbed them (LOG-3), and the follower
- * has them (`follower_from`: it needs the log from there on; UINT64_MAX: nobody does). */
+ * has them (`follower_from`: it needs the log from there on; UINT64_MAX: it needs none). */
 uint64_t retention_bound(uint64_t indexed, uint64_t follower_from);
 /* A segment is on its way out: nothing is erased meanwhile. */
 bool retention_is_active(const struct retention *retention);

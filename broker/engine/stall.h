@@ -1,9 +1,9 @@
 /* stall.h: a process that was stopped (SIGSTOP, a machine that slept), and when what it then finds counts as received.
  *
- * Who wakes up more than STOPPED_NS later than it asked to was stopped, with the whole process. What the sockets hold
- * by then came in time for all that the core knows: it is given SETTLE_NS to be read, and counts as received when the
- * core thread fell asleep; until then nothing is due that was not due before (TIME-2). (A thread that merely waited for
- * a core is no later than that, and loses nothing by it.)
+ * A thread that wakes up more than STOPPED_NS later than it asked to was stopped, with the whole process. What the
+ * sockets hold by then came in time for all that the core knows: it is given SETTLE_NS to be read, and counts as
+ * received when the core thread fell asleep; until then nothing is due that was not due before (TIME-2). (A thread that
+ * merely waited for a core is no later than that, and loses nothing by it.)
  *
  * So it is judged by the earliest time at which it can have come. What it asks for "in so long" counts from the latest,
  * which is when it was read, or it would come early (TIME-1): the difference is its lateness.
@@ -29,7 +29,7 @@ struct stall { /* BOOTTIME, nanoseconds */
 /* The core thread falls asleep; it wakes up. */
 void stall_sleep(struct stall *stall, uint64_t now_ns, uint64_t wait_ns);
 void stall_wake(struct stall *stall);
-/* Somebody else shows that the process runs, while the core thread sleeps. */
+/* Another thread shows that the process runs, while the core thread sleeps. */
 void stall_is_awake(struct stall *stall, uint64_t now_ns);
 /* As of when what comes now counts as received; `now_ns` itself, unless the process was stopped. */
 uint64_t stall_received(struct stall *stall, uint64_t now_ns);

@@ -45,14 +45,14 @@
 
 static struct shell shell;
 
-/* A page of the index that cannot be read is a signal, not an error: the disk failed, or somebody cut the file short
- * (F-8). Only what a handler may do: write and end. */
+/* A page of the index that cannot be read is a signal, not an error: the disk failed, or the file was cut short (F-8).
+ * Only what a handler may do: write and end. */
 static void page_lost(int number) {
     static const char line[] =
         "event=index_unreadable reason=\"a page of a mapped file cannot be read: the disk failed, or "
         "the file was cut short; restore the data directory from a copy\" action=exit\n";
     ssize_t written = write(STDERR_FILENO, line, sizeof(line) - 1);
-    (void)written; /* there is nobody else to tell */
+    (void)written; /* there is nowhere else to tell it */
     _exit(EXIT_STORAGE);
 }
 
@@ -132,7 +132,7 @@ static void read_certificates(void) {
     if (tls_open(&shell.tls, &files, on_tls, NULL, message) != 0) refuse_to_start("refused", message);
 }
 
-/* Over the network a principal is somebody with a token or a certificate. */
+/* Over the network a principal is a client with a token or a certificate. */
 static void check_network(void) {
     bool is_network = false;
     for (unsigned i = 0; i < shell.endpoints.count; i++) is_network |= !shell.endpoints.addresses[i].loopback;

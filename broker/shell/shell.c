@@ -72,7 +72,7 @@ void shell_open_node(struct shell *shell) {
     if (node_open(&shell->node, &needs, message) != 0) refuse_to_start("refused", message);
 }
 
-/* ---- who is told how far the log is durable wherever it must be; in this order */
+/* ---- the subscribers to how far the log is durable wherever it must be; in this order */
 
 static void tell_sender(void *context, uint64_t position) {
     delivery_sender_durable(context, position);
@@ -344,7 +344,7 @@ void shell_start_threads(struct shell *shell) {
     shell->inbox.durable = core_position(shell->core); /* of a follower not all is applied */
     shell->inbox.indexed = index_position(shell->index);
     shell->inbox.follow_to = core_position(shell->core);
-    node_recovered(&shell->node, shell->log, shell->index); /* before anybody asks how far it may go */
+    node_recovered(&shell->node, shell->log, shell->index); /* before any thread asks how far it may go */
     start_auditor(shell);
     init_releaser(shell);
     start_sync(shell);
@@ -363,7 +363,7 @@ void shell_stop(struct shell *shell) {
     uint64_t from_ms = monotonic_ns() / NS_PER_MS;
     atomic_store(&shell->run.stopping, true);
     authorizer_tell(&shell->authorizer, true); /* before the log's last record */
-    auditor_stop(&shell->auditor);             /* before the core: those who wait for news get an answer now */
+    auditor_stop(&shell->auditor);             /* before the core: requests that wait for news get an answer now */
     inbox_stop(&shell->inbox);
     batches_stop(&shell->batches);
     core_thread_join(&shell->core_thread);

@@ -3,8 +3,8 @@
  *
  * README.md draws the threads and their queues. Order of locks: a lane's mutex, then a queue's (inbox, reader, auditor,
  * delivery sender, sync, indexer, archivist, batches); no two queues' at once, except that the releaser's comes before
- * those whom it tells. The door's own lock comes last; when it calls it holds `serving` alone, which nobody waits for
- * who holds another. */
+ * those that it tells. The door's own lock comes last; when it calls it holds `serving` alone, which no thread waits
+ * for that holds another. */
 #ifndef TARRY_SHELL_SHELL_H
 #define TARRY_SHELL_SHELL_H
 
@@ -98,7 +98,7 @@ struct shell {
 
 /* In the order in which they are called; what must not be ends the process with a sentence (refuse_to_start). */
 void shell_open_node(struct shell *shell);
-/* Who minds how full the disk is, and where the archive is: before the log is opened. */
+/* What watches how full the disk is, and where the archive is: before the log is opened. */
 void shell_prepare_storage(struct shell *shell);
 void shell_recover(struct shell *shell);
 /* Bound, and not served yet. */

@@ -1,4 +1,5 @@
-/* authorizer.c: who comes in, and the file that says so; see authorizer.h. What each may do is in authorizer_judge.c.
+/* authorizer.c: which clients come in, and the file that says so; see authorizer.h. What each may do is in
+ * authorizer_judge.c.
  */
 #include "authorizer.h"
 
@@ -212,7 +213,7 @@ bool authorizer_has_rows(struct authorizer *authorizer) {
     return found;
 }
 
-/* ---- who comes in */
+/* ---- which clients come in */
 
 static const char nothing_shown[] = "this broker wants a token from here (TARRY_TOKEN_FILE, --token-file)";
 static const char unknown[] = "the token is none of this broker's";
@@ -240,7 +241,7 @@ static struct caller_verdict fail(struct authorizer *authorizer, const struct ne
                                    .wants_token = true};
 }
 
-/* A connection more of his. */
+/* One more connection of the principal's. */
 static struct caller_verdict let_in(struct authorizer *authorizer, struct access_principal *principal) {
     uint64_t most = principal->entry.limits[LIMIT_connections];
     uint64_t count = atomic_fetch_add(&principal->usage.connections, 1);
@@ -257,7 +258,7 @@ static bool is_local(const struct authorizer *authorizer, const struct net_calle
     return caller->way != CALLER_NETWORK || authorizer_is_open(authorizer);
 }
 
-/* The session's secret was checked, and stands for whoever has subscribed. */
+/* The session's secret was checked, and stands for the client that has subscribed. */
 static struct caller_verdict admit_lane(struct authorizer *authorizer, const struct net_caller *caller) {
     const struct access_set *set = authorizer->set;
     char name[PRINCIPAL_SIZE_MAX + 1] = "";
@@ -306,7 +307,7 @@ static struct caller_verdict admit_shown(struct authorizer *authorizer, const st
 
 struct caller_verdict authorizer_admit(struct authorizer *authorizer, const struct net_caller *caller) {
     const struct access_rule *rule = caller->place == CALLER_PAGE ? access_rule_of_page(caller->path) : NULL;
-    /* A page for everybody, for whoever shows nothing. */
+    /* A page without access control, for clients that show nothing. */
     bool is_open = rule != NULL && rule->roles == ROLES_NONE && caller->token_size == 0;
     if (is_open) return (struct caller_verdict){0};
     pthread_mutex_lock(&authorizer->mutex);

@@ -1,5 +1,5 @@
-/* authorizer.h: carries out what broker/access decides: reads the file of tokens, and again when it changes; says who
- * comes in; refuses what somebody may not do, and whatever is beyond his limits.
+/* authorizer.h: carries out what broker/access decides: reads the file of tokens, and again when it changes; says which
+ * clients come in; refuses what a principal may not do, and whatever is beyond its limits.
  *
  *   the door: admit ──► a principal, held ──► each request: judge ──► the core: caller (queues by id, owners)
  *   the file changes, a token expires ──► door_review ──► stays? ──► no: the connection ends, and its session
@@ -72,9 +72,9 @@ int authorizer_open(struct authorizer *authorizer, const struct config *config, 
                     struct inbox *inbox, char *message, size_t size);
 void authorizer_start(struct authorizer *authorizer, struct door *door); /* once it is there */
 void authorizer_stop(struct authorizer *authorizer);
-/* Whether there is anybody whom a token or a certificate lets in. */
+/* Whether a token or a certificate lets any client in. */
 bool authorizer_has_rows(struct authorizer *authorizer);
-/* Who comes over the network is as good as local: --unsafe-no-tokens. */
+/* A client from the network is as good as local: --unsafe-no-tokens. */
 bool authorizer_is_open(const struct authorizer *authorizer);
 void authorizer_numbers(struct authorizer *authorizer, struct authorizer_numbers *out);
 
@@ -90,9 +90,9 @@ struct caller_verdict authorizer_admit(struct authorizer *authorizer, const stru
 void authorizer_dismiss(uint64_t principal);
 bool authorizer_stays(struct authorizer *authorizer, uint64_t principal);
 
-/* May the principal ask for this? Puts who asks into the event, and into `arena` what that takes; operations that are
- * not allowed get a problem each (core_content), for the others may be. `is_proved`: the
- * other node of a pair asks, by its key. The door's thread. */
+/* May the principal ask for this? Puts the requester into the event, and into `arena` what that takes; operations that
+ * are not allowed get a problem each (core_content), for the others may be. `is_proved`: the other node of a pair asks,
+ * by its key. The door's thread. */
 struct request_refusal authorizer_judge(struct authorizer *authorizer, struct access_principal *principal,
                                         bool is_proved, struct arena *arena, struct core_event *event);
 /* May the principal have a receipt for this commit, which a client has given a key (gateway_once): OK if it may do any
@@ -106,8 +106,8 @@ Tarry__Code authorizer_judge_lease(struct authorizer *authorizer, struct access_
                                    char sentence[ACCESS_SENTENCE_SIZE]);
 /* The broker's own principal, held. */
 uint64_t authorizer_own(struct authorizer *authorizer);
-/* What he has under way takes `after` bytes in place of `before`, to be given back. False: he has as many as he may;
- * what becomes less is always granted, and so is what is alone. The door's thread. */
+/* What the principal has under way takes `after` bytes in place of `before`, to be given back. False: it has as many as
+ * it may; what becomes less is always granted, and so is what is alone. The door's thread. */
 bool authorizer_take_bytes(struct authorizer *authorizer, struct access_principal *principal, uint64_t before,
                            uint64_t after);
 void authorizer_give_bytes(struct access_principal *principal, uint64_t bytes);

@@ -1,4 +1,4 @@
-/* authorizer_audit.c: those who were refused, on their way into the log; see authorizer.h. The door's thread counts
+/* authorizer_audit.c: refused clients, on their way into the log; see authorizer.h. The door's thread counts
  * them (access/refusals.h), the authorizer's offers what is to be told to the core thread, which records it. */
 #include <assert.h>
 #include <sys/eventfd.h>

@@ -1,4 +1,4 @@
-/* authorizer_judge.c: may somebody ask for this? See authorizer.h. What a request names is looked at here; what it
+/* authorizer_judge.c: may a principal ask for this? See authorizer.h. What a request names is looked at here; what it
  * means by a number alone (a task, a session, a producer) the core looks at, with the caller that it is given. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static struct request_refusal deny(struct authorizer *authorizer, struct arena *
     return (struct request_refusal){TARRY__CODE__DENIED, keep(arena, sentence)};
 }
 
-/* What few may do: an auditor wants to know who else tried. */
+/* What few may do: an auditor wants to know which others tried. */
 static void note(struct authorizer *authorizer, const struct access_principal *principal,
                  const struct access_rule *rule, const char *peer, uint64_t count) {
     bool is_for_few = rule->roles != ROLES_NONE && (rule->roles & ~((unsigned)ROLE_admin | ROLE_peer)) == 0;
@@ -138,8 +138,8 @@ static bool may_request(const struct access_principal *principal, const struct a
     return true;
 }
 
-/* The other node of a pair proves by the pair's key who it is (rpc.c has seen to that, and asks it for the proof if it
- * has not): on this host that is as good as a token with the role `peer`. Over the network it needs both. */
+/* The other node of a pair proves its identity by the pair's key (rpc.c has seen to that, and asks it for the proof if
+ * it has not): on this host that is as good as a token with the role `peer`. Over the network it needs both. */
 static bool is_peers(const struct access_principal *principal, bool is_proved, const Tarry__Request *request) {
     bool is_near = principal->entry.kind == KIND_LOOPBACK || principal->entry.kind == KIND_OWNER;
     bool is_role = is_near || (principal->entry.roles & ROLE_peer) != 0;

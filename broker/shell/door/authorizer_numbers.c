@@ -1,4 +1,4 @@
-/* authorizer_numbers.c: what is counted of who came and what was refused; see authorizer.h. */
+/* authorizer_numbers.c: counts of what was let in and what was refused; see authorizer.h. */
 #include <string.h>
 
 #include "authorizer.h"

@@ -1,4 +1,4 @@
-/* gateways.h: the gateway (broker/gateway) in this broker: what it calls, and whom it serves. */
+/* gateways.h: the gateway (broker/gateway) in this broker: what it calls, and which clients it serves. */
 #ifndef TARRY_SHELL_GATEWAYS_H
 #define TARRY_SHELL_GATEWAYS_H
 

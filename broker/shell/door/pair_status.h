@@ -1,4 +1,4 @@
-/* pair_status.h: answers requests about the pair: how this node is (tarry status), and who is to lead.
+/* pair_status.h: answers requests about the pair: how this node is (tarry status), and which node is to lead.
  *
  * Nothing here decides anything. */
 #ifndef TARRY_SHELL_PAIR_STATUS_H

@@ -34,7 +34,7 @@ struct request_refusal {
 /* What a request is judged by. */
 struct request_setting {
     const uint8_t *secret; /* IDENTITY_SECRET_SIZE bytes: of the data directory */
-    const char *principal; /* who asks, as in records: a session that is to be resumed must be his */
+    const char *principal; /* the requester, as in records: a session that is to be resumed must be its own */
     uint32_t payload_max;
 };
 

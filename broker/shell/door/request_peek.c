@@ -61,7 +61,7 @@ static bool is_body(const ProtobufCMessageDescriptor *message, uint64_t field) {
     return known != NULL && (known->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0;
 }
 
-/* Fields that nobody knows may stand beside an operation's body: a newer client's. */
+/* Unknown fields may stand beside an operation's body: a newer client's. */
 static bool peek_op(struct walk op, struct request_peek *out) {
     size_t body_count = 0;
     while (op.at < op.end) {

@@ -115,7 +115,7 @@ static void send_reply(struct call *call, struct message *reply) {
         reply = NULL;
     }
     if (reply != NULL) message_put_head(reply, context->head, context->head_size);
-    /* First: who reads the answer finds this context free, and `busy` without it. */
+    /* First: a client that reads the answer finds this context free, and `busy` without it. */
     context_give(context);
     door_answer(door, from, reply);
 }
@@ -129,8 +129,8 @@ static bool has_room(const struct rpc *rpc, size_t charge) {
     return atomic_load(&rpc->busy) <= RPC_CONTEXTS - RPC_CONTEXTS_RESERVED;
 }
 
-/* Answers of this kind are long, and wait for who asked to read them: a crowd of small questions must not fill memory
- * with them (CALM-1). Those of a task without its content are short. */
+/* Answers of this kind are long, and wait for the requester to read them: a crowd of small questions must not fill
+ * memory with them (CALM-1). Those of a task without its content are short. */
 static size_t answer_size(const struct rpc *rpc, const struct core_event *event) {
     bool is_long = event->kind == CORE_LIST || event->kind == CORE_QUEUES || event->kind == CORE_STATS ||
                    event->kind == CORE_CALENDAR || (event->kind == CORE_GET && event->request->get->with_content);
@@ -181,7 +181,7 @@ static const char no_peer[] =
 
 static const char another_cluster[] = "this broker's data are of another cluster than the client's producer";
 
-/* A producer's number means somebody else there, and so does its sequence (ONCE-1). */
+/* A producer's number means another producer there, and so does its sequence (ONCE-1). */
 static bool is_of_another_cluster(const struct rpc_needs *needs, const Tarry__Request *request) {
     if (request->cluster.len == 0) return false;
     return request->cluster.len != CLUSTER_ID_SIZE ||
@@ -194,7 +194,7 @@ static bool is_question(const struct core_event *event) {
            event->request->body_case == TARRY__REQUEST__BODY_AUDIT;
 }
 
-/* The last contexts are the other node's, or those who wait for its word would keep it from being heard. */
+/* The last contexts are the other node's, or the requests that wait for its word would keep it from being heard. */
 static bool is_too_busy(const struct rpc *rpc) {
     return rpc->needs.node->on && atomic_load(&rpc->busy) > RPC_CONTEXTS - RPC_CONTEXTS_OF_PEER;
 }
@@ -370,7 +370,7 @@ static void handle(struct rpc_context *context, struct message *message) {
         refusal.code = TARRY__CODE__BUSY;
     if (refusal.code == TARRY__CODE__OK &&
         request_prepare(&context->memory->arena, data, size, &setting, &errand->event, &refusal)) {
-        errand->event.peer = context->peer; /* who asked: for records, those of refusals too */
+        errand->event.peer = context->peer; /* the requester: for records, those of refusals too */
         errand->event.pooled = door_is_inside(context->from);
         unproved_why = refuse_proof(context, errand->event.request);
         refusal.code = refuse_load(context, &errand->event);

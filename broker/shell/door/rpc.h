@@ -8,9 +8,9 @@
  * is given back before the refusal is sent (CALM-1).
  *
  * A question whose answer may be long is counted with that answer: as long as it can be, until the core knows how long
- * it will be. Who asks beyond the budget, or beyond half of the contexts, is busy. Such answers never take more than
- * half of the budget from other requests, nor more contexts: however long a disk keeps who reads waiting, who writes is
- * not refused because of that. In all, requests in flight thus hold one and a half budgets at most. */
+ * it will be. A request beyond the budget, or beyond half of the contexts, is answered BUSY. Such answers never take
+ * more than half of the budget from other requests, nor more contexts: however long a disk keeps readers waiting,
+ * writers are not refused because of that. In all, requests in flight thus hold one and a half budgets at most. */
 #ifndef TARRY_SHELL_RPC_H
 #define TARRY_SHELL_RPC_H
 
@@ -52,8 +52,8 @@ struct rpc_context {
     struct rpc *rpc;
     struct rpc_context *next;           /* while it is free */
     uint64_t from;                      /* connection */
-    struct access_principal *principal; /* who asks; held until he is answered */
-    size_t size;                        /* of his bytes under way; 0: they are not counted */
+    struct access_principal *principal; /* the requester; held until it is answered */
+    size_t size;                        /* of its bytes under way; 0: they are not counted */
     char peer[PEER_SIZE_MAX + 1];
     uint8_t head[MESSAGE_HEAD_MAX]; /* the request's backtrace, for its answer */
     uint8_t head_size;
@@ -104,7 +104,7 @@ void rpc_init(struct rpc *rpc, const struct rpc_needs *needs);
 /* The door's calls, on its thread (door.h). */
 bool rpc_request(struct rpc *rpc, uint64_t from, uint64_t principal, const char *peer, struct message *request);
 struct message *rpc_refusal(bool is_principals);
-/* A question that waited goes to whoever answers it. Any thread. */
+/* A question that waited goes to the thread that answers it. Any thread. */
 void rpc_go_on(struct rpc *rpc, struct call *call);
 /* Requests of clients that have no answer yet. The other node of a pair always waits for something, and would keep this
  * one from ever being at rest. */

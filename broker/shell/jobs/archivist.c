@@ -119,7 +119,7 @@ static struct archive_owner us(const struct archivist *archivist) {
     return owner;
 }
 
-/* LOG_FOREIGN: it is somebody else's. What lies in the data directory itself came with it when it was copied, and
+/* LOG_FOREIGN: it is another broker's. What lies in the data directory itself came with it when it was copied, and
  * belongs to the copy. */
 static int check_owner(const struct archivist *archivist) {
     struct archive_owner owner, own = us(archivist);
@@ -135,7 +135,7 @@ static int take_possession(struct archivist *archivist) {
     char parent[ARCHIVE_PATH_SIZE + 4];
     snprintf(parent, sizeof(parent), "%s/..", archivist->directory);
     int error = disk_posix.sync_directory(NULL, parent);
-    if (error != 0 && error != -EACCES) return error; /* where we may not look, somebody else made it */
+    if (error != 0 && error != -EACCES) return error; /* where this process may not look, another one made it */
     int lock = archive_lock(&archivist->archive);
     if (lock < 0) return lock;
     struct archive_owner owner = us(archivist);
@@ -144,7 +144,7 @@ static int take_possession(struct archivist *archivist) {
     return error;
 }
 
-/* -ENOENT: nobody's yet, or what a copy came with. NOT_MOUNTED: likewise, though this broker has used it. `is_new`: the
+/* -ENOENT: not used yet, or what a copy came with. NOT_MOUNTED: likewise, though this broker has used it. `is_new`: the
  * default directory, which was not there; whatever is mounted is mounted on one. */
 static int check_ours(const struct archivist *archivist, bool is_new) {
     int error = check_owner(archivist);

@@ -1,7 +1,7 @@
 /* archivist.h: the thread that puts segments into the archive before they are retired, and prunes the archive. It works
- * with a low priority, one segment at a time, and nobody waits for it but the retirement of that segment.
+ * with a low priority, one segment at a time, and only the retirement of that segment waits for it.
  *
- * What it cannot archive (the archive is missing, not mounted, full, somebody else's) stays in the log: it says so,
+ * What it cannot archive (the archive is missing, not mounted, full, another broker's) stays in the log: it says so,
  * once a minute and when it changes, and tries again. The log then grows until the disk's reserve stops new tasks
  * (disk_space.h): refusing work is better than losing history that was to be kept. `archiving = no` gives the log its
  * room back. */
@@ -16,7 +16,7 @@
 #include "archive.h"
 
 /* ---- archivist_count.c: what the archive holds, in numbers, for the statistics: counted by the archivist's thread,
- * which adds what it archives and counts anew once a minute (commands prune and hold too); read by anybody. */
+ * which adds what it archives and counts anew once a minute (commands prune and hold too); read by any thread. */
 #define ARCHIVE_FAILURE_SIZE 256u
 
 struct archive_numbers {
@@ -81,7 +81,7 @@ struct archivist {
     uint64_t surveyed_ns; /* 0: not yet */
 };
 
-/* Before the log is opened: where the archive is, for those who read it. 0, or 1: the directory's name is too long. */
+/* Before the log is opened: where the archive is, for its readers. 0, or 1: the directory's name is too long. */
 int archivist_init(struct archivist *archivist, const struct archivist_needs *needs);
 void archivist_start(struct archivist *archivist, struct log *log);
 void archivist_stop(struct archivist *archivist);
@@ -91,7 +91,7 @@ bool archivist_has(struct archivist *archivist, uint64_t end);
  * being erased would escape. Index thread. */
 bool archivist_pause(struct archivist *archivist);
 void archivist_resume(struct archivist *archivist);
-/* 0: what lies there is ours, if anything does. ARCHIVE_NOT_OURS: another broker's. Else nobody can say just now (its
+/* 0: what lies there is ours, if anything does. ARCHIVE_NOT_OURS: another broker's. Else it is not known just now (its
  * disk is not mounted, say); why is in *out_sentence, which lasts. Index thread. */
 enum { ARCHIVE_NOT_OURS = 1 };
 int archivist_check(const struct archivist *archivist, const char **out_sentence);

@@ -15,8 +15,8 @@
 
 /* Read between two looks at the clock. */
 #define SLICE_BYTES (1u << 20)
-/* A page without a frame helps nobody: it goes on for longer, or a question about one task would be as many round trips
- * as its last segment has slices. */
+/* A page without a frame helps no reader: it goes on for longer, or a question about one task would be as many round
+ * trips as its last segment has slices. */
 #define EMPTY_PAGE_MAX_MS (10 * AUDIT_PAGE_MAX_MS)
 #define BITS 64u
 
@@ -133,7 +133,7 @@ static void mention_queues(struct page *page, const Tarry__Record *record) {
     for (size_t i = 0; i < record->session->n_queues; i++) mention(page, record->session->queues[i]);
 }
 
-/* Anything but another task's change may be needed to understand this one's: who a session was, say. */
+/* Anything but another task's change may be needed to understand this one's: which consumer a session was, say. */
 static bool concerns(const struct page *page, const Tarry__Record *record) {
     const Tarry__Ref *ref = page->audit->task;
     const Tarry__Task *task = task_of(record);

@@ -91,11 +91,11 @@ static void answer_failure(struct audit *audit, int error) {
 
 /* ---- waiting */
 
-/* Back to sleep: there was nothing, and its time is not over. False: there are too many who wait. */
+/* Back to sleep: there was nothing, and its time is not over. False: too many requests wait. */
 static bool put_to_wait(struct auditor *auditor, struct audit *audit) {
     pthread_mutex_lock(&auditor->mutex);
     bool may_wait = auditor->waits.count < AUDIT_WAITS_MAX;
-    /* More may be durable meanwhile: then nobody will say so again. */
+    /* More may be durable meanwhile: then it will not be told again. */
     if (may_wait)
         list_add(node_committed(auditor->needs.node) > audit->position ? &auditor->reads : &auditor->waits, audit);
     pthread_mutex_unlock(&auditor->mutex);

@@ -1,5 +1,5 @@
 /* auditor.h: the thread that tells what happened: it answers Audit requests from the durable log, a page at a time
- * (storage/history/history.h), so that a question about a large log delays nobody else.
+ * (storage/history/history.h), so that a question about a large log delays no other request.
  *
  *   - Only what is durable is told (LOG-1).
  *   - Nothing is kept between two pages: the position that a page ends with is all that the next one needs.
@@ -8,7 +8,7 @@
  *     it is the next one's turn.
  *   - The thread runs at a lower priority than all others, holds no lock while it reads, and no transaction of the
  *     index across a wait.
- *   - What it cannot read it says to who asked; the broker goes on. */
+ *   - What it cannot read it says to the requester; the broker goes on. */
 #ifndef TARRY_SHELL_AUDITOR_H
 #define TARRY_SHELL_AUDITOR_H
 
@@ -54,7 +54,7 @@ struct auditor {
 void auditor_start(struct auditor *auditor, const struct auditor_needs *needs);
 /* Takes the call over; its request is an Audit that was checked. Any thread. */
 void auditor_post(struct auditor *auditor, struct call *call);
-/* More is durable: whoever waits for that gets it. */
+/* More is durable: requests that wait for that get it. */
 void auditor_durable(struct auditor *auditor);
 /* Ends the thread. Whatever waits, or comes later, is answered STOPPING. */
 void auditor_stop(struct auditor *auditor);

@@ -9,10 +9,10 @@
  * The files are then read by the client at its own pace. Bytes of the log below P do not change: nothing is erased
  * while segments are pinned, for half of an erasure in a copy would be damage. Redactions wait for the backup's end.
  *
- * Only what is durable is handed out (LOG-1). What a backup holds is bounded: BACKUPS_MAX at a time; one ends when
- * nobody has asked for BACKUP_IDLE_MS, and when the disk has no more room than the broker needs itself (F-4). Its copy
- * of the index has no name: it goes with the process, whatever happens. Nobody waits for this thread but who asks for
- * backups; the index thread does for the length of one block when the index's map has to grow. */
+ * Only what is durable is handed out (LOG-1). What a backup holds is bounded: BACKUPS_MAX at a time; one ends when no
+ * request has come for BACKUP_IDLE_MS, and when the disk has no more room than the broker needs itself (F-4). Its copy
+ * of the index has no name: it goes with the process, whatever happens. Only requests for backups wait for this thread;
+ * the index thread does for the length of one block when the index's map has to grow. */
 #ifndef TARRY_SHELL_BACKUP_H
 #define TARRY_SHELL_BACKUP_H
 

@@ -83,7 +83,7 @@ static int add_folder(struct backup_files *files, const char *name, const char *
 }
 
 /* The segment's frames up to `position`, and its summary if there is one. What lies behind the last frame are zeros,
- * which nobody needs: an opened log takes them as read. */
+ * which are not needed: an opened log takes them as read. */
 static int add_segment(const struct backup_needs *needs, struct backup_slot *slot, const struct log_segment *segment) {
     char name[64], path[PATH_SIZE];
     bool is_last = segment->end == 0 || segment->end >= slot->position;

@@ -1,6 +1,6 @@
 /* calendar_reader.h: the thread that asks the index how much falls due when. It waits for the index to have what was
- * recorded when the question came, so that the answer is of no earlier state than the question; nobody else waits for
- * it. */
+ * recorded when the question came, so that the answer is of no earlier state than the question; no other request waits
+ * for it. */
 #ifndef TARRY_SHELL_CALENDAR_READER_H
 #define TARRY_SHELL_CALENDAR_READER_H
 

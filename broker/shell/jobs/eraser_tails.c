@@ -97,7 +97,7 @@ static bool has_tails(const struct eraser_needs *needs) {
     struct quarantine quarantine = quarantine_of(needs);
     struct quarantine_tail *tails;
     size_t count;
-    if (quarantine_list(&quarantine, &tails, &count) != 0) return true; /* whoever erases there says what is wrong */
+    if (quarantine_list(&quarantine, &tails, &count) != 0) return true; /* erasing there says what is wrong */
     free(tails);
     return count > 0;
 }

@@ -1,6 +1,6 @@
 /* locator.h: the thread that searches log and archive for the tasks that a redaction means: which there were, and where
- * their contents lie. The core knows who lives, and nothing of those that ended long ago. A search may take a second;
- * it delays redactions, and nobody else. */
+ * their contents lie. The core knows the live tasks, and nothing of those that ended long ago. A search may take a
+ * second; it delays redactions, and nothing else. */
 #ifndef TARRY_SHELL_LOCATOR_H
 #define TARRY_SHELL_LOCATOR_H
 

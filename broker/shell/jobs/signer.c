@@ -38,7 +38,7 @@ static const char *parse_key(void *out, const uint8_t *text, size_t size) {
     return sign_secret_parse((const char *)text, size, out);
 }
 
-/* Whoever can read the file can sign in this broker's name. */
+/* A process that can read the file can sign in this broker's name. */
 static int read_key(struct sign_secret *out, const char *path, char *message, size_t message_size) {
     const struct private_file file = {.what = "sign key",
                                       .path = path,

@@ -38,7 +38,7 @@ struct signer {
  * that says what to do. */
 int signer_open(struct signer *signer, const struct config *config, const struct datadir *dir, char *message,
                 size_t message_size);
-/* The log was durable up to here; 0: nobody signed anything. */
+/* The log was durable up to here; 0: nothing was signed. */
 uint64_t signer_known(const struct signer *signer);
 /* The last head's position and time (Unix milliseconds); 0: there is none. Any thread. */
 void signer_told(const struct signer *signer, uint64_t *out_position, uint64_t *out_ms);

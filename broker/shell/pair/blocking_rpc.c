@@ -59,7 +59,7 @@ Tarry__Request blocking_rpc_request(Tarry__Request__BodyCase body) {
     return request;
 }
 
-/* One request and what comes back, whoever sent it; NULL: nothing did. */
+/* One request and what comes back, whichever process sent it; NULL: nothing did. */
 static struct message *exchange(struct blocking_rpc *blocking_rpc, const Tarry__Request *request) {
     size_t size = tarry__request__get_packed_size(request) + PEER_REQUEST_TRAILER_SIZE;
     struct message *message = message_new(size);
@@ -109,7 +109,7 @@ Tarry__Reply *blocking_rpc_ask(struct blocking_rpc *blocking_rpc, const Tarry__R
     return reply;
 }
 
-/* TLS 1.3 tells who connects only by a closed connection that his certificate is not taken. */
+/* TLS 1.3 tells a client only by a closed connection that its certificate is not taken. */
 static const char unanswered_over_tls[] =
     "somebody listens there, and no tarryd answers over TLS: each node's certificate must be of the other's "
     "--tls-peer-ca and name the address by which it is reached";

@@ -91,8 +91,8 @@ static bool has_epoch(const struct log_epochs *epochs, uint32_t epoch) {
     return i < epochs->count;
 }
 
-/* They differ already where the own log begins: further back, or the frame before it is of an epoch that the other
- * never had, who has told of all that far back. */
+/* They differ already where the own log begins: further back, or the frame before it is of an epoch that the other,
+ * which has told of all that far back, never had. */
 static bool is_retired(const struct log_epochs *own, const struct log_epochs *others, uint64_t common) {
     if (own->start == LOG_POSITION_FIRST || own->count == 0) return false;
     bool is_all = others->count < FOLLOW_EPOCHS_MAX; /* else it told of the newest only, not of what lay before them */

@@ -14,7 +14,7 @@
 
 /* Of a question, what the rules say. Its end goes with a chain's hash, and is the caller's to tell. */
 void follow_wire_ask(const struct pair_message *question, Tarry__Follow *out);
-/* `hard_state`: of who is asked or answered; it knows the other's disk. */
+/* `hard_state`: of the node that is asked or answered; it knows the other's disk. */
 struct pair_message follow_wire_asked(const Tarry__Follow *follow, const struct hard_state *hard_state);
 
 /* Of an answer without frames. */

@@ -2,7 +2,7 @@
  * of it any more: the leader is asked for the redactions since, and they are kept for the eraser (pending_erasures.h).
  *
  * It costs the leader a reading of that part of its past, and the wire only the frames with redactions. What the leader
- * itself has no longer, log and archive pruned, is told loudly: nobody knows whether something was redacted there.
+ * itself has no longer, log and archive pruned, is told loudly: it is not known whether something was redacted there.
  *
  * Before recovery, in the starting thread. */
 #ifndef TARRY_SHELL_MISSED_REDACTIONS_H

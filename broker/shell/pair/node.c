@@ -47,7 +47,7 @@ const char *node_role(const struct node *node) {
 
 /* ---- effects */
 
-/* Who led starts again, for that is the one way of coming back. Otherwise an operator must look. */
+/* A node that led starts again, for that is the one way of coming back. Otherwise an operator must look. */
 static _Noreturn void end_run(struct node *node, enum pair_role before, const char *reason) {
     char quoted[LOGFMT_VALUE_SIZE];
     atomic_store(&node->leads, false);
@@ -100,7 +100,8 @@ static void swap(struct node *node, const struct pair_effect *effect) {
     record_client_swap(&node->record_client, effect->version, &effect->record, members);
 }
 
-/* The answer to an operator's word is for him; what is said otherwise is wrong until the node leads or follows. */
+/* The answer to an operator's command is for the operator; what is said otherwise is wrong until the node leads or
+ * follows. */
 void node_say(struct node *node, const char *sentence) {
     char quoted[LOGFMT_VALUE_SIZE];
     node->said = sentence;
@@ -208,7 +209,7 @@ static void take_news(struct node *node, uint64_t until_ns, struct node_news *ou
     pthread_mutex_unlock(&node->mutex);
 }
 
-/* Who leads, and where, is in the record before it is heard of. */
+/* The record names the leader, and its address, before it is heard of. */
 static void take_address(struct node *node) {
     const struct coordinator_record *record = &node->record_client.record;
     if (record->pair.epoch == 0) return;
@@ -269,7 +270,7 @@ static uint64_t next_timer(struct node *node) {
     if (node->again_ns < until_ns && !stop_is_told()) until_ns = node->again_ns;
     uint64_t other_ns = UINT64_MAX;
     if (node_is_leading(node)) other_ns = leader_half_timer(&node->leading.half);
-    /* In any other role nobody asks: a moment that has gone by would not be waited for, but spun on. */
+    /* In any other role nothing is asked: a moment that has gone by would not be waited for, but spun on. */
     if (node->pair.role == PAIR_FOLLOWING) other_ns = node->following.half.again_ns;
     return other_ns < until_ns ? other_ns : until_ns;
 }

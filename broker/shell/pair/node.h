@@ -8,7 +8,7 @@
  *                         └─────────────────────────────────────────────────────────────────────────────┘
  *
  * While the node follows, this thread is the log's writer; from the moment it leads, the sync thread is. `on` is false
- * without --peer: then nothing of this runs, and nobody waits for it.
+ * without --peer: then nothing of this runs, and nothing waits for it.
  *
  * Thread-safety: as each function says. Order of locks: `mutex` is taken alone. */
 #ifndef TARRY_SHELL_PAIR_NODE_H
@@ -98,7 +98,7 @@ struct node_lag {
     uint64_t frames;
     uint64_t bytes;
     uint64_t ms;      /* the age of the oldest frame that it lacks */
-    uint64_t left_ms; /* about so long until it has them; 0: soon, or nobody can tell */
+    uint64_t left_ms; /* about so long until it has them; 0: soon, or not known */
 };
 /* Less is not worth a word: it is there before that is read. */
 #define CATCH_UP_BYTES (1u << 20)
@@ -151,7 +151,7 @@ struct node_peer {
     struct node_lag lag; /* its own, as the leader told it last */
 };
 
-/* Who gave an operator's word. */
+/* The client that gave an operator's command. */
 struct node_teller {
     char client[CLIENT_NAME_SIZE_MAX + 1];
     char peer[PEER_SIZE_MAX + 1];
@@ -162,7 +162,7 @@ struct node_teller {
 struct node_alone_fact {
     Tarry__AlonePut put;
     uint8_t member[MEMBER_ID_SIZE];
-    Tarry__Request request; /* of who told it to */
+    Tarry__Request request; /* of the client that told it to */
     struct core_caller caller;
     struct node_teller teller;
 };
@@ -247,8 +247,8 @@ struct node {
     char primary[CONFIG_TEXT_SIZE];       /* URL; empty: not known */
     struct alone alone;                   /* does this leader serve alone? Written by the pair thread alone */
     struct node_teller teller;            /* whose word it was, of the last one */
-    struct pair shown;                    /* the rules' state, for whoever wants to know */
-    bool settled;                         /* it leads, or follows somebody who has answered */
+    struct pair shown;                    /* the rules' state, for other threads */
+    bool settled;                         /* it leads, or follows a leader that has answered */
     bool left;                            /* it was to take leave before it stops, and has nothing more to say */
 
     /* the core thread's own */
@@ -263,7 +263,7 @@ struct node {
     struct tcp_check *tcp_check;
     struct record_client record_client;
     struct record_reads reads;
-    bool has_followed;       /* … somebody, since it started */
+    bool has_followed;       /* … a leader, since it started */
     bool is_told;            /* this step is an operator's word */
     bool takes_no_wishes;    /* it stops */
     const char *said;        /* by the rules, in this step; NULL: nothing */
@@ -288,17 +288,17 @@ int node_join(const struct config *config, const struct peer_key *key, const str
               char message[DATADIR_MESSAGE_SIZE]);
 /* Before recovery: is this one of a pair, and which? 0, or 1 with a sentence. */
 int node_open(struct node *node, const struct node_needs *needs, char message[DATADIR_MESSAGE_SIZE]);
-/* Log and index are open; before anybody asks how far the pair is, or a broker alone. */
+/* Log and index are open; before any caller asks how far the pair is, or a broker alone. */
 void node_recovered(struct node *node, struct log *log, struct index *index);
-/* … and the log, which nobody else writes. */
+/* … and the log, which no other thread writes. */
 void node_start(struct node *node);
-/* Returns once it leads, or follows somebody who has answered, or after `wait_ms`. */
+/* Returns once it leads, or follows a leader that has answered, or after `wait_ms`. */
 void node_settle(struct node *node, uint64_t wait_ms);
 /* The process is to stop, and the other node is not left to find out by silence (node_leave.c). A leader hands over
- * first; if somebody takes over this does not return, but ends the process with status 0. A follower says goodbye.
+ * first; if the follower takes over this does not return, but ends the process with status 0. A follower says goodbye.
  * Returns within a second, and the broker stops as it would alone. Main thread. */
 void node_leave(struct node *node);
-/* The core has stopped. Whoever still waits is told that nobody knows. */
+/* The core has stopped. Callers that still wait are told that the outcome is unknown. */
 void node_stop(struct node *node);
 
 /* ---- rpc's threads */
@@ -381,7 +381,7 @@ static inline struct record_client_access node_access(const struct config *confi
                                          .key = config->coordinator_key};
 }
 
-/* As long as the other is given, or less: who is not present any more is not waited for. */
+/* As long as the other is given, or less: a node that is not present any more is not waited for. */
 static inline uint32_t node_presence_ms(const struct config *config) {
     bool is_short = config->failover_after_ms < COORDINATOR_PRESENCE_MS;
     return is_short ? (uint32_t)config->failover_after_ms : COORDINATOR_PRESENCE_MS;
@@ -399,7 +399,7 @@ void node_tell(struct node *node, enum pair_word word);
 void node_show_alone(struct node *node);
 /* An operator's word comes, which may have it serve alone. */
 void node_alone_told(struct node *node, const struct call *call);
-/* Whom the record names, as this node knows them. */
+/* The nodes that the record names, as this node knows them. */
 void node_members(struct node *node, struct record_member members[RECORD_NODES]);
 /* The process is to stop: hands over if this node leads, else says goodbye. Pair thread, as all of these. */
 void node_take_leave(struct node *node);
@@ -409,7 +409,7 @@ void node_has_left(struct node *node);
 void node_is_left(struct node *node);
 /* node_silence.c. A sign of life: the other node is not silent. */
 void node_heard(struct node *node);
-/* Probes who says nothing, and tells the rules who is silent. */
+/* Probes a node that says nothing, and tells the rules when it is silent. */
 void node_check_silence(struct node *node, uint64_t now_ns);
 uint64_t node_silence_timer(const struct node *node); /* MONOTONIC */
 /* This node may have stood still, and not heard what the other said meanwhile. */

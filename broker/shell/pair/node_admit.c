@@ -1,4 +1,4 @@
-/* node_admit.c: what a node answers whom; see node.h. */
+/* node_admit.c: which requests a node answers, and how; see node.h. */
 #include "node.h"
 
 #include <assert.h>

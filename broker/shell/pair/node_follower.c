@@ -270,7 +270,8 @@ static void take_verdict(struct node *node, const Tarry__FollowReply *body) {
         take_step(node, &take, body, &event);
 }
 
-/* Somebody else at the address of whom this run has followed: that one is gone, and this node may be to lead. */
+/* Another process at the address of the leader that this run has followed: that one is gone, and this node may be to
+ * lead. */
 static bool is_stranger(const struct node *node, const Tarry__FollowReply *body) {
     bool is_other = body->cluster.len == CLUSTER_ID_SIZE &&
                     memcmp(body->cluster.data, node->needs.dir->cluster, CLUSTER_ID_SIZE) != 0;
@@ -281,7 +282,7 @@ static const char not_taken[] =
     "the other node does not take this one as its follower: this disk is new and the former one is still waited for, "
     "or it is another cluster's; 'tarry promote --peer-is-stopped', said to the node that leads, lets a new disk in";
 
-/* Nobody but an operator can help, unless it is only too early. */
+/* Only an operator can help, unless it is only too early. */
 static void take_refusal(struct node *node, const Tarry__FollowReply *body, bool is_early) {
     char quoted[LOGFMT_VALUE_SIZE];
     if (logfmt_allowed(&refused_limit))
@@ -318,7 +319,7 @@ static const char unproved[] = "what answers at the other node's address does no
                                "key: give both nodes the same "
                                "file (--peer-key); or somebody else listens there";
 
-/* Anybody may have sent it. It may have the question asked anew, and is worth a line in the log; no more. */
+/* Any process may have sent it. It may have the question asked anew, and is worth a line in the log; no more. */
 static void take_unproved(struct node *node, const void *data, size_t size) {
     struct node_following *following = &node->following;
     char quoted[LOGFMT_VALUE_SIZE], reason[2 * sizeof(unproved)];
@@ -416,7 +417,7 @@ bool follower_cut(struct node *node, uint64_t end) {
     return true;
 }
 
-/* The leader may have it, or not: nobody can tell any more, so it is kept (R8). */
+/* The leader may have it, or not: that is not known any more, so it is kept (R8). */
 static void put_aside(struct node *node, uint64_t end) {
     const struct node_needs *needs = &node->needs;
     struct quarantine quarantine = quarantine_of(needs);

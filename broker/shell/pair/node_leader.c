@@ -197,7 +197,7 @@ static void publish_needs(struct node *node) {
     atomic_store(&node->kept_from, node->leading.half.kept_from);
 }
 
-/* A directory that is nobody's yet becomes the other node. */
+/* A directory that belongs to no node yet becomes the other node. */
 static void answer_join(struct node *node, struct call *call) {
     Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
     struct datadir *dir = node->needs.dir;
@@ -218,7 +218,7 @@ static void answer_join(struct node *node, struct call *call) {
     answer_with(node, call, &body);
 }
 
-/* The rules may count it with the next step; a later run must know whom. */
+/* The rules may count it with the next step; a later run must know which disk. */
 static void admit_disk(struct node *node, const Tarry__Follow *follow) {
     if (!hard_state_admit(&node->hard_state, follow->member.data)) return;
     int error = hard_state_write(&disk_posix, node->needs.dir->path, &node->hard_state);
@@ -372,7 +372,7 @@ void leader_question(struct node *node, struct call *call) {
 
 /* ---- answers */
 
-/* Somebody waits for a word of the follower that is younger than the question. */
+/* A request waits for a confirmation by the follower that is younger than the question. */
 static bool wants_word(const struct node *node) {
     return node->leading.audits != NULL || releaser_wants_confirmation(node->needs.releaser);
 }
@@ -455,7 +455,7 @@ void leader_go_on(struct node *node) {
     answer_held(node);
     if (leader_half_look(half, monotonic_ns())) say_stalled(node);
     atomic_store(&node->stalled_ns, half->stalled_ns);
-    /* The core's thread may wait for a batch that nobody will confirm any more. */
+    /* The core's thread may wait for a batch that will not be confirmed any more. */
     if (half->stalled_ns != 0 && atomic_load(&node->needs.run->stopping)) releaser_fail(node->needs.releaser);
 }
 

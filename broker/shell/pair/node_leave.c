@@ -2,8 +2,8 @@
  * for silent; see node.h.
  *
  *   the leader      hands over, and its clients meet a planned switch-over
- *   the follower    asks once more, and says that it leaves: whom it need not wait for, the leader does not count
- *                   (PAIR_SILENT at once, R4), unless it is strict
+ *   the follower    asks once more, and says that it leaves: a leader that need not wait for it
+ *                   does not count it any more (PAIR_SILENT at once, R4), unless it is strict
  *
  * Nothing rests on it: a goodbye that is lost, or comes late, costs time. */
 #include <inttypes.h>

@@ -19,7 +19,7 @@
 #include "snapshot_mark.h"
 #include "wire.h"
 
-/* The other node cannot be where this one is. (Of `*` and other names for a host nobody can tell.) */
+/* The other node cannot be where this one is. (Of `*` and other names for a host it cannot be told.) */
 static bool is_same_place(const struct listen_address *a, const struct listen_address *b) {
     if (b->scheme == LISTEN_UNIX) return false;
     bool is_same_host = strcasecmp(a->host, b->host) == 0 || (a->loopback && b->loopback);
@@ -62,7 +62,7 @@ int node_check(const struct config *config, const struct endpoints *endpoints, c
 
 /* ---- joining */
 
-/* A directory that has an identity has joined, or was somebody's before: its hard state says. */
+/* A directory that has an identity has joined, or was a node's before: its hard state says. */
 static bool is_new(const char *path) {
     char name[CONFIG_TEXT_SIZE + 16];
     struct stat status;

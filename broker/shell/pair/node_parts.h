@@ -13,7 +13,7 @@
 void follower_init(struct node *node);
 /* The rules ask. */
 void follower_ask(struct node *node, const struct pair_message *question);
-/* The process is to stop: asks for the last time, and says so. False: nobody is followed, nothing is said. */
+/* The process is to stop: asks for the last time, and says so. False: no leader is followed, nothing is said. */
 bool follower_leave(struct node *node);
 /* Asks whether the leader is there, beside the question that is under way. */
 void follower_probe(struct node *node);
@@ -44,7 +44,7 @@ void leader_began(struct node *node);
 void leader_take(struct node *node, const struct node_news *news);
 /* Questions about the log (a list), to be passed on once the follower has confirmed. */
 void leader_take_audits(struct node *node, struct item *audits);
-/* Somebody asks, whatever this node is. Takes the call over. */
+/* A follower asks, whatever this node is. Takes the call over. */
 void leader_question(struct node *node, struct call *call);
 /* The question that waits is not to be answered as if it were new. */
 void leader_forget_question(struct node *node);
@@ -52,7 +52,7 @@ void leader_forget_question(struct node *node);
 void leader_go_on(struct node *node);
 /* A follower that counts, asks, and stores nothing is given up as if it were silent (F-28). */
 void leader_give_up(struct node *node);
-/* The process stops: who waits is told that the outcome is unknown. */
+/* The process stops: requests that wait are told that the outcome is unknown. */
 void leader_stop(struct node *node);
 
 /* ---- node_record.c: an operator looks at the coordinator's record, or has it written again after it was lost or put
@@ -67,7 +67,7 @@ struct record_word;
 
 /* Takes the call over: a Pair that asks for the record. Pair thread. */
 void record_word_take(struct node *node, struct call *call);
-/* Waits for the one that is under way, for two calls to the coordinator at most. Any thread, once nobody takes more. */
+/* Waits for the one that is under way, for two calls to the coordinator at most. Any thread, once no more are taken. */
 void record_word_join(struct node *node);
 
 #endif

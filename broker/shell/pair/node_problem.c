@@ -1,7 +1,7 @@
 /* node_problem.c: what wants an operator, as a sentence that says what to do; see node.h.
  *
- * Only what does not end by itself: a moment in which nobody leads is no problem. What the rules say for themselves
- * comes first, and is not here. */
+ * Only what does not end by itself: a short time in which no node leads is no problem. What the rules say for
+ * themselves comes first, and is not here. */
 #include <stdio.h>
 
 #include "config.h"
@@ -66,7 +66,7 @@ static const char *problem_of_coordinator(struct node *node, char buffer[COORDIN
     return buffer;
 }
 
-/* It has asked since the leader found that it confirms nothing: who is merely gone has not. */
+/* It has asked since the leader found that it confirms nothing: a node that is merely gone has not. */
 static bool is_useless(const struct node *node, const struct node_peer *peer) {
     uint64_t stalled_ns = atomic_load(&node->stalled_ns);
     return stalled_ns != 0 && peer->heard_ns > stalled_ns;

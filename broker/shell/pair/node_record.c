@@ -58,7 +58,7 @@ static void refuse(struct record_word *word, const char *sentence) {
     word->call->answer(word->call, reply_pack_refusal(TARRY__CODE__NOT_DONE, sentence));
 }
 
-/* Is what was read behind what this node knows? A leader knows all of its own epoch, whoever else only which it was. */
+/* Is what was read behind what this node knows? A leader knows all of its own epoch, the other node only its number. */
 static bool is_behind(const struct pair *pair, const struct pair_event *read) {
     if (pair_is_lost(pair, read)) return true;
     const struct pair_record *known = &pair->record, *found = &read->record;
@@ -76,7 +76,7 @@ static struct pair_record record_of(const struct pair *pair) {
         .high_water = pair->durable,
     };
     if (pair->role != PAIR_LEADING) return record;
-    record = pair->record; /* who is written down as in sync has been waited for */
+    record = pair->record; /* a node that the record has in sync has been waited for */
     if (pair->committed > record.high_water) record.high_water = pair->committed;
     return record;
 }
@@ -131,7 +131,7 @@ static void *record_word_run(void *argument) {
         if (found != NULL) snprintf(problem, sizeof(problem), "%s", found);
         record_client_close(&word->record_client);
     }
-    atomic_store(&word->is_over, true); /* before the answer: who has it may ask again at once */
+    atomic_store(&word->is_over, true); /* before the answer: the client that has it may ask again at once */
     if (problem[0] != '\0')
         refuse(word, problem);
     else

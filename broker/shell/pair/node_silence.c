@@ -67,7 +67,7 @@ void node_take_refused(struct node *node) {
     say_silent(node, true);
 }
 
-/* ---- who is present at the coordinator (summons.h) */
+/* ---- presence at the coordinator (summons.h) */
 
 bool node_is_declaring(struct node *node) {
     return leader_half_declares(&node->pair, disk_hang_ms(node->needs.hang));

@@ -14,7 +14,7 @@
 int peer_credentials_open(struct peer_credentials *out, const struct config *config, struct tls *tls, char *message,
                           size_t message_size);
 
-/* ---- the file of --peer-key: a text that both nodes of a pair have, and nobody else (peer_proof.h) */
+/* ---- the file of --peer-key: a text that only the two nodes of a pair have (peer_proof.h) */
 /* What counts is the text without the white space around it. */
 #define PEER_KEY_TEXT_MIN 32u
 #define PEER_KEY_FILE_MAX 1024u

@@ -39,7 +39,7 @@ void peer_key_derive(struct peer_key *key, const void *text, size_t size) {
     randombytes_buf(key->challenge, sizeof(key->challenge));
 }
 
-/* ---- who asks */
+/* ---- the requester */
 
 void peer_prove_request(const struct peer_key *key, struct peer_requester *requester, uint8_t *data, size_t size) {
     assert(size >= PEER_REQUEST_TRAILER_SIZE);
@@ -68,7 +68,7 @@ bool peer_learn(struct peer_requester *requester, const uint8_t *challenge, size
     return true;
 }
 
-/* ---- who answers */
+/* ---- the answerer */
 
 enum peer_proof peer_check_request(const struct peer_key *key, const uint8_t *data, size_t size,
                                    uint8_t out_nonce[PEER_NONCE_SIZE]) {

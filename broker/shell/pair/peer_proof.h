@@ -3,15 +3,15 @@
  *   requester                                          answerer
  *   Request ‖ proof{challenge, nonce, MAC} ──────► the MAC is right, and the challenge is that of this run:
  *                                                  the other node asks
- *        ◄───────────────── Reply{challenge}       … else nobody does: ask again with this challenge
+ *        ◄───────────────── Reply{challenge}       … else it is not: ask again with this challenge
  *        ◄── Reply ‖ proof{its nonce, nonce, MAC}
  *
  * A proof is the last field of its message, and covers every byte before it. Requests and replies have keys of their
  * own, so that no message is good for the other way; a reply names the nonce of its request, so that no old one is
  * taken for it. An answerer has one challenge for each run: requests of before are worth nothing afterwards.
  *
- * What this does not do: nobody is kept from reading what travels (but for the sealed secret), and a request that
- * somebody on the network has recorded is answered again in the same run, as if it had come twice.
+ * What this does not do: messages can be read on the way (but for the sealed secret), and a request that was recorded
+ * on the network is answered again in the same run, as if it had come twice.
  *
  * Pure but for randomness; any thread, but a struct peer_requester has one owner. */
 #ifndef TARRY_SHELL_PAIR_PEER_PROOF_H
@@ -33,7 +33,7 @@
 #define PEER_REPLY_PROOF_SIZE (2 * PEER_NONCE_SIZE + PEER_MAC_SIZE)
 #define PEER_REQUEST_TRAILER_SIZE (2 + PEER_REQUEST_PROOF_SIZE)
 #define PEER_REPLY_TRAILER_SIZE (2 + PEER_REPLY_PROOF_SIZE)
-/* Who gives no proof gives no more than a refusal. */
+/* A reply without a proof is no more than a refusal. */
 #define PEER_REFUSAL_SIZE_MAX 4096u
 /* The cluster's secret (FollowReply.secret), which travels sealed. */
 #define PEER_SEALED_SIZE (PEER_NONCE_SIZE + IDENTITY_SECRET_SIZE + PEER_MAC_SIZE)
@@ -45,7 +45,7 @@ struct peer_key {
     uint8_t challenge[PEER_CHALLENGE_SIZE]; /* of this run, as an answerer */
 };
 
-/* What one requester knows of whom it asks. Zeros at first. */
+/* What one requester knows of the answerer. Zeros at first. */
 struct peer_requester {
     uint8_t challenge[PEER_CHALLENGE_SIZE]; /* of the other's run, as it was told last */
     uint8_t nonce[PEER_NONCE_SIZE];         /* of the newest request */

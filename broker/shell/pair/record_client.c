@@ -14,7 +14,7 @@
 #define CREDENTIALS_SIZE_MAX 255 /* bytes */
 #define PEM_SIZE_MAX 16384       /* bytes */
 
-/* By node: who leads is present under its own. */
+/* By node: the leader is present under its own. */
 static const char *const presence_names[RECORD_NODES] = {"present-0", "present-1"};
 
 static void call_done(struct coordinator_call *call) {
@@ -115,7 +115,7 @@ static int check_file(const char *path, const char *option, char message[COORDIN
     return 1;
 }
 
-/* The private one: nobody else may use it. */
+/* The private one: no other code may use it. */
 static int check_key(const char *path, char message[COORDINATOR_MESSAGE_SIZE]) {
     const struct private_file file = {.what = "coordinator key",
                                       .path = path,

@@ -18,7 +18,7 @@
 
 #include "record.h"
 
-/* Where the record lies, and as whom this node goes there: paths of files; NULL or empty: none. */
+/* Where the record lies, and with which credentials: paths of files; NULL or empty: none. */
 struct record_client_access {
     const char *url;
     const char *credentials; /* user:password; its owner's alone */
@@ -31,8 +31,8 @@ struct record_client_access {
 enum record_client_question {
     RECORD_CLIENT_RECORD,
     RECORD_CLIENT_PRESENCE, /* … and whether its leader is present; if that is not known, nothing is */
-    RECORD_CLIENT_SUMMONS, /* … and afterwards what the follower asks, for this node leads (summons.h): nobody waits for
-                            * that
+    RECORD_CLIENT_SUMMONS, /* … and afterwards what the follower asks, for this node leads (summons.h); no caller waits
+                            * for that
                             */
 };
 
@@ -81,7 +81,7 @@ void record_client_swap(struct record_client *record_client, uint64_t version, c
                         const struct record_member members[RECORD_NODES]);
 /* PAIR_RECORD_READ or PAIR_RECORD_SWAPPED. 0; 1: the record is not this pair's, or names another disk than this node's
  * as the leader's; `message` is a sentence. `recorded`: of this node's note; a record of an earlier epoch is the rules'
- * to refuse (pair_is_lost), and who led then was perhaps a disk that this node had before (F-31b, F-29). */
+ * to refuse (pair_is_lost), and its leader was perhaps a disk that this node had before (F-31b, F-29). */
 int record_client_take(struct record_client *record_client, uint32_t recorded, struct pair_event *out,
                        char message[COORDINATOR_MESSAGE_SIZE]);
 

@@ -144,7 +144,7 @@ static int put_in_place(const struct snapshot *snapshot) {
 
 /* ---- waiting */
 
-/* Once for each reason: this node answers nobody meanwhile, and its leader may never come back. */
+/* Once for each reason: this node answers no request meanwhile, and its leader may never come back. */
 static void say_waiting(struct snapshot *snapshot, const char *reason) {
     char quoted[LOGFMT_VALUE_SIZE];
     logfmt_quote(reason, quoted);
@@ -234,7 +234,7 @@ static int begin(struct snapshot *snapshot) {
     }
 }
 
-/* Now and then: this node answers nobody meanwhile. The leader's status knows, too. */
+/* Now and then: this node answers no request meanwhile. The leader's status knows, too. */
 static void say_progress(struct snapshot *snapshot, uint64_t size) {
     snapshot->copied += size;
     uint64_t left = snapshot->bytes > snapshot->copied ? snapshot->bytes - snapshot->copied : 0;

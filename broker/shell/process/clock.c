@@ -1,4 +1,4 @@
-/* clock.c: see clock.h. Does not log: who asks for the time sees `held` change, and says so. */
+/* clock.c: see clock.h. Does not log: the caller sees `held` change, and says so. */
 #include "clock.h"
 
 #include <assert.h>

@@ -57,7 +57,7 @@ void clock_init(struct clock *clock, struct clock_origin origin);
 /* Instead of clock_init: time stands still, whatever the machine's clocks say. */
 void clock_init_stopped(struct clock *clock, struct instant at);
 /* Begins anew with what another node's clock said last: the one that led until now. Any thread; time may go back for
- * those who only look at it, and the core takes the later of two. */
+ * readers, and the core takes the later of two. */
 void clock_restart(struct clock *clock, struct clock_origin origin);
 /* Steady time at BOOTTIME zero, for the next start (clock_origin); 0: before it. Any time after clock_init. */
 uint64_t clock_boot_steady(const struct clock *clock);

@@ -33,15 +33,15 @@ struct config {
     /* PEM files; empty: none */
     char tls_cert[CONFIG_TEXT_SIZE];
     char tls_key[CONFIG_TEXT_SIZE];
-    char tls_client_ca[CONFIG_TEXT_SIZE]; /* who comes must show a certificate of it */
+    char tls_client_ca[CONFIG_TEXT_SIZE]; /* a client must show a certificate of it */
     char tls_peer_ca[CONFIG_TEXT_SIZE];   /* the other node's is of it; empty: tls_client_ca */
     bool unsafe_no_tls;                   /* ws:// may listen on an address that is not loopback */
     char tokens[CONFIG_TEXT_SIZE];        /* file of tokens; empty: `tokens` in the data directory */
-    bool unsafe_no_tokens; /* whoever comes over the network and shows nothing is let in as if he were local */
+    bool unsafe_no_tokens; /* a client from the network that shows nothing is let in as if it were local */
     char allow_origin[CONFIG_TEXT_SIZE]; /* origins of web pages that may use the broker, separated by blanks */
     char push_secrets[CONFIG_TEXT_SIZE]; /* file of what webhooks are signed with; empty: nothing is pushed */
     char push_allow[CONFIG_TEXT_SIZE];   /* networks that webhooks may go to, separated by blanks */
-    char push_ca[CONFIG_TEXT_SIZE];      /* PEM file; empty: whom this host trusts */
+    char push_ca[CONFIG_TEXT_SIZE];      /* PEM file; empty: the CAs that this host trusts */
     bool accept_clock_jump;              /* TIME-2: believe the wall clock at this start, whatever it says */
     bool inspect;                        /* answer questions about the directory, and change nothing in it */
     bool create_queues;

@@ -39,7 +39,7 @@ static int sync_path(const char *path) {
     return result;
 }
 
-/* Whose it is and who asks for it, with what mends it: "; it belongs to uid 0, and …". */
+/* Its owner and this process's user, with what mends it: "; it belongs to uid 0, and …". */
 static void say_owner(const char *path, char *out, size_t size) {
     struct stat status;
     uid_t uid = geteuid();
@@ -139,7 +139,7 @@ static int each_name(void *argument, const char *name) {
     return 1;
 }
 
-/* A directory without identity must hold nothing else, or it is somebody else's, or has lost its identity. */
+/* A directory without identity must hold nothing else, or it is not Tarry's, or has lost its identity. */
 static int check_empty(const struct datadir *dir, char message[DATADIR_MESSAGE_SIZE]) {
     char foreign[FOREIGN_NAME_SIZE];
     int result = disk_posix.list(disk_posix.context, dir->path, each_name, foreign);
@@ -196,7 +196,7 @@ static int name_directory(struct datadir *dir, const char *path, char message[DA
 int datadir_open(struct datadir *dir, const char *path, char message[DATADIR_MESSAGE_SIZE]) {
     if (name_directory(dir, path, message) != 0) return 1;
     if (make_directory(path, message) != 0) return 1;
-    /* Looked at before the lock file is made, so that nothing is left in somebody else's directory. */
+    /* Looked at before the lock file is made, so that nothing is left in a foreign directory. */
     char identity[1100];
     snprintf(identity, sizeof(identity), "%s/identity", path);
     if (access(identity, F_OK) != 0 && errno == ENOENT && check_empty(dir, message) != 0) return 1;
@@ -217,7 +217,7 @@ int datadir_join(const char *path, const struct identity *identity, const struct
     int error = member_write(path, &member);
     if (error == 0) error = hard_state_write(&disk_posix, path, hard_state);
     if (error == 0 && wants_snapshot) error = snapshot_want(path, 0);
-    if (error == 0) error = identity_write(path, identity); /* last: who finds it finds all */
+    if (error == 0) error = identity_write(path, identity); /* last: where it is, all is */
     return error == 0 ? 0 : REFUSE("data directory %s cannot be written: %s", path, strerror(-error));
 }
 

@@ -40,7 +40,7 @@ int datadir_open(struct datadir *dir, const char *path, char message[DATADIR_MES
  * done again. 0, or 1 with a sentence. */
 int datadir_join(const char *path, const struct identity *identity, const struct hard_state *hard_state,
                  bool wants_snapshot, char message[DATADIR_MESSAGE_SIZE]);
-/* The same for whoever only reads: nothing is made or written, and the lock is shared; it keeps brokers out. A
+/* The same for a reader: nothing is made or written, and the lock is shared; it keeps brokers out. A
  * directory without a lock file (a copy without it, which may lie on a medium that cannot be written) is read without
  * one. */
 int datadir_inspect(struct datadir *dir, const char *path, char message[DATADIR_MESSAGE_SIZE]);
@@ -49,14 +49,13 @@ int datadir_inspect(struct datadir *dir, const char *path, char message[DATADIR_
 bool datadir_note_boot(const struct datadir *dir, uint64_t steady_ns);
 
 /* ---- datadir_neighbours.c: is a new data directory where another one was meant? A restore to the wrong place, a unit
- * that names another directory, a typing error: each would start an empty broker beside the data, and nobody would
- * notice. */
+ * that names another directory, a typing error: each would start an empty broker beside the data, unnoticed. */
 /* Whether `path` is a data directory: it has an identity that can be read, and is no unfinished copy. */
 bool neighbours_is_data(const char *path);
 /* The directory that `path` lies in, by its name alone: `path` need not be there. */
 void neighbours_parent(const char *path, char *out, size_t size);
 /* Tells the log (event=founded_beside) of a data directory that lies beside `path`, which has just been founded. Looks
- * at the first NEIGHBOURS_MAX names there, and at none where everybody may write (/tmp): those are other people's. */
+ * at the first NEIGHBOURS_MAX names there, and at none where all users may write (/tmp): those belong to others. */
 #define NEIGHBOURS_MAX 1000
 void neighbours_tell(const char *path);
 

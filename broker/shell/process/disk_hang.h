@@ -1,5 +1,5 @@
-/* disk_hang.h: how long the log's disk has kept a write waiting for its sync: the sync thread notes it, and who tells
- * of it, or hands over because of it, looks. */
+/* disk_hang.h: how long the log's disk has kept a write waiting for its sync: the sync thread notes it; status and the
+ * hand-over look. */
 #ifndef TARRY_SHELL_DISK_HANG_H
 #define TARRY_SHELL_DISK_HANG_H
 

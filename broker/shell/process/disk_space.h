@@ -1,5 +1,5 @@
-/* disk_space.h: looks at how much of the disk is free, and has the engine decide who may write how much of it (CAP-1,
- * F-4; engine/disk_reserve.h). */
+/* disk_space.h: looks at how much of the disk is free, and has the engine decide which writer may use how much of it
+ * (CAP-1, F-4; engine/disk_reserve.h). */
 #ifndef TARRY_SHELL_DISK_SPACE_H
 #define TARRY_SHELL_DISK_SPACE_H
 

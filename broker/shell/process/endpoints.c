@@ -54,7 +54,7 @@ int endpoints_parse(struct endpoints *endpoints, const char *urls, char message[
         snprintf(message, ENDPOINTS_MESSAGE_SIZE, "--listen says no address");
         return 1;
     }
-    /* The tool and Tarry's own clients must find the broker, whoever else does. */
+    /* The tool and Tarry's own clients must find the broker, whatever else does. */
     bool is_foreign = true;
     for (unsigned i = 0; i < endpoints->count; i++) is_foreign &= endpoints->addresses[i].scheme == LISTEN_BEANSTALK;
     return is_foreign ? add(endpoints, DEFAULT_URL, strlen(DEFAULT_URL), message) : 0;

@@ -24,7 +24,7 @@ static void put_line(int priority, const char *event, const char *level, const c
     const size_t mark_size = is_marked ? strlen("<4>") : 0;
     if (journal_send(line + mark_size, size - mark_size, priority)) return;
     line[size++] = '\n';
-    /* Where standard error is gone there is nobody to tell. */
+    /* Without standard error there is nowhere to tell it. */
     while (write(STDERR_FILENO, line, size) < 0 && errno == EINTR) {
     }
 }

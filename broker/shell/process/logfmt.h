@@ -23,7 +23,7 @@ void logfmt_warning(const char *event, const char *format, ...) __attribute__((f
 /* `text` as a value: quoted if it must be, control characters escaped, cut to fit. Returns `out`. */
 const char *logfmt_quote(const char *text, char out[LOGFMT_VALUE_SIZE]);
 
-/* For what a stranger can cause as often as he likes: at most LOGFMT_BURST lines a second and place. */
+/* For what any client can cause as often as it likes: at most LOGFMT_BURST lines a second and place. */
 #define LOGFMT_BURST 5
 struct logfmt_limit {
     _Atomic uint64_t second;

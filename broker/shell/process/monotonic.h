@@ -1,4 +1,4 @@
-/* monotonic.h: the machine's clocks that nobody sets, and how threads wait by them. */
+/* monotonic.h: the machine's clocks that cannot be set, and how threads wait by them. */
 #ifndef TARRY_SHELL_MONOTONIC_H
 #define TARRY_SHELL_MONOTONIC_H
 

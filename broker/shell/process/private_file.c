@@ -13,7 +13,7 @@
 
 #include "disk.h"
 
-/* NULL, or why nobody should trust what it holds. Where systemd grants a credential by an ACL, the group's bits of its
+/* NULL, or why its content should not be trusted. Where systemd grants a credential by an ACL, the group's bits of its
  * mode are the ACL's mask, and not for a group. */
 static const char *judge(int handle, const char *path) {
     struct stat status;

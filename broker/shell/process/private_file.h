@@ -27,7 +27,8 @@ int private_file_use(const struct private_file *file, size_t size, private_file_
                      size_t message_size);
 
 /* ---- credentials: files with secrets that a systemd unit hands over (LoadCredential=NAME:FILE). They lie in the
- * directory $CREDENTIALS_DIRECTORY, which the unit's user alone can read, whoever owns the originals. Any thread. */
+ * directory $CREDENTIALS_DIRECTORY, which the unit's user alone can read, whichever user owns the originals. Any
+ * thread. */
 #define CREDENTIAL_PATH_SIZE 1024
 
 /* The path of the credential with this name. False: there is none, or `size` is too small; `out` is left alone. */

@@ -11,7 +11,8 @@
 
 /* A user without a name in /etc/passwd, or with one that does not fit, is "uid 1000@host". */
 void system_user_name(uid_t user, char out[SYSTEM_USER_SIZE]);
-/* Who sent the signal. What the system itself sends (a terminal's Ctrl-C) is taken to come from this process's user. */
+/* The user that sent the signal. What the system itself sends (a terminal's Ctrl-C) is taken to come from this
+ * process's user. */
 void system_user_of_signal(const siginfo_t *signal, char out[SYSTEM_USER_SIZE]);
 
 #endif

@@ -1,5 +1,5 @@
-/* arena_pool.h: arenas that many take turns with, the last used first: what is in use follows the load, not the number
- * of those who may want one.
+/* arena_pool.h: arenas that many users share in turn, the last used first: what is in use follows the load, not the
+ * number of possible users.
  *
  * Thread-safe. What is taken is the taker's alone until it is given back. Memory: `idle_max` idle arenas of `keep_max`
  * bytes each at most. */

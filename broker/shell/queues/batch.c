@@ -72,7 +72,7 @@ void batch_drop(struct batches *batches, struct batch *batch) {
     bool last = --batch->users == 0;
     pthread_mutex_unlock(&batches->mutex);
     if (!last) return;
-    /* Nobody else sees it between here and the free list. */
+    /* No other thread sees it between here and the free list. */
     core_effects_reset(&batch->effects);
     batch->answers = NULL;
     batch->answer_count = 0;

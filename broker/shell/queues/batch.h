@@ -52,7 +52,7 @@ struct inbox;
 void batches_init(struct batches *batches, struct inbox *inbox);
 /* Would batch_take wait? Then the inbox is nudged once it would not. */
 bool batches_has_none(struct batches *batches);
-/* Whoever waits for one gets it, from here on. */
+/* A thread that waits for one gets it, from here on. */
 void batches_stop(struct batches *batches);
 /* An empty batch with one user; waits while too many are under way (core_turn_may_fill). */
 struct batch *batch_take(struct batches *batches);

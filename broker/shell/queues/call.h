@@ -1,4 +1,4 @@
-/* call.h: a *call* is an errand (engine/errand.h) on behalf of somebody who waits for an answer. It has one owner at a
+/* call.h: a *call* is an errand (engine/errand.h) on behalf of a client that waits for an answer. It has one owner at a
  * time: it is in the core's inbox, in the reader's queue, or in the hands of the thread that took it from there. */
 #ifndef TARRY_SHELL_CALL_H
 #define TARRY_SHELL_CALL_H
@@ -10,8 +10,8 @@ struct call {
     struct errand errand; /* first */
     /* Takes `reply` over (a packed Tarry__Reply; NULL: out of memory) and ends the call. Once per call, any thread. */
     void (*answer)(struct call *call, struct message *reply);
-    /* NULL: nobody counts. Otherwise told, once the core has answered and what the reply still lacks must be read: it
-     * will have `size` bytes. Before `answer`; core thread. */
+    /* NULL: it is not counted. Otherwise told, once the core has answered and what the reply still lacks must be read:
+     * it will have `size` bytes. Before `answer`; core thread. */
     void (*sized)(struct call *call, size_t size);
     bool from_peer;      /* the other node of the pair asks, and has proved that it does */
     uint32_t age_max_ms; /* a follower's answer says so (Reply.age_max_ms); 0: it does not */

@@ -46,7 +46,7 @@ void inbox_nudge(struct inbox *inbox);
  * stand in (inbox_borrow). Core thread only. */
 void inbox_take(struct inbox *inbox, uint64_t wait_ns, bool may_lend, struct turn_load *out);
 
-/* ---- whoever brings a single item may carry it through instead of the core thread (lone.h) */
+/* ---- the thread that brings a single item may carry it through instead of the core thread (lone.h) */
 /* Posts, and does not wake the core thread yet: inbox_borrow or inbox_wake must follow. A second item wakes it. */
 void inbox_post_alone(struct inbox *inbox, struct item *item);
 /* True: the core thread sleeps, nothing waits but one call, which is in `*out`, and until inbox_give_back the caller is

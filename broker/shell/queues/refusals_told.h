@@ -1,4 +1,4 @@
-/* refusals_told.h: who was refused, for the log: offered to the core thread, which records it and gives it back. */
+/* refusals_told.h: refused clients, for the log: offered to the core thread, which records it and gives it back. */
 #ifndef TARRY_SHELL_REFUSALS_TOLD_H
 #define TARRY_SHELL_REFUSALS_TOLD_H
 

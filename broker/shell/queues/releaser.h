@@ -1,5 +1,5 @@
 /* releaser.h: the hand of the release gate (engine/release_gate.h): lets the answers of batches out, hands
- * to the delivery sender what must be read first, and tells who has subscribed how far the log is durable wherever it
+ * to the delivery sender what must be read first, and tells the subscribers how far the log is durable wherever it
  * must be. Packed answers leave here; deliveries, and what is read first, when the sender is told.
  *
  * Alone the sync thread drives it, or the thread that stands in; the leader's half of a pair its own thread. */
@@ -30,7 +30,7 @@ struct releaser {
 
 /* `reached`: where the log ends, durably. */
 void releaser_init(struct releaser *releaser, struct batches *batches, uint64_t reached);
-/* Who takes out what must be read first. Before anything enters, like the subscriptions. */
+/* What sends what must be read first. Before anything enters, like the subscriptions. */
 void releaser_send_by(struct releaser *releaser, void (*send)(void *sender, struct batch *batch), void *sender);
 /* It is told how far the log is reached, after all that subscribed before. */
 void releaser_subscribe(struct releaser *releaser, void (*reached)(void *context, uint64_t position), void *context);
@@ -47,7 +47,7 @@ bool releaser_run(struct releaser *releaser);
 /* Something waits to leave; … for a confirmation alone. */
 bool releaser_has_any(struct releaser *releaser);
 bool releaser_wants_confirmation(struct releaser *releaser);
-/* Nothing that waits will leave any more: whoever asked is told FAILED, for the outcome is unknown. */
+/* Nothing that waits will leave any more: its callers are told FAILED, for the outcome is unknown. */
 void releaser_fail(struct releaser *releaser);
 
 #endif

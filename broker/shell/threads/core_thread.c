@@ -87,7 +87,7 @@ static struct turn_now look(struct core_thread *core_thread) {
                              .full = delivery_sender_is_full(core_thread->needs.delivery_sender)};
 }
 
-/* Whoever follows, or is looked at, pushes nothing. */
+/* A follower, or an inspected directory, pushes nothing. */
 static void tell_push(struct core_thread *core_thread, bool begins) {
     const uint64_t version = core_push_version(core_thread->needs.core);
     const bool leads = !core_thread->turn.follows && !core_thread->turn.inspects;
@@ -312,7 +312,7 @@ static void take_refusals(struct core_thread *core_thread, struct refusals_told 
     told->told(told, may);
 }
 
-/* What comes too late. Nobody is told anything that is not so: a caller hears that the broker stops. */
+/* What comes too late. No caller is told anything untrue: it hears that the broker stops. */
 static void drop_item(struct core_thread *core_thread, struct item *item) {
     struct call *call = (struct call *)item;
     struct page_load *page = (struct page_load *)item;

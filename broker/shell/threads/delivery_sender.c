@@ -77,7 +77,7 @@ static struct cold_item *cold_item_new(uint64_t end) {
 
 static void row_own(struct arena *arena, struct row *row) {
     row->key = copied(arena, row->key, row->key_size);
-    row->reason = NULL; /* nobody sends it */
+    row->reason = NULL; /* it is not sent */
     row->reason_size = 0;
 }
 
@@ -233,7 +233,7 @@ void delivery_sender_durable(struct delivery_sender *delivery_sender, uint64_t p
     pthread_mutex_lock(&delivery_sender->mutex);
     if (position > delivery_sender->durable) delivery_sender->durable = position;
     if (delivery_sender->durable >= delivery_sender->awaited) {
-        delivery_sender->awaited = UINT64_MAX; /* whoever waits for more says so again */
+        delivery_sender->awaited = UINT64_MAX; /* a thread that waits for more says so again */
         pthread_cond_broadcast(&delivery_sender->grown);
     }
     pthread_mutex_unlock(&delivery_sender->mutex);

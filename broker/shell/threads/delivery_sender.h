@@ -3,7 +3,7 @@
  *
  * It reads while the sync runs. It never waits for a disk: what would need one is copied out of its batch, so that the
  * batch goes back to the core at once, and given to the cold readers. A disk that hangs, or that is slow, thus delays
- * those who wait for what lies on it, and nobody else.
+ * only the requests that wait for what lies on it.
  *
  * What is under way is limited: the core begins no delivery while OUT_BYTES_MAX of them have not left
  * (core_event.full), so what the copies take is bounded by that and one step's deliveries. Replies are bounded by

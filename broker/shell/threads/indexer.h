@@ -64,7 +64,7 @@ struct indexer {
     struct low_note *lows;
     uint64_t durable;
     uint64_t wanted;   /* the durable position that is worth waking the thread for */
-    uint64_t hurry_to; /* somebody waits until the index has what is recorded below */
+    uint64_t hurry_to; /* a request waits until the index has what is recorded below */
     pthread_cond_t committed;
     bool stop;
 

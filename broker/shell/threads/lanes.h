@@ -1,7 +1,8 @@
-/* lanes.h: the PUSH endpoints /lane/N that consumers pull from: the hand of engine/lane_state.h, which says who holds a
- * lane and what may leave on it. Who connects proves to be the holder by the session's secret in the upgrade request.
+/* lanes.h: the PUSH endpoints /lane/N that consumers pull from: the hand of engine/lane_state.h, which says which
+ * session holds a lane and what may leave on it. A client that connects proves to be the holder by the session's secret
+ * in the upgrade request.
  *
- * Thread-safety: lanes_open, lanes_close and lanes_turn are the core thread's, lanes_send anybody's, the others the
+ * Thread-safety: lanes_open, lanes_close and lanes_turn are the core thread's, lanes_send any thread's, the others the
  * door's. */
 #ifndef TARRY_SHELL_LANES_H
 #define TARRY_SHELL_LANES_H

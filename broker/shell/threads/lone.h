@@ -4,10 +4,10 @@
  *   a lone call  net: steps the core, appends, fdatasync, answers
  *
  * A hand-over between threads costs about as much as everything else that is done for a call, apart from its fdatasync.
- * So whoever has read the only request there is stands in for the core thread and for the sync thread, if both sleep:
- * nobody else could use their time. As soon as there is company each thread does its own part again, and they overlap:
- * requests of more than one connection, more requests by the end of the sync, a slow disk. In a pair they always do,
- * for a leader's frames leave while its own disk syncs.
+ * So the thread that has read the only request there is stands in for the core thread and for the sync thread, if both
+ * sleep: no other could use their time. As soon as there is company each thread does its own part again, and they
+ * overlap: requests of more than one connection, more requests by the end of the sync, a slow disk. In a pair they
+ * always do, for a leader's frames leave while its own disk syncs.
  *
  * Nothing else changes: the same code appends in the same order, and answers leave after the sync (LOG-1). While the
  * disk has its time the port is served by the door's second thread, should it take long (door_step_aside).

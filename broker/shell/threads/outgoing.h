@@ -1,5 +1,5 @@
 /* outgoing.h: the hand of what is read before it leaves (engine/outgoing_read.h, which has the rules): reads it, packs
- * it, and sends it. A delivery whose session has left its lane meanwhile reaches nobody (TRUE-1, lanes.h). */
+ * it, and sends it. A delivery whose session has left its lane meanwhile reaches no consumer (TRUE-1, lanes.h). */
 #ifndef TARRY_SHELL_OUTGOING_H
 #define TARRY_SHELL_OUTGOING_H
 

@@ -1,5 +1,5 @@
 /* reader.h: the thread that reads the index for the core: facts of commands, pages of lists and of jobs. A page fault
- * or a slow disk delays those who asked, and nobody else. */
+ * or a slow disk delays the requests that need it, and no others. */
 #ifndef TARRY_SHELL_READER_H
 #define TARRY_SHELL_READER_H
 

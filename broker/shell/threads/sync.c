@@ -23,7 +23,7 @@
 
 #define FAILED_FLUSH_MS 200
 
-/* The disk failed: tell who waits that the outcome is unknown, and end (LOG-4). */
+/* The disk failed: tell the waiting callers that the outcome is unknown, and end (LOG-4). */
 static _Noreturn void sync_fail(struct sync *sync, struct batch *batches, int error) {
     logfmt("log_failed", "error=%d reason=\"%s\" action=exit", error, storage_error(error));
     for (struct batch *batch = batches; batch != NULL; batch = batch->next) {
@@ -185,7 +185,7 @@ void sync_stand_in(struct sync *sync) {
     int error = make_durable_aside(sync, batches);
     if (error == 0) release(sync, batches);
     pthread_mutex_lock(&sync->mutex);
-    sync->is_busy = error != 0; /* then for ever: nobody touches the disk again */
+    sync->is_busy = error != 0; /* then for ever: no thread touches the disk again */
     if (error != 0) sync->failed = batches;
     if (sync->first != NULL || sync->stop || error != 0) pthread_cond_signal(&sync->changed);
     pthread_mutex_unlock(&sync->mutex);
@@ -209,7 +209,7 @@ void sync_start(struct sync *sync, const struct sync_needs *needs) {
 void sync_post(struct sync *sync, struct batch *batch, bool wakes) {
     batch->next = NULL;
     pthread_mutex_lock(&sync->mutex);
-    if (wakes && !sync->is_busy) pthread_cond_signal(&sync->changed); /* else whoever is busy looks again */
+    if (wakes && !sync->is_busy) pthread_cond_signal(&sync->changed); /* else the busy thread looks again */
     *sync->last = batch;
     sync->last = &batch->next;
     pthread_mutex_unlock(&sync->mutex);

@@ -1,8 +1,8 @@
 /* sync.h: the disk thread: the hand of engine/group_commit.h, which says what is appended, read, synced and let out in
  * which order (LOG-1).
  *
- * A failure is final (LOG-4): it is logged, those who wait are told FAILED, and the process ends without touching the
- * disk again. */
+ * A failure is final (LOG-4): it is logged, the waiting callers are told FAILED, and the process ends without touching
+ * the disk again. */
 #ifndef TARRY_SHELL_SYNC_H
 #define TARRY_SHELL_SYNC_H
 
@@ -43,14 +43,15 @@ struct sync {
     struct batch *first;
     struct batch **last;
     bool stop;
-    bool is_busy; /* a group is being committed, by the thread or by who stands in for it */
+    bool is_busy; /* a group is being committed, by the thread or by the one that stands in for it */
     struct group_commit group;
-    struct batch *failed;     /* … by who stood in: the disk failed him, and the thread tells (LOG-4) */
+    struct batch *failed; /* … by the thread that stood in: the disk failed, and the sync thread tells it (LOG-4) */
     _Atomic uint64_t took_us; /* the last sync */
     struct disk_hang hang;
 };
 
-/* Who stands in for the sync thread saves three hand-overs, some 100 µs: nothing beside a sync that takes longer. */
+/* A thread that stands in for the sync thread saves three hand-overs, some 100 µs: nothing beside a sync that takes
+ * longer. */
 #define SYNC_QUICK_US 1000u
 
 void sync_start(struct sync *sync, const struct sync_needs *needs);
