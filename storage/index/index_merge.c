@@ -286,8 +286,10 @@ struct merge_step {
     struct meta_record meta;
     MDB_val chunk[RUN_FAN_IN]; /* of each input; size 0: it is exhausted */
     struct pair now[RUN_FAN_IN];
+    struct pair copies[RUN_FAN_IN][PAIRS_PER_CHUNK]; /* what `chunk` points to */
 };
 
+/* A small chunk lies among others in a page, where each chunk that is written may move it: so it is copied. */
 static int merge_load(struct merge_step *step, MDB_txn *txn, size_t i) {
     struct merge *merge = &step->merge;
     step->chunk[i].mv_size = 0;
@@ -295,6 +297,9 @@ static int merge_load(struct merge_step *step, MDB_txn *txn, size_t i) {
     int error = run_read_chunk(step->index, txn, merge->input[i], merge->head[i].chunk, &step->chunk[i]);
     if (error != 0) return error;
     if (merge->head[i].at * sizeof(struct pair) >= step->chunk[i].mv_size) return INDEX_DAMAGED;
+    if (step->chunk[i].mv_size > sizeof step->copies[i]) return INDEX_DAMAGED;
+    memcpy(step->copies[i], step->chunk[i].mv_data, step->chunk[i].mv_size);
+    step->chunk[i].mv_data = step->copies[i];
     step->now[i] = pair_at(step->chunk[i].mv_data, merge->head[i].at);
     return 0;
 }
