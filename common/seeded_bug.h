@@ -195,6 +195,8 @@
     BUG(ended_bits_unwritten, "LOG-3", "the bitmap of ended ids is not written") \
     BUG(ended_row_found, "LOG-3", "a row of an ended task is found until it is swept away") \
     BUG(filter_late, "LOG-3", "the filters of a commit are published one commit late") \
+    BUG(unread_filter_denies, "LOG-3", "a filter that is not read yet says that it has never seen a key") \
+    BUG(unread_run_passed_over, "LOG-3", "keys are not looked for in a run whose filter is not read yet") \
     BUG(tail_key_lost, "LOG-3", "the last key of a full tail does not reach the run") \
     BUG(merge_drops_key, "LOG-3", "a merge loses the last key of each of its inputs") \
     BUG(calendar_keeps_moved, "TRUE-1", "a moved task stays where it was in the calendar, too") \

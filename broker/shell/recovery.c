@@ -47,6 +47,7 @@ static int open_index(struct recovery *recovery, char *message, size_t message_s
         .outcomes_max = (uint32_t)recovery->config->outcomes_max,
         .outcome_retention_ms = recovery->config->outcome_retention_ms,
         .read_only = recovery->config->inspect,
+        .filters_later = true, /* by the filter reader: who is due does not wait for them */
     };
     memcpy(options.cluster, recovery->dir->cluster, sizeof(options.cluster));
     message[0] = '\0';

@@ -356,6 +356,7 @@ void shell_start_threads(struct shell *shell) {
     start_backup(shell);
     locator_start(&shell->locator, shell->log, &shell->archivist.archive, &shell->inbox);
     start_core(shell);
+    filter_reader_start(&shell->filter_reader, shell->index); /* nobody waits for it */
     if (shell->node.on) node_start(&shell->node);
 }
 
@@ -375,6 +376,7 @@ void shell_stop(struct shell *shell) {
     backup_stop(&shell->backup);
     archivist_stop(&shell->archivist);
     locator_stop(&shell->locator);
+    filter_reader_stop(&shell->filter_reader);
     indexer_stop(&shell->indexer);
     signer_stop(&shell->signer);
     authorizer_stop(&shell->authorizer);

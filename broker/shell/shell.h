@@ -22,6 +22,7 @@
 #include "delivery_sender.h"
 #include "disk_space.h"
 #include "endpoints.h"
+#include "filter_reader.h"
 #include "gateways.h"
 #include "http.h"
 #include "inbox.h"
@@ -71,6 +72,7 @@ struct shell {
     struct archivist archivist;
     struct reader reader;
     struct calendar_reader calendar_reader;
+    struct filter_reader filter_reader;
     struct auditor auditor;
     struct backup backup;
     struct locator locator;

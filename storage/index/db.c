@@ -304,6 +304,19 @@ void db_trim(struct db *db, size_t budget) {
     pthread_rwlock_unlock(&db->map_lock);
 }
 
+void db_will_need(const MDB_val *values, size_t count) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    for (size_t i = 0; i < count;) {
+        uintptr_t from = (uintptr_t)values[i].mv_data & ~(page - 1), to = from;
+        for (; i < count; i++) { /* neighbours in the file are asked for together */
+            uintptr_t first = (uintptr_t)values[i].mv_data, last = first + values[i].mv_size;
+            if (first > to + page || first < from) break;
+            if (last > to) to = last;
+        }
+        (void)madvise((void *)from, to - from, MADV_WILLNEED);
+    }
+}
+
 uint64_t db_file_size(struct db *db) {
     int handle;
     struct stat status;

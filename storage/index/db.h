@@ -95,6 +95,10 @@ int db_write(struct db *db, int (*body)(void *argument, MDB_txn *txn), void *arg
 void db_trim(struct db *db, size_t budget);
 uint64_t db_file_size(struct db *db);
 
+/* Values of a read transaction, not looked at yet, that will be soon: the kernel is asked to read their pages, all at
+ * once instead of one page fault after the other. Advice. */
+void db_will_need(const MDB_val *values, size_t count);
+
 /* The seal over key and value. */
 uint32_t db_seal(const void *key, size_t key_size, const void *value, size_t size);
 

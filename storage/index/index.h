@@ -37,7 +37,9 @@ struct index_options {
     uint64_t outcome_retention_ms;
     bool read_only; /* for tools and --inspect: nobody may write meanwhile, and not a byte of the directory changes */
     bool no_lookup; /* for tools that look up no task: what leads to keys and due times is not loaded */
-    bool no_sync;   /* for unit tests and benches only */
+    bool filters_later; /* the filters of keys, 1.5 bytes a key, are read by index_read_filters and not by the opening:
+                           what is due goes out meanwhile, and keys are looked for on the disk */
+    bool no_sync;       /* for unit tests and benches only */
 };
 
 /* What the index knows of the whole, as of its position. */
@@ -112,8 +114,12 @@ void index_advise_low(struct index *index, const struct line *line, struct due l
 struct index_filter; /* an immutable snapshot of the key runs' filters */
 struct index_filter *
 index_filter_hold(struct index *index); /* never NULL; as of a position ≥ index_position() before the call */
+/* True of any key as long as one of the filters is not read. */
 bool index_filter_may_contain(const struct index_filter *filter, uint64_t key_hash);
 void index_filter_drop(struct index_filter *filter);
+/* With options.filters_later: reads a piece of the filters, a mebibyte at most; false in *out_more once all are in
+ * memory. Any thread, but one at a time. INDEX_DAMAGED as the opening would have said it. */
+int index_read_filters(struct index *index, bool *out_more);
 
 /* Rows that are live or dead, in any order; all matches of a key (one live, any number of dead: at most 16, the
  * youngest first). What is not there is simply missing. */

@@ -1,8 +1,8 @@
 /* index_keys.c: key runs, their filters, and the tail.
  *
  * A run is a sorted list of (hash of queue and key, id), in chunks of one page, with the first hash of every chunk
- * (fences) and a blocked Bloom filter in memory; both lie on disk too, so that opening loads and does not rebuild. Keys
- * of small commits gather in the tail, a small B-tree, until they are worth a run.
+ * (fences) and a blocked Bloom filter in memory; both lie on disk too, so that nothing is rebuilt after an opening, but
+ * read (index_unread.c). Keys of small commits gather in the tail, a small B-tree, until they are worth a run.
  * The filter (bloom.h) has 12 bits a key; runs are sorted by hash, so a merge fills it from front to back.
  *
  * Other threads use sets of runs (struct index_filter) that never change and live until the last holder drops them.
@@ -14,9 +14,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "seeded_bug.h"
+
 #define BLOOM_BITS_PER_KEY 12
-#define BLOOM_BLOCKS_PER_CHUNK ((DB_CHUNK_SIZE - DB_SEAL_SIZE) / 64)
-#define FENCES_PER_CHUNK ((DB_CHUNK_SIZE - DB_SEAL_SIZE) / 8)
 
 struct run_record {
     uint32_t level;
@@ -35,20 +35,28 @@ uint64_t run_keys_of(uint64_t bytes) {
     return bytes * 8 / BLOOM_BITS_PER_KEY;
 }
 
-struct run *run_new(uint32_t level, uint64_t number, uint64_t count_max) {
+/* Its filter and fences hold anything. */
+static struct run *run_make(uint32_t level, uint64_t number, uint64_t count_max, uint64_t blocks) {
     struct run *run = calloc(1, sizeof *run);
     if (run == NULL) return NULL;
     run->refs = 1;
     run->level = level;
     run->number = number;
-    run->blocks = (count_max * BLOOM_BITS_PER_KEY + 511) / 512 + 1;
+    run->blocks = blocks;
     run->bloom = aligned_alloc(64, run->blocks * 64);
     run->fences = malloc((count_max / PAIRS_PER_CHUNK + 1) * sizeof(uint64_t));
     if (run->bloom == NULL || run->fences == NULL) {
         run_drop(run);
         return NULL;
     }
+    return run;
+}
+
+struct run *run_new(uint32_t level, uint64_t number, uint64_t count_max) {
+    struct run *run = run_make(level, number, count_max, (count_max * BLOOM_BITS_PER_KEY + 511) / 512 + 1);
+    if (run == NULL) return NULL;
     memset(run->bloom, 0, run->blocks * 64);
+    run->is_read = true;
     return run;
 }
 
@@ -74,9 +82,8 @@ uint32_t run_bloom_chunks(const struct run *run) {
     return (uint32_t)((run->blocks + BLOOM_BLOCKS_PER_CHUNK - 1) / BLOOM_BLOCKS_PER_CHUNK);
 }
 
-static size_t chunk_part(uint64_t total, uint32_t chunk, size_t per_chunk) {
-    uint64_t left = total - (uint64_t)chunk * per_chunk;
-    return left < per_chunk ? (size_t)left : per_chunk;
+uint32_t run_fence_chunks(const struct run *run) {
+    return (uint32_t)((run->chunks + FENCES_PER_CHUNK - 1) / FENCES_PER_CHUNK);
 }
 
 int run_write_bloom(struct index *index, MDB_txn *txn, const struct run *run, uint32_t from, uint32_t to) {
@@ -92,7 +99,7 @@ int run_write_bloom(struct index *index, MDB_txn *txn, const struct run *run, ui
 }
 
 int run_write_fences(struct index *index, MDB_txn *txn, const struct run *run) {
-    for (uint32_t i = 0; (uint64_t)i * FENCES_PER_CHUNK < run->chunks; i++) {
+    for (uint32_t i = 0; i < run_fence_chunks(run); i++) {
         uint8_t key[RUN_KEY_SIZE];
         run_key(key, run->number, RUN_FENCES, i);
         int error = db_put(&index->db, txn, DB_KEYS, key, sizeof key, run->fences + (size_t)i * FENCES_PER_CHUNK,
@@ -179,6 +186,10 @@ bool index_filter_may_contain(const struct index_filter *filter, uint64_t key_ha
         __builtin_prefetch(bloom_block(filter->runs[i]->bloom, filter->runs[i]->blocks, key_hash));
     }
     for (size_t i = 0; i < filter->count; i++) {
+        if (!run_is_read(filter->runs[i])) {
+            if (SEEDED_BUG(unread_filter_denies)) continue;
+            return true;
+        }
         if (bloom_has(filter->runs[i]->bloom, filter->runs[i]->blocks, key_hash)) return true;
     }
     return false;
@@ -187,22 +198,31 @@ bool index_filter_may_contain(const struct index_filter *filter, uint64_t key_ha
 /* ---- finding */
 
 /* The last chunk that may begin with a smaller hash: equal hashes may start in the chunk before their fence. */
-static uint32_t run_chunk_of(const struct run *run, uint64_t hash) {
+static int run_chunk_of(struct index *index, MDB_txn *txn, const struct run *run, uint64_t hash, uint32_t *out) {
     uint32_t low = 0, high = run->chunks;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (run->fences[middle] < hash)
+        uint64_t fence;
+        int error = run_fence(index, txn, run, middle, &fence);
+        if (error != 0) return error;
+        if (fence < hash)
             low = middle + 1;
         else
             high = middle;
     }
-    return low > 0 ? low - 1 : 0;
+    *out = low > 0 ? low - 1 : 0;
+    return 0;
 }
 
 static int run_find(struct index *index, MDB_txn *txn, const struct run *run, uint64_t hash, struct numbers *out) {
-    for (uint32_t chunk = run_chunk_of(run, hash); chunk < run->chunks && run->fences[chunk] <= hash; chunk++) {
+    uint32_t chunk = 0;
+    int error = run_chunk_of(index, txn, run, hash, &chunk);
+    for (; error == 0 && chunk < run->chunks; chunk++) {
         MDB_val data;
-        int error = run_read_chunk(index, txn, run, chunk, &data);
+        uint64_t fence = 0;
+        error = run_fence(index, txn, run, chunk, &fence);
+        if (error == 0 && fence > hash) break;
+        if (error == 0) error = run_read_chunk(index, txn, run, chunk, &data);
         if (error != 0) return error;
         size_t count = pairs_in(&data), low = 0, high = count;
         while (low < high) {
@@ -218,7 +238,7 @@ static int run_find(struct index *index, MDB_txn *txn, const struct run *run, ui
         }
         if (low < count) break;
     }
-    return 0;
+    return error;
 }
 
 static int tail_find(struct index *index, MDB_txn *txn, uint64_t hash, struct numbers *out) {
@@ -247,36 +267,15 @@ int keys_find(struct index *index, MDB_txn *txn, const struct index_filter *filt
               struct numbers *out) {
     for (size_t i = 0; i < filter->count; i++) {
         const struct run *run = filter->runs[i];
-        if (!bloom_has(run->bloom, run->blocks, hash)) continue;
-        int error = i == 0 ? tail_find(index, txn, hash, out) : run_find(index, txn, run, hash, out);
+        bool may = false;
+        int error = run_may_have(index, txn, run, hash, &may);
+        if (error == 0 && may) error = i == 0 ? tail_find(index, txn, hash, out) : run_find(index, txn, run, hash, out);
         if (error != 0) return error;
     }
     return 0;
 }
 
 /* ---- loading */
-
-static int load_parts(struct index *index, MDB_txn *txn, struct run *run) {
-    uint8_t key[RUN_KEY_SIZE];
-    MDB_val data;
-    for (uint32_t i = 0; i < run_bloom_chunks(run); i++) {
-        run_key(key, run->number, RUN_BLOOM, i);
-        int error = db_get(&index->db, txn, DB_KEYS, key, sizeof key, &data);
-        if (error < 0) return error;
-        size_t size = chunk_part(run->blocks, i, BLOOM_BLOCKS_PER_CHUNK) * 64;
-        if (error == 1 || data.mv_size != size) return INDEX_DAMAGED;
-        memcpy(run->bloom + (size_t)i * BLOOM_BLOCKS_PER_CHUNK * 8, data.mv_data, size);
-    }
-    for (uint32_t i = 0; (uint64_t)i * FENCES_PER_CHUNK < run->chunks; i++) {
-        run_key(key, run->number, RUN_FENCES, i);
-        int error = db_get(&index->db, txn, DB_KEYS, key, sizeof key, &data);
-        if (error < 0) return error;
-        size_t size = chunk_part(run->chunks, i, FENCES_PER_CHUNK) * 8;
-        if (error == 1 || data.mv_size != size) return INDEX_DAMAGED;
-        memcpy(run->fences + (size_t)i * FENCES_PER_CHUNK, data.mv_data, size);
-    }
-    return 0;
-}
 
 /* Can what the descriptor says be there? Asked before memory is taken for it. */
 static bool record_adds_up(const struct run_record *record, uint64_t entries) {
@@ -296,16 +295,13 @@ static int load_run(struct index *index, MDB_txn *txn, const MDB_val *key, const
     error = db_negative(mdb_stat(txn, index->db.table[DB_KEYS], &stat));
     if (error != 0) return error;
     if (!record_adds_up(&record, stat.ms_entries)) return INDEX_DAMAGED;
-    struct run *run = run_new(record.level, 0, record.count);
+    uint64_t number;
+    memcpy(&number, key->mv_data, sizeof number);
+    struct run *run = run_make(record.level, number, record.count, record.blocks);
     if (run == NULL) return -ENOMEM;
-    free(run->bloom);
-    run->bloom = aligned_alloc(64, record.blocks * 64);
-    memcpy(&run->number, key->mv_data, sizeof run->number);
     run->chunks = record.chunks;
     run->count = record.count;
-    run->blocks = record.blocks;
-    error = run->bloom == NULL ? -ENOMEM : load_parts(index, txn, run);
-    if (error == 0) error = VECTOR_PUSH(&index->runs.list, run);
+    error = VECTOR_PUSH(&index->runs.list, run);
     if (error != 0)
         run_drop(run);
     else
@@ -388,7 +384,10 @@ int runs_load(struct index *index) {
     db_read_end(&index->db, txn);
     if (error != 0) return error;
     error = filters_announce(index, runs->list.items, runs->list.count, runs->tail_filter, index->meta.filters_version);
-    if (error == 0) filters_arrive(index);
+    if (error != 0) return error;
+    filters_arrive(index);
+    bool more = !index->options.filters_later;
+    while (error == 0 && more) error = index_read_filters(index, &more);
     return error;
 }
 

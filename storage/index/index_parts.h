@@ -32,6 +32,7 @@
 #define MERGE_STEP_KEYS 100000u
 #define BLOOM_STEP_CHUNKS 2000u
 #define GARBAGE_STEP_CHUNKS 4000u
+#define UNREAD_STEP_CHUNKS 256u
 #define WINDOW_READ_MAX 65536u      /* entries that are read together rather than cascaded */
 #define READ_AHEAD_PAIRS_MAX 65536u /* entries of a line that are kept for its next windows */
 #define CASCADE_STEP_CHUNKS 256u
@@ -53,6 +54,7 @@
 #define MERGE_STEP_KEYS 25u
 #define BLOOM_STEP_CHUNKS 1u
 #define GARBAGE_STEP_CHUNKS 2u
+#define UNREAD_STEP_CHUNKS 1u
 #define WINDOW_READ_MAX 40u
 #define READ_AHEAD_PAIRS_MAX 40u
 #define CASCADE_STEP_CHUNKS 2u
@@ -73,6 +75,8 @@
 #define RUN_LEVELS 16
 #define HELD_KEY_SIZE 21
 #define RUN_KEY_SIZE 13
+#define BLOOM_BLOCKS_PER_CHUNK ((DB_CHUNK_SIZE - DB_SEAL_SIZE) / 64)
+#define FENCES_PER_CHUNK ((DB_CHUNK_SIZE - DB_SEAL_SIZE) / 8)
 #define READS_PER_TRIM 256u /* rows or chunks touched between looks at what is resident */
 #define LOW_PAUSE_BYTES 4096u
 #define MERGE_MEMORY_SHARE 4 /* 1 / of options.memory is what the filter of a merge's output may take */
@@ -163,10 +167,16 @@ struct run {
     uint64_t count;          /* keys */
     uint64_t endings_before; /* index.endings when it was made */
     uint32_t chunks;
-    uint64_t blocks;  /* of 64 bytes */
-    uint64_t *fences; /* first hash of every chunk */
-    uint64_t *bloom;
+    uint64_t blocks;     /* of 64 bytes */
+    uint64_t *fences;    /* first hash of every chunk */
+    uint64_t *bloom;     /* both valid once … */
+    atomic_bool is_read; /* … all of them is in memory; until then they are on the disk alone (index_unread.c) */
+    uint32_t bloom_read; /* chunks of them so far; for who reads them */
+    uint32_t fences_read;
 };
+static inline bool run_is_read(const struct run *run) {
+    return atomic_load_explicit(&run->is_read, memory_order_acquire);
+}
 struct index_filter {
     atomic_uint refs;
     uint64_t version; /* as in the meta record */
@@ -510,6 +520,12 @@ void run_key(uint8_t out[RUN_KEY_SIZE], uint64_t number, uint8_t kind, uint32_t 
 enum run_kind { RUN_PAIRS = 0, RUN_BLOOM = 1, RUN_FENCES = 2 };
 int run_write_descriptor(struct index *index, MDB_txn *txn, const struct run *run);
 uint32_t run_bloom_chunks(const struct run *run);
+uint32_t run_fence_chunks(const struct run *run);
+/* Of `total` items, `per_chunk` a chunk: how many are in this one. */
+static inline size_t chunk_part(uint64_t total, uint32_t chunk, size_t per_chunk) {
+    uint64_t left = total - (uint64_t)chunk * per_chunk;
+    return left < per_chunk ? (size_t)left : per_chunk;
+}
 int run_write_bloom(struct index *index, MDB_txn *txn, const struct run *run, uint32_t from, uint32_t to);
 int run_write_fences(struct index *index, MDB_txn *txn, const struct run *run);
 int run_read_chunk(struct index *index, MDB_txn *txn, const struct run *run, uint32_t chunk, MDB_val *out);
@@ -530,6 +546,10 @@ void pairs_sort(struct pair *pairs, struct pair *spare, size_t count);
 int runs_merge(struct index *index, size_t keys_max, bool *out_did);
 bool runs_merge_wanted(struct index *index);
 int runs_collect_garbage(struct index *index, bool *out_did);
+
+/* ---- index_unread.c: of a run that is in the snapshot; from memory, or as long as it is not there from the disk */
+int run_may_have(struct index *index, MDB_txn *txn, const struct run *run, uint64_t hash, bool *out);
+int run_fence(struct index *index, MDB_txn *txn, const struct run *run, uint32_t chunk, uint64_t *out);
 
 /* ---- index_outcomes.c, index_producers.c */
 int outcome_absorb(struct index *index, const struct row *row, uint16_t cause, uint64_t ended_ms);

@@ -198,6 +198,11 @@ static int verify_slot(struct verify *verify, const MDB_val *key, const MDB_val 
     return 0;
 }
 
+/* Only damage is damage: without memory, or when LMDB fails, nothing is known. */
+static int judge_reading(struct verify *verify, int error, const char *what) {
+    return error == INDEX_DAMAGED ? complain(verify, "index: %s is malformed", what) : error;
+}
+
 static void count_key(struct verify *verify, struct pair pair) {
     if (ranges_ended(&verify->index->ranges, pair.id)) return;
     verify->keys--;
@@ -222,11 +227,17 @@ static int verify_run(struct verify *verify, const struct run *run) {
             return complain(verify, "index: a chunk of key run %llu is damaged", (unsigned long long)run->number);
         if (error != 0) return error;
         index_touched(verify->index, 1);
-        if (pair_at(data.mv_data, 0).first != run->fences[chunk]) return complain(verify, "index: a fence is wrong");
+        uint64_t fence;
+        error = run_fence(verify->index, verify->txn, run, chunk, &fence);
+        if (error != 0) return judge_reading(verify, error, "a fence");
+        if (pair_at(data.mv_data, 0).first != fence) return complain(verify, "index: a fence is wrong");
         for (size_t i = 0; i < pairs_in(&data); i++, count++) {
             struct pair pair = pair_at(data.mv_data, i);
             if (pair.first < last) return complain(verify, "index: a key run is out of order");
-            if (!bloom_has(run->bloom, run->blocks, pair.first)) return complain(verify, "index: a run's filter lies");
+            bool may = false;
+            error = run_may_have(verify->index, verify->txn, run, pair.first, &may);
+            if (error != 0) return judge_reading(verify, error, "a filter");
+            if (!may) return complain(verify, "index: a run's filter lies");
             last = pair.first;
             count_key(verify, pair);
         }
@@ -341,11 +352,6 @@ static int take_producer(void *argument, const struct index_producer *producer) 
 
 static int take_job(void *argument, const Tarry__JobPut *job) {
     return 0;
-}
-
-/* Only damage is damage: without memory, or when LMDB fails, nothing is known. */
-static int judge_reading(struct verify *verify, int error, const char *what) {
-    return error == INDEX_DAMAGED ? complain(verify, "index: %s is malformed", what) : error;
 }
 
 /* What a start reads into memory as a whole, read as a start does. */

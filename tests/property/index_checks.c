@@ -12,7 +12,9 @@ int fx_try_open(struct fx *f) {
                                     .map_size = 1u << 20, /* F-8: it has to grow */
                                     .outcomes_max = f->outcomes_max,
                                     .outcome_retention_ms = 1ull << 40,
+                                    .filters_later = f->seed % 3 != 0,
                                     .no_sync = true};
+    f->is_unread = options.filters_later;
     f->absorbed = f->world.committed;
     f->retiring = 0;
     f->index = NULL;

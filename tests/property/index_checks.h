@@ -24,6 +24,7 @@ struct fx {
     uint64_t seed;
     struct line walked; /* the line of a walk by windows that stopped on its way … */
     struct due stopped; /* … here: the next one may go on, whatever was committed since */
+    bool is_unread;     /* filters of keys are not read, maybe */
     bool is_counting;   /* the calendar is being made anew, maybe */
     char message[256];  /* of the last failed open or verify */
 };

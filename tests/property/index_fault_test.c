@@ -59,7 +59,9 @@ static void restore(struct fx *f, const struct saved *saved) {
 
 static int do_open(struct fx *f) {
     index_close(f->index);
-    return fx_try_open(f);
+    int error = fx_try_open(f);
+    while (error == 0 && f->is_unread) error = index_read_filters(f->index, &f->is_unread);
+    return error;
 }
 
 static int do_commit(struct fx *f) {

@@ -7,6 +7,7 @@
  * absorbed and not committed and with merges and sweeps half done, and opened again. */
 #include "index_checks.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 static uint64_t seed_first = 1, seed_count = 40;
@@ -27,6 +28,11 @@ static void maintain(struct fx *f, unsigned calls_max) {
         int error = index_maintain(f->index, &more);
         if (error != 0) fail_msg("seed %llu: maintain: %d", (unsigned long long)f->seed, error);
     }
+}
+
+/* The filters that an opening has left on the disk: a piece now and then, between all else that is done. */
+static void read_filters(struct fx *f, unsigned pieces_max) {
+    for (unsigned i = 0; i < pieces_max && f->is_unread; i++) CHECK(index_read_filters(f->index, &f->is_unread) == 0);
 }
 
 static void commit(struct fx *f) {
@@ -56,6 +62,7 @@ static void step(struct fx *f, size_t records_max, unsigned endings) {
     if (world_random(w, 4) == 0) check_all(f);
     if (world_random(w, 3) == 0) advise(f);
     maintain(f, (unsigned)world_random(w, 6));
+    if (f->is_unread && world_random(w, 3) == 0) read_filters(f, (unsigned)world_random(w, 4));
     if (f->retiring == 0 && w->committed > 0 && world_random(w, 5) == 0) {
         f->retiring = 1 + world_random(w, w->committed);
         CHECK(world_retire(w, f->retiring, f->index) == 0);
@@ -93,6 +100,8 @@ static void history(uint64_t seed) {
     }
     for (unsigned i = 0; i < 60; i++) step(f, records_max, 95);
     maintain(f, 100000);
+    check_all(f);
+    read_filters(f, UINT_MAX);
     check_all(f);
     CHECK(!f->is_counting);
     check_growth(f);
