@@ -1,8 +1,8 @@
-/* caller.h: who is at the other end of a connection, as far as the door knows, and what is decided about him.
+/* caller.h: the client at the other end of a connection, as far as the door knows it, and what is decided about it.
  *
  * The door asks once for each upgrade and for each page, before it accepts the one or answers the other; no byte of a
- * body has been taken by then. Who is let in has a principal, which the connection keeps and hands on with each of its
- * requests. What a principal is only the callee knows: the door compares nothing and gives it back as it came. */
+ * body has been taken by then. An admitted client has a principal, which the connection keeps and hands on with each of
+ * its requests. What a principal is only the callee knows: the door compares nothing and gives it back as it came. */
 #ifndef TARRY_NET_CALLER_H
 #define TARRY_NET_CALLER_H
 
@@ -36,9 +36,9 @@ struct net_caller {
 };
 
 struct caller_verdict {
-    unsigned status;      /* 0: let in; else 401 (who is this?), 403 (may not), 429 (too much) */
+    unsigned status;      /* 0: let in; else 401 (unknown), 403 (may not), 429 (too much) */
     const char *sentence; /* of a refusal, CALLER_SENTENCE_MAX bytes at most, without control characters; copied */
-    uint64_t principal;   /* of who is let in */
+    uint64_t principal;   /* of an admitted client */
     bool wants_token;     /* a refusal that another token would mend: the answer says so (WWW-Authenticate) */
 };
 

@@ -65,7 +65,7 @@ static void end_inside(struct door *door, uint64_t id) {
     lws_cancel_service(door->context);
 }
 
-/* A place in the table is in the list once, whoever asks for its connection's end, and how often. */
+/* A place in the table is in the list once, however often its connection's end is asked for. */
 static void ask_for_end(struct door *door, uint64_t id, bool at_once) {
     if (door_is_inside(id)) {
         end_inside(door, id);
@@ -148,7 +148,7 @@ void door_carry_out(struct door *door) {
     }
 }
 
-/* False: nobody's end is asked for any more. */
+/* False: no connection's end is asked for any more. */
 static bool take_end(struct door *door, uint64_t *out_closing, uint64_t *out_lingering) {
     pthread_mutex_lock(&door->mutex);
     struct slot *slot = door->ending;
@@ -257,7 +257,7 @@ static const struct lws_protocols protocols[] = {
     {0},
 };
 
-/* The kernel asks whether anybody is there (listen.c), so no pings are sent. */
+/* The kernel probes idle connections (listen.c), so no pings are sent. */
 static const lws_retry_bo_t no_pings;
 
 void door_round(struct door *door) {
@@ -269,7 +269,7 @@ void door_round(struct door *door) {
         abort();
     }
     http_push(door);
-    /* What this thread hands over wakes nobody: it looks itself. */
+    /* What this thread hands over needs no wake-up: it looks itself. */
     door_carry_out(door);
     door->calls.served(door->calls.argument);
     door_carry_out(door);

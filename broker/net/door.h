@@ -13,8 +13,9 @@
  * Bytes: what is half received, what waits for the callee, and what is not yet in the kernel is counted (door_held).
  * Beyond `held_max` requests that would make it worse are refused while they come: they are read to their end, kept
  * nowhere, and refusal() makes their answer. A connection that has DOOR_REQUESTS_MAX requests or DOOR_UNSENT_MAX bytes
- * of answers under way is not read from. Of halves of requests that do not come on, and of answers that nobody reads,
- * no more than `held_max` is held for all connections together: who has been silent longest is ended (door_pressure.c).
+ * of answers under way is not read from. Of halves of requests that do not come on, and of unread answers, no more than
+ * `held_max` is held for all connections together: the connection that has been silent longest is ended
+ * (door_pressure.c).
  */
 #ifndef TARRY_NET_DOOR_H
 #define TARRY_NET_DOOR_H
@@ -60,10 +61,10 @@
 /* How long a client may leave an answer unread, and a lane's connection stand after its session. */
 #define DOOR_UNREAD_S 10
 #define DOOR_LINGER_S 10
-/* How long nobody serves while the thread waits for a disk. */
+/* How long no thread serves while the door's waits for a disk. */
 #define DOOR_ASIDE_MS 20
 
-/* Ids with this bit name no connection, but who makes requests and gets deliveries in the door's own thread
+/* Ids with this bit name no connection, but code that makes requests and gets deliveries in the door's own thread
  * (broker/gateway). What is handed over for them comes by `inside`. */
 #define DOOR_INSIDE (1ull << 63)
 static inline bool door_is_inside(uint64_t id) {
@@ -77,7 +78,7 @@ struct door_calls {
     void *argument;
     /* May this caller come in? Asked before an upgrade is accepted, and before a page is (caller.h). */
     struct caller_verdict (*admit)(void *argument, const struct net_caller *caller);
-    /* Once for each verdict that let somebody in: his connection has gone. */
+    /* Once for each verdict that let a client in: its connection has gone. */
     void (*dismiss)(void *argument, uint64_t principal);
     /* Asked of each connection after door_review. False: its principal may not stay, and it is ended. */
     bool (*stays)(void *argument, uint64_t principal);
@@ -86,13 +87,14 @@ struct door_calls {
      * door_resume. */
     bool (*request)(void *argument, uint64_t from, uint64_t principal, const char *peer, struct message *request);
     /* A request of this principal that is half received held `before` bytes and is to hold `after`; what is small
-     * counts as 0. False: those are more than he may have under way; it is read to its end, and refused. What becomes
-     * less is always granted. */
+     * counts as 0. False: those are more than the principal may have under way; it is read to its end, and refused.
+     * What becomes less is always granted. */
     bool (*counts)(void *argument, uint64_t principal, size_t before, size_t after);
     /* The answer to a request that there was no room for: at the door, or among those of its principal (`counts`);
      * NULL: no memory. */
     struct message *(*refusal)(void *argument, bool is_principals);
-    /* May who brings this Authorization (NULL: none) pull from the lane? 0: no; else what lane_up is told as `holder`.
+    /* May the client that brings this Authorization (NULL: none) pull from the lane? 0: no; else what lane_up is told
+     * as `holder`.
      */
     uint64_t (*lane_asks)(void *argument, uint32_t lane, const char *authorization);
     /* Its connection stands. False: it does not fit any more, and is closed. */
@@ -108,9 +110,9 @@ struct door_calls {
     /* A round is over, in which something may have been taken over; what is answered now leaves at once. The callee may
      * take its time for what a CPU does, and steps aside for anything else (door_step_aside). */
     void (*served)(void *argument);
-    /* Who is inside (DOOR_INSIDE) gets this, which it may only look at: an answer, or a delivery (is_delivery), of
-     * whose fate lane_sent is to be told by who gets it. NULL: there is no answer, for want of memory, or its lane's
-     * session has ended. */
+    /* A requester inside the broker (DOOR_INSIDE) gets this, which it may only look at: an answer, or a delivery
+     * (is_delivery), of whose fate the receiver is to tell lane_sent. NULL: there is no answer, for want of memory, or
+     * its lane's session has ended. */
     void (*inside)(void *argument, uint64_t id, const struct message *message, bool is_delivery);
     /* There may be room for requests again: those of connections have been offered. */
     void (*resumed)(void *argument);
@@ -128,7 +130,7 @@ struct door_limits {
     unsigned connections_max;
     const char *origins; /* as in origin.h; must stay */
     struct tls *tls;     /* NULL: none; must stay until the door has stopped */
-    /* Who answers HTTP requests for /v1 (door_stream.h); NULL: nobody. Must stay. */
+    /* What answers HTTP requests for /v1 (door_stream.h); NULL: nothing does. Must stay. */
     const struct door_stream_calls *http;
 };
 

@@ -8,7 +8,7 @@
 
 /* So many in a row, before those that are there have their turn. */
 #define ACCEPTED_IN_A_ROW 32
-/* How long nobody is accepted when nobody can be. */
+/* How long none is accepted when none can be. */
 #define ACCEPT_AGAIN_MS 100
 
 static void refuse(struct door *door, int fd, const char *peer, const char *sentence) {
@@ -25,7 +25,7 @@ static void on_again(lws_sorted_usec_list_t *timer) {
     listen_or_not(door, true);
 }
 
-/* Whoever knocks and cannot be accepted would wake the thread again and again: he waits for a moment. */
+/* A connection that cannot be accepted would wake the thread again and again: it waits for a moment. */
 static void rest(struct door *door) {
     listen_or_not(door, false);
     lws_sul_schedule(door->context, 0, &door->accept_again, on_again, ACCEPT_AGAIN_MS * (LWS_USEC_PER_SEC / 1000));
@@ -79,7 +79,7 @@ static void accept_some(const struct listener *listener) {
         if (fd >= 0) {
             take(listener, fd);
         } else if (errno == EAGAIN) {
-            return; /* nobody knocks */
+            return; /* none waits */
         } else if (errno == EMFILE || errno == ENFILE) {
             if (refuse_for_want_of_descriptors(door, listener->fd)) continue;
             rest(door);
@@ -87,7 +87,7 @@ static void accept_some(const struct listener *listener) {
         } else if (errno == ENOBUFS || errno == ENOMEM || errno == EPERM) {
             rest(door);
             return;
-        } /* else: he has gone again, or his network has (accept(2)) */
+        } /* else: it has gone again, or its network has (accept(2)) */
     }
 }
 

@@ -27,7 +27,7 @@ bool connections_init(struct door *door) {
     if (door->slots == NULL || door->free_slots == NULL) return false;
     for (unsigned i = 0; i < max; i++) door->free_slots[i] = max - 1 - i;
     door->free_count = max;
-    /* However few descriptors there are, neither one address nor who only knocks takes all of them. */
+    /* However few descriptors there are, neither one address nor connections that only arrive take all of them. */
     door->of_address_max = smaller(DOOR_CONNECTIONS_OF_ADDRESS_MAX, max - max / 4);
     struct newcomers *plain = &door->newcomers[false], *tls = &door->newcomers[true];
     size_t handshakes = door->limits.held_max / DOOR_HANDSHAKE_SIZE;
@@ -73,7 +73,7 @@ static bool is_loopback(const uint8_t bytes[DOOR_ADDRESS_SIZE]) {
 static void look_at_process(int fd, struct connection *connection, uint8_t bytes[DOOR_ADDRESS_SIZE]) {
     struct ucred process;
     socklen_t size = sizeof(process);
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &process, &size) != 0) return; /* CALLER_NETWORK: nobody we know */
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &process, &size) != 0) return; /* CALLER_NETWORK: an unknown client */
     connection->way = CALLER_UNIX;
     connection->uid = process.uid;
     connection->pid = (uint32_t)process.pid;

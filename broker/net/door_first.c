@@ -1,7 +1,7 @@
 /* door_first.c: whose a connection is, by its first bytes: what asks for /v1 over HTTP is a stream's (door_stream.h),
  * all else the library's, which gets its head as it can read it (door_head.c).
  *
- * The library parses HTTP itself and shows no head as it came, so that nobody could tell what it passed over
+ * The library parses HTTP itself and shows no head as it came, so that it could not be told what it passed over
  * (door_http.c). It reads by recv(2), or by SSL_read; both are ours here, as poll(2) is (wait.h), and do what the
  * system's do but for a connection of the door's whose head has not come yet. If its first bytes are a request for
  * /v1 the first of them is marked by its highest bit: no method begins so, the library gives the connection up to bytes
@@ -103,7 +103,7 @@ __attribute__((visibility("default"))) int SSL_read(SSL *ssl, void *buffer, int 
     bool looks = connection != NULL && connection->over_tls && size >= (int)BUFFER_MIN;
     size_t got, room = looks ? room_of((size_t)size) : size > 0 ? (size_t)size : 0;
     enum look result = LOOK_GIVES;
-    /* Whoever is to wait has read until nothing more is there: that is what SSL_get_error says then. */
+    /* A reader that is to wait has read until nothing more is there: that is what SSL_get_error says then. */
     do {
         if (!SSL_read_ex(ssl, buffer, room, &got)) return -1;
         if (looks) result = look(connection, buffer, &got);

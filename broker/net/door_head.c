@@ -4,7 +4,7 @@
  * to the next colon, wherever that is: what comes in between, Authorization, Origin, a length, the empty line, is
  * passed over. Such a name gets one character more, before its colon, and is one that the library does not know. A line
  * without a colon, and one that continues the line before (RFC 9112, 5.2, lets a server refuse it), hide the next ones
- * likewise: whoever sends one is not read any more. */
+ * likewise: a connection that sends one is not read any more. */
 #include "door_head.h"
 
 #include <ctype.h>

@@ -27,7 +27,7 @@ struct head {
 };
 
 /* `buffer` has twice the room of the `size` bytes that have come of a head, and perhaps behind it. False: it is none
- * that the library reads as everybody does. */
+ * that the library reads as other programs do. */
 bool head_put_right(struct head *head, uint8_t *buffer, size_t *size);
 
 #endif

@@ -1,4 +1,4 @@
-/* door_http.c: HTTP at the door: who may go on to WebSocket, and pages.
+/* door_http.c: HTTP at the door: which requests may go on to WebSocket, and pages.
  *
  * The library reads heads; what they ask for is judged here, upgrades before anything is answered to them. GET and
  * HEAD, no body, and an Origin (of a web page in a browser) only if an operator allows it.
@@ -41,7 +41,7 @@ static bool is_present(struct lws *wsi, enum lws_token_indexes token) {
     return lws_hdr_total_length(wsi, token) > 0 || lws_hdr_copy_fragment(wsi, nothing, sizeof(nothing), token, 0) >= 0;
 }
 
-/* Status 403 comes before all others: what a page asks for is nobody's business. */
+/* Status 403 comes before all others: what a page asks for is not looked at. */
 static struct refusal judge_origin(const struct connection *connection) {
     char text[TEXT_SIZE];
     struct lws *wsi = connection->wsi;
@@ -134,7 +134,8 @@ struct caller_verdict http_admit(struct connection *connection, enum caller_plac
     return verdict;
 }
 
-/* What is said and is not understood is no better than a wrong token: nobody is let in as if he had said nothing. */
+/* What is said and is not understood is no better than a wrong token: the client is not let in as if it had said
+ * nothing. */
 static struct refusal judge_caller(struct connection *connection, enum caller_place place, const char *path) {
     char authorization[TEXT_SIZE];
     struct net_caller caller = {.token = ""};
@@ -176,8 +177,8 @@ static struct refusal judge_handshake(struct lws *wsi, const char *upgrade, cons
     return taken;
 }
 
-/* Who brings the secret of a lane's session, in Authorization or in the path, for a library that sends no headers of
- * its user's (mangos, nanomsg, a browser). */
+/* A client may bring the secret of a lane's session, in Authorization or in the path, for a library that sends no
+ * headers of its user's (mangos, nanomsg, a browser). */
 static struct refusal judge_lane(struct connection *connection, const char *path, const char *secret) {
     const struct door_calls *calls = &connection->door->calls;
     char authorization[TEXT_SIZE];
@@ -283,8 +284,8 @@ static int ask_for_page(struct connection *connection, const char *path) {
     return refuse(connection, REFUSED(404, "there is no such page; there are /, /healthz, /readyz and /metrics"));
 }
 
-/* A browser takes a page for what it says it is, puts it into no frame, keeps it nowhere, and tells nobody of it. (What
- * may run in the page at `/` it says itself: page/make_page.py.) */
+/* A browser takes a page for what it says it is, puts it into no frame, keeps it nowhere, and tells no other site of
+ * it. (What may run in the page at `/` it says itself: page/make_page.py.) */
 static const struct {
     const char *name, *value;
 } page_headers[] = {
@@ -401,7 +402,7 @@ int http_event(struct connection *connection, enum lws_callback_reasons reason, 
         return connection->is_answered ? -1 : 0;
     case LWS_CALLBACK_RAW_ADOPT: /* what the library takes for no HTTP, and door_first.c has not marked */
         return refuse(connection, REFUSED(403, "this is no request with a method that is known here"));
-    /* A body: there is nobody for it. */
+    /* A body: no code takes it. */
     case LWS_CALLBACK_HTTP_BODY:
     case LWS_CALLBACK_RAW_RX:
         return -1;

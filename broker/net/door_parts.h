@@ -1,4 +1,4 @@
-/* door_parts.h: what the files of the door share; nobody else includes it. Everything is the door's thread's own but
+/* door_parts.h: what the files of the door share; no other file includes it. Everything is the door's thread's own but
  * what is atomic, the queue, and what is fixed before the thread starts. */
 #ifndef TARRY_NET_DOOR_PARTS_H
 #define TARRY_NET_DOOR_PARTS_H
@@ -132,14 +132,14 @@ struct door {
     struct door_limits limits;
     struct lws_context *context;
     struct lws_vhost *vhost;
-    struct lws_vhost *vhost_tls; /* NULL: nobody listens over TLS */
+    struct lws_vhost *vhost_tls; /* NULL: no listener over TLS */
     lws_sorted_usec_list_t tls_look;
     lws_sorted_usec_list_t alarm;
     lws_sorted_usec_list_t trim; /* is_trim_due */
     struct listener listeners[DOOR_LISTENERS_MAX];
     unsigned listener_count;
     int spare_fd;                        /* given up to accept one more, and refuse it, when there are no descriptors */
-    lws_sorted_usec_list_t accept_again; /* nobody is accepted until then */
+    lws_sorted_usec_list_t accept_again; /* none is accepted until then */
     pthread_t thread;
     pthread_mutex_t serving; /* held by the thread that serves: all that follows is its own, and the library */
     struct wait *wait;       /* for connections */
@@ -177,7 +177,7 @@ struct door {
     struct connection_list keepers;
     struct connection_list unread;
     size_t unread_size;  /* bytes of answers that are not in the kernel */
-    bool is_trim_due;    /* somebody was ended for what was held */
+    bool is_trim_due;    /* a connection was ended for what was held */
     size_t waiting_size; /* bytes of whole requests for which there was no room */
     struct address *addresses[DOOR_ADDRESS_BUCKETS];
     struct connection *adopting;  /* it was made, and the library has not heard of it */
@@ -187,7 +187,7 @@ struct door {
 
 /* ---- door_connections.c */
 bool connections_init(struct door *door);
-/* Who was refused, for the log. */
+/* Refused clients, for the log. */
 struct refused_peer {
     const char *sentence;
     char peer[PEER_SIZE_MAX + 1];
@@ -208,7 +208,7 @@ void door_release(struct door *door, size_t bytes);
 /* A message that was handed over is done with. */
 void door_done(struct door *door, struct message *message);
 
-/* ---- door_substitute.c: who serves while the thread has stepped aside */
+/* ---- door_substitute.c: the thread that serves while the door's has stepped aside */
 /* 0 or a positive errno. */
 int substitute_start(struct door *door);
 /* The thread has ended. */
@@ -255,8 +255,8 @@ void stream_answer(struct connection *connection, struct message *page);
 /* ---- door_http.c, for door_stream.c */
 struct caller_verdict http_admit(struct connection *connection, enum caller_place place, const char *path,
                                  const char *token, size_t token_size);
-/* May whoever shows no token name the broker so? NULL: he does not. Names are a browser's matter: over the network
- * everybody shows a token, and TLS has looked at the name. */
+/* May a client without a token name the broker so? NULL: it does not. Names are a browser's matter: over the network
+ * every client shows a token, and TLS has looked at the name. */
 bool http_host_is_ours(const struct connection *connection, const char *host);
 
 /* ---- door_ws.c */
@@ -270,8 +270,8 @@ void ws_offer_waiting(struct door *door);
 /* Reads on or not, as the limits say. */
 void ws_regulate(struct connection *connection);
 
-/* ---- door_pressure.c: who gives way when too much is held */
-/* Its half request is to hold so many bytes: they count among its principal's. False: those are as many as he may. */
+/* ---- door_pressure.c: which connections give way when too much is held */
+/* Its half request is to hold so many bytes: they count among its principal's. False: those are as many as it may. */
 bool pressure_count(struct connection *connection, size_t capacity);
 /* … and holds them. */
 void pressure_half_grows(struct connection *connection, size_t before, size_t capacity);
@@ -283,8 +283,8 @@ void pressure_half_is_nothing(struct connection *connection);
 void pressure_half_ends(struct connection *connection);
 /* What it keeps of what came too early has become less, or is the first. */
 void pressure_keeps(struct connection *connection);
-/* Ends the half that has not come on for longest, if that is DOOR_SILENT_S, or else who has kept for longest what came
- * too early. False: there is none but `wanting`. */
+/* Ends the half that has not come on for longest, if that is DOOR_SILENT_S, or else the connection that has kept for
+ * longest what came too early. False: there is none but `wanting`. */
 bool pressure_end_silent_half(const struct connection *wanting);
 /* Ends halves, but for `last`, until the rest is no more than may be. */
 void pressure_bound_halves(const struct connection *last);
@@ -292,7 +292,7 @@ void pressure_bound_halves(const struct connection *last);
 bool pressure_may_wait(const struct door *door, const struct message *request);
 /* Some of its answers have been read, or there are none. */
 void pressure_is_read(struct connection *connection);
-/* Ends who has not read for longest, until the rest is no more than may be. */
+/* Ends the connection that has not read for longest, until the rest is no more than may be. */
 void pressure_bound_unread(struct door *door);
 
 /* ---- door_accept.c */

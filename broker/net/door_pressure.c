@@ -1,9 +1,9 @@
-/* door_pressure.c: who gives way when connections hold too much: bounds on the halves of requests that are coming, and
- * on the answers that nobody reads, of all connections together. However many there are, and whatever is allowed to
- * each, what they hold stays within `held_max` (CALM-1), and nobody holds room for long that another one needs.
+/* door_pressure.c: which connections give way when they hold too much: bounds on the halves of requests that are
+ * coming, and on unread answers, of all connections together. However many there are, and whatever is allowed to each,
+ * what they hold stays within `held_max` (CALM-1), and no connection holds room for long that another one needs.
  *
- * Each of two lists is in the order of the last progress, so that its first has been silent longest: it is ended. Who
- * comes on, however slowly, is behind those who do not. */
+ * Each of two lists is in the order of the last progress, so that its first has been silent longest: it is ended. A
+ * connection that sends on, however slowly, is behind those that do not. */
 #include <malloc.h>
 
 #include "door_parts.h"
@@ -30,7 +30,7 @@ static void on_trim(lws_sorted_usec_list_t *timer) {
     if (door->is_trim_due) lws_sul_schedule(door->context, 0, &door->trim, on_trim, TRIM_EVERY_US);
 }
 
-/* CALM-1: the bytes of those who are ended lie between the bytes of those who stay, and the allocator keeps such gaps
+/* CALM-1: the bytes of ended connections lie between the bytes of those that stay, and the allocator keeps such gaps
  * for ever: after a crowd the process was as large as at its height. Whole pages of them go back to the kernel. */
 static void trim_soon(struct door *door) {
     if (door->is_trim_due) return;

@@ -92,7 +92,7 @@ static void on_unread(lws_sorted_usec_list_t *timer) {
     connection_kill(connection);
 }
 
-/* Nothing more is sent. Who has not read all yet would lose it if what he still sends met a closed socket. */
+/* Nothing more is sent. A client that has not read all yet would lose it if what it still sends met a closed socket. */
 static void linger(struct connection *connection) {
     connection->lingers = true;
     lws_sul_cancel(&connection->too_late);
@@ -293,7 +293,7 @@ bool door_stream_page(struct door *door, uint64_t id, const char *path) {
 
 void stream_answer(struct connection *connection, struct message *page) {
     struct door *door = connection->door;
-    assert(page->kind == ORDER_PAGE);   /* nobody answers or delivers to a stream in any other way */
+    assert(page->kind == ORDER_PAGE);   /* nothing is answered or delivered to a stream in any other way */
     door_release(door, page->capacity); /* its protocol sends it anew */
     atomic_fetch_sub(&door->queued, 1);
     if (connection->stream != NULL)

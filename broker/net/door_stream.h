@@ -19,7 +19,7 @@ struct door;
 struct door_stream_calls {
     void *argument;
     /* A connection has come. The value is handed back as `connection`; NULL: it is refused and ended. `peer` is valid
-     * until `gone`. Nobody is admitted yet: see door_stream_admit. */
+     * until `gone`. The client is not admitted yet: see door_stream_admit. */
     void *(*opened)(void *argument, uint64_t id, const char *peer);
     /* Bytes have come, all of which must be taken: what is kept of them the callee counts (door_stream_hold). After
      * door_stream_pause none come, but for those that had been read already. */
@@ -37,15 +37,16 @@ struct door_stream_calls {
     void (*gone)(void *connection);
 };
 
-/* Who asks, with this token (size 0: none), for `path`: CALLER_RPC or CALLER_PAGE. Judged as an upgrade is, by `admit`
- * (door.h); who is let in stays until the connection ends or another is: `principal` is good for as long. */
+/* The requester, with this token (size 0: none), for `path`: CALLER_RPC or CALLER_PAGE. Judged as an upgrade is, by
+ * `admit` (door.h); an admitted one stays until the connection ends or another is admitted: `principal` is good for as
+ * long. */
 struct caller_verdict door_stream_admit(struct door *door, uint64_t id, enum caller_place place, const char *path,
                                         const char *token, size_t token_size);
 /* May a web page of this Origin use the broker (origin.h)? One that an operator allows, and the broker's own; without a
  * token only if `host` (Host; NULL: none is said) cannot have been made up. */
 bool door_stream_origin(struct door *door, uint64_t id, const char *origin, const char *host, bool shows_token);
 
-/* May whoever shows no token name the broker so (Host; NULL: he does not)? */
+/* May a client without a token name the broker so (Host; NULL: it does not)? */
 bool door_stream_host(struct door *door, uint64_t id, const char *host);
 extern const char door_host_refused[]; /* … and why not */
 
@@ -70,7 +71,7 @@ void door_stream_refused(struct door *door, uint64_t id, unsigned status, const 
  * when the connection ends. False: that is more than may be held, and nothing has changed; `is_small`: it is never
  * refused. Whose request has not come on for longest gives way to those that need the room (CALM-1): it is ended. */
 bool door_stream_half(struct door *door, uint64_t id, size_t size, bool is_small);
-/* … it is whole: it holds them until door_stream_half says 0, and gives way to nobody. */
+/* … it is whole: it holds them until door_stream_half says 0, and does not give way. */
 void door_stream_whole(struct door *door, uint64_t id);
 /* The connection keeps `size` bytes from now on of what has come too early: behind a request that is worked at. The
  * door counts them, and gives them back when it ends. False: that is more than may be held, and nothing has changed.

@@ -1,6 +1,6 @@
 /* door_substitute.c: a second thread, which serves while the first waits for a disk for too long.
  *
- * `serving` says who serves: its holder. The thread arms a timer and lets go of it; the substitute takes it when the
+ * the holder of `serving` serves. The thread arms a timer and lets go of it; the substitute takes it when the
  * timer fires, and gives it back after the round in which it is wanted back. As a rule the timer is disarmed before,
  * and the substitute sleeps on. */
 #include <errno.h>

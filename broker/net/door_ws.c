@@ -136,7 +136,7 @@ static void wait_for_room(struct connection *connection, struct message *request
     TAILQ_INSERT_TAIL(&door->waiting, connection, in_waiting);
 }
 
-/* Its request, of this capacity, is the callee's, or nobody's. */
+/* Its request, of this capacity, is the callee's, or freed. */
 static void end_waiting(struct connection *connection, size_t capacity) {
     struct door *door = connection->door;
     TAILQ_REMOVE(&door->waiting, connection, in_waiting);
@@ -243,7 +243,7 @@ static int received(struct connection *connection, const void *bytes, size_t siz
         return end(connection, LWS_CLOSE_STATUS_MESSAGE_TOO_LARGE, "a request has 16 MiB at most");
     if (!keep(connection, bytes, size, expected)) return -1;
     if (expected > 0 || !lws_is_final_fragment(wsi)) {
-        /* Nobody holds memory with half a request for ever (F-18). */
+        /* No client holds memory with half a request for ever (F-18). */
         bool is_more = connection->incoming_size == size ||
                        connection->incoming_size / DOOR_FRAME_OUT > (connection->incoming_size - size) / DOOR_FRAME_OUT;
         if (is_more) {
@@ -313,9 +313,9 @@ static void begin_to_wait(struct connection *connection) {
     pressure_is_read(connection);
 }
 
-/* The library ends connections by itself, for frames that are none, and tells nobody before they are closed: which may
- * be seconds later, for the other side is to answer the Close. But a Close has a reason as soon as it is decided upon;
- * and the library sends what it is given even behind a Close. */
+/* The library ends connections by itself, for frames that are none, and tells its user nothing before they are closed:
+ * which may be seconds later, for the other side is to answer the Close. But a Close has a reason as soon as it is
+ * decided upon; and the library sends what it is given even behind a Close. */
 static bool is_being_closed(const struct connection *connection) {
     return lws_get_close_length(connection->wsi) > 0;
 }

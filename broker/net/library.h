@@ -1,12 +1,12 @@
 /* library.h: what libwebsockets has to say, and whether it had the memory. It has one log and one allocator a process,
- * whoever uses it. */
+ * for all users. */
 #ifndef TARRY_NET_LIBRARY_H
 #define TARRY_NET_LIBRARY_H
 
 #include <stdbool.h>
 
-/* Whom its errors are told to, without their end of line; NULL: nobody. Any thread calls `says`, which may be called
- * until the process ends. Before that, and without this, nothing is told. */
+/* The function that is told its errors, without their end of line; NULL: none. Any thread calls `says`, which may be
+ * called until the process ends. Before that, and without this, nothing is told. */
 void library_tell(void (*says)(void *argument, const char *text), void *argument);
 /* Before its first use. Any thread, any number of times. */
 void library_begin(void);

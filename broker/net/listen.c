@@ -129,7 +129,7 @@ static bool bound_port(int fd, uint16_t *out) {
 
 /* ---- Unix sockets */
 
-/* An open descriptor of the socket's directory, which nobody else holds locked; or a negative errno. */
+/* An open descriptor of the socket's directory, which no other process holds locked; or a negative errno. */
 static int lock_directory(const char *path) {
     char directory[LISTEN_PATH_MAX + 1];
     size_t size = (size_t)(strrchr(path, '/') - path);
@@ -145,7 +145,7 @@ static int lock_directory(const char *path) {
     return -EBUSY;
 }
 
-/* 0: nothing is there any more; EADDRINUSE: somebody listens; EEXIST: it is no socket. */
+/* 0: nothing is there any more; EADDRINUSE: a process listens; EEXIST: it is no socket. */
 static int clear_place(const struct sockaddr_un *place) {
     struct stat status;
     if (lstat(place->sun_path, &status) != 0) return errno == ENOENT ? 0 : errno;

@@ -1,7 +1,7 @@
 /* listen.h: where the broker listens: the address that was asked for, checked, and the socket.
  *
- * A Unix socket has mode 0660: who may connect is its owner, its group, and whoever may do anything; what he may do
- * then is decided by who he is (caller.h). One that a dead broker has left is replaced; two brokers that start there at
+ * A Unix socket has mode 0660: its owner, its group, and root may connect; what they may do then depends on the user
+ * (caller.h). One that a dead broker has left is replaced; two brokers that start there at
  * once agree by a lock on the directory. */
 #ifndef TARRY_NET_LISTEN_H
 #define TARRY_NET_LISTEN_H
@@ -21,7 +21,7 @@ struct listen_address {
     enum listen_scheme scheme;
     char host[LISTEN_HOST_SIZE]; /* without brackets; LISTEN_UNIX: the path */
     uint16_t port;               /* 0: any */
-    bool loopback;               /* nobody beyond this machine can reach it */
+    bool loopback;               /* no client beyond this machine can reach it */
 };
 
 /* A socket that listens. */
@@ -39,7 +39,7 @@ bool listen_parse_peer(const char *url, struct listen_address *out, const char *
 /* "ws://HOST:PORT", IPv6 in brackets; "unix:///PATH". */
 void listen_format(const struct listen_address *address, char *out, size_t size);
 /* A socket that listens there; a port 0 of `address` becomes the one that was given. 0 or a positive errno: EADDRINUSE:
- * somebody else listens there; EEXIST: there is a file in the Unix socket's place that is none. It accepts nothing by
+ * another process listens there; EEXIST: there is a file in the Unix socket's place that is none. It accepts nothing by
  * itself: what knocks waits in the kernel's queue. */
 int listen_open(struct listen_address *address, struct listen_socket *out);
 /* Removes the Unix socket, if it is still the one that was made. The descriptor stays open. */

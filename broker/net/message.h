@@ -18,7 +18,7 @@
 struct message {
     struct message *next; /* while it is queued */
     uint64_t to;          /* connection; the door's */
-    uint64_t turn;        /* of a lane: who it is meant for */
+    uint64_t turn;        /* of a lane: the session it is meant for */
     uint64_t stamp;       /* the sender's, given back */
     size_t size;
     size_t capacity;

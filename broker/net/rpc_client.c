@@ -27,7 +27,7 @@ struct rpc_client {
     SSL_CTX *tls; /* NULL: without */
     size_t answer_size_max;
     rpc_client_answered answered;
-    void (*told)(void *argument); /* of a lost connection; NULL: nobody is */
+    void (*told)(void *argument); /* of a lost connection; NULL: no function is */
     void *argument;
     struct lws_context *context;
     pthread_t thread;

@@ -1,8 +1,8 @@
 /* rpc_client.h: one question at a time to another broker's /rpc, and its answer, or that none came.
  *
- * A newer question replaces the one under way. A thread of its own dials, again and again for as long as somebody waits
- * for an answer, and a question whose connection is lost is sent once more by the next. One of whose answer nothing has
- * come for its time ends without, and its connection with it: it may be dead.
+ * A newer question replaces the one under way. A thread of its own dials, again and again for as long as a question
+ * waits for an answer, and a question whose connection is lost is sent once more by the next. One of whose answer
+ * nothing has come for its time ends without, and its connection with it: it may be dead.
  *
  * With credentials it shows a token, and over TLS its certificate; the other's must be of the peers' CA, and for the
  * name or address by which it is reached. A dial that fails is tried again in the same way: what was refused may be

@@ -164,7 +164,7 @@ void tls_refresh(struct tls *tls, SSL_CTX *context) {
     pthread_mutex_unlock(&tls->mutex);
 }
 
-/* A name with a 0 byte or a control character in it is none: who reads it would take it for another. */
+/* A name with a 0 byte or a control character in it is none: a reader would take it for another. */
 static bool is_plain(const uint8_t *text, int size) {
     for (int i = 0; i < size; i++)
         if (text[i] < ' ' || text[i] == 0x7f) return false;

@@ -1,10 +1,10 @@
-/* tls.h: the certificates of this broker, for those who come to it and for the other node of a pair.
+/* tls.h: the certificates of this broker, for its clients and for the other node of a pair.
  *
  * What the files say is read at the start, and again when they change. New ones count only whole: a certificate that
  * its key does not fit, that is none, or that has expired, leaves the former in force, and is a problem until it is
  * mended. Each handshake takes what is in force then; connections that stand keep what they began with.
  *
- * TLS 1.2 and 1.3, no renegotiation, no compression. Sessions are not resumed: each handshake proves anew who is there,
+ * TLS 1.2 and 1.3, no renegotiation, no compression. Sessions are not resumed: each handshake proves the client anew,
  * so that what is taken from a CA file counts at once.
  *
  * Thread-safety: any thread. */
@@ -25,8 +25,8 @@
 struct tls_files {
     const char *certificate; /* this broker's, PEM, with what leads to its CA */
     const char *key;
-    const char *client_ca; /* who comes must show a certificate of one of these */
-    const char *peer_ca;   /* the other node's is one of these; who comes may show one, too */
+    const char *client_ca; /* a client must show a certificate of one of these */
+    const char *peer_ca;   /* the other node's is one of these; a client may show one, too */
 };
 
 /* For the log, one sentence each time. Any thread. */
@@ -44,7 +44,7 @@ void tls_look(struct tls *tls);
 const char *tls_problem(struct tls *tls, char buffer[TLS_SENTENCE_SIZE]);
 bool tls_has_certificate(const struct tls *tls);
 
-/* Makes `context` one for those who come. It must go before `tls`. False: no memory. */
+/* Makes `context` one for clients. It must go before `tls`. False: no memory. */
 bool tls_serve(struct tls *tls, SSL_CTX *context);
 /* One for the way to the other node, whose certificate must be for `host`, a name or an address; for SSL_CTX_free.
  * NULL: no memory. */

@@ -26,12 +26,12 @@ __attribute__((format(printf, 2, 3))) static int complain(char message[TLS_SENTE
     return 1;
 }
 
-/* Nobody is asked for the password of a key: it is taken for none. */
+/* No password of a key is asked for: it is taken for none. */
 static int no_password(char *out, int size, int is_written, void *argument) {
     return -1;
 }
 
-/* NULL with a sentence. A key that everybody can read is no secret. */
+/* NULL with a sentence. A key that all users can read is no secret. */
 static BIO *read_file(const char *option, const char *path, bool is_secret, char message[TLS_SENTENCE_SIZE]) {
     struct stat status;
     BIO *content = NULL;

@@ -1,4 +1,4 @@
-/* tls_parts.h: what the files of TLS share; nobody else includes it. */
+/* tls_parts.h: what the files of TLS share; no other file includes it. */
 #ifndef TARRY_NET_TLS_PARTS_H
 #define TARRY_NET_TLS_PARTS_H
 
@@ -13,7 +13,7 @@ struct tls_identity {
     X509 *leaf; /* NULL: none */
     STACK_OF(X509) * chain;
     EVP_PKEY *key;
-    X509_STORE *client_store; /* of who comes: client_ca and peer_ca; NULL: nobody is asked */
+    X509_STORE *client_store; /* of clients: client_ca and peer_ca; NULL: none is asked for one */
     STACK_OF(X509_NAME) * client_names;
     X509_STORE *peer_store; /* of the other node: peer_ca, else client_ca */
 };

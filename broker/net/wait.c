@@ -170,7 +170,7 @@ static int wait_many(struct wait *wait, struct pollfd *fds, size_t count, int ti
     return ready_count < 0 ? -1 : result;
 }
 
-/* The C library's, for everybody but the door's thread. */
+/* The C library's, for all threads but the door's. */
 __attribute__((visibility("default"))) int poll(struct pollfd *fds, nfds_t count, int timeout_ms) {
     struct wait *wait = mine;
     if (wait != NULL && count >= WAIT_MANY && !wait->is_broken) {

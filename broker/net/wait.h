@@ -25,7 +25,7 @@ struct wait;
 struct wait *wait_begin(void);
 /* Another thread's poll from now on, while no other uses it; NULL: the calling thread's is the system's. */
 void wait_use(struct wait *wait);
-/* Nobody uses it. NULL is fine. */
+/* It is not in use. NULL is fine. */
 void wait_end(struct wait *wait);
 /* This number is a new descriptor's, whatever was known of it. NULL is fine. */
 void wait_new(struct wait *wait, int fd);

@@ -13,7 +13,7 @@
 #include "check.h"
 #include "pusher_parts.h"
 
-/* A lease that nobody gets anything by is asked for anew after this. */
+/* A refused lease is asked for anew after this. */
 #define REFUSED_REST_MS 1000u
 /* Without the sender's thread. */
 #define NO_SENDER_REST_MS 10000u

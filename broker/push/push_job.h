@@ -1,5 +1,5 @@
 /* push_job.h: a task on its way to a target, and what became of it. The desk (push_desk.c) makes it and settles it, on
- * the door's thread; the sender (push_sender.c) has it in between, on its own. Nobody looks at it who does not have it.
+ * the door's thread; the sender (push_sender.c) has it in between, on its own. Only the thread that has it looks at it.
  */
 #ifndef TARRY_PUSH_PUSH_JOB_H
 #define TARRY_PUSH_PUSH_JOB_H

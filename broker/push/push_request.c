@@ -153,7 +153,7 @@ bool push_heads(const struct push_words *words, push_add_head *add, void *argume
     push_id(words->cluster, words->job->id, id);
     push_sign(words->secret, id, words->timestamp_s, payload->data, payload->len, signature);
     head(&heads, "Content-Type", type_of(words->content));
-    head(&heads, "Expect", ""); /* nobody is to wait for a 100 */
+    head(&heads, "Expect", ""); /* the target need not answer 100 */
     head(&heads, "webhook-id", id);
     head_number(&heads, "webhook-timestamp", words->timestamp_s);
     head(&heads, "webhook-signature", signature);

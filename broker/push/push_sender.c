@@ -100,7 +100,7 @@ static void judge_status(struct flight *flight, long status) {
     if (job->later_ms > 0) job->verdict = PUSH_LATER;
 }
 
-/* A whole answer counts, and one whose body is longer than anybody wanted to know. */
+/* A whole answer counts, and one whose body is longer than is read. */
 static void judge(struct flight *flight, CURLcode code) {
     struct push_job *job = flight->job;
     long status = 0;

@@ -2,7 +2,7 @@
  * connections that are kept, and gives the jobs back with what became of them. Nothing that a target does holds up
  * another one, or any other thread: names are resolved by threads of libcurl's, and each request has its time.
  *
- * Thread-safety: new and free by whoever starts and stops the broker; post and take by the desk's thread. */
+ * Thread-safety: new and free by the thread that starts and stops the broker; post and take by the desk's thread. */
 #ifndef TARRY_PUSH_PUSH_SENDER_H
 #define TARRY_PUSH_PUSH_SENDER_H
 
@@ -24,7 +24,7 @@
 
 struct push_sender_options {
     struct push_allowed allowed;
-    const char *ca;         /* PEM file; "": whom this host trusts; must stay */
+    const char *ca;         /* PEM file; "": the CAs that this host trusts; must stay */
     const char *version;    /* of tarryd; must stay */
     uint8_t cluster[8];     /* what tells the tasks of this broker from those of others */
     size_t connections_max; /* kept */

@@ -26,7 +26,7 @@
 /* So many failures in a row, and a queue rests: 1 s, doubled each time that the next try fails too. */
 #define PUSH_FAILURES_MAX 5u
 #define PUSH_REST_MIN_MS 1000u
-/* Who stops waits so long for what is under way. */
+/* A stop waits so long for what is under way. */
 #define PUSH_STOP_MS 2000u
 
 struct gateway;
@@ -46,7 +46,7 @@ struct push_limits {
 
 struct push_options {
     const char *allow;   /* networks between blanks (push_address.h), parsed before; must stay */
-    const char *ca;      /* PEM file; "": whom this host trusts; must stay */
+    const char *ca;      /* PEM file; "": the CAs that this host trusts; must stay */
     const char *version; /* must stay */
     uint8_t cluster[8];
     struct push_limits limits;

@@ -1,5 +1,5 @@
-/* pusher_parts.h: what the files of the desk share; nobody else includes it. Everything is the door's thread's, but for
- * what `mutex` guards. */
+/* pusher_parts.h: what the files of the desk share; no other file includes it. Everything is the door's thread's, but
+ * for what `mutex` guards. */
 #ifndef TARRY_PUSH_PUSH_PARTS_H
 #define TARRY_PUSH_PUSH_PARTS_H
 
@@ -94,7 +94,7 @@ void push_settle(struct push *push);
 void push_job_ended(struct push *push, struct push_job *job);
 
 struct gateway_caller;
-/* Who leases and settles; to be given back with gateway_disown(…, caller.principal). */
+/* The principal that leases and settles; to be given back with gateway_disown(…, caller.principal). */
 struct gateway_caller push_caller(struct push *push);
 
 #endif
