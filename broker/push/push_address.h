@@ -1,8 +1,8 @@
 /* push_address.h: which addresses a webhook may go to. Pure, any thread.
  *
- * A client that may set policies names the URL, and the broker stands where others do not: it reaches services that trust
- * their network, and what clouds tell their own machines. So an address is judged when a connection to it is made,
- * whatever name led there, and only a public address is let through, unless the operator allows more. */
+ * A client that may set policies names the URL, and the broker stands where others do not: it reaches services that
+ * trust their network, and what clouds tell their own machines. So an address is judged when a connection to it is
+ * made, whatever name led there, and only a public address is let through, unless the operator allows more. */
 #ifndef TARRY_PUSH_PUSH_ADDRESS_H
 #define TARRY_PUSH_PUSH_ADDRESS_H
 
