@@ -37,6 +37,8 @@
 #define READ_AHEAD_PAIRS_MAX 65536u /* entries of a line that are kept for its next windows */
 #define CASCADE_STEP_CHUNKS 256u
 #define SWEEP_STEP_CHUNKS 64u
+#define SWEEP_STEP_RANGES 64u
+#define SWEEP_STEP_ROWS 16384u /* of ended tasks, unless one range has more */
 #define PLAN_SLOTS_MAX 256
 #define PREFIX_EXAMINE 4096u /* candidates of a list call when most will not match */
 #define TABLE_CAPACITY_MIN 1024u
@@ -59,6 +61,8 @@
 #define READ_AHEAD_PAIRS_MAX 40u
 #define CASCADE_STEP_CHUNKS 2u
 #define SWEEP_STEP_CHUNKS 2u
+#define SWEEP_STEP_RANGES 3u
+#define SWEEP_STEP_ROWS 90u
 #define PLAN_SLOTS_MAX 8
 #define PREFIX_EXAMINE 6u
 #define TABLE_CAPACITY_MIN 4u

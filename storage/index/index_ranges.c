@@ -277,32 +277,71 @@ void ranges_deinit(struct ranges *ranges) {
     *ranges = (struct ranges){0};
 }
 
-struct sweep {
-    struct index *index;
+/* ---- the sweep */
+
+struct sweep_range {
     struct range *range;
     size_t deleted;
 };
 
+/* As many ranges at once as SWEEP_STEP_ROWS allow, for each transaction is two waits for the disk, which the log waits
+ * for, too (100,000/s in and out: 95 transactions a second were sweeps of one range). */
+struct sweep {
+    struct index *index;
+    struct sweep_range ranges[SWEEP_STEP_RANGES];
+    size_t count;
+};
+
+/* Walks the rows that are there, and not the ids that have ended: most of those may have been swept before. */
+static int sweep_rows(MDB_cursor *cursor, struct sweep_range *sweep) {
+    const struct range *range = sweep->range;
+    uint64_t id = (range->number - 1) << RANGE_SHIFT, end = range->number << RANGE_SHIFT;
+    MDB_val key = {sizeof id, &id}, value;
+    sweep->deleted = 0;
+    int error = db_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
+    for (; error == 0; error = db_cursor_get(cursor, &key, &value, MDB_NEXT)) {
+        memcpy(&id, key.mv_data, sizeof id);
+        if (id >= end) break;
+        unsigned bit = (unsigned)(id & (RANGE_IDS - 1));
+        if (!(range->bits[bit / 64] >> (bit % 64) & 1)) continue;
+        error = db_cursor_del(cursor);
+        if (error != 0) return error;
+        sweep->deleted++;
+    }
+    if (error != 0 && error != MDB_NOTFOUND) return error;
+    return sweep->deleted == range->ended ? 0 : INDEX_DAMAGED;
+}
+
+static int sweep_record(struct index *index, MDB_txn *txn, const struct sweep_range *sweep) {
+    const struct range *range = sweep->range;
+    uint64_t number = range->number - 1;
+    struct range after = {.rows = (uint16_t)(range->rows - sweep->deleted), .bits = range->bits};
+    if (after.rows > 0) return range_write(index, txn, number, &after);
+    int error = db_del(&index->db, txn, DB_RANGES, &number, sizeof number);
+    return error == 1 ? INDEX_DAMAGED : error;
+}
+
 static int sweep_body(void *argument, MDB_txn *txn) {
     struct sweep *sweep = argument;
-    struct index *index = sweep->index;
-    struct range *range = sweep->range;
-    uint64_t number = range->number - 1;
-    sweep->deleted = 0;
-    for (unsigned i = 0; i < RANGE_IDS; i++) {
-        if (!(range->bits[i / 64] >> (i % 64) & 1)) continue;
-        uint64_t id = (number << RANGE_SHIFT) + i;
-        int error = db_del(&index->db, txn, DB_ROWS, &id, sizeof id);
-        if (error < 0) return error;
-        sweep->deleted += error == 0;
+    MDB_cursor *cursor;
+    int error = db_cursor(&sweep->index->db, txn, DB_ROWS, &cursor);
+    if (error != 0) return error;
+    for (size_t i = 0; i < sweep->count && error == 0; i++) error = sweep_rows(cursor, &sweep->ranges[i]);
+    mdb_cursor_close(cursor);
+    for (size_t i = 0; i < sweep->count && error == 0; i++) error = sweep_record(sweep->index, txn, &sweep->ranges[i]);
+    return error;
+}
+
+static void sweep_choose(struct sweep *sweep) {
+    struct ranges *ranges = &sweep->index->ranges;
+    size_t rows = 0;
+    while (sweep->count < SWEEP_STEP_RANGES && sweep->count < ranges->sweeps.count) {
+        struct range *range = ranges_find(ranges, ranges->sweeps.items[ranges->sweeps.count - 1 - sweep->count]);
+        assert(range != NULL && range->queued && range->bits != NULL);
+        rows += range->ended;
+        if (sweep->count > 0 && rows > SWEEP_STEP_ROWS) break;
+        sweep->ranges[sweep->count++].range = range;
     }
-    if (sweep->deleted != range->ended) return INDEX_DAMAGED;
-    struct range after = {.rows = (uint16_t)(range->rows - sweep->deleted), .bits = range->bits};
-    if (after.rows == 0) {
-        int error = db_del(&index->db, txn, DB_RANGES, &number, sizeof number);
-        return error == 1 ? INDEX_DAMAGED : error;
-    }
-    return range_write(index, txn, number, &after);
 }
 
 int ranges_sweep(struct index *index, bool *out_did) {
@@ -311,17 +350,22 @@ int ranges_sweep(struct index *index, bool *out_did) {
     *out_did = false;
     if (ranges->sweeps.count == 0) return 0;
     struct sweep sweep = {.index = index};
-    sweep.range = ranges_find(ranges, ranges->sweeps.items[ranges->sweeps.count - 1]);
-    assert(sweep.range != NULL && sweep.range->queued && sweep.range->bits != NULL);
+    sweep_choose(&sweep);
     int error = index_write(index, sweep_body, &sweep);
     if (error != 0) return error;
-    ranges->sweeps.count--;
-    ranges->rows -= sweep.deleted;
-    ranges->ended -= sweep.deleted;
-    sweep.range->rows -= (uint16_t)sweep.deleted;
-    sweep.range->ended = 0;
-    sweep.range->queued = false;
-    if (sweep.range->rows == 0) ranges_remove(ranges, sweep.range);
+    ranges->sweeps.count -= sweep.count;
+    size_t emptied[SWEEP_STEP_RANGES], count = 0;
+    for (size_t i = 0; i < sweep.count; i++) {
+        struct range *range = sweep.ranges[i].range;
+        ranges->rows -= sweep.ranges[i].deleted;
+        ranges->ended -= sweep.ranges[i].deleted;
+        range->rows -= (uint16_t)sweep.ranges[i].deleted;
+        range->ended = 0;
+        range->queued = false;
+        if (range->rows == 0) emptied[count++] = range->number - 1;
+    }
+    /* One after the other: what is removed moves others in the table. */
+    for (size_t i = 0; i < count; i++) ranges_remove(ranges, ranges_find(ranges, emptied[i]));
     *out_did = true;
     return 0;
 }
