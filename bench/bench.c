@@ -112,6 +112,19 @@ uint64_t bench_random(uint64_t *state) {
     return *state * 2685821657736338717u;
 }
 
+char *bench_hex(char *out, uint64_t value, int digits) {
+    for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) *out++ = "0123456789abcdef"[value >> shift & 15];
+    return out;
+}
+
+size_t bench_key(char key[BENCH_KEY_SIZE], uint64_t scattered, uint64_t number) {
+    char *end = bench_hex(key, scattered, 16);
+    *end++ = '-';
+    end = bench_hex(end, number, (67 - __builtin_clzll(number | 1)) / 4);
+    *end = '\0';
+    return (size_t)(end - key);
+}
+
 static int compare(const void *a, const void *b) {
     uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
     return (left > right) - (left < right);

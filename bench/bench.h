@@ -38,6 +38,13 @@ tarry_client *bench_client(const char *urls, uint32_t commits_in_flight);
 /* xorshift64*: good enough to scatter keys and times. The state must not be 0. */
 uint64_t bench_random(uint64_t *state);
 
+/* So many hexadecimal digits; returns where they end. */
+char *bench_hex(char *out, uint64_t value, int digits);
+/* A key that falls anywhere and has the number in it: hexadecimal, "scattered-number". Returns its size. (By printf it
+ * took more instructions than all that libtarry does with the task.) */
+#define BENCH_KEY_SIZE 40
+size_t bench_key(char key[BENCH_KEY_SIZE], uint64_t scattered, uint64_t number);
+
 /* Sorts the samples; the value below which a share of `q` (0 … 1) lies. Zero samples: 0. */
 void bench_sort(uint64_t *samples, size_t count);
 uint64_t bench_quantile(const uint64_t *sorted, size_t count, double q);

@@ -58,7 +58,7 @@ static void *consume(void *arg) {
 
 static void schedule_all(const struct drain *drain, uint64_t due_ms, uint64_t spread_ms) {
     static char payload[PAYLOAD_SIZE_MAX];
-    char key[40];
+    char key[BENCH_KEY_SIZE];
     tarry_client *client = bench_client(drain->broker, COMMITS_UNDER_WAY);
     tarry_commit *commit = NULL;
     uint64_t random = bench_wall_ms() * 2654435761u + 1;
@@ -68,11 +68,10 @@ static void schedule_all(const struct drain *drain, uint64_t due_ms, uint64_t sp
     for (uint64_t number = 0; number < drain->tasks; number++) {
         const uint64_t when_ms = due_ms + bench_random(&random) % spread_ms;
         ledger_write(payload, drain->payload_size, number, when_ms);
-        int key_size = snprintf(key, sizeof(key), "%016llx-%llx", (unsigned long long)bench_random(&random),
-                                (unsigned long long)number);
+        const size_t key_size = bench_key(key, bench_random(&random), number);
         struct tarry_schedule_options task = {.queue = drain->queue,
                                               .key = key,
-                                              .key_size = (size_t)key_size,
+                                              .key_size = key_size,
                                               .when = TARRY_AT,
                                               .when_ms = when_ms,
                                               .payload = payload,

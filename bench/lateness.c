@@ -88,7 +88,7 @@ static void report(struct run *run, uint64_t start_ns, struct histogram *before)
 static void produce(struct run *run, tarry_client *client) {
     static char payload[PAYLOAD_SIZE_MAX];
     static struct histogram before;
-    char key[40];
+    char key[BENCH_KEY_SIZE];
     uint64_t random = bench_wall_ms() * 2654435761u + 1, number = 0, start_ns = bench_now_ns();
     const uint64_t ticks = run->seconds * 1000 / TICK_MS, each = run->rate * TICK_MS / 1000;
     tarry_commit *commit = NULL;
@@ -97,11 +97,10 @@ static void produce(struct run *run, tarry_client *client) {
         for (uint64_t i = 0; i < each; i++, number++) {
             const uint64_t delay_ms = run->after_ms + bench_random(&random) % run->spread_ms;
             ledger_write(payload, run->payload_size, number, bench_wall_ms() + delay_ms);
-            int key_size = snprintf(key, sizeof(key), "%016llx-%llx", (unsigned long long)bench_random(&random),
-                                    (unsigned long long)number);
+            const size_t key_size = bench_key(key, bench_random(&random), number);
             struct tarry_schedule_options task = {.queue = queue_name,
                                                   .key = key,
-                                                  .key_size = (size_t)key_size,
+                                                  .key_size = key_size,
                                                   .when_ms = delay_ms,
                                                   .payload = payload,
                                                   .payload_size = run->payload_size};

@@ -65,9 +65,9 @@ static void write_number(char *text, uint64_t number) {
 static bool read_number(const char *text, uint64_t *out_number) {
     uint64_t number = 0;
     for (int i = 0; i < NUMBER_DIGITS; i++) {
-        const char *digits = "0123456789abcdef", *digit = text[i] != '\0' ? strchr(digits, text[i]) : NULL;
-        if (digit == NULL) return false;
-        number = number << 4 | (uint64_t)(digit - digits);
+        const unsigned digit = (unsigned char)text[i] - '0', letter = (unsigned char)text[i] - 'a';
+        if (digit > 9 && letter > 5) return false;
+        number = number << 4 | (digit <= 9 ? digit : letter + 10);
     }
     *out_number = number;
     return true;
@@ -91,7 +91,7 @@ uint64_t ledger_arrived(struct ledger *ledger, const void *payload, size_t size,
     }
     const uint64_t due_us = (due_ms != 0 ? due_ms : written_ms) * 1000u;
     unsigned long long none = 0;
-    atomic_compare_exchange_strong(&ledger->first_ns, &none, bench_now_ns());
+    if (atomic_load(&ledger->first_ns) == 0) atomic_compare_exchange_strong(&ledger->first_ns, &none, bench_now_ns());
     const unsigned char bit = (unsigned char)(1u << (number % 8));
     if ((atomic_fetch_or(&ledger->seen[number / 8], bit) & bit) != 0) {
         atomic_fetch_add(&ledger->twice, 1);

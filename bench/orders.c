@@ -30,14 +30,14 @@ static bool is_paid(uint64_t order) {
     return order % 100 < PAID;
 }
 
-static size_t key_of(uint64_t order, char key[40]) {
+static size_t key_of(uint64_t order, char key[BENCH_KEY_SIZE]) {
     uint64_t scattered = order * 2654435761u + 1; /* keys fall all over, as order numbers do */
     scattered = bench_random(&scattered);
-    return (size_t)snprintf(key, 40, "%016llx-%llx", (unsigned long long)scattered, (unsigned long long)order);
+    return bench_key(key, scattered, order);
 }
 
 static void place(tarry_commit *commit, const struct orders *orders, uint64_t order) {
-    char key[40], payload[PAYLOAD_SIZE];
+    char key[BENCH_KEY_SIZE], payload[PAYLOAD_SIZE];
     ledger_write(payload, sizeof(payload), order, 0);
     struct tarry_schedule_options task = {.queue = queue_name,
                                           .key = key,
@@ -49,7 +49,7 @@ static void place(tarry_commit *commit, const struct orders *orders, uint64_t or
 }
 
 static void pay(tarry_commit *commit, uint64_t order) {
-    char key[40];
+    char key[BENCH_KEY_SIZE];
     struct tarry_ref ref = {.queue = queue_name, .key = key, .key_size = key_of(order, key)};
     if (tarry_commit_cancel(commit, &ref, false) != TARRY_OK) bench_die("cancel");
 }

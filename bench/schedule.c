@@ -16,16 +16,15 @@ struct load {
 
 static void fill(tarry_commit *commit, const struct load *load, uint64_t first, uint64_t *random) {
     static char payload[PAYLOAD_SIZE_MAX];
-    char key[40];
+    char key[BENCH_KEY_SIZE];
     memset(payload, 'x', load->payload_size);
     for (uint64_t i = first; i < first + load->batch && i < load->tasks; i++) {
         /* Random keys, as order numbers are: they fall all over a tree sorted by key. */
-        int key_size =
-            snprintf(key, sizeof key, "%016llx-%llx", (unsigned long long)bench_random(random), (unsigned long long)i);
+        const size_t key_size = bench_key(key, bench_random(random), i);
         struct tarry_schedule_options task = {
             .queue = load->queue,
             .key = key,
-            .key_size = (size_t)key_size,
+            .key_size = key_size,
             .when = TARRY_DELAY,
             .when_ms = load->after_ms + bench_random(random) % load->spread_ms,
             .payload = payload,

@@ -37,8 +37,8 @@ static uint64_t mixed(uint64_t number) {
 }
 
 void peer_make(struct peer_task *task, uint64_t run, uint64_t number, uint64_t due_ms) {
-    snprintf(task->id, sizeof(task->id), "%016llx%016llx", (unsigned long long)mixed(run ^ (number * 2 + 1)),
-             (unsigned long long)mixed(run ^ (number * 2 + 2)));
+    char *half = bench_hex(task->id, mixed(run ^ (number * 2 + 1)), PEER_ID_SIZE / 2);
+    *bench_hex(half, mixed(run ^ (number * 2 + 2)), PEER_ID_SIZE / 2) = '\0';
     task->due_ms = due_ms;
     ledger_write(task->payload, PEER_PAYLOAD_SIZE, number, due_ms);
     task->payload[PEER_PAYLOAD_SIZE] = '\0';
