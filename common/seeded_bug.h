@@ -201,6 +201,7 @@
     BUG(merge_drops_key, "LOG-3", "a merge loses the last key of each of its inputs") \
     BUG(calendar_keeps_moved, "TRUE-1", "a moved task stays where it was in the calendar, too") \
     BUG(read_ahead_kept, "KEEP-1", "a window is taken from what was read before a commit added to the line") \
+    BUG(row_kept_ahead, "LOG-3", "a window gives a row that was read ahead as it was before a commit changed it") \
     BUG(moved_entry_missing, "KEEP-1", "a moved task gets no entry in its new slot") \
     BUG(stale_entry_taken, "LOG-3", "a slot's entry is taken without a look at its row") \
     BUG(cascade_deletes_only, "KEEP-1", "a slot that moves to a lower level loses its first entry") \

@@ -51,6 +51,7 @@ static int prepare_slots(struct index *index) {
     slot_writer_reset(&index->writer);
     for (size_t i = 0; i < batch->changes.count; i++) {
         const struct change *change = &batch->changes.items[i];
+        read_ahead_change(index, change);
         if (!wants_entry(change)) continue;
         struct slot_entry entry = {{change->queue, change->base, change->priority}, change->due_ms, change->id};
         read_ahead_entry(index, &entry);

@@ -33,8 +33,10 @@
 #define BLOOM_STEP_CHUNKS 2000u
 #define GARBAGE_STEP_CHUNKS 4000u
 #define UNREAD_STEP_CHUNKS 256u
-#define WINDOW_READ_MAX 65536u      /* entries that are read together rather than cascaded */
-#define READ_AHEAD_PAIRS_MAX 65536u /* entries of a line that are kept for its next windows */
+#define WINDOW_READ_MAX 65536u       /* entries that are read together rather than cascaded */
+#define READ_AHEAD_PAIRS_MAX 131072u /* entries of a line that are kept for its next windows */
+#define READ_AHEAD_ROWS_MAX 65536u   /* whose rows are read together */
+#define READ_AHEAD_BYTES_MAX (1u << 30)
 #define CASCADE_STEP_CHUNKS 256u
 #define SWEEP_STEP_CHUNKS 64u
 #define SWEEP_STEP_RANGES 64u
@@ -59,6 +61,8 @@
 #define UNREAD_STEP_CHUNKS 1u
 #define WINDOW_READ_MAX 40u
 #define READ_AHEAD_PAIRS_MAX 40u
+#define READ_AHEAD_ROWS_MAX 24u
+#define READ_AHEAD_BYTES_MAX 1200u
 #define CASCADE_STEP_CHUNKS 2u
 #define SWEEP_STEP_CHUNKS 2u
 #define SWEEP_STEP_RANGES 3u
@@ -85,7 +89,8 @@
 #define LOW_PAUSE_BYTES 4096u
 #define MERGE_MEMORY_SHARE 4 /* 1 / of options.memory is what the filter of a merge's output may take */
 #define READ_AHEADS_MAX 4
-#define READ_AHEAD_MEMORY_SHARE 64 /* 1 / of it is what is kept for one line at most */
+#define READ_AHEAD_MEMORY_SHARE 32 /* 1 / of it is what the entries of one line take at most */
+#define READ_AHEAD_ROWS_SHARE 8    /* 1 / of it is what rows of all lines take at most */
 #define PAGES_MEMORY_SHARE 8       /* 1 / of it is for mapped pages, whatever else takes */
 
 static inline unsigned slot_shift(unsigned level) {
@@ -381,10 +386,16 @@ struct whole_sweep {
     uint64_t entries_after; /* the last one */
 };
 
-/* Entries of a line that lie before the next window (index_read_ahead.c). */
+/* Entries of a line that lie before the next windows, and rows of them (index_read_ahead.c). */
+#define ROW_UNREAD UINT32_MAX
+#define ROW_GONE (UINT32_MAX - 1) /* nothing waits there any more */
 struct read_ahead {
     struct line line;
-    struct pairs pairs; /* in any order; none: it is not in use */
+    struct pairs pairs;   /* by due and id; none: it is not in use */
+    size_t next;          /* the first one that was not given */
+    size_t looked;        /* rows of entries from here on were not read */
+    uint32_t *places;     /* of each entry: where its row lies in `rows`, or one of the above */
+    VECTOR(uint8_t) rows; /* size u16, then the row, packed */
     struct due after;
     struct due through;
     uint64_t horizon_ms;

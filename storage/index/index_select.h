@@ -38,13 +38,21 @@ void selection_finish(struct selection *selection, const struct plan *plan, stru
 /* ---- index_read_ahead.c: what a window read and did not give */
 /* For the line and from `after` on; NULL: the slots are to be read. */
 struct read_ahead *read_ahead_find(struct index *index, const struct line *line, struct due after);
-/* All of `selection`, complete up to `through`. Without memory nothing is kept. */
-void read_ahead_keep(struct index *index, const struct line *line, const struct selection *selection,
-                     struct due through);
-/* A window of the line gave what is due up to `through`. */
-void read_ahead_given(struct index *index, const struct line *line, struct due through);
+/* Of all that was selected after `after`, complete up to `through`; no row of it is read yet. -ENOMEM. */
+int read_ahead_make(const struct line *line, const struct selection *selection, struct due after, struct due through,
+                    struct read_ahead *out);
+/* A window gave the entries before `next`, and is complete up to `through`. What is over is dropped. */
+void read_ahead_given(struct index *index, struct read_ahead *read_ahead, size_t next, struct due through);
+/* Takes what was made over from the caller, unless it is over. */
+void read_ahead_keep(struct index *index, struct read_ahead *read_ahead);
+void read_ahead_drop(struct read_ahead *read_ahead);
+/* Bytes that its rows may take. */
+size_t read_ahead_room(const struct index *index, const struct read_ahead *read_ahead);
+size_t read_aheads_bytes(const struct index *index);
 /* A commit is about to put this into a slot. */
 void read_ahead_entry(struct index *index, const struct slot_entry *entry);
+/* A commit is about to change or end this. */
+void read_ahead_change(struct index *index, const struct change *change);
 void read_aheads_deinit(struct index *index);
 
 #endif

@@ -1,7 +1,8 @@
 /* index_window.c: the near window of a line.
  *
- * A window reads what the plan chose, keeps the soonest, and checks each against its row. Only the index thread calls
- * it, so memory (ranges) and disk say the same. */
+ * A window reads what the plan chose, keeps the soonest, and checks each against its row; what it has beyond what it
+ * gives is kept for the line's next windows (index_read_ahead.c). Only the index thread calls it, so memory (ranges)
+ * and disk say the same. */
 #include "index_select.h"
 
 #include <assert.h>
@@ -50,15 +51,62 @@ static void reader_close(struct rows_reader *reader) {
 }
 
 /* 1: there is none. */
-static int reader_get(struct rows_reader *reader, uint64_t id, struct row *out) {
+static int reader_get(struct rows_reader *reader, uint64_t id, struct row *out, MDB_val *out_packed) {
     int error = reader->next_leased < id ? find_leased(reader, id) : 0;
     if (error != 0) return error;
-    if (reader->next_leased == id) return row_get_leased(reader->index, reader->txn, id, out);
-    MDB_val key = {sizeof id, &id}, sealed, data;
-    error = db_cursor_get(reader->rows, &key, &sealed, MDB_SET);
+    const bool is_leased = reader->next_leased == id;
+    MDB_val key = {sizeof id, &id}, sealed;
+    error = db_cursor_get(is_leased ? reader->leased : reader->rows, &key, &sealed, MDB_SET);
     if (error == MDB_NOTFOUND) return 1;
-    if (error == 0) error = db_unseal(&key, &sealed, &data);
-    return error != 0 ? error : row_unpack(id, &data, out);
+    if (error == 0) error = db_unseal(&key, &sealed, out_packed);
+    if (error == 0) error = row_unpack(id, out_packed, out);
+    return error == 0 && is_leased && out->state != ROW_LEASED ? INDEX_DAMAGED : error;
+}
+
+/* ---- rows of what was read ahead */
+
+/* Reads the row of the entry `place`, whose task may be over or elsewhere by now. */
+static int read_row(struct rows_reader *reader, struct read_ahead *read_ahead, size_t place) {
+    const struct pair pair = read_ahead->pairs.items[place];
+    struct row row;
+    MDB_val packed;
+    read_ahead->places[place] = ROW_GONE;
+    if (ranges_ended(&reader->index->ranges, pair.id)) return 0;
+    index_touched(reader->index, 1);
+    int error = reader_get(reader, pair.id, &row, &packed);
+    if (error != 0) return error == 1 ? INDEX_DAMAGED : error; /* I-1: it has not ended */
+    if (!row_waits_at(&row, &read_ahead->line, pair.first) && !SEEDED_BUG(stale_entry_taken)) return 0;
+    const uint16_t size = (uint16_t)packed.mv_size;
+    error = VECTOR_RESERVE(&read_ahead->rows, sizeof size + size);
+    if (error != 0) return error;
+    read_ahead->places[place] = (uint32_t)read_ahead->rows.count;
+    memcpy(read_ahead->rows.items + read_ahead->rows.count, &size, sizeof size);
+    memcpy(read_ahead->rows.items + read_ahead->rows.count + sizeof size, packed.mv_data, size);
+    read_ahead->rows.count += sizeof size + size;
+    return 0;
+}
+
+/* Rows of the entries from `from` to `to` (exclusive) that are not there yet, in the order of their ids, in which they
+ * lie on disk, until they fill `room`. */
+static int read_rows(struct index *index, MDB_txn *txn, struct read_ahead *read_ahead, size_t from, size_t to,
+                     size_t room) {
+    size_t count = 0, unread_count = 0;
+    for (size_t i = from; i < to; i++) count += read_ahead->places[i] == ROW_UNREAD;
+    if (count == 0) return 0;
+    struct rows_reader reader;
+    struct pair *unread = malloc(2 * count * sizeof *unread);
+    if (unread == NULL) return -ENOMEM;
+    for (size_t i = from; i < to; i++) {
+        if (read_ahead->places[i] != ROW_UNREAD) continue;
+        unread[unread_count++] = (struct pair){read_ahead->pairs.items[i].id, i};
+    }
+    pairs_sort(unread, unread + count, count);
+    int error = reader_open(&reader, index, txn);
+    for (size_t i = 0; i < count && error == 0 && read_ahead->rows.count < room; i++)
+        error = read_row(&reader, read_ahead, unread[i].id);
+    reader_close(&reader);
+    free(unread);
+    return error;
 }
 
 /* ---- a window */
@@ -70,50 +118,77 @@ struct ask {
     size_t count_max;
 };
 
-/* `pairs` (id, due), which rise, give rows in the order of due and id: (due, place) are sorted, not rows. */
-static int read_in_order(struct index *index, struct rows_reader *reader, const struct ask *ask, struct pair *pairs,
-                         struct pair *spare, size_t count, struct arena *arena, struct index_rows *out) {
-    struct row *rows = arena_alloc(arena, count * sizeof *rows), *sorted = arena_alloc(arena, count * sizeof *rows);
-    if (rows == NULL || sorted == NULL) return -ENOMEM;
-    size_t kept = 0;
-    for (size_t i = 0; i < count; i++) {
-        struct row row;
-        const uint64_t id = pairs[i].first, due_ms = pairs[i].id;
-        index_touched(index, 1);
-        int error = reader_get(reader, id, &row);
-        if (error != 0) return error == 1 ? INDEX_DAMAGED : error; /* I-1: it has not ended */
-        if (!row_waits_at(&row, ask->line, due_ms) && !SEEDED_BUG(stale_entry_taken)) continue;
-        if (kept > 0 && rows[kept - 1].id == id) continue; /* it has two entries */
-        error = row_keep(&row, arena, &rows[kept]);
-        if (error != 0) return error;
-        pairs[kept] = (struct pair){row.due_ms, kept};
-        kept++;
+/* Rows are read for several windows at once: of a million tasks that fall due at random, those of one window lie on
+ * nearly every page. */
+static int read_further(struct index *index, MDB_txn *txn, const struct ask *ask, struct read_ahead *read_ahead) {
+    if (read_ahead->next < read_ahead->looked) return 0;
+    size_t to = read_ahead->next, most = to + READ_AHEAD_ROWS_MAX;
+    if (most > read_ahead->pairs.count) most = read_ahead->pairs.count;
+    while (to < most && read_ahead->pairs.items[to].first <= ask->until_ms) to++;
+    read_ahead->looked = to;
+    read_ahead->rows.count = 0;
+    return read_rows(index, txn, read_ahead, read_ahead->next, to, read_ahead_room(index, read_ahead));
+}
+
+/* The entry after the last that the window may give, and up to where it is complete then. */
+static size_t window_end(const struct read_ahead *read_ahead, const struct ask *ask, struct due *out_through) {
+    const struct pair *pairs = read_ahead->pairs.items;
+    const uint64_t horizon_ms = read_ahead->horizon_ms;
+    size_t end = read_ahead->next, count = 0;
+    for (; end < read_ahead->looked && count < ask->count_max; end++) {
+        if (pairs[end].first >= horizon_ms || pairs[end].first > ask->until_ms) break;
+        count += read_ahead->places[end] != ROW_GONE;
     }
-    pairs_sort(pairs, spare, kept);
-    for (size_t i = 0; i < kept; i++) sorted[i] = rows[pairs[i].id];
-    out->rows = sorted;
-    out->count = kept;
+    uint64_t next_ms = end < read_ahead->pairs.count ? pairs[end].first : UINT64_MAX;
+    if (end > read_ahead->next && next_ms <= ask->until_ms && next_ms < horizon_ms) {
+        *out_through = (struct due){pairs[end - 1].first, pairs[end - 1].id}; /* there are more */
+        return end;
+    }
+    if (horizon_ms < next_ms) next_ms = horizon_ms;
+    *out_through = read_ahead->through;
+    struct due before = {next_ms - 1, UINT64_MAX};
+    if (next_ms < UINT64_MAX && due_before(before, *out_through)) *out_through = before;
+    return end;
+}
+
+/* The rows of the entries up to `end`, in their order. */
+static int give_rows(const struct read_ahead *read_ahead, size_t end, struct arena *arena, struct index_rows *out) {
+    size_t count = 0;
+    for (size_t i = read_ahead->next; i < end; i++) count += read_ahead->places[i] != ROW_GONE;
+    if (count == 0) return 0;
+    struct row *rows = arena_alloc(arena, count * sizeof *rows);
+    if (rows == NULL) return -ENOMEM;
+    out->rows = rows;
+    for (size_t i = read_ahead->next; i < end; i++) {
+        if (read_ahead->places[i] == ROW_GONE) continue;
+        const uint8_t *at = read_ahead->rows.items + read_ahead->places[i];
+        uint16_t size;
+        struct row row;
+        memcpy(&size, at, sizeof size);
+        int error = row_unpack(read_ahead->pairs.items[i].id, &(MDB_val){size, (void *)(at + sizeof size)}, &row);
+        if (error == 0) error = row_keep(&row, arena, &rows[out->count]);
+        if (error != 0) return error;
+        out->count++;
+    }
     return 0;
 }
 
-/* Rows of the selected entries, read in order of id (they lie so), given back in order of due. */
-static int read_rows(struct index *index, MDB_txn *txn, const struct ask *ask, const struct pairs *found,
-                     struct arena *arena, struct index_rows *out) {
-    if (found->count == 0) return 0;
-    struct rows_reader reader;
-    struct pair *pairs = malloc(2 * found->count * sizeof *pairs);
-    int error = pairs == NULL ? -ENOMEM : 0;
-    for (size_t i = 0; i < found->count && error == 0; i++)
-        pairs[i] = (struct pair){found->items[i].id, found->items[i].first};
-    if (error == 0) {
-        pairs_sort(pairs, pairs + found->count, found->count);
-        error = reader_open(&reader, index, txn);
-        if (error == 0)
-            error = read_in_order(index, &reader, ask, pairs, pairs + found->count, found->count, arena, out);
-        reader_close(&reader);
-    }
-    free(pairs);
-    return error;
+static int window_give(struct index *index, MDB_txn *txn, const struct ask *ask, struct read_ahead *read_ahead,
+                       struct arena *arena, struct index_rows *out, struct due *out_through) {
+    struct index_rows rows = {.position = index->meta.position};
+    struct due through;
+    int error = read_further(index, txn, ask, read_ahead);
+    if (error != 0) return error;
+    const size_t end = window_end(read_ahead, ask, &through), kept = read_ahead->rows.count;
+    error = read_rows(index, txn, read_ahead, read_ahead->next, end, SIZE_MAX); /* what changed, or had no room */
+    if (error == 0) error = give_rows(read_ahead, end, arena, &rows);
+    read_ahead->rows.count = kept;
+    if (error != 0) return error;
+    if (due_before(through, ask->after)) through = ask->after;
+    read_ahead_given(index, read_ahead, end, through);
+    *out = rows;
+    *out_through = through;
+    return 0;
 }
 
 /* What is kept for the line's next windows: more than this one may have. */
@@ -122,52 +197,30 @@ static size_t read_ahead_pairs(const struct index *index) {
     return pairs < READ_AHEAD_PAIRS_MAX ? pairs : READ_AHEAD_PAIRS_MAX;
 }
 
-static int select_slots(struct index *index, MDB_txn *txn, const struct ask *ask, const struct plan *plan,
-                        struct selection *selection, struct due *out_through) {
-    size_t most = read_ahead_pairs(index);
-    if (selection->count_max < most) selection->count_max = most;
-    int error = selection_read(index, txn, ask->line, plan, ask->after, ask->until_ms, ended_by_ranges, &index->ranges,
-                               selection);
-    if (error != 0) return error;
-    *out_through = selection_through(selection, plan->horizon_ms);
-    if (selection->found.count > ask->count_max) read_ahead_keep(index, ask->line, selection, *out_through);
-    selection->count_max = ask->count_max;
-    *out_through = selection_through(selection, plan->horizon_ms);
-    return 0;
-}
-
-static int select_read_ahead(struct index *index, const struct ask *ask, const struct read_ahead *read_ahead,
-                             struct selection *selection, struct due *out_through) {
-    int error = selection_take(selection, (const uint8_t *)read_ahead->pairs.items, read_ahead->pairs.count, ask->after,
-                               read_ahead->horizon_ms, ask->until_ms, ended_by_ranges, &index->ranges);
-    if (error != 0) return error;
-    *out_through = selection_through(selection, read_ahead->horizon_ms);
-    if (due_before(read_ahead->through, *out_through)) *out_through = read_ahead->through;
-    return 0;
-}
-
-/* `plan` is void if `read_ahead` is not NULL. */
+/* From the slots. */
 static int window_read(struct index *index, MDB_txn *txn, const struct ask *ask, const struct plan *plan,
-                       const struct read_ahead *read_ahead, struct arena *arena, struct index_rows *out,
-                       struct due *out_through) {
+                       struct arena *arena, struct index_rows *out, struct due *out_through) {
     struct selection selection = {.found = index->scratch,
-                                  .count_max = ask->count_max,
+                                  .count_max = read_ahead_pairs(index),
                                   .bound = DUE_END,
                                   .beyond_ms = UINT64_MAX};
-    struct index_rows rows = {.position = index->meta.position};
-    struct due through;
+    struct read_ahead read_ahead;
     selection.found.count = 0;
-    int error = read_ahead != NULL ? select_read_ahead(index, ask, read_ahead, &selection, &through)
-                                   : select_slots(index, txn, ask, plan, &selection, &through);
+    if (selection.count_max < ask->count_max) selection.count_max = ask->count_max;
+    int error = selection_read(index, txn, ask->line, plan, ask->after, ask->until_ms, ended_by_ranges, &index->ranges,
+                               &selection);
+    if (error == 0) {
+        struct due through = selection_through(&selection, plan->horizon_ms);
+        error = read_ahead_make(ask->line, &selection, ask->after, through, &read_ahead);
+    }
     index->scratch = selection.found;
     if (error != 0) return error;
-    if (due_before(through, ask->after)) through = ask->after;
-    error = read_rows(index, txn, ask, &selection.found, arena, &rows);
-    if (error != 0) return error;
-    read_ahead_given(index, ask->line, through);
-    *out = rows;
-    *out_through = through;
-    return 0;
+    error = window_give(index, txn, ask, &read_ahead, arena, out, out_through);
+    if (error == 0)
+        read_ahead_keep(index, &read_ahead);
+    else
+        read_ahead_drop(&read_ahead);
+    return error;
 }
 
 int index_window(struct index *index, const struct line *line, struct due after, uint64_t until_ms, size_t count_max,
@@ -187,7 +240,10 @@ int index_window(struct index *index, const struct line *line, struct due after,
         error = plan_make(index, txn, line, from_ms, until_ms, plan);
     /* Whoever may not write reads large slots as a whole, every time. */
     bool again = error == 0 && read_ahead == NULL && plan->upper > WINDOW_READ_MAX && !index->options.read_only;
-    if (error == 0 && !again) error = window_read(index, txn, &ask, plan, read_ahead, arena, out, out_through);
+    if (error == 0 && read_ahead != NULL)
+        error = window_give(index, txn, &ask, read_ahead, arena, out, out_through);
+    else if (error == 0 && !again)
+        error = window_read(index, txn, &ask, plan, arena, out, out_through);
     db_read_end(&index->db, txn);
     if (again) {
         error = slots_cascade(index, line, &plan->highest);

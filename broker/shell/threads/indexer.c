@@ -20,6 +20,8 @@
 /* So much of the log, or what has waited for so long, is worth waking up for. */
 #define GATHER_BYTES (256u << 10)
 #define GATHER_NS 20000000ull
+/* What a frame of a few thousand records takes unpacked, so that the next one takes no new pages for it. */
+#define ARENA_KEEP (4u << 20)
 
 /* The only failure that passes is a full disk: false. */
 static bool has_room(struct indexer *indexer, const char *what, int error) {
@@ -232,6 +234,7 @@ void indexer_start(struct indexer *indexer, const struct indexer_needs *needs, u
     monotonic_cond_init(&indexer->changed);
     monotonic_cond_init(&indexer->committed);
     fatal_arena_init(&indexer->arena);
+    indexer->arena.keep_max = ARENA_KEEP;
     init_jobs(indexer);
     uint64_t from = needs->config->inspect ? durable : index_position(needs->index);
     int error = log_cursor_open(&indexer->cursor, needs->log, from, false);
