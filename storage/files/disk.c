@@ -70,6 +70,8 @@ static int posix_sync(void *context, int handle) {
 
 /* Reserves, then writes zeros: later syncs of such a file need no change of its extents, and are faster (DESIGN.md 5).
  * Write-back is started early, so that the sync that follows does not hold up others for long. */
+#define PIECE_WRITTEN (SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER)
+
 static int posix_allocate(void *context, int handle, uint64_t size) {
     const uint64_t writeback_size = 8 * ZEROS_SIZE;
     int error;
@@ -80,8 +82,9 @@ static int posix_allocate(void *context, int handle, uint64_t size) {
         uint64_t end = size - offset < writeback_size ? size : offset + writeback_size;
         int result = disk_write_zeros(&disk_posix, handle, offset, end);
         if (result < 0) return result;
-        /* Advice; a failure to write shows in the sync. */
-        (void)sync_file_range(handle, (off_t)offset, (off_t)(end - offset), SYNC_FILE_RANGE_WRITE);
+        /* Piece by piece onto the disk: a sync of the log beside it waits for one of them, and not for the whole file
+         * (64 MiB at once: 31 ms). A failure to write shows in the sync. */
+        (void)sync_file_range(handle, (off_t)offset, (off_t)(end - offset), PIECE_WRITTEN);
         offset = end;
     }
     return 0;
