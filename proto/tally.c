@@ -33,8 +33,18 @@ static bool cause_is_change(Tarry__Cause cause) {
     return cause >= TARRY__CAUSE__CAUSE_SCHEDULED && cause <= TARRY__CAUSE__CAUSE_REQUEUED;
 }
 
-static bool tally_put(struct tally *tally, const Tarry__TaskPut *put, struct tally_row *out) {
-    if (put->task == NULL || !row_from_task(put->task, &out->row)) return false;
+static bool read_row(const Tarry__Task *task, struct tally_row *out) {
+    out->hash = 0;
+    return task != NULL && row_from_task(task, &out->row);
+}
+
+static uint64_t hash_of(struct tally_row *out) {
+    if (out->hash == 0) out->hash = row_hash(&out->row);
+    return out->hash;
+}
+
+static bool tally_put(struct tally *tally, const Tarry__TaskPut *put, bool has_row, struct tally_row *out) {
+    if (!has_row && !read_row(put->task, out)) return false;
     const struct row *row = &out->row;
     if (!cause_is_change(put->cause) || put->fresh != (put->cause == TARRY__CAUSE__CAUSE_SCHEDULED)) return false;
     struct queue_tally *queue = &tally->queues[row->queue];
@@ -43,7 +53,7 @@ static bool tally_put(struct tally *tally, const Tarry__TaskPut *put, struct tal
         /* Ids grow in the order of scheduling. The last one is left out so that next_id cannot overflow. */
         if (row->id < tally->next_id || row->id == UINT64_MAX || row->state != ROW_WAITING) return false;
         tally->next_id = row->id + 1;
-        tally->digest += out->hash = row_hash(row);
+        tally->digest += hash_of(out);
         *after += 1;
         tally->live += 1;
         queue->scheduled += 1;
@@ -56,7 +66,7 @@ static bool tally_put(struct tally *tally, const Tarry__TaskPut *put, struct tal
     uint64_t *before = tally_place(queue, put->before_state, put->before_time_base, before_priority);
     bool was_live = state_is_live(put->before_state);
     if (*before == 0 || (was_live && tally->live == 0)) return false;
-    tally->digest += (out->hash = row_hash(row)) - put->before_hash;
+    tally->digest += hash_of(out) - put->before_hash;
     *before -= 1;
     *after += 1;
     tally->live += state_is_live(row->state) || SEEDED_BUG(tally_counts_dead_as_live);
@@ -85,15 +95,15 @@ static uint64_t *tally_ending(struct queue_tally *queue, Tarry__Cause cause) {
     }
 }
 
-static bool tally_end(struct tally *tally, const Tarry__TaskEnd *end, struct tally_row *out) {
-    if (end->task == NULL || !row_from_task(end->task, &out->row) || out->row.id >= tally->next_id) return false;
+static bool tally_end(struct tally *tally, const Tarry__TaskEnd *end, bool has_row, struct tally_row *out) {
+    if ((!has_row && !read_row(end->task, out)) || out->row.id >= tally->next_id) return false;
     const struct row *row = &out->row;
     struct queue_tally *queue = &tally->queues[row->queue];
     uint64_t *ending = tally_ending(queue, end->cause);
     uint64_t *before = tally_place(queue, row->state, row->base, row->priority);
     bool was_live = state_is_live(row->state);
     if (ending == NULL || *before == 0 || (was_live && tally->live == 0)) return false;
-    tally->digest -= out->hash = row_hash(row);
+    tally->digest -= hash_of(out);
     *before -= 1;
     tally->live -= was_live;
     *ending += 1;
@@ -143,13 +153,13 @@ void tally_init(struct tally *tally, struct queue_tally *queues) {
     *tally = (struct tally){.next_id = 1, .next_queue = 1, .queues = queues};
 }
 
-bool tally_record_row(struct tally *tally, const Tarry__Record *record, struct tally_row *out) {
+bool tally_record_row(struct tally *tally, const Tarry__Record *record, bool has_row, struct tally_row *row) {
     assert(tally->queues != NULL);
     switch (record->fact_case) {
     case TARRY__RECORD__FACT_PUT:
-        return tally_put(tally, record->put, out);
+        return tally_put(tally, record->put, has_row, row);
     case TARRY__RECORD__FACT_END:
-        return tally_end(tally, record->end, out);
+        return tally_end(tally, record->end, has_row, row);
     case TARRY__RECORD__FACT_QUEUE:
         return tally_queue(tally, record->queue);
     case TARRY__RECORD__FACT_PRODUCER:
@@ -182,7 +192,7 @@ bool tally_record_row(struct tally *tally, const Tarry__Record *record, struct t
 
 bool tally_record(struct tally *tally, const Tarry__Record *record) {
     struct tally_row unused;
-    return tally_record_row(tally, record, &unused);
+    return tally_record_row(tally, record, false, &unused);
 }
 
 uint64_t producer_hash(uint64_t producer) {

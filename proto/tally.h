@@ -44,12 +44,13 @@ void tally_init(struct tally *tally, struct queue_tally *queues);
  * from 0. Epochs never fall. */
 bool tally_record(struct tally *tally, const Tarry__Record *record);
 /* The same; of a put or an end that makes sense, the task's row and its hash, for who goes on with them: it was read
- * and hashed anyway (600 instructions). `row` borrows from the record. */
+ * and hashed anyway (600 instructions). `row` borrows from the record. `has_row`: whoever made the record has its row
+ * still, and its hash or 0, so that the one is not read, nor the other made if it is there. */
 struct tally_row {
     struct row row;
     uint64_t hash;
 };
-bool tally_record_row(struct tally *tally, const Tarry__Record *record, struct tally_row *out);
+bool tally_record_row(struct tally *tally, const Tarry__Record *record, bool has_row, struct tally_row *row);
 
 /* A producer's contribution to the digest. */
 uint64_t producer_hash(uint64_t producer);

@@ -25,9 +25,12 @@ static bool is_return(Tarry__Cause cause) {
            cause == TARRY__CAUSE__CAUSE_UNSENT;
 }
 
-/* `key_hash`: NULL, if it is not known yet. */
+static uint64_t key_hash_of(const struct row *row, const struct known *known) {
+    return known ? known->key_hash : row_key(row).hash;
+}
+
 static int apply_put(struct core *core, const Tarry__TaskPut *put, const struct tally_row *seen,
-                     const uint64_t *key_hash) {
+                     const struct known *known) {
     const struct row *row = &seen->row;
     struct task *task = put->fresh ? NULL : task_find(core, row->id); /* the tally has seen that a fresh id is new */
     bool was_ahead = task && task->ahead;                             /* what never left is as late as it will be */
@@ -39,7 +42,7 @@ static int apply_put(struct core *core, const Tarry__TaskPut *put, const struct 
         detach(core, task);
         if (!task_set_row(core, task, row)) return CORE_NO_MEMORY;
     } else {
-        task = task_new(core, row, key_hash ? *key_hash : row_key(row).hash, false);
+        task = task_new(core, row, key_hash_of(row, known), false);
         if (!task) return CORE_NO_MEMORY;
     }
     task->hash = seen->hash;
@@ -58,7 +61,7 @@ static int apply_put(struct core *core, const Tarry__TaskPut *put, const struct 
     return 0;
 }
 
-static int apply_end(struct core *core, const Tarry__TaskEnd *end, const struct row *row, const uint64_t *known_hash) {
+static int apply_end(struct core *core, const Tarry__TaskEnd *end, const struct row *row, const struct known *known) {
     struct outcome outcome = {
         .id = row->id,
         .ended_ms = steady_ms(core),
@@ -73,7 +76,7 @@ static int apply_end(struct core *core, const Tarry__TaskEnd *end, const struct 
         .key = row->key,
     };
     struct task *task = task_find(core, row->id);
-    uint64_t key_hash = task ? task->key_hash : known_hash ? *known_hash : row_key(row).hash;
+    uint64_t key_hash = task ? task->key_hash : key_hash_of(row, known);
     outcomes_push_hashed(core->outcomes, &outcome, key_hash);
     if (task) {
         detach(core, task);
@@ -87,14 +90,16 @@ static int apply_end(struct core *core, const Tarry__TaskEnd *end, const struct 
     return 0;
 }
 
-static int apply_record(struct core *core, const Tarry__Record *record, const uint64_t *key_hash) {
+/* `known`: as at apply_frame. */
+static int apply_record(struct core *core, const Tarry__Record *record, const struct known *known) {
     struct tally_row seen;
-    if (!tally_record_row(&core->tally, record, &seen)) return CORE_NONSENSE;
+    if (known) seen = (struct tally_row){.row = known->row, .hash = known->hash};
+    if (!tally_record_row(&core->tally, record, known, &seen)) return CORE_NONSENSE;
     switch (record->fact_case) {
     case TARRY__RECORD__FACT_PUT:
-        return apply_put(core, record->put, &seen, key_hash);
+        return apply_put(core, record->put, &seen, known);
     case TARRY__RECORD__FACT_END:
-        return apply_end(core, record->end, &seen.row, key_hash);
+        return apply_end(core, record->end, &seen.row, known);
     case TARRY__RECORD__FACT_QUEUE:
         return queue_apply(core, record->queue);
     case TARRY__RECORD__FACT_PRODUCER:
@@ -124,10 +129,10 @@ static int apply_record(struct core *core, const Tarry__Record *record, const ui
     }
 }
 
-int apply_frame(struct core *core, uint64_t frame_bytes, const Tarry__FrameBody *body, const uint64_t *key_hashes) {
+int apply_frame(struct core *core, uint64_t frame_bytes, const Tarry__FrameBody *body, struct known *const *knowns) {
     int error = 0;
     for (size_t i = 0; body && i < body->n_records && !error; i++) {
-        error = apply_record(core, body->records[i], key_hashes ? &key_hashes[i] : NULL);
+        error = apply_record(core, body->records[i], knowns ? knowns[i] : NULL);
     }
     if (!error && body && body->producer) {
         error = producer_apply_commit(core, body->producer, body->sequence, body->oldest_unanswered, core->position);

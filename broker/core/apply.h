@@ -2,10 +2,11 @@
 #ifndef TARRY_CORE_APPLY_H
 #define TARRY_CORE_APPLY_H
 
-#include "state.h"
+#include "tasks.h"
 
-/* Applies the frame at core->position and moves the position behind it. `key_hashes`: of the task of each record
- * (row_key), if whoever decided has them; NULL: they are made. Non-zero: a record makes no sense here. */
-int apply_frame(struct core *core, uint64_t frame_bytes, const Tarry__FrameBody *body, const uint64_t *key_hashes);
+/* Applies the frame at core->position and moves the position behind it. `knowns`: of each record, the task as it
+ * leaves it (NULL: it is about something else), if whoever decided has that still; NULL: it is read from the records,
+ * and hashed. Non-zero: a record makes no sense here. */
+int apply_frame(struct core *core, uint64_t frame_bytes, const Tarry__FrameBody *body, struct known *const *knowns);
 
 #endif

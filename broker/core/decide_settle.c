@@ -42,9 +42,8 @@ static bool holds_lease(struct decision *d, uint64_t id, const Tarry__Token *tok
 }
 
 static void settled(struct decision *d, Tarry__Outcome outcome, const struct row *row) {
-    describe(d->result, row, d->effects->arena);
+    describe_tokenless(d->result, row);
     d->result->outcome = outcome;
-    d->result->token = NULL;
 }
 
 void decide_ack(struct decision *d, const Tarry__Ack *ack) {

@@ -117,7 +117,7 @@ static uint32_t deliver_batch(struct core *core, struct queue *queue, uint32_t r
     struct batch batch = {0};
     draft_init_for(&batch.draft, core, effects->arena, session, count_max);
     if (SEEDED_BUG(lease_names_nobody)) batch.draft.client = NULL;
-    batch.tasks = must_alloc(effects->arena, count_max * sizeof *batch.tasks);
+    batch.tasks = must_have(effects->arena, count_max * sizeof *batch.tasks);
     gather(core, queue, session, count_max, records_max, &batch);
     if (!batch.draft.record_count) return 0;
     uint64_t position = core->position;

@@ -11,8 +11,10 @@
 #include "tasks.h"
 #include "wire.h"
 
+/* What a record of a task says of it. The entry is part of the record's memory. */
 struct draft_entry {
-    struct known known; /* hash 0: not made yet */
+    struct known known; /* first: draft->knowns point to it */
+    bool is_outdated;   /* a later record says something else */
     struct draft_entry *by_id_next;
     struct draft_entry *by_key_next;
 };
@@ -34,38 +36,54 @@ void draft_init_for(struct draft *draft, struct core *core, struct arena *arena,
     draft->principal = session->principal;
 }
 
-static struct draft_entry *entry_of(const struct draft *draft, uint64_t id) {
-    struct draft_entry *entry = draft->by_id ? draft->by_id[id_slot(id, draft->table_mask)] : NULL;
+static struct draft_entry *entry_in(const struct draft *draft, uint64_t id) {
+    struct draft_entry *entry = draft->by_id[id_slot(id, draft->table_mask)];
     while (entry && entry->known.row.id != id) entry = entry->by_id_next;
     return entry;
 }
 
-static struct draft_entry *entry_for(struct draft *draft, const struct row *row, uint64_t key_hash) {
-    struct draft_entry *entry = entry_of(draft, row->id);
-    if (entry) return entry;
+static void enter(struct draft *draft, struct draft_entry *entry) {
+    const struct row *row = &entry->known.row;
+    struct draft_entry *before = entry_in(draft, row->id);
+    if (before) before->is_outdated = true;
+    entry->is_outdated = false;
+    struct draft_entry **slot = &draft->by_id[id_slot(row->id, draft->table_mask)];
+    entry->by_id_next = *slot;
+    *slot = entry;
+    if (!row->key_size) return;
+    slot = &draft->by_key[entry->known.key_hash & draft->table_mask];
+    entry->by_key_next = *slot;
+    *slot = entry;
+}
+
+/* Whatever is decided without a look at what was decided before, as leases are, costs no table. */
+static void enter_all(struct draft *draft) {
     if (!draft->by_id) {
         draft->by_id = must_alloc(draft->arena, (draft->table_mask + 1) * sizeof(struct draft_entry *));
         draft->by_key = must_alloc(draft->arena, (draft->table_mask + 1) * sizeof(struct draft_entry *));
     }
-    entry = must_have(draft->arena, sizeof *entry);
-    struct draft_entry **slot = &draft->by_id[id_slot(row->id, draft->table_mask)];
-    entry->by_id_next = *slot;
-    *slot = entry;
-    if (row->key_size) {
-        slot = &draft->by_key[key_hash & draft->table_mask];
-        entry->by_key_next = *slot;
-        *slot = entry;
+    for (; draft->entered < draft->record_count; draft->entered++) {
+        struct known *known = draft->knowns[draft->entered];
+        if (known) enter(draft, (struct draft_entry *)known);
     }
-    return entry;
 }
 
-/* What the draft knows of the task from here on; hash 0: not made yet. */
-static void enter(struct draft *draft, const struct row *row, uint64_t hash, uint64_t key_hash, Tarry__Cause ended) {
-    struct draft_entry *entry = entry_for(draft, row, key_hash);
-    entry->known.row = *row;
-    entry->known.hash = hash;
-    entry->known.key_hash = key_hash;
-    entry->known.ended = ended;
+/* The last record of this draft that is about the task; NULL: none is. */
+static struct draft_entry *entry_of(struct draft *draft, uint64_t id) {
+    if (!draft->record_count) return NULL;
+    enter_all(draft);
+    return entry_in(draft, id);
+}
+
+/* The first of the entries that share the key's slot. */
+static struct draft_entry *first_with_key(struct draft *draft, const struct task_key *key) {
+    if (!draft->record_count) return NULL;
+    enter_all(draft);
+    return draft->by_key[key->hash & draft->table_mask];
+}
+
+static bool entry_has_key(const struct draft_entry *entry, const struct task_key *key) {
+    return !entry->is_outdated && entry->known.key_hash == key->hash && row_has_key(&entry->known.row, key);
 }
 
 /* Its hash is made when somebody asks for it: hardly a task is touched twice in one draft. Saves 300 instructions a
@@ -108,14 +126,10 @@ static void prefer(struct known *best, bool *found, const struct known *candidat
 
 static bool find_key(struct draft *draft, const struct task_key *key, enum preference preference, struct known *best) {
     bool found = false;
-    if (draft->by_key) {
-        struct draft_entry *entry = draft->by_key[key->hash & draft->table_mask];
-        for (; entry; entry = entry->by_key_next) {
-            if (entry->known.key_hash != key->hash || entry->known.ended || !row_has_key(&entry->known.row, key))
-                continue;
-            struct known known = known_again(entry);
-            prefer(best, &found, &known, preference);
-        }
+    for (struct draft_entry *entry = first_with_key(draft, key); entry; entry = entry->by_key_next) {
+        if (entry->known.ended || !entry_has_key(entry, key)) continue;
+        struct known known = known_again(entry);
+        prefer(best, &found, &known, preference);
     }
     struct task *in_memory[2];
     task_find_key(draft->core, key, &in_memory[0], &in_memory[1]);
@@ -144,12 +158,9 @@ bool draft_find_dead(struct draft *draft, const struct task_key *key, struct kno
     return find_key(draft, key, DEAD_ONLY, out);
 }
 
-bool draft_ended_key(const struct draft *draft, const struct task_key *key, struct known *out) {
-    if (!draft->by_key) return false;
-    const struct draft_entry *entry = draft->by_key[key->hash & draft->table_mask];
-    for (; entry; entry = entry->by_key_next) {
-        bool has_hash = entry->known.key_hash == key->hash;
-        if (!has_hash || !entry->known.ended || !row_has_key(&entry->known.row, key)) continue;
+bool draft_ended_key(struct draft *draft, const struct task_key *key, struct known *out) {
+    for (const struct draft_entry *entry = first_with_key(draft, key); entry; entry = entry->by_key_next) {
+        if (!entry->known.ended || !entry_has_key(entry, key)) continue;
         *out = entry->known;
         return true;
     }
@@ -163,22 +174,22 @@ static void *grow(struct draft *draft, const void *items, size_t item_size, size
     return grown;
 }
 
-/* `key_hash`: of the task that it is about. */
-static void add(struct draft *draft, Tarry__Record *record, uint64_t key_hash) {
+/* `known`: the task as the record leaves it; NULL: it is about something else. */
+static void add(struct draft *draft, Tarry__Record *record, struct known *known) {
     if (draft->record_count == draft->record_capacity) {
         size_t capacity = draft->record_capacity ? draft->record_capacity * 2 : 16;
         draft->records = grow(draft, draft->records, sizeof(Tarry__Record *), capacity);
-        draft->key_hashes = grow(draft, draft->key_hashes, sizeof *draft->key_hashes, capacity);
+        draft->knowns = grow(draft, draft->knowns, sizeof(struct known *), capacity);
         draft->record_capacity = capacity;
     }
-    draft->key_hashes[draft->record_count] = key_hash;
+    draft->knowns[draft->record_count] = known;
     draft->records[draft->record_count++] = record;
 }
 
 Tarry__Record *draft_record(struct draft *draft) {
     Tarry__Record *record = must_have(draft->arena, sizeof *record);
     tarry__record__init(record);
-    add(draft, record, 0);
+    add(draft, record, NULL);
     return record;
 }
 
@@ -193,11 +204,13 @@ struct put_record {
     Tarry__Record record;
     Tarry__TaskPut put;
     Tarry__Task task;
+    struct draft_entry entry;
 };
 struct end_record {
     Tarry__Record record;
     Tarry__TaskEnd end;
     Tarry__Task task;
+    struct draft_entry entry;
 };
 
 static Tarry__TaskPut *add_put(struct draft *draft, Tarry__Cause cause, const struct row *row, uint64_t key_hash) {
@@ -209,8 +222,12 @@ static Tarry__TaskPut *add_put(struct draft *draft, Tarry__Cause cause, const st
     made->put.cause = cause;
     made->put.task = &made->task;
     row_to_task(row, &made->task);
-    add(draft, &made->record, key_hash);
-    enter(draft, row, 0, key_hash, TARRY__CAUSE__CAUSE_NONE);
+    struct known *known = &made->entry.known;
+    known->row = *row;
+    known->hash = 0;
+    known->key_hash = key_hash;
+    known->ended = TARRY__CAUSE__CAUSE_NONE;
+    add(draft, &made->record, known);
     return &made->put;
 }
 
@@ -258,8 +275,9 @@ void draft_end(struct draft *draft, Tarry__Cause cause, const struct known *befo
     made->end.cause = cause;
     made->end.task = &made->task;
     row_to_task(&before->row, &made->task);
-    add(draft, &made->record, before->key_hash);
-    enter(draft, &before->row, before->hash, before->key_hash, cause);
+    made->entry.known = *before;
+    made->entry.known.ended = cause;
+    add(draft, &made->record, &made->entry.known);
 }
 
 static Tarry__QueuePut *queue_record(const struct draft *draft, const struct queue *queue) {
@@ -335,6 +353,6 @@ void draft_commit(struct draft *draft, const struct draft_commit *commit, struct
     };
     core->sealed = false;
     core->seal_at_ms = UINT64_MAX;
-    int error = apply_frame(core, frame_size((uint32_t)size, (uint32_t)draft->blob_size), &body, draft->key_hashes);
+    int error = apply_frame(core, frame_size((uint32_t)size, (uint32_t)draft->blob_size), &body, draft->knowns);
     assert(error == 0); /* LOG-2: apply cannot fail on what decide decided */
 }

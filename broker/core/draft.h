@@ -7,14 +7,6 @@
 
 #include "tasks.h"
 
-/* A task as a decision sees it. */
-struct known {
-    struct row row;     /* key and reason borrowed */
-    uint64_t hash;      /* row_hash(row): what leaves the digest when it changes */
-    uint64_t key_hash;  /* row_key(row).hash */
-    Tarry__Cause ended; /* CAUSE_NONE: it lives (or is dead); otherwise how it ended in this draft */
-};
-
 struct draft_entry;
 
 struct draft {
@@ -23,11 +15,12 @@ struct draft {
     const struct core_facts *facts; /* NULL: memory knows all that is needed */
     struct facts_table *facts_table;
     Tarry__Record **records;
-    uint64_t *key_hashes; /* of each record's task */
+    struct known **knowns; /* of each record: the task as it leaves it; NULL: it is about something else */
     size_t record_count;
     size_t record_capacity;
-    struct draft_entry **by_id; /* hash tables, made when first needed */
+    struct draft_entry **by_id; /* hash tables, made when something is looked up first, … */
     struct draft_entry **by_key;
+    size_t entered; /* … of the first records so many */
     size_t table_mask;
     const struct core_content **contents; /* accepted so far */
     size_t content_count;
@@ -54,7 +47,7 @@ bool draft_find_key(struct draft *draft, const struct task_key *key, struct know
 /* The dead one with this key that died last, whoever else lives under it. */
 bool draft_find_dead(struct draft *draft, const struct task_key *key, struct known *out);
 /* The one with this key that ended in this very draft. */
-bool draft_ended_key(const struct draft *draft, const struct task_key *key, struct known *out);
+bool draft_ended_key(struct draft *draft, const struct task_key *key, struct known *out);
 
 /* The event's request is what the draft decides on: its client is who. */
 void draft_by_request(struct draft *draft, const struct core_event *event);
@@ -81,12 +74,5 @@ struct draft_commit { /* of a client; NULL for decisions of the broker's own */
 };
 /* Appends the frame (if there is anything to say) and applies it. */
 void draft_commit(struct draft *draft, const struct draft_commit *commit, struct core_effects *effects);
-static inline struct known known_of(const struct task *task) {
-    return (struct known){.row = task->row, .hash = task->hash, .key_hash = task->key_hash};
-}
-/* Of what was read from the index. */
-static inline struct known known_of_row(const struct row *row) {
-    return (struct known){.row = *row, .hash = row_hash(row), .key_hash = row_key(row).hash};
-}
 
 #endif

@@ -19,9 +19,9 @@ struct facts_node {
 
 struct facts_table {
     size_t mask;
-    struct facts_node **rows_by_id;
+    struct facts_node **rows_by_id; /* NULL: there are no rows */
     struct facts_node **rows_by_key;
-    struct facts_node **wants;
+    struct facts_node **wants; /* NULL: nothing is wanted */
 };
 
 static void insert(struct facts_node **slot, struct arena *arena, const struct row *row, const struct want *want) {
@@ -32,6 +32,7 @@ static void insert(struct facts_node **slot, struct arena *arena, const struct r
 
 static void insert_want(struct facts_table *table, struct arena *arena, const struct want *want, uint64_t key_hash) {
     size_t slot = want->id ? id_slot(want->id, table->mask) : key_hash & table->mask;
+    if (!table->wants) table->wants = must_alloc(arena, (table->mask + 1) * sizeof(struct facts_node *));
     insert(&table->wants[slot], arena, NULL, want);
 }
 
@@ -41,9 +42,8 @@ static struct facts_table *facts_table_sized(const struct core_facts *facts, siz
     size_t size = 16;
     while (size < 2 * (facts->count + want_count)) size *= 2;
     table->mask = size - 1;
-    table->rows_by_id = must_alloc(arena, size * sizeof(struct facts_node *));
-    table->rows_by_key = must_alloc(arena, size * sizeof(struct facts_node *));
-    table->wants = must_alloc(arena, size * sizeof(struct facts_node *));
+    if (facts->count) table->rows_by_id = must_alloc(arena, size * sizeof(struct facts_node *));
+    if (facts->count) table->rows_by_key = must_alloc(arena, size * sizeof(struct facts_node *));
     for (size_t i = 0; i < facts->count; i++) {
         const struct row *row = &facts->rows[i];
         if (facts_find(table, row->id)) continue; /* found by id and by key: once is enough */
@@ -63,6 +63,7 @@ struct facts_table *facts_table_new(const struct core_facts *facts, struct arena
 }
 
 const struct row *facts_find(const struct facts_table *table, uint64_t id) {
+    if (!table->rows_by_id) return NULL;
     for (const struct facts_node *node = table->rows_by_id[id_slot(id, table->mask)]; node; node = node->next) {
         if (node->row->id == id) return node->row;
     }
@@ -75,7 +76,7 @@ static const struct row *match_from(const struct facts_node *node, const struct 
 }
 
 const struct row *facts_first(const struct facts_table *table, const struct task_key *key) {
-    return match_from(table->rows_by_key[key->hash & table->mask], key);
+    return table->rows_by_key ? match_from(table->rows_by_key[key->hash & table->mask], key) : NULL;
 }
 
 const struct row *facts_next(const struct facts_table *table, const struct row *row) {
@@ -86,6 +87,7 @@ const struct row *facts_next(const struct facts_table *table, const struct row *
 }
 
 bool facts_asked_id(const struct facts_table *table, uint64_t id) {
+    if (!table->wants) return false;
     for (const struct facts_node *node = table->wants[id_slot(id, table->mask)]; node; node = node->next) {
         if (node->want->id == id) return true;
     }
@@ -93,7 +95,7 @@ bool facts_asked_id(const struct facts_table *table, uint64_t id) {
 }
 
 bool facts_asked_key(const struct facts_table *table, const struct task_key *key) {
-    const struct facts_node *node = table->wants[key->hash & table->mask];
+    const struct facts_node *node = table->wants ? table->wants[key->hash & table->mask] : NULL;
     for (; node; node = node->next) {
         const struct want *want = node->want;
         if (!want->id && want->queue == key->queue && want->key_size == key->size &&

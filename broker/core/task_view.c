@@ -33,6 +33,15 @@ void refuse(struct decision *d, Tarry__Code code, Tarry__Outcome outcome, const 
 }
 
 void describe(Tarry__OpResult *result, const struct row *row, struct arena *arena) {
+    describe_tokenless(result, row);
+    if (row->state != ROW_LEASED) return;
+    result->token = must_alloc(arena, sizeof *result->token);
+    tarry__token__init(result->token);
+    result->token->epoch = row->lease_epoch;
+    result->token->position = row->lease_position;
+}
+
+void describe_tokenless(Tarry__OpResult *result, const struct row *row) {
     result->id = row->id;
     result->due_ms = row->due_ms;
     result->deliveries = row->deliveries;
@@ -41,10 +50,6 @@ void describe(Tarry__OpResult *result, const struct row *row, struct arena *aren
     result->delivered_ms = row->delivered_ms;
     if (row->state == ROW_LEASED) {
         result->at_ms = row->delivered_ms;
-        result->token = must_alloc(arena, sizeof *result->token);
-        tarry__token__init(result->token);
-        result->token->epoch = row->lease_epoch;
-        result->token->position = row->lease_position;
         result->lease_deadline_ms = row->lease_deadline_ms;
     } else if (row->state == ROW_BURIED) {
         result->at_ms = row->dead_ms;

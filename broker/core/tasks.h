@@ -66,4 +66,20 @@ void task_free(struct core *core, struct task *task);       /* must be in no lis
 size_t task_size(size_t key_size);
 size_t task_bytes(const struct task *task);
 
+/* A task as a decision sees it. */
+struct known {
+    struct row row;     /* key and reason borrowed */
+    uint64_t hash;      /* row_hash(row): what leaves the digest when it changes; 0: not made yet */
+    uint64_t key_hash;  /* row_key(row).hash */
+    Tarry__Cause ended; /* CAUSE_NONE: it lives (or is dead); otherwise how it ended in this draft */
+};
+
+static inline struct known known_of(const struct task *task) {
+    return (struct known){.row = task->row, .hash = task->hash, .key_hash = task->key_hash};
+}
+/* Of what was read from the index. */
+static inline struct known known_of_row(const struct row *row) {
+    return (struct known){.row = *row, .hash = row_hash(row), .key_hash = row_key(row).hash};
+}
+
 #endif

@@ -158,7 +158,7 @@ static int absorb_redaction(struct index *index, const Tarry__Redaction *redacti
 static int absorb_record(struct index *index, const struct frame_header *header, const Tarry__Record *record) {
     uint64_t steady_ms = header->steady_ns / 1000000;
     struct tally_row seen;
-    if (!tally_record_row(&index->tally, record, &seen)) return INDEX_DAMAGED;
+    if (!tally_record_row(&index->tally, record, false, &seen)) return INDEX_DAMAGED;
     switch (record->fact_case) {
     case TARRY__RECORD__FACT_PUT:
         return absorb_put(index, record->put, &seen.row, header->position);
