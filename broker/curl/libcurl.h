@@ -1,4 +1,4 @@
-/* libcurl.h: libcurl's functions, found by the first who needs them: an etcd:// that is opened, a queue that is pushed.
+/* libcurl.h: libcurl's functions, found by the first user: an etcd:// that is opened, a queue that is pushed.
  * *Because* libcurl brings thirty libraries along, 30 ms and 6 MB a process. *So* a broker without etcd and webhooks
  * neither waits for them nor has them within itself; the library must be there where one has them, and a sentence says
  * so.

@@ -126,8 +126,8 @@ void connection_list(struct beanstalk_connection *connection, Tarry__List *list,
     connection_ask(connection, &request, reply);
 }
 
-/* What is remembered of the order within tubes (beanstalk_choose.c) ends with the answer: whoever hears it may count on
- * it. */
+/* What is remembered of the order within tubes (beanstalk_choose.c) ends with the answer: a client that hears it may
+ * count on it. */
 static void on_committed(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
     if (connection->changes_one != NULL) connection->changes_one->changes++;
@@ -257,7 +257,7 @@ static void list_watched(struct beanstalk_connection *connection) {
     connection_reply_yaml(connection);
 }
 
-/* What needs nobody else. False: it is another command. */
+/* What the connection answers by itself. False: it is another command. */
 static bool answer_at_once(struct beanstalk_connection *connection, const struct beanstalk_command *command) {
     switch (command->kind) {
     case BEANSTALK_BAD_FORMAT:

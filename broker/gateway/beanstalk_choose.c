@@ -5,7 +5,7 @@
  * leased from; if that has nothing any more, or none had, all of them are waited for.
  *
  * A job that is ready and not ranked (its delay has just ended, or a client of Tarry's own has scheduled it) has no
- * place in that order: while a watched tube has one, the tubes take turns, so that it waits behind nobody's backlog.
+ * place in that order: while a watched tube has one, the tubes take turns, so that it waits behind no backlog.
  * That there is none is believed for BEANSTALK_TURN_MS.
  *
  * What is found is remembered of the tube for as long, or until a connection here changes the order within it (a put,
@@ -117,7 +117,7 @@ static void consider(struct beanstalk_connection *connection, uint64_t due_ms, u
     connection->chosen_id = id;
 }
 
-/* A job without a rank, or nobody knows: turns. */
+/* A job without a rank, or it is not known: turns. */
 static void on_unranked(struct beanstalk_connection *connection, const Tarry__TaskView *first, bool is_known) {
     if (!is_known || first != NULL) {
         reserve_from(connection, BEANSTALK_ANY_TUBE);
@@ -168,7 +168,7 @@ static void choose_next(struct beanstalk_connection *connection) {
         if (first != NULL) consider(connection, first->due_ms, first->id);
         if (!is_done_with(connection, tube)) return;
     }
-    /* The next one who chooses takes the one behind it. */
+    /* The next connection that chooses takes the one behind it. */
     if (connection->chosen != BEANSTALK_ANY_TUBE)
         choose_took(connection->server, connection->watched[connection->chosen]->name, connection->chosen_id);
     reserve_from(connection, connection->chosen);

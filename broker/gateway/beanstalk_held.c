@@ -42,7 +42,7 @@ static void note_deadline(struct beanstalk *server, uint64_t id, uint64_t deadli
     if (note != NULL) note->deadline_ms = deadline_ms;
 }
 
-/* What nobody waits for. */
+/* What no client waits for. */
 static void on_settled(void *argument, const Tarry__Reply *reply) {}
 
 /* Gives back all `count` of the list, and frees them. */
@@ -179,7 +179,7 @@ void held_add(struct beanstalk_connection *connection, struct beanstalk_reserved
 
 void held_drop(struct beanstalk_connection *connection, struct beanstalk_reserved *reserved) {
     assert(connection->reserved_count > 0);
-    gateway_left(connection->server->gateway, reserved->lease, true); /* it was settled: somebody has it */
+    gateway_left(connection->server->gateway, reserved->lease, true); /* it was settled: another consumer has it */
     note_deadline(connection->server, reserved->id, 0);
     TAILQ_REMOVE(&connection->reserved, reserved, all);
     connection->reserved_count--;

@@ -5,7 +5,7 @@
  * order of (pri, id) then, for all 32 bits of pri, however many there are and across restarts.
  *
  * A job whose delay runs has its real due time, and priority BEANSTALK_PRIORITY_FRESH: once it is due it comes before
- * the ranked ones, and whoever leases it ranks it first if one of those must come before it. */
+ * the ranked ones, and the connection that leases it ranks it first if one of those must come before it. */
 #ifndef TARRY_GATEWAY_BEANSTALK_JOB_H
 #define TARRY_GATEWAY_BEANSTALK_JOB_H
 

@@ -5,11 +5,12 @@
 
 #include "beanstalk_parts.h"
 
-/* What is due now is pending for the rest of the millisecond: whoever asks at once would be shown it as delayed, and
- * kick it again. So it was due a while ago, by any clock that is about right. */
+/* What is due now is pending for the rest of the millisecond: a client that asks at once would be shown it as delayed,
+ * and kick it again. So it was due a while ago, by any clock that is about right. */
 #define KICKED_AGO_MS 1000u
 
-/* To be ready at the place that its pri says; where that is not known it is fresh, and placed by who leases it. */
+/* To be ready at the place that its pri says; where that is not known it is fresh, and placed by the connection that
+ * leases it. */
 struct kicked {
     Tarry__Ref ref;
     Tarry__DeadOp dead;
@@ -102,7 +103,7 @@ static void kick_done(struct beanstalk_connection *connection) {
     connection_finish(connection);
 }
 
-/* Of each job the last operation's result says whether it is ready; what somebody else was quicker with does not
+/* Of each job the last operation's result says whether it is ready; what another client was quicker with does not
  * count. */
 static void on_kicked(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;

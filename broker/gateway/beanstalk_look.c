@@ -63,7 +63,7 @@ static void look_for(struct beanstalk_connection *connection, const ProtobufCBin
     list.queue = connection->used->name;
     list.states = kind == BEANSTALK_PEEK_READY ? STATE_READY : STATE_DEAD;
     /* A page may hold nothing that is so any more; the next one is longer, for the answer must be right: it ends with
-     * the tube, and holds up nobody else. */
+     * the tube, and holds up no other. */
     list.limit = kind == BEANSTALK_PEEK_BURIED || cursor != NULL ? BEANSTALK_PAGE : BEANSTALK_FEW;
     if (kind == BEANSTALK_PEEK_DELAYED) {
         list.states = STATE_PENDING;

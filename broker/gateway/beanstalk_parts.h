@@ -1,4 +1,4 @@
-/* beanstalk_parts.h: what the files of beanstalkd's protocol share; nobody else includes it. Everything is the door's
+/* beanstalk_parts.h: what the files of beanstalkd's protocol share; no other file includes it. Everything is the door's
  * thread's own. */
 #ifndef TARRY_GATEWAY_BEANSTALK_PARTS_H
 #define TARRY_GATEWAY_BEANSTALK_PARTS_H
@@ -213,7 +213,7 @@ void touch_begin(struct beanstalk_connection *connection);
 /* ---- beanstalk_kick.c */
 void kick_begin(struct beanstalk_connection *connection);
 void kick_job_begin(struct beanstalk_connection *connection);
-/* As qsort's comparison: who was buried first. */
+/* As qsort's comparison: the one that was buried first. */
 int burial_order(const struct beanstalk *server, const Tarry__TaskView *a, const Tarry__TaskView *b);
 
 /* ---- beanstalk_look.c */

@@ -8,7 +8,8 @@
  *        │      reserve-job wants it ──► it is that one's
  *        └── nothing: TIMED_OUT, DEADLINE_SOON, or a wait that was too long for the gateway
  *
- * reserve-job puts its job first in its tube and leases the first of that; whoever gets it instead hands it over. */
+ * reserve-job puts its job first in its tube and leases the first of that; the connection that gets it instead hands it
+ * over. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@
 static void reserve_try(struct beanstalk_connection *connection);
 static void on_leased(void *argument, const struct gateway_leased *leased);
 
-/* ---- who waits */
+/* ---- waiting connections */
 
 static void waiting_begin(struct beanstalk_connection *connection) {
     connection->is_waiting = true;
@@ -40,7 +41,7 @@ static void drop_held(struct beanstalk_connection *connection) {
     connection->held = NULL;
 }
 
-/* It goes back as if it had never been leased: nobody has seen it. */
+/* It goes back as if it had never been leased: no client has seen it. */
 static void put_back(struct beanstalk_connection *connection) {
     connection->server->changes++;
     gateway_left(connection->server->gateway, connection->held->lease, false);
@@ -84,7 +85,7 @@ static bool comes_before(const Tarry__TaskView *view, const struct beanstalk_res
 static void on_ranked(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
     connection->asked = 0;
-    reserve_try(connection); /* whether or not: somebody else may have it meanwhile */
+    reserve_try(connection); /* whether or not: another consumer may have it meanwhile */
 }
 
 /* Gives it the place that its pri says. */
@@ -192,7 +193,7 @@ static void on_undone(void *argument, const Tarry__Reply *reply) {
     end_with(connection, "NOT_FOUND");
 }
 
-/* Nobody has got it: its tube is paused. It goes where it was, if it still waits. */
+/* No client has got it: its tube is paused. It goes where it was, if it still waits. */
 static void undo_first(struct beanstalk_connection *connection) {
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__Move move = TARRY__MOVE__INIT;
@@ -233,7 +234,7 @@ static void on_leased(void *argument, const struct gateway_leased *leased) {
         connection->wanted = 0;
         connection_refuse(connection, leased->code);
     } else if (leased->count == 0 && connection->chosen != BEANSTALK_ANY_TUBE) {
-        connection->server->changes++; /* somebody else was quicker, or its tube is paused */
+        connection->server->changes++; /* another client was quicker, or its tube is paused */
         reserve_from(connection, BEANSTALK_ANY_TUBE);
     } else if (leased->count == 0) {
         got_nothing(connection);

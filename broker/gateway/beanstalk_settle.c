@@ -123,12 +123,12 @@ static void on_removed(void *argument, const Tarry__Reply *reply) {
     if (code == TARRY__CODE__OK)
         deleted(connection, connection->tube);
     else if (code == TARRY__CODE__NOT_DONE)
-        connection_answer(connection, "NOT_FOUND"); /* somebody was quicker */
+        connection_answer(connection, "NOT_FOUND"); /* another client was quicker */
     else
         connection_refuse(connection, code);
 }
 
-/* What nobody has reserved. */
+/* What no client has reserved. */
 static void on_found(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
     if (!reply_is_fine(connection, reply)) return;

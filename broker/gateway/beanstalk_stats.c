@@ -166,7 +166,8 @@ static void describe_server(struct beanstalk_connection *connection) {
     beanstalk_text_server(&connection->yaml, &view);
 }
 
-/* Tubes that are referred to and are no queues that hold something are counted here, the others by who has seen them.
+/* Tubes that are referred to and are no queues that hold something are counted here, the others by what was seen of
+ * them.
  */
 static size_t count_tubes(const struct beanstalk *server, char *const *full, size_t full_count) {
     const struct beanstalk_tube *tube = NULL;

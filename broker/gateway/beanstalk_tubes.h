@@ -1,7 +1,7 @@
 /* beanstalk_tubes.h: the tubes that connections name, and what is counted of each.
  *
  * A tube that is named here need not be a queue of the broker: that comes into being with the first job. A tube stays
- * while a connection uses or watches it; beyond BEANSTALK_TUBES_MAX those that nobody refers to go, with their counts.
+ * while a connection uses or watches it; beyond BEANSTALK_TUBES_MAX those without a reference go, with their counts.
  * One thread at a time. */
 #ifndef TARRY_GATEWAY_BEANSTALK_TUBES_H
 #define TARRY_GATEWAY_BEANSTALK_TUBES_H
@@ -53,7 +53,7 @@ struct beanstalk_tubes {
 
 void beanstalk_tubes_init(struct beanstalk_tubes *tubes);
 void beanstalk_tubes_free(struct beanstalk_tubes *tubes);
-/* NULL: nobody has named it. */
+/* NULL: no command has named it. */
 struct beanstalk_tube *beanstalk_tube_find(const struct beanstalk_tubes *tubes, const char *name);
 /* NULL: no memory, or too many that are referred to. */
 struct beanstalk_tube *beanstalk_tube_make(struct beanstalk_tubes *tubes, const char *name);

@@ -37,14 +37,14 @@
 
 struct gateway;
 
-/* Who asks. All of it is copied, and the principal held as long as it is needed. */
+/* The requester. All of it is copied, and the principal referenced as long as it is needed. */
 struct gateway_caller {
     uint64_t principal; /* of a verdict that still stands (caller.h) */
     const char *peer;   /* "127.0.0.1:40312" */
     const char *client; /* Request.client: what the protocol or its client calls itself */
 };
 
-/* Who that is to the broker (docs/ACCESS.md). */
+/* What principal that is to the broker (docs/ACCESS.md). */
 #define GATEWAY_ROLES_SIZE 64
 struct gateway_who {
     const char *name;               /* the principal's, as long as it is held */
@@ -73,12 +73,12 @@ struct gateway_once {
 };
 extern const char gateway_once_differs[];
 
-/* Commits: producer, sequence and oldest_unanswered are filled in. `once` NULL: it is sent once, and who hears no
- * answer does not know. */
+/* Commits: producer, sequence and oldest_unanswered are filled in. `once` NULL: it is sent once, and a client that
+ * hears no answer does not know. */
 uint64_t gateway_commit(struct gateway *gateway, const struct gateway_caller *caller, Tarry__Commit *commit,
                         const struct gateway_once *once, gateway_reply *reply, void *argument);
 
-/* Nobody waits for the reply any more: the callback is not called. What was asked for may take effect. */
+/* The reply is not waited for any more: the callback is not called. What was asked for may take effect. */
 void gateway_forget(struct gateway *gateway, uint64_t handle);
 
 /* ---- leases */
@@ -107,10 +107,10 @@ uint64_t gateway_lease(struct gateway *gateway, const struct gateway_caller *cal
                        const struct gateway_lease_options *options, gateway_leased *leased, void *argument);
 /* What became of the tasks that the callback was given. `left`: the first of their bytes may be in the kernel: they
  * count as delivered, and stay leased until they are settled or their time is over, whatever becomes of the connection.
- * Not left: nobody has seen them and nobody will: they are ready again, and no attempt is counted (TRUE-1). In the
- * callback or later, soon: who waits for tasks of the same queues may have to wait for this. */
+ * Not left: no client has seen them and none will: they are ready again, and no attempt is counted (TRUE-1). In the
+ * callback or later, soon: waiters for tasks of the same queues may have to wait for this. */
 void gateway_left(struct gateway *gateway, uint64_t handle, bool left);
-/* Who waits has gone. After the callback it is gateway_left(…, false), if that has not been said. */
+/* The waiting client has gone. After the callback it is gateway_left(…, false), if that has not been said. */
 void gateway_cancel(struct gateway *gateway, uint64_t handle);
 
 /* ---- the clock, for protocols that keep deadlines of their own */

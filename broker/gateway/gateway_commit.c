@@ -65,7 +65,7 @@ static struct maker *maker_of(struct gateway *gateway, uint64_t principal) {
         TAILQ_INSERT_HEAD(&gateway->makers, maker, next);
     }
     if (maker == NULL || maker->principal == principal) return maker;
-    /* The same name, and another row: what he may do has changed. */
+    /* The same name, and another row: what it may do has changed. */
     if (maker->principal != 0) calls->release(calls->argument, maker->principal);
     maker->principal = calls->hold(calls->argument, principal);
     return maker;

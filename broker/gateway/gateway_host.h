@@ -20,7 +20,7 @@ struct gateway_calls {
     /* One reference more to a principal, or one fewer. */
     uint64_t (*hold)(void *argument, uint64_t principal);
     void (*release)(void *argument, uint64_t principal);
-    /* Its name, as in records; "": whoever is local. */
+    /* Its name, as in records; "": a local client. */
     const char *(*name)(void *argument, uint64_t principal);
     /* What is known of it. */
     void (*who)(void *argument, uint64_t principal, struct gateway_who *out);
@@ -42,7 +42,7 @@ struct gateway_calls {
 struct gateway *gateway_new(const struct gateway_calls *calls);
 /* The door's, before it starts. */
 void gateway_serve(struct gateway *gateway, struct door *door);
-/* The door has stopped; nobody is called back. */
+/* The door has stopped; nothing is called back. */
 void gateway_free(struct gateway *gateway);
 
 /* What the door calls. */

@@ -1,5 +1,5 @@
-/* gateway_lease.c: who waits for tasks. Leases of one principal from the same queues, with the same time, stand behind
- * one session of the broker's, a *pool*'s: a long poll costs no record, no lane and no session of its own.
+/* gateway_lease.c: clients that wait for tasks. Leases of one principal from the same queues, with the same time, stand
+ * behind one session of the broker's, a *pool*'s: a long poll costs no record, no lane and no session of its own.
  *
  *     asleep ──► subscribing ──► up ──► (nobody waits for POOL_IDLE_MS) ──► leaving ──► asleep
  *                                 │  credit: what all who wait may have together
@@ -7,7 +7,7 @@
  *                              delivery: shared out in the order of asking ──► left, or given back
  *
  * The session is told how many tasks it may get (core.h, CORE_CREDIT), and gets nothing more before the fate of the
- * last delivery is told (LANE_SENT). Of a delivery that nobody of those who waited has seen, LANE_SENT says that it
+ * last delivery is told (LANE_SENT). Of a delivery that none of the waiting clients has seen, LANE_SENT says that it
  * never left, and no attempt counts (TRUE-1); what one of several did not see is released. It leaves with its leases
  * kept, and takes them over again when it is subscribed anew; after a restart they stand until their deadlines, or
  * until they are settled by their tokens. */
@@ -36,7 +36,7 @@ struct lease {
     uint32_t max;
     bool is_now;        /* what is there, or nothing */
     bool is_asked;      /* … and whether anything is, is being asked */
-    bool is_given_back; /* nobody has seen its tasks */
+    bool is_given_back; /* no client has seen its tasks */
     gateway_leased *leased;
     void *argument;
     Tarry__DeliveredTask **tasks;
@@ -109,7 +109,7 @@ static void lease_tell(struct lease *lease, const struct gateway_leased *leased)
 static void refuse_waiting(struct pool *pool, const struct gateway_leased *refusal) {
     struct lease_list all = TAILQ_HEAD_INITIALIZER(all);
     struct lease *lease = NULL;
-    /* Who asks anew from within the callback waits for the next try. */
+    /* A client that asks anew from within the callback waits for the next try. */
     TAILQ_CONCAT(&all, &pool->waiting, next);
     while ((lease = TAILQ_FIRST(&all)) != NULL) {
         TAILQ_REMOVE(&all, lease, next);
@@ -118,8 +118,8 @@ static void refuse_waiting(struct pool *pool, const struct gateway_leased *refus
     }
 }
 
-/* Who waits hears of it by his timer, for nobody is called back from within a function of the interface. `asked`: only
- * who asks what is there now. */
+/* A waiting client hears of it by its timer, for no callback comes from within a function of the interface. `asked`:
+ * only clients that ask what is there now. */
 static void refuse_later(struct pool *pool, bool asked) {
     struct lease *lease, *next;
     for (lease = TAILQ_FIRST(&pool->waiting); lease != NULL; lease = next) {
@@ -197,7 +197,7 @@ static void share_over(struct share *share) {
     pool_run(pool);
 }
 
-/* Something of it has left: what nobody has seen goes back by itself. */
+/* Something of it has left: what no client has seen goes back by itself. */
 static void release_unseen(struct share *share) {
     struct lease *lease, *next;
     for (lease = TAILQ_FIRST(&share->leases); lease != NULL; lease = next) {
@@ -239,7 +239,7 @@ void gateway_cancel(struct gateway *gateway, uint64_t handle) {
     if (pool != NULL) pool_run(pool);
 }
 
-/* Decides who gets how many: in the order of asking. */
+/* Decides which client gets how many: in the order of asking. */
 static size_t share_out(struct share *share) {
     struct pool *pool = share->pool;
     const Tarry__Delivery *delivery = share->delivery;
@@ -282,7 +282,7 @@ void pool_delivery(struct gateway *gateway, uint64_t id, const struct message *m
     Tarry__Delivery *delivery = pool != NULL ? tarry__delivery__unpack(NULL, message->size, message->bytes) : NULL;
     bool is_wanted = delivery != NULL && delivery->session == pool->session && !TAILQ_EMPTY(&pool->waiting);
     struct share *share = is_wanted ? calloc(1, sizeof(*share)) : NULL;
-    if (share == NULL) { /* nobody sees it */
+    if (share == NULL) { /* no client sees it */
         if (pool != NULL && pool->state == POOL_UP) give_credit(pool);
         gateway->calls.lane_sent(gateway->calls.argument, message->lane, message->turn, false, message->stamp);
         if (delivery != NULL) tarry__delivery__free_unpacked(delivery, NULL);
@@ -397,7 +397,7 @@ static void on_heard(void *argument, const Tarry__Reply *reply) {
         next = TAILQ_NEXT(lease, next);
         if (!lease->is_asked) continue;
         lease->is_asked = false;
-        if (is_coming) continue; /* whoever it does not reach asks again */
+        if (is_coming) continue; /* a client that it does not reach asks again */
         TAILQ_REMOVE(&pool->waiting, lease, next);
         TAILQ_INSERT_TAIL(&over, lease, next);
     }

@@ -1,4 +1,5 @@
-/* gateway_parts.h: what the files of the gateway share; nobody else includes it. Everything is the door's thread's. */
+/* gateway_parts.h: what the files of the gateway share; no other file includes it. Everything is the door's thread's.
+ */
 #ifndef TARRY_GATEWAY_GATEWAY_PARTS_H
 #define TARRY_GATEWAY_GATEWAY_PARTS_H
 
@@ -65,7 +66,7 @@ struct ask *ask_new(struct gateway *gateway, const struct gateway_caller *caller
                     gateway_reply *reply, void *argument);
 /* Sends it as soon as there is room. */
 void ask_offer(struct ask *ask);
-/* Its end: who asked is told, if he has not forgotten it. */
+/* Its end: the requester is told, if it still waits. */
 void ask_answer(struct ask *ask, const Tarry__Reply *reply);
 /* … with a refusal; not from within a function that was called from outside: see ask_refuse_later. */
 void ask_refuse(struct ask *ask, Tarry__Code code, const char *sentence);
@@ -79,7 +80,7 @@ void makers_free(struct gateway *gateway);
 /* Fills in the numbers of a packed commit. */
 void commit_number(struct ask *ask, uint64_t producer, uint64_t sequence, uint64_t oldest);
 /* A number that no commit has had, of a producer whose answers are all kept. 0: there is none yet: `retry` is called
- * when there is, or with the refusal of whoever makes producers. */
+ * when there is, or with the refusal of the broker that makes producers. */
 bool maker_reserve(struct gateway *gateway, const struct ask *ask, uint64_t *out_producer, uint64_t *out_sequence);
 /* `ask` waits for maker_reserve to have one. */
 void maker_await(struct ask *ask);

@@ -15,7 +15,7 @@
 #define REST_MS 60000u
 #define IN_MAX (64u << 10) /* of requests behind the one that is worked at; of a body, what must come in BODY_MS */
 #define IN_FIRST 1024u
-#define CLIENT "http" /* what the log calls whoever asks */
+#define CLIENT "http" /* what the log calls the requester */
 
 static void run(struct http_connection *connection);
 
@@ -77,7 +77,7 @@ static const char *token_of(const struct head_text *authorization, size_t *out_s
     return *out_size > 0 && strchr(token, ' ') == NULL ? token : NULL;
 }
 
-/* Who asks: as the request before it, if it shows the same. */
+/* The requester: as of the request before it, if it shows the same. */
 static bool admit(struct http_exchange *exchange) {
     struct http_connection *connection = exchange->connection;
     const struct head_text *authorization = &exchange->head.fields[HEAD_FIELD_authorization];
@@ -136,7 +136,7 @@ static void dispatch(struct http_exchange *exchange) {
     body_unpacked(&exchange->body);
     if (exchange->head.fields[HEAD_FIELD_idempotency].text != NULL) http_fingerprint(exchange);
     if (exchange->head.method == HEAD_GET || exchange->head.method == HEAD_HEAD)
-        body_deinit(&exchange->body); /* nobody reads it */
+        body_deinit(&exchange->body); /* it is not read */
     http_route(exchange);
 }
 
@@ -200,7 +200,7 @@ static bool take_head(struct http_connection *connection) {
         struct head head;
         struct head_refusal refusal;
         size_t used;
-        /* What is wrong already is told already: nobody waits for the rest of it. */
+        /* What is wrong already is told already: the rest of it is not waited for. */
         bool is_bad =
             size > 0 && http_head_parse((char *)connection->in->bytes, size, &head, &used, &refusal) == HEAD_BAD;
         if (!is_bad) {

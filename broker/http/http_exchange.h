@@ -45,7 +45,7 @@ struct http_exchange {
     struct http_server *server;
     struct http_connection *connection; /* to be answered on; how, it knows alone */
     uint64_t id;                        /* of the connection */
-    struct gateway_caller caller;       /* who asks */
+    struct gateway_caller caller;       /* the requester */
     char *head_bytes;
     struct head head;
     bool is_old; /* HTTP/1.0 */

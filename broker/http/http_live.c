@@ -6,8 +6,8 @@
  *
  * Of the queues an event has those that have changed since the last one; `all`: it has every one, and those that it
  * lacks are gone. Between two events are HTTP_LIVE_EVERY_MS. An event is made when the one before it has been read, as
- * far as HTTP_UNSENT_MAX: who reads slowly hears less often, and of nothing twice. Each is asked for as a request of
- * the principal's own: it says what he may see then, and a stream ends with the right to have it (door_review). */
+ * far as HTTP_UNSENT_MAX: a slow reader hears less often, and of nothing twice. Each is asked for as a request of
+ * the principal's own: it says what that may see then, and a stream ends with the right to have it (door_review). */
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 static const char text_stream[] = "text/event-stream";
 
 struct live_row {
-    uint64_t name; /* hashes, keyed with `key`, so that nobody can name two queues alike */
+    uint64_t name; /* hashes, keyed with `key`, so that two queue names cannot be made to collide */
     uint64_t content;
 };
 

@@ -17,7 +17,7 @@ void handle_openapi(struct http_exchange *exchange) {
     http_respond_text(exchange, 200, "application/json", (const char *)openapi_json, openapi_json_size);
 }
 
-/* Who asks, to the broker: so that whoever offers people to do something need not offer what is refused. */
+/* The requester's principal and roles: so that a page need not offer what is refused. */
 void handle_caller(struct http_exchange *exchange) {
     struct json_out out = {0};
     struct gateway_who who;

@@ -27,7 +27,7 @@ static const char *behind_string(const char *at, const char *end) {
     return at < end ? at + 1 : end;
 }
 
-/* Nesting costs stack where it is taken apart, and who writes [[[[… means no good. */
+/* Nesting costs stack where it is taken apart, and a writer of [[[[… means no good. */
 static size_t look_over(const char *text, size_t size, size_t *out_depth) {
     size_t depth = 0, weight = ELEMENT_WEIGHT;
     *out_depth = 0;

@@ -30,7 +30,7 @@
  *
  * Deadlines. Every call, asynchronous or not, ends within timeout_ms of when it was made: the client's, or its own
  * (tarry_within.h), which counts the time in the client's own queue too. The code says what is known:
- * TARRY_BUSY, _STOPPING, _NOT_PRIMARY, _E_NO_BROKER: nothing was done; TARRY_E_TIMEOUT, TARRY_FAILED: nobody knows.
+ * TARRY_BUSY, _STOPPING, _NOT_PRIMARY, _E_NO_BROKER: nothing was done; TARRY_E_TIMEOUT, TARRY_FAILED: it is not known.
  *
  * Order. With the default of one commit in flight, what is submitted on one client takes effect in the order of
  * submission; blocking calls of several threads at once in any order. One exception: while the broker is busy (disk or
@@ -133,7 +133,7 @@ enum tarry_code {
     TARRY_E_FULL = 107,      /* more than queued_size_max bytes wait to be sent; nothing was done; see tarry_drain */
     TARRY_E_CALLBACK = 108,  /* a blocking call from a completion callback; nothing was done */
     TARRY_E_NOTHING = 109,   /* tarry_consumer_next, tarry_audit_next: nothing came within the wait */
-    TARRY_E_WOKEN = 110,     /* … : somebody called tarry_consumer_wake, tarry_audit_wake */
+    TARRY_E_WOKEN = 110,     /* … : another thread called tarry_consumer_wake, tarry_audit_wake */
     TARRY_E_END = 111,       /* tarry_list_next, tarry_audit_next: no more */
     TARRY_E_SYSTEM = 112,    /* the operating system refused a thread or a socket */
     TARRY_E_GAP = 113,       /* tarry_audit_next: frames are missing here; the next call goes on behind them */
@@ -227,7 +227,7 @@ struct tarry_result {
     uint32_t deliveries;        /* how often the task had left the broker */
     uint32_t attempt;           /* attempts charged */
     uint64_t at_ms;             /* in flight or dead since; ended at */
-    uint64_t session;           /* who holds it, or had it last; 0: nobody */
+    uint64_t session;           /* the session that holds it, or had it last; 0: none */
     uint64_t delivered_ms;      /* the last delivery; 0: never */
     struct tarry_token token;   /* in flight: the lease that stands in the way */
     uint64_t known_since_ms;    /* unknown: endings are remembered since */
@@ -237,15 +237,15 @@ struct tarry_result {
     uint64_t left;              /* redacted, of a range of time: live tasks left alone */
     uint64_t producer;          /* the commit that carried it (ONCE-1); 0: it was never sent */
     uint64_t sequence;
-    uint64_t index;                   /* which of its operations this was, from 0 */
-    uint64_t position;                /* answered: who asks for this, at least, sees it done (tarry_fresh.h); 0: no */
-    uint64_t reserved[14];            /* 0 */
+    uint64_t index;        /* which of its operations this was, from 0 */
+    uint64_t position;     /* answered: a request that asks for this, at least, sees it done (tarry_fresh.h); 0: no */
+    uint64_t reserved[14]; /* 0 */
     char message[TARRY_MESSAGE_SIZE]; /* a sentence; "" when fine */
 };
 
-/* Who answered. With tarry_options.follower_reads it may be a follower, whose answer shows what had happened up to a
- * log position: what was acknowledged since is not in it, and another answer may be as of an earlier one. What it must
- * show, and how old it may be, is asked for with tarry_fresh.h. */
+/* The broker that answered. With tarry_options.follower_reads it may be a follower, whose answer shows what had
+ * happened up to a log position: what was acknowledged since is not in it, and another answer may be as of an earlier
+ * one. What it must show, and how old it may be, is asked for with tarry_fresh.h. */
 struct tarry_source {
     bool follower;
     uint64_t position; /* a follower's; otherwise 0: as of now */
@@ -268,7 +268,7 @@ struct tarry_options {
     size_t queued_size_max;     /* bytes of operations not yet answered; 0: 64 MiB */
     bool follower_reads;        /* a follower may answer what is asked (get, list, …): see struct tarry_source */
     bool dispatch;              /* callbacks wait for tarry_dispatch: see tarry_loop.h */
-    tarry_event_fn on_event;    /* NULL: nobody wants to know */
+    tarry_event_fn on_event;    /* NULL: not wanted */
     void *event_arg;
     /* Files, read at each connect, so that they may be replaced. NULL: the environment's TARRY_TOKEN_FILE,
      * TARRY_TLS_CA, TARRY_TLS_CERT, TARRY_TLS_KEY; "": none. Those with a token or a key must be closed to others (mode
@@ -278,7 +278,7 @@ struct tarry_options {
     const char *tls_ca;     /* PEM: authorities that a wss:// broker's certificate may be of; none: the system's */
     const char *tls_cert;   /* PEM: this client's certificate, if the broker wants one … */
     const char *tls_key;    /* … and its key; none: in tls_cert */
-    /* Show the token over ws:// to another machine, too, where whoever is in between reads it. Otherwise calls end with
+    /* Show the token over ws:// to another machine, too, where it can be read on the way. Otherwise calls end with
      * TARRY_DENIED. false: the environment's TARRY_UNSAFE_PLAIN_TOKEN, if that is 1. */
     bool unsafe_plain_token;
 };
@@ -314,7 +314,7 @@ TARRY_API uint64_t tarry_busy_ms(tarry_client *client, char out_reason[TARRY_MES
  * people: the words may change. "" if client is NULL. Any thread. Returns `text`. */
 TARRY_API char *tarry_addresses_say(tarry_client *client, char text[TARRY_MESSAGE_SIZE]);
 
-/* Waits for a word of the primary: is anybody there? TARRY_E_NO_BROKER, TARRY_E_TIMEOUT, TARRY_NOT_PRIMARY … */
+/* Waits for a word of the primary: is it there? TARRY_E_NO_BROKER, TARRY_E_TIMEOUT, TARRY_NOT_PRIMARY … */
 TARRY_API TARRY_MUST_USE int tarry_ping(tarry_client *client);
 
 /* ---- operations --------------------------------------------------------------------------------------------------*/
@@ -416,7 +416,7 @@ static inline int tarry_queue_set(tarry_client *client, const char *queue, const
 }
 /* Of a queue that holds no task and no dead letter, has no consumer and no job: otherwise TARRY_NOT_DONE, and the
  * message says what stands in the way. TARRY_NO_SUCH_QUEUE. Its policy, pause and counts go with it; what has ended in
- * it is told of as before. Who uses it again, a consumer too, creates it anew, if creation is on. */
+ * it is told of as before. Using it again, by a consumer too, creates it anew, if creation is on. */
 TARRY_API int tarry_queue_delete(tarry_client *client, const char *queue, struct tarry_result *out_result);
 /* for_ms 0: until resumed. */
 TARRY_API int tarry_queue_pause(tarry_client *client, const char *queue, bool paused, uint64_t for_ms,

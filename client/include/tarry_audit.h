@@ -91,7 +91,7 @@ TARRY_MUST_USE static inline int tarry_audit_open(tarry_client *client, const st
  *   TARRY_E_END    that was the last one that was durable when the first was asked for; never with `follow`
  *   TARRY_E_GAP    frames are missing here: retired, pruned, or damaged in the archive. `out_message` says which
  *                  positions, and why. The next call goes on behind them.
- *   TARRY_E_WOKEN  somebody called tarry_audit_wake
+ *   TARRY_E_WOKEN  another thread called tarry_audit_wake
  *   TARRY_INVALID  `position` is not one of a frame, or the log is damaged there
  *   TARRY_E_TIMEOUT, TARRY_E_NO_BROKER  no broker has answered for the client's timeout_ms; the call may be repeated,
  *                  and goes on where it was: positions outlive the broker's restart

@@ -37,7 +37,7 @@ enum tarry_verdict {
     TARRY_DO_ACK = 0,
     TARRY_DO_NACK = 1,    /* again, as struct tarry_nack_details says */
     TARRY_DO_RELEASE = 2, /* back to the broker, unseen */
-    TARRY_DO_NOTHING = 3  /* the handler has settled it, or somebody will by id and token */
+    TARRY_DO_NOTHING = 3  /* the handler has settled it, or another thread will by id and token */
 };
 /* What TARRY_DO_NACK means. The library's: zeroed before each call of the handler, which fills in what it likes. */
 struct tarry_nack_details {
@@ -49,8 +49,9 @@ struct tarry_nack_details {
 typedef enum tarry_verdict (*tarry_handler_fn)(void *arg, tarry_consumer *consumer, const struct tarry_task *task,
                                                struct tarry_nack_details *nack);
 /* What came of a handler's verdict: once for each but TARRY_DO_NOTHING. TARRY_STALE_TOKEN, say: the lease had run out,
- * and somebody else has the task, or had it. On the client's own thread, as completions, or on the handler's if nothing
- * could be sent. `task` and `result` are valid until it returns. It may submit; it must not make blocking calls. */
+ * and another consumer has the task, or had it. On the client's own thread, as completions, or on the handler's if
+ * nothing could be sent. `task` and `result` are valid until it returns. It may submit; it must not make blocking
+ * calls. */
 typedef void (*tarry_settled_fn)(void *arg, const struct tarry_task *task, const struct tarry_result *result);
 struct tarry_consumer_options {
     const char *const *queues;
@@ -62,7 +63,7 @@ struct tarry_consumer_options {
      * handler, one task at a time. The handler may make blocking calls; it cannot close its consumer. */
     tarry_handler_fn handler;
     void *arg;                /* the handler's, and of `settled` */
-    tarry_settled_fn settled; /* NULL: nobody asks what came of the handler's verdicts */
+    tarry_settled_fn settled; /* NULL: what came of the handler's verdicts is not wanted */
     uint64_t timeout_ms; /* of its opening; 0: the client's; TARRY_FOREVER: until a broker has accepted or refused */
 };
 

@@ -4,7 +4,7 @@
  * By default callbacks (completions, `settled`, events) run on the client's own thread, and handlers on their
  * consumers'. A client that was opened with tarry_options.dispatch calls nothing by itself: everything waits until
  * tarry_dispatch is called, and runs there, handlers included. tarry_client_fd says when that is worth while. The
- * library's thread goes on sending, receiving and keeping sessions alive, however long nobody dispatches.
+ * library's thread goes on sending, receiving and keeping sessions alive, however long the program does not dispatch.
  *
  *     #include <poll.h>
  *     #include <tarry.h>
@@ -47,7 +47,7 @@ TARRY_API int tarry_dispatch(tarry_client *client, size_t max, size_t *out_count
 enum tarry_event_kind {
     TARRY_CONNECTED = 1,    /* a connection to the broker at `url` is up; whether it leads is not known yet */
     TARRY_DISCONNECTED = 2, /* … is not any more, or was given up; `message` says why, if that is known */
-    TARRY_LOG = 3           /* something that somebody who looks for a fault would want to know; `url` may be "" */
+    TARRY_LOG = 3           /* something of use in the search for a fault; `url` may be "" */
 };
 /* The library's; valid until the callback returns. May grow. */
 struct tarry_event {

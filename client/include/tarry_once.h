@@ -21,8 +21,9 @@
  *     }
  *
  * Across a crash of the own process: give the commit its name first, keep the name where it survives (in the
- * transaction of a database, say), then run it. Who finds a name there after a restart builds the commit anew and goes
- * on with it (tarry_commit_resume), so that it takes effect once whatever had happened; or asks (tarry_commit_ask). */
+ * transaction of a database, say), then run it. A program that finds a name there after a restart builds the commit
+ * anew and goes on with it (tarry_commit_resume), so that it takes effect once whatever had happened; or asks
+ * (tarry_commit_ask). */
 #ifndef TARRY_ONCE_H
 #define TARRY_ONCE_H
 

@@ -17,7 +17,7 @@ extern "C" {
 enum tarry_role {
     TARRY_PRIMARY = 1,
     TARRY_FOLLOWER = 2,
-    TARRY_LOOKING = 3,      /* neither: it does not know yet who leads, or waits for an operator */
+    TARRY_LOOKING = 3,      /* neither: it does not know the leader yet, or waits for an operator */
     TARRY_PROMOTING = 4,    /* on its way to be the primary */
     TARRY_HANDING_OVER = 5, /* still the primary, and takes no writes any more */
     TARRY_COPYING = 6       /* a follower that fetches a snapshot first */
@@ -36,7 +36,7 @@ TARRY_API const char *tarry_replication_name(enum tarry_replication replication)
 struct tarry_pair_view {
     enum tarry_role role;
     uint32_t epoch;      /* that it leads or follows */
-    uint32_t node;       /* 0: who founded the cluster, 1: who joined */
+    uint32_t node;       /* 0: it founded the cluster, 1: it joined */
     const char *cluster; /* hexadecimal */
     const char *member;  /* the data directory's own id, hexadecimal */
     const char *url;     /* how others reach it */
@@ -80,7 +80,7 @@ struct tarry_pair_view {
     size_t url_count;        /* … all of it; 0: a version that does not say */
     uint64_t peer_copied_size; /* asked of a primary, whose follower fetches a snapshot: so far, of … */
     uint64_t peer_copy_size;   /* … so many bytes; 0: it fetches none */
-    uint64_t left_ms; /* about so long until the follower has that, or what it lacks; 0: little, or nobody can tell */
+    uint64_t left_ms; /* about so long until the follower has that, or what it lacks; 0: little, or not known */
     uint64_t
         took_over_ms; /* a primary: when it took over from the node that it followed; 0: it has led since it began */
 };

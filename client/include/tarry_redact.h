@@ -26,8 +26,8 @@ TARRY_API int tarry_redact_sized(tarry_client *client, const struct tarry_redact
                                  struct tarry_result *out_result);
 TARRY_API int tarry_commit_redact_sized(tarry_commit *commit, const struct tarry_redact_options *options, size_t size);
 /* Erases for good what ended tasks contained (payload, attributes, salt) from the broker's log, archive and index, and
- * records who asked for it and why. Blocking, from any thread; the return value is result->code; `out_result` may be
- * NULL.
+ * records the requester and the reason. Blocking, from any thread; the return value is result->code; `out_result` may
+ * be NULL.
  *
  * TARRY_OK, outcome TARRY_REDACTED: `count` tasks were found that had ended and were not redacted yet, 1,024 at most;
  * of a range of time, `left` live ones were left alone. `id` and `at_ms` are those of the last task looked at: ask

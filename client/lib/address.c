@@ -1,6 +1,7 @@
 /* address.c: the addresses of brokers: what a url may look like, which of them a broker means, and what each said last.
  *
- * What an address said is for people: the sentence that a call ends with when nobody answered it names all of them. */
+ * What an address said is for people: the sentence that a call ends with when no broker answered it names all of them.
+ */
 #include "client.h"
 
 #include <stdarg.h>

@@ -10,7 +10,7 @@
  *   FAILED ──────────────────────► unknown: again, under the same one, but it does not count as an answer
  *   FORGOTTEN ───────────────────► never executed if every earlier send was refused: a new producer and again;
  *                                  otherwise complete as TARRY_FORGOTTEN
- *   abandoned ───────────────────► complete as TARRY_E_ABANDONED: somebody asked what became of it, too early
+ *   abandoned ───────────────────► complete as TARRY_E_ABANDONED: its outcome was asked for too early
  *   connection lost, silence ────► again, under the same sequence */
 #include <inttypes.h>
 #include <stdio.h>
@@ -53,11 +53,11 @@ static bool answer_fits(const struct request *request, const Tarry__Reply *reply
     if (reply->code != TARRY__CODE__OK || request->kind != REQUEST_COMMIT) return true;
     if (reply->body_case != TARRY__REPLY__BODY_COMMIT) return false;
     if (reply->commit->abandoned) return reply->commit->n_results == 0;
-    /* Who asks does not know how many there were. */
+    /* The requester does not know how many there were. */
     return request->inquires ? reply->commit->n_results > 0 : reply->commit->n_results == request->count;
 }
 
-/* Somebody who is not the primary, or a follower's answer to who wants the primary's. */
+/* A broker that is not the primary, or a follower's answer to a request for the primary's. */
 static bool is_from_elsewhere(const tarry_client *client, const struct request *request) {
     const Tarry__Reply *reply = request->reply;
     if (reply->code == TARRY__CODE__NOT_PRIMARY) return true;
@@ -92,10 +92,10 @@ static void note_behind(tarry_client *client, const Tarry__Reply *reply) {
              reply->message[0] != 0 ? reply->message : tarry_code_sentence(TARRY_BEHIND));
 }
 
-/* Somebody is there who does what is asked. */
+/* A broker is there that does what is asked. */
 static void note_answer(tarry_client *client, const Tarry__Reply *reply, uint64_t now) {
     if (!reply->follower) client->primary_ms = now;
-    /* A follower's answers must keep nobody who needs a primary waiting for ever. */
+    /* A follower's answers must keep no request that needs a primary waiting for ever. */
     if (reply->follower && (client->pending > 0 || client->primary_calls > 0)) return;
     client->answered_ms = now;
     client->not_primary_ms = 0;
@@ -158,7 +158,7 @@ static bool understand(tarry_client *client, struct request *request, uint64_t n
 }
 
 void answer_lost(tarry_client *client, struct request *request, uint64_t at_ms, uint64_t now) {
-    request->busy_since_ms = 0; /* whoever was busy is not there any more, perhaps */
+    request->busy_since_ms = 0; /* the busy broker is not there any more, perhaps */
     if (request->kind == REQUEST_COMMIT) queue_wake(&client->commits[request->rank]);
     put_back(client, request, at_ms, now);
 }

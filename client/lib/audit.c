@@ -1,7 +1,7 @@
 /* audit.c: the broker's log, page by page: what the user of an audit calls.
  *
  * One question at most is under way. Its answer comes on the engine's thread, which may be after the user has given up
- * waiting, or the audit: it belongs to both, and whoever leaves last frees it. Pages are taken apart on the user's
+ * waiting, or the audit: it belongs to both, and the last of the two frees it. Pages are taken apart on the user's
  * thread; nothing that a page says is believed before its sums are compared. */
 #include "client.h"
 

@@ -2,12 +2,13 @@
  * caller and the engine, one is left, and its wake-up with it.
  *
  * The connection is lent: taken out of what the engine waits for, so that the engine sleeps on. It stays lent from call
- * to call. It is taken back, by whoever sees it first, when somebody else wants an answer too, when the answer does not
- * come or is not for callers alone, and by the engine when no caller has read for LENT_MS: until then nobody answers a
- * ping or sees a connection end, and nobody waits for anything.
+ * to call. It is taken back, by the thread that sees it first, when another one wants an answer too, when the answer
+ * does not come or is not for callers alone, and by the engine when no caller has read for LENT_MS: until then no ping
+ * is answered, no end of a connection seen, and nothing waited for.
  *
- * Who reads has the turn (caller_turns): the engine does nothing meanwhile, and a caller never begins a turn unless the
- * engine waits. So all that is said of the engine's thread holds for both.
+ * The reading thread has the turn (caller_turns): the
+ * engine does nothing meanwhile, and a caller never begins a turn unless the engine waits. So all that is said of the
+ * engine's thread holds for both.
  *
  * (The pattern is Leader/Followers: Schmidt et al., Pattern-Oriented Software Architecture 2, 2000.) */
 #include <errno.h>
@@ -80,7 +81,7 @@ static bool goes_on(tarry_client *client) {
     return connection->is_lent && connection_is_sent(connection) && client->finished.first == NULL;
 }
 
-/* Lends the connection, and reads until it is done or somebody else has to go on. */
+/* Lends the connection, and reads until it is done or another thread has to go on. */
 static void read_until(tarry_client *client, const atomic_bool *is_done) {
     uint32_t events;
     lend(client, now_ms());

@@ -13,7 +13,7 @@
  *   - Nothing walks over all that waits: what the engine does for one answer does not depend on how much waits.
  *   - `lock` is never held while a callback of the user's runs, nor while the engine reads.
  *   - Connections are opened, read and closed by the engine alone, while it runs, or by a caller that has the turn
- * while the engine waits; sending is for whoever has `lock`.
+ * while the engine waits; sending is for the thread that has `lock`.
  *   - Lock order: client.lock, then consumer.lock or a connection's io. */
 #ifndef TARRY_CLIENT_H
 #define TARRY_CLIENT_H
@@ -55,10 +55,11 @@
 #define NOT_PRIMARY_GRACE_MS 100u /* for the other answers of a broker that is not the primary */
 #define GOODBYE_TIMEOUT_MS 200u
 #define DRAIN_GRACE_MS 200u
-#define LOOK_AGAIN_MS 1000u   /* the engine looks again after something came: whoever sends soon need not wake it */
+#define LOOK_AGAIN_MS 1000u /* the engine looks again after something came: a thread that sends soon need not wake it  \
+                             */
 #define LENT_MS LOOK_AGAIN_MS /* a connection that no caller has read for so long is the engine's again */
 #define GATES 64u
-#define GROUP_SPARE_MS 20u /* a call whose time is over so soon keeps nobody waiting, itself included */
+#define GROUP_SPARE_MS 20u /* a call whose time is over so soon keeps no call waiting, itself included */
 #define REQUEST_ID_SIZE 4u /* SP's, before each message */
 #define REQUEST_POOL_MAX 8u
 #define MESSAGE_SIZE_MAX TARRY_MESSAGE_SIZE
@@ -151,8 +152,8 @@ struct dispatch {
     pthread_mutex_t lock; /* innermost: of the queue */
     struct deferred *first;
     struct deferred *last;
-    pthread_mutex_t turn; /* outermost: whoever dispatches */
-    pthread_t thread;     /* who that is, while … */
+    pthread_mutex_t turn; /* outermost: the dispatching thread */
+    pthread_t thread;     /* which thread that is, while … */
     atomic_bool is_running;
 };
 
@@ -210,7 +211,7 @@ struct tarry_client {
     uint64_t producer; /* 0: ask */
     uint64_t next_sequence;
     struct ledger ledger;
-    uint8_t greeted[CLUSTER_ID_SIZE]; /* whose producers these are; zeros: nobody has said yet */
+    uint8_t greeted[CLUSTER_ID_SIZE]; /* whose producers these are; zeros: not known yet */
     bool hello_under_way;
     uint64_t hello_retry_ms;
     int hello_refused; /* a final refusal, for the commits that wait; 0: none */
@@ -223,7 +224,7 @@ struct tarry_client {
     uint64_t primary_ms;                /* the last one from a primary */
     uint64_t waiting_since_ms;          /* `waiting` became positive, or the silence was announced */
     char busy_reason[MESSAGE_SIZE_MAX]; /* of the last refusal as busy */
-    uint64_t not_primary_ms;            /* somebody said NOT_PRIMARY last, with no answer since; 0: nobody */
+    uint64_t not_primary_ms;            /* a broker said NOT_PRIMARY last, with no answer since; 0: none */
     struct tarry_consumer *consumers;
     struct dispatch dispatch;
     /* events that wait to be told */
@@ -244,7 +245,7 @@ void sleep_ms(uint64_t wait_ms);
 bool wait_drained(tarry_client *client, uint64_t until_ms);
 int cond_init_monotonic(pthread_cond_t *cond);
 
-/* ---- thread.c: the library's threads, and who may call */
+/* ---- thread.c: the library's threads, and which may call */
 /* Blocks all signals on the calling thread, for the threads that it starts until signals_restore. */
 void signals_block(sigset_t *out_before);
 void signals_restore(const sigset_t *before);
@@ -297,7 +298,7 @@ bool dispatch_is_me(const tarry_client *client);
 /* The note of an asynchronous operation, if the client dispatches: its result will wait. TARRY_E_NOMEM. */
 int dispatch_defer(tarry_client *client, struct op_note *note);
 void dispatch_undefer(const struct op_note *note); /* it was not submitted */
-/* What `done` is called with, now or by the loop, if that is who is told of the operation; else NULL. */
+/* What `done` is called with, now or by the loop, if the loop is told of the operation; else NULL. */
 void *dispatch_argument(const struct op_note *note, tarry_done_fn done);
 /* consumer.c: hands one task to a handler. False: there is none. */
 bool consumers_handle_one(tarry_client *client);
@@ -321,7 +322,7 @@ void commit_take_results(tarry_commit *commit, struct tarry_result *results, siz
 void *engine_run(void *arg);                   /* the client; no lock */
 void engine_kick(tarry_client *client);        /* it is to look at everything again */
 bool engine_is_me(const tarry_client *client); /* no lock */
-/* Something has been submitted. `sends`: the caller, who waits for the answer, sends it by himself if it can go now. */
+/* Something has been submitted. `sends`: the caller, which waits for the answer, sends it itself if it can go now. */
 void engine_submitted(tarry_client *client, bool sends);
 /* Whose producers HelloReply gives out. */
 void note_greeting(tarry_client *client, ProtobufCBinaryData cluster);
@@ -333,7 +334,7 @@ void engine_complete_callers(tarry_client *client);
 /* ---- caller.c: lock held, unless it says otherwise */
 /* A blocking call has just been submitted. True: it is alone, and reads its answer by itself (caller_read). */
 bool caller_may_read(tarry_client *client);
-/* Reads and completes until `is_done`, which the completion sets, or until somebody else has to. No lock. */
+/* Reads and completes until `is_done`, which the completion sets, or until another thread has to. No lock. */
 void caller_read(tarry_client *client, const atomic_bool *is_done);
 /* The engine reads the connection again. */
 void caller_take_back(tarry_client *client);
@@ -347,9 +348,9 @@ struct slot *slot_free(tarry_client *client, uint32_t from, uint32_t to);
 struct slot *slot_for_commit(tarry_client *client);
 /* The request leaves its queue until it comes back with an answer or none. False: out of memory; it is where it was. */
 bool slot_send(tarry_client *client, struct slot *slot, struct request *request, uint64_t now);
-/* Its request is under way no more: an answer that still comes is nobody's, and what has not left stays here. */
+/* Its request is under way no more: an answer that still comes is dropped, and what has not left stays here. */
 struct request *slot_release(tarry_client *client, struct slot *slot);
-/* Whose answer this is; NULL: nobody's who still waits. */
+/* The call that this answers; NULL: none that still waits. */
 struct slot *slot_of(tarry_client *client, uint32_t tag);
 /* Blocking calls in commits of nothing else that are under way. */
 size_t slots_callers(const tarry_client *client);
@@ -401,9 +402,9 @@ void link_step(tarry_client *client, uint64_t now);
 void link_turn(tarry_client *client, uint32_t events);
 uint64_t link_deadline(const tarry_client *client);
 bool link_is_ready(const struct link *link); /* requests may go */
-/* Nobody lets this client in: all addresses refuse what it shows. */
+/* No broker lets this client in: all addresses refuse what it shows. */
 bool link_is_denied(const struct link *link);
-/* The present broker is not the primary. `primary`: whom it names; "": nobody. */
+/* The present broker is not the primary. `primary`: the one that it names; "": none. */
 void link_not_primary(struct link *link, const char *primary, const char *message);
 /* The present broker is silent: on to the next. */
 void link_stalled(tarry_client *client);
@@ -464,7 +465,7 @@ void sessions_step(tarry_client *client, uint64_t now);
 void sessions_turn(tarry_client *client, uint64_t id, uint32_t events);
 uint64_t sessions_deadline(const tarry_client *client);
 void sessions_silent(tarry_client *client);
-/* The host of the present address has died: whoever has a lane there subscribes elsewhere. */
+/* The host of the present address has died: a consumer with a lane there subscribes elsewhere. */
 void sessions_host_dead(tarry_client *client, uint64_t now);
 /* TARRY_E_CALLBACK: this is the thread of a consumer's handler; TARRY_E_ARGUMENT: a consumer is open. */
 int sessions_may_close(const tarry_client *client);

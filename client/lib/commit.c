@@ -196,7 +196,7 @@ static void results_fill(const struct request *request, struct tarry_result *out
     for (size_t i = 0; i < request->count; i++) request_result(request, i, &out_results[i]);
 }
 
-/* Hands the request over; it stays the commit's on failure. *out_reads: the caller, who waits, reads its answer. */
+/* Hands the request over; it stays the commit's on failure. *out_reads: the caller, which waits, reads its answer. */
 static int submit(tarry_commit *commit, request_done_fn *done, void *arg, bool *out_reads) {
     const bool waits = out_reads != NULL;
     commit->request->done = done;

@@ -317,7 +317,7 @@ static void limit_verdicts(tarry_consumer *consumer, uint64_t until_ms) {
     pthread_mutex_unlock(&consumer->client->lock);
 }
 
-/* Waits until its handler has returned and `settled` has been told of everything; by dispatching it, if nobody else
+/* Waits until its handler has returned and `settled` has been told of everything; by dispatching it, if no other thread
  * does.
  */
 static void await_settled(tarry_consumer *consumer) {

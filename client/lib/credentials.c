@@ -1,5 +1,5 @@
-/* credentials.c: who the client is, and whom it trusts: names of files. What is in them is read at each connect, so
- * that they may be replaced while the program runs (transport/private.c, transport/tls.c). */
+/* credentials.c: the client's identity, and the CAs that it trusts: names of files. What is in them is read at each
+ * connect, so that they may be replaced while the program runs (transport/private.c, transport/tls.c). */
 #include <stdlib.h>
 #include <string.h>
 

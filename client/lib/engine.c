@@ -1,4 +1,4 @@
-/* engine.c: the client's thread. It sends what nobody else has sent, reads, decides what is repeated, and runs
+/* engine.c: the client's thread. It sends what no other thread has sent, reads, decides what is repeated, and runs
  * callbacks.
  *
  * What an answer means: answers.c. In which order commits go: queue.c. Until when: expiry.c. */
@@ -20,7 +20,7 @@ bool engine_is_me(const tarry_client *client) {
 
 /* ---- hello: the producer's number (ONCE-1) */
 
-/* Wherever the client comes to: its producer's number means somebody else in another cluster. With one address it is
+/* Wherever the client comes to: its producer's number means another producer in another cluster. With one address it is
  * the user's business what is there. */
 static void take_cluster(tarry_client *client, ProtobufCBinaryData cluster) {
     if (client->link.addresses.count == 1 || cluster.len != CLUSTER_ID_SIZE) return;
@@ -45,7 +45,7 @@ static void hello_done(void *arg, struct request *request) {
         take_cluster(client, request->reply->hello->cluster);
     } else {
         client->hello_retry_ms = now_ms() + RETRY_BACKOFF_MAX_MS;
-        /* Who is not let in may be later: another token lies in the file. */
+        /* A client that is not let in may be later: another token lies in the file. */
         if (request->code > TARRY_OK && request->code < TARRY_E_TIMEOUT && !link_is_denied(&client->link)) {
             client->hello_refused = request->code;
             snprintf(client->hello_message, sizeof(client->hello_message), "%s", request->message);
@@ -87,7 +87,7 @@ int request_fail(struct request *request, int code, const char *message) {
 static bool refuse_unsent(tarry_client *client, struct request *request) {
     if (client->producer == 0 && request->sequence == 0)
         request_fail(request, client->hello_refused,
-                     client->hello_message); /* nobody waits for it to change its mind */
+                     client->hello_message); /* no call waits for it to change its mind */
     else if (request->body.size + REQUEST_OVERHEAD_MAX > client->request_max)
         request_fail(request, TARRY_TOO_LARGE, "the request is larger than this broker takes");
     else
@@ -287,7 +287,7 @@ void *engine_run(void *arg) {
         uint64_t deadline = engine_deadline(client, now);
         if (client->heard || client->link.connection.is_lent) deadline = min_u64(deadline, now + LOOK_AGAIN_MS);
         client->heard = false;
-        loop_wait(client, deadline); /* what is due already keeps nobody from being heard */
+        loop_wait(client, deadline); /* what is due already keeps no answer from being read */
     }
     do { /* a callback may submit */
         expiry_all(client);

@@ -162,7 +162,7 @@ static struct request *tell(tarry_client *client, struct request *request, uint6
     if (told == NULL) return NULL;
     for (size_t i = 0; i < request->count; i++) {
         struct op_note *note = &request->notes[i];
-        /* It settles nothing, and stands in nobody's way: that the request does. */
+        /* It settles nothing, and stands in no call's way: that the request does. */
         struct op_note only = {.done = note->done,
                                .arg = note->arg,
                                .rank = NEEDS_ROOM,

@@ -12,7 +12,7 @@ void gate_wait(struct gate *gate, unsigned turn) {
     atomic_fetch_sub(&gate->waiters, 1);
 }
 
-/* The turn is first: who comes to wait later sees that it has changed. */
+/* The turn is first: a thread that comes to wait later sees that it has changed. */
 void gate_open(struct gate *gate) {
     atomic_fetch_add(&gate->turn, 1);
     if (atomic_load(&gate->waiters) > 0) syscall(SYS_futex, &gate->turn, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);

@@ -10,7 +10,7 @@
  *
  * Halves, so that one commit is packed, sent and decided while the other one is synced. Nothing waits longer than
  * GROUP_WAIT_MS; when it does wait so long in vain (callers that do other things between calls, a broker far away), the
- * next GROUP_REST commits go at once. A call that has nobody beside it never waits.
+ * next GROUP_REST commits go at once. A call with no other beside it never waits.
  *
  * Pure; the client's lock is held. */
 #ifndef TARRY_GROUP_H
@@ -24,7 +24,7 @@
 #define GROUP_WAIT_MS 2u /* by a clock of whole milliseconds: 1 ms at least */
 #define GROUP_REST 256u
 
-struct group {             /* zeroed: nobody is expected */
+struct group {             /* zeroed: no call is expected */
     size_t returning;      /* callers that were woken and have not called again … */
     uint64_t returning_ms; /* … by when they should have */
     uint64_t until_ms;     /* what gathers waits until then; 0: it does not wait */
@@ -38,7 +38,7 @@ void group_came(struct group *group);
 /* What gathers, `gathered` blocking calls, is to wait for more; `under_way` have been sent. 0: nothing gathers that
  * could wait. */
 bool group_waits(struct group *group, size_t gathered, size_t under_way, uint64_t now);
-/* When somebody must look at it again; UINT64_MAX: it does not matter. */
+/* When it must be looked at again; UINT64_MAX: it does not matter. */
 uint64_t group_deadline(const struct group *group, uint64_t now);
 
 #endif

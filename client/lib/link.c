@@ -3,12 +3,13 @@
  * A connection that is lost after it has brought an answer is tried anew at once, at the same address. A try that fails
  * sends the engine to the next address, at once too; when all of them have failed it waits, a little longer from round
  * to round. When the broker is not the primary, or has gone silent, the engine moves on in the same way (or dials the
- * only address anew, which ends a connection that is half open). In every round each address is tried once: whom a
- * broker names as the primary comes next, if it is among the addresses and its turn has not been yet, so that brokers
- * that name each other, or themselves, lead nobody in circles. While nobody waits for an answer nothing is dialled.
+ * only address anew, which ends a connection that is half open). In every round each address is tried once: the one
+ * that a broker names as the primary comes next, if it is among the addresses and its turn has not been yet, so that
+ * brokers that name each other, or themselves, lead no client in circles. While no call waits for an answer nothing is
+ * dialled.
  *
- * A host that dies says nothing. If there are other addresses, the kernel is told to look (HOST_DEAD_AFTER_MS), and who
- * is dead is not dialled first. */
+ * A host that dies says nothing. If there are other addresses, the kernel is told to look (HOST_DEAD_AFTER_MS), and a
+ * dead one is not dialled first. */
 #include "client.h"
 
 #include <errno.h>
@@ -36,7 +37,7 @@ static void opened(tarry_client *client) {
     struct link *link = &client->link;
     link->trying = false;
     link->up = true;
-    if (link->opened != link->address) queue_forget_refusals(client); /* somebody else refused */
+    if (link->opened != link->address) queue_forget_refusals(client); /* another one refused */
     link->opened = link->address;
     present(link)->denied = false;
     event_note(client, TARRY_CONNECTED, present(link)->place.url, "connected");
@@ -263,7 +264,7 @@ void link_step(tarry_client *client, uint64_t now) {
 void link_not_primary(struct link *link, const char *primary, const char *message) {
     struct address *address = present(link);
     link->again = true;
-    /* It refuses the others too, and says so. Whoever does not hear it must take them for done, perhaps. */
+    /* It refuses the others too, and says so. A caller that does not hear it must take them for done, perhaps. */
     link->grace_until_ms = now_ms() + NOT_PRIMARY_GRACE_MS;
     link->hint = primary[0] != 0 ? addresses_find(&link->addresses, primary) : ADDRESSES_MAX;
     if (primary[0] == 0)

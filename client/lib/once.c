@@ -3,8 +3,8 @@
  *
  * Named commits have a producer of their own, the ledger's: their sequences are given out long before they are sent,
  * and would hold up the other commits, whose answers the broker may forget as soon as they have come. Whatever is sent
- * under a name of somebody else's (a former process, a producer that was left) says oldest_unanswered = 1: it must not
- * make the broker forget an answer that somebody may still ask for. */
+ * under another's name (a former process, a producer that was left) says oldest_unanswered = 1: it must not
+ * make the broker forget an answer that may still be asked for. */
 #include "client.h"
 
 #include <inttypes.h>

@@ -123,7 +123,7 @@ static void say_goodbye(tarry_client *client) {
     packet_deinit(&packet);
 }
 
-/* A consumer's handler, or whoever else uses it, would go on with a client that is gone. */
+/* A consumer's handler, or another thread that uses it, would go on with a client that is gone. */
 static int may_close(tarry_client *client) {
     int rv = may_block(client);
     if (rv != TARRY_OK) return rv;
@@ -170,7 +170,7 @@ uint64_t tarry_silence_ms(tarry_client *client) {
     if (may_call(client) != TARRY_OK) return 0;
     pthread_mutex_lock(&client->lock);
     uint64_t silence_ms = 0, now = now_ms();
-    /* An audit that waits for something to happen is not kept waiting, while somebody is there. */
+    /* An audit that waits for something to happen is not kept waiting, while a broker is there. */
     if (client->waiting > (link_is_ready(&client->link) ? client->polls : 0)) {
         uint64_t since =
             client->answered_ms > client->waiting_since_ms ? client->answered_ms : client->waiting_since_ms;

@@ -88,7 +88,7 @@ static int gather_end(tarry_client *client, int rv, struct request *into, size_t
         return rv;                                                                                                     \
     } while (0)
 
-/* Who is told of the result, and when at the latest. */
+/* What is told of the result, and when at the latest. */
 struct told {
     tarry_done_fn done;
     void *arg;

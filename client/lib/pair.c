@@ -1,4 +1,4 @@
-/* pair.c: asking one broker how it is, and who is to lead. */
+/* pair.c: asking one broker how it is, and which is to lead. */
 #include "client.h"
 
 #include <stdio.h>

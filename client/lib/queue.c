@@ -185,7 +185,7 @@ void queue_admit_part(tarry_client *client, struct request *part, struct request
     part->last_order = of->last_order;
     part->refused = of->refused;
     count_in(client, part);
-    if (part->of_rank[SETTLES] > 0) { /* whoever waits for the one waits for the other */
+    if (part->of_rank[SETTLES] > 0) { /* what waits for the one waits for the other */
         part->settling = of->settling;
         list_insert(&client->settling, AMONG_SETTLING, of->links[AMONG_SETTLING].previous, part);
     }

@@ -244,7 +244,7 @@ void request_submit_call(tarry_client *client, struct request *request, bool sen
         expiry_watch(client, request, deadline_of(client, request->made_ms, request->timeout_ms));
     }
     list_append(&client->calls, IN_QUEUE, request);
-    if (!request->blocks) caller_take_back(client); /* nobody reads its answer but the engine */
+    if (!request->blocks) caller_take_back(client); /* only the engine reads its answer */
     engine_submitted(client, sends);
 }
 

@@ -128,7 +128,7 @@ struct commit_queue {
     struct request_list waiting;
     size_t count;           /* of requests that have no answer, wherever they are */
     bool busy;              /* the last answer was BUSY */
-    uint64_t busy_since_ms; /* 0: it is not busy, or whoever said so is not there any more */
+    uint64_t busy_since_ms; /* 0: it is not busy, or the broker that said so is not there any more */
     uint32_t backoff_ms;
     uint64_t retry_at_ms; /* not before */
 };
@@ -197,9 +197,9 @@ void queue_forget(tarry_client *client, struct request *request);
 void queue_put_back(tarry_client *client, struct request *request);
 /* The commits of its rank rest for a while; if the broker is busy, others may pass from now on. */
 void queue_rest(tarry_client *client, struct request *request, bool busy, uint64_t now);
-/* Its commits rest no more: one was answered, or whoever was busy is not there any more. */
+/* Its commits rest no more: one was answered, or the busy broker is not there any more. */
 void queue_wake(struct commit_queue *queue);
-/* Nobody need be waited for: whoever has refused is not whom it is connected to. */
+/* No broker need be waited for: the one that has refused is not the one it is connected to. */
 void queue_forget_refusals(tarry_client *client);
 /* The next commit that may go now, taken out of its queue; NULL: none. `with_new`: also such as have no sequence. */
 struct request *queue_next(tarry_client *client, uint64_t now, bool with_new);
@@ -227,7 +227,8 @@ void expiry_limit(tarry_client *client, bool is_meant(const struct op_note *note
 void expiry_step(tarry_client *client, uint64_t now);
 /* Completes everything, for the client closes. */
 void expiry_all(tarry_client *client);
-/* Nobody lets the client in: what cannot have been executed ends with TARRY_DENIED, and with what each address said. */
+/* No broker lets the client in: what cannot have been executed ends with TARRY_DENIED, and with what each address said.
+ */
 void expiry_denied(tarry_client *client);
 
 #endif

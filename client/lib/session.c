@@ -268,7 +268,7 @@ static void lane_step(tarry_consumer *consumer, uint64_t now) {
     }
 }
 
-/* The client has found the primary elsewhere: whoever holds the lane still is not any more. */
+/* The client has found the primary elsewhere: the broker that still holds the lane is not any more. */
 static bool is_left_behind(const tarry_consumer *consumer) {
     const tarry_client *client = consumer->client;
     return consumer->address != client->link.address && link_is_ready(&client->link) &&
@@ -346,7 +346,7 @@ int sessions_may_close(const tarry_client *client) {
     return TARRY_E_ARGUMENT;
 }
 
-/* What an operation that did well, or came too late, leaves held by nobody here. */
+/* What an operation that did well, or came too late, leaves without a holder here. */
 static bool settled(const Tarry__OpResult *result) {
     return result->code == TARRY__CODE__OK || result->code == TARRY__CODE__STALE_TOKEN;
 }

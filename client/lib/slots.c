@@ -16,7 +16,7 @@ struct slot *slot_free(tarry_client *client, uint32_t from, uint32_t to) {
 }
 
 /* With one commit in flight two may be, if both consist of blocking calls alone: those are of different threads, which
- * do not know of each other, so nobody can tell in which order they were submitted. */
+ * do not know of each other, so the order in which they were submitted is not known. */
 struct slot *slot_for_commit(tarry_client *client) {
     if (client->commits_in_flight > 1) return slot_free(client, 0, client->commits_in_flight);
     struct slot *free = slot_free(client, 0, 2);
@@ -27,7 +27,7 @@ struct slot *slot_for_commit(tarry_client *client) {
     return next != NULL && !next->ordered && !other->request->ordered ? free : NULL;
 }
 
-/* Of a producer that was left: there are outcomes that somebody may still ask for (once.c). */
+/* Of a producer that was left: there are outcomes that may still be asked for (once.c). */
 static uint64_t oldest_of(tarry_client *client, const struct request *request) {
     if (request->kind != REQUEST_COMMIT) return 0;
     if (request->named) return ledger_oldest(&client->ledger, &request->name);

@@ -1,4 +1,4 @@
-/* thread.c: the library's threads, and who may call.
+/* thread.c: the library's threads, and which may call.
  *
  * Signals are the program's business: a handler that ran on one of the library's threads would hold up answers, and a
  * sigwait of the program's would never see what such a thread took. So all the library's threads block all signals but

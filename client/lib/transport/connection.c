@@ -158,7 +158,7 @@ static enum connection_news secures(struct connection *connection) {
 }
 
 /* A host that dies resets nothing. The other kernel acknowledges what it is asked, however busy or stopped the broker
- * is; so it is asked, and who does not answer is dead, or cut off. */
+ * is; so it is asked, and one that does not answer is dead, or cut off. */
 static void look_for_death(struct connection *connection) {
     const int fd = connection->fd, on = 1, idle_s = 1;
     const unsigned patience_ms = connection->dead_after_ms;

@@ -68,7 +68,7 @@ struct connection {
     uint32_t ready;              /* what epoll said, and has not been done yet */
     unsigned reads_left;         /* of this turn, before others have theirs */
     char said[UPGRADE_SAID_MAX]; /* why it is lost, in words */
-    bool denied;                 /* … and that is for who asks (UPGRADE_DENIED) */
+    bool denied;                 /* … and that is the client's fault (UPGRADE_DENIED) */
     bool dead;                   /* … for the other host did not acknowledge in time */
     uint32_t dead_after_ms;      /* 0: as long as TCP itself has patience */
     /* io: what is to leave; and all that is asked of `tls` */
@@ -87,7 +87,7 @@ struct connection_options {
     const struct tls_files *files; /* for wss://; they outlive the connection */
     size_t message_max;            /* larger ones end the connection */
     /* A host whose kernel acknowledges nothing for so long is dead (ms; a second or more to be of use, for TCP asks an
-     * idle peer once a second); 0: nobody looks. */
+     * idle peer once a second); 0: it is not looked at. */
     uint32_t dead_after_ms;
 };
 
@@ -114,7 +114,8 @@ enum connection_news connection_next(struct connection *connection, const uint8_
 void connection_send(struct connection *connection, struct packet *packet, uint32_t tag);
 /* Has all left that was sent? */
 bool connection_is_sent(struct connection *connection);
-/* An open one: epoll does not look at it until it is taken back; who reads meanwhile waits for its descriptor. */
+/* An open one: epoll does not look at it until it is taken back; the reading thread waits for its descriptor meanwhile.
+ */
 void connection_lend(struct connection *connection);
 /* False: the system refuses, and nothing more will be heard of it. */
 bool connection_take_back(struct connection *connection);

@@ -1,6 +1,6 @@
 /* connection_io.c: see connection_io.h.
  *
- * Whoever sends writes by himself, if nothing waits before him. What the kernel does not take waits in a queue, in
+ * The sending thread writes itself, if nothing waits before it. What the kernel does not take waits in a queue, in
  * order, and the owner of the connection writes it when epoll says so. A large message goes in fragments: the head of
  * the next one is written over the end of the one before, as soon as that has left, so that nothing is copied. */
 #include "connection_io.h"
@@ -101,7 +101,7 @@ uint32_t io_events(const struct connection *connection) {
 
 /* ---- the queue. The lock `io` is held */
 
-/* What cannot be sent is found by who reads: the connection is at its end. */
+/* What cannot be sent is found by the reader: the connection is at its end. */
 static void give_up(struct connection *connection) {
     shutdown(connection->fd, SHUT_RDWR);
 }

@@ -1,4 +1,4 @@
-/* private.h: files that nobody else may read: tokens and keys. */
+/* private.h: files that only their owner may read: tokens and keys. */
 #ifndef TARRY_PRIVATE_H
 #define TARRY_PRIVATE_H
 

@@ -1,5 +1,5 @@
-/* resolve.c: see resolve.h. getaddrinfo may take half a minute, and cannot be stopped: so who asks and who looks hold
- * the question together, and the last of them frees it. */
+/* resolve.c: see resolve.h. getaddrinfo may take half a minute, and cannot be stopped: so the requester and the
+ * resolving thread hold the question together, and the last of them frees it. */
 #include "resolve.h"
 
 #include <errno.h>

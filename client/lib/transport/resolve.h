@@ -1,5 +1,5 @@
 /* resolve.h: looking up a host's name without waiting for it. A numeric address is answered at once; a name is looked
- * up by a thread of its own, which whoever asked may forget at any moment. */
+ * up by a thread of its own, which the requester may forget at any moment. */
 #ifndef TARRY_RESOLVE_H
 #define TARRY_RESOLVE_H
 

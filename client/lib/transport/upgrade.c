@@ -132,7 +132,8 @@ static enum upgrade_verdict refuse(char said[UPGRADE_SAID_MAX], const char *why)
     return UPGRADE_REFUSED;
 }
 
-/* The first line of what follows the head, if it is plain text: a broker says there why it lets nobody in. */
+/* The first line of what follows the head, if it is plain text: a broker says there why it does not let the client in.
+ */
 static size_t reason_size(const char *body, size_t size) {
     size_t count = 0;
     while (count < size && body[count] >= ' ' && body[count] < 127) count++;

@@ -30,7 +30,7 @@ enum upgrade_verdict {
     UPGRADE_NEEDS_MORE,
     UPGRADE_ACCEPTED,
     UPGRADE_REFUSED,
-    UPGRADE_DENIED /* refused for who asks: what he shows is not enough, or nobody's, and will not be a moment later */
+    UPGRADE_DENIED /* refused for the client: what it shows is not enough, or unknown, and will not be a moment later */
 };
 
 /* Judges what has come so far. *out_used, when accepted: the answer's own bytes; what follows are frames. `said`, when
