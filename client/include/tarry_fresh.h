@@ -6,9 +6,10 @@
  *   at_least      everything that is recorded below this log position. `tarry_result.position` of a commit's answer is
  *                 such a position: a client that passes it on reads its own writes, also in another process, at any
  *                 node. A follower that does not have it yet is waited for until the deadline of the call; then
- * TARRY_BEHIND, and the message names its position. A primary whose log does not reach so far refuses at once:
- * TARRY_BEHIND. staleness_ms  everything that was acknowledged up to so long before the question came to the node. A
- * follower must prove that: it counts from when it asked its primary, on its own clock that goes on while the machine
+ *                 TARRY_BEHIND, and the message names its position. A primary whose log does not reach so far refuses
+ *                 at once: TARRY_BEHIND.
+ *   staleness_ms  everything that was acknowledged up to so long before the question came to the node. A follower must
+ *                 prove that: it counts from when it asked its primary, on its own clock that goes on while the machine
  *                 sleeps, and asks anew if need be. One that hears nothing of its primary says TARRY_TOO_OLD, half a
  *                 second later at most. A primary is never stale: it answers once it is confirmed that it leads.
  *

@@ -12,8 +12,8 @@
  *   - A commit without a sequence may be divided (queue.c), one with a sequence may not.
  *   - Nothing walks over all that waits: what the engine does for one answer does not depend on how much waits.
  *   - `lock` is never held while a callback of the user's runs, nor while the engine reads.
- *   - Connections are opened, read and closed by the engine alone, while it runs, or by a caller that has the turn
- * while the engine waits; sending is for the thread that has `lock`.
+ *   - Connections are opened, read and closed by the engine alone, while it runs, or by a caller that has the
+ *     turn while the engine waits; sending is for the thread that has `lock`.
  *   - Lock order: client.lock, then consumer.lock or a connection's io. */
 #ifndef TARRY_CLIENT_H
 #define TARRY_CLIENT_H
@@ -55,8 +55,7 @@
 #define NOT_PRIMARY_GRACE_MS 100u /* for the other answers of a broker that is not the primary */
 #define GOODBYE_TIMEOUT_MS 200u
 #define DRAIN_GRACE_MS 200u
-#define LOOK_AGAIN_MS 1000u /* the engine looks again after something came: a thread that sends soon need not wake it  \
-                             */
+#define LOOK_AGAIN_MS 1000u   /* the engine looks again after something came: a sender need not wake it then */
 #define LENT_MS LOOK_AGAIN_MS /* a connection that no caller has read for so long is the engine's again */
 #define GATES 64u
 #define GROUP_SPARE_MS 20u /* a call whose time is over so soon keeps no call waiting, itself included */
