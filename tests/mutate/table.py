@@ -30,7 +30,7 @@ STAGES = {
     "broker/pair": [["pair_following", "pair_leading", "pair_operator", "record_client", "follow_wire"], ["story_pair", "story_operator", "model_pair", "model_pair_operator", "model_pair_hand"],
                     ["pair_histories"], PAIR],
     "broker/curl": [["push"], ["e2e_webhooks"], ["e2e_coordinator*"]],
-    "broker/coordinator": [["coordinator*", "fuzz-etcd_answer", "fuzz-pair_record"], ["e2e_coordinator*"], ["e2e_pair_coordinator"]],
+    "broker/coordinator": [["coordinator*", "record_client", "fuzz-etcd_answer", "fuzz-pair_record"], ["e2e_coordinator*"], ["e2e_pair_coordinator"]],
     "broker/shell/pair": [["pair_cut", "follow_wire", "record_client", "leader_clock", "peer_proof", "hard_state"], ["story_pair", "story_operator"], PAIR,
                           ["e2e_pair_look", "e2e_pair_pause", "e2e_pair_stats", "e2e_pair_snapshot", "e2e_pair_refusals", "crash_pair"]],
     "broker/shell": [["arena_pool", "inbox", "indexer", "last_shutdown", "request", "config", "clock", "boot", "access*", "fuzz-config", "fuzz-request", "fuzz-metrics", "journal", "e2e_metrics", "e2e_journal"], STORIES, LIVE,

@@ -3,20 +3,23 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "http_head.h"
 
-static char bytes[1024];
+static char bytes[HEAD_SIZE_MAX + 128];
 static struct head head;
 static struct head_refusal refusal;
 
 static enum head_result parse(const char *text) {
     size_t used;
     strcpy(bytes, text);
-    return http_head_parse(bytes, strlen(text), &head, &used, &refusal);
+    const enum head_result result = http_head_parse(bytes, strlen(text), &head, &used, &refusal);
+    if (result == HEAD_DONE) assert_int_equal(used, strlen(text));
+    return result;
 }
 
 static void a_head_is_read(void **state) {
@@ -35,6 +38,9 @@ static void a_head_is_read(void **state) {
 static void half_a_head_is_awaited(void **state) {
     (void)state;
     assert_int_equal(parse("GET /v1 HTTP/1.1\r\nHost: h\r\n"), HEAD_MORE);
+    assert_int_equal(parse("GET /v1 HTTP/1.1\r"), HEAD_MORE);
+    assert_int_equal(parse("GET /v1 HTTP/1.1\rX"), HEAD_BAD);
+    assert_int_equal(parse("\r\n\r\n"), HEAD_BAD);
 }
 
 /* F-20 */
@@ -49,6 +55,7 @@ static void what_might_be_read_otherwise_is_refused(void **state) {
                                         "X: a\r\n b\r\n",
                                         "X: a\nY: b\r\n",
                                         "X: a\rb\r\n",
+                                        "X: a\rYZ: b\r\n", /* two fields to who looks for CR alone */
                                         "Host: other\r\n",
                                         ": x\r\n"};
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
@@ -62,18 +69,211 @@ static void what_might_be_read_otherwise_is_refused(void **state) {
     assert_int_equal(parse("GET  /v1 HTTP/1.1\r\nHost: h\r\n\r\n"), HEAD_BAD);
 }
 
-static enum head_result chunk(const char *text, char out[64]) {
+/* Each with its status, and a word of what is said. F-20 */
+static void each_refusal_says_what_is_wrong(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *fields;
+        unsigned status;
+        const char *word;
+    } cases[] = {
+        {"\nGET / HTTP/1.1", "Host: h\r\n", 400, "CR LF"},
+        {"\r\nGET / HTTP/1.1", "Host: h\r\n", 400, "first line"},
+        {"\x01GET / HTTP/1.1", "Host: h\r\n", 400, "control character"},
+        {"GET  HTTP/1.1", "Host: h\r\n", 400, "no path"},
+        {"GET /  HTTP/1.1", "Host: h\r\n", 400, "first line"},
+        {"GET / HTTP/1.1", "Hos: h\r\n", 400, "Host is missing"},
+        {"GET / HTTP/1.1", "Hosts: h\r\n", 400, "Host is missing"},
+        {"GET v1 HTTP/1.1", "Host: h\r\n", 400, "no path"},
+        {"GET /v1#x HTTP/1.1", "Host: h\r\n", 400, "must be written with %"},
+        {"GET /v1\x80 HTTP/1.1", "Host: h\r\n", 400, "must be written with %"},
+        {"GET /v1\tx HTTP/1.1", "Host: h\r\n", 400, "must be written with %"},
+        {"GET /a/%4 HTTP/1.1", "Host: h\r\n", 400, "the path holds a %"},
+        {"GET /a/%00 HTTP/1.1", "Host: h\r\n", 400, "the path holds a %"},
+        {"GET /a/%g1 HTTP/1.1", "Host: h\r\n", 400, "the path holds a %"},
+        {"GET /a/./b HTTP/1.1", "Host: h\r\n", 400, ". or .."},
+        {"GET /1/2/3/4/5/6/7/8/9 HTTP/1.1", "Host: h\r\n", 404, "no such path"},
+        {"GET /?a=%4 HTTP/1.1", "Host: h\r\n", 400, "the query holds a %"},
+        {"GET /?%zz=a HTTP/1.1", "Host: h\r\n", 400, "the query holds a %"},
+        {"GET /?a&a&a&a&a&a&a&a&a&a&a&a&a&a&a&a&a HTTP/1.1", "Host: h\r\n", 400, "too many parameters"},
+        {"G@T / HTTP/1.1", "Host: h\r\n", 400, "the method is none"},
+        {" / HTTP/1.1", "Host: h\r\n", 400, "first line"},
+        {"GET /", "Host: h\r\n", 400, "first line"},
+        {"GET / HTTP/1.1 ", "Host: h\r\n", 400, "first line"},
+        {"GET / HTTP/1.2", "Host: h\r\n", 505, "HTTP/1.1"},
+        {"GET / HTTP/1.1", "", 400, "Host is missing"},
+        {"GET / HTTP/1.1", "Host: h\r\nno colon\r\n", 400, "no name and colon"},
+        {"GET / HTTP/1.1", "Host: h\r\nX(: y\r\n", 400, "that none may"},
+        {"GET / HTTP/1.1", "Host: h\r\n\tx\r\n", 400, "obs-fold"},
+        {"GET / HTTP/1.1", "Host: h\r\nOrigin: a\r\nORIGIN: a\r\n", 400, "comes twice"},
+        {"GET / HTTP/1.1", "Host: h\r\nX: \x7f\r\n", 400, "control character"},
+        {"GET / HTTP/1.1", "Host: h\r\nX: \x01\r\n", 400, "control character"},
+        {"GET / HTTP/1.1", "Host: h\r\nContent-Length:\r\n", 400, "no number of bytes"},
+        {"GET / HTTP/1.1", "Host: h\r\nContent-Length: 1234567890123456789\r\n", 400, "no number of bytes"},
+        {"GET / HTTP/1.0", "Transfer-Encoding: chunked\r\n", 400, "goes with HTTP/1.1"},
+        {"GET / HTTP/1.1", "Host: h\r\nTransfer-Encoding: gzip\r\n", 501, "chunked"},
+        {"GET / HTTP/1.1", "Host: h\r\nExpect: more\r\n", 417, "100-continue"},
+        {"GET / HTTP/1.1", "Host: h\r\nTransfer_Encoding: chunked\r\n", 400, "could be taken"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[256];
+        snprintf(text, sizeof(text), "%s\r\n%s\r\n", cases[i].line, cases[i].fields);
+        assert_int_equal(parse(text), HEAD_BAD);
+        assert_int_equal(refusal.status, cases[i].status);
+        assert_non_null(strstr(refusal.sentence, cases[i].word));
+    }
+}
+
+static void what_is_just_allowed_is_read(void **state) {
+    (void)state;
+    assert_int_equal(parse("GET /1/2/3/4/5/6/7/8?a&a&a&a&a&a&a&a&a&a&a&a&a&a&a&last=%7E HTTP/1.1\r\nhOST: h\r\n\r\n"),
+                     HEAD_DONE);
+    assert_int_equal(head.segment_count, HEAD_SEGMENTS_MAX);
+    assert_int_equal(head.parameter_count, HEAD_PARAMETERS_MAX);
+    assert_string_equal(head_parameter(&head, "a")->text, "");
+    assert_string_equal(head_parameter(&head, "last")->text, "~");
+    assert_null(head_parameter(&head, "b"));
+    assert_int_equal(parse("GET /a+b/%3A%af HTTP/1.1\r\nHost:\t h \t\r\n\r\n"), HEAD_DONE);
+    assert_string_equal(head.segments[0].text, "a+b");
+    assert_string_equal(head.segments[1].text, ":\xaf");
+    assert_int_equal(head.segments[1].size, 2);
+    assert_string_equal(head.fields[HEAD_FIELD_host].text, "h");
+    assert_int_equal(head.fields[HEAD_FIELD_host].size, 1);
+    assert_int_equal(parse("GET / HTTP/1.1\r\nHost: h\r\nUser-Agent: a\r\nUser-Agent: b\r\nContent-Length: "
+                           "123456789012345678\r\n\r\n"),
+                     HEAD_DONE);
+    assert_string_equal(head.fields[HEAD_FIELD_agent].text, "b");
+    assert_int_equal(head.length, 123456789012345678);
+    assert_false(head.is_chunked);
+    assert_int_equal(parse("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: Chunked\r\nExpect: 100-Continue\r\n\r\n"),
+                     HEAD_DONE);
+    assert_true(head.is_chunked);
+    assert_true(head.wants_go_ahead);
+    assert_int_equal(head.length, 0);
+    assert_int_equal(parse("GET /%09%39?abc&d HTTP/1.1\r\nHost: h\r\nAUTHORIZATION: z\r\n\r\n"), HEAD_DONE);
+    assert_string_equal(head.segments[0].text, "\t9");
+    assert_string_equal(head_parameter(&head, "abc")->text, "");
+    assert_string_equal(head.fields[HEAD_FIELD_authorization].text, "z");
+}
+
+/* Nothing but what some gateway takes for it is taken for a field that decides about the body. */
+static void what_only_resembles_is_passed_over(void **state) {
+    (void)state;
+    static const char *const names[] = {"0123456789",     "ABCXYZabcxyz",   "!#$%&'*+-.^_`|~", "ContentaLength",
+                                        "ContentzLength", "Content0Length", "Content9Length",  "Content-Lengths",
+                                        "Content-Lengt",  "C!ntent-Length", "abcdefghijklmn",  "Transfer-Encodings"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char text[128];
+        snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nHost: h\r\n%s: 1\r\n\r\n", names[i]);
+        assert_int_equal(parse(text), HEAD_DONE);
+        assert_int_equal(head.length, 0);
+    }
+}
+
+static void each_method_is_told_from_the_others(void **state) {
+    (void)state;
+    static const char *const names[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "get", "ZAP0"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char text[64];
+        snprintf(text, sizeof(text), "%s / HTTP/1.1\r\nHost: h\r\n\r\n", names[i]);
+        assert_int_equal(parse(text), HEAD_DONE);
+        assert_int_equal(head.method, i < HEAD_OTHER ? i : HEAD_OTHER);
+    }
+}
+
+static bool stays(const char *version, const char *connection) {
+    char text[128];
+    snprintf(text, sizeof(text), "GET / HTTP/%s\r\nHost: h\r\nConnection: %s\r\n\r\n", version, connection);
+    assert_int_equal(parse(text), HEAD_DONE);
+    assert_int_equal(head.is_old, strcmp(version, "1.0") == 0);
+    return head.stays;
+}
+
+static void a_connection_stays_if_it_may(void **state) {
+    (void)state;
+    assert_true(stays("1.1", "upgrade"));
+    assert_false(stays("1.1", "upgrade, Close"));
+    assert_true(stays("1.1", "closed"));
+    assert_true(stays("1.1", "closX"));
+    assert_false(stays("1.1", "close, upgrade"));
+    assert_false(stays("1.0", "keep-alivX"));
+    assert_true(stays("1.0", "keep-alive \t, x"));
+    assert_false(stays("1.0", "upgrade"));
+    assert_true(stays("1.0", "x,Keep-Alive"));
+    assert_false(stays("1.0", "keep-alive,\tclose"));
+    assert_false(stays("1.0", "keep-aliveX"));
+    assert_int_equal(parse("GET / HTTP/1.0\r\nExpect: 100-continue\r\n\r\n"), HEAD_DONE); /* and needs no Host */
+    assert_false(head.wants_go_ahead);
+}
+
+static void the_path_is_that_of_a_page_or_none(void **state) {
+    (void)state;
+    char path[HEAD_PATH_SIZE];
+    assert_int_equal(parse("GET /a%20b/c?d HTTP/1.1\r\nHost: h\r\n\r\n"), HEAD_DONE);
+    assert_string_equal(head_path(&head, path), "/a b/c");
+    for (unsigned longer = 0; longer < 2; longer++) {
+        char text[128];
+        snprintf(text, sizeof(text), "GET /1/%.*s HTTP/1.1\r\nHost: h\r\n\r\n", (int)(HEAD_PATH_SIZE - 4 + longer),
+                 "123456789012345678901234567890123456789012345678901234567890123456789");
+        assert_int_equal(parse(text), HEAD_DONE);
+        assert_int_equal(strlen(head_path(&head, path)), longer ? 0 : HEAD_PATH_SIZE - 1);
+    }
+}
+
+static void a_head_and_its_fields_are_bounded(void **state) {
+    (void)state;
+    char text[HEAD_SIZE_MAX + 64] = "GET / HTTP/1.1\r\nHost: h\r\n";
+    for (unsigned i = 1; i < HEAD_FIELDS_MAX; i++) strcat(text, "X: y\r\n");
+    char *end = strchr(text, '\0');
+    strcpy(end, "\r\n");
+    assert_int_equal(parse(text), HEAD_DONE);
+    strcpy(end, "X: y\r\n\r\n");
+    assert_int_equal(parse(text), HEAD_BAD);
+    assert_int_equal(refusal.status, 431);
+    assert_non_null(strstr(refusal.sentence, "64"));
+
+    end = strchr(text, 'X') + strlen("X: ");
+    for (size_t more = 0; more < 2; more++) {
+        memset(end, 'z', sizeof(text) - (size_t)(end - text));
+        memcpy(text + HEAD_SIZE_MAX - 4 + more, "\r\n\r\n", 5);
+        assert_int_equal(parse(text), more ? HEAD_BAD : HEAD_DONE);
+    }
+    assert_int_equal(refusal.status, 431);
+    assert_non_null(strstr(refusal.sentence, "16 KiB"));
+    text[HEAD_SIZE_MAX - 3] = 'z';
+    text[HEAD_SIZE_MAX] = '\0';
+    text[HEAD_SIZE_MAX - 1] = text[HEAD_SIZE_MAX - 2] = 'z';
+    assert_int_equal(parse(text), HEAD_BAD);
+    text[HEAD_SIZE_MAX - 1] = '\0';
+    assert_int_equal(parse(text), HEAD_MORE);
+}
+
+/* What comes in two parts, of which the first has `first` bytes. */
+static enum head_result chunk_in_parts(const char *text, size_t first, char out[64]) {
     struct chunks chunks = {0};
     enum head_result result = HEAD_MORE;
-    size_t at = 0, length = strlen(text);
+    const size_t ends[] = {first, strlen(text)};
+    size_t at = 0;
     strcpy(bytes, text);
     out[0] = '\0';
-    while (result == HEAD_MORE && at < length) {
-        size_t size = length - at, part_size;
-        char *part;
-        result = chunks_take(&chunks, bytes + at, &size, &part, &part_size);
-        if (result != HEAD_BAD) strncat(out, part, part_size);
-        at += size;
+    for (size_t i = 0; i < 2; i++)
+        while (result == HEAD_MORE && at < ends[i]) {
+            size_t size = ends[i] - at, part_size;
+            char *part;
+            result = chunks_take(&chunks, bytes + at, &size, &part, &part_size);
+            assert_true(size <= ends[i] - at);
+            if (result != HEAD_BAD) strncat(out, part, part_size);
+            at += size;
+        }
+    return result;
+}
+
+static enum head_result chunk(const char *text, char out[64]) {
+    const enum head_result result = chunk_in_parts(text, strlen(text), out);
+    for (size_t first = 0; first < strlen(text); first++) {
+        char other[64];
+        assert_int_equal(chunk_in_parts(text, first, other), result);
+        if (result == HEAD_DONE) assert_string_equal(other, out);
     }
     return result;
 }
@@ -83,6 +283,13 @@ static void chunks_are_put_together(void **state) {
     char out[64];
     assert_int_equal(chunk("3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n", out), HEAD_DONE);
     assert_string_equal(out, "abcde");
+    assert_int_equal(chunk("1\r\na\r\n00000011\r\n12345678901234567\r\n0\r\n\r\n", out), HEAD_DONE);
+    assert_string_equal(out, "a12345678901234567");
+    assert_int_equal(chunk("0\r\n\r\n", out), HEAD_DONE);
+    assert_int_equal(chunk("\r\n\r\n", out), HEAD_BAD);
+    assert_int_equal(chunk("3x\nabc\r\n0\r\n\r\n", out), HEAD_BAD);
+    assert_int_equal(chunk("3\r\nabc\rX0\r\n\r\n", out), HEAD_BAD);
+    assert_int_equal(chunk("0\r\n\rX", out), HEAD_BAD);
     assert_int_equal(chunk("3;x=1\r\nabc\r\n0\r\n\r\n", out), HEAD_BAD);
     assert_int_equal(chunk("3\nabc\r\n0\r\n\r\n", out), HEAD_BAD);
     assert_int_equal(chunk("3\r\nabcd\r\n0\r\n\r\n", out), HEAD_BAD);
@@ -95,6 +302,13 @@ int main(void) {
         cmocka_unit_test(a_head_is_read),
         cmocka_unit_test(half_a_head_is_awaited),
         cmocka_unit_test(what_might_be_read_otherwise_is_refused),
+        cmocka_unit_test(each_refusal_says_what_is_wrong),
+        cmocka_unit_test(what_is_just_allowed_is_read),
+        cmocka_unit_test(what_only_resembles_is_passed_over),
+        cmocka_unit_test(each_method_is_told_from_the_others),
+        cmocka_unit_test(a_connection_stays_if_it_may),
+        cmocka_unit_test(the_path_is_that_of_a_page_or_none),
+        cmocka_unit_test(a_head_and_its_fields_are_bounded),
         cmocka_unit_test(chunks_are_put_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

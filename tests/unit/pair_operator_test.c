@@ -75,11 +75,26 @@ static void an_answer_to_an_older_question_counts_for_nothing(void **state) {
     assert_int_equal(pair.role, PAIR_CANDIDATE);
 }
 
+/* There is none without a coordinator: a node that took a promise for one would refuse the first record it reads as
+ * gone. */
+static void a_promise_notes_no_record(void **state) {
+    struct pair pair = claiming();
+    struct pair_effects out = {0};
+    struct pair_event event = answered(&pair, PAIR_PROMISE);
+    event.message.epoch = 4;
+    pair_step(&pair, &event, &out);
+    event.message.serial = pair.serial;
+    pair_step(&pair, &event, &out);
+    assert_int_equal(pair.hard_state.floor, 4);
+    assert_int_equal(pair.hard_state.recorded, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_claim_waits_for_who_does_not_lead),
         cmocka_unit_test(a_claim_ends_where_somebody_leads),
         cmocka_unit_test(a_claim_ends_that_is_never_promised),
+        cmocka_unit_test(a_promise_notes_no_record),
         cmocka_unit_test(an_answer_to_an_older_question_counts_for_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,6 +94,20 @@ static void nobody_waits_for_ever_beside_others_that_are_never_quiet(void **stat
     for (unsigned i = 0; i < REFUSALS_ROWS; i++) assert_true(seen[i] >= 2);
 }
 
+static void a_new_one_has_the_row_of_who_was_told_longest_ago(void **state) {
+    (void)state;
+    char peer[32];
+    for (unsigned i = 0; i < REFUSALS_ROWS; i++) { /* each is told a little later than the one before */
+        snprintf(peer, sizeof(peer), "10.0.0.%u:9", i);
+        knock(peer, BEGIN_MS + i);
+        while (refusals_take(&refusals, BEGIN_MS + i, false, told) == 0) refusals.window_ms = 0;
+    }
+    knock("192.0.2.7:1", BEGIN_MS + REFUSALS_ROWS);
+    snprintf(peer, sizeof(peer), "10.0.0.%u:9", REFUSALS_ROWS - 1);
+    assert_false(knock(peer, BEGIN_MS + REFUSALS_ROWS)); /* of whom it is known that it was told just now */
+    assert_true(knock("10.0.0.0:9", BEGIN_MS + REFUSALS_ROWS));
+}
+
 static void before_a_stop_all_is_told(void **state) {
     (void)state;
     knock("192.0.2.7:1", BEGIN_MS);
@@ -109,6 +123,7 @@ int main(void) {
         cmocka_unit_test_setup(who_and_why_are_kept_apart, setup),
         cmocka_unit_test_setup(a_flood_from_everywhere_is_bounded_and_nothing_is_uncounted, setup),
         cmocka_unit_test_setup(nobody_waits_for_ever_beside_others_that_are_never_quiet, setup),
+        cmocka_unit_test_setup(a_new_one_has_the_row_of_who_was_told_longest_ago, setup),
         cmocka_unit_test_setup(before_a_stop_all_is_told, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
