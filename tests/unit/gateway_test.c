@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "gateway_host.h"
+#include "gateway_parts.h"
 #include "message.h"
 
 /* The broker, which answers when a test says so, and the door. */
@@ -184,11 +185,35 @@ static void a_pool_stays_while_an_answer_is_awaited_for_it(void **state) {
     gateway_alarm(gateway);
 }
 
+/* Each has a slot of its own, however many they become; and of one that has ended nothing is found. */
+static void handles_are_their_owners(void **state) {
+    static uint64_t ids[GATEWAY_SLOTS_MAX];
+    static char owners[GATEWAY_SLOTS_MAX];
+    struct gateway *gateway = *state;
+    for (size_t i = 0; i < GATEWAY_SLOTS_MAX; i++) {
+        ids[i] = handle_new(gateway, HANDLE_ASK, &owners[i]);
+        assert_int_not_equal(ids[i], 0);
+    }
+    assert_int_equal(handle_new(gateway, HANDLE_ASK, NULL), 0);
+    for (size_t i = 0; i < GATEWAY_SLOTS_MAX; i++)
+        assert_ptr_equal(handle_find(gateway, ids[i], HANDLE_ASK), &owners[i]);
+    assert_null(handle_find(gateway, ids[0], HANDLE_LEASE));
+    assert_null(handle_find(gateway, 0, HANDLE_FREE));
+    handle_free(gateway, ids[7]);
+    assert_null(handle_find(gateway, ids[7], HANDLE_ASK));
+    uint64_t other = handle_new(gateway, HANDLE_LEASE, &owners[0]);
+    assert_ptr_equal(handle_find(gateway, other, HANDLE_LEASE), &owners[0]);
+    assert_null(handle_find(gateway, ids[7], HANDLE_LEASE));
+    ids[7] = other;
+    for (size_t i = 0; i < GATEWAY_SLOTS_MAX; i++) handle_free(gateway, ids[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_lease_that_cannot_be_asked_for_is_refused_later, begin, end),
         cmocka_unit_test_setup_teardown(what_is_there_now_cannot_be_asked, begin, end),
         cmocka_unit_test_setup_teardown(a_pool_stays_while_an_answer_is_awaited_for_it, begin, end),
+        cmocka_unit_test_setup_teardown(handles_are_their_owners, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
