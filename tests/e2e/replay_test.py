@@ -4,6 +4,7 @@ import collections
 import functools
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -313,6 +314,12 @@ class Filtered(Target):
         self.assertIn("schedule b late: ", answer.err)
 
 
+def in_ms(words):
+    """As the tool writes a duration: 1s463ms."""
+    units = {"ms": 1, "s": 1000, "m": 60_000}
+    return sum(int(number) * units[unit] for number, unit in re.findall(r"(\d+)(ms|s|m)", words))
+
+
 class DryRun(harness.Case):
     autostart = False
 
@@ -335,6 +342,19 @@ class DryRun(harness.Case):
             ended = collections.Counter(outcome for each in outcomes(data).values() for outcome in each)
             for outcome, count in ended.items():
                 self.assertEqual(sum(queue["dry_run"][outcome] for queue in told.values()), count, outcome)
+
+    def test_words_say_what_json_says(self):
+        told, _ = self.dry(everything())
+        command = [harness.find_program("tarry"), "replay", "--data", everything(), "--dry-run"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=100, check=True)
+        rows = [line.split() for line in done.stdout.splitlines()]
+        for queue, side in ((queue, side) for queue in told if queue for side in ("recorded", "dry_run")):
+            cells = next(row[-11:] for row in rows if "_".join(row[:-11]) == f"{queue}_{side}")
+            outcomes_told = [told[queue][side][name] for name in ("acked", "cancelled", "expired", "dropped", "dead", "live", "refused", "deliveries")]
+            self.assertEqual([int(cell) for cell in cells[:8]], outcomes_told, done.stdout)
+            if side == "recorded":
+                late_ms = [told[queue][side][f"lateness_{name}_ms"] for name in ("p50", "p99", "max")]
+                self.assertEqual([in_ms(cell) for cell in cells[8:]], late_ms, done.stdout)
 
     def test_fewer_attempts(self):
         """By hand: with two attempts at most, those that die after four die after two, and the third time is never lucky."""

@@ -54,6 +54,32 @@ class Width(Case):
             self.broker.ok("queue", "purge", "q")
 
 
+class Words(Case):
+    """Without --json: what people read."""
+
+    def words(self, *arguments, status=0, stdin=None):
+        done = subprocess.run([harness.find_program("tarry"), *arguments, "--broker", self.broker.url], input=stdin, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, check=False, timeout=harness.ANSWER_WAIT_S)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done.stdout, done.stderr
+
+    def test_what_was_done_to_a_queue(self):
+        self.broker.one("schedule", "q", "--in", "1h")
+        for arguments, word in ((("pause", "q"), "paused q"), (("resume", "q"), "resumed q"), (("purge", "q"), "purged q: 1 task"), (("delete", "q"), "deleted q")):
+            self.assertEqual(self.words("queue", *arguments)[0].splitlines(), [word])
+        said, why = self.words("queue", "delete", "q", status=1)
+        self.assertEqual(said, "")
+        self.assertIn("q", why)
+
+    def test_what_became_of_lines(self):
+        lines = [{"queue": "q", "key": "a", "delay_ms": 3_600_000}, {"queue": "q", "key": "a", "delay_ms": 3_600_000}, {"queue": "q", "delay_ms": -1}]
+        path = self.path("lines")
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+        _, seen = terminal.run([harness.find_program("tarry"), "schedule", "--from", path, "--broker", self.broker.url], 100, None, harness.ANSWER_WAIT_S)
+        self.assertRegex(seen, r"3 lines in [^:]*: 1 scheduled, 1 exists, 1 error\b")
+
+
 class Who(Case):
     def who(self, *arguments):
         answer = self.broker.one("schedule", "q", "--in", "1h", *arguments)
