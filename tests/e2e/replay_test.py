@@ -306,6 +306,23 @@ class Filtered(Target):
         self.assertEqual((told["scheduled"], told["cancelled"], told["content_missing"]), (2, 1, 1))
         self.assertEqual(self.broker.one("get", "b", "gone")["state"], "cancelled")
 
+    def test_who_waits_for_a_delivery_can_be_stopped_and_gone_on_with(self):
+        def tell(source):
+            source.one("schedule", "a", "--key", "k", "--in", "0s")
+            source.ok("consume", "a", "--count", "1")
+
+        data, _ = self.record(tell)
+        self.broker.one("schedule", "a", "--key", "other", "--in", "1h")
+        self.broker.one("queue", "pause", "a")  # so that what was settled is not delivered here
+        replay = self.broker.stream("replay", "--data", data, "--into", self.broker.url, "--settle", "--speed", "max")
+        self.broker.wait_stats("a", ready=1)
+        replay.signal(2)
+        told = replay.next()
+        self.assertEqual((replay.wait(), told["result"]), (1, "interrupted"))
+        self.broker.one("queue", "resume", "a")
+        self.replay(data, "--settle", "--speed", "max", "--from-position", told["from_position"])
+        self.broker.wait_stats("a", ready=0, acked=1)
+
     def test_what_differs_is_said(self):
         data, _ = self.record(self.tell)
         self.broker.one("schedule", "b", "--key", "late", "--in", "1h")

@@ -185,6 +185,28 @@ static void a_pool_stays_while_an_answer_is_awaited_for_it(void **state) {
     gateway_alarm(gateway);
 }
 
+/* Whoever waits for the same has the session that there is: each other one costs the broker a session. */
+static void who_waits_for_the_same_shares_a_session(void **state) {
+    static const char *const two[] = {"q", "r"}, *const other[] = {"r"};
+    static const struct gateway_caller stranger = {.principal = 2, .peer = "127.0.0.1:1", .client = "test"};
+    const struct gateway_lease_options options = {
+        .queues = two, .queue_count = 2, .max = 1, .lease_ms = 1000, .wait_ms = 60000};
+    struct gateway_lease_options others[3] = {options, options, options};
+    others[0].queue_count = 1;
+    others[1].lease_ms++;
+    others[2].queues = other;
+    others[2].queue_count = 1;
+    for (size_t i = 0; i < 2; i++) assert_int_not_equal(gateway_lease(*state, &caller, &options, on_leased, NULL), 0);
+    assert_int_equal(world.last, TARRY__REQUEST__BODY_SUBSCRIBE);
+    assert_int_equal(world.count, 1);
+    for (size_t i = 0; i < 3; i++) {
+        gateway_lease(*state, &caller, &others[i], on_leased, NULL);
+        assert_int_equal(world.count, 2 + i);
+    }
+    gateway_lease(*state, &stranger, &options, on_leased, NULL);
+    assert_int_equal(world.count, 5);
+}
+
 /* Each has a slot of its own, however many they become; and of one that has ended nothing is found. */
 static void handles_are_their_owners(void **state) {
     static uint64_t ids[GATEWAY_SLOTS_MAX];
@@ -213,6 +235,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_lease_that_cannot_be_asked_for_is_refused_later, begin, end),
         cmocka_unit_test_setup_teardown(what_is_there_now_cannot_be_asked, begin, end),
         cmocka_unit_test_setup_teardown(a_pool_stays_while_an_answer_is_awaited_for_it, begin, end),
+        cmocka_unit_test_setup_teardown(who_waits_for_the_same_shares_a_session, begin, end),
         cmocka_unit_test_setup_teardown(handles_are_their_owners, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
