@@ -12,39 +12,17 @@
 
 #define FRESH_SPAN_MAX (1u << 22) /* ids further ahead than this go through the hash */
 
-static size_t old_place(const struct batch *batch, uint64_t id) {
-    return (size_t)((id * 0x9E3779B97F4A7C15ull) >> 32) & (batch->old_capacity - 1);
-}
-
 struct change *batch_find(const struct batch *batch, uint64_t id) {
     if (id >= batch->first_id && id - batch->first_id < FRESH_SPAN_MAX) {
         uint64_t at = id - batch->first_id;
         if (at >= batch->fresh.count || batch->fresh.items[at] == 0) return NULL;
         return &batch->changes.items[batch->fresh.items[at] - 1];
     }
-    if (batch->old_capacity == 0) return NULL;
-    for (size_t i = old_place(batch, id); batch->old[i] != 0; i = (i + 1) & (batch->old_capacity - 1)) {
-        if (batch->changes.items[batch->old[i] - 1].id == id) return &batch->changes.items[batch->old[i] - 1];
-    }
+    const uint32_t hash = hash_index_mix(id);
+    uint32_t number;
+    for (size_t at = hash; (number = hash_index_next(&batch->old, hash, &at)) != 0;)
+        if (batch->changes.items[number - 1].id == id) return &batch->changes.items[number - 1];
     return NULL;
-}
-
-static int old_rehash(struct batch *batch) {
-    size_t capacity = batch->old_capacity == 0 ? TABLE_CAPACITY_MIN : batch->old_capacity * 2;
-    uint32_t *table = calloc(capacity, sizeof *table);
-    if (table == NULL) return -ENOMEM;
-    uint32_t *from = batch->old;
-    size_t from_capacity = batch->old_capacity;
-    batch->old = table;
-    batch->old_capacity = capacity;
-    for (size_t i = 0; i < from_capacity; i++) {
-        if (from[i] == 0) continue;
-        size_t at = old_place(batch, batch->changes.items[from[i] - 1].id);
-        while (table[at] != 0) at = (at + 1) & (capacity - 1);
-        table[at] = from[i];
-    }
-    free(from);
-    return 0;
 }
 
 static int batch_add(struct batch *batch, uint64_t id, struct change **out) {
@@ -62,14 +40,7 @@ static int batch_add(struct batch *batch, uint64_t id, struct change **out) {
         }
         batch->fresh.items[at] = number;
     } else {
-        if ((batch->old_count + 1) * 2 > batch->old_capacity) {
-            error = old_rehash(batch);
-            if (error != 0) return error;
-        }
-        size_t at = old_place(batch, id);
-        while (batch->old[at] != 0) at = (at + 1) & (batch->old_capacity - 1);
-        batch->old[at] = number;
-        batch->old_count++;
+        if (!hash_index_add(&batch->old, hash_index_mix(id), number)) return -ENOMEM;
     }
     *out = &batch->changes.items[batch->changes.count - 1];
     return 0;
@@ -228,8 +199,7 @@ size_t index_pending(const struct index *index) {
 
 void batch_reset(struct batch *batch) {
     batch->changes.count = batch->bytes.count = batch->fresh.count = 0;
-    if (batch->old_count > 0) memset(batch->old, 0, batch->old_capacity * sizeof *batch->old);
-    batch->old_count = 0;
+    hash_index_clear(&batch->old);
     batch->outcomes.count = batch->outcome_sizes.count = batch->outcome_ends.count = 0;
     batch->producers.count = batch->results.count = batch->sides.count = 0;
     batch->updates.count = batch->appends.count = 0;
@@ -245,7 +215,7 @@ void batch_deinit(struct batch *batch) {
     free(batch->changes.items);
     free(batch->bytes.items);
     free(batch->fresh.items);
-    free(batch->old);
+    hash_index_deinit(&batch->old);
     free(batch->outcomes.items);
     free(batch->outcome_sizes.items);
     free(batch->outcome_ends.items);

@@ -27,7 +27,6 @@
 #define CALENDAR_VERSION 1u
 #define CALENDAR_ALL 0u
 #define CALENDAR_KEY_SIZE 13
-#define CALENDAR_TABLE_MIN 64u
 
 static inline uint64_t calendar_cell_ms(unsigned level) {
     return level == 0 ? CALENDAR_MINUTE_MS : CALENDAR_HOUR_MS;
@@ -62,9 +61,8 @@ struct calendar_writer {
     VECTOR(uint32_t) places; /* entry → bucket */
     VECTOR(struct calendar_entry) entries;
     VECTOR(struct calendar_entry) sorted;
-    uint32_t *table; /* hash → bucket + 1 */
-    size_t table_capacity;
-    uint32_t last; /* bucket that was used last; valid if there is any */
+    struct hash_index index; /* of the buckets */
+    uint32_t last;           /* bucket that was used last; valid if there is any */
 };
 
 struct calendar {

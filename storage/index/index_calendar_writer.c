@@ -8,43 +8,25 @@ static bool same_key(const struct calendar_key *a, const struct calendar_key *b)
     return a->chunk == b->chunk && a->line == b->line && a->level == b->level;
 }
 
-static size_t place_of(const struct calendar_writer *writer, const struct calendar_key *key) {
-    uint64_t mixed = (key->chunk ^ (uint64_t)key->line << 40 ^ (uint64_t)key->level << 60) * 0x9E3779B97F4A7C15ull;
-    return (size_t)(mixed >> 32) & (writer->table_capacity - 1);
-}
-
-static int table_grow(struct calendar_writer *writer) {
-    size_t capacity = writer->table_capacity == 0 ? CALENDAR_TABLE_MIN : writer->table_capacity * 2;
-    uint32_t *table = calloc(capacity, sizeof *table);
-    if (table == NULL) return -ENOMEM;
-    free(writer->table);
-    writer->table = table;
-    writer->table_capacity = capacity;
-    for (size_t i = 0; i < writer->buckets.count; i++) {
-        size_t at = place_of(writer, &writer->buckets.items[i].key);
-        while (table[at] != 0) at = (at + 1) & (capacity - 1);
-        table[at] = (uint32_t)i + 1;
-    }
-    return 0;
+static uint32_t hash_of(const struct calendar_key *key) {
+    return hash_index_mix(key->chunk ^ (uint64_t)key->line << 40 ^ (uint64_t)key->level << 60);
 }
 
 static int bucket_of(struct calendar_writer *writer, const struct calendar_key *key, uint32_t *out) {
     *out = writer->last;
     if (writer->buckets.count > 0 && same_key(&writer->buckets.items[writer->last].key, key)) return 0;
-    if ((writer->buckets.count + 1) * 2 > writer->table_capacity) {
-        int error = table_grow(writer);
-        if (error != 0) return error;
+    const uint32_t hash = hash_of(key);
+    uint32_t number;
+    for (size_t at = hash; (number = hash_index_next(&writer->index, hash, &at)) != 0;) {
+        *out = writer->last = number - 1;
+        if (same_key(&writer->buckets.items[number - 1].key, key)) return 0;
     }
-    size_t mask = writer->table_capacity - 1, at = place_of(writer, key);
-    while (writer->table[at] != 0 && !same_key(&writer->buckets.items[writer->table[at] - 1].key, key))
-        at = (at + 1) & mask;
-    if (writer->table[at] == 0) {
-        int error = VECTOR_PUSH(&writer->buckets, (struct calendar_bucket){.key = *key});
-        if (error != 0) return error;
-        writer->table[at] = (uint32_t)writer->buckets.count;
-    }
-    *out = writer->last = writer->table[at] - 1;
-    return 0;
+    int error = VECTOR_RESERVE(&writer->buckets, 1);
+    if (error != 0) return error;
+    number = (uint32_t)writer->buckets.count + 1;
+    if (!hash_index_add(&writer->index, hash, number)) return -ENOMEM;
+    *out = writer->last = number - 1;
+    return VECTOR_PUSH(&writer->buckets, (struct calendar_bucket){.key = *key});
 }
 
 int calendar_add(struct calendar_writer *writer, uint32_t line, uint8_t level, uint64_t at, int32_t change) {
@@ -160,7 +142,7 @@ int calendar_writer_write(struct index *index, MDB_txn *txn, const struct calend
 }
 
 void calendar_writer_reset(struct calendar_writer *writer) {
-    if (writer->buckets.count > 0) memset(writer->table, 0, writer->table_capacity * sizeof *writer->table);
+    hash_index_clear(&writer->index);
     writer->buckets.count = writer->places.count = writer->entries.count = writer->sorted.count = 0;
     writer->last = 0;
 }
@@ -170,12 +152,12 @@ void calendar_writer_deinit(struct calendar_writer *writer) {
     free(writer->places.items);
     free(writer->entries.items);
     free(writer->sorted.items);
-    free(writer->table);
+    hash_index_deinit(&writer->index);
     *writer = (struct calendar_writer){0};
 }
 
 size_t calendar_writer_bytes(const struct calendar_writer *writer) {
     return writer->buckets.capacity * sizeof(struct calendar_bucket) + writer->places.capacity * sizeof(uint32_t) +
            (writer->entries.capacity + writer->sorted.capacity) * sizeof(struct calendar_entry) +
-           writer->table_capacity * sizeof *writer->table;
+           hash_index_bytes(&writer->index);
 }

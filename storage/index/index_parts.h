@@ -19,6 +19,7 @@
 
 #include "bloom.h"
 #include "db.h"
+#include "hash_index.h"
 #include "index.h"
 #include "keyring.h"
 
@@ -270,8 +271,7 @@ struct slot_writer {
     VECTOR(struct bucket) buckets;
     VECTOR(uint32_t) places; /* entry → bucket */
     VECTOR(struct slot_entry) entries;
-    uint32_t *table; /* hash → bucket + 1 */
-    size_t table_capacity;
+    struct hash_index index; /* of the buckets */
     struct pairs sorted;
 };
 /* ---- the batch: net effects since the last commit */
@@ -326,9 +326,8 @@ struct batch {
     uint64_t first_id; /* ids from here on are fresh */
     VECTOR(struct change) changes;
     VECTOR(uint8_t) bytes;
-    VECTOR(uint32_t) fresh; /* id - first_id → change + 1 */
-    uint32_t *old;          /* hash of id → change + 1 */
-    size_t old_capacity, old_count;
+    VECTOR(uint32_t) fresh;   /* id - first_id → change + 1 */
+    struct hash_index old;    /* of the other ids: change + 1 */
     VECTOR(uint8_t) outcomes; /* packed, one after another */
     VECTOR(uint32_t) outcome_sizes;
     struct numbers outcome_ends; /* ended_ms of each */

@@ -52,48 +52,26 @@ static bool same_line(const struct line *a, const struct line *b) {
     return a->queue == b->queue && a->base == b->base && a->priority == b->priority;
 }
 
-static uint64_t bucket_hash(const struct line *line, unsigned level, uint64_t slot) {
+static uint32_t bucket_hash(const struct line *line, unsigned level, uint64_t slot) {
     uint64_t hash = ((uint64_t)line->queue << 16 | (uint64_t)line->base << 12 | line->priority << 4 | level) + 1;
-    return (hash * 0x9E3779B97F4A7C15ull ^ slot) * 0xD6E8FEB86659FD93ull;
-}
-
-static int bucket_rehash(struct slot_writer *writer) {
-    size_t capacity = writer->table_capacity == 0 ? TABLE_CAPACITY_MIN : writer->table_capacity * 2;
-    uint32_t *table = calloc(capacity, sizeof *table);
-    if (table == NULL) return -ENOMEM;
-    for (size_t i = 0; i < writer->buckets.count; i++) {
-        const struct bucket *bucket = &writer->buckets.items[i];
-        size_t at = (size_t)(bucket_hash(&bucket->line, bucket->level, bucket->slot) >> 32) & (capacity - 1);
-        while (table[at] != 0) at = (at + 1) & (capacity - 1);
-        table[at] = (uint32_t)i + 1;
-    }
-    free(writer->table);
-    writer->table = table;
-    writer->table_capacity = capacity;
-    return 0;
+    return (uint32_t)(((hash * 0x9E3779B97F4A7C15ull ^ slot) * 0xD6E8FEB86659FD93ull) >> 32);
 }
 
 static int bucket_of(struct slot_writer *writer, const struct line *line, unsigned level, uint64_t slot,
                      uint32_t *out) {
-    if ((writer->buckets.count + 1) * 2 > writer->table_capacity) {
-        int error = bucket_rehash(writer);
-        if (error != 0) return error;
-    }
-    size_t mask = writer->table_capacity - 1;
-    size_t at = (size_t)(bucket_hash(line, level, slot) >> 32) & mask;
-    for (; writer->table[at] != 0; at = (at + 1) & mask) {
-        const struct bucket *bucket = &writer->buckets.items[writer->table[at] - 1];
-        if (bucket->slot == slot && bucket->level == level && same_line(&bucket->line, line)) {
-            *out = writer->table[at] - 1;
-            return 0;
-        }
+    const uint32_t hash = bucket_hash(line, level, slot);
+    uint32_t number;
+    for (size_t at = hash; (number = hash_index_next(&writer->index, hash, &at)) != 0;) {
+        const struct bucket *bucket = &writer->buckets.items[number - 1];
+        *out = number - 1;
+        if (bucket->slot == slot && bucket->level == level && same_line(&bucket->line, line)) return 0;
     }
     struct bucket bucket = {.line = *line, .level = (uint8_t)level, .slot = slot};
-    int error = VECTOR_PUSH(&writer->buckets, bucket);
+    int error = VECTOR_RESERVE(&writer->buckets, 1);
     if (error != 0) return error;
-    *out = (uint32_t)writer->buckets.count - 1;
-    writer->table[at] = *out + 1;
-    return 0;
+    *out = (uint32_t)writer->buckets.count;
+    if (!hash_index_add(&writer->index, hash, *out + 1)) return -ENOMEM;
+    return VECTOR_PUSH(&writer->buckets, bucket);
 }
 
 int slot_writer_add(struct slot_writer *writer, const struct slot_entry *entry, uint64_t now_ms) {
@@ -158,7 +136,7 @@ int slot_writer_write(struct index *index, MDB_txn *txn, struct slot_writer *wri
 }
 
 void slot_writer_reset(struct slot_writer *writer) {
-    if (writer->table != NULL) memset(writer->table, 0, writer->table_capacity * sizeof *writer->table);
+    hash_index_clear(&writer->index);
     writer->buckets.count = writer->places.count = writer->entries.count = writer->sorted.count = 0;
 }
 
@@ -166,7 +144,7 @@ void slot_writer_deinit(struct slot_writer *writer) {
     free(writer->buckets.items);
     free(writer->places.items);
     free(writer->entries.items);
-    free(writer->table);
+    hash_index_deinit(&writer->index);
     free(writer->sorted.items);
     *writer = (struct slot_writer){0};
 }

@@ -1,0 +1,88 @@
+/* hash_index_test.c: every item is found by its hash, whatever else shares it, and nothing else is. */
+#include "hash_index.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include "../random.h"
+
+#define ITEMS 5000
+
+static uint64_t items[ITEMS];
+static uint32_t hashes[ITEMS];
+
+/* The number of the item; 0: it is not there. `*looked`: how many items were compared. */
+static uint32_t find(const struct hash_index *index, uint32_t hash, uint64_t item, size_t *looked) {
+    uint32_t number;
+    *looked = 0;
+    for (size_t at = hash; (number = hash_index_next(index, hash, &at)) != 0;) {
+        ++*looked;
+        if (items[number - 1] == item) break;
+    }
+    return number;
+}
+
+/* `spread`: how many different hashes there are. */
+static void fill(struct hash_index *index, struct random *random, uint32_t spread) {
+    size_t looked;
+    for (uint32_t i = 0; i < ITEMS; i++) {
+        items[i] = random_u64(random) | 1;
+        hashes[i] = hash_index_mix(items[i]) % spread;
+        assert_int_equal(find(index, hashes[i], items[i], &looked), 0);
+        assert_true(hash_index_add(index, hashes[i], i + 1));
+        assert_true(index->count * 2 <= index->capacity);
+    }
+    for (uint32_t i = 0; i < ITEMS; i++) assert_int_equal(find(index, hashes[i], items[i], &looked), i + 1);
+    assert_int_equal(find(index, hashes[0], 0, &looked), 0);
+}
+
+static void what_was_added_is_found(void **state) {
+    (void)state;
+    struct hash_index index = {0};
+    struct random random = {5};
+    size_t looked;
+    assert_int_equal(find(&index, 7, 1, &looked), 0);
+    hash_index_clear(&index);
+    fill(&index, &random, UINT32_MAX);
+    size_t capacity = index.capacity;
+    hash_index_clear(&index);
+    assert_int_equal(find(&index, hashes[0], items[0], &looked), 0);
+    fill(&index, &random, UINT32_MAX);
+    assert_int_equal(index.capacity, capacity);
+    assert_int_equal(hash_index_bytes(&index), capacity * 8);
+    hash_index_deinit(&index);
+    assert_int_equal(find(&index, hashes[0], items[0], &looked), 0);
+}
+
+static void equal_hashes_are_told_apart(void **state) {
+    (void)state;
+    struct hash_index index = {0};
+    struct random random = {6};
+    fill(&index, &random, 97);
+    hash_index_deinit(&index);
+}
+
+/* Neighbours in the table have other hashes: they are passed over, not compared. */
+static void only_equal_hashes_are_looked_at(void **state) {
+    (void)state;
+    struct hash_index index = {0};
+    size_t looked;
+    for (uint32_t i = 0; i < 3; i++) {
+        items[i] = i + 1;
+        assert_true(hash_index_add(&index, 1 + i * 1024, i + 1));
+    }
+    assert_int_equal(find(&index, 1 + 2 * 1024, 3, &looked), 3);
+    assert_int_equal(looked, 1);
+    hash_index_deinit(&index);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_added_is_found),
+        cmocka_unit_test(equal_hashes_are_told_apart),
+        cmocka_unit_test(only_equal_hashes_are_looked_at),
+    };
+    return cmocka_run_group_tests_name("hash_index", tests, NULL, NULL);
+}
