@@ -59,7 +59,6 @@ enum resolved resolve_id(struct decision *d, uint64_t id, struct known *out);
 void describe(Tarry__OpResult *result, const struct row *row, struct arena *arena);
 /* The same for whoever has settled the lease: without its token. */
 void describe_tokenless(Tarry__OpResult *result, const struct row *row);
-Tarry__Outcome outcome_of_cause(Tarry__Cause cause);
 /* Due time and base of a When. False: refused (more than ten years ahead). */
 bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, uint8_t *out_base);
 /* A dead task as it comes back to life: due now, attempts from the start. */

@@ -86,7 +86,8 @@ const struct row *facts_next(const struct facts_table *table, const struct row *
     return node ? match_from(node->next, &key) : NULL;
 }
 
-bool facts_asked_id(const struct facts_table *table, uint64_t id) {
+/* Was it asked for already? */
+static bool facts_asked_id(const struct facts_table *table, uint64_t id) {
     if (!table->wants) return false;
     for (const struct facts_node *node = table->wants[id_slot(id, table->mask)]; node; node = node->next) {
         if (node->want->id == id) return true;
@@ -94,7 +95,7 @@ bool facts_asked_id(const struct facts_table *table, uint64_t id) {
     return false;
 }
 
-bool facts_asked_key(const struct facts_table *table, const struct task_key *key) {
+static bool facts_asked_key(const struct facts_table *table, const struct task_key *key) {
     const struct facts_node *node = table->wants ? table->wants[key->hash & table->mask] : NULL;
     for (; node; node = node->next) {
         const struct want *want = node->want;

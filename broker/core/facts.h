@@ -12,8 +12,5 @@ const struct row *facts_find(const struct facts_table *table, uint64_t id);
 /* All rows with the key, one after another. */
 const struct row *facts_first(const struct facts_table *table, const struct task_key *key);
 const struct row *facts_next(const struct facts_table *table, const struct row *row);
-/* Was it asked for already? */
-bool facts_asked_id(const struct facts_table *table, uint64_t id);
-bool facts_asked_key(const struct facts_table *table, const struct task_key *key);
 
 #endif

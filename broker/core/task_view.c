@@ -8,7 +8,7 @@
 #include "seeded_bug.h"
 #include "tasks.h"
 
-Tarry__Outcome outcome_of_cause(Tarry__Cause cause) {
+static Tarry__Outcome outcome_of_cause(Tarry__Cause cause) {
     switch (cause) {
     case TARRY__CAUSE__CAUSE_ACKED:
         return TARRY__OUTCOME__ACKED;

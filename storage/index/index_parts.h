@@ -513,7 +513,6 @@ struct slot_view {
 #define SLOT_KEY_SIZE 23
 void slot_key_encode(const struct slot_key *key, uint8_t out[SLOT_KEY_SIZE]);
 bool slot_key_decode(const MDB_val *in, struct slot_key *out);
-unsigned slot_level(uint64_t due_ms, uint64_t now_ms);
 int slot_writer_add(struct slot_writer *writer, const struct slot_entry *entry, uint64_t now_ms);
 int slot_writer_sort(struct slot_writer *writer);
 int slot_writer_write(struct index *index, MDB_txn *txn, struct slot_writer *writer, uint64_t *next_chunk);

@@ -41,7 +41,7 @@ bool slot_key_decode(const MDB_val *in, struct slot_key *out) {
     return out->level < SLOT_LEVELS && out->line.base < ROW_BASES && out->line.priority < PRIORITY_COUNT;
 }
 
-unsigned slot_level(uint64_t due_ms, uint64_t now_ms) {
+static unsigned slot_level(uint64_t due_ms, uint64_t now_ms) {
     uint64_t distance = due_ms > now_ms ? due_ms - now_ms : now_ms - due_ms;
     unsigned level = 0;
     while (level + 1 < SLOT_LEVELS && distance >> slot_shift(level) >= SLOT_SPAN) level++;
