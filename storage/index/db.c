@@ -341,6 +341,24 @@ int db_put(struct db *db, MDB_txn *txn, enum db_table table, const void *key, si
     return 0;
 }
 
+int db_put_at(MDB_cursor *cursor, const void *key, size_t key_size, const void *value, size_t size, unsigned flags) {
+    uint32_t seal = db_seal(key, key_size, value, size);
+    MDB_val key_value = {key_size, (void *)key};
+    MDB_val data = {size + DB_SEAL_SIZE, NULL};
+    int error = mdb_cursor_put(cursor, &key_value, &data, flags | MDB_RESERVE);
+    if (error != 0) return db_negative(error);
+    memcpy(data.mv_data, &seal, sizeof seal);
+    if (size > 0) memcpy((uint8_t *)data.mv_data + DB_SEAL_SIZE, value, size);
+    return 0;
+}
+
+int db_del_at(MDB_cursor *cursor, const void *key, size_t key_size) {
+    MDB_val key_value = {key_size, (void *)key}, data;
+    int error = mdb_cursor_get(cursor, &key_value, &data, MDB_SET);
+    if (error == 0) error = mdb_cursor_del(cursor, 0);
+    return error == MDB_NOTFOUND ? 1 : db_negative(error);
+}
+
 int db_unseal(const MDB_val *key, const MDB_val *sealed, MDB_val *out) {
     uint32_t seal;
     if (sealed->mv_size < DB_SEAL_SIZE) return INDEX_DAMAGED;

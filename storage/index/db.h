@@ -105,6 +105,10 @@ uint32_t db_seal(const void *key, size_t key_size, const void *value, size_t siz
 /* Seals and stores. `flags` are LMDB's (MDB_APPEND). */
 int db_put(struct db *db, MDB_txn *txn, enum db_table table, const void *key, size_t key_size, const void *value,
            size_t size, unsigned flags);
+/* The same by a cursor of the table's, which finds its way sooner from the last key to the next one in order. */
+int db_put_at(MDB_cursor *cursor, const void *key, size_t key_size, const void *value, size_t size, unsigned flags);
+/* 1: it was not there. */
+int db_del_at(MDB_cursor *cursor, const void *key, size_t key_size);
 /* 1: not there. `*out` is the value without its seal, valid until the transaction writes or ends. */
 int db_get(struct db *db, MDB_txn *txn, enum db_table table, const void *key, size_t key_size, MDB_val *out);
 /* 1: it was not there. */

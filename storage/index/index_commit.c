@@ -16,13 +16,14 @@ static int prepare_rows(struct index *index) {
     if (error == 0) error = VECTOR_RESERVE(&batch->updates, batch->changes.count);
     if (error != 0) return error;
     index->scratch.count = 0;
-    error = VECTOR_RESERVE(&index->scratch, batch->changes.count);
+    error = VECTOR_RESERVE(&index->scratch, 2 * batch->changes.count);
     if (error != 0) return error;
     uint64_t last = 0;
     for (size_t i = 0; i < batch->changes.count; i++) {
         const struct change *change = &batch->changes.items[i];
-        if (change->flags & CHANGE_ENDED) continue;
-        if (change->flags & CHANGE_FRESH) {
+        bool is_fresh = change->flags & CHANGE_FRESH, is_leased = !is_fresh && change->first_state == ROW_LEASED;
+        if ((change->flags & CHANGE_ENDED) && !is_leased) continue;
+        if (is_fresh) {
             assert(change->id > last); /* the tally has seen to it */
             last = change->id;
             batch->appends.items[batch->appends.count++] = (uint32_t)i;
@@ -32,7 +33,7 @@ static int prepare_rows(struct index *index) {
     }
     struct pair *pairs = index->scratch.items;
     size_t count = index->scratch.count;
-    if (count > 1) qsort(pairs, count, sizeof *pairs, pairs_compare);
+    pairs_sort(pairs, pairs + count, count);
     for (size_t i = 0; i < count; i++) batch->updates.items[batch->updates.count++] = (uint32_t)pairs[i].id;
     return 0;
 }
@@ -71,22 +72,45 @@ static int prepare(struct index *index) {
     return error;
 }
 
-static int write_rows(struct index *index, MDB_txn *txn) {
-    const struct batch *batch = &index->batch;
-    for (size_t i = 0; i < batch->updates.count; i++) {
-        const struct change *change = &batch->changes.items[batch->updates.items[i]];
-        enum db_table table = change->state == ROW_LEASED ? DB_LEASED : DB_ROWS;
-        int error = db_put(&index->db, txn, table, &change->id, sizeof change->id, batch->bytes.items + change->offset,
-                           change->size, 0);
-        if (error != 0) return error;
-    }
-    for (size_t i = 0; i < batch->appends.count; i++) {
+/* Both tables are gone through in the order of ids: what a batch changes lies at random, but on few pages. */
+struct row_tables {
+    MDB_cursor *rows;
+    MDB_cursor *leased;
+};
+
+static int write_update(const struct batch *batch, const struct row_tables *tables, const struct change *change) {
+    bool is_ended = change->flags & CHANGE_ENDED, is_leased = !is_ended && change->state == ROW_LEASED;
+    int error = 0;
+    if (!is_ended)
+        error = db_put_at(is_leased ? tables->leased : tables->rows, &change->id, sizeof change->id,
+                          batch->bytes.items + change->offset, change->size, 0);
+    bool is_over = change->first_state == ROW_LEASED && !is_leased;
+    if (error != 0 || !is_over || SEEDED_BUG(settled_lease_stays)) return error;
+    error = db_del_at(tables->leased, &change->id, sizeof change->id);
+    return error == 1 ? 0 : error; /* scheduled and leased within one batch: it is among the rows */
+}
+
+static int write_into(const struct batch *batch, const struct row_tables *tables) {
+    int error = 0;
+    for (size_t i = 0; i < batch->updates.count && error == 0; i++)
+        error = write_update(batch, tables, &batch->changes.items[batch->updates.items[i]]);
+    for (size_t i = 0; i < batch->appends.count && error == 0; i++) {
         const struct change *change = &batch->changes.items[batch->appends.items[i]];
-        int error = db_put(&index->db, txn, DB_ROWS, &change->id, sizeof change->id,
-                           batch->bytes.items + change->offset, change->size, MDB_APPEND);
-        if (error != 0) return error == MDB_KEYEXIST ? INDEX_DAMAGED : error;
+        error = db_put_at(tables->rows, &change->id, sizeof change->id, batch->bytes.items + change->offset,
+                          change->size, MDB_APPEND);
+        if (error == MDB_KEYEXIST) error = INDEX_DAMAGED;
     }
-    return 0;
+    return error;
+}
+
+static int write_rows(struct index *index, MDB_txn *txn) {
+    struct row_tables tables = {0};
+    int error = db_cursor(&index->db, txn, DB_ROWS, &tables.rows);
+    if (error == 0) error = db_cursor(&index->db, txn, DB_LEASED, &tables.leased);
+    if (error == 0) error = write_into(&index->batch, &tables);
+    if (tables.rows != NULL) mdb_cursor_close(tables.rows);
+    if (tables.leased != NULL) mdb_cursor_close(tables.leased);
+    return error;
 }
 
 void held_key_encode(uint8_t out[HELD_KEY_SIZE], uint8_t state, uint32_t queue, uint64_t due_ms, uint64_t id) {
@@ -96,35 +120,57 @@ void held_key_encode(uint8_t out[HELD_KEY_SIZE], uint8_t state, uint32_t queue, 
     put_be64(out + 13, id);
 }
 
-/* Leases and dead letters, by queue and due time. */
+/* Leases and dead letters, by queue and due time; which of them were there, and are. */
+static bool was_held(const struct change *change) {
+    return !(change->flags & CHANGE_FRESH) && change->first_state != ROW_WAITING;
+}
+
+static bool is_held(const struct change *change) {
+    return !(change->flags & CHANGE_ENDED) && change->state != ROW_WAITING;
+}
+
+static bool stays_held(const struct change *change) {
+    return was_held(change) && is_held(change) && change->first_state == change->state &&
+           change->first_due_ms == change->due_ms;
+}
+
+/* First all that go, then all that come: each lie together, for tasks are leased and settled in the order of due. */
+static int write_held_into(const struct batch *batch, MDB_cursor *cursor) {
+    uint8_t key[HELD_KEY_SIZE];
+    int error = 0;
+    for (size_t i = 0; i < batch->changes.count && error == 0; i++) {
+        const struct change *change = &batch->changes.items[i];
+        if (!was_held(change) || stays_held(change)) continue;
+        held_key_encode(key, change->first_state, change->queue, change->first_due_ms, change->id);
+        error = db_del_at(cursor, key, sizeof key);
+        if (error == 1) error = INDEX_DAMAGED;
+    }
+    for (size_t i = 0; i < batch->changes.count && error == 0; i++) {
+        const struct change *change = &batch->changes.items[i];
+        if (!is_held(change) || stays_held(change)) continue;
+        held_key_encode(key, change->state, change->queue, change->due_ms, change->id);
+        error = db_put_at(cursor, key, sizeof key, NULL, 0, 0);
+    }
+    return error;
+}
+
 static int write_held(struct index *index, MDB_txn *txn) {
+    MDB_cursor *cursor;
+    int error = db_cursor(&index->db, txn, DB_HELD, &cursor);
+    if (error != 0) return error;
+    error = write_held_into(&index->batch, cursor);
+    mdb_cursor_close(cursor);
+    return error;
+}
+
+/* An ending takes the content along, if that was copied from a retired segment. */
+static int write_blobs(struct index *index, MDB_txn *txn) {
     const struct batch *batch = &index->batch;
     for (size_t i = 0; i < batch->changes.count; i++) {
         const struct change *change = &batch->changes.items[i];
-        bool was = !(change->flags & CHANGE_FRESH) && change->first_state != ROW_WAITING;
-        bool is = !(change->flags & CHANGE_ENDED) && change->state != ROW_WAITING;
-        bool same = was && is && change->first_state == change->state && change->first_due_ms == change->due_ms;
-        uint8_t key[HELD_KEY_SIZE];
-        int error = 0;
-        if (was && !same) {
-            held_key_encode(key, change->first_state, change->queue, change->first_due_ms, change->id);
-            error = db_del(&index->db, txn, DB_HELD, key, sizeof key);
-            if (error == 1) error = INDEX_DAMAGED;
-        }
-        bool is_over = was && change->first_state == ROW_LEASED && !(is && change->state == ROW_LEASED);
-        if (error == 0 && is_over && !SEEDED_BUG(settled_lease_stays)) {
-            error = db_del(&index->db, txn, DB_LEASED, &change->id, sizeof change->id);
-            if (error == 1) error = 0; /* scheduled and leased within one batch: it is among the rows */
-        }
-        if (error == 0 && is && !same) {
-            held_key_encode(key, change->state, change->queue, change->due_ms, change->id);
-            error = db_put(&index->db, txn, DB_HELD, key, sizeof key, NULL, 0, 0);
-        }
-        /* An ending takes the content along, if that was copied from a retired segment. */
         bool may_be_copied = change->blob_at < index->meta.retired_to && !SEEDED_BUG(content_left_behind);
-        if (error == 0 && (change->flags & CHANGE_ENDED) && may_be_copied) {
-            error = db_del(&index->db, txn, DB_BLOBS, &change->id, sizeof change->id);
-        }
+        if (!(change->flags & CHANGE_ENDED) || !may_be_copied) continue;
+        int error = db_del(&index->db, txn, DB_BLOBS, &change->id, sizeof change->id);
         if (error < 0) return error;
     }
     return 0;
@@ -195,6 +241,7 @@ static int commit_body(void *argument, MDB_txn *txn) {
     if (error == 0) error = slot_writer_write(index, txn, &index->writer, &meta->next_chunk);
     if (error == 0) error = keys_write(index, txn, meta);
     if (error == 0) error = write_held(index, txn);
+    if (error == 0) error = write_blobs(index, txn);
     if (error == 0) error = calendar_write(index, txn, meta->position);
     if (error == 0) error = outcomes_write(index, txn, meta);
     if (error == 0) error = producers_write(index, txn);

@@ -341,7 +341,7 @@ struct batch {
     uint8_t queue_dirty[QUEUES_MAX + 1];
     /* made by prepare */
     bool is_prepared;
-    VECTOR(uint32_t) updates; /* changes to rows on disk, by id */
+    VECTOR(uint32_t) updates; /* changes to rows on disk, and ends of leases, by id */
     VECTOR(uint32_t) appends; /* fresh rows, by id */
     struct pairs keys;
     struct pairs tail_gone; /* of the keys in the tail, these ended */
