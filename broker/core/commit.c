@@ -198,7 +198,7 @@ static Tarry__CommitReply *results_new(struct core_effects *effects, size_t coun
     reply->results = must_have(effects->arena, count * sizeof(Tarry__OpResult *));
     reply->n_results = count;
     for (size_t i = 0; i < count; i++) {
-        tarry__op_result__init(&results[i]);
+        results[i] = (Tarry__OpResult)TARRY__OP_RESULT__INIT;
         reply->results[i] = &results[i];
     }
     return reply;
@@ -211,25 +211,27 @@ static bool any_refused(const Tarry__CommitReply *reply) {
     return false;
 }
 
+/* What is the same for all operations of the event. */
+static struct decision decision_of(struct core *core, struct draft *draft, const struct core_event *event,
+                                   struct core_effects *effects) {
+    return (struct decision){.core = core, .draft = draft, .effects = effects, .caller = event->caller};
+}
+
 /* `queue`: that the operation needs to exist. */
-static void decide_one(struct core *core, struct draft *draft, const struct core_event *event, size_t i,
-                       const struct queue *queue, Tarry__OpResult *result, struct core_effects *effects) {
-    const struct core_content *content = event->contents ? &event->contents[i] : NULL;
-    struct decision d = {.core = core,
-                         .draft = draft,
-                         .effects = effects,
-                         .content = content,
-                         .past = event->past ? &event->past[i] : NULL,
-                         .caller = event->caller,
-                         .queue = queue,
-                         .result = result};
+static void decide_one(struct decision *d, const struct core_event *event, size_t i, const struct queue *queue,
+                       Tarry__OpResult *result) {
+    const Tarry__Op *op = event->request->commit->ops[i];
+    const struct core_content *content = d->content = event->contents ? &event->contents[i] : NULL;
+    d->past = event->past ? &event->past[i] : NULL;
+    d->queue = queue;
+    d->result = result;
     if (content && content->problem) { /* proto/check.h found it malformed, when it came in */
-        refuse(&d, content->code, TARRY__OUTCOME__NONE, content->problem);
-    } else if (event->request->commit->ops[i]->op_case == TARRY__OP__OP_QUEUE_DELETE &&
+        refuse(d, content->code, TARRY__OUTCOME__NONE, content->problem);
+    } else if (op->op_case == TARRY__OP__OP_QUEUE_DELETE &&
                event->request->commit->n_ops != 1) { /* it asks what the queue holds, not what the commit puts there */
-        refuse(&d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "deleting a queue goes alone in its commit");
-    } else if (may_touch(&d, op_id(event->request->commit->ops[i]))) {
-        decide_op(&d, event->request->commit->ops[i]);
+        refuse(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "deleting a queue goes alone in its commit");
+    } else if (may_touch(d, op_id(op))) {
+        decide_op(d, op);
     }
 }
 
@@ -240,7 +242,8 @@ static void decide_alone(struct core *core, const struct core_event *event, stru
     draft_init(&draft, core, effects->arena, NULL, 1);
     draft.facts_table = facts;
     tarry__op_result__init(result);
-    decide_one(core, &draft, event, i, queue, result, effects);
+    struct decision d = decision_of(core, &draft, event, effects);
+    decide_one(&d, event, i, queue, result);
 }
 
 /* An atomic commit with a refusal: nothing takes effect. Each refused operation is asked again on its own, for its
@@ -270,9 +273,10 @@ static void execute(struct core *core, const struct core_event *event, struct co
     struct draft draft;
     draft_init(&draft, core, effects->arena, &event->facts, commit->n_ops);
     draft_by_request(&draft, event);
+    struct decision d = decision_of(core, &draft, event, effects);
     for (size_t i = 0; i < commit->n_ops; i++) {
         if (reply->results[i]->code != TARRY__CODE__OK) continue;
-        decide_one(core, &draft, event, i, queues[i], reply->results[i], effects);
+        decide_one(&d, event, i, queues[i], reply->results[i]);
     }
     if (commit->atomic && any_refused(reply)) {
         abort_all(core, event, draft.facts_table, queues, reply, effects);

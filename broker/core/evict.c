@@ -126,7 +126,8 @@ static void evict_next(struct core *core, struct line_state *line) {
         near_check_later(core, line);
         return;
     }
-    line->evict_cursor = TAILQ_NEXT(task, member);
+    struct task *next = line->evict_cursor = TAILQ_NEXT(task, member);
+    if (next && TAILQ_NEXT(next, member)) task_prefetch(TAILQ_NEXT(next, member));
     if (!due_before(line->horizon, row_due(&task->row))) return;
     near_unplace(core, task);
     if (task->dirty && !SEEDED_BUG(evicted_dirty)) {

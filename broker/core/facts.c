@@ -25,7 +25,7 @@ struct facts_table {
 };
 
 static void insert(struct facts_node **slot, struct arena *arena, const struct row *row, const struct want *want) {
-    struct facts_node *node = must_alloc(arena, sizeof *node);
+    struct facts_node *node = must_have(arena, sizeof *node);
     *node = (struct facts_node){.row = row, .want = want, .next = *slot};
     *slot = node;
 }
@@ -243,13 +243,13 @@ struct named {
     struct task_key key; /* of a schedule */
 };
 
-static struct named named_by(const struct core *core, const Tarry__Op *op) {
-    struct named named = {.id = op_id(op)};
-    if (op->op_case != TARRY__OP__OP_SCHEDULE) return named;
+static void name(const struct core *core, const Tarry__Op *op, struct named *out) {
+    out->id = op_id(op);
+    out->key.size = 0;
+    if (op->op_case != TARRY__OP__OP_SCHEDULE) return;
     const struct queue *queue = queue_find(core, op->schedule->queue);
     const ProtobufCBinaryData key = op->schedule->key;
-    if (queue) named.key = task_key_of(queue->number, (const char *)key.data, key.len);
-    return named;
+    if (queue) out->key = task_key_of(queue->number, (const char *)key.data, key.len);
 }
 
 /* What comes by the thousand, schedules by their keys and acks by ids, is looked up in step: the bucket is fetched now,
@@ -259,19 +259,23 @@ static struct named named_by(const struct core *core, const Tarry__Op *op) {
 static void want_ops(struct wanting *w, const struct core_event *event) {
     const Tarry__Commit *commit = event->request->commit;
     const struct core_past *past = event->past;
-    struct named ring[2 * AHEAD] = {0};
+    struct named ring[2 * AHEAD];
     for (size_t i = 0; i < commit->n_ops + 2 * AHEAD; i++) {
-        struct named *named = &ring[i % (2 * AHEAD)];
-        if (i >= 2 * AHEAD && !op_is_malformed(event, i - 2 * AHEAD))
-            want_op(w, commit->ops[i - 2 * AHEAD], &named->key, past ? &past[i - 2 * AHEAD] : NULL);
-        const struct named *before = &ring[(i + AHEAD) % (2 * AHEAD)];
-        if (before->id) task_prefetch_by_id(w->core, before->id);
-        if (before->key.size) task_prefetch_by_key(w->core, before->key.hash);
-        *named = (struct named){0};
-        if (i >= commit->n_ops || op_is_malformed(event, i)) continue;
-        *named = named_by(w->core, commit->ops[i]);
-        if (named->id) task_prefetch_id_bucket(w->core, named->id);
-        if (named->key.size) task_prefetch_key_bucket(w->core, named->key.hash);
+        if (i >= 2 * AHEAD && !op_is_malformed(event, i - 2 * AHEAD)) {
+            const struct named *last = &ring[i % (2 * AHEAD)];
+            want_op(w, commit->ops[i - 2 * AHEAD], &last->key, past ? &past[i - 2 * AHEAD] : NULL);
+        }
+        if (i >= AHEAD && i - AHEAD < commit->n_ops && !op_is_malformed(event, i - AHEAD)) {
+            const struct named *before = &ring[(i - AHEAD) % (2 * AHEAD)];
+            if (before->id) task_prefetch_by_id(w->core, before->id);
+            if (before->key.size) task_prefetch_by_key(w->core, before->key.hash);
+        }
+        if (i < commit->n_ops && !op_is_malformed(event, i)) {
+            struct named *named = &ring[i % (2 * AHEAD)];
+            name(w->core, commit->ops[i], named);
+            if (named->id) task_prefetch_id_bucket(w->core, named->id);
+            if (named->key.size) task_prefetch_key_bucket(w->core, named->key.hash);
+        }
     }
 }
 

@@ -257,13 +257,20 @@ static void settle_clean(struct core *core, struct task *task) {
     }
 }
 
+/* The first has come into the cache meanwhile: what its end touches comes now, and the second. */
+static void prefetch_next_two(const struct core *core, const struct task *first) {
+    if (!first) return;
+    task_prefetch_buckets(core, first);
+    if (TAILQ_NEXT(first, overlay)) task_prefetch(TAILQ_NEXT(first, overlay));
+}
+
 void near_trim(struct core *core) {
     for (uint32_t n = 0; n < per_step(core, TRIM_PER_STEP_MAX) && !SEEDED_BUG(never_trimmed); n++) {
         struct task *task = TAILQ_FIRST(&core->overlay);
         bool is_early = SEEDED_BUG(tombstone_dropped) && task && task->place == PLACE_ENDED;
         /* A question asks the index for what waits, and there it is leased already. */
         if (!task || task->ahead || task->changed >= (is_early ? core->indexed : core->trim_to)) break;
-        if (TAILQ_NEXT(task, overlay)) task_prefetch(TAILQ_NEXT(task, overlay));
+        prefetch_next_two(core, TAILQ_NEXT(task, overlay));
         settle_clean(core, task);
     }
 }

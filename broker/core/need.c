@@ -23,6 +23,11 @@ bool need_fits(const struct core *core, const struct need *need, enum need_room 
     return slab_need_pages(core->slab, &need->objects) + kept <= slab_pages_free(core->slab);
 }
 
+bool need_task_fits(const struct core *core, size_t key_size) {
+    uint32_t pages = slab_has_room(core->slab, task_size(key_size)) ? 0 : 1;
+    return pages + RESERVE_PAGES <= slab_pages_free(core->slab);
+}
+
 size_t need_objects_max(const struct core_event *event) {
     switch (event->kind) {
     case CORE_COMMIT: /* of an operation, beside the rows: the task that it schedules, or the sentence of a nack */

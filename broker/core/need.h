@@ -45,6 +45,8 @@ void need_sentence(struct need *need);
 
 enum need_room { ROOM_BUT_RESERVE, ROOM_ALL };
 bool need_fits(const struct core *core, const struct need *need, enum need_room room);
+/* The same for one task, but the reserve is kept from it. */
+bool need_task_fits(const struct core *core, size_t key_size);
 /* The table above: objects that the event may take at most. */
 size_t need_objects_max(const struct core_event *event);
 /* Does what the frame says fit? */

@@ -204,6 +204,10 @@ uint32_t slab_need_pages(const struct slab *slab, const struct slab_need *need) 
     return pages;
 }
 
+bool slab_has_room(const struct slab *slab, size_t size) {
+    return slab->classes[class_of(size)].room > 0;
+}
+
 uint64_t slab_allocated(const struct slab *slab) {
     return slab->allocated;
 }

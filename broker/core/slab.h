@@ -6,6 +6,7 @@
 #ifndef TARRY_CORE_SLAB_H
 #define TARRY_CORE_SLAB_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,6 +31,8 @@ void slab_need_add(struct slab_need *need, size_t size, uint32_t count);
 /* Free pages that allocating all of `need` would take: what finds no room on the pages of its own size. It surely fits
  * if no more than slab_pages_free. O(SLAB_CLASSES). */
 uint32_t slab_need_pages(const struct slab *slab, const struct slab_need *need);
+/* One of this size would take no free page. */
+bool slab_has_room(const struct slab *slab, size_t size);
 uint32_t slab_pages_free(const struct slab *slab);
 uint64_t slab_allocated(const struct slab *slab); /* objects ever handed out: grows by one with each */
 size_t slab_used(const struct slab *slab);        /* bytes in pages in use */

@@ -57,6 +57,11 @@ void task_prefetch_id_bucket(const struct core *core, uint64_t id) {
     __builtin_prefetch(&core->by_id[id_slot(id, core->table_mask)]);
 }
 
+void task_prefetch_buckets(const struct core *core, const struct task *task) {
+    task_prefetch_id_bucket(core, task->row.id);
+    if (task->keyed) task_prefetch_key_bucket(core, task->key_hash);
+}
+
 void task_prefetch_by_id(const struct core *core, uint64_t id) {
     const struct task *first = core->by_id[id_slot(id, core->table_mask)];
     if (first) task_prefetch(first);

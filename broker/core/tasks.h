@@ -53,6 +53,8 @@ void task_find_key(const struct core *core, const struct task_key *key, struct t
  * hangs first in it. */
 void task_prefetch_key_bucket(const struct core *core, uint64_t key_hash);
 void task_prefetch_id_bucket(const struct core *core, uint64_t id);
+/* The buckets of a task that is about to go. */
+void task_prefetch_buckets(const struct core *core, const struct task *task);
 void task_prefetch_by_key(const struct core *core, uint64_t key_hash);
 void task_prefetch_by_id(const struct core *core, uint64_t id);
 /* A new object in the id table (and, unless a tombstone, the key table); row, key and reason are copied; place NONE.

@@ -142,16 +142,28 @@ bool near_is_checking(const struct core *core) {
 
 /* ---- what was loaded */
 
+#define AHEAD 16u
+
+/* Where the row's task will hang in the tables, into the cache; the hash of its key. */
+static uint64_t prefetch(const struct core *core, const struct core_event *event, size_t i) {
+    if (i >= event->row_count) return 0;
+    uint64_t key_hash = row_key(&event->rows[i]).hash;
+    task_prefetch_id_bucket(core, event->rows[i].id);
+    task_prefetch_key_bucket(core, key_hash);
+    return key_hash;
+}
+
 /* Rows of a piece, as far as memory goes. Complete through what is returned. */
 static struct due take_rows(struct core *core, struct line_state *line, const struct core_event *event) {
+    uint64_t hashes[AHEAD];
+    for (size_t i = 0; i < AHEAD; i++) hashes[i] = prefetch(core, event, i);
     for (size_t i = 0; i < event->row_count; i++) {
         const struct row *row = &event->rows[i];
+        uint64_t key_hash = hashes[i % AHEAD];
+        hashes[i % AHEAD] = prefetch(core, event, i + AHEAD);
         bool is_known = task_find(core, row->id); /* what is in memory is at least as new */
         if (is_known && !SEEDED_BUG(loaded_row_wins)) continue;
-        struct need need = {0};
-        need_rows(&need, row, 1);
-        struct task *task =
-            need_fits(core, &need, ROOM_BUT_RESERVE) ? task_new(core, row, row_key(row).hash, false) : NULL;
+        struct task *task = need_task_fits(core, row->key_size) ? task_new(core, row, key_hash, false) : NULL;
         if (!task) { /* complete up to the row before this one */
             return i ? row_due(&event->rows[i - 1]) : line->horizon;
         }
