@@ -141,7 +141,7 @@
     BUG(read_without_hold, "LOG-3", "the index is read for the core without a hold") \
     BUG(stepped_without_facts, "KEEP-1", "a request is stepped without what the index knows of it") \
     BUG(window_piece_reaches_all, "KEEP-1", "a piece of a window claims to reach as far as the whole") \
-    BUG(hold_kept, "CALM-1", "a hold is not given back when its errand ends") \
+    BUG(hold_kept, "CALM-1", "a hold is not given back when its request ends") \
     /* engine: lanes */ \
     BUG(turn_stays, "TRUE-1", "a lane that changes hands is still in its former holder's turn") \
     BUG(former_turn_sent, "TRUE-1", "a delivery of a former turn begins to leave") \

@@ -131,7 +131,8 @@ static enum turn_effect take(struct core_turn *turn, struct item *item) {
     judge_at(turn, item->received_ns, item->late_ns);
     if (turn->closed && !SEEDED_BUG(taken_after_close)) return TURN_DROP;
     if (!turn->paused || item->kind == ITEM_WINDOW || SEEDED_BUG(taken_while_paused)) return TURN_TAKE;
-    if (item->kind == ITEM_CALL) return errand_looks((const struct errand *)item) ? TURN_TAKE : TURN_REFUSE;
+    if (item->kind == ITEM_CALL)
+        return engine_request_looks((const struct engine_request *)item) ? TURN_TAKE : TURN_REFUSE;
     item->next = NULL;
     *turn->put_off_last = item;
     turn->put_off_last = &item->next;

@@ -22,7 +22,7 @@
 #ifndef TARRY_ENGINE_CORE_TURN_H
 #define TARRY_ENGINE_CORE_TURN_H
 
-#include "errand.h"
+#include "engine_request.h"
 #include "index_schedule.h"
 
 /* The clocks are looked at at least this often, so that a step of the wall clock or a suspend of the machine is noticed
@@ -68,9 +68,9 @@ enum turn_effect {
     TURN_RENEW_FILTER, /* of keys, as of load.indexed or later */
     TURN_APPLY,        /* what another node has decided, up to load.follow_to → core_turn_applied */
     TURN_LEAD,         /* nothing is applied any more: core_turn_begin, CORE_START by core_turn_step, flush */
-    TURN_TAKE,         /* `item`: its event is stepped, unless it needs something first (errand.h) */
-    TURN_REFUSE,       /* `item`, a call: as busy, for another node takes over; errand_end */
-    TURN_DROP,         /* `item`: it comes too late. A caller hears that the broker stops; errand_end */
+    TURN_TAKE,         /* `item`: its event is stepped, unless it needs something first (engine_request.h) */
+    TURN_REFUSE,       /* `item`, a call: as busy, for another node takes over; engine_request_end */
+    TURN_DROP,         /* `item`: it comes too late. A caller hears that the broker stops; engine_request_end */
     TURN_ALONE,        /* whether this node serves alone is recorded, if that is news */
     TURN_LOOK,         /* at the clocks → core_turn_look */
     TURN_FLUSH,        /* the batch goes to the log and out → core_turn_flushed */
@@ -136,7 +136,7 @@ void core_turn_take(struct core_turn *turn, const struct turn_load *load);
 enum turn_effect core_turn_next(struct core_turn *turn);
 /* TURN_APPLY was carried out; `more`: it could go on at once. */
 void core_turn_applied(struct core_turn *turn, bool more);
-/* A page that needs ERRAND_HOLD is taken again in the next turn. */
+/* A page that needs ENGINE_REQUEST_HOLD is taken again in the next turn. */
 void core_turn_starve(struct core_turn *turn, struct item *item);
 
 /* The only function that steps the core. Fills in event->now, late_ns, behind and full. */

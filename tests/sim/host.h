@@ -1,6 +1,6 @@
 /* host.h: the broker around the core, in one thread: hands of the engine, as broker/shell has them in several.
  *
- *     request ─► engine: core_turn, errand ─► facts (read late, handed in later) ─► core_turn_step ─► batch
+ *     request ─► engine: core_turn, request ─► facts (read late, handed in later) ─► core_turn_step ─► batch
  *     batch ─► group_commit: append, read, sync ─► release_gate ─► answers ─► delivery sender, indexer, CORE_DURABLE
  * (engine) indexer: engine: index_schedule ─► table, CORE_INDEXED; retention, erasure start: engine: recovery_plan
  *
@@ -14,8 +14,8 @@
 #include "clock.h"
 #include "core_turn.h"
 #include "disk_reserve.h"
+#include "engine_request.h"
 #include "erasure.h"
-#include "errand.h"
 #include "group_commit.h"
 #include "index_schedule.h"
 #include "lane_state.h"
@@ -65,9 +65,9 @@ struct frame_note { /* what was appended, remembered outside of the log */
     bool state_ends; /* it was the last one of its step: core_digest could be compared */
 };
 
-struct asked {               /* something that the core lacks facts for, or asked for itself */
-    struct errand errand;    /* first: a call, or a page; or the item of a window */
-    struct window_rows rows; /* a window's */
+struct asked {                            /* something that the core lacks facts for, or asked for itself */
+    struct engine_request engine_request; /* first: a call, or a page; or the item of a window */
+    struct window_rows rows;              /* a window's */
     struct core_window window;
     struct core_page page;
     uint64_t life;
@@ -294,7 +294,7 @@ void host_archive_later(struct world *world);
 /* False: the archive is not there just now. */
 bool host_archive_erase(struct world *world, const Tarry__Redaction *redaction);
 bool host_redacts(const Tarry__Request *request);
-/* Where the contents lie that it means; the errand comes back. */
+/* Where the contents lie that it means; the request comes back. */
 void host_locate_later(struct world *world, struct asked *asked);
 void host_erase_later(struct world *world);
 /* The erasure under way ends: whoever cuts the log waits for it, in another thread (log_erase_begin). */

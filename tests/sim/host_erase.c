@@ -103,30 +103,30 @@ static void run_search(struct world *world, const struct search *search, size_t 
 
 static void handed_in(struct world *world, void *argument, uint64_t number) {
     struct asked *asked = argument;
-    if (asked->life == world->host->life) host_take(world, &asked->errand.item);
+    if (asked->life == world->host->life) host_take(world, &asked->engine_request.item);
 }
 
 static void locate(struct world *world, void *argument, uint64_t number) {
     struct asked *asked = argument;
-    struct errand *errand = &asked->errand;
+    struct engine_request *engine_request = &asked->engine_request;
     if (asked->life != world->host->life) return;
-    if (log_durable(world->host->log) < errand->past_end) {
+    if (log_durable(world->host->log) < engine_request->past_end) {
         world_after_ns(world, NS_PER_MS, locate, asked, 0);
         return;
     }
-    const Tarry__Commit *commit = errand->event.request->commit;
+    const Tarry__Commit *commit = engine_request->event.request->commit;
     struct core_past *past = world_alloc(world, commit->n_ops * sizeof *past);
     size_t room = one_in(world, 2) ? REDACT_TASKS_MAX : 1 + random_below(&world->random, 4);
     for (size_t i = 0; i < commit->n_ops; i++) {
         if (commit->ops[i]->op_case != TARRY__OP__OP_REDACT) continue;
-        past[i].id_end = errand->past_id_end;
+        past[i].id_end = engine_request->past_id_end;
         past[i].no_room = room == 0;
         if (past[i].no_room) continue;
-        struct search search = {world->host, commit->ops[i]->redact, errand->queue_numbers[i], NULL};
+        struct search search = {world->host, commit->ops[i]->redact, engine_request->queue_numbers[i], NULL};
         if (search.queue || search.redact->task->id) run_search(world, &search, room, &past[i]);
         room -= past[i].count;
     }
-    errand->event.past = past;
+    engine_request->event.past = past;
     world_after(world, &world->options.read, handed_in, asked, 0);
 }
 

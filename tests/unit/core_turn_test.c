@@ -1,4 +1,4 @@
-/* core_turn_test.c: what the core is told, as of when and in which order (engine/core_turn.h, errand.h). */
+/* core_turn_test.c: what the core is told, as of when and in which order (engine/core_turn.h, engine_request.h). */
 #include "core_turn.h"
 
 #include <setjmp.h>
@@ -122,7 +122,9 @@ static void who_leads_as_it_wakes_up_begins_now(void **state) { /* TIME-2 */
 static void what_is_put_off_is_taken_once_the_leader_goes_on(void **state) { /* TRUE-1 */
     struct fx *f = *state;
     struct item news = {.kind = ITEM_LANE, .received_ns = NOW_NS};
-    struct errand call = {.item = {.kind = ITEM_CALL, .received_ns = NOW_NS}, .event.kind = CORE_COMMIT, .hold = -1};
+    struct engine_request call = {.item = {.kind = ITEM_CALL, .received_ns = NOW_NS},
+                                  .event.kind = CORE_COMMIT,
+                                  .hold = -1};
     f->load.pause = true;
     core_turn_take(&f->turn, &f->load);
     assert_false(goes_on_to(f, TURN_TAKE));

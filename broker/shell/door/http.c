@@ -80,7 +80,7 @@ static void numbers(const struct http_needs *needs, uint64_t to) {
         respond(needs, to, 503, "text/plain", "busy\n", 5);
         return;
     }
-    struct errand *errand = &numbers->call.errand;
+    struct engine_request *engine_request = &numbers->call.engine_request;
     numbers->needs = needs;
     numbers->to = to;
     tarry__request__init(&numbers->request);
@@ -89,13 +89,13 @@ static void numbers(const struct http_needs *needs, uint64_t to) {
     numbers->request.body_case = TARRY__REQUEST__BODY_STATS;
     numbers->request.stats = &numbers->stats;
     numbers->call.answer = stats_told;
-    errand->item.kind = ITEM_CALL;
-    errand->hold = -1;
+    engine_request->item.kind = ITEM_CALL;
+    engine_request->hold = -1;
     arena_init(&numbers->arena, NUMBERS_ARENA_MAX);
-    errand->arena = &numbers->arena;
-    errand->event =
+    engine_request->arena = &numbers->arena;
+    engine_request->event =
         (struct core_event){.kind = CORE_STATS, .request = &numbers->request, .ticket = call_ticket(&numbers->call)};
-    inbox_post(needs->inbox, &errand->item);
+    inbox_post(needs->inbox, &engine_request->item);
 }
 
 /* ---- what the door calls */

@@ -296,13 +296,13 @@ static void post_to_auditor(const struct rpc_needs *needs, struct call *call) {
 
 void rpc_go_on(struct rpc *rpc, struct call *call) {
     struct rpc_context *context = (struct rpc_context *)call;
-    if (call->errand.event.request->body_case == TARRY__REQUEST__BODY_AUDIT) {
+    if (call->engine_request.event.request->body_case == TARRY__REQUEST__BODY_AUDIT) {
         post_to_auditor(&rpc->needs, call);
         return;
     }
     context->asks_core = true;
     atomic_fetch_add(&rpc->asking_core, 1);
-    inbox_post(rpc->needs.inbox, &call->errand.item);
+    inbox_post(rpc->needs.inbox, &call->engine_request.item);
 }
 
 static void post_to_core(struct rpc_context *context) {
@@ -310,15 +310,15 @@ static void post_to_core(struct rpc_context *context) {
     context->asks_core = true;
     context->posted_ns = monotonic_ns();
     bool is_alone = atomic_fetch_add(&rpc->asking_core, 1) == 0;
-    lone_post(rpc->needs.lone, &context->call.errand.item, context->from, is_alone);
+    lone_post(rpc->needs.lone, &context->call.engine_request.item, context->from, is_alone);
 }
 
 static void pass_on(const struct rpc_needs *needs, struct call *call) {
-    if (needs->node->on && fresh_is_asked_for(call->errand.event.request)) {
+    if (needs->node->on && fresh_is_asked_for(call->engine_request.event.request)) {
         node_wish(needs->node, call);
         return;
     }
-    switch (call->errand.event.request->body_case) {
+    switch (call->engine_request.event.request->body_case) {
     case TARRY__REQUEST__BODY_AUDIT:
         post_to_auditor(needs, call);
         break;
@@ -348,7 +348,7 @@ static const char too_many_bytes[] =
 static void handle(struct rpc_context *context, struct message *message) {
     struct rpc *rpc = context->rpc;
     const struct rpc_needs *needs = &rpc->needs;
-    struct errand *errand = &context->call.errand;
+    struct engine_request *engine_request = &context->call.engine_request;
     const uint8_t *data = message_data(message);
     size_t size = message_size(message);
     context->charge = (size + 1) * CHARGE_FACTOR;
@@ -369,15 +369,16 @@ static void handle(struct rpc_context *context, struct message *message) {
     if (refusal.code == TARRY__CODE__OK && (context->memory = arena_pool_take(&rpc->arenas)) == NULL)
         refusal.code = TARRY__CODE__BUSY;
     if (refusal.code == TARRY__CODE__OK &&
-        request_prepare(&context->memory->arena, data, size, &setting, &errand->event, &refusal)) {
-        errand->event.peer = context->peer; /* the requester: for records, those of refusals too */
-        errand->event.pooled = door_is_inside(context->from);
-        unproved_why = refuse_proof(context, errand->event.request);
-        refusal.code = refuse_load(context, &errand->event);
-        if (refusal.code == TARRY__CODE__OK) refusal = refuse_unpacked(needs, &errand->event, &context->memory->arena);
+        request_prepare(&context->memory->arena, data, size, &setting, &engine_request->event, &refusal)) {
+        engine_request->event.peer = context->peer; /* the requester: for records, those of refusals too */
+        engine_request->event.pooled = door_is_inside(context->from);
+        unproved_why = refuse_proof(context, engine_request->event.request);
+        refusal.code = refuse_load(context, &engine_request->event);
+        if (refusal.code == TARRY__CODE__OK)
+            refusal = refuse_unpacked(needs, &engine_request->event, &context->memory->arena);
         if (refusal.code == TARRY__CODE__OK)
             refusal = authorizer_judge(needs->authorizer, context->principal, context->proof == PEER_RIGHT,
-                                       &context->memory->arena, &errand->event);
+                                       &context->memory->arena, &engine_request->event);
     }
     message_free(message); /* unpacking copied what is needed */
     if (refusal.code != TARRY__CODE__OK || unproved_why != NULL) {
@@ -387,19 +388,19 @@ static void handle(struct rpc_context *context, struct message *message) {
         send_reply(&context->call, answer);
         return;
     }
-    errand->event.ticket = call_ticket(&context->call);
+    engine_request->event.ticket = call_ticket(&context->call);
     context->call.from_peer = context->proof == PEER_RIGHT;
-    const Tarry__Request *request = errand->event.request;
+    const Tarry__Request *request = engine_request->event.request;
     context->follows = request->body_case == TARRY__REQUEST__BODY_FOLLOW;
     if (context->follows) atomic_fetch_add(&rpc->followed, 1);
-    errand->arena = &context->memory->arena;
-    errand->hold = -1;
-    errand->filled = false;
-    errand->size = size;
-    errand->schedules = request_has_op(request, TARRY__OP__OP_SCHEDULE);
-    errand->redacts = request_has_op(request, TARRY__OP__OP_REDACT);
-    errand->want_count = 0;
-    errand->item.received_ns = 0;
+    engine_request->arena = &context->memory->arena;
+    engine_request->hold = -1;
+    engine_request->filled = false;
+    engine_request->size = size;
+    engine_request->schedules = request_has_op(request, TARRY__OP__OP_SCHEDULE);
+    engine_request->redacts = request_has_op(request, TARRY__OP__OP_REDACT);
+    engine_request->want_count = 0;
+    engine_request->item.received_ns = 0;
     pass_on(needs, &context->call);
 }
 
@@ -429,7 +430,7 @@ void rpc_init(struct rpc *rpc, const struct rpc_needs *needs) {
         context->rpc = rpc;
         context->call.answer = send_reply;
         context->call.sized = expect_size;
-        context->call.errand.item.kind = ITEM_CALL;
+        context->call.engine_request.item.kind = ITEM_CALL;
         context->next = rpc->free;
         rpc->free = context;
     }

@@ -212,7 +212,7 @@ static void take_begin(struct backup *backup, struct call *call, const Tarry__Ba
 }
 
 static void take(struct backup *backup, struct call *call) {
-    const Tarry__Backup *request = call->errand.event.request->backup;
+    const Tarry__Backup *request = call->engine_request.event.request->backup;
     if (request->what == TARRY__BACKUP__WHAT__BEGIN) {
         take_begin(backup, call, request);
         return;
@@ -306,7 +306,7 @@ void backup_start(struct backup *backup, const struct backup_needs *needs) {
 }
 
 void backup_post(struct backup *backup, struct call *call) {
-    struct item *item = &call->errand.item;
+    struct item *item = &call->engine_request.item;
     item->next = NULL;
     pthread_mutex_lock(&backup->mutex);
     *backup->last = item;

@@ -9,8 +9,8 @@
 
 _Static_assert(CALENDAR_UNIT_MS == CALENDAR_MINUTE_MS, "what may be asked is what is counted");
 
-static enum core_calendar_found ask(struct calendar_reader *reader, struct errand *errand) {
-    struct core_calendar *calendar = &errand->calendar;
+static enum core_calendar_found ask(struct calendar_reader *reader, struct engine_request *engine_request) {
+    struct core_calendar *calendar = &engine_request->calendar;
     const struct index_calendar_query query = {
         .from_ms = calendar->from_ms,
         .step_ms = calendar->step_ms,
@@ -21,7 +21,7 @@ static enum core_calendar_found ask(struct calendar_reader *reader, struct erran
         .queue_count = calendar->queue_count,
     };
     struct index_calendar counted;
-    int error = index_calendar(reader->needs.index, &query, errand->arena, &counted);
+    int error = index_calendar(reader->needs.index, &query, engine_request->arena, &counted);
     if (error == -E2BIG) return CALENDAR_TOO_MUCH;
     if (error < 0) fatal("index_calendar_failed", error);
     calendar->counted = counted.counted;
@@ -36,13 +36,14 @@ static enum core_calendar_found ask(struct calendar_reader *reader, struct erran
     return CALENDAR_FOUND;
 }
 
-static void count(void *owner, struct errand *errand) {
+static void count(void *owner, struct engine_request *engine_request) {
     struct calendar_reader *reader = owner;
     const struct calendar_reader_needs *needs = &reader->needs;
-    bool has = needs->await == NULL || needs->await(needs->context, errand->past_end, CALENDAR_WAIT_MS * NS_PER_MS);
-    errand->calendar.found = has ? ask(reader, errand) : CALENDAR_BEHIND;
-    errand_counted(errand);
-    inbox_post(needs->inbox, &errand->item);
+    bool has =
+        needs->await == NULL || needs->await(needs->context, engine_request->past_end, CALENDAR_WAIT_MS * NS_PER_MS);
+    engine_request->calendar.found = has ? ask(reader, engine_request) : CALENDAR_BEHIND;
+    engine_request_counted(engine_request);
+    inbox_post(needs->inbox, &engine_request->item);
 }
 
 void calendar_reader_start(struct calendar_reader *reader, const struct calendar_reader_needs *needs) {
@@ -50,8 +51,8 @@ void calendar_reader_start(struct calendar_reader *reader, const struct calendar
     worker_start(&reader->worker, "tarry-calendar", count, reader);
 }
 
-void calendar_reader_post(struct calendar_reader *reader, struct errand *errand) {
-    worker_post(&reader->worker, errand);
+void calendar_reader_post(struct calendar_reader *reader, struct engine_request *engine_request) {
+    worker_post(&reader->worker, engine_request);
 }
 
 void calendar_reader_stop(struct calendar_reader *reader) {

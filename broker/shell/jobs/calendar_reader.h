@@ -26,8 +26,8 @@ struct calendar_reader {
 };
 
 void calendar_reader_start(struct calendar_reader *reader, const struct calendar_reader_needs *needs);
-/* Takes the errand over; it comes back to the core's inbox with what it wanted (ERRAND_COUNT). */
-void calendar_reader_post(struct calendar_reader *reader, struct errand *errand);
+/* Takes the request over; it comes back to the core's inbox with what it wanted (ENGINE_REQUEST_COUNT). */
+void calendar_reader_post(struct calendar_reader *reader, struct engine_request *engine_request);
 void calendar_reader_stop(struct calendar_reader *reader);
 
 #endif

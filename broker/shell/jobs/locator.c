@@ -17,7 +17,7 @@ static const char unreadable[] = "log or archive cannot be read to the end: 'tar
 
 struct search {
     struct locator *locator;
-    struct errand *errand;
+    struct engine_request *engine_request;
     const Tarry__Redact *redact;
     uint32_t queue; /* its number; 0: the task is named by id */
     struct core_past *past;
@@ -63,7 +63,7 @@ static struct core_past_task *find_or_add(struct search *search, const Tarry__Ta
     if (past->count == search->room) past->count--;
     memmove(&past->tasks[place + 1], &past->tasks[place], (past->count - place) * sizeof(*past->tasks));
     past->count++;
-    char *key = arena_alloc(search->errand->arena, task->key.len + 1);
+    char *key = arena_alloc(search->engine_request->arena, task->key.len + 1);
     if (key == NULL) fatal("past_failed", -ENOMEM);
     if (task->key.len > 0) memcpy(key, task->key.data, task->key.len);
     past->tasks[place] = (struct core_past_task){
@@ -153,31 +153,31 @@ static int run_search(struct search *search) {
     return error;
 }
 
-static int locate(struct locator *locator, struct errand *errand) {
-    const Tarry__Commit *commit = errand->event.request->commit;
-    struct core_past *past = arena_alloc(errand->arena, commit->n_ops * sizeof(*past));
+static int locate(struct locator *locator, struct engine_request *engine_request) {
+    const Tarry__Commit *commit = engine_request->event.request->commit;
+    struct core_past *past = arena_alloc(engine_request->arena, commit->n_ops * sizeof(*past));
     if (past == NULL) return -ENOMEM;
     memset(past, 0, commit->n_ops * sizeof(*past));
     size_t room = REDACT_TASKS_MAX;
     int error = 0;
     for (size_t i = 0; i < commit->n_ops && error == 0; i++) {
-        bool is_sound = errand->event.contents[i].problem == NULL;
+        bool is_sound = engine_request->event.contents[i].problem == NULL;
         if (commit->ops[i]->op_case != TARRY__OP__OP_REDACT || !is_sound) continue;
         struct search search = {.locator = locator,
-                                .errand = errand,
+                                .engine_request = engine_request,
                                 .redact = commit->ops[i]->redact,
-                                .queue = errand->queue_numbers[i],
+                                .queue = engine_request->queue_numbers[i],
                                 .past = &past[i],
                                 .room = room};
-        past[i].tasks = arena_alloc(errand->arena, (room + 1) * sizeof(*past[i].tasks));
+        past[i].tasks = arena_alloc(engine_request->arena, (room + 1) * sizeof(*past[i].tasks));
         if (past[i].tasks == NULL) return -ENOMEM;
-        past[i].id_end = errand->past_id_end;
+        past[i].id_end = engine_request->past_id_end;
         past[i].no_room = room == 0;
         if (past[i].no_room) continue;
         error = run_search(&search);
         room -= past[i].count;
     }
-    errand->event.past = past;
+    engine_request->event.past = past;
     return error;
 }
 
@@ -188,15 +188,15 @@ static void wait_durable(struct locator *locator, uint64_t position) {
     pthread_mutex_unlock(&locator->mutex);
 }
 
-static void run_errand(void *owner, struct errand *errand) {
+static void run_request(void *owner, struct engine_request *engine_request) {
     struct locator *locator = owner;
-    wait_durable(locator, errand->past_end);
-    int error = locate(locator, errand);
+    wait_durable(locator, engine_request->past_end);
+    int error = locate(locator, engine_request);
     if (error == 0) {
-        inbox_post(locator->inbox, &errand->item);
+        inbox_post(locator->inbox, &engine_request->item);
         return;
     }
-    struct call *call = (struct call *)errand;
+    struct call *call = (struct call *)engine_request;
     logfmt("past_unreadable", "reason=\"%s\"", storage_error(error));
     if (error == -ENOMEM)
         call->answer(call, reply_pack_refusal(TARRY__CODE__BUSY, NULL));
@@ -211,11 +211,11 @@ void locator_start(struct locator *locator, struct log *log, const struct archiv
     locator->durable = log_durable(log);
     pthread_mutex_init(&locator->mutex, NULL);
     pthread_cond_init(&locator->changed, NULL);
-    worker_start(&locator->worker, "tarry-locator", run_errand, locator);
+    worker_start(&locator->worker, "tarry-locator", run_request, locator);
 }
 
-void locator_post(struct locator *locator, struct errand *errand) {
-    worker_post(&locator->worker, errand);
+void locator_post(struct locator *locator, struct engine_request *engine_request) {
+    worker_post(&locator->worker, engine_request);
 }
 
 void locator_durable(struct locator *locator, uint64_t position) {

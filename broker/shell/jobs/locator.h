@@ -24,9 +24,9 @@ struct locator {
 };
 
 void locator_start(struct locator *locator, struct log *log, const struct archive *archive, struct inbox *inbox);
-/* Takes the errand of a commit over; it comes back to the core's inbox with event.past. Its queue_numbers
+/* Takes the request of a commit over; it comes back to the core's inbox with event.past. Its queue_numbers
  * and what follows them must be set. */
-void locator_post(struct locator *locator, struct errand *errand);
+void locator_post(struct locator *locator, struct engine_request *engine_request);
 void locator_durable(struct locator *locator, uint64_t position);
 void locator_stop(struct locator *locator);
 

@@ -336,10 +336,10 @@ static void *node_run(void *argument) {
 
 /* Behind the last of a list of the news. */
 static void post(struct node *node, struct item ***last, struct call *call) {
-    call->errand.item.next = NULL;
+    call->engine_request.item.next = NULL;
     pthread_mutex_lock(&node->mutex);
-    **last = &call->errand.item;
-    *last = &call->errand.item.next;
+    **last = &call->engine_request.item;
+    *last = &call->engine_request.item.next;
     pthread_cond_signal(&node->changed);
     pthread_mutex_unlock(&node->mutex);
 }

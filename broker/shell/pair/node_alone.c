@@ -37,7 +37,7 @@ void node_show_alone(struct node *node) {
 }
 
 void node_alone_told(struct node *node, const struct call *call) {
-    const struct core_event *event = &call->errand.event;
+    const struct core_event *event = &call->engine_request.event;
     pthread_mutex_lock(&node->mutex);
     alone_because(&node->alone, TARRY__ALONE_PUT__WHY__TOLD);
     snprintf(node->teller.client, sizeof(node->teller.client), "%s", event->request->client);

@@ -14,7 +14,7 @@
 #define SENTENCE_SIZE 400
 
 static const Tarry__Request *request_of(const struct call *call) {
-    return call->errand.event.request;
+    return call->engine_request.event.request;
 }
 
 bool fresh_is_asked_for(const Tarry__Request *request) {
@@ -68,7 +68,7 @@ static void refuse_too_old(const struct node *node, struct call *call, uint64_t 
 
 static void go_on(struct node *node, struct call *call, uint64_t now_ns) {
     const char *sentence = NULL;
-    Tarry__Code code = node_admits(node, &call->errand.event, &sentence); /* its role may be another by now */
+    Tarry__Code code = node_admits(node, &call->engine_request.event, &sentence); /* its role may be another by now */
     if (code != TARRY__CODE__OK) {
         call->answer(call, code == TARRY__CODE__NOT_PRIMARY ? node_pack_refusal(node, sentence)
                                                             : reply_pack_refusal(code, sentence));
@@ -101,7 +101,8 @@ static bool settle(struct node *node, struct fresh_wait *wait, uint64_t applied,
     if (atomic_load(&node->leads)) { /* never stale: what it answers is confirmed (R3) */
         uint64_t end = log_durable(node->log);
         if (wait->wish.at_least > end)
-            refuse(call, TARRY__CODE__BEHIND, false, fresh_beyond(call->errand.arena, wait->wish.at_least, end));
+            refuse(call, TARRY__CODE__BEHIND, false,
+                   fresh_beyond(call->engine_request.arena, wait->wish.at_least, end));
         else
             go_on(node, call, now_ns);
         return true;

@@ -1,13 +1,14 @@
-/* call.h: a *call* is an errand (engine/errand.h) on behalf of a client that waits for an answer. It has one owner at a
- * time: it is in the core's inbox, in the reader's queue, or in the hands of the thread that took it from there. */
+/* call.h: a *call* is a request (engine/engine_request.h) on behalf of a client that waits for an answer. It
+ * has one owner at a time: it is in the core's inbox, in the reader's queue, or in the hands of the thread that took it
+ * from there. */
 #ifndef TARRY_SHELL_CALL_H
 #define TARRY_SHELL_CALL_H
 
-#include "errand.h"
+#include "engine_request.h"
 #include "message.h"
 
 struct call {
-    struct errand errand; /* first */
+    struct engine_request engine_request; /* first */
     /* Takes `reply` over (a packed Tarry__Reply; NULL: out of memory) and ends the call. Once per call, any thread. */
     void (*answer)(struct call *call, struct message *reply);
     /* NULL: it is not counted. Otherwise told, once the core has answered and what the reply still lacks must be read:

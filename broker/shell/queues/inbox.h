@@ -1,8 +1,8 @@
 /* inbox.h: what waits for the core thread. Any thread posts; the core thread takes everything at once.
  *
- * An item (engine/errand.h) is a member of whatever waits: struct call, struct lane_news, struct window_load, struct
- * page_load, struct refusals_told; posting allocates nothing and never waits. Positions are not items: only the latest
- * counts. */
+ * An item (engine/engine_request.h) is a member of whatever waits: struct call, struct lane_news, struct window_load,
+ * struct page_load, struct refusals_told; posting allocates nothing and never waits. Positions are not items: only the
+ * latest counts. */
 #ifndef TARRY_SHELL_INBOX_H
 #define TARRY_SHELL_INBOX_H
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "core.h"
-#include "errand.h"
+#include "engine_request.h"
 #include "refusals.h"
 
 /* What records of AccessRefused take of the log, at most. */

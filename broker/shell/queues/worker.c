@@ -13,15 +13,15 @@ static void *worker_run(void *argument) {
         worker->first = item->next;
         if (worker->first == NULL) worker->last = &worker->first;
         pthread_mutex_unlock(&worker->mutex);
-        worker->run(worker->owner, (struct errand *)item);
+        worker->run(worker->owner, (struct engine_request *)item);
         pthread_mutex_lock(&worker->mutex);
     }
     pthread_mutex_unlock(&worker->mutex);
     return NULL;
 }
 
-void worker_start(struct worker *worker, const char *name, void (*run)(void *owner, struct errand *errand),
-                  void *owner) {
+void worker_start(struct worker *worker, const char *name,
+                  void (*run)(void *owner, struct engine_request *engine_request), void *owner) {
     *worker = (struct worker){.run = run, .owner = owner};
     worker->last = &worker->first;
     pthread_mutex_init(&worker->mutex, NULL);
@@ -29,11 +29,11 @@ void worker_start(struct worker *worker, const char *name, void (*run)(void *own
     thread_start(&worker->thread, name, worker_run, worker);
 }
 
-void worker_post(struct worker *worker, struct errand *errand) {
-    errand->item.next = NULL;
+void worker_post(struct worker *worker, struct engine_request *engine_request) {
+    engine_request->item.next = NULL;
     pthread_mutex_lock(&worker->mutex);
-    *worker->last = &errand->item;
-    worker->last = &errand->item.next;
+    *worker->last = &engine_request->item;
+    worker->last = &engine_request->item.next;
     pthread_cond_signal(&worker->changed);
     pthread_mutex_unlock(&worker->mutex);
 }

@@ -1,4 +1,4 @@
-/* worker.h: a thread that carries out errands one after the other, in the order in which they came. */
+/* worker.h: a thread that carries out requests one after the other, in the order in which they came. */
 #ifndef TARRY_SHELL_WORKER_H
 #define TARRY_SHELL_WORKER_H
 
@@ -14,14 +14,14 @@ struct worker {
     struct item *first;
     struct item **last;
     bool stop;
-    void (*run)(void *owner, struct errand *errand); /* takes it over */
+    void (*run)(void *owner, struct engine_request *engine_request); /* takes it over */
     void *owner;
 };
 
-void worker_start(struct worker *worker, const char *name, void (*run)(void *owner, struct errand *errand),
-                  void *owner);
-/* Takes the errand over. Any thread. */
-void worker_post(struct worker *worker, struct errand *errand);
+void worker_start(struct worker *worker, const char *name,
+                  void (*run)(void *owner, struct engine_request *engine_request), void *owner);
+/* Takes the request over. Any thread. */
+void worker_post(struct worker *worker, struct engine_request *engine_request);
 /* Ends the thread, once everything that was posted is done. */
 void worker_stop(struct worker *worker);
 

@@ -71,12 +71,12 @@ static void carry_out_at_once(struct core_thread *core_thread) {
         struct page_load *load = calloc(1, sizeof(*load));
         if (load == NULL) fatal("page_failed", -ENOMEM);
         fatal_arena_init(&load->arena);
-        load->errand.arena = &load->arena;
-        load->errand.item.kind = ITEM_PAGE;
-        load->errand.hold = -1;
-        load->errand.event = (struct core_event){.kind = CORE_PAGE, .job = effects->pages.items[i].job};
+        load->engine_request.arena = &load->arena;
+        load->engine_request.item.kind = ITEM_PAGE;
+        load->engine_request.hold = -1;
+        load->engine_request.event = (struct core_event){.kind = CORE_PAGE, .job = effects->pages.items[i].job};
         load->page = effects->pages.items[i];
-        reader_post(needs->reader, &load->errand);
+        reader_post(needs->reader, &load->engine_request);
     }
     effects->lanes.count = effects->windows.count = effects->lows.count = effects->pages.count = 0;
 }
@@ -200,66 +200,69 @@ static void refuse(struct call *call, Tarry__Code code, const char *sentence) {
     call->answer(call, reply_pack_refusal(code, sentence));
 }
 
-static void end_errand(struct core_thread *core_thread, struct errand *errand) {
-    errand_end(errand, core_thread->needs.core);
+static void end_request(struct core_thread *core_thread, struct engine_request *engine_request) {
+    engine_request_end(engine_request, core_thread->needs.core);
 }
 
 /* F-4. True: it was refused, for the disk has no room for it. */
-static bool refuse_for_room(struct core_thread *core_thread, struct errand *errand) {
+static bool refuse_for_room(struct core_thread *core_thread, struct engine_request *engine_request) {
     const struct core_thread_needs *needs = &core_thread->needs;
-    const char *refusal = disk_space_refusal(needs->disk_space, needs->log, core_position(needs->core), errand->room);
+    const char *refusal =
+        disk_space_refusal(needs->disk_space, needs->log, core_position(needs->core), engine_request->room);
     if (refusal == NULL) return false;
-    end_errand(core_thread, errand);
-    refuse((struct call *)errand, TARRY__CODE__BUSY, refusal);
+    end_request(core_thread, engine_request);
+    refuse((struct call *)engine_request, TARRY__CODE__BUSY, refusal);
     return true;
 }
 
-/* True: the event lacks nothing and may be stepped. False: the errand is under way, or was refused. */
-static bool has_all(struct core_thread *core_thread, struct errand *errand) {
+/* True: the event lacks nothing and may be stepped. False: the request is under way, or was refused. */
+static bool has_all(struct core_thread *core_thread, struct engine_request *engine_request) {
     const struct core_thread_needs *needs = &core_thread->needs;
-    enum errand_need need;
-    while ((need = errand_next(errand, needs->core, may_exist, core_thread->filter)) == ERRAND_ROOM) {
-        if (refuse_for_room(core_thread, errand)) return false;
+    enum engine_request_need need;
+    while ((need = engine_request_next(engine_request, needs->core, may_exist, core_thread->filter)) ==
+           ENGINE_REQUEST_ROOM) {
+        if (refuse_for_room(core_thread, engine_request)) return false;
     }
     switch (need) {
-    case ERRAND_PAST:
-        locator_post(needs->locator, errand);
+    case ENGINE_REQUEST_PAST:
+        locator_post(needs->locator, engine_request);
         break;
-    case ERRAND_READ:
-        reader_post(needs->reader, errand);
+    case ENGINE_REQUEST_READ:
+        reader_post(needs->reader, engine_request);
         break;
-    case ERRAND_COUNT:
-        calendar_reader_post(needs->calendar_reader, errand);
+    case ENGINE_REQUEST_COUNT:
+        calendar_reader_post(needs->calendar_reader, engine_request);
         break;
-    case ERRAND_TIME:
-        inbox_post(needs->inbox, &errand->item);
+    case ENGINE_REQUEST_TIME:
+        inbox_post(needs->inbox, &engine_request->item);
         break;
-    case ERRAND_HOLD:
-        core_turn_starve(&core_thread->turn, &errand->item);
+    case ENGINE_REQUEST_HOLD:
+        core_turn_starve(&core_thread->turn, &engine_request->item);
         break;
-    case ERRAND_REFUSED:
-        refuse((struct call *)errand, TARRY__CODE__BUSY, NULL);
+    case ENGINE_REQUEST_REFUSED:
+        refuse((struct call *)engine_request, TARRY__CODE__BUSY, NULL);
         break;
-    case ERRAND_NO_MEMORY:
-        fatal("errand_failed", -ENOMEM);
-    case ERRAND_NONE:
-    case ERRAND_ROOM:
+    case ENGINE_REQUEST_NO_MEMORY:
+        fatal("engine_request_failed", -ENOMEM);
+    case ENGINE_REQUEST_NONE:
+    case ENGINE_REQUEST_ROOM:
         break;
     }
-    return need == ERRAND_NONE;
+    return need == ENGINE_REQUEST_NONE;
 }
 
 static void take_call(struct core_thread *core_thread, struct call *call) {
-    struct errand *errand = &call->errand;
-    if (!has_all(core_thread, errand)) return;
-    if (errand->event.kind == CORE_STATS) {
-        errand->event.broker =
-            core_thread->needs.calls.stats(core_thread->needs.calls.context, errand->arena, core_thread->clock_held);
-        if (errand->event.broker == NULL) fatal("stats_failed", -ENOMEM);
-        if (core_thread->needs.node->on) node_stats(core_thread->needs.node, errand->event.broker, errand->arena);
+    struct engine_request *engine_request = &call->engine_request;
+    if (!has_all(core_thread, engine_request)) return;
+    if (engine_request->event.kind == CORE_STATS) {
+        engine_request->event.broker = core_thread->needs.calls.stats(core_thread->needs.calls.context,
+                                                                      engine_request->arena, core_thread->clock_held);
+        if (engine_request->event.broker == NULL) fatal("stats_failed", -ENOMEM);
+        if (core_thread->needs.node->on)
+            node_stats(core_thread->needs.node, engine_request->event.broker, engine_request->arena);
     }
-    core_thread_step(core_thread, &errand->event);
-    end_errand(core_thread, errand);
+    core_thread_step(core_thread, &engine_request->event);
+    end_request(core_thread, engine_request);
 }
 
 static void free_page(struct page_load *load) {
@@ -268,9 +271,9 @@ static void free_page(struct page_load *load) {
 }
 
 static void take_page(struct core_thread *core_thread, struct page_load *load) {
-    if (!has_all(core_thread, &load->errand)) return;
-    core_thread_step(core_thread, &load->errand.event);
-    end_errand(core_thread, &load->errand);
+    if (!has_all(core_thread, &load->engine_request)) return;
+    core_thread_step(core_thread, &load->engine_request.event);
+    end_request(core_thread, &load->engine_request);
     free_page(load);
 }
 
@@ -318,7 +321,7 @@ static void drop_item(struct core_thread *core_thread, struct item *item) {
     struct page_load *page = (struct page_load *)item;
     switch (item->kind) {
     case ITEM_CALL:
-        end_errand(core_thread, &call->errand);
+        end_request(core_thread, &call->engine_request);
         refuse(call, TARRY__CODE__STOPPING, NULL);
         break;
     case ITEM_LANE:
@@ -328,7 +331,7 @@ static void drop_item(struct core_thread *core_thread, struct item *item) {
         free_window((struct window_load *)item);
         break;
     case ITEM_PAGE:
-        end_errand(core_thread, &page->errand);
+        end_request(core_thread, &page->engine_request);
         free_page(page);
         break;
     case ITEM_REFUSALS:
@@ -358,7 +361,7 @@ static void take_item(struct core_thread *core_thread, struct item *item) {
 }
 
 static void refuse_call(struct core_thread *core_thread, struct call *call) {
-    end_errand(core_thread, &call->errand);
+    end_request(core_thread, &call->engine_request);
     refuse(call, TARRY__CODE__BUSY, handing_over);
 }
 

@@ -10,8 +10,8 @@
 
 #include "arena.h"
 #include "core.h"
+#include "engine_request.h"
 #include "eraser.h"
-#include "errand.h"
 #include "index_schedule.h"
 #include "retire.h"
 #include "summarizer.h"

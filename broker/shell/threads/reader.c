@@ -10,15 +10,16 @@
 /* Rows that a page of a job may look at, of any queue, before it comes back. */
 #define EXAMINE_MAX 65536
 
-static void read_facts(struct reader *reader, struct errand *errand) {
+static void read_facts(struct reader *reader, struct engine_request *engine_request) {
     struct index_rows rows;
-    int error = index_lookup(reader->index, errand->wants, errand->want_count, errand->arena, &rows);
+    int error =
+        index_lookup(reader->index, engine_request->wants, engine_request->want_count, engine_request->arena, &rows);
     if (error != 0) fatal("index_lookup_failed", error);
-    if (!errand_add_rows(errand, rows.rows, rows.count)) fatal("facts_failed", -ENOMEM);
+    if (!engine_request_add_rows(engine_request, rows.rows, rows.count)) fatal("facts_failed", -ENOMEM);
 }
 
-static void read_list(struct reader *reader, struct errand *errand) {
-    const struct core_list_plan *plan = &errand->plan;
+static void read_list(struct reader *reader, struct engine_request *engine_request) {
+    const struct core_list_plan *plan = &engine_request->plan;
     struct index_query query = {
         .queue = plan->queue,
         .states = plan->states,
@@ -30,43 +31,43 @@ static void read_list(struct reader *reader, struct errand *errand) {
         .count_max = plan->count_max,
     };
     struct index_rows rows;
-    int error = index_list(reader->index, &query, errand->arena, &rows, &errand->event.through);
+    int error = index_list(reader->index, &query, engine_request->arena, &rows, &engine_request->event.through);
     if (error != 0) fatal("index_list_failed", error);
-    errand->event.rows = rows.rows;
-    errand->event.row_count = rows.count;
-    errand->filled = true;
+    engine_request->event.rows = rows.rows;
+    engine_request->event.row_count = rows.count;
+    engine_request->filled = true;
 }
 
 static void read_page(struct reader *reader, struct page_load *load) {
     const struct core_page *page = &load->page;
     struct index_rows rows;
     int error = index_scan(reader->index, page->queue, page->after_id, page->id_end, page->count_max, EXAMINE_MAX,
-                           load->errand.arena, &rows, &load->errand.event.next_id);
+                           load->engine_request.arena, &rows, &load->engine_request.event.next_id);
     if (error != 0) fatal("index_scan_failed", error);
-    load->errand.event.rows = rows.rows;
-    load->errand.event.row_count = rows.count;
+    load->engine_request.event.rows = rows.rows;
+    load->engine_request.event.row_count = rows.count;
     load->read = true;
 }
 
-static void read_errand(void *owner, struct errand *errand) {
+static void read_request(void *owner, struct engine_request *engine_request) {
     struct reader *reader = owner;
-    if (errand->want_count > 0)
-        read_facts(reader, errand);
-    else if (errand->item.kind == ITEM_PAGE)
-        read_page(reader, (struct page_load *)errand);
+    if (engine_request->want_count > 0)
+        read_facts(reader, engine_request);
+    else if (engine_request->item.kind == ITEM_PAGE)
+        read_page(reader, (struct page_load *)engine_request);
     else
-        read_list(reader, errand);
-    inbox_post(reader->inbox, &errand->item);
+        read_list(reader, engine_request);
+    inbox_post(reader->inbox, &engine_request->item);
 }
 
 void reader_start(struct reader *reader, struct index *index, struct inbox *inbox) {
     reader->index = index;
     reader->inbox = inbox;
-    worker_start(&reader->worker, "tarry-reader", read_errand, reader);
+    worker_start(&reader->worker, "tarry-reader", read_request, reader);
 }
 
-void reader_post(struct reader *reader, struct errand *errand) {
-    worker_post(&reader->worker, errand);
+void reader_post(struct reader *reader, struct engine_request *engine_request) {
+    worker_post(&reader->worker, engine_request);
 }
 
 void reader_stop(struct reader *reader) {

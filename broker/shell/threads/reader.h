@@ -13,7 +13,7 @@ struct index;
 
 /* A page of a job (core_page), and afterwards what the core lacks to act on it. */
 struct page_load {
-    struct errand errand; /* first */
+    struct engine_request engine_request; /* first */
     struct arena arena;
     struct core_page page;
     bool read;
@@ -26,8 +26,8 @@ struct reader {
 };
 
 void reader_start(struct reader *reader, struct index *index, struct inbox *inbox);
-/* Takes the errand over; it comes back to the core's inbox with what it wanted. */
-void reader_post(struct reader *reader, struct errand *errand);
+/* Takes the request over; it comes back to the core's inbox with what it wanted. */
+void reader_post(struct reader *reader, struct engine_request *engine_request);
 void reader_stop(struct reader *reader);
 
 #endif

@@ -76,7 +76,7 @@ CATCHERS = {name: Catcher(name, HISTORIES.get(name, 0)) for name in
 # By the file in which the bug stands: who is there for it, in this order.
 RIGS = [("broker/core/core.c", ["sim", "pair"]), ("broker/core/ahead", ["ahead", "core_ahead"]), ("broker/core/deliver", ["core_ahead", "ahead", "sim"]), ("broker/core/query_list.c", ["core_work", "sim"]), ("broker/core/", ["sim"]), ("broker/engine/recovery_plan", ["sim", "recovery_plan"]),
         ("broker/engine/retention", ["sim", "retention"]), ("broker/engine/core_turn", ["core_turn", "sim", "pair"]),
-        ("broker/engine/errand", ["core_turn", "sim"]), ("broker/engine/lane_state", ["lane_state", "sim"]), ("broker/engine/outgoing_read", ["outgoing_read", "sim"]),
+        ("broker/engine/engine_request", ["core_turn", "sim"]), ("broker/engine/lane_state", ["lane_state", "sim"]), ("broker/engine/outgoing_read", ["outgoing_read", "sim"]),
         ("broker/engine/erasure", ["sim", "erasure"]), ("broker/engine/index_schedule", ["index_schedule", "sim", "pair"]), ("broker/engine/release_gate", ["pair", "sim"]), ("broker/engine/", ["sim", "pair"]),
         ("broker/shell/", ["sim"]), ("broker/pair/", ["pair"]),
         *((f"broker/replication/{name}.", ["pair", name]) for name in ("follower_half", "freshness", "leader_half", "record_reads", "silence", "summons")),

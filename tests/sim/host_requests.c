@@ -1,5 +1,6 @@
-/* host_errands.c: requests come in, and what the core lacks is read from the index: late, and handed in later still
- * (the hand of engine/errand.h, as shell/threads/core_thread.c and reader.c are; the windows are the indexer's). */
+/* host_requests.c: requests come in, and what the core lacks is read from the index: late, and handed in later still
+ * (the hand of engine/engine_request.h, as shell/threads/core_thread.c and reader.c are; the windows are the
+ * indexer's). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,52 +16,52 @@
 /* Pages are short, so that jobs and lists take several. */
 #define PAGE_TASKS_MAX 5
 
-static void end_errand(struct world *world, struct errand *errand) {
+static void end_request(struct world *world, struct engine_request *engine_request) {
     struct host *host = world->host;
-    errand_end(errand, host->core);
+    engine_request_end(engine_request, host->core);
     if (host->node) host_wake(world); /* who follows may be waiting for that */
 }
 
 /* ---- reading, as the index is at this moment */
 
-static void read_facts(struct world *world, struct errand *errand) {
+static void read_facts(struct world *world, struct engine_request *engine_request) {
     struct table_rows rows = {0};
-    table_lookup(&world->host->table, errand->wants, errand->want_count, &world->memory, &rows);
-    MUST(errand_add_rows(errand, rows.rows, rows.count));
+    table_lookup(&world->host->table, engine_request->wants, engine_request->want_count, &world->memory, &rows);
+    MUST(engine_request_add_rows(engine_request, rows.rows, rows.count));
 }
 
 static void read_pages(struct world *world, struct asked *asked) {
     const struct table *table = &world->host->table;
-    struct errand *errand = &asked->errand;
-    struct core_event *event = &errand->event;
+    struct engine_request *engine_request = &asked->engine_request;
+    struct core_event *event = &engine_request->event;
     struct table_rows rows = {0};
     size_t count_max = 1 + random_below(&world->random, PAGE_TASKS_MAX);
-    if (errand->item.kind == ITEM_WINDOW) {
+    if (engine_request->item.kind == ITEM_WINDOW) {
         asked->rows.line = asked->window.line;
         asked->rows.through = table_window(table, &asked->window, &world->memory, &rows);
         asked->rows.rows = rows.rows;
         asked->rows.count = rows.count;
         return;
     }
-    if (errand->item.kind == ITEM_PAGE)
+    if (engine_request->item.kind == ITEM_PAGE)
         event->next_id = table_page(table, &asked->page, count_max, &world->memory, &rows);
     else
-        event->through = table_list(table, &errand->plan, count_max, &world->memory, &rows);
+        event->through = table_list(table, &engine_request->plan, count_max, &world->memory, &rows);
     event->rows = rows.rows;
     event->row_count = rows.count;
-    errand->filled = true;
+    engine_request->filled = true;
 }
 
 static void handed_in(struct world *world, void *argument, uint64_t number) {
     struct asked *asked = argument;
-    if (asked->life == world->host->life) host_take(world, &asked->errand.item);
+    if (asked->life == world->host->life) host_take(world, &asked->engine_request.item);
 }
 
 static void is_read(struct world *world, void *argument, uint64_t number) {
     struct asked *asked = argument;
     if (asked->life != world->host->life) return;
-    if (asked->errand.want_count) {
-        read_facts(world, &asked->errand);
+    if (asked->engine_request.want_count) {
+        read_facts(world, &asked->engine_request);
     } else {
         read_pages(world, asked);
     }
@@ -73,9 +74,9 @@ static void read_later(struct world *world, struct asked *asked) {
 
 static struct asked *asked_new(struct world *world, enum item_kind kind) {
     struct asked *asked = world_alloc(world, sizeof *asked);
-    *asked = (struct asked){.errand.item.kind = kind,
-                            .errand.arena = &world->memory,
-                            .errand.hold = -1,
+    *asked = (struct asked){.engine_request.item.kind = kind,
+                            .engine_request.arena = &world->memory,
+                            .engine_request.hold = -1,
                             .life = world->host->life};
     return asked;
 }
@@ -89,7 +90,7 @@ void host_ask_window(struct world *world, const struct core_window *window) {
 void host_ask_page(struct world *world, const struct core_page *page) {
     struct asked *asked = asked_new(world, ITEM_PAGE);
     asked->page = *page;
-    asked->errand.event = (struct core_event){.kind = CORE_PAGE, .job = page->job};
+    asked->engine_request.event = (struct core_event){.kind = CORE_PAGE, .job = page->job};
     read_later(world, asked);
 }
 
@@ -105,55 +106,55 @@ static void refuse_with(struct world *world, struct asked *asked, Tarry__Code co
 }
 
 void host_refuse_asked(struct world *world, struct asked *asked) {
-    end_errand(world, &asked->errand);
+    end_request(world, &asked->engine_request);
     refuse_with(world, asked, TARRY__CODE__BUSY);
 }
 
 void host_drop_asked(struct world *world, struct asked *asked) {
-    enum item_kind kind = asked->errand.item.kind;
-    if (kind != ITEM_WINDOW) end_errand(world, &asked->errand);
+    enum item_kind kind = asked->engine_request.item.kind;
+    if (kind != ITEM_WINDOW) end_request(world, &asked->engine_request);
     if (kind == ITEM_CALL) refuse_with(world, asked, TARRY__CODE__STOPPING);
 }
 
-static enum errand_need next_need(struct world *world, struct errand *errand) {
+static enum engine_request_need next_need(struct world *world, struct engine_request *engine_request) {
     core_may_exist *may_exist = world->options.filters ? host_may_exist : NULL;
-    return errand_next(errand, world->host->core, may_exist, world->host);
+    return engine_request_next(engine_request, world->host->core, may_exist, world->host);
 }
 
-/* True: the event lacks nothing and may be stepped. False: the errand is under way, or was refused. */
+/* True: the event lacks nothing and may be stepped. False: the request is under way, or was refused. */
 static bool has_all(struct world *world, struct asked *asked) {
-    struct errand *errand = &asked->errand;
-    enum errand_need need;
-    while ((need = next_need(world, errand)) == ERRAND_ROOM) {
-        if (host_has_room(world, errand->room)) continue;
+    struct engine_request *engine_request = &asked->engine_request;
+    enum engine_request_need need;
+    while ((need = next_need(world, engine_request)) == ENGINE_REQUEST_ROOM) {
+        if (host_has_room(world, engine_request->room)) continue;
         host_refuse_asked(world, asked);
         return false;
     }
     switch (need) {
-    case ERRAND_PAST:
+    case ENGINE_REQUEST_PAST:
         host_locate_later(world, asked);
         break;
-    case ERRAND_READ:
+    case ENGINE_REQUEST_READ:
         read_later(world, asked);
         break;
-    case ERRAND_TIME:
+    case ENGINE_REQUEST_TIME:
         world_after(world, &world->options.wake, handed_in, asked, 0);
         break;
-    case ERRAND_COUNT:
+    case ENGINE_REQUEST_COUNT:
         MUST(!"nobody asks for the calendar");
-    case ERRAND_HOLD:
-        core_turn_starve(&world->host->turn, &errand->item);
+    case ENGINE_REQUEST_HOLD:
+        core_turn_starve(&world->host->turn, &engine_request->item);
         break;
-    case ERRAND_REFUSED:
+    case ENGINE_REQUEST_REFUSED:
         refuse_with(world, asked, TARRY__CODE__BUSY);
         break;
-    case ERRAND_NO_MEMORY:
-    case ERRAND_ROOM:
+    case ENGINE_REQUEST_NO_MEMORY:
+    case ENGINE_REQUEST_ROOM:
         MUST(!"there is memory, and room was asked for");
-    case ERRAND_NONE:
+    case ENGINE_REQUEST_NONE:
         break;
     }
-    return need == ERRAND_NONE;
+    return need == ENGINE_REQUEST_NONE;
 }
 
 static bool has_schedules(const Tarry__Request *request) {
@@ -183,20 +184,20 @@ static const Tarry__Reply *reply_of(const struct host *host, const struct asked 
 
 static void take_call(struct world *world, struct asked *asked) {
     struct host *host = world->host;
-    struct errand *errand = &asked->errand;
+    struct engine_request *engine_request = &asked->engine_request;
     let_time_pass(world);
     if (!has_all(world, asked)) return;
-    bool is_predicted = errand->event.kind == CORE_COMMIT || errand->event.kind == CORE_GET;
-    asked->request->predictions[host->number].past = errand->event.past;
+    bool is_predicted = engine_request->event.kind == CORE_COMMIT || engine_request->event.kind == CORE_GET;
+    asked->request->predictions[host->number].past = engine_request->event.past;
     if (is_predicted) ledger_predict(world, asked->request);
-    if (errand->event.kind == CORE_STATS) {
-        errand->event.broker = world_alloc(world, sizeof *errand->event.broker);
-        tarry__broker_stats__init(errand->event.broker);
+    if (engine_request->event.kind == CORE_STATS) {
+        engine_request->event.broker = world_alloc(world, sizeof *engine_request->event.broker);
+        tarry__broker_stats__init(engine_request->event.broker);
     }
-    struct views *views = views_expect(world, errand->event.request);
-    host_step(world, &errand->event);
-    if (views) views_check(world, views, errand->event.request, reply_of(host, asked));
-    end_errand(world, errand);
+    struct views *views = views_expect(world, engine_request->event.request);
+    host_step(world, &engine_request->event);
+    if (views) views_check(world, views, engine_request->event.request, reply_of(host, asked));
+    end_request(world, engine_request);
 }
 
 /* Pieces are smaller than the shell's, or there would be one each. */
@@ -210,14 +211,14 @@ static void take_window(struct world *world, struct asked *asked) {
 
 static void take_page(struct world *world, struct asked *asked) {
     if (!has_all(world, asked)) return;
-    host_step(world, &asked->errand.event);
-    end_errand(world, &asked->errand);
+    host_step(world, &asked->engine_request.event);
+    end_request(world, &asked->engine_request);
 }
 
 void host_take_asked(struct world *world, struct asked *asked) {
-    if (asked->errand.item.kind == ITEM_WINDOW) {
+    if (asked->engine_request.item.kind == ITEM_WINDOW) {
         take_window(world, asked);
-    } else if (asked->errand.item.kind == ITEM_PAGE) {
+    } else if (asked->engine_request.item.kind == ITEM_PAGE) {
         take_page(world, asked);
     } else {
         world->host->taken = asked;
@@ -265,7 +266,7 @@ static void receive(struct world *world, const struct unread *unread) {
     struct request *request = unread->request;
     if (host->state != HOST_UP || host->turn.closed) return;
     struct asked *asked = asked_new(world, ITEM_CALL);
-    struct errand *errand = &asked->errand;
+    struct engine_request *engine_request = &asked->engine_request;
     asked->client = client;
     asked->request = request;
     asked->arrived_ns = unread->arrived_ns;
@@ -276,19 +277,20 @@ static void receive(struct world *world, const struct unread *unread) {
         refuse_with(world, asked, code);
         return;
     }
-    errand->schedules = has_schedules(request->body);
-    errand->redacts = host_redacts(request->body);
-    errand->size = tarry__request__get_packed_size(request->body);
-    errand->event = (struct core_event){.kind = kind_of(request->body),
-                                        .ticket = (uint64_t)(uintptr_t)asked,
-                                        .request = request->body,
-                                        .peer = peer_of(world, client),
-                                        .contents = request->contents};
+    engine_request->schedules = has_schedules(request->body);
+    engine_request->redacts = host_redacts(request->body);
+    engine_request->size = tarry__request__get_packed_size(request->body);
+    engine_request->event = (struct core_event){.kind = kind_of(request->body),
+                                                .ticket = (uint64_t)(uintptr_t)asked,
+                                                .request = request->body,
+                                                .peer = peer_of(world, client),
+                                                .contents = request->contents};
     /* The session's secret is what lets it be resumed (shell/process/secret.c); here its number is. */
-    if (errand->event.kind == CORE_SUBSCRIBE && request->body->subscribe->resume.len)
-        memcpy(&errand->event.session, request->body->subscribe->resume.data, sizeof errand->event.session);
-    errand->event.pooled = errand->event.kind == CORE_SUBSCRIBE && client->pooled;
-    host_take(world, &errand->item);
+    if (engine_request->event.kind == CORE_SUBSCRIBE && request->body->subscribe->resume.len)
+        memcpy(&engine_request->event.session, request->body->subscribe->resume.data,
+               sizeof engine_request->event.session);
+    engine_request->event.pooled = engine_request->event.kind == CORE_SUBSCRIBE && client->pooled;
+    host_take(world, &engine_request->item);
 }
 
 struct unread *host_reached(struct world *world, struct client *client, struct request *request) {

@@ -1,0 +1,148 @@
+/* engine_request.c: see engine_request.h. */
+#include "engine_request.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "disk_reserve.h"
+#include "seeded_bug.h"
+
+void item_receive(struct item *item, struct stall *stall, uint64_t now_ns) {
+    uint64_t received_ns = stall_received(stall, now_ns);
+    if (item->received_ns != 0) return;
+    item->received_ns = received_ns;
+    item->late_ns = now_ns - received_ns;
+}
+
+/* ---- what the core must know */
+
+/* What is redacted may have ended long ago: where it lies is looked for first. */
+static enum engine_request_need ask_past(struct engine_request *engine_request, const struct core *core) {
+    const Tarry__Commit *commit = engine_request->event.request->commit;
+    engine_request->queue_numbers =
+        arena_alloc(engine_request->arena, commit->n_ops * sizeof(*engine_request->queue_numbers));
+    if (engine_request->queue_numbers == NULL) return ENGINE_REQUEST_NO_MEMORY;
+    for (size_t i = 0; i < commit->n_ops; i++) {
+        const Tarry__Op *op = commit->ops[i];
+        bool has_queue = op->op_case == TARRY__OP__OP_REDACT && op->redact->task != NULL;
+        engine_request->queue_numbers[i] = has_queue ? core_queue_number(core, op->redact->task->queue) : 0;
+    }
+    engine_request->past_end = core_position(core);
+    engine_request->past_id_end = core_id_end(core);
+    return ENGINE_REQUEST_PAST;
+}
+
+static enum engine_request_need ask_index(struct engine_request *engine_request, struct core *core) {
+    if (engine_request->hold < 0 && !SEEDED_BUG(read_without_hold)) {
+        engine_request->hold = core_hold(core);
+        if (engine_request->hold < 0)
+            return engine_request->item.kind == ITEM_PAGE ? ENGINE_REQUEST_HOLD : ENGINE_REQUEST_REFUSED;
+    }
+    return ENGINE_REQUEST_READ;
+}
+
+/* Nothing that memory knows is added: so the index must have it first, and no hold is needed. */
+static enum engine_request_need ask_count(struct engine_request *engine_request, const struct core *core) {
+    if (!core_plan_calendar(core, &engine_request->event, engine_request->arena, &engine_request->calendar))
+        return ENGINE_REQUEST_NO_MEMORY;
+    engine_request->past_end = core_position(core);
+    if (engine_request->calendar.of_all || engine_request->calendar.queue_count > 0) return ENGINE_REQUEST_COUNT;
+    engine_request->calendar.position =
+        engine_request->past_end; /* nothing is asked about, and there is nothing to read */
+    engine_request_counted(engine_request);
+    return ENGINE_REQUEST_NONE;
+}
+
+void engine_request_counted(struct engine_request *engine_request) {
+    engine_request->event.calendar = &engine_request->calendar;
+}
+
+enum engine_request_need engine_request_next(struct engine_request *engine_request, struct core *core,
+                                             core_may_exist *may_exist, const void *filter) {
+    bool asks_room =
+        engine_request->schedules && !engine_request->room_asked; /* F-4: new tasks are what is refused first */
+    engine_request->room_asked = asks_room;
+    if (asks_room) {
+        engine_request->room = disk_commit_size(engine_request->size, engine_request->event.request->commit->n_ops);
+        return ENGINE_REQUEST_ROOM;
+    }
+    if (engine_request->redacts && engine_request->event.past == NULL) return ask_past(engine_request, core);
+    if (engine_request->event.kind == CORE_CALENDAR && engine_request->event.calendar == NULL)
+        return ask_count(engine_request, core);
+    const bool is_list = engine_request->event.kind == CORE_LIST;
+    if (is_list && !engine_request->filled) {
+        core_plan_list(core, engine_request->event.request->list, &engine_request->plan);
+        return engine_request->plan.queue == 0 ? ENGINE_REQUEST_NONE : ask_index(engine_request, core);
+    }
+    engine_request->want_count = is_list ? 0
+                                         : core_wants(core, &engine_request->event, engine_request->arena, may_exist,
+                                                      filter, &engine_request->wants);
+    if (engine_request->want_count > 0 && !SEEDED_BUG(stepped_without_facts)) return ask_index(engine_request, core);
+    return core_look(core, &engine_request->event) ? ENGINE_REQUEST_NONE : ENGINE_REQUEST_TIME;
+}
+
+/* What was known already and what was read now, one after the other. */
+static void *joined(struct arena *arena, const void *old, size_t old_count, const void *new, size_t new_count,
+                    size_t size) {
+    uint8_t *all = arena_alloc(arena, (old_count + new_count) * size);
+    if (all == NULL) return NULL;
+    if (old_count > 0) memcpy(all, old, old_count * size);
+    if (new_count > 0) memcpy(all + old_count * size, new, new_count * size);
+    return all;
+}
+
+bool engine_request_add_rows(struct engine_request *engine_request, const struct row *rows, size_t count) {
+    struct core_facts *facts = &engine_request->event.facts;
+    const struct row *all_rows = joined(engine_request->arena, facts->rows, facts->count, rows, count, sizeof(*rows));
+    const struct want *all_wants = joined(engine_request->arena, facts->wants, facts->want_count, engine_request->wants,
+                                          engine_request->want_count, sizeof(*engine_request->wants));
+    if (all_rows == NULL || all_wants == NULL) return false;
+    facts->rows = all_rows;
+    facts->count += count;
+    facts->wants = all_wants;
+    facts->want_count += engine_request->want_count;
+    engine_request->want_count = 0;
+    return true;
+}
+
+void engine_request_end(struct engine_request *engine_request, struct core *core) {
+    core_look_end(core, &engine_request->event);
+    if (engine_request->hold >= 0 && !SEEDED_BUG(hold_kept)) core_unhold(core, engine_request->hold);
+    engine_request->hold = -1;
+    engine_request->room_asked = false;
+}
+
+bool engine_request_looks(const struct engine_request *engine_request) {
+    switch (engine_request->event.kind) {
+    case CORE_GET:
+    case CORE_LIST:
+    case CORE_QUEUES:
+    case CORE_STATS:
+    case CORE_CALENDAR:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* ---- windows */
+
+bool window_next(struct window_rows *window, size_t max, struct core_event *out) {
+    assert(max > 0);
+    const size_t left = window->count - window->taken;
+    const bool more = left > max;
+    *out = (struct core_event){
+        .kind = CORE_WINDOW,
+        .rows = window->rows + window->taken,
+        .row_count = more ? max : left,
+        .through = window->through,
+        .line = window->line,
+        .more = more,
+    };
+    if (more && !SEEDED_BUG(window_piece_reaches_all)) {
+        const struct row *last = &out->rows[out->row_count - 1];
+        out->through = (struct due){last->due_ms, last->id};
+    }
+    window->taken += out->row_count;
+    return more;
+}
