@@ -34,6 +34,7 @@ KEEPER = "`storage/log/log.h:GUARD`"
 BAD = [
     ("format: a crooked indent", format_check.check, "proto/a.c", "int  f(void){return 1;}\n", "proto/a.c:1"),
     ("words: an unfinished place", words.check, "proto/a.c", "/* TO" + "DO: later */\n", "proto/a.c:1"),
+    ("words: a sentence without an agent", words.check, "proto/a.c", "/* Nobody waits for who asks. */\n", "stand there 2 times, more than 0"),
     ("words: a tab", words.check, "proto/a.c", "int\tx;\n", "a tab"),
     ("links: a file that has gone", links.check, "docs/A.md", "See [it](../gone.md#there).\n", "no ../gone.md"),
     ("sizes: a function of 73 lines", sizes.check, "proto/a.c", LONG_FUNCTION, "long_function has 73 lines"),
