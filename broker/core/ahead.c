@@ -1,7 +1,8 @@
 /* ahead.c: see ahead.h. Invariants
  *   A-1  session->ahead is in the order of due times, and its departure timer is armed while it is not empty;
  *   A-2  a task in it was leased by this reign, to this session, which is present, and no delivery of it was given out;
- *   A-3  it takes at most half of the session's prefetch, and never its last credit: who is due first finds some. */
+ *   A-3  it takes at most half of the session's prefetch, and never its last credit: what is due first
+ *        finds some. */
 #include "ahead.h"
 
 #include "decide.h"
@@ -182,7 +183,7 @@ static uint32_t limit(const struct core *core, uint32_t count) {
 }
 
 /* Those from `at` to `end`, of one queue: each consumer that has room gets a fair share. Returns where those begin that
- * nobody has room for. */
+ * no consumer has room for. */
 static uint32_t lease_run(struct core *core, struct queue *queue, uint32_t at, uint32_t end, uint32_t *records_left,
                           struct core_effects *effects) {
     if (queue->ready_mask) return at; /* what waits for credit comes first */
@@ -262,7 +263,7 @@ void ahead_take_back(struct draft *draft, const struct task *task) {
     draft_put(draft, TARRY__CAUSE__CAUSE_UNSENT, &known, &row);
 }
 
-/* TRUE-1: what is decided is decided about a task that nobody has seen. */
+/* TRUE-1: what is decided is decided about a task that no consumer has seen. */
 void ahead_see(struct draft *draft, struct known *known) {
     if (known->ended || known->row.state != ROW_LEASED || !ahead_is(draft->core, &known->row)) return;
     if (SEEDED_BUG(ahead_seen_as_leased)) return;

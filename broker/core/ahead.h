@@ -4,13 +4,13 @@
  *   TIMER_AHEAD ─► lease ─► recorded, synced, replicated; shown as    TIMER_DEPART ─► the delivery leaves: its lease is
  *                           pending; withdrawn by whatever meets it                   durable, so no sync is in its way
  *
- * The record is that of any lease, and says when the delivery will leave: `delivered_ms` is the due time. Whoever
+ * The record is that of any lease, and says when the delivery will leave: `delivered_ms` is the due time. Code that
  * replays it (recovery, a follower, a restart in between) takes it for a lease whose delivery may have left, as any
  * other; only what is sent again is not sent before it is due (TIME-1).
  *
- * In the reign that made it the core knows better: until it gives the delivery out nobody has seen the task. So it is
- * shown as waiting, and a decision about it first takes the lease back (UNSENT: it costs no attempt, and counts as no
- * delivery), in the same frame, and then decides about a task that waits (TRUE-1).
+ * In the reign that made it the core knows better: until it gives the delivery out no consumer has seen the task. So it
+ * is shown as waiting, and a decision about it first takes the lease back (UNSENT: it costs no attempt, and counts as
+ * no delivery), in the same frame, and then decides about a task that waits (TRUE-1).
  *
  * Not leased so: tasks of absolute times (the wall clock may stand still), tasks that expire, queues where something
  * waits for credit, leases shorter than AHEAD_LEASE_MIN_MS, pooled sessions. */
@@ -32,7 +32,7 @@ uint64_t ahead_from_ms(const struct core *core, const struct row *row);
 /* That timer has come ahead of time: ahead_lease, in this step, may lease the task; else it is leased when it is due.
  */
 void ahead_note(struct core *core, struct task *task);
-/* Leases what was noted to whoever has credit to spare; `records_max` at most. */
+/* Leases what was noted to consumers with credit to spare; `records_max` at most. */
 void ahead_lease(struct core *core, uint32_t records_max, struct core_effects *effects);
 
 /* Leased ahead of time, by this reign, and still here? */

@@ -122,7 +122,7 @@ static int apply_record(struct core *core, const Tarry__Record *record, const st
     case TARRY__RECORD__FACT_STOP:
     case TARRY__RECORD__FACT_REFUSED:
     case TARRY__RECORD__FACT_ALONE:
-        return 0; /* for whoever reads the log: sessions do not outlive a restart but by their leases */
+        return 0; /* for readers of the log: sessions do not outlive a restart but by their leases */
     case TARRY__RECORD__FACT__NOT_SET:
     default:
         return CORE_NONSENSE;

@@ -44,7 +44,7 @@ static void check_task(struct core *core, const struct task *task) {
     }
 }
 
-/* What deliver() goes by: who stands in line where, and which queues are served. */
+/* What deliver() goes by: which sessions stand in which line, and which queues are served. */
 static void check_serving(struct core *core) {
     uint32_t willing[QUEUES_MAX + 1] = {0};
     for (uint32_t i = 0; i < core->sessions_end; i++) {

@@ -65,7 +65,7 @@ static struct demand demand_of(const struct core_event *event) {
     return demand;
 }
 
-/* More tasks than the caller may have in all his queues together. */
+/* More tasks than the caller may have in all its queues together. */
 static bool is_beyond_pending(const struct core *core, const struct core_caller *caller, uint64_t schedules) {
     if (!caller || !caller->pending_max) return false;
     uint64_t count = schedules;
@@ -283,7 +283,7 @@ static void execute(struct core *core, const struct core_event *event, struct co
         if (!SEEDED_BUG(atomic_in_part)) draft_init(&draft, core, effects->arena, NULL, 0);
         draft_by_request(&draft, event);
     }
-    reply->abandoned = commit->ask; /* ONCE-1: who comes later under this sequence is told the same */
+    reply->abandoned = commit->ask; /* ONCE-1: a retry under this sequence is told the same */
     size_t room = commit_reply_room(reply);
     uint8_t *end = (uint8_t *)must_have(effects->arena, room) + room;
     const uint8_t *packed = commit_reply_pack(reply, end);

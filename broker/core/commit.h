@@ -4,7 +4,7 @@
 
 #include "state.h"
 
-/* The operation is to be refused with contents[i].problem, and nothing in it keeps to any limit: nobody looks into it.
+/* The operation is to be refused with contents[i].problem, and nothing in it keeps to any limit: it is not looked into.
  */
 static inline bool op_is_malformed(const struct core_event *event, size_t i) {
     return event->contents && event->contents[i].problem;

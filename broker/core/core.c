@@ -187,7 +187,7 @@ int core_replay(struct core *core, const struct frame_header *header, const Tarr
 
 /* ---- events */
 
-/* TIME-2: who looks into the log later must see that the wall clock was moved by a person's word. */
+/* TIME-2: a reader of the log must see that the wall clock was moved by an operator. */
 static void record_clock(struct draft *draft, const struct core_event *event) {
     Tarry__Record *record = draft_record(draft);
     record->fact_case = TARRY__RECORD__FACT_CLOCK;
@@ -228,7 +228,7 @@ static void start(struct core *core, const struct core_event *event, struct core
     near_check_all(core);
 }
 
-/* Nobody's reign: what is recorded is what there is, as of the last frame. */
+/* No leader: what is recorded is what there is, as of the last frame. */
 static void inspect(struct core *core) {
     assert(!core->started && !core->inspected);
     core->durable = core->position;
@@ -257,7 +257,7 @@ static uint64_t ms_ago(const struct core *core, uint64_t ago_ms) {
     return steady_ms(core) > ago_ms ? steady_ms(core) - ago_ms : 0;
 }
 
-/* Who tried what he may not: nothing changes but what an auditor can read. */
+/* A refused client: nothing changes but what an auditor can read. */
 static void record_refusals(struct core *core, const struct core_event *event, struct core_effects *effects) {
     struct draft draft;
     draft_init(&draft, core, effects->arena, NULL, event->refusal_count);
@@ -388,7 +388,7 @@ static bool has_more_to_do(const struct core *core) {
 }
 
 /* A step under another node's reign. Time is that of the last frame, for what apply makes of a frame must be the same
- * on both nodes; only who asks wants to know how it is now. */
+ * on both nodes; only a question wants to know how it is now. */
 static void follow(struct core *core, const struct core_event *event, struct core_effects *effects) {
     struct instant then = core->now;
     switch (event->kind) {

@@ -112,18 +112,18 @@ enum core_event_kind {
     CORE_CLOSE,   /* after CORE_STOP: the log says so, and takes no further record; DURABLE, INDEXED, TICK may follow */
 };
 
-/* Who asks, as far as a decision rests on it; what his roles allow, and the queues that are named, was judged before
+/* The caller, as far as a decision rests on it; what its roles allow, and the queues that are named, was judged before
  * the event was made (broker/access). The core looks at what only it knows: the queue of a task that is meant by its
- * id, and whose a session, a lease and a producer are. NULL: anybody, who may everything. */
+ * id, and whose a session, a lease and a producer are. NULL: any caller, which may do everything. */
 struct core_caller {
-    const char *name;     /* the principal's, PRINCIPAL_SIZE_MAX bytes at most: for records; "": whoever is local */
-    const char *prefixes; /* of the queues that he is confined to, one after the other, each terminated */
-    size_t prefix_count;  /* 0: none, he may use all */
-    bool acts_for_all;    /* others' sessions, leases and producers are his, too */
-    /* What he may have at once; 0: no limit of his own. */
+    const char *name;     /* the principal's, PRINCIPAL_SIZE_MAX bytes at most: for records; "": a local one */
+    const char *prefixes; /* of the queues that it is confined to, one after the other, each terminated */
+    size_t prefix_count;  /* 0: none, it may use all */
+    bool acts_for_all;    /* others' sessions, leases and producers are its own, too */
+    /* What it may have at once; 0: no limit of its own. */
     uint64_t sessions_max;
-    uint64_t producers_max; /* beyond it his own that has been idle longest goes */
-    uint64_t pending_max;   /* tasks in his queues, waiting or in flight */
+    uint64_t producers_max; /* beyond it its own that has been idle longest goes */
+    uint64_t pending_max;   /* tasks in its queues, waiting or in flight */
 };
 
 /* A content of a schedule operation, prepared by the shell: salt ‖ packed Content. */
@@ -197,7 +197,7 @@ struct core_calendar {
 struct core_refusal {
     Tarry__AccessRefused__Why why;
     const char *address;
-    const char *principal; /* "": not known, or whoever is local */
+    const char *principal; /* "": not known, or a local one */
     const char *what;      /* ROLE_LACKS; otherwise "" */
     uint64_t count;
     uint64_t first_ago_ms; /* before event.now */
@@ -212,8 +212,8 @@ struct core_event {
     uint64_t late_ns;   /* it may have come so much after `now`: what it wants "in so long" counts from then (TIME-1) */
     uint64_t ticket;    /* comes back in the reply; 0: no reply wanted */
     const Tarry__Request *request;    /* requests; checked by check.h */
-    const char *who;                  /* START, CLOSE: the system's user who did it; NULL: not known */
-    const struct core_caller *caller; /* requests; NULL: anybody */
+    const char *who;                  /* START, CLOSE: the system's user that did it; NULL: not known */
+    const struct core_caller *caller; /* requests; NULL: any caller */
     const char *peer; /* requests: the client's network address, at most PEER_SIZE_MAX bytes; NULL: not known */
     const struct core_content *contents; /* CORE_COMMIT: one per op, in order; size 0 for ops that are not schedules */
     struct core_facts facts;
@@ -227,7 +227,7 @@ struct core_event {
     uint32_t credit;                /* CREDIT */
     bool ok;                        /* LANE_SENT */
     uint64_t position;              /* DURABLE, INDEXED */
-    const Tarry__AlonePut *alone;   /* ALONE; `request`, `peer` and `caller` say who told it to, if anybody did */
+    const Tarry__AlonePut *alone;   /* ALONE; `request`, `peer` and `caller` say which client told it to, if one did */
     uint64_t delivered_ns;          /* LANE_SENT: logical steady time when it was sent, for the lateness statistics */
     uint32_t epoch;                 /* START */
     Tarry__EpochPut__Before before; /* START: how the log ended until now */
@@ -356,8 +356,8 @@ void core_unhold(struct core *core, int hold);
 
 /* What takes long to answer is looked into in pieces before its step, so that none is long: LIST, once it has its page
  * and a hold, and STATS. True: now it is to be stepped. False: call it again, other events may come in between. Once it
- * has begun (event->look) it is ended by core_look_end, after the step or instead of it. Who steps without looking gets
- * the same answer in one long step. */
+ * has begun (event->look) it is ended by core_look_end, after the step or instead of it. A step without looking gives
+ * the same answer, in one long step. */
 bool core_look(struct core *core, struct core_event *event);
 void core_look_end(struct core *core, struct core_event *event);
 
@@ -383,7 +383,8 @@ struct core_list_plan {
 };
 /* The number of a queue, for the shell's search for what a redact operation means; 0: there is no such queue. */
 uint32_t core_queue_number(const struct core *core, const char *name);
-/* It has another value as soon as a queue is pushed elsewhere than before, or no more. Whoever steps the core. */
+/* It has another value as soon as a queue is pushed elsewhere than before, or no more. The thread that steps the core.
+ */
 uint64_t core_push_version(const struct core *core);
 /* Likewise: no task that is recorded below core_position has this id or a larger one. */
 uint64_t core_id_end(const struct core *core);
@@ -392,7 +393,7 @@ void core_plan_list(const struct core *core, const Tarry__List *list, struct cor
  * CORE_CALENDAR. Without a queue where one is named there is nothing to be read. False: out of memory. */
 bool core_plan_calendar(const struct core *core, const struct core_event *event, struct arena *arena,
                         struct core_calendar *out);
-/* How long a nack without a delay of its own puts the task off: a function of these alone, so that who reads the log
+/* How long a nack without a delay of its own puts the task off: a function of these alone, so that a reader of the log
  * can tell. Pure. */
 uint64_t backoff_ms(const Tarry__Policy *policy, uint64_t id, uint32_t attempt);
 /* Asserts every invariant; O(tasks in memory). For tests and the simulator. */

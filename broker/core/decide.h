@@ -11,7 +11,7 @@ struct decision {
     struct core_effects *effects;
     const struct core_content *content; /* schedule */
     const struct core_past *past;       /* redact */
-    const struct core_caller *caller;   /* NULL: anybody */
+    const struct core_caller *caller;   /* NULL: any caller */
     const struct queue *queue;          /* that must exist for the operation (queue_need); NULL: none must */
     Tarry__OpResult *result;            /* initialised; code OK */
 };
@@ -65,8 +65,8 @@ bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, u
 void row_revive(const struct core *core, const struct row *row, struct row *out);
 /* A leased task whose lease is over: waiting again, or dead when its attempts are used up. Also the cause to record. */
 Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__Cause why, struct row *out);
-/* UNSENT: the delivery of the task's lease provably never left. It does not count, and whoever had the task before is
- * again the last who may have acted on it (TRUE-1). */
+/* UNSENT: the delivery of the task's lease provably never left. It does not count, and the consumer that had the task
+ * before is again the last that may have acted on it (TRUE-1). */
 void row_unsend(const struct task *task, struct row *row);
 
 #endif

@@ -2,7 +2,7 @@
 #include "decide.h"
 #include "seeded_bug.h"
 
-/* In flight or dead: the result says so, and who or since when. True: it stands in the way. */
+/* In flight or dead: the result says so, and which consumer or since when. True: it stands in the way. */
 static bool stands_in_the_way(struct decision *d, enum resolved resolved, const struct known *known) {
     if (resolved == RESOLVED_DEAD) {
         describe(d->result, &known->row, d->effects->arena);

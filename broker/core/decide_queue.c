@@ -140,7 +140,7 @@ static char *not_deletable(struct decision *d, const struct queue *queue) {
 }
 
 /* An operator's deed and no habit of the broker's: a queue that runs empty keeps its policy, its pause and its counts,
- * which somebody reads; one that was mistyped is known by nobody else to be one. */
+ * which are read; only an operator knows that one was mistyped. */
 void decide_queue_delete(struct decision *d, const Tarry__QueueDelete *delete) {
     const struct queue *queue = queue_find_live(d->core, delete->queue);
     if (!queue) {

@@ -1,7 +1,7 @@
 /* decide_redact.c: what ended tasks contained is to be erased.
  *
- * The core knows who lives; where the contents of the long ended lie, the shell has looked up (core_past). Erasing is
- * done where they lie, once this record is durable and in the index (storage/README.md). */
+ * The core knows the live tasks; where the contents of the long ended lie, the shell has looked up (core_past). Erasing
+ * is done where they lie, once this record is durable and in the index (storage/README.md). */
 #include <string.h>
 
 #include "decide.h"
@@ -91,7 +91,7 @@ static void answer(struct decision *d, const struct redacted *redacted) {
     d->result->job = redacted->position;
 }
 
-/* Whoever was scheduled in the range and has ended; the others are counted. */
+/* The tasks that were scheduled in the range and have ended; the others are counted. */
 static void redact_range(struct decision *d, const Tarry__Redact *redact) {
     struct redacted redacted = {0};
     if (!queue_find(d->core, redact->task->queue)) {

@@ -1,4 +1,5 @@
-/* deliver.c: who gets what is ready. A lease is a record, durable before its delivery leaves (LOG-1, TRUE-1).
+/* deliver.c: which consumer gets what is ready. A lease is a record, durable before its delivery leaves (LOG-1,
+ * TRUE-1).
  *
  * Per queue: the highest priority first, then due, then id. Among the consumers of a queue that have credit the next
  * in turn gets a fair share, so that a small burst does not end in one consumer's prefetch. */
@@ -178,7 +179,7 @@ static void send_again(struct core *core, struct session *session, struct core_e
     };
 }
 
-/* Puts right who stands in line where, and sends again what is to be sent again. True: for all sessions. */
+/* Puts right which sessions stand in which line, and sends again what is to be sent again. True: for all sessions. */
 static bool settle_sessions(struct core *core, struct core_effects *effects) {
     uint64_t until = core->visits + per_step(core, SETTLED_PER_STEP_MAX);
     struct session *session = NULL;
@@ -208,7 +209,7 @@ static bool is_used_up(const struct allowance *left) {
     return !left->deliveries || left->tasks <= left->tasks_least;
 }
 
-/* Serves one queue for as long as it has something, somebody takes it, and the step may. */
+/* Serves one queue for as long as it has something, a consumer takes it, and the step may. */
 static bool serve(struct core *core, struct queue *queue, struct allowance *left, struct core_effects *effects) {
     bool did = false;
     while (ready_has(&queue->serving) && may_lease(core) && !is_used_up(left)) {

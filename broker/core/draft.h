@@ -26,7 +26,7 @@ struct draft {
     size_t content_count;
     uint64_t blob_size;
     uint64_t next_id;
-    const char *client; /* who: for the frame (tarry.proto, FrameBody); NULL: the broker by itself */
+    const char *client; /* the requester: for the frame (tarry.proto, FrameBody); NULL: the broker by itself */
     const char *peer;
     const char *principal;
 };
@@ -44,7 +44,7 @@ void draft_init_for(struct draft *draft, struct core *core, struct arena *arena,
 bool draft_find(struct draft *draft, uint64_t id, struct known *out);
 /* The live one with this key, else the one that died last. */
 bool draft_find_key(struct draft *draft, const struct task_key *key, struct known *out);
-/* The dead one with this key that died last, whoever else lives under it. */
+/* The dead one with this key that died last, whatever else lives under it. */
 bool draft_find_dead(struct draft *draft, const struct task_key *key, struct known *out);
 /* The one with this key that ended in this very draft. */
 bool draft_ended_key(struct draft *draft, const struct task_key *key, struct known *out);

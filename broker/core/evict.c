@@ -19,8 +19,8 @@
 #define COMPARED_MAX 64u
 
 /* With fewer free pages tasks are evicted: at the latest when the largest commit would be refused for want of them
- * (lacks_capacity), or it would be refused for ever, for nothing else makes room where nobody consumes (F-39). A region
- * so small that this is most of it does what it can. */
+ * (lacks_capacity), or it would be refused for ever, for nothing else makes room where no consumer takes tasks (F-39).
+ * A region so small that this is most of it does what it can. */
 static uint32_t scarce_below(const struct core *core) {
     uint32_t commit = need_pages_of(2 * OPS_PER_COMMIT_MAX) + RESERVE_PAGES;
     uint32_t most = need_pages(core) / 8 * 5, share = need_pages(core) / 8 + RESERVE_PAGES;

@@ -156,7 +156,7 @@ static void want_any_key(struct wanting *w, const struct task_key *key) {
     want(w, &(struct want){.queue = key->queue, .key = key->data, .key_size = key->size}, key->hash);
 }
 
-/* A live task in memory settles who has the key. */
+/* A live task in memory settles which one has the key. */
 static void want_key(struct wanting *w, const struct task_key *key) {
     if (!key->size || task_find_live(w->core, key)) return;
     want_any_key(w, key);
@@ -174,7 +174,8 @@ static void want_ref(struct wanting *w, const Tarry__Ref *ref) {
     want_key(w, &key);
 }
 
-/* A dead letter by id or key, whoever lives under its key; and, for one that is to live again, who has its key now. */
+/* A dead letter by id or key, whatever lives under its key; and, for one that is to live again, the task that has its
+ * key now. */
 static void want_dead(struct wanting *w, const Tarry__Ref *ref) {
     if (!ref->id) {
         const struct queue *queue = queue_find(w->core, ref->queue);
@@ -189,7 +190,7 @@ static void want_dead(struct wanting *w, const Tarry__Ref *ref) {
     want_key(w, &key);
 }
 
-/* Does any of them live? Of a key: does anybody have it, live or dead? */
+/* Does any of them live? Of a key: does a task have it, live or dead? */
 static void want_redact(struct wanting *w, const Tarry__Ref *ref, const struct core_past *past) {
     const struct queue *queue = ref->id ? NULL : queue_find(w->core, ref->queue);
     if (ref->id) want_id(w, ref->id);

@@ -16,8 +16,8 @@ static void end_producer(struct draft *draft, uint64_t id, bool idle) {
     record->producer_end->idle = idle;
 }
 
-/* Whom a newcomer pushes out of what its principal may have, or of the full table; NULL: nobody. What each principal
- * used last, PRODUCERS_SHARE of them, no other one can push out (ONCE-1). */
+/* The producer that a new one pushes out of what its principal may have, or of the full table; NULL: none. What each
+ * principal used last, PRODUCERS_SHARE of them, no other one can push out (ONCE-1). */
 static struct producer *pick(struct core *core, const struct core_caller *caller, bool *out_is_beyond) {
     uint64_t owner = caller ? principal_owner(caller->name) : 0;
     bool is_full = core->producer_count >= PRODUCERS_MAX;
@@ -31,7 +31,8 @@ static struct producer *pick(struct core *core, const struct core_caller *caller
     return idle ? idle : TAILQ_FIRST(&core->producers_idle); /* as many principals as shares: none has more */
 }
 
-/* Those that have been idle too long, a few at a time; and whoever makes room for the newcomer, if they have not. */
+/* Those that have been idle too long, a few at a time; and the one that makes room for the new one, if they have not.
+ */
 static void end_some(struct core *core, struct draft *draft, const struct core_caller *caller) {
     uint64_t idle_limit_ms = steady_ms(core) > PRODUCER_IDLE_MS ? steady_ms(core) - PRODUCER_IDLE_MS : 0;
     bool is_beyond;
@@ -56,7 +57,7 @@ void producer_hello(struct core *core, const struct core_event *event, struct co
     draft_by_request(&draft, event);
     producers_order(core);
     end_some(core, &draft, event->caller);
-    /* The frame's position has never been given to anybody else. */
+    /* The frame's position has never been given to another one. */
     uint64_t id = core->position;
     Tarry__Record *record = draft_record(&draft);
     record->fact_case = TARRY__RECORD__FACT_PRODUCER;

@@ -17,7 +17,7 @@ void core_unhold(struct core *core, int hold) {
     assert(hold >= 0 && hold < (int)HOLDS_MAX && core->holds[hold]);
     core->holds[hold] = 0;
     core->hold_count--;
-    /* Who follows may wait for nothing but that room (core_may_replay), and then has no other step to come. */
+    /* A follower may wait for nothing but that room (core_may_replay), and then has no other step to come. */
     if (core->following && core->trim_to < near_trim_limit(core)) core->hurry = true;
 }
 

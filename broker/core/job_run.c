@@ -2,7 +2,7 @@
  *
  * A job concerns the tasks that were there when it was asked for: ids below `id_end`. It starts once the index has
  * absorbed that position, reads rows in order of id, and ends or changes them in frames of bounded size, each of which
- * also says how far it has come; so it resumes after a restart, and nobody waits for it. What memory knows wins over
+ * also says how far it has come; so it resumes after a restart, and no caller waits for it. What memory knows wins over
  * what was read. */
 #include <string.h>
 
@@ -21,7 +21,7 @@ void jobs_run(struct core *core, struct core_effects *effects) {
         struct job *job = &core->jobs[i];
         if (!job->id || job->loading || core->indexed <= job->id) continue; /* a job's id is its frame's position */
         if (core->overlay_count > core->options.index_lag_max) continue;    /* the index goes first */
-        if (job->lacked && core->task_count >= job->lacked) continue;       /* to read it again would help nobody */
+        if (job->lacked && core->task_count >= job->lacked) continue;       /* to read it again would not help */
         int hold = core_hold(core);
         if (hold < 0) return;
         job->loading = true;

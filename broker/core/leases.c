@@ -78,7 +78,7 @@ void lease_take(struct core *core, struct task *task) {
     assert(task->place == PLACE_NONE && task->row.state == ROW_LEASED);
     struct session *session = session_find(core, task->row.session);
     bool is_pooled = session_is_pooled(task->row.session) &&
-                     !SEEDED_BUG(pooled_given_back); /* nobody will claim it, and its leases stand */
+                     !SEEDED_BUG(pooled_given_back); /* it will not be claimed, and its leases stand */
     if (!session) session = session_new(core, task->row.session, is_pooled ? SESSION_LEFT : SESSION_UNCLAIMED);
     assert(session); /* twice as many slots as sessions: those of before a restart fit too */
     task->place = PLACE_LEASED;
@@ -93,7 +93,7 @@ void lease_extend(struct core *core, struct task *task) {
     assert(task->place == PLACE_LEASED && task->row.state == ROW_LEASED);
     struct session *session = session_find(core, task->row.session);
     assert(session && session->lease_count);
-    if (task->resend) session_resent(core, session, task); /* whoever extends it has it */
+    if (task->resend) session_resent(core, session, task); /* the session that extends it has it */
     wheel_cancel(&core->wheels[ROW_STEADY], &task->timer.wheel);
     arm(core, task);
 }

@@ -37,7 +37,7 @@ void session_credit(struct core *core, const struct core_event *event);
 uint32_t session_gone(struct core *core, struct session *session, Tarry__SessionEnd__Cause why,
                       struct core_effects *effects);
 void session_sent(struct core *core, const struct core_event *event, struct core_effects *effects);
-/* The claim time after a start is over: what nobody has claimed is ready again. After about `records_max` records it
+/* The claim time after a start is over: what was not claimed is ready again. After about `records_max` records it
  * goes on in the next step. Returns how many. */
 uint32_t session_claim_over(struct core *core, uint32_t records_max, struct core_effects *effects);
 
@@ -47,7 +47,8 @@ void session_changed(struct core *core, struct session *session);
 /* Leaves the lines of its queues. */
 void session_withdraw(struct core *core, struct session *session);
 
-/* How many tasks more it may get. Behind a pooled one it does not count what others hold, who got theirs by it. */
+/* How many tasks more it may get. Behind a pooled one it does not count what other clients hold that got it by this
+ * session. */
 uint32_t session_credit_left(const struct session *session);
 uint64_t session_lease_ms(const struct session *session, const struct queue *queue);
 /* The row as it is leased now. */
@@ -56,7 +57,7 @@ struct row row_leased(const struct core *core, const struct queue *queue, const 
 /* CAP-1: new leases wait for the index, and for others to end when they have their share of memory. */
 bool may_lease(const struct core *core);
 
-/* Leases what is ready to whoever has credit. Bounded per call; true: there may be more at once. */
+/* Leases what is ready to consumers with credit. Bounded per call; true: there may be more at once. */
 bool deliver(struct core *core, struct core_effects *effects);
 
 #endif

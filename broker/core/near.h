@@ -25,7 +25,7 @@ void near_soon(struct core *core, struct task *task, uint64_t at_ms);
 /* Is there something ready that is to leave before this one, which was leased ahead of time, or may there be? */
 bool near_has_before(struct core *core, const struct row *row);
 
-/* A queue is served while something is ready, somebody is willing and it is not paused; call after any of these
+/* A queue is served while something is ready, a consumer is willing and it is not paused; call after any of these
  * changed. */
 void near_update_serving(struct core *core, struct queue *queue);
 

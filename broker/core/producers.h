@@ -1,4 +1,5 @@
-/* producers.h: who may repeat what (ONCE-1): per producer, where the answers to its unanswered commits lie. */
+/* producers.h: which commits may be repeated (ONCE-1): per producer, where the answers to its unanswered commits lie.
+ */
 #ifndef TARRY_CORE_PRODUCERS_H
 #define TARRY_CORE_PRODUCERS_H
 

@@ -14,7 +14,7 @@ bool list_look(struct core *core, struct core_event *event);
 bool stats_look(struct core *core, struct core_event *event);
 void list_look_end(struct core *core, const struct core_event *event);
 void stats_look_end(struct core *core);
-/* For whoever changes the overlay while core->scan_count is not 0: a task leaves its place there; has changed. */
+/* For code that changes the overlay while core->scan_count is not 0: a task leaves its place there; has changed. */
 void list_passes(struct core *core, const struct task *task);
 /* … or is trimmed: what was not looked at yet is, for the page that was read leaves out what memory knew better. */
 void list_trims(struct core *core, const struct task *task);

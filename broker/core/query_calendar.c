@@ -1,5 +1,5 @@
 /* query_calendar.c: how much falls due when. The index has counted it, the shell has asked (core_plan_calendar); here
- * it is told which queues these are, and to whom. */
+ * it is told which queues these are, and which the caller may see. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -236,7 +236,7 @@ void query_list(struct core *core, const struct core_event *event, struct core_e
         return;
     }
     struct list_scan *scan = event->look ? &core->scans[event->look - 1] : scan_begin(core, event);
-    assert(scan); /* who does not look first asks one thing at a time */
+    assert(scan); /* a caller that does not look first asks one thing at a time */
     bool is_all = scan_piece(core, scan, UINT64_MAX);
     assert(is_all);
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);

@@ -9,7 +9,7 @@ struct queue *queue_find(const struct core *core, const char *name);
 /* NULL: there is none. */
 struct queue *queue_find_live(const struct core *core, const char *name);
 /* Live tasks that have not been given out, ready ones and what is leased ahead of time (ahead.h) among them; and those
- * that have. For whoever asks: the tally counts what is leased ahead as leased. */
+ * that have. For answers: the tally counts what is leased ahead as leased. */
 uint64_t queue_waiting(const struct core *core, const struct queue *queue);
 uint64_t queue_in_flight(const struct core *core, const struct queue *queue);
 int queue_apply(struct core *core, const Tarry__QueuePut *put);

@@ -107,7 +107,7 @@ static void close_lane(struct core *core, struct session *session, struct core_e
     *PUSH(effects, lanes) = (struct core_lane){.session = session->id, .lane = session->lane, .open = false};
 }
 
-/* Who the session is: for the log, as long as it lasts. Both texts were checked (CAP-1). */
+/* The session's consumer: for the log, as long as it lasts. Both texts were checked (CAP-1). */
 static void name_session(struct session *session, const struct core_event *event) {
     snprintf(session->client, sizeof session->client, "%s", event->request->client);
     snprintf(session->peer, sizeof session->peer, "%s", event->peer ? event->peer : "");
@@ -237,7 +237,7 @@ struct giving {
     bool under_way;       /* only the leases of the delivery under way */
     const uint64_t *seen; /* sorted ids that the user of the session has seen; NULL: `why` holds for all */
     size_t seen_count;
-    bool all_seen;  /* behind a pooled session nobody has said who has what */
+    bool all_seen;  /* behind a pooled session it is not said which client has what */
     bool keep_seen; /* those stay leased */
     Tarry__Cause why;
     Tarry__SessionEnd__Cause end;   /* the session ends with it: the last frame says so; NOT_SAID: it goes on */
@@ -356,7 +356,7 @@ void session_heartbeat(struct core *core, const struct core_event *event, struct
     }
     hear(core, session);
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
-    /* Who waits behind a pooled session for what is there now learns whether something is on its way. */
+    /* A client that waits behind a pooled session for what is there now learns whether something is on its way. */
     if (session_is_pooled(session->id) && session->sending) reply->position = session->sending_position;
     reply_send(core, effects, event->ticket, reply);
 }
@@ -377,7 +377,7 @@ void session_lane_up(struct core *core, const struct core_event *event) {
     }
 }
 
-/* Who waits behind it is no other's silence: whoever asks for more has been heard. */
+/* The clients behind it are not told apart: a request for more shows that it lives. */
 void session_credit(struct core *core, const struct core_event *event) {
     struct session *session = session_find(core, event->session);
     if (!session || !session_is_present(session) || !session_is_pooled(session->id)) return;

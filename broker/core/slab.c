@@ -168,7 +168,7 @@ void slab_release(struct slab *slab, void *object, size_t size) {
     assert(offset < slab->size);
     uint32_t number = (uint32_t)(offset / SLAB_PAGE_SIZE) + 1;
     struct slab_page *page = &slab->pages[number];
-    /* A wrong size or a second release would corrupt the lists long before anybody noticed. */
+    /* A wrong size or a second release would corrupt the lists long before it was noticed. */
     assert(page->used > 0 && page->class == class);
     assert(offset % SLAB_PAGE_SIZE % class_size(class) == 0);
     if (page->used == class_capacity(class)) page_link(slab, &slab->classes[class], number);

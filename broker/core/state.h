@@ -75,7 +75,7 @@ enum place { PLACE_NONE, PLACE_FAR, PLACE_PENDING, PLACE_READY, PLACE_LEASED, PL
 
 struct session;
 
-struct holder { /* who had a task, and since when; 0: nobody */
+struct holder { /* the session that had a task, and since when; 0: none */
     uint64_t session;
     uint64_t delivered_ms;
 };
@@ -84,8 +84,8 @@ struct task {
     struct timer timer; /* PENDING: due, or when it may be leased ahead of that; LEASED: deadline */
     union {
         struct ready_node ready; /* READY */
-        struct holder before;    /* LEASED: who had it before this lease, should the delivery never leave (TRUE-1). Void
-                                    after a restart: what left then is not known */
+        struct holder before;    /* LEASED: the session that had it before this lease, should the delivery never leave
+                                    (TRUE-1). Void    after a restart: what left then is not known */
     };
     TAILQ_ENTRY(task) overlay; /* valid if dirty */
     TAILQ_ENTRY(task)
@@ -171,7 +171,7 @@ struct queue {
     uint32_t ahead_count;      /* tasks leased ahead of time */
     uint8_t ahead_halvings;    /* so often the time ahead was halved, for want of credit */
     struct pause ahead_pause;  /* … and is not doubled meanwhile */
-    struct ready_node serving; /* in core->serving while something is ready, somebody willing, and it is not paused */
+    struct ready_node serving; /* in core->serving while something is ready, a consumer willing, and it is not paused */
     uint64_t served;           /* the turn when it was served last */
     uint32_t job_count;
     uint32_t by_name_next; /* number */
@@ -196,7 +196,7 @@ struct session {
     char client[CLIENT_NAME_SIZE_MAX + 1]; /* for the log; empty: not known, of before a restart */
     char peer[PEER_SIZE_MAX + 1];
     char principal[PRINCIPAL_SIZE_MAX + 1]; /* whose it is; void unless is_owned */
-    bool is_owned; /* otherwise it is of before a restart, and has not come back: nobody knows whose it was */
+    bool is_owned; /* otherwise it is of before a restart, and has not come back: its owner is not known */
     struct task_list leases;
     struct task_list ahead;   /* leased ahead of time and still here, in the order of their due times */
     struct timer departure;   /* armed while there is something to depart, or to be sent again, later */
@@ -254,14 +254,14 @@ struct job {
     uint64_t split_ms[ROW_BASES];          /* ready is what was due by then */
     uint64_t done;                         /* tasks ended or requeued so far */
     uint64_t left;                         /* dead letters whose keys live again */
-    char client[CLIENT_NAME_SIZE_MAX + 1]; /* who asked for it */
+    char client[CLIENT_NAME_SIZE_MAX + 1]; /* the client that asked for it */
     char peer[PEER_SIZE_MAX + 1];
     char principal[PRINCIPAL_SIZE_MAX + 1];
     bool loading;
     int hold;        /* valid while loading */
     uint64_t lacked; /* tasks in memory when a page found no room: asked for again when there are fewer; 0: none did */
 };
-/* A job that has ended, for whoever asks how it went. */
+/* A job that has ended, for questions about its result. */
 struct ended_job {
     uint64_t id; /* 0: none */
     uint64_t done;

@@ -8,8 +8,8 @@
 
 #define CACHE_LINE 64u
 
-/* The reasons that the broker itself gives. They lie in static memory, for who loses a thousand last attempts at once
- * must find room for none (CAP-1); a task that is given one of them, by a record too, keeps no copy. */
+/* The reasons that the broker itself gives. They lie in static memory, for a queue that loses a thousand last attempts
+ * at once needs no memory for them (CAP-1); a task that is given one of them, by a record too, keeps no copy. */
 extern const char reason_lease_lost[];
 extern const char reason_attempts_used[];
 /* Is it one of them, by what it says? */
@@ -58,7 +58,7 @@ void task_prefetch_buckets(const struct core *core, const struct task *task);
 void task_prefetch_by_key(const struct core *core, uint64_t key_hash);
 void task_prefetch_by_id(const struct core *core, uint64_t id);
 /* A new object in the id table (and, unless a tombstone, the key table); row, key and reason are copied; place NONE.
- * `key_hash`: row_key(row).hash. NULL: memory is full (need.h: whoever asks has seen to it that it is not). */
+ * `key_hash`: row_key(row).hash. NULL: memory is full (need.h: the caller has seen to it that it is not). */
 struct task *task_new(struct core *core, const struct row *row, uint64_t key_hash, bool tombstone);
 /* Takes the row over: same id, queue, key. False: memory is full (only a client's reason needs some). */
 bool task_set_row(struct core *core, struct task *task, const struct row *row);

@@ -21,7 +21,7 @@ static bool fits_window(const struct core *core) {
 }
 
 /* Loads are worth it when the horizon is near in time and memory allows. When memory is short only a line that has
- * nothing left loads: loading and evicting by turns would get nobody anywhere. */
+ * nothing left loads: loading and evicting by turns would not help. */
 static bool wants_window(const struct core *core, const struct line_state *line) {
     if (line->loading || line->settling || line->evict_cursor || !line_index_only(core, line)) return false;
     if (line->horizon.due_ms > base_ms(core, line->line.base) + CLOCK_LEAD_MS) return false;
@@ -105,7 +105,7 @@ static bool is_starved(const struct core *core, const struct line_state *line) {
     return is_near && !line->loading && !line->settling && line->near_count == 0 && line_index_only(core, line);
 }
 
-/* Lines that lacked memory, or a hold, once there is some. Whoever gets it brings on the next step. */
+/* Lines that lacked memory, or a hold, once there is some. The line that gets it brings on the next step. */
 static void retry_starved(struct core *core) {
     if (core->hold_count == HOLDS_MAX || (near_is_short(core) && !fits_window(core))) return;
     struct line_state *line = NULL;

@@ -1,6 +1,6 @@
 /* erasures.h: is what has become zeros rightly so? Contents that are gone are noted as a reader meets them, in the
  * order of the log; the redaction that explains one comes later and must name exactly that content. What is left
- * unexplained at the end was erased by nobody who had a right to: damage, or an edit.
+ * unexplained at the end was erased without a record: damage, or an edit.
  *
  * Memory: 64 bytes a content between its place and its redaction. One owner; not thread-safe. */
 #ifndef TARRY_STORAGE_ERASURES_H

@@ -3,8 +3,8 @@
  *
  * It belongs to the directory, as DIR/member does: a copy of the directory has none, for it has promised nothing.
  *
- * *Rule:* it is durable before anything rests on it, and a damaged one is refused, never taken for none. *Reason:*
- * whoever forgets a promise may acknowledge, or confirm, for two. */
+ * *Rule:* it is durable before anything rests on it, and a damaged one is refused, never taken for none. *Reason:* a
+ * node that forgets a promise may acknowledge, or confirm, for two. */
 #ifndef TARRY_STORAGE_HARD_STATE_H
 #define TARRY_STORAGE_HARD_STATE_H
 

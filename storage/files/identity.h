@@ -4,7 +4,7 @@
  *                  XXH3-64 of all that (u64 LE)
  *   DIR/member     "TARRYMB1", format version (u32 LE), epoch_min (u32 LE), member id (16 bytes), parent id (16 bytes),
  *                  XXH3-64 of all that (u64 LE)
- *   DIR/backup.partial   there while a copy is being made: half a directory is nobody's
+ *   DIR/backup.partial   there while a copy is being made: half a directory is not used
  *
  * The cluster's id is in every segment and in the index, so every copy of the data has it. The *member* id is the
  * directory's own, made with it: a disk that was wiped, or a copy that was made by backup or restore, is a new member,
@@ -44,7 +44,7 @@ struct identity {
 
 struct member {
     uint8_t id[MEMBER_ID_SIZE];
-    uint8_t parent[MEMBER_ID_SIZE]; /* whose data it was copied from; zeros: nobody's, or not known */
+    uint8_t parent[MEMBER_ID_SIZE]; /* whose data it was copied from; zeros: none, or not known */
     uint32_t epoch_min;             /* the first start's epoch is at least this */
 };
 

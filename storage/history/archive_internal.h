@@ -1,4 +1,4 @@
-/* archive_internal.h: what the files archive*.c share; nobody else includes it. */
+/* archive_internal.h: what the files archive*.c share; no other file includes it. */
 #ifndef TARRY_STORAGE_ARCHIVE_INTERNAL_H
 #define TARRY_STORAGE_ARCHIVE_INTERNAL_H
 

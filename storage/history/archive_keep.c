@@ -20,7 +20,7 @@
 
 static const char hold_magic[8] = "TARRYHLD", owner_magic[8] = "TARRYOWN";
 
-/* Whoever holds it works for milliseconds, and may be killed: the system gives it back then. */
+/* The process that holds it works for milliseconds, and may be killed: the system gives it back then. */
 int archive_lock(const struct archive *archive) {
     char path[ARCHIVE_PATH_SIZE];
     archive_file_path(archive, "lock", path);

@@ -1,8 +1,8 @@
 /* archive_keep.h: what of the archive is kept, and for how long: holds, and pruning that respects them.
  *
  * A hold is a file of its own, ARCHIVE/<number>.hold (FORMAT.md): a range of positions or of time, also one that is yet
- * to come, and a reason. What it touches is pruned by nobody until it is released. A hold that cannot be read holds
- * everything: whoever made it meant something.
+ * to come, and a reason. What it touches is not pruned until it is released. A hold that cannot be read holds
+ * everything: it was made for something.
  *
  * Brokers and commands that place, release or prune take archive_lock first: so what was held before a pruning began is
  * not pruned. Results as in archive.h. */
@@ -20,7 +20,7 @@ struct archive_hold {
     uint64_t to;      /* exclusive; 0: no end */
     uint64_t from_ns; /* logical steady times, likewise */
     uint64_t to_ns;
-    uint64_t made_ms; /* Unix time, by the clock of whoever placed it */
+    uint64_t made_ms; /* Unix time, by the clock of the process that placed it */
     char reason[ARCHIVE_REASON_SIZE];
 };
 

@@ -185,8 +185,8 @@ int archive_store(const struct archive *archive, struct log *log, uint64_t base,
     if (!log_segment_at(log, base, &segment) || segment.base != base || segment.end == 0) return -EINVAL;
     int error = archive_look(archive, base, out, out_problem);
     if (error == LOG_FOREIGN) return error;
-    /* As long as the log has it, a file that is there is made again: after a kill or a failed sync nobody knows whether
-     * the disk has what the cache shows. */
+    /* As long as the log has it, a file that is there is made again: after a kill or a failed sync it is not known
+     * whether the disk has what the cache shows. */
     struct work work;
     work_init(&work, archive, base, segment.end);
     *out_problem = NULL;

@@ -11,11 +11,11 @@
  * clock, for tasks with an absolute time, is taken to run with the steady one from that frame on, but not beyond what
  * the next frame says. By position N: what the frames that end at or below N say, at the time of the last of them.
  *
- * *Rule:* an exact answer or none. *Reason:* nobody could tell a wrong count from a right one. *Consequence:* where the
+ * *Rule:* an exact answer or none. *Reason:* a wrong count cannot be told from a right one. *Consequence:* where the
  * beginning of the log is gone, only moments from the index's position on have an answer; the digest and the counts of
  * the rows are compared with what the records add up to.
  *
- * Reads log and index, which nobody may write meanwhile, and writes in its own directory only. One thread. */
+ * Reads log and index, which must not be written meanwhile, and writes in its own directory only. One thread. */
 #ifndef TARRY_STORAGE_MOMENT_H
 #define TARRY_STORAGE_MOMENT_H
 
@@ -66,8 +66,8 @@ int moment_make(struct moment *out, const struct moment_source *source, const st
                 const char *directory, bool is_lasting);
 void moment_close(struct moment *moment);
 
-/* What a row is to somebody who looks at the moment: an enum state_bit, or 0: its time was over (expires), though
- * nobody had come across it, so that it is not yet recorded. */
+/* What a row is to a reader of the moment: an enum state_bit, or 0: its time was over (expires), though it had
+ * not been come across, so that it is not yet recorded. */
 uint32_t moment_state(const struct moment *moment, const struct row *row);
 
 struct moment_counts {

@@ -1,4 +1,4 @@
-/* quarantine.h: tails of the log that were cut off, kept for whoever wants to know what was in them (R8, F-25).
+/* quarantine.h: tails of the log that were cut off, kept for questions about what was in them (R8, F-25).
  *
  *   DIR/quarantine/<base>-<chain>.seg   a segment as in the log (FORMAT.md): what lay behind position `base`, in one
  * file; `chain` is the beginning of the chain hash at its end DIR/quarantine/<base>-<chain>.txt   why, in a sentence

@@ -231,7 +231,7 @@ int summary_write_to(struct summary *summary, const struct disk *disk, const cha
     char temporary[LOG_PATH_SIZE], path[LOG_PATH_SIZE];
     bool fits = path_of(directory, summary->base, ".sum.tmp", temporary);
     if (!fits || !path_of(directory, summary->base, ".sum", path)) return -ENAMETOOLONG;
-    (void)disk->unlink(disk->context, temporary); /* of one who was killed; there is rarely one */
+    (void)disk->unlink(disk->context, temporary); /* of a process that was killed; there is rarely one */
     int error = write_file(summary, disk, temporary);
     return error ? error : disk->rename(disk->context, temporary, path);
 }

@@ -2,7 +2,7 @@
  * read it: its times, and for each part of SUMMARY_PART_SIZE bytes of its file a filter over the ids and keys of the
  * tasks that the records there name.
  *
- * File: <base>.sum beside the segment, in the log or in the archive (FORMAT.md). Whoever asks about one task reads two
+ * File: <base>.sum beside the segment, in the log or in the archive (FORMAT.md). A question about one task reads two
  * pages of it, however large it is: the head, and the page of the filter that is chosen by the hash; each has a sum of
  * its own. The bits within the block that the hash chooses depend on the part, too, so that one cache line answers for
  * every part.
