@@ -72,7 +72,7 @@ struct row row_leased(const struct core *core, const struct queue *queue, const 
     return leased;
 }
 
-struct batch {
+struct lease_batch {
     struct draft draft;
     struct core_delivered *tasks;
     uint32_t count;
@@ -81,7 +81,7 @@ struct batch {
 
 /* Takes ready tasks off their heaps, so that each is seen once, and puts them into the draft: leased, or expired. */
 static void gather(struct core *core, struct queue *queue, const struct session *session, uint32_t count_max,
-                   uint32_t records_max, struct batch *batch) {
+                   uint32_t records_max, struct lease_batch *batch) {
     while (batch->count < count_max && batch->draft.record_count < records_max) {
         struct task *task = near_next_ready(core, queue);
         if (!task) return;
@@ -115,7 +115,7 @@ static uint32_t deliver_batch(struct core *core, struct queue *queue, uint32_t r
     assert(has_credit(session));
     uint32_t count_max = share_of(core, queue, session);
     if (count_max > records_max) count_max = records_max;
-    struct batch batch = {0};
+    struct lease_batch batch = {0};
     draft_init_for(&batch.draft, core, effects->arena, session, count_max);
     if (SEEDED_BUG(lease_names_nobody)) batch.draft.client = NULL;
     batch.tasks = must_have(effects->arena, count_max * sizeof *batch.tasks);

@@ -9,17 +9,17 @@
 
 #include "bean_words.h"
 #include "fuzz.h"
-#include "link.h"
 #include "receipt.h"
 #include "resp.h"
+#include "server_link.h"
 
 #define INPUT_SIZE_MAX 8192u
 
 static void try_resp(const char *bytes, size_t size) {
-    struct link link;
+    struct server_link link;
     struct resp resp;
     size_t items = 0;
-    link_over(&link, bytes, size);
+    server_link_over(&link, bytes, size);
     while (resp_read(&link, &resp)) {
         items++;
         assert(items <= size); /* each has taken a byte at least */
@@ -31,22 +31,22 @@ static void try_resp(const char *bytes, size_t size) {
         if (resp.kind == RESP_ARRAY) assert(resp.number >= 0 && resp.number <= RESP_ITEMS_MAX);
         if (resp.kind == RESP_HUGE) assert(false); /* no input is so large */
     }
-    assert(link.error[0] != 0 && strnlen(link.error, LINK_ERROR_SIZE) < LINK_ERROR_SIZE);
+    assert(link.error[0] != 0 && strnlen(link.error, SERVER_LINK_ERROR_SIZE) < LINK_ERROR_SIZE);
     assert(!resp_read(&link, &resp) && link.fd == -1); /* a link that has failed stays so */
-    link_close(&link);
+    server_link_close(&link);
 }
 
 static void try_lines(const char *bytes, size_t size, size_t size_max) {
-    struct link link;
+    struct server_link link;
     const char *line;
     size_t line_size, at = 0;
-    link_over(&link, bytes, size);
-    while (link_line(&link, size_max, &line, &line_size)) {
+    server_link_over(&link, bytes, size);
+    while (server_link_line(&link, size_max, &line, &line_size)) {
         assert(line_size <= size_max && line[line_size] == 0 && at + line_size + 2 <= size);
         assert(memcmp(bytes + at, line, line_size) == 0 && memcmp(bytes + at + line_size, "\r\n", 2) == 0);
         at += line_size + 2;
     }
-    link_close(&link);
+    server_link_close(&link);
 }
 
 static void try_yaml(const char *yaml, size_t size) {

@@ -1,4 +1,4 @@
-/* moments_test.c: the state as of random moments of random histories, as storage/history/moment.c makes it anew from
+/* moments_test.c: the state as of random moments of random histories, as storage/history/as_of.c makes it anew from
  * the log, against the flat tables (flat.h), which know nothing of the index.
  *
  * A history is played with everything in it; then moments are drawn by time (at a frame, next to one, between two, in
@@ -17,11 +17,11 @@
 #include <cmocka.h>
 
 #include "../must.h"
+#include "as_of.h"
 #include "client.h"
 #include "habits.h"
 #include "history.h"
 #include "model_disk.h"
-#include "moment.h"
 #include "ops.h"
 
 #define SEEDS 12
@@ -37,7 +37,7 @@ struct fx {
     struct flat *flat;
     struct arena arena;
     char directory[PATH_SIZE]; /* of everything */
-    struct moment_source source;
+    struct as_of_source source;
     size_t frame_count; /* of the log, durable */
     uint64_t own;       /* the index's position */
     struct archive archive;
@@ -154,7 +154,7 @@ static uint64_t ms_of(uint64_t ns) {
 }
 
 /* A moment between two frames of which the wall clock stood still, or slower than time: it was put back, or is held. */
-static bool draw_standstill(struct fx *f, struct moment_question *out) {
+static bool draw_standstill(struct fx *f, struct as_of_question *out) {
     const struct frame_note *frames = f->world->host->frames;
     for (size_t i = random_below(&f->random, f->frame_count); i + 1 < f->frame_count; i++) {
         uint64_t gap_ms = ms_of(frames[i + 1].header.steady_ns) - ms_of(frames[i].header.steady_ns);
@@ -166,9 +166,9 @@ static bool draw_standstill(struct fx *f, struct moment_question *out) {
     return false;
 }
 
-static void draw(struct fx *f, struct moment_question *out) {
+static void draw(struct fx *f, struct as_of_question *out) {
     const struct frame_note *note = &f->world->host->frames[random_below(&f->random, f->frame_count)];
-    *out = (struct moment_question){.by_position = random_below(&f->random, 3) == 0};
+    *out = (struct as_of_question){.by_position = random_below(&f->random, 3) == 0};
     if (out->by_position) {
         out->position =
             note->end -
@@ -194,7 +194,7 @@ struct expected {
     uint64_t steady_ms, wall_ms;
 };
 
-static struct expected expect(const struct fx *f, const struct moment_question *question) {
+static struct expected expect(const struct fx *f, const struct as_of_question *question) {
     const struct host *host = f->world->host;
     struct expected expected = {0};
     for (size_t i = 0; i < f->frame_count; i++) {
@@ -247,8 +247,8 @@ static uint32_t expected_state(const struct row *row, const struct expected *exp
     return row->expires_ms != 0 && now_ms - row->due_ms >= row->expires_ms ? 0 : STATE_READY;
 }
 
-static void compare_rows(struct fx *f, struct moment *moment, const struct expected *expected) {
-    struct moment_counts *counts = calloc(2 * (QUEUES_MAX + 1), sizeof *counts), *own = counts + QUEUES_MAX + 1;
+static void compare_rows(struct fx *f, struct as_of *moment, const struct expected *expected) {
+    struct as_of_counts *counts = calloc(2 * (QUEUES_MAX + 1), sizeof *counts), *own = counts + QUEUES_MAX + 1;
     struct index_rows rows;
     uint64_t after = 0, seen = 0, live = 0;
     MUST(counts);
@@ -259,14 +259,14 @@ static void compare_rows(struct fx *f, struct moment *moment, const struct expec
             const struct row *row = &rows.rows[i];
             MUST(row->id < f->flat->next_id && !f->flat->tasks[row->id].ended);
             MUST(row_hash(row) == row_hash(&f->flat->tasks[row->id].row)); /* every field */
-            MUST(moment_state(moment, row) == expected_state(&f->flat->tasks[row->id].row, expected));
+            MUST(as_of_state(moment, row) == expected_state(&f->flat->tasks[row->id].row, expected));
         }
     }
     for (uint64_t id = 1; id < f->flat->next_id; id++) {
         if (f->flat->tasks[id].ended) continue;
         const struct row *row = &f->flat->tasks[id].row;
         uint32_t state = expected_state(row, expected);
-        struct moment_counts *at = &own[row->queue];
+        struct as_of_counts *at = &own[row->queue];
         *(state == STATE_PENDING     ? &at->pending
           : state == STATE_READY     ? &at->ready
           : state == STATE_IN_FLIGHT ? &at->in_flight
@@ -277,7 +277,7 @@ static void compare_rows(struct fx *f, struct moment *moment, const struct expec
         live++;
     }
     MUST(seen == live);
-    MUST(moment_count(moment, counts) == 0);
+    MUST(as_of_count(moment, counts) == 0);
     MUST(memcmp(counts, own, (QUEUES_MAX + 1) * sizeof *counts) == 0);
     free(counts);
 }
@@ -375,15 +375,15 @@ static bool was_redacted_since(const struct fx *f) {
     return false;
 }
 
-static void complete(struct fx *f, struct moment *moment, const struct expected *expected) {
+static void complete(struct fx *f, struct as_of *moment, const struct expected *expected) {
     char path[PATH_SIZE + 32], message[1024];
     struct log_recovery found;
     struct log *log;
     path_of(f, "log", path);
     struct log_options options = {.directory = path, .disk = &disk_posix, .segment_size = 4096};
     memcpy(options.cluster, f->source.cluster, sizeof options.cluster);
-    int error = moment_complete(moment, &f->source, &options, message, sizeof message);
-    if (error == MOMENT_ERASED) {
+    int error = as_of_complete(moment, &f->source, &options, message, sizeof message);
+    if (error == AS_OF_ERASED) {
         MUST(was_redacted_since(f));
         return;
     }
@@ -401,19 +401,19 @@ static void complete(struct fx *f, struct moment *moment, const struct expected 
 
 static void try_moment(struct fx *f) {
     char path[PATH_SIZE + 32];
-    struct moment_question question;
-    struct moment moment;
+    struct as_of_question question;
+    struct as_of moment;
     draw(f, &question);
     struct expected expected = expect(f, &question);
     /* Without the beginning, contents are missing in an index that was made of frames alone. */
     bool is_lasting = f->has_all && random_below(&f->random, COMPLETED_ONE_IN) == 0;
     path_of(f, "then", path);
-    int error = moment_make(&moment, &f->source, &question, path, is_lasting);
+    int error = as_of_make(&moment, &f->source, &question, path, is_lasting);
     if (!has_answer(f, &expected)) {
-        MUST(error == MOMENT_TOO_OLD && moment.limit == f->own);
+        MUST(error == AS_OF_TOO_OLD && moment.limit == f->own);
         f->refused++;
     } else if (!expected.frames) {
-        MUST(error == MOMENT_BEFORE);
+        MUST(error == AS_OF_BEFORE);
         f->refused++;
     } else {
         MUST(error == 0);
@@ -428,7 +428,7 @@ static void try_moment(struct fx *f) {
         f->answered++;
         f->copied += moment.meta.position >= f->own && f->own > LOG_POSITION_FIRST;
     }
-    moment_close(&moment);
+    as_of_close(&moment);
     clear(f, "then");
 }
 

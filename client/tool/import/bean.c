@@ -27,7 +27,7 @@ bool bean_read(struct import *import, struct bean_reply *out) {
     const char *line;
     size_t size;
     uint64_t body_size = 0;
-    if (!link_line(&import->link, BEAN_LINE_SIZE_MAX, &line, &size)) return false;
+    if (!server_link_line(&import->link, BEAN_LINE_SIZE_MAX, &line, &size)) return false;
     memcpy(out->line, line, size + 1);
     out->body = NULL;
     out->body_size = 0;
@@ -35,16 +35,16 @@ bool bean_read(struct import *import, struct bean_reply *out) {
     if (!has_body(out->line, &body_size)) return true;
     out->is_huge = body_size > ITEM_PAYLOAD_SIZE_MAX;
     out->huge_size = body_size;
-    if (out->is_huge) return link_skip(&import->link, body_size + 2);
-    if (!link_bytes(&import->link, (size_t)body_size + 2, &out->body)) return false;
+    if (out->is_huge) return server_link_skip(&import->link, body_size + 2);
+    if (!server_link_bytes(&import->link, (size_t)body_size + 2, &out->body)) return false;
     out->body_size = (size_t)body_size;
     if (memcmp(out->body + body_size, "\r\n", 2) != 0)
-        return link_fail(&import->link, "sent a job that is longer than it said");
+        return server_link_fail(&import->link, "sent a job that is longer than it said");
     return true;
 }
 
 bool bean_ask_yaml(struct import *import, const char *command, struct bean_reply *out, bool *out_there) {
-    if (!link_send(&import->link, command, strlen(command)) || !bean_read(import, out)) {
+    if (!server_link_send(&import->link, command, strlen(command)) || !bean_read(import, out)) {
         import_lost(import);
         return false;
     }
@@ -161,13 +161,14 @@ static int identify(struct import *import) {
         return import_nonsense(import, "stats has no id: not a beanstalkd, or one before 1.5", reply.line,
                                strlen(reply.line));
     static const char ask[] = "reserve-job 0\r\n"; /* there is no such job: only whether it knows the command */
-    if (!link_send(&import->link, ask, sizeof ask - 1) || !bean_read(import, &reply)) return import_lost(import);
+    if (!server_link_send(&import->link, ask, sizeof ask - 1) || !bean_read(import, &reply)) return import_lost(import);
     bean->has_reserve_job = strcmp(reply.line, "NOT_FOUND") == 0;
     return 0;
 }
 
 static int begin(struct import *import) {
-    if (!link_open(&import->link, import->address, BEAN_PORT, import->tool->timeout_ms)) return import_lost(import);
+    if (!server_link_open(&import->link, import->address, BEAN_PORT, import->tool->timeout_ms))
+        return import_lost(import);
     int status = identify(import);
     if (status == 0) status = list_tubes(import);
     if (status == 0) status = count_all(import, &import->before);

@@ -45,7 +45,7 @@ bool bean_is_wanted(const struct bean *bean, const char *tube);
 
 /* Finds the ids of all jobs; 0, or an exit status after a sentence. */
 int bean_scan(struct import *import);
-int bean_next(struct import *import, struct batch *batch);
-int bean_remove(struct import *import, struct batch *batch);
+int bean_next(struct import *import, struct import_batch *batch);
+int bean_remove(struct import *import, struct import_batch *batch);
 
 #endif

@@ -12,7 +12,8 @@ static int highest_id(struct import *import, uint64_t *out_id) {
     static const char put[] = "use " BEAN_PROBE "\r\nput 4294967295 86400 60 0\r\n\r\n";
     struct bean_reply reply;
     char command[64];
-    if (!link_send(&import->link, put, sizeof put - 1) || !bean_read(import, &reply) || !bean_read(import, &reply))
+    if (!server_link_send(&import->link, put, sizeof put - 1) || !bean_read(import, &reply) ||
+        !bean_read(import, &reply))
         return import_lost(import);
     if (strcmp(reply.line, "DRAINING") == 0) {
         if (!bean_ask_yaml(import, "stats\r\n", &reply, NULL)) return EXIT_REFUSED;
@@ -24,7 +25,8 @@ static int highest_id(struct import *import, uint64_t *out_id) {
         return import_nonsense(import, "it takes no job, by which the highest id is found; it said", reply.line,
                                strlen(reply.line));
     snprintf(command, sizeof command, "delete %llu\r\n", (unsigned long long)*out_id);
-    if (!link_send(&import->link, command, strlen(command)) || !bean_read(import, &reply)) return import_lost(import);
+    if (!server_link_send(&import->link, command, strlen(command)) || !bean_read(import, &reply))
+        return import_lost(import);
     return 0;
 }
 
@@ -52,7 +54,7 @@ static int look_at(struct import *import, uint64_t first, uint64_t last, uint64_
     struct text commands = {0};
     for (uint64_t id = first; id >= last && id > 0; id--)
         text_printf(&commands, "stats-job %llu\r\n", (unsigned long long)id);
-    bool is_sent = link_send(&import->link, commands.data, commands.size);
+    bool is_sent = server_link_send(&import->link, commands.data, commands.size);
     text_deinit(&commands);
     for (uint64_t id = first; is_sent && id >= last && id > 0; id--) {
         struct bean_reply reply;

@@ -14,7 +14,7 @@
 #define PRIORITY_FRESH 9u
 #define BURIED_SUFFIX ".buried"
 
-static void place(struct import *import, struct item *item, const struct bean_job *job) {
+static void place(struct import *import, struct import_item *item, const struct bean_job *job) {
     const struct bean *bean = import->state;
     struct text queue = {0};
     const bool is_buried = job->state == BEAN_BURIED;
@@ -31,7 +31,7 @@ static void place(struct import *import, struct item *item, const struct bean_jo
     snprintf(item->note, sizeof item->note, "pri=%u ttr=%u delay=%u", job->pri, job->ttr_s, job->delay_s);
 }
 
-static void name(struct import *import, struct item *item, const struct bean_job *job) {
+static void name(struct import *import, struct import_item *item, const struct bean_job *job) {
     const struct bean *bean = import->state;
     const char *server = bean->only != NULL ? bean->only->server : import->server;
     const uint64_t now_s = wall_ms() / 1000;
@@ -45,7 +45,7 @@ static int look(struct import *import, const uint64_t *ids, size_t count, struct
     const struct bean *bean = import->state;
     struct text commands = {0};
     for (size_t i = 0; i < count; i++) text_printf(&commands, "stats-job %llu\r\n", (unsigned long long)ids[i]);
-    bool is_sent = link_send(&import->link, commands.data, commands.size);
+    bool is_sent = server_link_send(&import->link, commands.data, commands.size);
     text_deinit(&commands);
     for (size_t i = 0; is_sent && i < count; i++) {
         struct bean_reply reply;
@@ -73,10 +73,10 @@ static bool is_of(const struct bean_reply *reply, uint64_t id) {
            bean_decimal(number + 1, size, UINT64_MAX, &said) && said == id;
 }
 
-static void take_body(struct import *import, struct batch *batch, const struct bean_job *job,
+static void take_body(struct import *import, struct import_batch *batch, const struct bean_job *job,
                       const struct bean_reply *reply) {
     const struct bean *bean = import->state;
-    struct item *item = batch_add(batch);
+    struct import_item *item = import_batch_add(batch);
     item->is_held = is_to_hold(import, job);
     name(import, item, job);
     place(import, item, job);
@@ -92,7 +92,7 @@ static void take_body(struct import *import, struct batch *batch, const struct b
 }
 
 /* One step: as many jobs as are asked for at once. */
-static int take_step(struct import *import, struct batch *batch, const uint64_t *ids, size_t count) {
+static int take_step(struct import *import, struct import_batch *batch, const uint64_t *ids, size_t count) {
     struct bean_job jobs[BEAN_TAKE_STEP] = {{0}};
     struct text commands = {0};
     int status = look(import, ids, count, jobs);
@@ -100,7 +100,7 @@ static int take_step(struct import *import, struct batch *batch, const uint64_t 
         if (jobs[i].id != 0)
             text_printf(&commands, "%s %llu\r\n", is_to_hold(import, &jobs[i]) ? "reserve-job" : "peek",
                         (unsigned long long)jobs[i].id);
-    bool is_sent = status == 0 && link_send(&import->link, commands.data, commands.size);
+    bool is_sent = status == 0 && server_link_send(&import->link, commands.data, commands.size);
     text_deinit(&commands);
     if (status != 0) return status;
     for (size_t i = 0; is_sent && i < count; i++) {
@@ -115,7 +115,7 @@ static int take_step(struct import *import, struct batch *batch, const uint64_t 
     return import->link.error[0] == 0 ? 0 : import_lost(import);
 }
 
-int bean_next(struct import *import, struct batch *batch) {
+int bean_next(struct import *import, struct import_batch *batch) {
     struct bean *bean = import->state;
     int status = 0;
     while (status == 0 && bean->at < bean->id_count && batch->bytes < BATCH_BYTES_MAX &&
@@ -128,20 +128,20 @@ int bean_next(struct import *import, struct batch *batch) {
 }
 
 /* What is ours is deleted, and what is held and does not come is given back as it was. */
-int bean_remove(struct import *import, struct batch *batch) {
+int bean_remove(struct import *import, struct import_batch *batch) {
     struct text commands = {0};
     for (size_t i = 0; i < batch->count; i++) {
-        const struct item *item = &batch->items[i];
+        const struct import_item *item = &batch->items[i];
         const unsigned long long id = item->mark.id;
         if (item->verdict == ITEM_CAME || item->verdict == ITEM_HERE)
             text_printf(&commands, "delete %llu\r\n", id);
         else if (item->is_held)
             text_printf(&commands, "release %llu %llu 0\r\n", id, (unsigned long long)item->when_ms - 1);
     }
-    bool is_sent = link_send(&import->link, commands.data, commands.size);
+    bool is_sent = server_link_send(&import->link, commands.data, commands.size);
     text_deinit(&commands);
     for (size_t i = 0; is_sent && i < batch->count; i++) {
-        struct item *item = &batch->items[i];
+        struct import_item *item = &batch->items[i];
         struct bean_reply reply;
         const bool is_deleted = item->verdict == ITEM_CAME || item->verdict == ITEM_HERE;
         if (!is_deleted && !item->is_held) continue;

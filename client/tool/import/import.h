@@ -6,9 +6,9 @@
 #ifndef TARRY_TOOL_IMPORT_IMPORT_H
 #define TARRY_TOOL_IMPORT_IMPORT_H
 
-#include "link.h"
 #include "progress.h"
 #include "receipt.h"
+#include "server_link.h"
 #include "tool.h"
 
 #define BATCH_ITEMS_MAX 1024u
@@ -31,7 +31,7 @@ enum fate {
     FATE_TAKEN,   /* somebody else had taken it, or changed it, before we could */
 };
 
-struct item {
+struct import_item {
     struct mark mark;
     char *queue;             /* owned */
     char key[ITEM_KEY_SIZE]; /* terminated */
@@ -50,8 +50,8 @@ struct item {
     enum fate fate;
 };
 
-struct batch {
-    struct item *items; /* BATCH_ITEMS_MAX */
+struct import_batch {
+    struct import_item *items; /* BATCH_ITEMS_MAX */
     size_t count;
     size_t bytes;
 };
@@ -75,9 +75,9 @@ struct origin {
     /* From the beginning, for the following calls of `next`; with a receipt, only what it names. */
     int (*start)(struct import *import, const struct receipt *only);
     /* The next items; an empty batch: no more. */
-    int (*next)(struct import *import, struct batch *batch);
+    int (*next)(struct import *import, struct import_batch *batch);
     /* Those with ITEM_CAME and ITEM_HERE, there; sets each one's fate. */
-    int (*remove)(struct import *import, struct batch *batch);
+    int (*remove)(struct import *import, struct import_batch *batch);
     /* Counts what is there now. */
     int (*count)(struct import *import, struct counts *out);
     void (*end)(struct import *import);
@@ -92,7 +92,7 @@ struct import {
     char server[RECEIPT_SERVER_SIZE];
     char receipt_key[ITEM_KEY_SIZE];
     uint64_t receipt_task; /* 0: none stands */
-    struct link link;
+    struct server_link link;
     struct counts before;
     uint64_t total; /* of what is to come, as counted before; for the progress */
     struct progress progress;
@@ -123,9 +123,9 @@ void redis_origin(struct import *import, const struct redis_options *options);
 int import_run(struct import *import, bool is_dry);
 
 /* import_commit.c. 0, or an exit status after a sentence. */
-int import_commit(struct import *import, struct batch *batch);
+int import_commit(struct import *import, struct import_batch *batch);
 /* Takes back what was taken by others there, if nobody has it here yet. */
-int import_withdraw(struct import *import, struct batch *batch);
+int import_withdraw(struct import *import, struct import_batch *batch);
 /* The receipt of an import that did not come to its end; its count is 0 if there is none. */
 int import_receipt_find(struct import *import, struct receipt *out);
 int import_receipt_drop(struct import *import);
@@ -135,9 +135,9 @@ int import_receipt_drop(struct import *import);
 int import_lost(struct import *import);
 /* Says what is wrong with the server's answer, cut and without control characters. */
 int import_nonsense(struct import *import, const char *what, const char *answer, size_t size);
-void batch_clear(struct batch *batch);
+void import_batch_clear(struct import_batch *batch);
 /* The next place in the batch, zeroed. There must be one. */
-struct item *batch_add(struct batch *batch);
+struct import_item *import_batch_add(struct import_batch *batch);
 uint64_t import_hash(const void *bytes, size_t size);
 /* "<prefix>:<32 hex digits>" of the texts, which are kept apart. */
 void import_digest(char out[ITEM_KEY_SIZE], const char *prefix, const void *const *parts, const size_t *sizes,

@@ -42,11 +42,11 @@ int import_receipt_drop(struct import *import) {
 
 /* ---- a batch */
 
-static bool is_to_come(const struct item *item) {
+static bool is_to_come(const struct import_item *item) {
     return item->verdict == ITEM_NEW;
 }
 
-static void add_receipt(struct import *import, const struct batch *batch, tarry_commit *commit) {
+static void add_receipt(struct import *import, const struct import_batch *batch, tarry_commit *commit) {
     struct text text = {0};
     receipt_begin(&text, import->server);
     for (size_t i = 0; i < batch->count; i++)
@@ -62,7 +62,7 @@ static void add_receipt(struct import *import, const struct batch *batch, tarry_
     text_deinit(&text);
 }
 
-static void add_item(const struct item *item, tarry_commit *commit) {
+static void add_item(const struct import_item *item, tarry_commit *commit) {
     const struct tarry_attribute note = {"beanstalk", item->note};
     const uint64_t passed_ms = steady_ms() - item->read_ms;
     struct tarry_schedule_options task = {.queue = item->queue,
@@ -79,7 +79,7 @@ static void add_item(const struct item *item, tarry_commit *commit) {
     tarry_commit_schedule(commit, &task);
 }
 
-static void refuse(struct import *import, struct item *item, int code, const char *message) {
+static void refuse(struct import *import, struct import_item *item, int code, const char *message) {
     struct text out = {0};
     const char *sentence = message[0] != 0 ? message : tarry_code_sentence(code);
     item->verdict = ITEM_REFUSED;
@@ -103,7 +103,7 @@ static void refuse(struct import *import, struct item *item, int code, const cha
 
 /* What the broker says of one item. A key of ours that is taken is taken by this very item; a key of the member's own
  * may be anybody's. */
-static void judge(struct import *import, struct item *item, const struct tarry_result *result) {
+static void judge(struct import *import, struct import_item *item, const struct tarry_result *result) {
     item->task = result->id;
     if (result->code == TARRY_OK) {
         item->verdict = ITEM_CAME;
@@ -123,7 +123,8 @@ static int refused_receipt(struct import *import, const struct tarry_result *res
 }
 
 /* Runs it and judges each item. An atomic commit takes effect only if *out_again says no. */
-static int run(struct import *import, struct batch *batch, tarry_commit *commit, size_t receipt_ops, bool *out_again) {
+static int run(struct import *import, struct import_batch *batch, tarry_commit *commit, size_t receipt_ops,
+               bool *out_again) {
     const struct tarry_result *results = NULL;
     size_t count = 0, at = receipt_ops;
     const size_t expected = tarry_commit_count(commit);
@@ -139,10 +140,10 @@ static int run(struct import *import, struct batch *batch, tarry_commit *commit,
     return 0;
 }
 
-int import_commit(struct import *import, struct batch *batch) {
+int import_commit(struct import *import, struct import_batch *batch) {
     tarry_commit *commit = NULL;
     for (size_t i = 0; i < batch->count; i++) {
-        struct item *item = &batch->items[i];
+        struct import_item *item = &batch->items[i];
         if (is_to_come(item) && item->payload == NULL)
             refuse(import, item, TARRY_TOO_LARGE, "it is larger than any task may be");
     }
@@ -163,9 +164,9 @@ int import_commit(struct import *import, struct batch *batch) {
     return status;
 }
 
-int import_withdraw(struct import *import, struct batch *batch) {
+int import_withdraw(struct import *import, struct import_batch *batch) {
     for (size_t i = 0; i < batch->count; i++) {
-        struct item *item = &batch->items[i];
+        struct import_item *item = &batch->items[i];
         if (item->fate != FATE_TAKEN || item->verdict != ITEM_CAME) continue;
         struct tarry_result result;
         int code = tarry_cancel(import->tool->client, &(struct tarry_ref){.id = item->task}, false, &result);

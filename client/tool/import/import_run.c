@@ -24,11 +24,11 @@ int import_nonsense(struct import *import, const char *what, const char *answer,
     ndjson_words(&text, answer, size < ANSWER_SHOWN_MAX ? size : ANSWER_SHOWN_MAX);
     tool_say("%s: %s: %s", import->address, what, text_str(&text));
     text_deinit(&text);
-    link_fail(&import->link, "%s", what);
+    server_link_fail(&import->link, "%s", what);
     return EXIT_REFUSED;
 }
 
-void batch_clear(struct batch *batch) {
+void import_batch_clear(struct import_batch *batch) {
     for (size_t i = 0; i < batch->count; i++) {
         free(batch->items[i].queue);
         free(batch->items[i].payload);
@@ -37,9 +37,9 @@ void batch_clear(struct batch *batch) {
     batch->count = batch->bytes = 0;
 }
 
-struct item *batch_add(struct batch *batch) {
-    struct item *item = &batch->items[batch->count++];
-    *item = (struct item){.read_ms = steady_ms()};
+struct import_item *import_batch_add(struct import_batch *batch) {
+    struct import_item *item = &batch->items[batch->count++];
+    *item = (struct import_item){.read_ms = steady_ms()};
     return item;
 }
 
@@ -67,9 +67,9 @@ static void show_progress(struct import *import) {
     progress_show(&import->progress, done, import->total, done);
 }
 
-static void tally(struct import *import, const struct batch *batch) {
+static void tally(struct import *import, const struct import_batch *batch) {
     for (size_t i = 0; i < batch->count; i++) {
-        const struct item *item = &batch->items[i];
+        const struct import_item *item = &batch->items[i];
         const bool is_done = import->is_copy || item->fate == FATE_REMOVED;
         if (item->verdict == ITEM_HERE && is_done) import->existed++;
         if (item->verdict == ITEM_CAME && is_done) *(import->is_copy ? &import->copied : &import->moved) += 1;
@@ -77,7 +77,7 @@ static void tally(struct import *import, const struct batch *batch) {
 }
 
 /* What is durable here is removed there; in this order alone. */
-static int take_batch(struct import *import, struct batch *batch) {
+static int take_batch(struct import *import, struct import_batch *batch) {
     int status = import_commit(import, batch);
     if (status == 0 && !import->is_copy) status = import->origin->remove(import, batch);
     if (status == 0 && !import->is_copy) status = import_withdraw(import, batch);
@@ -87,16 +87,16 @@ static int take_batch(struct import *import, struct batch *batch) {
 
 /* `only`: what an import that did not come to its end left there, though it is here already. */
 static int pass(struct import *import, const struct receipt *only) {
-    struct batch batch = {.items = tool_alloc(BATCH_ITEMS_MAX * sizeof *batch.items)};
+    struct import_batch batch = {.items = tool_alloc(BATCH_ITEMS_MAX * sizeof *batch.items)};
     int status = import->origin->start(import, only);
     while (status == 0 && !signals_ended()) {
         status = import->origin->next(import, &batch);
         if (status != 0 || batch.count == 0) break;
         status = take_batch(import, &batch);
-        batch_clear(&batch);
+        import_batch_clear(&batch);
         show_progress(import);
     }
-    batch_clear(&batch);
+    import_batch_clear(&batch);
     free(batch.items);
     if (status == 0 && signals_ended()) {
         progress_end(&import->progress);
@@ -201,6 +201,6 @@ int import_run(struct import *import, bool is_dry) {
     int status = import->origin->begin(import);
     if (status == 0) status = is_dry ? import->origin->show(import) : take_all(import);
     import->origin->end(import);
-    link_close(&import->link);
+    server_link_close(&import->link);
     return status;
 }

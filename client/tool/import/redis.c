@@ -54,7 +54,7 @@ static bool ask(struct import *import, const char *const *words, size_t count, e
     *out = (struct resp){.kind = RESP_NULL};
     resp_begin(&text, count);
     for (size_t i = 0; i < count; i++) resp_word(&text, words[i]);
-    const bool is_read = link_send(&import->link, text.data, text.size) && resp_read(&import->link, out);
+    const bool is_read = server_link_send(&import->link, text.data, text.size) && resp_read(&import->link, out);
     text_deinit(&text);
     if (is_read && out->kind == kind) return true;
     snprintf(what, sizeof what, "it does not do as it is asked (%s); it said", words[0]);
@@ -81,7 +81,7 @@ static bool due_of(const struct redis_options *options, const char *score, uint6
 /* ---- a page */
 
 /* The key that a member gets: one and the same whenever it is read. */
-static void name(const struct import *import, struct item *item) {
+static void name(const struct import *import, struct import_item *item) {
     const struct redis *redis = import->state;
     char database[24];
     snprintf(database, sizeof database, "%llu", (unsigned long long)redis->options->database);
@@ -93,12 +93,12 @@ static void name(const struct import *import, struct item *item) {
 }
 
 /* A member and its score. False: the link failed, or after a sentence too. */
-static bool take_member(struct import *import, struct batch *batch) {
+static bool take_member(struct import *import, struct import_batch *batch) {
     const struct redis *redis = import->state;
     struct resp resp;
-    struct item *item = batch_add(batch);
+    struct import_item *item = import_batch_add(batch);
     if (!resp_read(&import->link, &resp)) return false;
-    if (resp.kind != RESP_STRING && resp.kind != RESP_HUGE) return link_fail(&import->link, "sent no member");
+    if (resp.kind != RESP_STRING && resp.kind != RESP_HUGE) return server_link_fail(&import->link, "sent no member");
     item->queue = tool_strdup(redis->options->queue);
     item->payload_size = resp.kind == RESP_HUGE ? (uint64_t)resp.number : resp.size;
     if (resp.kind == RESP_STRING) {
@@ -109,27 +109,27 @@ static bool take_member(struct import *import, struct batch *batch) {
         name(import, item);
     }
     if (!resp_read(&import->link, &resp)) return false;
-    if (resp.kind != RESP_STRING) return link_fail(&import->link, "sent no score");
+    if (resp.kind != RESP_STRING) return server_link_fail(&import->link, "sent no score");
     item->score = tool_alloc(resp.size + 1);
     memcpy(item->score, resp.bytes, resp.size);
     item->score[resp.size] = 0;
     item->mark.stamp = import_hash(resp.bytes, resp.size);
     item->when = TARRY_AT;
     if (strlen(item->score) != resp.size || !due_of(redis->options, item->score, &item->when_ms))
-        return link_fail(&import->link, "sent a score that is no number");
+        return server_link_fail(&import->link, "sent a score that is no number");
     if (redis->only != NULL) item->verdict = receipt_has(redis->only, &item->mark, 0) ? ITEM_HERE : ITEM_REFUSED;
     return true;
 }
 
 /* The last of a batch, unread again: the next page has it. */
-static void drop_last(struct batch *batch) {
-    struct item *item = &batch->items[--batch->count];
+static void drop_last(struct import_batch *batch) {
+    struct import_item *item = &batch->items[--batch->count];
     free(item->queue);
     free(item->payload);
     free(item->score);
 }
 
-static int next(struct import *import, struct batch *batch) {
+static int next(struct import *import, struct import_batch *batch) {
     struct redis *redis = import->state;
     struct resp resp;
     char from[24], to[24];
@@ -156,7 +156,7 @@ static int next(struct import *import, struct batch *batch) {
     return 0;
 }
 
-static int remove_all(struct import *import, struct batch *batch) {
+static int remove_all(struct import *import, struct import_batch *batch) {
     struct redis *redis = import->state;
     struct text text = {0};
     struct resp resp;
@@ -169,18 +169,18 @@ static int remove_all(struct import *import, struct batch *batch) {
     resp_word(&text, "1");
     resp_word(&text, redis->options->zset);
     for (size_t i = 0; i < batch->count; i++) {
-        const struct item *item = &batch->items[i];
+        const struct import_item *item = &batch->items[i];
         if (item->verdict == ITEM_REFUSED) continue;
         resp_argument(&text, item->payload, item->payload_size);
         resp_word(&text, item->score);
     }
-    const bool is_read = link_send(&import->link, text.data, text.size) && resp_read(&import->link, &resp);
+    const bool is_read = server_link_send(&import->link, text.data, text.size) && resp_read(&import->link, &resp);
     text_deinit(&text);
     if (!is_read) return import_lost(import);
     if (resp.kind != RESP_ARRAY || resp.number != (int64_t)count)
         return refused(import, "it does not remove members; it said", &resp);
     for (size_t i = 0; i < batch->count; i++) {
-        struct item *item = &batch->items[i];
+        struct import_item *item = &batch->items[i];
         if (item->verdict == ITEM_REFUSED) continue;
         if (!resp_read(&import->link, &resp) || resp.kind != RESP_INTEGER)
             return refused(import, "it does not remove members; it said", &resp);
@@ -206,7 +206,8 @@ static int begin(struct import *import) {
     const struct redis_options *options = redis->options;
     struct resp resp;
     char database[24];
-    if (!link_open(&import->link, import->address, REDIS_PORT, import->tool->timeout_ms)) return import_lost(import);
+    if (!server_link_open(&import->link, import->address, REDIS_PORT, import->tool->timeout_ms))
+        return import_lost(import);
     snprintf(import->server, sizeof import->server, "redis");
     snprintf(database, sizeof database, "%llu", (unsigned long long)options->database);
     if (options->password != NULL) {
@@ -222,7 +223,7 @@ static int begin(struct import *import) {
 /* When the member at `place` is due; *out_there: whether there is one. */
 static int due_at(struct import *import, const char *place, uint64_t *out_ms, bool *out_there) {
     const struct redis *redis = import->state;
-    struct batch batch = {.items = tool_alloc(sizeof *batch.items)};
+    struct import_batch batch = {.items = tool_alloc(sizeof *batch.items)};
     struct resp resp;
     int status = 0;
     *out_there = false;
@@ -235,7 +236,7 @@ static int due_at(struct import *import, const char *place, uint64_t *out_ms, bo
     } else if (resp.number != 0) {
         status = import_nonsense(import, "ZRANGE makes no sense", "more than was asked for", 23);
     }
-    batch_clear(&batch);
+    import_batch_clear(&batch);
     free(batch.items);
     return status;
 }

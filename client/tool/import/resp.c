@@ -15,22 +15,23 @@ static bool number_of(const char *line, size_t size, int64_t *out) {
 }
 
 /* A string of `size` bytes, and CR LF behind it. */
-static bool bulk(struct link *link, struct resp *out, uint64_t size) {
+static bool bulk(struct server_link *link, struct resp *out, uint64_t size) {
     const char *bytes;
     out->kind = size > RESP_BULK_SIZE_MAX ? RESP_HUGE : RESP_STRING;
-    if (out->kind == RESP_HUGE) return link_skip(link, size + 2);
-    if (!link_bytes(link, (size_t)size + 2, &bytes)) return false;
-    if (memcmp(bytes + size, "\r\n", 2) != 0) return link_fail(link, "sent a string that is longer than it said");
+    if (out->kind == RESP_HUGE) return server_link_skip(link, size + 2);
+    if (!server_link_bytes(link, (size_t)size + 2, &bytes)) return false;
+    if (memcmp(bytes + size, "\r\n", 2) != 0)
+        return server_link_fail(link, "sent a string that is longer than it said");
     out->bytes = bytes;
     out->size = (size_t)size;
     return true;
 }
 
-bool resp_read(struct link *link, struct resp *out) {
+bool resp_read(struct server_link *link, struct resp *out) {
     const char *line;
     size_t size;
     *out = (struct resp){.kind = RESP_NULL};
-    if (!link_line(link, RESP_LINE_SIZE_MAX, &line, &size)) return false;
+    if (!server_link_line(link, RESP_LINE_SIZE_MAX, &line, &size)) return false;
     const char kind = size > 0 ? line[0] : 0;
     if (kind == '+' || kind == '-') {
         out->kind = kind == '+' ? RESP_STRING : RESP_ERROR;
@@ -39,7 +40,7 @@ bool resp_read(struct link *link, struct resp *out) {
         return true;
     }
     if ((kind != ':' && kind != '$' && kind != '*') || !number_of(line + 1, size - 1, &out->number))
-        return link_fail(link, "sent what no Redis does: not a server of this kind?");
+        return server_link_fail(link, "sent what no Redis does: not a server of this kind?");
     if (kind == ':') {
         out->kind = RESP_INTEGER;
         return true;
@@ -49,8 +50,8 @@ bool resp_read(struct link *link, struct resp *out) {
         return bulk(link, out, (uint64_t)out->number);
     out->kind = RESP_ARRAY;
     if (kind == '*' && out->number >= 0 && out->number <= RESP_ITEMS_MAX) return true;
-    return link_fail(link, "promised %s of %lld: more than any answer has", kind == '*' ? "a list" : "a string",
-                     (long long)out->number);
+    return server_link_fail(link, "promised %s of %lld: more than any answer has", kind == '*' ? "a list" : "a string",
+                            (long long)out->number);
 }
 
 void resp_begin(struct text *out, size_t count) {

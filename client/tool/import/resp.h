@@ -5,7 +5,7 @@
 #ifndef TARRY_TOOL_IMPORT_RESP_H
 #define TARRY_TOOL_IMPORT_RESP_H
 
-#include "link.h"
+#include "server_link.h"
 #include "text.h"
 
 #define RESP_LINE_SIZE_MAX 1024u
@@ -25,7 +25,7 @@ struct resp {
 };
 
 /* False: the link has failed. */
-bool resp_read(struct link *link, struct resp *out);
+bool resp_read(struct server_link *link, struct resp *out);
 /* A command: first how many arguments, then each. */
 void resp_begin(struct text *out, size_t count);
 void resp_argument(struct text *out, const void *bytes, size_t size);

@@ -32,27 +32,27 @@ void asof_words(const struct asof *asof, struct text *out) {
 /* ---- the moment */
 
 int asof_failed(struct asof *asof, int error) {
-    const struct moment *moment = &asof->moment;
+    const struct as_of *moment = &asof->moment;
     char time[RFC3339_TEXT_SIZE];
     rfc3339_format(moment->limit_ms, time);
     switch (error) {
-    case MOMENT_BEFORE:
+    case AS_OF_BEFORE:
         if (moment->limit_ms == 0) return store_damaged(&asof->store, "the log is empty: nothing has happened yet");
         return store_damaged(&asof->store, "the log begins at %s, position %" PRIu64 ": before that there was nothing",
                              time, moment->limit);
-    case MOMENT_TOO_OLD:
+    case AS_OF_TOO_OLD:
         return store_damaged(
             &asof->store,
             "the beginning of the log is gone, and no archive has it: an exact answer is possible from "
             "%s, log position %" PRIu64 " on, and no earlier",
             time, moment->limit);
-    case MOMENT_BEYOND:
+    case AS_OF_BEYOND:
         return store_damaged(&asof->store, "the log ends at position %" PRIu64, moment->limit);
-    case MOMENT_DIFFERS:
+    case AS_OF_DIFFERS:
         return store_damaged(&asof->store,
                              "index and log tell different histories: there is damage; 'tarry verify %s' says where",
                              asof->store.directory);
-    case MOMENT_ERASED:
+    case AS_OF_ERASED:
         return store_damaged(
             &asof->store, "a task that lived then has been redacted since, and what it contained is gone: no directory "
                           "of that moment can be made, but counts and lists (without --into) can");
@@ -83,7 +83,7 @@ static int learn_queue(void *argument, const Tarry__QueuePut *queue) {
 
 int asof_find(struct asof *asof, const char *directory, bool is_lasting) {
     progress_start(&asof->progress, "records");
-    int error = moment_make(&asof->moment, &asof->source, &asof->question, directory, is_lasting);
+    int error = as_of_make(&asof->moment, &asof->source, &asof->question, directory, is_lasting);
     progress_end(&asof->progress);
     if (error == 0) error = index_each_queue(asof->moment.index, learn_queue, asof);
     if (error != 0) return asof_failed(asof, error);
@@ -126,7 +126,7 @@ static int find_for_now(struct asof *asof) {
 
 /* ---- counts */
 
-static void json_queue(struct text *out, const struct asof *asof, uint32_t number, const struct moment_counts *counts) {
+static void json_queue(struct text *out, const struct asof *asof, uint32_t number, const struct as_of_counts *counts) {
     const struct asof_queue *queue = &asof->queues[number];
     const struct queue_tally *tally = &asof->moment.meta.tally.queues[number];
     ndjson_begin(out);
@@ -149,7 +149,7 @@ static void json_queue(struct text *out, const struct asof *asof, uint32_t numbe
 }
 
 static void json_whole(struct text *out, const struct asof *asof) {
-    const struct moment *moment = &asof->moment;
+    const struct as_of *moment = &asof->moment;
     char digest[24];
     snprintf(digest, sizeof digest, "%016" PRIx64, moment->meta.tally.digest);
     ndjson_begin(out);
@@ -164,7 +164,7 @@ static void json_whole(struct text *out, const struct asof *asof) {
     ndjson_end(out);
 }
 
-static void words_queue(struct table *table, const struct asof_queue *queue, const struct moment_counts *counts) {
+static void words_queue(struct table *table, const struct asof_queue *queue, const struct as_of_counts *counts) {
     struct text name = {0};
     text_printf(&name, "%s%s", queue->name, queue->paused ? " (paused)" : "");
     table_cell(table, text_str(&name));
@@ -176,7 +176,7 @@ static void words_queue(struct table *table, const struct asof_queue *queue, con
     table_cell_number(table, counts->expired);
 }
 
-static void print_counts(const struct asof *asof, const struct moment_counts *counts, struct text *out) {
+static void print_counts(const struct asof *asof, const struct as_of_counts *counts, struct text *out) {
     static const char *const heads[] = {"QUEUE", ">PENDING", ">READY", ">IN FLIGHT", ">DEAD", ">EXPIRED"};
     struct table table;
     table_init(&table, heads, 6);
@@ -199,8 +199,8 @@ static void print_counts(const struct asof *asof, const struct moment_counts *co
 }
 
 static int asof_counts(struct asof *asof, struct text *out) {
-    struct moment_counts *counts = tool_alloc((QUEUES_MAX + 1) * sizeof *counts);
-    int error = moment_count(&asof->moment, counts);
+    struct as_of_counts *counts = tool_alloc((QUEUES_MAX + 1) * sizeof *counts);
+    int error = as_of_count(&asof->moment, counts);
     int status = error != 0 ? asof_failed(asof, error) : 0;
     if (status == 0) print_counts(asof, counts, out);
     free(counts);
@@ -228,7 +228,7 @@ static int check_options(struct asof *asof) {
 
 static int parse(struct asof *asof) {
     const struct args *args = asof->args;
-    struct moment_question *question = &asof->question;
+    struct as_of_question *question = &asof->question;
     int status = check_options(asof);
     asof->limit = UINT64_MAX;
     question->by_position = args_has(args, "as-of-position");
@@ -256,7 +256,7 @@ int asof_run(struct tool *tool, const struct args *args) {
     int status = parse(asof);
     if (status == 0) status = store_open(&asof->store, args);
     if (status == 0) {
-        asof->source = (struct moment_source){
+        asof->source = (struct as_of_source){
             .log = asof->store.log,
             .archive = &asof->store.archive,
             .end = asof->store.recovery.end,
@@ -267,7 +267,7 @@ int asof_run(struct tool *tool, const struct args *args) {
         };
         memcpy(asof->source.cluster, asof->store.cluster, sizeof asof->source.cluster);
         status = answer(asof, &out);
-        moment_close(&asof->moment);
+        as_of_close(&asof->moment);
         status = store_finish(&asof->store, &out, status);
     }
     for (size_t i = 0; i <= QUEUES_MAX; i++) free(asof->queues[i].name);

@@ -1,9 +1,9 @@
 /* asof.h: tarry audit --as-of: what was pending, in flight and dead at an earlier moment. Counts, a list, or a
- * directory that a tarryd can open; storage/history/moment.h says what a moment is and when there is an answer. */
+ * directory that a tarryd can open; storage/history/as_of.h says what a moment is and when there is an answer. */
 #ifndef TARRY_TOOL_ASOF_H
 #define TARRY_TOOL_ASOF_H
 
-#include "moment.h"
+#include "as_of.h"
 #include "progress.h"
 #include "store.h"
 #include "tarry_limits.h"
@@ -30,9 +30,9 @@ struct asof {
     struct tool *tool;
     const struct args *args;
     struct store store;
-    struct moment_source source;
-    struct moment_question question;
-    struct moment moment;
+    struct as_of_source source;
+    struct as_of_question question;
+    struct as_of moment;
     struct progress progress;
     struct asof_queue queues[QUEUES_MAX + 1]; /* by number, as of the moment */
     const char *queue;                        /* --queue: no other; NULL: all */
@@ -48,7 +48,7 @@ int asof_into(struct asof *asof, const char *directory, struct text *out);
 
 /* Finds the moment, in `directory`, with its queues. */
 int asof_find(struct asof *asof, const char *directory, bool is_lasting);
-/* A sentence for an error of moment.h. */
+/* A sentence for an error of as_of.h. */
 int asof_failed(struct asof *asof, int error);
 /* "2026-11-21T…, log position 4711" */
 void asof_words(const struct asof *asof, struct text *out);

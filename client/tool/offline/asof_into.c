@@ -122,14 +122,14 @@ static int complete(struct target *target) {
         .segment_size = SEGMENT_SIZE_DEFAULT,
     };
     memcpy(options.cluster, asof->source.cluster, sizeof options.cluster);
-    int error = moment_complete(&asof->moment, &asof->source, &options, message, sizeof message);
+    int error = as_of_complete(&asof->moment, &asof->source, &options, message, sizeof message);
     if (error == 0) return 0;
-    return message[0] != 0 && error != MOMENT_ERASED ? store_damaged(&asof->store, "%s: %s", target->directory, message)
-                                                     : asof_failed(asof, error);
+    return message[0] != 0 && error != AS_OF_ERASED ? store_damaged(&asof->store, "%s: %s", target->directory, message)
+                                                    : asof_failed(asof, error);
 }
 
 static void print(const struct asof *asof, const char *directory, struct text *out) {
-    const struct moment *moment = &asof->moment;
+    const struct as_of *moment = &asof->moment;
     char digest[24];
     snprintf(digest, sizeof digest, "%016" PRIx64, moment->meta.tally.digest);
     if (!asof->tool->json) {

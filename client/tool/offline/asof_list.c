@@ -91,7 +91,7 @@ static void words(struct table *table, const struct tarry_view *view) {
 static void take(struct listing *listing, const struct row *row) {
     struct asof *asof = listing->asof;
     uint32_t wanted = asof->states != 0 ? asof->states : STATE_PENDING | STATE_READY | STATE_IN_FLIGHT;
-    uint32_t state = moment_state(&asof->moment, row);
+    uint32_t state = as_of_state(&asof->moment, row);
     if (listing->count == asof->limit || (wanted & state) == 0) return;
     struct tarry_view view = view_of(listing, row, state);
     listing->count++;

@@ -40,7 +40,7 @@ struct ask {
 };
 
 struct asked {
-    struct moment at;
+    struct logical_time at;
     uint64_t position;
     bool atomic;
     bool settles; /* it has a SETTLE */

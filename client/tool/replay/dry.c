@@ -138,7 +138,7 @@ static int read_lives(struct dry *dry, const struct scan_filter *filter, struct 
 }
 
 static int play(struct dry *dry, const struct scan_filter *filter, struct store *store) {
-    struct moment begin = dry->lives.first;
+    struct logical_time begin = dry->lives.first;
     uint64_t first_id = dry->lives.count > 0 ? dry->lives.items[0]->id : 1;
     if (!stage_init(&dry->stage, first_id, dry->lives.count, begin))
         return store_damaged(store, "not enough memory for %zu tasks; narrow it with --queue, --from, --to",

@@ -16,9 +16,9 @@ struct dry {
     struct plans plans;
     struct lives lives;
     struct stage stage;
-    struct agenda steady, wall; /* by the clock that they go by */
-    struct moment before, next; /* the frames around now: what the wall clock says in between */
-    struct asked *frame;        /* that is being read; owned */
+    struct agenda steady, wall;       /* by the clock that they go by */
+    struct logical_time before, next; /* the frames around now: what the wall clock says in between */
+    struct asked *frame;              /* that is being read; owned */
     bool frame_pages, frame_jobs_end;
     uint64_t position;
     struct twin *leased; /* last */

@@ -194,7 +194,7 @@ static const struct turn *turn_of_number(const struct twin *twin) {
 
 static void note_lateness(const struct dry *dry, struct twin *twin) {
     struct plan *plan = twin->life->plan;
-    struct moment now = {dry->stage.now.steady_ns, dry->stage.now.wall_ns};
+    struct logical_time now = {dry->stage.now.steady_ns, dry->stage.now.wall_ns};
     const struct turn *recorded = turn_of_number(twin);
     struct phase waited = {.due_ms = twin->row.due_ms, .base = twin->row.base, .since = twin->waited_since};
     lateness_add(&plan->late, &waited, &now);

@@ -14,7 +14,7 @@
 #define SOON_MS 500u     /* what is due there comes within this, or somebody else has it */
 #define PATIENCE_TIMES 3 /* of --timeout */
 
-struct held {
+struct held_lease {
     uint64_t id;
     struct tarry_token token;
 };
@@ -34,7 +34,7 @@ static bool is_newer(struct tarry_token a, struct tarry_token b) {
 }
 
 static void keep(struct holder *holder, const struct tarry_task *task) {
-    struct held *held = id_map_get(&holder->held, task->id);
+    struct held_lease *held = id_map_get(&holder->held, task->id);
     if (held == NULL) {
         held = tool_alloc(sizeof *held);
         held->id = task->id;
@@ -60,7 +60,7 @@ static bool holder_pump(struct holder *holder, struct route *route, uint64_t wai
 }
 
 bool holder_has(struct holder *holder, uint64_t id, struct tarry_token *out_token) {
-    const struct held *held = id != 0 ? id_map_get(&holder->held, id) : NULL;
+    const struct held_lease *held = id != 0 ? id_map_get(&holder->held, id) : NULL;
     if (held == NULL) return false;
     *out_token = held->token;
     return true;
@@ -131,7 +131,7 @@ void holder_let_go(struct holder *holder, struct image *image, uint64_t now_ms) 
 
 static void give_back(void *argument, void *value) {
     struct holder *holder = argument;
-    struct held *held = value;
+    struct held_lease *held = value;
     struct op op = {.kind = OP_AUXILIARY};
     sender_note(holder->sender, tarry_commit_release(holder->sender->commit, held->id, held->token), &op, 0);
     free(held);

@@ -44,7 +44,7 @@ void outcome_after(enum entry_kind kind, enum outcome_kind *out) {
     }
 }
 
-void lateness_add(struct lateness *late, const struct phase *phase, const struct moment *leased) {
+void lateness_add(struct lateness *late, const struct phase *phase, const struct logical_time *leased) {
     bool by_wall = phase->base == TARRY__TASK__BASE__WALL;
     uint64_t due_ns = phase->due_ms * NS_PER_MS, since_ns = by_wall ? phase->since.wall_ns : phase->since.steady_ns;
     uint64_t ready_ns = due_ns > since_ns ? due_ns : since_ns;
@@ -66,7 +66,7 @@ struct life *lives_find(const struct lives *lives, uint64_t id) {
 
 /* ---- phases and turns */
 
-static void wait_again(struct life *life, const Tarry__Task *task, struct moment since) {
+static void wait_again(struct life *life, const Tarry__Task *task, struct logical_time since) {
     struct phase *phase = tool_alloc(sizeof *phase);
     const struct turn *before = life->last != NULL ? life->last->turn : NULL;
     bool ran_out = before != NULL && before->verdict == VERDICT_RUNS_OUT;
@@ -86,8 +86,8 @@ static uint64_t ms_up(uint64_t ns) {
 }
 
 /* When the delivery of a lease leaves: with its record, or when the task is due if it was leased ahead of time. */
-static struct moment leaves(const struct entry *entry) {
-    struct moment moment = moment_of(entry->header);
+static struct logical_time leaves(const struct entry *entry) {
+    struct logical_time moment = moment_of(entry->header);
     uint64_t leaves_ns = entry_leaves_ms(entry) * NS_PER_MS;
     if (leaves_ns > moment.steady_ns) {
         moment.wall_ns += leaves_ns - moment.steady_ns;
@@ -233,7 +233,7 @@ static struct life *add(struct lives *lives, const Tarry__Task *task, struct pla
 
 static void take_task(struct lives *lives, const struct entry *entry, struct life *life) {
     enum entry_kind kind = entry_kind(entry);
-    struct moment now = moment_of(entry->header);
+    struct logical_time now = moment_of(entry->header);
     const Tarry__Task *task = entry_task(entry);
     if (kind == ENTRY_UNSENT) {
         undo_lease(life);

@@ -24,7 +24,7 @@ struct extension {
 
 struct asked;
 struct turn {
-    struct moment leased;
+    struct logical_time leased;
     uint64_t position;    /* of the lease's frame: what came before what in one instant */
     uint64_t deadline_ms; /* of the lease, as it was given */
     uint64_t lease_ms;    /* that the consumer asked for; 0: the queue's own */
@@ -40,7 +40,7 @@ struct turn {
 struct phase {
     uint64_t due_ms;
     uint8_t base; /* enum row_base */
-    struct moment since;
+    struct logical_time since;
     uint64_t earliest_ns; /* it might have begun: the lease before had run out by then (steady); else `since` */
     struct turn *turn;    /* NULL: it was not delivered */
     struct phase *next;
@@ -57,7 +57,7 @@ struct life {
     struct phase *first, *last;
     uint32_t deliveries;
     enum outcome_kind outcome;
-    struct moment expired; /* EXPIRED: when it was seen */
+    struct logical_time expired; /* EXPIRED: when it was seen */
     uint64_t expired_position;
     struct twin *twin; /* what became of it in the dry run (stage.h); NULL: it was not scheduled there */
 };
@@ -67,15 +67,15 @@ struct lives {
     struct id_map by_id;
     struct life **items; /* in the order of scheduling */
     size_t count, capacity;
-    uint64_t before;           /* records about tasks that were scheduled before what is read */
-    struct asked *frame;       /* what the frame that is being read asked for; owned */
-    struct turn *bound;        /* the first turn that it settles */
-    uint64_t position;         /* of that frame */
-    struct moment first, last; /* frames */
+    uint64_t before;                 /* records about tasks that were scheduled before what is read */
+    struct asked *frame;             /* what the frame that is being read asked for; owned */
+    struct turn *bound;              /* the first turn that it settles */
+    uint64_t position;               /* of that frame */
+    struct logical_time first, last; /* frames */
 };
 
 /* How long the task was ready when it was leased. */
-void lateness_add(struct lateness *late, const struct phase *phase, const struct moment *leased);
+void lateness_add(struct lateness *late, const struct phase *phase, const struct logical_time *leased);
 
 const char *outcome_kind_name(enum outcome_kind outcome);
 /* How a record of this kind leaves its task; *out is untouched if it does not change that. */

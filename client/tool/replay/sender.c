@@ -15,7 +15,7 @@
 #define FRAME_BYTES_MAX (12u << 20)
 #define UNANSWERED_MAX 16384u
 
-struct batch {
+struct commit_batch {
     struct sender *sender;
     struct op *ops;
     size_t count;
@@ -179,7 +179,7 @@ static bool take_answer(struct sender *sender, const struct op *op, struct image
 }
 
 static void batch_done(void *arg, int code, const struct tarry_result *results, size_t count) {
-    struct batch *batch = arg;
+    struct commit_batch *batch = arg;
     struct sender *sender = batch->sender;
     pthread_mutex_lock(&sender->lock);
     for (size_t i = 0; i < batch->count; i++) {
@@ -216,12 +216,12 @@ int sender_failure(struct sender *sender) {
 /* ---- sending */
 
 static void submit(struct sender *sender) {
-    struct batch *batch = tool_alloc(sizeof *batch);
+    struct commit_batch *batch = tool_alloc(sizeof *batch);
     if (sender->op_count == 0) {
         free(batch);
         return;
     }
-    *batch = (struct batch){sender, sender->ops, sender->op_count};
+    *batch = (struct commit_batch){sender, sender->ops, sender->op_count};
     sender->ops = NULL;
     sender->op_count = sender->op_capacity = sender->bytes = 0;
     pthread_mutex_lock(&sender->lock);

@@ -64,7 +64,7 @@ static void take_record(struct stage *stage, const Tarry__Record *record) {
     twin->row.reason_size = 0;
     twin->ended = is_end;
     twin->outcome = outcome_of(twin, cause);
-    twin->since = (struct moment){stage->now.steady_ns, stage->now.wall_ns};
+    twin->since = (struct logical_time){stage->now.steady_ns, stage->now.wall_ns};
     twin->version += cause != TARRY__CAUSE__CAUSE_EXTENDED;
     if (twin->outcome == DEAD) remember_dead(stage, twin);
     stage->on_twin(stage->argument, twin, cause);
@@ -299,7 +299,7 @@ static bool make_core(struct stage *stage, size_t count) {
     return stage->core != NULL;
 }
 
-bool stage_init(struct stage *stage, uint64_t first_id, size_t count, struct moment now) {
+bool stage_init(struct stage *stage, uint64_t first_id, size_t count, struct logical_time now) {
     *stage = (struct stage){.first_id = first_id, .now = {now.steady_ns, now.wall_ns}};
     arena_init(&stage->arena, SIZE_MAX);
     arena_init(&stage->bodies, SIZE_MAX);

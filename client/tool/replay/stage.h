@@ -16,8 +16,8 @@ struct twin {
     struct life *life;
     bool ended;
     enum outcome_kind outcome;
-    struct moment since; /* of the last record */
-    struct moment waited_since;
+    struct logical_time since; /* of the last record */
+    struct logical_time waited_since;
     struct phase *phase;   /* of the record, that this waiting was found to be; NULL: none */
     struct phase *next;    /* of the record, that the next waiting may be */
     struct turn *turn;     /* of the record, that goes for the next or the current delivery; NULL: none */
@@ -53,7 +53,7 @@ struct stage {
 };
 
 /* `count`: tasks at most. False: out of memory. */
-bool stage_init(struct stage *stage, uint64_t first_id, size_t count, struct moment now);
+bool stage_init(struct stage *stage, uint64_t first_id, size_t count, struct logical_time now);
 void stage_deinit(struct stage *stage);
 void stage_event(struct stage *stage, struct core_event *event);
 void stage_tick(struct stage *stage);

@@ -6,13 +6,13 @@
 
 #include "frame.h"
 
-struct moment { /* logical time (core.h, struct instant) */
+struct logical_time { /* logical time (core.h, struct instant) */
     uint64_t steady_ns;
     uint64_t wall_ns;
 };
 
-static inline struct moment moment_of(const struct frame_header *header) {
-    return (struct moment){header->steady_ns, header->wall_ns};
+static inline struct logical_time moment_of(const struct frame_header *header) {
+    return (struct logical_time){header->steady_ns, header->wall_ns};
 }
 
 enum verdict {

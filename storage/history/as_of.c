@@ -1,5 +1,5 @@
-/* moment.c: see moment.h. */
-#include "moment.h"
+/* as_of.c: see as_of.h. */
+#include "as_of.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -18,9 +18,9 @@
 #define MAINTAIN_STEPS 4 /* after each commit; without end once everything is there */
 
 struct replay {
-    const struct moment_source *source;
-    const struct moment_question *question;
-    struct moment *moment;
+    const struct as_of_source *source;
+    const struct as_of_question *question;
+    struct as_of *moment;
     struct history *history;
     bool is_copy;   /* the index began as a copy of the source's */
     bool met;       /* it was compared with the source's, at the source's position */
@@ -39,19 +39,19 @@ static uint64_t end_of(const struct frame_header *header) {
     return header->position + frame_size(header->body_size, header->blob_size);
 }
 
-static bool counts(const struct moment_question *question, const struct frame_header *header) {
+static bool counts(const struct as_of_question *question, const struct frame_header *header) {
     if (question->by_position) return end_of(header) <= question->position;
     return ms_of(header->steady_ns) <= question->steady_ms;
 }
 
 /* Whether everything that the source's index has taken in counts. */
-static bool is_ahead_of_index(const struct moment_source *source, const struct moment_question *question) {
+static bool is_ahead_of_index(const struct as_of_source *source, const struct as_of_question *question) {
     if (source->meta.position == LOG_POSITION_FIRST) return false;
     if (question->by_position) return source->meta.position <= question->position;
     return ms_of(source->meta.steady_ns) <= question->steady_ms;
 }
 
-static int limit(struct moment *out, int error, uint64_t position, uint64_t ms) {
+static int limit(struct as_of *out, int error, uint64_t position, uint64_t ms) {
     out->limit = position;
     out->limit_ms = ms;
     return error;
@@ -59,7 +59,7 @@ static int limit(struct moment *out, int error, uint64_t position, uint64_t ms) 
 
 static int too_old(struct replay *replay) {
     const struct index_meta *meta = &replay->source->meta;
-    return limit(replay->moment, MOMENT_TOO_OLD, meta->position, ms_of(meta->steady_ns));
+    return limit(replay->moment, AS_OF_TOO_OLD, meta->position, ms_of(meta->steady_ns));
 }
 
 /* ---- the index of the moment */
@@ -100,7 +100,7 @@ static int meet(struct replay *replay) {
     replay->met = true;
     bool is_same = own.position == theirs->position && memcmp(own.chain, theirs->chain, FRAME_CHAIN_SIZE) == 0 &&
                    own.tally.digest == theirs->tally.digest && own.tally.live == theirs->tally.live;
-    return is_same ? 0 : MOMENT_DIFFERS;
+    return is_same ? 0 : AS_OF_DIFFERS;
 }
 
 /* ---- frames */
@@ -119,8 +119,8 @@ static int take_frame(struct replay *replay, const struct frame_header *header, 
 }
 
 static int take_frames(struct replay *replay) {
-    const struct moment_source *source = replay->source;
-    struct moment *moment = replay->moment;
+    const struct as_of_source *source = replay->source;
+    struct as_of *moment = replay->moment;
     uint64_t end = replay->question->by_position ? replay->question->position : source->end;
     struct log_view view;
     const Tarry__FrameBody *body;
@@ -140,9 +140,9 @@ static int take_frames(struct replay *replay) {
     return error == LOG_END ? 0 : error;
 }
 
-/* What time it was: see moment.h. */
+/* What time it was: see as_of.h. */
 static void tell_time(struct replay *replay) {
-    struct moment *moment = replay->moment;
+    struct as_of *moment = replay->moment;
     uint64_t steady_ns = replay->has_frame ? replay->last.steady_ns : replay->source->meta.steady_ns;
     uint64_t wall_ns = replay->has_frame ? replay->last.wall_ns : replay->source->meta.wall_ns;
     moment->steady_ns = steady_ns;
@@ -157,10 +157,10 @@ static void tell_time(struct replay *replay) {
 
 /* Everything up to the moment is taken in. */
 static int arrive(struct replay *replay, bool is_lasting) {
-    struct moment *moment = replay->moment;
+    struct as_of *moment = replay->moment;
     const struct index_meta *theirs = &replay->source->meta;
     if (!replay->has_frame && !replay->is_copy)
-        return limit(moment, MOMENT_BEFORE, LOG_POSITION_FIRST, replay->is_beyond ? replay->next_ms : 0);
+        return limit(moment, AS_OF_BEFORE, LOG_POSITION_FIRST, replay->is_beyond ? replay->next_ms : 0);
     if (!replay->met && replay->has_frame && end_of(&replay->last) == theirs->position) {
         int error = meet(replay);
         if (error) return error;
@@ -173,7 +173,7 @@ static int arrive(struct replay *replay, bool is_lasting) {
 }
 
 static int replay_all(struct replay *replay, const char *directory, bool is_lasting) {
-    const struct moment_source *source = replay->source;
+    const struct as_of_source *source = replay->source;
     struct history_question past = {.position = replay->is_copy ? source->meta.position : 0};
     int error = history_open(&replay->history, source->log, source->archive, &past);
     if (error) return error;
@@ -183,10 +183,10 @@ static int replay_all(struct replay *replay, const char *directory, bool is_last
     return error ? error : arrive(replay, is_lasting);
 }
 
-int moment_make(struct moment *out, const struct moment_source *source, const struct moment_question *question,
-                const char *directory, bool is_lasting) {
-    *out = (struct moment){0};
-    if (question->by_position && question->position > source->end) return limit(out, MOMENT_BEYOND, source->end, 0);
+int as_of_make(struct as_of *out, const struct as_of_source *source, const struct as_of_question *question,
+               const char *directory, bool is_lasting) {
+    *out = (struct as_of){0};
+    if (question->by_position && question->position > source->end) return limit(out, AS_OF_BEYOND, source->end, 0);
     if (!question->by_position && question->steady_ms > UINT64_MAX / NS_PER_MS) return -ERANGE;
     struct replay replay = {.source = source, .question = question, .moment = out};
     replay.is_copy = is_ahead_of_index(source, question);
@@ -200,19 +200,19 @@ int moment_make(struct moment *out, const struct moment_source *source, const st
     return error;
 }
 
-void moment_close(struct moment *moment) {
+void as_of_close(struct as_of *moment) {
     index_close(moment->index);
-    *moment = (struct moment){0};
+    *moment = (struct as_of){0};
 }
 
 /* ---- looking */
 
 /* Leased ahead of time, and its delivery was not to leave before (broker/core/ahead.h). */
-static bool is_ahead(const struct moment *moment, const struct row *row) {
+static bool is_ahead(const struct as_of *moment, const struct row *row) {
     return row->state == ROW_LEASED && row->delivered_ms > ms_of(moment->steady_ns);
 }
 
-uint32_t moment_state(const struct moment *moment, const struct row *row) {
+uint32_t as_of_state(const struct as_of *moment, const struct row *row) {
     if (is_ahead(moment, row)) return STATE_PENDING;
     if (row->state == ROW_LEASED) return STATE_IN_FLIGHT;
     if (row->state == ROW_BURIED) return STATE_DEAD;
@@ -221,9 +221,9 @@ uint32_t moment_state(const struct moment *moment, const struct row *row) {
     return row->expires_ms && row_expires_at(row) <= now_ms ? 0 : STATE_READY;
 }
 
-static void count_row(const struct moment *moment, const struct row *row, struct moment_counts *counts) {
+static void count_row(const struct as_of *moment, const struct row *row, struct as_of_counts *counts) {
     counts->ahead += is_ahead(moment, row);
-    switch (moment_state(moment, row)) {
+    switch (as_of_state(moment, row)) {
     case STATE_PENDING:
         counts->pending++;
         break;
@@ -241,7 +241,7 @@ static void count_row(const struct moment *moment, const struct row *row, struct
     }
 }
 
-static int count_rows(const struct moment *moment, struct moment_counts *out, struct arena *arena) {
+static int count_rows(const struct as_of *moment, struct as_of_counts *out, struct arena *arena) {
     for (uint64_t after = 0; after != UINT64_MAX;) {
         struct index_rows rows;
         arena_reset(arena);
@@ -252,7 +252,7 @@ static int count_rows(const struct moment *moment, struct moment_counts *out, st
     return 0;
 }
 
-static bool adds_up(const struct queue_tally *tally, const struct moment_counts *counts) {
+static bool adds_up(const struct queue_tally *tally, const struct as_of_counts *counts) {
     uint64_t waiting = 0;
     for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++)
         waiting += tally->waiting[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
@@ -260,19 +260,19 @@ static bool adds_up(const struct queue_tally *tally, const struct moment_counts 
            counts->in_flight + counts->ahead == tally->in_flight && counts->dead == tally->dead;
 }
 
-int moment_count(const struct moment *moment, struct moment_counts *out) {
+int as_of_count(const struct as_of *moment, struct as_of_counts *out) {
     struct arena arena;
     arena_init(&arena, SIZE_MAX);
     int error = count_rows(moment, out, &arena);
     arena_deinit(&arena);
     for (uint32_t number = 0; !error && number <= QUEUES_MAX; number++)
-        if (!adds_up(&moment->meta.tally.queues[number], &out[number])) error = MOMENT_DIFFERS;
+        if (!adds_up(&moment->meta.tally.queues[number], &out[number])) error = AS_OF_DIFFERS;
     return error;
 }
 
 /* ---- a directory of its own */
 
-static int keep_contents(struct moment *moment, const struct moment_source *source) {
+static int keep_contents(struct as_of *moment, const struct as_of_source *source) {
     struct history *history;
     struct log_view view;
     const Tarry__FrameBody *body;
@@ -285,12 +285,11 @@ static int keep_contents(struct moment *moment, const struct moment_source *sour
         if (error) break;
     }
     history_close(history);
-    if (error == HISTORY_GAP) error = MOMENT_TOO_OLD;
+    if (error == HISTORY_GAP) error = AS_OF_TOO_OLD;
     return error == LOG_END ? index_retire_commit(moment->index, moment->meta.position) : error;
 }
 
-static int make_log(const struct moment *moment, const struct moment_source *source,
-                    const struct log_options *options) {
+static int make_log(const struct as_of *moment, const struct as_of_source *source, const struct log_options *options) {
     struct log_segment segment = {.base = LOG_POSITION_FIRST};
     (void)log_segment_at(source->log, moment->meta.position - 1, &segment);
     struct log_origin origin = {
@@ -316,13 +315,13 @@ static int make_log(const struct moment *moment, const struct moment_source *sou
     return error;
 }
 
-int moment_complete(struct moment *moment, const struct moment_source *source, const struct log_options *log,
-                    char *message, size_t message_size) {
+int as_of_complete(struct as_of *moment, const struct as_of_source *source, const struct log_options *log,
+                   char *message, size_t message_size) {
     struct index_verification rows = {0};
     int error = keep_contents(moment, source);
     if (!error) error = index_verify(moment->index, &rows, message, message_size, NULL, NULL);
-    if (error == INDEX_DAMAGED && rows.erased_task) error = MOMENT_ERASED;
-    if (!error && rows.digest != moment->meta.tally.digest) error = MOMENT_DIFFERS;
+    if (error == INDEX_DAMAGED && rows.erased_task) error = AS_OF_ERASED;
+    if (!error && rows.digest != moment->meta.tally.digest) error = AS_OF_DIFFERS;
     if (!error) error = make_log(moment, source, log);
     return error;
 }

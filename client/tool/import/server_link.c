@@ -1,5 +1,5 @@
-/* link.c: see link.h. */
-#include "link.h"
+/* server_link.c: see server_link.h. */
+#include "server_link.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #define READ_SIZE (64u << 10)
 #define PORT_SIZE 16u
 
-bool link_fail(struct link *link, const char *format, ...) {
+bool server_link_fail(struct server_link *link, const char *format, ...) {
     if (link->error[0] == 0) {
         va_list list;
         va_start(list, format);
@@ -31,68 +31,70 @@ bool link_fail(struct link *link, const char *format, ...) {
     return false;
 }
 
-void link_close(struct link *link) {
+void server_link_close(struct server_link *link) {
     if (link->fd >= 0) close(link->fd);
     free(link->data);
-    *link = (struct link){.fd = -1};
+    *link = (struct server_link){.fd = -1};
 }
 
-void link_over(struct link *link, const void *bytes, size_t size) {
-    *link = (struct link){.fd = -1, .capacity = size + 1};
+void server_link_over(struct server_link *link, const void *bytes, size_t size) {
+    *link = (struct server_link){.fd = -1, .capacity = size + 1};
     link->data = tool_alloc(size + 1);
     if (size > 0) memcpy(link->data, bytes, size);
     link->end = size;
 }
 
 /* Waits for `events`. False: nothing for timeout_ms. */
-static bool wait_for(struct link *link, short events) {
+static bool wait_for(struct server_link *link, short events) {
     struct pollfd item = {.fd = link->fd, .events = events};
     const int timeout = link->timeout_ms > INT32_MAX ? INT32_MAX : (int)link->timeout_ms;
     int count;
     do count = poll(&item, 1, timeout);
     while (count < 0 && errno == EINTR);
     if (count > 0) return true;
-    return count == 0 ? link_fail(link, "no answer for %llu ms", (unsigned long long)link->timeout_ms)
-                      : link_fail(link, "%s", strerror(errno));
+    return count == 0 ? server_link_fail(link, "no answer for %llu ms", (unsigned long long)link->timeout_ms)
+                      : server_link_fail(link, "%s", strerror(errno));
 }
 
-static bool connect_to(struct link *link, const struct addrinfo *info) {
+static bool connect_to(struct server_link *link, const struct addrinfo *info) {
     int error = 0, one = 1;
     socklen_t size = sizeof error;
     link->error[0] = 0;
     link->fd = socket(info->ai_family, info->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, info->ai_protocol);
-    if (link->fd < 0) return link_fail(link, "%s", strerror(errno));
+    if (link->fd < 0) return server_link_fail(link, "%s", strerror(errno));
     if (connect(link->fd, info->ai_addr, info->ai_addrlen) != 0 && errno != EINPROGRESS)
-        return link_fail(link, "%s", strerror(errno));
+        return server_link_fail(link, "%s", strerror(errno));
     if (!wait_for(link, POLLOUT)) return false;
     if (getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0)
-        return link_fail(link, "%s", strerror(error != 0 ? error : errno));
+        return server_link_fail(link, "%s", strerror(error != 0 ? error : errno));
     (void)setsockopt(link->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     return true;
 }
 
 /* "host", "host:port", "[v6]", "[v6]:port" into its parts. */
-static bool split(const char *address, const char *default_port, char host[LINK_ADDRESS_SIZE], char port[PORT_SIZE]) {
+static bool split(const char *address, const char *default_port, char host[SERVER_LINK_ADDRESS_SIZE],
+                  char port[PORT_SIZE]) {
     const bool is_bracketed = address[0] == '[';
     const char *begin = address + is_bracketed;
     const char *end = is_bracketed ? strchr(begin, ']') : begin + strcspn(begin, ":");
-    if (end == NULL || end == begin || (size_t)(end - begin) >= LINK_ADDRESS_SIZE) return false;
+    if (end == NULL || end == begin || (size_t)(end - begin) >= SERVER_LINK_ADDRESS_SIZE) return false;
     const char *rest = end + is_bracketed;
     const char *given = rest[0] == 0 ? default_port : rest + 1;
     if (rest[0] != 0 && (rest[0] != ':' || given[0] == 0)) return false;
     if (strspn(given, "0123456789") != strlen(given) || strlen(given) > 5) return false;
-    snprintf(host, LINK_ADDRESS_SIZE, "%.*s", (int)(end - begin), begin);
+    snprintf(host, SERVER_LINK_ADDRESS_SIZE, "%.*s", (int)(end - begin), begin);
     snprintf(port, PORT_SIZE, "%s", given);
     return true;
 }
 
-bool link_open(struct link *link, const char *address, const char *default_port, uint64_t timeout_ms) {
-    char host[LINK_ADDRESS_SIZE], port[PORT_SIZE];
+bool server_link_open(struct server_link *link, const char *address, const char *default_port, uint64_t timeout_ms) {
+    char host[SERVER_LINK_ADDRESS_SIZE], port[PORT_SIZE];
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC}, *list = NULL;
-    *link = (struct link){.fd = -1, .timeout_ms = timeout_ms};
-    if (!split(address, default_port, host, port)) return link_fail(link, "no address such as HOST or HOST:PORT");
+    *link = (struct server_link){.fd = -1, .timeout_ms = timeout_ms};
+    if (!split(address, default_port, host, port))
+        return server_link_fail(link, "no address such as HOST or HOST:PORT");
     int code = getaddrinfo(host, port, &hints, &list);
-    if (code != 0) return link_fail(link, "%s", gai_strerror(code));
+    if (code != 0) return server_link_fail(link, "%s", gai_strerror(code));
     bool is_open = false;
     for (const struct addrinfo *info = list; info != NULL && !is_open; info = info->ai_next)
         is_open = connect_to(link, info);
@@ -100,12 +102,12 @@ bool link_open(struct link *link, const char *address, const char *default_port,
     return is_open;
 }
 
-bool link_send(struct link *link, const void *data, size_t size) {
+bool server_link_send(struct server_link *link, const void *data, size_t size) {
     const char *at = data;
     if (link->error[0] != 0) return false;
     while (size > 0) {
         ssize_t sent = send(link->fd, at, size, MSG_NOSIGNAL);
-        if (sent < 0 && errno != EAGAIN && errno != EINTR) return link_fail(link, "%s", strerror(errno));
+        if (sent < 0 && errno != EAGAIN && errno != EINTR) return server_link_fail(link, "%s", strerror(errno));
         if (sent < 0 && errno == EAGAIN && !wait_for(link, POLLOUT)) return false;
         if (sent <= 0) continue;
         at += sent;
@@ -115,7 +117,7 @@ bool link_send(struct link *link, const void *data, size_t size) {
 }
 
 /* Room for `size` bytes from `start` on, and a terminator. */
-static void make_room(struct link *link, size_t size) {
+static void make_room(struct server_link *link, size_t size) {
     if (link->start > 0) memmove(link->data, link->data + link->start, link->end - link->start);
     link->end -= link->start;
     link->start = 0;
@@ -128,8 +130,8 @@ static void make_room(struct link *link, size_t size) {
 }
 
 /* At least one byte more, behind what is there. */
-static bool read_more(struct link *link) {
-    if (link->fd < 0) return link_fail(link, "the server ended the connection");
+static bool read_more(struct server_link *link) {
+    if (link->fd < 0) return server_link_fail(link, "the server ended the connection");
     if (link->capacity - link->end < READ_SIZE / 4) make_room(link, link->end - link->start + READ_SIZE);
     for (;;) {
         ssize_t count = recv(link->fd, link->data + link->end, link->capacity - link->end - 1, 0);
@@ -137,13 +139,13 @@ static bool read_more(struct link *link) {
             link->end += (size_t)count;
             return true;
         }
-        if (count == 0) return link_fail(link, "the server ended the connection");
-        if (errno != EAGAIN && errno != EINTR) return link_fail(link, "%s", strerror(errno));
+        if (count == 0) return server_link_fail(link, "the server ended the connection");
+        if (errno != EAGAIN && errno != EINTR) return server_link_fail(link, "%s", strerror(errno));
         if (errno == EAGAIN && !wait_for(link, POLLIN)) return false;
     }
 }
 
-bool link_line(struct link *link, size_t size_max, const char **out_line, size_t *out_size) {
+bool server_link_line(struct server_link *link, size_t size_max, const char **out_line, size_t *out_size) {
     size_t searched = 0; /* no end of a line among so many bytes */
     while (link->error[0] == 0) {
         const size_t there = link->end - link->start;
@@ -152,7 +154,8 @@ bool link_line(struct link *link, size_t size_max, const char **out_line, size_t
             const size_t size = (size_t)(feed - line);
             if (size > 0 && feed[-1] == '\r') {
                 if (size - 1 > size_max)
-                    return link_fail(link, "sent a line that is longer than any has: not a server of this kind?");
+                    return server_link_fail(link,
+                                            "sent a line that is longer than any has: not a server of this kind?");
                 feed[-1] = 0;
                 link->start += size + 1;
                 *out_line = line;
@@ -163,13 +166,13 @@ bool link_line(struct link *link, size_t size_max, const char **out_line, size_t
         }
         searched = there;
         if (there > size_max + 1)
-            return link_fail(link, "sent a line that is longer than any has: not a server of this kind?");
+            return server_link_fail(link, "sent a line that is longer than any has: not a server of this kind?");
         if (!read_more(link)) return false;
     }
     return false;
 }
 
-bool link_bytes(struct link *link, size_t size, const char **out_bytes) {
+bool server_link_bytes(struct server_link *link, size_t size, const char **out_bytes) {
     if (link->error[0] != 0) return false;
     if (link->end - link->start < size) make_room(link, size);
     while (link->end - link->start < size)
@@ -179,7 +182,7 @@ bool link_bytes(struct link *link, size_t size, const char **out_bytes) {
     return true;
 }
 
-bool link_skip(struct link *link, uint64_t size) {
+bool server_link_skip(struct server_link *link, uint64_t size) {
     while (link->error[0] == 0) {
         const size_t there = link->end - link->start;
         const size_t taken = size < there ? (size_t)size : there;
