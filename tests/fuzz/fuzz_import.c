@@ -31,7 +31,7 @@ static void try_resp(const char *bytes, size_t size) {
         if (resp.kind == RESP_ARRAY) assert(resp.number >= 0 && resp.number <= RESP_ITEMS_MAX);
         if (resp.kind == RESP_HUGE) assert(false); /* no input is so large */
     }
-    assert(link.error[0] != 0 && strnlen(link.error, SERVER_LINK_ERROR_SIZE) < LINK_ERROR_SIZE);
+    assert(link.error[0] != 0 && strnlen(link.error, SERVER_LINK_ERROR_SIZE) < SERVER_LINK_ERROR_SIZE);
     assert(!resp_read(&link, &resp) && link.fd == -1); /* a link that has failed stays so */
     server_link_close(&link);
 }
