@@ -18,7 +18,7 @@ static void wait_for_port(uint16_t port, uint64_t end_ns) {
         const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         is_there = fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0;
         if (fd >= 0) close(fd);
-        if (bench_now_ns() > end_ns) bench_die("nobody listens on port %u", port);
+        if (bench_now_ns() > end_ns) bench_die("no broker listens on port %u", port);
         if (!is_there) bench_sleep_until_ns(bench_now_ns() + RETRY_NS);
     }
 }

@@ -1,5 +1,5 @@
 /* story.c: fills a broker's log with the story of orders: each is to be closed in 30 minutes; most are paid before and
- * cancelled, some get more time, and a few are shipped, by a consumer who acks.
+ * cancelled, some get more time, and a few are shipped, by a consumer that acks.
  *
  * Orders are committed in batches, the decisions about a batch with the orders of a later one: what is decided about
  * has been acknowledged by then. At the end every order was decided about as planned, or the bench dies. */

@@ -49,7 +49,7 @@ def time_of(*command):
 
 
 def stream_of(*command):
-    """(seconds, records) of a run of audit whose records nobody keeps."""
+    """(seconds, records) of a run of audit whose records are thrown away."""
     started = time.monotonic()
     with subprocess.Popen([harness.find_program("tarry"), *command], stdout=subprocess.PIPE) as tool:
         count = subprocess.run(["wc", "-l"], stdin=tool.stdout, stdout=subprocess.PIPE, check=True).stdout

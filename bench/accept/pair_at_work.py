@@ -1,6 +1,6 @@
 """pair_at_work.py: a pair with a real coordinator, a producer that asks one thing after the other, and a consumer; both know both
 addresses. On the loopback device with ZooKeeper, unless somebody wants it in network namespaces (`lack`, see scene.py) or with etcd.
-For measurements: nothing here is troubled but by who uses it."""
+For measurements: it does nothing by itself."""
 import os
 import sys
 import threading

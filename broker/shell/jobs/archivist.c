@@ -26,8 +26,8 @@
 /* Not the lowest: retirement waits for it, and with that room in the log and redactions. */
 #define NICENESS 10
 
-/* What is wrong with the place itself, beside errno and LOG_…. */
-enum { NOT_MOUNTED = -20001 };
+/* What is wrong with the place itself: no errno, and none of storage_codes.h. */
+enum { NOT_MOUNTED = -30001 };
 
 /* ---- the disk that it writes through: gives up at a stop, and leaves the reserve alone */
 
