@@ -34,7 +34,7 @@ public class Order {
             call("POST", "/queues/close-order/tasks", "{\"key\": \"%s\", \"in\": \"2s\", \"json\": {\"order\": \"%s\"}}".formatted(order, order));
         }
 
-        // The first is paid in time. With 0 deliveries nobody has seen the task, and nobody ever will.
+        // The first is paid in time. With 0 deliveries no consumer has seen the task, and none ever will.
         var paid = call("DELETE", "/queues/close-order/tasks/order-1", null);
         System.out.println("order-1 paid, " + member(paid, "deliveries") + " seen");
 

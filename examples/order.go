@@ -46,7 +46,7 @@ func main() {
 	for _, order := range []string{"order-1", "order-2"} { // two orders are placed
 		call("POST", "/queues/close-order/tasks", fmt.Sprintf(`{"key": %q, "in": "2s", "json": {"order": %q}}`, order, order), &task{})
 	}
-	var paid task // in time. With 0 deliveries nobody has seen the task, and nobody ever will
+	var paid task // in time. With 0 deliveries no consumer has seen the task, and none ever will
 	call("DELETE", "/queues/close-order/tasks/order-1", "", &paid)
 	fmt.Printf("order-1 paid, %d seen\n", paid.Deliveries)
 	// The second is not. What is leased is ours for 30 s (the queue's policy); if we die, somebody else gets it.

@@ -15,7 +15,7 @@ for (const order of ["order-1", "order-2"]) {
   await call("POST", "/queues/close-order/tasks", { key: order, in: "2s", json: { order } });
 }
 
-// The first is paid in time. With 0 deliveries nobody has seen the task, and nobody ever will.
+// The first is paid in time. With 0 deliveries no consumer has seen the task, and none ever will.
 const paid = await call("DELETE", "/queues/close-order/tasks/order-1");
 console.log(`order-1 paid, ${paid.deliveries} seen`);
 

@@ -26,7 +26,7 @@ foreach (['order-1', 'order-2'] as $order) {
     call('POST', '/queues/close-order/tasks', ['key' => $order, 'in' => '2s', 'json' => ['order' => $order]]);
 }
 
-// The first is paid in time. With 0 deliveries nobody has seen the task, and nobody ever will.
+// The first is paid in time. With 0 deliveries no consumer has seen the task, and none ever will.
 $paid = call('DELETE', '/queues/close-order/tasks/order-1');
 echo "order-1 paid, {$paid['deliveries']} seen\n";
 

@@ -21,7 +21,7 @@ def call(method, path, body=None):
 for order in ("order-1", "order-2"):
     call("POST", "/queues/close-order/tasks", {"key": order, "in": "2s", "json": {"order": order}})
 
-# The first is paid in time. With 0 deliveries nobody has seen the task, and nobody ever will.
+# The first is paid in time. With 0 deliveries no consumer has seen the task, and none ever will.
 paid = call("DELETE", "/queues/close-order/tasks/order-1")
 print(f"order-1 paid, {paid['deliveries']} seen")
 

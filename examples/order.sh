@@ -17,7 +17,7 @@ for order in order-1 order-2; do
     call POST /queues/close-order/tasks '{"key": "'$order'", "in": "2s", "json": {"order": "'$order'"}}' >/dev/null
 done
 
-# The first is paid in time. With 0 deliveries nobody has seen the task, and nobody ever will.
+# The first is paid in time. With 0 deliveries no consumer has seen the task, and none ever will.
 seen=$(call DELETE /queues/close-order/tasks/order-1 | member deliveries)
 echo "order-1 paid, $seen seen"
 

@@ -40,9 +40,9 @@ static void close_orders(tarry_client *client, const struct tarry_task **tasks, 
         printf("{\"id\":\"%s\",\"received_us\":%" PRIu64 ",\"lateness_ms\":%" PRId64 ",\"attempt\":%u}\n",
                tasks[i]->key != NULL ? tasks[i]->key : "", now_us, (int64_t)(tasks[i]->received_ms - tasks[i]->due_ms),
                tasks[i]->attempt);
-    if (fflush(stdout) != 0) exit(1); /* nobody listens any more: what is not acknowledged comes again */
+    if (fflush(stdout) != 0) exit(1); /* no consumer listens any more: what is not acknowledged comes again */
     for (size_t i = 0; i < count; i++) {
-        /* The answer does not matter here: if the lease was lost, somebody else closes the order once more. */
+        /* The answer does not matter here: if the lease was lost, another worker closes the order once more. */
         while (tarry_ack_async(client, tasks[i]->id, tasks[i]->token, NULL, NULL) == TARRY_E_FULL)
             if (tarry_drain(client, 0) != TARRY_OK) break;
         tarry_task_free(tasks[i]);

@@ -12,7 +12,7 @@ struct entry {
     uint64_t submitted_us; /* 0: not yet */
     bool placed;
     bool paid;
-    bool paid_unseen; /* with the word that nobody had seen the closing, nor ever would */
+    bool paid_unseen; /* with the word that no worker had seen the closing, nor ever would */
     bool late;
     unsigned closings;
 };
@@ -110,7 +110,7 @@ void ledger_paid(struct ledger *ledger, size_t order, uint32_t deliveries) {
         ledger->totals.broken++;
         say(ledger, "broken", id_of(ledger, order), "the payment was accepted after the order had been closed");
     }
-    /* Told that somebody may have closed it, the shop keeps to the closing if there was one. */
+    /* Told that a worker may have closed it, the shop keeps to the closing if there was one. */
     if (entry->closings == 0) {
         entry->paid = true;
         ledger->totals.paid++;
@@ -152,7 +152,7 @@ void ledger_closed(struct ledger *ledger, const char *id, uint64_t received_us, 
     if (entry->closings++ > 0) {
         ledger->totals.duplicates++;
     } else {
-        if (entry->paid) { /* accepted with the warning that somebody might have closed it: so it was */
+        if (entry->paid) { /* accepted with the warning that a worker might have closed it: so it was */
             entry->paid = false;
             ledger->totals.paid--;
             ledger->settled--;

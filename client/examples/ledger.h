@@ -1,7 +1,7 @@
 /* ledger.h: the independent book of the demonstration. It knows what the shop did and what it was told, and judges:
  *
  *   - early: closed before its limit had passed since it was placed
- *   - broken: closed although its payment had been accepted (a cancel answered "cancelled, seen by nobody")
+ *   - broken: closed although its payment had been accepted (a cancel answered "cancelled, deliveries 0")
  *   - lost: neither paid nor closed in the end
  *   - duplicate: closed more than once, which at-least-once delivery allows (a consumer died between work and ack)
  *

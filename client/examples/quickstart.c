@@ -13,7 +13,7 @@ int main(void) {
     close_order.key = "order-2";
     if (tarry_schedule(client, &close_order, &result) != TARRY_OK) printf("order-2: %s\n", result.message);
 
-    /* Order 1 is paid in time. With deliveries = 0 nobody has seen the task, and nobody ever will. */
+    /* Order 1 is paid in time. With deliveries = 0 no consumer has seen the task, and none ever will. */
     struct tarry_ref paid = {.queue = "close-order", .key = "order-1"};
     if (tarry_cancel(client, &paid, false, &result) == TARRY_OK) printf("order-1 paid, %u seen\n", result.deliveries);
 

@@ -78,7 +78,7 @@ static void finish_and_go_on(tarry_client *client, const struct tarry_task *task
     if (rv == TARRY_OK) {
         printf("%s charged at attempt %u, ships in a second\n", task->key, task->attempt);
     } else {
-        /* The lease was lost meanwhile, say: whoever has it now will do both. */
+        /* The lease was lost meanwhile, say: the worker that has it now will do both. */
         printf("%s not finished: %s\n", task->key, tarry_code_sentence(rv));
     }
     tarry_commit_free(commit);
@@ -108,7 +108,7 @@ static enum tarry_verdict handle(void *arg, tarry_consumer *consumer, const stru
     return TARRY_DO_NACK;
 }
 
-/* Did the verdict come in time? If not, the task has come, or will come, to somebody else: see `result->outcome`. */
+/* Did the verdict come in time? If not, the task has come, or will come, to another worker: see `result->outcome`. */
 static void settled(void *arg, const struct tarry_task *task, const struct tarry_result *result) {
     (void)arg;
     if (result->code != TARRY_OK) fprintf(stderr, "worker: %s: %s\n", task->key, result->message);

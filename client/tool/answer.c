@@ -88,7 +88,7 @@ static void add_due(struct text *out, uint64_t due_ms) {
     uint64_t now_ms = wall_ms();
     add_time(out, ", due ", due_ms);
     if (due_ms > now_ms) {
-        uint64_t in_ms = due_ms - now_ms; /* whole seconds, but for the last ones: nobody reads 29m59s997ms */
+        uint64_t in_ms = due_ms - now_ms; /* whole seconds, but for the last ones: 29m59s997ms is not read */
         if (in_ms > 10000) in_ms = (in_ms + 500) / 1000 * 1000;
         text_printf(out, " (in %s)", duration_format(in_ms, duration));
     }

@@ -25,7 +25,8 @@ const char *answer_word(const struct tarry_result *result);
 void answer_word_words(struct text *out, const struct tarry_result *result);
 /* Whether it counts as a refusal (exit status 1). */
 bool answer_refused(enum verb verb, const struct tarry_result *result);
-/* Members that say who and when: deliveries, session, since_ms, ended_ms, known_since_ms, as far as they are known. */
+/* Members that say which consumer and when: deliveries, session, since_ms, ended_ms, known_since_ms, as far as they are
+ * known. */
 void answer_circumstances(struct text *out, const struct tarry_result *result);
 void answer_json(struct text *out, const struct answer *answer);
 /* One line for people, line feed included. */

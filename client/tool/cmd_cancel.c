@@ -67,7 +67,7 @@ const struct command command_move = {
     .run = run_move,
 };
 
-/* Prints what became of it. An id does not say its queue and key: the broker is asked, for whoever reads. */
+/* Prints what became of it. An id does not say its queue and key: the broker is asked, for the reader. */
 static int conclude(struct tool *tool, enum verb verb, const struct tarry_ref *ref, const struct tarry_result *result) {
     struct text out = {0};
     struct tarry_view *view = NULL;

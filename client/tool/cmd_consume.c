@@ -22,7 +22,7 @@
 /* Tasks printed with one write at most: the first of them waits for the last to be written before it is acked. */
 #define CONSUME_BATCH 256u
 
-/* While nothing comes, whether anybody still reads standard output is looked at so often. */
+/* While nothing comes, it is looked at this often whether standard output is still read. */
 #define LOOK_MS 500u
 
 enum ack_mode { ACK_AUTO, ACK_NONE, ACK_NACK };
@@ -192,7 +192,7 @@ static void print_and_settle(struct consume *c, const struct tarry_task **tasks,
     }
 }
 
-/* A task that waited here for its turn may have lost its lease: then somebody else has it. */
+/* A task that waited here for its turn may have lost its lease: then another consumer has it. */
 static bool still_ours(struct consume *c, const struct tarry_task *task) {
     uint64_t lease_ms = task->lease_deadline_ms > task->delivered_ms ? task->lease_deadline_ms - task->delivered_ms : 0;
     uint64_t now_ms = wall_ms();
@@ -280,7 +280,7 @@ static void wake(void *argument) {
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Waits for the answers to what was settled, and ends the session. At the end nobody is waited for without an end:
+/* Waits for the answers to what was settled, and ends the session. At the end no broker is waited for without an end:
  * what has not been answered by then hears TARRY_E_CLOSED, and this returns what that is called. */
 static int finish(struct consume *c) {
     int code = tarry_drain_within(c->tool->client, 0, c->tool->timeout_ms);

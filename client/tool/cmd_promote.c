@@ -1,5 +1,5 @@
-/* cmd_promote.c: tarry promote and tarry demote: who of a pair is to be the primary. The broker answers at once, with
- * how it is; how it goes on is asked for here until it is done, or --wait is over. */
+/* cmd_promote.c: tarry promote and tarry demote: which node of a pair is to be the primary. The broker answers at once,
+ * with how it is; how it goes on is asked for here until it is done, or --wait is over. */
 #include <stdio.h>
 #include <time.h>
 
@@ -74,8 +74,8 @@ const struct command command_demote = {
     .run = run,
 };
 
-/* Could this one be meant? By whoever says that the peer is stopped: any that answers, also a primary that waits for
- * its follower. */
+/* Could this one be meant? By an operator that says that the peer is stopped: any that answers, also a primary that
+ * waits for its follower. */
 static bool is_candidate(const struct node *node, bool promotes, bool peer_is_stopped) {
     return node->view != NULL && (peer_is_stopped || node_is_primary(node) != promotes);
 }

@@ -393,7 +393,7 @@ struct watching {
     const char *queue;
     bool is_screen;
     bool is_wide;
-    bool is_stale;                 /* nobody has answered since */
+    bool is_stale;                 /* no broker has answered since */
     struct tarry_stats_view *view; /* the last that there was */
     struct totals totals;          /* of it */
     struct totals before;          /* of the one before; at_ms 0: there was none */

@@ -15,7 +15,7 @@ static const struct arg_spec options[] = {
     {0},
 };
 
-/* Of several, one may well be down: it is not waited for as long as somebody's only broker. */
+/* Of several, one may well be down: it is not waited for as long as an only broker. */
 #define PATIENCE_MS 2000u
 #define ASK_AGAIN_MS 50u
 
@@ -145,7 +145,7 @@ static void words_replication(struct text *out, const struct tarry_pair_view *vi
     text_printf(out, ", %s\n", view->coordinator[0] != 0 ? view->coordinator : "an operator decides");
 }
 
-/* Whole seconds: nobody reads more of an estimate. */
+/* Whole seconds: an estimate is no better. */
 static void words_left(struct text *out, const struct tarry_pair_view *view) {
     char duration[UNITS_TEXT_SIZE];
     if (view->left_ms != 0)

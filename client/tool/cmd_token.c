@@ -1,5 +1,5 @@
-/* cmd_token.c: tarry token add, list, revoke: who may use a broker, in the file that tarryd --tokens reads. It asks no
- * broker. */
+/* cmd_token.c: tarry token add, list, revoke: the principals of a broker, in the file that tarryd --tokens reads. It
+ * asks no broker. */
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* exec.h: running a command for one delivery.
  *
  * `sh -c COMMAND` with the body on standard input (a file in memory, so a command that does not read it cannot block
- * anybody), TARRY_ID, TARRY_TOKEN, TARRY_QUEUE, TARRY_KEY, TARRY_ATTEMPT, TARRY_DELIVERIES, TARRY_DUE_MS,
- * TARRY_BROKER and an attribute NAME as TARRY_ATTR_NAME (letters made capital, others than letters and digits an
- * underscore) in the environment. It runs in a process group of its own: Ctrl-C asks the tool to end, and the command
- * may finish. posix_spawn, never fork: the library's threads do not survive one. */
+ * the tool), TARRY_ID, TARRY_TOKEN, TARRY_QUEUE, TARRY_KEY, TARRY_ATTEMPT, TARRY_DELIVERIES, TARRY_DUE_MS, TARRY_BROKER
+ * and an attribute NAME as TARRY_ATTR_NAME (letters made capital, others than letters and digits an underscore) in the
+ * environment. It runs in a process group of its own: Ctrl-C asks the tool to end, and the command may finish.
+ * posix_spawn, never fork: the library's threads do not survive one. */
 #ifndef TARRY_TOOL_EXEC_H
 #define TARRY_TOOL_EXEC_H
 

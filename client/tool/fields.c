@@ -154,7 +154,7 @@ static int refer(struct fields *fields, enum verb verb) {
     return code;
 }
 
-/* A member with a name that nobody knows is a slip of the pen, and what it was to say would be lost. The lines that
+/* A member with an unknown name is a slip of the pen, and what it was to say would be lost. The lines that
  * this tool prints may be given to cancel and move as they are, so their other members are let pass there. */
 static int unknown_member(struct fields *fields, enum verb verb) {
     static const char *const known[] = {"queue",       "key",      "delay_ms",   "due_ms",     "body",

@@ -24,7 +24,7 @@
 
 /* Results printed with one write at most, so that the output of a long run flows. */
 #define PRINT_BATCH 1024u
-/* Who waits for answers looks so often whether it is to end. */
+/* While it waits for answers, it looks so often whether it is to end. */
 #define ROOM_LOOK_MS 250u
 
 struct slot {
@@ -142,7 +142,7 @@ static void *print_slots(void *argument) {
             if (!stream->tool->json) progress_end(&stream->progress);
             output_write(&out, false);
         }
-        if (output_lost()) signals_end(); /* nobody hears the answers: read no further */
+        if (output_lost()) signals_end(); /* the answers are not read: read no further */
         give_back(stream, count);
         progress_show(&stream->progress, atomic_load(&stream->consumed), stream->input_size, stream->head);
     }
@@ -285,7 +285,7 @@ static void summarize(const struct stream *stream) {
     text_deinit(&text);
 }
 
-/* Who is told to end waits for no broker without an end: what is unanswered by then hears TARRY_E_CLOSED. */
+/* A stream that is told to end waits for no broker without an end: what is unanswered by then hears TARRY_E_CLOSED. */
 static void end_interrupted(struct stream *stream) {
     while (tarry_drain_within(stream->tool->client, 0, ROOM_LOOK_MS) == TARRY_E_TIMEOUT && !signals_ended()) {
     }
@@ -346,7 +346,7 @@ int stream_run(struct tool *tool, const struct args *args, enum verb verb, const
     stream.slots = tool_alloc(sizeof *stream.slots * STREAM_LINES_MAX);
     for (size_t i = 0; i < STREAM_LINES_MAX; i++) stream.slots[i].stream = &stream;
     progress_start(&stream.progress, done[verb]);
-    if (isatty(STDIN_FILENO) == 1 && stream.input_size == 0) stream.progress.shown = false; /* somebody types */
+    if (isatty(STDIN_FILENO) == 1 && stream.input_size == 0) stream.progress.shown = false; /* a person types */
     stream.quiet = stream.progress.shown && isatty(STDOUT_FILENO) == 1 && stream.input_size > 0;
     if (isatty(STDOUT_FILENO) == 1 && !stream.quiet) stream.progress.shown = false;
     status = run(&stream);

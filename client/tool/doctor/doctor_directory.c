@@ -126,7 +126,7 @@ static bool look_at_lock(struct findings *findings, const char *directory) {
                         strerror(errno));
         return false;
     }
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET}; /* asked about, not taken: nobody is kept out */
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET}; /* asked about, not taken: no process is kept out */
     bool is_free = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
     close(fd);
     finding_add(findings, FOUND_FINE, "lock", NULL, is_free ? "no broker runs on it" : "a broker runs on it");

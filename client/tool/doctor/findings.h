@@ -34,7 +34,7 @@ struct findings {
 void finding_add(struct findings *findings, enum found found, const char *check, const char *mend, const char *format,
                  ...) __attribute__((format(printf, 5, 6)));
 
-/* ---- who looks at what */
+/* ---- which file looks at what */
 
 /* A data directory and its disk: how much is free, how long a sync takes, what kind of file system. Whether a broker
  * runs on it. */

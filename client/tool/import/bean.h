@@ -1,6 +1,6 @@
 /* bean.h: what bean.c, bean_scan.c and bean_take.c share: the import from a beanstalkd.
  *
- * beanstalkd shows whoever asks only the first job of each kind, so the jobs are found by their ids, which are numbers
+ * beanstalkd shows a client only the first job of each kind, so the jobs are found by their ids, which are numbers
  * given one after the other: from the highest down to 1, until as many have been seen as it counts (bean_scan.c). Then
  * they are taken in the order of their ids, which keeps the order of jobs with one pri (bean_take.c). */
 #ifndef TARRY_TOOL_IMPORT_BEAN_H

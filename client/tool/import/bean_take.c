@@ -2,7 +2,7 @@
  *
  * A ready job is reserved first, so that no worker there takes it meanwhile; a kill gives it back. A delayed one is
  * not, for a kill would make it ready too early: it is deleted as it lies, and due here when it would have been ready
- * there. A job that is gone when it is to be deleted has been taken by somebody else. */
+ * there. A job that is gone when it is to be deleted has been taken by another worker. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,7 +107,7 @@ static int take_step(struct import *import, struct import_batch *batch, const ui
         struct bean_reply reply;
         if (jobs[i].id == 0) continue;
         if (!bean_read(import, &reply)) break;
-        if (strcmp(reply.line, "NOT_FOUND") == 0) continue; /* somebody was quicker */
+        if (strcmp(reply.line, "NOT_FOUND") == 0) continue; /* another worker was quicker */
         if (!is_of(&reply, jobs[i].id))
             return import_nonsense(import, "it did not show a job; it said", reply.line, strlen(reply.line));
         take_body(import, batch, &jobs[i], &reply);

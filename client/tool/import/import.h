@@ -28,7 +28,7 @@ enum verdict {
 enum fate {
     FATE_KEPT,    /* still there */
     FATE_REMOVED, /* we removed it there */
-    FATE_TAKEN,   /* somebody else had taken it, or changed it, before we could */
+    FATE_TAKEN,   /* another client had taken it, or changed it, before we could */
 };
 
 struct import_item {
@@ -124,7 +124,7 @@ int import_run(struct import *import, bool is_dry);
 
 /* import_commit.c. 0, or an exit status after a sentence. */
 int import_commit(struct import *import, struct import_batch *batch);
-/* Takes back what was taken by others there, if nobody has it here yet. */
+/* Takes back what was taken by others there, if no consumer has it here yet. */
 int import_withdraw(struct import *import, struct import_batch *batch);
 /* The receipt of an import that did not come to its end; its count is 0 if there is none. */
 int import_receipt_find(struct import *import, struct receipt *out);

@@ -102,7 +102,7 @@ static void refuse(struct import *import, struct import_item *item, int code, co
 }
 
 /* What the broker says of one item. A key of ours that is taken is taken by this very item; a key of the member's own
- * may be anybody's. */
+ * may be any client's. */
 static void judge(struct import *import, struct import_item *item, const struct tarry_result *result) {
     item->task = result->id;
     if (result->code == TARRY_OK) {

@@ -1,9 +1,9 @@
-/* receipt.h: what an import had in hand, so that whoever repeats it after a kill takes nothing twice.
+/* receipt.h: what an import had in hand, so that a repeated one after a kill takes nothing twice.
  *
  * Tasks and the receipt that names them are one atomic commit: either both are durable or neither is. What the receipt
  * names is at Tarry, and only to be removed at the server; so it is never scheduled a second time, not even if a
  * consumer has long acked the first. It is a task in the queue RECEIPT_QUEUE, under a key made of the server's
- * address; it is due in a month, to be delivered to nobody, and expires then.
+ * address; it is due in a month, to be delivered to no consumer, and expires then.
  *
  * As text: "tarry import 1 <server>\n", then "<id> <stamp> <hash>\n" for each. */
 #ifndef TARRY_TOOL_IMPORT_RECEIPT_H

@@ -1,7 +1,7 @@
 /* redis.c: see import.h: the members of a sorted set, soonest first.
  *
- * Whoever removes a member owns it: that is how workers on such a set claim a task, and so does the import, by a script
- * that removes a member only if its score is the one that was read. A page is read behind those that stay. */
+ * The client that removes a member owns it: that is how workers on such a set claim a task, and so does the import, by
+ * a script that removes a member only if its score is the one that was read. A page is read behind those that stay. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

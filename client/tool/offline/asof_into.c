@@ -104,7 +104,7 @@ static int end(struct target *target) {
     const struct disk *disk = &disk_posix;
     char mark[STORE_PATH_SIZE + NAME_ROOM];
     snprintf(mark, sizeof mark, "%s/%s", target->directory, BACKUP_PARTIAL_NAME);
-    int error = make_file(target->directory, "lock"); /* for those who only read it */
+    int error = make_file(target->directory, "lock"); /* for readers */
     if (error == 0) error = disk->sync_directory(disk->context, target->log);
     if (error == 0) error = disk->sync_directory(disk->context, target->index);
     if (error == 0) error = disk->sync_directory(disk->context, target->directory);

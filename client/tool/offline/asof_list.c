@@ -31,7 +31,7 @@ static const char *copy(struct arena *arena, const char *text, size_t size) {
     return out;
 }
 
-/* Of one that was leased ahead of time, and had not left: who had it before its record does not say. */
+/* Of one that was leased ahead of time, and had not left: its record does not say which consumer had it before. */
 static struct row not_yet_leased(const struct row *row) {
     struct row waiting = *row;
     waiting.attempt--;

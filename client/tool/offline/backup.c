@@ -12,7 +12,7 @@
 #include "units.h"
 #include "verify.h"
 
-/* Who is the follower is asked for so long. */
+/* For so long the brokers are asked which one is the follower. */
 #define ASK_MS 3000u
 
 static int run(struct tool *tool, const struct args *args);
@@ -61,7 +61,7 @@ static bool is_good_follower(const struct tarry_pair_view *view) {
     return view->role == TARRY_FOLLOWER && (view->in_sync || !waits);
 }
 
-/* Of several brokers, the follower; or whoever leads. NULL: neither has answered. The caller frees it. */
+/* Of several brokers, the follower; or the leader. NULL: neither has answered. The caller frees it. */
 static char *choose(const struct tool *tool) {
     struct nodes nodes;
     char *follower = NULL, *primary = NULL;

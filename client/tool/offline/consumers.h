@@ -1,5 +1,5 @@
-/* consumers.h: who the consumers were. A record names a session by its number; this remembers which client that was and
- * where it came from, as far as the log has told so far.
+/* consumers.h: the consumers of sessions. A record names a session by its number; this remembers which client that was
+ * and where it came from, as far as the log has told so far.
  *
  * A table of fixed size, however long the log is: what it has forgotten is told by number alone. */
 #ifndef TARRY_TOOL_CONSUMERS_H

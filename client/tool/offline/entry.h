@@ -1,5 +1,5 @@
-/* entry.h: one record of the log, with the frame that it stands in: what happened, when, by whom; printed as a JSON
- * line or as a line for people.
+/* entry.h: one record of the log, with the frame that it stands in: what happened, when, by which client; printed as a
+ * JSON line or as a line for people.
  *
  * Times are the broker's logical clock (DESIGN.md, TIME-2), in Unix milliseconds. Everything is borrowed from the frame
  * and valid until the next one is read. */
@@ -56,7 +56,7 @@ struct entry {
     const Tarry__Record *record;
     const char *queue;               /* name; NULL: the record concerns no queue, or one that is not known */
     const char *const *queues;       /* names by number, QUEUES_MAX + 1 of them, NULL: not known; or NULL */
-    const struct consumer *consumer; /* whose session it is about; NULL: nobody's, or not known */
+    const struct consumer *consumer; /* the consumer whose session it is about; NULL: none, or not known */
 };
 
 enum entry_kind entry_kind(const struct entry *entry);
@@ -96,7 +96,7 @@ const char *entry_session_cause(const struct entry *entry);
 /* "silent", "told": why a pair's primary serves alone. */
 const char *entry_alone_why(const struct entry *entry);
 const char *entry_before_start(const struct entry *entry);
-/* "unknown_token": why somebody was refused. */
+/* "unknown_token": why a client was refused. */
 const char *entry_refusal_reason(const struct entry *entry);
 
 void entry_json(struct text *out, const struct entry *entry);

@@ -216,14 +216,15 @@ static void json_other(struct text *out, const struct entry *entry) {
     }
 }
 
-/* Who asked for it. */
+/* The client that asked for it. */
 static void json_by(struct text *out, const struct entry *entry) {
     const Tarry__FrameBody *body = entry->body;
     if (entry_is_asked(entry)) {
         ndjson_text(out, "client", body->client);
         if (body->peer[0] != '\0') ndjson_text(out, "peer", body->peer);
         if (body->token[0] != '\0') ndjson_text(out, "credential", body->token);
-    } else if (entry->record->fact_case == TARRY__RECORD__FACT_PRODUCER) { /* of a broker that did not say who yet */
+    } else if (entry->record->fact_case ==
+               TARRY__RECORD__FACT_PRODUCER) { /* of a broker that did not name clients yet */
         ndjson_text(out, "client", entry->record->producer->client);
     }
     bool is_said = entry_kind(entry) == ENTRY_PRODUCER || entry_kind(entry) == ENTRY_PRODUCER_END;

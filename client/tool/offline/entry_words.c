@@ -35,7 +35,7 @@ static void words_name(struct text *out, const char *name) {
     ndjson_words(out, name, strlen(name));
 }
 
-/* Text that somebody chose: quoted, for it must not drive the terminal. */
+/* Text that a client chose: quoted, for it must not drive the terminal. */
 static void words_quoted(struct text *out, const char *what, const void *text, size_t size) {
     text_add_str(out, what);
     text_add_char(out, ' ');
@@ -54,7 +54,7 @@ static void words_who(struct text *out, const char *what, const char *client, co
 }
 
 /* "  by shop ("orders 1.2") at 127.0.0.1:40312": the principal as the broker knows it, what the client calls itself in
- * brackets; the latter alone of whoever was local. */
+ * brackets; the latter alone of a local client. */
 static void words_by(struct text *out, const Tarry__FrameBody *body) {
     if (body->token[0] == '\0') {
         words_who(out, "  by", body->client, body->peer);

@@ -1,6 +1,6 @@
 /* owner.h: whose the files are that an offline command makes. Root's commands work in directories of the broker's user,
  * and a file of root's there would stop the broker. So what root makes belongs to the owner of the directory that it is
- * made in. For anybody else nothing happens: they cannot give files away. */
+ * made in. For other users nothing happens: they cannot give files away. */
 #ifndef TARRY_TOOL_OFFLINE_OWNER_H
 #define TARRY_TOOL_OFFLINE_OWNER_H
 

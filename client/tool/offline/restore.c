@@ -2,8 +2,8 @@
  *
  * BACKUP is checked as a whole; then it is copied to DIR.restoring, which is marked as unfinished, gets the identity of
  * a new member, is synced, gets the name DIR by a rename, and loses its mark last. A crash at any moment leaves DIR as
- * it was, or marked, and DIR.restoring marked: nobody opens what is marked, and the next try deletes it. BACKUP is not
- * changed; it may be any data directory that no broker runs on.
+ * it was, or marked, and DIR.restoring marked: no program opens what is marked, and the next try deletes it. BACKUP is
+ * not changed; it may be any data directory that no broker runs on.
  *
  * What root restores belongs to the owner of the directory that DIR lies in (owner.h): under the systemd units that is
  * the broker's user, whose number root cannot know. */

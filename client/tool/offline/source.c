@@ -14,7 +14,7 @@
 
 #define NS_PER_MS 1000000u
 #define BODY_SIZE_MAX ((size_t)256 << 20) /* unpacked */
-/* While nothing comes, whether anybody still reads standard output is looked at so often. */
+/* While nothing comes, it is looked at this often whether standard output is still read. */
 #define LOOK_MS 500u
 
 int source_open(struct source *source, struct tool *tool, const struct args *args, bool follow) {

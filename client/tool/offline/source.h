@@ -27,7 +27,7 @@ struct source {
     bool is_live;
     bool is_marked; /* it was said that a follower answers */
     bool follow;    /* live: go on with what happens, from now on unless `from_ms` says since when */
-    /* Called before it waits for something to happen; NULL: nobody cares. */
+    /* Called before it waits for something to happen; NULL: it is not told. */
     void (*idle)(void *argument);
     void *idle_argument;
     char *queues[QUEUES_MAX + 1]; /* names by number, as far as they are known */

@@ -1,7 +1,7 @@
 /* store.h: a data directory opened from outside, while no broker runs on it. Nothing in it is changed.
  *
- * In this order: the lock (shared: it keeps brokers out), the identity, the index, the log; the archive is looked at
- * by those who read it. */
+ * In this order: the lock (shared: it keeps brokers out), the identity, the index, the log; the archive is looked at by
+ * its readers. */
 #ifndef TARRY_TOOL_STORE_H
 #define TARRY_TOOL_STORE_H
 

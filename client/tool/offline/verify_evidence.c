@@ -274,7 +274,7 @@ static bool is_beginning(const struct frames_point *point) {
 
 /* A segment's file is as long as its header says from the day it was made, or ends exactly where its last frame does:
  * a backup copies every segment so, and a restore copies them as they are. What is missing then are zeros; the frames
- * themselves, and where the segment ends, are proven by the chain. Any other length means that somebody changed it. */
+ * themselves, and where the segment ends, are proven by the chain. Any other length means that it was changed. */
 static int judge_size(struct store *store, const struct log_segment *segment) {
     char path[STORE_PATH_SIZE + 64];
     struct stat status;

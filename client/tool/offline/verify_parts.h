@@ -38,9 +38,9 @@ void contents_gap(struct contents *contents);
 int contents_end(struct contents *contents, struct store *store);
 void contents_deinit(struct contents *contents);
 
-/* ---- verify_summaries.c: do the summaries beside the segments tell the truth? They are derived, and whoever asks for
- * a history passes over what they say need not be read: one that lies would hide records. Each is made anew of the
- * frames that verify reads anyway, and compared. What is missing or damaged is used by nobody, and only counted. */
+/* ---- verify_summaries.c: do the summaries beside the segments tell the truth? They are derived, and a question for a
+ * history passes over what they say need not be read: one that lies would hide records. Each is made anew of the
+ * frames that verify reads anyway, and compared. What is missing or damaged is not used, and only counted. */
 
 struct summaries {
     struct summary *made; /* of the segment that is being read; NULL: it has none that is used */

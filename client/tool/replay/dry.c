@@ -5,8 +5,8 @@
  *      │                                                       ▼
  *      └────► asked: schedules, moves, cancels, … ──► core on a virtual clock ──► twins ──► differences
  *
- * Without --set nothing differs (but for DRY_TOLERANCE_MS). While the broker did not run, time stands still for
- * everybody. The wall clock goes as the record says, from frame to frame. */
+ * Without --set nothing differs (but for DRY_TOLERANCE_MS). While the broker did not run, time stands still for all.
+ * The wall clock goes as the record says, from frame to frame. */
 #include "dry.h"
 
 #include <stdlib.h>

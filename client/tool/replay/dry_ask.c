@@ -102,7 +102,7 @@ static void op_settle(struct asking *asking, const struct ask *ask, const struct
     }
 }
 
-/* An ack that nobody could make looks at the task, and changes nothing but what time has done to it. */
+/* An ack that no consumer could make looks at the task, and changes nothing but what time has done to it. */
 static void op_touch(struct asking *asking, const struct twin *twin, Tarry__Op *op) {
     op->op_case = TARRY__OP__OP_ACK;
     op->ack = NEW(asking, Tarry__Ack, TARRY__ACK__INIT);
@@ -162,7 +162,7 @@ static void add_pause(struct asking *asking, const struct ask *ask) {
     op->queue_pause->for_ms = ask->ms;
 }
 
-/* False: the task is not there, or not in that state, so nobody could ask for this. */
+/* False: the task is not there, or not in that state, so it could not be asked for. */
 static bool add_ask(struct asking *asking, const struct ask *ask) {
     const struct twin *twin = ask->life != NULL ? ask->life->twin : NULL;
     bool is_new = ask->kind == ASK_SCHEDULE;

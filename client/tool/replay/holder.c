@@ -11,7 +11,7 @@
 #define TAKE_MAX 256u
 #define LOOK_MS 100u     /* how long to wait at once */
 #define DOUBT_MS 1000u   /* nothing came for so long: is it still to come? */
-#define SOON_MS 500u     /* what is due there comes within this, or somebody else has it */
+#define SOON_MS 500u     /* what is due there comes within this, or another consumer has it */
 #define PATIENCE_TIMES 3 /* of --timeout */
 
 struct held_lease {

@@ -23,7 +23,7 @@ bool holder_has(struct holder *holder, uint64_t id, struct tarry_token *out_toke
  * not be: `image` is left out and the difference noted; or a signal asked for the end. */
 bool holder_wait(struct holder *holder, struct image *image, const struct tarry_token *but,
                  struct tarry_token *out_token);
-/* The task is about to change though the record has nobody holding it: gives back what is held of it, or is about to
+/* The task is about to change though no consumer holds it in the record: gives back what is held of it, or is about to
  * be, within the commit that is being filled. */
 void holder_let_go(struct holder *holder, struct image *image, uint64_t now_ms);
 /* Gives everything back unseen, and ends. */

@@ -172,7 +172,7 @@ static void cancel(struct into *in, struct image *image, enum op_kind kind, bool
     sender_note(&in->sender, tarry_commit_cancel(in->sender.commit, &ref, withdraw), &op, 128);
 }
 
-/* The record's task went without anybody's asking: it is made to be too old, and touched. */
+/* The record's task went without a request: it is made to be too old, and touched. */
 static void expire(struct into *in, struct image *image) {
     holder_let_go(&in->holder, image, now_ms(in));
     struct tarry_ref ref = sender_ref(&in->sender, image);
@@ -335,7 +335,7 @@ static void act(struct into *in, const struct entry *entry, struct image *image)
         move(in, entry, image);
         break;
     case ENTRY_CANCELLED:
-        cancel(in, image, OP_CANCEL, in->options->settle); /* which may hold what nobody held then */
+        cancel(in, image, OP_CANCEL, in->options->settle); /* which may hold what no consumer held then */
         break;
     case ENTRY_WITHDRAWN:
         cancel(in, image, OP_CANCEL, true);
@@ -353,7 +353,7 @@ static void act(struct into *in, const struct entry *entry, struct image *image)
     }
 }
 
-/* Not where it was pushed to: a replay must not POST what has happened to whoever was told of it then. */
+/* Not where it was pushed to: a replay must not POST what has happened to the target of then. */
 static struct tarry_policy policy_of(const Tarry__Policy *from) {
     return (struct tarry_policy){.lease_ms = from->lease_ms,
                                  .max_attempts = from->max_attempts,
@@ -365,7 +365,7 @@ static struct tarry_policy policy_of(const Tarry__Policy *from) {
 
 static void set_queue(struct into *in, const struct entry *entry, struct route *route) {
     const Tarry__QueuePut *put = entry->record->queue;
-    if (put->deleted) return; /* the target's may hold others' tasks, and is nobody else's to delete */
+    if (put->deleted) return; /* the target's may hold others' tasks, and only it may delete them */
     struct tarry_policy policy = policy_of(put->policy);
     struct op op = {.kind = OP_QUEUE};
     uint32_t all = TARRY_POLICY_LEASE | TARRY_POLICY_MAX_ATTEMPTS | TARRY_POLICY_BACKOFF | TARRY_POLICY_BACKOFF_MIN |
@@ -522,7 +522,7 @@ static int check_member(struct into *in, const char *target) {
     char message[IDENTITY_MESSAGE_SIZE] = "", own[MEMBER_TEXT_SIZE];
     struct member member;
     int error = member_read(in->store->directory, &member, message);
-    if (error == -ENOENT) return 0; /* older than members are, and nobody has run on it since */
+    if (error == -ENOENT) return 0; /* older than members are, and no broker has run on it since */
     if (error != 0)
         return store_damaged(in->store, "%s: %s", in->store->directory, error > 0 ? message : strerror(-error));
     member_format(member.id, own);

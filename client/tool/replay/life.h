@@ -1,5 +1,5 @@
-/* life.h: the recorded lives of tasks, in the form that a dry run needs: how long each waited and when, who took it,
- * and how that ended.
+/* life.h: the recorded lives of tasks, in the form that a dry run needs: how long each waited and when, which consumer
+ * took it, and how that ended.
  *
  *     phase: it waits ──► turn: it is leased ──► phase ──► turn ──► … ──► outcome
  *

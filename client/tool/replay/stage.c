@@ -161,7 +161,7 @@ static void take_effects(struct stage *stage) {
     }
 }
 
-/* The virtual clock waits for nobody: every event is stepped in the moment in which it was received. */
+/* The virtual clock does not wait: every event is stepped in the moment in which it was received. */
 static void step_now(struct stage *stage, struct core_event *event) {
     core_turn_begin(&stage->turn, stage->now.steady_ns);
     core_turn_step(&stage->turn, event, &(struct turn_now){.logical = stage->now, .boot_ns = stage->now.steady_ns});
@@ -215,7 +215,7 @@ void stage_commit(struct stage *stage, Tarry__Op **ops, size_t count, bool atomi
     commit.atomic = atomic;
     commit.ops = ops;
     commit.n_ops = count;
-    struct core_content *contents = tool_alloc(count * sizeof *contents); /* empty: nobody reads them */
+    struct core_content *contents = tool_alloc(count * sizeof *contents); /* empty: they are not read */
     struct core_event event = {.kind = CORE_COMMIT, .ticket = 1, .request = &request, .contents = contents};
     struct facts facts;
     bring_facts(stage, &event, &facts);

@@ -16,7 +16,7 @@ static inline struct logical_time moment_of(const struct frame_header *header) {
 }
 
 enum verdict {
-    VERDICT_NONE, /* the record does not say: it is under way at its end, or somebody else ended the task */
+    VERDICT_NONE, /* the record does not say: it is under way at its end, or another client ended the task */
     VERDICT_ACK,
     VERDICT_NACK,         /* after the queue's backoff */
     VERDICT_NACK_DELAYED, /* after a delay of its own */

@@ -1,4 +1,4 @@
-/* workers.h: those who consume a queue in a dry run: one session, which takes exactly as many tasks as it is granted.
+/* workers.h: the consumers of a queue in a dry run: one session, which takes exactly as many tasks as it is granted.
  *
  * What holds it back is that a consumer is sent nothing while a delivery to it is under way: each grant says that the
  * last one has left, and lets one task through. Which one is the core's word. */
