@@ -1,5 +1,5 @@
 /* content_hash_test.c: contents hashed together have the hashes that libsodium gives each alone: of any sizes, in any
- * order, as many as there are lanes, more and fewer; and nobody's is written twice or elsewhere. TARRY_SEED seeds. */
+ * order, as many as there are lanes, more and fewer; and no byte beside a hash is written. TARRY_SEED seeds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@
 static struct random random_state;
 
 struct content {
-    uint8_t *bytes; /* of its own, so that ASan sees who reads beyond it */
+    uint8_t *bytes; /* of its own, so that ASan sees a read beyond it */
     size_t size;
     uint8_t hash[1 + CONTENT_HASH_SIZE + 1]; /* guarded */
 };
