@@ -19,11 +19,14 @@
  * differ in few digits: three passes. */
 void pairs_sort(struct pair *pairs, struct pair *spare, size_t count) {
     struct pair *from = pairs, *to = spare;
+    uint64_t varying = 0; /* bits in which they differ: most digits of times and ids of one stretch are the same */
+    for (size_t i = 1; i < count; i++) varying |= pairs[i].first ^ pairs[0].first;
     for (unsigned pass = 0; pass < RADIX_PASSES; pass++) {
-        size_t places[(1 << RADIX_BITS) + 1] = {0};
+        size_t places[(1 << RADIX_BITS) + 1];
         unsigned shift = pass * RADIX_BITS;
+        if ((varying >> shift & ((1 << RADIX_BITS) - 1)) == 0) continue;
+        memset(places, 0, sizeof places);
         for (size_t i = 0; i < count; i++) places[(from[i].first >> shift & ((1 << RADIX_BITS) - 1)) + 1]++;
-        if (count == 0 || places[(from[0].first >> shift & ((1 << RADIX_BITS) - 1)) + 1] == count) continue;
         for (size_t i = 1; i < 1 << RADIX_BITS; i++) places[i] += places[i - 1];
         for (size_t i = 0; i < count; i++) {
             to[places[from[i].first >> shift & ((1 << RADIX_BITS) - 1)]++] = from[i];
