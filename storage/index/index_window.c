@@ -166,10 +166,11 @@ static int give_rows(const struct read_ahead *read_ahead, size_t end, struct are
             __builtin_prefetch(read_ahead->rows.items + read_ahead->places[i + PREFETCH_ROWS]);
         if (read_ahead->places[i] == ROW_GONE) continue;
         const uint8_t *at = read_ahead->rows.items + read_ahead->places[i];
-        uint16_t size;
         struct row row;
+        uint16_t size;
         memcpy(&size, at, sizeof size);
-        int error = row_unpack(read_ahead->pairs.items[i].id, &(MDB_val){size, (void *)(at + sizeof size)}, &row);
+        const MDB_val packed = {size, (void *)(at + sizeof size)};
+        int error = row_unpack(read_ahead->pairs.items[i].id, &packed, &row);
         if (error == 0) error = row_keep(&row, arena, &rows[out->count]);
         if (error != 0) return error;
         out->count++;
