@@ -377,6 +377,18 @@ static void depart(struct core *core, struct session *session, uint64_t due_ms, 
     };
 }
 
+const struct row *ahead_first_due(struct core *core, const struct session *session, const struct queue *queue) {
+    const struct row *first = NULL;
+    const struct task *task = NULL;
+    TAILQ_FOREACH(task, &session->ahead, member) {
+        if (task->row.due_ms > steady_ms(core)) break;
+        core->visits++;
+        if (task->row.queue != queue->number || is_outdated(core, session, task)) continue;
+        if (!first || task->row.priority > first->priority) first = &task->row; /* they lie in the order of due times */
+    }
+    return first;
+}
+
 void ahead_departed(struct session *session) {
     if (!session->sending_departed) return;
     session->sending_departed = false;

@@ -49,6 +49,9 @@ void ahead_settle(struct core *core, struct session *session, struct core_effect
 /* Withdraws what is due by `due_ms`. */
 void ahead_withdraw(struct core *core, struct session *session, uint64_t due_ms, struct core_effects *effects);
 void ahead_withdraw_all(struct core *core, struct core_effects *effects);
+/* Of what it has ahead in this queue and is due, the one that comes first; NULL: there is none. It waits for a ready
+ * one that comes before it, and what comes after it must not leave first. */
+const struct row *ahead_first_due(struct core *core, const struct session *session, const struct queue *queue);
 /* The delivery under way has left, or its leases are given back. */
 void ahead_departed(struct session *session);
 /* The session is looked at again then. */

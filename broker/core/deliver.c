@@ -79,12 +79,19 @@ struct lease_batch {
     uint64_t bytes;
 };
 
+static bool comes_before(const struct row *row, const struct row *other) {
+    if (row->priority != other->priority) return row->priority > other->priority;
+    return due_before(row_due(row), row_due(other));
+}
+
 /* Takes ready tasks off their heaps, so that each is seen once, and puts them into the draft: leased, or expired. */
 static void gather(struct core *core, struct queue *queue, const struct session *session, uint32_t count_max,
                    uint32_t records_max, struct lease_batch *batch) {
+    const struct row *waits_ahead = ahead_first_due(core, session, queue);
+    if (SEEDED_BUG(ahead_overtaken)) waits_ahead = NULL;
     while (batch->count < count_max && batch->draft.record_count < records_max) {
         struct task *task = near_next_ready(core, queue);
-        if (!task) return;
+        if (!task || (waits_ahead && comes_before(waits_ahead, &task->row))) return;
         if (batch->count && batch->bytes + task->row.blob_size > DELIVERY_SIZE_MAX) return;
         near_prefetch_behind(task);
         struct known known = known_of(task);

@@ -51,6 +51,28 @@ static void the_next_delivery_waits_for_the_one_under_way(void **state) {
     assert_true(delivery(f)->departs && delivery(f)->tasks[0].row.id != first);
 }
 
+/* What was leased ahead waits for what is ready and comes before it, and is waited for by what comes after it. */
+static void ready_and_ahead_leave_in_one_order(void **state) {
+    struct fx *f = *state;
+    uint64_t session = consume(f, 10), due_ms = lease_ahead(f);
+    uint64_t ahead = TAILQ_FIRST(&session_find(f->core, session)->ahead)->row.id;
+    f->now_ms = due_ms - 3;
+    assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK); /* stays under way */
+    assert_int_equal(delivered(f), 1);
+    assert_int_equal(schedule(f, "orders", 1), TARRY__CODE__OK);
+    uint64_t before = f->id;
+    f->now_ms = due_ms - 1;
+    assert_int_equal(schedule(f, "orders", 2), TARRY__CODE__OK);
+    uint64_t after = f->id;
+    at(f, due_ms + 1);
+    const uint64_t order[] = {before, ahead, after};
+    for (size_t i = 0; i < 3; i++) {
+        lane(f, session, CORE_LANE_SENT, true);
+        assert_int_equal(delivered(f), 1);
+        assert_int_equal(delivery(f)->tasks[0].row.id, order[i]);
+    }
+}
+
 static void two_consumers_share(void **state) {
     struct fx *f = *state;
     uint64_t one = consume(f, 10), other = consume(f, 10);
@@ -398,6 +420,7 @@ int main(void) {
         AHEAD_TEST(it_is_leased_before_and_leaves_when_it_is_due),
         AHEAD_TEST(what_is_due_sooner_than_that_is_leased_at_once),
         AHEAD_TEST(the_next_delivery_waits_for_the_one_under_way),
+        AHEAD_TEST(ready_and_ahead_leave_in_one_order),
         AHEAD_TEST(two_consumers_share),
         AHEAD_TEST(the_highest_priority_leaves_first),
         AHEAD_TEST(whoever_goes_before_has_had_nothing),
