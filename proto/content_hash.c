@@ -19,8 +19,7 @@ void content_hash(const void *blob, size_t size, uint8_t out[CONTENT_HASH_SIZE])
 #define BLOCK_WORDS 16
 #define STATE_WORDS 8
 
-/* clang 14 takes minutes to compile it for a sanitizer: there libsodium does it all. */
-#if defined(__x86_64__) && !defined(__clang__)
+#ifdef __x86_64__
 
 typedef uint64_t lanes __attribute__((vector_size(8 * CONTENT_HASH_LANES)));
 
