@@ -32,8 +32,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "content_hash.h"
-
 #define FRAME_MAGIC 0x31595254u
 #define FRAME_HEADER_SIZE 112u
 #define FRAME_ALIGN 8u
@@ -42,6 +40,7 @@
 #define FRAME_FLAGS_OFFSET 6u /* of the byte that has it */
 #define LOG_POSITION_FIRST 4096u
 #define BLOB_SALT_SIZE 16u
+#define CONTENT_HASH_SIZE 32u
 #define CONFIG_DIGEST_SIZE 32u /* EpochPut.config_digest */
 
 enum frame_type { FRAME_COMMIT = 1, FRAME_SEAL = 2 }; /* a seal has no body */
@@ -96,5 +95,8 @@ uint64_t principal_owner(const char *name);
 
 /* Whether nothing but zeros is left of a blob: what a redaction leaves. (A salt is never zero.) */
 bool content_is_erased(const void *blob, size_t size);
+
+/* BLAKE2b-256 over a blob (salt and content). */
+void content_hash(const void *blob, size_t size, uint8_t out[CONTENT_HASH_SIZE]);
 
 #endif

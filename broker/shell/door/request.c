@@ -86,7 +86,6 @@ static bool salt_contents(struct arena *arena, const Tarry__Commit *commit, uint
     randombytes_buf(seed, sizeof(seed));
     randombytes_buf_deterministic(salts, commit->n_ops * BLOB_SALT_SIZE, seed);
     sodium_memzero(seed, sizeof(seed));
-    struct content_hashes hashes = {0};
     for (size_t i = 0; i < commit->n_ops; i++) {
         if (contents[i].problem != NULL || commit->ops[i]->op_case != TARRY__OP__OP_SCHEDULE) continue;
         const ProtobufCBinaryData *content = &commit->ops[i]->schedule->content;
@@ -95,10 +94,9 @@ static bool salt_contents(struct arena *arena, const Tarry__Commit *commit, uint
         contents[i].data = blob;
         contents[i].size = (uint32_t)(BLOB_SALT_SIZE + content->len);
         contents[i].sum = frame_sum(blob, contents[i].size);
-        content_hashes_add(&hashes, blob, contents[i].size, contents[i].hash);
+        content_hash(blob, contents[i].size, contents[i].hash);
         blob += contents[i].size;
     }
-    content_hashes_end(&hashes);
     return true;
 }
 
