@@ -1,4 +1,4 @@
-/* near.c: see near.h. Eviction and loading are in window.c. */
+/* near.c: see near.h. Eviction is in evict.c, loading in window.c. */
 #include "near.h"
 
 #include <string.h>

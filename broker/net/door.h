@@ -4,7 +4,8 @@
  *                      door's thread                                             any thread
  *   accept ── HTTP ──► admit() ─┬─ /rpc ────► request() … waits …           ◄── door_answer
  *                               ├─ /lane/N ─► lane_asks(), lane_up()        ◄── door_deliver ── lane_leaves()? ─►
- * lane_sent() └─ a page ──► page() … waits …              ◄── door_page
+ *                               │                          lane_sent()
+ *                               └─ a page ──► page() … waits …              ◄── door_page
  *
  * A connection has an id, which is never used twice; what is meant for one that is gone is dropped, and a delivery is
  * told to be unsent. One thread at a time reads, writes and calls back. What other threads hand over waits in a queue,

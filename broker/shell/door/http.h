@@ -1,5 +1,5 @@
-/* http.h: what the door asks of the broker: the pages /healthz, /readyz and /metrics for people and monitoring, and,
- * for the log, which clients it refused. */
+/* http.h: all that the door asks of the broker (door_calls): requests, lanes, the pages /healthz, /readyz and /metrics
+ * for people and monitoring, and, for the log, which clients it refused. */
 #ifndef TARRY_SHELL_HTTP_H
 #define TARRY_SHELL_HTTP_H
 

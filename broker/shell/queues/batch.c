@@ -76,7 +76,7 @@ void batch_drop(struct batches *batches, struct batch *batch) {
     core_effects_reset(&batch->effects);
     batch->answers = NULL;
     batch->answer_count = 0;
-    batch->delivery_sender = batch->reads_late = false;
+    batch->must_be_read = batch->reads_late = false;
     batch->end = 0;
     pthread_mutex_lock(&batches->mutex);
     batch->next = batches->free;

@@ -1,6 +1,7 @@
 /* batch.h: the effects of some steps of the core, on their way to the disk and out.
  *
- *   core thread: fills ──► sync thread: appends, syncs, answers ──► (delivery sender: deliveries) ──► free again
+ *   core thread: fills ─┬─► sync thread: appends, syncs, answers ───────────────────────┬─► free again
+ *                        └─► (delivery sender: reads meanwhile, delivers when it is synced) ┘
  *
  * Everything in `effects` lives in the batch's arena. Positions only grow from batch to batch, and nothing in a batch
  * waits for a position beyond its own appends, so a batch may be let out once it is synced (LOG-1). */
@@ -26,10 +27,10 @@ struct batch {
     struct core_effects effects;
     struct answer *answers; /* ready to leave after the sync; in the arena */
     size_t answer_count;
-    uint64_t end; /* the log's, behind it: leaves once everything up to here is durable wherever it must be; 0: a
-                     follower's, which rests on what is committed */
-    bool delivery_sender; /* it has deliveries, or replies whose content must be read first */
-    bool reads_late;      /* … which the delivery sender gets once the batch may leave, not before */
+    uint64_t end;      /* the log's, behind it: leaves once everything up to here is durable wherever it must be; 0: a
+                          follower's, which rests on what is committed */
+    bool must_be_read; /* it has deliveries, or replies whose content leaves: by the delivery sender */
+    bool reads_late;   /* … which the delivery sender gets once the batch may leave, not before */
     unsigned users;
 };
 

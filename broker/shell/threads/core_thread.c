@@ -145,7 +145,7 @@ static bool has_ordinary(const struct core_effects *effects) {
 static void pack_answers(struct core_thread *core_thread) {
     struct batch *batch = core_thread->batch;
     const struct core_effects *effects = &batch->effects;
-    batch->delivery_sender = has_ordinary(effects);
+    batch->must_be_read = has_ordinary(effects);
     batch->answers = arena_alloc(&batch->arena, (effects->replies.count + 1) * sizeof(*batch->answers));
     if (batch->answers == NULL) fatal("replies_failed", -ENOMEM);
     for (size_t i = 0; i < effects->replies.count; i++) {
@@ -154,7 +154,7 @@ static void pack_answers(struct core_thread *core_thread) {
         assert(reply->after <= core_position(core_thread->needs.core)); /* LOG-1: covered by this batch's sync */
         struct message *message;
         if (reply->repeat_position != 0 || reply->content != NULL) {
-            batch->delivery_sender = true;
+            batch->must_be_read = true;
             foretell_size(reply);
             continue;
         }

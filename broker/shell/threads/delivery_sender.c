@@ -169,7 +169,7 @@ static void *delivery_sender_run(void *argument) {
     return NULL;
 }
 
-static void *reader_run(void *argument) {
+static void *cold_run(void *argument) {
     struct delivery_sender *delivery_sender = argument;
     struct outgoing outgoing = {.needs = &delivery_sender->outgoing, .may_wait = true};
     fatal_arena_init(&outgoing.arena);
@@ -217,7 +217,7 @@ void delivery_sender_start(struct delivery_sender *delivery_sender, const struct
     pthread_cond_init(&delivery_sender->grown, NULL);
     thread_start(&delivery_sender->thread, "tarry-sender", delivery_sender_run, delivery_sender);
     for (size_t i = 0; i < COLD_READERS; i++)
-        thread_start(&delivery_sender->readers[i], "tarry-cold", reader_run, delivery_sender);
+        thread_start(&delivery_sender->readers[i], "tarry-cold", cold_run, delivery_sender);
 }
 
 void delivery_sender_post(struct delivery_sender *delivery_sender, struct batch *batch) {

@@ -69,8 +69,8 @@ static int append_all(struct sync *sync, const struct batch *batches) {
 static void post_to_sender(struct sync *sync, struct batch *batches) {
     const struct sync_needs *needs = &sync->needs;
     for (struct batch *batch = batches; batch != NULL; batch = batch->next) {
-        batch->reads_late = batch->delivery_sender && !group_commit_reads(&sync->group, batch->effects.appends.count);
-        if (!batch->delivery_sender || batch->reads_late) continue;
+        batch->reads_late = batch->must_be_read && !group_commit_reads(&sync->group, batch->effects.appends.count);
+        if (!batch->must_be_read || batch->reads_late) continue;
         batch_hold(needs->batches, batch);
         delivery_sender_post(needs->delivery_sender, batch);
     }
