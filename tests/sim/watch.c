@@ -164,20 +164,32 @@ void watch_frame(struct world *world, const struct frame_header *header, const T
 
 /* ---- deliveries */
 
-/* Nothing of the same queue, base and priority that is due before it is left behind, in memory or not. */
-static void check_overtaken(const struct flat *head, const struct row *leased) {
+/* It waits, in memory or not, or was leased ahead of time to the same session, is due, and was not given out. */
+static bool is_left_behind(const struct watch *watch, const struct flat *head, const struct row *row,
+                           const struct row *leased) {
+    if (row->state == ROW_WAITING) return true;
+    bool is_ahead = row->state == ROW_LEASED && row->session == leased->session && row->lease_epoch == head->epoch &&
+                    watch->given[row->id] != row->lease_position;
+    return is_ahead && row->due_ms <= leased->delivered_ms;
+}
+
+/* Nothing of the same queue, base and priority that is due before it is left behind. */
+static void check_overtaken(const struct watch *watch, const struct flat *head, const struct row *leased) {
     for (uint64_t id = 1; id < head->next_id; id++) {
         const struct row *row = &head->tasks[id].row;
-        bool is_rival = !head->tasks[id].ended && row->state == ROW_WAITING && row->queue == leased->queue &&
-                        row->base == leased->base && row->priority == leased->priority;
+        bool is_rival = !head->tasks[id].ended && row->queue == leased->queue && row->base == leased->base &&
+                        row->priority == leased->priority && is_left_behind(watch, head, row, leased);
         MUST(!is_rival || due_before((struct due){leased->due_ms, leased->id}, (struct due){row->due_ms, row->id}));
     }
 }
 
 /* Within a delivery of new leases: the highest priority first, then due, then id. */
-static void check_order(const struct flat *head, const struct core_delivery *delivery, uint64_t before) {
+static void check_order(struct watch *watch, const struct flat *head, const struct core_delivery *delivery,
+                        uint64_t before) {
+    for (size_t i = 0; i < delivery->count; i++)
+        watch->given[delivery->tasks[i].row.id] = delivery->tasks[i].row.lease_position;
     if (delivery->tasks[0].row.lease_position < before && !delivery->departs) return; /* sent again, in any order */
-    for (size_t i = 0; i < delivery->count; i++) check_overtaken(head, &delivery->tasks[i].row);
+    for (size_t i = 0; i < delivery->count; i++) check_overtaken(watch, head, &delivery->tasks[i].row);
     for (size_t i = 1; i < delivery->count; i++) {
         const struct row *first = &delivery->tasks[i - 1].row;
         const struct row *then = &delivery->tasks[i].row;
@@ -256,7 +268,7 @@ void watch_step(struct world *world, const struct core_event *event, const struc
     for (size_t i = 0; i < effects->lanes.count; i++) note_lane(&world->host->watch, head, &effects->lanes.items[i]);
     check_left(&world->host->watch, effects);
     for (size_t i = first; i < effects->deliveries.count; i++) {
-        check_order(head, &effects->deliveries.items[i], before);
+        check_order(&world->host->watch, head, &effects->deliveries.items[i], before);
         check_prefetch(world, &effects->deliveries.items[i], before);
     }
     if (world->host->steps % CLAIMS_EVERY == 0) check_claims(world);

@@ -20,6 +20,7 @@ struct watch {
     bool stopping;                    /* timers do not run any more */
     uint64_t round;                   /* for counting */
     uint64_t counted[FLAT_TASKS_MAX]; /* [id]: the round in which it was last counted */
+    uint64_t given[FLAT_TASKS_MAX];   /* [id]: where the lease lies whose delivery the core gave out last */
 };
 
 void watch_reset(struct watch *watch);
