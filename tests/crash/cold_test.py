@@ -212,6 +212,7 @@ class Full(Cold):
 
 # TRUE-1
 class Late(Cold):
+    FURTHER_THAN_A_READ = 8192  # broker/engine/outgoing_read.c: OUTGOING_GAP_MAX
     REST_S = 1.1  # broker/core: a lane rests for a second before it is given away again
 
     def tasks(self, lane):
@@ -266,7 +267,10 @@ class Late(Cold):
 
     # AUDIT-1
     def test_what_was_erased_meanwhile_does_not_leave(self):
-        ids = [self.schedule("q", "", 0, body) for body in (b"secret", b"public", b"public")]
+        ids = []
+        for body in (b"secret", b"public", b"public"):
+            ids.append(self.schedule("q", "", 0, body))
+            self.schedule("between", "", 0, bytes(self.FURTHER_THAN_A_READ))
         self.wait_indexed()
         self.hold(2, 2)  # the first one is read, the second one hangs
         _, lane = self.consume("q")
