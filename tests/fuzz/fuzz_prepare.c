@@ -41,7 +41,9 @@ static void accepted_is_right(const struct core_event *event) {
     }
     if (is_pair) {
         const Tarry__Pair *pair = event->request->pair;
-        assert(pair->what == TARRY__PAIR__WHAT__PROMOTE || (!pair->peer_is_stopped && !pair->force));
+        bool promotes = pair->what == TARRY__PAIR__WHAT__PROMOTE;
+        assert(promotes || !pair->force);
+        assert(promotes || pair->what == TARRY__PAIR__WHAT__WRITE_RECORD || !pair->peer_is_stopped);
         assert(!pair->peer_is_stopped || !pair->force);
     }
     if (is_audit) assert(event->request->audit->wait_ms <= AUDIT_WAIT_MAX_MS);
