@@ -38,7 +38,11 @@ static inline void keep_text(struct copies *copies, ProtobufCBinaryData bytes, c
     *out = copy;
 }
 
-static inline bool take_token(ProtobufCBinaryData bytes, Tarry__Token *token) {
+/* Into `*token`, if there is one, and then `*out` is it. False: it is odd. */
+static inline bool take_token(ProtobufCBinaryData bytes, Tarry__Token *token, Tarry__Token **out) {
+    if (bytes.data == NULL) return true;
+    *out = token;
+    *token = (Tarry__Token)TARRY__TOKEN__INIT;
     struct wire_reader reader = reader_of(bytes);
     take_number32(&reader, 1, &token->epoch);
     take_number(&reader, 2, &token->position);

@@ -16,7 +16,6 @@ static Tarry__OpResult *unpack_result_plain(struct copies *copies, ProtobufCBina
     if (parts == NULL) return NULL;
     Tarry__OpResult *result = &parts->result;
     parts->result = (Tarry__OpResult)TARRY__OP_RESULT__INIT;
-    parts->token = (Tarry__Token)TARRY__TOKEN__INIT;
     struct wire_reader reader = reader_of(bytes);
     result->code = (Tarry__Code)take_enum(&reader, 1);
     result->outcome = (Tarry__Outcome)take_enum(&reader, 2);
@@ -34,8 +33,7 @@ static Tarry__OpResult *unpack_result_plain(struct copies *copies, ProtobufCBina
     take_number(&reader, 14, &result->count);
     take_number(&reader, 15, &result->job);
     take_number(&reader, 16, &result->left);
-    if (!reader_done(&reader) || (token.data != NULL && !take_token(token, &parts->token))) return NULL;
-    if (token.data != NULL) result->token = &parts->token;
+    if (!reader_done(&reader) || !take_token(token, &parts->token, &result->token)) return NULL;
     keep_text(copies, message, &result->message);
     return result;
 }
@@ -97,7 +95,6 @@ static Tarry__DeliveredTask *unpack_delivered_plain(struct copies *copies, Proto
     if (parts == NULL) return NULL;
     Tarry__DeliveredTask *task = &parts->task;
     parts->task = (Tarry__DeliveredTask)TARRY__DELIVERED_TASK__INIT;
-    parts->token = (Tarry__Token)TARRY__TOKEN__INIT;
     struct wire_reader reader = reader_of(bytes);
     take_number(&reader, 1, &task->id);
     ProtobufCBinaryData queue = take_bytes(&reader, 2);
@@ -109,8 +106,7 @@ static Tarry__DeliveredTask *unpack_delivered_plain(struct copies *copies, Proto
     take_number32(&reader, 8, &task->priority);
     take_number(&reader, 9, &task->lease_deadline_ms);
     task->content = take_bytes(&reader, 10);
-    if (!reader_done(&reader) || (token.data != NULL && !take_token(token, &parts->token))) return NULL;
-    if (token.data != NULL) task->token = &parts->token;
+    if (!reader_done(&reader) || !take_token(token, &parts->token, &task->token)) return NULL;
     keep_text(copies, queue, &task->queue);
     keep_bytes(copies, &task->key);
     keep_bytes(copies, &task->content);

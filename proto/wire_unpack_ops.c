@@ -1,7 +1,11 @@
 /* wire_unpack_ops.c: the operations of a commit. See wire.h; those that are rare protobuf-c unpacks. */
 #include "wire_copies.h"
 
-static bool take_when(ProtobufCBinaryData bytes, Tarry__When *when) {
+/* This and take_ref like take_token. */
+static bool take_when(ProtobufCBinaryData bytes, Tarry__When *when, Tarry__When **out) {
+    if (bytes.data == NULL) return true;
+    *out = when;
+    *when = (Tarry__When)TARRY__WHEN__INIT;
     struct wire_reader reader = reader_of(bytes);
     when->kind = (Tarry__When__Kind)take_enum(&reader, 1);
     take_number(&reader, 2, &when->ms);
@@ -21,7 +25,6 @@ static Tarry__Op *unpack_schedule(struct copies *copies, ProtobufCBinaryData byt
     Tarry__Schedule *schedule = &parts->schedule;
     parts->op = (Tarry__Op)TARRY__OP__INIT;
     parts->schedule = (Tarry__Schedule)TARRY__SCHEDULE__INIT;
-    parts->when = (Tarry__When)TARRY__WHEN__INIT;
     struct wire_reader reader = reader_of(bytes);
     ProtobufCBinaryData queue = take_bytes(&reader, 1);
     schedule->key = take_bytes(&reader, 2);
@@ -30,8 +33,7 @@ static Tarry__Op *unpack_schedule(struct copies *copies, ProtobufCBinaryData byt
     take_number32(&reader, 5, &schedule->priority);
     take_number(&reader, 6, &schedule->expires_ms);
     schedule->on_conflict = (Tarry__Schedule__OnConflict)take_enum(&reader, 7);
-    if (!reader_done(&reader) || (when.data != NULL && !take_when(when, &parts->when))) return NULL;
-    if (when.data != NULL) schedule->when = &parts->when;
+    if (!reader_done(&reader) || !take_when(when, &parts->when, &schedule->when)) return NULL;
     parts->op.op_case = TARRY__OP__OP_SCHEDULE;
     parts->op.schedule = schedule;
     keep_text(copies, queue, &schedule->queue);
@@ -42,7 +44,10 @@ static Tarry__Op *unpack_schedule(struct copies *copies, ProtobufCBinaryData byt
 
 /* ---- of a task by id or key */
 
-static bool take_ref(struct copies *copies, ProtobufCBinaryData bytes, Tarry__Ref *ref) {
+static bool take_ref(struct copies *copies, ProtobufCBinaryData bytes, Tarry__Ref *ref, Tarry__Ref **out) {
+    if (bytes.data == NULL) return true;
+    *out = ref;
+    *ref = (Tarry__Ref)TARRY__REF__INIT;
     struct wire_reader reader = reader_of(bytes);
     take_number(&reader, 1, &ref->id);
     ProtobufCBinaryData queue = take_bytes(&reader, 2);
@@ -64,12 +69,10 @@ static Tarry__Op *unpack_cancel(struct copies *copies, ProtobufCBinaryData bytes
     if (parts == NULL) return NULL;
     parts->op = (Tarry__Op)TARRY__OP__INIT;
     parts->cancel = (Tarry__Cancel)TARRY__CANCEL__INIT;
-    parts->ref = (Tarry__Ref)TARRY__REF__INIT;
     struct wire_reader reader = reader_of(bytes);
     ProtobufCBinaryData ref = take_bytes(&reader, 1);
     take_bool(&reader, 2, &parts->cancel.withdraw);
-    if (!reader_done(&reader) || (ref.data != NULL && !take_ref(copies, ref, &parts->ref))) return NULL;
-    if (ref.data != NULL) parts->cancel.task = &parts->ref;
+    if (!reader_done(&reader) || !take_ref(copies, ref, &parts->ref, &parts->cancel.task)) return NULL;
     parts->op.op_case = TARRY__OP__OP_CANCEL;
     parts->op.cancel = &parts->cancel;
     return &parts->op;
@@ -88,17 +91,13 @@ static Tarry__Op *unpack_move(struct copies *copies, ProtobufCBinaryData bytes) 
     Tarry__Move *move = &parts->move;
     parts->op = (Tarry__Op)TARRY__OP__INIT;
     parts->move = (Tarry__Move)TARRY__MOVE__INIT;
-    parts->ref = (Tarry__Ref)TARRY__REF__INIT;
-    parts->when = (Tarry__When)TARRY__WHEN__INIT;
     struct wire_reader reader = reader_of(bytes);
     ProtobufCBinaryData ref = take_bytes(&reader, 1), when = take_bytes(&reader, 2);
     take_bool(&reader, 3, &move->has_priority);
     take_number32(&reader, 4, &move->priority);
-    if (!reader_done(&reader) || (when.data != NULL && !take_when(when, &parts->when)) ||
-        (ref.data != NULL && !take_ref(copies, ref, &parts->ref)))
+    if (!reader_done(&reader) || !take_when(when, &parts->when, &move->when) ||
+        !take_ref(copies, ref, &parts->ref, &move->task))
         return NULL;
-    if (ref.data != NULL) move->task = &parts->ref;
-    if (when.data != NULL) move->when = &parts->when;
     parts->op.op_case = TARRY__OP__OP_MOVE;
     parts->op.move = move;
     return &parts->op;
@@ -117,12 +116,10 @@ static Tarry__Op *unpack_ack(struct copies *copies, ProtobufCBinaryData bytes) {
     if (parts == NULL) return NULL;
     parts->op = (Tarry__Op)TARRY__OP__INIT;
     parts->ack = (Tarry__Ack)TARRY__ACK__INIT;
-    parts->token = (Tarry__Token)TARRY__TOKEN__INIT;
     struct wire_reader reader = reader_of(bytes);
     take_number(&reader, 1, &parts->ack.id);
     ProtobufCBinaryData token = take_bytes(&reader, 2);
-    if (!reader_done(&reader) || (token.data != NULL && !take_token(token, &parts->token))) return NULL;
-    if (token.data != NULL) parts->ack.token = &parts->token;
+    if (!reader_done(&reader) || !take_token(token, &parts->token, &parts->ack.token)) return NULL;
     parts->op.op_case = TARRY__OP__OP_ACK;
     parts->op.ack = &parts->ack;
     return &parts->op;
@@ -140,7 +137,6 @@ static Tarry__Op *unpack_nack(struct copies *copies, ProtobufCBinaryData bytes) 
     Tarry__Nack *nack = &parts->nack;
     parts->op = (Tarry__Op)TARRY__OP__INIT;
     parts->nack = (Tarry__Nack)TARRY__NACK__INIT;
-    parts->token = (Tarry__Token)TARRY__TOKEN__INIT;
     struct wire_reader reader = reader_of(bytes);
     take_number(&reader, 1, &nack->id);
     ProtobufCBinaryData token = take_bytes(&reader, 2);
@@ -148,8 +144,7 @@ static Tarry__Op *unpack_nack(struct copies *copies, ProtobufCBinaryData bytes) 
     take_number(&reader, 4, &nack->delay_ms);
     take_bool(&reader, 5, &nack->dead);
     ProtobufCBinaryData reason = take_bytes(&reader, 6);
-    if (!reader_done(&reader) || (token.data != NULL && !take_token(token, &parts->token))) return NULL;
-    if (token.data != NULL) nack->token = &parts->token;
+    if (!reader_done(&reader) || !take_token(token, &parts->token, &nack->token)) return NULL;
     parts->op.op_case = TARRY__OP__OP_NACK;
     parts->op.nack = nack;
     keep_text(copies, reason, &nack->reason);
@@ -167,13 +162,11 @@ static Tarry__Op *unpack_extend(struct copies *copies, ProtobufCBinaryData bytes
     if (parts == NULL) return NULL;
     parts->op = (Tarry__Op)TARRY__OP__INIT;
     parts->extend = (Tarry__Extend)TARRY__EXTEND__INIT;
-    parts->token = (Tarry__Token)TARRY__TOKEN__INIT;
     struct wire_reader reader = reader_of(bytes);
     take_number(&reader, 1, &parts->extend.id);
     ProtobufCBinaryData token = take_bytes(&reader, 2);
     take_number(&reader, 3, &parts->extend.lease_ms);
-    if (!reader_done(&reader) || (token.data != NULL && !take_token(token, &parts->token))) return NULL;
-    if (token.data != NULL) parts->extend.token = &parts->token;
+    if (!reader_done(&reader) || !take_token(token, &parts->token, &parts->extend.token)) return NULL;
     parts->op.op_case = TARRY__OP__OP_EXTEND;
     parts->op.extend = &parts->extend;
     return &parts->op;
@@ -192,18 +185,14 @@ static Tarry__Op *unpack_release(struct copies *copies, ProtobufCBinaryData byte
     Tarry__Release *release = &parts->release;
     parts->op = (Tarry__Op)TARRY__OP__INIT;
     parts->release = (Tarry__Release)TARRY__RELEASE__INIT;
-    parts->token = (Tarry__Token)TARRY__TOKEN__INIT;
-    parts->when = (Tarry__When)TARRY__WHEN__INIT;
     struct wire_reader reader = reader_of(bytes);
     take_number(&reader, 1, &release->id);
     ProtobufCBinaryData token = take_bytes(&reader, 2), when = take_bytes(&reader, 3);
     take_bool(&reader, 4, &release->has_priority);
     take_number32(&reader, 5, &release->priority);
-    if (!reader_done(&reader) || (token.data != NULL && !take_token(token, &parts->token)) ||
-        (when.data != NULL && !take_when(when, &parts->when)))
+    if (!reader_done(&reader) || !take_token(token, &parts->token, &release->token) ||
+        !take_when(when, &parts->when, &release->when))
         return NULL;
-    if (token.data != NULL) release->token = &parts->token;
-    if (when.data != NULL) release->when = &parts->when;
     parts->op.op_case = TARRY__OP__OP_RELEASE;
     parts->op.release = release;
     return &parts->op;

@@ -156,19 +156,6 @@ static inline uint64_t lease_ahead(struct fx *f) {
     return due_ms;
 }
 
-static inline Tarry__Code ack(struct fx *f, const struct row *row) {
-    Tarry__Op op = TARRY__OP__INIT;
-    Tarry__Ack body = TARRY__ACK__INIT;
-    Tarry__Token token = TARRY__TOKEN__INIT;
-    op.op_case = TARRY__OP__OP_ACK;
-    op.ack = &body;
-    body.id = row->id;
-    body.token = &token;
-    token.epoch = row->lease_epoch;
-    token.position = row->lease_position;
-    return commit(f, &op);
-}
-
 static inline struct queue *orders(struct fx *f) {
     for (uint32_t i = 1; i <= QUEUES_MAX; i++)
         if (strcmp(f->core->queues[i].name, "orders") == 0) return &f->core->queues[i];

@@ -161,6 +161,20 @@ static inline Tarry__Code cancel(struct fx *f, uint64_t id) {
     return commit(f, &op);
 }
 
+/* With the token of its lease. */
+static inline Tarry__Code ack(struct fx *f, const struct row *row) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Ack body = TARRY__ACK__INIT;
+    Tarry__Token token = TARRY__TOKEN__INIT;
+    op.op_case = TARRY__OP__OP_ACK;
+    op.ack = &body;
+    body.id = row->id;
+    body.token = &token;
+    token.epoch = row->lease_epoch;
+    token.position = row->lease_position;
+    return commit(f, &op);
+}
+
 static inline Tarry__Code purge(struct fx *f) {
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__QueuePurge body = TARRY__QUEUE_PURGE__INIT;

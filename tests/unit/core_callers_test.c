@@ -119,19 +119,6 @@ static Tarry__Code of_session(struct fx *f, enum core_event_kind kind) {
     return ask(f, kind, &request);
 }
 
-static Tarry__Code ack(struct fx *f, const struct row *row) {
-    Tarry__Op op = TARRY__OP__INIT;
-    Tarry__Ack body = TARRY__ACK__INIT;
-    Tarry__Token token = TARRY__TOKEN__INIT;
-    op.op_case = TARRY__OP__OP_ACK;
-    op.ack = &body;
-    body.id = row->id;
-    body.token = &token;
-    token.epoch = row->lease_epoch;
-    token.position = row->lease_position;
-    return commit(f, &op);
-}
-
 static void anothers_session_and_lease_are_not_to_be_used(void **state) {
     struct fx *f = *state;
     struct producer_of of_shop, of_twin;
