@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "index_alone.h"
 #include "index_parts.h"
 
 struct fx {
@@ -91,25 +92,7 @@ static void schedule(struct fx *f) {
     struct row row = {
         .id = f->next_id++, .due_ms = now_ms + 86400000, .scheduled_ms = now_ms, .queue = 1, .blob_at = 1, .key = key};
     key_of(row.id, key, &row.key_size);
-    Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
-    Tarry__Record record = TARRY__RECORD__INIT, *pointer = &record;
-    Tarry__TaskPut put = TARRY__TASK_PUT__INIT;
-    Tarry__Task task = TARRY__TASK__INIT;
-    row_to_task(&row, &task);
-    put.task = &task;
-    put.cause = TARRY__CAUSE__CAUSE_SCHEDULED;
-    put.fresh = true;
-    record.fact_case = TARRY__RECORD__FACT_PUT;
-    record.put = &put;
-    body.records = &pointer;
-    body.n_records = 1;
-    struct frame_header header = {.type = FRAME_COMMIT,
-                                  .position = f->position,
-                                  .body_size = 100,
-                                  .steady_ns = now_ms * 1000000,
-                                  .wall_ns = now_ms * 1000000};
-    assert_int_equal(index_absorb(f->index, &header, &body), 0);
-    f->position += frame_size(100, 0);
+    assert_int_equal(absorb_scheduled(f->index, &f->position, &row), 0);
 }
 
 static void find_all(struct fx *f) {

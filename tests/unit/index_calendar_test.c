@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "index_alone.h"
 #include "index_calendar.h"
 
 #define NOW_MS 1700000000000ull
@@ -89,25 +90,8 @@ static int teardown(void **state) {
 }
 
 static void schedule(struct fx *f, uint64_t id, uint64_t position) {
-    Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
-    Tarry__Record record = TARRY__RECORD__INIT, *records = &record;
-    Tarry__TaskPut put = TARRY__TASK_PUT__INIT;
-    Tarry__Task task = TARRY__TASK__INIT;
     const struct row row = {.id = id, .due_ms = NOW_MS + id * APART_MS, .scheduled_ms = NOW_MS, .queue = 1};
-    const struct frame_header header = {.type = FRAME_COMMIT,
-                                        .position = position,
-                                        .body_size = 100,
-                                        .steady_ns = NOW_MS * 1000000,
-                                        .wall_ns = NOW_MS * 1000000};
-    row_to_task(&row, &task);
-    put.task = &task;
-    put.cause = TARRY__CAUSE__CAUSE_SCHEDULED;
-    put.fresh = true;
-    record.fact_case = TARRY__RECORD__FACT_PUT;
-    record.put = &put;
-    body.records = &records;
-    body.n_records = 1;
-    assert_int_equal(index_absorb(f->index, &header, &body), 0);
+    assert_int_equal(absorb_scheduled(f->index, &position, &row), 0);
 }
 
 static void fill(struct fx *f) {

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "index_alone.h"
 #include "index_parts.h"
 #define NOW_MS 1700000000000ull
 
@@ -77,17 +78,7 @@ static struct row row_of(uint64_t id, uint64_t due_ms, char key[32]) {
 }
 
 static int absorb(struct fx *f, Tarry__Record *record, uint64_t now_ms) {
-    Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
-    struct frame_header header = {.type = FRAME_COMMIT,
-                                  .position = f->position,
-                                  .body_size = 100,
-                                  .steady_ns = now_ms * 1000000,
-                                  .wall_ns = now_ms * 1000000};
-    body.records = &record;
-    body.n_records = 1;
-    int error = index_absorb(f->index, &header, &body);
-    f->position += frame_size(100, 0);
-    return error;
+    return absorb_record(f->index, &f->position, record, now_ms);
 }
 
 static void put(struct fx *f, const struct row *row, Tarry__Cause cause, const struct row *before) {

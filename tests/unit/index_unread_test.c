@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "index_alone.h"
 #include "index_parts.h"
 
 #define NOW_MS 1700000000000ull
@@ -76,34 +77,12 @@ static struct row row_of(uint64_t id, char key[32]) {
                         .key_size = (uint8_t)size};
 }
 
-static void absorb(struct fx *f, Tarry__Record *record) {
-    Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
-    struct frame_header header = {.type = FRAME_COMMIT,
-                                  .position = f->position,
-                                  .body_size = 100,
-                                  .steady_ns = NOW_MS * 1000000,
-                                  .wall_ns = NOW_MS * 1000000};
-    body.records = &record;
-    body.n_records = 1;
-    assert_int_equal(index_absorb(f->index, &header, &body), 0);
-    f->position += frame_size(100, 0);
-}
-
 /* Ids from the next one on, of which every third ends at once: in the same batch, or in one of its own. */
 static void schedule(struct fx *f, unsigned count) {
     for (unsigned i = 0; i < count; i++) {
         char key[32];
         struct row row = row_of(f->next_id++, key);
-        Tarry__Record record = TARRY__RECORD__INIT;
-        Tarry__TaskPut put = TARRY__TASK_PUT__INIT;
-        Tarry__Task task = TARRY__TASK__INIT;
-        row_to_task(&row, &task);
-        put.task = &task;
-        put.cause = TARRY__CAUSE__CAUSE_SCHEDULED;
-        put.fresh = true;
-        record.fact_case = TARRY__RECORD__FACT_PUT;
-        record.put = &put;
-        absorb(f, &record);
+        assert_int_equal(absorb_scheduled(f->index, &f->position, &row), 0);
     }
     assert_int_equal(index_commit(f->index), 0);
 }
@@ -125,7 +104,7 @@ static void end_thirds(struct fx *f, uint64_t from) {
         end.cause = TARRY__CAUSE__CAUSE_CANCELLED;
         record.fact_case = TARRY__RECORD__FACT_END;
         record.end = &end;
-        absorb(f, &record);
+        assert_int_equal(absorb_record(f->index, &f->position, &record, NOW_MS), 0);
     }
     assert_int_equal(index_commit(f->index), 0);
 }
