@@ -119,6 +119,25 @@ static void who_says_nothing_keeps_nobody(void **state) { /* F-17 */
     close(handle);
 }
 
+/* A broker that lets the client in and hangs then. */
+static void a_broker_that_answers_nothing_is_told_from_one_that_is_not_there(void **state) { /* F-17 */
+    struct fake *fake = fake_start(NULL, 0);
+    fake->hangs = true;
+    tarry_client *client = client_to(fake->url, FAR_MS);
+    const struct tarry_ref ref = {.queue = "orders", .key = "order-1"};
+    const struct tarry_fresh_options soon = {.timeout_ms = 50};
+    struct tarry_view *view = NULL;
+    char message[TARRY_MESSAGE_SIZE] = "";
+    for (bool has_been_asked = false, is_last = false; !is_last;) {
+        is_last = has_been_asked;
+        assert_int_not_equal(tarry_get_fresh(client, &ref, false, &soon, &view, message), TARRY_OK);
+        has_been_asked = COUNT(fake, requests) > 0;
+    }
+    assert_non_null(strstr(message, "takes requests and does not answer them"));
+    tarry_close(client);
+    fake_stop(fake);
+}
+
 /* A broker that is there and drops every connection is as bad as one that refuses. */
 static void connections_that_bring_nothing_are_no_hot_loop(void **state) {
     enum deed script[256];
@@ -290,6 +309,7 @@ int main(void) {
         cmocka_unit_test(dead_addresses_cost_no_wait),
         cmocka_unit_test(what_hangs_up_is_tried_in_rounds),
         cmocka_unit_test(who_says_nothing_keeps_nobody),
+        cmocka_unit_test(a_broker_that_answers_nothing_is_told_from_one_that_is_not_there),
         cmocka_unit_test(connections_that_bring_nothing_are_no_hot_loop),
         cmocka_unit_test(a_useful_connection_is_made_anew_at_once),
         cmocka_unit_test(who_was_busy_elsewhere_is_not_waited_for),

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -233,6 +234,19 @@ static void only_a_brokers_answer_is_accepted(void **state) {
     }
 }
 
+/* What the client has not received is not said, whatever lies behind it in memory. */
+static void a_reason_ends_where_the_answer_does(void **state) {
+    static const char answer[] = "HTTP/1.1 401 Unauthorized\r\n\r\nthe token has expired: a former answer's end";
+    char said[UPGRADE_SAID_MAX] = "";
+    size_t used;
+    const size_t size = (size_t)(strstr(answer, ": a former") - answer);
+    assert_int_equal(upgrade_judge(answer, size, "", "", &used, said), UPGRADE_DENIED);
+    assert_string_equal(strchr(said, ':'), ": the token has expired");
+    assert_int_equal(upgrade_judge(answer, size - strlen("the token has expired"), "", "", &used, said),
+                     UPGRADE_DENIED);
+    assert_non_null(strstr(said, "does it want a token"));
+}
+
 static void heads_without_end_are_bounded(void **state) {
     static char answer[4 * UPGRADE_ANSWER_MAX];
     char said[UPGRADE_SAID_MAX];
@@ -449,6 +463,31 @@ static void a_flood_of_pings_costs_nothing(void **state) {
     server_stop(&server);
 }
 
+/* A broker that always has something to say leaves others their turn. */
+static void a_turn_ends_however_much_there_is(void **state) {
+    enum { ROOM = 16 << 10, BYTES = 12 * ROOM }; /* more than eight reads, which is a turn */
+    struct server server;
+    const uint8_t *data;
+    size_t size;
+    int buffer = 4 * BYTES, left = 0;
+    open_it(&server, true);
+    assert_int_equal(setsockopt(server.taken, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer)), 0);
+    char ping[2 + FRAME_CONTROL_MAX] = {(char)0x89, FRAME_CONTROL_MAX};
+    for (size_t i = 0; i < BYTES / sizeof(ping); i++) say(&server, ping, sizeof(ping));
+    connection_ready(&server.connection, EPOLLIN);
+    assert_int_equal(connection_next(&server.connection, &data, &size), CONNECTION_NOTHING);
+    assert_int_equal(ioctl(server.connection.fd, FIONREAD, &left), 0);
+    assert_true(left > 0);
+    assert_int_equal(connection_next(&server.connection, &data, &size), CONNECTION_NOTHING); /* nor is there another */
+    int still = 0;
+    assert_int_equal(ioctl(server.connection.fd, FIONREAD, &still), 0);
+    assert_int_equal(still, left);
+    assert_int_equal(await(&server, 1, &data, &size), CONNECTION_NOTHING);
+    assert_int_equal(ioctl(server.connection.fd, FIONREAD, &left), 0);
+    assert_int_equal(left, 0);
+    server_stop(&server);
+}
+
 /* What the kernel does not take waits, in order, and what has not begun to leave can be taken back. */
 static void what_is_not_read_waits_in_order(void **state) {
     struct server server;
@@ -541,11 +580,13 @@ int main(void) {
         cmocka_unit_test(memory_grows_with_what_comes),
         cmocka_unit_test(what_is_sent_is_masked_and_whole),
         cmocka_unit_test(only_a_brokers_answer_is_accepted),
+        cmocka_unit_test(a_reason_ends_where_the_answer_does),
         cmocka_unit_test(heads_without_end_are_bounded),
         cmocka_unit_test(an_address_is_what_it_says),
         cmocka_unit_test(a_connection_comes_about_a_byte_at_a_time),
         cmocka_unit_test(who_breaks_the_protocol_is_left),
         cmocka_unit_test(a_flood_of_pings_costs_nothing),
+        cmocka_unit_test(a_turn_ends_however_much_there_is),
         cmocka_unit_test(what_is_not_read_waits_in_order),
         cmocka_unit_test(large_messages_go_in_fragments),
         cmocka_unit_test(who_is_not_there_is_told_in_words),

@@ -357,6 +357,35 @@ static void lines_come_as_they_arrive(void **state) {
     close(pipe_fds[0]);
 }
 
+/* More than the buffer takes at once, so that what is left of it moves; and none of that makes the buffer larger. */
+static void many_lines_are_the_same_lines(void **state) {
+    (void)state;
+    enum { LINES = 100000 };
+    char path[] = "/tmp/tool-test-XXXXXX", want[64];
+    int fd = mkstemp(path);
+    struct lines lines;
+    const char *line;
+    size_t size;
+    assert_true(fd >= 0);
+    unlink(path);
+    FILE *file = fdopen(dup(fd), "w");
+    assert_non_null(file);
+    for (int i = 0; i < LINES; i++) fprintf(file, "line %d %.*s\n", i, i % 31, "abcdefghijklmnopqrstuvwxyz01234");
+    assert_int_equal(fclose(file), 0);
+    lseek(fd, 0, SEEK_SET);
+    lines_init(&lines, fd, -1);
+    for (int i = 0; i < LINES; i++) {
+        assert_int_equal(lines_next(&lines, &line, &size), LINES_LINE);
+        assert_int_equal(size,
+                         snprintf(want, sizeof want, "line %d %.*s", i, i % 31, "abcdefghijklmnopqrstuvwxyz01234"));
+        assert_memory_equal(line, want, size);
+    }
+    assert_int_equal(lines_next(&lines, &line, &size), LINES_END);
+    assert_in_range(lines.capacity, 1, 256 << 10);
+    lines_deinit(&lines);
+    close(fd);
+}
+
 static void a_line_that_is_too_long_is_skipped_and_counted(void **state) {
     (void)state;
     char path[] = "/tmp/tool-test-XXXXXX";
@@ -527,6 +556,7 @@ int main(void) {
         cmocka_unit_test(broken_lines_are_refused_with_a_sentence),
         cmocka_unit_test(a_task_is_named_by_id_or_by_queue_and_key),
         cmocka_unit_test(lines_come_as_they_arrive),
+        cmocka_unit_test(many_lines_are_the_same_lines),
         cmocka_unit_test(a_line_that_is_too_long_is_skipped_and_counted),
         cmocka_unit_test(globals_may_stand_anywhere),
         cmocka_unit_test(wrong_command_lines_get_a_hint),
