@@ -205,6 +205,17 @@ static void nobody_takes_anothers_name(void **state) {
     assert_false(access_is_claimed(set, shop, "host:12 (worker)"));
     assert_false(access_is_claimed(set, shop, ""));
     access_set_free(set);
+    /* The longest name that there may be is one, too. */
+    char row[256], name[ACCESS_NAME_SIZE_MAX + 2];
+    memset(name, 'n', sizeof name - 1);
+    name[ACCESS_NAME_SIZE_MAX] = '\0';
+    snprintf(row, sizeof row, "token shop roles=read hash=HASH\ncertificate %s roles=read\n", name);
+    set = set_of(row);
+    assert_true(access_is_claimed(set, access_find(set, "shop"), name));
+    name[ACCESS_NAME_SIZE_MAX] = 'n';
+    name[ACCESS_NAME_SIZE_MAX + 1] = '\0';
+    assert_false(access_is_claimed(set, access_find(set, "shop"), name));
+    access_set_free(set);
 }
 
 /* ---- the file */
@@ -241,6 +252,9 @@ static const struct {
     {"tarry-tokens 1", "line 1: it has no end: the file was cut off"},
     {"tarry-tokens 1\ntoken a roles=read " HASH "\ntoken b roles=re", "line 3: it has no end: the file was cut off"},
     {"tarry-tokens 1\nperson a roles=read\n", "line 2: there is no kind of row \"person\""},
+    {"tarry-tokens 1\n1234567890123456789012345678901234567890123456789012345678901 a\n", /* 60 of its 61 bytes are said
+                                                                                           */
+     "line 2: there is no kind of row \"123456789012345678901234567890123456789012345678901234567890\""},
     {"tarry-tokens 1\n\033]0;a\a b\n", "line 2: there is no kind of row \"?]0;a?\""},
     {"tarry-tokens 1\ntoken a roles=read\n", "line 2: hash is missing"},
     {"tarry-tokens 1\ncertificate a roles=read " HASH "\n", "line 2: hash is for tokens"},

@@ -68,6 +68,20 @@ static void the_first_block_is_kept(void **state) {
     arena_deinit(&arena);
 }
 
+static void each_block_is_twice_as_large_as_the_one_before(void **state) {
+    (void)state;
+    struct arena arena;
+    arena_init(&arena, 64u << 20);
+    for (size_t used = 0; used < 40u << 20; used += 64u << 10) assert_non_null(arena_alloc(&arena, 64u << 10));
+    size_t size = arena.first->size;
+    for (const struct arena_block *block = arena.first; block != NULL; block = block->next) {
+        assert_int_equal(block->size, size);
+        if (size < 4u << 20) size *= 2;
+    }
+    assert_int_equal(size, 4u << 20);
+    arena_deinit(&arena);
+}
+
 /* With keep_max, round after round gets the same memory; a block too small for what is asked next is passed over. */
 static void blocks_are_kept_up_to_keep_max(void **state) {
     (void)state;
@@ -156,6 +170,7 @@ int main(void) {
         cmocka_unit_test(what_is_handed_out_is_aligned_and_apart),
         cmocka_unit_test(the_limit_holds_to_the_byte),
         cmocka_unit_test(the_first_block_is_kept),
+        cmocka_unit_test(each_block_is_twice_as_large_as_the_one_before),
         cmocka_unit_test(blocks_are_kept_up_to_keep_max),
         cmocka_unit_test(what_was_handed_out_since_a_mark_is_taken_back),
         cmocka_unit_test(unpacking_is_bounded),

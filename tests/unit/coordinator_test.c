@@ -205,6 +205,25 @@ static void test_an_entry_that_is_gone_or_made_again_is_not_believed(void **stat
     assert_non_null(strstr(place->waiting.call.reason, "made again"));
 }
 
+/* Also if the process that had read the old file makes the new one, which has another birth. */
+static void test_a_file_that_its_reader_makes_again_is_another_one(void **state) {
+    struct place *place = *state;
+    struct coordinator_call *call = &place->waiting.call;
+    struct coordinator_change change = {.name = "other", .value = "o1", .size = 2};
+    assert_int_equal(set_it(place, 0, "one"), PAIR_DONE);
+    MUST(unlink(place->path) == 0);
+    coordinator_multi(place->coordinator, &change, 1, call);
+    await(&place->waiting);
+    assert_int_equal(call->outcome, PAIR_DONE);
+    struct coordinator *own = place->coordinator;
+    place->coordinator = open_it(place->url);
+    assert_int_equal(set_it(place, 0, "one"), PAIR_DONE);
+    coordinator_close(place->coordinator);
+    place->coordinator = own;
+    assert_int_equal(read_it(place), PAIR_UNKNOWN);
+    assert_non_null(strstr(call->reason, "made again"));
+}
+
 static void test_each_damage_is_found(void **state) {
     struct place *place = *state;
     assert_int_equal(set_it(place, 0, "one"), PAIR_DONE);
@@ -275,6 +294,7 @@ int main(void) {
         TEST(who_watches_hears_of_a_change_by_another),
         TEST(an_older_version_is_not_believed),
         TEST(an_entry_that_is_gone_or_made_again_is_not_believed),
+        TEST(a_file_that_its_reader_makes_again_is_another_one),
         TEST(each_damage_is_found),
         TEST(a_lock_that_is_kept_ends_a_change),
         TEST(wrong_urls_and_options_are_refused_in_words),

@@ -50,6 +50,15 @@ static int read_log(void *context, uint64_t position, void *out, size_t size) {
     return 0;
 }
 
+/* Of one that has room for OUTGOING_SPAN_MAX more. */
+static int read_long_log(void *context, uint64_t position, void *out, size_t size) {
+    struct fx *f = context;
+    assert_true(position + size <= LOG_SIZE + OUTGOING_SPAN_MAX && size <= OUTGOING_SPAN_MAX);
+    f->reads++;
+    memcpy(out, f->log + position, size);
+    return 0;
+}
+
 static int read_result(void *context, const struct core_reply *reply, struct arena *arena, void **out,
                        size_t *out_size) {
     const struct fx *f = context;
@@ -144,6 +153,24 @@ static void what_rotted_does_not_leave(void **state) { /* LOG-5 */
     assert_int_equal(deliver(&f, tasks, 2, &contents), LOG_DAMAGED);
     assert_int_equal(f.waits, 0);
     end(&f);
+}
+
+/* With a little more of it each time, until it suffices. */
+static void what_there_is_no_memory_for_does_not_leave(void **state) {
+    for (uint64_t count = 1; count <= 2; count++) {
+        int error = -ENOMEM;
+        for (size_t room = 0; error != 0; room += ARENA_ALIGN) {
+            struct fx f;
+            struct outgoing_contents contents;
+            begin(&f);
+            arena_init(&f.arena, room);
+            const struct core_delivered tasks[] = {task_at(&f, 1, 5000, 'a'), task_at(&f, 2, 5000 + BLOB_SIZE, 'b')};
+            error = deliver(&f, tasks, count, &contents);
+            assert_true(error == -ENOMEM || (error == 0 && room > count * BLOB_SIZE));
+            assert_int_equal(f.waits, error == 0);
+            end(&f);
+        }
+    }
 }
 
 static void what_was_redacted_is_left_out(void **state) {
@@ -259,6 +286,30 @@ static void what_lies_together_is_read_at_once(void **state) {
     end(&f);
 }
 
+/* One read gives at most OUTGOING_SPAN_MAX bytes: the content behind is as large as that, or one byte less fits. */
+static void what_is_too_large_together_is_read_alone(void **state) {
+    for (uint32_t more = 0; more < 2; more++) {
+        struct fx f;
+        struct outgoing_contents contents;
+        struct core_delivered tasks[2];
+        const uint32_t size = OUTGOING_SPAN_MAX - BLOB_SIZE + more;
+        begin(&f);
+        free(f.log);
+        f.log = calloc(1, LOG_SIZE + OUTGOING_SPAN_MAX);
+        assert_non_null(f.log);
+        f.source.read_log = read_long_log;
+        tasks[0] = task_at(&f, 1, SECOND_SEGMENT, 'a');
+        tasks[1] = task_at(&f, 2, SECOND_SEGMENT + BLOB_SIZE, 'b');
+        tasks[1].row.blob_size = size;
+        tasks[1].row.blob_sum = frame_sum(f.log + SECOND_SEGMENT + BLOB_SIZE, size);
+        assert_int_equal(deliver(&f, tasks, 2, &contents), 0);
+        assert_int_equal(contents.count, 2);
+        assert_int_equal(f.reads, 1 + more);
+        assert_int_equal(contents.contents[1].len, size - BLOB_SALT_SIZE);
+        end(&f);
+    }
+}
+
 static uint32_t draw(uint32_t *random, uint32_t below) {
     *random = *random * 1664525u + 1013904223u;
     return (*random >> 8) % below;
@@ -369,12 +420,14 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_content_comes_from_wherever_it_lies),
         cmocka_unit_test(what_rotted_does_not_leave),
+        cmocka_unit_test(what_there_is_no_memory_for_does_not_leave),
         cmocka_unit_test(what_was_redacted_is_left_out),
         cmocka_unit_test(what_is_redacted_after_it_was_read_is_left_out),
         cmocka_unit_test(an_empty_content_is_looked_at_once_something_was_erased),
         cmocka_unit_test(what_is_not_in_memory_is_said),
         cmocka_unit_test(a_task_whose_lease_is_over_is_left_out),
         cmocka_unit_test(what_lies_together_is_read_at_once),
+        cmocka_unit_test(what_is_too_large_together_is_read_alone),
         cmocka_unit_test(many_at_once_are_what_they_are_one_by_one),
         cmocka_unit_test(a_recorded_answer_is_given_again),
         cmocka_unit_test(a_recorded_answer_that_rotted_is_not_given),

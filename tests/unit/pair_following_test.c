@@ -84,10 +84,29 @@ static void what_has_changed_here_is_another_question(void **state) { /* F-16, R
     assert_int_equal(question.floor, EPOCH + 1);
 }
 
+/* Its record names it, and says that more was acknowledged than its log has. */
+static void a_former_leader_that_lacks_what_was_acknowledged_does_not_lead_again(void **state) { /* F-9, R6 */
+    (void)state;
+    for (unsigned lacks = 0; lacks < 2; lacks++) {
+        struct pair_hard_state hard_state = {.floor = EPOCH, .recorded = EPOCH};
+        struct pair pair = {.self = 0, .other = 1, .run = 2};
+        struct pair_effects out = {0};
+        struct pair_event read = {.kind = PAIR_RECORD_READ, .outcome = PAIR_DONE, .version = 5, .record = record};
+        read.record.high_water = END + lacks;
+        pair_start(&pair, &hard_state, END, &out);
+        out.count = 0;
+        pair_step(&pair, &read, &out);
+        assert_int_equal(out.count, 1);
+        assert_int_equal(out.items[0].kind, lacks ? PAIR_END : PAIR_WRITE_STATE); /* else it fences the epoch before */
+        assert_int_equal(pair.role, lacks ? PAIR_ENDED : PAIR_FENCING);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_hears_nothing_asks_the_same_question),
         cmocka_unit_test(what_has_changed_here_is_another_question),
+        cmocka_unit_test(a_former_leader_that_lacks_what_was_acknowledged_does_not_lead_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,6 +39,12 @@ static void the_published_vector_is_signed(void **state) {
 #define KEY_A "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 #define KEY_B "whsec_BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB"
 
+static void before_any_are_read_no_queue_has_a_secret(void **state) {
+    const struct push_secrets none = {0};
+    (void)state;
+    assert_null(push_secrets_find(&none, "orders"));
+}
+
 static void secrets_are_read(void **state) {
     static const char text[] = "# comment\n\norders " KEY_A "\n a%20b\t" KEY_B "  " KEY_A " \nlast " KEY_A;
     struct push_secrets secrets;
@@ -361,6 +367,7 @@ static void the_longest_attribute_fits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_published_vector_is_signed),
+        cmocka_unit_test(before_any_are_read_no_queue_has_a_secret),
         cmocka_unit_test(secrets_are_read),
         cmocka_unit_test(secrets_that_are_none_are_refused),
         cmocka_unit_test(addresses_that_not_everybody_reaches_are_refused),
