@@ -84,6 +84,17 @@ class Table(unittest.TestCase):
         self.assertEqual(table.stages_of("bench/a.c"), [])
 
 
+class Helpers(unittest.TestCase):
+    def test_all_that_is_installed_is_compared_with_what_it_was(self):
+        """The tool of a changed library is the same file, byte by byte: no program of Python would be run."""
+        said = subprocess.run(["meson", "introspect", os.environ["TARRY_BUILD_ROOT"], "--targets"], stdout=subprocess.PIPE, check=True).stdout
+        build = os.path.realpath(os.environ["TARRY_BUILD_ROOT"])
+        names = [os.path.relpath(os.path.realpath(name), build) for target in json.loads(said) if target["installed"]
+                 and target["type"] in ("executable", "shared library") for name in target["filename"]]
+        self.assertGreaterEqual(len(names), 3)
+        self.assertEqual([name for name in names if not name.startswith(mutate.HELPERS)], [])
+
+
 class Play(unittest.TestCase):
     def setUp(self):
         self.directory = tempfile.mkdtemp(prefix="tarry-mutate-")

@@ -36,7 +36,7 @@ EACH = 18  # changes of each folder come before the others
 AT_ONCE = max(2, len(os.sched_getaffinity(0)))  # twice as many of Python, which wait more than they compute
 ENV = {**os.environ, "CCACHE_NOHASHDIR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 # What programs of Python run: of these folders everything that is a program or is preloaded.
-HELPERS = ("tests/e2e/", "tests/coordinator/", "tests/crash/", "tests/unit/cut_tail", "broker/shell/tarryd", "client/tool/tarry")
+HELPERS = ("tests/e2e/", "tests/coordinator/", "tests/crash/", "tests/unit/cut_tail", "broker/shell/tarryd", "client/tool/tarry", "client/libtarry")
 SAID_MAX = 1 << 20
 NOT_OK = re.compile(r"^not ok \d+ - (.*)$", re.MULTILINE)
 FOUND, SURVIVED, SAME, NO_C, EQUIVALENT = "found", "SURVIVED", "same object", "does not compile", "equivalent"
