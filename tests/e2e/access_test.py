@@ -485,4 +485,4 @@ class Tool(Case):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(watches_locks=True)

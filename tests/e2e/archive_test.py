@@ -433,4 +433,4 @@ class Keeps(Archived):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(watches_locks=True)

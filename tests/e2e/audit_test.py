@@ -104,4 +104,4 @@ class Told(harness.Case):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(watches_locks=True)

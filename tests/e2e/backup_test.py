@@ -428,4 +428,4 @@ class FullDisk(BackupCase):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(watches_locks=True)

@@ -171,4 +171,4 @@ class ConsumerEnds(Case):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(watches_locks=True)

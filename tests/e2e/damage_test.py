@@ -63,5 +63,19 @@ class Rot(harness.Case):
         self.ends_with("repeat_unreadable")
 
 
+class Cut(harness.Case):
+    """F-8: the file of the index is cut short under a running broker: a page that cannot be read is a signal."""
+
+    def test_the_last_line_says_what_to_do(self):
+        self.broker.one("schedule", "q", "--key", "k", "--in", "1h")
+        for path in glob.glob(os.path.join(self.broker.data, "index", "data.mdb")):
+            os.truncate(path, 0)
+        self.broker.tarry("list", "q", "--timeout", "1s")
+        self.assertEqual(self.broker.process.wait(30), STORAGE)
+        self.broker.reader.join(5)
+        self.assertTrue(self.broker.is_line_whole)
+        self.assertRegex(self.broker.log[-1], r"^event=index_unreadable reason=\"a page .* from a copy\" action=exit$")
+
+
 if __name__ == "__main__":
     harness.main()

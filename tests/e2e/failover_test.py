@@ -216,4 +216,4 @@ class Status(Case):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(watches_locks=True)

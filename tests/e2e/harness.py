@@ -215,6 +215,7 @@ class Broker:
         self.process = None
         self.ends = []  # exit statuses of the processes before this one
         self.log = []
+        self.is_line_whole = True  # the last one
         self.ready = {}
         self.url = None
         self.streams = []
@@ -274,6 +275,7 @@ class Broker:
         self.ready = {}
         for raw in process.stderr:
             line = raw.decode(errors="replace").rstrip("\n")
+            self.is_line_whole = raw.endswith(b"\n")
             self.log.append(line)
             if not is_ready.is_set() and "event=ready" in line.split():
                 self.ready = parse_logfmt(line)
@@ -497,8 +499,17 @@ class TapResult(unittest.TestResult):
             self._bad(subtest, err)
 
 
-def main():
+def watch_locks():
+    """From now on each broker and tool that this process starts is ended by SIGABRT when one of its threads gives back a mutex that it has
+    not taken. (Sanitizers want to be loaded first.)"""
+    if not SANITIZED:
+        os.environ["LD_PRELOAD"] = find_program("liblock_owner.so")
+
+
+def main(watches_locks=False):
     """Runs the tests of the calling file, or those whose names are on the command line."""
+    if watches_locks:
+        watch_locks()
     loader = unittest.TestLoader()
     module = sys.modules["__main__"]
     names = sys.argv[1:]

@@ -124,4 +124,4 @@ class Guide(Case):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(watches_locks=True)

@@ -228,4 +228,4 @@ class Queues(Case):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(watches_locks=True)

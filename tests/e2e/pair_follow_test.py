@@ -117,4 +117,4 @@ class Returner(pair.Case):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(watches_locks=True)

@@ -191,4 +191,4 @@ class Tail(Case):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(watches_locks=True)

@@ -246,4 +246,4 @@ class KeyFiles(pair.Case):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(watches_locks=True)

@@ -415,4 +415,4 @@ class Redact(harness.Case):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(watches_locks=True)

@@ -203,4 +203,4 @@ class Expiry(Case):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(watches_locks=True)

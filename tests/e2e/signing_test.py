@@ -351,4 +351,4 @@ class Signed(harness.Case):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(watches_locks=True)

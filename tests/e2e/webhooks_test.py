@@ -549,4 +549,4 @@ def threads_of(broker):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(watches_locks=True)

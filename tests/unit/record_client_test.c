@@ -203,6 +203,27 @@ static void a_record_of_an_epoch_before_those_seen_does_not_end_a_node_with_a_ne
     remove_place(directory);
 }
 
+/* What the options name is read before the coordinator is asked with it. */
+static void credentials_that_cannot_be_read_open_nothing(void **state) {
+    struct record_client record_client = {.done = on_done, .changed = on_changed, .presence_ms = 300};
+    char directory[64], url[128], path[96], message[COORDINATOR_MESSAGE_SIZE];
+    make_place(directory, url);
+    snprintf(path, sizeof path, "%s/none", directory);
+    const struct record_client_access access[] = {{.url = url, .credentials = path},
+                                                  {.url = url, .ca = path},
+                                                  {.url = url, .certificate = path},
+                                                  {.url = url, .key = path}};
+    const char *const what[] = {"coordinator credentials ", "coordinator-ca ", "coordinator-certificate ",
+                                "coordinator key "};
+    for (size_t i = 0; i < sizeof access / sizeof access[0]; i++) {
+        message[0] = '\0';
+        assert_int_equal(record_client_open(&record_client, &access[i], message), 1);
+        assert_true(strncmp(message, what[i], strlen(what[i])) == 0);
+        assert_non_null(strstr(message, "cannot be read"));
+    }
+    remove_place(directory);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_record_of_an_epoch_before_those_seen_does_not_end_a_node_with_a_new_disk),
@@ -210,6 +231,7 @@ int main(void) {
         cmocka_unit_test(a_leader_is_present_while_it_says_so),
         cmocka_unit_test(a_leader_answers_its_follower_at_the_coordinator),
         cmocka_unit_test(a_file_of_a_network_is_no_coordinator),
+        cmocka_unit_test(credentials_that_cannot_be_read_open_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

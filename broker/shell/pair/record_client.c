@@ -12,7 +12,6 @@
 #include "private_file.h"
 
 #define CREDENTIALS_SIZE_MAX 255 /* bytes */
-#define PEM_SIZE_MAX 16384       /* bytes */
 
 /* By node: the leader is present under its own. */
 static const char *const presence_names[RECORD_NODES] = {"present-0", "present-1"};
@@ -115,18 +114,15 @@ static int check_file(const char *path, const char *option, char message[COORDIN
     return 1;
 }
 
-/* The private one: no other code may use it. */
+/* The private one: no other code may use it, and libcurl reads it. */
 static int check_key(const char *path, char message[COORDINATOR_MESSAGE_SIZE]) {
     const struct private_file file = {.what = "coordinator key",
                                       .path = path,
                                       .option = "coordinator-key",
                                       .remedy = ""};
-    char text[PEM_SIZE_MAX];
+    char first;
     size_t size;
-    int result =
-        path == NULL ? 0 : private_file_read(&file, text, sizeof text, &size, message, COORDINATOR_MESSAGE_SIZE);
-    sodium_memzero(text, sizeof text);
-    return result;
+    return path == NULL ? 0 : private_file_read(&file, &first, sizeof first, &size, message, COORDINATOR_MESSAGE_SIZE);
 }
 
 static const char *said(const char *text) {

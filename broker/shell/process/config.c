@@ -400,7 +400,7 @@ static int ini_option(void *user, const char *section, const char *name, const c
 int config_read(struct config *config, const char *path, char message[CONFIG_MESSAGE_SIZE]) {
     message[0] = '\0';
     struct ini_load load = {.config = config, .path = path, .message = message};
-    int result = -1, error = 0;
+    int result = -1, error = ENOMEM; /* inih's, if it says less than 0 */
     struct stat status;
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) { /* inih takes a directory for an empty file */
         snprintf(message, CONFIG_MESSAGE_SIZE, "configuration file %.200s is a directory", path);
@@ -417,8 +417,7 @@ int config_read(struct config *config, const char *path, char message[CONFIG_MES
     }
     if (result == 0 && message[0] == '\0') return 0;
     if (result < 0 && message[0] == '\0')
-        snprintf(message, CONFIG_MESSAGE_SIZE, "configuration file %.200s cannot be read: %s", path,
-                 strerror(error != 0 ? error : ENOMEM));
+        snprintf(message, CONFIG_MESSAGE_SIZE, "configuration file %.200s cannot be read: %s", path, strerror(error));
     else if (message[0] == '\0')
         snprintf(message, CONFIG_MESSAGE_SIZE, "configuration file %.200s, line %d is no `name = value`", path, result);
     return 1;

@@ -1,0 +1,57 @@
+/* lock_owner.c: preloaded into tarryd by harness.watch_locks: ends a process that gives back a mutex, or waits at a
+ * condition with one, that the thread has not taken. Such a thread did what the mutex is there for without it, and
+ * mostly nothing comes of that in a test.
+ *
+ * The GNU C library notes in a mutex the number of the thread that holds it. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SHOWN __attribute__((visibility("default")))
+
+static int (*real_unlock)(pthread_mutex_t *);
+static int (*real_wait)(pthread_cond_t *, pthread_mutex_t *);
+static int (*real_timedwait)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+static __thread pid_t thread;
+
+static void forget_thread(void) {
+    thread = 0;
+}
+
+__attribute__((constructor)) static void find(void) {
+    real_unlock = (int (*)(pthread_mutex_t *))dlsym(RTLD_NEXT, "pthread_mutex_unlock");
+    real_wait = (int (*)(pthread_cond_t *, pthread_mutex_t *))dlsym(RTLD_NEXT, "pthread_cond_wait");
+    real_timedwait = (int (*)(pthread_cond_t *, pthread_mutex_t *,
+                              const struct timespec *))dlsym(RTLD_NEXT, "pthread_cond_timedwait");
+    pthread_atfork(NULL, NULL, forget_thread);
+}
+
+static void check(const pthread_mutex_t *mutex, const char *call) {
+    if (thread == 0) thread = gettid();
+    if (mutex->__data.__owner == thread) return;
+    char name[16] = "", line[160];
+    pthread_getname_np(pthread_self(), name, sizeof name);
+    int size = snprintf(line, sizeof line, "lock_owner: %s calls %s with a mutex that it has not taken\n", name, call);
+    if (write(STDERR_FILENO, line, (size_t)size) < 0) _exit(1);
+    abort();
+}
+
+SHOWN int pthread_mutex_unlock(pthread_mutex_t *mutex) {
+    if (real_unlock == NULL) find(); /* another library's constructor was earlier */
+    check(mutex, "pthread_mutex_unlock");
+    return real_unlock(mutex);
+}
+
+SHOWN int pthread_cond_wait(pthread_cond_t *changed, pthread_mutex_t *mutex) {
+    check(mutex, "pthread_cond_wait");
+    return real_wait(changed, mutex);
+}
+
+SHOWN int pthread_cond_timedwait(pthread_cond_t *changed, pthread_mutex_t *mutex, const struct timespec *until) {
+    check(mutex, "pthread_cond_timedwait");
+    return real_timedwait(changed, mutex, until);
+}

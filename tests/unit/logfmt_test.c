@@ -1,0 +1,77 @@
+/* logfmt_test.c: values of the broker's log, and how many lines strangers may cause (broker/shell/process/logfmt.h). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "logfmt.h"
+
+/* As it is written, whatever stood there before. */
+static const char *quote(const char *text) {
+    static char out[LOGFMT_VALUE_SIZE];
+    memset(out, 'x', sizeof out);
+    assert_ptr_equal(logfmt_quote(text, out), out);
+    assert_non_null(memchr(out, '\0', sizeof out));
+    return out;
+}
+
+static void what_needs_no_quotes_has_none(void **state) {
+    assert_string_equal(quote("plain"), "plain");
+    assert_string_equal(quote("ws://127.0.0.1:7272/a~"), "ws://127.0.0.1:7272/a~");
+}
+
+static void what_would_end_a_value_is_quoted(void **state) {
+    assert_string_equal(quote(""), "\"\"");
+    assert_string_equal(quote("two words"), "\"two words\"");
+    assert_string_equal(quote("a=b"), "\"a=b\"");
+    assert_string_equal(quote("a\"b\\c"), "\"a\\\"b\\\\c\"");
+    assert_string_equal(quote("line\nnext\x7f\x1b"), "\"line\\x0anext\\x7f\\x1b\"");
+}
+
+static void what_is_too_long_is_cut_whole(void **state) {
+    char text[2 * LOGFMT_VALUE_SIZE];
+    memset(text, 'y', sizeof text);
+    for (size_t size = LOGFMT_VALUE_SIZE - 1; size <= LOGFMT_VALUE_SIZE + 1; size++) {
+        text[size] = '\0';
+        const char *quoted = quote(text);
+        if (size < LOGFMT_VALUE_SIZE)
+            assert_string_equal(quoted, text);
+        else
+            assert_int_equal(quoted[strlen(quoted) - 1], '"');
+        text[size] = 'y';
+    }
+    memset(text, '\n', sizeof text);
+    text[sizeof text - 1] = '\0';
+    const char *quoted = quote(text);
+    assert_string_equal(quoted + strlen(quoted) - 5, "\\x0a\"");
+}
+
+/* Of a try during which the second ended nothing is judged. */
+static void so_many_lines_a_second_and_no_more(void **state) {
+    struct logfmt_limit limit;
+    unsigned allowed;
+    uint64_t second;
+    do {
+        limit = (struct logfmt_limit){0};
+        allowed = logfmt_allowed(&limit);
+        second = limit.second;
+        for (int i = 1; i < 3 * LOGFMT_BURST; i++) allowed += logfmt_allowed(&limit);
+    } while (limit.second != second);
+    assert_int_equal(allowed, LOGFMT_BURST);
+    limit.second--; /* another one */
+    assert_true(logfmt_allowed(&limit));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_needs_no_quotes_has_none),
+        cmocka_unit_test(what_would_end_a_value_is_quoted),
+        cmocka_unit_test(what_is_too_long_is_cut_whole),
+        cmocka_unit_test(so_many_lines_a_second_and_no_more),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
