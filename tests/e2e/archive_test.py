@@ -424,7 +424,7 @@ class Keeps(Archived):
         for arguments in (("list",), ("prune", *data), ("prune", *data, "--keep-size", "many"), ("hold", *data),
                           ("hold", *data, "--reason", "r"), ("hold", *data, "--reason", "r" * 256, "--from", "0"),
                           ("hold", *data, "--reason", "r", "--from", "9", "--to", "9"), ("release", *data, "x"),
-                          ("release", *data, "0")):
+                          ("release", *data, "0"), ("release", "1")):
             self.broker.refused("archive", *arguments, status=2)
         self.assertIn("No such file", self.broker.refused("archive", "list", "--archive", self.path("none")).err)
         self.fill_until(1)

@@ -322,6 +322,18 @@ class Restored(BackupCase):
         self.assertEqual(self.broker.queue_stats(None)["member"], own["member"])
         self.assertEqual(self.make_broker(data=self.path("clone")).start().queue_stats(None)["live"], 1)
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root gives files to others")
+    def test_what_root_restores_is_its_owners(self):
+        self.backup("copy")
+        os.mkdir(self.path("theirs"))
+        os.chown(self.path("theirs"), 4243, 4244)
+        for target in ("theirs", "theirs/below/another"):
+            self.restore("copy", target)
+        names = [os.path.join(directory, name) for directory, folders, files in os.walk(self.path("")) for name in (*folders, *files)]
+        theirs = {name: (os.lstat(name).st_uid, os.lstat(name).st_gid) for name in names if name.startswith(self.path("theirs"))}
+        self.assertTrue(any(name.endswith("/another/log") for name in theirs), theirs)
+        self.assertEqual(set(theirs.values()), {(4243, 4244)}, theirs)
+
     def test_directory_of_a_former_version_gets_a_member(self):
         self.assertEqual(self.broker.stop(), 0)
         os.unlink(os.path.join(self.broker.data, "member"))

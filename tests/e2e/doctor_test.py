@@ -60,6 +60,8 @@ class Directory(Doctor, harness.Case):
         ran = subprocess.run([harness.find_program("tarry"), "doctor", "--data", self.path("none")], capture_output=True, check=False)
         self.assertEqual(ran.returncode, 1)
         self.assertRegex(ran.stdout.decode(), r"(?m)^wrong   directory    .*No such file or directory\n +→ name the data directory")
+        for line in ran.stdout.decode().splitlines():  # a line a finding, and another for what mends it, if anything is to be
+            self.assertRegex(line, r"^((fine|warning|wrong) +[a-z]+ +| +→ )[^ ]")
         self.assertRegex(ran.stderr.decode(), r"looked at, (1 warning|\d+ warnings), [1-9]\d* wrong")
 
     def test_what_is_no_data_directory(self):
@@ -137,6 +139,34 @@ class Clocks(Doctor, harness.Case):
         self.find(self.look("--broker", self.broker.url, status=1), "clock", WRONG, "has jumped")
 
 
+class Host(Doctor, harness.Case):
+    """A host of the test's own making (host_shim.c). Whether a limit is reached is judged on both sides of it."""
+    autostart = False
+
+    def on_host(self, **host):
+        asan = os.environ.get("ASAN_OPTIONS", "")
+        environment = {"LD_PRELOAD": harness.find_program("libhost_shim.so"), "ASAN_OPTIONS": ":".join(filter(None, (asan, "verify_asan_link_order=0")))}
+        os.makedirs(self.path("data"), 0o700, exist_ok=True)
+        return self.look("--data", self.path("data"), environment=environment | {f"TARRY_HOST_{name.upper()}": value for name, value in host.items()})
+
+    def test_a_clock_that_is_kept_and_yet_off(self):
+        for offset_us, result in ((0, FINE), (100_000, FINE), (-100_000, FINE), (100_001, WARNING), (-100_001, WARNING), (500_000, WARNING)):
+            found = self.find(self.on_host(offset_us=str(offset_us)), "clock", result, f"kept right, and off by about {offset_us} ")
+            self.assertIn("chronyc" if result == WARNING else "None", str(found["mend"]))
+
+    def test_a_disk_that_gets_full(self):
+        """Short of 128 MiB it is wrong; short of 512 MiB or of a twentieth of the whole it is to be looked at."""
+        mib = 256  # blocks
+        for free, everything, result in ((128 * mib - 1, 100_000 * mib, WRONG), (128 * mib, 1000 * mib, WARNING), (512 * mib - 1, 1000 * mib, WARNING),
+                                         (512 * mib, 1000 * mib, FINE), (5000 * mib - 1, 100_000 * mib, WARNING), (5000 * mib, 100_000 * mib, FINE)):
+            self.find(self.on_host(disk=f"{free} {everything}"), "disk", result, f"^{free // mib} MiB of {everything // mib} MiB are free at ")
+
+    def test_a_cgroup_that_gives_little_memory(self):
+        """A broker takes up to twice its --memory, which is 256 MiB."""
+        for memory, result, said in (("max", FINE, "no cgroup limits"), (str((512 << 20) - 1), WARNING, "may have 511 MiB"), (str(512 << 20), FINE, "may have 512 MiB")):
+            self.find(self.on_host(memory=memory), "memory", result, said)
+
+
 class Files(Doctor, harness.Case):
     def test_tokens(self):
         now_s = int(time.time())
@@ -185,6 +215,13 @@ class Brokers(Doctor, harness.Case):
         harness.make_private(self.path("token"), tokens.text_of("nobody") + "\n")
         findings = self.look("--broker", self.broker.url, environment={"TARRY_TOKEN_FILE": self.path("token")}, status=1)
         self.assertIn("TARRY_TOKEN_FILE", self.find(findings, "broker", WRONG, "does not say how it is: .* the token is none")["mend"])
+
+    def test_what_memory_tasks_take(self):
+        self.broker.schedule_all([{"queue": "q", "delay_ms": 0}] * 12_000)
+        stats = self.broker.queue_stats(None)
+        self.assertGreaterEqual(stats["core_bytes"], 2 << 20)
+        self.find(self.look("--broker", self.broker.url), "memory", FINE,
+                  f"tasks take {stats['core_bytes'] >> 20} MiB of {stats['core_bytes_max'] >> 20} MiB$")
 
     def test_queues_that_want_somebody(self):
         self.broker.ok("schedule", "q", "--in", "0s", "--key", "k")

@@ -323,6 +323,31 @@ class Filtered(Target):
         self.replay(data, "--settle", "--speed", "max", "--from-position", told["from_position"])
         self.broker.wait_stats("a", ready=0, acked=1)
 
+    def test_a_lease_that_was_lost_there_is_waited_for_and_settled_anew(self):
+        def tell(source):
+            held = []
+            for queue in ("a", "b"):
+                source.one("schedule", queue, "--key", "k", "--in", "0s")
+                held.append(source.one("consume", queue, "--count", 1, "--ack", "none"))
+            for task in reversed(held):
+                source.one("ack", task["id"], task["token"])
+
+        data, _ = self.record(tell)
+        for queue in ("a", "b"):
+            self.broker.one("schedule", queue, "--key", "other", "--in", "1h")
+        self.broker.one("queue", "pause", "b")  # so that the replay waits with a's lease in hand
+        replay = self.broker.stream("replay", "--data", data, "--into", self.broker.url, "--settle", "--speed", "max")
+        self.broker.wait_stats("a", in_flight=1)
+        task = self.broker.one("get", "a", "k")
+        self.broker.one("queue", "pause", "a")  # so that it does not come again before its ack was told that it must
+        self.broker.one("release", task["id"], task["token"])
+        self.broker.one("queue", "resume", "b")
+        self.broker.wait_stats("b", acked=1)
+        self.broker.one("queue", "resume", "a")
+        told = replay.next(100)
+        self.assertEqual((replay.wait(), told["result"], told["refused"]), (0, "replayed", 0), replay.errors)
+        self.assertEqual(self.broker.one("get", "a", "k")["state"], "acked")
+
     def test_what_differs_is_said(self):
         data, _ = self.record(self.tell)
         self.broker.one("schedule", "b", "--key", "late", "--in", "1h")
@@ -364,6 +389,7 @@ class DryRun(harness.Case):
         told, _ = self.dry(everything())
         command = [harness.find_program("tarry"), "replay", "--data", everything(), "--dry-run"]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=100, check=True)
+        self.assertIn(f"nothing differs: {told[None]['tasks']} tasks end as they did\n", done.stderr)
         rows = [line.split() for line in done.stdout.splitlines()]
         for queue, side in ((queue, side) for queue in told if queue for side in ("recorded", "dry_run")):
             cells = next(row[-11:] for row in rows if "_".join(row[:-11]) == f"{queue}_{side}")

@@ -54,6 +54,13 @@ class Width(Case):
             self.broker.ok("queue", "purge", "q")
 
 
+class Sizes(Case):
+    arguments = ("--memory", "2GiB")  # half of it is for tasks
+
+    def test_a_size_is_told_in_its_largest_unit(self):
+        self.assertRegex(self.broker.words("stats"), r"memory +[^\n]* of 1\.0 GiB, resident \d+\.\d MiB\n")
+
+
 class Words(Case):
     """Without --json: what people read."""
 

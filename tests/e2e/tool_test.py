@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -49,6 +50,18 @@ class Manners(Case):
         self.assertEqual(len({d["id"] for d in first + second}), 3000)
         self.assertEqual({d["attempt"] for d in second}, {1}, "what was never printed has cost an attempt")
 
+    def test_a_reader_that_takes_nothing_keeps_no_consumer_from_its_end(self):  # F-19
+        self.fill(3000)
+        consumer = subprocess.Popen(self.broker.command("consume", "q"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.addCleanup(consumer.kill)
+        harness.wait_until("the pipe is nearly full", lambda: unread(consumer.stdout) > PIPE_SIZE * 3 // 4, harness.ANSWER_WAIT_S)
+        consumer.send_signal(signal.SIGTERM)
+        self.assertEqual(consumer.wait(harness.ANSWER_WAIT_S), 0)
+        first = [json.loads(line) for line in consumer.stdout]
+        consumer.stdout.close()
+        self.assertTrue(0 < len(first) < 3000, len(first))
+        self.broker.wait_stats("q", ready=3000 - len(first))
+
     def test_a_command_finds_its_task_in_the_environment(self):
         task = self.broker.one("schedule", "q", "--key", "k 1", "--in", "0s", "--attr", "my-attr=v")
         out = self.path("out")
@@ -56,6 +69,13 @@ class Manners(Case):
         self.broker.ok("consume", "q", "--count", 1, "--exec", command)
         with open(out, encoding="utf-8") as file:
             self.assertEqual(file.read().strip(), f"{task['id']}/q/k 1/1/{task['due_ms']}/v")
+
+    def test_what_a_command_prints_is_no_answer(self):
+        self.broker.one("schedule", "q", "--in", "0s", "--body", "echo said by the body")
+        answer = self.broker.tarry("consume", "q", "--count", 1, "--exec", "sh")
+        self.assertEqual(answer.status, 0, answer)
+        self.assertEqual(answer.one["queue"], "q")  # with --json objects alone are on standard output
+        self.assertIn("said by the body\n", answer.err)
 
     def test_a_large_body_that_nobody_reads_blocks_nobody(self):
         self.broker.one("schedule", "q", "--in", "0s", "--body-file", "-", stdin=b"x" * 1_000_000)
@@ -146,6 +166,20 @@ class Verify(Case):
             file.seek(at)
             file.write(b"body 7")
         self.assertEqual(self.broker.one("verify", self.broker.data)["result"], "fine")
+
+    def test_where_two_logs_part_both_frames_are_described(self):
+        self.broker.one("schedule", "q", "--key", "both", "--in", "1h")
+        self.assertEqual(self.broker.stop(), 0)
+        other = self.make_broker(data=self.path("other"))
+        shutil.copytree(self.broker.data, other.data)
+        self.assertEqual(self.broker.one("verify", self.broker.data, "--against", other.data)["result"], "same")
+        for broker in (self.broker, other):
+            broker.start()
+            self.assertEqual(broker.stop(), 0)
+        told = self.broker.refused("verify", self.broker.data, "--against", other.data).one
+        self.assertEqual(told["result"], "differs")
+        for frame in (told["frame"], told["against_frame"]):
+            self.assertRegex(frame, r"^commit of epoch 2, 20\d\d-[^ ]*: start; 0 bytes of contents$")
 
     def test_a_directory_of_somebody_else(self):  # F-14
         self.assertEqual(self.broker.tarry("verify", "/").status, 1)

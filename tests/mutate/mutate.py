@@ -35,8 +35,9 @@ RULES = "mutate.ninja"  # as build.ninja, but that it does not make itself anew
 EACH = 18  # changes of each folder come before the others
 AT_ONCE = max(2, len(os.sched_getaffinity(0)))  # twice as many of Python, which wait more than they compute
 ENV = {**os.environ, "CCACHE_NOHASHDIR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-# What programs of Python run: of these folders everything that is a program or is preloaded.
-HELPERS = ("tests/e2e/", "tests/coordinator/", "tests/crash/", "tests/unit/cut_tail", "broker/shell/tarryd", "client/tool/tarry", "client/libtarry")
+# What programs of Python run: of these folders everything that is a program or is preloaded, and the library that those link.
+HELPERS = ("tests/e2e/", "tests/hostile/", "tests/coordinator/", "tests/crash/", "tests/unit/cut_tail", "client/examples/", "broker/shell/tarryd", "client/tool/tarry",
+           "client/libtarry")
 SAID_MAX = 1 << 20
 NOT_OK = re.compile(r"^not ok \d+ - (.*)$", re.MULTILINE)
 FOUND, SURVIVED, SAME, NO_C, EQUIVALENT = "found", "SURVIVED", "same object", "does not compile", "equivalent"

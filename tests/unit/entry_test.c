@@ -44,9 +44,35 @@ static void an_unsent_delivery_names_both_who_did_not_get_it_and_who_had_it(void
     text_deinit(&json);
 }
 
+/* A job that had to leave tasks where they were says how many; one that left none says nothing of it. */
+static void a_job_says_what_it_has_left(void **state) {
+    (void)state;
+    static const char *names[QUEUES_MAX + 1] = {NULL};
+    Tarry__JobEnd end = TARRY__JOB_END__INIT;
+    Tarry__Record record = TARRY__RECORD__INIT, *records[] = {&record};
+    Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
+    struct frame_header header = {.position = 4096, .epoch = 1};
+    record.fact_case = TARRY__RECORD__FACT_JOB_END;
+    record.job_end = &end;
+    body.records = records;
+    body.n_records = 1;
+    end.job = 7;
+    end.done = 3;
+    struct entry entry = {.header = &header, .body = &body, .record = &record, .queues = names};
+    for (end.left = 0; end.left < 3; end.left += 2) {
+        struct text words = {0};
+        entry_words(&words, &entry, true);
+        text_add_char(&words, 0);
+        assert_non_null(strstr(words.data, end.left > 0 ? "7, 3 tasks, 2 left" : "7, 3 tasks"));
+        if (end.left == 0) assert_null(strstr(words.data, "left"));
+        text_deinit(&words);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_unsent_delivery_names_both_who_did_not_get_it_and_who_had_it),
+        cmocka_unit_test(a_job_says_what_it_has_left),
     };
     return cmocka_run_group_tests_name("entry", tests, NULL, NULL);
 }

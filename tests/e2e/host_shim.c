@@ -1,0 +1,53 @@
+/* host_shim.c: preloaded into `tarry doctor` by doctor_test.py: a host that is as a test wants it to be, and that the
+ * test need not make so. What is not set is the machine's.
+ *
+ * TARRY_HOST_OFFSET_US: the clock is kept right, and off by so many microseconds. TARRY_HOST_DISK: "FREE ALL", blocks
+ * of 4 KiB of every file system. TARRY_HOST_MEMORY: what memory.max says of the cgroup that every process is in.
+ *
+ * Files are large here as in the tool: what stands here as fopen and statvfs is fopen64 and statvfs64 to the linker. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <sys/timex.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define BLOCK_SIZE 4096u
+
+/* What the next library, the C library, has under that name. */
+static void *real(const char *name) {
+    void *found = dlsym(RTLD_NEXT, name);
+    if (found == NULL) abort();
+    return found;
+}
+
+EXPORT int adjtimex(struct timex *clock) {
+    const char *offset_us = getenv("TARRY_HOST_OFFSET_US");
+    if (offset_us == NULL) return ((int (*)(struct timex *))real("adjtimex"))(clock);
+    *clock = (struct timex){.offset = strtol(offset_us, NULL, 10)};
+    return TIME_OK;
+}
+
+EXPORT int statvfs(const char *path, struct statvfs *out) {
+    const char *disk = getenv("TARRY_HOST_DISK");
+    if (((int (*)(const char *, struct statvfs *))real("statvfs64"))(path, out) != 0) return -1;
+    if (disk == NULL) return 0;
+    out->f_frsize = out->f_bsize = BLOCK_SIZE;
+    return sscanf(disk, "%lu %lu", &out->f_bavail, &out->f_blocks) == 2 ? 0 : -1;
+}
+
+static FILE *file_of(const char *text) {
+    FILE *file = tmpfile();
+    if (file == NULL) abort();
+    fputs(text, file);
+    rewind(file);
+    return file;
+}
+
+EXPORT FILE *fopen(const char *path, const char *mode) {
+    const char *memory = getenv("TARRY_HOST_MEMORY"), *end = strrchr(path, '/');
+    if (memory != NULL && end != NULL && strcmp(end, "/cgroup") == 0) return file_of("0::/tarry\n");
+    if (memory != NULL && strcmp(path, "/sys/fs/cgroup/tarry/memory.max") == 0) return file_of(memory);
+    return ((FILE * (*)(const char *, const char *)) real("fopen64"))(path, mode);
+}
