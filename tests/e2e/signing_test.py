@@ -119,6 +119,20 @@ class Signed(harness.Case):
         self.assertEqual(self.broker.stop(), 0)
         return copy
 
+    def test_as_many_keys_as_may_be_given(self):
+        """Of which one has signed: nothing is countersigned."""
+        self.broker.start()
+        self.assertEqual(self.broker.stop(), 0)
+        others = []
+        for number in range(8):
+            self.run_tool("keygen", self.path(f"other-{number}"))
+            others += ["--key", self.path(f"other-{number}.pub")]
+        proof = self.verify(*others[:2 * 7]).one
+        self.assertEqual([signer["signed_to"] for signer in proof["signers"]], [proof["signers"][0]["signed_to"], *[0] * 7])
+        self.assertGreater(proof["signers"][0]["signed_to"], 4096)
+        self.assertEqual(proof["countersigned_to"], 0)
+        self.assertIn("--key may be given 8 times", self.verify(*others, status=2).err)
+
     def test_log_and_heads_cut_together_are_found_by_a_head_kept_elsewhere(self):
         copy = self.live_twice()
         kept = self.heads()[-1]["head"]
