@@ -104,3 +104,12 @@ void wire_same_unpacked(const struct wire_kind *kind, const uint8_t *data, size_
     arena_reset(&by_hand);
     arena_reset(&by_library);
 }
+
+bool wire_fits(const struct wire_kind *kind, const uint8_t *data, size_t size, size_t memory) {
+    begin();
+    by_hand.size_max = memory;
+    bool fits = unpack(kind, data, size) != NULL;
+    by_hand.size_max = ARENA_SIZE_MAX;
+    arena_reset(&by_hand);
+    return fits;
+}

@@ -22,5 +22,7 @@ extern const struct wire_kind wire_kinds[WIRE_KINDS];
 void wire_same_packed(const struct wire_kind *kind, const ProtobufCMessage *message);
 /* Asserts that the bytes mean the same to both, or nothing to either; then also what wire_same_packed does. */
 void wire_same_unpacked(const struct wire_kind *kind, const uint8_t *data, size_t size);
+/* Whether the bytes are unpacked when there are so many bytes of memory. */
+bool wire_fits(const struct wire_kind *kind, const uint8_t *data, size_t size, size_t memory);
 
 #endif

@@ -202,7 +202,31 @@ static void what_is_done_by_hand_is_what_protobuf_c_does(void **state) {
     arena_deinit(&arena);
 }
 
+/* Whichever piece of it there is no memory for. */
+static void without_memory_there_is_no_message(void **state) {
+    (void)state;
+    random_state.state = random_seed(2);
+    arena_init(&arena, 64u << 20);
+    is_usual = true;
+    is_full = false;
+    for (unsigned i = 0; i < WIRE_KINDS * MESSAGES / 100; i++) {
+        const struct wire_kind *kind = &wire_kinds[i % WIRE_KINDS];
+        if (!kind->is_unpacked) continue;
+        const ProtobufCMessage *message = random_message(kind->descriptor, 0);
+        size_t size = protobuf_c_message_get_packed_size(message), memory = 0;
+        uint8_t *bytes = room(size + 1);
+        protobuf_c_message_pack(message, bytes);
+        while (!wire_fits(kind, bytes, size, memory)) memory += ARENA_ALIGN;
+        assert_true(memory >= kind->descriptor->sizeof_message);
+        arena_reset(&arena);
+    }
+    arena_deinit(&arena);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_done_by_hand_is_what_protobuf_c_does)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_done_by_hand_is_what_protobuf_c_does),
+        cmocka_unit_test(without_memory_there_is_no_message),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
  * a log (LOG-2), and how it does without memory (F-11). What it does right is shown by tests/sim. */
 #include "core_alone.h"
 #include "outcomes.h"
+#include "state.h"
 
 /* ---- the allocator, by the linker's --wrap */
 
@@ -245,6 +246,43 @@ static void so_many_sessions_and_no_more(void **state) {
     gone.kind = CORE_LANE_SENT;
     step(f, &gone);
     assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
+}
+
+static Tarry__Code unsubscribe(struct fx *f) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Unsubscribe end = TARRY__UNSUBSCRIBE__INIT;
+    request.body_case = TARRY__REQUEST__BODY_UNSUBSCRIBE;
+    request.unsubscribe = &end;
+    end.session = f->session;
+    return ask(f, CORE_UNSUBSCRIBE, &request);
+}
+
+/* Whether its lane is up or not yet, and whichever place its session has in the table, also the first one. */
+static void a_queue_with_a_consumer_is_not_deleted(void **state) {
+    struct fx *f = *state;
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__QueueDelete body = TARRY__QUEUE_DELETE__INIT;
+    Tarry__Subscribe subscription = TARRY__SUBSCRIBE__INIT;
+    char *queue = (char *)"orders";
+    op.op_case = TARRY__OP__OP_QUEUE_DELETE;
+    op.queue_delete = &body;
+    subscription.queues = &queue;
+    body.queue = queue;
+    subscription.n_queues = 1;
+    bool was_first = false;
+    for (unsigned tries = 0; !was_first; tries++) { /* ids are positions, and places follow from them */
+        assert_true(tries < 20 * SESSIONS_TABLE);
+        assert_int_equal(schedule(f, queue, 1000), TARRY__CODE__OK);
+        assert_int_equal(cancel(f, f->id), TARRY__CODE__OK);
+        assert_int_equal(subscribe(f, &subscription), TARRY__CODE__OK);
+        was_first = f->session % SESSIONS_TABLE == 0;
+        struct core_event up = {.kind = CORE_LANE_UP, .session = f->session};
+        assert_int_equal(commit(f, &op), TARRY__CODE__NOT_DONE);
+        step(f, &up);
+        assert_int_equal(commit(f, &op), TARRY__CODE__NOT_DONE);
+        assert_int_equal(unsubscribe(f), TARRY__CODE__OK);
+        assert_int_equal(commit(f, &op), TARRY__CODE__OK);
+    }
 }
 
 static void an_index_that_lags_is_waited_for(void **state) { /* CAP-1: schedules first, then all but settling */
@@ -532,6 +570,7 @@ int main(void) {
         CORE_TEST(so_many_purges_at_once_and_no_more),
         CORE_TEST(a_subscription_out_of_bounds_is_refused),
         CORE_TEST(so_many_sessions_and_no_more),
+        CORE_TEST(a_queue_with_a_consumer_is_not_deleted),
         CORE_TEST(an_index_that_lags_is_waited_for),
         CORE_TEST(memory_for_tasks_ends_in_a_refusal),
         CORE_TEST(nothing_new_once_it_stops),

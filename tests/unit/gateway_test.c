@@ -161,6 +161,26 @@ static void what_is_there_now_cannot_be_asked(void **state) {
     assert_int_equal(world.code, TARRY__CODE__BUSY);
 }
 
+/* The broker's answer to the question says whether a delivery is on its way, and is told of only if none is. */
+static void a_question_for_what_is_there_now_is_answered_if_nothing_is(void **state) {
+    struct gateway *gateway = *state;
+    Tarry__Reply reply = TARRY__REPLY__INIT;
+    assert_int_not_equal(lease(gateway, 0), 0);
+    subscribed(gateway);
+    assert_int_equal(world.last, TARRY__REQUEST__BODY_HEARTBEAT);
+    reply.position = 4096;
+    answer(gateway, world.asked[--world.count], &reply);
+    gateway_alarm(gateway);
+    assert_int_equal(world.told, 0);
+    assert_int_not_equal(lease(gateway, 0), 0);
+    assert_int_equal(world.last, TARRY__REQUEST__BODY_HEARTBEAT);
+    reply.position = 0;
+    answer(gateway, world.asked[--world.count], &reply);
+    gateway_alarm(gateway);
+    assert_int_equal(world.told, 2);
+    assert_int_equal(world.code, TARRY__CODE__OK);
+}
+
 /* The session ends while its heartbeat is under way, and others need the place: the answer must find the pool. */
 static void a_pool_stays_while_an_answer_is_awaited_for_it(void **state) {
     struct gateway *gateway = *state;
@@ -234,6 +254,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_lease_that_cannot_be_asked_for_is_refused_later, begin, end),
         cmocka_unit_test_setup_teardown(what_is_there_now_cannot_be_asked, begin, end),
+        cmocka_unit_test_setup_teardown(a_question_for_what_is_there_now_is_answered_if_nothing_is, begin, end),
         cmocka_unit_test_setup_teardown(a_pool_stays_while_an_answer_is_awaited_for_it, begin, end),
         cmocka_unit_test_setup_teardown(who_waits_for_the_same_shares_a_session, begin, end),
         cmocka_unit_test_setup_teardown(handles_are_their_owners, begin, end),

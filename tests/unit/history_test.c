@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -355,6 +356,23 @@ static void an_unfinished_summary_is_not_believed(void **state) {
     assert_int_equal(sum.segments_skipped, 0);
 }
 
+/* 63 blocks of 64 bytes a page, and one page more; before them the head (FORMAT.md). */
+static void a_filter_is_a_32nd_of_its_segment(void **state) {
+    struct fixture *f = *state;
+    const uint64_t base = 1ull << 40, pages = 100;
+    struct summary *summary = summary_new(base, pages * 32 * 63 * 64);
+    char path[256];
+    struct stat status;
+    assert_non_null(summary);
+    assert_int_equal(summary_write(summary, f->log), 0);
+    summary_free(summary);
+    snprintf(path, sizeof path, "%s/%016" PRIx64 ".sum", f->directory.path, base);
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_size, (1 + pages + 1) * 4096);
+    summary_delete(f->log, base);
+    assert_int_equal(stat(path, &status), -1);
+}
+
 static void a_reader_trails_the_writer(void **state) {
     struct fixture *f = *state;
     struct history *history = NULL;
@@ -385,6 +403,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(redactions_are_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_damaged_summary_is_not_believed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_unfinished_summary_is_not_believed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_filter_is_a_32nd_of_its_segment, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_reader_trails_the_writer, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("history", tests, NULL, NULL);

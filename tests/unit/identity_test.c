@@ -1,6 +1,7 @@
 /* identity_test.c: a copy is another member of the same cluster, in epochs of its own; what is damaged is no identity;
  * and which names a broker may give to files of a backup. */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "archive.h"
+#include "archive_keep.h"
 #include "backup_directory.h"
 #include "identity.h"
 
@@ -110,12 +113,40 @@ static void names_stay_in_the_directory(void **state) {
     assert_true(backup_name_is_right(longest));
 }
 
+static void an_archive_knows_its_owner_and_no_other(void **state) {
+    char directory[] = "/tmp/tarry-identity-XXXXXX", path[64];
+    const struct archive archive = {.disk = &disk_posix, .directory = directory};
+    struct archive_owner owner, known;
+    uint8_t bytes[128];
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    for (unsigned i = 0; i < 16; i++) owner.cluster[i] = (uint8_t)(i + 1), owner.member[i] = (uint8_t)(0xf0 - i);
+    assert_int_equal(archive_owner_read(&archive, &known), -ENOENT);
+    assert_int_equal(archive_owner_write(&archive, &owner), 0);
+    assert_int_equal(archive_owner_read(&archive, &known), 0);
+    assert_memory_equal(&known, &owner, sizeof owner);
+    snprintf(path, sizeof path, "%s/owner", directory);
+    int handle = open(path, O_RDWR);
+    ssize_t size = pread(handle, bytes, sizeof bytes, 0);
+    assert_in_range(size, 48, sizeof bytes - 1);
+    for (ssize_t i = 0; i < size; i++) {
+        const uint8_t wrong = bytes[i] ^ 0x10;
+        assert_int_equal(pwrite(handle, &wrong, 1, i), 1);
+        assert_int_equal(archive_owner_read(&archive, &known), LOG_DAMAGED);
+        assert_int_equal(pwrite(handle, &bytes[i], 1, i), 1);
+    }
+    close(handle);
+    unlink(path);
+    rmdir(directory);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_are_other_members),
         cmocka_unit_test(epochs_come_to_an_end),
         cmocka_unit_test(files_come_back_and_no_flipped_bit_passes),
         cmocka_unit_test(names_stay_in_the_directory),
+        cmocka_unit_test(an_archive_knows_its_owner_and_no_other),
     };
     return cmocka_run_group_tests_name("identity", tests, NULL, NULL);
 }

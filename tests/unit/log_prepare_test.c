@@ -1,4 +1,4 @@
-/* log_prepare_test.c: who may touch the next segment, and when; and what a pin keeps. */
+/* log_prepare_test.c: who may touch the next segment, and when; what a pin keeps; what a start leaves open. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -143,12 +143,32 @@ static void what_is_pinned_is_not_retired(void **state) {
     read_frames(f, 3);
 }
 
+static int count_name(void *argument, const char *name) {
+    (void)name;
+    ++*(int *)argument;
+    return 0;
+}
+
+/* Of each segment that a start looks at the descriptor may be closed afterwards. */
+static void a_start_leaves_few_segments_open(void **state) {
+    struct fixture *f = *state;
+    int count = 0;
+    open_log(f, &disk_posix);
+    for (int i = 0; i < 150; i++) append(f);
+    log_close(f->log);
+    open_log(f, &disk_posix);
+    assert_int_equal(disk_posix.list(NULL, "/proc/self/fd", count_name, &count), 0);
+    assert_in_range(count, 1, 100);
+    read_frames(f, 150);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(nobody_touches_a_segment_that_gets_its_name),
         TEST(the_next_segment_is_made_right_after_the_roll),
         TEST(what_is_pinned_is_not_retired),
+        TEST(a_start_leaves_few_segments_open),
     };
     return cmocka_run_group_tests_name("log_prepare", tests, NULL, NULL);
 }
