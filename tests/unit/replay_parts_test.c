@@ -1,0 +1,109 @@
+/* replay_parts_test.c: parts of tarry replay, alone: contents that a record names, and the consumers of a dry run.
+ * Reads of the log by the linker's --wrap: all of it is retired. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "content.h"
+#include "frame.h"
+#include "output.h"
+#include "plan.h"
+#include "policy.h"
+#include "say.h"
+#include "workers.h"
+
+#define BLOB_SIZE 100u
+#define FRAME 4096u
+
+int __wrap_log_read(struct log *log, uint64_t position, void *out, size_t size);
+int __wrap_log_read(struct log *log, uint64_t position, void *out, size_t size) {
+    return LOG_RETIRED;
+}
+
+/* ---- what the program `tarry` has, and these parts do not come to here */
+
+int tool_usage(const struct args *args, const char *format, ...) {
+    abort();
+}
+
+void tool_say(const char *format, ...) {
+    abort();
+}
+
+int output_flush(struct text *text, int status) {
+    abort();
+}
+
+int policy_field(const struct args *args, const char *text, struct tarry_policy *policy, uint32_t *fields) {
+    abort();
+}
+
+/* ---- contents */
+
+/* A record may name any place: what does not lie in its frame is not read. */
+static void a_content_lies_in_its_frame(void **state) {
+    static const struct {
+        uint64_t offset, size;
+        int result; /* 1: it was read, and is another one than the record says */
+    } cases[] = {{0, BLOB_SIZE, 1},
+                 {BLOB_SIZE - 1, 1, 1},
+                 {1, BLOB_SIZE, LOG_DAMAGED},
+                 {BLOB_SIZE, 1, LOG_DAMAGED},
+                 {BLOB_SIZE + 1, 1, LOG_DAMAGED},
+                 {UINT64_MAX, 1, LOG_DAMAGED},
+                 {0, FRAME_BLOB_SIZE_MAX + 1, LOG_DAMAGED}};
+    uint8_t *blob = malloc(BLOB_SIZE); /* whose end the sanitized build knows */
+    struct store store = {0};
+    struct content content;
+    assert_non_null(blob);
+    memset(blob, 'x', BLOB_SIZE);
+    content_init(&content);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        Tarry__Task task = TARRY__TASK__INIT;
+        task.blob_at = frame_blob_position(FRAME) + cases[i].offset;
+        task.blob_size = (uint32_t)cases[i].size;
+        content.archived = (struct archive_cursor *)blob; /* it has read that frame just now, and is not asked */
+        content.view.header = (struct frame_header){.position = FRAME, .blob_size = BLOB_SIZE};
+        content.view.body = content.view.blob = blob;
+        assert_int_equal(content_read(&content, &store, FRAME, &task), cases[i].result);
+        assert_null(content.payload);
+    }
+    content.archived = NULL;
+    content_deinit(&content);
+    free(blob);
+}
+
+/* ---- consumers */
+
+/* A consumer that has just subscribed has been heard of: for the next task it does not subscribe once more. */
+static void consumers_of_a_dry_run_subscribe_once(void **state) {
+    struct stage stage;
+    struct plan plan = {.name = (char *)"q"};
+    assert_true(stage_init(&stage, 1, 10, (struct logical_time){3600000000000u, 1800000000000000000u}));
+    struct workers *workers = workers_new(&stage, &plan);
+    workers_grant(workers);
+    assert_null(stage.problem);
+    const uint64_t session = workers->session;
+    assert_int_not_equal(session, 0);
+    for (int i = 0; i < 3; i++) workers_grant(workers);
+    assert_int_equal(workers->session, session);
+    stage.now.steady_ns += workers->silence_ns; /* and nothing was heard for so long */
+    workers_grant(workers);
+    assert_int_not_equal(workers->session, session);
+    assert_null(stage.problem);
+    free(workers);
+    stage_deinit(&stage);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_content_lies_in_its_frame),
+        cmocka_unit_test(consumers_of_a_dry_run_subscribe_once),
+    };
+    return cmocka_run_group_tests_name("replay_parts", tests, NULL, NULL);
+}
