@@ -22,6 +22,8 @@ class Follow(pair.Case):
         with wire.Rpc(self.b.port) as rpc:
             code, _ = rpc.ask(wire.HELLO, [])
             self.assertEqual((code, rpc.primary), (wire.NOT_PRIMARY, self.a.url), rpc.sentence)
+            code, _ = rpc.ask(wire.STATS, [])
+            self.assertEqual((code, rpc.primary, rpc.reply[5]), (wire.OK, self.a.url, [1]), rpc.sentence)
 
     def test_it_takes_over_and_the_old_one_returns(self):
         self.start_pair()

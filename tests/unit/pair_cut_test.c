@@ -1,10 +1,12 @@
-/* pair_cut_test.c: what a follower cuts off, and what it never does, whatever its leader says (broker/shell/pair/
- * node_follower.c, R8). Linked with what tarryd is made of; a refusal ends the process, so each cut is a child's. */
+/* pair_cut_test.c: what a follower tells of its log, what it cuts off, and what it never does, whatever its leader says
+ * (broker/shell/pair/node_follower.c, R8). Linked with what tarryd is made of; a refusal ends the process, so each cut
+ * is a child's. */
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "fatal.h"
+#include "follow_wire.h"
 #include "log_two.h"
 #include "node.h"
 #include "node_parts.h"
@@ -120,12 +122,73 @@ static void a_log_that_is_copied_is_cut_later(void **state) { /* R8 */
     log_unpin(fx->node->log);
 }
 
+static Tarry__Request *asked; /* the newest question that left */
+static unsigned epochs_read;
+
+void __wrap_rpc_client_ask(struct rpc_client *rpc_client, struct message *question, unsigned time_ms);
+void __wrap_rpc_client_ask(struct rpc_client *rpc_client, struct message *question, unsigned time_ms) {
+    if (asked != NULL) tarry__request__free_unpacked(asked, NULL);
+    asked = tarry__request__unpack(NULL, message_size(question), message_data(question));
+    assert_non_null(asked);
+    message_free(question);
+}
+
+int __real_log_epochs_read(struct log *log, struct log_epochs *out);
+int __wrap_log_epochs_read(struct log *log, struct log_epochs *out);
+int __wrap_log_epochs_read(struct log *log, struct log_epochs *out) {
+    assert_null(out->items); /* what was read before has been given back */
+    epochs_read++;
+    return __real_log_epochs_read(log, out);
+}
+
+/* Of a leader that it has heard nothing of yet. */
+static const Tarry__Follow *ask(struct fx *fx) {
+    follower_ask(fx->node, &(struct pair_message){.kind = PAIR_FOLLOW,
+                                                  .serial = ++fx->node->following.half.question.serial + 1,
+                                                  .end = log_durable(fx->node->log)});
+    return asked->follow;
+}
+
+/* Once for an end: that may take longer than an answer may. */
+static void where_its_epochs_began_is_read_once_and_told(void **state) { /* R8 */
+    struct fx *fx = *state;
+    struct one *one = &fx->two->follower;
+    struct peer_key key = {0};
+    fx->node->needs.peer_key = &key;
+    fx->node->digests.compared = (struct digest_point){fx->ends[3], 77};
+    const Tarry__Follow *follow = ask(fx);
+    assert_int_equal(follow->end, fx->ends[FRAMES - 1]);
+    assert_int_equal(follow->digest_position, fx->ends[3]);
+    assert_int_equal(follow->digest, 77);
+    assert_int_equal(follow->n_epochs, 1);
+    assert_int_equal(follow->epochs[0], 1);
+    assert_int_equal(follow->epoch_starts[0], log_start(one->log));
+    follow = ask(fx);
+    assert_int_equal(follow->n_epochs, 1);
+    assert_int_equal(epochs_read, 1);
+    fx->two->epoch = 5;
+    two_append(fx->two, one, 100, 0);
+    assert_int_equal(log_sync(one->log), 0);
+    follow = ask(fx);
+    assert_int_equal(epochs_read, 2);
+    assert_int_equal(follow->n_epochs, 2);
+    assert_int_equal(follow->epochs[1], 5);
+    assert_int_equal(follow->epoch_starts[1], fx->ends[FRAMES - 1]);
+    tarry__request__free_unpacked(asked, NULL);
+    asked = NULL;
+    log_epochs_deinit(&fx->node->following.epochs);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(what_nobody_has_vouched_for_is_cut_off), TEST(what_is_committed_is_not),
-        TEST(what_this_node_has_signed_is_not),       TEST(what_is_no_frames_end_or_not_there_is_refused),
-        TEST(a_cut_that_fails_ends_the_process),      TEST(a_log_that_is_copied_is_cut_later),
+        TEST(what_nobody_has_vouched_for_is_cut_off),
+        TEST(what_is_committed_is_not),
+        TEST(what_this_node_has_signed_is_not),
+        TEST(what_is_no_frames_end_or_not_there_is_refused),
+        TEST(a_cut_that_fails_ends_the_process),
+        TEST(a_log_that_is_copied_is_cut_later),
+        TEST(where_its_epochs_began_is_read_once_and_told),
     };
 #undef TEST
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,7 +59,7 @@ static void slot_end(struct backup *backup, struct backup_slot *slot, const char
     if (slot->is_peers) node_copies(backup->needs.node, 0, 0);
     log_unpin(backup->needs.log);
     logfmt("backup_ended", "backup=%" PRIu64 " position=%" PRIu64 " reason=\"%s\"", slot->number, slot->position, why);
-    *slot = (struct backup_slot){.index_handle = -1, .handle = -1};
+    *slot = (struct backup_slot){.state = BACKUP_FREE};
 }
 
 /* NULL: as many are under way as may be. */
@@ -291,9 +291,7 @@ static void *backup_run(void *argument) {
 
 void backup_start(struct backup *backup, const struct backup_needs *needs) {
     char path[PATH_SIZE];
-    *backup = (struct backup){.needs = *needs, .block = malloc(BACKUP_READ_MAX)};
-    if (backup->block == NULL) fatal("memory_failed", -ENOMEM);
-    for (size_t i = 0; i < BACKUPS_MAX; i++) backup->slots[i] = (struct backup_slot){.index_handle = -1, .handle = -1};
+    *backup = (struct backup){.needs = *needs, .block = fatal_calloc(BACKUP_READ_MAX)};
     /* Numbers of an earlier run must not be taken for one of this. */
     backup->number_last = (uint64_t)atomic_load(&needs->run->epoch) << 32;
     backup->last = &backup->first;

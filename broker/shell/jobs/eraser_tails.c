@@ -33,8 +33,7 @@ static struct quarantine quarantine_of(const struct eraser_needs *needs) {
 /* The content with its salt; NULL: it is not in the log any more. free() it. */
 static uint8_t *read_content(const struct eraser_needs *needs, const Tarry__Redaction *redaction) {
     if (redaction->frame == 0 || redaction->blob_size <= BLOB_SALT_SIZE) return NULL;
-    uint8_t *content = malloc(redaction->blob_size);
-    if (content == NULL) fatal("erase_failed", -ENOMEM);
+    uint8_t *content = fatal_calloc(redaction->blob_size);
     int error = log_read(needs->log, redaction->blob_at, content, redaction->blob_size);
     if (error != 0 && error != LOG_RETIRED) fatal("erase_failed", error);
     if (error == 0 && !content_is_erased(content, redaction->blob_size)) return content;
@@ -104,9 +103,8 @@ static bool has_tails(const struct eraser_needs *needs) {
 
 bool eraser_in_tails(struct eraser *eraser, Tarry__Redaction *const *redactions, size_t count) {
     if (!has_tails(&eraser->needs)) return true;
-    struct meant meant = {.items = calloc(count, sizeof(*meant.items)),
-                          .contents = calloc(count, sizeof(*meant.contents))};
-    if (meant.items == NULL || meant.contents == NULL) fatal("erase_failed", -ENOMEM);
+    struct meant meant = {.items = fatal_calloc(count * sizeof(*meant.items)),
+                          .contents = fatal_calloc(count * sizeof(*meant.contents))};
     bool is_done = true;
     for (size_t i = 0; i < count && is_done; i++) {
         add(&meant, &eraser->needs, redactions[i]);

@@ -54,6 +54,12 @@ void fatal_arena_init(struct arena *arena) {
     arena->on_starved = starved;
 }
 
+void *fatal_calloc(size_t size) {
+    void *memory = calloc(1, size > 0 ? size : 1);
+    if (memory == NULL) starved();
+    return memory;
+}
+
 void thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument) {
     int error = pthread_create(thread, NULL, run, argument);
     if (error != 0) {

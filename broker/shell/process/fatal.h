@@ -18,6 +18,8 @@ _Noreturn void refuse_to_start(const char *event, const char *sentence);
 /* An arena for what cannot be refused: when the system has no memory for it, the process ends with that sentence
  * (F-11), rather than take what it could not unpack for damage. */
 void fatal_arena_init(struct arena *arena);
+/* … and one piece of such memory, cleared; never NULL. free() it. */
+void *fatal_calloc(size_t size) __attribute__((malloc, returns_nonnull));
 /* Starts a thread or ends the process with a sentence. */
 void thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument);
 

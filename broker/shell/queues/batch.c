@@ -2,8 +2,6 @@
 #include "batch.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
 
 #include "core_turn.h"
 #include "fatal.h"
@@ -25,8 +23,7 @@ void batches_stop(struct batches *batches) {
 }
 
 static struct batch *batch_new(void) {
-    struct batch *batch = calloc(1, sizeof(*batch));
-    if (batch == NULL) fatal("memory_failed", -ENOMEM);
+    struct batch *batch = fatal_calloc(sizeof(*batch));
     /* Effects are bounded by what the core may have under way, not by the arena. */
     fatal_arena_init(&batch->arena);
     batch->arena.keep_max = BATCH_ARENA_KEEP;

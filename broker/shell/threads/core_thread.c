@@ -68,8 +68,7 @@ static void carry_out_at_once(struct core_thread *core_thread) {
     for (size_t i = 0; i < effects->windows.count; i++) indexer_window(needs->indexer, &effects->windows.items[i]);
     for (size_t i = 0; i < effects->lows.count; i++) indexer_low(needs->indexer, &effects->lows.items[i]);
     for (size_t i = 0; i < effects->pages.count; i++) {
-        struct page_load *load = calloc(1, sizeof(*load));
-        if (load == NULL) fatal("page_failed", -ENOMEM);
+        struct page_load *load = fatal_calloc(sizeof(*load));
         fatal_arena_init(&load->arena);
         load->engine_request.arena = &load->arena;
         load->engine_request.item.kind = ITEM_PAGE;
@@ -147,7 +146,7 @@ static void pack_answers(struct core_thread *core_thread) {
     const struct core_effects *effects = &batch->effects;
     batch->must_be_read = has_ordinary(effects);
     batch->answers = arena_alloc(&batch->arena, (effects->replies.count + 1) * sizeof(*batch->answers));
-    if (batch->answers == NULL) fatal("replies_failed", -ENOMEM);
+    assert(batch->answers != NULL); /* fatal_arena_init */
     for (size_t i = 0; i < effects->replies.count; i++) {
         const struct core_reply *reply = &effects->replies.items[i];
         if (reply->ticket == 0) continue;

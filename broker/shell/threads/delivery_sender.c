@@ -2,7 +2,6 @@
 #include "delivery_sender.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,14 +61,13 @@ static void wait_durable(void *context, uint64_t position) {
 
 static void *copied(struct arena *arena, const void *data, size_t size) {
     void *copy = arena_alloc(arena, size);
-    if (copy == NULL) fatal("delivery_failed", -ENOMEM);
+    assert(copy != NULL); /* fatal_arena_init */
     if (size > 0) memcpy(copy, data, size);
     return copy;
 }
 
 static struct cold_item *cold_item_new(uint64_t end) {
-    struct cold_item *item = calloc(1, sizeof(*item));
-    if (item == NULL) fatal("delivery_failed", -ENOMEM);
+    struct cold_item *item = fatal_calloc(sizeof(*item));
     fatal_arena_init(&item->arena);
     item->end = end;
     return item;
@@ -102,10 +100,10 @@ static struct cold_item *copy_reply(const struct core_reply *reply, uint64_t end
     if (reply->reply == NULL) return item;
     size_t size = tarry__reply__get_packed_size(reply->reply);
     uint8_t *packed = arena_alloc(&item->arena, size);
-    if (packed == NULL) fatal("delivery_failed", -ENOMEM);
+    assert(packed != NULL);
     tarry__reply__pack(reply->reply, packed);
     item->reply.reply = tarry__reply__unpack(&item->arena.pb, size, packed);
-    if (item->reply.reply == NULL) fatal("delivery_failed", -ENOMEM);
+    assert(item->reply.reply != NULL);
     return item;
 }
 

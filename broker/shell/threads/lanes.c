@@ -3,7 +3,6 @@
 #include "lanes.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +15,7 @@
 static struct logfmt_limit refused_limit;
 
 static void post(struct lane *lane, const struct lane_news *told) {
-    struct lane_news *news = malloc(sizeof(*news));
-    if (news == NULL) fatal("lane_news_failed", -ENOMEM);
+    struct lane_news *news = fatal_calloc(sizeof(*news));
     *news = *told;
     news->item.kind = ITEM_LANE;
     inbox_post(lane->lanes->inbox, &news->item);
