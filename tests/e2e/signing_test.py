@@ -127,7 +127,7 @@ class Signed(harness.Case):
         for number in range(8):
             self.run_tool("keygen", self.path(f"other-{number}"))
             others += ["--key", self.path(f"other-{number}.pub")]
-        proof = self.verify(*others[:2 * 7]).one
+        proof = self.verify(*others[:2 * 7], "--head", self.heads()[-1]["head"]).one
         self.assertEqual([signer["signed_to"] for signer in proof["signers"]], [proof["signers"][0]["signed_to"], *[0] * 7])
         self.assertGreater(proof["signers"][0]["signed_to"], 4096)
         self.assertEqual(proof["countersigned_to"], 0)

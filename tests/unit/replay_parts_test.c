@@ -1,5 +1,6 @@
 /* replay_parts_test.c: parts of tarry replay, alone: contents that a record names, and the consumers of a dry run.
  * Reads of the log by the linker's --wrap: all of it is retired. */
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -100,9 +101,56 @@ static void consumers_of_a_dry_run_subscribe_once(void **state) {
     stage_deinit(&stage);
 }
 
+/* ---- the stage */
+
+static void no_twin(void *argument, struct twin *twin, Tarry__Cause cause) {}
+
+/* Schedules so many tasks, purges them, and lets the purge come to its end. */
+static void purge_of(struct stage *stage, struct life *lives, size_t count) {
+    Tarry__When hour = TARRY__WHEN__INIT;
+    Tarry__Schedule schedule = TARRY__SCHEDULE__INIT;
+    Tarry__QueuePurge purge = TARRY__QUEUE_PURGE__INIT;
+    Tarry__Op op = TARRY__OP__INIT, *ops[] = {&op};
+    hour.ms = 3600000;
+    schedule.queue = purge.queue = (char *)"q";
+    schedule.when = &hour;
+    op.op_case = TARRY__OP__OP_SCHEDULE;
+    op.schedule = &schedule;
+    for (size_t i = 0; i < count; i++) {
+        struct life *life = &lives[i];
+        stage_commit(stage, ops, 1, false, &life);
+        assert_non_null(life->twin);
+    }
+    struct life *none = NULL;
+    op.op_case = TARRY__OP__OP_QUEUE_PURGE;
+    op.queue_purge = &purge;
+    stage_commit(stage, ops, 1, false, &none);
+    while (stage_pages(stage)) continue;
+    for (size_t i = 0; i < count; i++) assert_true(lives[i].twin->ended);
+}
+
+/* The sanitized build, whose allocator counts nothing, looks for what is lost by itself. */
+static void what_a_purge_has_looked_at_is_given_back(void **state) {
+    enum { TASKS = 3000 };
+    struct life *lives = calloc(TASKS, sizeof *lives);
+    size_t kept = 0;
+    assert_non_null(lives);
+    for (int round = 0; round < 3; round++) { /* what the libraries keep, they have after the first */
+        struct stage stage;
+        if (round == 1) kept = mallinfo2().uordblks;
+        assert_true(stage_init(&stage, 1, TASKS, (struct logical_time){3600000000000u, 1800000000000000000u}));
+        stage.on_twin = no_twin;
+        purge_of(&stage, lives, TASKS);
+        stage_deinit(&stage);
+    }
+    assert_true(mallinfo2().uordblks < kept + TASKS * sizeof(struct row) / 2);
+    free(lives);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_content_lies_in_its_frame),
+        cmocka_unit_test(what_a_purge_has_looked_at_is_given_back),
         cmocka_unit_test(consumers_of_a_dry_run_subscribe_once),
     };
     return cmocka_run_group_tests_name("replay_parts", tests, NULL, NULL);
