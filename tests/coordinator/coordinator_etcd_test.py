@@ -358,13 +358,21 @@ COUNTED = (200, json.dumps({"header": HEADER}).encode())
 
 class Hostile(Case):
     def lie(self, **answers):
-        handler = type("Handler", (Liar,), {"answers": {"/v3/kv/range": COUNTED, **{"/v3/kv/" + name: answer for name, answer in answers.items()}}})
+        answers = {"/v3/kv/range": COUNTED, **{"/v3/kv/" + name: answer for name, answer in answers.items()}}
+        return self.probe(f"etcd://{self.sit(answers)}/tarry", 2000)
+
+    def sit(self, answers, before=lambda: None):
+        """Its host and port. `before` is called before each answer."""
+        def do_post(handler):
+            before()
+            Liar.do_POST(handler)
+        handler = type("Handler", (Liar,), {"answers": answers, "do_POST": do_post})
         server = http.server.ThreadingHTTPServer(("127.0.0.1", free_port()), handler)
         server.handle_error = lambda *_: None  # who is lied to may hang up
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        return self.probe(f"etcd://127.0.0.1:{server.server_port}/tarry", 2000)
+        return f"127.0.0.1:{server.server_port}"
 
     def test_what_is_no_proof_is_unknown(self):
         """R5, R6: a transaction's answer that says done or refused, and does not show it."""
@@ -388,6 +396,20 @@ class Hostile(Case):
         for lie in ((200, b"{}"), (200, json.dumps({"header": HEADER, "kvs": [{"key": "L3g=", "version": "1"}]}).encode()),
                     (200, json.dumps({"header": HEADER, "kvs": {"a": 1}}).encode()), (301, b"")):
             self.unknown(self.lie(range=lie).call("read", "record"))
+
+    def test_a_cluster_is_believed_once_all_hosts_had_time_to_answer(self):
+        """The second host answers when the first one, which had answered, is asked again; it is of another cluster."""
+        asked, again = [], threading.Event()
+
+        def first():
+            asked.append(None)
+            if len(asked) > 1:
+                again.set()
+        other = (200, json.dumps({"header": {**HEADER, "cluster_id": "70"}}).encode())
+        hosts = self.sit({"*": COUNTED}, first), self.sit({"*": other}, lambda: again.wait(WAIT_S))
+        probe = self.probe("etcd://" + ",".join(hosts) + "/tarry", CALL_MS, 60000)  # they have a quarter of a session
+        self.assertEqual(probe.message("belongs to another cluster")["session"], "forbidden")
+        self.assertNotIn("connected", [item.get("session") for item in probe.news])
 
     def test_nobody_is_followed_elsewhere(self):
         """No redirection, no proxy of the environment."""

@@ -287,6 +287,8 @@ class Heads(Web):
         self.refusal(405, "invalid", "PUT", "/v1/tasks", {})
         self.refusal(400, "invalid", "GET", "/v1/queues/%zz")
         self.refusal(400, "invalid", "GET", "/v1/queues/q/tasks?color=red")
+        self.refusal(400, "invalid", "GET", "/v1/queues/q/tasks?due=1")  # the beginning of one that is known, twice
+        self.refusal(400, "invalid", "GET", "/v1/queues/q/tasks?ate=ready")  # the end of one
 
 
 class Access(Web):

@@ -23,6 +23,7 @@
 #include "door.h"
 
 #define WAIT_MS 8000
+#define STOP_MAX_S 60
 #define PRINCIPALS 8
 
 /* What the door's thread has called; a test looks at it when the wire has shown that it did. */
@@ -38,6 +39,8 @@ static struct {
     char path[64], token[64];
     atomic_uint dismissed[PRINCIPALS];
     atomic_bool revoked[PRINCIPALS];
+    atomic_bool is_full;
+    atomic_uint offered;     /* requests, each as often as it was */
     atomic_ulong request_of; /* principal of the last request */
     atomic_ulong request_from;
     char peer[64]; /* whose it was */
@@ -60,8 +63,10 @@ static bool stays(void *argument, uint64_t principal) {
     return !atomic_load(&world.revoked[principal]);
 }
 
-/* Sent back as it came. */
+/* Sent back as it came, if there is room. */
 static bool request(void *argument, uint64_t from, uint64_t principal, const char *peer, struct message *request) {
+    atomic_fetch_add(&world.offered, 1);
+    if (atomic_load(&world.is_full)) return false;
     atomic_store(&world.request_of, principal);
     atomic_store(&world.request_from, from);
     struct message *answer = message_new(message_size(request));
@@ -97,6 +102,8 @@ static void refused(void *argument, const char *peer, unsigned status, const cha
 
 static void served(void *argument) {}
 
+static void resumed(void *argument) {}
+
 static void trouble(void *argument, const char *text) {}
 
 static int open_door(void **state) {
@@ -109,6 +116,7 @@ static int open_door(void **state) {
                                      .lane_gone = lane_gone,
                                      .page = page,
                                      .served = served,
+                                     .resumed = resumed,
                                      .refused = refused,
                                      .trouble = trouble};
     const struct door_limits limits = {.request_max = 1 << 20,
@@ -130,8 +138,11 @@ static int open_door(void **state) {
     return door_start(world.door);
 }
 
+/* What was asked has been answered: the door waits for nothing, or this process ends by a signal. */
 static int close_door(void **state) {
-    door_stop(world.door, 1000);
+    alarm(STOP_MAX_S);
+    door_stop(world.door, 2000 * STOP_MAX_S);
+    alarm(0);
     listen_remove(&world.local, &world.local_socket);
     return rmdir(world.directory); /* which is empty again */
 }
@@ -192,13 +203,21 @@ static int dial_as(uint64_t principal) {
     return fd;
 }
 
-/* One request and its answer. */
-static void exchange(int fd) {
+static void send_request(int fd) {
     static const uint8_t frame[] = {0x82, 0x80 | 5, 0, 0, 0, 0, 0x80, 0, 0, 1, 'x'};
-    uint8_t answer[7];
     MUST(write(fd, frame, sizeof(frame)) == sizeof(frame));
+}
+
+static void hear_answer(int fd) {
+    uint8_t answer[7];
     MUST(recv(fd, answer, sizeof(answer), MSG_WAITALL) == sizeof(answer));
     assert_memory_equal(answer, "\x82\5\x80\0\0\1x", sizeof(answer));
+}
+
+/* One request and its answer. */
+static void exchange(int fd) {
+    send_request(fd);
+    hear_answer(fd);
 }
 
 static void await_dismissed(unsigned principal, unsigned times) {
@@ -330,6 +349,37 @@ static void a_request_comes_with_its_connections_principal(void **state) {
     assert_int_equal(atomic_load(&world.dismissed[4]), 1);
 }
 
+static void await_offers(unsigned count) {
+    for (int ms = 0; atomic_load(&world.offered) < count; ms++) {
+        MUST(ms < WAIT_MS);
+        usleep(1000);
+    }
+}
+
+/* The first of those that wait is offered again when there may be room; then the others, in their order. */
+static void requests_wait_for_room(void **state) {
+    int three = dial_as(3), four = dial_as(4);
+    atomic_store(&world.offered, 0);
+    atomic_store(&world.is_full, true);
+    send_request(three);
+    await_offers(1);
+    door_resume(world.door);
+    await_offers(2);
+    send_request(four);
+    int five = dial();
+    (void)ask(five, "/healthz", "", "ok"); /* when this is answered, that has mostly been read */
+    close(five);
+    atomic_store(&world.is_full, false);
+    door_resume(world.door);
+    hear_answer(three);
+    hear_answer(four);
+    assert_int_equal(atomic_load(&world.request_of), 4);
+    exchange(three);
+    assert_int_equal(atomic_load(&world.offered), 5);
+    close(three);
+    close(four);
+}
+
 static void each_page_is_dismissed(void **state) {
     world.verdict.principal = 5;
     for (unsigned i = 1; i <= 3; i++) {
@@ -407,6 +457,7 @@ int main(void) {
         cmocka_unit_test_setup(who_comes_by_a_unix_socket_is_known, begin),
         cmocka_unit_test_setup(what_is_no_bearer_is_not_taken_for_nothing, begin),
         cmocka_unit_test_setup(a_request_comes_with_its_connections_principal, begin),
+        cmocka_unit_test_setup(requests_wait_for_room, begin),
         cmocka_unit_test_setup(each_page_is_dismissed, begin),
         cmocka_unit_test_setup(an_end_that_is_asked_for_comes_and_to_nobody_else, begin),
         cmocka_unit_test_setup(a_review_ends_who_may_not_stay_and_nobody_else, begin),
