@@ -243,7 +243,7 @@ void index_account(struct index *index) {
     bytes += batch->changes.capacity * sizeof(struct change) + batch->bytes.capacity + batch->outcomes.capacity;
     bytes += (batch->keys.capacity + index->scratch.capacity + index->writer.sorted.capacity) * sizeof(struct pair);
     bytes += index->writer.entries.capacity * sizeof(struct slot_entry) + calendar_bytes(index);
-    bytes += read_aheads_bytes(index);
+    bytes += read_aheads_bytes(index) + keyring_bytes(index->keyring);
     atomic_store(&index->bytes_memory, bytes);
     atomic_store(&index->rows_seen, index->ranges.rows);
     atomic_store(&index->runs_seen, runs->list.count);

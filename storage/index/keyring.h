@@ -35,6 +35,9 @@ void keyring_close(struct keyring *keyring); /* NULL is fine; no key stays in me
  * been destroyed. */
 int keyring_apply(struct keyring *keyring, uint64_t id, void *data, size_t size);
 
+/* What it takes of memory: 5 MiB once a key was asked for. */
+size_t keyring_bytes(struct keyring *keyring);
+
 /* Puts a copy into another index's directory, which has none: what was destroyed stays so. Nobody may destroy keys
  * meanwhile. 0 or a negative errno. */
 int keyring_copy(const struct keyring *keyring, const char *directory);

@@ -100,6 +100,33 @@ static void a_thousand_keys_at_random(void **state) {
     keys_end(&keys);
 }
 
+/* Keys of neighbours are remembered together (keyring.c's spans), one of each 2^25 ids apart in a place. */
+static void a_key_is_the_same_in_whatever_order_it_is_asked_for(void **state) {
+    (void)state;
+    enum { SPAN = 256, FAR = 1 << 25, IDS = 60 };
+    struct keys keys;
+    struct random random = {random_seed(12)};
+    uint64_t ids[IDS];
+    uint8_t before[IDS][32], after[32];
+    bool is_gone[IDS] = {0};
+    keys_begin(&keys);
+    for (uint64_t i = 0; i < IDS; i++) {
+        ids[i] = 1000 + i % 4 * FAR + i / 4 % 3 * SPAN + i / 12;
+        keyring_close(keys.keyring); /* nothing is remembered */
+        keys_open(&keys);
+        assert_true(stream_of(&keys, ids[i], before[i]));
+    }
+    for (size_t round = 0; round < 2000; round++) {
+        size_t i = random_below(&random, IDS);
+        assert_int_equal(stream_of(&keys, ids[i], after), !is_gone[i]);
+        if (!is_gone[i]) assert_memory_equal(after, before[i], 32);
+        if (round % 100 != 99) continue;
+        assert_int_equal(keyring_destroy(keys.keyring, &ids[i], 1), 0);
+        is_gone[i] = true;
+    }
+    keys_end(&keys);
+}
+
 static size_t read_file(const char *path, uint8_t *out, size_t size) {
     int fd = open(path, O_RDONLY);
     if (fd < 0) return 0;
@@ -464,6 +491,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_destroyed_key_takes_no_other_along),
         cmocka_unit_test(a_thousand_keys_at_random),
+        cmocka_unit_test(a_key_is_the_same_in_whatever_order_it_is_asked_for),
         cmocka_unit_test(the_former_keyring_is_overwritten),
         cmocka_unit_test(a_replacement_may_stop_anywhere),
         cmocka_unit_test(a_damaged_keyring_is_refused),
