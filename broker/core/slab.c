@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "huge_pages.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #define POISON(at, size) ASAN_POISON_MEMORY_REGION(at, size)
@@ -67,6 +69,7 @@ struct slab *slab_new(size_t size) {
         return NULL;
     }
     slab->region = region;
+    huge_pages_wanted(region, slab->size);
     POISON(slab->region, slab->size);
     return slab;
 }

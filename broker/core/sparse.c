@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "huge_pages.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 
 #define PAGE (64u << 10) /* of every system's pages a multiple */
@@ -42,7 +44,9 @@ void sparse_free(void *table, size_t count, size_t size) {
 #else
 
 void *sparse_new(size_t count, size_t size) {
-    return calloc(count, size);
+    void *table = calloc(count, size);
+    if (table != NULL) huge_pages_wanted(table, count * size);
+    return table;
 }
 
 void sparse_free(void *table, size_t count, size_t size) {
