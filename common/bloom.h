@@ -45,6 +45,24 @@ static inline bool bloom_block_has(const uint64_t block[8], uint64_t bits) {
     return missing == 0;
 }
 
+/* The bits of a key in a block of any filter; to be asked for in many. */
+struct bloom_mask {
+    uint64_t word[8];
+};
+
+static inline struct bloom_mask bloom_mask(uint64_t hash) {
+    struct bloom_mask mask;
+    uint64_t bits = bloom_bits(hash);
+    for (unsigned i = 0; i < 8; i++) mask.word[i] = 1ull << (bits >> (6 * i) & 63);
+    return mask;
+}
+
+static inline bool bloom_block_covers(const uint64_t block[8], const struct bloom_mask *mask) {
+    uint64_t missing = 0;
+    for (unsigned i = 0; i < 8; i++) missing |= mask->word[i] & ~__atomic_load_n(&block[i], __ATOMIC_RELAXED);
+    return missing == 0;
+}
+
 /* While nobody else looks. */
 static inline void bloom_fill(uint64_t *bloom, uint64_t blocks, uint64_t hash) {
     bloom_block_fill(bloom_block(bloom, blocks, hash), bloom_bits(hash));

@@ -191,7 +191,8 @@
     /* storage: retirement and the index */ \
     BUG(content_dropped, "KEEP-1", "the content of a living task goes with its segment") \
     BUG(answer_dropped, "ONCE-1", "an answer that may be asked for goes with its segment") \
-    BUG(content_left_behind, "CALM-1", "the copy of a content stays when its task ends") \
+    BUG(content_left_behind, "CALM-1", "the copy of a large content stays when its task ends") \
+    BUG(swept_content_stays, "CALM-1", "the copy of a small content stays when the row of its task goes") \
     BUG(position_apart, "LOG-3", "the index's position is not in the transaction of its data") \
     BUG(ended_bits_unwritten, "LOG-3", "the bitmap of ended ids is not written") \
     BUG(ended_row_found, "LOG-3", "a row of an ended task is found until it is swept away") \

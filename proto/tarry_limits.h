@@ -122,8 +122,9 @@
 #define FRAME_SIZE_MAX (FRAME_BODY_SIZE_MAX + FRAME_BLOB_SIZE_MAX + 112u)
 #define SEAL_IDLE_MS 20ull
 #define INDEX_BATCH_RECORDS 50000u
-#define HEAD_INTERVAL_S 60ull /* a head is signed at least this often while there is news */
-#define INDEX_DELAY_MS 200ull /* the index absorbs at least this often while there is something */
+#define INDEX_BATCH_SCALE_MAX 5u /* with so many times MEMORY_DEFAULT batches are as much larger, and later */
+#define HEAD_INTERVAL_S 60ull    /* a head is signed at least this often while there is news */
+#define INDEX_DELAY_MS 200ull    /* the index absorbs at least this often while there is something */
 #define RETAIN_LOG_AGE_DEFAULT_MS (7ull * 24 * 3600 * 1000)
 #define RETAIN_LOG_SIZE_DEFAULT (1ull << 30)
 #define RETAIN_ARCHIVE_AGE_DEFAULT_MS (90ull * 24 * 3600 * 1000)

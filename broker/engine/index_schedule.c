@@ -4,10 +4,27 @@
 #include <assert.h>
 
 #include "seeded_bug.h"
+#include "tarry_limits.h"
 
 #define FULL_RETRY_NS 1000000000ull
+#define NS_PER_MS 1000000ull
+/* What has waited for so long, or so much of the log, is worth waking up for. */
+#define GATHER_NS (20 * NS_PER_MS)
+#define GATHER_BYTES (256u << 10)
 /* Nothing comes but orders, which wake the writer. */
 #define INSPECT_WAIT_NS (3600ull * 1000000000ull)
+
+struct index_times index_times_of(uint64_t memory) {
+    uint64_t scale = memory / MEMORY_DEFAULT;
+    scale = scale < 1 ? 1 : scale < INDEX_BATCH_SCALE_MAX ? scale : INDEX_BATCH_SCALE_MAX;
+    return (struct index_times){
+        .delay_ns = INDEX_DELAY_MS * NS_PER_MS * scale,
+        .gather_ns = GATHER_NS,
+        .gather_bytes = GATHER_BYTES,
+        .batch_records = INDEX_BATCH_RECORDS * scale,
+        .maintains = true,
+    };
+}
 
 void index_schedule_begin(struct index_schedule *out, const struct index_times *times, uint64_t position) {
     *out = (struct index_schedule){

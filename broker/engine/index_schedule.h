@@ -72,6 +72,10 @@ struct index_schedule {
     uint64_t limit;
 };
 
+/* For a broker with so much memory. Each batch writes the bitmaps of all ranges that something ended in, 8 MB of them
+ * with 30 million tasks that end in no order: with more memory it waits for more. */
+struct index_times index_times_of(uint64_t memory);
+
 /* `position`: of the index. */
 void index_schedule_begin(struct index_schedule *out, const struct index_times *times, uint64_t position);
 enum index_effect index_schedule_next(struct index_schedule *schedule, const struct index_orders *orders);

@@ -30,15 +30,15 @@ struct index;
 struct index_options {
     const char *directory;
     uint8_t cluster[16];
-    size_t memory;   /* resident bytes aimed at. The filters of keys come first, 1.5 bytes a key; mapped pages get what
-                        is left, an eighth at least: they are dropped (madvise) after commits beyond it */
+    size_t memory;   /* resident bytes aimed at. The filters of keys come first, 1.5 to 2 bytes a key; mapped pages get
+                        what is left, an eighth at least: they are dropped (madvise) after commits beyond it */
     size_t map_size; /* address space at first; grown when full */
     uint32_t outcomes_max;
     uint64_t outcome_retention_ms;
     bool read_only; /* for tools and --inspect: nobody may write meanwhile, and not a byte of the directory changes */
     bool no_lookup; /* for tools that look up no task: what leads to keys and due times is not loaded */
-    bool filters_later; /* the filters of keys, 1.5 bytes a key, are read by index_read_filters and not by the opening:
-                           what is due goes out meanwhile, and keys are looked for on the disk */
+    bool filters_later; /* the filters of keys, 1.5 to 2 bytes a key, are read by index_read_filters and not by the
+                           opening: what is due goes out meanwhile, and keys are looked for on the disk */
     bool no_sync;       /* for unit tests and benches only */
 };
 

@@ -53,7 +53,7 @@ static void change_set(struct change *change, const struct row *row) {
     change->base = row->base;
     change->state = row->state;
     change->key_size = row->key_size;
-    change->blob_at = row->blob_size > 0 ? row->blob_at : UINT64_MAX;
+    change->large_blob_at = row->blob_size > BLOB_SWEPT_MAX ? row->blob_at : UINT64_MAX;
 }
 
 static int absorb_put(struct index *index, const Tarry__TaskPut *put, const struct row *row, uint64_t position) {

@@ -163,12 +163,14 @@ static int write_held(struct index *index, MDB_txn *txn) {
     return error;
 }
 
-/* An ending takes the content along, if that was copied from a retired segment. */
+/* An ending takes a large content along, if that was copied from a retired segment: it fills pages of its own. Small
+ * ones go with the rows (ranges_sweep): to delete each of them at random dirtied a page apiece, and took a fifth of a
+ * processor at 18,000 endings a second of 12 million tasks. */
 static int write_blobs(struct index *index, MDB_txn *txn) {
     const struct batch *batch = &index->batch;
     for (size_t i = 0; i < batch->changes.count; i++) {
         const struct change *change = &batch->changes.items[i];
-        bool may_be_copied = change->blob_at < index->meta.retired_to && !SEEDED_BUG(content_left_behind);
+        bool may_be_copied = change->large_blob_at < index->meta.retired_to && !SEEDED_BUG(content_left_behind);
         if (!(change->flags & CHANGE_ENDED) || !may_be_copied) continue;
         int error = db_del(&index->db, txn, DB_BLOBS, &change->id, sizeof change->id);
         if (error < 0) return error;

@@ -9,7 +9,7 @@ int index_maintain(struct index *index, bool *out_more) {
         *out_more = false;
         return 0;
     }
-    if (error == 0) error = runs_merge(index, MERGE_STEP_KEYS, &did);
+    if (error == 0) error = runs_merge(index, MERGE_STEP_KEYS * step_scale(index), &did);
     if (error == 0 && !did) error = runs_collect_garbage(index, &did);
     if (error == 0 && !did) error = ranges_sweep(index, &did);
     if (error == 0 && !did) error = slots_sweep(index, &did);

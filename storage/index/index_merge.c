@@ -210,20 +210,20 @@ void keys_clean(struct index *index) {
 /* While runs are merged, what they become needs a filter beside theirs. It may take a part of the index's memory, no
  * more: so a run that cannot be merged with another one of its level is full-grown, and there are as many of those as
  * it takes. */
-static uint64_t merge_keys_max(const struct index *index) {
-    return run_keys_of(index->options.memory / MERGE_MEMORY_SHARE);
+static bool may_be_merged(const struct index *index, uint64_t keys) {
+    return run_filter_bytes(keys) <= index->options.memory / MERGE_MEMORY_SHARE;
 }
 
 /* The oldest of a level, as many as may be merged at once. Returns how many; fewer than two: none. */
 static size_t merge_of_level(const struct index *index, uint32_t level, struct run *out[RUN_FAN_IN]) {
     const struct runs *runs = &index->runs;
-    uint64_t keys = 0, keys_max = merge_keys_max(index);
+    uint64_t keys = 0;
     size_t count = 0, all = 0;
     for (size_t i = 0; i < runs->list.count; i++) {
         struct run *run = runs->list.items[i];
         if (run->level != level) continue;
         all++;
-        if (count == RUN_FAN_IN || run->count > keys_max - keys) continue;
+        if (count == RUN_FAN_IN || !may_be_merged(index, keys + run->count)) continue;
         keys += run->count;
         out[count++] = run;
     }
@@ -245,12 +245,12 @@ static size_t merge_choose(const struct index *index, struct run *out[RUN_FAN_IN
         *out_level = level + 1;
         if (count >= 2) return count;
     }
-    uint64_t keys = 0, keys_max = merge_keys_max(index);
+    uint64_t keys = 0;
     size_t count = 0;
     *out_level = 0;
     for (size_t i = 0; i < runs->list.count && count < RUN_FAN_IN; i++) {
         struct run *run = runs->list.items[i];
-        if (!run_is_stale(index, run) || (count > 0 && keys + run->count > keys_max)) continue;
+        if (!run_is_stale(index, run) || (count > 0 && !may_be_merged(index, keys + run->count))) continue;
         keys += run->count;
         out[count++] = run;
         if (run->level > *out_level) *out_level = run->level;

@@ -10,7 +10,8 @@
  *   I-3  Every row with a key has an entry (hash, id) in the tail or in exactly one run.
  *   I-4  Memory (ranges, runs, tail) says what the last commit says; only the index thread changes it. Filters are
  *        published before the position that needs them.
- *   I-5  What a transaction does can be done again from the start (the map may have to grow in the middle). */
+ *   I-5  A content lies here only where the row of its task does.
+ *   I-6  What a transaction does can be done again from the start (the map may have to grow in the middle). */
 #ifndef TARRY_STORAGE_INDEX_PARTS_H
 #define TARRY_STORAGE_INDEX_PARTS_H
 
@@ -22,6 +23,7 @@
 #include "hash_index.h"
 #include "index.h"
 #include "keyring.h"
+#include "vector.h"
 
 #ifndef INDEX_TINY
 #define RANGE_SHIFT 12
@@ -42,6 +44,7 @@
 #define SWEEP_STEP_CHUNKS 64u
 #define SWEEP_STEP_RANGES 64u
 #define SWEEP_STEP_ROWS 16384u /* of ended tasks, unless one range has more */
+#define BLOB_SWEPT_MAX 1024u   /* bytes; a larger content goes when its task ends, and not with the row */
 #define PLAN_SLOTS_MAX 256
 #define PREFIX_EXAMINE 4096u /* candidates of a list call when most will not match */
 #define TABLE_CAPACITY_MIN 1024u
@@ -68,6 +71,7 @@
 #define SWEEP_STEP_CHUNKS 2u
 #define SWEEP_STEP_RANGES 3u
 #define SWEEP_STEP_ROWS 90u
+#define BLOB_SWEPT_MAX 32u
 #define PLAN_SLOTS_MAX 8
 #define PREFIX_EXAMINE 6u
 #define TABLE_CAPACITY_MIN 4u
@@ -76,6 +80,10 @@
 #define RETIRE_BYTES_MAX 500u
 #define RETIRE_COPIES_MAX 10u
 #endif
+/* A step of upkeep is one transaction, two waits for the disk that windows and the log's own syncs share: with more
+ * memory it does more, by up to so many times. */
+#define STEP_SCALE_MAX 8u
+#define STEP_MEMORY ((size_t)64 << 20) /* for which it does what the limits above say */
 #define RANGE_IDS (1u << RANGE_SHIFT)
 #define RANGE_BYTES (RANGE_IDS / 8)
 #define SLOT_LEVELS 6
@@ -116,38 +124,8 @@ static inline size_t pairs_in(const MDB_val *data) {
     return data->mv_size % sizeof(struct pair) == 0 ? data->mv_size / sizeof(struct pair) : 0;
 }
 
-/* Lists that grow; `items` may be NULL. */
-#define VECTOR_FIELDS(type)                                                                                            \
-    {                                                                                                                  \
-        type *items;                                                                                                   \
-        size_t count;                                                                                                  \
-        size_t capacity;                                                                                               \
-    }
-#define VECTOR(type) struct VECTOR_FIELDS(type)
 struct pairs VECTOR_FIELDS(struct pair);
 struct numbers VECTOR_FIELDS(uint64_t);
-/* A larger place for the items, or NULL, the old one untouched. */
-void *vector_grown(void *items, size_t needed, size_t *capacity, size_t item_size);
-/* Makes room for `more` items; 0 or -ENOMEM. */
-#define VECTOR_RESERVE(vector, more)                                                                                   \
-    ({                                                                                                                 \
-        int error_ = 0;                                                                                                \
-        size_t needed_ = (vector)->count + (more);                                                                     \
-        if (needed_ > (vector)->capacity) {                                                                            \
-            void *grown_ = vector_grown((vector)->items, needed_, &(vector)->capacity, sizeof *(vector)->items);       \
-            if (grown_ != NULL)                                                                                        \
-                (vector)->items = grown_;                                                                              \
-            else                                                                                                       \
-                error_ = -ENOMEM;                                                                                      \
-        }                                                                                                              \
-        error_;                                                                                                        \
-    })
-#define VECTOR_PUSH(vector, ...)                                                                                       \
-    ({                                                                                                                 \
-        int pushed_ = VECTOR_RESERVE(vector, 1);                                                                       \
-        if (pushed_ == 0) (vector)->items[(vector)->count++] = (__VA_ARGS__);                                          \
-        pushed_;                                                                                                       \
-    })
 
 /* ---- ranges of ids */
 struct range {
@@ -282,10 +260,10 @@ enum change_flag {
 struct change {
     uint64_t id;
     uint64_t due_ms;
-    uint64_t first_due_ms; /* as on disk; void if fresh */
-    uint64_t key_hash;     /* valid if key_size > 0 */
-    uint64_t offset;       /* of the packed row in batch.bytes */
-    uint64_t blob_at;      /* UINT64_MAX: no content */
+    uint64_t first_due_ms;  /* as on disk; void if fresh */
+    uint64_t key_hash;      /* valid if key_size > 0 */
+    uint64_t offset;        /* of the packed row in batch.bytes */
+    uint64_t large_blob_at; /* UINT64_MAX: no content above BLOB_SWEPT_MAX */
     uint32_t queue;
     uint16_t size;
     uint8_t key_size;
@@ -435,6 +413,11 @@ struct index {
     int failed;                /* the first fatal error of a write: every later write returns it (LOG-4) */
 };
 
+static inline size_t step_scale(const struct index *index) {
+    size_t scale = index->options.memory / STEP_MEMORY;
+    return scale < 1 ? 1 : scale < STEP_SCALE_MAX ? scale : STEP_SCALE_MAX;
+}
+
 /* ---- index.c */
 int index_write(struct index *index, int (*body)(void *argument, MDB_txn *txn), void *argument);
 int meta_put(struct index *index, MDB_txn *txn, const struct meta_record *meta);
@@ -527,8 +510,8 @@ void runs_deinit(struct index *index);
 struct run *run_new(uint32_t level, uint64_t number, uint64_t count_max);
 void run_drop(struct run *run);
 uint32_t run_level_of(uint64_t count);
-/* Keys whose filter takes so many bytes. */
-uint64_t run_keys_of(uint64_t bytes);
+/* What the filter of a run of so many keys takes. */
+uint64_t run_filter_bytes(uint64_t keys);
 void run_key(uint8_t out[RUN_KEY_SIZE], uint64_t number, uint8_t kind, uint32_t chunk);
 enum run_kind { RUN_PAIRS = 0, RUN_BLOOM = 1, RUN_FENCES = 2 };
 int run_write_descriptor(struct index *index, MDB_txn *txn, const struct run *run);

@@ -4,7 +4,7 @@
  *
  * A bit, once set, stays; a range without rows has no record. So "ended" needs no trace for ever (I-1), and memory
  * follows the ranges that have rows. The sweep deletes the rows of a range's ended tasks together, once half of its
- * rows have ended: random deletes would cost a page each. */
+ * rows have ended, and their contents with them: random deletes would cost a page each. */
 #include "index_parts.h"
 
 #include <assert.h>
@@ -284,13 +284,19 @@ struct sweep_range {
     size_t deleted;
 };
 
-/* As many ranges at once as SWEEP_STEP_ROWS allow, for each transaction is two waits for the disk, which the log waits
- * for, too (100,000/s in and out: 95 transactions a second were sweeps of one range). */
+/* As many ranges at once as SWEEP_STEP_ROWS allow (step_scale), for each transaction is two waits for the disk, which
+ * the log waits for, too (100,000/s in and out: 95 transactions a second were sweeps of one range). */
 struct sweep {
     struct index *index;
     struct sweep_range ranges[SWEEP_STEP_RANGES];
     size_t count;
 };
+
+/* Of a range with a bitmap. */
+static bool range_has_ended(const struct range *range, uint64_t id) {
+    unsigned bit = (unsigned)(id & (RANGE_IDS - 1));
+    return range->bits[bit / 64] >> (bit % 64) & 1;
+}
 
 /* Walks the rows that are there, and not the ids that have ended: most of those may have been swept before. */
 static int sweep_rows(MDB_cursor *cursor, struct sweep_range *sweep) {
@@ -302,14 +308,27 @@ static int sweep_rows(MDB_cursor *cursor, struct sweep_range *sweep) {
     for (; error == 0; error = db_cursor_get(cursor, &key, &value, MDB_NEXT)) {
         memcpy(&id, key.mv_data, sizeof id);
         if (id >= end) break;
-        unsigned bit = (unsigned)(id & (RANGE_IDS - 1));
-        if (!(range->bits[bit / 64] >> (bit % 64) & 1)) continue;
+        if (!range_has_ended(range, id)) continue;
         error = db_cursor_del(cursor);
         if (error != 0) return error;
         sweep->deleted++;
     }
     if (error != 0 && error != MDB_NOTFOUND) return error;
     return sweep->deleted == range->ended ? 0 : INDEX_DAMAGED;
+}
+
+/* Contents of retired segments: what an ending has left of them lies here as long as its row does (I-5). */
+static int sweep_blobs(MDB_cursor *cursor, const struct range *range) {
+    uint64_t id = (range->number - 1) << RANGE_SHIFT, end = range->number << RANGE_SHIFT;
+    MDB_val key = {sizeof id, &id}, value;
+    int error = db_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
+    for (; error == 0; error = db_cursor_get(cursor, &key, &value, MDB_NEXT)) {
+        memcpy(&id, key.mv_data, sizeof id);
+        if (id >= end) break;
+        if (range_has_ended(range, id) && !SEEDED_BUG(swept_content_stays)) error = db_cursor_del(cursor);
+        if (error != 0) break;
+    }
+    return error == MDB_NOTFOUND ? 0 : error;
 }
 
 static int sweep_record(struct index *index, MDB_txn *txn, const struct sweep_range *sweep) {
@@ -321,25 +340,33 @@ static int sweep_record(struct index *index, MDB_txn *txn, const struct sweep_ra
     return error == 1 ? INDEX_DAMAGED : error;
 }
 
+/* Of all its ranges, in one table after the other. */
+static int sweep_tables(struct sweep *sweep, MDB_txn *txn) {
+    MDB_cursor *rows = NULL, *blobs = NULL;
+    int error = db_cursor(&sweep->index->db, txn, DB_ROWS, &rows);
+    if (error == 0) error = db_cursor(&sweep->index->db, txn, DB_BLOBS, &blobs);
+    for (size_t i = 0; i < sweep->count && error == 0; i++) error = sweep_rows(rows, &sweep->ranges[i]);
+    for (size_t i = 0; i < sweep->count && error == 0; i++) error = sweep_blobs(blobs, sweep->ranges[i].range);
+    if (rows != NULL) mdb_cursor_close(rows);
+    if (blobs != NULL) mdb_cursor_close(blobs);
+    return error;
+}
+
 static int sweep_body(void *argument, MDB_txn *txn) {
     struct sweep *sweep = argument;
-    MDB_cursor *cursor;
-    int error = db_cursor(&sweep->index->db, txn, DB_ROWS, &cursor);
-    if (error != 0) return error;
-    for (size_t i = 0; i < sweep->count && error == 0; i++) error = sweep_rows(cursor, &sweep->ranges[i]);
-    mdb_cursor_close(cursor);
+    int error = sweep_tables(sweep, txn);
     for (size_t i = 0; i < sweep->count && error == 0; i++) error = sweep_record(sweep->index, txn, &sweep->ranges[i]);
     return error;
 }
 
 static void sweep_choose(struct sweep *sweep) {
     struct ranges *ranges = &sweep->index->ranges;
-    size_t rows = 0;
+    size_t rows = 0, rows_max = SWEEP_STEP_ROWS * step_scale(sweep->index);
     while (sweep->count < SWEEP_STEP_RANGES && sweep->count < ranges->sweeps.count) {
         struct range *range = ranges_find(ranges, ranges->sweeps.items[ranges->sweeps.count - 1 - sweep->count]);
         assert(range != NULL && range->queued && range->bits != NULL);
         rows += range->ended;
-        if (sweep->count > 0 && rows > SWEEP_STEP_ROWS) break;
+        if (sweep->count > 0 && rows > rows_max) break;
         sweep->ranges[sweep->count++].range = range;
     }
 }

@@ -43,13 +43,31 @@ static int keep_content(struct index *index, const struct frame_header *header, 
     return error == 1 ? INDEX_DAMAGED : error; /* 1: it was redacted, and lives */
 }
 
-/* What ended or was forgotten while the copy waited is left out. */
-static int write_copy(struct index *index, MDB_txn *txn, const struct retire_copy *copy) {
+/* Contents come in the order of their tasks' ids, but where a retirement is repeated. */
+struct blob_writer {
+    MDB_cursor *cursor;
+    uint64_t last; /* the highest id there is */
+};
+
+static int blob_writer_open(struct index *index, MDB_txn *txn, struct blob_writer *out) {
+    *out = (struct blob_writer){0};
+    int error = db_cursor(&index->db, txn, DB_BLOBS, &out->cursor);
+    if (error != 0) return error;
+    MDB_val key, value;
+    error = db_cursor_get(out->cursor, &key, &value, MDB_LAST);
+    if (error == 0) memcpy(&out->last, key.mv_data, sizeof out->last);
+    return error == MDB_NOTFOUND ? 0 : error;
+}
+
+static int write_content(struct index *index, struct blob_writer *writer, const struct retire_copy *copy) {
+    bool is_last = copy->id > writer->last;
+    if (is_last) writer->last = copy->id;
+    return db_put_at(writer->cursor, &copy->id, sizeof copy->id, index->retire.bytes.items + copy->offset, copy->size,
+                     is_last ? MDB_APPEND : 0);
+}
+
+static int write_answer(struct index *index, MDB_txn *txn, const struct retire_copy *copy) {
     const uint8_t *data = index->retire.bytes.items + copy->offset;
-    if (copy->id != 0) {
-        if (ranges_ended(&index->ranges, copy->id)) return 0;
-        return db_put(&index->db, txn, DB_BLOBS, &copy->id, sizeof copy->id, data, copy->size, 0);
-    }
     uint8_t key[16];
     MDB_val position;
     put_be64(key, copy->producer);
@@ -59,6 +77,22 @@ static int write_copy(struct index *index, MDB_txn *txn, const struct retire_cop
     return db_put(&index->db, txn, DB_REPLIES, key, sizeof key, data, copy->size, 0);
 }
 
+/* What ended or was forgotten while the copies waited is left out. */
+static int write_copies(struct index *index, MDB_txn *txn) {
+    const struct retire_batch *batch = &index->retire;
+    struct blob_writer writer;
+    int error = blob_writer_open(index, txn, &writer);
+    for (size_t i = 0; i < batch->copies.count && error == 0; i++) {
+        const struct retire_copy *copy = &batch->copies.items[i];
+        if (copy->id == 0)
+            error = write_answer(index, txn, copy);
+        else if (!ranges_ended(&index->ranges, copy->id))
+            error = write_content(index, &writer, copy);
+    }
+    if (writer.cursor != NULL) mdb_cursor_close(writer.cursor);
+    return error;
+}
+
 struct retire {
     struct index *index;
     struct meta_record meta;
@@ -66,12 +100,8 @@ struct retire {
 
 static int retire_body(void *argument, MDB_txn *txn) {
     struct retire *retire = argument;
-    const struct retire_batch *batch = &retire->index->retire;
-    for (size_t i = 0; i < batch->copies.count; i++) {
-        int error = write_copy(retire->index, txn, &batch->copies.items[i]);
-        if (error != 0) return error;
-    }
-    return meta_put(retire->index, txn, &retire->meta);
+    int error = write_copies(retire->index, txn);
+    return error != 0 ? error : meta_put(retire->index, txn, &retire->meta);
 }
 
 /* Writes what waits, and `log_start`. */
@@ -106,7 +136,8 @@ int index_retire_frame(struct index *index, const struct frame_header *header, c
     }
     if (error != 0) return error;
     if (is_new) batch->end = header->position + frame_size(header->body_size, header->blob_size);
-    if (batch->bytes.count < RETIRE_BYTES_MAX && batch->copies.count < RETIRE_COPIES_MAX) return 0;
+    const size_t scale = step_scale(index);
+    if (batch->bytes.count < RETIRE_BYTES_MAX * scale && batch->copies.count < RETIRE_COPIES_MAX * scale) return 0;
     return retire_flush(index, index->meta.log_start);
 }
 

@@ -14,14 +14,6 @@
 
 #include "seeded_bug.h"
 
-void *vector_grown(void *items, size_t needed, size_t *capacity, size_t item_size) {
-    size_t wanted = *capacity * 2 > needed ? *capacity * 2 : needed;
-    if (wanted < 16) wanted = 16;
-    void *grown = realloc(items, wanted * item_size);
-    if (grown != NULL) *capacity = wanted;
-    return grown;
-}
-
 void slot_key_encode(const struct slot_key *key, uint8_t out[SLOT_KEY_SIZE]) {
     put_be32(out, key->line.queue);
     out[4] = key->line.base;

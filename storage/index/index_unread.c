@@ -1,9 +1,9 @@
 /* index_unread.c: filters and fences that an opening has left on the disk (options.filters_later).
  *
- * They are all that an opening reads that grows with what is pending: 1.5 bytes a key, a page fault each 4 KiB. Until a
- * run's are in memory its filter says "perhaps" of every key, and a look-up reads of them what it needs, a page or two
- * a run: slower, and as exact. Then `is_read` is set, for good. A run that is made meanwhile has its own in memory; one
- * that is merged away meanwhile is not read any more. */
+ * They are all that an opening reads that grows with what is pending: 1.5 to 2 bytes a key, a page fault each 4 KiB.
+ * Until a run's are in memory its filter says "perhaps" of every key, and a look-up reads of them what it needs, a page
+ * or two a run: slower, and as exact. Then `is_read` is set, for good. A run that is made meanwhile has its own in
+ * memory; one that is merged away meanwhile is not read any more. */
 #include "bytes.h"
 #include "index_parts.h"
 #include "seeded_bug.h"

@@ -91,6 +91,18 @@ static int verify_blob(struct verify *verify, const struct row *row) {
     return error;
 }
 
+/* I-5. */
+static int verify_blob_row(struct verify *verify, const MDB_val *key, const MDB_val *data) {
+    (void)data;
+    MDB_val row;
+    if (key->mv_size != sizeof(uint64_t)) return complain(verify, "index: a content has a malformed key");
+    int error = db_get(&verify->index->db, verify->txn, DB_ROWS, key->mv_data, key->mv_size, &row);
+    if (error != 1) return error;
+    uint64_t id;
+    memcpy(&id, key->mv_data, sizeof id);
+    return complain(verify, "index: a content is left of task %llu, which has no row", (unsigned long long)id);
+}
+
 /* What the calendar must have of a waiting row; verify_calendar takes it off again. */
 static void count_waiting(struct verify *verify, const struct row *row) {
     if (row->state != ROW_WAITING || row->id >= verify->calendar.counted) return;
@@ -397,7 +409,7 @@ static int verify_all(struct verify *verify) {
     if (error == 0) error = verify_memory(verify);
     if (error == 0) error = compare_calendar(verify);
     if (error == 0) error = each_entry(verify, DB_REPLIES, "replies", nothing);
-    if (error == 0) error = each_entry(verify, DB_BLOBS, "blobs", nothing);
+    if (error == 0) error = each_entry(verify, DB_BLOBS, "blobs", verify_blob_row);
     if (error == 0) error = each_entry(verify, DB_REDACTIONS, "redactions", nothing);
     return error;
 }

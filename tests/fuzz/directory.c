@@ -78,7 +78,7 @@ static void write_log(struct directory *directory, size_t frames, size_t archive
         struct frame_header *header = &world->frames[i].header;
         uint8_t blob[WORLD_BLOB_SIZE];
         world_blob(header->position, blob);
-        struct log_piece piece = {blob, sizeof(blob)};
+        struct log_piece piece = {blob, header->blob_size};
         struct log_frame frame = {.type = FRAME_COMMIT,
                                   .epoch = 1,
                                   .position = header->position,

@@ -35,6 +35,10 @@ void world_deinit(struct world *world) {
     free(world->outcomes);
 }
 
+uint32_t world_blob_size(uint64_t position) {
+    return position >> 3 & 1 ? WORLD_BLOB_SIZE : WORLD_BLOB_SMALL;
+}
+
 void world_blob(uint64_t position, uint8_t out[WORLD_BLOB_SIZE]) {
     for (unsigned i = 0; i < WORLD_BLOB_SIZE; i++) out[i] = (uint8_t)(position >> 3 >> i % 8 * 4);
 }
@@ -114,7 +118,7 @@ static Tarry__Record *put_record(const struct row *row, Tarry__Cause cause, cons
         uint8_t blob[WORLD_BLOB_SIZE];
         world_blob(row->blob_at - FRAME_HEADER_SIZE, blob);
         put->content_hash = (ProtobufCBinaryData){CONTENT_HASH_SIZE, malloc(CONTENT_HASH_SIZE)};
-        content_hash(blob, sizeof blob, put->content_hash.data);
+        content_hash(blob, row->blob_size, put->content_hash.data);
     }
     if (before != NULL) {
         put->before_hash = row_hash(before);
@@ -146,14 +150,14 @@ static Tarry__Record *schedule(struct world *world) {
         .expires_ms = world_random(world, 4) == 0 ? 1000 : 0,
         .scheduled_ms = world->now_ms,
         .blob_at = world->position + FRAME_HEADER_SIZE,
-        .blob_size = WORLD_BLOB_SIZE,
+        .blob_size = world_blob_size(world->position),
         .queue = 1 + (uint32_t)world_random(world, WORLD_QUEUES),
         .priority = priorities[world_random(world, 3)],
         .base = (uint8_t)world_random(world, 2),
     };
     uint8_t blob[WORLD_BLOB_SIZE];
     world_blob(world->position, blob);
-    task->row.blob_sum = frame_sum(blob, sizeof blob);
+    task->row.blob_sum = frame_sum(blob, task->row.blob_size);
     if (world_random(world, 3) > 0) {
         int size = snprintf(task->key, sizeof task->key, "k%u-%u", (unsigned)world_random(world, 5),
                             (unsigned)world_random(world, 400));
@@ -373,7 +377,7 @@ void world_frame(struct world *world, size_t records_max, unsigned endings) {
     frame.header = (struct frame_header){.type = FRAME_COMMIT,
                                          .epoch = 1,
                                          .body_size = (uint32_t)size,
-                                         .blob_size = has_blob ? WORLD_BLOB_SIZE : 0,
+                                         .blob_size = has_blob ? world_blob_size(world->position) : 0,
                                          .position = world->position,
                                          .steady_ns = world->now_ms * 1000000,
                                          .wall_ns = (world->now_ms + 3600000) * 1000000};

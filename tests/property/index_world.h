@@ -47,7 +47,8 @@ struct world {
     uint64_t *sorted; /* what world_sorted gave last */
 };
 
-#define WORLD_BLOB_SIZE 40
+#define WORLD_BLOB_SIZE 40 /* BLOB_SWEPT_MAX lies between */
+#define WORLD_BLOB_SMALL 24
 
 void world_init(struct world *world, uint64_t seed);
 void world_deinit(struct world *world);
@@ -56,7 +57,9 @@ uint64_t world_random(struct world *world, uint64_t below);
 void world_frame(struct world *world, size_t records_max, unsigned endings);
 /* Absorbs kept frame `i`. */
 int world_absorb(const struct world *world, size_t i, struct index *index);
-/* The only content of the frame at `position`, which all of its tasks share. */
+/* The only content of the frame at `position`, if it has any, which all of its tasks share: the first bytes of these.
+ */
+uint32_t world_blob_size(uint64_t position);
 void world_blob(uint64_t position, uint8_t out[WORLD_BLOB_SIZE]);
 /* Hands the oldest `count` frames, which must be committed, to the index; world_retired forgets them. */
 int world_retire(struct world *world, size_t count, struct index *index);

@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include "tarry_limits.h"
+
 #define MS 1000000ull
 
 static const struct index_times times = {
@@ -27,6 +29,21 @@ static int begin(void **state) {
 }
 
 #define NEXT(effect) assert_int_equal(index_schedule_next(&schedule, &orders), effect)
+
+/* With little memory as with what is usual; with much, batches are larger, and no more than so much. */
+static void more_memory_makes_larger_batches(void **state) {
+    (void)state;
+    struct index_times least = index_times_of(MEMORY_MIN), usual = index_times_of(MEMORY_DEFAULT);
+    struct index_times thrice = index_times_of(3 * MEMORY_DEFAULT), most = index_times_of(64 * MEMORY_DEFAULT);
+    assert_int_equal(usual.batch_records, INDEX_BATCH_RECORDS);
+    assert_int_equal(usual.delay_ns, INDEX_DELAY_MS * MS);
+    assert_int_equal(least.batch_records, usual.batch_records);
+    assert_int_equal(thrice.batch_records, 3 * usual.batch_records);
+    assert_int_equal(thrice.delay_ns, 3 * usual.delay_ns);
+    assert_int_equal(most.batch_records, INDEX_BATCH_SCALE_MAX * usual.batch_records);
+    assert_int_equal(most.gather_ns, usual.gather_ns);
+    assert_true(most.maintains);
+}
 
 static void a_frame_wakes_the_writer_and_waits_for_company(void **state) { /* LOG-3 */
     NEXT(INDEX_WAIT);
@@ -197,6 +214,7 @@ static void a_copy_never_ends_before_its_index(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        TEST(more_memory_makes_larger_batches),
         TEST(a_frame_wakes_the_writer_and_waits_for_company),
         TEST(much_is_absorbed_at_once),
         TEST(who_waits_for_the_index_waits_for_no_company),

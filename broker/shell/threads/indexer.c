@@ -17,9 +17,6 @@
 #include "signer.h"
 #include "wire.h"
 
-/* So much of the log, or what has waited for so long, is worth waking up for. */
-#define GATHER_BYTES (256u << 10)
-#define GATHER_NS 20000000ull
 /* What a frame of a few thousand records takes unpacked, so that the next one takes no new pages for it. */
 #define ARENA_KEEP (4u << 20)
 
@@ -239,13 +236,7 @@ void indexer_start(struct indexer *indexer, const struct indexer_needs *needs, u
     uint64_t from = needs->config->inspect ? durable : index_position(needs->index);
     int error = log_cursor_open(&indexer->cursor, needs->log, from, false);
     if (error != 0) fatal("index_read_failed", error);
-    struct index_times times = {
-        .delay_ns = INDEX_DELAY_MS * NS_PER_MS,
-        .gather_ns = GATHER_NS,
-        .gather_bytes = GATHER_BYTES,
-        .batch_records = INDEX_BATCH_RECORDS,
-        .maintains = true,
-    };
+    const struct index_times times = index_times_of(needs->config->memory);
     index_schedule_begin(&indexer->schedule, &times, from);
     thread_start(&indexer->thread, "tarry-index", indexer_run, indexer);
 }
