@@ -8,7 +8,7 @@
 
 #define HUGE_PAGES_MIN ((size_t)64 << 20) /* of less the processor remembers where its pages lie, most of the time */
 
-/* Asks the kernel for pages of 2 MiB, where it gives them to who asks (transparent_hugepage: madvise, as many
+/* Asks the kernel for pages of 2 MiB, where it gives them on request (transparent_hugepage: madvise, as many
  * distributions have it): a table of millions of tasks costs a walk through the page tables a touch otherwise. Advice:
  * nothing depends on it. */
 static inline void huge_pages_wanted(void *region, size_t size) {
