@@ -285,6 +285,19 @@ static void test_wrong_urls_and_options_are_refused_in_words(void **state) {
     assert_non_null(strstr(message, "not 99 ms"));
 }
 
+/* Of etcd's user only whether it can be said in JSON; nothing is sent before there is a connection. */
+static void test_credentials_are_looked_at_as_it_is_opened(void **state) {
+    struct coordinator_options options = {.call_ms = 200, .session_ms = 1000, .credentials = "pair:secret"};
+    char message[COORDINATOR_MESSAGE_SIZE] = "";
+    struct coordinator *out;
+    (void)state;
+    if (coordinator_open("etcd://127.0.0.1:1/pair", &options, &out, message) != 0) fail_msg("%s", message);
+    coordinator_close(out);
+    options.credentials = "pair:\xff";
+    assert_int_equal(coordinator_open("etcd://127.0.0.1:1/pair", &options, &out, message), 1);
+    assert_non_null(strstr(message, "must be UTF-8"));
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
@@ -298,6 +311,7 @@ int main(void) {
         TEST(each_damage_is_found),
         TEST(a_lock_that_is_kept_ends_a_change),
         TEST(wrong_urls_and_options_are_refused_in_words),
+        TEST(credentials_are_looked_at_as_it_is_opened),
     };
     return cmocka_run_group_tests_name("coordinator", tests, NULL, NULL);
 }
