@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <arpa/inet.h>
@@ -38,6 +39,25 @@ static void the_published_vector_is_signed(void **state) {
 
 #define KEY_A "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 #define KEY_B "whsec_BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB"
+
+/* As many lines as there may be queues, and one more. */
+static void there_are_so_many_secrets_and_no_more(void **state) {
+    enum { LINE_SIZE = 64 };
+    char message[PUSH_SECRETS_MESSAGE_SIZE], *text = malloc((QUEUES_MAX + 1) * (size_t)LINE_SIZE);
+    struct push_secrets secrets;
+    size_t size = 0;
+    (void)state;
+    assert_non_null(text);
+    for (unsigned i = 1; i <= QUEUES_MAX + 1; i++) {
+        size += (size_t)snprintf(text + size, LINE_SIZE, "q%u " KEY_A "\n", i);
+        if (i < QUEUES_MAX) continue;
+        assert_int_equal(push_secrets_parse(text, size, &secrets, message), i > QUEUES_MAX);
+        assert_int_equal(secrets.count, QUEUES_MAX);
+        push_secrets_deinit(&secrets);
+    }
+    assert_string_equal(message, "line 4097 is one too many");
+    free(text);
+}
 
 static void before_any_are_read_no_queue_has_a_secret(void **state) {
     const struct push_secrets none = {0};
@@ -369,6 +389,7 @@ int main(void) {
         cmocka_unit_test(the_published_vector_is_signed),
         cmocka_unit_test(before_any_are_read_no_queue_has_a_secret),
         cmocka_unit_test(secrets_are_read),
+        cmocka_unit_test(there_are_so_many_secrets_and_no_more),
         cmocka_unit_test(secrets_that_are_none_are_refused),
         cmocka_unit_test(addresses_that_not_everybody_reaches_are_refused),
         cmocka_unit_test(what_is_allowed_is_let_through),
