@@ -15,6 +15,7 @@
 
 #include "client.h"
 #include "fake_broker.h"
+#include "held.h"
 
 static const struct tarry_schedule_options order = {.queue = "orders", .key = "order-1", .when_ms = 500};
 
@@ -294,6 +295,23 @@ static void whoever_runs_out_of_memory_says_so(void **state) { /* F-11 */
     fake_stop(fake);
 }
 
+static void a_lease_without_memory_is_not_held(void **state) { /* F-11 */
+    struct held held = {.capacity = 0};
+    for (uint64_t id = 1; id < 100; id++) { /* it grows several times */
+        const struct held_entry entry = {.id = id, .token = {1, id}};
+        allocations_left = 0;
+        const bool is_held = held_take(&held, entry);
+        allocations_left = SIZE_MAX;
+        if (!is_held) {
+            assert_null(held_find(&held, id));
+            assert_true(held_take(&held, entry));
+        }
+        assert_true(id > 1 || !is_held);
+        for (uint64_t each = 1; each <= id; each++) assert_non_null(held_find(&held, each));
+    }
+    held_deinit(&held);
+}
+
 /* TARRY_E_NOMEM says that nothing was done: so memory for many results is there before the commit is sent. */
 static void a_commit_without_memory_for_its_results_is_not_sent(void **state) { /* F-11 */
     enum { OPS = 8000 };
@@ -347,6 +365,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_list_that_fails_at_once_may_be_repeated),
         cmocka_unit_test(a_list_that_is_closed_is_given_back),
         cmocka_unit_test(whoever_runs_out_of_memory_says_so),
+        cmocka_unit_test(a_lease_without_memory_is_not_held),
         cmocka_unit_test(a_commit_without_memory_for_its_results_is_not_sent),
         cmocka_unit_test(an_answer_without_memory_to_read_it_is_asked_for_again),
     };

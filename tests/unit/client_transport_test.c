@@ -283,6 +283,17 @@ static void an_address_is_what_it_says(void **state) {
     assert_string_equal(place.host, "::1");
     assert_string_equal(place.url, "ws://[::1]:7272");
     assert_string_equal(place_authority(&place), "[::1]:7272");
+    static const struct {
+        const char *url;
+        bool is_in_the_clear; /* whoever is on the way can read it */
+    } ways[] = {{"ws://10.0.0.1", true}, {"ws://127.0.0.1", false},    {"ws://127.1.2.3", false},
+                {"ws://[::1]", false},   {"ws://[2001:db8::1]", true}, {"ws://localhost", false},
+                {"ws://broker", true},   {"wss://10.0.0.1", false},    {"wss://broker", false},
+                {"unix:///run/a", false}};
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        assert_int_equal(place_parse(ways[i].url, strlen(ways[i].url), &place), 0);
+        assert_int_equal(place_is_in_the_clear(&place), ways[i].is_in_the_clear);
+    }
 }
 
 /* ---- connections, to a server in this process that does what a test says */

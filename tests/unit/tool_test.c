@@ -1,4 +1,6 @@
 /* tool_test.c: the parts of the tool that need no broker: times, base64, JSON in and out, lines, the command line. */
+#include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -7,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +22,7 @@
 #include "lines.h"
 #include "ndjson.h"
 #include "rfc3339.h"
+#include "server_link.h"
 #include "table.h"
 
 /* ---- times */
@@ -330,6 +334,41 @@ static void a_task_is_named_by_id_or_by_queue_and_key(void **state) {
     fields_deinit(&f);
 }
 
+/* ---- a server that is not ours */
+
+enum { SENT = 4 << 20 }; /* more than any socket takes at once */
+
+static void *receive_all(void *arg) {
+    const int fd = *(int *)arg;
+    char *got = malloc(SENT);
+    size_t size = 0;
+    for (ssize_t count; size < SENT && (count = recv(fd, got + size, SENT - size, 0)) > 0;) size += (size_t)count;
+    shutdown(fd, SHUT_RDWR);
+    return got;
+}
+
+static void what_the_socket_takes_in_parts_arrives_whole(void **state) {
+    (void)state;
+    int fds[2];
+    pthread_t thread;
+    void *got = NULL;
+    struct random random = {random_seed(24)};
+    uint64_t *data = malloc(SENT);
+    assert_non_null(data);
+    for (size_t i = 0; i < SENT / sizeof *data; i++) data[i] = random_u64(&random);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    assert_int_equal(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
+    struct server_link link = {.fd = fds[0], .timeout_ms = 60000};
+    assert_int_equal(pthread_create(&thread, NULL, receive_all, &fds[1]), 0);
+    assert_true(server_link_send(&link, data, SENT));
+    assert_int_equal(pthread_join(thread, &got), 0);
+    assert_memory_equal(got, data, SENT);
+    server_link_close(&link);
+    close(fds[1]);
+    free(got);
+    free(data);
+}
+
 /* ---- lines */
 
 static void lines_come_as_they_arrive(void **state) {
@@ -557,6 +596,7 @@ int main(void) {
         cmocka_unit_test(a_line_becomes_a_schedule),
         cmocka_unit_test(broken_lines_are_refused_with_a_sentence),
         cmocka_unit_test(a_task_is_named_by_id_or_by_queue_and_key),
+        cmocka_unit_test(what_the_socket_takes_in_parts_arrives_whole),
         cmocka_unit_test(lines_come_as_they_arrive),
         cmocka_unit_test(many_lines_are_the_same_lines),
         cmocka_unit_test(a_line_that_is_too_long_is_skipped_and_counted),
