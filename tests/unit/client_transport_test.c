@@ -285,7 +285,7 @@ static void an_address_is_what_it_says(void **state) {
     assert_string_equal(place_authority(&place), "[::1]:7272");
     static const struct {
         const char *url;
-        bool is_in_the_clear; /* whoever is on the way can read it */
+        bool is_in_the_clear; /* a network carries it as it is */
     } ways[] = {{"ws://10.0.0.1", true}, {"ws://127.0.0.1", false},    {"ws://127.1.2.3", false},
                 {"ws://[::1]", false},   {"ws://[2001:db8::1]", true}, {"ws://localhost", false},
                 {"ws://broker", true},   {"wss://10.0.0.1", false},    {"wss://broker", false},
