@@ -263,6 +263,78 @@ static void addresses_are_written_as_they_are_read(void **state) {
     assert_false(listen_parse_peer("beanstalk://127.0.0.1:7272", &address, &problem));
 }
 
+/* Of the file NAME in `directory`, with that text. */
+static void write_file(const char *directory, const char *name, const char *text, char path[128]) {
+    snprintf(path, 128, "%s/%s", directory, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+/* inih would take the rest of it for a line of its own. */
+static void a_long_comment_is_one_line_and_a_long_option_is_refused(void **state) {
+    static const char *const beginnings[] = {"#", ";", "  # ", "\t; "};
+    char directory[] = "/tmp/config-test-XXXXXX", path[128], text[12000];
+    struct config config;
+    assert_non_null(mkdtemp(directory));
+    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
+        int size = snprintf(text, sizeof text, "%s", beginnings[i]);
+        memset(text + size, 'x', 10000);
+        snprintf(text + size + 10000, 200, "\nmemory = 64MiB\n");
+        write_file(directory, "conf", text, path);
+        if (load(&config, "--data", "/d", "--config", path, END) != 0) fail_msg("%s: %s", beginnings[i], message);
+        assert_int_equal(config.memory, 64u << 20);
+        memcpy(text, "   data = ", 10); /* blanks are before it as well */
+        write_file(directory, "conf", text, path);
+        assert_int_equal(load(&config, "--config", path, END), 1);
+        assert_non_null(strstr(message, ", line 1 is longer than "));
+    }
+    unlink(path);
+    rmdir(directory);
+}
+
+/* What a unit hands over is used where it means something, and where the options say nothing else. */
+static void credentials_stand_in_for_options(void **state) {
+    static const char *const names[] = {"tokens", "peer-key", "coordinator-credentials", "tls-cert"};
+    char directory[] = "/tmp/config-test-XXXXXX", paths[4][128];
+    struct config config;
+    assert_non_null(mkdtemp(directory));
+    for (size_t i = 0; i < 4; i++) write_file(directory, names[i], "x", paths[i]);
+    setenv("CREDENTIALS_DIRECTORY", directory, 1);
+    assert_int_equal(load(&config, "--data", "/d", END), 0);
+    assert_string_equal(config.tokens, paths[0]);
+    assert_string_equal(config.peer_key, "");
+    assert_string_equal(config.coordinator_credentials, "");
+    assert_string_equal(config.tls_cert, "");
+    assert_int_equal(load(&config, "--data", "/d", "--tokens", "/t", "--peer", "ws://127.0.0.1:1", END), 0);
+    assert_string_equal(config.tokens, "/t");
+    assert_string_equal(config.peer_key, paths[1]);
+    assert_int_equal(load(&config, "--data", "/d", "--follow", "ws://127.0.0.1:1", "--coordinator", "etcd://h", END),
+                     0);
+    assert_string_equal(config.peer_key, paths[1]);
+    assert_string_equal(config.coordinator_credentials, paths[2]);
+    unsetenv("CREDENTIALS_DIRECTORY");
+    for (size_t i = 0; i < 4; i++) unlink(paths[i]);
+    rmdir(directory);
+}
+
+static void what_is_in_force_is_printed_as_it_was_read(void **state) {
+    struct config config;
+    char *text;
+    size_t size;
+    assert_int_equal(load(&config, "--data", "/d", "--allow-origin", "https://a", "--memory", "64MiB",
+                          "--unsafe-no-tls", END),
+                     0);
+    FILE *out = open_memstream(&text, &size);
+    config_print(&config, out);
+    fclose(out);
+    assert_non_null(strstr(text, "allow-origin=https://a\n"));
+    assert_non_null(strstr(text, "memory=67108864\n"));
+    assert_non_null(strstr(text, "unsafe-no-tls=1\n"));
+    assert_non_null(strstr(text, "create-queues="));
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_the_named_limits),
@@ -276,6 +348,9 @@ int main(void) {
         cmocka_unit_test(addresses_on_this_machine_are_as_long_as_the_kernel_takes),
         cmocka_unit_test(addresses_that_are_none_are_refused_with_a_sentence),
         cmocka_unit_test(addresses_are_written_as_they_are_read),
+        cmocka_unit_test(a_long_comment_is_one_line_and_a_long_option_is_refused),
+        cmocka_unit_test(credentials_stand_in_for_options),
+        cmocka_unit_test(what_is_in_force_is_printed_as_it_was_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
