@@ -207,12 +207,49 @@ static void a_deadline_that_came_nearer_wakes_the_core_thread(void **state) {
     pthread_join(core, NULL);
 }
 
+/* Without waiting: it is nudged. */
+static struct turn_load take_news(void) {
+    struct turn_load load;
+    assert_true(inbox.nudged);
+    inbox_take(&inbox, LONG_NS, false, &load);
+    assert_false(inbox.nudged);
+    assert_null(load.first);
+    return load;
+}
+
+static void what_is_new_wakes_the_core_thread_and_is_told(void **state) {
+    struct turn_load load;
+    inbox_init(&inbox);
+    inbox_follow(&inbox, 100);
+    load = take_news();
+    assert_true(load.follow_to == 100 && !load.lead && !load.pause && !load.stop);
+    inbox_lead(&inbox, 200);
+    load = take_news();
+    assert_true(load.follow_to == 200 && load.lead);
+    inbox_pause(&inbox, true);
+    assert_true(take_news().pause);
+    inbox_nudge(&inbox);
+    assert_true(take_news().pause); /* until it is taken back */
+    inbox_pause(&inbox, false);
+    assert_false(take_news().pause);
+    inbox_indexed(&inbox, 50);
+    assert_int_equal(take_news().indexed, 50);
+    inbox_durable(&inbox, 60);
+    assert_false(inbox.nudged); /* only a stop waits for it */
+    inbox_stop(&inbox);
+    load = take_news();
+    assert_true(load.stop && load.durable == 60);
+    inbox_durable(&inbox, 70);
+    assert_int_equal(take_news().durable, 70);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_at_a_time_is_the_core_and_nothing_is_lost),
         cmocka_unit_test(only_a_single_call_is_borrowed_from_a_core_that_lends),
         cmocka_unit_test(what_the_core_thread_was_told_is_left_to_it),
         cmocka_unit_test(a_deadline_that_came_nearer_wakes_the_core_thread),
+        cmocka_unit_test(what_is_new_wakes_the_core_thread_and_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
