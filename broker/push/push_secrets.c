@@ -55,6 +55,7 @@ static const char *take_line(const char *line, size_t size, struct push_secrets 
     struct push_secret secret = {0};
     const char *problem = NULL;
     if (from == size || line[from] == '#') return NULL;
+    if (out->count == QUEUES_MAX) return "is one too many";
     if (!take_name(line + from, at - from, secret.queue)) return "does not begin with a queue's name";
     if (push_secrets_find(out, secret.queue) != NULL) return "names a queue that has a line already";
     while (problem == NULL && (from = word(line, size, &at)) < size) {
@@ -88,7 +89,7 @@ int push_secrets_parse(const char *text, size_t size, struct push_secrets *out,
     for (size_t at = 0; problem == NULL && at < size; line++) {
         const char *end = memchr(text + at, '\n', size - at);
         size_t line_size = end != NULL ? (size_t)(end - text) - at : size - at;
-        problem = out->count == most ? "is one too many" : take_line(text + at, line_size, out);
+        problem = take_line(text + at, line_size, out);
         if (problem != NULL) snprintf(message, PUSH_SECRETS_MESSAGE_SIZE, "line %zu %s", line, problem);
         at += line_size + 1;
     }

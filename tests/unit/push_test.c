@@ -40,10 +40,10 @@ static void the_published_vector_is_signed(void **state) {
 #define KEY_A "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 #define KEY_B "whsec_BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB"
 
-/* As many lines as there may be queues, and one more. */
+/* As many as there may be queues, with a comment behind them, and one more. */
 static void there_are_so_many_secrets_and_no_more(void **state) {
     enum { LINE_SIZE = 64 };
-    char message[PUSH_SECRETS_MESSAGE_SIZE], *text = malloc((QUEUES_MAX + 1) * (size_t)LINE_SIZE);
+    char message[PUSH_SECRETS_MESSAGE_SIZE], *text = malloc((QUEUES_MAX + 2) * (size_t)LINE_SIZE);
     struct push_secrets secrets;
     size_t size = 0;
     (void)state;
@@ -51,11 +51,12 @@ static void there_are_so_many_secrets_and_no_more(void **state) {
     for (unsigned i = 1; i <= QUEUES_MAX + 1; i++) {
         size += (size_t)snprintf(text + size, LINE_SIZE, "q%u " KEY_A "\n", i);
         if (i < QUEUES_MAX) continue;
+        if (i == QUEUES_MAX) size += (size_t)snprintf(text + size, LINE_SIZE, "# the last one\n");
         assert_int_equal(push_secrets_parse(text, size, &secrets, message), i > QUEUES_MAX);
         assert_int_equal(secrets.count, QUEUES_MAX);
         push_secrets_deinit(&secrets);
     }
-    assert_string_equal(message, "line 4097 is one too many");
+    assert_string_equal(message, "line 4098 is one too many");
     free(text);
 }
 
