@@ -66,7 +66,9 @@ class Directory(Doctor, harness.Case):
 
     def test_what_is_no_data_directory(self):
         os.mkdir(self.path("empty"), 0o700)
-        self.find(self.look("--data", self.path("empty"), status=1), "directory", WRONG, "no identity")
+        findings = self.look("--data", self.path("empty"), status=1)
+        self.find(findings, "directory", WRONG, "no identity")
+        self.find(findings, "lock", FINE, "^no broker has ever run on it")
         with open(os.path.join(self.path("empty"), "backup.partial"), "w", encoding="ascii"):
             pass
         self.find(self.look("--data", self.path("empty")), "directory", WRONG, "never finished")
@@ -143,11 +145,12 @@ class Host(Doctor, harness.Case):
     """A host of the test's own making (host_shim.c). Whether a limit is reached is judged on both sides of it."""
     autostart = False
 
-    def on_host(self, **host):
+    def on_host(self, data=None, **host):
+        data = data or self.path("data")
         asan = os.environ.get("ASAN_OPTIONS", "")
         environment = {"LD_PRELOAD": harness.find_program("libhost_shim.so"), "ASAN_OPTIONS": ":".join(filter(None, (asan, "verify_asan_link_order=0")))}
-        os.makedirs(self.path("data"), 0o700, exist_ok=True)
-        return self.look("--data", self.path("data"), environment=environment | {f"TARRY_HOST_{name.upper()}": value for name, value in host.items()})
+        os.makedirs(data, 0o700, exist_ok=True)
+        return self.look("--data", data, environment=environment | {f"TARRY_HOST_{name.upper()}": value for name, value in host.items()})
 
     def test_a_clock_that_is_kept_and_yet_off(self):
         for offset_us, result in ((0, FINE), (100_000, FINE), (-100_000, FINE), (100_001, WARNING), (-100_001, WARNING), (500_000, WARNING)):
@@ -160,6 +163,12 @@ class Host(Doctor, harness.Case):
         for free, everything, result in ((128 * mib - 1, 100_000 * mib, WRONG), (128 * mib, 1000 * mib, WARNING), (512 * mib - 1, 1000 * mib, WARNING),
                                          (512 * mib, 1000 * mib, FINE), (5000 * mib - 1, 100_000 * mib, WARNING), (5000 * mib, 100_000 * mib, FINE)):
             self.find(self.on_host(disk=f"{free} {everything}"), "disk", result, f"^{free // mib} MiB of {everything // mib} MiB are free at ")
+
+    def test_a_broker_whose_process_cannot_be_seen(self):
+        self.broker.start()
+        findings = self.on_host(self.broker.data, hides_processes="1")
+        self.find(findings, "lock", FINE, "^a broker runs on it")
+        self.find(findings, "limits", WARNING, "the broker's process is not to be seen")
 
     def test_a_cgroup_that_gives_little_memory(self):
         """A broker takes up to twice its --memory, which is 256 MiB."""

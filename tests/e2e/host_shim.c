@@ -3,8 +3,10 @@
  *
  * TARRY_HOST_OFFSET_US: the clock is kept right, and off by so many microseconds. TARRY_HOST_DISK: "FREE ALL", blocks
  * of 4 KiB of every file system. TARRY_HOST_MEMORY: what memory.max says of the cgroup that every process is in.
+ * TARRY_HOST_HIDES_PROCESSES: they cannot be listed.
  *
  * Files are large here as in the tool: what stands here as fopen and statvfs is fopen64 and statvfs64 to the linker. */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +37,11 @@ EXPORT int statvfs(const char *path, struct statvfs *out) {
     if (disk == NULL) return 0;
     out->f_frsize = out->f_bsize = BLOCK_SIZE;
     return sscanf(disk, "%lu %lu", &out->f_bavail, &out->f_blocks) == 2 ? 0 : -1;
+}
+
+EXPORT DIR *opendir(const char *path) {
+    if (getenv("TARRY_HOST_HIDES_PROCESSES") != NULL && strcmp(path, "/proc") == 0) return NULL;
+    return ((DIR * (*)(const char *)) real("opendir"))(path);
 }
 
 static FILE *file_of(const char *text) {

@@ -414,6 +414,24 @@ class DryRun(harness.Case):
             self.assertEqual((example["recorded"], example["recorded_deliveries"]), ("acked", 3) if lucky else ("dead", 4))
             self.assertEqual((example["dry_run"], example["dry_run_deliveries"]), ("dead", 2))
 
+    def test_what_could_not_be_asked_for_is_counted(self):
+        """A dead letter that was requeued: with an attempt more the task has been done by then, and is no dead letter."""
+        self.broker.start()
+        for gap_s in (0.5, 2, 10):  # longer than the task's work takes, on a busy machine too
+            self.broker.one("queue", "set", f"gap-{gap_s}", "max_attempts=1", "backoff=fixed", "backoff_min=20ms", "backoff_jitter=0")
+            self.broker.one("schedule", f"gap-{gap_s}", "--key", "k", "--in", "0s")
+            taken = self.broker.one("consume", f"gap-{gap_s}", "--count", 1, "--ack", "none")
+            self.broker.one("nack", taken["id"], taken["token"])
+            time.sleep(gap_s)
+            self.broker.one("dead", "requeue", f"gap-{gap_s}", "k")
+            self.broker.one("consume", f"gap-{gap_s}", "--count", 1)
+            *_, leased, acked = [fact["at_ms"] for fact in self.broker.ok("history", f"gap-{gap_s}", "k")]
+            if acked - leased < 1000 * gap_s / 2:
+                break
+        self.assertEqual(self.broker.stop(), 0)
+        told, _ = self.dry(self.broker.data, "--set", f"gap-{gap_s}.max_attempts=2")
+        self.assertEqual((told[None]["impossible"], told[None]["refused"], told[None]["changed"]), (1, 0, 0))
+
     def test_more_attempts_are_assumed_to_fail_alike(self):
         told, _ = self.dry(everything(), "--set", "calls.max_attempts=5", "--set", "calls.backoff_min_ms=1",
                            "--set", "calls.backoff_jitter=0")

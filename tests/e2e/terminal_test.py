@@ -78,6 +78,15 @@ class Words(Case):
         self.assertEqual(said, "")
         self.assertIn("q", why)
 
+    def test_a_tasks_history_names_it_once(self):
+        for key in ("a", "b"):
+            self.broker.one("schedule", "q", "--key", key, "--in", "1h")
+            self.broker.one("move", "q", key, "--in", "2h")
+            self.broker.one("cancel", "q", key)
+        told, _ = self.words("history", "q", "a")
+        self.assertEqual([line for line in told.splitlines() if line.startswith("task ")], [f"task {self.broker.one('get', 'q', 'a')['id']} of q"])
+        self.assertEqual([told.count(word) for word in ("scheduled", "moved", "cancelled")], [1, 1, 1], told)
+
     def test_what_became_of_lines(self):
         lines = [{"queue": "q", "key": "a", "delay_ms": 3_600_000}, {"queue": "q", "key": "a", "delay_ms": 3_600_000}, {"queue": "q", "delay_ms": -1}]
         path = self.path("lines")

@@ -152,6 +152,7 @@ class Verify(Case):
         self.assertEqual(self.broker.stop(), 0)
         fine = self.broker.one("verify", self.broker.data)
         self.assertEqual((fine["result"], fine["live"], fine["contents"]), ("fine", 20, 20))
+        self.assertEqual((fine["erased"], fine["erasures_under_way"]), (0, 0))
         self.assertEqual(fine["digest"], digest)
         segment = sorted(glob.glob(os.path.join(self.broker.data, "log", "*.seg")))[0]
         with open(segment, "r+b") as file:

@@ -1,6 +1,4 @@
-/* tool_test.c: the parts of the tool that need no broker: times, base64, JSON in and out, lines, the command line. */
-#include <fcntl.h>
-#include <pthread.h>
+/* tool_test.c: the parts of the tool that need no broker: times, base64, JSON in and out, the command line. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -9,9 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -19,10 +15,8 @@
 #include "args.h"
 #include "base64.h"
 #include "fields.h"
-#include "lines.h"
 #include "ndjson.h"
 #include "rfc3339.h"
-#include "server_link.h"
 #include "table.h"
 
 /* ---- times */
@@ -334,133 +328,6 @@ static void a_task_is_named_by_id_or_by_queue_and_key(void **state) {
     fields_deinit(&f);
 }
 
-/* ---- a server that is not ours */
-
-enum { SENT = 4 << 20 }; /* more than any socket takes at once */
-
-static void *receive_all(void *arg) {
-    const int fd = *(int *)arg;
-    char *got = malloc(SENT);
-    size_t size = 0;
-    for (ssize_t count; size < SENT && (count = recv(fd, got + size, SENT - size, 0)) > 0;) size += (size_t)count;
-    shutdown(fd, SHUT_RDWR);
-    return got;
-}
-
-static void what_the_socket_takes_in_parts_arrives_whole(void **state) {
-    (void)state;
-    int fds[2];
-    pthread_t thread;
-    void *got = NULL;
-    struct random random = {random_seed(24)};
-    uint64_t *data = malloc(SENT);
-    assert_non_null(data);
-    for (size_t i = 0; i < SENT / sizeof *data; i++) data[i] = random_u64(&random);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
-    assert_int_equal(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
-    struct server_link link = {.fd = fds[0], .timeout_ms = 60000};
-    assert_int_equal(pthread_create(&thread, NULL, receive_all, &fds[1]), 0);
-    assert_true(server_link_send(&link, data, SENT));
-    assert_int_equal(pthread_join(thread, &got), 0);
-    assert_memory_equal(got, data, SENT);
-    server_link_close(&link);
-    close(fds[1]);
-    free(got);
-    free(data);
-}
-
-/* ---- lines */
-
-static void lines_come_as_they_arrive(void **state) {
-    (void)state;
-    int pipe_fds[2];
-    struct lines lines;
-    const char *line;
-    size_t size;
-    assert_int_equal(pipe(pipe_fds), 0);
-    lines_init(&lines, pipe_fds[0], -1);
-    assert_int_equal(write(pipe_fds[1], "one\n\nthr", 8), 8);
-    assert_int_equal(lines_next(&lines, &line, &size), LINES_LINE); /* would hang if it waited for more */
-    assert_int_equal(size, 3);
-    assert_memory_equal(line, "one", 3);
-    assert_int_equal(lines_next(&lines, &line, &size), LINES_LINE);
-    assert_int_equal(size, 0);
-    assert_int_equal(write(pipe_fds[1], "ee\nlast", 7), 7);
-    assert_int_equal(lines_next(&lines, &line, &size), LINES_LINE);
-    assert_memory_equal(line, "three", 5);
-    assert_int_equal(lines.number, 3);
-    close(pipe_fds[1]);
-    assert_int_equal(lines_next(&lines, &line, &size), LINES_LINE);
-    assert_memory_equal(line, "last", 4);
-    assert_int_equal(lines_next(&lines, &line, &size), LINES_END);
-    assert_int_equal(lines.consumed, 15);
-    lines_deinit(&lines);
-    close(pipe_fds[0]);
-}
-
-/* More than the buffer takes at once, so that what is left of it moves; and none of that makes the buffer larger. */
-static void many_lines_are_the_same_lines(void **state) {
-    (void)state;
-    enum { LINES = 100000 };
-    char path[] = "/tmp/tool-test-XXXXXX", want[64];
-    int fd = mkstemp(path);
-    struct lines lines;
-    const char *line;
-    size_t size;
-    assert_true(fd >= 0);
-    unlink(path);
-    FILE *file = fdopen(dup(fd), "w");
-    assert_non_null(file);
-    for (int i = 0; i < LINES; i++) fprintf(file, "line %d %.*s\n", i, i % 31, "abcdefghijklmnopqrstuvwxyz01234");
-    assert_int_equal(fclose(file), 0);
-    lseek(fd, 0, SEEK_SET);
-    lines_init(&lines, fd, -1);
-    for (int i = 0; i < LINES; i++) {
-        assert_int_equal(lines_next(&lines, &line, &size), LINES_LINE);
-        assert_int_equal(size,
-                         snprintf(want, sizeof want, "line %d %.*s", i, i % 31, "abcdefghijklmnopqrstuvwxyz01234"));
-        assert_memory_equal(line, want, size);
-    }
-    assert_int_equal(lines_next(&lines, &line, &size), LINES_END);
-    assert_in_range(lines.capacity, 1, 256 << 10);
-    lines_deinit(&lines);
-    close(fd);
-}
-
-static void a_line_that_is_too_long_is_skipped_and_counted(void **state) {
-    (void)state;
-    char path[] = "/tmp/tool-test-XXXXXX";
-    int fd = mkstemp(path);
-    struct lines lines;
-    const char *line;
-    size_t size, chunk = 1u << 20;
-    char *data = malloc(chunk);
-    memset(data, 'x', chunk);
-    assert_true(fd >= 0);
-    unlink(path);
-    for (size_t i = 0; i < LINE_SIZE_MAX / chunk; i++) assert_int_equal(write(fd, data, chunk), chunk);
-    assert_int_equal(write(fd, "\nb\n", 3), 3); /* exactly the limit: fine */
-    for (size_t i = 0; i <= LINE_SIZE_MAX / chunk; i++) assert_int_equal(write(fd, data, chunk), chunk);
-    assert_int_equal(write(fd, "\nc\nx", 4), 4);
-    for (size_t i = 0; i <= LINE_SIZE_MAX / chunk; i++) assert_int_equal(write(fd, data, chunk), chunk);
-    lseek(fd, 0, SEEK_SET);
-    lines_init(&lines, fd, -1);
-    assert_int_equal(lines_next(&lines, &line, &size), LINES_LINE);
-    assert_int_equal(size, LINE_SIZE_MAX);
-    assert_int_equal(lines_next(&lines, &line, &size), LINES_LINE);
-    assert_memory_equal(line, "b", 1);
-    assert_int_equal(lines_next(&lines, &line, &size), LINES_TOO_LONG);
-    assert_int_equal(lines.number, 3);
-    assert_int_equal(lines_next(&lines, &line, &size), LINES_LINE);
-    assert_int_equal(size, 1);
-    assert_memory_equal(line, "c", 1);
-    assert_int_equal(lines_next(&lines, &line, &size), LINES_TOO_LONG); /* the last one, without a line feed */
-    assert_int_equal(lines_next(&lines, &line, &size), LINES_END);
-    lines_deinit(&lines);
-    close(fd);
-    free(data);
-}
-
 /* ---- the command line */
 
 static const struct arg_spec put_options[] = {{"key", ARG_VALUE, "K", ""},
@@ -596,10 +463,6 @@ int main(void) {
         cmocka_unit_test(a_line_becomes_a_schedule),
         cmocka_unit_test(broken_lines_are_refused_with_a_sentence),
         cmocka_unit_test(a_task_is_named_by_id_or_by_queue_and_key),
-        cmocka_unit_test(what_the_socket_takes_in_parts_arrives_whole),
-        cmocka_unit_test(lines_come_as_they_arrive),
-        cmocka_unit_test(many_lines_are_the_same_lines),
-        cmocka_unit_test(a_line_that_is_too_long_is_skipped_and_counted),
         cmocka_unit_test(globals_may_stand_anywhere),
         cmocka_unit_test(wrong_command_lines_get_a_hint),
         cmocka_unit_test(a_value_is_taken_as_it_is),
