@@ -128,6 +128,9 @@ class Pages(Audits):
         for queue in ("one", "two", "three"):
             self.fill(2, queue=queue)
         self.assertEqual(sorted(self.page(rpc).queues.values()), ["one", "three", "two"])
+        self.fill(2, queue="four")
+        harness.wait_until("the index has all, what is known too", lambda: (now := self.broker.queue_stats(None))["indexed"] == now["appended"], 30)
+        self.assertEqual(sorted(self.page(rpc).queues.values()), ["four", "one", "three", "two"])
         names = {}
         for page in self.pages(rpc, frames_max=1):
             names.update(page.queues)
@@ -138,7 +141,7 @@ class Pages(Audits):
                         mentioned.add(number(wire.decode(put[2][-1]), 2))
                     mentioned.update(number(wire.decode(put), 1) for put in record.get(3, []))  # QueuePut
             self.assertLessEqual(mentioned, set(page.queues))
-        self.assertEqual(sorted(names.values()), ["one", "three", "two"])
+        self.assertEqual(sorted(names.values()), ["four", "one", "three", "two"])
 
     def test_a_task_is_all_that_is_told_if_it_is_all_that_is_asked_for(self):
         rpc = self.rpc()

@@ -66,14 +66,15 @@ static struct access_set *read_set(const char *path, char *message, size_t size)
                                       .remedy = "; tarry token add makes one"};
     struct token_file tokens = {0};
     char problem[TOKEN_FILE_MESSAGE_SIZE];
+    const size_t room = TOKEN_FILE_SIZE_MAX + 1;
     size_t text_size = 0;
     struct access_set *set = NULL;
-    char *text = malloc(TOKEN_FILE_SIZE_MAX + 1);
+    char *text = malloc(room);
     if (text == NULL) {
         snprintf(message, size, "file of tokens %s cannot be read: there is not enough memory", path);
         return NULL;
     }
-    int error = private_file_read(&file, text, TOKEN_FILE_SIZE_MAX + 1, &text_size, message, size);
+    int error = private_file_read(&file, text, room, &text_size, message, size);
     if (error == 0 && (error = token_file_parse(text, text_size, &tokens, problem)) != 0)
         snprintf(message, size, "file of tokens %s, %s", path, problem);
     free(text);
