@@ -503,7 +503,8 @@ def watch_locks():
     """From now on each broker and tool that this process starts is ended by SIGABRT when one of its threads gives back a mutex that it has
     not taken. (Sanitizers want to be loaded first.)"""
     if not SANITIZED:
-        os.environ["LD_PRELOAD"] = find_program("liblock_owner.so")
+        earlier = os.environ.get("LD_PRELOAD")  # ./dev test --slow-sync
+        os.environ["LD_PRELOAD"] = (f"{earlier}:" if earlier else "") + find_program("liblock_owner.so")
 
 
 def main(watches_locks=False):
