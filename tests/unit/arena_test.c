@@ -68,9 +68,28 @@ static void the_first_block_is_kept(void **state) {
     arena_deinit(&arena);
 }
 
+/* The linker puts these in the place of malloc and free: how many blocks there are. */
+static int blocks;
+
+void *__real_malloc(size_t size);
+void __real_free(void *memory);
+void *__wrap_malloc(size_t size);
+void __wrap_free(void *memory);
+
+void *__wrap_malloc(size_t size) {
+    blocks++;
+    return __real_malloc(size);
+}
+
+void __wrap_free(void *memory) {
+    if (memory != NULL) blocks--;
+    __real_free(memory);
+}
+
 static void each_block_is_twice_as_large_as_the_one_before(void **state) {
     (void)state;
     struct arena arena;
+    const int before = blocks;
     arena_init(&arena, 64u << 20);
     for (size_t used = 0; used < 40u << 20; used += 64u << 10) assert_non_null(arena_alloc(&arena, 64u << 10));
     size_t size = arena.first->size;
@@ -79,7 +98,11 @@ static void each_block_is_twice_as_large_as_the_one_before(void **state) {
         if (size < 4u << 20) size *= 2;
     }
     assert_int_equal(size, 4u << 20);
+    assert_true(blocks - before > 10);
+    arena_reset(&arena);
+    assert_int_equal(blocks - before, 1); /* the first one stays */
     arena_deinit(&arena);
+    assert_int_equal(blocks, before);
 }
 
 /* With keep_max, round after round gets the same memory; a block too small for what is asked next is passed over. */
