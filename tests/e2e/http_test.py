@@ -76,7 +76,9 @@ class Tasks(Web):
         self.assertEqual([task["key"] for task in rest["tasks"]], ["k1"])
         counted = self.good("GET", "/v1/queues/t/count?due_from=2035-01-01T01:00:00Z")
         self.assertEqual((counted["count"], counted["complete"]), (2, True))
-        self.assertEqual(self.good("DELETE", "/v1/queues/t/tasks/k2")["result"], "cancelled")
+        cancelled = self.good("DELETE", "/v1/queues/t/tasks/k2")
+        self.assertEqual(cancelled["result"], "cancelled")
+        self.assertEqual({"count", "job", "left", "session", "lease_deadline"} & set(cancelled), set())  # what says nothing is left out
         self.assertEqual(self.refusal(404, "not_done", "DELETE", "/v1/queues/t/tasks/nobody")["result"]["result"], "unknown")
 
     def test_an_atomic_commit_acks_and_schedules(self):
