@@ -61,10 +61,11 @@ def scripts(result):
         found = curves(rows["S7"], keys)
         if found:
             made[name] = (head(name + ".svg", title, unit, about(result, "S7")) + "set logscale xy\nset format x '10^{%T}'\nset xlabel 'pending tasks'\n" + drawn(found))
-    series = rows.get("S9", {}).get("samples", {}).get("series", [])
+    steady = rows.get("S9", {}).get("samples", {})
+    series = steady.get("series", [])
     for name, (title, unit, key) in OVER_TIME.items() if len(series) > 1 else ():
         pairs = [(one["at_s"] / 60, one[key]) for one in series]
-        made[name] = head(name + ".svg", title + " at 100,000/s in and out", unit, about(result, "S9")) + "set xlabel 'minutes'\nset yrange [0:*]\n" + drawn([("tarry", pairs)])
+        made[name] = head(name + ".svg", title + f" at {steady['rate']:,}/s in and out", unit, about(result, "S9")) + "set xlabel 'minutes'\nset yrange [0:*]\n" + drawn([("tarry", pairs)])
     return made
 
 

@@ -11,6 +11,7 @@ import machine
 import report
 
 RATE = 100_000
+MEMORY = "8GiB"  # 30 million are pending at any time; at 256MiB nearly each of them is read from the index again
 OPTIONS = ("--archiving", "no", "--retain-log-size", "1GiB")
 REPORTS = 180
 HELD_MIN = 0.99
@@ -26,7 +27,7 @@ def sample(broker, line):
 def watch(plan, broker, seconds):
     """(samples, what the bench said at its end)"""
     spread_ms = int(seconds * 1000 / 3) - 1000
-    command = brokers.command(broker, "bench_lateness", rate=RATE, seconds=int(seconds), after_ms=1000, spread_ms=max(1000, spread_ms), leave=1, report_s=max(1, int(seconds) // REPORTS))
+    command = brokers.command(broker, "bench_lateness", rate=plan.steady_rate, seconds=int(seconds), after_ms=1000, spread_ms=max(1000, spread_ms), leave=1, report_s=max(1, int(seconds) // REPORTS))
     samples, last = [], ""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         for last in process.stdout:
@@ -48,10 +49,10 @@ def flat_line(name, samples, unit, ratio_max, slack=0.0):
     return report.line("S9", name, last, unit, wanted=wanted + ", the first third's", met=is_flat)
 
 
-def lines_of(samples, said, seconds, rate=RATE):
+def lines_of(samples, said, seconds, rate, memory):
     """The steady part: all that is due at a moment was scheduled meanwhile, at the full rate."""
     steady = [one for one in samples if one["at_s"] > seconds / 3]
-    lines = [report.line("S9", f"{seconds / 60:g} minutes of {rate:,}/s in: held", said["held_per_s"], "/s", wanted=f"≥ {HELD_MIN:.0%} of it", met=said["held_per_s"] >= HELD_MIN * rate)]
+    lines = [report.line("S9", f"{seconds / 60:g} minutes of {rate:,}/s in, --memory {memory}: held", said["held_per_s"], "/s", wanted=f"≥ {HELD_MIN:.0%} of it", met=said["held_per_s"] >= HELD_MIN * rate)]
     if len(steady) >= 6:
         out = (steady[-1]["arrived"] - steady[0]["arrived"]) / (steady[-1]["at_s"] - steady[0]["at_s"])
         lines += [report.line("S9", "… out, once the longest delay is over", out, "/s", wanted=f"≥ {HELD_MIN:.0%} of it", met=out >= HELD_MIN * rate),
@@ -65,7 +66,8 @@ def lines_of(samples, said, seconds, rate=RATE):
 
 def measure(plan):
     seconds = plan.minutes * 60
-    with brokers.fresh(*OPTIONS) as broker:
+    options = (*OPTIONS, "--memory", plan.steady_memory)
+    with brokers.fresh(*options) as broker:
         cost = machine.Cost(broker.process.pid)
         samples, said = watch(plan, broker, seconds)
         spent = cost.end(max(1, said["arrived"]))
@@ -73,4 +75,4 @@ def measure(plan):
     limits = [f"lateness all the while: p50 {said['late_p50_us'] / 1000:.1f}, p99 {said['late_p99_us'] / 1000:.1f}, p99.9 {said['late_p999_us'] / 1000:.1f} ms (median of p50: {p50:.1f}); "
               f"{said['left']:,.0f} left pending, as the broker counts; at most {said['behind_max_ms']:,.0f} ms behind",
               "of each delivered: " + report.distance(spent, plan.floor, said["arrived"] / seconds)]
-    return {"lines": lines_of(samples, said, seconds), "samples": {"series": samples, "end": said, "options": list(OPTIONS)}, "limits": limits}
+    return {"lines": lines_of(samples, said, seconds, plan.steady_rate, plan.steady_memory), "samples": {"rate": plan.steady_rate, "series": samples, "end": said, "options": list(options)}, "limits": limits}

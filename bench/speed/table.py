@@ -47,6 +47,8 @@ def options_of(words):
     parser.add_argument("--pending", type=int, help="S7, S8: how many tasks [1 million; --full: 100 million, 25 GB, 10 minutes]")
     parser.add_argument("--peer-pending", type=int, default=PEER_PENDING, help="… at the other systems [%(default)s; 10 million take them 9 minutes]")
     parser.add_argument("--minutes", type=float, help="S9: how long [0.25; --full: 30]")
+    parser.add_argument("--steady-rate", type=int, default=steady.RATE, metavar="N", help="S9: tasks a second, in and out [%(default)s]")
+    parser.add_argument("--steady-memory", default=steady.MEMORY, metavar="SIZE", help="S9: tarryd's --memory [%(default)s]")
     parser.add_argument("--rounds", type=int, help="of the rows that have rounds [1; --full: 3]")
     parser.add_argument("--curves", action="store_true", help="S7: points of the curves from 1,000 pending on (--full does)")
     parser.add_argument("--resume", metavar="FILE", help="JSON: what stands there already is told, too, and this run's rows are written there")
@@ -66,6 +68,7 @@ class Plan:
         self.pending = options.pending or sizes["pending"]
         self.peer_pending = options.peer_pending
         self.minutes = options.minutes or sizes["minutes"]
+        self.steady_rate, self.steady_memory = options.steady_rate, options.steady_memory
         self.rounds = options.rounds or sizes["rounds"]
         self.curves = options.full or options.curves
         self.floor_s = sizes["floor_s"]
