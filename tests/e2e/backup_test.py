@@ -305,6 +305,8 @@ class Restored(BackupCase):
         self.assertFalse(os.path.exists(self.path("x")))
         os.mkdir(self.path("empty"))
         self.restore("copy", "empty")
+        subprocess.run([harness.find_program("tarry"), "restore", "copy", "--data", "r/"], cwd=self.directory, stdout=subprocess.DEVNULL, check=True)
+        self.assertTrue(os.path.exists(self.path("r/identity")))
         os.mkdir(self.path("other.restoring"))
         self.path("other.restoring/mine", "mine")
         self.assertIn("in the way", self.broker.refused("restore", self.path("copy"), "--data", self.path("other")).err)

@@ -51,6 +51,7 @@ class Directory(Doctor, harness.Case):
         self.find(findings, "clock", FINE, r"differ by \d+ms$")
         self.find(findings, "limits", FINE, rf"the broker \(process {self.broker.process.pid}\) may have .* descriptors")
         self.find(findings, "memory", FINE, "tasks take")
+        self.find(findings, "tokens", FINE, f"^there is no {self.broker.data}/tokens: nobody comes in by a token$")
         self.assertEqual([found for found in findings if found["result"] == WRONG], [])
         self.assertEqual(self.broker.stop(), 0)
         self.find(self.look("--data", self.broker.data), "lock", FINE, "^no broker runs on it")
@@ -84,7 +85,8 @@ class Directory(Doctor, harness.Case):
             self.find(findings, check, WRONG, pattern)
 
     def test_limits_of_the_broker_that_runs_there(self):
-        """Whatever the shell has in which the doctor is called."""
+        """Whatever the shell has in which the doctor is called, and whatever other broker runs there."""
+        self.make_broker(data=self.path("other")).start()
         self.assertEqual(self.broker.stop(), 0)
         self.broker.prefix = ["sh", "-c", 'ulimit -n 512 && ulimit -l 8 && exec "$@"', "sh"]
         self.broker.start()

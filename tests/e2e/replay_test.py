@@ -399,6 +399,18 @@ class DryRun(harness.Case):
                 late_ms = [told[queue][side][f"lateness_{name}_ms"] for name in ("p50", "p99", "max")]
                 self.assertEqual([in_ms(cell) for cell in cells[8:]], late_ms, done.stdout)
 
+    def test_a_commit_may_cancel_what_it_has_scheduled(self):
+        self.broker.start()
+        with wire.Rpc(self.broker.port) as rpc:
+            cancel = [(2, [(1, [(2, "q"), (3, "k")])])]
+            for atomic in (0, 1):
+                ops = [wire.schedule("q", "k", 3_600_000), cancel]
+                code, reply = rpc.ask(wire.COMMIT, [*wire.commit(rpc.hello(), 1, ops), (4, atomic)])
+                self.assertEqual((code, [wire.number(result, 1) for result in wire.results(reply)]), (wire.OK, [wire.OK] * 2))
+        self.assertEqual(self.broker.stop(), 0)
+        told, _ = self.dry(self.broker.data)
+        self.assertEqual((told[None]["result"], told[None]["impossible"], told["q"]["dry_run"]["cancelled"]), ("same", 0, 2))
+
     def test_fewer_attempts(self):
         """By hand: with two attempts at most, those that die after four die after two, and the third time is never lucky."""
         told, _ = self.dry(everything(), "--set", "calls.max_attempts=2")
