@@ -228,6 +228,15 @@ class Malformed(Wire):
         self.assertNotIn(wire.OK, codes[1:])
         self.assertEqual(self.broker.queue_stats("q")["scheduled"], 1)
 
+    def test_a_refused_request_gives_back_nothing_of_an_earlier_one(self):
+        """What was reserved for a long answer, whose request had the same place: the next long one found no room."""
+        rpc = self.rpc()
+        rpc.ask(wire.COMMIT, wire.commit(rpc.hello(), 1, [wire.schedule("q", "k", 3_600_000)]))
+        for _ in range(4):
+            self.assertEqual(rpc.ask(wire.LIST, [(1, "q")])[0], wire.OK, rpc.sentence)
+            for _ in range(3):
+                self.assertEqual(rpc.ask(wire.LIST, [(1, "")])[0], wire.INVALID)
+
 
 class Secrets(Wire):
     def test_only_the_sessions_own_secret_opens_its_lane(self):
