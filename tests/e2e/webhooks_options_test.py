@@ -37,10 +37,16 @@ class Options(webhooks_test.Pushed):
         self.assertEqual({queues()["q"], queues()["other"]}, {2, 3})
 
     def test_requests_in_all(self):
-        """… but a queue with none under way is not kept waiting."""
+        """… but a queue with none under way is not kept waiting; and each that is answered makes room for another one."""
+        def answer(handler, _request):
+            self.forever.wait(60)
+            handler.reply(204)
+        self.target.answer = answer
         _, queues = self.under_way("--push-requests", "2")
         wait_until("each queue has one, at least", lambda: all(queues().values()), 30)
         self.assertLessEqual(sum(queues().values()), 4)
+        self.forever.set()
+        wait_until("all are acked", lambda: sum((self.health(queue) or {}).get("acked", 0) for queue in ("q", "other", "alone")) == 24, 60)
 
     def test_how_long_a_request_takes_and_a_rest(self):
         self.broker.arguments += ["--push-timeout", "200ms", "--push-rest", "100ms"]
