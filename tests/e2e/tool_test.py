@@ -153,6 +153,9 @@ class Verify(Case):
         fine = self.broker.one("verify", self.broker.data)
         self.assertEqual((fine["result"], fine["live"], fine["contents"]), ("fine", 20, 20))
         self.assertEqual((fine["erased"], fine["erasures_under_way"]), (0, 0))
+        told = subprocess.run([harness.find_program("tarry"), "verify", self.broker.data], capture_output=True, text=True, check=True).stdout
+        self.assertIn(f"index   position {fine['index_position']}, {fine['rows']} rows\n", told)
+        self.assertIn(f"log     positions {fine['log_start']} … {fine['log_end']}, {fine['segments']} segments, epoch {fine['epoch']}\n", told)
         self.assertEqual(fine["digest"], digest)
         segment = sorted(glob.glob(os.path.join(self.broker.data, "log", "*.seg")))[0]
         with open(segment, "r+b") as file:
