@@ -281,6 +281,18 @@ class Several(Case):
     def probe_at(self, probes, number):
         return probes[number % len(probes)]
 
+    def test_when_all_have_failed_it_is_said_at_once(self):
+        """And not once a part of the session has gone by, which is five minutes here."""
+        server = Etcd("gone")
+        self.addCleanup(server.close)
+        server.start().wait_ready()
+        probe = self.probe(server.url("/tarry/gone"), PATIENT_MS, 600000)
+        probe.done("set", "record", 0, "one")
+        start = len(probe.news)
+        server.close()
+        probe.ask("read", "record")
+        probe.wait_session("connecting", start)
+
     def test_hosts_of_two_clusters_are_refused(self):
         """A record in each would be two leaders."""
         stranger = Etcd("x")
