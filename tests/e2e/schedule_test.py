@@ -138,6 +138,7 @@ class ScheduleStream(Case):
         answer = self.broker.tarry("schedule", "--from", "-", stdin=text)
         self.assertEqual(answer.status, 1)
         self.assertEqual([o["line"] for o in answer.objects], list(range(1, 10)))
+        self.assertEqual([answer.objects[at].get("key") for at in (0, 1, 4, 8)], ["a", "a", "b", "f"])
         results = [o["result"] for o in answer.objects]
         self.assertEqual(results[:3], ["scheduled", "exists", "error"])
         self.assertEqual([results[4], results[5], results[6], results[7], results[8]],
