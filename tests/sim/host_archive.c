@@ -27,12 +27,19 @@ struct archiving {
     bool has[FLAT_TASKS_MAX]; /* [id]: its content */
 };
 
+/* Neither erased nor, where a bit of what was erased has flipped, anything else (history 20045725). */
+static bool is_content(const Tarry__TaskPut *put, const uint8_t *blob) {
+    uint8_t hash[CONTENT_HASH_SIZE];
+    content_hash(blob, put->task->blob_size, hash);
+    return put->content_hash.len == sizeof hash && memcmp(put->content_hash.data, hash, sizeof hash) == 0;
+}
+
 static void read_frame(struct archiving *archiving, const struct log_view *view, const Tarry__FrameBody *body) {
     for (size_t i = 0; body && i < body->n_records; i++) {
         const Tarry__TaskPut *put = body->records[i]->put;
         if (body->records[i]->fact_case != TARRY__RECORD__FACT_PUT || !put->fresh || !put->task->blob_size) continue;
         const uint8_t *blob = view->blob + (put->task->blob_at - frame_blob_position(view->header.position));
-        archiving->has[put->task->id] = !content_is_erased(blob, put->task->blob_size);
+        archiving->has[put->task->id] = is_content(put, blob);
     }
 }
 
