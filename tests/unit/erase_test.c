@@ -235,6 +235,19 @@ static void what_is_retired_is_left_out(void **state) {
 
 /* ---- is it rightly so? */
 
+static void a_task_without_content_has_none_that_could_be_wrong(void **state) {
+    (void)state;
+    const struct frame_header header = {.position = 4096};
+    const uint8_t blob[1] = {0};
+    Tarry__Task task = TARRY__TASK__INIT;
+    Tarry__TaskPut put = TARRY__TASK_PUT__INIT;
+    put.task = &task;
+    put.fresh = true;
+    assert_int_equal(content_state(&header, blob, &put), CONTENT_RIGHT);
+    task.blob_size = 1; /* the frame has not so much */
+    assert_int_equal(content_state(&header, blob, &put), CONTENT_DAMAGED);
+}
+
 static void an_erasure_needs_its_redaction(void **state) {
     (void)state;
     struct erasures erasures = {0};
@@ -289,6 +302,7 @@ int main(void) {
         cmocka_unit_test(a_flag_beyond_what_the_index_knows_is_no_erasure),
         cmocka_unit_test(nonsense_changes_nothing),
         cmocka_unit_test(what_is_retired_is_left_out),
+        cmocka_unit_test(a_task_without_content_has_none_that_could_be_wrong),
         cmocka_unit_test(an_erasure_needs_its_redaction),
     };
     return cmocka_run_group_tests_name("erase", tests, NULL, NULL);

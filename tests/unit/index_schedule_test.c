@@ -80,7 +80,9 @@ static void who_waits_for_the_index_waits_for_no_company(void **state) {
     index_schedule_committed(&schedule, true, orders.now_ns);
     NEXT(INDEX_TELL);
     schedule.maintain = false;
-    orders.durable = 5300; /* what came later waits as ever */
+    orders.durable = 5300; /* what came later waits as ever, before it is absorbed and after */
+    NEXT(INDEX_WAIT);
+    index_schedule_absorbed(&schedule, 5300, 1, orders.now_ns);
     NEXT(INDEX_WAIT);
 }
 
