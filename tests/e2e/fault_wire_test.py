@@ -229,7 +229,7 @@ class Malformed(Wire):
         self.assertEqual(self.broker.queue_stats("q")["scheduled"], 1)
 
     def test_a_refused_request_gives_back_nothing_of_an_earlier_one(self):
-        """What was reserved for a long answer, whose request had the same place: the next long one found no room."""
+        """What was reserved for the long answer of one that had the same place: the next long one found no room."""
         rpc = self.rpc()
         rpc.ask(wire.COMMIT, wire.commit(rpc.hello(), 1, [wire.schedule("q", "k", 3_600_000)]))
         for _ in range(4):

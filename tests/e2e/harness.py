@@ -251,7 +251,7 @@ class Broker:
         return os.path.join(os.path.dirname(os.path.abspath(self.data)), name)
 
     def _tokens(self):
-        """Every broker knows one who has the role admin, unless the test says who may do what."""
+        """Every broker knows a token with the role admin, unless the test brings tokens of its own."""
         if "--tokens" in self.arguments or not self.has_admin:
             return []
         for name, text in (("admin.tokens", tokens.FIRST_LINE + tokens.row("admin", "produce,consume,read,operate,admin")),

@@ -94,6 +94,18 @@ class ByHand(Case):
         self.b.start()
         self.wait_for("all of it", lambda: self.pending(self.b, "bulk") == 12)
         self.assertEqual(self.count(self.b, "event=snapshot_taken"), 1)
+        self.wait_for("none of the snapshot's files is open", lambda: not self.open_below(self.b, "snapshot"))
+
+    @staticmethod
+    def open_below(broker, folder):
+        """Names that the files had which are open there."""
+        descriptors, found = f"/proc/{broker.process.pid}/fd", []
+        for name in os.listdir(descriptors):
+            try:
+                found.append(os.readlink(os.path.join(descriptors, name)))
+            except FileNotFoundError:
+                pass  # closed meanwhile
+        return [path for path in found if path.startswith(os.path.join(broker.data, folder) + "/")]
 
     def test_who_waits_for_a_snapshot_that_never_comes_says_how_to_go_on_without(self):
         self.leave_behind()
