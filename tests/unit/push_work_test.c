@@ -22,6 +22,9 @@ static struct {
     uint64_t ids[OPS_MAX];
     size_t count; /* of the last commit */
     bool is_full; /* there is no memory for a commit */
+    unsigned rests, said;
+    uint64_t rest_ms;
+    bool is_well; /* as was said last */
 } desk;
 
 struct gateway_caller push_caller(struct push *push) {
@@ -68,7 +71,15 @@ void push_target_run(struct push_target *target) {
 
 void push_target_end_if_idle(struct push_target *target) {}
 
-void push_target_rest(struct push_target *target, uint64_t ms) {}
+void push_target_rest(struct push_target *target, uint64_t ms) {
+    desk.rests++;
+    desk.rest_ms = ms;
+}
+
+static void say(void *argument, const char *queue, const char *sentence) {
+    desk.said++;
+    desk.is_well = sentence == NULL;
+}
 
 static void answer(Tarry__Code code) {
     Tarry__Reply reply = TARRY__REPLY__INIT;
@@ -160,6 +171,39 @@ static void what_was_refused_is_told_again(void **state) {
     assert_int_equal(desk.owned, 0);
 }
 
+/* ---- health */
+
+static void end_as(struct fx *f, struct push_job *job, enum push_verdict verdict, uint64_t round) {
+    *job = (struct push_job){.target = &f->target, .verdict = verdict, .round = round, .reason = "it failed"};
+    push_job_ended(&f->push, job);
+}
+
+/* Each rest is twice as long as the one before; what had begun before a rest begins no other. */
+static void a_target_that_fails_rests(void **state) {
+    struct fx f;
+    struct push_job jobs[2 * PUSH_FAILURES_MAX + 3], *next = jobs;
+    begin(&f);
+    f.push.options.say = say;
+    f.push.options.limits.rest_ms = 3 * PUSH_REST_MIN_MS;
+    for (unsigned i = 1; i < 2 * PUSH_FAILURES_MAX; i++) {
+        end_as(&f, next++, PUSH_FAILED, 0);
+        assert_int_equal(desk.rests, i >= PUSH_FAILURES_MAX);
+    }
+    assert_int_equal(desk.rest_ms, PUSH_REST_MIN_MS);
+    assert_int_equal(desk.said, 1);
+    end_as(&f, next++, PUSH_FAILED, 1);
+    assert_int_equal(desk.rest_ms, 2 * PUSH_REST_MIN_MS);
+    end_as(&f, next++, PUSH_UNSENT, 2);
+    assert_int_equal(desk.rest_ms, 3 * PUSH_REST_MIN_MS); /* the longest */
+    assert_int_equal(desk.rests, 3);
+    assert_int_equal(desk.said, 1);
+    end_as(&f, next++, PUSH_TAKEN, 3);
+    assert_int_equal(desk.said, 2);
+    assert_true(desk.is_well);
+    end_as(&f, next++, PUSH_FAILED, 3);
+    assert_int_equal(desk.rests, 3);
+}
+
 /* ---- the file of secrets */
 
 #define ROUNDS 20u
@@ -216,6 +260,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_commit_at_a_time_takes_all_that_has_gathered),
         cmocka_unit_test(what_was_refused_is_told_again),
+        cmocka_unit_test(a_target_that_fails_rests),
         cmocka_unit_test(secrets_are_read_anew_now_and_then),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
