@@ -133,6 +133,15 @@ class Play(unittest.TestCase):
         no_c = changes.Change(3, "drop", "    return a +;")
         self.assertEqual(mutate.play(self.judge, self.compiler, "broker/core/sum.c", lines, no_c), (mutate.NO_C, None))
 
+    def test_the_sanitized_build_sees_what_is_never_given_back(self):
+        copy = mutate.Copy(os.path.join(self.directory, "source"), self.directory, sanitized=True)
+        copy.configure()
+        judge = mutate.Judge(copy, self.said.append)
+        judge.prepare()
+        leaks = changes.Change(3, "leak", "    for (int i = 0; i < 9; i++) { char *volatile left = __builtin_malloc(5); (void)left; } return a + b;")
+        found = mutate.play(judge, mutate.Compiler(copy), "broker/core/sum.c", self.source().split("\n"), leaks)
+        self.assertEqual((found, self.said), ((mutate.FOUND, "core"), []))
+
     def test_what_hangs_is_found(self):
         mutate_s, mutate.PATIENCE_S = mutate.PATIENCE_S, 1
         self.addCleanup(setattr, mutate, "PATIENCE_S", mutate_s)
@@ -200,7 +209,7 @@ class Play(unittest.TestCase):
 
     def run_of(self, **options):
         """What a run says and counts of the journal in the test's directory."""
-        given = {"journal": os.path.join(self.directory, "journal"), "again": False, "quick": False, **options}
+        given = {"journal": os.path.join(self.directory, "journal"), "again": False, "quick": False, "sanitized": False, **options}
         run, out = mutate.Run(argparse.Namespace(**given), self.judge, self.compiler), io.StringIO()
         with redirect_stdout(out):
             for item in mutate.candidates(self.copy, self.compiler, ["broker/core"]):

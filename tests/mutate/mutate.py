@@ -39,6 +39,11 @@ ENV = {**os.environ, "CCACHE_NOHASHDIR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 HELPERS = ("tests/e2e/", "tests/hostile/", "tests/coordinator/", "tests/crash/", "tests/unit/cut_tail", "client/examples/", "broker/shell/tarryd", "client/tool/tarry",
            "client/libtarry")
 SAID_MAX = 1 << 20
+PLAIN = ("--buildtype=debugoptimized", "-Dc_args=-g1")  # as ./dev build says it: what ccache has of that need not be compiled again
+SANITIZED = ("--buildtype=debugoptimized", "-Doptimization=0", "-Dc_args=-g1 -Wno-format-truncation", "-Db_sanitize=address,undefined",
+             "-Db_lundef=false")  # as ./dev build --asan does
+SANITIZER_ENV = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:strict_string_checks=1:verify_asan_link_order=0",
+                 "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}  # as tests/run.py has it
 NOT_OK = re.compile(r"^not ok \d+ - (.*)$", re.MULTILINE)
 FOUND, SURVIVED, SAME, NO_C, EQUIVALENT = "found", "SURVIVED", "same object", "does not compile", "equivalent"
 
@@ -51,9 +56,9 @@ def run(command, cwd):
 class Copy:
     """The tree beside the tree: `root` is where it lies, `build` its build directory."""
 
-    def __init__(self, source, directory):
+    def __init__(self, source, directory, sanitized=False):
         self.source, self.root = source, os.path.join(directory, "tree")
-        self.build = os.path.join(self.root, "build")
+        self.sanitized, self.build = sanitized, os.path.join(self.root, "build-asan" if sanitized else "build")
 
     def update(self):
         """Every file as it is now, but for what is built and git's."""
@@ -89,8 +94,7 @@ class Copy:
 
     def configure(self):
         if not os.path.exists(os.path.join(self.build, "build.ninja")):
-            # As ./dev build says it: what ccache has of that need not be compiled again.
-            done = run(["meson", "setup", self.build, self.root, "-Dtests=true", "--buildtype=debugoptimized", "-Dc_args=-g1",
+            done = run(["meson", "setup", self.build, self.root, "-Dtests=true", *(SANITIZED if self.sanitized else PLAIN),
                         *(["-Dc_link_args=-fuse-ld=lld"] if shutil.which("ld.lld") else [])], self.root)
             if done.returncode != 0:
                 sys.exit(f"mutate: {self.build} cannot be configured:\n{done.stdout}")
@@ -116,7 +120,7 @@ class Program:
 
     def __init__(self, copy, entry, targets):
         self.copy, self.name = copy, entry["name"]
-        self.command, self.env = entry["cmd"], {**ENV, **entry["env"]}
+        self.command, self.env = entry["cmd"], {**ENV, **(SANITIZER_ENV if copy.sanitized else {}), **entry["env"]}
         self.is_python = self.command[-1].endswith(".py")
         self.targets = [target for name in entry["depends"] for target in targets.get(name, [])]
         self.guess_s, self.timeout_s = entry["priority"] or (PYTHON_S if self.is_python else C_S), entry["timeout"]
@@ -191,14 +195,16 @@ class Judge:
         built = {target["id"]: [os.path.relpath(name, copy.build) for name in target["filename"]] for target in copy.introspect("--targets")}
         self.helpers = [name for names in built.values() for name in names if name.startswith(HELPERS)]
         self.programs = {entry["name"]: Program(copy, entry, built) for entry in copy.introspect("--tests")}
-        self.left_out, self.unchanged = set(), {}
+        # The sanitized build runs what is not long, as in ./dev test.
+        self.left_out = {entry["name"] for entry in copy.introspect("--tests") if copy.sanitized and any("long" in suite for suite in entry["suite"])}
+        self.unchanged = {}
         self.is_python_only = False  # the others have let the change pass before
-        if wrong := table.unknown_patterns(list(self.programs)):
+        if not copy.sanitized and (wrong := table.unknown_patterns(list(self.programs))):  # some are of the plain build only
             sys.exit(f"mutate: tests/mutate/table.py names tests that there are not: {', '.join(wrong)}")
 
     def prepare(self):
         """Builds all that is asked, and remembers it as it is without a change."""
-        targets = self.targets(self.programs.values())
+        targets = self.targets([program for program in self.programs.values() if program.name not in self.left_out])
         if said := self.copy.ninja(targets):
             sys.exit(f"mutate: the unchanged tree does not build:\n{said}")
         self.unchanged = {target: self.digest(target) for target in targets}
@@ -376,6 +382,8 @@ def parse_options():
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 24), metavar="N", help="which changes (default: other ones each time)")
     parser.add_argument("--journal", metavar="FILE", help="keep there what was judged; what it knows is not judged again, but what survived --quick")
     parser.add_argument("--again", action="store_true", help="of --journal: only what survived, once more, after tests were written")
+    parser.add_argument("--sanitized", action="store_true", help="judge by the build with AddressSanitizer and UndefinedBehaviorSanitizer: they "
+                        "see what is read or written too far, and what is never given back; best with --again")
     parser.add_argument("--root", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--directory", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -440,6 +448,7 @@ class Run:
             self.judge.is_python_only = known.get("quick", False) and not self.options.again
             outcome, finder = play(self.judge, self.compiler, path, lines, change)
             self.journal.add({"id": key, "outcome": outcome, "finder": finder, "place": place, "text": change.text.strip(), "quick": self.options.quick,
+                              **({"sanitized": True} if self.options.sanitized else {}),
                               "seconds": round(time.monotonic() - begun, 1)})
         self.count(outcome, finder, place, path, lines, change)
 
@@ -456,11 +465,11 @@ class Run:
 def main():
     options = parse_options()
     started, directory = time.monotonic(), options.directory or os.path.join(options.root, "build-mutate")
-    copy = Copy(options.root, directory)
+    copy = Copy(options.root, directory, options.sanitized)
     copy.update()
     copy.configure()
     compiler, judge = Compiler(copy), Judge(copy, lambda text: print(text, flush=True), options.quick)
-    known = os.path.join(directory, "known.json")
+    known = os.path.join(directory, "known-asan.json" if options.sanitized else "known.json")
     judge.load(known)
     judge.prepare()
     run_of_all = Run(options, judge, compiler)
