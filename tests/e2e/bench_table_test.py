@@ -78,10 +78,10 @@ class Lines(unittest.TestCase):
         """Before it everything grows, as it must."""
         samples = [{"at_s": 10.0 * i, "arrived": 1_000_000.0 * max(0, i - 10), "rss_mib": 100 + 30 * min(i, 10), "disk_mib": 500.0, "late_p99_ms": 3.0} for i in range(1, 31)]
         said = {"held_per_s": 100_000.0, "lost": 0.0, "twice": 0.0, "early": 0.0, "not_acked": 0.0}
-        self.assertEqual([line["met"] for line in steady.lines_of(samples, said, 300)], [True] * 6)
+        self.assertEqual([line["met"] for line in steady.lines_of(samples, said, 300, 100_000, "1GiB")], [True] * 6)
         samples[-1]["disk_mib"] = samples[-2]["disk_mib"] = samples[-3]["disk_mib"] = samples[-4]["disk_mib"] = 600.0
-        found = {line["name"]: line["met"] for line in steady.lines_of(samples, {**said, "twice": 1.0, "held_per_s": 98_000.0}, 300)}
-        self.assertEqual([name for name, met in found.items() if not met], ["5 minutes of 100,000/s in: held", "… disk", "… refused, lost, twice, early"])
+        found = {line["name"]: line["met"] for line in steady.lines_of(samples, {**said, "twice": 1.0, "held_per_s": 98_000.0}, 300, 100_000, "1GiB")}
+        self.assertEqual([name for name, met in found.items() if not met], ["5 minutes of 100,000/s in, --memory 1GiB: held", "… disk", "… refused, lost, twice, early"])
 
     def test_steps_add_up(self):
         for total in (1000, 100_001, 1_000_000, 100_000_000):
@@ -179,7 +179,7 @@ class Plots(unittest.TestCase):
         points = [{"pending": size, "per_s": 300_000.0, "call_p50_us": 200.0, "call_p99_us": 400.0, "late_p50_ms": 0.0, "late_p99_ms": 2.0, "rss_mib": 80.0, "restart_s": 0.1}
                   for size in (100_000, 1_000)]
         series = [{"at_s": 60.0 * i, "rss_mib": 100.0, "disk_mib": 900.0, "late_p99_ms": 3.0} for i in range(3)]
-        return result_of(S7=stamped(curves={"tarry": points, "redis": [{"pending": 10_000, "rss_mib": 12.0, "restart_s": 0.2}]}), S9=stamped(samples={"series": series}))
+        return result_of(S7=stamped(curves={"tarry": points, "redis": [{"pending": 10_000, "rss_mib": 12.0, "restart_s": 0.2}]}), S9=stamped(samples={"rate": 80_000, "series": series}))
 
     def test_curves_are_over_pending_by_whom_they_are(self):
         made = plots.scripts(self.result())
