@@ -2,7 +2,8 @@
  *
  * One of the lines with the most tasks near halves: its horizon drops to the median, and what lies beyond is swept out,
  * a bounded number at a time. Tasks beyond the horizon that are still in memory do no harm: they are true, and
- * near_next_ready does not deliver them before what the index may hold in front of them. */
+ * near_next_ready does not deliver them before what the index may hold, or the sweep has put aside, in front of them.
+ */
 #include <stdlib.h>
 
 #include "near.h"

@@ -180,15 +180,21 @@ void near_prefetch_behind(const struct task *task) {
     if (behind) task_prefetch(task_of_ready(behind));
 }
 
-/* The soonest ready task of the line, if nothing that only the index holds, or that is not placed yet, may come before
- * it. */
+/* May something of the line that is not among its near tasks come before `due`? Beyond the horizon: what only the index
+ * holds, and what a sweep that is under way has put among the far ones already. Before it: what is not promoted yet. */
+static bool may_come_before(const struct core *core, const struct line_state *line, struct due due) {
+    bool is_far_sooner = line->far_soonest_ms <= due.due_ms;
+    if (due_before(line->horizon, due)) {
+        bool is_evicted = is_far_sooner && !SEEDED_BUG(evicted_overtaken);
+        if (is_evicted || line_index_only(core, line)) return true;
+    }
+    return line->settling && due_before(line->sure, due) && is_far_sooner && !SEEDED_BUG(promotion_overtaken);
+}
+
+/* The soonest ready task of the line, if nothing may come before it. */
 static struct task *line_next(struct core *core, struct line_state *line) {
     struct task *task = near_first_ready(line);
-    if (!task) return NULL;
-    struct due due = row_due(&task->row);
-    if (due_before(line->horizon, due) && line_index_only(core, line)) return NULL;
-    bool may_be_overtaken = line->settling && due_before(line->sure, due) && line->far_soonest_ms <= due.due_ms;
-    return may_be_overtaken && !SEEDED_BUG(promotion_overtaken) ? NULL : task;
+    return task && !may_come_before(core, line, row_due(&task->row)) ? task : NULL;
 }
 
 struct task *near_next_ready(struct core *core, struct queue *queue) {
@@ -214,9 +220,7 @@ bool near_has_before(struct core *core, const struct row *row) {
     const struct task *best = queue->ready_mask ? near_next_ready(core, queue) : NULL;
     if (best && best->row.priority != row->priority) return best->row.priority > row->priority;
     if (best && due_before(row_due(&best->row), due)) return true;
-    const bool is_far_sooner = line->far_soonest_ms <= due.due_ms;
-    if (due_before(line->horizon, due) && (is_far_sooner || line_index_only(core, line))) return true;
-    return line->settling && due_before(line->sure, due) && is_far_sooner;
+    return may_come_before(core, line, due);
 }
 
 /* ---- trimming */

@@ -14,9 +14,12 @@
 #define HURRY_NS 20000  /* work that the core left for later comes this much later, or time would stand still */
 #define CHECK_EVERY 128 /* steps: core_check walks everything in memory */
 
+static struct sample sample_of(const struct world *world) {
+    return (struct sample){.real_ns = world_real_ns(world), .boot_ns = world_boot_ns(world)};
+}
+
 struct instant host_now(struct world *world) {
-    struct sample sample = {.real_ns = world_real_ns(world), .boot_ns = world_boot_ns(world)};
-    return clock_advance(&world->host->clock, sample);
+    return clock_advance(&world->host->clock, sample_of(world));
 }
 
 static struct instant later_of(struct instant a, struct instant b) {
@@ -56,6 +59,8 @@ void host_stands_still(struct world *world) {
     uint64_t tick_ns = host->tick_ns > world->now_ns ? host->tick_ns - world->now_ns : 0;
     if (host->state != HOST_UP) return;
     host->paused_from_ns = world->now_ns;
+    struct clock_state unlooked = host->clock; /* the process looks at no clock now */
+    host->paused_steady_ns = clock_advance(&unlooked, sample_of(world)).steady_ns;
     stall_sleep(&host->stall, world_boot_ns(world), tick_ns < TURN_CLOCK_LOOK_NS ? tick_ns : TURN_CLOCK_LOOK_NS);
 }
 

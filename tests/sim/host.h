@@ -114,14 +114,15 @@ struct host {
     struct node *node; /* it is one of a pair; NULL: it is alone */
 
     /* The machine's clocks. */
-    int64_t wall_offset_ns;   /* how wrong the wall clock is */
-    uint64_t booted_ns;       /* BOOTTIME counts from here */
-    uint64_t boot;            /* which one of the machine; from 1 */
-    uint64_t paused_until_ns; /* SIGSTOP */
-    struct timeline stopped;  /* what happens once that is over */
-    uint64_t paused_from_ns;  /* the last time, suspended machines included … */
-    uint64_t went_on_ns;      /* … and until then */
-    struct unread *unread;    /* in its sockets */
+    int64_t wall_offset_ns;    /* how wrong the wall clock is */
+    uint64_t booted_ns;        /* BOOTTIME counts from here */
+    uint64_t boot;             /* which one of the machine; from 1 */
+    uint64_t paused_until_ns;  /* SIGSTOP */
+    struct timeline stopped;   /* what happens once that is over */
+    uint64_t paused_from_ns;   /* the last time, suspended machines included … */
+    uint64_t went_on_ns;       /* … and until then */
+    uint64_t paused_steady_ns; /* logical time as it was stopped */
+    struct unread *unread;     /* in its sockets */
 
     struct model_disk *disk;
     struct disk calls; /* the log's, mindful of the reserve */

@@ -97,8 +97,9 @@ static bool settles(const Tarry__Request *request, const Tarry__TaskPut *put, ui
     return false;
 }
 
-/* Whether the record ends by time what the request, had it been looked at, would have kept or ended in order. */
-static bool ignores(const struct flat *head, const struct frame_header *header, const Tarry__Record *record,
+/* Whether the record ends by time what the request, had it been looked at, would have kept or ended in order. A lease
+ * that was over before the process was stopped does not end by that (history 20300847). */
+static bool ignores(const struct host *host, const struct frame_header *header, const Tarry__Record *record,
                     const Tarry__Request *request) {
     if (record->fact_case == TARRY__RECORD__FACT_SESSION_END) {
         const Tarry__SessionEnd *end = record->session_end;
@@ -107,9 +108,10 @@ static bool ignores(const struct flat *head, const struct frame_header *header, 
     }
     if (record->fact_case != TARRY__RECORD__FACT_PUT) return false;
     const Tarry__TaskPut *put = record->put;
-    bool is_over = header->steady_ns >= put->before_lease_deadline_ms * NS_PER_MS;
+    uint64_t deadline_ns = put->before_lease_deadline_ms * NS_PER_MS;
+    bool is_over = header->steady_ns >= deadline_ns && host->paused_steady_ns < deadline_ns;
     if (put->cause != TARRY__CAUSE__CAUSE_LEASE_LOST || !is_over) return false;
-    return settles(request, put, head->tasks[put->task->id].row.lease_position);
+    return settles(request, put, host->head.tasks[put->task->id].row.lease_position);
 }
 
 /* TIME-2: no stall ends a session or a lease for which a word had come. Also while that word is being looked at. What
@@ -120,7 +122,7 @@ static void check_unheard(const struct host *host, const struct frame_header *he
     for (const struct unread *unread = host->unread; was_stopped && unread; unread = unread->next) {
         bool lay_there = unread->arrived_ns >= host->paused_from_ns && unread->arrived_ns <= host->went_on_ns;
         for (size_t i = 0; lay_there && unread->life == host->life && i < body->n_records; i++)
-            MUST(!ignores(&host->head, header, body->records[i], unread->request->body));
+            MUST(!ignores(host, header, body->records[i], unread->request->body));
     }
 }
 

@@ -357,6 +357,30 @@ static void however_much_is_ready_a_step_leases_so_much(void **state) {
     assert_true(core_deadline(f->core) <= f->now_ms); /* and goes on at once */
 }
 
+/* Memory is short, and a sweep has put aside some of what is ready when a consumer comes (history 20250434). */
+static void what_is_put_aside_is_not_overtaken(void **state) { /* KEEP-1 */
+    struct fx *f = *state;
+    enum { TASKS = 11, STAY = 6, WORK = 8 }; /* the sweep stops behind two of those that go */
+    struct core_options options = defaults;
+    options.near_max = TASKS - 1;
+    options.work_max = WORK;
+    begin_again(f, &options);
+    consume(f, TASKS, TASKS);
+    for (unsigned i = 0; i < TASKS; i++) assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
+    const struct line_state *line = &f->core->queues[1].lines[ROW_STEADY][0];
+    assert_int_equal(line->far_count, WORK - STAY);
+    lane(f, CORE_LANE_UP, false);
+    uint64_t next = 1;
+    for (unsigned steps = 0; next <= TASKS && steps < 10; steps++) {
+        for (size_t i = 0; i < f->effects.deliveries.count; i++) {
+            const struct core_delivery *delivery = &f->effects.deliveries.items[i];
+            for (size_t k = 0; k < delivery->count; k++, next++) assert_int_equal(delivery->tasks[k].row.id, next);
+        }
+        lane(f, CORE_LANE_SENT, true);
+    }
+    assert_int_equal(next, STAY + 1); /* the others come back from the index, which this core has not */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         CORE_TEST(a_delivery_is_bounded_by_its_batch_and_by_prefetch),
@@ -370,6 +394,7 @@ int main(void) {
         CORE_TEST(leases_take_half_of_the_memory_and_no_more),
         CORE_TEST(however_many_leases_are_over_at_once_a_step_does_so_much),
         CORE_TEST(however_much_is_ready_a_step_leases_so_much),
+        CORE_TEST(what_is_put_aside_is_not_overtaken),
     };
     return cmocka_run_group_tests_name("core_deliver", tests, NULL, NULL);
 }
