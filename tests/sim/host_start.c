@@ -68,9 +68,11 @@ static void drop_all(struct host *host, struct batch **batches) {
     }
 }
 
+/* All but the one that is filled. */
 static void drop_batches(struct host *host) {
     drop_all(host, &host->posted);
     drop_all(host, &host->syncing);
+    host_drop_waiting(host);
 }
 
 /* The one that is filled; nothing else is under way. */
@@ -101,6 +103,7 @@ void host_begin(struct world *world) {
     host->indexer = host->retiring = NULL;
     host->tick_ns = UINT64_MAX;
     drop_batches(host);
+    MUST(host->batches == (host->batch != NULL)); /* one that is lost counts as on its way in all that follow (20322881) */
     begin_batch(host);
     host->group = (struct group_commit){0};
     host->flushing = host->sync_held = host->sync_due = host->indexing = host->index_held = false;
