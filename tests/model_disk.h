@@ -23,7 +23,7 @@
 #include "disk.h"
 
 #define MODEL_SECTOR_SIZE 512u
-#define MODEL_FILES_MAX 640
+#define MODEL_FILES_MAX 512
 #define MODEL_HANDLES_MAX 512
 
 struct model_write { /* waits for a sync */

@@ -217,7 +217,7 @@ void history_live(struct world *world, uint64_t seed, struct history_report *out
         options.index = draw_span(&random, 12);
     }
     faults_draw(&random, &drawn_faults);
-    bool is_long = drawn.actions_left > 500;
+    bool is_long = drawn.actions_left > 300; /* sixteen times as many as others (habits_draw) */
     if (is_long && options.segment_size < LONG_SEGMENT_SIZE) options.segment_size = LONG_SEGMENT_SIZE;
     world_begin(world, &options);
     /* Clients go by them for as long as the world is there. */
