@@ -103,8 +103,8 @@ void host_begin(struct world *world) {
     host->indexer = host->retiring = NULL;
     host->tick_ns = UINT64_MAX;
     drop_batches(host);
-    MUST(host->batches ==
-         (host->batch != NULL)); /* one that is lost counts as on its way in all that follow (20322881) */
+    /* One that was lost would count as on its way in all histories that follow (20322881). */
+    MUST(host->batches == (host->batch != NULL));
     begin_batch(host);
     host->group = (struct group_commit){0};
     host->flushing = host->sync_held = host->sync_due = host->indexing = host->index_held = false;
