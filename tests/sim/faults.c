@@ -164,7 +164,9 @@ static void start_with_flip(struct world *world, struct faults *faults) {
     if (flip->in_last) {
         const struct model_file *file = flipped_file(world, flip);
         MUST(file);
-        flip->active = file->cached[flip->offset] != 0; /* behind the end it has been zeroed */
+        /* Behind the end it has been zeroed, and the start's own record may have come to lie there (20802773). */
+        bool is_written_over = flip->position >= host->frames[host->frame_count - 1].header.position;
+        flip->active = file->cached[flip->offset] != 0 && !is_written_over;
         MUST(!flip->active || is_beside_erased(host, flip, file));
     }
     flip->copy = NULL;
