@@ -8,7 +8,8 @@
 #include "../must.h"
 #include "model_disk.h"
 
-#define STARTS_MAX 50 /* until one must succeed, when nothing is wrong any more */
+#define FLAGS_OFFSET 6 /* in a frame, of the byte that has FRAME_FLAG_ERASED (proto/frame.h) */
+#define STARTS_MAX 50  /* until one must succeed, when nothing is wrong any more */
 
 static struct table old_index; /* a copy that an operator made; megabytes, of which few are used */
 
@@ -73,11 +74,13 @@ static bool was_erased(const struct host *host, const struct flip *flip, const s
     return false;
 }
 
-/* Among the contents of a frame some of which were erased: only who reads one of the others checks it. */
+/* Among the contents of a frame some of which were erased: only who reads one of the others checks it. Or the flag
+ * itself, which no sum covers: it says that contents are missing where none is (20802773). */
 static bool is_beside_erased(const struct host *host, const struct flip *flip, const struct model_file *file) {
     size_t at = host_frames_below(host, flip->position);
     if (at == host->frame_count) return false;
     const struct frame_header *header = &host->frames[at].header;
+    if (flip->position == header->position + FLAGS_OFFSET && 1u << flip->bit == FRAME_FLAG_ERASED) return true;
     uint64_t blobs = header->position + FRAME_HEADER_SIZE;
     if (flip->position < blobs || flip->position - blobs >= header->blob_size) return false;
     const uint8_t *frame = file->cached + flip->offset - (flip->position - header->position);
@@ -164,9 +167,7 @@ static void start_with_flip(struct world *world, struct faults *faults) {
     if (flip->in_last) {
         const struct model_file *file = flipped_file(world, flip);
         MUST(file);
-        /* Behind the end it has been zeroed, and the start's own record may have come to lie there (20802773). */
-        bool is_written_over = flip->position >= host->frames[host->frame_count - 1].header.position;
-        flip->active = file->cached[flip->offset] != 0 && !is_written_over;
+        flip->active = file->cached[flip->offset] != 0; /* behind the end it has been zeroed */
         MUST(!flip->active || is_beside_erased(host, flip, file));
     }
     flip->copy = NULL;
