@@ -105,14 +105,9 @@ void core_free(struct core *core) {
 
 /* ---- recovery */
 
-/* TIME-2: never backwards. What is judged by a moment before one that was seen already counts as of that one by both
- * clocks: a start goes on by their difference, and would be early by what one of them was put forward alone, where the
- * wall clock has been set between the two moments (history 20714502). */
 static void set_now(struct core *core, const struct instant *now) {
-    uint64_t behind_ns = core->now.steady_ns > now->steady_ns ? core->now.steady_ns - now->steady_ns : 0;
-    if (SEEDED_BUG(clocks_put_forward_apart)) behind_ns = 0;
-    if (now->steady_ns > core->now.steady_ns) core->now.steady_ns = now->steady_ns;
-    if (now->wall_ns + behind_ns > core->now.wall_ns) core->now.wall_ns = now->wall_ns + behind_ns;
+    if (now->steady_ns > core->now.steady_ns) core->now.steady_ns = now->steady_ns; /* TIME-2: never backwards */
+    if (now->wall_ns > core->now.wall_ns) core->now.wall_ns = now->wall_ns;
 }
 
 void core_restore(struct core *core, const struct core_base *base) {

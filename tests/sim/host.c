@@ -28,12 +28,6 @@ static struct instant later_of(struct instant a, struct instant b) {
     return a;
 }
 
-/* As the core does it: by both clocks together (TIME-1). */
-static struct instant put_forward(struct instant seen, struct instant now) {
-    if (seen.steady_ns > now.steady_ns) now.wall_ns += seen.steady_ns - now.steady_ns;
-    return later_of(seen, now);
-}
-
 static struct turn_now look(struct world *world) {
     return (struct turn_now){.logical = host_now(world), .boot_ns = world_boot_ns(world)};
 }
@@ -55,7 +49,7 @@ uint64_t host_from_ns(struct world *world) {
 struct instant host_answers_at(struct world *world) {
     uint64_t late_ns;
     const struct flat *head = &world->host->head;
-    struct instant now = put_forward(world->host->stepped, host_event_time(world, &late_ns));
+    struct instant now = later_of(host_event_time(world, &late_ns), world->host->stepped);
     return later_of(now, (struct instant){.steady_ns = head->steady_ns, .wall_ns = head->wall_ns});
 }
 
@@ -211,8 +205,7 @@ void host_step(struct world *world, struct core_event *event) {
     size_t replies = effects->replies.count;
     size_t deliveries = effects->deliveries.count;
     core_turn_step(&host->turn, event, &now);
-    if (!follows)
-        host->stepped = put_forward(host->stepped, event->now); /* who follows answers, and goes by its leader */
+    if (!follows) host->stepped = later_of(host->stepped, event->now); /* who follows answers, and goes by its leader */
     for (size_t i = appends; i < effects->appends.count; i++) note_frame(world, &effects->appends.items[i]);
     if (appends < effects->appends.count) host->frames[host->frame_count - 1].state_ends = true;
     if (appends < effects->appends.count && host->node)
