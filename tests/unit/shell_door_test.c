@@ -1,18 +1,12 @@
 /* shell_door_test.c: a broker that cannot make its door refuses to start, with a sentence, whichever part of the door
  * there is no memory for (F-11; broker/shell/shell.c). Linked with what tarryd is made of; a refusal ends the process,
  * so each is a child's. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "fatal.h"
+#include "last_words.h"
 #include "shell.h"
 
 static const char *lacking; /* the part that there is no memory for */
@@ -29,36 +23,19 @@ PART(struct http_server, http_server_new, (struct gateway * gateway), gateway)
 PART(struct door, door_new, (const struct door_calls *calls, const struct door_limits *limits), calls, limits)
 PART(struct beanstalk, beanstalk_new, (struct gateway * gateway), gateway)
 
-/* What the child says, and how it ends. */
-static int open_without(const char *part, char *out, size_t size) {
+static void open_door(void *argument) {
     char message[ENDPOINTS_MESSAGE_SIZE];
-    int ends[2], status;
-    assert_int_equal(pipe(ends), 0);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        struct shell *shell = calloc(1, sizeof(*shell));
-        dup2(ends[1], STDERR_FILENO);
-        lacking = part;
-        if (shell == NULL || endpoints_parse(&shell->endpoints, "ws://127.0.0.1:0", message) != 0) _exit(99);
-        shell_open_door(shell, 10);
-        _exit(0);
-    }
-    close(ends[1]);
-    size_t used = 0;
-    for (ssize_t got; (got = read(ends[0], out + used, size - 1 - used)) > 0;) used += (size_t)got;
-    out[used] = '\0';
-    close(ends[0]);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
+    struct shell *shell = calloc(1, sizeof(*shell));
+    lacking = argument;
+    if (shell == NULL || endpoints_parse(&shell->endpoints, "ws://127.0.0.1:0", message) != 0) _exit(99);
+    shell_open_door(shell, 10);
 }
 
 static void no_part_of_the_door_is_done_without(void **state) { /* F-11 */
-    static const char *const parts[] = {"gateways_new", "http_server_new", "door_new", "beanstalk_new"};
+    static char *const parts[] = {"gateways_new", "http_server_new", "door_new", "beanstalk_new"};
     char said[4096];
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        int status = open_without(parts[i], said, sizeof said);
+        int status = last_words_of(open_door, parts[i], said, sizeof said);
         if (status != EXIT_REFUSED) fail_msg("%s: %d, %s", parts[i], status, said);
         assert_string_equal(said, "event=listen_failed reason=\"there is not enough memory\"\n");
     }
