@@ -37,22 +37,13 @@ static inline void bloom_block_fill(uint64_t block[8], uint64_t bits) {
     for (unsigned i = 0; i < 8; i++) block[i] |= 1ull << (bits >> (6 * i) & 63);
 }
 
-static inline bool bloom_block_has(const uint64_t block[8], uint64_t bits) {
-    uint64_t missing = 0;
-    for (unsigned i = 0; i < 8; i++) {
-        missing |= ~(__atomic_load_n(&block[i], __ATOMIC_RELAXED) >> (bits >> (6 * i) & 63)) & 1;
-    }
-    return missing == 0;
-}
-
-/* The bits of a key in a block of any filter; to be asked for in many. */
+/* Which bits of a block are a key's, in any filter; `bits` from bloom_bits. */
 struct bloom_mask {
     uint64_t word[8];
 };
 
-static inline struct bloom_mask bloom_mask(uint64_t hash) {
+static inline struct bloom_mask bloom_mask(uint64_t bits) {
     struct bloom_mask mask;
-    uint64_t bits = bloom_bits(hash);
     for (unsigned i = 0; i < 8; i++) mask.word[i] = 1ull << (bits >> (6 * i) & 63);
     return mask;
 }
@@ -61,6 +52,11 @@ static inline bool bloom_block_covers(const uint64_t block[8], const struct bloo
     uint64_t missing = 0;
     for (unsigned i = 0; i < 8; i++) missing |= mask->word[i] & ~__atomic_load_n(&block[i], __ATOMIC_RELAXED);
     return missing == 0;
+}
+
+static inline bool bloom_block_has(const uint64_t block[8], uint64_t bits) {
+    struct bloom_mask mask = bloom_mask(bits);
+    return bloom_block_covers(block, &mask);
 }
 
 /* While nobody else looks. */

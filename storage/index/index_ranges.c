@@ -25,11 +25,15 @@ struct range *ranges_find(const struct ranges *ranges, uint64_t number) {
     }
 }
 
+/* Of a range with a bitmap. */
+static bool range_has_ended(const struct range *range, uint64_t id) {
+    unsigned bit = (unsigned)(id & (RANGE_IDS - 1));
+    return range->bits[bit / 64] >> (bit % 64) & 1;
+}
+
 bool ranges_ended(const struct ranges *ranges, uint64_t id) {
     const struct range *range = ranges_find(ranges, id >> RANGE_SHIFT);
-    if (range == NULL) return true;
-    unsigned bit = id & (RANGE_IDS - 1);
-    return range->bits != NULL && (range->bits[bit / 64] >> (bit % 64) & 1);
+    return range == NULL || (range->bits != NULL && range_has_ended(range, id));
 }
 
 static int ranges_rehash(struct ranges *ranges) {
@@ -291,12 +295,6 @@ struct sweep {
     struct sweep_range ranges[SWEEP_STEP_RANGES];
     size_t count;
 };
-
-/* Of a range with a bitmap. */
-static bool range_has_ended(const struct range *range, uint64_t id) {
-    unsigned bit = (unsigned)(id & (RANGE_IDS - 1));
-    return range->bits[bit / 64] >> (bit % 64) & 1;
-}
 
 /* Walks the rows that are there, and not the ids that have ended: most of those may have been swept before. */
 static int sweep_rows(MDB_cursor *cursor, struct sweep_range *sweep) {
