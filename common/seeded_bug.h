@@ -85,6 +85,7 @@
     BUG(far_left_behind, "KEEP-1", "the horizon moves and what lies before it stays far") \
     BUG(change_unseen_by_list, "TRUE-1", "what changes while a List is looked into is not offered to it") \
     BUG(trimmed_unseen_by_list, "TRUE-1", "what is trimmed while a List is looked into is missing in it") \
+    BUG(clocks_put_forward_apart, "TIME-1", "steady time is put forward to what was seen, and the wall clock is not") \
     BUG(evicted_overtaken, "KEEP-1", "what a sweep has not come to leaves before what it has put aside") \
     BUG(promotion_overtaken, "KEEP-1", "what was loaded is delivered before what is due earlier and not placed yet") \
     BUG(evicted_dirty, "KEEP-1", "eviction frees what the index does not have yet") \

@@ -515,12 +515,23 @@ static void seal_when_idle(struct core *core, struct core_effects *effects) {
     core->seal_at_ms = UINT64_MAX;
 }
 
+/* What waited is judged by the moment at which it came, and that may lie before one that was judged already. It counts
+ * as of that one then by both clocks: a later start goes on by their difference, and would be early by what steady time
+ * alone was put forward, had the wall clock been set while the event waited (TIME-1; history 20714502). */
+static void set_now_of(struct core *core, const struct core_event *event) {
+    struct instant now = event->now;
+    uint64_t behind_ns = core->now.steady_ns > now.steady_ns ? core->now.steady_ns - now.steady_ns : 0;
+    if (behind_ns > event->age_ns) behind_ns = event->age_ns; /* farther apart are only the clocks of two nodes */
+    if (!SEEDED_BUG(clocks_put_forward_apart)) now.wall_ns += behind_ns;
+    set_now(core, &now);
+}
+
 void core_step(struct core *core, const struct core_event *event, struct core_effects *effects) {
     if (event->kind == CORE_FOLLOW || (core->following && event->kind != CORE_START)) {
         follow(core, event, effects);
         return;
     }
-    set_now(core, &event->now);
+    set_now_of(core, event);
     uint64_t latest_ns = event->now.steady_ns + (SEEDED_BUG(lateness_ignored) ? 0 : event->late_ns);
     core->from_ns = latest_ns > core->now.steady_ns ? latest_ns : core->now.steady_ns;
     assert(!core->closed || event->kind == CORE_DURABLE || event->kind == CORE_INDEXED || event->kind == CORE_TICK);

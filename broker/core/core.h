@@ -209,6 +209,7 @@ struct core_event {
     bool behind; /* `now` is a while ago, and more waits: deliveries wait too, or their leases would begin then */
     bool full;   /* too much is on its way out: no delivery begins. A TICK follows once that is over */
     struct instant now; /* when it was received: what was due before that comes first, and nothing else (TIME-2) */
+    uint64_t age_ns;    /* how long ago that was */
     uint64_t late_ns;   /* it may have come so much after `now`: what it wants "in so long" counts from then (TIME-1) */
     uint64_t ticket;    /* comes back in the reply; 0: no reply wanted */
     const Tarry__Request *request;    /* requests; checked by check.h */

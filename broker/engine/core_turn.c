@@ -51,21 +51,22 @@ void core_turn_starve(struct core_turn *turn, struct item *item) {
 
 /* ---- stepping */
 
-static uint64_t age_ns(const struct core_turn *turn, const struct turn_now *now) {
+uint64_t core_turn_age_ns(const struct core_turn *turn, const struct turn_now *now) {
     return now->boot_ns > turn->at_ns ? now->boot_ns - turn->at_ns : 0;
 }
 
 /* TIME-2: by when it was received. */
 struct instant core_turn_time(const struct core_turn *turn, const struct turn_now *now) {
     if (SEEDED_BUG(judged_when_handled)) return now->logical;
-    return stall_judge(now->logical, age_ns(turn, now));
+    return stall_judge(now->logical, core_turn_age_ns(turn, now));
 }
 
 void core_turn_step(struct core_turn *turn, struct core_event *event, const struct turn_now *now) {
     const bool is_tick = event->kind == CORE_TICK;
     event->now = core_turn_time(turn, now);
+    event->age_ns = core_turn_age_ns(turn, now);
     event->late_ns = turn->late_ns;
-    event->behind = age_ns(turn, now) > TURN_BEHIND_NS && !(is_tick && turn->was_behind);
+    event->behind = event->age_ns > TURN_BEHIND_NS && !(is_tick && turn->was_behind);
     if (is_tick) turn->was_behind = event->behind;
     event->full = turn->was_full = now->full;
     core_step(turn->core, event, turn->effects);

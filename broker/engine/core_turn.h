@@ -147,6 +147,8 @@ bool core_turn_is_due(const struct core_turn *turn, const struct turn_now *now);
 void core_turn_look(struct core_turn *turn, const struct turn_now *now);
 /* The time that an event is stepped at: that of when it was received. The core takes the later of two (TIME-2). */
 struct instant core_turn_time(const struct core_turn *turn, const struct turn_now *now);
+/* How long before `now` that is. */
+uint64_t core_turn_age_ns(const struct core_turn *turn, const struct turn_now *now);
 
 /* For how long the core has nothing to do, unless something comes: until its deadline, or `settle_ns` of a process that
  * was stopped; UINT64_MAX: for ever, 0: it is due. */

@@ -28,29 +28,48 @@ static struct instant later_of(struct instant a, struct instant b) {
     return a;
 }
 
+/* Time as the core counts it after an event of `now`, which is `age_ns` ago (core.c, set_now_of). */
+static struct instant put_forward(struct instant seen, struct instant now, uint64_t age_ns) {
+    uint64_t behind_ns = seen.steady_ns > now.steady_ns ? seen.steady_ns - now.steady_ns : 0;
+    now.wall_ns += behind_ns < age_ns ? behind_ns : age_ns;
+    return later_of(seen, now);
+}
+
 static struct turn_now look(struct world *world) {
     return (struct turn_now){.logical = host_now(world), .boot_ns = world_boot_ns(world)};
 }
 
-struct instant host_event_time(struct world *world, uint64_t *out_late_ns) {
-    struct host *host = world->host;
+/* How long ago what is handled now was received. */
+static uint64_t event_age_ns(struct host *host, const struct turn_now *now) {
+    if (host->in_turn) return core_turn_age_ns(&host->turn, now);
+    return now->boot_ns - stall_received(&host->stall, now->boot_ns);
+}
+
+static uint64_t event_late_ns(struct host *host, const struct turn_now *now) {
+    return host->in_turn ? host->turn.late_ns : event_age_ns(host, now);
+}
+
+static struct instant event_time(struct host *host, const struct turn_now *now) {
+    if (host->in_turn) return core_turn_time(&host->turn, now);
+    return stall_judge(now->logical, event_age_ns(host, now));
+}
+
+struct instant host_event_time(struct world *world) {
     struct turn_now now = look(world);
-    uint64_t received_ns = stall_received(&host->stall, now.boot_ns);
-    *out_late_ns = host->in_turn ? host->turn.late_ns : now.boot_ns - received_ns;
-    return host->in_turn ? core_turn_time(&host->turn, &now) : stall_judge(now.logical, now.boot_ns - received_ns);
+    return event_time(world->host, &now);
 }
 
 uint64_t host_from_ns(struct world *world) {
-    uint64_t late_ns;
-    uint64_t latest_ns = host_event_time(world, &late_ns).steady_ns + late_ns;
+    struct turn_now now = look(world);
+    uint64_t latest_ns = event_time(world->host, &now).steady_ns + event_late_ns(world->host, &now);
     return latest_ns > world->host->stepped.steady_ns ? latest_ns : world->host->stepped.steady_ns;
 }
 
 struct instant host_answers_at(struct world *world) {
-    uint64_t late_ns;
-    const struct flat *head = &world->host->head;
-    struct instant now = later_of(host_event_time(world, &late_ns), world->host->stepped);
-    return later_of(now, (struct instant){.steady_ns = head->steady_ns, .wall_ns = head->wall_ns});
+    struct host *host = world->host;
+    struct turn_now now = look(world);
+    struct instant at = put_forward(host->stepped, event_time(host, &now), event_age_ns(host, &now));
+    return later_of(at, (struct instant){.steady_ns = host->head.steady_ns, .wall_ns = host->head.wall_ns});
 }
 
 /* The core thread sleeps, until the next deadline or until the clocks are looked at again (engine/core_turn.h). */
@@ -205,7 +224,8 @@ void host_step(struct world *world, struct core_event *event) {
     size_t replies = effects->replies.count;
     size_t deliveries = effects->deliveries.count;
     core_turn_step(&host->turn, event, &now);
-    if (!follows) host->stepped = later_of(host->stepped, event->now); /* who follows answers, and goes by its leader */
+    if (!follows) /* a follower only answers, and goes by its leader */
+        host->stepped = put_forward(host->stepped, event->now, event->age_ns);
     for (size_t i = appends; i < effects->appends.count; i++) note_frame(world, &effects->appends.items[i]);
     if (appends < effects->appends.count) host->frames[host->frame_count - 1].state_ends = true;
     if (appends < effects->appends.count && host->node)

@@ -234,7 +234,7 @@ void host_release_index(struct world *world);
 void host_index_now(struct world *world);
 struct instant host_now(struct world *world);
 /* The time that an event is stepped at: when it was received (engine/stall.h); now, if that is not known. */
-struct instant host_event_time(struct world *world, uint64_t *out_late_ns);
+struct instant host_event_time(struct world *world);
 /* Steady time from which what it wants "in so long" counts (TIME-1). */
 uint64_t host_from_ns(struct world *world);
 /* The process stops, or the machine sleeps; it goes on. */

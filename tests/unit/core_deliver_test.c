@@ -405,6 +405,19 @@ static void what_is_put_aside_is_not_overtaken(void **state) { /* KEEP-1 */
     assert_int_equal(delivered(f), 0); /* all wait for the index, which this core has not */
 }
 
+/* An event that came 10 ms before what was seen last, and is handled after the wall clock has been set forward. */
+static void both_clocks_are_put_forward_together(void **state) { /* TIME-1 */
+    struct fx *f = *state;
+    const uint64_t ms = 1000000, ahead = 24 * ms, seen = f->now_ms * ms;
+    struct core_event tick = {.kind = CORE_TICK, .now = {seen, seen}};
+    core_step(f->core, &tick, &f->effects);
+    tick.now = (struct instant){seen - 10 * ms, seen - 10 * ms + ahead};
+    tick.age_ns = 15 * ms;
+    core_step(f->core, &tick, &f->effects);
+    assert_int_equal(f->core->now.steady_ns, seen);
+    assert_int_equal(f->core->now.wall_ns, seen + ahead);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         CORE_TEST(a_delivery_is_bounded_by_its_batch_and_by_prefetch),
@@ -419,6 +432,7 @@ int main(void) {
         CORE_TEST(however_many_leases_are_over_at_once_a_step_does_so_much),
         CORE_TEST(however_much_is_ready_a_step_leases_so_much),
         CORE_TEST(what_is_put_aside_is_not_overtaken),
+        CORE_TEST(both_clocks_are_put_forward_together),
     };
     return cmocka_run_group_tests_name("core_deliver", tests, NULL, NULL);
 }
