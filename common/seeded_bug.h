@@ -85,6 +85,8 @@
     BUG(far_left_behind, "KEEP-1", "the horizon moves and what lies before it stays far") \
     BUG(change_unseen_by_list, "TRUE-1", "what changes while a List is looked into is not offered to it") \
     BUG(trimmed_unseen_by_list, "TRUE-1", "what is trimmed while a List is looked into is missing in it") \
+    BUG(staged_timers_stay, "TIME-1", "a slot opens, and some of what was prepared of it stays behind") \
+    BUG(cached_content_stays, "CALM-1", "a content in memory is not given up when its task ends") \
     BUG(clocks_put_forward_apart, "TIME-1", "steady time is put forward to what was seen, and the wall clock is not") \
     BUG(evicted_overtaken, "KEEP-1", "what a sweep has not come to leaves before what it has put aside") \
     BUG(promotion_overtaken, "KEEP-1", "what was loaded is delivered before what is due earlier and not placed yet") \

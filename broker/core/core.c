@@ -27,10 +27,14 @@
 
 #define CORE_MEMORY_MIN (8u << 20)
 
+/* About so many tasks fit into the memory, with their keys. */
+static size_t tasks_max(const struct core *core) {
+    return core->options.memory / (sizeof(struct task) + 64);
+}
+
 static bool allocate(struct core *core) {
-    size_t tasks_max = core->options.memory / sizeof(struct task);
     size_t slots = 1024;
-    while (slots < tasks_max) slots *= 2;
+    while (slots < tasks_max(core)) slots *= 2;
     core->table_mask = slots - 1;
     core->slab = slab_new(core->options.memory);
     core->by_id = sparse_new(slots, sizeof *core->by_id);
@@ -62,9 +66,8 @@ struct core *core_new(const struct core_options *options) {
         core_free(core);
         return NULL;
     }
-    size_t tasks = slab_capacity(core->slab) / (sizeof(struct task) + 64);
-    if (!core->options.index_lag_max) core->options.index_lag_max = tasks / 3;
-    if (!core->options.index_lag_hard) core->options.index_lag_hard = tasks / 2;
+    if (!core->options.index_lag_max) core->options.index_lag_max = tasks_max(core) / 3;
+    if (!core->options.index_lag_hard) core->options.index_lag_hard = tasks_max(core) / 2;
     core->position = core->durable = core->indexed = core->trim_to = LOG_POSITION_FIRST;
     core->seal_at_ms = UINT64_MAX;
     core->sealed = true; /* an empty log needs no seal */

@@ -46,6 +46,8 @@ void near_update_serving(struct core *core, struct queue *queue) {
 static void push_ready(struct core *core, struct line_state *line, struct task *task) {
     struct queue *queue = &core->queues[line->line.queue];
     task->place = PLACE_READY;
+    assert(!wheel_is_armed(&task->timer.wheel));
+    task->ready = (struct ready_node){0}; /* where the timer was */
     ready_push(&line->ready, &task->ready, task->row.due_ms, task->row.id);
     queue->ready_mask |= ready_bit(line);
     near_update_serving(core, queue);
@@ -89,6 +91,8 @@ static void leave_line(struct core *core, struct task *task) {
         return;
     }
     ready_remove(&line->ready, &task->ready);
+    task->timer = (struct timer){0};
+    task->before = (struct holder){0};
     if (!line->ready.count) {
         core->queues[line->line.queue].ready_mask &= ~ready_bit(line);
         near_update_serving(core, &core->queues[line->line.queue]);

@@ -81,11 +81,13 @@ struct holder { /* the session that had a task, and since when; 0: none */
 };
 
 struct task {
-    struct timer timer; /* PENDING: due, or when it may be leased ahead of that; LEASED: deadline */
-    union {
+    union { /* by place; elsewhere nothing is armed, in no heap, and `before` is void */
+        struct {
+            struct timer timer;   /* PENDING: due, or when it may be leased ahead of that; LEASED: deadline */
+            struct holder before; /* LEASED: the session that had it before this lease, should the delivery never leave
+                                     (TRUE-1). Void after a restart: what left then is not known */
+        };
         struct ready_node ready; /* READY */
-        struct holder before;    /* LEASED: the session that had it before this lease, should the delivery never leave
-                                    (TRUE-1). Void    after a restart: what left then is not known */
     };
     TAILQ_ENTRY(task) overlay; /* valid if dirty */
     TAILQ_ENTRY(task)

@@ -5,11 +5,12 @@
  *   W-1  on each level every occupied slot lies above now's own digit, so the lowest bit set is the soonest slot;
  *   W-2  whatever lies on a lower level is due before anything on a higher one;
  *   W-3  moving now forward to no more than the soonest slot's first millisecond changes no other timer's place;
- *   W-4  timers due in the same millisecond are always in the same bucket.
- * wheel_pop goes from slot to slot. A bucket whose slot has begun is spread over lower levels; what is due in just that
- * millisecond is sorted by tie and becomes `expired`. That happens only while `expired` is empty, so that it holds one
- * millisecond at a time, and its order never needs a search. What is armed when due already is appended to `expired` if
- * it comes last there, and otherwise waits in `late`, which is sorted and merged in by the next pop. */
+ *   W-4  timers due in the same millisecond are always in the same slot, and in it in the order of being armed: those
+ * of its stage before those of its bucket. wheel_pop goes from slot to slot. A bucket whose slot has begun is spread
+ * over lower levels, its stage's as a whole; what is due in just that millisecond is sorted by tie and becomes
+ * `expired`. That happens only while `expired` is empty, so that it holds one millisecond at a time, and its order
+ * never needs a search. What is armed when due already is appended to `expired` if it comes last there, and otherwise
+ * waits in `late`, which is sorted and merged in by the next pop. */
 #include "wheel.h"
 
 #include <assert.h>
@@ -17,6 +18,8 @@
 #include <string.h>
 
 #include "seeded_bug.h"
+
+#define STAGED_PER_POP 4u
 
 /* ---- rings */
 
@@ -121,13 +124,61 @@ static void vacate(struct wheel *wheel, unsigned level, unsigned slot) {
     wheel->occupied[level][slot / 64] &= ~(1ull << slot % 64);
 }
 
+/* NULL: the level has none. */
+static struct wheel_stage *stage_of(struct wheel *wheel, unsigned level) {
+    return level >= 1 && level <= WHEEL_STAGES ? &wheel->stages[level - 1] : NULL;
+}
+
+static bool stage_is_empty(const struct wheel_stage *stage) {
+    return (stage->occupied[0] | stage->occupied[1] | stage->occupied[2] | stage->occupied[3]) == 0;
+}
+
+static void stage_insert(struct wheel_stage *stage, unsigned level, struct wheel_timer *timer) {
+    unsigned below = timer->due_ms >> level_shift(level - 1) & (WHEEL_SLOTS - 1);
+    ring_insert(&stage->buckets[below].head, timer);
+    stage->occupied[below / 64] |= 1ull << below % 64;
+}
+
 static void wheel_place(struct wheel *wheel, struct wheel_timer *timer) {
     assert(timer->due_ms > wheel->now_ms);
     unsigned highest_bit = 63u - (unsigned)__builtin_clzll(timer->due_ms ^ wheel->now_ms);
     unsigned level = highest_bit / WHEEL_BITS;
     unsigned slot = timer->due_ms >> level_shift(level) & (WHEEL_SLOTS - 1);
-    ring_insert(&wheel->slots[level][slot].head, timer);
+    struct wheel_bucket *bucket = &wheel->slots[level][slot];
+    struct wheel_stage *stage = stage_of(wheel, level);
+    if (stage != NULL && stage->slot == slot && ring_is_empty(bucket)) /* W-4 */
+        stage_insert(stage, level, timer);
+    else
+        ring_insert(&bucket->head, timer);
+    if (stage != NULL && slot < stage->slot) wheel->is_prepared = false;
     occupy(wheel, level, slot);
+}
+
+/* The ring of `head` is empty now: then its slot may be. */
+static void wheel_emptied(struct wheel *wheel, const struct wheel_timer *head) {
+    uintptr_t slot_at = (uintptr_t)head - (uintptr_t)&wheel->slots[0][0];
+    uintptr_t stage_at = (uintptr_t)head - (uintptr_t)&wheel->stages[0];
+    unsigned level, slot;
+    struct wheel_stage *stage;
+    if (slot_at < sizeof(wheel->slots)) {
+        level = (unsigned)(slot_at / sizeof(struct wheel_bucket) / WHEEL_SLOTS);
+        slot = (unsigned)(slot_at / sizeof(struct wheel_bucket) % WHEEL_SLOTS);
+        stage = stage_of(wheel, level);
+        if (stage == NULL || stage->slot != slot) stage = NULL;
+    } else if (stage_at < sizeof(wheel->stages)) {
+        level = (unsigned)(stage_at / sizeof(struct wheel_stage)) + 1;
+        stage = stage_of(wheel, level);
+        unsigned below = (unsigned)((const struct wheel_bucket *)head - stage->buckets);
+        stage->occupied[below / 64] &= ~(1ull << below % 64);
+        slot = stage->slot;
+    } else {
+        return; /* it was `expired` or `late` */
+    }
+    if (!ring_is_empty(&wheel->slots[level][slot]) || (stage != NULL && !stage_is_empty(stage))) return;
+    vacate(wheel, level, slot);
+    if (stage == NULL) return;
+    stage->slot = WHEEL_SLOTS;
+    wheel->is_prepared = false;
 }
 
 /* The soonest slot by W-1 and W-2. False: there is none. */
@@ -142,12 +193,59 @@ static bool wheel_first(const struct wheel *wheel, unsigned *out_level, unsigned
     return false;
 }
 
-/* A slot has begun: now is its first millisecond. */
-static void wheel_open_slot(struct wheel *wheel, unsigned level, unsigned slot) {
-    struct wheel_bucket *bucket = &wheel->slots[level][slot];
-    assert(ring_is_empty(&wheel->expired) && ring_is_empty(&wheel->late));
-    wheel->now_ms = slot_start(wheel->now_ms, level, slot);
-    vacate(wheel, level, slot);
+/* The soonest slot of a level; WHEEL_SLOTS: there is none. */
+static unsigned level_first(const struct wheel *wheel, unsigned level) {
+    for (unsigned word = 0; word < WHEEL_WORDS; word++) {
+        uint64_t occupied = wheel->occupied[level][word];
+        if (occupied != 0) return word * 64 + (unsigned)__builtin_ctzll(occupied);
+    }
+    return WHEEL_SLOTS;
+}
+
+/* A few timers of each level's soonest slot go to its stage. So no slot opens with much to do, as long as timers are
+ * popped: each comes out once, and goes through as many slots as there are levels at most. */
+static void wheel_prepare(struct wheel *wheel) {
+    unsigned left = STAGED_PER_POP;
+    for (unsigned level = 1; level <= WHEEL_STAGES && left > 0; level++) {
+        struct wheel_stage *stage = stage_of(wheel, level);
+        if (stage_is_empty(stage)) stage->slot = level_first(wheel, level);
+        if (stage->slot == WHEEL_SLOTS) continue;
+        struct wheel_bucket *bucket = &wheel->slots[level][stage->slot];
+        for (; left > 0 && !ring_is_empty(bucket); left--) {
+            struct wheel_timer *timer = bucket->head.next;
+            ring_unlink(timer);
+            stage_insert(stage, level, timer);
+        }
+        __builtin_prefetch(bucket->head.next); /* for the next pop: it lies anywhere */
+    }
+    wheel->is_prepared = left == STAGED_PER_POP;
+}
+
+/* What was prepared of a slot of this level goes to the level below, where nothing is: but for the first slot there,
+ * which has begun, too. */
+static void stage_open(struct wheel *wheel, struct wheel_stage *stage, unsigned level) {
+    struct wheel_bucket *below = wheel->slots[level - 1];
+    stage->slot = WHEEL_SLOTS;
+    wheel->is_prepared = false;
+    stage->occupied[0] &= ~1ull;
+    for (unsigned word = 0; word < WHEEL_WORDS; word++) {
+        uint64_t occupied = stage->occupied[word];
+        if (SEEDED_BUG(staged_timers_stay)) occupied &= occupied - 1;
+        wheel->occupied[level - 1][word] |= occupied;
+        stage->occupied[word] = 0;
+        for (; occupied != 0; occupied &= occupied - 1) {
+            unsigned slot = word * 64 + (unsigned)__builtin_ctzll(occupied);
+            struct wheel_bucket *from = &stage->buckets[slot];
+            assert(ring_is_empty(&below[slot]));
+            below[slot] = *from;
+            below[slot].head.next->prev = below[slot].head.prev->next = &below[slot].head;
+            ring_init(from);
+        }
+    }
+}
+
+/* Spreads what is in a bucket whose slot has begun. */
+static void bucket_open(struct wheel *wheel, unsigned level, struct wheel_bucket *bucket) {
     struct wheel_timer *timer = bucket->head.next;
     /* The links of the emptied ring are followed to its end, which is still the bucket's head. */
     while (timer != &bucket->head) {
@@ -161,6 +259,19 @@ static void wheel_open_slot(struct wheel *wheel, unsigned level, unsigned slot) 
         timer = next;
     }
     ring_init(bucket);
+}
+
+/* A slot has begun: now is its first millisecond. */
+static void wheel_open_slot(struct wheel *wheel, unsigned level, unsigned slot) {
+    struct wheel_stage *stage = stage_of(wheel, level);
+    assert(ring_is_empty(&wheel->expired) && ring_is_empty(&wheel->late));
+    wheel->now_ms = slot_start(wheel->now_ms, level, slot);
+    vacate(wheel, level, slot);
+    if (stage != NULL && stage->slot == slot) {
+        stage_open(wheel, stage, level);
+        bucket_open(wheel, level, &stage->buckets[0]);
+    }
+    bucket_open(wheel, level, &wheel->slots[level][slot]);
     wheel_settle(wheel);
 }
 
@@ -170,11 +281,17 @@ void wheel_init(struct wheel *wheel, uint64_t now_ms) {
     wheel->now_ms = wheel->asked_ms = now_ms;
     wheel->armed = 0;
     wheel->late_due_ms = WHEEL_NEVER;
+    wheel->is_prepared = false;
     ring_init(&wheel->expired);
     ring_init(&wheel->late);
     memset(wheel->occupied, 0, sizeof(wheel->occupied));
     for (unsigned level = 0; level < WHEEL_LEVELS; level++)
         for (unsigned slot = 0; slot < WHEEL_SLOTS; slot++) ring_init(&wheel->slots[level][slot]);
+    for (unsigned i = 0; i < WHEEL_STAGES; i++) {
+        wheel->stages[i].slot = WHEEL_SLOTS;
+        memset(wheel->stages[i].occupied, 0, sizeof(wheel->stages[i].occupied));
+        for (unsigned slot = 0; slot < WHEEL_SLOTS; slot++) ring_init(&wheel->stages[i].buckets[slot]);
+    }
 }
 
 void wheel_arm(struct wheel *wheel, struct wheel_timer *timer, uint64_t due_ms, uint64_t tie) {
@@ -199,13 +316,7 @@ void wheel_cancel(struct wheel *wheel, struct wheel_timer *timer) {
     struct wheel_timer *neighbour = timer->next;
     bool was_alone = neighbour == timer->prev;
     ring_unlink(timer);
-    if (!was_alone) return;
-    /* Then its neighbour is the ring's head, whose address tells level and slot; `expired` and `late` lie beyond. */
-    size_t offset = (size_t)((uintptr_t)neighbour - (uintptr_t)&wheel->slots[0][0]);
-    if (offset < sizeof(wheel->slots)) {
-        size_t index = offset / sizeof(struct wheel_bucket);
-        vacate(wheel, (unsigned)(index / WHEEL_SLOTS), (unsigned)(index % WHEEL_SLOTS));
-    }
+    if (was_alone) wheel_emptied(wheel, neighbour); /* it is the ring's head */
 }
 
 uint64_t wheel_next(const struct wheel *wheel) {
@@ -221,6 +332,7 @@ struct wheel_timer *wheel_pop(struct wheel *wheel, uint64_t now_ms) {
     assert(now_ms >= wheel->asked_ms); /* TIME-2 */
     wheel->asked_ms = now_ms;
     wheel_settle(wheel);
+    if (!wheel->is_prepared) wheel_prepare(wheel);
     while (ring_is_empty(&wheel->expired)) {
         unsigned level, slot;
         uint64_t until_ms = now_ms + SEEDED_BUG(wheel_early);
@@ -247,18 +359,46 @@ static int64_t ring_check(const struct wheel_bucket *bucket) {
     return bucket->head.prev->next == &bucket->head ? count : -1;
 }
 
-static bool slot_check(const struct wheel *wheel, unsigned level, unsigned slot, int64_t *total) {
-    const struct wheel_bucket *bucket = &wheel->slots[level][slot];
+static bool is_occupied(const uint64_t *occupied, unsigned slot) {
+    return (occupied[slot / 64] >> slot % 64 & 1) != 0;
+}
+
+/* Number of timers in a ring of a slot; -1: one of them is in the wrong place. */
+static int64_t bucket_check(const struct wheel *wheel, const struct wheel_bucket *bucket, unsigned level,
+                            unsigned slot) {
     int64_t count = ring_check(bucket);
-    if (count < 0 || (count > 0) != ((wheel->occupied[level][slot / 64] >> slot % 64 & 1) != 0)) return false;
-    if (count > 0 && slot_start(wheel->now_ms, level, slot) <= wheel->now_ms) return false; /* W-1 */
+    if (count < 0) return -1;
     for (const struct wheel_timer *at = bucket->head.next; at != &bucket->head; at = at->next) {
-        if (at->due_ms <= wheel->now_ms) return false;
+        if (at->due_ms <= wheel->now_ms) return -1;
         unsigned highest_bit = 63u - (unsigned)__builtin_clzll(at->due_ms ^ wheel->now_ms);
-        if (highest_bit / WHEEL_BITS != level) return false;
-        if ((at->due_ms >> level_shift(level) & (WHEEL_SLOTS - 1)) != slot) return false;
+        if (highest_bit / WHEEL_BITS != level) return -1;
+        if ((at->due_ms >> level_shift(level) & (WHEEL_SLOTS - 1)) != slot) return -1;
     }
-    *total += count;
+    return count;
+}
+
+/* The same of a level's stage. */
+static int64_t stage_check(const struct wheel *wheel, unsigned level) {
+    const struct wheel_stage *stage = &wheel->stages[level - 1];
+    int64_t total = 0;
+    for (unsigned i = 0; i < WHEEL_SLOTS; i++) {
+        const struct wheel_bucket *bucket = &stage->buckets[i];
+        int64_t count = bucket_check(wheel, bucket, level, stage->slot);
+        if (count < 0 || (count > 0) != is_occupied(stage->occupied, i)) return -1;
+        for (const struct wheel_timer *at = bucket->head.next; at != &bucket->head; at = at->next)
+            if ((at->due_ms >> level_shift(level - 1) & (WHEEL_SLOTS - 1)) != i) return -1;
+        total += count;
+    }
+    return total;
+}
+
+static bool slot_check(const struct wheel *wheel, unsigned level, unsigned slot, int64_t *total) {
+    bool is_staged = level >= 1 && level <= WHEEL_STAGES && wheel->stages[level - 1].slot == slot;
+    int64_t count = bucket_check(wheel, &wheel->slots[level][slot], level, slot);
+    int64_t staged = is_staged ? stage_check(wheel, level) : 0;
+    if (count < 0 || staged < 0 || (count + staged > 0) != is_occupied(wheel->occupied[level], slot)) return false;
+    if (count + staged > 0 && slot_start(wheel->now_ms, level, slot) <= wheel->now_ms) return false; /* W-1 */
+    *total += count + staged;
     return true;
 }
 

@@ -2,7 +2,8 @@
  *
  * After Varghese & Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP 1987), scheme 7: eight bits a level, eight
  * levels for all of 64 bits, intrusive doubly linked buckets, an occupancy bitmap per level so that idle time costs
- * nothing; timers cascade to lower levels as their slot opens, so no precision is lost (TIME-1).
+ * nothing; timers cascade to lower levels as their slot opens, so no precision is lost (TIME-1). Most have been sorted
+ * by their next slots by then, a few with each pop: a slot of a minute may hold millions, which took a second at once.
  *
  * arm, cancel: O(1). pop: O(1) amortised plus the sort of a bucket. Timers come out in the order (due, tie).
  * Not thread-safe; allocates nothing; the timer's memory belongs to the caller and must not move while armed. */
@@ -16,6 +17,7 @@
 #define WHEEL_SLOTS (1 << WHEEL_BITS)
 #define WHEEL_LEVELS 8
 #define WHEEL_WORDS (WHEEL_SLOTS / 64)
+#define WHEEL_STAGES 4 /* levels 1 to 4 have one; a slot of level 4 is 49 days */
 #define WHEEL_NEVER UINT64_MAX
 
 struct wheel_timer {
@@ -29,15 +31,24 @@ struct wheel_bucket { /* a ring through `head` */
     struct wheel_timer head;
 };
 
+/* The timers of the soonest slot of a level, by the slots of the level below that they will come to. */
+struct wheel_stage {
+    unsigned slot; /* whose; WHEEL_SLOTS: of none, and it is empty */
+    uint64_t occupied[WHEEL_WORDS];
+    struct wheel_bucket buckets[WHEEL_SLOTS];
+};
+
 struct wheel {
     uint64_t now_ms;   /* everything due at or before it has been moved to `expired` or `late` */
     uint64_t asked_ms; /* the latest now_ms of wheel_pop; now_ms stays behind while `expired` is not drained */
     uint64_t armed;    /* timers armed, expired ones not yet popped included */
     uint64_t occupied[WHEEL_LEVELS][WHEEL_WORDS];
     struct wheel_bucket slots[WHEEL_LEVELS][WHEEL_SLOTS];
-    struct wheel_bucket expired; /* in order (due, tie) */
-    struct wheel_bucket late;    /* armed when due already, before the last of `expired`; in no order */
-    uint64_t late_due_ms;        /* valid while `late` is not empty: not above any due time in it */
+    struct wheel_stage stages[WHEEL_STAGES]; /* [level - 1] */
+    bool is_prepared;                        /* each level's soonest slot is in its stage, as a whole */
+    struct wheel_bucket expired;             /* in order (due, tie) */
+    struct wheel_bucket late;                /* armed when due already, before the last of `expired`; in no order */
+    uint64_t late_due_ms;                    /* valid while `late` is not empty: not above any due time in it */
 };
 
 /* The wheel must not move afterwards. */

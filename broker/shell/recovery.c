@@ -43,6 +43,7 @@ static int open_index(struct recovery *recovery, char *message, size_t message_s
     struct index_options options = {
         .directory = recovery->dir->index,
         .memory = MEMORY_SHARE_INDEX(recovery->config->memory),
+        .contents_memory = MEMORY_SHARE_CONTENTS(recovery->config->memory),
         .map_size = INDEX_MAP_SIZE,
         .outcomes_max = (uint32_t)recovery->config->outcomes_max,
         .outcome_retention_ms = recovery->config->outcome_retention_ms,

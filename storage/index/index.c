@@ -90,6 +90,10 @@ static int load(struct index *index, const char *directory) {
     int error = load_meta(index, directory);
     if (error == 0) error = keyring_open(&index->keyring, directory, index->options.read_only, index->options.no_sync);
     if (error == 0) error = load_tallies(index);
+    if (error == 0 && index->options.contents_memory >= CONTENT_CACHE_MEMORY_MIN) {
+        index->contents = content_cache_new(index->options.contents_memory);
+        if (index->contents == NULL) error = -ENOMEM;
+    }
     if (error != 0) return error;
     const struct meta_record *meta = &index->meta;
     index->tally = (struct tally){
@@ -168,6 +172,7 @@ void index_close(struct index *index) {
     if (index == NULL) return;
     db_close(&index->db);
     keyring_close(index->keyring);
+    content_cache_free(index->contents);
     ranges_deinit(&index->ranges);
     runs_deinit(index);
     calendar_close(index);

@@ -30,9 +30,11 @@ struct index;
 struct index_options {
     const char *directory;
     uint8_t cluster[16];
-    size_t memory;   /* resident bytes aimed at. The filters of keys come first, 1.5 to 2 bytes a key; mapped pages get
-                        what is left, an eighth at least: they are dropped (madvise) after commits beyond it */
-    size_t map_size; /* address space at first; grown when full */
+    size_t memory; /* resident bytes aimed at. The filters of keys come first, 1.5 to 2 bytes a key; mapped pages get
+                      what is left, an eighth at least: they are dropped (madvise) after commits beyond it */
+    size_t contents_memory; /* beside it: of contents that were moved here, until their tasks end (content_cache.h); 0:
+                               none */
+    size_t map_size;        /* address space at first; grown when full */
     uint32_t outcomes_max;
     uint64_t outcome_retention_ms;
     bool read_only; /* for tools and --inspect: nobody may write meanwhile, and not a byte of the directory changes */
@@ -171,6 +173,8 @@ int index_calendar(struct index *index, const struct index_calendar_query *query
                    struct index_calendar *out);
 /* A content that was moved here from a retired segment. 1: there is none. `*out` lives in the arena. */
 int index_blob(struct index *index, uint64_t id, struct arena *arena, void **out, size_t *out_size);
+/* The same without the disk: -EAGAIN if it is not in memory. */
+int index_blob_now(struct index *index, uint64_t id, struct arena *arena, void **out, size_t *out_size);
 /* A commit's packed CommitReply that was moved here. 1: there is none. */
 int index_result(struct index *index, uint64_t producer, uint64_t sequence, struct arena *arena, void **out,
                  size_t *out_size);

@@ -252,6 +252,21 @@ static int commit_body(void *argument, MDB_txn *txn) {
     return error;
 }
 
+#define FORGOTTEN_AT_ONCE 128u
+/* In memory, of what ended: it may have been moved here before, and is not from now on (ranges_ended). */
+static void forget_contents(struct index *index) {
+    const struct batch *batch = &index->batch;
+    uint64_t ids[FORGOTTEN_AT_ONCE];
+    size_t count = 0;
+    for (size_t i = 0; index->contents != NULL && i < batch->changes.count; i++) {
+        const struct change *change = &batch->changes.items[i];
+        if ((change->flags & CHANGE_ENDED) && !(change->flags & CHANGE_FRESH)) ids[count++] = change->id;
+        if (count < FORGOTTEN_AT_ONCE && i + 1 < batch->changes.count) continue;
+        content_cache_forget(index->contents, ids, count);
+        count = 0;
+    }
+}
+
 int index_commit(struct index *index) {
     if (index->failed != 0) return index->failed;
     if (index->absorbed == index->meta.position) return 0;
@@ -270,6 +285,7 @@ int index_commit(struct index *index) {
     keys_clean(index);
     slot_writer_reset(&index->writer);
     calendar_arrive(index);
+    forget_contents(index);
     batch_reset(&index->batch);
     index->batch.first_id = index->tally.next_id;
     atomic_store(&index->position, index->meta.position);

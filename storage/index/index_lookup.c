@@ -176,8 +176,16 @@ static int read_bytes(struct index *index, enum db_table table, const void *key,
     return error;
 }
 
+int index_blob_now(struct index *index, uint64_t id, struct arena *arena, void **out, size_t *out_size) {
+    if (index->contents == NULL) return -EAGAIN;
+    int error = content_cache_get(index->contents, id, arena, out, out_size);
+    return error == 1 ? -EAGAIN : error;
+}
+
 int index_blob(struct index *index, uint64_t id, struct arena *arena, void **out, size_t *out_size) {
-    int error = read_bytes(index, DB_BLOBS, &id, sizeof id, arena, out, out_size);
+    int error = index_blob_now(index, id, arena, out, out_size);
+    if (error != -EAGAIN) return error;
+    error = read_bytes(index, DB_BLOBS, &id, sizeof id, arena, out, out_size);
     return error == 0 ? keyring_apply(index->keyring, id, *out, *out_size) : error;
 }
 

@@ -304,6 +304,8 @@ static int merge_load(struct merge_step *step, MDB_txn *txn, size_t i) {
     memcpy(step->copies[i], step->chunk[i].mv_data, step->chunk[i].mv_size);
     step->chunk[i].mv_data = step->copies[i];
     step->now[i] = pair_at(step->chunk[i].mv_data, merge->head[i].at);
+    for (size_t at = merge->head[i].at; at < pairs_in(&step->chunk[i]); at++)
+        ranges_prefetch(&step->index->ranges, step->copies[i][at].id);
     return 0;
 }
 

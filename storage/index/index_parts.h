@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 
 #include "bloom.h"
+#include "content_cache.h"
 #include "db.h"
 #include "hash_index.h"
 #include "index.h"
@@ -402,9 +403,10 @@ struct index {
     struct read_ahead read_aheads[READ_AHEADS_MAX];
     uint64_t read_aheads_used;
     struct retire_batch retire;
-    struct keyring *keyring; /* of the contents that were moved here */
-    bool has_redactions;     /* in the table */
-    atomic_ullong erased;    /* redactions recorded below this position have been carried out */
+    struct keyring *keyring;        /* of the contents that were moved here */
+    struct content_cache *contents; /* some of them; NULL: none (options.contents_memory) */
+    bool has_redactions;            /* in the table */
+    atomic_ullong erased;           /* redactions recorded below this position have been carried out */
     struct whole_sweep whole;
     uint64_t endings;    /* of tasks with a row, since the index was opened */
     atomic_ullong reads; /* rows and chunks that other threads touched: now and then pages are given back */
@@ -474,6 +476,8 @@ int reading_give(struct reading *reading, struct index_rows *out);
 int ranges_load(struct index *index);
 void ranges_deinit(struct ranges *ranges);
 bool ranges_ended(const struct ranges *ranges, uint64_t id);
+/* Has the processor fetch what ranges_ended will look at. */
+void ranges_prefetch(const struct ranges *ranges, uint64_t id);
 struct range *ranges_find(const struct ranges *ranges, uint64_t number);
 int ranges_apply(struct index *index);                /* the batch's effects, in memory */
 int ranges_write(struct index *index, MDB_txn *txn);  /* what is dirty */

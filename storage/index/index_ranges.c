@@ -3,7 +3,7 @@
  *   range record = rows on disk u16 · ended ones among them u16 · bitmap of ended ids (left out while there is none)
  *
  * A bit, once set, stays; a range without rows has no record. So "ended" needs no trace for ever (I-1), and memory
- * follows the ranges that have rows. The sweep deletes the rows of a range's ended tasks together, once half of its
+ * follows the ranges that have rows. The sweep deletes the rows of a range's ended tasks together, once most of its
  * rows have ended, and their contents with them: random deletes would cost a page each. */
 #include "index_parts.h"
 
@@ -34,6 +34,13 @@ static bool range_has_ended(const struct range *range, uint64_t id) {
 bool ranges_ended(const struct ranges *ranges, uint64_t id) {
     const struct range *range = ranges_find(ranges, id >> RANGE_SHIFT);
     return range == NULL || (range->bits != NULL && range_has_ended(range, id));
+}
+
+/* Ids of a run of keys, of a slot, of what ends come in no order, and 30 million have 4 MB of bitmaps: to wait for each
+ * took the index's thread a fifth of its time (100,000/s in and out). */
+void ranges_prefetch(const struct ranges *ranges, uint64_t id) {
+    const struct range *range = ranges_find(ranges, id >> RANGE_SHIFT);
+    if (range != NULL && range->bits != NULL) __builtin_prefetch(&range->bits[(id & (RANGE_IDS - 1)) / 64]);
 }
 
 static int ranges_rehash(struct ranges *ranges) {
@@ -103,9 +110,11 @@ static int range_dirty(struct ranges *ranges, struct range *range) {
     return VECTOR_PUSH(&ranges->dirty, range->number - 1);
 }
 
-/* A sweep pays once half of the rows have ended. The youngest range waits until it is full. */
+/* A sweep pays once three quarters of the rows have ended: where tasks end in no order, it reads and writes every page
+ * of the range, and LMDB gives a page back when a quarter of it is left. (A sweep at a half came before that, and gave
+ * none back.) The youngest range waits until it is full. */
 static int range_consider(struct index *index, struct range *range) {
-    if (range->queued || range->ended == 0 || range->ended * 2u < range->rows) return 0;
+    if (range->queued || range->ended == 0 || range->ended * 4u < range->rows * 3u) return 0;
     if (range->number > (index->tally.next_id >> RANGE_SHIFT)) return 0;
     range->queued = true;
     return VECTOR_PUSH(&index->ranges.sweeps, range->number - 1);
@@ -159,6 +168,8 @@ static int apply_fresh(struct index *index) {
     return 0;
 }
 
+#define RANGES_AHEAD 12u
+
 int ranges_apply(struct index *index) {
     struct batch *batch = &index->batch;
     struct ranges *ranges = &index->ranges;
@@ -166,6 +177,7 @@ int ranges_apply(struct index *index) {
     if (error != 0) return error;
     for (size_t i = 0; i < batch->changes.count; i++) {
         const struct change *change = &batch->changes.items[i];
+        if (i + RANGES_AHEAD < batch->changes.count) ranges_prefetch(ranges, batch->changes.items[i + RANGES_AHEAD].id);
         if ((change->flags & (CHANGE_FRESH | CHANGE_ENDED)) != CHANGE_ENDED) continue;
         struct range *range = ranges_find(ranges, change->id >> RANGE_SHIFT);
         if (range == NULL || ranges_ended(ranges, change->id)) return INDEX_DAMAGED; /* KEEP-1: it ends once */

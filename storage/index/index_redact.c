@@ -75,6 +75,8 @@ static int destroy_keys(struct index *index, Tarry__Redaction *const *redactions
     if (ids == NULL) return -ENOMEM;
     size_t found = 0;
     for (size_t i = 0; i < count; i++) {
+        /* It went as the task ended: but what is in memory asks for no key. */
+        if (index->contents != NULL) content_cache_forget(index->contents, &redactions[i]->id, 1);
         bool may_be_here = redactions[i]->frame == 0 || redactions[i]->blob_at < index->meta.retired_to;
         if (may_be_here && !SEEDED_BUG(key_kept)) ids[found++] = redactions[i]->id;
     }

@@ -36,7 +36,9 @@ static int keep_content(struct index *index, const struct frame_header *header, 
         return INDEX_DAMAGED;
     }
     struct retire_copy copy = {.id = task->id};
-    int error = keep_copy(index, &copy, blob + (task->blob_at - from), task->blob_size);
+    const uint8_t *content = blob + (task->blob_at - from);
+    if (index->contents != NULL) content_cache_put(index->contents, task->id, content, task->blob_size);
+    int error = keep_copy(index, &copy, content, task->blob_size);
     if (error != 0 || SEEDED_BUG(kept_content_in_clear)) return error;
     uint8_t *kept = index->retire.bytes.items + index->retire.bytes.count - task->blob_size;
     error = keyring_apply(index->keyring, task->id, kept, task->blob_size);

@@ -85,6 +85,7 @@ static int sweep_chunk(struct slot_sweep *sweep, MDB_txn *txn, const MDB_val *ke
     if (!slot_key_decode(key, &at)) return INDEX_DAMAGED;
     size_t before = pairs_in(&data);
     if (before == 0 || before > PAIRS_PER_CHUNK) return INDEX_DAMAGED;
+    for (size_t i = 0; i < before; i++) ranges_prefetch(&index->ranges, pair_at(data.mv_data, i).id);
     for (size_t i = 0; i < before; i++) {
         struct pair pair = pair_at(data.mv_data, i);
         if (ranges_ended(&index->ranges, pair.id)) continue;

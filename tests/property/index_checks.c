@@ -1,14 +1,17 @@
 /* index_checks.c: see index_checks.h. */
 #include "index_checks.h"
 
+#include "content_cache.h"
 #include "index_calendar.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 int fx_try_open(struct fx *f) {
     struct index_options options = {.directory = f->directory,
                                     .memory = 1u << 20,
+                                    .contents_memory = f->seed % 2 != 0 ? 4 * CONTENT_CACHE_MEMORY_MIN : 0,
                                     .map_size = 1u << 20, /* F-8: it has to grow */
                                     .outcomes_max = f->outcomes_max,
                                     .outcome_retention_ms = 1ull << 40,
@@ -446,7 +449,9 @@ int check_retired(struct fx *f) {
         void *data;
         size_t size;
         arena_reset(&f->arena);
-        int error = index_blob(f->index, id, &f->arena, &data, &size);
+        int error = index_blob_now(f->index, id, &f->arena, &data, &size); /* what has ended is not in memory */
+        CHECK(error == -EAGAIN || (error == 0 && task->state == WORLD_HERE) || error == -ENOMEM);
+        error = index_blob(f->index, id, &f->arena, &data, &size);
         if (error < 0) return error;
         if (task->state == WORLD_HERE && task->row.blob_at < w->log_start) {
             uint8_t blob[WORLD_BLOB_SIZE];

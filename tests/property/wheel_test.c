@@ -255,6 +255,33 @@ static void ties_come_out_in_order(void **state) { /* F-38 */
     free(timers);
 }
 
+/* CALM-1: timers that are popped have sorted those of the next slots, and what of a slot is armed later goes where it
+ * will be. */
+static void a_slot_opens_with_little_to_do(void **state) {
+    (void)state;
+    enum { SOON = 10000, CROWD = 30000, MINUTE = 1 << 2 * WHEEL_BITS };
+    struct wheel_timer *timers = calloc(SOON + CROWD + 1, sizeof(*timers));
+    assert_non_null(timers);
+    static struct wheel wheel;
+    wheel_init(&wheel, MINUTE);
+    for (uint64_t i = 0; i < SOON; i++) wheel_arm(&wheel, &timers[i], MINUTE + 1 + i, i);
+    for (uint64_t i = 0; i < CROWD; i++) wheel_arm(&wheel, &timers[SOON + i], 2 * MINUTE + i * 48271 % MINUTE, i);
+    assert_ptr_not_equal(wheel.slots[2][2].head.next, &wheel.slots[2][2].head);
+    for (uint64_t i = 0; i < SOON; i++) assert_ptr_equal(wheel_pop(&wheel, MINUTE + 1 + i), &timers[i]);
+    wheel_arm(&wheel, &timers[SOON + CROWD], 2 * MINUTE + 300, CROWD);
+    assert_ptr_equal(wheel.slots[2][2].head.next, &wheel.slots[2][2].head);
+    assert_true(wheel_check(&wheel) && wheel.armed == CROWD + 1);
+    uint64_t last_ms = 0;
+    for (uint64_t i = 0; i <= CROWD; i++) {
+        const struct wheel_timer *timer = wheel_pop(&wheel, 3 * MINUTE);
+        assert_non_null(timer);
+        assert_true(timer->due_ms >= last_ms);
+        last_ms = timer->due_ms;
+    }
+    assert_null(wheel_pop(&wheel, 3 * MINUTE));
+    free(timers);
+}
+
 /* A wheel with a timer wherever one can be: two expired, one late, one on level 0, one further up. */
 struct small {
     struct wheel wheel;
@@ -276,7 +303,7 @@ static void small_build(struct small *small) {
 /* The check that all other tests rest on can fail. */
 static void a_broken_wheel_is_found_out(void **state) {
     (void)state;
-    enum { WAYS = 15 };
+    enum { WAYS = 18 };
     for (unsigned way = 0; way <= WAYS; way++) {
         struct small small;
         struct wheel *wheel = &small.wheel;
@@ -326,6 +353,15 @@ static void a_broken_wheel_is_found_out(void **state) {
         case 14:
             small.late.due_ms = wheel->now_ms + 1;
             break;
+        case 15: /* far was prepared */
+            wheel->stages[1].occupied[0] ^= 2;
+            break;
+        case 16:
+            wheel->stages[1].slot++;
+            break;
+        case 17:
+            small.far.due_ms += 1 << WHEEL_BITS;
+            break;
         case WAYS:
             small.late.due_ms = wheel->late_due_ms - 1;
             break;
@@ -341,6 +377,7 @@ int main(void) {
         cmocka_unit_test(borders_are_exact_to_the_millisecond),
         cmocka_unit_test(a_timer_costs_few_wakes),
         cmocka_unit_test(ties_come_out_in_order),
+        cmocka_unit_test(a_slot_opens_with_little_to_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

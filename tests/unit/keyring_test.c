@@ -1,5 +1,6 @@
 /* keyring_test.c: contents that moved into the index, and are to be forgotten: keys that are destroyed, the keyring's
  * file at every step of being replaced, and the index, whose files are searched. */
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -487,6 +488,36 @@ static void what_found_no_room_is_gathered_once(void **state) {
     fx_end(&f);
 }
 
+/* KEEP-1: what is in memory asks for no key. */
+static void what_is_in_memory_goes_as_its_task_ends(void **state) {
+    (void)state;
+    struct fx f;
+    Tarry__Redaction **redactions;
+    void *bytes;
+    size_t size;
+    fx_begin(&f);
+    index_close(f.index);
+    f.options.contents_memory = 2 * CONTENT_CACHE_MEMORY_MIN;
+    fx_open(&f);
+    for (uint64_t id = 1; id <= 8; id++) schedule(&f, id);
+    assert_int_equal(index_commit(f.index), 0);
+    retire(&f, 6);
+    for (uint64_t id = 1; id <= 8; id++) /* what was not retired is not here */
+        assert_int_equal(index_blob_now(f.index, id, &f.arena, &bytes, &size), id <= 6 ? 0 : -EAGAIN);
+    end(&f, 2);
+    assert_int_equal(index_blob_now(f.index, 2, &f.arena, &bytes, &size), 0);
+    assert_int_equal(index_commit(f.index), 0);
+    assert_int_equal(index_blob_now(f.index, 2, &f.arena, &bytes, &size), -EAGAIN);
+    redact(&f, 2);
+    assert_int_equal(index_commit(f.index), 0);
+    assert_int_equal(pending(&f, &redactions), 1);
+    assert_int_equal(index_redactions_done(f.index, redactions, 1), 0);
+    assert_int_equal(index_blob(f.index, 2, &f.arena, &bytes, &size), 1);
+    for (uint64_t id = 1; id <= 6; id++)
+        if (id != 2) expect_kept(&f, id);
+    fx_end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_destroyed_key_takes_no_other_along),
@@ -496,6 +527,7 @@ int main(void) {
         cmocka_unit_test(a_replacement_may_stop_anywhere),
         cmocka_unit_test(a_damaged_keyring_is_refused),
         cmocka_unit_test(what_the_index_held_is_gone_with_its_key),
+        cmocka_unit_test(what_is_in_memory_goes_as_its_task_ends),
         cmocka_unit_test(what_the_index_never_held_costs_no_key),
         cmocka_unit_test(what_found_no_room_is_gathered_once),
     };

@@ -20,8 +20,11 @@ enum replication { REPLICATION_NONE, REPLICATION_ASYNC, REPLICATION_SYNC, REPLIC
 
 /* How `memory` is shared out; the rest is for stacks, the door, batches and the C library (CALM-1). */
 #define MEMORY_SHARE_CORE(memory) ((memory) / 2)
-#define MEMORY_SHARE_INDEX(memory) ((memory) / 4)
+#define MEMORY_SHARE_INDEX(memory) ((memory) / 4 - MEMORY_SHARE_CONTENTS(memory) / 2)
 #define MEMORY_SHARE_REQUESTS(memory) ((memory) / 8)
+/* Contents that have left the log: of a large budget what neither the index nor the rest has a use for. */
+#define MEMORY_CONTENTS_FROM (1ull << 30)
+#define MEMORY_SHARE_CONTENTS(memory) ((memory) > MEMORY_CONTENTS_FROM ? ((memory)-MEMORY_CONTENTS_FROM) / 4 : 0)
 
 struct config {
     uint64_t memory;                 /* bytes */

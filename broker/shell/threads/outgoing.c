@@ -37,7 +37,9 @@ static int read_result(void *context, const struct core_reply *reply, struct are
 
 static int read_blob(void *context, const struct row *row, struct arena *arena, void **out, size_t *out_size) {
     const struct outgoing *outgoing = context;
-    return outgoing->may_wait ? index_blob(outgoing->needs->index, row->id, arena, out, out_size) : -EAGAIN;
+    struct index *index = outgoing->needs->index;
+    return outgoing->may_wait ? index_blob(index, row->id, arena, out, out_size)
+                              : index_blob_now(index, row->id, arena, out, out_size);
 }
 
 static uint64_t erasures(void *context) {

@@ -85,7 +85,7 @@ RIGS = [("broker/core/core.c", ["sim", "pair", "core_deliver"]), ("broker/core/a
         ("storage/log/log_mark", ["log_copy"]), ("storage/log/quarantine_cut", ["log_pair_crash", "log_cut"]),
         ("storage/log/quarantine", ["log_pair_crash"]),
         ("storage/log/log", ["log_crash", "log_tail", "log_fault", "erase", "sim"]), ("storage/files/disk", ["log_crash"]),
-        ("storage/index/index", ["keyring", "index", "index_unit"]), ("storage/index/db", ["index", "index_unit"]),
+        ("storage/index/content_cache", ["keyring", "index"]), ("storage/index/index", ["keyring", "index", "index_unit"]), ("storage/index/db", ["index", "index_unit"]),
         ("proto/frame", ["log_tail", "log_crash"]), ("proto/", ["sim"])]
 
 

@@ -1,9 +1,9 @@
 /* sparse.h: tables of a fixed size of which most is never touched: zeros that cost no memory before they are written.
  *
- * That is calloc, but not AddressSanitizer's: it writes an eighth of the size, twice, and a core has 100 MB of tables.
- * There a table is a mapping of its own with a page behind the last entry that must not be touched. */
-#ifndef TARRY_CORE_SPARSE_H
-#define TARRY_CORE_SPARSE_H
+ * That is calloc, but not AddressSanitizer's: it writes an eighth of the size, twice, and the core has 100 MB of
+ * tables. There a table is a mapping of its own with a page behind the last entry that must not be touched. */
+#ifndef TARRY_COMMON_SPARSE_H
+#define TARRY_COMMON_SPARSE_H
 
 #include <stddef.h>
 

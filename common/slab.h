@@ -1,10 +1,10 @@
-/* slab.h: memory of the core: one region of a fixed size, taken at start, in objects of a few sizes (CALM-1, CAP-1).
+/* slab.h: one region of memory of a fixed size, taken at start, in objects of a few sizes (CALM-1, CAP-1).
  *
  * The region is cut into pages of 64 KiB; a page serves one size class while any object on it lives, and goes back to
  * the common pool when it is empty, so that a wave of one size does not starve another. alloc and free are O(1). Not
  * thread-safe. */
-#ifndef TARRY_CORE_SLAB_H
-#define TARRY_CORE_SLAB_H
+#ifndef TARRY_COMMON_SLAB_H
+#define TARRY_COMMON_SLAB_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* huge_pages.h: memory of the core that is large and used at random. */
-#ifndef TARRY_CORE_HUGE_PAGES_H
-#define TARRY_CORE_HUGE_PAGES_H
+/* huge_pages.h: memory that is large and used at random. */
+#ifndef TARRY_COMMON_HUGE_PAGES_H
+#define TARRY_COMMON_HUGE_PAGES_H
 
 #include <stddef.h>
 #include <stdint.h>
