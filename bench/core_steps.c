@@ -145,7 +145,7 @@ static void schedule(const char *only_queue, uint64_t delay_ms, uint64_t spread_
         .kind = CORE_COMMIT, .now = now, .ticket = 1, .request = &request, .contents = contents, .peer = "peer"};
     static const struct want nothing[4 * OPS]; /* what is wanted is not in the index */
     struct want *wants;
-    event.facts.want_count = core_wants(core, &event, &wants_arena, NULL, NULL, &wants);
+    event.facts.want_count = core_wants(core, &event, &wants_arena, NULL, &wants);
     event.facts.wants = event.facts.want_count ? wants : nothing;
     step(CALL_COMMIT, &event);
     sent();

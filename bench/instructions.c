@@ -60,7 +60,7 @@ MEASURED static Tarry__Request *measured_unpack(const uint8_t *packed, size_t si
 MEASURED static void measured_schedule(struct core_event *event) {
     static const struct want nothing[1]; /* all keys are new, and the filter says so */
     struct want *wants = NULL;
-    event->facts.want_count = core_wants(core, event, &wants_arena, NULL, NULL, &wants);
+    event->facts.want_count = core_wants(core, event, &wants_arena, NULL, &wants);
     event->facts.wants = event->facts.want_count > 0 ? wants : nothing;
     core_step(core, event, &effects);
 }
@@ -71,7 +71,7 @@ MEASURED static void measured_lease(struct core_event *event) {
 
 MEASURED static void measured_ack(struct core_event *event) {
     struct want *wants;
-    if (core_wants(core, event, &wants_arena, NULL, NULL, &wants) != 0) fail("an ack");
+    if (core_wants(core, event, &wants_arena, NULL, &wants) != 0) fail("an ack");
     core_step(core, event, &effects);
 }
 

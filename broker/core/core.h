@@ -344,12 +344,16 @@ void core_effects_reset(struct core_effects *effects);
 
 /* ---- the interface */
 /* What the event needs to know that memory does not hold. Fills `wants` (in `arena`, keys borrowed from the event) and
- * returns how many; 0: step at once. `may_exist` is asked for keys before they are wanted (a filter; NULL: everything
- * may exist). COMMIT, GET and PAGE may want (LIST: see core_plan_list). Facts
- * already in the event count as known, so a caller loops until it returns 0. */
-typedef bool core_may_exist(const void *filter, uint64_t key_hash);
-size_t core_wants(struct core *core, const struct core_event *event, struct arena *arena, core_may_exist *may_exist,
-                  const void *filter, struct want **out_wants);
+ * returns how many; 0: step at once. `filter` is asked for keys before they are wanted (NULL: everything may exist).
+ * COMMIT, GET and PAGE may want (LIST: see core_plan_list). Facts already in the event count as known, so a caller
+ * loops until it returns 0. */
+struct core_filter {
+    bool (*may_exist)(const void *keys, uint64_t key_hash);
+    void (*prefetch)(const void *keys, uint64_t key_hash); /* it will be asked soon; NULL: that is no use */
+    const void *keys;
+};
+size_t core_wants(struct core *core, const struct core_event *event, struct arena *arena,
+                  const struct core_filter *filter, struct want **out_wants);
 /* Facts are about to be read for an event: what the index has not absorbed by now stays in memory until core_unhold
  * with the same handle. -1: too many under way (answer BUSY). core_deadline may be another one afterwards. */
 int core_hold(struct core *core);

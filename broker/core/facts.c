@@ -112,9 +112,8 @@ static bool facts_asked_key(const struct facts_table *table, const struct task_k
 struct wanting {
     struct core *core;
     struct arena *arena;
-    core_may_exist *may_exist;
-    const void *filter;
-    struct facts_table *asked; /* wants of the event so far, and those found now */
+    const struct core_filter *filter; /* NULL: everything may exist */
+    struct facts_table *asked;        /* wants of the event so far, and those found now */
     struct want *wants;
     size_t count;
     size_t capacity;
@@ -151,7 +150,7 @@ static void want_id(struct wanting *w, uint64_t id) {
 /* Nothing but a row of the index could matter. */
 static void want_any_key(struct wanting *w, const struct task_key *key) {
     if (!key->queue || !key->size) return;
-    if (w->may_exist && !w->may_exist(w->filter, key->hash)) return;
+    if (w->filter && !w->filter->may_exist(w->filter->keys, key->hash)) return;
     if (facts_asked_key(w->asked, key)) return;
     want(w, &(struct want){.queue = key->queue, .key = key->data, .key_size = key->size}, key->hash);
 }
@@ -270,6 +269,8 @@ static void want_ops(struct wanting *w, const struct core_event *event) {
             const struct named *before = &ring[(i - AHEAD) % (2 * AHEAD)];
             if (before->id) task_prefetch_by_id(w->core, before->id);
             if (before->key.size) task_prefetch_by_key(w->core, before->key.hash);
+            if (before->key.size && w->filter && w->filter->prefetch)
+                w->filter->prefetch(w->filter->keys, before->key.hash);
         }
         if (i < commit->n_ops && !op_is_malformed(event, i)) {
             struct named *named = &ring[i % (2 * AHEAD)];
@@ -292,9 +293,9 @@ static void want_page(struct wanting *w, const struct core_event *event) {
     }
 }
 
-size_t core_wants(struct core *core, const struct core_event *event, struct arena *arena, core_may_exist *may_exist,
-                  const void *filter, struct want **out_wants) {
-    struct wanting w = {.core = core, .arena = arena, .may_exist = may_exist, .filter = filter};
+size_t core_wants(struct core *core, const struct core_event *event, struct arena *arena,
+                  const struct core_filter *filter, struct want **out_wants) {
+    struct wanting w = {.core = core, .arena = arena, .filter = filter};
     bool may_want = event->kind == CORE_COMMIT || event->kind == CORE_GET || event->kind == CORE_PAGE;
     if (!may_want) return 0;
     size_t want_count = event->facts.want_count + event->row_count;

@@ -19,8 +19,6 @@
 
 #include "seeded_bug.h"
 
-#define STAGED_PER_POP 4u
-
 /* ---- rings */
 
 static void ring_init(struct wheel_bucket *bucket) {
@@ -150,7 +148,7 @@ static void wheel_place(struct wheel *wheel, struct wheel_timer *timer) {
         stage_insert(stage, level, timer);
     else
         ring_insert(&bucket->head, timer);
-    if (stage != NULL && slot < stage->slot) wheel->is_prepared = false;
+    if (stage != NULL && slot < stage->slot) wheel->unprepared |= 1u << (level - 1);
     occupy(wheel, level, slot);
 }
 
@@ -178,7 +176,7 @@ static void wheel_emptied(struct wheel *wheel, const struct wheel_timer *head) {
     vacate(wheel, level, slot);
     if (stage == NULL) return;
     stage->slot = WHEEL_SLOTS;
-    wheel->is_prepared = false;
+    wheel->unprepared |= 1u << (level - 1);
 }
 
 /* The soonest slot by W-1 and W-2. False: there is none. */
@@ -202,23 +200,24 @@ static unsigned level_first(const struct wheel *wheel, unsigned level) {
     return WHEEL_SLOTS;
 }
 
-/* A few timers of each level's soonest slot go to its stage. So no slot opens with much to do, as long as timers are
- * popped: each comes out once, and goes through as many slots as there are levels at most. */
+/* Of each level's soonest slot a timer goes to its stage. So no slot opens with much to do, as long as timers are
+ * popped: as many come to a slot as go, and they lie anywhere in memory, but for the next one, which is fetched
+ * meanwhile. */
 static void wheel_prepare(struct wheel *wheel) {
-    unsigned left = STAGED_PER_POP;
-    for (unsigned level = 1; level <= WHEEL_STAGES && left > 0; level++) {
+    for (unsigned left = wheel->unprepared; left != 0; left &= left - 1) {
+        unsigned level = (unsigned)__builtin_ctz(left) + 1;
         struct wheel_stage *stage = stage_of(wheel, level);
         if (stage_is_empty(stage)) stage->slot = level_first(wheel, level);
-        if (stage->slot == WHEEL_SLOTS) continue;
-        struct wheel_bucket *bucket = &wheel->slots[level][stage->slot];
-        for (; left > 0 && !ring_is_empty(bucket); left--) {
-            struct wheel_timer *timer = bucket->head.next;
-            ring_unlink(timer);
-            stage_insert(stage, level, timer);
+        struct wheel_bucket *bucket = stage->slot < WHEEL_SLOTS ? &wheel->slots[level][stage->slot] : NULL;
+        if (bucket == NULL || ring_is_empty(bucket)) {
+            wheel->unprepared &= ~(1u << (level - 1));
+            continue;
         }
-        __builtin_prefetch(bucket->head.next); /* for the next pop: it lies anywhere */
+        struct wheel_timer *timer = bucket->head.next;
+        ring_unlink(timer);
+        stage_insert(stage, level, timer);
+        __builtin_prefetch(bucket->head.next);
     }
-    wheel->is_prepared = left == STAGED_PER_POP;
 }
 
 /* What was prepared of a slot of this level goes to the level below, where nothing is: but for the first slot there,
@@ -226,7 +225,8 @@ static void wheel_prepare(struct wheel *wheel) {
 static void stage_open(struct wheel *wheel, struct wheel_stage *stage, unsigned level) {
     struct wheel_bucket *below = wheel->slots[level - 1];
     stage->slot = WHEEL_SLOTS;
-    wheel->is_prepared = false;
+    wheel->unprepared |=
+        1u << (level - 1) | (1u << (level - 1)) >> 1; /* and the level below has another soonest slot */
     stage->occupied[0] &= ~1ull;
     for (unsigned word = 0; word < WHEEL_WORDS; word++) {
         uint64_t occupied = stage->occupied[word];
@@ -281,7 +281,7 @@ void wheel_init(struct wheel *wheel, uint64_t now_ms) {
     wheel->now_ms = wheel->asked_ms = now_ms;
     wheel->armed = 0;
     wheel->late_due_ms = WHEEL_NEVER;
-    wheel->is_prepared = false;
+    wheel->unprepared = 0;
     ring_init(&wheel->expired);
     ring_init(&wheel->late);
     memset(wheel->occupied, 0, sizeof(wheel->occupied));
@@ -332,7 +332,7 @@ struct wheel_timer *wheel_pop(struct wheel *wheel, uint64_t now_ms) {
     assert(now_ms >= wheel->asked_ms); /* TIME-2 */
     wheel->asked_ms = now_ms;
     wheel_settle(wheel);
-    if (!wheel->is_prepared) wheel_prepare(wheel);
+    wheel_prepare(wheel);
     while (ring_is_empty(&wheel->expired)) {
         unsigned level, slot;
         uint64_t until_ms = now_ms + SEEDED_BUG(wheel_early);

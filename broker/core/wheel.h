@@ -3,7 +3,8 @@
  * After Varghese & Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP 1987), scheme 7: eight bits a level, eight
  * levels for all of 64 bits, intrusive doubly linked buckets, an occupancy bitmap per level so that idle time costs
  * nothing; timers cascade to lower levels as their slot opens, so no precision is lost (TIME-1). Most have been sorted
- * by their next slots by then, a few with each pop: a slot of a minute may hold millions, which took a second at once.
+ * by their next slots by then, one of each level with each pop: a slot of a minute may hold millions, which took a
+ * second at once.
  *
  * arm, cancel: O(1). pop: O(1) amortised plus the sort of a bucket. Timers come out in the order (due, tie).
  * Not thread-safe; allocates nothing; the timer's memory belongs to the caller and must not move while armed. */
@@ -45,7 +46,7 @@ struct wheel {
     uint64_t occupied[WHEEL_LEVELS][WHEEL_WORDS];
     struct wheel_bucket slots[WHEEL_LEVELS][WHEEL_SLOTS];
     struct wheel_stage stages[WHEEL_STAGES]; /* [level - 1] */
-    bool is_prepared;                        /* each level's soonest slot is in its stage, as a whole */
+    unsigned unprepared;                     /* bit level - 1: its soonest slot may not be in its stage as a whole */
     struct wheel_bucket expired;             /* in order (due, tie) */
     struct wheel_bucket late;                /* armed when due already, before the last of `expired`; in no order */
     uint64_t late_due_ms;                    /* valid while `late` is not empty: not above any due time in it */

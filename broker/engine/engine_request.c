@@ -58,7 +58,7 @@ void engine_request_counted(struct engine_request *engine_request) {
 }
 
 enum engine_request_need engine_request_next(struct engine_request *engine_request, struct core *core,
-                                             core_may_exist *may_exist, const void *filter) {
+                                             const struct core_filter *filter) {
     bool asks_room =
         engine_request->schedules && !engine_request->room_asked; /* F-4: new tasks are what is refused first */
     engine_request->room_asked = asks_room;
@@ -74,9 +74,8 @@ enum engine_request_need engine_request_next(struct engine_request *engine_reque
         core_plan_list(core, engine_request->event.request->list, &engine_request->plan);
         return engine_request->plan.queue == 0 ? ENGINE_REQUEST_NONE : ask_index(engine_request, core);
     }
-    engine_request->want_count = is_list ? 0
-                                         : core_wants(core, &engine_request->event, engine_request->arena, may_exist,
-                                                      filter, &engine_request->wants);
+    engine_request->want_count =
+        is_list ? 0 : core_wants(core, &engine_request->event, engine_request->arena, filter, &engine_request->wants);
     if (engine_request->want_count > 0 && !SEEDED_BUG(stepped_without_facts)) return ask_index(engine_request, core);
     return core_look(core, &engine_request->event) ? ENGINE_REQUEST_NONE : ENGINE_REQUEST_TIME;
 }

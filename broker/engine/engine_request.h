@@ -70,9 +70,9 @@ struct engine_request {
     size_t want_count;
 };
 
-/* What the request needs, that was taken, or whose last need was filled. `may_exist`, `filter`: as core_wants. */
+/* What the request needs, that was taken, or whose last need was filled. `filter`: as core_wants. */
 enum engine_request_need engine_request_next(struct engine_request *engine_request, struct core *core,
-                                             core_may_exist *may_exist, const void *filter);
+                                             const struct core_filter *filter);
 /* `wants` were looked up, and `rows` are what the index has. False: out of memory. The owner's thread. */
 bool engine_request_add_rows(struct engine_request *engine_request, const struct row *rows, size_t count);
 /* What `calendar` asks was found, or was not: it says so. The owner's thread. */

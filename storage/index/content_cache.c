@@ -83,7 +83,7 @@ static struct content **find(struct content_cache *cache, uint64_t id) {
 static void drop(struct content_cache *cache, struct content **at) {
     struct content *content = *at;
     *at = content->next;
-    memset(content->bytes, 0, content->size); /* nobody finds in a core dump what was redacted */
+    memset(content->bytes, 0, content->size); /* a core dump has nothing of what was redacted */
     slab_release(cache->slab, content, object_size(content->size));
 }
 

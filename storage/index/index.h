@@ -118,6 +118,8 @@ struct index_filter *
 index_filter_hold(struct index *index); /* never NULL; as of a position ≥ index_position() before the call */
 /* True of any key as long as one of the filters is not read. */
 bool index_filter_may_contain(const struct index_filter *filter, uint64_t key_hash);
+/* Has the processor fetch what index_filter_may_contain will look at. */
+void index_filter_prefetch(const struct index_filter *filter, uint64_t key_hash);
 void index_filter_drop(struct index_filter *filter);
 /* With options.filters_later: reads a piece of the filters, a mebibyte at most; false in *out_more once all are in
  * memory. Any thread, but one at a time. INDEX_DAMAGED as the opening would have said it. */

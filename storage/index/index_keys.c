@@ -195,13 +195,16 @@ void index_filter_drop(struct index_filter *filter) {
     filter_free(filter);
 }
 
+void index_filter_prefetch(const struct index_filter *filter, uint64_t key_hash) {
+    for (size_t i = 0; i < filter->count; i++)
+        __builtin_prefetch(bloom_block(filter->runs[i]->bloom, filter->runs[i]->blocks, key_hash));
+}
+
 bool index_filter_may_contain(const struct index_filter *filter, uint64_t key_hash) {
     /* All blocks are asked for first: one cache miss in time instead of one per run. Which bits of them count is the
      * same in each. */
     struct bloom_mask mask = bloom_mask(bloom_bits(key_hash));
-    for (size_t i = 0; i < filter->count; i++) {
-        __builtin_prefetch(bloom_block(filter->runs[i]->bloom, filter->runs[i]->blocks, key_hash));
-    }
+    index_filter_prefetch(filter, key_hash);
     for (size_t i = 0; i < filter->count; i++) {
         if (!run_is_read(filter->runs[i])) {
             if (SEEDED_BUG(unread_filter_denies)) continue;

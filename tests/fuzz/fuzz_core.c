@@ -226,7 +226,7 @@ static void post(struct core_event *event, int hold) {
     size_t count = 0;
     if (event->kind == CORE_COMMIT) tick();
     bool lists = event->kind == CORE_LIST && event->rows == NULL;
-    if (!lists) count = core_wants(world.core, event, &world.memory, NULL, NULL, &wants);
+    if (!lists) count = core_wants(world.core, event, &world.memory, NULL, &wants);
     if (count == 0 && !lists) {
         step(event);
         if (hold >= 0) core_unhold(world.core, hold);

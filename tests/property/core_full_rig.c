@@ -199,7 +199,7 @@ void rig_answer(struct rig *rig) {
 
 static bool get_facts(struct rig *rig, struct core_event *event) {
     struct want *wants;
-    size_t count = core_wants(rig->core, event, &rig->asking, NULL, NULL, &wants);
+    size_t count = core_wants(rig->core, event, &rig->asking, NULL, &wants);
     if (count == 0) return false;
     struct core_facts *facts = &event->facts;
     struct want *all = rig_alloc(&rig->asking, (facts->want_count + count) * sizeof(*all));

@@ -259,7 +259,7 @@ static void ties_come_out_in_order(void **state) { /* F-38 */
  * will be. */
 static void a_slot_opens_with_little_to_do(void **state) {
     (void)state;
-    enum { SOON = 10000, CROWD = 30000, MINUTE = 1 << 2 * WHEEL_BITS };
+    enum { SOON = 10000, CROWD = 9000, MINUTE = 1 << 2 * WHEEL_BITS };
     struct wheel_timer *timers = calloc(SOON + CROWD + 1, sizeof(*timers));
     assert_non_null(timers);
     static struct wheel wheel;

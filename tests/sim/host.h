@@ -285,7 +285,7 @@ void host_index_later(struct world *world);
 void host_retire_later(struct world *world);
 /* The index is begun at what it has. */
 void host_index_begin(struct host *host);
-/* core_may_exist, of a host. */
+/* core_filter.may_exist, of a host. */
 bool host_may_exist(const void *filter, uint64_t key_hash);
 /* ---- host_archive.c */
 void host_archive_begin(struct host *host);

@@ -117,8 +117,8 @@ void host_drop_asked(struct world *world, struct asked *asked) {
 }
 
 static enum engine_request_need next_need(struct world *world, struct engine_request *engine_request) {
-    core_may_exist *may_exist = world->options.filters ? host_may_exist : NULL;
-    return engine_request_next(engine_request, world->host->core, may_exist, world->host);
+    const struct core_filter filter = {.may_exist = host_may_exist, .keys = world->host};
+    return engine_request_next(engine_request, world->host->core, world->options.filters ? &filter : NULL);
 }
 
 /* True: the event lacks nothing and may be stepped. False: the request is under way, or was refused. */

@@ -32,8 +32,12 @@
 
 static const char handing_over[] = "this broker hands over to the other one of the pair: try again in a moment";
 
-static bool may_exist(const void *filter, uint64_t key_hash) {
-    return index_filter_may_contain(filter, key_hash);
+static bool may_exist(const void *keys, uint64_t key_hash) {
+    return index_filter_may_contain(keys, key_hash);
+}
+
+static void prefetch(const void *keys, uint64_t key_hash) {
+    index_filter_prefetch(keys, key_hash);
 }
 
 static struct instant look_at_clock(struct core_thread *core_thread) {
@@ -217,9 +221,9 @@ static bool refuse_for_room(struct core_thread *core_thread, struct engine_reque
 /* True: the event lacks nothing and may be stepped. False: the request is under way, or was refused. */
 static bool has_all(struct core_thread *core_thread, struct engine_request *engine_request) {
     const struct core_thread_needs *needs = &core_thread->needs;
+    const struct core_filter filter = {.may_exist = may_exist, .prefetch = prefetch, .keys = core_thread->filter};
     enum engine_request_need need;
-    while ((need = engine_request_next(engine_request, needs->core, may_exist, core_thread->filter)) ==
-           ENGINE_REQUEST_ROOM) {
+    while ((need = engine_request_next(engine_request, needs->core, &filter)) == ENGINE_REQUEST_ROOM) {
         if (refuse_for_room(core_thread, engine_request)) return false;
     }
     switch (need) {

@@ -96,8 +96,8 @@ static void look_up(const struct stage *stage, const struct want *want, struct r
     }
 }
 
-static bool may_exist(const void *filter, uint64_t key_hash) {
-    const struct stage *stage = filter;
+static bool may_exist(const void *keys, uint64_t key_hash) {
+    const struct stage *stage = keys;
     return id_map_get(&stage->dead_keys, key_hash) != NULL;
 }
 
@@ -114,7 +114,8 @@ static void bring_facts(struct stage *stage, struct core_event *event, struct fa
     arena_reset(&stage->facts);
     for (;;) {
         struct want *wants = NULL;
-        size_t count = core_wants(stage->core, event, &stage->facts, may_exist, stage, &wants);
+        const struct core_filter filter = {.may_exist = may_exist, .keys = stage};
+        size_t count = core_wants(stage->core, event, &stage->facts, &filter, &wants);
         if (count == 0) return;
         struct want *grown = tool_alloc((facts->want_count + count) * sizeof *grown);
         if (facts->want_count > 0) memcpy(grown, facts->wants, facts->want_count * sizeof *grown);
