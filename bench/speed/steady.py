@@ -12,6 +12,7 @@ import report
 
 RATE = 100_000
 MEMORY = "8GiB"  # 30 million are pending at any time; at 256MiB nearly each of them is read from the index again
+CONSUMERS = 2  # with a prefetch of 8,192 each: of one, a lease, its delivery and its ack may take 82 ms at 100,000/s, and the disk alone takes 30 at times
 OPTIONS = ("--archiving", "no", "--retain-log-size", "1GiB")
 REPORTS = 180
 HELD_MIN = 0.99
@@ -27,7 +28,7 @@ def sample(broker, line):
 def watch(plan, broker, seconds):
     """(samples, what the bench said at its end)"""
     spread_ms = int(seconds * 1000 / 3) - 1000
-    command = brokers.command(broker, "bench_lateness", rate=plan.steady_rate, seconds=int(seconds), after_ms=1000, spread_ms=max(1000, spread_ms), leave=1, report_s=max(1, int(seconds) // REPORTS))
+    command = brokers.command(broker, "bench_lateness", rate=plan.steady_rate, seconds=int(seconds), after_ms=1000, spread_ms=max(1000, spread_ms), consumers=CONSUMERS, leave=1, report_s=max(1, int(seconds) // REPORTS))
     samples, last = [], ""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         for last in process.stdout:

@@ -5,12 +5,14 @@
  *   W-1  on each level every occupied slot lies above now's own digit, so the lowest bit set is the soonest slot;
  *   W-2  whatever lies on a lower level is due before anything on a higher one;
  *   W-3  moving now forward to no more than the soonest slot's first millisecond changes no other timer's place;
- *   W-4  timers due in the same millisecond are always in the same slot, and in it in the order of being armed: those
- * of its stage before those of its bucket. wheel_pop goes from slot to slot. A bucket whose slot has begun is spread
- * over lower levels, its stage's as a whole; what is due in just that millisecond is sorted by tie and becomes
- * `expired`. That happens only while `expired` is empty, so that it holds one millisecond at a time, and its order
- * never needs a search. What is armed when due already is appended to `expired` if it comes last there, and otherwise
- * waits in `late`, which is sorted and merged in by the next pop. */
+ *   W-4  timers due in the same millisecond are always in the same slot, and there in the order of being armed, those
+ *        in its stage first.
+ *
+ * wheel_pop goes from slot to slot. A bucket whose slot has begun is spread over lower levels, its stage's as a whole;
+ * what is due in just that millisecond is sorted by tie and becomes `expired`. That happens only while `expired` is
+ * empty, so that it holds one millisecond at a time, and its order never needs a search. What is armed when due already
+ * is appended to `expired` if it comes last there, and otherwise waits in `late`, which is sorted and merged in by the
+ * next pop. */
 #include "wheel.h"
 
 #include <assert.h>
