@@ -129,6 +129,11 @@ static struct wheel_stage *stage_of(struct wheel *wheel, unsigned level) {
     return level >= 1 && level <= WHEEL_STAGES ? &wheel->stages[level - 1] : NULL;
 }
 
+/* Its soonest slot may be another one now. */
+static void level_changed(struct wheel *wheel, unsigned level) {
+    if (stage_of(wheel, level) != NULL) wheel->unprepared |= 1u << (level - 1);
+}
+
 static bool stage_is_empty(const struct wheel_stage *stage) {
     return (stage->occupied[0] | stage->occupied[1] | stage->occupied[2] | stage->occupied[3]) == 0;
 }
@@ -150,7 +155,7 @@ static void wheel_place(struct wheel *wheel, struct wheel_timer *timer) {
         stage_insert(stage, level, timer);
     else
         ring_insert(&bucket->head, timer);
-    if (stage != NULL && slot < stage->slot) wheel->unprepared |= 1u << (level - 1);
+    if (stage != NULL && slot < stage->slot) level_changed(wheel, level);
     occupy(wheel, level, slot);
 }
 
@@ -178,19 +183,7 @@ static void wheel_emptied(struct wheel *wheel, const struct wheel_timer *head) {
     vacate(wheel, level, slot);
     if (stage == NULL) return;
     stage->slot = WHEEL_SLOTS;
-    wheel->unprepared |= 1u << (level - 1);
-}
-
-/* The soonest slot by W-1 and W-2. False: there is none. */
-static bool wheel_first(const struct wheel *wheel, unsigned *out_level, unsigned *out_slot) {
-    for (unsigned at = 0; at < WHEEL_LEVELS * WHEEL_WORDS; at++) {
-        uint64_t word = wheel->occupied[at / WHEEL_WORDS][at % WHEEL_WORDS];
-        if (word == 0) continue;
-        *out_level = at / WHEEL_WORDS;
-        *out_slot = at % WHEEL_WORDS * 64 + (unsigned)__builtin_ctzll(word);
-        return true;
-    }
-    return false;
+    level_changed(wheel, level);
 }
 
 /* The soonest slot of a level; WHEEL_SLOTS: there is none. */
@@ -200,6 +193,18 @@ static unsigned level_first(const struct wheel *wheel, unsigned level) {
         if (occupied != 0) return word * 64 + (unsigned)__builtin_ctzll(occupied);
     }
     return WHEEL_SLOTS;
+}
+
+/* The soonest slot by W-1 and W-2. False: there is none. */
+static bool wheel_first(const struct wheel *wheel, unsigned *out_level, unsigned *out_slot) {
+    for (unsigned level = 0; level < WHEEL_LEVELS; level++) {
+        unsigned slot = level_first(wheel, level);
+        if (slot == WHEEL_SLOTS) continue;
+        *out_level = level;
+        *out_slot = slot;
+        return true;
+    }
+    return false;
 }
 
 /* Of each level's soonest slot a timer goes to its stage. So no slot opens with much to do, as long as timers are
@@ -227,8 +232,8 @@ static void wheel_prepare(struct wheel *wheel) {
 static void stage_open(struct wheel *wheel, struct wheel_stage *stage, unsigned level) {
     struct wheel_bucket *below = wheel->slots[level - 1];
     stage->slot = WHEEL_SLOTS;
-    wheel->unprepared |=
-        1u << (level - 1) | (1u << (level - 1)) >> 1; /* and the level below has another soonest slot */
+    level_changed(wheel, level);
+    level_changed(wheel, level - 1);
     stage->occupied[0] &= ~1ull;
     for (unsigned word = 0; word < WHEEL_WORDS; word++) {
         uint64_t occupied = stage->occupied[word];

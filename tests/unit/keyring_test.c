@@ -393,6 +393,13 @@ static size_t pending(struct fx *f, Tarry__Redaction ***out) {
     return count;
 }
 
+/* Eight are scheduled, and the contents of the first six move into the index. */
+static void move_six_of_eight(struct fx *f) {
+    for (uint64_t id = 1; id <= 8; id++) schedule(f, id);
+    assert_int_equal(index_commit(f->index), 0);
+    retire(f, 6);
+}
+
 /* The slack of LMDB's pages and its free pages hold whatever lay there once: it must never have been readable. */
 static void what_the_index_held_is_gone_with_its_key(void **state) {
     (void)state;
@@ -401,9 +408,7 @@ static void what_the_index_held_is_gone_with_its_key(void **state) {
     void *bytes;
     size_t size;
     fx_begin(&f);
-    for (uint64_t id = 1; id <= 8; id++) schedule(&f, id);
-    assert_int_equal(index_commit(f.index), 0);
-    retire(&f, 6);
+    move_six_of_eight(&f);
     for (uint64_t id = 1; id <= 6; id++) {
         expect_kept(&f, id);
         for (size_t at = 0; at + 16 <= BLOB; at += 16) assert_false(file_has(&f, f.blob[id] + at, 16));
@@ -499,9 +504,7 @@ static void what_is_in_memory_goes_as_its_task_ends(void **state) {
     index_close(f.index);
     f.options.contents_memory = 2 * CONTENT_CACHE_MEMORY_MIN;
     fx_open(&f);
-    for (uint64_t id = 1; id <= 8; id++) schedule(&f, id);
-    assert_int_equal(index_commit(f.index), 0);
-    retire(&f, 6);
+    move_six_of_eight(&f);
     for (uint64_t id = 1; id <= 8; id++) /* what was not retired is not here */
         assert_int_equal(index_blob_now(f.index, id, &f.arena, &bytes, &size), id <= 6 ? 0 : -EAGAIN);
     end(&f, 2);
