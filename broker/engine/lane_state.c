@@ -53,6 +53,10 @@ bool lane_state_up(struct lane_state *state, uint64_t session, uint64_t connecti
     return true;
 }
 
+bool lane_state_is_news(const struct lane_state *state, uint64_t turn) {
+    return state->turn == turn || SEEDED_BUG(former_turn_heard);
+}
+
 bool lane_state_gone(struct lane_state *state, uint64_t connection) {
     assert(connection != 0);
     if (state->connection != connection && !SEEDED_BUG(former_connection_counts)) return false;

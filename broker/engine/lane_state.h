@@ -4,7 +4,8 @@
  * replaces the former one. At most one delivery is under way on it. Its `turn` grows whenever another session gets the
  * lane, and a delivery that was decided in a former turn never begins to leave: what was meant for one consumer must
  * not reach the next. The core expects no news of such a delivery, also if its session has come back to the lane: it
- * would take them for those of its next one.
+ * would take them for those of its next one. Nor does it expect any other news of a former turn, which may be on their
+ * way to it while the session moves to another lane: a connection on the one is none on the other.
  *
  * The caller (shell/threads/lanes.c) keeps one of these for each lane, opens and closes as the core says, carries out
  * what a function returns, and tells the core the result. Not thread-safe: the caller keeps a mutex. Memory: none of
@@ -45,6 +46,8 @@ bool lane_state_admits(const struct lane_state *state, uint64_t session);
 /* A client that has proved to be `session` has connected. True: CORE_LANE_UP; `*out_former` is to be closed, unless it
  * is 0. False: it does not hold the lane. */
 bool lane_state_up(struct lane_state *state, uint64_t session, uint64_t connection, uint64_t *out_former);
+/* The core is about to hear what was told in `turn`. False: it must not, for that turn is over. */
+bool lane_state_is_news(const struct lane_state *state, uint64_t turn);
 /* A connection has ended. True: CORE_LANE_GONE of state->session. What was begun on it comes to lane_state_sent, not
  * before. */
 bool lane_state_gone(struct lane_state *state, uint64_t connection);

@@ -117,7 +117,7 @@ static int range_consider(struct index *index, struct range *range) {
     if (range->queued || range->ended == 0 || range->ended * 4u < range->rows * 3u) return 0;
     if (range->number > (index->tally.next_id >> RANGE_SHIFT)) return 0;
     range->queued = true;
-    return VECTOR_PUSH(&index->ranges.sweeps, range->number - 1);
+    return sweeps_push(index, range->number - 1, range->ended);
 }
 
 /* Fresh rows of one range, of which `rows` have been seen; ids from `from` to `to` (exclusive) without a row ended. */
@@ -289,7 +289,6 @@ void ranges_deinit(struct ranges *ranges) {
     for (size_t i = 0; i < ranges->capacity; i++) free(ranges->table[i].bits);
     free(ranges->table);
     free(ranges->dirty.items);
-    free(ranges->sweeps.items);
     *ranges = (struct ranges){0};
 }
 
@@ -300,8 +299,6 @@ struct sweep_range {
     size_t deleted;
 };
 
-/* As many ranges at once as SWEEP_STEP_ROWS allow (step_scale), for each transaction is two waits for the disk, which
- * the log waits for, too (100,000/s in and out: 95 transactions a second were sweeps of one range). */
 struct sweep {
     struct index *index;
     struct sweep_range ranges[SWEEP_STEP_RANGES];
@@ -370,27 +367,25 @@ static int sweep_body(void *argument, MDB_txn *txn) {
 }
 
 static void sweep_choose(struct sweep *sweep) {
-    struct ranges *ranges = &sweep->index->ranges;
-    size_t rows = 0, rows_max = SWEEP_STEP_ROWS * step_scale(sweep->index);
-    while (sweep->count < SWEEP_STEP_RANGES && sweep->count < ranges->sweeps.count) {
-        struct range *range = ranges_find(ranges, ranges->sweeps.items[ranges->sweeps.count - 1 - sweep->count]);
+    uint64_t numbers[SWEEP_STEP_RANGES];
+    sweep->count = sweeps_choose(sweep->index, numbers);
+    for (size_t i = 0; i < sweep->count; i++) {
+        struct range *range = ranges_find(&sweep->index->ranges, numbers[i]);
         assert(range != NULL && range->queued && range->bits != NULL);
-        rows += range->ended;
-        if (sweep->count > 0 && rows > rows_max) break;
-        sweep->ranges[sweep->count++].range = range;
+        sweep->ranges[i].range = range;
     }
 }
 
 int ranges_sweep(struct index *index, bool *out_did) {
     struct ranges *ranges = &index->ranges;
     assert(ranges->dirty.count == 0);
-    *out_did = false;
-    if (ranges->sweeps.count == 0) return 0;
     struct sweep sweep = {.index = index};
     sweep_choose(&sweep);
+    *out_did = sweep.count > 0;
+    if (!*out_did) return 0;
     int error = index_write(index, sweep_body, &sweep);
     if (error != 0) return error;
-    ranges->sweeps.count -= sweep.count;
+    sweeps_swept(index, sweep.count);
     size_t emptied[SWEEP_STEP_RANGES], count = 0;
     for (size_t i = 0; i < sweep.count; i++) {
         struct range *range = sweep.ranges[i].range;
@@ -403,6 +398,5 @@ int ranges_sweep(struct index *index, bool *out_did) {
     }
     /* One after the other: what is removed moves others in the table. */
     for (size_t i = 0; i < count; i++) ranges_remove(ranges, ranges_find(ranges, emptied[i]));
-    *out_did = true;
     return 0;
 }

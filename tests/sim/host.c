@@ -246,6 +246,8 @@ void host_step(struct world *world, struct core_event *event) {
 struct posted {       /* news of a lane */
     struct item item; /* first */
     uint64_t life;
+    uint32_t lane;
+    uint64_t turn;
     struct core_event event;
 };
 
@@ -253,9 +255,13 @@ static void renew_filter(struct host *host) {
     host->filter_id_end = host->table.flat.next_id;
 }
 
+static void take_news(struct world *world, struct posted *posted) {
+    if (lane_state_is_news(&world->host->lanes[posted->lane].state, posted->turn)) host_step(world, &posted->event);
+}
+
 static void take(struct world *world, struct item *item) {
     if (item->kind == ITEM_LANE)
-        host_step(world, &((struct posted *)item)->event);
+        take_news(world, (struct posted *)item);
     else
         host_take_asked(world, (struct asked *)item);
 }
@@ -400,9 +406,12 @@ static void posted_arrives(struct world *world, void *argument, uint64_t number)
     if (posted->life == world->host->life && world->host->state == HOST_UP) host_take(world, &posted->item);
 }
 
-void host_post(struct world *world, const struct core_event *event) {
+void host_post(struct world *world, const struct lane *lane, const struct core_event *event) {
+    const struct host *host = world->host;
     struct posted *posted = world_alloc(world, sizeof *posted);
-    *posted = (struct posted){.item.kind = ITEM_LANE, .life = world->host->life, .event = *event};
+    *posted = (struct posted){.item.kind = ITEM_LANE, .life = host->life, .event = *event};
+    posted->lane = (uint32_t)(lane - host->lanes);
+    posted->turn = lane->state.turn;
     item_receive(&posted->item, &world->host->stall, world_boot_ns(world));
     world_after(world, &world->options.wake, posted_arrives, posted, 0);
 }

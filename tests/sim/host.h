@@ -270,7 +270,8 @@ void host_turn(struct world *world);
 void host_take(struct world *world, struct item *item);
 /* What begins or ends a run of the core. */
 void host_begin_run(struct world *world, struct core_event event);
-void host_post(struct world *world, const struct core_event *event); /* news of a lane, a moment later */
+/* News of a lane, a moment later, unless its turn is over by then. */
+void host_post(struct world *world, const struct lane *lane, const struct core_event *event);
 void host_wake(struct world *world);                                 /* arms the next tick */
 /* The batch is handed on (TURN_FLUSH). */
 void host_flush(struct world *world);

@@ -15,16 +15,19 @@ struct sent { /* a delivery on its way into a pipe */
     struct delivered delivered;
 };
 
-static void tell(struct world *world, enum core_event_kind kind, uint64_t session, bool ok) {
-    struct core_event event = {.kind = kind, .session = session, .ok = ok, .delivered_ns = host_now(world).steady_ns};
-    host_post(world, &event);
+static void tell(struct world *world, const struct lane *lane, enum core_event_kind kind, bool ok) {
+    struct core_event event = {.kind = kind,
+                               .session = lane->state.session,
+                               .ok = ok,
+                               .delivered_ns = host_now(world).steady_ns};
+    host_post(world, lane, &event);
 }
 
 /* It has left, or never will. */
 static void finish(struct world *world, struct lane *lane, bool has_left) {
     struct sent *sent = lane->sent;
     lane->sent = NULL;
-    if (sent && lane_state_sent(&lane->state, sent->turn)) tell(world, CORE_LANE_SENT, lane->state.session, has_left);
+    if (sent && lane_state_sent(&lane->state, sent->turn)) tell(world, lane, CORE_LANE_SENT, has_left);
 }
 
 void host_lane_effect(struct world *world, const struct core_lane *effect) {
@@ -48,7 +51,7 @@ void host_lane_up(struct world *world, struct client *client, uint32_t number, u
     client->pipe = connection;
     client->pipe_session = session;
     TRACE(world, "broker", "lane of %s is up", client->name);
-    tell(world, CORE_LANE_UP, session, true);
+    tell(world, lane, CORE_LANE_UP, true);
     if (former) finish(world, lane, false); /* the door closes it, and cancels what waits for it */
 }
 
@@ -58,7 +61,7 @@ void host_lane_gone(struct world *world, uint64_t connection) {
         struct lane *lane = &host->lanes[i];
         if (!lane_state_gone(&lane->state, connection)) continue;
         TRACE(world, "broker", "lane of %s is gone", lane->client->name);
-        tell(world, CORE_LANE_GONE, lane->state.session, true);
+        tell(world, lane, CORE_LANE_GONE, true);
         finish(world, lane, false); /* in the order of the door: the cancelled send ends after it */
     }
 }
@@ -67,7 +70,7 @@ void host_credit(struct world *world, uint64_t session, uint32_t credit) {
     struct host *host = world->host;
     struct core_event event = {.kind = CORE_CREDIT, .session = session, .ok = true, .credit = credit};
     for (size_t i = 0; host->state == HOST_UP && session && i < HOST_LANES_MAX; i++)
-        if (host->lanes[i].state.session == session) host_post(world, &event);
+        if (host->lanes[i].state.session == session) host_post(world, &host->lanes[i], &event);
 }
 
 /* The pipe takes it, unless its reader reads nothing. */
@@ -92,7 +95,7 @@ void host_lane_send(struct world *world, const struct core_delivery *delivery, c
     struct lane *lane = &world->host->lanes[delivery->lane];
     enum lane_send send = lane_state_send(&lane->state, delivery->turn, is_made);
     MUST(send == LANE_SILENT || lane->state.session == delivery->session);
-    if (send == LANE_UNSENT) tell(world, CORE_LANE_SENT, delivery->session, false);
+    if (send == LANE_UNSENT) tell(world, lane, CORE_LANE_SENT, false);
     if (send != LANE_DELIVERS) return;
     struct sent *sent = world_alloc(world, sizeof *sent);
     *sent = (struct sent){.life = world->host->life, .turn = lane->state.turn, .lane = lane, .client = lane->client};

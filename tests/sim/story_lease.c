@@ -103,6 +103,37 @@ static void a_worker_that_comes_back_keeps_its_leases(void **state) { /* FENCE-1
                  "[6212] worker < acked, task 1, deliveries 1 #8\n");
 }
 
+/* It has lost its connection and says so before the core has heard of that: news of the one lane, which come when the
+ * session has the next, are none of it. Taken for such, what is due would be leased and taken back without an end. */
+static void a_connection_on_the_lane_before_is_none(void **state) { /* KEEP-1, F-17 */
+    struct fx *f = *state;
+    client_schedule(f->shop, .key = "order-1", .delay_ms = 20);
+    subscribe(f->worker, "orders");
+    while (!f->worker->lane_up) assert_true(world_step(f->world));
+    f->world->options.wake.least_us = 3000; /* a thread takes so long to hear of it */
+    client_on_pipe_broken(f->worker, f->worker->session);
+    SIM_ELAPSE(f, 50);
+    SIM_TRACE(f, "[1000] shop > schedule orders order-1 in 20 ms #3\n"
+                 "[1000] worker > subscribe\n"
+                 "[1001] broker append #5 queue orders\n"
+                 "[1001] broker append #6 scheduled 1\n"
+                 "[1001] broker append #7 session\n"
+                 "[1011] broker durable #7\n"
+                 "[1012] shop < scheduled, task 1 #3\n"
+                 "[1012] worker < a lane\n"
+                 "[1013] broker lane of worker is up\n"
+                 "[1013] worker has lost its lane\n"
+                 "[1013] worker > subscribe, to go on\n"
+                 "[1014] broker append #8 session\n"
+                 "[1027] broker durable #8\n"
+                 "[1028] worker < a lane, its leases kept\n"
+                 "[1029] broker lane of worker is up\n"
+                 "[1032] broker append #9 leased 1\n"
+                 "[1045] broker durable #9\n"
+                 "[1049] worker gets task 1, delivery 1\n");
+    assert_int_equal(f->worker->held_count, 1);
+}
+
 /* ---- F-13: the broker stands still */
 
 /* Whatever the worker said meanwhile counts, though lease and silence were over long before it was looked at. */
@@ -354,6 +385,7 @@ int main(void) {
         STORY(a_stopped_worker_that_wakes_up_is_told),
         STORY(tokens_grow_across_a_restart),
         STORY(a_worker_that_comes_back_keeps_its_leases),
+        STORY(a_connection_on_the_lane_before_is_none),
         STORY(what_lay_in_the_sockets_of_a_stopped_broker_counts),
         STORY(a_deadline_that_a_broker_slept_through_waits_for_the_sockets),
         STORY(a_delay_asked_of_a_stopped_broker_counts_from_when_it_was_read),

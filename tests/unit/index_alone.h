@@ -33,4 +33,17 @@ static inline int absorb_scheduled(struct index *index, uint64_t *position, cons
     return absorb_record(index, position, &record, row->scheduled_ms);
 }
 
+/* Likewise; the row's task ends. */
+static inline int absorb_ended(struct index *index, uint64_t *position, const struct row *row, uint64_t now_ms) {
+    Tarry__Record record = TARRY__RECORD__INIT;
+    Tarry__TaskEnd task_end = TARRY__TASK_END__INIT;
+    Tarry__Task task = TARRY__TASK__INIT;
+    row_to_task(row, &task);
+    task_end.task = &task;
+    task_end.cause = TARRY__CAUSE__CAUSE_CANCELLED;
+    record.fact_case = TARRY__RECORD__FACT_END;
+    record.end = &task_end;
+    return absorb_record(index, position, &record, now_ms);
+}
+
 #endif

@@ -100,15 +100,7 @@ static void put(struct fx *f, const struct row *row, Tarry__Cause cause, const s
 }
 
 static int end_at(struct fx *f, const struct row *row, uint64_t now_ms) {
-    Tarry__Record record = TARRY__RECORD__INIT;
-    Tarry__TaskEnd task_end = TARRY__TASK_END__INIT;
-    Tarry__Task task = TARRY__TASK__INIT;
-    row_to_task(row, &task);
-    task_end.task = &task;
-    task_end.cause = TARRY__CAUSE__CAUSE_CANCELLED;
-    record.fact_case = TARRY__RECORD__FACT_END;
-    record.end = &task_end;
-    return absorb(f, &record, now_ms);
+    return absorb_ended(f->index, &f->position, row, now_ms);
 }
 
 /* Schedules a task due at `due_ms`; its id. */

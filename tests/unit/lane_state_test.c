@@ -48,6 +48,18 @@ static void a_delivery_of_a_former_turn_never_leaves(void **state) { /* TRUE-1 *
     assert_int_equal(lane_state_send(&lane, turn, true), LANE_SILENT);
 }
 
+static void news_of_a_former_turn_are_none(void **state) { /* KEEP-1 */
+    struct lane_state lane = held();
+    uint64_t turn = lane.turn, former;
+    assert_true(lane_state_is_news(&lane, turn));
+    assert_int_equal(lane_state_close(&lane, ANNA), PIPE);
+    assert_false(lane_state_is_news(&lane, turn));
+    assert_int_equal(lane_state_open(&lane, ANNA), 0); /* also once she is back: she is not connected yet */
+    assert_false(lane_state_is_news(&lane, turn));
+    assert_true(lane_state_up(&lane, ANNA, PIPE + 1, &former));
+    assert_true(lane_state_is_news(&lane, lane.turn));
+}
+
 static void a_session_that_ends_leaves_its_connection(void **state) {
     struct lane_state lane = held();
     uint64_t turn = lane.turn;
@@ -98,6 +110,7 @@ int main(void) {
         cmocka_unit_test(a_delivery_leaves_by_the_holders_connection),
         cmocka_unit_test(what_cannot_leave_is_told_of),
         cmocka_unit_test(a_delivery_of_a_former_turn_never_leaves),
+        cmocka_unit_test(news_of_a_former_turn_are_none),
         cmocka_unit_test(a_session_that_ends_leaves_its_connection),
         cmocka_unit_test(the_same_session_keeps_its_turn),
         cmocka_unit_test(nobody_connects_to_anothers_lane),

@@ -302,7 +302,7 @@ static void take_news(struct core_thread *core_thread, struct lane_news *news) {
                                .ok = news->ok,
                                .credit = news->credit,
                                .delivered_ns = news->delivered_ns};
-    core_thread_step(core_thread, &event);
+    if (lanes_is_news(core_thread->needs.lanes, news)) core_thread_step(core_thread, &event);
     free(news);
 }
 

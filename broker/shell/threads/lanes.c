@@ -17,6 +17,8 @@ static struct logfmt_limit refused_limit;
 static void post(struct lane *lane, const struct lane_news *told) {
     struct lane_news *news = fatal_calloc(sizeof(*news));
     *news = *told;
+    news->lane = (uint32_t)(lane - lane->lanes->lanes);
+    news->turn = lane->state.turn;
     news->item.kind = ITEM_LANE;
     inbox_post(lane->lanes->inbox, &news->item);
 }
@@ -67,6 +69,11 @@ void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session) {
 uint64_t lanes_turn(const struct lanes *lanes, uint32_t number) {
     assert(number < LANES_MAX);
     return lanes->lanes[number].state.turn; /* only the core thread changes it */
+}
+
+bool lanes_is_news(const struct lanes *lanes, const struct lane_news *news) {
+    assert(news->lane < LANES_MAX);
+    return lane_state_is_news(&lanes->lanes[news->lane].state, news->turn);
 }
 
 /* ---- any thread */

@@ -23,10 +23,12 @@ struct lanes;
 /* In the order of the core's events for them (core_thread.c). */
 enum lane_event { LANE_UP, LANE_GONE, LANE_SENT, LANE_CREDIT };
 
-/* Told to the core thread, which frees it. */
+/* Told to the core thread, which frees it. It is dropped unless `lanes_is_news`. */
 struct lane_news {
     struct item item; /* first */
     enum lane_event event;
+    uint32_t lane;
+    uint64_t turn; /* of the lane, when it was told */
     uint64_t session;
     bool ok;               /* SENT */
     uint32_t credit;       /* CREDIT */
@@ -56,6 +58,8 @@ void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session);
 /* Whose turn it is. What was decided in another turn never leaves, also if its session has come back to the lane: the
  * core expects no news of it (TRUE-1). Core thread only. */
 uint64_t lanes_turn(const struct lanes *lanes, uint32_t number);
+/* Is the turn in which this was told still on? Core thread only. */
+bool lanes_is_news(const struct lanes *lanes, const struct lane_news *news);
 /* Takes `message` over (NULL: it could not be made). LANE_SENT says what became of it: not ok means that it provably
  * never left. Silent about a delivery of another turn. */
 void lanes_send(struct lanes *lanes, const struct core_delivery *delivery, struct message *message,
