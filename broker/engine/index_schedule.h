@@ -51,7 +51,6 @@ struct index_orders {       /* as of `now_ns` */
     uint64_t now_ns;
     uint64_t hurry_to; /* a caller waits for the index to have what is recorded below; 0: none */
     bool has_window;
-    bool may_maintain; /* there is maintenance to do which no commit has left: what it waited for has come */
     bool stop;
     bool inspects;
 };

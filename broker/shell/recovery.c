@@ -34,9 +34,9 @@ static int refuse(char *message, size_t message_size, const char *format, ...) {
 }
 #define REFUSE(...) refuse(message, message_size, __VA_ARGS__)
 
+/* Address space of the index at first; it grows when it is full. */
 /* As long as most disks hang at times: then a delivery waits for none (DESIGN.md, Leases ahead of time). */
 #define LEASE_AHEAD_MS 50u
-/* Address space of the index at first; it grows when it is full. */
 #define INDEX_MAP_SIZE (4ull << 30)
 
 static int open_index(struct recovery *recovery, char *message, size_t message_size) {
@@ -49,7 +49,6 @@ static int open_index(struct recovery *recovery, char *message, size_t message_s
         .outcome_retention_ms = recovery->config->outcome_retention_ms,
         .read_only = recovery->config->inspect,
         .filters_later = true, /* by the filter reader: who is due does not wait for them */
-        .sweeps_fetched = !recovery->config->inspect,
     };
     memcpy(options.cluster, recovery->dir->cluster, sizeof(options.cluster));
     message[0] = '\0';

@@ -231,7 +231,6 @@ static void start_auditor(struct shell *shell) {
 
 static void start_indexer(struct shell *shell) {
     signer_start(&shell->signer, shell->log);
-    fetcher_init(&shell->fetcher, shell->index, indexer_wake, &shell->indexer);
     const struct indexer_needs needs = {.config = &shell->config,
                                         .dir = &shell->dir,
                                         .clock = &shell->clock,
@@ -241,7 +240,6 @@ static void start_indexer(struct shell *shell) {
                                         .inbox = &shell->inbox,
                                         .signer = &shell->signer,
                                         .archivist = &shell->archivist,
-                                        .fetcher = &shell->fetcher,
                                         .node = &shell->node};
     indexer_start(&shell->indexer, &needs, core_position(shell->core));
 }
@@ -359,7 +357,6 @@ void shell_start_threads(struct shell *shell) {
     locator_start(&shell->locator, shell->log, &shell->archivist.archive, &shell->inbox);
     start_core(shell);
     filter_reader_start(&shell->filter_reader, shell->index); /* nobody waits for it */
-    fetcher_start(&shell->fetcher);
     if (shell->node.on) node_start(&shell->node);
 }
 
@@ -380,7 +377,6 @@ void shell_stop(struct shell *shell) {
     archivist_stop(&shell->archivist);
     locator_stop(&shell->locator);
     filter_reader_stop(&shell->filter_reader);
-    fetcher_stop(&shell->fetcher);
     indexer_stop(&shell->indexer);
     signer_stop(&shell->signer);
     authorizer_stop(&shell->authorizer);

@@ -22,7 +22,6 @@
 #include "delivery_sender.h"
 #include "disk_space.h"
 #include "endpoints.h"
-#include "fetcher.h"
 #include "filter_reader.h"
 #include "gateways.h"
 #include "http.h"
@@ -74,7 +73,6 @@ struct shell {
     struct reader reader;
     struct calendar_reader calendar_reader;
     struct filter_reader filter_reader;
-    struct fetcher fetcher;
     struct auditor auditor;
     struct backup backup;
     struct locator locator;

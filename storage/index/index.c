@@ -142,7 +142,6 @@ int index_open(struct index **out, const struct index_options *options, char *me
     index->options = *options;
     index->options.directory = NULL; /* borrowed for the call only */
     pthread_mutex_init(&index->runs.lock, NULL);
-    sweeps_init(&index->sweeps);
     index->queues = calloc(QUEUES_MAX + 1, sizeof *index->queues);
     if (index->queues == NULL) goto out;
     error = 0;
@@ -157,7 +156,6 @@ out:
     if (error != 0) {
         explain(error, options->directory, message, message_size);
         if (index != NULL && !is_open) {
-            sweeps_deinit(&index->sweeps);
             pthread_mutex_destroy(&index->runs.lock);
             free(index->queues);
             free(index);
@@ -176,7 +174,6 @@ void index_close(struct index *index) {
     keyring_close(index->keyring);
     content_cache_free(index->contents);
     ranges_deinit(&index->ranges);
-    sweeps_deinit(&index->sweeps);
     runs_deinit(index);
     calendar_close(index);
     pthread_mutex_destroy(&index->runs.lock);

@@ -41,7 +41,6 @@ struct index_options {
     bool no_lookup; /* for tools that look up no task: what leads to keys and due times is not loaded */
     bool filters_later; /* the filters of keys, 1.5 to 2 bytes a key, are read by index_read_filters and not by the
                            opening: what is due goes out meanwhile, and keys are looked for on the disk */
-    bool sweeps_fetched;    /* rows of ended tasks are deleted once index_fetch has read them, which somebody calls */
     bool no_sync;       /* for unit tests and benches only */
 };
 
@@ -92,14 +91,6 @@ int index_commit(struct index *index);
 /* Bounded background work: merges of key runs, sweeps of ended rows and slots. Call when idle or after commits; true in
  * *out_more if there is more to do. Each call is one bounded transaction (aim: < 20 ms). */
 int index_maintain(struct index *index, bool *out_more);
-/* Is there work for index_maintain that a call of index_fetch has made, and not a commit? Any thread. */
-bool index_may_sweep(struct index *index);
-/* With options.sweeps_fetched: reads the pages of 4,096 ids whose ended tasks index_maintain will delete, so that it
- * does not wait for the disk. False in *out_did: there are none, or enough were read. Any thread, several at once.
- * Errors: INDEX_DAMAGED, LMDB's. */
-int index_fetch(struct index *index, bool *out_did);
-/* Would it do something? Any thread. */
-bool index_may_fetch(struct index *index);
 /* Position of the last commit. Any thread. */
 uint64_t index_position(const struct index *index);
 

@@ -145,23 +145,8 @@ struct ranges {
     uint64_t ended; /* of them */
     size_t bitmaps;
     struct numbers dirty;
-};
-
-/* ---- ranges that wait for their sweep (index_fetch.c) */
-struct sweep_item {
-    uint64_t number;
-    uint32_t rows; /* of ended tasks, when it came to wait */
-};
-struct sweep_list { /* oldest first */
-    VECTOR(struct sweep_item) entries;
-    size_t first; /* those before it are gone */
-    uint64_t rows;
-};
-struct sweeps {
-    pthread_mutex_t lock; /* of all of it */
-    struct sweep_list unread;
-    uint64_t reading; /* rows of those that are being read */
-    struct sweep_list ready;
+    struct numbers sweeps; /* numbers of those that wait for a sweep, in the order in which they came to it */
+    size_t sweeps_asked;   /* of the first so many the pages were asked of the kernel: they are swept next */
 };
 
 /* ---- key runs */
@@ -408,7 +393,6 @@ struct index {
     uint64_t steady_ns, wall_ns;
     struct batch batch;
     struct ranges ranges;
-    struct sweeps sweeps;
     struct runs runs;
     struct slot_writer writer;
     VECTOR(struct low) lows;
@@ -501,17 +485,17 @@ int ranges_write(struct index *index, MDB_txn *txn);  /* what is dirty */
 void ranges_clean(struct index *index);               /* after the commit */
 int ranges_sweep(struct index *index, bool *out_did); /* one bounded step */
 
-/* ---- index_fetch.c */
-void sweeps_init(struct sweeps *sweeps);
-void sweeps_deinit(struct sweeps *sweeps);
-/* The range, of which `rows` rows are to be deleted, waits for its sweep. */
-int sweeps_push(struct index *index, uint64_t number, uint32_t rows);
-/* Those that are swept next, together: as many as SWEEP_STEP_ROWS allow (step_scale), for each transaction is two waits
- * for the disk, which the log waits for, too (100,000/s in and out: 95 transactions a second were sweeps of one range).
- * 0: it is not time for it. */
-size_t sweeps_choose(struct index *index, uint64_t out[SWEEP_STEP_RANGES]);
-/* The first `count` of them were swept. */
-void sweeps_swept(struct index *index, size_t count);
+/* ---- index_pages.c */
+struct spans VECTOR_FIELDS(MDB_val);
+struct stretch { /* of ids, and how many entries of theirs there may be */
+    uint64_t from, end;
+    uint64_t entries;
+};
+/* Appends where the pages with what a table has of these ids are mapped. */
+int pages_find(struct index *index, MDB_txn *txn, enum db_table table, const struct stretch *stretch,
+               struct spans *out);
+/* The kernel is asked to read them. */
+int pages_will_need(struct index *index, MDB_txn *txn, enum db_table table, const struct stretch *stretch);
 
 /* ---- index_window.c, index_sweep.c */
 bool row_waits_at(const struct row *row, const struct line *line, uint64_t due_ms);

@@ -16,7 +16,6 @@ int fx_try_open(struct fx *f) {
                                     .outcomes_max = f->outcomes_max,
                                     .outcome_retention_ms = 1ull << 40,
                                     .filters_later = f->seed % 3 != 0,
-                                    .sweeps_fetched = f->seed % 4 >= 2,
                                     .no_sync = true};
     f->is_unread = options.filters_later;
     f->absorbed = f->world.committed;

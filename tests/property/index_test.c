@@ -30,12 +30,6 @@ static void maintain(struct fx *f, unsigned calls_max) {
     }
 }
 
-/* What is to be swept, of which some is read ahead. */
-static void fetch(struct fx *f, unsigned calls_max) {
-    bool did = true;
-    for (unsigned i = 0; i < calls_max && did; i++) CHECK(index_fetch(f->index, &did) == 0);
-}
-
 /* The filters that an opening has left on the disk: a piece now and then, between all else that is done. */
 static void read_filters(struct fx *f, unsigned pieces_max) {
     for (unsigned i = 0; i < pieces_max && f->is_unread; i++) CHECK(index_read_filters(f->index, &f->is_unread) == 0);
@@ -67,7 +61,6 @@ static void step(struct fx *f, size_t records_max, unsigned endings) {
     commit(f);
     if (world_random(w, 4) == 0) check_all(f);
     if (world_random(w, 3) == 0) advise(f);
-    fetch(f, (unsigned)world_random(w, 4));
     maintain(f, (unsigned)world_random(w, 6));
     if (f->is_unread && world_random(w, 3) == 0) read_filters(f, (unsigned)world_random(w, 4));
     if (f->retiring == 0 && w->committed > 0 && world_random(w, 5) == 0) {
@@ -106,10 +99,7 @@ static void history(uint64_t seed) {
         step(f, records_max, (unsigned)(i / 15 % 2 == 0 ? 10 : 85));
     }
     for (unsigned i = 0; i < 60; i++) step(f, records_max, 95);
-    do {
-        maintain(f, 100000);
-        fetch(f, UINT_MAX);
-    } while (index_may_sweep(f->index));
+    maintain(f, 100000);
     check_all(f);
     read_filters(f, UINT_MAX);
     check_all(f);

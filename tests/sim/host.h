@@ -272,7 +272,7 @@ void host_take(struct world *world, struct item *item);
 void host_begin_run(struct world *world, struct core_event event);
 /* News of a lane, a moment later, unless its turn is over by then. */
 void host_post(struct world *world, const struct lane *lane, const struct core_event *event);
-void host_wake(struct world *world);                                 /* arms the next tick */
+void host_wake(struct world *world); /* arms the next tick */
 /* The batch is handed on (TURN_FLUSH). */
 void host_flush(struct world *world);
 /* TURN_TAKE, TURN_REFUSE and TURN_DROP, of all but news of lanes. */

@@ -146,16 +146,6 @@ static void slices_come_in_the_order_of_their_urgency(void **state) {
     NEXT(INDEX_ABSORB);
 }
 
-static void what_maintenance_waited_for_is_done_without_a_commit(void **state) { /* CAP-1 */
-    schedule.maintain = false;
-    NEXT(INDEX_WAIT);
-    orders.may_maintain = true;
-    NEXT(INDEX_MAINTAIN);
-    index_schedule_sliced(&schedule, INDEX_MAINTAIN, true, false, orders.now_ns);
-    orders.may_maintain = false;
-    NEXT(INDEX_WAIT);
-}
-
 static void a_full_disk_stops_all_but_the_commit(void **state) { /* F-4 */
     orders.durable = 9000;
     index_schedule_absorbed(&schedule, 7000, 50, orders.now_ns);
@@ -235,7 +225,6 @@ int main(void) {
         TEST(a_full_batch_is_committed_before_more_is_absorbed),
         TEST(the_core_does_not_wait_for_its_window),
         TEST(slices_come_in_the_order_of_their_urgency),
-        TEST(what_maintenance_waited_for_is_done_without_a_commit),
         TEST(a_full_disk_stops_all_but_the_commit),
         TEST(a_stop_takes_in_what_is_durable),
         TEST(a_stop_does_not_wait_for_room),

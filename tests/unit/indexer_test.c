@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,7 +18,6 @@
 
 #include "config.h"
 #include "fatal.h"
-#include "fetcher.h"
 #include "inbox.h"
 #include "index.h"
 #include "log.h"
@@ -42,7 +40,7 @@ static struct log_cursor { uint64_t at; } cursor;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct world {
     char calls[CALLS_MAX + 1]; /* a absorb, c commit, C commit that failed, w window, W window that failed, r retire,
-                                  e erase, m maintain, f the fetcher is woken */
+                                  e erase, m maintain */
     size_t count;
     bool records;             /* calls are written down from the first failure to the first commit behind it */
     unsigned full_commits;    /* so many commits find no room */
@@ -51,7 +49,6 @@ static struct world {
     size_t pending;
     size_t records_a_frame;
     uint64_t committed;
-    atomic_bool is_fetched; /* something may be swept, until it has been */
 } world;
 
 static void note(char call, bool failed) {
@@ -103,20 +100,9 @@ int index_window(struct index *index, const struct line *line, struct due after,
 int index_maintain(struct index *index, bool *out_more) {
     pthread_mutex_lock(&mutex);
     note('m', false);
-    if (atomic_exchange(&world.is_fetched, false)) world.records = true;
     pthread_mutex_unlock(&mutex);
     *out_more = false;
     return 0;
-}
-
-bool index_may_sweep(struct index *index) {
-    return atomic_load(&world.is_fetched);
-}
-
-void fetcher_wake(struct fetcher *fetcher) {
-    pthread_mutex_lock(&mutex);
-    note('f', false);
-    pthread_mutex_unlock(&mutex);
 }
 
 int retire_step(struct retirement *retire) {
@@ -289,17 +275,6 @@ static void a_stop_does_not_wait_for_room(void **state) { /* F-4 */
     assert_int_equal(world.committed, 0);
 }
 
-/* No commit comes, and none has left anything to do. */
-static void what_others_have_read_is_swept(void **state) { /* CAP-1 */
-    start();
-    indexer_durable(&indexer, FRAME_BYTES);
-    wait_indexed(FRAME_BYTES);
-    atomic_store(&world.is_fetched, true);
-    while (atomic_load(&world.is_fetched)) indexer_wake(&indexer);
-    indexer_stop(&indexer);
-    assert_string_equal(world.calls, "f"); /* there may be room for more now */
-}
-
 #define TEST(name) cmocka_unit_test_setup(name, begin)
 
 int main(void) {
@@ -308,7 +283,6 @@ int main(void) {
         TEST(an_old_record_that_finds_no_room_stops_all_else),
         TEST(a_window_that_finds_no_room_is_loaded_once_there_is_some),
         TEST(a_stop_does_not_wait_for_room),
-        TEST(what_others_have_read_is_swept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,6 @@
 
 #include "config.h"
 #include "fatal.h"
-#include "fetcher.h"
 #include "inbox.h"
 #include "index.h"
 #include "log.h"
@@ -40,7 +39,6 @@ static void commit(struct indexer *indexer) {
     pthread_mutex_lock(&indexer->mutex);
     pthread_cond_broadcast(&indexer->committed);
     pthread_mutex_unlock(&indexer->mutex);
-    if (has) fetcher_wake(needs->fetcher);
     if (has && was_full) logfmt("index_resumed", "indexed=%" PRIu64, index_position(needs->index));
 }
 
@@ -130,7 +128,6 @@ static void execute(struct indexer *indexer, enum index_effect effect) {
         error = run_slice(indexer, effect, &more);
         has = has_room(indexer, failure_of(effect), error < 0 ? error : 0);
         index_schedule_sliced(&indexer->schedule, effect, has, more, monotonic_ns());
-        if (effect == INDEX_MAINTAIN) fetcher_wake(needs->fetcher); /* what was swept makes room for more */
         break;
     case INDEX_WAIT:
     case INDEX_STOP:
@@ -157,7 +154,6 @@ static struct index_orders find_orders(struct indexer *indexer) {
     orders.sign_wait_ns = signer_wait_ns(indexer->needs.signer);
     orders.erase_wait_ns = eraser_wait_ns(&indexer->eraser);
     orders.retire_wait_ns = retire_wait_ns(&indexer->retire);
-    orders.may_maintain = index_may_sweep(indexer->needs.index);
     return orders;
 }
 

@@ -21,7 +21,6 @@ struct clock;
 struct config;
 struct datadir;
 struct disk;
-struct fetcher;
 struct inbox;
 struct index;
 struct log_cursor;
@@ -38,7 +37,6 @@ struct indexer_needs {
     struct inbox *inbox; /* the core's */
     struct signer *signer;
     struct archivist *archivist;
-    struct fetcher *fetcher; /* woken when there may be something to read ahead */
     const struct node *node;
 };
 
@@ -87,8 +85,7 @@ void indexer_durable(struct indexer *indexer, uint64_t position);
 /* Waits, for `wait_ns` at most, until the index has what is recorded below `position`; it commits at once for that.
  * True: it has. Any thread but the index's. */
 bool indexer_await(struct indexer *indexer, uint64_t position, uint64_t wait_ns);
-/* Looks again at what is to be retired or swept. `indexer` is one (archivist_needs.archived, fetcher.fetched). Any
- * thread. */
+/* Looks again at what is to be retired. `indexer` is one (archivist_needs.archived). Any thread. */
 void indexer_wake(void *indexer);
 /* Ends the thread once everything durable is in the index. */
 void indexer_stop(struct indexer *indexer);

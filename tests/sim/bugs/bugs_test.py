@@ -72,7 +72,7 @@ class Catcher:
 HISTORIES = {"sim": 10000, "ahead": 3000, "pair": 2000, "log_crash": 10000, "log_pair_crash": 5000, "index": 20}
 CATCHERS = {name: Catcher(name, HISTORIES.get(name, 0)) for name in
             ("sim", "pair", "ahead", "core_ahead", "wheel", "log_crash", "log_pair_crash", "log_tail", "log_fault", "log_copy", "log_cut", "index", "index_unit", "erase",
-             "core_deliver", "core_turn", "core_work", "erasure", "index_fetch", "index_schedule", "lane_state", "outgoing_read", "freshness", "keyring", "follower_half", "leader_half", "record_reads", "recovery_plan", "retention", "silence", "summons")}
+             "core_deliver", "core_turn", "core_work", "erasure", "index_schedule", "lane_state", "outgoing_read", "freshness", "keyring", "follower_half", "leader_half", "record_reads", "recovery_plan", "retention", "silence", "summons")}
 # By the file in which the bug stands: who is there for it, in this order.
 RIGS = [("broker/core/core.c", ["sim", "pair", "core_deliver"]), ("broker/core/ahead", ["ahead", "core_ahead"]), ("broker/core/deliver", ["core_ahead", "ahead", "sim"]), ("broker/core/query_list.c", ["core_work", "sim"]), ("broker/core/near.c", ["core_deliver", "sim"]), ("broker/core/", ["sim"]), ("broker/engine/recovery_plan", ["sim", "recovery_plan"]),
         ("broker/engine/retention", ["sim", "retention"]), ("broker/engine/core_turn", ["core_turn", "sim", "pair"]),
@@ -85,7 +85,7 @@ RIGS = [("broker/core/core.c", ["sim", "pair", "core_deliver"]), ("broker/core/a
         ("storage/log/log_mark", ["log_copy"]), ("storage/log/quarantine_cut", ["log_pair_crash", "log_cut"]),
         ("storage/log/quarantine", ["log_pair_crash"]),
         ("storage/log/log", ["log_crash", "log_tail", "log_fault", "erase", "sim"]), ("storage/files/disk", ["log_crash"]),
-        ("storage/index/content_cache", ["keyring", "index"]), ("storage/index/index_fetch", ["index_fetch"]), ("storage/index/index", ["keyring", "index", "index_unit"]), ("storage/index/db", ["index", "index_unit"]),
+        ("storage/index/content_cache", ["keyring", "index"]), ("storage/index/index", ["keyring", "index", "index_unit"]), ("storage/index/db", ["index", "index_unit"]),
         ("proto/frame", ["log_tail", "log_crash"]), ("proto/", ["sim"])]
 
 
