@@ -58,6 +58,7 @@ static void *consume(void *arg) {
         if (count > 0) heard_ns = bench_now_ns();
         if (bench_now_ns() - heard_ns > SILENCE_MAX_NS + (run->after_ms + run->spread_ms) * 1000000u)
             bench_die("%llu of %llu came", (unsigned long long)run->ledger.arrived, (unsigned long long)run->expected);
+        for (size_t i = 0; i < count; i++) ledger_prefetch(&run->ledger, tasks[i]->payload, tasks[i]->payload_size);
         for (size_t i = 0; i < count; i++) {
             ledger_arrived(&run->ledger, tasks[i]->payload, tasks[i]->payload_size, tasks[i]->due_ms);
             if (tarry_ack_async(client, tasks[i]->id, tasks[i]->token, ack_done, run) != TARRY_OK) bench_die("ack");

@@ -79,6 +79,12 @@ void ledger_write(char *payload, size_t size, uint64_t number, uint64_t due_ms) 
     memset(payload + LEDGER_PAYLOAD_SIZE_MIN, 'x', size - LEDGER_PAYLOAD_SIZE_MIN);
 }
 
+void ledger_prefetch(const struct ledger *ledger, const void *payload, size_t size) {
+    uint64_t number;
+    if (size < LEDGER_PAYLOAD_SIZE_MIN || !read_number(payload, &number) || number >= ledger->tasks) return;
+    __builtin_prefetch((const void *)&ledger->seen[number / 8], 1);
+}
+
 uint64_t ledger_arrived(struct ledger *ledger, const void *payload, size_t size, uint64_t due_ms) {
     const uint64_t now_us = bench_wall_us();
     const char *text = payload;

@@ -43,6 +43,8 @@ void ledger_write(char *payload, size_t size, uint64_t number, uint64_t due_ms);
 
 /* The task's number; UINT64_MAX: it is none of ours. `due_ms` 0: what the payload says. */
 uint64_t ledger_arrived(struct ledger *ledger, const void *payload, size_t size, uint64_t due_ms);
+/* What ledger_arrived will look at for this payload lies anywhere: the processor fetches it meanwhile. */
+void ledger_prefetch(const struct ledger *ledger, const void *payload, size_t size);
 
 /* ` late_p50_us=… late_p99_us=… late_p999_us=… late_max_us=… early=… twice=… foreign=…`, without a line's end. */
 void ledger_print(const struct ledger *ledger);

@@ -152,6 +152,7 @@
     BUG(former_turn_sent, "TRUE-1", "a delivery of a former turn begins to leave") \
     BUG(former_turn_leaves, "TRUE-1", "a delivery of a former turn goes on leaving") \
     BUG(former_turn_told, "TRUE-1", "what became of a former turn's delivery is told of the lane's next one") \
+    BUG(swept_never, "CAP-1", "rows of ended tasks are never deleted") \
     BUG(former_turn_heard, "KEEP-1", "a connection on the lane that a session had is taken for one on that which it has") \
     BUG(unsent_untold, "KEEP-1", "nobody is told that a delivery never left") \
     BUG(stranger_on_lane, "TRUE-1", "a session connects to another one's lane") \

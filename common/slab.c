@@ -161,8 +161,11 @@ void *slab_alloc(struct slab *slab, size_t size) {
     slab->allocated++;
     slab->classes[class].room--;
     if (page->used == class_capacity(class)) page_unlink(slab, &slab->classes[class], number);
-    /* The link of the next one will be read, which has not been in the cache for long. */
-    __builtin_prefetch(slab->pages[slab->classes[class].pages].free);
+    /* The link of the next one will be read, which has not been in the cache for long; and of the page behind it, if
+     * that one is the last of its page, as most are. */
+    const struct slab_page *next = &slab->pages[slab->classes[class].pages];
+    __builtin_prefetch(next->free);
+    __builtin_prefetch(&slab->pages[next->next]);
     return object;
 }
 

@@ -23,6 +23,8 @@
 #define GIVEN_UP_MAX 8u
 #define LOOKED_AT_MAX 1024u
 #define FORGOTTEN_AHEAD 8u
+#define CACHE_LINE 64u
+#define LINES_AHEAD 3u /* of a content; the processor guesses the others */
 
 struct content {
     uint64_t id;
@@ -37,6 +39,7 @@ struct content_cache {
     struct content **chains;
     size_t chain_count; /* a power of two */
     size_t hand;        /* the chain that is looked at next for want of room */
+    uint64_t newest;    /* no greater id was put */
 };
 
 static_assert(offsetof(struct content, bytes) + CONTENT_CACHE_SIZE_MAX <= SLAB_OBJECT_SIZE_MAX, "a slab's object");
@@ -103,9 +106,10 @@ static struct content *make_room(struct content_cache *cache, size_t size) {
 }
 
 static void put(struct content_cache *cache, uint64_t id, const void *bytes, size_t size) {
-    if (*find(cache, id) != NULL) return; /* a retirement that is repeated */
+    if (id <= cache->newest && *find(cache, id) != NULL) return; /* a retirement that is repeated */
     struct content *content = make_room(cache, object_size(size));
     if (content == NULL) return;
+    if (id > cache->newest) cache->newest = id;
     struct content **chain = chain_of(cache, id);
     *content = (struct content){.id = id, .next = *chain, .size = (uint16_t)size};
     memcpy(content->bytes, bytes, size);
@@ -114,10 +118,22 @@ static void put(struct content_cache *cache, uint64_t id, const void *bytes, siz
 
 /* ---- */
 
-void content_cache_put(struct content_cache *cache, uint64_t id, const void *content, size_t size) {
-    if (size > CONTENT_CACHE_SIZE_MAX) return;
+void content_cache_put(struct content_cache *cache, const struct content_put *puts, size_t count) {
     pthread_mutex_lock(&cache->lock);
-    put(cache, id, content, size);
+    for (size_t i = 0; i < count; i++)
+        if (puts[i].size <= CONTENT_CACHE_SIZE_MAX) put(cache, puts[i].id, puts[i].bytes, puts[i].size);
+    pthread_mutex_unlock(&cache->lock);
+}
+
+/* First where their chains begin, then what those lead to, but for the few that are not the first of their chain. */
+void content_cache_prefetch(struct content_cache *cache, const uint64_t *ids, size_t count) {
+    pthread_mutex_lock(&cache->lock);
+    for (size_t i = 0; i < count; i++) __builtin_prefetch(chain_of(cache, ids[i]));
+    for (size_t i = 0; i < count; i++) {
+        const char *content = (const char *)*chain_of(cache, ids[i]);
+        for (size_t line = 0; content != NULL && line < LINES_AHEAD; line++)
+            __builtin_prefetch(content + line * CACHE_LINE);
+    }
     pthread_mutex_unlock(&cache->lock);
 }
 

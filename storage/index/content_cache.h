@@ -26,10 +26,17 @@ struct content_cache;
 struct content_cache *content_cache_new(size_t memory);
 void content_cache_free(struct content_cache *cache); /* NULL is fine */
 
+struct content_put {
+    uint64_t id;
+    const void *bytes; /* borrowed for the call */
+    size_t size;
+};
 /* What has no room, or is too large, is not kept. An id that is there already stays as it is. */
-void content_cache_put(struct content_cache *cache, uint64_t id, const void *content, size_t size);
+void content_cache_put(struct content_cache *cache, const struct content_put *puts, size_t count);
 /* A copy, in the arena. 0, 1: it is not here, -ENOMEM. */
 int content_cache_get(struct content_cache *cache, uint64_t id, struct arena *arena, void **out, size_t *out_size);
+/* Has the processor fetch what content_cache_get will look at: some tens of ids at a time. */
+void content_cache_prefetch(struct content_cache *cache, const uint64_t *ids, size_t count);
 void content_cache_forget(struct content_cache *cache, const uint64_t *ids, size_t count);
 
 size_t content_cache_bytes(struct content_cache *cache); /* in use */

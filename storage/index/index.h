@@ -177,6 +177,8 @@ int index_calendar(struct index *index, const struct index_calendar_query *query
 int index_blob(struct index *index, uint64_t id, struct arena *arena, void **out, size_t *out_size);
 /* The same without the disk: -EAGAIN if it is not in memory. */
 int index_blob_now(struct index *index, uint64_t id, struct arena *arena, void **out, size_t *out_size);
+/* Has the processor fetch what that will look at, for some tens of tasks. */
+void index_blobs_prefetch(struct index *index, const uint64_t *ids, size_t count);
 /* A commit's packed CommitReply that was moved here. 1: there is none. */
 int index_result(struct index *index, uint64_t producer, uint64_t sequence, struct arena *arena, void **out,
                  size_t *out_size);

@@ -182,6 +182,10 @@ int index_blob_now(struct index *index, uint64_t id, struct arena *arena, void *
     return error == 1 ? -EAGAIN : error;
 }
 
+void index_blobs_prefetch(struct index *index, const uint64_t *ids, size_t count) {
+    if (index->contents != NULL && count > 0) content_cache_prefetch(index->contents, ids, count);
+}
+
 int index_blob(struct index *index, uint64_t id, struct arena *arena, void **out, size_t *out_size) {
     int error = index_blob_now(index, id, arena, out, out_size);
     if (error != -EAGAIN) return error;

@@ -15,7 +15,7 @@ int index_maintain(struct index *index, bool *out_more) {
     if (error == 0 && !did) error = slots_sweep(index, &did);
     if (error == 0 && !did) error = calendar_count(index, &did);
     if (error != 0) return error;
-    *out_more = runs_merge_wanted(index) || index->runs.garbage.count > 0 || index->ranges.sweeps.count > 0 ||
+    *out_more = runs_merge_wanted(index) || index->runs.garbage.count > 0 || ranges_sweep_wanted(index) ||
                 slots_sweep_wanted(index) || calendar_count_wanted(index);
     if (did) {
         index_account(index);

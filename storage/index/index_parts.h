@@ -45,7 +45,8 @@
 #define SWEEP_STEP_CHUNKS 64u
 #define SWEEP_STEP_RANGES 64u
 #define SWEEP_STEP_ROWS 16384u /* of ended tasks, unless one range has more */
-#define BLOB_SWEPT_MAX 1024u   /* bytes; a larger content goes when its task ends, and not with the row */
+#define SWEEP_REST_MAX_NS (180ull * 1000000000)
+#define BLOB_SWEPT_MAX 1024u /* bytes; a larger content goes when its task ends, and not with the row */
 #define PLAN_SLOTS_MAX 256
 #define PREFIX_EXAMINE 4096u /* candidates of a list call when most will not match */
 #define TABLE_CAPACITY_MIN 1024u
@@ -72,6 +73,7 @@
 #define SWEEP_STEP_CHUNKS 2u
 #define SWEEP_STEP_RANGES 3u
 #define SWEEP_STEP_ROWS 90u
+#define SWEEP_REST_MAX_NS (20ull * 1000000000)
 #define BLOB_SWEPT_MAX 32u
 #define PLAN_SLOTS_MAX 8
 #define PREFIX_EXAMINE 6u
@@ -130,12 +132,17 @@ struct numbers VECTOR_FIELDS(uint64_t);
 
 /* ---- ranges of ids */
 struct range {
-    uint64_t number; /* id >> RANGE_SHIFT, plus 1; 0: free place */
-    uint16_t rows;   /* on disk */
-    uint16_t ended;  /* … of ended tasks */
-    bool dirty;      /* in the batch's list */
-    bool queued;     /* waits for a sweep */
-    uint64_t *bits;  /* NULL: none ended */
+    uint64_t number;   /* id >> RANGE_SHIFT, plus 1; 0: free place */
+    uint16_t rows;     /* on disk */
+    uint16_t ended;    /* … of ended tasks */
+    bool dirty;        /* in the batch's list */
+    bool queued;       /* waits for a sweep */
+    uint64_t *bits;    /* NULL: none ended */
+    uint64_t since_ns; /* steady time of its last fresh row; as of the opening, for those that were there */
+};
+struct resting { /* a range that waits for a sweep */
+    uint64_t number;
+    uint64_t until_ns; /* steady time */
 };
 struct ranges {
     struct range *table; /* open addressing, a power of two */
@@ -145,8 +152,8 @@ struct ranges {
     uint64_t ended; /* of them */
     size_t bitmaps;
     struct numbers dirty;
-    struct numbers sweeps; /* numbers of those that wait for a sweep, in the order in which they came to it */
-    size_t sweeps_asked;   /* of the first so many the pages were asked of the kernel: they are swept next */
+    VECTOR(struct resting) sweeps; /* in the order in which they came to it */
+    size_t sweeps_asked;           /* of the first so many the pages were asked of the kernel: they are swept next */
 };
 
 /* ---- key runs */
@@ -484,6 +491,7 @@ int ranges_apply(struct index *index);                /* the batch's effects, in
 int ranges_write(struct index *index, MDB_txn *txn);  /* what is dirty */
 void ranges_clean(struct index *index);               /* after the commit */
 int ranges_sweep(struct index *index, bool *out_did); /* one bounded step */
+bool ranges_sweep_wanted(const struct index *index);
 
 /* ---- index_pages.c */
 struct spans VECTOR_FIELDS(MDB_val);

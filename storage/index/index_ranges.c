@@ -112,12 +112,16 @@ static int range_dirty(struct ranges *ranges, struct range *range) {
 
 /* A sweep pays once three quarters of the rows have ended: where tasks end in no order, it reads and writes every page
  * of the range, and LMDB gives a page back when a quarter of it is left. (A sweep at a half came before that, and gave
- * none back.) The youngest range waits until it is full. */
+ * none back.) Then the range rests for a third of the time that it took to get there: what was scheduled together and
+ * ends as steadily has ended by then, and one sweep does what took three. The youngest range waits until it is full. */
 static int range_consider(struct index *index, struct range *range) {
     if (range->queued || range->ended == 0 || range->ended * 4u < range->rows * 3u) return 0;
     if (range->number > (index->tally.next_id >> RANGE_SHIFT)) return 0;
     range->queued = true;
-    return VECTOR_PUSH(&index->ranges.sweeps, range->number - 1);
+    uint64_t rest_ns = (index->steady_ns - range->since_ns) / 3;
+    if (rest_ns > SWEEP_REST_MAX_NS) rest_ns = SWEEP_REST_MAX_NS;
+    const struct resting resting = {.number = range->number - 1, .until_ns = index->steady_ns + rest_ns};
+    return VECTOR_PUSH(&index->ranges.sweeps, resting);
 }
 
 /* Fresh rows of one range, of which `rows` have been seen; ids from `from` to `to` (exclusive) without a row ended. */
@@ -142,6 +146,7 @@ static int apply_fresh_range(struct index *index, uint64_t number, uint64_t from
         if (change == NULL || (change->flags & CHANGE_ENDED)) error = range_mark(ranges, range, id);
     }
     range->rows += (uint16_t)rows;
+    range->since_ns = index->steady_ns;
     ranges->rows += rows;
     return error != 0 ? error : range_dirty(ranges, range);
 }
@@ -252,6 +257,7 @@ static int load_one(struct index *index, const MDB_val *key, const MDB_val *seal
     struct range *range;
     error = ranges_take(&index->ranges, number, &range);
     if (error != 0) return error;
+    range->since_ns = index->steady_ns;
     const uint8_t *record = data.mv_data;
     memcpy(&range->rows, record, 2);
     memcpy(&range->ended, record + 2, 2);
@@ -299,6 +305,17 @@ struct sweep_range {
     struct range *range;
     size_t deleted;
 };
+
+/* Those that came to wait later may have rested already, but go no sooner. */
+static bool is_rested(const struct index *index, size_t at) {
+    const struct ranges *ranges = &index->ranges;
+    if (at >= ranges->sweeps.count) return false;
+    return ranges->sweeps.items[at].until_ns <= index->steady_ns && !SEEDED_BUG(swept_never);
+}
+
+bool ranges_sweep_wanted(const struct index *index) {
+    return is_rested(index, 0);
+}
 
 /* First come, first swept; as many ranges at once as SWEEP_STEP_ROWS allow (step_scale), for each transaction is two
  * waits for the disk, which the log waits for, too (100,000/s in and out: 95 transactions a second were sweeps of one
@@ -373,8 +390,8 @@ static int sweep_body(void *argument, MDB_txn *txn) {
 static void sweep_choose(struct sweep *sweep, size_t count_max) {
     const struct ranges *ranges = &sweep->index->ranges;
     size_t rows = 0, rows_max = SWEEP_STEP_ROWS * step_scale(sweep->index);
-    while (sweep->count < count_max && sweep->count < ranges->sweeps.count) {
-        struct range *range = ranges_find(ranges, ranges->sweeps.items[sweep->count]);
+    while (sweep->count < count_max && is_rested(sweep->index, sweep->count)) {
+        struct range *range = ranges_find(ranges, ranges->sweeps.items[sweep->count].number);
         assert(range != NULL && range->queued && range->bits != NULL);
         rows += range->ended;
         if (sweep->count > 0 && rows > rows_max) break;
@@ -403,16 +420,15 @@ static int sweep_ask(struct sweep *sweep) {
 }
 
 static void sweep_forget(struct ranges *ranges, size_t count) {
-    struct numbers *sweeps = &ranges->sweeps;
-    sweeps->count -= count;
-    memmove(sweeps->items, sweeps->items + count, sweeps->count * sizeof *sweeps->items);
+    ranges->sweeps.count -= count;
+    memmove(ranges->sweeps.items, ranges->sweeps.items + count, ranges->sweeps.count * sizeof *ranges->sweeps.items);
     ranges->sweeps_asked = 0;
 }
 
 int ranges_sweep(struct index *index, bool *out_did) {
     struct ranges *ranges = &index->ranges;
     assert(ranges->dirty.count == 0);
-    *out_did = ranges->sweeps.count > 0;
+    *out_did = ranges_sweep_wanted(index);
     if (!*out_did) return 0;
     struct sweep sweep = {.index = index};
     sweep_choose(&sweep, ranges->sweeps_asked > 0 ? ranges->sweeps_asked : SWEEP_STEP_RANGES);

@@ -23,9 +23,27 @@ static int keep_copy(struct index *index, const struct retire_copy *about, const
     return 0;
 }
 
+/* Contents of one frame that stay in memory, too. */
+#define PUT_AT_ONCE 64u
+struct puts {
+    struct content_put items[PUT_AT_ONCE];
+    size_t count;
+};
+
+static void put_gathered(struct index *index, struct puts *puts) {
+    if (puts->count > 0) content_cache_put(index->contents, puts->items, puts->count);
+    puts->count = 0;
+}
+
+static void to_memory(struct index *index, struct puts *puts, const struct content_put *put) {
+    if (index->contents == NULL) return;
+    puts->items[puts->count++] = *put;
+    if (puts->count == PUT_AT_ONCE) put_gathered(index, puts);
+}
+
 /* The content that the record brought, if its task still lives. */
 static int keep_content(struct index *index, const struct frame_header *header, const Tarry__TaskPut *put,
-                        const uint8_t *blob) {
+                        const uint8_t *blob, struct puts *puts) {
     const Tarry__Task *task = put->task;
     if (task == NULL) return INDEX_DAMAGED;
     if (!put->fresh || task->blob_size == 0 || ranges_ended(&index->ranges, task->id)) return 0;
@@ -37,7 +55,7 @@ static int keep_content(struct index *index, const struct frame_header *header, 
     }
     struct retire_copy copy = {.id = task->id};
     const uint8_t *content = blob + (task->blob_at - from);
-    if (index->contents != NULL) content_cache_put(index->contents, task->id, content, task->blob_size);
+    to_memory(index, puts, &(struct content_put){task->id, content, task->blob_size});
     int error = keep_copy(index, &copy, content, task->blob_size);
     if (error != 0 || SEEDED_BUG(kept_content_in_clear)) return error;
     uint8_t *kept = index->retire.bytes.items + index->retire.bytes.count - task->blob_size;
@@ -128,10 +146,13 @@ int index_retire_frame(struct index *index, const struct frame_header *header, c
     struct retire_batch *batch = &index->retire;
     int error = 0;
     bool is_new = header->position >= batch->end; /* or a try before found no room for what was gathered (CALM-1) */
+    struct puts puts;
+    puts.count = 0;
     for (size_t i = 0; is_new && body != NULL && i < body->n_records && error == 0; i++) {
         const Tarry__Record *record = body->records[i];
-        if (record->fact_case == TARRY__RECORD__FACT_PUT) error = keep_content(index, header, record->put, blob);
+        if (record->fact_case == TARRY__RECORD__FACT_PUT) error = keep_content(index, header, record->put, blob, &puts);
     }
+    put_gathered(index, &puts);
     if (is_new && error == 0 && body != NULL && body->producer != 0) {
         struct retire_copy copy = {.producer = body->producer, .sequence = body->sequence};
         error = keep_copy(index, &copy, body->reply.data, body->reply.len);

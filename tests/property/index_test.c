@@ -10,6 +10,8 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#define RESTED_MS 86400000u
+
 static uint64_t seed_first = 1, seed_count = 40;
 
 static void advise(struct fx *f) {
@@ -99,6 +101,8 @@ static void history(uint64_t seed) {
         step(f, records_max, (unsigned)(i / 15 % 2 == 0 ? 10 : 85));
     }
     for (unsigned i = 0; i < 60; i++) step(f, records_max, 95);
+    f->world.now_ms += RESTED_MS; /* every range that waits for its sweep has rested */
+    step(f, 1, 0);
     maintain(f, 100000);
     check_all(f);
     read_filters(f, UINT_MAX);

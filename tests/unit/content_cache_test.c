@@ -42,7 +42,8 @@ static size_t make(uint64_t id, size_t size, uint8_t *out) {
 
 static void put(struct fx *f, uint64_t id, size_t size) {
     uint8_t bytes[CONTENT_CACHE_SIZE_MAX + 1];
-    content_cache_put(f->cache, id, bytes, make(id, size, bytes));
+    const struct content_put one = {.id = id, .bytes = bytes, .size = make(id, size, bytes)};
+    content_cache_put(f->cache, &one, 1);
 }
 
 static void forget(struct fx *f, uint64_t id) {

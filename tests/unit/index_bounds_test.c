@@ -1,4 +1,4 @@
-/* index_bounds_test.c: what must not grow with the number of lines or of keys (CALM-1). */
+/* index_bounds_test.c: what must not grow with the number of lines or of keys (CALM-1), and rows of ended tasks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -166,11 +166,61 @@ static void a_merge_under_way_is_counted(void **state) {
     tear_down(&f);
 }
 
+/* ---- rows of ended tasks */
+
+#define NOW_MS 1700000000000ull
+
+static struct row plain_row(uint64_t id) {
+    return (struct row){.id = id, .due_ms = NOW_MS + 86400000, .scheduled_ms = NOW_MS, .queue = 1, .key = ""};
+}
+
+/* Of the first range those ids below `end` end that have not. */
+static void end_below(struct fx *f, uint64_t *from, uint64_t end, uint64_t now_ms) {
+    for (; *from < end; ++*from) {
+        struct row row = plain_row(*from);
+        assert_int_equal(absorb_ended(f->index, &f->position, &row, now_ms), 0);
+    }
+    assert_int_equal(index_commit(f->index), 0);
+    for (bool more = true; more;) assert_int_equal(index_maintain(f->index, &more), 0);
+}
+
+static uint64_t rows_of(struct index *index) {
+    struct index_stats stats;
+    index_stats(index, &stats);
+    return stats.rows;
+}
+
+/* One sweep does what took three, where tasks that were scheduled together end as steadily. */
+static void a_range_rests_for_a_third_of_its_age_before_its_sweep(void **state) { /* CAP-1 */
+    struct fx f;
+    uint64_t ended = 1;
+    set_up(&f, 16u << 20);
+    for (; f.next_id < 2 * RANGE_IDS; f.next_id++) {
+        struct row row = plain_row(f.next_id);
+        assert_int_equal(absorb_scheduled(f.index, &f.position, &row), 0);
+    }
+    assert_int_equal(index_commit(f.index), 0);
+    uint64_t all = 2 * RANGE_IDS - 1;
+    end_below(&f, &ended, RANGE_IDS / 2, NOW_MS + 60000);
+    end_below(&f, &ended, RANGE_IDS * 3 / 4 + 1, NOW_MS + 90000); /* three quarters: it rests for 30 s */
+    end_below(&f, &ended, RANGE_IDS * 7 / 8, NOW_MS + 119999);
+    assert_int_equal(rows_of(f.index), all);
+    end_below(&f, &ended, RANGE_IDS * 15 / 16, NOW_MS + 120000);
+    assert_int_equal(rows_of(f.index), all - (RANGE_IDS * 15 / 16 - 1)); /* what ended meanwhile, too */
+    end_below(&f, &ended, RANGE_IDS, NOW_MS + 86400000);                 /* a day: no longer than three minutes */
+    assert_int_equal(rows_of(f.index), all - (RANGE_IDS * 15 / 16 - 1));
+    ended = RANGE_IDS; /* of the second range one, so that time goes on */
+    end_below(&f, &ended, RANGE_IDS + 1, NOW_MS + 86400000 + SWEEP_REST_MAX_NS / 1000000);
+    assert_int_equal(rows_of(f.index), RANGE_IDS);
+    tear_down(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(advice_costs_the_same_however_many_lines_there_are),
         cmocka_unit_test(a_merge_takes_a_part_of_the_memory),
         cmocka_unit_test(a_merge_under_way_is_counted),
+        cmocka_unit_test(a_range_rests_for_a_third_of_its_age_before_its_sweep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
