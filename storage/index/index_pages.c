@@ -1,13 +1,5 @@
-/* index_pages.c: where the entries of neighbouring ids lie in the file, told by a few of them.
- *
- * Who is to touch many entries that lie on the disk alone waits for one page after the other, unless the kernel is
- * asked for all at once; and to know their pages by walking through them would be to touch them. But a table whose keys
- * are ids, in which entries are appended, has most of them side by side: 4,096 rows are some 100 pages in one to three
- * stretches (measured: 30 million pending of 60 million, after ten minutes of 100,000/s in and out). So the first and
- * the last entry are looked up. Do they lie no farther apart than twice what so many entries take in this table, all
- * between them is taken for one stretch; otherwise the entry in the middle is looked up, and so on with both halves. A
- * page that lies elsewhere all the same costs its page fault. */
-#include "index_parts.h"
+/* index_pages.c: see index_pages.h. */
+#include "index_pages.h"
 
 #include <stdlib.h>
 
@@ -83,26 +75,25 @@ static int find(struct pages *pages, uint64_t from, uint64_t end) {
     return find_between(pages, first, last);
 }
 
-int pages_find(struct index *index, MDB_txn *txn, enum db_table table, const struct stretch *stretch,
-               struct spans *out) {
+int pages_find(struct index *index, MDB_txn *txn, enum db_table table, const struct ids *ids, struct spans *out) {
     MDB_stat stat;
     int error = db_negative(mdb_stat(txn, index->db.table[table], &stat));
     if (error != 0 || stat.ms_entries == 0) return error;
     struct pages pages = {.size = stat.ms_psize,
-                          .entries = stretch->entries,
+                          .entries = ids->entries,
                           .all = stat.ms_entries,
                           .leaves = stat.ms_leaf_pages,
                           .spans = out};
     error = db_cursor(&index->db, txn, table, &pages.cursor);
     if (error != 0) return error;
-    error = find(&pages, stretch->from, stretch->end);
+    error = find(&pages, ids->from, ids->end);
     mdb_cursor_close(pages.cursor);
     return error == MDB_NOTFOUND ? 0 : error;
 }
 
-int pages_will_need(struct index *index, MDB_txn *txn, enum db_table table, const struct stretch *stretch) {
+int pages_will_need(struct index *index, MDB_txn *txn, enum db_table table, const struct ids *ids) {
     struct spans spans = {0};
-    int error = pages_find(index, txn, table, stretch, &spans);
+    int error = pages_find(index, txn, table, ids, &spans);
     if (error == 0) db_will_need(spans.items, spans.count);
     free(spans.items);
     return error;

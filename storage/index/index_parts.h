@@ -493,18 +493,6 @@ void ranges_clean(struct index *index);               /* after the commit */
 int ranges_sweep(struct index *index, bool *out_did); /* one bounded step */
 bool ranges_sweep_wanted(const struct index *index);
 
-/* ---- index_pages.c */
-struct spans VECTOR_FIELDS(MDB_val);
-struct stretch { /* of ids, and how many entries of theirs there may be */
-    uint64_t from, end;
-    uint64_t entries;
-};
-/* Appends where the pages with what a table has of these ids are mapped. */
-int pages_find(struct index *index, MDB_txn *txn, enum db_table table, const struct stretch *stretch,
-               struct spans *out);
-/* The kernel is asked to read them. */
-int pages_will_need(struct index *index, MDB_txn *txn, enum db_table table, const struct stretch *stretch);
-
 /* ---- index_window.c, index_sweep.c */
 bool row_waits_at(const struct row *row, const struct line *line, uint64_t due_ms);
 /* Deletes stale entries of slots; one bounded step. */

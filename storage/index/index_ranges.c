@@ -5,7 +5,7 @@
  * A bit, once set, stays; a range without rows has no record. So "ended" needs no trace for ever (I-1), and memory
  * follows the ranges that have rows. The sweep deletes the rows of a range's ended tasks together, once most of its
  * rows have ended, and their contents with them: random deletes would cost a page each. */
-#include "index_parts.h"
+#include "index_pages.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -410,9 +410,9 @@ static int sweep_ask(struct sweep *sweep) {
     for (size_t i = 0; i < sweep->count && error == 0; i++) {
         const struct range *range = sweep->ranges[i].range;
         uint64_t end = range->number << RANGE_SHIFT;
-        const struct stretch stretch = {.from = end - RANGE_IDS, .end = end, .entries = range->rows};
-        error = pages_will_need(index, txn, DB_ROWS, &stretch);
-        if (error == 0) error = pages_will_need(index, txn, DB_BLOBS, &stretch);
+        const struct ids ids = {.from = end - RANGE_IDS, .end = end, .entries = range->rows};
+        error = pages_will_need(index, txn, DB_ROWS, &ids);
+        if (error == 0) error = pages_will_need(index, txn, DB_BLOBS, &ids);
     }
     db_read_end(&index->db, txn);
     index->ranges.sweeps_asked = sweep->count;

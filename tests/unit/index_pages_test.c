@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "index_alone.h"
-#include "index_parts.h"
+#include "index_pages.h"
 
 #define NOW_MS 1700000000000ull
 #define PAGE ((uintptr_t)4096)
@@ -73,17 +73,17 @@ static void end_most(struct fx *f, uint64_t from, uint64_t end) {
 }
 
 /* Addresses of the pages with rows of those ids; and how many rows there are. */
-static size_t walk(struct fx *f, struct stretch *stretch, uintptr_t out[PAGES_MAX]) {
+static size_t walk(struct fx *f, struct ids *ids, uintptr_t out[PAGES_MAX]) {
     MDB_cursor *cursor;
-    uint64_t id = stretch->from;
+    uint64_t id = ids->from;
     MDB_val key = {sizeof id, &id}, value;
     size_t count = 0;
     assert_int_equal(db_cursor(&f->index->db, f->txn, DB_ROWS, &cursor), 0);
     int error = db_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
     for (; error == 0; error = db_cursor_get(cursor, &key, &value, MDB_NEXT)) {
         memcpy(&id, key.mv_data, sizeof id);
-        if (id >= stretch->end) break;
-        stretch->entries++;
+        if (id >= ids->end) break;
+        ids->entries++;
         uintptr_t page = (uintptr_t)key.mv_data & ~(PAGE - 1);
         if (count > 0 && out[count - 1] == page) continue;
         assert_true(count < PAGES_MAX);
@@ -108,11 +108,11 @@ static size_t check(struct fx *f, uint64_t from, uint64_t end) {
     size_t found = 0;
     MDB_stat stat;
     assert_int_equal(db_read(&f->index->db, &f->txn), 0);
-    struct stretch stretch = {.from = from, .end = end};
-    size_t count = walk(f, &stretch, pages);
-    assert_int_equal(pages_find(f->index, f->txn, DB_ROWS, &stretch, &spans), 0);
+    struct ids ids = {.from = from, .end = end};
+    size_t count = walk(f, &ids, pages);
+    assert_int_equal(pages_find(f->index, f->txn, DB_ROWS, &ids, &spans), 0);
     assert_int_equal(mdb_stat(f->txn, f->index->db.table[DB_ROWS], &stat), 0);
-    size_t expected = stretch.entries > 0 ? stretch.entries * stat.ms_leaf_pages / stat.ms_entries : 0;
+    size_t expected = ids.entries > 0 ? ids.entries * stat.ms_leaf_pages / stat.ms_entries : 0;
     db_read_end(&f->index->db, f->txn);
     for (size_t i = 0; i < count; i++) f->missed += !is_within(&spans, pages[i]);
     f->pages += count;
