@@ -152,7 +152,6 @@
     BUG(former_turn_sent, "TRUE-1", "a delivery of a former turn begins to leave") \
     BUG(former_turn_leaves, "TRUE-1", "a delivery of a former turn goes on leaving") \
     BUG(former_turn_told, "TRUE-1", "what became of a former turn's delivery is told of the lane's next one") \
-    BUG(swept_never, "CAP-1", "rows of ended tasks are never deleted") \
     BUG(former_turn_heard, "KEEP-1", "a connection on the lane that a session had is taken for one on that which it has") \
     BUG(unsent_untold, "KEEP-1", "nobody is told that a delivery never left") \
     BUG(stranger_on_lane, "TRUE-1", "a session connects to another one's lane") \
@@ -191,6 +190,7 @@
     BUG(replayed_before_restored, "LOG-3", "recovery replays the log before it has restored what the index knows") \
     /* engine: the index's schedule */ \
     BUG(absorbed_ahead, "LOG-3", "the index absorbs what is not durable yet") \
+    BUG(maintained_after_commits_alone, "CAP-1", "what the index puts off for a while waits for a commit") \
     BUG(indexed_told_of_absorbed, "LOG-3", "the core hears of a position before it is committed") \
     BUG(filter_behind_core, "LOG-3", "the core forgets what the filter of keys does not know yet") \
     BUG(told_uncommitted, "LOG-3", "the core hears of a position though the index had no room to commit it") \
@@ -198,6 +198,7 @@
     BUG(content_dropped, "KEEP-1", "the content of a living task goes with its segment") \
     BUG(answer_dropped, "ONCE-1", "an answer that may be asked for goes with its segment") \
     BUG(content_left_behind, "CALM-1", "the copy of a large content stays when its task ends") \
+    BUG(swept_never, "CAP-1", "rows of ended tasks are never deleted") \
     BUG(swept_content_stays, "CALM-1", "the copy of a small content stays when the row of its task goes") \
     BUG(position_apart, "LOG-3", "the index's position is not in the transaction of its data") \
     BUG(ended_bits_unwritten, "LOG-3", "the bitmap of ended ids is not written") \

@@ -161,8 +161,8 @@ void *slab_alloc(struct slab *slab, size_t size) {
     slab->allocated++;
     slab->classes[class].room--;
     if (page->used == class_capacity(class)) page_unlink(slab, &slab->classes[class], number);
-    /* The link of the next one will be read, which has not been in the cache for long; and of the page behind it, if
-     * that one is the last of its page, as most are. */
+    /* The next call reads the link of the next free object, and, if that was the last one of its page, what is known of
+     * the next page. Neither has been in the cache for long. */
     const struct slab_page *next = &slab->pages[slab->classes[class].pages];
     __builtin_prefetch(next->free);
     __builtin_prefetch(&slab->pages[next->next]);

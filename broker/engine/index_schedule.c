@@ -66,6 +66,7 @@ static uint64_t commit_wait_ns(const struct index_schedule *schedule, const stru
 static uint64_t rest_ns(const struct index_schedule *schedule, const struct index_orders *orders) {
     if (orders->stop || schedule->maintain) return 0;
     uint64_t wait_ns = min_u64(orders->sign_wait_ns, commit_wait_ns(schedule, orders));
+    wait_ns = min_u64(wait_ns, orders->maintain_wait_ns);
     return min_u64(wait_ns, min_u64(orders->erase_wait_ns, orders->retire_wait_ns));
 }
 
@@ -107,7 +108,8 @@ enum index_effect index_schedule_next(struct index_schedule *schedule, const str
     if (orders->stop) return INDEX_STOP;
     if (orders->erase_wait_ns == 0) return INDEX_ERASE;
     if (orders->retire_wait_ns == 0) return INDEX_RETIRE;
-    if (schedule->maintain) return INDEX_MAINTAIN;
+    if (schedule->maintain || (orders->maintain_wait_ns == 0 && !SEEDED_BUG(maintained_after_commits_alone)))
+        return INDEX_MAINTAIN;
     return rest(schedule, orders);
 }
 

@@ -48,6 +48,7 @@ struct index_orders {       /* as of `now_ns` */
     uint64_t sign_wait_ns;  /* how long this may wait; 0: it is due */
     uint64_t erase_wait_ns; /* likewise */
     uint64_t retire_wait_ns;
+    uint64_t maintain_wait_ns; /* likewise, of what a commit has not left to do at once; UINT64_MAX: nothing */
     uint64_t now_ns;
     uint64_t hurry_to; /* a caller waits for the index to have what is recorded below; 0: none */
     bool has_window;

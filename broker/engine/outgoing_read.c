@@ -111,11 +111,11 @@ static int read_task(const struct outgoing_source *source, struct arena *arena, 
     return copy_content(arena, span, row, out);
 }
 
-static void foretell(const struct outgoing_source *source, const struct core_delivery *delivery, size_t first) {
-    if (source->foretell == NULL || first % OUTGOING_FORETOLD_MAX != 0) return;
+static void prefetch(const struct outgoing_source *source, const struct core_delivery *delivery, size_t first) {
+    if (source->prefetch == NULL || first % OUTGOING_PREFETCH_MAX != 0) return;
     size_t count = delivery->count - first;
-    if (count > OUTGOING_FORETOLD_MAX) count = OUTGOING_FORETOLD_MAX;
-    source->foretell(source->context, delivery->tasks + first, count);
+    if (count > OUTGOING_PREFETCH_MAX) count = OUTGOING_PREFETCH_MAX;
+    source->prefetch(source->context, delivery->tasks + first, count);
 }
 
 /* A million contents of 32 bytes that were scheduled together took 340 ns each to read one by one, and take 40 so. */
@@ -125,7 +125,7 @@ static int read_all(const struct outgoing_source *source, struct arena *arena, c
     out->count = out->gone = 0;
     for (size_t i = 0; i < delivery->count; i++) {
         const struct core_delivered *task = &delivery->tasks[i];
-        foretell(source, delivery, i);
+        prefetch(source, delivery, i);
         if (i == span.task_end) {
             span_choose(&span, delivery, i, is_again);
             int error = span_read(source, arena, &span);

@@ -20,8 +20,8 @@
 /* … with so much between two of them, or as much as the second one takes. */
 #define OUTGOING_GAP_MAX (2u << 10)
 
-/* So many tasks are foretold at once. */
-#define OUTGOING_FORETOLD_MAX 64u
+/* So many contents are prefetched at once. */
+#define OUTGOING_PREFETCH_MAX 64u
 
 /* Where it is read from: the hand's. */
 struct outgoing_source {
@@ -32,8 +32,8 @@ struct outgoing_source {
     int (*read_result)(void *context, const struct core_reply *reply, struct arena *arena, void **out,
                        size_t *out_size);
     int (*read_blob)(void *context, const struct row *row, struct arena *arena, void **out, size_t *out_size);
-    /* These tasks' contents are read next. NULL: that is no help. */
-    void (*foretell)(void *context, const struct core_delivered *tasks, size_t count);
+    /* These tasks' contents are read next, OUTGOING_PREFETCH_MAX at most. NULL: the source has no use for that. */
+    void (*prefetch)(void *context, const struct core_delivered *tasks, size_t count);
     /* So many contents were erased until now. */
     uint64_t (*erasures)(void *context);
     /* Returns once what has `after` for its end may leave (LOG-1). */

@@ -88,9 +88,15 @@ size_t index_pending(const struct index *index);
  * -ENOSPC is not fatal: nothing was written, and the call may be repeated once there is room; until it has succeeded,
  * absorb, retire and a window that must cascade answer -ENOSPC too. Every other error is kept and returned for good. */
 int index_commit(struct index *index);
-/* Bounded background work: merges of key runs, sweeps of ended rows and slots. Call when idle or after commits; true in
- * *out_more if there is more to do. Each call is one bounded transaction (aim: < 20 ms). */
+/* Bounded background work: merges of key runs, sweeps of ended rows and slots. Call after commits, and at the time that
+ * index_maintain_at tells; true in *out_more if there is more to do now. Each call is one bounded transaction at most
+ * (aim: < 20 ms). */
 int index_maintain(struct index *index, bool *out_more);
+/* Steady time at which it will have something to do though nothing is committed before: what it puts off for a while.
+ * In the past: now. UINT64_MAX: none. */
+uint64_t index_maintain_at(const struct index *index);
+/* What time it is by then: of itself the index knows that of the last frame. */
+void index_tell_time(struct index *index, uint64_t steady_ns);
 /* Position of the last commit. Any thread. */
 uint64_t index_position(const struct index *index);
 

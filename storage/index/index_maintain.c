@@ -1,6 +1,14 @@
 /* index_maintain.c: the work that waits for a quiet moment, one bounded transaction a call. */
 #include "index_parts.h"
 
+void index_tell_time(struct index *index, uint64_t steady_ns) {
+    if (steady_ns > index->told_ns) index->told_ns = steady_ns;
+}
+
+uint64_t index_maintain_at(const struct index *index) {
+    return index->batch.is_prepared ? UINT64_MAX : ranges_sweep_at(index);
+}
+
 int index_maintain(struct index *index, bool *out_more) {
     bool did = false;
     int error = index->failed;

@@ -18,12 +18,14 @@ struct pages {
     uint64_t entries; /* … and so many of them are, at most */
     uint64_t all;     /* entries of the table */
     uint64_t leaves;  /* its pages of them */
+    unsigned looks;
     struct spans *spans;
 };
 
 /* The first entry from `id` on, or the last one before where the cursor stands (MDB_PREV). MDB_NOTFOUND. */
 static int look(struct pages *pages, uint64_t id, MDB_cursor_op op, struct place *out) {
     MDB_val key = {sizeof id, &id}, value;
+    pages->looks++;
     int error = db_cursor_get(pages->cursor, &key, &value, op);
     if (error != 0) return error;
     if (key.mv_size != sizeof out->id) return INDEX_DAMAGED;
@@ -47,7 +49,7 @@ static int find_between(struct pages *pages, struct place first, struct place la
     for (;;) {
         uint64_t apart = (last.page - first.page) / pages->size; /* huge, if they lie the other way round */
         if (apart <= 2 * pages_of(pages, last.id - first.id) + SLACK_PAGES) return add(pages, first.page, last.page);
-        if (last.id - first.id <= 1) break;
+        if (last.id - first.id <= 1 || pages->looks >= PAGES_LOOKS_MAX) break;
         uint64_t middle = first.id + (last.id - first.id) / 2;
         struct place above, below;
         int error = look(pages, middle, MDB_SET_RANGE, &above);

@@ -140,9 +140,9 @@ struct range {
     uint64_t *bits;    /* NULL: none ended */
     uint64_t since_ns; /* steady time of its last fresh row; as of the opening, for those that were there */
 };
-struct resting { /* a range that waits for a sweep */
+struct pending_sweep { /* of a range */
     uint64_t number;
-    uint64_t until_ns; /* steady time */
+    uint64_t due_ns; /* steady time */
 };
 struct ranges {
     struct range *table; /* open addressing, a power of two */
@@ -152,8 +152,8 @@ struct ranges {
     uint64_t ended; /* of them */
     size_t bitmaps;
     struct numbers dirty;
-    VECTOR(struct resting) sweeps; /* in the order in which they came to it */
-    size_t sweeps_asked;           /* of the first so many the pages were asked of the kernel: they are swept next */
+    VECTOR(struct pending_sweep) sweeps; /* by when they are due, but for … */
+    size_t sweeps_asked; /* … the first so many, whose pages were asked of the kernel: they are swept next */
 };
 
 /* ---- key runs */
@@ -398,6 +398,7 @@ struct index {
     uint64_t absorbed; /* position after the last frame absorbed */
     uint8_t absorbed_chain[FRAME_CHAIN_SIZE];
     uint64_t steady_ns, wall_ns;
+    uint64_t told_ns; /* steady time by the clock of the caller (index_tell_time) */
     struct batch batch;
     struct ranges ranges;
     struct runs runs;
@@ -492,6 +493,7 @@ int ranges_write(struct index *index, MDB_txn *txn);  /* what is dirty */
 void ranges_clean(struct index *index);               /* after the commit */
 int ranges_sweep(struct index *index, bool *out_did); /* one bounded step */
 bool ranges_sweep_wanted(const struct index *index);
+uint64_t ranges_sweep_at(const struct index *index); /* steady time when one is due; UINT64_MAX: none is queued */
 
 /* ---- index_window.c, index_sweep.c */
 bool row_waits_at(const struct row *row, const struct line *line, uint64_t due_ms);

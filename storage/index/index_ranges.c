@@ -110,18 +110,48 @@ static int range_dirty(struct ranges *ranges, struct range *range) {
     return VECTOR_PUSH(&ranges->dirty, range->number - 1);
 }
 
+static uint64_t now_ns(const struct index *index) {
+    return index->told_ns > index->steady_ns ? index->told_ns : index->steady_ns;
+}
+
+/* Behind those that are due as soon, and behind those whose pages were asked for. */
+static int queue_sweep(struct ranges *ranges, struct pending_sweep sweep) {
+    int error = VECTOR_PUSH(&ranges->sweeps, sweep);
+    if (error != 0) return error;
+    struct pending_sweep *items = ranges->sweeps.items;
+    size_t at = ranges->sweeps.count - 1;
+    for (; at > ranges->sweeps_asked && items[at - 1].due_ns > sweep.due_ns; at--) items[at] = items[at - 1];
+    items[at] = sweep;
+    return 0;
+}
+
+/* All of the range has ended while it rested: there is nothing to wait for. */
+static void hurry_sweep(struct ranges *ranges, const struct range *range, uint64_t due_ns) {
+    struct pending_sweep *items = ranges->sweeps.items;
+    size_t at = ranges->sweeps_asked;
+    while (at < ranges->sweeps.count && items[at].number != range->number - 1) at++;
+    if (at == ranges->sweeps.count || items[at].due_ns <= due_ns) return;
+    for (; at > ranges->sweeps_asked && items[at - 1].due_ns > due_ns; at--) items[at] = items[at - 1];
+    items[at] = (struct pending_sweep){.number = range->number - 1, .due_ns = due_ns};
+}
+
+static uint64_t rest_ns(const struct index *index, const struct range *range) {
+    uint64_t age_ns = index->steady_ns > range->since_ns ? index->steady_ns - range->since_ns : 0;
+    if (range->ended == range->rows) return 0;
+    return age_ns / 3 < SWEEP_REST_MAX_NS ? age_ns / 3 : SWEEP_REST_MAX_NS;
+}
+
 /* A sweep pays once three quarters of the rows have ended: where tasks end in no order, it reads and writes every page
  * of the range, and LMDB gives a page back when a quarter of it is left. (A sweep at a half came before that, and gave
  * none back.) Then the range rests for a third of the time that it took to get there: what was scheduled together and
  * ends as steadily has ended by then, and one sweep does what took three. The youngest range waits until it is full. */
 static int range_consider(struct index *index, struct range *range) {
+    if (range->queued && range->ended == range->rows) hurry_sweep(&index->ranges, range, now_ns(index));
     if (range->queued || range->ended == 0 || range->ended * 4u < range->rows * 3u) return 0;
     if (range->number > (index->tally.next_id >> RANGE_SHIFT)) return 0;
     range->queued = true;
-    uint64_t rest_ns = (index->steady_ns - range->since_ns) / 3;
-    if (rest_ns > SWEEP_REST_MAX_NS) rest_ns = SWEEP_REST_MAX_NS;
-    const struct resting resting = {.number = range->number - 1, .until_ns = index->steady_ns + rest_ns};
-    return VECTOR_PUSH(&index->ranges.sweeps, resting);
+    const struct pending_sweep sweep = {.number = range->number - 1, .due_ns = now_ns(index) + rest_ns(index, range)};
+    return queue_sweep(&index->ranges, sweep);
 }
 
 /* Fresh rows of one range, of which `rows` have been seen; ids from `from` to `to` (exclusive) without a row ended. */
@@ -306,20 +336,22 @@ struct sweep_range {
     size_t deleted;
 };
 
-/* Those that came to wait later may have rested already, but go no sooner. */
-static bool is_rested(const struct index *index, size_t at) {
+static bool is_due(const struct index *index, size_t at) {
     const struct ranges *ranges = &index->ranges;
-    if (at >= ranges->sweeps.count) return false;
-    return ranges->sweeps.items[at].until_ns <= index->steady_ns && !SEEDED_BUG(swept_never);
+    if (at >= ranges->sweeps.count || SEEDED_BUG(swept_never)) return false;
+    return at < ranges->sweeps_asked || ranges->sweeps.items[at].due_ns <= now_ns(index);
 }
 
 bool ranges_sweep_wanted(const struct index *index) {
-    return is_rested(index, 0);
+    return is_due(index, 0);
 }
 
-/* First come, first swept; as many ranges at once as SWEEP_STEP_ROWS allow (step_scale), for each transaction is two
- * waits for the disk, which the log waits for, too (100,000/s in and out: 95 transactions a second were sweeps of one
- * range). */
+uint64_t ranges_sweep_at(const struct index *index) {
+    return index->ranges.sweeps.count > 0 ? index->ranges.sweeps.items[0].due_ns : UINT64_MAX;
+}
+
+/* As many ranges at once as SWEEP_STEP_ROWS allow (step_scale), for each transaction is two waits for the disk, which
+ * the log waits for, too (100,000/s in and out: 95 transactions a second were sweeps of one range). */
 struct sweep {
     struct index *index;
     struct sweep_range ranges[SWEEP_STEP_RANGES];
@@ -390,7 +422,7 @@ static int sweep_body(void *argument, MDB_txn *txn) {
 static void sweep_choose(struct sweep *sweep, size_t count_max) {
     const struct ranges *ranges = &sweep->index->ranges;
     size_t rows = 0, rows_max = SWEEP_STEP_ROWS * step_scale(sweep->index);
-    while (sweep->count < count_max && is_rested(sweep->index, sweep->count)) {
+    while (sweep->count < count_max && is_due(sweep->index, sweep->count)) {
         struct range *range = ranges_find(ranges, ranges->sweeps.items[sweep->count].number);
         assert(range != NULL && range->queued && range->bits != NULL);
         rows += range->ended;

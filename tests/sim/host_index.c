@@ -91,6 +91,7 @@ static void run(struct world *world, bool stop) {
             .sign_wait_ns = UINT64_MAX,
             .erase_wait_ns = UINT64_MAX,
             .retire_wait_ns = UINT64_MAX,
+            .maintain_wait_ns = UINT64_MAX,
             .now_ns = world->now_ns,
             .stop = stop,
         };

@@ -96,6 +96,28 @@ static void many_are_forgotten_at_once(void **state) {
     }
 }
 
+static void many_are_put_at_once(void **state) {
+    struct fx *f = *state;
+    static uint8_t bytes[100][CONTENT_CACHE_SIZE_MAX + 1];
+    struct content_put puts[100];
+    uint64_t ids[100];
+    for (uint64_t i = 0; i < 100; i++) {
+        ids[i] = i % 10 == 9 ? i : 1 + i; /* every tenth is the one before it, once more */
+        size_t size = i % 7 == 0 ? CONTENT_CACHE_SIZE_MAX + 1 : 40;
+        puts[i] = (struct content_put){.id = ids[i], .bytes = bytes[i], .size = make(ids[i], size, bytes[i])};
+    }
+    content_cache_put(f->cache, puts, 0);
+    assert_int_equal(content_cache_bytes(f->cache), 0);
+    content_cache_put(f->cache, puts, 100);
+    content_cache_prefetch(f->cache, ids, 100); /* also of those that are not there */
+    for (uint64_t i = 0; i < 100; i++) {
+        bool fits = i % 7 != 0 || (i % 10 == 9 && (i - 1) % 7 != 0) || (i % 10 == 8 && (i + 1) % 7 != 0);
+        assert_int_equal(has(f, ids[i], 40), fits);
+    }
+    for (uint64_t i = 0; i < 100; i++) forget(f, ids[i]);
+    assert_int_equal(content_cache_bytes(f->cache), 0);
+}
+
 static void a_content_that_is_too_large_is_not_kept(void **state) {
     struct fx *f = *state;
     put(f, 1, CONTENT_CACHE_SIZE_MAX + 1);
@@ -202,6 +224,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CACHE_TEST(what_is_put_is_found_until_it_is_forgotten),
         CACHE_TEST(many_are_forgotten_at_once),
+        CACHE_TEST(many_are_put_at_once),
         CACHE_TEST(a_content_that_is_too_large_is_not_kept),
         CACHE_TEST(a_retirement_that_is_repeated_changes_nothing),
         CACHE_TEST(where_there_is_no_room_others_make_it),

@@ -174,14 +174,27 @@ static struct row plain_row(uint64_t id) {
     return (struct row){.id = id, .due_ms = NOW_MS + 86400000, .scheduled_ms = NOW_MS, .queue = 1, .key = ""};
 }
 
-/* Of the first range those ids below `end` end that have not. */
+static void schedule_to(struct fx *f, uint64_t end, uint64_t now_ms) {
+    for (; f->next_id < end; f->next_id++) {
+        struct row row = plain_row(f->next_id);
+        row.scheduled_ms = now_ms;
+        assert_int_equal(absorb_scheduled(f->index, &f->position, &row), 0);
+    }
+    assert_int_equal(index_commit(f->index), 0);
+}
+
+static void maintain(struct fx *f) {
+    for (bool more = true; more;) assert_int_equal(index_maintain(f->index, &more), 0);
+}
+
+/* The ids from `*from` on below `end` end. */
 static void end_below(struct fx *f, uint64_t *from, uint64_t end, uint64_t now_ms) {
     for (; *from < end; ++*from) {
         struct row row = plain_row(*from);
         assert_int_equal(absorb_ended(f->index, &f->position, &row, now_ms), 0);
     }
     assert_int_equal(index_commit(f->index), 0);
-    for (bool more = true; more;) assert_int_equal(index_maintain(f->index, &more), 0);
+    maintain(f);
 }
 
 static uint64_t rows_of(struct index *index) {
@@ -195,11 +208,7 @@ static void a_range_rests_for_a_third_of_its_age_before_its_sweep(void **state) 
     struct fx f;
     uint64_t ended = 1;
     set_up(&f, 16u << 20);
-    for (; f.next_id < 2 * RANGE_IDS; f.next_id++) {
-        struct row row = plain_row(f.next_id);
-        assert_int_equal(absorb_scheduled(f.index, &f.position, &row), 0);
-    }
-    assert_int_equal(index_commit(f.index), 0);
+    schedule_to(&f, 2 * RANGE_IDS, NOW_MS);
     uint64_t all = 2 * RANGE_IDS - 1;
     end_below(&f, &ended, RANGE_IDS / 2, NOW_MS + 60000);
     end_below(&f, &ended, RANGE_IDS * 3 / 4 + 1, NOW_MS + 90000); /* three quarters: it rests for 30 s */
@@ -207,11 +216,37 @@ static void a_range_rests_for_a_third_of_its_age_before_its_sweep(void **state) 
     assert_int_equal(rows_of(f.index), all);
     end_below(&f, &ended, RANGE_IDS * 15 / 16, NOW_MS + 120000);
     assert_int_equal(rows_of(f.index), all - (RANGE_IDS * 15 / 16 - 1)); /* what ended meanwhile, too */
-    end_below(&f, &ended, RANGE_IDS, NOW_MS + 86400000);                 /* a day: no longer than three minutes */
+    end_below(&f, &ended, RANGE_IDS - 1, NOW_MS + 86400000); /* a day: no longer than three minutes, frames or not */
     assert_int_equal(rows_of(f.index), all - (RANGE_IDS * 15 / 16 - 1));
-    ended = RANGE_IDS; /* of the second range one, so that time goes on */
-    end_below(&f, &ended, RANGE_IDS + 1, NOW_MS + 86400000 + SWEEP_REST_MAX_NS / 1000000);
-    assert_int_equal(rows_of(f.index), RANGE_IDS);
+    assert_int_equal(index_maintain_at(f.index), (NOW_MS + 86400000) * 1000000 + SWEEP_REST_MAX_NS);
+    index_tell_time(f.index, index_maintain_at(f.index) - 1);
+    maintain(&f);
+    assert_int_equal(rows_of(f.index), all - (RANGE_IDS * 15 / 16 - 1));
+    index_tell_time(f.index, index_maintain_at(f.index));
+    maintain(&f);
+    assert_int_equal(rows_of(f.index), RANGE_IDS + 1);
+    assert_int_equal(index_maintain_at(f.index), UINT64_MAX);
+    tear_down(&f);
+}
+
+/* One that rests is not in the way of another that has, and one of which all has ended does not rest. */
+static void ranges_are_swept_when_they_are_due(void **state) { /* CAP-1 */
+    struct fx f;
+    uint64_t from[] = {RANGE_IDS, 2 * RANGE_IDS, 3 * RANGE_IDS};
+    set_up(&f, 16u << 20);
+    schedule_to(&f, 3 * RANGE_IDS, NOW_MS);
+    schedule_to(&f, 5 * RANGE_IDS, NOW_MS + 90000);
+    uint64_t all = rows_of(f.index), most = RANGE_IDS * 7 / 8;
+    end_below(&f, &from[0], RANGE_IDS + most, NOW_MS + 90000);     /* until +120000 */
+    end_below(&f, &from[2], 3 * RANGE_IDS + most, NOW_MS + 96000); /* until +98000 */
+    assert_int_equal(rows_of(f.index), all);
+    end_below(&f, &from[1], 2 * RANGE_IDS + most, NOW_MS + 98000); /* until +130666 */
+    assert_int_equal(rows_of(f.index), all - most);                /* of the third */
+    end_below(&f, &from[1], 3 * RANGE_IDS, NOW_MS + 98001);
+    assert_int_equal(rows_of(f.index), all - most - RANGE_IDS); /* and all of the second */
+    index_tell_time(f.index, (NOW_MS + 120000) * 1000000);
+    maintain(&f);
+    assert_int_equal(rows_of(f.index), all - 2 * most - RANGE_IDS);
     tear_down(&f);
 }
 
@@ -221,6 +256,7 @@ int main(void) {
         cmocka_unit_test(a_merge_takes_a_part_of_the_memory),
         cmocka_unit_test(a_merge_under_way_is_counted),
         cmocka_unit_test(a_range_rests_for_a_third_of_its_age_before_its_sweep),
+        cmocka_unit_test(ranges_are_swept_when_they_are_due),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,7 +117,7 @@ static size_t check(struct fx *f, uint64_t from, uint64_t end) {
     for (size_t i = 0; i < count; i++) f->missed += !is_within(&spans, pages[i]);
     f->pages += count;
     for (size_t i = 0; i < spans.count; i++) found += spans.items[i].mv_size / PAGE;
-    assert_true(found <= 2 * expected + 5 * spans.count);
+    assert_true(found <= 3 * count + expected + 8);
     size_t stretches = spans.count;
     free(spans.items);
     return stretches;

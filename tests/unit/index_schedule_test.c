@@ -24,6 +24,7 @@ static int begin(void **state) {
                                    .sign_wait_ns = UINT64_MAX,
                                    .erase_wait_ns = UINT64_MAX,
                                    .retire_wait_ns = UINT64_MAX,
+                                   .maintain_wait_ns = UINT64_MAX,
                                    .now_ns = 10 * MS};
     return 0;
 }
@@ -146,6 +147,18 @@ static void slices_come_in_the_order_of_their_urgency(void **state) {
     NEXT(INDEX_ABSORB);
 }
 
+/* Nothing is committed any more. */
+static void what_was_put_off_is_done_in_time(void **state) { /* CAP-1 */
+    orders.maintain_wait_ns = 90 * MS;
+    NEXT(INDEX_WAIT);
+    assert_int_equal(schedule.wait_ns, 90 * MS);
+    orders.maintain_wait_ns = 0;
+    NEXT(INDEX_MAINTAIN);
+    index_schedule_sliced(&schedule, INDEX_MAINTAIN, true, false, orders.now_ns);
+    orders.maintain_wait_ns = UINT64_MAX;
+    NEXT(INDEX_WAIT);
+}
+
 static void a_full_disk_stops_all_but_the_commit(void **state) { /* F-4 */
     orders.durable = 9000;
     index_schedule_absorbed(&schedule, 7000, 50, orders.now_ns);
@@ -225,6 +238,7 @@ int main(void) {
         TEST(a_full_batch_is_committed_before_more_is_absorbed),
         TEST(the_core_does_not_wait_for_its_window),
         TEST(slices_come_in_the_order_of_their_urgency),
+        TEST(what_was_put_off_is_done_in_time),
         TEST(a_full_disk_stops_all_but_the_commit),
         TEST(a_stop_takes_in_what_is_durable),
         TEST(a_stop_does_not_wait_for_room),

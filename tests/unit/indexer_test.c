@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@
 #define CALLS_MAX 512u
 #define WAIT_MAX_NS 1000000u /* no wait of the thread takes longer here */
 #define TEST_MAX_S 60        /* what was forgotten would be waited for without end */
+#define STEADY_NOW_NS 7000000000ull
 
 static struct config config;
 static struct node alone; /* `on` is false */
@@ -49,6 +51,8 @@ static struct world {
     size_t pending;
     size_t records_a_frame;
     uint64_t committed;
+    atomic_bool put_off; /* there is maintenance that no commit has left … */
+    atomic_bool was_due; /* … and it was done */
 } world;
 
 static void note(char call, bool failed) {
@@ -103,6 +107,19 @@ int index_maintain(struct index *index, bool *out_more) {
     pthread_mutex_unlock(&mutex);
     *out_more = false;
     return 0;
+}
+
+/* Once, as soon as it was told what time it is. */
+uint64_t index_maintain_at(const struct index *index) {
+    return atomic_load(&world.put_off) ? STEADY_NOW_NS : UINT64_MAX;
+}
+
+void index_tell_time(struct index *index, uint64_t steady_ns) {
+    if (steady_ns >= STEADY_NOW_NS && atomic_exchange(&world.put_off, false)) atomic_store(&world.was_due, true);
+}
+
+struct instant clock_now(struct clock *clock, bool *out_held) {
+    return (struct instant){.steady_ns = STEADY_NOW_NS};
 }
 
 int retire_step(struct retirement *retire) {
@@ -275,6 +292,16 @@ static void a_stop_does_not_wait_for_room(void **state) { /* F-4 */
     assert_int_equal(world.committed, 0);
 }
 
+/* No commit comes, and none has left anything to do. */
+static void what_was_put_off_is_done_without_a_commit(void **state) { /* CAP-1 */
+    start();
+    indexer_durable(&indexer, FRAME_BYTES);
+    wait_indexed(FRAME_BYTES);
+    atomic_store(&world.put_off, true);
+    while (!atomic_load(&world.was_due)) indexer_wake(&indexer);
+    indexer_stop(&indexer);
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, begin)
 
 int main(void) {
@@ -283,6 +310,7 @@ int main(void) {
         TEST(an_old_record_that_finds_no_room_stops_all_else),
         TEST(a_window_that_finds_no_room_is_loaded_once_there_is_some),
         TEST(a_stop_does_not_wait_for_room),
+        TEST(what_was_put_off_is_done_without_a_commit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,6 +36,8 @@ struct fx {
     uint64_t erase_at; /* while somebody waits, what lies there is erased, once; 0: nothing is */
     size_t reads;      /* of the log, … */
     size_t bytes;      /* … and what they gave */
+    uint64_t expected; /* the id of the task that is prefetched next */
+    size_t prefetches;
     struct outgoing_source source;
 };
 
@@ -76,6 +78,13 @@ static int read_blob(void *context, const struct row *row, struct arena *arena, 
     *out = f->blob;
     *out_size = row->blob_size;
     return 0;
+}
+
+static void prefetch(void *context, const struct core_delivered *tasks, size_t count) {
+    struct fx *f = context;
+    assert_true(count > 0 && count <= OUTGOING_PREFETCH_MAX);
+    for (size_t i = 0; i < count; i++) assert_int_equal(tasks[i].row.id, f->expected++);
+    f->prefetches++;
 }
 
 static uint64_t erasures(void *context) {
@@ -139,6 +148,23 @@ static void a_content_comes_from_wherever_it_lies(void **state) {
     assert_int_equal(contents.contents[2].len, 0);
     assert_int_equal(f.waited_for, AFTER); /* LOG-1 */
     end(&f);
+}
+
+static void all_contents_are_prefetched_once(void **state) {
+    static const size_t counts[] = {0, 1, OUTGOING_PREFETCH_MAX, OUTGOING_PREFETCH_MAX + 1, 3 * OUTGOING_PREFETCH_MAX};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        static struct core_delivered tasks[3 * OUTGOING_PREFETCH_MAX];
+        struct fx f;
+        struct outgoing_contents contents;
+        begin(&f);
+        f.source.prefetch = prefetch;
+        for (uint64_t k = 0; k < counts[i]; k++) tasks[k] = task_at(&f, k, 1000, 'b');
+        assert_int_equal(deliver(&f, tasks, counts[i], &contents), 0);
+        assert_int_equal(contents.count, counts[i]);
+        assert_int_equal(f.expected, counts[i]);
+        assert_int_equal(f.prefetches, (counts[i] + OUTGOING_PREFETCH_MAX - 1) / OUTGOING_PREFETCH_MAX);
+        end(&f);
+    }
 }
 
 static void what_rotted_does_not_leave(void **state) { /* LOG-5 */
@@ -419,6 +445,7 @@ static void a_recorded_answer_that_rotted_is_not_given(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_content_comes_from_wherever_it_lies),
+        cmocka_unit_test(all_contents_are_prefetched_once),
         cmocka_unit_test(what_rotted_does_not_leave),
         cmocka_unit_test(what_there_is_no_memory_for_does_not_leave),
         cmocka_unit_test(what_was_redacted_is_left_out),

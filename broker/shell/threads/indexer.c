@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "config.h"
 #include "fatal.h"
 #include "inbox.h"
@@ -94,6 +95,7 @@ static bool load_window(struct indexer *indexer) {
 static int run_slice(struct indexer *indexer, enum index_effect effect, bool *out_more) {
     if (effect == INDEX_ERASE) return eraser_step(&indexer->eraser);
     if (effect == INDEX_RETIRE) return retire_step(&indexer->retire);
+    index_tell_time(indexer->needs.index, clock_now(indexer->needs.clock, NULL).steady_ns);
     return index_maintain(indexer->needs.index, out_more);
 }
 
@@ -137,6 +139,13 @@ static void execute(struct indexer *indexer, enum index_effect effect) {
 
 /* ---- orders */
 
+static uint64_t maintain_wait_ns(struct indexer *indexer) {
+    uint64_t at_ns = index_maintain_at(indexer->needs.index);
+    if (at_ns == UINT64_MAX) return UINT64_MAX;
+    uint64_t now_ns = clock_now(indexer->needs.clock, NULL).steady_ns;
+    return at_ns > now_ns ? at_ns - now_ns : 0;
+}
+
 /* Under the mutex. */
 static struct index_orders find_orders(struct indexer *indexer) {
     struct index_orders orders = {
@@ -154,6 +163,7 @@ static struct index_orders find_orders(struct indexer *indexer) {
     orders.sign_wait_ns = signer_wait_ns(indexer->needs.signer);
     orders.erase_wait_ns = eraser_wait_ns(&indexer->eraser);
     orders.retire_wait_ns = retire_wait_ns(&indexer->retire);
+    orders.maintain_wait_ns = maintain_wait_ns(indexer);
     return orders;
 }
 

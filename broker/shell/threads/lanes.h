@@ -2,8 +2,8 @@
  * session holds a lane and what may leave on it. A client that connects proves to be the holder by the session's secret
  * in the upgrade request.
  *
- * Thread-safety: lanes_open, lanes_close and lanes_turn are the core thread's, lanes_send any thread's, the others the
- * door's. */
+ * Thread-safety: lanes_open, lanes_close, lanes_turn and lanes_is_news are the core thread's, lanes_send any thread's,
+ * the others the door's. */
 #ifndef TARRY_SHELL_LANES_H
 #define TARRY_SHELL_LANES_H
 

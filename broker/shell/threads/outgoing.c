@@ -43,11 +43,12 @@ static int read_blob(void *context, const struct row *row, struct arena *arena, 
 }
 
 /* Those that the index has lie in memory here and there: to wait for each took the delivery sender most of its time. */
-static void foretell(void *context, const struct core_delivered *tasks, size_t count) {
+static void prefetch(void *context, const struct core_delivered *tasks, size_t count) {
     const struct outgoing *outgoing = context;
     const uint64_t start = log_start(outgoing->needs->log);
-    uint64_t ids[OUTGOING_FORETOLD_MAX];
+    uint64_t ids[OUTGOING_PREFETCH_MAX];
     size_t retired = 0;
+    assert(count <= OUTGOING_PREFETCH_MAX);
     for (size_t i = 0; i < count; i++)
         if (tasks[i].row.blob_at < start) ids[retired++] = tasks[i].row.id;
     index_blobs_prefetch(outgoing->needs->index, ids, retired);
@@ -69,7 +70,7 @@ static struct outgoing_source source_of(struct outgoing *outgoing) {
                                     .read_log = read_log,
                                     .read_result = read_result,
                                     .read_blob = read_blob,
-                                    .foretell = foretell,
+                                    .prefetch = prefetch,
                                     .erasures = erasures,
                                     .wait = wait_durable};
 }
