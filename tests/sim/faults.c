@@ -259,8 +259,11 @@ static void read_again(struct world *world, void *argument, uint64_t number) {
     world->host->disk->read_error = 0;
 }
 
+/* Of a process that stands still not before that goes on (history 80015802). */
 static void index_goes_on(struct world *world, void *argument, uint64_t number) {
+    world_enter(world, world->host->number);
     host_release_index(world);
+    world_enter(world, WORLD_OUTSIDE);
 }
 
 static void take_back(struct world *world, void *argument, uint64_t number) {

@@ -216,7 +216,10 @@ void world_jump_wall(struct world *world, int64_t ms) {
     bool is_believable = world->host->wall_offset_ns > world->believable_ns && world->host->wall_offset_ns <= limit_ns;
     if (is_believable) world->believable_ns = world->host->wall_offset_ns;
     TRACE(world, "clock", "%+lld ms", (long long)ms);
+    uint32_t from = world->place;
+    world_enter(world, world->host->number); /* a process that stands still wakes up when it goes on */
     host_wake(world);
+    world_enter(world, from);
 }
 
 void world_suspend(struct world *world, uint64_t ms) {
