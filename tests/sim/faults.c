@@ -48,8 +48,13 @@ static bool is_protected(const struct host *host, uint64_t position, uint64_t en
     return false;
 }
 
+/* Also a file whose deletion has not been synced: after a loss of power it is there again. Were its bit still wrong,
+ * with `flip` put away, each start would rightly be refused and none expected to be (history 80264170). */
 static struct model_file *flipped_file(struct world *world, const struct flip *flip) {
-    return model_lookup(world->host->disk, flip->name);
+    struct model_disk *disk = world->host->disk;
+    const struct model_entry *entry = model_find(disk, disk->cached, flip->name);
+    if (!entry) entry = model_find(disk, disk->durable, flip->name);
+    return entry ? &disk->files[entry->file] : NULL;
 }
 
 static void toggle(struct world *world, const struct flip *flip) {
@@ -88,8 +93,7 @@ static bool is_beside_erased(const struct host *host, const struct flip *flip, c
     return frame_header_decode(frame, &read) && (read.flags & FRAME_FLAG_ERASED) != 0;
 }
 
-/* A good copy is put in place of the file. */
-static void repair(struct world *world, struct faults *faults) {
+void faults_repair(struct world *world, struct faults *faults) {
     struct flip *flip = &faults->flip;
     if (!flip->active) return;
     flip->active = false;
@@ -159,7 +163,7 @@ static void start_with_flip(struct world *world, struct faults *faults) {
     host->may_cut_at = UINT64_MAX;
     if (!up) {
         faults->flips_refused++;
-        repair(world, faults);
+        faults_repair(world, faults);
         (void)host_start(world, false);
         return;
     }
@@ -179,7 +183,8 @@ static void start(struct world *world, struct faults *faults) {
         faults->halted = false;
         host_kill(world, HOST_POWER_LOST);
     }
-    if (faults->flip.active && !faults->flip.copy) repair(world, faults); /* it was why the broker failed, perhaps */
+    if (faults->flip.active && !faults->flip.copy)
+        faults_repair(world, faults); /* it was why the broker failed, perhaps */
     bool can_flip = (faults->mask & 1u << FAULT_FLIP) && !faults->over && !host->disk->read_error;
     bool wants_flip = can_flip && one_in(world, 4);
     if (wants_flip) {
@@ -308,7 +313,7 @@ static void put_back_old_index(struct world *world, struct faults *faults) {
     host_kill(world, one_in(world, 2) ? HOST_KILLED : HOST_POWER_LOST);
     if (faults->halted) host_kill(world, HOST_POWER_LOST);
     faults->halted = false;
-    repair(world, faults); /* one thing at a time: this start has one reason to refuse */
+    faults_repair(world, faults); /* one thing at a time: this start has one reason to refuse */
     host->disk->read_error = 0;
     static struct table newer;
     table_copy(&newer, &host->table);
@@ -421,7 +426,7 @@ void faults_end(struct world *world, struct faults *faults) {
     world_resume(world, host->number);
     world->network = (struct network){.dropped = world->network.dropped, .doubled = world->network.doubled};
     for (size_t i = 0; i < world->client_count; i++) world->clients[i]->link = (struct link){0};
-    repair(world, faults);
+    faults_repair(world, faults);
     host->disk->read_error = 0;
     host->disk->room = world->options.disk_room;
     if ((faults->halted || read_wrong) && host->state == HOST_UP) host_kill(world, HOST_POWER_LOST);

@@ -61,6 +61,8 @@ struct faults {
 void faults_draw(struct random *random, struct faults *out);
 /* The weather of the network, and the first fault. */
 void faults_start(struct world *world, struct faults *faults);
+/* The bit that is wrong, if there is one, is put right; or a good copy is put in place of its file. */
+void faults_repair(struct world *world, struct faults *faults);
 /* Everything is put right, and stays so. The broker runs. */
 void faults_end(struct world *world, struct faults *faults);
 

@@ -1,5 +1,6 @@
 /* story_log.c: what is answered is on the disk, and what is on the disk is told true (LOG-1 … LOG-5), whatever befalls
  * the disk or the process (F-1 … F-7, F-9, F-10). */
+#include "faults.h"
 #include "story.h"
 
 /* ---- LOG-1: nothing leaves before what it rests on is durable */
@@ -263,6 +264,42 @@ static void a_flipped_bit_in_what_was_answered_is_refused(void **state) { /* LOG
                  "[1200] broker append #8 epoch 2\n");
 }
 
+/* A deletion that no sync followed is undone by a loss of power (F-6). A bit of the segment was wrong, and was put
+ * right while the name was gone (history 80264170: the rig put right only what the cache still had a name for). */
+static void a_segment_whose_deletion_is_undone_refuses_no_start(void **state) { /* LOG-3, F-2, F-5 */
+    struct fx *f = *state;
+    struct world_options options = story_options();
+    options.segment_size = 4096;
+    options.retain_size = 1;
+    story_begin_again(f, &options);
+    struct model_disk *disk = f->world->host->disk;
+    host_hold_index(f->world); /* until then nothing is retired */
+    for (int i = 0; i < 30; i++) {
+        client_schedule(f->shop, .queue = "calls", .delay_ms = 60000);
+        SIM_ELAPSE(f, 20);
+    }
+    SIM_ELAPSE(f, 100);
+    SIM_SKIP(f);
+    struct faults faults = {.flip = {.active = true, .name = "0000000000001000.seg", .offset = 3000, .bit = 4}};
+    struct model_file *file = model_lookup(disk, faults.flip.name);
+    file->cached[faults.flip.offset] ^= 1u << faults.flip.bit; /* behind the header: only a start reads it */
+    file->durable[faults.flip.offset] ^= 1u << faults.flip.bit;
+    disk->fail_at = disk->calls + 2; /* deleted, and then the directory is not synced */
+    disk->fail_error = -EIO;
+    host_release_index(f->world);
+    SIM_ELAPSE(f, 500);
+    assert_null(model_lookup(disk, faults.flip.name));
+    faults_repair(f->world, &faults);
+    disk->change_count = 0; /* the deletion is lost */
+    host_kill(f->world, HOST_POWER_LOST);
+    assert_ptr_equal(model_lookup(disk, faults.flip.name), file);
+    assert_true(host_start(f->world, false));
+    SIM_TRACE(f, "[1900] broker fails: cannot retire a segment: -5\n"
+                 "[2200] disk 0000000000001000.seg is put right\n"
+                 "[2200] broker starts, epoch 2\n"
+                 "[2200] broker append #37 epoch 2\n");
+}
+
 static void a_log_that_was_put_back_is_refused(void **state) { /* LOG-5, F-9 */
     struct fx *f = *state;
     client_schedule(f->shop, .key = "order-1", .delay_ms = 5000);
@@ -422,6 +459,7 @@ int main(void) {
         STORY(a_torn_tail_is_cut_and_what_was_answered_is_not),
         STORY(a_seal_protects_the_last_answer),
         STORY(a_flipped_bit_in_what_was_answered_is_refused),
+        STORY(a_segment_whose_deletion_is_undone_refuses_no_start),
         STORY(a_log_that_was_put_back_is_refused),
         STORY(a_full_disk_refuses_new_tasks_and_still_takes_acks),
         STORY(a_new_segment_has_its_name_before_it_is_relied_on),
