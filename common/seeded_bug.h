@@ -68,6 +68,7 @@
     BUG(ahead_late_taken_back, "KEEP-1", "what is late is taken back from a consumer that takes what it gets") \
     BUG(lease_names_nobody, "KEEP-1", "the log does not say which consumer got a task") \
     BUG(session_end_unsaid, "KEEP-1", "the log does not say that a session has ended") \
+    BUG(astray_unsaid, "KEEP-1", "a consumer that has missed that its session got another lane is never told") \
     BUG(nack_reason_dropped, "KEEP-1", "the reason of a nack is lost when the task is tried again") \
     BUG(record_after_stop, "KEEP-1", "the log goes on after it said that the broker has stopped") \
     BUG(pooled_given_back, "KEEP-1", "what is held behind a pooled session is given back after a restart") \

@@ -83,6 +83,7 @@ static uint32_t free_lane(const struct core *core, const struct session *own) {
 
 static void open_lane(struct core *core, struct session *session, struct core_effects *effects) {
     session->lane = free_lane(core, session);
+    session->lane_ms = steady_ms(core);
     session->state = SESSION_WAITING_LANE;
     core->session_count++;
     hear(core, session);
@@ -347,6 +348,14 @@ void session_unsubscribe(struct core *core, const struct core_event *event, stru
     reply_send(core, effects, event->ticket, reply_new(effects, TARRY__CODE__OK));
 }
 
+/* Heartbeats come, and no connection to its lane: the consumer takes another lane for its own. A late copy of its
+ * subscription got the session this one, and that the other's connection was closed was lost on the way (F-17; history
+ * 80923110). Subscribed again, the session keeps its leases. A pool's lane is in this process, and comes. */
+static bool is_astray(const struct core *core, const struct session *session) {
+    bool is_waiting = session->state == SESSION_WAITING_LANE && !session_is_pooled(session->id);
+    return is_waiting && steady_ms(core) - session->lane_ms >= session->silence_ms && !SEEDED_BUG(astray_unsaid);
+}
+
 void session_heartbeat(struct core *core, const struct core_event *event, struct core_effects *effects) {
     struct session *session = session_find(core, event->request->heartbeat->session);
     if (!session || !session_is_present(session) || !caller_is_owner(event->caller, session)) {
@@ -355,6 +364,11 @@ void session_heartbeat(struct core *core, const struct core_event *event, struct
         return;
     }
     hear(core, session);
+    if (is_astray(core, session)) {
+        reply_refuse(core, effects, event->ticket, TARRY__CODE__NO_SUCH_SESSION,
+                     "the session has a lane that its consumer has not connected to: subscribe again");
+        return;
+    }
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
     /* A client that waits behind a pooled session for what is there now learns whether something is on its way. */
     if (session_is_pooled(session->id) && session->sending) reply->position = session->sending_position;

@@ -192,6 +192,7 @@ struct session {
     uint64_t id;
     uint8_t state; /* enum session_state */
     uint32_t lane;
+    uint64_t lane_ms; /* … since then */
     uint32_t prefetch;
     uint32_t batch_max;
     uint64_t lease_ms;                     /* 0: the queue's */

@@ -134,6 +134,45 @@ static void a_connection_on_the_lane_before_is_none(void **state) { /* KEEP-1, F
     assert_int_equal(f->worker->held_count, 1);
 }
 
+/* A late copy of its subscription takes its lane from it, and that its connection was closed never comes to it. It
+ * went on with heartbeats, and was kept without a task for as long as it did (history 80923110). */
+static void a_worker_that_lost_its_lane_unheard_is_told(void **state) { /* KEEP-1, F-17 */
+    struct fx *f = *state;
+    subscribe(f->worker, "orders");
+    while (!f->worker->lane_up) assert_true(world_step(f->world));
+    client_on_pipe_broken(f->worker, f->worker->session);
+    struct request *request = f->worker->open[f->worker->open_count - 1];
+    while (!f->worker->lane_up) assert_true(world_step(f->world));
+    client_schedule(f->shop, .key = "order-1", .delay_ms = 50);
+    SIM_ELAPSE(f, 100);
+    SIM_SKIP(f);
+    assert_int_equal(f->worker->held_count, 1);
+    f->worker->link.cut_down = true;
+    client_repeat(f->worker, request);
+    SIM_ELAPSE(f, 100);
+    f->worker->link.cut_down = false;
+    client_schedule(f->shop, .key = "order-2", .delay_ms = 50);
+    SIM_ELAPSE(f, 15000);
+    SIM_TRACE(f, "[1113] worker repeats #4\n"
+                 "[1114] broker append #12 session\n"
+                 "[1124] broker durable #12\n"
+                 "[1213] shop > schedule orders order-2 in 50 ms #6\n"
+                 "[1214] broker append #14 scheduled 2\n"
+                 "[1224] broker durable #14\n"
+                 "[1225] shop < scheduled, task 2 #6\n"
+                 "[14347] worker has lost its lane\n"
+                 "[14347] worker > subscribe, to go on\n"
+                 "[14348] broker append #16 session\n"
+                 "[14358] broker durable #16\n"
+                 "[14359] worker < a lane, its leases kept\n"
+                 "[14360] broker lane of worker is up\n"
+                 "[14360] broker append #17 leased 2\n"
+                 "[14361] worker gets task 1, delivery 1\n"
+                 "[14370] broker durable #17\n"
+                 "[14371] worker gets task 2, delivery 1\n");
+    assert_int_equal(f->worker->held_count, 3); /* the first one again, under the same token */
+}
+
 /* ---- F-13: the broker stands still */
 
 /* Whatever the worker said meanwhile counts, though lease and silence were over long before it was looked at. */
@@ -386,6 +425,7 @@ int main(void) {
         STORY(tokens_grow_across_a_restart),
         STORY(a_worker_that_comes_back_keeps_its_leases),
         STORY(a_connection_on_the_lane_before_is_none),
+        STORY(a_worker_that_lost_its_lane_unheard_is_told),
         STORY(what_lay_in_the_sockets_of_a_stopped_broker_counts),
         STORY(a_deadline_that_a_broker_slept_through_waits_for_the_sockets),
         STORY(a_delay_asked_of_a_stopped_broker_counts_from_when_it_was_read),

@@ -187,10 +187,39 @@ static void a_lease_that_is_extended_after_its_session_left_lasts_as_long(void *
     end(&rig);
 }
 
+static Tarry__Code heartbeat(struct rig *rig, uint64_t session) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Heartbeat heartbeat = TARRY__HEARTBEAT__INIT;
+    heartbeat.session = session;
+    request.heartbeat = &heartbeat;
+    return ask(rig, CORE_HEARTBEAT, &request)->code;
+}
+
+/* F-17: it takes another lane for its own, and was kept for ever without a task (history 80923110 of the simulator). */
+static void a_consumer_that_beats_and_connects_nowhere_is_told(void **state) {
+    (void)state;
+    struct rig rig;
+    begin(&rig);
+    uint64_t session = subscribe(&rig);
+    for (uint64_t ms = 0; ms + 1000 < SESSION_SILENCE_MS; ms += 1000) {
+        rig.now_ms += 1000;
+        assert_int_equal(heartbeat(&rig, session), TARRY__CODE__OK); /* its connection may be on its way */
+    }
+    rig.now_ms += 1000;
+    assert_int_equal(heartbeat(&rig, session), TARRY__CODE__NO_SUCH_SESSION);
+    rig.now_ms += SESSION_SILENCE_MS - 1; /* it was heard, and is still there */
+    step(&rig, (struct core_event){.kind = CORE_LANE_UP, .session = session});
+    assert_int_equal(heartbeat(&rig, session), TARRY__CODE__OK);
+    rig.now_ms += SESSION_SILENCE_MS - 1;
+    assert_int_equal(heartbeat(&rig, session), TARRY__CODE__OK);
+    end(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_too_many_that_left_with_leases_is_told_to_wait),
         cmocka_unit_test(a_lease_that_is_extended_after_its_session_left_lasts_as_long),
+        cmocka_unit_test(a_consumer_that_beats_and_connects_nowhere_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
