@@ -36,7 +36,9 @@ void host_lane_effect(struct world *world, const struct core_lane *effect) {
     uint64_t session = lane->state.session;
     uint64_t former =
         effect->open ? lane_state_open(&lane->state, effect->session) : lane_state_close(&lane->state, effect->session);
-    if (former) network_break_pipe(world, lane->client, session);
+    /* A client that has gone to the other node has no connection here, and keeps that one (pairs, history 85046449). */
+    bool is_its_client = former && lane->client->session_node == world->host->number;
+    if (is_its_client) network_break_pipe(world, lane->client, session);
 }
 
 void host_lane_up(struct world *world, struct client *client, uint32_t number, uint64_t session) {
