@@ -114,25 +114,27 @@ static uint64_t now_ns(const struct index *index) {
     return index->told_ns > index->steady_ns ? index->told_ns : index->steady_ns;
 }
 
-/* Behind those that are due as soon, and behind those whose pages were asked for. */
-static int queue_sweep(struct ranges *ranges, struct pending_sweep sweep) {
-    int error = VECTOR_PUSH(&ranges->sweeps, sweep);
-    if (error != 0) return error;
+/* Into the place `at`, which is free, or one before it: behind those that are due as soon, and behind those whose pages
+ * were asked for. */
+static void place_sweep(struct ranges *ranges, size_t at, struct pending_sweep sweep) {
     struct pending_sweep *items = ranges->sweeps.items;
-    size_t at = ranges->sweeps.count - 1;
     for (; at > ranges->sweeps_asked && items[at - 1].due_ns > sweep.due_ns; at--) items[at] = items[at - 1];
     items[at] = sweep;
-    return 0;
+}
+
+static int queue_sweep(struct ranges *ranges, struct pending_sweep sweep) {
+    int error = VECTOR_PUSH(&ranges->sweeps, sweep);
+    if (error == 0) place_sweep(ranges, ranges->sweeps.count - 1, sweep);
+    return error;
 }
 
 /* All of the range has ended while it rested: there is nothing to wait for. */
-static void hurry_sweep(struct ranges *ranges, const struct range *range, uint64_t due_ns) {
-    struct pending_sweep *items = ranges->sweeps.items;
+static void hurry_sweep(struct ranges *ranges, uint64_t number, uint64_t due_ns) {
+    const struct pending_sweep *items = ranges->sweeps.items;
     size_t at = ranges->sweeps_asked;
-    while (at < ranges->sweeps.count && items[at].number != range->number - 1) at++;
+    while (at < ranges->sweeps.count && items[at].number != number) at++;
     if (at == ranges->sweeps.count || items[at].due_ns <= due_ns) return;
-    for (; at > ranges->sweeps_asked && items[at - 1].due_ns > due_ns; at--) items[at] = items[at - 1];
-    items[at] = (struct pending_sweep){.number = range->number - 1, .due_ns = due_ns};
+    place_sweep(ranges, at, (struct pending_sweep){.number = number, .due_ns = due_ns});
 }
 
 static uint64_t rest_ns(const struct index *index, const struct range *range) {
@@ -146,7 +148,7 @@ static uint64_t rest_ns(const struct index *index, const struct range *range) {
  * none back.) Then the range rests for a third of the time that it took to get there: what was scheduled together and
  * ends as steadily has ended by then, and one sweep does what took three. The youngest range waits until it is full. */
 static int range_consider(struct index *index, struct range *range) {
-    if (range->queued && range->ended == range->rows) hurry_sweep(&index->ranges, range, now_ns(index));
+    if (range->queued && range->ended == range->rows) hurry_sweep(&index->ranges, range->number - 1, now_ns(index));
     if (range->queued || range->ended == 0 || range->ended * 4u < range->rows * 3u) return 0;
     if (range->number > (index->tally.next_id >> RANGE_SHIFT)) return 0;
     range->queued = true;
