@@ -114,19 +114,22 @@ bool leader_half_look(struct leader_half *half, uint64_t now_ns) {
 
 /* ---- answers */
 
-/* F-31a. It has whatever was acknowledged, and the frames that wait for this node's disk besides. It is told to lead,
- * as it may at any time if it hears nothing; the deposed node starts again, when its disk lets it. */
-bool leader_half_is_hung(const struct pair *pair, uint64_t disk_waits_ms) {
-    bool may_lead = pair->counted && pair_is_in_sync(pair) && !pair->by_operator && !pair->is_async;
-    return may_lead && disk_waits_ms >= LEADER_DISK_HUNG_MS;
+void leader_half_look_at_disk(struct leader_half *half, uint64_t since_ns, uint64_t now_ns) {
+    hung_disk_look(&half->disk, since_ns, now_ns);
 }
 
-bool leader_half_must_answer(struct leader_half *half, const struct pair *pair, bool wants_word, uint64_t disk_waits_ms,
-                             uint64_t now_ns) {
+/* F-31a. It has whatever was acknowledged, and the frames that wait for this node's disk besides. It is told to lead,
+ * as it may at any time if it hears nothing; the deposed node starts again, when its disk lets it. */
+bool leader_half_is_hung(const struct leader_half *half, const struct pair *pair) {
+    bool may_lead = pair->counted && pair_is_in_sync(pair) && !pair->by_operator && !pair->is_async;
+    return may_lead && hung_disk_ms(&half->disk) >= LEADER_DISK_HUNG_MS;
+}
+
+bool leader_half_must_answer(struct leader_half *half, const struct pair *pair, bool wants_word, uint64_t now_ns) {
     half->wake_ns = UINT64_MAX;
     if (half->held == NULL) return false;
     half->wake_ns = half->until_ns;
-    if (pair_hands_over(pair) || leader_half_is_hung(pair, disk_waits_ms)) return true;
+    if (pair_hands_over(pair) || leader_half_is_hung(half, pair)) return true;
     if (half->written > half->held_end || now_ns >= half->until_ns) return true;
     if (half->held_stamp == 0) return true; /* it does not know yet that it is a follower */
     if (pair->counted && wants_word && !SEEDED_BUG(confirmation_not_asked)) return true;
@@ -136,10 +139,9 @@ bool leader_half_must_answer(struct leader_half *half, const struct pair *pair, 
     return now_ns >= tell_ns;
 }
 
-void leader_half_answer(struct leader_half *half, const struct pair *pair, uint64_t disk_waits_ms,
-                        struct pair_message *answer) {
+void leader_half_answer(struct leader_half *half, const struct pair *pair, struct pair_message *answer) {
     if (answer->kind != PAIR_FRAMES) return;
-    if (leader_half_is_hung(pair, disk_waits_ms)) {
+    if (leader_half_is_hung(half, pair)) {
         answer->kind = PAIR_TAKE_OVER;
         return;
     }
@@ -147,8 +149,9 @@ void leader_half_answer(struct leader_half *half, const struct pair *pair, uint6
     half->told = answer->committed;
 }
 
-bool leader_half_declares(const struct pair *pair, uint64_t disk_waits_ms) {
-    return pair->role == PAIR_LEADING && !pair->by_operator && disk_waits_ms < LEADER_DISK_HUNG_MS;
+bool leader_half_declares(const struct leader_half *half, const struct pair *pair) {
+    bool is_hung = hung_disk_ms(&half->disk) >= LEADER_DISK_HUNG_MS;
+    return pair->role == PAIR_LEADING && !pair->by_operator && !is_hung;
 }
 
 uint64_t leader_half_known(const struct pair *pair) {
@@ -160,7 +163,8 @@ uint64_t leader_half_known(const struct pair *pair) {
 uint64_t leader_half_timer(const struct leader_half *half) {
     uint64_t stall_ns = UINT64_MAX;
     if (half->waits_since_ns != UINT64_MAX && half->stalled_ns == 0) stall_ns = half->waits_since_ns + STALLED_NS + 1;
-    return stall_ns < half->wake_ns ? stall_ns : half->wake_ns;
+    uint64_t look_ns = hung_disk_timer(&half->disk), until_ns = stall_ns < look_ns ? stall_ns : look_ns;
+    return until_ns < half->wake_ns ? until_ns : half->wake_ns;
 }
 
 /* ---- the log that the follower needs */

@@ -17,11 +17,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "hung_disk.h"
 #include "pair.h"
 #include "pair_times.h"
 #include "tarry.pb-c.h"
 
-/* A disk that has not answered for so long hangs (F-31a). */
+/* A disk that has kept a write waiting for so long hangs (F-31a); hung_disk.h says what counts. */
 #define LEADER_DISK_HUNG_MS 5000u
 /* A follower syncs once for each sync of its leader that it lacks (LOG-5). While it does, every request waits that
  * needs its acknowledgement: so it is waited for once it lacks no more than this many; twice as many each time the
@@ -56,6 +57,8 @@ struct leader_half {
     uint64_t wake_ns;  /* when leader_half_must_answer is to be asked again; UINT64_MAX: at the next event */
     uint64_t told;     /* committed, as the follower was told last */
 
+    struct hung_disk disk;
+
     /* what is durable here and has not left */
     uint64_t waits_since_ns; /* since when nothing has left, though something waits; UINT64_MAX: nothing waits */
     uint64_t stalled_ns;     /* when that was found to be too long; 0: it is not */
@@ -82,22 +85,22 @@ bool leader_half_take(struct leader_half *half, const Tarry__Follow *follow, voi
 void *leader_half_release(struct leader_half *half);
 
 /* ---- each turn */
+/* First of all: `since_ns` is when the oldest write that is not synced yet began; 0: none waits. */
+void leader_half_look_at_disk(struct leader_half *half, uint64_t since_ns, uint64_t now_ns);
 /* What may leave has left. `has_left`: there was something; `waits`: something is left over. */
 void leader_half_released(struct leader_half *half, bool has_left, bool waits, uint64_t now_ns);
 /* Has any request waited for too long? True: that has changed (stalled_ns). */
 bool leader_half_look(struct leader_half *half, uint64_t now_ns);
-/* Is it time to answer the question that waits? `wants_word`: a request waits for the follower's confirmation;
- * `disk_waits_ms`: for so long the disk has not answered. */
-bool leader_half_must_answer(struct leader_half *half, const struct pair *pair, bool wants_word, uint64_t disk_waits_ms,
-                             uint64_t now_ns);
+/* Is it time to answer the question that waits? `wants_word`: a request waits for the follower's confirmation.
+ */
+bool leader_half_must_answer(struct leader_half *half, const struct pair *pair, bool wants_word, uint64_t now_ns);
 /* F-31a. The disk hangs, and the follower, which has whatever was acknowledged, is told to lead. */
-bool leader_half_is_hung(const struct pair *pair, uint64_t disk_waits_ms);
+bool leader_half_is_hung(const struct leader_half *half, const struct pair *pair);
 /* The rules' answer to it, as it is sent: `answer` may change. */
-void leader_half_answer(struct leader_half *half, const struct pair *pair, uint64_t disk_waits_ms,
-                        struct pair_message *answer);
+void leader_half_answer(struct leader_half *half, const struct pair *pair, struct pair_message *answer);
 /* Is this node present at the coordinator as the leader? For as long as it takes its turns, and its disk answers: what
  * only lives does not keep the other from taking over. */
-bool leader_half_declares(const struct pair *pair, uint64_t disk_waits_ms);
+bool leader_half_declares(const struct leader_half *half, const struct pair *pair);
 /* LEADING: all that either node has acknowledged by now, in this epoch or an earlier one, lies below it; otherwise 0.
  */
 uint64_t leader_half_known(const struct pair *pair);

@@ -1,12 +1,14 @@
 """hung_test.py: the disk under a pair's leader hangs, and does not fail (F-31a): its status says so, and its follower, which has
 everything, leads."""
 import sys
+import time
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/e2e")
 import harness  # noqa: E402  (the path above)
 import pair  # noqa: E402
 from fault import FOR_EVER, Fault  # noqa: E402
 
+PAUSE_S = 6  # LEADER_DISK_HUNG_MS of broker/replication/leader_half.h, and more
 HANGS = "the disk under the data directory hangs"
 
 
@@ -47,6 +49,21 @@ class Hung(pair.Case):
         self.wait_log(self.a, "event=deposed")
         self.fault.disarm()
         self.wait_in_sync()
+
+    def test_f13_a_leader_that_stood_still_in_a_sync_does_not_take_its_disk_for_hung(self):
+        self.start_pair()
+        stream = self.hang(self.a.url)
+        for broker in (self.b, self.a):
+            self.freeze(broker)
+        time.sleep(PAUSE_S)
+        for broker in (self.b, self.a):
+            self.thaw(broker)
+        self.wait_log(self.a, "event=overslept")  # and in that turn it looks at its disk, too, before the sync is over
+        self.assertEqual(self.a.tarry("status").one["role"], "primary")
+        self.fault.disarm()
+        self.assertEqual(stream.next()["result"], "scheduled")
+        self.wait_in_sync()
+        self.assertFalse(any("event=deposed" in line for line in self.a.log), self.a.log_text())
 
     def test_a_leader_without_a_follower_in_sync_waits_for_its_disk(self):
         self.a.start()

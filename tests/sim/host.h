@@ -250,8 +250,6 @@ void host_enter(struct world *world, struct batch *batch, uint64_t question);
 bool host_release(struct world *world, bool *out_has_left);
 /* Nothing that waits will leave any more. */
 void host_drop_waiting(struct host *host);
-/* For how long the disk has not answered the sync under way (shell/process/disk_hang.h). */
-uint64_t host_sync_waits_ms(const struct world *world);
 /* What is below that position is, and may go into the index. */
 /* Leased by this run, and not given out yet: for everybody else it waits (core/ahead.h). */
 bool host_holds_back(const struct world *world, const struct row *row);

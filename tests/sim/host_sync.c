@@ -431,11 +431,6 @@ static void flush(struct world *world, void *argument, uint64_t life) {
     if (host->group.step == GROUP_IDLE && host->posted) begin_group(world);
 }
 
-uint64_t host_sync_waits_ms(const struct world *world) {
-    uint64_t since_ns = world->host->sync_since_ns;
-    return since_ns == 0 ? 0 : (world->now_ns - since_ns) / NS_PER_MS;
-}
-
 static void flush_later(struct world *world) {
     struct host *host = world->host;
     if (host->flushing || group_commit_is_writing(&host->group))
@@ -462,7 +457,14 @@ void host_hold_sync(struct world *world) {
     world->host->sync_held = true;
 }
 
+/* Not in the call itself: a process that is stopped hears of it when it goes on. */
+static void sync_goes_on(struct world *world, void *argument, uint64_t life) {
+    struct host *host = world->host;
+    if (host->life != life || host->state != HOST_UP) return;
+    if (host->sync_due && !host->sync_held) end_sync(world);
+}
+
 void host_release_sync(struct world *world) {
     world->host->sync_held = false;
-    if (world->host->state == HOST_UP && world->host->sync_due) end_sync(world);
+    world_after_ns(world, 0, sync_goes_on, NULL, world->host->life);
 }

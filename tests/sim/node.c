@@ -315,7 +315,7 @@ void node_wake(struct world *world) {
     if (node->pair.role == PAIR_FOLLOWING) other_ns = node->following.half.again_ns;
     if (other_ns < next_ns) next_ns = other_ns;
     uint64_t declare_ns = world->now_ns + node->record_client.presence_ms * NS_PER_MS / 2;
-    bool is_declaring = leader_half_declares(&node->pair, host_sync_waits_ms(world));
+    bool is_declaring = leader_half_declares(&node->leading.half, &node->pair);
     if (is_declaring && declare_ns < next_ns) next_ns = declare_ns;
     next_ns = silence_plan(&node->silence, world->now_ns, next_ns);
     if (node->alarm_ns <= next_ns) return;

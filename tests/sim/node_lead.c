@@ -267,16 +267,15 @@ static void answer_held(struct world *world) {
     struct host *host = world->host;
     struct node *node = host->node;
     struct leader_half *half = &node->leading.half;
-    uint64_t disk_waits_ms = host_sync_waits_ms(world);
     bool wants_word = release_gate_wants_confirmation(&host->gate);
-    if (!leader_half_must_answer(half, &node->pair, wants_word, disk_waits_ms, world->now_ns)) return;
+    if (!leader_half_must_answer(half, &node->pair, wants_word, world->now_ns)) return;
     struct node_message *message = leader_half_release(half);
     struct pair_event event = event_of(world, &message->question);
     struct pair_message answer = {0};
     uint64_t life = host->life;
     node_step(world, &event, &answer);
     if (host->life != life || node->ended) return;
-    leader_half_answer(half, &node->pair, disk_waits_ms, &answer);
+    leader_half_answer(half, &node->pair, &answer);
     if (answer.kind == PAIR_TAKE_OVER) node->handed_ns = world->now_ns; /* F-31a, or told to */
     if (answer.kind == PAIR_FRAMES)
         answer_frames(world, message, &answer);
@@ -289,6 +288,7 @@ void lead_go_on(struct world *world) {
     struct node *node = host->node;
     struct leader_half *half = &node->leading.half;
     uint64_t life = host->life;
+    leader_half_look_at_disk(half, host->sync_since_ns, world->now_ns);
     leader_half_forget_needs(half, false, world->now_ns);
     publish(world);
     if (host->life != life) return;

@@ -91,7 +91,7 @@ void node_is_gone(struct world *world) {
 void node_declare(struct world *world) {
     struct node *node = world->host->node;
     uint64_t number = summons_asks(&node->summons, &node->pair);
-    if (leader_half_declares(&node->pair, host_sync_waits_ms(world)))
+    if (leader_half_declares(&node->leading.half, &node->pair))
         record_client_declare(&node->record_client, node->pair.epoch);
     else if (number != 0)
         record_client_summon(&node->record_client, number);

@@ -1,10 +1,10 @@
 /* steady_history.c: ten minutes of a pair whose leader and network are healthy, with tarryd's own times (history.h).
  * Nothing that happens is a reason to take over, and nobody takes the leader for silent, or claims (F-13, F-30, F-31a):
  *
- *   the follower stands still, for a moment or a minute           the follower's disk hangs, as long
- *   its leader does, for less than a follower waits               the leader's disk is slow, less than
- * LEADER_DISK_HUNG_MS both do, as when the host of both is paused                   the coordinator is late, or not
- * reached
+ *   - the follower stands still, for a moment or a minute, or its disk hangs as long;
+ *   - the leader stands still for less than a follower waits, or its disk is slow for less than LEADER_DISK_HUNG_MS;
+ *   - both stand still, as when the host of both is paused, and in the middle of a sync, too;
+ *   - the coordinator is late, or not reached.
  *
  * Clients go on meanwhile; in the end everything settles, and both logs are the same. */
 #include "../must.h"
@@ -89,6 +89,8 @@ static void leader_trouble(struct world *world, void *argument, uint64_t number)
         break;
     default:
         pause_both(world, ms = some_ms(world));
+        /* In the middle of a sync, perhaps, which is over some time after the leader has gone on. */
+        if (one_in(world, 2)) hang_disk(world, world->leader, ms + random_below(&world->random, LEADER_STILL_MS));
         break;
     }
     again(world, leader_trouble, steady, ms + LEADER_REST_MS);

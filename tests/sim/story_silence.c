@@ -1,5 +1,6 @@
 /* story_silence.c: two nodes and a coordinator, told line by line: who is silent, who is dead, and who only stood
  * still; and that nobody deposes a healthy leader. Every story begins with node 0 as the leader and node 1 in sync. */
+#include "leader_half.h"
 #include "pair_story.h"
 #include "registrar.h"
 
@@ -235,6 +236,28 @@ static void a_pair_whose_hosts_stood_still_goes_on_as_it_was(void **state) { /* 
     assert_int_equal(f->world->leader, 0);
 }
 
+/* Its disk takes a moment longer than it stood still for: nothing says that the disk hangs. */
+static void a_leader_that_stood_still_in_a_sync_does_not_take_its_disk_for_hung(void **state) { /* F-13, F-31a */
+    struct fx *f = *state;
+    enum { STILL_MS = 2 * LEADER_DISK_HUNG_MS };
+    struct host *leader = &f->world->hosts[0];
+    world_enter(f->world, 0);
+    host_hold_sync(f->world);
+    world_enter(f->world, WORLD_OUTSIDE);
+    client_schedule(f->shop, .delay_ms = 60000);
+    SIM_ELAPSE(f, 50);
+    assert_int_not_equal(leader->sync_since_ns, 0);
+    world_pause(f->world, 1, STILL_MS);
+    world_pause(f->world, 0, STILL_MS);
+    SIM_ELAPSE(f, STILL_MS + 200);
+    world_enter(f->world, 0);
+    host_release_sync(f->world);
+    world_enter(f->world, WORLD_OUTSIDE);
+    SIM_ELAPSE(f, 2000);
+    assert_int_equal(f->world->leader, 0);
+    assert_int_equal(leader->node->pair.epoch, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         PAIR_STORY(a_follower_that_stops_in_order_is_not_waited_for),
@@ -250,6 +273,7 @@ int main(void) {
         GHOST_STORY(who_cannot_ask_at_the_coordinator_deposes_nobody),
         STRICT_STORY(answers_that_are_slow_are_taken),
         PAIR_STORY(a_pair_whose_hosts_stood_still_goes_on_as_it_was),
+        PAIR_STORY(a_leader_that_stood_still_in_a_sync_does_not_take_its_disk_for_hung),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

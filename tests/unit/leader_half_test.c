@@ -68,7 +68,7 @@ static bool ask(struct fx *fx, uint64_t now_ns) {
 }
 
 static bool must_answer(struct fx *fx, uint64_t now_ns) {
-    return leader_half_must_answer(&fx->half, &fx->pair, false, 0, now_ns);
+    return leader_half_must_answer(&fx->half, &fx->pair, false, now_ns);
 }
 
 static bool is_near(struct fx *fx, uint64_t end, uint64_t now_ms) {
@@ -181,7 +181,7 @@ static void news_are_told_at_once_and_what_is_committed_a_little_later(void **st
     assert_true(must_answer(fx, 1003 * MS));
     fx->half.told = fx->pair.committed;
     assert_false(must_answer(fx, 1003 * MS));
-    assert_true(leader_half_must_answer(&fx->half, &fx->pair, true, 0, 1003 * MS)); /* a confirmation (R3) */
+    assert_true(leader_half_must_answer(&fx->half, &fx->pair, true, 1003 * MS)); /* a confirmation (R3) */
     leader_half_written(&fx->half, END + 100);
     assert_true(must_answer(fx, 1003 * MS)); /* frames */
     fx->half.written = END;
@@ -190,6 +190,8 @@ static void news_are_told_at_once_and_what_is_committed_a_little_later(void **st
     assert_ptr_equal(leader_half_release(&fx->half), fx);
     assert_false(must_answer(fx, 9000 * MS));
     assert_int_equal(leader_half_timer(&fx->half), UINT64_MAX);
+    leader_half_look_at_disk(&fx->half, 8999 * MS, 9000 * MS);
+    assert_int_equal(leader_half_timer(&fx->half), (9000 + HUNG_DISK_LOOK_MS) * MS);
 }
 
 static void only_frames_are_waited_for(void **state) {
@@ -203,33 +205,43 @@ static void what_is_committed_is_told_once_the_core_leads(void **state) {
     struct fx *fx = *state;
     struct pair_message answer = {.kind = PAIR_FRAMES, .committed = END};
     fx->half.began = false;
-    leader_half_answer(&fx->half, &fx->pair, 0, &answer);
+    leader_half_answer(&fx->half, &fx->pair, &answer);
     assert_int_equal(answer.committed, 0);
     answer.committed = END;
     fx->half.began = true;
-    leader_half_answer(&fx->half, &fx->pair, 0, &answer);
+    leader_half_answer(&fx->half, &fx->pair, &answer);
     assert_int_equal(answer.committed, END);
     assert_int_equal(fx->half.told, END);
 }
 
-/* F-31a. */
-static void a_leader_whose_disk_hangs_has_its_follower_lead(void **state) {
+/* Its leader looks at it as often as the timer says. */
+static void disk_hangs_for(struct fx *fx, uint64_t ms) {
+    fx->half.disk = (struct hung_disk){0};
+    leader_half_look_at_disk(&fx->half, 1000 * MS, 1001 * MS);
+    while (hung_disk_ms(&fx->half.disk) < ms) {
+        uint64_t next_ns = hung_disk_timer(&fx->half.disk), end_ns = (1000 + ms) * MS;
+        leader_half_look_at_disk(&fx->half, 1000 * MS, next_ns < end_ns ? next_ns : end_ns);
+    }
+}
+
+static void a_leader_whose_disk_hangs_has_its_follower_lead(void **state) { /* F-31a */
     struct fx *fx = *state;
     struct pair_message answer = {.kind = PAIR_FRAMES, .committed = END};
     assert_true(ask(fx, 1000 * MS));
     fx->half.told = END;
-    uint64_t hung_ms = LEADER_DISK_HUNG_MS;
-    assert_false(leader_half_must_answer(&fx->half, &fx->pair, false, hung_ms - 1, 1000 * MS));
-    assert_true(leader_half_must_answer(&fx->half, &fx->pair, false, hung_ms, 1000 * MS));
-    leader_half_answer(&fx->half, &fx->pair, hung_ms, &answer);
+    disk_hangs_for(fx, LEADER_DISK_HUNG_MS - 1);
+    assert_false(must_answer(fx, 1000 * MS));
+    assert_true(leader_half_declares(&fx->half, &fx->pair));
+    disk_hangs_for(fx, LEADER_DISK_HUNG_MS);
+    assert_true(must_answer(fx, 1000 * MS));
+    assert_false(leader_half_declares(&fx->half, &fx->pair));
+    leader_half_answer(&fx->half, &fx->pair, &answer);
     assert_int_equal(answer.kind, PAIR_TAKE_OVER);
-    assert_true(leader_half_declares(&fx->pair, hung_ms - 1));
-    assert_false(leader_half_declares(&fx->pair, hung_ms));
     fx->pair.record.in_sync = 1; /* it is not in sync: it may lack what was acknowledged */
-    assert_false(leader_half_is_hung(&fx->pair, hung_ms));
+    assert_false(leader_half_is_hung(&fx->half, &fx->pair));
     fx->pair.record.in_sync = 3;
     fx->pair.by_operator = true;
-    assert_false(leader_half_is_hung(&fx->pair, hung_ms));
+    assert_false(leader_half_is_hung(&fx->half, &fx->pair));
 }
 
 /* ---- the follower */

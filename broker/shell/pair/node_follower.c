@@ -11,7 +11,6 @@
 #include "clock.h"
 #include "config.h"
 #include "datadir.h"
-#include "disk_hang.h"
 #include "fatal.h"
 #include "follow_wire.h"
 #include "inbox.h"

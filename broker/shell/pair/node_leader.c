@@ -419,17 +419,17 @@ static void answer_frames(struct node *node, struct call *call, const struct pai
 
 static void answer_held(struct node *node) {
     struct leader_half *half = &node->leading.half;
-    uint64_t disk_waits_ms = disk_hang_ms(node->needs.hang);
-    if (!leader_half_must_answer(half, &node->pair, wants_word(node), disk_waits_ms, monotonic_ns())) return;
+    if (!leader_half_must_answer(half, &node->pair, wants_word(node), monotonic_ns())) return;
     struct call *call = leader_half_release(half);
     struct pair_event event = event_of(node, follow_of(call));
     struct pair_message answer = {0};
     node_step(node, &event, &answer);
-    leader_half_answer(half, &node->pair, disk_waits_ms, &answer);
-    if (answer.kind == PAIR_TAKE_OVER && leader_half_is_hung(&node->pair, disk_waits_ms)) {
+    leader_half_answer(half, &node->pair, &answer);
+    if (answer.kind == PAIR_TAKE_OVER && leader_half_is_hung(half, &node->pair)) {
         static struct logfmt_limit limit;
         if (logfmt_allowed(&limit))
-            logfmt("disk_hangs", "waits_ms=%" PRIu64 " action=\"the follower is told to lead\"", disk_waits_ms);
+            logfmt("disk_hangs", "waits_ms=%" PRIu64 " action=\"the follower is told to lead\"",
+                   hung_disk_ms(&half->disk));
     }
     if (answer.kind == PAIR_FRAMES)
         answer_frames(node, call, &answer);
@@ -447,6 +447,7 @@ static void say_stalled(const struct node *node) {
 
 void leader_go_on(struct node *node) {
     struct leader_half *half = &node->leading.half;
+    leader_half_look_at_disk(half, disk_hang_since_ns(node->needs.hang), monotonic_ns());
     leader_half_forget_needs(half, log_is_pinned(node->log), monotonic_ns());
     publish_needs(node);
     publish(node);

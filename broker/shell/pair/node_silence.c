@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "config.h"
-#include "disk_hang.h"
 #include "logfmt.h"
 #include "monotonic.h"
 #include "node.h"
@@ -70,7 +69,7 @@ void node_take_refused(struct node *node) {
 /* ---- presence at the coordinator (summons.h) */
 
 bool node_is_declaring(struct node *node) {
-    return leader_half_declares(&node->pair, disk_hang_ms(node->needs.hang));
+    return leader_half_declares(&node->leading.half, &node->pair);
 }
 
 void node_declare(struct node *node) {
