@@ -45,6 +45,9 @@ class Link:
         self.broker.settimeout(None)
         for peer in (self.client, self.broker):
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def start(self):
+        """Something passes from now on; `cut` knows of the connection already."""
         for direction, source, sink in ((UP, self.client, self.broker), (DOWN, self.broker, self.client)):
             threading.Thread(target=self._pump, args=(direction, source, sink), daemon=True).start()
 
@@ -95,6 +98,7 @@ class Proxy:
                 continue
             with self.changed:
                 self.links = [other for other in self.links if other.alive] + [link]
+            link.start()
 
     def pass_through(self, link, direction, data, sink):
         """Carries one piece as the network's state has it. False: the connection is no more."""
