@@ -25,6 +25,12 @@ def has_apt():
     return shutil.which("apt-get") is not None
 
 
+def hears_signals():
+    """A shell cannot undo that its parent ignores them, as `nohup ./dev test` does."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Ci(unittest.TestCase):
     def setUp(self):
         directory = tempfile.TemporaryDirectory(prefix="tarry-ci-test-")
@@ -45,7 +51,7 @@ class Ci(unittest.TestCase):
     def start(self, *arguments, prefix=()):
         environment = {**os.environ, "PATH": f"{self.directory}/bin:{os.environ['PATH']}", "TMPDIR": f"{self.directory}/tmp"}
         return subprocess.Popen([*prefix, "bash", f"{self.directory}/tree/.ci/run", *arguments], env=environment, stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=hears_signals)
 
     def ends(self, process):
         output, _ = process.communicate(timeout=WAIT_S)
