@@ -273,6 +273,7 @@ void door_round(struct door *door) {
     door_carry_out(door);
     door->calls.served(door->calls.argument);
     door_carry_out(door);
+    pressure_look(door);
 }
 
 static void *run(void *argument) {

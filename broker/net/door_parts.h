@@ -177,7 +177,8 @@ struct door {
     struct connection_list keepers;
     struct connection_list unread;
     size_t unread_size;  /* bytes of answers that are not in the kernel */
-    bool is_trim_due;    /* a connection was ended for what was held */
+    bool was_pressed;    /* much was held (door_pressure.c), and most of it still is */
+    bool is_trim_due;    /* the allocator is to give back what it keeps of that */
     size_t waiting_size; /* bytes of whole requests for which there was no room */
     struct address *addresses[DOOR_ADDRESS_BUCKETS];
     struct connection *adopting;  /* it was made, and the library has not heard of it */
@@ -294,6 +295,9 @@ bool pressure_may_wait(const struct door *door, const struct message *request);
 void pressure_is_read(struct connection *connection);
 /* Ends the connection that has not read for longest, until the rest is no more than may be. */
 void pressure_bound_unread(struct door *door);
+
+/* Each round. Once much was held and has been given back, the allocator gives it back as well. */
+void pressure_look(struct door *door);
 
 /* ---- door_accept.c */
 /* Whatever the library calls for a listening socket. */

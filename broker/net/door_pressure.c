@@ -20,13 +20,13 @@ static size_t share_of(const struct door *door) {
 
 /* How often, while there is pressure: it takes some milliseconds of the door's thread. */
 #define TRIM_EVERY_US (LWS_USEC_PER_SEC / 10)
-/* Fewer bytes than this of `held_max` in use: the pressure is over. */
-#define PRESSURE_OVER_SHARE 4
+/* While more than this part of `held_max` is held, there is pressure. */
+#define PRESSURE_SHARE 4
 
 static void on_trim(lws_sorted_usec_list_t *timer) {
     struct door *door = lws_container_of(timer, struct door, trim);
     malloc_trim(0);
-    door->is_trim_due = door->unread_size + door->halves_size > door->limits.held_max / PRESSURE_OVER_SHARE;
+    door->is_trim_due = door->unread_size + door->halves_size > door->limits.held_max / PRESSURE_SHARE;
     if (door->is_trim_due) lws_sul_schedule(door->context, 0, &door->trim, on_trim, TRIM_EVERY_US);
 }
 
@@ -36,6 +36,13 @@ static void trim_soon(struct door *door) {
     if (door->is_trim_due) return;
     door->is_trim_due = true;
     lws_sul_schedule(door->context, 0, &door->trim, on_trim, TRIM_EVERY_US);
+}
+
+void pressure_look(struct door *door) {
+    size_t held = atomic_load(&door->held), much = door->limits.held_max / PRESSURE_SHARE;
+    bool is_over = door->was_pressed && held < much / 2;
+    door->was_pressed = held > much || (door->was_pressed && !is_over);
+    if (is_over) trim_soon(door);
 }
 
 static void end(struct connection *connection, const char *sentence) {

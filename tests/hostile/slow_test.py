@@ -1,4 +1,5 @@
 """slow_test.py: who takes his time, or never comes to an end (F-18, F-19, F-20). What has the same deadline waits for it together."""
+import os
 import struct
 import time
 
@@ -14,6 +15,12 @@ ANSWER = 900_000
 
 class Unread(Hostile):
     """Answers of 900 kB each, to somebody who does not read them."""
+
+    def make_broker(self, *arguments, **options):
+        broker = super().make_broker(*arguments, **options)
+        broker.env = {**broker.env, "LD_PRELOAD": harness.find_program("libnote_trim.so"), "NOTE_TRIM_FILE": self.path("trimmed"),
+                      "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+        return broker
 
     def setUp(self):
         super().setUp()
@@ -45,6 +52,7 @@ class Unread(Hostile):
         harness.wait_until("the broker has let go of one who is not told BUSY", lambda: self.broker.sockets() < connected, WAIT_S)
         for peer in peers:
             peer.peer.close()
+        harness.wait_until("the allocator gives back what it keeps", lambda: os.path.exists(self.path("trimmed")), WAIT_S)
 
     def test_who_reads_slowly_gets_all(self):
         """F-19: a reader of a few kilobytes at a time is slow, and no stranger: answers come whole, in their order."""
