@@ -1,4 +1,5 @@
-/* note_trim.c: preloaded into tarryd: makes the file $NOTE_TRIM_FILE when the allocator is told to give back what it keeps. */
+/* note_trim.c: preloaded into tarryd: makes the file $NOTE_TRIM_FILE when the allocator is told to give back what it
+ * keeps. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <malloc.h>
