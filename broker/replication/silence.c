@@ -69,6 +69,10 @@ void silence_is_left(struct silence *silence, uint64_t now_ns) {
     silence->remind_ns = 0;
 }
 
+bool silence_stood_still(struct silence *silence, const struct pair *pair, uint64_t now_ns) {
+    return !asks_only(pair) && silence_overslept(silence, now_ns);
+}
+
 /* When the other is given up, as things are. */
 static uint64_t silent_ns(const struct silence *silence, bool has_left, uint64_t stuck_ns) {
     if (has_left) return UINT64_MAX;
@@ -78,7 +82,8 @@ static uint64_t silent_ns(const struct silence *silence, bool has_left, uint64_t
 
 struct silence_verdict silence_look(struct silence *silence, const struct pair *pair, bool has_left, uint64_t stuck_ns,
                                     uint64_t now_ns) {
-    struct silence_verdict verdict = {0};
+    struct silence_verdict verdict = {.stood_still = silence_stood_still(silence, pair, now_ns)};
+    if (verdict.stood_still && !SEEDED_BUG(pause_taken_for_silence)) return verdict;
     if (SEEDED_BUG(claim_unprobed)) silence->probe_ns = UINT64_MAX;
     if (has_leader(pair, has_left)) verdict.probes = silence_probes(silence, now_ns);
     verdict.tells = now_ns >= silent_ns(silence, has_left, stuck_ns);
@@ -100,8 +105,4 @@ bool silence_is_gone(struct silence *silence, const struct pair *pair, bool has_
     if (!has_leader(pair, has_left) || pair->epoch == 0 || now_ns < silence->remind_ns) return false;
     silence->remind_ns = now_ns + SILENCE_REMIND_NS;
     return true;
-}
-
-bool silence_stood_still(struct silence *silence, const struct pair *pair, uint64_t now_ns) {
-    return !asks_only(pair) && silence_overslept(silence, now_ns);
 }

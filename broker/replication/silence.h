@@ -52,9 +52,10 @@ struct silence {
 
 /* What a look finds. */
 struct silence_verdict {
-    bool probes;   /* a probe is to be sent now */
-    bool tells;    /* the rules are told: PAIR_SILENT */
-    bool gives_up; /* … for the follower asks, and stores nothing (F-28); it is not silent */
+    bool stood_still; /* this node did, though not where silence_stood_still was asked: as there, and nothing is told */
+    bool probes;      /* a probe is to be sent now */
+    bool tells;       /* the rules are told: PAIR_SILENT */
+    bool gives_up;    /* … for the follower asks, and stores nothing (F-28); it is not silent */
 };
 
 /* The other node was heard, or its time begins. */
@@ -71,7 +72,8 @@ bool silence_probe_counts(const struct pair *pair, bool has_left, uint32_t epoch
 /* The connection to the other node broke, and another one is refused. True: its process has died, and the rules are
  * told so (PAIR_SILENT, gone). */
 bool silence_is_gone(struct silence *silence, const struct pair *pair, bool has_left, uint64_t now_ns);
-/* This node may have stood still. True: it has, and the other node's time has begun anew. */
+/* This node may have stood still: asked when the thread wakes up, and when it is done. (silence_look asks for what lies
+ * between the two.) True: it has, and the other node's time has begun anew. */
 bool silence_stood_still(struct silence *silence, const struct pair *pair, uint64_t now_ns);
 
 /* How long a probe may take to be answered. */

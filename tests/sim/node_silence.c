@@ -36,10 +36,19 @@ static void check_was_asked(const struct world *world) {
     MUST(probed_ns >= node->following.heard_ns && world->now_ns >= probed_ns + wait_ns);
 }
 
+static void has_stood_still(struct world *world) {
+    struct node *node = world->host->node;
+    node->overslept_ns = node->following.heard_ns = world->now_ns;
+    summons_end(&node->summons);
+    if (node->pair.role == PAIR_LEADING) leader_half_overslept(&node->leading.half, world->now_ns);
+    TRACE(world, "broker", "has overslept, and gives the other node its time again");
+}
+
 void node_check_silence(struct world *world) {
     struct node *node = world->host->node;
     const struct silence_verdict verdict =
         silence_look(&node->silence, &node->pair, node->following.half.has_left, stuck_ns(node), world->now_ns);
+    if (verdict.stood_still) has_stood_still(world);
     if (verdict.probes || verdict.tells) summons_ask(&node->summons, &node->pair, world->now_ns);
     if (verdict.probes) follow_probe(world);
     if (!verdict.tells) return;
@@ -56,11 +65,7 @@ void node_check_silence(struct world *world) {
 /* As the pair's thread does whenever it wakes up. */
 void node_check_sleep(struct world *world) {
     struct node *node = world->host->node;
-    if (!silence_stood_still(&node->silence, &node->pair, world->now_ns)) return;
-    node->overslept_ns = node->following.heard_ns = world->now_ns;
-    summons_end(&node->summons);
-    if (node->pair.role == PAIR_LEADING) leader_half_overslept(&node->leading.half, world->now_ns);
-    TRACE(world, "broker", "has overslept, and gives the other node its time again");
+    if (silence_stood_still(&node->silence, &node->pair, world->now_ns)) has_stood_still(world);
 }
 
 /* The answer to a probe. */

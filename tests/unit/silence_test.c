@@ -137,6 +137,25 @@ static void a_node_that_stood_still_takes_nobody_for_silent(void **state) { /* F
     assert_true(look_at(&silence, &pair, 9200).tells);
 }
 
+/* It was awake when the turn began, and looks at the other node in the middle of it. */
+static void a_node_that_stood_still_within_a_turn_takes_nobody_for_silent(void **state) { /* F-13 */
+    for (int leads = 0; leads < 2; leads++) {
+        struct pair pair = leads ? leader() : follower();
+        struct silence silence = {0};
+        silence_heard(&silence, &pair, &times, START);
+        silence_plan(&silence, START, UINT64_MAX);
+        assert_false(silence_stood_still(&silence, &pair, START + 50 * MS));
+        uint64_t stuck_ns = leads ? START + 900 * MS : UINT64_MAX, now_ns = START + 5000 * MS;
+        struct silence_verdict verdict = silence_look(&silence, &pair, false, stuck_ns, now_ns);
+        assert_true(verdict.stood_still);
+        assert_false(verdict.probes || verdict.tells || verdict.gives_up);
+        assert_false(silence_stood_still(&silence, &pair, now_ns)); /* which the end of the turn knows */
+        verdict = silence_look(&silence, &pair, false, UINT64_MAX, now_ns);
+        assert_false(verdict.stood_still || verdict.probes || verdict.tells);
+        assert_int_equal(silence_timer(&silence, &pair, false, UINT64_MAX), now_ns + (leads ? 800 : 200) * MS);
+    }
+}
+
 static void a_strict_leader_is_told_after_the_followers_time(void **state) {
     struct pair pair = leader();
     struct silence silence = {0};
@@ -155,6 +174,7 @@ int main(void) {
         cmocka_unit_test(a_follower_that_is_stuck_is_given_up),
         cmocka_unit_test(a_node_that_has_left_waits_for_nobody),
         cmocka_unit_test(a_node_that_stood_still_takes_nobody_for_silent),
+        cmocka_unit_test(a_node_that_stood_still_within_a_turn_takes_nobody_for_silent),
         cmocka_unit_test(a_strict_leader_is_told_after_the_followers_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

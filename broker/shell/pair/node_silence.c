@@ -32,9 +32,19 @@ static void give_up(struct node *node) {
     leader_give_up(node);
 }
 
+static void has_stood_still(struct node *node, uint64_t planned_ns, uint64_t now_ns) {
+    summons_end(&node->summons);
+    if (node_is_leading(node)) leader_half_overslept(&node->leading.half, now_ns);
+    logfmt("overslept",
+           "late_ms=%" PRIu64 " reason=\"this node stood still\" action=\"the other node's time begins anew\"",
+           (now_ns - planned_ns) / NS_PER_MS);
+}
+
 void node_check_silence(struct node *node, uint64_t now_ns) {
+    const uint64_t planned_ns = node->silence.look_ns;
     const struct silence_verdict verdict =
         silence_look(&node->silence, &node->pair, node->following.half.has_left, stuck_ns(node), now_ns);
+    if (verdict.stood_still) has_stood_still(node, planned_ns, now_ns); /* in the middle of this turn */
     if (verdict.probes || verdict.tells) summons_ask(&node->summons, &node->pair, now_ns);
     if (verdict.probes) follower_probe(node);
     if (!verdict.tells) return;
@@ -45,12 +55,7 @@ void node_check_silence(struct node *node, uint64_t now_ns) {
 
 void node_check_sleep(struct node *node) {
     uint64_t now_ns = monotonic_ns(), planned_ns = node->silence.look_ns;
-    if (!silence_stood_still(&node->silence, &node->pair, now_ns)) return;
-    summons_end(&node->summons);
-    if (node_is_leading(node)) leader_half_overslept(&node->leading.half, now_ns);
-    logfmt("overslept",
-           "late_ms=%" PRIu64 " reason=\"this node stood still\" action=\"the other node's time begins anew\"",
-           (now_ns - planned_ns) / NS_PER_MS);
+    if (silence_stood_still(&node->silence, &node->pair, now_ns)) has_stood_still(node, planned_ns, now_ns);
 }
 
 void node_take_probed(struct node *node, struct message *answer) {
