@@ -20,6 +20,7 @@
     BUG(delay_on_wall_clock, "TIME-2", "a delay follows the wall clock, and its jumps") \
     BUG(replay_stops_clock, "TIME-2", "time does not move while the log is replayed") \
     BUG(stall_unseen, "TIME-2", "what came while the process was stopped is judged by when it was read") \
+    BUG(stall_awake_unseen, "TIME-2", "a process that was stopped while the core had something to do, or waited for its disk, was not stopped") \
     BUG(stall_slept_through, "TIME-2", "the deadline that the core slept towards comes before what lay in the sockets") \
     BUG(lateness_ignored, "TIME-1", "a delay that was asked of a stopped process counts from when the stop began") \
     /* broker/core: commits and answers */ \

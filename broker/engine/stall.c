@@ -11,7 +11,12 @@ void stall_sleep(struct stall *stall, uint64_t now_ns, uint64_t wait_ns) {
 }
 
 void stall_wake(struct stall *stall) {
-    stall->asleep_until_ns = 0;
+    stall->asleep_until_ns = stall->looked_ns = 0;
+}
+
+void stall_look(struct stall *stall, uint64_t now_ns) {
+    (void)stall_received(stall, now_ns);
+    if (stall->asleep_until_ns == 0) stall->looked_ns = now_ns;
 }
 
 void stall_is_awake(struct stall *stall, uint64_t now_ns) {
@@ -19,13 +24,14 @@ void stall_is_awake(struct stall *stall, uint64_t now_ns) {
 }
 
 uint64_t stall_received(struct stall *stall, uint64_t now_ns) {
-    bool is_late = stall->asleep_until_ns != 0 && now_ns > stall->asleep_until_ns + STOPPED_NS;
+    const bool is_asleep = stall->asleep_until_ns != 0;
+    uint64_t *awaited_ns = is_asleep || SEEDED_BUG(stall_awake_unseen) ? &stall->asleep_until_ns : &stall->looked_ns;
+    bool is_late = *awaited_ns != 0 && now_ns > *awaited_ns + STOPPED_NS;
     if (is_late && !SEEDED_BUG(stall_unseen)) {
-        bool is_new = stall->settled_ns == 0;
-        if (is_new)
-            stall->stopped_ns = SEEDED_BUG(stall_slept_through) ? stall->asleep_until_ns : stall->asleep_since_ns;
+        uint64_t since_ns = is_asleep && !SEEDED_BUG(stall_slept_through) ? stall->asleep_since_ns : *awaited_ns;
+        if (since_ns >= stall->settled_ns) stall->stopped_ns = since_ns; /* else what came before is not all read yet */
         stall->settled_ns = now_ns + SETTLE_NS;
-        stall->asleep_until_ns = now_ns;
+        *awaited_ns = now_ns;
     }
     if (now_ns >= stall->settled_ns) stall->settled_ns = 0;
     return stall->settled_ns != 0 ? stall->stopped_ns : now_ns;

@@ -72,7 +72,8 @@ struct instant host_answers_at(struct world *world) {
     return later_of(at, (struct instant){.steady_ns = host->head.steady_ns, .wall_ns = host->head.wall_ns});
 }
 
-/* The core thread sleeps, until the next deadline or until the clocks are looked at again (engine/core_turn.h). */
+/* The core thread sleeps, until the next deadline or until the clocks are looked at again (engine/core_turn.h); or it
+ * waits for a batch. */
 void host_stands_still(struct world *world) {
     struct host *host = world->host;
     uint64_t tick_ns = host->tick_ns > world->now_ns ? host->tick_ns - world->now_ns : 0;
@@ -80,12 +81,16 @@ void host_stands_still(struct world *world) {
     host->paused_from_ns = world->now_ns;
     struct clock_state unlooked = host->clock; /* the process looks at no clock now */
     host->paused_steady_ns = clock_advance(&unlooked, sample_of(world)).steady_ns;
-    stall_sleep(&host->stall, world_boot_ns(world), tick_ns < TURN_CLOCK_LOOK_NS ? tick_ns : TURN_CLOCK_LOOK_NS);
+    if (host->awaits_batch)
+        stall_look(&host->stall, world_boot_ns(world)); /* it is awake */
+    else
+        stall_sleep(&host->stall, world_boot_ns(world), tick_ns < TURN_CLOCK_LOOK_NS ? tick_ns : TURN_CLOCK_LOOK_NS);
 }
 
 void host_goes_on(struct world *world) {
     struct host *host = world->host;
-    if (host->state != HOST_UP || !host->stall.asleep_until_ns) return; /* it was started meanwhile */
+    bool is_known = host->stall.asleep_until_ns || host->stall.looked_ns;
+    if (host->state != HOST_UP || !is_known) return; /* it was started meanwhile */
     host->went_on_ns = world->now_ns;
     (void)stall_received(&host->stall, world_boot_ns(world));
     stall_wake(&host->stall);

@@ -194,6 +194,42 @@ static void what_lay_in_the_sockets_of_a_stopped_broker_counts(void **state) { /
     assert_true(f->worker->session != 0);
 }
 
+static void ask_for_queues(struct client *client) {
+    Tarry__Request *request = world_alloc(client->world, sizeof *request);
+    tarry__request__init(request);
+    request->body_case = TARRY__REQUEST__BODY_QUEUES;
+    request->queues = world_alloc(client->world, sizeof *request->queues);
+    tarry__queues__init(request->queues);
+    client_ask(client, request);
+}
+
+/* It had much to do as it was stopped, and was not asleep: the core waited for its disk. */
+static void what_lay_in_the_sockets_of_a_broker_that_waited_for_its_disk_counts(void **state) { /* TIME-2, F-13 */
+    enum { ASKED = 40, QUESTIONS = TURN_BATCH_EVENTS_MAX, STILL_MS = 20000 };
+    struct fx *f = *state;
+    struct host *host = f->world->host;
+    subscribe(f->worker, "orders");
+    client_schedule(f->shop, .key = "order-1", .delay_ms = 100);
+    SIM_ELAPSE(f, 200);
+    host_hold_sync(f->world);
+    for (int i = 0; i < ASKED + QUESTIONS; i++) {
+        if (i < ASKED)
+            client_schedule(f->shop, .delay_ms = 60000);
+        else
+            ask_for_queues(f->shop);
+        SIM_ELAPSE(f, 1);
+    }
+    assert_true(host->awaits_batch);
+    world_pause(f->world, 0, STILL_MS); /* its leases last a second, and who is silent for ten is gone */
+    SIM_ELAPSE(f, 100);
+    client_settle(f->worker, &f->worker->held[0], op_ack(f->world, &f->worker->held[0]));
+    SIM_ELAPSE(f, STILL_MS);
+    host_release_sync(f->world);
+    SIM_ELAPSE(f, 2000);
+    assert_true(host->head.tasks[1].ended && host->head.tasks[1].cause == TARRY__CAUSE__CAUSE_ACKED);
+    assert_true(f->worker->session != 0);
+}
+
 /* The very deadline that it slept towards is no other. */
 static void a_deadline_that_a_broker_slept_through_waits_for_the_sockets(void **state) { /* TIME-2, F-13 */
     struct fx *f = *state;
@@ -427,6 +463,7 @@ int main(void) {
         STORY(a_connection_on_the_lane_before_is_none),
         STORY(a_worker_that_lost_its_lane_unheard_is_told),
         STORY(what_lay_in_the_sockets_of_a_stopped_broker_counts),
+        STORY(what_lay_in_the_sockets_of_a_broker_that_waited_for_its_disk_counts),
         STORY(a_deadline_that_a_broker_slept_through_waits_for_the_sockets),
         STORY(a_delay_asked_of_a_stopped_broker_counts_from_when_it_was_read),
         STORY(a_partition_costs_time_and_nothing_else),

@@ -186,6 +186,39 @@ static void what_the_core_thread_was_told_is_left_to_it(void **state) {
     assert_false(lends_before_it_wakes(stop_process));
 }
 
+/* It was stopped while the core thread was at something, since it looked last. */
+static void stop_awake(struct inbox *to) {
+    struct turn_load load;
+    inbox_init(to);
+    inbox_take(to, 0, false, &load);
+    assert_true(to->stall.looked_ns != 0);
+    to->stall.looked_ns -= 2 * STOPPED_NS;
+}
+
+static void what_came_to_a_process_that_was_stopped_in_a_turn_is_judged_before_it(void **state) { /* TIME-2, F-13 */
+    struct item item = {.kind = ITEM_CALL};
+    struct turn_load load;
+    stop_awake(&inbox);
+    uint64_t since_ns = inbox.stall.looked_ns;
+    inbox_post(&inbox, &item); /* before the core thread knows */
+    assert_int_equal(item.received_ns, since_ns);
+    assert_true(item.late_ns >= STOPPED_NS);
+    stop_awake(&inbox);
+    since_ns = inbox.stall.looked_ns;
+    inbox_take(&inbox, 0, false, &load);
+    assert_int_equal(load.taken_ns, since_ns);
+    assert_int_equal(load.settle_ns, SETTLE_NS);
+    stop_awake(&inbox); /* after it was known how long there is to sleep */
+    since_ns = inbox.stall.looked_ns;
+    inbox_take(&inbox, 1, false, &load);
+    assert_int_equal(inbox.stall.stopped_ns, since_ns);
+    stop_awake(&inbox);
+    since_ns = inbox.stall.looked_ns;
+    inbox_look(&inbox);
+    assert_int_equal(inbox.stall.stopped_ns, since_ns);
+    assert_true(inbox.stall.looked_ns >= since_ns + 2 * STOPPED_NS);
+}
+
 /* What the call made due wakes the core thread, which sleeps towards something later. */
 static void *sleep_towards_later(void *argument) {
     struct turn_load load;
@@ -248,6 +281,7 @@ int main(void) {
         cmocka_unit_test(one_at_a_time_is_the_core_and_nothing_is_lost),
         cmocka_unit_test(only_a_single_call_is_borrowed_from_a_core_that_lends),
         cmocka_unit_test(what_the_core_thread_was_told_is_left_to_it),
+        cmocka_unit_test(what_came_to_a_process_that_was_stopped_in_a_turn_is_judged_before_it),
         cmocka_unit_test(a_deadline_that_came_nearer_wakes_the_core_thread),
         cmocka_unit_test(what_is_new_wakes_the_core_thread_and_is_told),
     };

@@ -8,6 +8,9 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
+#include <sched.h>
+
 #include "batch.h"
 #include "core_turn.h"
 #include "delivery_sender.h"
@@ -83,6 +86,28 @@ static void a_broker_that_stops_waits_for_none(void **state) {
     assert_non_null(taken[TURN_BATCHES_MAX]);
 }
 
+static void *wait_for_batch(void *argument) {
+    return batch_take(&batches);
+}
+
+static uint64_t looked_ns(void) {
+    pthread_mutex_lock(&inbox.mutex);
+    uint64_t ns = inbox.stall.looked_ns;
+    pthread_mutex_unlock(&inbox.mutex);
+    return ns;
+}
+
+/* So a process that is stopped meanwhile finds out. */
+static void a_core_that_waits_for_a_batch_shows_that_it_is_awake(void **state) { /* TIME-2, F-13 */
+    pthread_t core;
+    void *batch;
+    pthread_create(&core, NULL, wait_for_batch, NULL);
+    while (looked_ns() == 0) sched_yield();
+    batch_drop(&batches, taken[3]);
+    pthread_join(core, &batch);
+    assert_ptr_equal(batch, taken[3]);
+}
+
 /* Behind it nothing is, whatever stood there when the batch was last under way. */
 static void a_batch_that_comes_again_is_the_last_of_the_sender(void **state) {
     struct delivery_sender sender = {.last = &sender.first};
@@ -122,6 +147,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_core_that_asked_in_vain_is_nudged_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_last_user_frees_a_batch_and_leaves_it_empty, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_broker_that_stops_waits_for_none, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_core_that_waits_for_a_batch_shows_that_it_is_awake, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_batch_that_comes_again_is_the_last_of_the_sender, set_up, tear_down),
         cmocka_unit_test(a_refusal_is_as_long_ago_as_it_was_noted),
     };

@@ -6,13 +6,14 @@
 #include "core_turn.h"
 #include "fatal.h"
 #include "inbox.h"
+#include "monotonic.h"
 
 #define BATCH_ARENA_KEEP (4u << 20)
 
 void batches_init(struct batches *batches, struct inbox *inbox) {
     *batches = (struct batches){.inbox = inbox};
     pthread_mutex_init(&batches->mutex, NULL);
-    pthread_cond_init(&batches->freed, NULL);
+    monotonic_cond_init(&batches->freed);
 }
 
 void batches_stop(struct batches *batches) {
@@ -43,9 +44,16 @@ bool batches_has_none(struct batches *batches) {
     return has_none;
 }
 
+/* For a while. The core thread is awake all the time: a process that is stopped meanwhile finds out by that. */
+static void await_free(struct batches *batches) {
+    struct timespec until = monotonic_after(STALL_LOOK_NS);
+    (void)pthread_cond_timedwait(&batches->freed, &batches->mutex, &until);
+    inbox_look(batches->inbox);
+}
+
 struct batch *batch_take(struct batches *batches) {
     pthread_mutex_lock(&batches->mutex);
-    while (!is_free(batches)) pthread_cond_wait(&batches->freed, &batches->mutex);
+    while (!is_free(batches)) await_free(batches);
     struct batch *batch = batches->free;
     if (batch != NULL) batches->free = batch->next;
     if (batch == NULL) batches->made++;

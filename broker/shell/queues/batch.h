@@ -36,7 +36,7 @@ struct batch {
 
 struct batches {
     pthread_mutex_t mutex;
-    pthread_cond_t freed;
+    pthread_cond_t freed; /* on CLOCK_MONOTONIC */
     struct batch *free;
     unsigned made;
     bool stops; /* the process is to stop */
@@ -55,7 +55,8 @@ void batches_init(struct batches *batches, struct inbox *inbox);
 bool batches_has_none(struct batches *batches);
 /* A thread that waits for one gets it, from here on. */
 void batches_stop(struct batches *batches);
-/* An empty batch with one user; waits while too many are under way (core_turn_may_fill). */
+/* An empty batch with one user; waits while too many are under way (core_turn_may_fill). Of the core's thread, or
+ * the one that stands in for it, which looks meanwhile (inbox_look). */
 struct batch *batch_take(struct batches *batches);
 void batch_hold(struct batches *batches, struct batch *batch);
 /* The last one to drop it frees it for the next. */

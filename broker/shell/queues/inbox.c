@@ -109,6 +109,12 @@ void inbox_nudge(struct inbox *inbox) {
     pthread_mutex_unlock(&inbox->mutex);
 }
 
+void inbox_look(struct inbox *inbox) {
+    pthread_mutex_lock(&inbox->mutex);
+    stall_look(&inbox->stall, boottime_ns());
+    pthread_mutex_unlock(&inbox->mutex);
+}
+
 /* All that there is. */
 static void take_all(struct inbox *inbox, struct turn_load *out) {
     uint64_t now_ns = boottime_ns();
@@ -133,7 +139,9 @@ void inbox_take(struct inbox *inbox, uint64_t wait_ns, bool may_lend, struct tur
     if (wait_ns > 0) {
         struct timespec until = monotonic_after(wait_ns);
         int error = 0;
-        stall_sleep(&inbox->stall, boottime_ns(), wait_ns);
+        uint64_t now_ns = boottime_ns();
+        stall_look(&inbox->stall, now_ns); /* it may have been stopped since it was known how long there is to wait */
+        stall_sleep(&inbox->stall, now_ns, wait_ns);
         inbox->is_lendable = may_lend;
         while ((inbox->first == NULL || inbox->owes_wake) && !inbox->nudged && error == 0)
             error = pthread_cond_timedwait(&inbox->changed, &inbox->mutex, &until);
@@ -142,6 +150,7 @@ void inbox_take(struct inbox *inbox, uint64_t wait_ns, bool may_lend, struct tur
     }
     take_all(inbox, out);
     stall_wake(&inbox->stall);
+    stall_look(&inbox->stall, out->taken_ns + out->late_ns);
     pthread_mutex_unlock(&inbox->mutex);
 }
 

@@ -28,7 +28,7 @@ struct inbox {
     bool is_lendable;   /* the core thread sleeps, and another may stand in for it */
     bool is_lent;       /* one does, until it gives back */
     bool owes_wake;     /* the first item came by inbox_post_alone: the core thread has not been woken for it */
-    struct stall stall; /* of the process, as the core thread's sleep shows it */
+    struct stall stall; /* of the process, as the core thread shows it */
 };
 
 void inbox_init(struct inbox *inbox);
@@ -42,6 +42,8 @@ void inbox_lead(struct inbox *inbox, uint64_t position);
 void inbox_pause(struct inbox *inbox, bool pause);
 void inbox_stop(struct inbox *inbox);
 void inbox_nudge(struct inbox *inbox);
+/* The core thread, or the one that stands in for it, is awake (stall_look): every STALL_LOOK_NS, or oftener. */
+void inbox_look(struct inbox *inbox);
 /* Waits until there is something new, or for `wait_ns`; 0: does not wait. `may_lend`: meanwhile another thread may
  * stand in (inbox_borrow). Core thread only. */
 void inbox_take(struct inbox *inbox, uint64_t wait_ns, bool may_lend, struct turn_load *out);

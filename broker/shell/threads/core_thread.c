@@ -84,9 +84,20 @@ static void carry_out_at_once(struct core_thread *core_thread) {
     effects->lanes.count = effects->windows.count = effects->lows.count = effects->pages.count = 0;
 }
 
+/* The inbox is told that this thread is awake, often enough. */
+static void show_awake(struct core_thread *core_thread, uint64_t boot_ns) {
+    if (boot_ns - core_thread->looked_ns < STALL_LOOK_NS) return;
+    core_thread->looked_ns = boot_ns;
+    inbox_look(core_thread->needs.inbox);
+}
+
+/* The logical clock first: a process that is stopped in between judges earlier, not later. */
 static struct turn_now look(struct core_thread *core_thread) {
-    return (struct turn_now){.logical = look_at_clock(core_thread),
-                             .boot_ns = boottime_ns(),
+    struct instant logical = look_at_clock(core_thread);
+    uint64_t boot_ns = boottime_ns();
+    show_awake(core_thread, boot_ns);
+    return (struct turn_now){.logical = logical,
+                             .boot_ns = boot_ns,
                              .full = delivery_sender_is_full(core_thread->needs.delivery_sender)};
 }
 

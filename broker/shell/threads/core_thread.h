@@ -74,6 +74,7 @@ struct core_thread {
     uint64_t push_version; /* core_push_version, as the desk was told (pusher.h) */
     size_t stamped;        /* deliveries of the batch that are counted, and know their lane's turn */
     struct watchdog watchdog;
+    uint64_t looked_ns;     /* BOOTTIME: as the inbox was told last that this thread is awake */
     struct applier applier; /* while another node leads */
     bool clock_held;
     bool is_lent; /* another thread stands in for the core thread */

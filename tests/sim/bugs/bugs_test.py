@@ -72,12 +72,12 @@ class Catcher:
 HISTORIES = {"sim": 10000, "ahead": 3000, "pair": 2000, "log_crash": 10000, "log_pair_crash": 5000, "index": 20}
 CATCHERS = {name: Catcher(name, HISTORIES.get(name, 0)) for name in
             ("sim", "pair", "ahead", "core_ahead", "wheel", "log_crash", "log_pair_crash", "log_tail", "log_fault", "log_copy", "log_cut", "index", "index_unit", "erase",
-             "core_deliver", "core_sessions", "core_turn", "core_work", "erasure", "index_schedule", "lane_state", "outgoing_read", "freshness", "hung_disk", "keyring", "follower_half", "leader_half", "record_reads", "recovery_plan", "retention", "silence", "summons")}
+             "core_deliver", "core_sessions", "core_turn", "core_work", "erasure", "index_schedule", "lane_state", "outgoing_read", "freshness", "hung_disk", "keyring", "follower_half", "leader_half", "record_reads", "recovery_plan", "retention", "silence", "stall", "summons")}
 # By the file in which the bug stands: who is there for it, in this order.
 RIGS = [("broker/core/core.c", ["sim", "pair", "core_deliver"]), ("broker/core/ahead", ["ahead", "core_ahead"]), ("broker/core/deliver", ["core_ahead", "ahead", "sim"]), ("broker/core/query_list.c", ["core_work", "sim"]), ("broker/core/near.c", ["core_deliver", "sim"]), ("broker/core/sessions.c", ["core_sessions", "sim"]), ("broker/core/", ["sim"]), ("broker/engine/recovery_plan", ["sim", "recovery_plan"]),
         ("broker/engine/retention", ["sim", "retention"]), ("broker/engine/core_turn", ["core_turn", "sim", "pair"]),
         ("broker/engine/engine_request", ["core_turn", "sim"]), ("broker/engine/lane_state", ["lane_state", "sim"]), ("broker/engine/outgoing_read", ["outgoing_read", "sim"]),
-        ("broker/engine/erasure", ["sim", "erasure"]), ("broker/engine/index_schedule", ["index_schedule", "sim", "pair"]), ("broker/engine/release_gate", ["pair", "sim"]), ("broker/engine/", ["sim", "pair"]),
+        ("broker/engine/erasure", ["sim", "erasure"]), ("broker/engine/index_schedule", ["index_schedule", "sim", "pair"]), ("broker/engine/release_gate", ["pair", "sim"]), ("broker/engine/stall", ["sim", "stall"]), ("broker/engine/", ["sim", "pair"]),
         ("broker/shell/", ["sim"]), ("broker/pair/", ["pair"]),
         ("broker/replication/hung_disk", ["hung_disk"]),
         *((f"broker/replication/{name}.", ["pair", name]) for name in ("follower_half", "freshness", "leader_half", "record_reads", "silence", "summons")),
