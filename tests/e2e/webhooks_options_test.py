@@ -2,12 +2,18 @@
 long a target that fails is left alone."""
 import subprocess
 import threading
+import time
 
 import harness
+import in_time
 import tokens
 import webhooks_test
+from frozen import freeze, thaw
 from harness import wait_until
 from http_client import Http
+
+
+TIMEOUT_S = 2
 
 
 class Options(webhooks_test.Pushed):
@@ -57,6 +63,36 @@ class Options(webhooks_test.Pushed):
         self.assertIn("did not answer in time", self.reasons("k")[0])
         health = wait_until("a rest", lambda: (said := self.health()) and said.get("resting_until_ms") and said, 30)
         self.assertLess(health["resting_until_ms"] - health["failed_ms"], 1000)
+
+    def test_f13_what_a_target_answered_while_the_broker_stood_still_is_taken(self):
+        """The answer lies in the socket when the broker goes on, and the request's time is over: nothing is sent again."""
+        self.broker.arguments += ["--push-timeout", f"{TIMEOUT_S}s"]
+        self.broker.restart()
+        self.push()
+        in_time.judged(self.answer_while_it_stands)
+
+    def answer_while_it_stands(self, number):
+        key, goes_on, answered = f"k{number}", threading.Event(), threading.Event()
+
+        def answer(handler, _request):
+            goes_on.wait(60)
+            handler.reply(204)
+            answered.set()
+        self.target.answer = answer
+        came = lambda: [request for request in self.target.requests if request.headers["ce-subject"] == key]  # noqa: E731
+        try:
+            with in_time.in_time(TIMEOUT_S, "from when it is due until the broker stands still"):
+                self.schedule(key)
+                wait_until("it is pushed", came, 30)
+                freeze(self.broker.process)
+            goes_on.set()
+            self.assertTrue(answered.wait(30))
+            time.sleep(TIMEOUT_S)
+        finally:
+            goes_on.set()
+            thaw(self.broker.process)
+        wait_until("it is acked", lambda: self.broker.one("get", "q", key)["state"] == "acked", 60)
+        self.assertEqual(len(came()), 1)
 
     def test_what_the_options_take(self):
         for option, value, sentence in (("requests", "0", "must lie between 1 and 4096"), ("host-requests", "4097", "must lie between 1 and 4096"),
