@@ -189,15 +189,20 @@ static uint64_t first_of(const struct timers *timers) {
     return first != NULL ? first->at_ms : UINT64_MAX;
 }
 
-static uint64_t engine_deadline(tarry_client *client, uint64_t now) {
-    uint64_t deadline = min_u64(silence_deadline(client), sessions_deadline(client));
-    deadline = min_u64(deadline, first_of(&client->deadlines));
+/* When a patience ends: that of a call, or the library's with a broker. */
+static uint64_t patience_deadline(const tarry_client *client) {
+    uint64_t deadline = min_u64(silence_deadline(client), first_of(&client->deadlines));
     if (client->waiting > 0) deadline = min_u64(deadline, link_deadline(client));
     for (uint32_t i = 0; i < SLOTS_MAX; i++) {
         const struct request *request = client->slots[i].request;
         if (request == NULL) continue;
         deadline = min_u64(deadline, request->sent_ms + RESEND_AFTER_MS);
     }
+    return deadline;
+}
+
+static uint64_t engine_deadline(tarry_client *client, uint64_t now) {
+    uint64_t deadline = min_u64(patience_deadline(client), sessions_deadline(client));
     if (!link_is_ready(&client->link)) return deadline;
     deadline = min_u64(deadline, queue_deadline(client, now));
     deadline = min_u64(deadline, group_deadline(&client->group, now));
@@ -261,9 +266,18 @@ static bool is_idle(const tarry_client *client) {
            timers_first(&client->retries) == NULL;
 }
 
+/* F-13. No patience ends before what had come by then is read: this process, or a callback, may have stood still,
+ * and the answer lies in the socket. */
+static void read_first(tarry_client *client, uint64_t now) {
+    if (now < patience_deadline(client)) return;
+    caller_take_back(client);
+    loop_wait(client, 0);
+}
+
 /* One turn. */
 static void step(tarry_client *client) {
     const uint64_t now = now_ms();
+    read_first(client, now);
     expiry_step(client, now);
     check_silence(client, now);
     check_stalled(client, now);

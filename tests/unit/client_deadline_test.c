@@ -404,12 +404,14 @@ static void opening_a_consumer_ends(void **state) {
 struct kept {
     atomic_bool is_kept;
     atomic_bool goes_on;
+    tarry_client *client; /* gets more to do then, so that its engine does not wait next; NULL: none does */
 };
 
 static void keeps_the_engine(void *arg, const struct tarry_result *result) {
     struct kept *kept = arg;
     atomic_store(&kept->is_kept, true);
     while (!atomic_load(&kept->goes_on)) sleep_ms(1);
+    if (kept->client != NULL) assert_int_equal(tarry_schedule_async(kept->client, &order, NULL, NULL), TARRY_OK);
 }
 
 /* Which would have ended it. */
@@ -428,6 +430,30 @@ static void opening_a_consumer_ends_although_a_callback_keeps_the_engine(void **
     atomic_store(&kept.goes_on, true);
     assert_int_equal(tarry_drain(client, 0), TARRY_OK); /* it goes on without that consumer */
     story_end(client, fake);
+}
+
+static void *schedules(void *client) {
+    const struct tarry_schedule_options options = {.queue = "orders", .when_ms = 500, .timeout_ms = 500};
+    return (void *)(intptr_t)tarry_schedule(client, &options, NULL);
+}
+
+static int is_answered_while_the_engine_stands_still(void) {
+    struct fake *fake;
+    struct kept kept = {.client = story_begin(&fake, PLAIN, FAR_MS)};
+    pthread_t caller;
+    void *code;
+    assert_int_equal(tarry_schedule_async(kept.client, &order, keeps_the_engine, &kept), TARRY_OK);
+    while (!atomic_load(&kept.is_kept)) sleep_ms(1);
+    assert_int_equal(pthread_create(&caller, NULL, schedules, kept.client), 0);
+    sleep_ms(1000); /* as a process that is stopped */
+    atomic_store(&kept.goes_on, true);
+    pthread_join(caller, &code);
+    story_end(kept.client, fake);
+    return (int)(intptr_t)code;
+}
+
+static void an_answer_that_lies_in_the_socket_is_taken_before_the_time_is_over(void **state) { /* F-13 */
+    assert_int_equal(told(is_answered_while_the_engine_stands_still), TARRY_OK);
 }
 
 static void closing_a_consumer_ends_although_the_broker_is_silent(void **state) {
@@ -564,6 +590,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_call_that_waits_for_room_has_its_own_end),
         cmocka_unit_test(opening_a_consumer_ends),
         cmocka_unit_test(opening_a_consumer_ends_although_a_callback_keeps_the_engine),
+        cmocka_unit_test(an_answer_that_lies_in_the_socket_is_taken_before_the_time_is_over),
         cmocka_unit_test(closing_a_consumer_ends_although_the_broker_is_silent),
         cmocka_unit_test(closing_a_consumer_does_not_wait_for_schedules),
         cmocka_unit_test(closing_a_consumer_waits_for_its_own_acks),
