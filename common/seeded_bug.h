@@ -246,6 +246,7 @@
     BUG(probe_not_awaited, "F-31c", "a leader counts as silent before it had time to answer a probe") \
     BUG(summons_not_awaited, "F-31c", "a leader that is present counts as absent before it had time to answer by way of the coordinator") \
     BUG(pause_taken_for_silence, "F-13", "a node that stood still takes the other for silent") \
+    BUG(pause_taken_for_stall, "F-13", "a leader that stood still takes its follower for one that does not confirm") \
     BUG(pause_taken_for_hung_disk, "F-13", "a leader that stood still in the middle of a sync takes its disk for hung") \
     /* replication: what a follower may answer */ \
     BUG(at_least_unapplied, "TRUE-1", "a follower answers before it has applied what was asked for at least") \

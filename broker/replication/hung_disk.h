@@ -2,9 +2,8 @@
  *
  * A leader that stood still itself (SIGSTOP, a paused machine) in the middle of a sync finds, as its first act, a write
  * that has waited for all of that time. If it took its disk for hung then, it would hand a healthy pair over (F-13). So
- * the pair's thread looks at the disk several times a second while a write waits, and a look counts what has gone by
- * since the one before it, but never more than HUNG_DISK_LOOK_COUNTS_MS. On a machine on which every look is later than
- * that, a disk that hangs is found later: nothing is handed over too soon.
+ * the pair's thread looks at the disk several times a second while a write waits (common/waited.h): nothing is handed
+ * over too soon.
  *
  * Pure. Times are MONOTONIC nanoseconds of the node. Thread-safety: one owner. */
 #ifndef TARRY_REPLICATION_HUNG_DISK_H
@@ -13,15 +12,14 @@
 #include <stdint.h>
 
 #include "pair_times.h"
+#include "waited.h"
 
 /* While a write waits, the disk is looked at so often, and a look counts no more than this. */
 #define HUNG_DISK_LOOK_MS 250u
 #define HUNG_DISK_LOOK_COUNTS_MS (2 * HUNG_DISK_LOOK_MS)
 
 struct hung_disk {
-    uint64_t since_ns;  /* when the oldest write that is not synced yet began; 0: none waits */
-    uint64_t looked_ns; /* the newest look */
-    uint64_t waited_ns; /* what the looks have counted for that write */
+    struct waited write; /* the oldest that is not synced yet */
 };
 
 /* The thread looks. `since_ns`: when the oldest write that is not synced yet began; 0: none waits. */

@@ -11,6 +11,9 @@
 #define COMMITTED_DELAY_NS (3 * PAIR_NS_PER_MS)
 /* A request has waited this long for a follower that counts: a later one is refused, to be sent again. */
 #define STALLED_NS (1000 * PAIR_NS_PER_MS)
+/* … by looks so far apart, one of which counts no more than twice that: what a leader stood still for says nothing of
+ * its follower, whose word lies in a socket (F-13). */
+#define STALL_LOOK_EVERY_NS (250 * PAIR_NS_PER_MS)
 
 void leader_half_init(struct leader_half *half, const struct pair_times *times) {
     *half = (struct leader_half){.times = *times,
@@ -106,7 +109,10 @@ void leader_half_released(struct leader_half *half, bool has_left, bool waits, u
 }
 
 bool leader_half_look(struct leader_half *half, uint64_t now_ns) {
-    bool is_stalled = half->waits_since_ns != UINT64_MAX && now_ns - half->waits_since_ns > STALLED_NS;
+    bool waits = half->waits_since_ns != UINT64_MAX;
+    waited_look(&half->leaves, waits ? half->waits_since_ns : 0, now_ns,
+                SEEDED_BUG(pause_taken_for_stall) ? UINT64_MAX : 2 * STALL_LOOK_EVERY_NS);
+    bool is_stalled = waits && half->leaves.ns > STALLED_NS;
     if (is_stalled == (half->stalled_ns != 0)) return false;
     half->stalled_ns = is_stalled ? now_ns : 0;
     return true;
@@ -160,9 +166,17 @@ uint64_t leader_half_known(const struct pair *pair) {
     return is_below && !SEEDED_BUG(begun_unsaid) ? pair->begun : pair->committed;
 }
 
+/* When leader_half_look is due. */
+static uint64_t stall_timer(const struct leader_half *half) {
+    if (half->waits_since_ns == UINT64_MAX || half->stalled_ns != 0) return UINT64_MAX;
+    bool is_looked_at = half->leaves.since_ns == half->waits_since_ns;
+    uint64_t left_ns = is_looked_at ? STALLED_NS + 1 - half->leaves.ns : STALLED_NS;
+    uint64_t from_ns = is_looked_at ? half->leaves.looked_ns : half->waits_since_ns;
+    return from_ns + (left_ns < STALL_LOOK_EVERY_NS ? left_ns : STALL_LOOK_EVERY_NS);
+}
+
 uint64_t leader_half_timer(const struct leader_half *half) {
-    uint64_t stall_ns = UINT64_MAX;
-    if (half->waits_since_ns != UINT64_MAX && half->stalled_ns == 0) stall_ns = half->waits_since_ns + STALLED_NS + 1;
+    uint64_t stall_ns = stall_timer(half);
     uint64_t look_ns = hung_disk_timer(&half->disk), until_ns = stall_ns < look_ns ? stall_ns : look_ns;
     return until_ns < half->wake_ns ? until_ns : half->wake_ns;
 }

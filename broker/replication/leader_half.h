@@ -61,6 +61,7 @@ struct leader_half {
 
     /* what is durable here and has not left */
     uint64_t waits_since_ns; /* since when nothing has left, though something waits; UINT64_MAX: nothing waits */
+    struct waited leaves;    /* … by the time that this node was awake */
     uint64_t stalled_ns;     /* when that was found to be too long; 0: it is not */
 };
 

@@ -14,8 +14,8 @@
 
 /* Looks as often as the timer says, up to `until_ns`. */
 static void look_until(struct hung_disk *disk, uint64_t until_ns) {
-    while (hung_disk_timer(disk) < until_ns) hung_disk_look(disk, disk->since_ns, hung_disk_timer(disk));
-    hung_disk_look(disk, disk->since_ns, until_ns);
+    while (hung_disk_timer(disk) < until_ns) hung_disk_look(disk, disk->write.since_ns, hung_disk_timer(disk));
+    hung_disk_look(disk, disk->write.since_ns, until_ns);
 }
 
 static void a_disk_that_is_looked_at_in_time_has_waited_for_all_of_it(void **state) { /* F-31a */

@@ -147,15 +147,32 @@ static void what_goes_on_does_not_stall(void **state) { /* CALM-1 */
         leader_half_released(&fx->half, true, true, ms * MS);
         assert_false(leader_half_look(&fx->half, ms * MS));
     }
+    for (uint64_t ms = 5250; ms <= 6000; ms += 250) { /* it looks by itself */
+        assert_int_equal(leader_half_timer(&fx->half), ms * MS);
+        leader_half_released(&fx->half, false, true, ms * MS);
+        assert_false(leader_half_look(&fx->half, ms * MS));
+    }
     assert_int_equal(leader_half_timer(&fx->half), 6000 * MS + 1);
-    leader_half_released(&fx->half, false, true, 6000 * MS);
-    assert_false(leader_half_look(&fx->half, 6000 * MS));
     assert_true(leader_half_look(&fx->half, 6000 * MS + 1)); /* nothing has left for a second */
     assert_true(fx->half.stalled_ns != 0);
     assert_false(leader_half_look(&fx->half, 7000 * MS));
     leader_half_released(&fx->half, true, false, 7000 * MS);
     assert_true(leader_half_look(&fx->half, 7000 * MS));
     assert_int_equal(fx->half.stalled_ns, 0);
+}
+
+/* The follower's word lies in a socket. */
+static void what_a_leader_stood_still_for_is_no_stall_of_its_follower(void **state) { /* F-13 */
+    struct fx *fx = *state;
+    leader_half_released(&fx->half, false, true, 1000 * MS);
+    assert_false(leader_half_look(&fx->half, 1000 * MS));
+    leader_half_released(&fx->half, false, true, 9000 * MS);
+    assert_false(leader_half_look(&fx->half, 9000 * MS));
+    leader_half_released(&fx->half, true, true, 9001 * MS);
+    assert_false(leader_half_look(&fx->half, 9001 * MS));
+    uint64_t now_ns = 9001 * MS;
+    while (!leader_half_look(&fx->half, now_ns)) now_ns = leader_half_timer(&fx->half);
+    assert_int_equal(now_ns, 10001 * MS + 1);
 }
 
 /* ---- when a question is answered */
@@ -376,6 +393,7 @@ int main(void) {
         cmocka_unit_test_setup(a_new_disk_is_refused_while_the_former_one_counts, begin),
         cmocka_unit_test_setup(a_question_is_confirmed_while_the_follower_counts, begin),
         cmocka_unit_test_setup(what_goes_on_does_not_stall, begin),
+        cmocka_unit_test_setup(what_a_leader_stood_still_for_is_no_stall_of_its_follower, begin),
         cmocka_unit_test_setup(an_idle_follower_is_answered_when_its_time_is_over, begin),
         cmocka_unit_test_setup(news_are_told_at_once_and_what_is_committed_a_little_later, begin),
         cmocka_unit_test_setup(only_frames_are_waited_for, begin),

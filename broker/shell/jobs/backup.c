@@ -25,6 +25,8 @@
 #define SLICE_BYTES ((size_t)4 << 20)
 /* While a backup is under way: is it idle, has the disk still room? */
 #define LOOK_NS (1000ull * 1000000u)
+/* A look counts no more than this as idle: what this process stood still for says nothing of the client (F-13). */
+#define LOOK_COUNTS_NS (2 * LOOK_NS)
 #define TEMPORARY_NAME "backup.tmp"
 #define PATH_SIZE 1200
 
@@ -246,7 +248,8 @@ static void look_after(struct backup *backup) {
         struct backup_slot *slot = &backup->slots[i];
         if (slot->state == BACKUP_COPYING) slot_step(backup, slot);
         if (slot->state == BACKUP_FREE) continue;
-        if (now_ns > slot->asked_ns && now_ns - slot->asked_ns > BACKUP_IDLE_MS * NS_PER_MS)
+        waited_look(&slot->idle, slot->asked_ns, now_ns, LOOK_COUNTS_NS);
+        if (slot->idle.ns > BACKUP_IDLE_MS * NS_PER_MS)
             slot_end(backup, slot, "idle");
         else if (!disk_space_spares(backup->needs.disk_space, 0))
             slot_end(backup, slot, "the disk has no room");

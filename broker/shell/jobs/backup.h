@@ -22,6 +22,7 @@
 
 #include "call.h"
 #include "tarry_limits.h"
+#include "waited.h"
 
 struct archivist;
 struct config;
@@ -64,7 +65,8 @@ enum backup_state { BACKUP_FREE, BACKUP_COPYING, BACKUP_READY };
 struct backup_slot {
     enum backup_state state;
     uint64_t number;
-    uint64_t asked_ns; /* MONOTONIC, the last request for it */
+    uint64_t asked_ns;  /* MONOTONIC, the last request for it … */
+    struct waited idle; /* … since when none has come */
     bool with_archive;
     bool is_peers;           /* it is the snapshot that the other node of the pair fetches … */
     uint64_t read;           /* … and has so many bytes of */
