@@ -69,6 +69,12 @@ enum freshness_verdict freshness_judge(const struct freshness *freshness, struct
     return judge_age(freshness, wish, follows, now_ns);
 }
 
+void freshness_overslept(struct freshness_wish *wish, uint64_t now_ns) {
+    uint64_t until_ns = now_ns + FRESH_WORD_MS * NS_PER_MS;
+    if (wish->word_ns != 0) wish->word_ns = now_ns;
+    if (wish->until_ns < until_ns) wish->until_ns = until_ns;
+}
+
 uint64_t freshness_timer(const struct freshness_wish *wish) {
     uint64_t word_ns = wish->word_ns == 0 ? UINT64_MAX : wish->word_ns + FRESH_WORD_MS * NS_PER_MS;
     return word_ns < wish->until_ns ? word_ns : wish->until_ns;

@@ -59,6 +59,8 @@ enum freshness_verdict {
 /* `follows`: this node follows a leader. */
 enum freshness_verdict freshness_judge(const struct freshness *freshness, struct freshness_wish *wish, bool follows,
                                        uint64_t applied, uint64_t now_ns);
+/* This node stood still: what it waited for may lie in a socket, and has time to be read (F-13). */
+void freshness_overslept(struct freshness_wish *wish, uint64_t now_ns);
 /* After FRESH_WAIT and FRESH_ASK: BOOTTIME. */
 uint64_t freshness_timer(const struct freshness_wish *wish);
 /* … and the position up to which more must be applied; UINT64_MAX: that alone does not help. */

@@ -69,6 +69,26 @@ static void words_that_come_faster_than_they_are_applied_do_not_put_the_proof_of
     assert_int_equal(freshness_age_ns(&known, NOW + 100 * MS), 0);
 }
 
+/* The leader's word lies in a socket. */
+static void what_a_follower_stood_still_for_does_not_make_its_answer_too_old(void **state) { /* F-13 */
+    struct freshness known = {.epoch = 3};
+    struct freshness_wish wish = no_older(500), behind = at_least(2000);
+    const uint64_t word = FRESH_WORD_MS * MS, late = NOW + 9000 * MS;
+    freshness_heard(&known, 3, NOW - 900 * MS, 1000, 1000);
+    assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW), FRESH_ASK);
+    assert_int_equal(freshness_judge(&known, &behind, true, 1000, NOW), FRESH_WAIT);
+    freshness_overslept(&wish, late);
+    freshness_overslept(&behind, late);
+    assert_int_equal(freshness_judge(&known, &wish, true, 1000, late), FRESH_ASK);
+    assert_int_equal(freshness_judge(&known, &wish, true, 1000, late + word), FRESH_TOO_OLD);
+    assert_int_equal(freshness_judge(&known, &behind, true, 1000, late + word - 1), FRESH_WAIT);
+    assert_int_equal(freshness_judge(&known, &behind, true, 1000, late + word), FRESH_BEHIND);
+    wish = no_older(500);
+    freshness_overslept(&wish, NOW);
+    assert_int_equal(wish.until_ns, NOW + 2000 * MS); /* there is time enough, and no word is waited for */
+    assert_int_equal(wish.word_ns, 0);
+}
+
 static void a_leader_that_says_nothing_is_not_waited_for_long(void **state) {
     struct freshness known = {.epoch = 3};
     freshness_heard(&known, 3, NOW - 900 * MS, 1000, 1000);
@@ -106,6 +126,7 @@ int main(void) {
         cmocka_unit_test(an_age_counts_from_when_the_leader_was_asked),
         cmocka_unit_test(a_word_proves_nothing_before_it_is_applied),
         cmocka_unit_test(words_that_come_faster_than_they_are_applied_do_not_put_the_proof_off),
+        cmocka_unit_test(what_a_follower_stood_still_for_does_not_make_its_answer_too_old),
         cmocka_unit_test(a_leader_that_says_nothing_is_not_waited_for_long),
         cmocka_unit_test(nobody_to_follow_proves_nothing),
         cmocka_unit_test(what_another_epochs_leader_said_counts_no_more),

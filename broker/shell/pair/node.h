@@ -430,6 +430,8 @@ void node_take_refused(struct node *node);
 void node_take_wishes(struct node *node, struct item *items);
 /* After each turn. */
 void node_look_wishes(struct node *node);
+/* This node stood still. */
+void node_wishes_overslept(struct node *node);
 uint64_t node_wishes_timer(const struct node *node); /* MONOTONIC */
 void node_refuse_wishes(struct node *node);          /* it stops */
 /* The leader of `epoch` was asked at `asked_ns` (BOOTTIME), and has said what is acknowledged. */

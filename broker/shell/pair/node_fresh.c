@@ -150,6 +150,11 @@ void node_look_wishes(struct node *node) {
     }
 }
 
+void node_wishes_overslept(struct node *node) {
+    const uint64_t now_ns = boottime_ns();
+    for (size_t i = 0; i < node->wish_count; i++) freshness_overslept(&node->wishes[i].wish, now_ns);
+}
+
 void node_take_wishes(struct node *node, struct item *items) {
     while (items != NULL) {
         struct call *call = (struct call *)items;

@@ -34,6 +34,7 @@ static void give_up(struct node *node) {
 
 static void has_stood_still(struct node *node, uint64_t planned_ns, uint64_t now_ns) {
     summons_end(&node->summons);
+    node_wishes_overslept(node);
     if (node_is_leading(node)) leader_half_overslept(&node->leading.half, now_ns);
     logfmt("overslept",
            "late_ms=%" PRIu64 " reason=\"this node stood still\" action=\"the other node's time begins anew\"",
