@@ -124,11 +124,13 @@ static void on_timer(void *argument) {
     size_t count = 0;
     bool extends = false;
     connection->timer = 0;
+    if (now_ms > connection->timer_ms + BEANSTALK_STOOD_STILL_MS) connection->settles_ms = now_ms + BEANSTALK_SETTLE_MS;
+    const bool settles = now_ms < connection->settles_ms;
     for (struct beanstalk_reserved *reserved = TAILQ_FIRST(&connection->reserved), *next; reserved != NULL;
          reserved = next) {
         next = TAILQ_NEXT(reserved, all);
         if (reserved->is_settling) continue;
-        if (reserved->deadline_ms > now_ms) {
+        if (reserved->deadline_ms > now_ms || settles) {
             extends |= reserved->lease_until_ms <= now_ms + LEASE_LEFT_MIN_MS;
             continue;
         }
@@ -160,6 +162,8 @@ static void arm(struct beanstalk_connection *connection) {
     if (connection->timer != 0) gateway_timer_cancel(gateway, connection->timer);
     connection->timer = 0;
     if (at_ms == UINT64_MAX) return;
+    if (at_ms < connection->settles_ms) at_ms = connection->settles_ms;
+    connection->timer_ms = at_ms > now_ms ? at_ms : now_ms;
     connection->timer = gateway_timer(gateway, at_ms > now_ms ? at_ms - now_ms : 0, on_timer, connection);
 }
 
