@@ -135,6 +135,13 @@ static void check_pooled(const struct host *host, const struct frame_header *hea
         MUST(host->taken && host->taken->request->body->body_case == TARRY__REQUEST__BODY_COMMIT);
 }
 
+/* A lease that was not given out is withdrawn. */
+static void note_taken_back(struct watch *watch, const struct flat *head, uint64_t position, uint64_t id) {
+    const struct row *row = &head->tasks[id].row;
+    if (row->state != ROW_LEASED || watch->given[id] == row->lease_position) return;
+    watch->taken_back[id] = (struct taken_back){position, row->session};
+}
+
 void watch_frame(struct world *world, const struct frame_header *header, const Tarry__FrameBody *body) {
     struct watch *watch = &world->host->watch;
     const struct core_options *options = &world->options.core;
@@ -152,6 +159,8 @@ void watch_frame(struct world *world, const struct frame_header *header, const T
         const Tarry__TaskPut *put = record->put;
         schedules |= put->cause == TARRY__CAUSE__CAUSE_SCHEDULED;
         leases |= put->cause == TARRY__CAUSE__CAUSE_LEASED;
+        if (put->cause == TARRY__CAUSE__CAUSE_UNSENT)
+            note_taken_back(watch, &world->host->head, header->position, put->task->id);
         bool sets_due = put->cause == TARRY__CAUSE__CAUSE_SCHEDULED || put->cause == TARRY__CAUSE__CAUSE_MOVED;
         check_pooled(world->host, header, put);
         if (sets_due && put->task->time_base == TARRY__TASK__BASE__WALL)
@@ -166,21 +175,26 @@ void watch_frame(struct world *world, const struct frame_header *header, const T
 
 /* ---- deliveries */
 
-/* It waits, in memory or not, or was leased ahead of time to the same session, is due, and was not given out. */
+/* It waits, in memory or not, or was leased ahead of time to the same session, is due, and was not given out. What was
+ * leased ahead to another session, which had no credit left for it in this very step (from `before` on), was not to be
+ * had for this one: the sessions settle one after the other (history --ahead 7000497). */
 static bool is_left_behind(const struct watch *watch, const struct flat *head, const struct row *row,
-                           const struct row *leased) {
-    if (row->state == ROW_WAITING) return true;
+                           const struct row *leased, uint64_t before) {
+    const struct taken_back *taken_back = &watch->taken_back[row->id];
+    bool is_back_now = taken_back->position >= before && taken_back->session != leased->session;
+    if (row->state == ROW_WAITING) return !is_back_now;
     bool is_ahead = row->state == ROW_LEASED && row->session == leased->session && row->lease_epoch == head->epoch &&
                     watch->given[row->id] != row->lease_position;
     return is_ahead && row->due_ms <= leased->delivered_ms;
 }
 
 /* Nothing of the same queue, base and priority that is due before it is left behind. */
-static void check_overtaken(const struct watch *watch, const struct flat *head, const struct row *leased) {
+static void check_overtaken(const struct watch *watch, const struct flat *head, const struct row *leased,
+                            uint64_t before) {
     for (uint64_t id = 1; id < head->next_id; id++) {
         const struct row *row = &head->tasks[id].row;
         bool is_rival = !head->tasks[id].ended && row->queue == leased->queue && row->base == leased->base &&
-                        row->priority == leased->priority && is_left_behind(watch, head, row, leased);
+                        row->priority == leased->priority && is_left_behind(watch, head, row, leased, before);
         MUST(!is_rival || due_before((struct due){leased->due_ms, leased->id}, (struct due){row->due_ms, row->id}));
     }
 }
@@ -191,7 +205,7 @@ static void check_order(struct watch *watch, const struct flat *head, const stru
     for (size_t i = 0; i < delivery->count; i++)
         watch->given[delivery->tasks[i].row.id] = delivery->tasks[i].row.lease_position;
     if (delivery->tasks[0].row.lease_position < before && !delivery->departs) return; /* sent again, in any order */
-    for (size_t i = 0; i < delivery->count; i++) check_overtaken(watch, head, &delivery->tasks[i].row);
+    for (size_t i = 0; i < delivery->count; i++) check_overtaken(watch, head, &delivery->tasks[i].row, before);
     for (size_t i = 1; i < delivery->count; i++) {
         const struct row *first = &delivery->tasks[i - 1].row;
         const struct row *then = &delivery->tasks[i].row;

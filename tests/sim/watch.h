@@ -21,6 +21,10 @@ struct watch {
     uint64_t round;                   /* for counting */
     uint64_t counted[FLAT_TASKS_MAX]; /* [id]: the round in which it was last counted */
     uint64_t given[FLAT_TASKS_MAX];   /* [id]: where the lease lies whose delivery the core gave out last */
+    struct taken_back {
+        uint64_t position;        /* of the record */
+        uint64_t session;         /* whose it was */
+    } taken_back[FLAT_TASKS_MAX]; /* [id]: when a lease ahead of time was taken back last */
 };
 
 void watch_reset(struct watch *watch);
