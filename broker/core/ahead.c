@@ -383,7 +383,7 @@ const struct row *ahead_first_due(struct core *core, const struct session *sessi
     TAILQ_FOREACH(task, &session->ahead, member) {
         if (task->row.due_ms > steady_ms(core)) break;
         core->visits++;
-        if (task->row.queue != queue->number || is_outdated(core, session, task)) continue;
+        if (task->row.queue != queue->number) continue;
         if (!first || task->row.priority > first->priority) first = &task->row; /* they lie in the order of due times */
     }
     return first;

@@ -83,7 +83,7 @@ class Case(harness.Case):
         """The follower's status, once the leader has nothing more to write: what it was told of last is sealed by and by."""
         end, end_of_log = time.monotonic() + WAIT_S, None
         while True:
-            leads, told = self.a.one("status"), self.b.one("status", "--broker", self.b.url)
+            leads, told = self.a.tarry("status").one, self.b.tarry("status", "--broker", self.b.url).one
             if end_of_log == leads["appended"] == leads["durable"] == told["durable"] and leads["lag_bytes"] == 0:
                 return told
             self.assertLess(time.monotonic(), end, f"the log of an idle pair grows: {leads}, {told}")

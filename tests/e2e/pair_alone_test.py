@@ -29,7 +29,7 @@ class Alone(pair.Case):
         self.assertGreater(metrics(self.a)["alone_seconds"], 0)
         self.b.start()
         self.wait_in_sync()
-        self.wait_for("alone no more", lambda: "alone_since_ms" not in self.a.one("status"))
+        self.wait_for("alone no more", lambda: "alone_since_ms" not in self.a.tarry("status").one)
         self.wait_log(self.a, "event=serves_alone_no_more")
         self.assertEqual(metrics(self.a)["alone_seconds"], 0)
 

@@ -161,10 +161,7 @@ static void a_paused_queue_lets_nothing_out(void **state) {
     assert_true(delivery(f)->tasks[0].row.attempt == 1 && delivery(f)->tasks[0].row.deliveries == 1);
 }
 
-static void a_lease_of_another_length_is_made_anew(void **state) {
-    struct fx *f = *state;
-    consume(f, 10);
-    uint64_t due_ms = lease_ahead(f);
+static void set_lease_ms(struct fx *f, uint64_t lease_ms) {
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__QueueSet body = TARRY__QUEUE_SET__INIT;
     op.op_case = TARRY__OP__OP_QUEUE_SET;
@@ -172,15 +169,44 @@ static void a_lease_of_another_length_is_made_anew(void **state) {
     body.queue = "orders";
     Tarry__Policy policy = TARRY__POLICY__INIT;
     char *field = "lease_ms";
-    policy.lease_ms = 2 * LEASE_MS;
+    policy.lease_ms = lease_ms;
     body.policy = &policy;
     body.fields = &field;
     body.n_fields = 1;
     assert_int_equal(commit(f, &op), TARRY__CODE__OK);
+}
+
+static void a_lease_of_another_length_is_made_anew(void **state) {
+    struct fx *f = *state;
+    consume(f, 10);
+    uint64_t due_ms = lease_ahead(f);
+    set_lease_ms(f, 2 * LEASE_MS);
     at(f, due_ms);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
     assert_true(delivered(f) == 1 && !delivery(f)->departs);
     assert_true(delivery(f)->tasks[0].row.lease_deadline_ms >= due_ms + 2 * LEASE_MS);
+}
+
+/* It is, when its session is looked at, and what comes after it waits for that (history --ahead 93052883). */
+static void what_comes_after_a_lease_of_another_length_waits_for_it(void **state) {
+    struct fx *f = *state;
+    uint64_t one = consume(f, 10), due_ms = lease_ahead(f), other = consume(f, 10);
+    uint64_t ahead = TAILQ_FIRST(&session_find(f->core, one)->ahead)->row.id;
+    f->now_ms = due_ms - 2;
+    for (uint64_t served = other; served == other;) { /* the other one is the next in turn */
+        assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
+        served = delivery(f)->session;
+        lane(f, served, CORE_LANE_SENT, true);
+    }
+    assert_int_equal(schedule(f, "orders", 1), TARRY__CODE__OK);
+    at(f, due_ms + 1); /* what is ready comes before it, and goes to the other one */
+    assert_true(delivered(f) == 1 && delivery(f)->session == other);
+    set_lease_ms(f, 2 * LEASE_MS);
+    assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
+    assert_int_equal(delivered(f), 0);
+    at(f, due_ms + 2 + AHEAD_LATE_MS);
+    assert_int_equal(delivered(f), 2);
+    assert_true(delivery(f)->tasks[0].row.id == ahead && delivery(f)->tasks[1].row.id == f->id);
 }
 
 /* The index has it as leased, and memory knows that it waits. */
@@ -210,6 +236,7 @@ int main(void) {
         AHEAD_TEST(its_token_settles_nothing_before),
         AHEAD_TEST(a_paused_queue_lets_nothing_out),
         AHEAD_TEST(a_lease_of_another_length_is_made_anew),
+        AHEAD_TEST(what_comes_after_a_lease_of_another_length_waits_for_it),
         AHEAD_TEST(a_page_of_what_is_pending_is_read_with_the_leases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
