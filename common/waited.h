@@ -11,6 +11,11 @@
 
 #include <stdint.h>
 
+/* Where it does not look so often: a thread that comes so much later than it wanted to belongs to a process that stood
+ * still, and what has come to its sockets meanwhile has so long to be read before anything is judged by time. */
+#define STOOD_STILL_MS 500u
+#define STOOD_STILL_SETTLE_MS 250u
+
 struct waited {
     uint64_t since_ns;  /* what it waits for since then; 0: it waits for nothing */
     uint64_t looked_ns; /* the newest look */

@@ -17,9 +17,10 @@
 #include <stdint.h>
 
 #include "core.h"
+#include "waited.h"
 
-#define STOPPED_NS 500000000ull
-#define SETTLE_NS 250000000ull
+#define STOPPED_NS (STOOD_STILL_MS * 1000000ull)
+#define SETTLE_NS (STOOD_STILL_SETTLE_MS * 1000000ull)
 /* So often, or oftener, the core thread looks while it is awake, also while it waits for something else than its inbox.
  */
 #define STALL_LOOK_NS 200000000ull

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "beanstalk_parts.h"
+#include "waited.h"
 
 /* A lease that ends sooner is extended. */
 #define LEASE_LEFT_MIN_MS (BEANSTALK_LEASE_MS / 2)
@@ -124,7 +125,8 @@ static void on_timer(void *argument) {
     size_t count = 0;
     bool extends = false;
     connection->timer = 0;
-    if (now_ms > connection->timer_ms + BEANSTALK_STOOD_STILL_MS) connection->settles_ms = now_ms + BEANSTALK_SETTLE_MS;
+    /* F-13: what workers said meanwhile is read before a job's time is over. */
+    if (now_ms > connection->timer_ms + STOOD_STILL_MS) connection->settles_ms = now_ms + STOOD_STILL_SETTLE_MS;
     const bool settles = now_ms < connection->settles_ms;
     for (struct beanstalk_reserved *reserved = TAILQ_FIRST(&connection->reserved), *next; reserved != NULL;
          reserved = next) {

@@ -18,10 +18,6 @@
 #define BEANSTALK_MARGIN_MS 1000u
 /* Of the broker's leases, which are extended: what a tarryd that died had reserved is ready again that soon. */
 #define BEANSTALK_LEASE_MS 10000u
-/* A timer that is so much later than it was set to found a process that stood still: what workers said meanwhile is
- * read before a job's time is over, for which there is this time (F-13). */
-#define BEANSTALK_STOOD_STILL_MS 500u
-#define BEANSTALK_SETTLE_MS 250u
 /* How long reserve-job waits for what it has put first in its tube. */
 #define BEANSTALK_JOB_WAIT_MS 1000u
 /* A connection that watches more tubes takes from them in turns. */

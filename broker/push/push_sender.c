@@ -13,13 +13,10 @@
 #include "libcurl.h"
 #include "push_request.h"
 #include "push_secrets.h"
+#include "waited.h"
 
 /* It wakes by itself for deadlines alone. */
 #define POLL_MS 600000
-/* It comes so much later than it wanted to: the process stood still, and gives what has come meanwhile time to be read.
- */
-#define STOOD_STILL_MS 500u
-#define SETTLE_MS 250u
 
 struct flight;
 TAILQ_HEAD(flight_list, flight);
@@ -308,7 +305,7 @@ static bool end_late(struct push_sender *sender, uint64_t now_ms) {
         next = TAILQ_NEXT(flight, next);
         if (flight->until_ms > now_ms) continue;
         if (now_ms - flight->until_ms > STOOD_STILL_MS) {
-            flight->until_ms = now_ms + SETTLE_MS;
+            flight->until_ms = now_ms + STOOD_STILL_SETTLE_MS;
             continue;
         }
         judge(flight, CURLE_OPERATION_TIMEDOUT);

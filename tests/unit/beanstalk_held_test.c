@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "beanstalk_parts.h"
+#include "waited.h"
 
 #define TTR_S 5u
 #define TTR_MS (TTR_S * 1000u)
@@ -94,7 +95,7 @@ static int end(void **state) {
 static void a_job_whose_time_is_over_is_given_back(void **state) {
     reserve();
     assert_int_equal(desk.after_ms, TTR_MS);
-    fire(BEANSTALK_STOOD_STILL_MS);
+    fire(STOOD_STILL_MS);
     assert_int_equal(desk.released, 1);
     assert_int_equal(server.timeouts, 1);
     assert_int_equal(connection.reserved_count, 0);
@@ -108,10 +109,10 @@ static void what_workers_said_while_the_broker_stood_still_is_read_first(void **
     fire(60000);
     assert_int_equal(desk.released, 0);
     assert_int_equal(desk.extended, 1);
-    assert_int_equal(desk.after_ms, BEANSTALK_SETTLE_MS);
-    desk.now_ms += BEANSTALK_SETTLE_MS / 2;
+    assert_int_equal(desk.after_ms, STOOD_STILL_SETTLE_MS);
+    desk.now_ms += STOOD_STILL_SETTLE_MS / 2;
     held_touch(&connection, reserved); /* it lay in the socket */
-    assert_int_equal(desk.after_ms, LEFT_MIN_MS - BEANSTALK_SETTLE_MS / 2);
+    assert_int_equal(desk.after_ms, LEFT_MIN_MS - STOOD_STILL_SETTLE_MS / 2);
     fire(0);
     assert_int_equal(desk.extended, 2);
     fire(0);
@@ -122,7 +123,7 @@ static void who_has_said_nothing_has_no_more_than_that(void **state) { /* F-13 *
     reserve();
     fire(60000);
     reserve(); /* another one, which looks at both */
-    assert_int_equal(desk.after_ms, BEANSTALK_SETTLE_MS);
+    assert_int_equal(desk.after_ms, STOOD_STILL_SETTLE_MS);
     fire(0);
     assert_int_equal(desk.released, 1);
     assert_int_equal(connection.reserved_count, 1);
