@@ -170,12 +170,10 @@ bool http_parameter_time(struct http_exchange *exchange, const char *name, uint6
 
 bool http_parameters_only(struct http_exchange *exchange, const char *known) {
     for (size_t i = 0; i < exchange->head.parameter_count; i++) {
-        const char *name = exchange->head.parameters[i].name.text;
-        size_t size = strlen(name);
-        const char *at = size > 0 ? strstr(known, name) : NULL;
-        while (at != NULL && !((at == known || at[-1] == ' ') && (at[size] == ' ' || at[size] == '\0')))
-            at = strstr(at + 1, name);
-        if (at == NULL) return refuse_parameter(exchange, name, "is none that is known here");
+        const struct head_text *name = &exchange->head.parameters[i].name;
+        if (!json_names_hold(known, name->text)) return refuse_parameter(exchange, name->text, "is not known here");
+        if (head_parameter(&exchange->head, name->text) != &exchange->head.parameters[i].value)
+            return refuse_parameter(exchange, name->text, "comes twice");
     }
     return true;
 }

@@ -126,7 +126,7 @@ void http_fingerprint(struct http_exchange *exchange);
 bool http_parameter_u64(struct http_exchange *exchange, const char *name, uint64_t most, uint64_t *out);
 bool http_parameter_bool(struct http_exchange *exchange, const char *name, bool *out);
 bool http_parameter_time(struct http_exchange *exchange, const char *name, uint64_t *out_ms);
-/* No others than these, named in one text with a blank between. False: refused. */
+/* The query has no parameters but these, named in one text with a blank between, and each once. False: refused. */
 bool http_parameters_only(struct http_exchange *exchange, const char *known);
 /* Zeroed memory of the exchange; NULL: refused. */
 void *http_make(struct http_exchange *exchange, size_t size);

@@ -72,12 +72,13 @@ json_t *json_read(struct json_in *in, const char *text, size_t size) {
     return root;
 }
 
-/* A name out of a list with a blank between. */
-static bool is_listed(const char *list, const char *name) {
+bool json_names_hold(const char *names, const char *name) {
     size_t size = strlen(name);
-    if (size == 0) return false;
-    for (const char *at = list; (at = strstr(at, name)) != NULL; at += size)
-        if ((at == list || at[-1] == ' ') && (at[size] == ' ' || at[size] == '\0')) return true;
+    for (const char *at = names; *at != '\0';) {
+        size_t known_size = strcspn(at, " ");
+        if (size > 0 && known_size == size && memcmp(at, name, size) == 0) return true;
+        at += known_size + (at[known_size] == ' ');
+    }
     return false;
 }
 
@@ -86,7 +87,7 @@ bool json_only(struct json_in *in, json_t *object, const char *known) {
     json_t *value;
     if (!json_is_object(object)) return wrong(in, "what is sent", "is not an object");
     json_object_foreach(object, name, value) {
-        if (!is_listed(known, name)) return wrong(in, name, "is no member that is known here");
+        if (!json_names_hold(known, name)) return wrong(in, name, "is no member that is known here");
     }
     return true;
 }

@@ -34,6 +34,9 @@ size_t json_weigh(const char *text, size_t size);
 /* NULL: it is no JSON, or weighs more than JSON_WEIGHT_MAX (`too_large`); `problem` says where. The caller's to give
  * back (json_decref). */
 json_t *json_read(struct json_in *in, const char *text, size_t size);
+/* Returns whether `name` is one of `names`, which is one text with a blank between two names. A name that holds a blank
+ * is none of them. */
+bool json_names_hold(const char *names, const char *name);
 /* Nothing but these members, named in one text with a blank between. */
 bool json_only(struct json_in *in, json_t *object, const char *known);
 

@@ -109,6 +109,19 @@ class Interface(Document):
                 with self.subTest(operation["operationId"], query=query):
                     self.assertEqual(self.http.ask(method, f"{self.filled(path)}?{query}", body)[0], 400)
 
+    def test_two_known_names_with_a_blank_between_are_no_known_name(self):
+        for query in ("position%20from=1", "position+from=1", "from+to=1", "+=1", "=1", "position%20=1"):
+            with self.subTest(query):
+                answer = self.http.ask("GET", f"/v1/audit?{query}")
+                self.assertEqual((answer[0], "is not known here" in answer[1]["detail"]), (400, True), answer)
+        for body in ({"queue": "q", "in": "1h", "key priority": 1}, {"queue": "q", "in": "1h", "": 1}):
+            with self.subTest(body=body):
+                self.assertEqual(self.http.ask("POST", "/v1/tasks", body)[0], 400)
+
+    def test_a_parameter_that_comes_twice_is_refused(self):
+        answer = self.http.ask("GET", "/v1/audit?position=1&position=2")
+        self.assertEqual((answer[0], answer[1]["detail"]), (400, "the parameter position comes twice"))
+
 
 class Guide(Case):
     def test_the_commands_of_docs_http(self):
