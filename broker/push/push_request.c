@@ -119,7 +119,8 @@ static void add_attributes(struct heads *heads, const Tarry__Content *content) {
         const char *name = content->attributes[i]->name, *value = content->attributes[i]->value;
         put_literal(heads, "tarry-attribute-");
         put(heads, name, strlen(name), is_name_char);
-        put_literal(heads, ": ");
+        /* libcurl does not send `Name:`; for `Name;` it sends `Name:`. */
+        put_literal(heads, *value == '\0' ? ";" : ": ");
         put(heads, value, strlen(value), is_plain);
         end(heads);
     }

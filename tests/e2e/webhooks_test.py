@@ -92,7 +92,7 @@ class Pushed(Case):
 class Story(Pushed):
     def test_what_is_due_is_posted_signed_and_acked(self):
         self.push()
-        self.broker.ok("schedule", "q", "--key", "order 1", "--in", "0s", "--body", '{"order":1}', "--attr", "shop=a b")
+        self.broker.ok("schedule", "q", "--key", "order 1", "--in", "0s", "--body", '{"order":1}', "--attr", "shop=a b", "--attr", "note=", "--attr", "blank= ")
         request = self.target.wait(1)[0]
         self.assertTrue(request.is_signed(self.secret))
         self.assertFalse(request.is_signed(make_secret()))
@@ -105,7 +105,7 @@ class Story(Pushed):
         self.assertEqual(heads["ce-id"], heads["webhook-id"])
         self.assertRegex(heads["ce-source"], r"^/tarry/[0-9a-f]{16}/queues/q$")
         self.assertRegex(heads["ce-time"], r"^\d{4}-\d\d-\d\dT")
-        self.assertEqual(heads["tarry-attribute-shop"], "a%20b")
+        self.assertEqual([heads[f"tarry-attribute-{name}"] for name in ("shop", "note", "blank")], ["a%20b", "", "%20"])
         self.wait_state("order 1", "acked")
         health = wait_until("health", lambda: self.health()["acked"] and self.health(), 10)
         self.assertEqual((health["sent"], health.get("failed", 0), health.get("error")), (1, 0, None))

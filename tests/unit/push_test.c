@@ -335,12 +335,13 @@ static const struct push_job job = {.id = 7,
 
 static void heads_say_what_a_task_is(void **state) {
     Tarry__Attribute type = TARRY__ATTRIBUTE__INIT, evil = TARRY__ATTRIBUTE__INIT, kind = TARRY__ATTRIBUTE__INIT;
-    Tarry__Attribute *all[] = {&type, &evil, &kind};
+    Tarry__Attribute empty = TARRY__ATTRIBUTE__INIT, *all[] = {&type, &evil, &kind, &empty};
     (void)state;
     type.name = "content-type", type.value = "image/png";
     evil.name = "x: y\r\nz", evil.value = "a\r\nSet-Cookie: b";
     kind.name = "ce-type", kind.value = "org.example.closed";
-    make(&job, all, 3, "x", 1);
+    empty.name = "note;", empty.value = "";
+    make(&job, all, 4, "x", 1);
     assert_true(said("Content-Type: image/png"));
     assert_true(said("webhook-id: tarry-01020304050607ff-7"));
     assert_true(said("ce-id: tarry-01020304050607ff-7"));
@@ -353,6 +354,7 @@ static void heads_say_what_a_task_is(void **state) {
     assert_true(said("ce-tarrydeliveries: 3"));
     assert_true(said("ce-tarrylatenessms: 4"));
     assert_true(said("tarry-attribute-x%3A%20y%0D%0Az: a%0D%0ASet-Cookie:%20b"));
+    assert_true(said("tarry-attribute-note%3B;")); /* libcurl's form of an empty value */
     assert_memory_equal(value_of("webhook-signature"), "v1,", 3);
 }
 
