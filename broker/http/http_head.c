@@ -289,39 +289,83 @@ const struct head_text *head_parameter(const struct head *head, const char *name
 
 /* ---- chunks */
 
-enum { SIZE, SIZE_LF, DATA, DATA_CR, DATA_LF, LAST_CR, LAST_LF, OVER };
+enum { SIZE, EXTENSION_BLANK, EXTENSION, SIZE_LF, DATA, DATA_CR, DATA_LF, LINE, NAME, VALUE, VALUE_LF, LAST_LF, OVER };
 #define DIGITS_MAX 8u
 
-/* One byte of what stands around the data. False: it is none that may stand there. */
-static bool step(struct chunks *chunks, char c) {
-    int digit = hex_of(c);
-    switch (chunks->state) {
-    case SIZE:
-        if (digit >= 0 && chunks->digits < DIGITS_MAX) {
-            chunks->left = chunks->left * 16 + (uint64_t)digit;
-            chunks->digits++;
-            return true;
-        }
-        if (c != '\r' || chunks->digits == 0) return false;
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t';
+}
+
+/* A byte of a chunk extension or of a trailer's value: no control character, and so no CR or LF. */
+static bool is_text(char c) {
+    unsigned char byte = (unsigned char)c;
+    return byte == '\t' || (byte >= ' ' && byte != 0x7f);
+}
+
+/* Goes on to `state` with a byte of an extension or a trailer. False: there are too many. */
+static bool pass_over(struct chunks *chunks, int state) {
+    chunks->state = state;
+    return ++chunks->passed_over <= CHUNKS_PASSED_OVER_MAX;
+}
+
+/* A byte of a chunk's size, or of what follows it in its line: extensions, which are passed over (RFC 9112, 7.1.1). */
+static bool step_size(struct chunks *chunks, char c) {
+    int digit = chunks->state == SIZE ? hex_of(c) : -1;
+    if (digit >= 0 && chunks->digits < DIGITS_MAX) {
+        chunks->left = chunks->left * 16 + (uint64_t)digit;
+        chunks->digits++;
+        return true;
+    }
+    if (chunks->digits == 0) return false;
+    if (c == '\r' && chunks->state != EXTENSION_BLANK) {
         chunks->state = SIZE_LF;
         return true;
+    }
+    if (chunks->state == EXTENSION) return is_text(c) && pass_over(chunks, EXTENSION);
+    if (is_blank(c)) return pass_over(chunks, EXTENSION_BLANK);
+    return c == ';' && pass_over(chunks, EXTENSION);
+}
+
+/* A byte behind the last chunk: of a trailer, which is read as strictly as a header field and passed over, or of the
+ * empty line. */
+static bool step_trailer(struct chunks *chunks, char c) {
+    switch (chunks->state) {
+    case LINE:
+        if (c == '\r') {
+            chunks->state = LAST_LF;
+            return true;
+        }
+        return is_token((unsigned char)c) && pass_over(chunks, NAME);
+    case NAME:
+        return c == ':' ? pass_over(chunks, VALUE) : is_token((unsigned char)c) && pass_over(chunks, NAME);
+    case VALUE:
+        return c == '\r' ? pass_over(chunks, VALUE_LF) : is_text(c) && pass_over(chunks, VALUE);
+    case VALUE_LF:
+        return c == '\n' && pass_over(chunks, LINE);
+    default: /* LAST_LF */
+        chunks->state = OVER;
+        return c == '\n';
+    }
+}
+
+/* A byte outside of the chunks' data. False: it may not stand there. */
+static bool step(struct chunks *chunks, char c) {
+    switch (chunks->state) {
+    case SIZE:
+    case EXTENSION_BLANK:
+    case EXTENSION:
+        return step_size(chunks, c);
     case SIZE_LF:
-        chunks->state = chunks->left > 0 ? DATA : LAST_CR;
+        chunks->state = chunks->left > 0 ? DATA : LINE;
         return c == '\n';
     case DATA_CR:
         chunks->state = DATA_LF;
         return c == '\r';
     case DATA_LF:
-        *chunks = (struct chunks){.state = SIZE};
-        return c == '\n';
-    case LAST_CR:
-        chunks->state = LAST_LF;
-        return c == '\r';
-    case LAST_LF:
-        chunks->state = OVER;
+        *chunks = (struct chunks){.state = SIZE, .passed_over = chunks->passed_over};
         return c == '\n';
     default:
-        return false;
+        return step_trailer(chunks, c);
     }
 }
 

@@ -3,7 +3,8 @@
  *
  * Refused are, among others: a line that ends in LF alone, a CR elsewhere, a blank before a colon, a line that goes on
  * (obs-fold), a field that decides about the body or the requester twice, a Content-Length beside a Transfer-Encoding,
- * names that a gateway might take for those (`Content_Length`), chunk extensions and trailers. */
+ * names that a gateway might take for those (`Content_Length`). Chunk extensions and trailers are passed over, as RFC
+ * 9112 wants it (7.1.1, 7.1.2); their bytes and line ends are judged as strictly as a head's. */
 #ifndef TARRY_HTTP_HEAD_H
 #define TARRY_HTTP_HEAD_H
 
@@ -80,10 +81,15 @@ char *head_path(const struct head *head, char out[HEAD_PATH_SIZE]);
 const struct head_text *head_parameter(const struct head *head, const char *name);
 
 /* ---- chunks */
+
+/* Bytes that all chunk extensions and trailers of a body may have. */
+#define CHUNKS_PASSED_OVER_MAX 4096u
+
 struct chunks {
     int state;
     uint64_t left; /* of the chunk */
     unsigned digits;
+    unsigned passed_over; /* bytes of extensions and trailers so far */
 };
 /* Takes what it can of `*size` bytes: `*size` becomes how many were taken, `*out`, `*out_size` what they hold of the
  * body (within the bytes). DONE: the last chunk is over. MORE: call it again with the rest, if there is any. */

@@ -3,6 +3,7 @@ is refused. Every operation of the OpenAPI document: http_api_test.py."""
 import base64
 import gzip
 import json
+import re
 import socket
 import threading
 import time
@@ -271,9 +272,18 @@ class Heads(Web):
             for i in range(len(body)):
                 peer.sendall(body[i:i + 1])
             self.assertIn(b"201 Created", peer.recv(65536))
-        for wrong in (b"5;x=1\r\n", b"+5\r\n", b"\r\n", b"5\n", b"fffffffff\r\n"):
+        for wrong in (b"5;x=1\n", b"5 \r\n", b"+5\r\n", b"\r\n", b"5\n", b"fffffffff\r\n"):
             head = body.split(b"\r\n\r\n", 1)[0] + b"\r\n\r\n"
             self.assertIn(b" 400 ", raw(self.broker.port, head + wrong + b"hello\r\n0\r\n\r\n"))
+
+    def test_chunk_extensions_and_trailers_are_passed_over(self):
+        """RFC 9112, 7.1.1: a recipient must ignore what it does not know. A trailer is no header: it shows no token and no length."""
+        request = b"POST /v1/tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" \
+                  b"18;a=b;c=\"d;e\"\r\n{\"queue\":\"q\",\"in\":\"1h\"} \r\n0;last\r\nX-Sum: 1\r\nContent-Length: 5\r\nAuthorization: Bearer no\r\n\r\n"
+        got = raw(self.broker.port, request + self.GOOD + b"\r\n", answers=2)
+        self.assertEqual(re.findall(rb"HTTP/1.1 (\d+)", got), [b"201", b"200"])
+        long = request.replace(b"a=b", b"a=" + b"b" * 4096)
+        self.assertIn(b"more than 4 KiB", raw(self.broker.port, long))
 
     def test_pages_on_the_same_connection(self):
         got = raw(self.broker.port, self.GOOD + b"\r\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", answers=2)

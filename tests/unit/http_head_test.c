@@ -290,11 +290,61 @@ static void chunks_are_put_together(void **state) {
     assert_int_equal(chunk("3x\nabc\r\n0\r\n\r\n", out), HEAD_BAD);
     assert_int_equal(chunk("3\r\nabc\rX0\r\n\r\n", out), HEAD_BAD);
     assert_int_equal(chunk("0\r\n\rX", out), HEAD_BAD);
-    assert_int_equal(chunk("3;x=1\r\nabc\r\n0\r\n\r\n", out), HEAD_BAD);
     assert_int_equal(chunk("3\nabc\r\n0\r\n\r\n", out), HEAD_BAD);
     assert_int_equal(chunk("3\r\nabcd\r\n0\r\n\r\n", out), HEAD_BAD);
     assert_int_equal(chunk("000000003\r\nabc\r\n0\r\n\r\n", out), HEAD_BAD);
-    assert_int_equal(chunk("0\r\nX: y\r\n\r\n", out), HEAD_BAD); /* a trailer */
+}
+
+/* RFC 9112, 7.1.1 and 7.1.2 */
+static void chunk_extensions_and_trailers_are_passed_over(void **state) {
+    (void)state;
+    static const char *const good[] = {"3;x=1\r\nabc\r\n0\r\n\r\n",      "3;x\r\nabc\r\n0;last\r\n\r\n",
+                                       "3 \t; x=\"a;\xc3\"\r\nabc\r\n0\r\n\r\n", "3\r\nabc\r\n0\r\nX: y\r\n\r\n",
+                                       "3\r\nabc\r\n0\r\nX:\r\nY:\tz \r\n\r\n"};
+    static const char *const bad[] = {"3 \r\nabc\r\n0\r\n\r\n",      ";x\r\n\r\n",
+                                      "3;x=1\nabc\r\n0\r\n\r\n",      "3;x\rabc\r\n0\r\n\r\n",
+                                      "3;\x01\r\nabc\r\n0\r\n\r\n",   "3;\x7f\r\nabc\r\n0\r\n\r\n",
+                                      "3 4;x\r\nabc\r\n0\r\n\r\n",     "0\r\nX: y\n\r\n",
+                                      "0\r\nX: y\rZ\r\n\r\n",          "0\r\nX : y\r\n\r\n",
+                                      "0\r\n: y\r\n\r\n",              "0\r\nX\r\n\r\n",
+                                      "0\r\nX: y\r\n z\r\n\r\n",       "0\r\nGET / HTTP/1.1\r\n\r\n",
+                                      "0\r\nX: \x01\r\n\r\n",          "0\n\r\n"};
+    char out[64];
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        assert_int_equal(chunk(good[i], out), HEAD_DONE);
+        assert_string_equal(out, "abc");
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) assert_int_equal(chunk(bad[i], out), HEAD_BAD);
+}
+
+/* All of a body's together: many chunks with a short extension each are no way around the bound. */
+static void chunk_extensions_and_trailers_are_bounded(void **state) {
+    (void)state;
+    static const struct {
+        unsigned count; /* of chunks, each with `extension` */
+        const char *extension, *trailer;
+        enum head_result result;
+    } cases[] = {{CHUNKS_PASSED_OVER_MAX / 2, ";x", "", HEAD_DONE},
+                 {CHUNKS_PASSED_OVER_MAX / 2 - 3, ";x", "X: y\r\n", HEAD_DONE},
+                 {CHUNKS_PASSED_OVER_MAX / 2 - 2, ";x", "X: y\r\n", HEAD_BAD},
+                 {CHUNKS_PASSED_OVER_MAX / 2 + 1, ";x", "", HEAD_BAD}};
+    static char text[8 * CHUNKS_PASSED_OVER_MAX];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct chunks chunks = {0};
+        enum head_result result = HEAD_MORE;
+        size_t size = 0, part_size, body_size = 0;
+        char *part;
+        for (unsigned n = 0; n < cases[i].count; n++)
+            size += (size_t)sprintf(text + size, "1%s\r\na\r\n", cases[i].extension);
+        size += (size_t)sprintf(text + size, "0\r\n%s\r\n", cases[i].trailer);
+        for (size_t at = 0, taken; at < size && result == HEAD_MORE; at += taken) {
+            taken = size - at;
+            result = chunks_take(&chunks, text + at, &taken, &part, &part_size);
+            body_size += part_size;
+        }
+        assert_int_equal(result, cases[i].result);
+        if (result == HEAD_DONE) assert_int_equal(body_size, cases[i].count);
+    }
 }
 
 int main(void) {
@@ -310,6 +360,8 @@ int main(void) {
         cmocka_unit_test(the_path_is_that_of_a_page_or_none),
         cmocka_unit_test(a_head_and_its_fields_are_bounded),
         cmocka_unit_test(chunks_are_put_together),
+        cmocka_unit_test(chunk_extensions_and_trailers_are_passed_over),
+        cmocka_unit_test(chunk_extensions_and_trailers_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
