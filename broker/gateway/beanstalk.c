@@ -253,7 +253,7 @@ static void ignore(struct beanstalk_connection *connection, const char *name) {
 static void list_watched(struct beanstalk_connection *connection) {
     beanstalk_text_add(&connection->yaml, "---\n");
     for (uint32_t i = 0; i < connection->watched_count; i++)
-        beanstalk_text_add(&connection->yaml, "- %s\n", connection->watched[i]->name);
+        beanstalk_text_item(&connection->yaml, connection->watched[i]->name);
     connection_reply_yaml(connection);
 }
 

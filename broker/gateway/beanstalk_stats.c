@@ -229,12 +229,12 @@ static void on_queues(void *argument, const Tarry__Reply *reply) {
     beanstalk_text_add(&connection->yaml, "---\n- default\n");
     TAILQ_FOREACH(tube, &server->tubes.all, all) {
         if (beanstalk_tube_is_referred(tube) && strcmp(tube->name, "default") != 0)
-            beanstalk_text_add(&connection->yaml, "- %s\n", tube->name);
+            beanstalk_text_item(&connection->yaml, tube->name);
     }
     for (size_t i = 0; i < reply->queues->n_queues; i++) {
         const Tarry__QueueView *queue = reply->queues->queues[i];
         if (queue->pending + queue->in_flight + queue->dead > 0 && !is_listed(server, queue->name))
-            beanstalk_text_add(&connection->yaml, "- %s\n", queue->name);
+            beanstalk_text_item(&connection->yaml, queue->name);
     }
     connection_reply_yaml(connection);
     connection_finish(connection);

@@ -6,6 +6,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "check.h"
 
 #define CAPACITY_FIRST 256u
 
@@ -42,6 +46,75 @@ void beanstalk_text_add(struct beanstalk_text *text, const char *format, ...) {
     va_end(again);
 }
 
+/* ---- YAML's scalars */
+
+/* Bytes that a tube's name may hold; in this set no byte has a meaning in YAML but at the beginning of a scalar. */
+static const char tube_bytes[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()";
+
+/* A decimal number that every reader turns back into the same text. */
+static bool is_integer(const char *value, size_t size) {
+    return size <= 15 && strspn(value, "0123456789") == size && (value[0] != '0' || size == 1);
+}
+
+/* Does YAML 1.1 or 1.2 read the plain scalar as null, a boolean, a number, a date or a mark, and not as a text? May say
+ * so of more. */
+static bool is_typed(const char *value, size_t size) {
+    static const char *const words[] = {"null", "true", "false", "yes",  "no",    "on",   "off",
+                                        "y",    "n",    ".inf",  ".nan", "+.inf", "-.inf"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcasecmp(value, words[i]) == 0) return true;
+    bool is_marked = strchr("0123456789+-.", value[0]) != NULL;
+    return is_marked && strspn(value, "0123456789+-._xXoObBaAcCdDeEfF") == size;
+}
+
+/* Needs an escape within double quotes: what YAML takes for no printable character, or for a line's end. */
+static bool is_escaped(uint32_t c) {
+    return c < 0x20 || c == '"' || c == '\\' || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 || c == 0xfeff ||
+           c == 0xfffe || c == 0xffff;
+}
+
+/* The first character of well-formed UTF-8. */
+static uint32_t character(const unsigned char *at, size_t *out_size) {
+    size_t size = at[0] < 0x80 ? 1 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
+    uint32_t c = size == 1 ? at[0] : at[0] & (0xffu >> (size + 1));
+    for (size_t i = 1; i < size; i++) c = c << 6 | (at[i] & 0x3fu);
+    *out_size = size;
+    return c;
+}
+
+void beanstalk_text_string(struct beanstalk_text *text, const char *value) {
+    size_t size = strlen(value), step = 1;
+    bool is_plain =
+        size > 0 && strspn(value, tube_bytes) == size && (is_integer(value, size) || !is_typed(value, size));
+    if (is_plain) {
+        beanstalk_text_add(text, "%s", value);
+        return;
+    }
+    bool is_valid = is_utf8(value, size);
+    beanstalk_text_add(text, "\"");
+    for (const unsigned char *at = (const unsigned char *)value; *at != '\0'; at += step) {
+        uint32_t c = is_valid ? character(at, &step) : *at;
+        if (is_escaped(c) || (!is_valid && c >= 0x80))
+            beanstalk_text_add(text, "\\u%04x", c);
+        else
+            beanstalk_text_add(text, "%.*s", (int)step, (const char *)at);
+    }
+    beanstalk_text_add(text, "\"");
+}
+
+/* One line of a map. */
+static void string(struct beanstalk_text *text, const char *key, const char *value) {
+    beanstalk_text_add(text, "%s: ", key);
+    beanstalk_text_string(text, value);
+    beanstalk_text_add(text, "\n");
+}
+
+void beanstalk_text_item(struct beanstalk_text *text, const char *name) {
+    beanstalk_text_add(text, "- ");
+    beanstalk_text_string(text, name);
+    beanstalk_text_add(text, "\n");
+}
+
 static void number(struct beanstalk_text *text, const char *key, uint64_t value) {
     beanstalk_text_add(text, "%s: %" PRIu64 "\n", key, value);
 }
@@ -49,7 +122,8 @@ static void number(struct beanstalk_text *text, const char *key, uint64_t value)
 void beanstalk_text_job(struct beanstalk_text *text, const struct beanstalk_job_view *job) {
     beanstalk_text_add(text, "---\n");
     number(text, "id", job->id);
-    beanstalk_text_add(text, "tube: %s\nstate: %s\n", job->tube, job->state);
+    string(text, "tube", job->tube);
+    string(text, "state", job->state);
     number(text, "pri", job->pri);
     number(text, "age", job->age_s);
     number(text, "delay", job->delay_s);
@@ -72,7 +146,8 @@ static void counts(struct beanstalk_text *text, const struct beanstalk_counts *j
 }
 
 void beanstalk_text_tube(struct beanstalk_text *text, const struct beanstalk_tube_view *tube) {
-    beanstalk_text_add(text, "---\nname: %s\n", tube->name);
+    beanstalk_text_add(text, "---\n");
+    string(text, "name", tube->name);
     counts(text, &tube->jobs);
     number(text, "total-jobs", tube->jobs.total);
     number(text, "current-using", tube->using);
@@ -139,6 +214,9 @@ void beanstalk_text_server(struct beanstalk_text *text, const struct beanstalk_s
     number(text, "binlog-records-migrated", 0);
     number(text, "binlog-records-written", 0);
     number(text, "binlog-max-size", 0);
-    beanstalk_text_add(text, "draining: %s\nid: %s\nhostname: %s\nos: %s\nplatform: %s\n",
-                       server->draining ? "true" : "false", server->id, server->hostname, server->os, server->platform);
+    beanstalk_text_add(text, "draining: %s\n", server->draining ? "true" : "false");
+    string(text, "id", server->id);
+    string(text, "hostname", server->hostname);
+    string(text, "os", server->os);
+    string(text, "platform", server->platform);
 }

@@ -18,6 +18,11 @@ struct beanstalk_text {
 
 void beanstalk_text_free(struct beanstalk_text *text);
 void beanstalk_text_add(struct beanstalk_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Adds a text as a scalar of YAML that every parser reads as this text: plain if that is possible, as beanstalkd 1.12
+ * writes it, else within double quotes, as 1.13 writes it. */
+void beanstalk_text_string(struct beanstalk_text *text, const char *value);
+/* Adds it as an item of a list: "- name". */
+void beanstalk_text_item(struct beanstalk_text *text, const char *name);
 
 /* In beanstalkd's words. */
 struct beanstalk_job_view {

@@ -145,5 +145,6 @@ bool body_finish(struct http_body *body) {
 const char *body_sentence(unsigned status) {
     if (status == 413) return "a body has 16 MiB at most, unpacked";
     if (status == 503) return "as much as may be held is held already";
-    return "the body is not chunked, or not packed, as its head says, or its chunk extensions and trailers have more than 4 KiB";
+    return "the body is not chunked, or not packed, as its head says, or its chunk extensions and trailers have more "
+           "than 4 KiB";
 }

@@ -105,6 +105,18 @@ static void escape(struct json_out *out, unsigned char c) {
         out_raw(out, code, (size_t)snprintf(code, sizeof(code), "\\u%04x", c));
 }
 
+/* Where some readers of lines end a line, beside control characters: U+0085, U+2028, U+2029. NULL, or its escape. */
+static const char *line_end(const unsigned char *at, size_t size, size_t *out_size) {
+    static const struct {
+        const char *character, *escape;
+    } ends[] = {{"\xC2\x85", "\\u0085"}, {"\xE2\x80\xA8", "\\u2028"}, {"\xE2\x80\xA9", "\\u2029"}};
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]) && at[0] >= 0xC2; i++) {
+        *out_size = strlen(ends[i].character);
+        if (size >= *out_size && memcmp(at, ends[i].character, *out_size) == 0) return ends[i].escape;
+    }
+    return NULL;
+}
+
 void out_string(struct json_out *out, const void *text, size_t size) {
     const unsigned char *bytes = text;
     size_t plain = 0;
@@ -113,11 +125,18 @@ void out_string(struct json_out *out, const void *text, size_t size) {
     for (size_t i = 0; i < size;) {
         unsigned char c = bytes[i];
         size_t step = is_valid || c < 0x80 ? 1 : sequence_size(bytes + i, size - i);
-        if (step > 0 && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) {
+        size_t end_size = 0;
+        const char *end = step > 0 ? line_end(bytes + i, size - i, &end_size) : NULL;
+        if (step > 0 && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f && end == NULL) {
             i += step;
             continue;
         }
         out_raw(out, (const char *)bytes + plain, i - plain);
+        if (end != NULL) {
+            out_literal(out, end);
+            plain = i += end_size;
+            continue;
+        }
         if (step == 0)
             out_literal(out, "\xEF\xBF\xBD");
         else

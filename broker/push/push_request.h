@@ -23,8 +23,8 @@ struct push_words {
     uint64_t timestamp_s;   /* Unix seconds */
 };
 
-/* Makes each header as libcurl takes it: a line `Name: value` of printable ASCII, or `Name;` for a header whose value is
- * empty. False: one was not taken. */
+/* Makes each header as libcurl takes it: a line `Name: value` of printable ASCII, or `Name;` for a header whose value
+ * is empty. False: one was not taken. */
 bool push_heads(const struct push_words *words, push_add_head *add, void *argument);
 
 #endif

@@ -35,6 +35,11 @@ static bool is_late_control(const char *at, size_t size) {
     return first == 0x7f || (first == 0xC2 && size > 1 && (unsigned char)at[1] >= 0x80 && (unsigned char)at[1] < 0xA0);
 }
 
+/* U+2028 and U+2029: some readers of lines end a line there. */
+static bool is_line_separator(const char *at, size_t size) {
+    return size > 2 && (memcmp(at, "\xE2\x80\xA8", 3) == 0 || memcmp(at, "\xE2\x80\xA9", 3) == 0);
+}
+
 /* Bytes of the well-formed UTF-8 sequence that starts at `at`; 0: none does. */
 static size_t sequence_size(const char *at, size_t size) {
     unsigned char first = (unsigned char)at[0];
@@ -97,11 +102,17 @@ void ndjson_string(struct text *out, const char *string, size_t size) {
         unsigned char c = (unsigned char)string[i];
         size_t step = valid || c < 0x80 ? 1 : sequence_size(string + i, size - i);
         bool late = step > 0 && is_late_control(string + i, size - i);
-        if (step > 0 && c >= 0x20 && c != '"' && c != '\\' && !late) {
+        bool separator = step > 0 && is_line_separator(string + i, size - i);
+        if (step > 0 && c >= 0x20 && c != '"' && c != '\\' && !late && !separator) {
             i += step;
             continue;
         }
         text_add(out, string + plain, i - plain);
+        if (separator) {
+            text_add(out, string[i + 2] == '\xA8' ? "\\u2028" : "\\u2029", 6);
+            plain = i += 3;
+            continue;
+        }
         if (late && c != 0x7f) c = (unsigned char)string[++i]; /* U+0080 … U+009F end with their own number */
         if (step == 0)
             text_add(out, "\xEF\xBF\xBD", 3);

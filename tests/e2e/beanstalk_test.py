@@ -1,5 +1,6 @@
 """beanstalk_test.py: tarryd as a beanstalkd. The same words are said to a real one and to tarryd, and the answers are
 compared word for word, save ids, ages and what no two servers share; and what only tarryd promises."""
+import json
 import random
 import re
 import socket
@@ -296,6 +297,22 @@ class Beanstalk(Case):
             job = client.put(b"by beanstalkd")
             task = self.broker.one("get", "--id", str(job))
             self.assertEqual(task["body"], "by beanstalkd")
+
+    def test_a_queues_name_adds_nothing_to_the_yaml(self):
+        """Tarry's own clients may give a queue a name that YAML reads otherwise: each is one item of the list, and reads back (JSON's escapes are YAML's)."""
+        names = ["x: - y", "null", "a: b", "x\u2028- more", "\"q\"\\", "# no", "1.10", "\u00e4"]
+        for name in names:
+            self.broker.one("schedule", name, "--key", "k", "--in", "1h")
+        with self.client() as client:
+            items = client.ask("list-tubes").partition(b"---\n")[2].removesuffix(b"\n\r\n").split(b"\n")
+            self.assertEqual(items[0], b"- default")
+            self.assertEqual(sorted(json.loads(item.removeprefix(b"- ")) for item in items[1:]), sorted(names))
+            job = self.broker.one("get", names[0], "k")["id"]
+            self.assertIn(b'\ntube: "x: - y"\nstate: delayed\n', client.ask(f"stats-job {job}"))
+            self.assertIn(b'---\nname: "null"\n', client.ask("stats-tube null"))
+            client.ask("watch 1.10")
+            self.assertEqual(client.ask("list-tubes-watched"), b'OK 23\r\n---\n- default\n- "1.10"\n\r\n')
+            self.assertRegex(client.ask("stats"), rb'\nos: "#')
 
     def test_hostile_bytes_harm_nobody(self):
         """F-20."""

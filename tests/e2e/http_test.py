@@ -285,6 +285,13 @@ class Heads(Web):
         long = request.replace(b"a=b", b"a=" + b"b" * 4096)
         self.assertIn(b"more than 4 KiB", raw(self.broker.port, long))
 
+    def test_no_name_ends_a_line(self):
+        """Also for a reader of lines that takes U+0085, U+2028 or U+2029 for a line's end."""
+        body = "a\x85b\u2028c\u2029d"
+        self.good("POST", "/v1/queues/l/tasks", {"key": "k\u2028", "in": "1h", "body": body}, 201)
+        text = raw(self.broker.port, b"GET /v1/queues/l/tasks/k%E2%80%A8 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").partition(b"\r\n\r\n")[2].decode()
+        self.assertEqual((json.loads(text)["body"], len(text.splitlines())), (body, 1))
+
     def test_pages_on_the_same_connection(self):
         got = raw(self.broker.port, self.GOOD + b"\r\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", answers=2)
         self.assertTrue(got.endswith(b"ok\n"), got)

@@ -298,6 +298,55 @@ static void yaml_is_beanstalkds(void **state) {
     beanstalk_text_free(&text);
 }
 
+/* What YAML would read otherwise, add to, or not read at all is quoted; the rest is as beanstalkd 1.12 has it. */
+static void a_name_is_a_scalar_that_yaml_reads_back(void **state) {
+    (void)state;
+    static const char *const plain[] = {"default",     "a-b.c/d;e$f_(g)", "12",    "0",        "123456789012345",
+                                        "2024-orders", "1-high",          "-file", "(x)",      "/a",
+                                        "_1",          "nullable",        "yess",  "deadbeef", "+plus",
+                                        ".hide"};
+    static const struct {
+        const char *name, *written;
+    } quoted[] = {{"", "\"\""},
+                  {"null", "\"null\""},
+                  {"NO", "\"NO\""},
+                  {"y", "\"y\""},
+                  {"1.10", "\"1.10\""},
+                  {"007", "\"007\""},
+                  {"1e3", "\"1e3\""},
+                  {"0x1f", "\"0x1f\""},
+                  {"1_000", "\"1_000\""},
+                  {"1234567890123456", "\"1234567890123456\""},
+                  {"2026-11-27", "\"2026-11-27\""},
+                  {".inf", "\".inf\""},
+                  {"-.INF", "\"-.INF\""},
+                  {"---", "\"---\""},
+                  {"...", "\"...\""},
+                  {"-", "\"-\""},
+                  {"~", "\"~\""},
+                  {"- x: y", "\"- x: y\""},
+                  {"a #b", "\"a #b\""},
+                  {"a\"b\\c", "\"a\\u0022b\\u005cc\""},
+                  {"a\tb\x7f", "\"a\\u0009b\\u007f\""},
+                  {"\xc3\xa4 \xf0\x9f\x98\x80", "\"\xc3\xa4 \xf0\x9f\x98\x80\""},
+                  {"x\xe2\x80\xa8- y\xc2\x85z\xef\xbb\xbf", "\"x\\u2028- y\\u0085z\\ufeff\""},
+                  {"\xff", "\"\\u00ff\""}};
+    struct beanstalk_text text = {0};
+    for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
+        beanstalk_text_string(&text, plain[i]);
+        assert_string_equal(text.bytes, plain[i]);
+        beanstalk_text_free(&text);
+    }
+    for (size_t i = 0; i < sizeof(quoted) / sizeof(quoted[0]); i++) {
+        beanstalk_text_string(&text, quoted[i].name);
+        assert_string_equal(text.bytes, quoted[i].written);
+        beanstalk_text_free(&text);
+    }
+    beanstalk_text_item(&text, "- a");
+    assert_string_equal(text.bytes, "- \"- a\"\n");
+    beanstalk_text_free(&text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_is_known_by_its_beginning),
@@ -310,6 +359,7 @@ int main(void) {
         cmocka_unit_test(a_job_is_told_by_its_attribute),
         cmocka_unit_test(notes_and_tubes_are_bounded),
         cmocka_unit_test(yaml_is_beanstalkds),
+        cmocka_unit_test(a_name_is_a_scalar_that_yaml_reads_back),
     };
     return cmocka_run_group_tests_name("beanstalk_words", tests, NULL, NULL);
 }

@@ -298,17 +298,17 @@ static void chunks_are_put_together(void **state) {
 /* RFC 9112, 7.1.1 and 7.1.2 */
 static void chunk_extensions_and_trailers_are_passed_over(void **state) {
     (void)state;
-    static const char *const good[] = {"3;x=1\r\nabc\r\n0\r\n\r\n",      "3;x\r\nabc\r\n0;last\r\n\r\n",
+    static const char *const good[] = {"3;x=1\r\nabc\r\n0\r\n\r\n", "3;x\r\nabc\r\n0;last\r\n\r\n",
                                        "3 \t; x=\"a;\xc3\"\r\nabc\r\n0\r\n\r\n", "3\r\nabc\r\n0\r\nX: y\r\n\r\n",
                                        "3\r\nabc\r\n0\r\nX:\r\nY:\tz \r\n\r\n"};
-    static const char *const bad[] = {"3 \r\nabc\r\n0\r\n\r\n",      ";x\r\n\r\n",
-                                      "3;x=1\nabc\r\n0\r\n\r\n",      "3;x\rabc\r\n0\r\n\r\n",
-                                      "3;\x01\r\nabc\r\n0\r\n\r\n",   "3;\x7f\r\nabc\r\n0\r\n\r\n",
-                                      "3 4;x\r\nabc\r\n0\r\n\r\n",     "0\r\nX: y\n\r\n",
-                                      "0\r\nX: y\rZ\r\n\r\n",          "0\r\nX : y\r\n\r\n",
-                                      "0\r\n: y\r\n\r\n",              "0\r\nX\r\n\r\n",
-                                      "0\r\nX: y\r\n z\r\n\r\n",       "0\r\nGET / HTTP/1.1\r\n\r\n",
-                                      "0\r\nX: \x01\r\n\r\n",          "0\n\r\n"};
+    static const char *const bad[] = {"3 \r\nabc\r\n0\r\n\r\n",     ";x\r\n\r\n",
+                                      "3;x=1\nabc\r\n0\r\n\r\n",    "3;x\rabc\r\n0\r\n\r\n",
+                                      "3;\x01\r\nabc\r\n0\r\n\r\n", "3;\x7f\r\nabc\r\n0\r\n\r\n",
+                                      "3 4;x\r\nabc\r\n0\r\n\r\n",  "0\r\nX: y\n\r\n",
+                                      "0\r\nX: y\rZ\r\n\r\n",       "0\r\nX : y\r\n\r\n",
+                                      "0\r\n: y\r\n\r\n",           "0\r\nX\r\n\r\n",
+                                      "0\r\nX: y\r\n z\r\n\r\n",    "0\r\nGET / HTTP/1.1\r\n\r\n",
+                                      "0\r\nX: \x01\r\n\r\n",       "0\n\r\n"};
     char out[64];
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         assert_int_equal(chunk(good[i], out), HEAD_DONE);

@@ -160,6 +160,8 @@ static void strings_are_escaped(void **state) {
     ndjson_words(&out, "grüß", strlen("grüß"));
     ndjson_words(&out, "a\x1b[31m", 6);
     json_says(&out, "grüß\"a\\u001b[31m\"");
+    ndjson_string(&out, "a\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xaa", 10); /* some readers end a line at the first two */
+    json_says(&out, "\"a\\u2028\\u2029\xe2\x80\xaa\"");
     ndjson_string(&out, "a\0b", 3);
     json_says(&out, "\"a\\u0000b\"");
     ndjson_string(&out, "grüß 😀", strlen("grüß 😀"));
