@@ -183,6 +183,16 @@ static void show(struct node *node) {
     pthread_mutex_unlock(&node->mutex);
 }
 
+void node_news_empty(struct node_news *news) {
+    news->questions = news->audits = news->words = news->wishes = NULL;
+    news->batches = NULL;
+    news->questions_last = &news->questions;
+    news->batches_last = &news->batches;
+    news->audits_last = &news->audits;
+    news->words_last = &news->words;
+    news->wishes_last = &news->wishes;
+}
+
 static bool has_news(const struct node_news *news) {
     return news->questions != NULL || news->batches != NULL || news->answered || news->kept || news->began ||
            news->leave || news->stop || news->again || news->moved || news->changed || news->paused ||
@@ -201,11 +211,7 @@ static void take_news(struct node *node, uint64_t until_ns, struct node_news *ou
     }
     *out = node->news;
     node->news = (struct node_news){.written = out->written, .frames = out->frames, .durable = out->durable};
-    node->news.questions_last = &node->news.questions;
-    node->news.batches_last = &node->news.batches;
-    node->news.words_last = &node->news.words;
-    node->news.wishes_last = &node->news.wishes;
-    node->news.audits_last = &node->news.audits;
+    node_news_empty(&node->news);
     pthread_mutex_unlock(&node->mutex);
 }
 
@@ -554,6 +560,7 @@ void node_start(struct node *node) {
     const struct node_needs *needs = &node->needs;
     begin_hard_state(node);
     make_rules(node);
+    node->shown = node->pair; /* clients may ask before this node's thread has taken its first turn */
     snprintf(node->url, sizeof(node->url), "%s",
              needs->config->advertise[0] != '\0' ? needs->config->advertise : needs->run->url);
     node->again_ns = UINT64_MAX;

@@ -388,6 +388,8 @@ static inline uint32_t node_presence_ms(const struct config *config) {
 }
 
 /* ---- between node*.c */
+/* Empties every list of `news`; also before the first use. */
+void node_news_empty(struct node_news *news);
 void node_step(struct node *node, const struct pair_event *event, struct pair_message *out_answer);
 /* Puts the log behind `end` aside and cuts it off, now or later, and tells the rules. */
 void node_cut(struct node *node, uint64_t end);

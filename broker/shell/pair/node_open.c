@@ -174,10 +174,7 @@ int node_open(struct node *node, const struct node_needs *needs, char message[DA
     pthread_mutex_init(&node->mutex, NULL);
     monotonic_cond_init(&node->changed);
     monotonic_cond_init(&node->settled_changed);
-    node->news.questions_last = &node->news.questions;
-    node->news.batches_last = &node->news.batches;
-    node->news.words_last = &node->news.words;
-    node->news.audits_last = &node->news.audits;
+    node_news_empty(&node->news); /* before any other thread may post */
     if (read_hard_state(node, message) != 0) return 1;
     if (!snapshot_is_wanted(needs->dir->path)) return 0;
     return snapshot_fetch(needs->dir, needs->config->peer, needs->peer_key, needs->credentials, message);
