@@ -20,29 +20,24 @@ size_t wire_commit_reply_encode(const void *packed, size_t packed_size, uint64_t
 #define WIRE_AGE_SIZE_MAX 6u
 size_t wire_age_encode(uint32_t age_max_ms, uint8_t out[WIRE_AGE_SIZE_MAX]);
 
-/* ---- wire_pack.c: what the broker packs for every task, without reflection: the very bytes that protobuf-c makes of
- * the same message.
- *
- * Each message has a bound on its size, quickly told, and is written from behind: to the end of a room that has that
- * size at least. The bytes before what was written are clobbered. */
-/* Bytes of room; no less than the message takes packed. */
+/* ---- wire_codec.c, which wire_generate.c makes of tarry.proto: packs and unpacks without reflection the messages that
+ * come with every task. The bytes are those of protobuf-c, and so is the meaning of any bytes. */
+/* Bytes of room for a packed message: at least its size. */
+size_t op_room(const Tarry__Op *op);
 size_t frame_body_room(const Tarry__FrameBody *body);
 size_t commit_reply_room(const Tarry__CommitReply *reply);
 size_t delivery_room(const Tarry__Delivery *delivery);
 
-/* Each returns where the packed message begins; it ends at `end`. */
+/* Writes backward, to a room that ends at `end`. Returns where the message begins; the room before it is clobbered. */
+uint8_t *op_pack(const Tarry__Op *op, uint8_t *end);
 uint8_t *frame_body_pack(const Tarry__FrameBody *body, uint8_t *end);
 uint8_t *commit_reply_pack(const Tarry__CommitReply *reply, uint8_t *end);
 uint8_t *delivery_pack(const Tarry__Delivery *delivery, uint8_t *end);
 
-/* ---- wire_unpack*.c: what comes with every task, unpacked without reflection: the same as protobuf-c makes of the
- * same bytes, and refused where that refuses them.
- *
- * What is as we pack it (wire_field.h) is read in one pass; anything else protobuf-c unpacks, message by message. */
-/* In the arena, copies included; NULL: malformed, or the arena is full. */
+/* Returns a message that lies in the arena and refers to nothing outside of it; NULL: malformed, or the arena is
+ * full. */
 Tarry__FrameBody *frame_body_unpack(struct arena *arena, size_t size, const uint8_t *data);
 Tarry__Request *request_unpack(struct arena *arena, size_t size, const uint8_t *data);
-/* What a client gets. */
 Tarry__Reply *reply_unpack(struct arena *arena, size_t size, const uint8_t *data);
 Tarry__Delivery *delivery_unpack(struct arena *arena, size_t size, const uint8_t *data);
 Tarry__Content *content_unpack(struct arena *arena, size_t size, const uint8_t *data);

@@ -1,11 +1,5 @@
-/* wire_field.h: fields of protobuf messages, written and read one by one; for wire_pack.c and wire_unpack.c.
- *
- * Written from behind: the length of a message stands before it, and is known once the message is written. So nothing
- * is measured first, and the fields stand in the code in falling order. A field whose value is the default is left out,
- * as proto3 has it.
- *
- * Read in rising order, each field once or not at all: what packs messages writes them so. Whatever else there is makes
- * the reader odd, and then protobuf-c is asked. */
+/* wire_field.h: writes and reads single fields of protobuf messages, for the code that wire_generate.c prints (see
+ * there for the order of fields). A field whose value is the default is left out, as proto3 has it. */
 #ifndef TARRY_PROTO_WIRE_FIELD_H
 #define TARRY_PROTO_WIRE_FIELD_H
 
@@ -15,7 +9,12 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "arena.h"
 #include "bytes.h"
+
+/* wire_codec.c uses these functions some hundred times; GCC would stop to inline them there, at a price of a tenth of
+ * the instructions. */
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 enum wire_type { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2 };
 
@@ -29,12 +28,12 @@ enum wire_type { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2 };
 
 /* Of a number below 2^56, a byte for each seven bits, the lowest first, and the way back. Three steps instead of one
  * for each byte: at 6 bytes, which positions and times take, 30 instructions less a field. */
-static inline uint64_t varint_spread(uint64_t value) {
+ALWAYS_INLINE uint64_t varint_spread(uint64_t value) {
     value = (value & 0x000000000fffffffu) | (value & 0x00fffffff0000000u) << 4;
     value = (value & 0x00003fff00003fffu) | (value & 0x0fffc0000fffc000u) << 2;
     return (value & 0x007f007f007f007fu) | (value & 0x3f803f803f803f80u) << 1;
 }
-static inline uint64_t varint_gather(uint64_t bytes) {
+ALWAYS_INLINE uint64_t varint_gather(uint64_t bytes) {
     bytes = (bytes & 0x007f007f007f007fu) | (bytes & 0x7f007f007f007f00u) >> 1;
     bytes = (bytes & 0x00003fff00003fffu) | (bytes & 0x3fff00003fff0000u) >> 2;
     return (bytes & 0x000000000fffffffu) | (bytes & 0x0fffffff00000000u) >> 4;
@@ -43,7 +42,7 @@ static inline uint64_t varint_gather(uint64_t bytes) {
 /* ---- written: each returns where what it has written begins, which ends at `at` */
 
 /* It may write up to 8 bytes before what it returns: what comes before them is written later. */
-static inline uint8_t *varint_before(uint8_t *at, uint64_t value) {
+ALWAYS_INLINE uint8_t *varint_before(uint8_t *at, uint64_t value) {
     if (value < 0x80) {
         *--at = (uint8_t)value;
         return at;
@@ -60,14 +59,14 @@ static inline uint8_t *varint_before(uint8_t *at, uint64_t value) {
     return from;
 }
 
-static inline uint8_t *tag_before(uint8_t *at, unsigned number, enum wire_type type) {
+ALWAYS_INLINE uint8_t *tag_before(uint8_t *at, unsigned number, enum wire_type type) {
     unsigned tag = number << 3 | type;
     if (tag >= 0x80) *--at = (uint8_t)(tag >> 7);
     *--at = (uint8_t)(tag >= 0x80 ? tag | 0x80 : tag);
     return at;
 }
 
-static inline uint8_t *number_before(uint8_t *at, unsigned number, uint64_t value) {
+ALWAYS_INLINE uint8_t *number_before(uint8_t *at, unsigned number, uint64_t value) {
     return value == 0 ? at : tag_before(varint_before(at, value), number, WIRE_VARINT);
 }
 
@@ -113,10 +112,10 @@ static inline uint8_t *text_before(uint8_t *at, unsigned number, const char *tex
 
 struct wire_reader {
     const uint8_t *at, *end;
-    bool odd; /* something is not as what we pack; whatever was read since is void */
+    bool odd; /* the bytes are not as a packer writes them; whatever was read since is void */
 };
 
-static inline bool take_tag(struct wire_reader *reader, unsigned number, enum wire_type type) {
+ALWAYS_INLINE bool take_tag(struct wire_reader *reader, unsigned number, enum wire_type type) {
     const unsigned tag = number << 3 | type, size = tag < 0x80 ? 1 : 2;
     if ((size_t)(reader->end - reader->at) < size) return false;
     if (reader->at[0] != (uint8_t)(tag < 0x80 ? tag : tag | 0x80)) return false;
@@ -125,8 +124,8 @@ static inline bool take_tag(struct wire_reader *reader, unsigned number, enum wi
     return true;
 }
 
-/* Odd: none of at most 10 bytes. */
-static inline uint64_t take_varint(struct wire_reader *reader) {
+/* Odd: a varint that does not end within 10 bytes. */
+ALWAYS_INLINE uint64_t take_varint(struct wire_reader *reader) {
     size_t left = (size_t)(reader->end - reader->at);
     if (left > 0 && *reader->at < 0x80) return *reader->at++;
     if (left >= 8) {
@@ -146,26 +145,26 @@ static inline uint64_t take_varint(struct wire_reader *reader) {
     return 0;
 }
 
-static inline void take_number(struct wire_reader *reader, unsigned number, uint64_t *out) {
+ALWAYS_INLINE void take_number(struct wire_reader *reader, unsigned number, uint64_t *out) {
     if (take_tag(reader, number, WIRE_VARINT)) *out = take_varint(reader);
 }
 
-/* Of a larger number the low half counts, as protobuf has it; likewise an enumeration's. */
-static inline void take_number32(struct wire_reader *reader, unsigned number, uint32_t *out) {
+/* Keeps the low 32 bits of a larger number, as protobuf does, for an enumeration too. */
+ALWAYS_INLINE void take_number32(struct wire_reader *reader, unsigned number, uint32_t *out) {
     if (take_tag(reader, number, WIRE_VARINT)) *out = (uint32_t)take_varint(reader);
 }
 
-static inline int take_enum(struct wire_reader *reader, unsigned number) {
+ALWAYS_INLINE int take_enum(struct wire_reader *reader, unsigned number) {
     uint32_t value = 0;
     take_number32(reader, number, &value);
     return (int)value;
 }
 
-static inline void take_bool(struct wire_reader *reader, unsigned number, protobuf_c_boolean *out) {
+ALWAYS_INLINE void take_bool(struct wire_reader *reader, unsigned number, protobuf_c_boolean *out) {
     if (take_tag(reader, number, WIRE_VARINT)) *out = take_varint(reader) != 0;
 }
 
-static inline void take_fixed64(struct wire_reader *reader, unsigned number, uint64_t *out) {
+ALWAYS_INLINE void take_fixed64(struct wire_reader *reader, unsigned number, uint64_t *out) {
     if (!take_tag(reader, number, WIRE_FIXED64)) return;
     if (reader->end - reader->at < 8) {
         reader->odd = true;
@@ -175,11 +174,11 @@ static inline void take_fixed64(struct wire_reader *reader, unsigned number, uin
     reader->at += 8;
 }
 
-/* Of a length's varint: protobuf-c takes no more than 5 bytes, and not every number in them. */
+/* Bytes of a length's varint. protobuf-c takes 5 bytes at most, and refuses some numbers in them: it judges those. */
 #define LENGTH_SIZE_MAX 4
 
-/* What lies in the field whose tag was taken, there. */
-static inline ProtobufCBinaryData take_sized(struct wire_reader *reader) {
+/* The bytes of the field whose tag was taken; not copied. */
+ALWAYS_INLINE ProtobufCBinaryData take_sized(struct wire_reader *reader) {
     ProtobufCBinaryData bytes = {0};
     const uint8_t *from = reader->at;
     uint64_t size = take_varint(reader);
@@ -193,8 +192,8 @@ static inline ProtobufCBinaryData take_sized(struct wire_reader *reader) {
     return bytes;
 }
 
-/* data NULL: there is no such field. */
-static inline ProtobufCBinaryData take_bytes(struct wire_reader *reader, unsigned number) {
+/* `data` is NULL if there is no such field. */
+ALWAYS_INLINE ProtobufCBinaryData take_bytes(struct wire_reader *reader, unsigned number) {
     return take_tag(reader, number, WIRE_BYTES) ? take_sized(reader) : (ProtobufCBinaryData){0};
 }
 
@@ -202,9 +201,56 @@ static inline struct wire_reader reader_of(ProtobufCBinaryData bytes) {
     return (struct wire_reader){.at = bytes.data, .end = bytes.data + bytes.len};
 }
 
-/* All of it was read, and as it should be. */
+/* Whether all bytes were read, and are as a packer writes them. */
 static inline bool reader_done(const struct wire_reader *reader) {
     return !reader->odd && reader->at == reader->end;
+}
+
+/* ---- kept: copied to an arena */
+
+struct copies {
+    struct arena *arena;
+    bool refused; /* malformed bytes, or the arena is full: there is no message */
+};
+
+static inline void *keep_room(struct copies *copies, size_t size) {
+    void *room = arena_alloc(copies->arena, size);
+    if (room == NULL) copies->refused = true;
+    return room;
+}
+
+ALWAYS_INLINE void keep_bytes(struct copies *copies, ProtobufCBinaryData *bytes) {
+    uint8_t *copy = bytes->len > 0 ? keep_room(copies, bytes->len) : NULL;
+    if (copy != NULL) memcpy(copy, bytes->data, bytes->len);
+    bytes->data = copy;
+}
+
+/* Leaves `*out` as it is if there is no such field. */
+static inline void keep_text(struct copies *copies, ProtobufCBinaryData bytes, char **out) {
+    char *copy = bytes.data != NULL ? keep_room(copies, bytes.len + 1) : NULL;
+    if (copy == NULL) return;
+    if (bytes.len > 0) memcpy(copy, bytes.data, bytes.len);
+    copy[bytes.len] = '\0';
+    *out = copy;
+}
+
+/* Room for `count` pointers to messages. */
+static inline void *keep_list(struct copies *copies, size_t count) {
+    return keep_room(copies, count * sizeof(ProtobufCMessage *));
+}
+
+/* ---- by protobuf-c */
+
+static inline uint8_t *any_before(uint8_t *at, const ProtobufCMessage *message) {
+    at -= protobuf_c_message_get_packed_size(message);
+    protobuf_c_message_pack(message, at);
+    return at;
+}
+
+static inline void *any_copy(struct copies *copies, const ProtobufCMessageDescriptor *type, ProtobufCBinaryData bytes) {
+    void *message = protobuf_c_message_unpack(type, &copies->arena->pb, bytes.len, bytes.data);
+    if (message == NULL) copies->refused = true;
+    return message;
 }
 
 #endif

@@ -1,22 +1,20 @@
 /* pack.c: the user's arguments as packed operations.
  *
- * Each function appends one entry of Commit.ops (tag, length, Op) to `body`. What comes with every task (it is
- * scheduled, moved, cancelled, or delivered and settled) is encoded by hand, in one pass and without a copy in between;
- * client_test.c holds the result against protobuf-c, which packs the others. Whether the values are acceptable is the
- * broker's to say; here only what could not be packed at all is refused. */
+ * Each function appends one entry of Commit.ops to `body`. The broker judges values; here only what cannot be packed at
+ * all is refused. */
 #include "client.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bytes.h"
+#include "wire.h"
+#include "wire_field.h"
 
-#define TAG(number, wire_type) ((uint8_t)((number) << 3 | (wire_type)))
-#define VARINT 0
-#define BYTES 2
-#define COMMIT_OPS TAG(5, BYTES)
+#define COMMIT_OPS 5u /* the field of Commit */
 #define OP_SIZE_MAX (REQUEST_SIZE_MAX - REQUEST_OVERHEAD_MAX)
+/* An operation that needs more room than this is larger than OP_SIZE_MAX, whatever its numbers take. */
+#define OP_ROOM_MAX (OP_SIZE_MAX + 4096u)
+#define POLICY_FIELDS_ALL (TARRY_POLICY_PUSH * 2 - 1)
 
 int buffer_reserve(struct buffer *buffer, size_t size) {
     if (size <= buffer->capacity - buffer->size) return TARRY_OK;
@@ -29,143 +27,91 @@ int buffer_reserve(struct buffer *buffer, size_t size) {
     return TARRY_OK;
 }
 
-static size_t field_size(size_t size) {
-    return 1 + varint_size(size) + size;
-}
-
-/* Here as below: a field whose value is the default is left out. */
-static size_t data_size(size_t size) {
-    return size == 0 ? 0 : field_size(size);
-}
-
-static uint8_t *put_data(uint8_t *out, uint8_t tag, const void *data, size_t size) {
-    if (size == 0) return out;
-    *out++ = tag;
-    out = put_varint(out, size);
-    memcpy(out, data, size);
-    return out + size;
-}
-
-static size_t number_size(uint64_t value) {
-    return value == 0 ? 0 : 1 + varint_size(value);
-}
-
-static uint8_t *put_number(uint8_t *out, uint8_t tag, uint64_t value) {
-    if (value == 0) return out;
-    *out++ = tag;
-    return put_varint(out, value);
+/* Appends `op`, which is written to the room that ends at `end` and then moved to its place. */
+static int append(struct buffer *body, const Tarry__Op *op, uint8_t *end) {
+    uint8_t *at = op_pack(op, end);
+    if ((size_t)(end - at) > OP_SIZE_MAX) return TARRY_TOO_LARGE;
+    at = message_before(at, COMMIT_OPS, end);
+    memmove(body->data + body->size, at, (size_t)(end - at));
+    body->size += (size_t)(end - at);
+    return TARRY_OK;
 }
 
 int pack_op(struct buffer *body, const Tarry__Op *op) {
-    size_t size = tarry__op__get_packed_size(op);
-    if (size > OP_SIZE_MAX) return TARRY_TOO_LARGE;
-    int rv = buffer_reserve(body, field_size(size));
-    if (rv != TARRY_OK) return rv;
-    uint8_t *out = body->data + body->size;
-    *out++ = COMMIT_OPS;
-    out = put_varint(out, size);
-    tarry__op__pack(op, out);
-    body->size += field_size(size);
-    return TARRY_OK;
+    const size_t room = op_room(op);
+    if (room > OP_ROOM_MAX) return TARRY_TOO_LARGE;
+    int rv = buffer_reserve(body, BYTES_ROOM + room);
+    return rv != TARRY_OK ? rv : append(body, op, body->data + body->size + BYTES_ROOM + room);
 }
 
-/* The head of a message that lies in another one. */
-static uint8_t *put_head(uint8_t *out, uint8_t tag, size_t size) {
-    *out++ = tag;
-    return put_varint(out, size);
+static ProtobufCBinaryData key_of(const char *key, size_t key_size) {
+    size_t size = key == NULL ? 0 : key_size != 0 ? key_size : strlen(key);
+    return (ProtobufCBinaryData){size, (uint8_t *)key};
 }
 
-/* Writes what comes before the fields, of `size` bytes, of the operation that is Op's field `number`; *out is where
- * they belong. Nothing counts before op_end. */
-static int op_begin(struct buffer *body, unsigned number, size_t size, uint8_t **out) {
-    const size_t op_size = field_size(size);
-    if (op_size > OP_SIZE_MAX) return TARRY_TOO_LARGE;
-    int rv = buffer_reserve(body, field_size(op_size));
-    if (rv != TARRY_OK) return rv;
-    *out = put_head(put_head(body->data + body->size, COMMIT_OPS, op_size), TAG(number, BYTES), size);
-    return TARRY_OK;
-}
-
-/* Its fields end at `out`; `size` is what op_begin was told. */
-static int op_end(struct buffer *body, const uint8_t *out, size_t size) {
-    assert(out == body->data + body->size + field_size(field_size(size)));
-    (void)size;
-    body->size = (size_t)(out - body->data);
-    return TARRY_OK;
-}
-
-static size_t key_size_of(const char *key, size_t key_size) {
-    if (key == NULL) return 0;
-    return key_size != 0 ? key_size : strlen(key);
+static char *text_of(const char *text) {
+    return text != NULL ? (char *)text : (char *)protobuf_c_empty_string;
 }
 
 /* ---- schedule */
 
-struct schedule_sizes {
-    size_t queue;
-    size_t key;
-    size_t content;
-    size_t schedule;
-};
-
-static size_t when_size(enum tarry_when when, uint64_t ms) {
-    return number_size((uint64_t)when) + number_size(ms);
-}
-
-static uint8_t *put_when(uint8_t *out, uint8_t tag, enum tarry_when when, uint64_t ms) {
-    out = put_head(out, tag, when_size(when, ms));
-    out = put_number(out, TAG(1, VARINT), (uint64_t)when);
-    return put_number(out, TAG(2, VARINT), ms);
-}
-
-static size_t attribute_size(const struct tarry_attribute *attribute) {
-    return data_size(strlen(attribute->name)) + data_size(strlen(attribute->value));
-}
-
-static int schedule_measure(const struct tarry_schedule_options *o, struct schedule_sizes *s) {
+static bool schedule_is_complete(const struct tarry_schedule_options *o) {
     if (o == NULL || o->queue == NULL || (o->payload == NULL && o->payload_size != 0) ||
         (o->attributes == NULL && o->attribute_count != 0) || (o->key == NULL && o->key_size != 0) ||
         (unsigned)o->when > TARRY_AT || (unsigned)o->on_conflict > TARRY_KEEP_LATER)
-        return TARRY_E_ARGUMENT;
-    s->queue = strlen(o->queue);
-    s->key = key_size_of(o->key, o->key_size);
-    if (o->payload_size > OP_SIZE_MAX || s->queue > OP_SIZE_MAX || s->key > OP_SIZE_MAX) return TARRY_TOO_LARGE;
-    s->content = data_size(o->payload_size);
-    for (size_t i = 0; i < o->attribute_count; i++) {
-        if (o->attributes[i].name == NULL || o->attributes[i].value == NULL) return TARRY_E_ARGUMENT;
-        s->content += field_size(attribute_size(&o->attributes[i]));
-        if (s->content > OP_SIZE_MAX) return TARRY_TOO_LARGE;
-    }
-    s->schedule = data_size(s->queue) + data_size(s->key) + field_size(when_size(o->when, o->when_ms)) +
-                  data_size(s->content) + number_size(o->priority) + number_size(o->expires_ms) +
-                  number_size((uint64_t)o->on_conflict);
-    return TARRY_OK;
+        return false;
+    for (size_t i = 0; i < o->attribute_count; i++)
+        if (o->attributes[i].name == NULL || o->attributes[i].value == NULL) return false;
+    return true;
 }
 
-static uint8_t *put_content(uint8_t *out, const struct tarry_schedule_options *o) {
-    for (size_t i = 0; i < o->attribute_count; i++) {
-        const struct tarry_attribute *attribute = &o->attributes[i];
-        out = put_head(out, TAG(1, BYTES), attribute_size(attribute));
-        out = put_data(out, TAG(1, BYTES), attribute->name, strlen(attribute->name));
-        out = put_data(out, TAG(2, BYTES), attribute->value, strlen(attribute->value));
-    }
-    return put_data(out, TAG(2, BYTES), o->payload, o->payload_size);
+/* Bytes of room for the packed Content; more than OP_SIZE_MAX if it cannot fit. */
+static size_t content_room(const struct tarry_schedule_options *o) {
+    if (o->payload_size > OP_SIZE_MAX) return o->payload_size;
+    size_t room = BYTES_ROOM + o->payload_size;
+    for (size_t i = 0; i < o->attribute_count && room <= OP_SIZE_MAX; i++)
+        room += 3 * BYTES_ROOM + strlen(o->attributes[i].name) + strlen(o->attributes[i].value);
+    return room;
 }
 
-int pack_schedule(struct buffer *body, const struct tarry_schedule_options *options) {
-    struct schedule_sizes sizes;
-    uint8_t *out;
-    int rv = schedule_measure(options, &sizes);
-    if (rv == TARRY_OK) rv = op_begin(body, TARRY__OP__OP_SCHEDULE, sizes.schedule, &out);
+/* Content{attributes = 1, payload = 2}, from the options without an array of messages in between. */
+static uint8_t *content_before(uint8_t *at, const struct tarry_schedule_options *o) {
+    at = data_before(at, 2, o->payload, o->payload_size);
+    for (size_t i = o->attribute_count; i-- > 0;) {
+        const uint8_t *end = at;
+        at = text_before(at, 2, o->attributes[i].value);
+        at = text_before(at, 1, o->attributes[i].name);
+        at = message_before(at, 1, end);
+    }
+    return at;
+}
+
+int pack_schedule(struct buffer *body, const struct tarry_schedule_options *o) {
+    if (!schedule_is_complete(o)) return TARRY_E_ARGUMENT;
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Schedule schedule = TARRY__SCHEDULE__INIT;
+    Tarry__When when = TARRY__WHEN__INIT;
+    const size_t content_size = content_room(o);
+    schedule.key = key_of(o->key, o->key_size);
+    if (schedule.key.len > OP_SIZE_MAX || content_size > OP_ROOM_MAX) return TARRY_TOO_LARGE;
+    when.kind = (Tarry__When__Kind)o->when;
+    when.ms = o->when_ms;
+    schedule.queue = (char *)o->queue;
+    schedule.when = &when;
+    schedule.priority = o->priority;
+    schedule.expires_ms = o->expires_ms;
+    schedule.on_conflict = (Tarry__Schedule__OnConflict)o->on_conflict;
+    op.op_case = TARRY__OP__OP_SCHEDULE;
+    op.schedule = &schedule;
+    /* The content is packed behind the operation's room, and copied into it. */
+    const size_t room = BYTES_ROOM + op_room(&op) + content_size;
+    if (room > OP_ROOM_MAX) return TARRY_TOO_LARGE;
+    int rv = buffer_reserve(body, room + content_size);
     if (rv != TARRY_OK) return rv;
-    out = put_data(out, TAG(1, BYTES), options->queue, sizes.queue);
-    out = put_data(out, TAG(2, BYTES), options->key, sizes.key);
-    out = put_when(out, TAG(3, BYTES), options->when, options->when_ms);
-    if (sizes.content > 0) out = put_content(put_head(out, TAG(4, BYTES), sizes.content), options);
-    out = put_number(out, TAG(5, VARINT), options->priority);
-    out = put_number(out, TAG(6, VARINT), options->expires_ms);
-    out = put_number(out, TAG(7, VARINT), (uint64_t)options->on_conflict);
-    return op_end(body, out, sizes.schedule);
+    uint8_t *op_end = body->data + body->size + room, *content_end = op_end + content_size;
+    schedule.content.data = content_before(content_end, o);
+    schedule.content.len = (size_t)(content_end - schedule.content.data);
+    return append(body, &op, op_end);
 }
 
 /* ---- a task that is named */
@@ -177,128 +123,113 @@ int ref_to_proto(const struct tarry_ref *ref, bool needs_key, Tarry__Ref *out) {
     out->id = ref->id;
     if (ref->id != 0) return TARRY_OK;
     out->queue = (char *)ref->queue;
-    out->key = (ProtobufCBinaryData){key_size_of(ref->key, ref->key_size), (uint8_t *)ref->key};
+    out->key = key_of(ref->key, ref->key_size);
     return TARRY_OK;
 }
 
-struct packed_ref {
-    uint64_t id;
-    const char *queue;
-    const void *key;
-    size_t queue_size;
-    size_t key_size;
-    size_t size;
-};
-
-static int ref_measure(const struct tarry_ref *ref, struct packed_ref *out) {
-    Tarry__Ref task;
-    int rv = ref_to_proto(ref, true, &task);
-    if (rv != TARRY_OK) return rv;
-    *out = (struct packed_ref){task.id, task.queue, task.key.data, strlen(task.queue), task.key.len, 0};
-    if (out->queue_size > OP_SIZE_MAX || out->key_size > OP_SIZE_MAX) return TARRY_TOO_LARGE;
-    out->size = number_size(out->id) + data_size(out->queue_size) + data_size(out->key_size);
-    return TARRY_OK;
-}
-
-static uint8_t *put_ref(uint8_t *out, uint8_t tag, const struct packed_ref *ref) {
-    out = put_head(out, tag, ref->size);
-    out = put_number(out, TAG(1, VARINT), ref->id);
-    out = put_data(out, TAG(2, BYTES), ref->queue, ref->queue_size);
-    return put_data(out, TAG(3, BYTES), ref->key, ref->key_size);
+/* The same, with a key that can be packed. */
+static int ref_of(const struct tarry_ref *ref, bool needs_key, Tarry__Ref *out) {
+    int rv = ref_to_proto(ref, needs_key, out);
+    return rv == TARRY_OK && out->key.len > OP_SIZE_MAX ? TARRY_TOO_LARGE : rv;
 }
 
 int pack_cancel(struct buffer *body, const struct tarry_ref *ref, bool withdraw) {
-    struct packed_ref task;
-    uint8_t *out;
-    int rv = ref_measure(ref, &task);
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Cancel cancel = TARRY__CANCEL__INIT;
+    Tarry__Ref task;
+    int rv = ref_of(ref, true, &task);
     if (rv != TARRY_OK) return rv;
-    const size_t size = field_size(task.size) + number_size(withdraw);
-    if ((rv = op_begin(body, TARRY__OP__OP_CANCEL, size, &out)) != TARRY_OK) return rv;
-    out = put_ref(out, TAG(1, BYTES), &task);
-    out = put_number(out, TAG(2, VARINT), withdraw);
-    return op_end(body, out, size);
+    cancel.task = &task;
+    cancel.withdraw = withdraw;
+    op.op_case = TARRY__OP__OP_CANCEL;
+    op.cancel = &cancel;
+    return pack_op(body, &op);
 }
 
 int pack_move(struct buffer *body, const struct tarry_ref *ref, enum tarry_when when, uint64_t when_ms) {
-    struct packed_ref task;
-    uint8_t *out;
-    int rv = ref_measure(ref, &task);
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Move move = TARRY__MOVE__INIT;
+    Tarry__When wire_when = TARRY__WHEN__INIT;
+    Tarry__Ref task;
+    int rv = ref_of(ref, true, &task);
     if (rv != TARRY_OK) return rv;
     if ((unsigned)when > TARRY_AT) return TARRY_E_ARGUMENT;
-    const size_t size = field_size(task.size) + field_size(when_size(when, when_ms));
-    if ((rv = op_begin(body, TARRY__OP__OP_MOVE, size, &out)) != TARRY_OK) return rv;
-    out = put_ref(out, TAG(1, BYTES), &task);
-    out = put_when(out, TAG(2, BYTES), when, when_ms);
-    return op_end(body, out, size);
+    wire_when.kind = (Tarry__When__Kind)when;
+    wire_when.ms = when_ms;
+    move.task = &task;
+    move.when = &wire_when;
+    op.op_case = TARRY__OP__OP_MOVE;
+    op.move = &move;
+    return pack_op(body, &op);
 }
 
-/* ---- a lease: each begins with the task's id and the lease's token */
+/* ---- a lease */
 
-static size_t token_size(struct tarry_token token) {
-    return number_size(token.epoch) + number_size(token.position);
-}
-
-static size_t lease_size(uint64_t id, struct tarry_token token) {
-    return number_size(id) + field_size(token_size(token));
-}
-
-static uint8_t *put_lease(uint8_t *out, uint64_t id, struct tarry_token token) {
-    out = put_number(out, TAG(1, VARINT), id);
-    out = put_head(out, TAG(2, BYTES), token_size(token));
-    out = put_number(out, TAG(1, VARINT), token.epoch);
-    return put_number(out, TAG(2, VARINT), token.position);
-}
-
-/* The operation is no more than that. */
-static int pack_lease(struct buffer *body, unsigned number, uint64_t id, struct tarry_token token) {
-    uint8_t *out;
-    const size_t size = lease_size(id, token);
-    int rv = op_begin(body, number, size, &out);
-    return rv != TARRY_OK ? rv : op_end(body, put_lease(out, id, token), size);
+static Tarry__Token token_of(struct tarry_token token) {
+    Tarry__Token out = TARRY__TOKEN__INIT;
+    out.epoch = token.epoch;
+    out.position = token.position;
+    return out;
 }
 
 int pack_ack(struct buffer *body, uint64_t id, struct tarry_token token) {
-    return pack_lease(body, TARRY__OP__OP_ACK, id, token);
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Ack ack = TARRY__ACK__INIT;
+    Tarry__Token wire_token = token_of(token);
+    ack.id = id;
+    ack.token = &wire_token;
+    op.op_case = TARRY__OP__OP_ACK;
+    op.ack = &ack;
+    return pack_op(body, &op);
 }
 
 int pack_release(struct buffer *body, uint64_t id, struct tarry_token token) {
-    return pack_lease(body, TARRY__OP__OP_RELEASE, id, token);
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Release release = TARRY__RELEASE__INIT;
+    Tarry__Token wire_token = token_of(token);
+    release.id = id;
+    release.token = &wire_token;
+    op.op_case = TARRY__OP__OP_RELEASE;
+    op.release = &release;
+    return pack_op(body, &op);
 }
 
 int pack_nack(struct buffer *body, uint64_t id, struct tarry_token token, const struct tarry_nack_options *options) {
     static const struct tarry_nack_options none;
     const struct tarry_nack_options *o = options != NULL ? options : &none;
-    const size_t reason = o->reason != NULL ? strlen(o->reason) : 0;
-    uint8_t *out;
-    if (reason > OP_SIZE_MAX) return TARRY_TOO_LARGE;
-    const size_t size = lease_size(id, token) + number_size(o->has_delay) + number_size(o->delay_ms) +
-                        number_size(o->dead) + data_size(reason);
-    int rv = op_begin(body, TARRY__OP__OP_NACK, size, &out);
-    if (rv != TARRY_OK) return rv;
-    out = put_lease(out, id, token);
-    out = put_number(out, TAG(3, VARINT), o->has_delay);
-    out = put_number(out, TAG(4, VARINT), o->delay_ms);
-    out = put_number(out, TAG(5, VARINT), o->dead);
-    out = put_data(out, TAG(6, BYTES), o->reason, reason);
-    return op_end(body, out, size);
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Nack nack = TARRY__NACK__INIT;
+    Tarry__Token wire_token = token_of(token);
+    nack.id = id;
+    nack.token = &wire_token;
+    nack.has_delay = o->has_delay;
+    nack.delay_ms = o->delay_ms;
+    nack.dead = o->dead;
+    nack.reason = text_of(o->reason);
+    op.op_case = TARRY__OP__OP_NACK;
+    op.nack = &nack;
+    return pack_op(body, &op);
 }
 
 int pack_extend(struct buffer *body, uint64_t id, struct tarry_token token, uint64_t lease_ms) {
-    uint8_t *out;
-    const size_t size = lease_size(id, token) + number_size(lease_ms);
-    int rv = op_begin(body, TARRY__OP__OP_EXTEND, size, &out);
-    if (rv != TARRY_OK) return rv;
-    out = put_number(put_lease(out, id, token), TAG(3, VARINT), lease_ms);
-    return op_end(body, out, size);
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Extend extend = TARRY__EXTEND__INIT;
+    Tarry__Token wire_token = token_of(token);
+    extend.id = id;
+    extend.token = &wire_token;
+    extend.lease_ms = lease_ms;
+    op.op_case = TARRY__OP__OP_EXTEND;
+    op.extend = &extend;
+    return pack_op(body, &op);
 }
 
-/* ---- the others */
+/* ---- dead letters and the past */
 
 int pack_dead(struct buffer *body, enum tarry_dead_what what, const struct tarry_ref *ref, bool all) {
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__DeadOp dead = TARRY__DEAD_OP__INIT;
     Tarry__Ref task;
-    int rv = ref_to_proto(ref, !all, &task);
+    int rv = ref_of(ref, !all, &task);
     if (rv != TARRY_OK) return rv;
     if ((unsigned)what > TARRY_DROP || (all && ref->queue == NULL)) return TARRY_E_ARGUMENT;
     if (all) {
@@ -319,7 +250,7 @@ int pack_redact(struct buffer *body, const struct tarry_redact_options *options)
     Tarry__Redact redact = TARRY__REDACT__INIT;
     Tarry__Ref task;
     if (options == NULL || options->reason == NULL) return TARRY_E_ARGUMENT;
-    int rv = ref_to_proto(&options->task, false, &task);
+    int rv = ref_of(&options->task, false, &task);
     if (rv != TARRY_OK) return rv;
     redact.task = &task;
     redact.reason = (char *)options->reason;
@@ -328,5 +259,68 @@ int pack_redact(struct buffer *body, const struct tarry_redact_options *options)
     redact.after_id = options->after_id;
     op.op_case = TARRY__OP__OP_REDACT;
     op.redact = &redact;
+    return pack_op(body, &op);
+}
+
+/* ---- whole queues */
+
+int pack_queue_set(struct buffer *body, const char *queue, const struct tarry_policy *policy, uint32_t fields) {
+    static const char *const names[] = {"lease_ms",       "max_attempts",   "backoff", "backoff_min_ms",
+                                        "backoff_max_ms", "backoff_jitter", "push"};
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__QueueSet set = TARRY__QUEUE_SET__INIT;
+    Tarry__Policy wire = TARRY__POLICY__INIT;
+    char *named[sizeof(names) / sizeof(names[0])];
+    _Static_assert(sizeof(names) / sizeof(names[0]) == QUEUE_POLICY_FIELDS, "one name for each field of a policy");
+    if (queue == NULL || policy == NULL || (fields & ~(uint32_t)POLICY_FIELDS_ALL) != 0) return TARRY_E_ARGUMENT;
+    wire.lease_ms = policy->lease_ms;
+    wire.max_attempts = policy->max_attempts;
+    wire.backoff = policy->backoff_exponential ? TARRY__POLICY__BACKOFF__EXPONENTIAL : TARRY__POLICY__BACKOFF__FIXED;
+    wire.backoff_min_ms = policy->backoff_min_ms;
+    wire.backoff_max_ms = policy->backoff_max_ms;
+    wire.backoff_jitter = policy->backoff_jitter;
+    if ((fields & TARRY_POLICY_PUSH) != 0 && policy->push != NULL) wire.push = (char *)policy->push;
+    for (size_t i = 0; i < QUEUE_POLICY_FIELDS; i++)
+        if ((fields & 1u << i) != 0) named[set.n_fields++] = (char *)names[i];
+    set.queue = (char *)queue;
+    set.policy = &wire;
+    set.fields = named;
+    op.op_case = TARRY__OP__OP_QUEUE_SET;
+    op.queue_set = &set;
+    return pack_op(body, &op);
+}
+
+int pack_queue_pause(struct buffer *body, const char *queue, bool paused, uint64_t for_ms) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__QueuePause pause = TARRY__QUEUE_PAUSE__INIT;
+    if (queue == NULL) return TARRY_E_ARGUMENT;
+    pause.queue = (char *)queue;
+    pause.paused = paused;
+    pause.for_ms = for_ms;
+    op.op_case = TARRY__OP__OP_QUEUE_PAUSE;
+    op.queue_pause = &pause;
+    return pack_op(body, &op);
+}
+
+int pack_queue_delete(struct buffer *body, const char *queue) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__QueueDelete delete = TARRY__QUEUE_DELETE__INIT;
+    if (queue == NULL) return TARRY_E_ARGUMENT;
+    delete.queue = (char *)queue;
+    op.op_case = TARRY__OP__OP_QUEUE_DELETE;
+    op.queue_delete = &delete;
+    return pack_op(body, &op);
+}
+
+int pack_queue_purge(struct buffer *body, const char *queue, uint32_t states) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__QueuePurge purge = TARRY__QUEUE_PURGE__INIT;
+    if (queue == NULL) return TARRY_E_ARGUMENT;
+    const uint32_t all = TARRY_STATE_PENDING | TARRY_STATE_READY | TARRY_STATE_IN_FLIGHT | TARRY_STATE_DEAD;
+    if ((states & ~all) != 0) return TARRY_E_ARGUMENT;
+    purge.states = states;
+    purge.queue = (char *)queue;
+    op.op_case = TARRY__OP__OP_QUEUE_PURGE;
+    op.queue_purge = &purge;
     return pack_op(body, &op);
 }

@@ -1,4 +1,5 @@
-/* wire_same.h: what proto/wire_pack and wire_unpack make is what protobuf-c makes; for fuzz_wire.c and wire_test.c. */
+/* wire_same.h: compares what the generated wire_codec.c makes with what protobuf-c makes; for fuzz_wire.c and
+ * wire_test.c. */
 #ifndef TARRY_TESTS_FUZZ_WIRE_SAME_H
 #define TARRY_TESTS_FUZZ_WIRE_SAME_H
 
@@ -8,13 +9,13 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-/* A message that is packed or unpacked by hand. */
+/* A message that wire.h has a function for. */
 struct wire_kind {
     const ProtobufCMessageDescriptor *descriptor;
     bool is_packed;
     bool is_unpacked;
 };
-#define WIRE_KINDS 6u
+#define WIRE_KINDS 7u
 extern const struct wire_kind wire_kinds[WIRE_KINDS];
 
 /* Asserts that the message (of a kind that is packed) is packed to the bytes that protobuf-c packs it to, within the

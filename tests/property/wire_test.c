@@ -108,7 +108,7 @@ static bool is_one_of(const ProtobufCFieldDescriptor *field) {
     return (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0;
 }
 
-/* Is the field one of those that are done by hand? Of most messages all are. */
+/* Whether wire_generate.c lists the field. It lists all fields of most messages. */
 static bool is_hot(const ProtobufCMessageDescriptor *descriptor, const ProtobufCFieldDescriptor *field) {
     if (descriptor == &tarry__request__descriptor) return field->id <= 3 || field->id == TARRY__REQUEST__BODY_COMMIT;
     if (descriptor == &tarry__reply__descriptor) return field->id == 4 || field->id == TARRY__REPLY__BODY_COMMIT;
@@ -193,7 +193,7 @@ static void one_message(const struct wire_kind *kind) {
     arena_reset(&arena);
 }
 
-static void what_is_done_by_hand_is_what_protobuf_c_does(void **state) {
+static void the_generated_codec_does_what_protobuf_c_does(void **state) {
     (void)state;
     random_state.state = random_seed(1);
     arena_init(&arena, 64u << 20);
@@ -225,7 +225,7 @@ static void without_memory_there_is_no_message(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_done_by_hand_is_what_protobuf_c_does),
+        cmocka_unit_test(the_generated_codec_does_what_protobuf_c_does),
         cmocka_unit_test(without_memory_there_is_no_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
