@@ -53,6 +53,7 @@ struct share {
     Tarry__Delivery *delivery;
     struct lease_list leases;
     bool has_left;
+    bool is_telling; /* callbacks read `delivery`: it outlives all of them, whatever they say of it */
 };
 
 struct pool {
@@ -208,6 +209,16 @@ static void release_unseen(struct share *share) {
     }
 }
 
+/* Frees the delivery once the fate of each of its leases is known. */
+static void end_if_over(struct share *share) {
+    const struct lease *lease = NULL;
+    TAILQ_FOREACH(lease, &share->leases, next) {
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): lease_free has removed those that it freed
+        if (!lease->is_given_back) return;
+    }
+    share_over(share);
+}
+
 void gateway_left(struct gateway *gateway, uint64_t handle, bool left) {
     struct lease *lease = handle_find(gateway, handle, HANDLE_LEASE);
     if (lease == NULL || lease->share == NULL || lease->is_given_back) return;
@@ -220,11 +231,7 @@ void gateway_left(struct gateway *gateway, uint64_t handle, bool left) {
         lease->is_given_back = true; /* its fate is that of the whole delivery, if no other part of it leaves */
     }
     if (share->has_left) release_unseen(share);
-    TAILQ_FOREACH(lease, &share->leases, next) {
-        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): lease_free has removed those that it freed
-        if (!lease->is_given_back) return;
-    }
-    share_over(share);
+    if (!share->is_telling) end_if_over(share);
 }
 
 void gateway_cancel(struct gateway *gateway, uint64_t handle) {
@@ -258,7 +265,8 @@ static size_t share_out(struct share *share) {
     return at;
 }
 
-/* They may ask for anything meanwhile: each is looked up by its handle. */
+/* Callbacks may call any function of the interface: each lease is looked up by its handle, and the delivery is freed
+ * after the last callback has returned. */
 static void tell_all(struct share *share) {
     struct gateway *gateway = share->pool->gateway;
     const uint64_t delivered_ms = share->delivery->delivered_ms;
@@ -266,6 +274,7 @@ static void tell_all(struct share *share) {
     size_t count = 0;
     struct lease *lease = NULL;
     TAILQ_FOREACH(lease, &share->leases, next) ids[count++] = lease->id;
+    share->is_telling = true;
     for (size_t i = 0; i < count; i++) {
         lease = handle_find(gateway, ids[i], HANDLE_LEASE);
         if (lease == NULL || lease->is_given_back) continue;
@@ -275,6 +284,8 @@ static void tell_all(struct share *share) {
                                               .delivered_ms = delivered_ms};
         lease->leased(lease->argument, &leased);
     }
+    share->is_telling = false;
+    end_if_over(share);
 }
 
 void pool_delivery(struct gateway *gateway, uint64_t id, const struct message *message) {

@@ -210,20 +210,45 @@ bool once_begin(struct ask *ask, const struct gateway_once *once) {
     return true;
 }
 
-/* ---- receipts that are over */
+/* ---- receipts that are over
+ *
+ *   timer ──► stats ──► dead letters, or a pause from outside: drop, resume ──► stats
+ *               ├─────► ready: lease, ack ──► stats
+ *               └─────► nothing is ready, or this node follows: until the timer fires again
+ *
+ * One sweep at a time: a timer that fires during a sweep leaves it alone. */
 
 static void sweep(struct gateway *gateway);
 
+static void sweep_over(struct gateway *gateway) {
+    gateway->is_sweeping = false;
+}
+
 static void on_swept(void *argument, const Tarry__Reply *reply) {
-    if (reply != NULL && reply->code == TARRY__CODE__OK) sweep(argument); /* there may be more */
+    if (reply != NULL && reply->code == TARRY__CODE__OK)
+        sweep(argument); /* there may be more */
+    else
+        sweep_over(argument);
+}
+
+/* Leases of receipts that are not acknowledged run out, and the next sweep takes them again. */
+static void sweep_commit(struct gateway *gateway, Tarry__Op *const *ops, size_t count) {
+    Tarry__Commit commit = TARRY__COMMIT__INIT;
+    commit.n_ops = count;
+    commit.ops = (Tarry__Op **)ops;
+    struct gateway_caller caller = own_caller(gateway);
+    if (gateway_commit(gateway, &caller, &commit, NULL, on_swept, gateway) == 0) sweep_over(gateway);
+    own_release(gateway, &caller);
 }
 
 static void on_leased(void *argument, const struct gateway_leased *leased) {
     struct gateway *gateway = argument;
     Tarry__Op ops[SWEEP_TASKS], *pointers[SWEEP_TASKS];
     Tarry__Ack acks[SWEEP_TASKS];
-    if (leased->count == 0) return;
-    gateway_left(gateway, gateway->sweep_lease, true);
+    if (leased->count == 0) {
+        sweep_over(gateway);
+        return;
+    }
     for (size_t i = 0; i < leased->count; i++) {
         tarry__op__init(&ops[i]);
         tarry__ack__init(&acks[i]);
@@ -233,12 +258,8 @@ static void on_leased(void *argument, const struct gateway_leased *leased) {
         ops[i].ack = &acks[i];
         pointers[i] = &ops[i];
     }
-    Tarry__Commit commit = TARRY__COMMIT__INIT;
-    commit.n_ops = leased->count;
-    commit.ops = pointers;
-    struct gateway_caller caller = own_caller(gateway);
-    (void)gateway_commit(gateway, &caller, &commit, NULL, on_swept, gateway); /* else their leases run out */
-    own_release(gateway, &caller);
+    gateway_left(gateway, gateway->sweep_lease, true); /* `leased` stays valid until this function returns */
+    sweep_commit(gateway, pointers, leased->count);
 }
 
 static void lease_receipts(struct gateway *gateway) {
@@ -250,13 +271,38 @@ static void lease_receipts(struct gateway *gateway) {
     struct gateway_caller caller = own_caller(gateway);
     gateway->sweep_lease = gateway_lease(gateway, &caller, &options, on_leased, gateway);
     own_release(gateway, &caller);
+    if (gateway->sweep_lease == 0) sweep_over(gateway);
+}
+
+/* Former versions let clients pause the queue, and crashed over receipts until their attempts were used up. */
+static void mend_queue(struct gateway *gateway) {
+    Tarry__Op resume = TARRY__OP__INIT, drop = TARRY__OP__INIT, *const ops[] = {&resume, &drop};
+    Tarry__QueuePause pause = TARRY__QUEUE_PAUSE__INIT;
+    Tarry__DeadOp dead = TARRY__DEAD_OP__INIT;
+    Tarry__Ref ref = TARRY__REF__INIT;
+    pause.queue = ref.queue = GATEWAY_ONCE_QUEUE;
+    resume.op_case = TARRY__OP__OP_QUEUE_PAUSE;
+    resume.queue_pause = &pause;
+    dead.what = TARRY__DEAD_OP__WHAT__DROP;
+    dead.all = true;
+    dead.task = &ref;
+    drop.op_case = TARRY__OP__OP_DEAD;
+    drop.dead = &dead;
+    gateway->is_mended = true;
+    sweep_commit(gateway, ops, 2);
 }
 
 static void on_stats(void *argument, const Tarry__Reply *reply) {
-    bool is_ready = reply != NULL && reply->code == TARRY__CODE__OK && !reply->follower &&
-                    reply->body_case == TARRY__REPLY__BODY_STATS && reply->stats->n_queues == 1 &&
-                    reply->stats->queues[0]->ready > 0;
-    if (is_ready) lease_receipts(argument);
+    struct gateway *gateway = argument;
+    bool is_answer = reply != NULL && reply->code == TARRY__CODE__OK && !reply->follower &&
+                     reply->body_case == TARRY__REPLY__BODY_STATS && reply->stats->n_queues == 1;
+    const Tarry__QueueStats *queue = is_answer ? reply->stats->queues[0] : NULL;
+    if (queue != NULL && (queue->dead > 0 || queue->paused) && !gateway->is_mended)
+        mend_queue(gateway);
+    else if (queue != NULL && queue->ready > 0)
+        lease_receipts(gateway);
+    else
+        sweep_over(gateway);
 }
 
 static void sweep(struct gateway *gateway) {
@@ -266,13 +312,17 @@ static void sweep(struct gateway *gateway) {
     request.body_case = TARRY__REQUEST__BODY_STATS;
     request.stats = &stats;
     struct gateway_caller caller = own_caller(gateway);
-    (void)gateway_ask(gateway, &caller, &request, on_stats, gateway); /* else the next time */
+    if (gateway_ask(gateway, &caller, &request, on_stats, gateway) == 0) sweep_over(gateway);
     own_release(gateway, &caller);
 }
 
 static void on_sweep(struct gateway *gateway, struct timer *timer) {
-    sweep(gateway);
-    (void)timer_arm(gateway, timer, SWEEP_MS);
+    if (!gateway->is_sweeping) {
+        gateway->is_sweeping = true;
+        gateway->is_mended = false;
+        sweep(gateway);
+    }
+    (void)timer_arm(gateway, timer, SWEEP_MS); /* it has a place among the timers already */
 }
 
 void once_start(struct gateway *gateway) {

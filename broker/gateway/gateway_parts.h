@@ -123,6 +123,8 @@ struct gateway {
     struct timers timers;
     struct timer sweeping; /* the next look for receipts that are over (gateway_once.c) */
     uint64_t sweep_lease;
+    bool is_sweeping;
+    bool is_mended; /* the queue of receipts, by this sweep */
 };
 
 #endif

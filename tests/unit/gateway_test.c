@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <string.h>
+#include <time.h>
 
 #include "gateway_host.h"
 #include "gateway_parts.h"
@@ -17,16 +18,18 @@
 static struct {
     uint64_t asked[GATEWAY_ASKS_MAX]; /* whose answers are to come */
     size_t count;
-    Tarry__Request__BodyCase last; /* what was asked for last */
+    Tarry__Request__BodyCase last; /* what was asked for last … */
+    Tarry__Request *request;       /* … unpacked */
+    uint64_t ahead_s;              /* of CLOCK_MONOTONIC */
     uint64_t lane;                 /* of the session that came up last */
     unsigned told;                 /* leases that heard something … */
     Tarry__Code code;              /* … the last of them this */
 } world;
 
 static bool request(void *argument, uint64_t from, uint64_t principal, const char *peer, struct message *message) {
-    Tarry__Request *asked = tarry__request__unpack(NULL, message->size, message->bytes);
-    world.last = asked->body_case;
-    tarry__request__free_unpacked(asked, NULL);
+    if (world.request != NULL) tarry__request__free_unpacked(world.request, NULL);
+    world.request = tarry__request__unpack(NULL, message->size, message->bytes);
+    world.last = world.request->body_case;
     world.asked[world.count++] = from;
     message_free(message);
     return true;
@@ -72,6 +75,15 @@ bool __wrap_door_stream_hold(struct door *door, int64_t bytes) {
     return true;
 }
 
+/* A test lets the clock jump. */
+int __real_clock_gettime(clockid_t id, struct timespec *out);
+int __wrap_clock_gettime(clockid_t id, struct timespec *out);
+int __wrap_clock_gettime(clockid_t id, struct timespec *out) {
+    int result = __real_clock_gettime(id, out);
+    if (id == CLOCK_MONOTONIC) out->tv_sec += (time_t)world.ahead_s;
+    return result;
+}
+
 static const struct gateway_caller caller = {.principal = 1, .peer = "127.0.0.1:1", .client = "test"};
 static const char *const queues[] = {"q"};
 
@@ -94,6 +106,7 @@ static int begin(void **state) {
 
 static int end(void **state) {
     gateway_free(*state);
+    if (world.request != NULL) tarry__request__free_unpacked(world.request, NULL);
     return 0;
 }
 
@@ -227,6 +240,187 @@ static void who_waits_for_the_same_shares_a_session(void **state) {
     assert_int_equal(world.count, 5);
 }
 
+/* The tasks `from` … `from + count - 1` of the session that came up last. */
+static void deliver(struct gateway *gateway, uint64_t from, size_t count) {
+    Tarry__DeliveredTask tasks[8], *pointers[8];
+    Tarry__Token tokens[8];
+    Tarry__Delivery delivery = TARRY__DELIVERY__INIT;
+    for (size_t i = 0; i < count; i++) {
+        tarry__delivered_task__init(&tasks[i]);
+        tarry__token__init(&tokens[i]);
+        tokens[i].epoch = 1;
+        tokens[i].position = 4096 + from + i;
+        tasks[i].id = from + i;
+        tasks[i].token = &tokens[i];
+        pointers[i] = &tasks[i];
+    }
+    delivery.session = 7;
+    delivery.n_tasks = count;
+    delivery.tasks = pointers;
+    struct message *message = message_new(tarry__delivery__get_packed_size(&delivery));
+    tarry__delivery__pack(&delivery, message->bytes);
+    gateway_inside(gateway, world.lane, message, true);
+    message_free(message);
+}
+
+static uint64_t leases[2];
+
+/* Says what became of both leases, and reads its own tasks then. */
+static void on_leased_twice(void *argument, const struct gateway_leased *leased) {
+    struct gateway *gateway = argument;
+    gateway_left(gateway, leases[0], world.told > 0);
+    if (world.told > 0) gateway_left(gateway, leases[1], true);
+    assert_int_equal(leased->count, 1);
+    assert_int_equal(leased->tasks[0]->id, 11 + world.told);
+    assert_int_equal(leased->tasks[0]->token->position, 4096 + 11 + world.told);
+    world.told++;
+}
+
+/* The gateway keeps a delivery until the last callback has returned, whatever they say of it. */
+static void what_a_callback_is_given_is_valid_until_it_returns(void **state) {
+    struct gateway *gateway = *state;
+    const struct gateway_lease_options options = {.queues = queues, .queue_count = 1, .max = 1, .wait_ms = 60000};
+    for (size_t i = 0; i < 2; i++)
+        leases[i] = gateway_lease(gateway, &caller, &options, on_leased_twice, gateway);
+    subscribed(gateway);
+    deliver(gateway, 11, 2);
+    assert_int_equal(world.told, 2);
+}
+
+/* ---- receipts that are over (gateway_once.c) */
+
+static void jump(struct gateway *gateway, uint64_t seconds) {
+    world.ahead_s += seconds;
+    gateway_alarm(gateway);
+}
+
+static void answer_stats(struct gateway *gateway, uint64_t ready, uint64_t dead, bool is_paused, bool follows) {
+    Tarry__Reply reply = TARRY__REPLY__INIT;
+    Tarry__StatsReply body = TARRY__STATS_REPLY__INIT;
+    Tarry__QueueStats queue = TARRY__QUEUE_STATS__INIT, *pointer = &queue;
+    assert_int_equal(world.last, TARRY__REQUEST__BODY_STATS);
+    assert_string_equal(world.request->stats->queue, GATEWAY_ONCE_QUEUE);
+    reply.body_case = TARRY__REPLY__BODY_STATS;
+    reply.stats = &body;
+    reply.follower = follows;
+    body.n_queues = 1;
+    body.queues = &pointer;
+    queue.ready = ready;
+    queue.dead = dead;
+    queue.paused = is_paused;
+    answer(gateway, world.asked[--world.count], &reply);
+}
+
+static void answer_hello(struct gateway *gateway) {
+    Tarry__Reply reply = TARRY__REPLY__INIT;
+    Tarry__HelloReply body = TARRY__HELLO_REPLY__INIT;
+    assert_int_equal(world.last, TARRY__REQUEST__BODY_HELLO);
+    reply.body_case = TARRY__REPLY__BODY_HELLO;
+    reply.hello = &body;
+    body.producer = 5;
+    answer(gateway, world.asked[--world.count], &reply);
+}
+
+static void answer_commit(struct gateway *gateway, uint64_t to) {
+    Tarry__Reply reply = TARRY__REPLY__INIT;
+    Tarry__CommitReply body = TARRY__COMMIT_REPLY__INIT;
+    reply.body_case = TARRY__REPLY__BODY_COMMIT;
+    reply.commit = &body;
+    answer(gateway, to, &reply);
+}
+
+/* Each receipt that was leased is acknowledged, by its own token, until none is ready (seen to crash, 24 h after the
+ * first Idempotency-Key). */
+static void receipts_that_are_over_are_acknowledged(void **state) {
+    struct gateway *gateway = *state;
+    jump(gateway, 59);
+    assert_int_equal(world.count, 0);
+    jump(gateway, 1);
+    answer_stats(gateway, 3, 0, false, false);
+    subscribed(gateway);
+    assert_int_equal(world.last, TARRY__REQUEST__BODY_HEARTBEAT);
+    world.count = 0;
+    deliver(gateway, 21, 3);
+    answer_hello(gateway);
+    assert_int_equal(world.last, TARRY__REQUEST__BODY_COMMIT);
+    const Tarry__Commit *commit = world.request->commit;
+    assert_int_equal(commit->n_ops, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(commit->ops[i]->op_case, TARRY__OP__OP_ACK);
+        assert_int_equal(commit->ops[i]->ack->id, 21 + i);
+        assert_int_equal(commit->ops[i]->ack->token->position, 4096 + 21 + i);
+    }
+    uint64_t acknowledged = world.asked[--world.count];
+    jump(gateway, 600); /* one sweep at a time */
+    assert_int_equal(world.last, TARRY__REQUEST__BODY_UNSUBSCRIBE);
+    assert_int_equal(world.count, 1); /* the idle session's end, and no question */
+    world.count = 0;
+    answer_commit(gateway, acknowledged);
+    answer_stats(gateway, 0, 0, false, false);
+    assert_int_equal(world.count, 0);
+    jump(gateway, 599);
+    assert_int_equal(world.count, 0);
+    jump(gateway, 1);
+    answer_stats(gateway, 0, 0, false, false);
+    assert_int_equal(world.count, 0);
+}
+
+/* What a crash loop of a former version, and a client's pause, left in the queue: once a sweep, or a job that takes its
+ * time would be ordered again and again. */
+static void the_queue_of_receipts_is_mended_once_a_sweep(void **state) {
+    struct gateway *gateway = *state;
+    jump(gateway, 60);
+    answer_stats(gateway, 2, 4, true, false);
+    answer_hello(gateway);
+    const Tarry__Commit *commit = world.request->commit;
+    assert_int_equal(commit->n_ops, 2);
+    assert_int_equal(commit->ops[0]->op_case, TARRY__OP__OP_QUEUE_PAUSE);
+    assert_false(commit->ops[0]->queue_pause->paused);
+    assert_string_equal(commit->ops[0]->queue_pause->queue, GATEWAY_ONCE_QUEUE);
+    assert_int_equal(commit->ops[1]->op_case, TARRY__OP__OP_DEAD);
+    assert_true(commit->ops[1]->dead->all);
+    assert_int_equal(commit->ops[1]->dead->what, TARRY__DEAD_OP__WHAT__DROP);
+    assert_string_equal(commit->ops[1]->dead->task->queue, GATEWAY_ONCE_QUEUE);
+    answer_commit(gateway, world.asked[--world.count]);
+    answer_stats(gateway, 0, 4, false, false);
+    assert_int_equal(world.count, 0);
+    jump(gateway, 600);
+    answer_stats(gateway, 0, 4, false, false);
+    assert_int_equal(world.last, TARRY__REQUEST__BODY_COMMIT);
+}
+
+static void a_follower_sweeps_nothing(void **state) {
+    struct gateway *gateway = *state;
+    jump(gateway, 60);
+    answer_stats(gateway, 3, 1, true, true);
+    assert_int_equal(world.count, 0);
+}
+
+/* A sweep that comes to nothing leaves the next one free to begin. */
+static void a_sweep_that_fails_is_tried_again(void **state) {
+    struct gateway *gateway = *state;
+    Tarry__Reply busy = TARRY__REPLY__INIT;
+    busy.code = TARRY__CODE__BUSY;
+    jump(gateway, 60);
+    answer(gateway, world.asked[--world.count], &busy); /* the statistics */
+    jump(gateway, 600);
+    answer_stats(gateway, 1, 0, false, false);
+    assert_int_equal(world.last, TARRY__REQUEST__BODY_SUBSCRIBE);
+    answer(gateway, world.asked[--world.count], &busy);
+    jump(gateway, 600);
+    answer_stats(gateway, 1, 0, false, false);
+    subscribed(gateway);
+    world.count = 0;
+    jump(gateway, 1); /* nothing came */
+    jump(gateway, 599);
+    answer_stats(gateway, 1, 0, false, false);
+    deliver(gateway, 31, 1);
+    answer_hello(gateway);
+    answer(gateway, world.asked[--world.count], &busy); /* the acknowledgement */
+    jump(gateway, 600);
+    answer_stats(gateway, 0, 0, false, false);
+}
+
 /* Each has a slot of its own, however many they become; and of one that has ended nothing is found. */
 static void handles_are_their_owners(void **state) {
     static uint64_t ids[GATEWAY_SLOTS_MAX];
@@ -257,6 +451,11 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_question_for_what_is_there_now_is_answered_if_nothing_is, begin, end),
         cmocka_unit_test_setup_teardown(a_pool_stays_while_an_answer_is_awaited_for_it, begin, end),
         cmocka_unit_test_setup_teardown(who_waits_for_the_same_shares_a_session, begin, end),
+        cmocka_unit_test_setup_teardown(what_a_callback_is_given_is_valid_until_it_returns, begin, end),
+        cmocka_unit_test_setup_teardown(receipts_that_are_over_are_acknowledged, begin, end),
+        cmocka_unit_test_setup_teardown(the_queue_of_receipts_is_mended_once_a_sweep, begin, end),
+        cmocka_unit_test_setup_teardown(a_follower_sweeps_nothing, begin, end),
+        cmocka_unit_test_setup_teardown(a_sweep_that_fails_is_tried_again, begin, end),
         cmocka_unit_test_setup_teardown(handles_are_their_owners, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
