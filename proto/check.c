@@ -89,6 +89,10 @@ const char *check_queue_name(const char *name) {
     return NULL;
 }
 
+bool queue_is_reserved(const char *name) {
+    return strncmp(name, QUEUE_RESERVED_PREFIX, sizeof(QUEUE_RESERVED_PREFIX) - 1) == 0;
+}
+
 const char *check_key(const void *key, size_t size) {
     if (size > KEY_SIZE_MAX) return check_key_long;
     switch (check_text(key, size)) {

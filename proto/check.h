@@ -12,6 +12,11 @@
 
 /* 1 … QUEUE_NAME_SIZE_MAX bytes of UTF-8 without control characters or spaces at either end. */
 const char *check_queue_name(const char *name);
+/* The one rule about the broker's own queues: names that begin with QUEUE_RESERVED_PREFIX are reserved. No client
+ * schedules, reads, leases, settles, moves, cancels, purges, pauses, configures or deletes there, whatever its roles;
+ * numbers of them are shown (queues, stats, calendar, metrics), and the audit is whole. broker/access asks this for
+ * queues that a request names, broker/core for tasks that it names by id. */
+bool queue_is_reserved(const char *name);
 /* 0 … KEY_SIZE_MAX bytes of UTF-8 without control characters. */
 const char *check_key(const void *key, size_t size);
 /* Unpacks and checks a packed Content against the limits. `payload_max` in bytes. */

@@ -13,6 +13,7 @@
 
 /* Tasks */
 #define QUEUE_NAME_SIZE_MAX 128
+#define QUEUE_RESERVED_PREFIX "tarry." /* of the broker's own queues (queue_is_reserved) */
 #define KEY_SIZE_MAX 255
 #define REASON_SIZE_MAX 255
 #define CLIENT_NAME_SIZE_MAX 128

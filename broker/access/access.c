@@ -103,7 +103,8 @@ static struct access_principal *make(const char *name, enum access_kind kind, un
 static bool fill(struct access_set *set, size_t count) {
     set->principals = calloc(count + 1, sizeof(*set->principals));
     set->owner = make("owner", KIND_OWNER, ROLES_ALL);
-    if (set->principals == NULL || set->owner == NULL) return false;
+    set->broker = make(ACCESS_BROKER_NAME, KIND_BROKER, ROLES_ALL);
+    if (set->principals == NULL || set->owner == NULL || set->broker == NULL) return false;
     for (; set->count < count; set->count++) {
         set->principals[set->count] = make("", KIND_TOKEN, ROLES_NONE);
         if (set->principals[set->count] == NULL) return false;
@@ -134,6 +135,7 @@ void access_set_free(struct access_set *set) {
     if (set == NULL) return;
     for (size_t i = 0; i < set->count; i++) access_release(set->principals[i]);
     access_release(set->owner);
+    access_release(set->broker);
     access_release(set->loopback);
     free(set->principals);
     free(set);
@@ -165,11 +167,12 @@ void access_set_follow(struct access_set *set, const struct access_set *former) 
         if (at < former->count) follow(&set->principals[i], former->principals[at]);
     }
     follow(&set->owner, former->owner);
+    follow(&set->broker, former->broker);
     follow(&set->loopback, former->loopback);
 }
 
 bool access_set_has(const struct access_set *set, const struct access_principal *principal) {
-    if (principal == set->owner || principal == set->loopback) return true;
+    if (principal == set->owner || principal == set->broker || principal == set->loopback) return true;
     return access_find(set, principal->entry.name) == principal;
 }
 
@@ -299,7 +302,16 @@ bool access_may(const struct access_principal *principal, const struct access_ru
                  "%s: it concerns all queues, and %s may only use those of its prefixes", rule->name, name);
         return false;
     }
-    if (queue == NULL || access_covers(principal, queue)) return true;
+    if (queue == NULL) return true;
+    bool is_kept = rule->reach != REACH_SHOWN && principal->entry.kind != KIND_BROKER && queue_is_reserved(queue);
+    if (is_kept) {
+        snprintf(sentence, ACCESS_SENTENCE_SIZE,
+                 "%s: queue %.*s is the broker's own: clients may not use queues whose names begin with "
+                 "\"" QUEUE_RESERVED_PREFIX "\" (docs/LIMITS.md)",
+                 rule->name, QUEUE_NAME_SIZE_MAX, queue);
+        return false;
+    }
+    if (access_covers(principal, queue)) return true;
     snprintf(sentence, ACCESS_SENTENCE_SIZE, "%s: queue %.*s is not among those that %s may use", rule->name,
              QUEUE_NAME_SIZE_MAX, queue, name);
     return false;
@@ -330,5 +342,6 @@ bool access_is_claimed(const struct access_set *set, const struct access_princip
     memcpy(name, client, size);
     name[size] = '\0';
     if (strcmp(name, principal->entry.name) == 0) return false;
-    return access_find(set, name) != NULL || strcmp(name, set->owner->entry.name) == 0;
+    return access_find(set, name) != NULL || strcmp(name, set->owner->entry.name) == 0 ||
+           strcmp(name, set->broker->entry.name) == 0;
 }

@@ -17,7 +17,7 @@ static const char *const kinds[] = {
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
 const char *access_kind_name(enum access_kind kind) {
-    return kind < KINDS ? kinds[kind] : "owner";
+    return kind < KINDS ? kinds[kind] : kind == KIND_OWNER ? "owner" : "broker";
 }
 
 struct span {

@@ -10,6 +10,10 @@ bool caller_is_confined(const struct core_caller *caller) {
     return caller && caller->prefix_count;
 }
 
+bool caller_may_all(const struct core_caller *caller) {
+    return !caller || caller->is_broker;
+}
+
 bool caller_covers(const struct core_caller *caller, const char *queue_name) {
     if (!caller_is_confined(caller)) return true;
     const char *prefix = caller->prefixes;

@@ -6,6 +6,8 @@
 #include "state.h"
 
 bool caller_is_confined(const struct core_caller *caller);
+/* No queue is closed to the caller, the broker's own included. */
+bool caller_may_all(const struct core_caller *caller);
 bool caller_covers(const struct core_caller *caller, const char *queue_name);
 /* A session of before a restart that has not come back belongs to any caller that knows its leases' tokens. */
 bool caller_is_owner(const struct core_caller *caller, const struct session *session);

@@ -120,6 +120,7 @@ struct core_caller {
     const char *prefixes; /* of the queues that it is confined to, one after the other, each terminated */
     size_t prefix_count;  /* 0: none, it may use all */
     bool acts_for_all;    /* others' sessions, leases and producers are its own, too */
+    bool is_broker;       /* this broker itself: the only one that may use its own queues (queue_is_reserved) */
     /* What it may have at once; 0: no limit of its own. */
     uint64_t sessions_max;
     uint64_t producers_max; /* beyond it its own that has been idle longest goes */

@@ -47,6 +47,7 @@ void refuse(struct decision *d, Tarry__Code code, Tarry__Outcome outcome, const 
 /* The task with this id (0: none is meant) lies in a queue that the caller may use. False: refused, in the same words
  * whether there is such a task or not. */
 bool may_touch(struct decision *d, uint64_t id);
+extern const char refused_brokers_task[]; /* the sentence, if the queue is one of the broker's own */
 
 enum resolved { RESOLVED_LIVE, RESOLVED_DEAD, RESOLVED_ENDED };
 /* The task that the reference means, as this draft leaves it. Expiry is recorded here, before any answer about the

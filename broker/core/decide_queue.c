@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "decide.h"
 #include "effects.h"
 #include "seeded_bug.h"
@@ -163,7 +164,7 @@ struct queue *queue_need(struct core *core, const struct core_event *event, cons
                          struct core_effects *effects, Tarry__Code *out_code, const char **out_message) {
     struct queue *queue = queue_find(core, name);
     if (queue && !queue->deleted) return queue;
-    if (!core->options.create_queues) {
+    if (!core->options.create_queues && !queue_is_reserved(name)) {
         *out_code = TARRY__CODE__NO_SUCH_QUEUE;
         *out_message = "there is no such queue, and this broker is configured not to create queues on first use";
         return NULL;

@@ -4,6 +4,8 @@
  * is done where they lie, once this record is durable and in the index (storage/README.md). */
 #include <string.h>
 
+#include "callers.h"
+#include "check.h"
 #include "decide.h"
 #include "effects.h"
 
@@ -112,8 +114,22 @@ static void redact_range(struct decision *d, const Tarry__Redact *redact) {
     answer(d, &redacted);
 }
 
+/* Of tasks that the core has forgotten only what the shell found says in which queue they lay (may_touch). */
+static bool is_any_brokers(const struct decision *d) {
+    if (caller_may_all(d->caller)) return false;
+    for (size_t i = 0; d->past && i < d->past->count; i++) {
+        uint32_t queue = d->past->tasks[i].queue;
+        if (queue < d->core->tally.next_queue && queue_is_reserved(d->core->queues[queue].name)) return true;
+    }
+    return false;
+}
+
 void decide_redact(struct decision *d, const Tarry__Redact *redact) {
     struct redacted redacted = {0};
+    if (is_any_brokers(d)) {
+        refuse(d, TARRY__CODE__DENIED, TARRY__OUTCOME__NONE, refused_brokers_task);
+        return;
+    }
     if (d->past && d->past->no_room) {
         refuse(d, TARRY__CODE__TOO_LARGE, TARRY__OUTCOME__NONE, too_many);
         return;

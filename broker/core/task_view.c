@@ -3,6 +3,7 @@
 
 #include "ahead.h"
 #include "callers.h"
+#include "check.h"
 #include "decide.h"
 #include "effects.h"
 #include "seeded_bug.h"
@@ -106,19 +107,24 @@ enum resolved resolve_id(struct decision *d, uint64_t id, struct known *out) {
 }
 
 static const char anothers_task[] = "no task of this id is known in the queues that you may use";
+const char refused_brokers_task[] =
+    "the task lies in a queue of the broker's own: clients may not use queues whose names begin with "
+    "\"" QUEUE_RESERVED_PREFIX "\" (docs/LIMITS.md)";
 
 bool may_touch(struct decision *d, uint64_t id) {
     struct known known;
     uint32_t queue = 0;
-    if (!id || !caller_is_confined(d->caller)) return true;
+    if (!id || caller_may_all(d->caller)) return true;
     if (draft_find(d->draft, id, &known)) {
         queue = known.row.queue;
     } else {
         const struct outcome *outcome = outcomes_by_id(d->core->outcomes, id);
         if (outcome) queue = outcome->queue;
     }
-    if (queue && caller_covers(d->caller, d->core->queues[queue].name)) return true;
-    refuse(d, TARRY__CODE__DENIED, TARRY__OUTCOME__NONE, anothers_task);
+    bool is_brokers = queue && queue_is_reserved(d->core->queues[queue].name);
+    bool is_own = queue ? caller_covers(d->caller, d->core->queues[queue].name) : !caller_is_confined(d->caller);
+    if (is_own && !is_brokers) return true;
+    refuse(d, TARRY__CODE__DENIED, TARRY__OUTCOME__NONE, is_own ? refused_brokers_task : anothers_task);
     return false;
 }
 

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "beanstalk_parts.h"
+#include "check.h"
 #include "door.h"
 #include "message.h"
 
@@ -199,9 +200,9 @@ void connection_refuse(struct beanstalk_connection *connection, Tarry__Code code
         connection_answer(connection, "INTERNAL_ERROR");
 }
 
-/* A tube's name that is no queue's: Tarry's are shorter. */
+/* A client may name it: queue names are shorter than beanstalkd's tube names, and some are the broker's own. */
 static bool is_queue(const char *tube) {
-    return strlen(tube) <= QUEUE_NAME_SIZE_MAX;
+    return strlen(tube) <= QUEUE_NAME_SIZE_MAX && !queue_is_reserved(tube);
 }
 
 static void use(struct beanstalk_connection *connection, const char *name) {

@@ -42,7 +42,7 @@ struct gateway;
 struct gateway_caller {
     uint64_t principal; /* of a verdict that still stands (caller.h) */
     const char *peer;   /* "127.0.0.1:40312" */
-    const char *client; /* Request.client: what the protocol or its client calls itself */
+    const char *client; /* Request.client: a word of this program that names the protocol, and no byte of a client's */
 };
 
 /* What principal that is to the broker (docs/ACCESS.md). */
@@ -123,7 +123,7 @@ void gateway_timer_cancel(struct gateway *gateway, uint64_t handle);
 
 /* ---- for what the broker does by itself, beside clients */
 
-/* The broker's own principal, which may do everything: for gateway_caller. To be given back. */
+/* The broker's own principal, which may do everything, in its own queues too (queue_is_reserved): for gateway_caller. To be given back. */
 uint64_t gateway_own(struct gateway *gateway);
 void gateway_disown(struct gateway *gateway, uint64_t principal);
 

@@ -30,8 +30,8 @@ struct gateway_calls {
     Tarry__Code (*may_key)(void *argument, uint64_t principal, const Tarry__Commit *commit,
                            char sentence[GATEWAY_SENTENCE_SIZE]);
     /* May it lease from these queues now? OK, or the code and a sentence. */
-    Tarry__Code (*may_lease)(void *argument, uint64_t principal, const char *client, const char *const *queues,
-                             size_t queue_count, char sentence[GATEWAY_SENTENCE_SIZE]);
+    Tarry__Code (*may_lease)(void *argument, uint64_t principal, const char *const *queues, size_t queue_count,
+                             char sentence[GATEWAY_SENTENCE_SIZE]);
     /* Of the lane of a session that was subscribed from inside (lanes.h). */
     bool (*lane_up)(void *argument, uint32_t lane, uint64_t session, uint64_t id);
     void (*lane_sent)(void *argument, uint32_t lane, uint64_t turn, bool left, uint64_t stamp);

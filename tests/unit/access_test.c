@@ -218,6 +218,55 @@ static void nobody_takes_anothers_name(void **state) {
     access_set_free(set);
 }
 
+/* The broker's own principal is no client's, whatever a client calls itself or shows. */
+static void the_brokers_own_queues_are_closed_to_all_clients(void **state) {
+    (void)state;
+    struct access_set *set = set_of("token all roles=produce,consume,read,operate,admin,peer hash=HASH\n"
+                                    "certificate mine roles=produce,consume,read,operate,admin queue=tarry.\n");
+    const struct access_principal *const clients[] = {access_find(set, "all"), access_find(set, "mine"), set->owner,
+                                                      set->loopback};
+    char sentence[ACCESS_SENTENCE_SIZE];
+    size_t count = 0, shown = 0;
+    const struct access_rule *rules = access_rules(&count);
+    for (size_t i = 0; i < count; i++) {
+        const struct access_rule *rule = &rules[i];
+        const struct access_rule open = {rule->name, ROLES_NONE, rule->reach};
+        if (rule->reach == REACH_ALL) continue; /* names no queue */
+        for (size_t who = 0; who < 4; who++) {
+            bool may = access_may(clients[who], &open, "tarry.once", sentence);
+            assert_int_equal(may, rule->reach == REACH_SHOWN);
+            if (may) continue;
+            assert_non_null(strstr(sentence, rule->name));
+            assert_non_null(strstr(sentence, "queue tarry.once is the broker's own"));
+            assert_non_null(strstr(sentence, "\"tarry.\""));
+        }
+        assert_true(access_may(clients[0], &open, "tarry", sentence));
+        assert_true(access_may(set->broker, rule, "tarry.once", sentence));
+        shown += rule->reach == REACH_SHOWN;
+    }
+    assert_int_equal(shown, 3); /* queues, stats, calendar: numbers only */
+    access_set_free(set);
+}
+
+static void no_client_is_the_broker(void **state) {
+    (void)state;
+    struct access_set *set = set_of("token shop roles=read hash=HASH\n"), *next = set_of("token shop roles=read hash=HASH\n");
+    struct access_principal *who = NULL, *broker = set->broker;
+    assert_non_null(access_name_problem(ACCESS_BROKER_NAME, strlen(ACCESS_BROKER_NAME)));
+    assert_int_equal(broker->entry.kind, KIND_BROKER);
+    assert_string_equal(access_record_name(broker), ACCESS_BROKER_NAME);
+    assert_true(access_is_claimed(set, access_find(set, "shop"), ACCESS_BROKER_NAME));
+    assert_int_equal(judge(set, NULL, ACCESS_BROKER_NAME, true, &who), ACCESS_IN);
+    assert_ptr_equal(who, set->loopback);
+    access_release(who);
+    assert_int_equal(judge(set, NULL, ACCESS_BROKER_NAME, false, &who), ACCESS_NOTHING_SHOWN);
+    access_set_follow(next, set); /* a file that is read again leaves what the broker has under way alone */
+    assert_ptr_equal(next->broker, broker);
+    assert_true(access_set_has(next, broker));
+    access_set_free(set);
+    access_set_free(next);
+}
+
 /* ---- the file */
 
 static void what_is_written_is_read(void **state) {
@@ -325,6 +374,8 @@ int main(void) {
         cmocka_unit_test(a_rate_is_kept),
         cmocka_unit_test(what_is_denied_is_told),
         cmocka_unit_test(nobody_takes_anothers_name),
+        cmocka_unit_test(the_brokers_own_queues_are_closed_to_all_clients),
+        cmocka_unit_test(no_client_is_the_broker),
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(a_wrong_file_is_refused_with_its_line),
         cmocka_unit_test(who_fails_often_is_told_to_stop),

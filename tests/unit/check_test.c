@@ -89,6 +89,11 @@ static void queue_names(void **state) {
     assert_string_equal(check_queue_name("a\x7f"), "queue name contains a control character");
     assert_string_equal(check_queue_name("a\xc2\x85"), "queue name contains a control character");
     assert_string_equal(check_queue_name("a\xff"), "queue name is not UTF-8");
+    assert_true(queue_is_reserved("tarry."));
+    assert_true(queue_is_reserved("tarry.once"));
+    assert_false(queue_is_reserved("tarry"));
+    assert_false(queue_is_reserved("Tarry.once"));
+    assert_false(queue_is_reserved("my.tarry.once"));
     assert_string_equal(check_queue_name("a\n\xff"), "queue name is not UTF-8");
 }
 

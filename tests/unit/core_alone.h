@@ -37,6 +37,7 @@ struct fx {
     uint64_t id;                      /* of the first result */
     const struct core_caller *caller; /* who asks; NULL: anybody */
     const struct core_calendar *calendar;
+    const struct core_past *past;
     void (*after_step)(struct fx *f); /* looks at the effects; NULL: nobody does */
 };
 
@@ -87,7 +88,8 @@ static inline Tarry__Code ask(struct fx *f, enum core_event_kind kind, Tarry__Re
                                .contents = contents,
                                .session = f->resumes,
                                .caller = f->caller,
-                               .calendar = f->calendar};
+                               .calendar = f->calendar,
+                               .past = f->past};
     request->client = "test";
     step(f, &event);
     return f->code;

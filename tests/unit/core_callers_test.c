@@ -222,6 +222,103 @@ static void only_ones_own_queues_are_counted(void **state) {
     arena_deinit(&arena);
 }
 
+/* ---- the broker's own queues (queue_is_reserved); by name the door refuses them */
+
+static const struct core_caller broker = {.name = "(tarryd)", .acts_for_all = true, .is_broker = true};
+
+static Tarry__Code by_id(struct fx *f, Tarry__Op__OpCase what, uint64_t id) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Ref ref = TARRY__REF__INIT;
+    Tarry__When when = TARRY__WHEN__INIT;
+    Tarry__Move move = TARRY__MOVE__INIT;
+    Tarry__Ack ack = TARRY__ACK__INIT;
+    Tarry__Nack nack = TARRY__NACK__INIT;
+    Tarry__Extend extend = TARRY__EXTEND__INIT;
+    Tarry__Release release = TARRY__RELEASE__INIT;
+    Tarry__DeadOp dead = TARRY__DEAD_OP__INIT;
+    Tarry__Redact redact = TARRY__REDACT__INIT;
+    ref.id = ack.id = nack.id = extend.id = release.id = id;
+    move.task = dead.task = redact.task = &ref;
+    move.when = &when;
+    op.op_case = what;
+    if (what == TARRY__OP__OP_MOVE) op.move = &move;
+    if (what == TARRY__OP__OP_ACK) op.ack = &ack;
+    if (what == TARRY__OP__OP_NACK) op.nack = &nack;
+    if (what == TARRY__OP__OP_EXTEND) op.extend = &extend;
+    if (what == TARRY__OP__OP_RELEASE) op.release = &release;
+    if (what == TARRY__OP__OP_DEAD) op.dead = &dead;
+    if (what == TARRY__OP__OP_REDACT) op.redact = &redact;
+    return commit(f, &op);
+}
+
+static void the_brokers_tasks_are_its_own(void **state) {
+    static const Tarry__Op__OpCase ways[] = {TARRY__OP__OP_MOVE,   TARRY__OP__OP_ACK,     TARRY__OP__OP_NACK,
+                                             TARRY__OP__OP_EXTEND, TARRY__OP__OP_RELEASE, TARRY__OP__OP_DEAD,
+                                             TARRY__OP__OP_REDACT};
+    struct fx *f = *state;
+    struct producer_of of_broker, of_admin, of_shop;
+    assert_int_equal(hello_as(f, &of_shop, &shop), TARRY__CODE__OK);
+    assert_int_equal(hello_as(f, &of_admin, &admin), TARRY__CODE__OK);
+    assert_int_equal(hello_as(f, &of_broker, &broker), TARRY__CODE__OK);
+    assert_int_equal(schedule(f, "tarry.once", 1000), TARRY__CODE__OK);
+    uint64_t id = last_id(f);
+    be(f, &of_admin);
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        assert_int_equal(by_id(f, ways[i], id), TARRY__CODE__DENIED);
+        says(f, "the task lies in a queue of the broker's own");
+        assert_int_not_equal(by_id(f, ways[i], id + 1000), TARRY__CODE__DENIED); /* there is none */
+    }
+    assert_int_equal(cancel(f, id), TARRY__CODE__DENIED);
+    assert_int_equal(get(f, id, false), TARRY__CODE__DENIED);
+    says(f, "\"tarry.\"");
+    be(f, &of_shop);
+    assert_int_equal(cancel(f, id), TARRY__CODE__DENIED);
+    says(f, "no task of this id"); /* who is confined is not told that there is one */
+    be(f, &of_broker);
+    assert_int_equal(get(f, id, false), TARRY__CODE__OK);
+    assert_int_equal(by_id(f, TARRY__OP__OP_MOVE, id), TARRY__CODE__OK);
+    assert_int_equal(cancel(f, id), TARRY__CODE__OK);
+    be(f, &of_admin); /* it has ended, and that is remembered */
+    assert_int_equal(cancel(f, id), TARRY__CODE__DENIED);
+    assert_int_equal(get(f, id, false), TARRY__CODE__DENIED);
+}
+
+/* The core has forgotten the task, and the shell found it in the log. */
+static void a_past_task_of_the_brokers_is_not_redacted(void **state) {
+    struct fx *f = *state;
+    struct core_options options = defaults;
+    struct producer_of of_broker, of_admin;
+    options.outcomes_max = 1;
+    begin_again(f, &options);
+    assert_int_equal(hello_as(f, &of_admin, &admin), TARRY__CODE__OK);
+    assert_int_equal(hello_as(f, &of_broker, &broker), TARRY__CODE__OK);
+    assert_int_equal(schedule(f, "tarry.once", 1000), TARRY__CODE__OK);
+    uint64_t id = last_id(f);
+    assert_int_equal(cancel(f, id), TARRY__CODE__OK);
+    assert_int_equal(schedule(f, "tarry.once", 1000), TARRY__CODE__OK);
+    assert_int_equal(cancel(f, last_id(f)), TARRY__CODE__OK);
+    struct core_past_task task = {.id = id, .queue = 1};
+    const struct core_past past = {.tasks = &task, .count = 1, .id_end = id + 1};
+    be(f, &of_admin);
+    f->past = &past;
+    assert_int_equal(by_id(f, TARRY__OP__OP_REDACT, id), TARRY__CODE__DENIED);
+    says(f, "the broker's own");
+    be(f, &of_broker);
+    assert_int_equal(by_id(f, TARRY__OP__OP_REDACT, id), TARRY__CODE__OK);
+    f->past = NULL;
+}
+
+/* --create-queues no is about clients' queues. */
+static void the_brokers_queues_are_made_on_first_use_always(void **state) {
+    struct fx *f = *state;
+    struct core_options options = defaults;
+    options.create_queues = false;
+    begin_again(f, &options);
+    f->caller = &broker;
+    assert_int_equal(schedule(f, "tarry.once", 1000), TARRY__CODE__OK);
+    assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__NO_SUCH_QUEUE);
+}
+
 /* ---- limits */
 
 static Tarry__Code hello_of(struct fx *f, const struct core_caller *caller) {
@@ -354,6 +451,9 @@ int main(void) {
         CORE_TEST(anothers_session_and_lease_are_not_to_be_used),
         CORE_TEST(only_ones_own_queues_are_shown),
         CORE_TEST(only_ones_own_queues_are_counted),
+        CORE_TEST(the_brokers_tasks_are_its_own),
+        CORE_TEST(a_past_task_of_the_brokers_is_not_redacted),
+        CORE_TEST(the_brokers_queues_are_made_on_first_use_always),
         CORE_TEST(a_crowd_of_producers_pushes_out_its_own),
         CORE_TEST(a_principal_has_so_many_producers),
         CORE_TEST(a_principal_has_so_many_sessions_and_tasks),

@@ -54,8 +54,8 @@ static Tarry__Code may_key(void *argument, uint64_t principal, const Tarry__Comm
     return TARRY__CODE__OK;
 }
 
-static Tarry__Code may_lease(void *argument, uint64_t principal, const char *client, const char *const *queues,
-                             size_t queue_count, char sentence[GATEWAY_SENTENCE_SIZE]) {
+static Tarry__Code may_lease(void *argument, uint64_t principal, const char *const *queues, size_t queue_count,
+                             char sentence[GATEWAY_SENTENCE_SIZE]) {
     return TARRY__CODE__OK;
 }
 

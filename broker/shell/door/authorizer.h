@@ -90,21 +90,25 @@ struct caller_verdict authorizer_admit(struct authorizer *authorizer, const stru
 void authorizer_dismiss(uint64_t principal);
 bool authorizer_stays(struct authorizer *authorizer, uint64_t principal);
 
+/* Which side of the broker a request comes from; no byte of a request says so. */
+enum authorizer_side {
+    SIDE_CLIENT,  /* a connection to the door */
+    SIDE_GATEWAY, /* made in this process, for a client of another protocol or for the broker itself (broker/gateway) */
+    SIDE_PEER     /* the other node of a pair, by its key */
+};
 /* May the principal ask for this? Puts the requester into the event, and into `arena` what that takes; operations that
- * are not allowed get a problem each (core_content), for the others may be. `is_proved`: the other node of a pair asks,
- * by its key. The door's thread. */
+ * are not allowed get a problem each (core_content), for the others may be. The door's thread. */
 struct request_refusal authorizer_judge(struct authorizer *authorizer, struct access_principal *principal,
-                                        bool is_proved, struct arena *arena, struct core_event *event);
+                                        enum authorizer_side side, struct arena *arena, struct core_event *event);
 /* May the principal have a receipt for this commit, which a client has given a key (gateway_once): OK if it may do any
  * of it, and for the price of an operation; or the code and a sentence. The door's thread. */
 Tarry__Code authorizer_judge_key(struct authorizer *authorizer, struct access_principal *principal,
                                  const Tarry__Commit *commit, char sentence[ACCESS_SENTENCE_SIZE]);
-/* May the principal lease from these queues now, for a client of this name? OK, or the code and a sentence. The door's
- * thread. */
+/* May the principal lease from these queues now? OK, or the code and a sentence. The door's thread. */
 Tarry__Code authorizer_judge_lease(struct authorizer *authorizer, struct access_principal *principal,
-                                   const char *client, const char *const *queues, size_t queue_count,
+                                   const char *const *queues, size_t queue_count,
                                    char sentence[ACCESS_SENTENCE_SIZE]);
-/* The broker's own principal, held. */
+/* The broker's own principal (KIND_BROKER), held. */
 uint64_t authorizer_own(struct authorizer *authorizer);
 /* What the principal has under way takes `after` bytes in place of `before`, to be given back. False: it has as many as
  * it may; what becomes less is always granted, and so is what is alone. The door's thread. */

@@ -140,15 +140,20 @@ static bool may_request(const struct access_principal *principal, const struct a
 
 /* The other node of a pair proves its identity by the pair's key (rpc.c has seen to that, and asks it for the proof if
  * it has not): on this host that is as good as a token with the role `peer`. Over the network it needs both. */
-static bool is_peers(const struct access_principal *principal, bool is_proved, const Tarry__Request *request) {
+static bool is_peers(const struct access_principal *principal, enum authorizer_side side,
+                     const Tarry__Request *request) {
+    bool is_proved = side == SIDE_PEER;
     bool is_near = principal->entry.kind == KIND_LOOPBACK || principal->entry.kind == KIND_OWNER;
     bool is_role = is_near || (principal->entry.roles & ROLE_peer) != 0;
     if (request->body_case == TARRY__REQUEST__BODY_BACKUP) return is_role && is_proved; /* its snapshot */
     return is_role && request->body_case == TARRY__REQUEST__BODY_FOLLOW;
 }
 
+/* A client's own word alone is judged: the broker's other node and its gateway name themselves by words of this
+ * program, which some principal may have for its name. */
 static bool is_anothers_name(struct authorizer *authorizer, const struct access_principal *principal,
-                             const char *client) {
+                             enum authorizer_side side, const char *client) {
+    if (side != SIDE_CLIENT) return false;
     pthread_mutex_lock(&authorizer->mutex);
     bool is_claimed = access_is_claimed(authorizer->set, principal, client);
     pthread_mutex_unlock(&authorizer->mutex);
@@ -180,25 +185,26 @@ static struct core_caller *caller_of(const struct access_principal *principal, s
         .sessions_max = principal->entry.limits[LIMIT_sessions],
         .producers_max = principal->entry.limits[LIMIT_producers],
         .pending_max = principal->entry.limits[LIMIT_pending],
+        .is_broker = principal->entry.kind == KIND_BROKER,
         .acts_for_all = (principal->entry.roles & ROLE_admin) != 0 && !access_is_confined(principal),
     };
     return caller;
 }
 
 struct request_refusal authorizer_judge(struct authorizer *authorizer, struct access_principal *principal,
-                                        bool is_proved, struct arena *arena, struct core_event *event) {
+                                        enum authorizer_side side, struct arena *arena, struct core_event *event) {
     const struct request_refusal fine = {TARRY__CODE__OK, NULL};
     const Tarry__Request *request = event->request;
     const struct access_rule *rule = access_rule_of_request(request);
     char sentence[ACCESS_SENTENCE_SIZE];
     bool is_commit = request->body_case == TARRY__REQUEST__BODY_COMMIT;
     if (rule == NULL) return deny(authorizer, arena, "nobody may do what has no rule");
-    if (is_peers(principal, is_proved, request)) return fine;
+    if (is_peers(principal, side, request)) return fine;
     if (!may_request(principal, rule, request, sentence)) {
         note(authorizer, principal, rule, event->peer, 1);
         return deny(authorizer, arena, sentence);
     }
-    if (is_anothers_name(authorizer, principal, request->client)) {
+    if (is_anothers_name(authorizer, principal, side, request->client)) {
         snprintf(sentence, sizeof(sentence), "the client calls itself \"%.128s\", and that is another principal's name",
                  request->client);
         return deny(authorizer, arena, sentence);
@@ -233,12 +239,11 @@ Tarry__Code authorizer_judge_key(struct authorizer *authorizer, struct access_pr
 }
 
 Tarry__Code authorizer_judge_lease(struct authorizer *authorizer, struct access_principal *principal,
-                                   const char *client, const char *const *queues, size_t queue_count,
+                                   const char *const *queues, size_t queue_count,
                                    char sentence[ACCESS_SENTENCE_SIZE]) {
     const Tarry__Request request = {.body_case = TARRY__REQUEST__BODY_SUBSCRIBE};
     const struct access_rule *rule = access_rule_of_request(&request);
-    bool may = !is_anothers_name(authorizer, principal, client);
-    if (!may) snprintf(sentence, ACCESS_SENTENCE_SIZE, "the client calls itself by another principal's name");
+    bool may = true;
     for (size_t i = 0; may && i < queue_count; i++) may = access_may(principal, rule, queues[i], sentence);
     if (!may) {
         atomic_fetch_add(&authorizer->denied, 1);
@@ -249,7 +254,7 @@ Tarry__Code authorizer_judge_lease(struct authorizer *authorizer, struct access_
 
 uint64_t authorizer_own(struct authorizer *authorizer) {
     pthread_mutex_lock(&authorizer->mutex);
-    struct access_principal *own = access_hold(authorizer->set->owner);
+    struct access_principal *own = access_hold(authorizer->set->broker);
     pthread_mutex_unlock(&authorizer->mutex);
     return (uint64_t)(uintptr_t)own;
 }

@@ -44,12 +44,12 @@ static Tarry__Code on_may_key(void *argument, uint64_t principal, const Tarry__C
     return authorizer_judge_key(needs->authorizer, principal_of(principal), commit, sentence);
 }
 
-static Tarry__Code on_may_lease(void *argument, uint64_t principal, const char *client, const char *const *queues,
-                                size_t queue_count, char sentence[GATEWAY_SENTENCE_SIZE]) {
+static Tarry__Code on_may_lease(void *argument, uint64_t principal, const char *const *queues, size_t queue_count,
+                                char sentence[GATEWAY_SENTENCE_SIZE]) {
     _Static_assert(GATEWAY_SENTENCE_SIZE >= ACCESS_SENTENCE_SIZE, "a sentence fits");
     const struct gateways_needs *needs = argument;
     if (atomic_load(&needs->run->stopping)) return TARRY__CODE__STOPPING;
-    return authorizer_judge_lease(needs->authorizer, principal_of(principal), client, queues, queue_count, sentence);
+    return authorizer_judge_lease(needs->authorizer, principal_of(principal), queues, queue_count, sentence);
 }
 
 static bool on_lane_up(void *argument, uint32_t lane, uint64_t session, uint64_t id) {

@@ -345,6 +345,11 @@ static struct message *pack_refusal(const struct rpc_needs *needs, struct reques
 static const char too_many_bytes[] =
     "more bytes of requests are under way than this principal may have (bytes=, tarry token)";
 
+static enum authorizer_side side_of(const struct rpc_context *context) {
+    if (context->proof == PEER_RIGHT) return SIDE_PEER;
+    return door_is_inside(context->from) ? SIDE_GATEWAY : SIDE_CLIENT;
+}
+
 static void handle(struct rpc_context *context, struct message *message) {
     struct rpc *rpc = context->rpc;
     const struct rpc_needs *needs = &rpc->needs;
@@ -377,7 +382,7 @@ static void handle(struct rpc_context *context, struct message *message) {
         if (refusal.code == TARRY__CODE__OK)
             refusal = refuse_unpacked(needs, &engine_request->event, &context->memory->arena);
         if (refusal.code == TARRY__CODE__OK)
-            refusal = authorizer_judge(needs->authorizer, context->principal, context->proof == PEER_RIGHT,
+            refusal = authorizer_judge(needs->authorizer, context->principal, side_of(context),
                                        &context->memory->arena, &engine_request->event);
     }
     message_free(message); /* unpacking copied what is needed */
