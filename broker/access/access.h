@@ -43,7 +43,7 @@ enum access_kind {
     KIND_CERTIFICATE, /* a client with a certificate of this name, which the listener's CA has signed */
     KIND_LOOPBACK,    /* a client on this host that shows nothing */
     KIND_OWNER,       /* the Unix socket's: the broker's own user, or root; in no file */
-    KIND_BROKER       /* the broker itself, for what it does unasked; in no file, and no client is ever judged to be it */
+    KIND_BROKER /* the broker itself, for what it does unasked; in no file, and no client is ever judged to be it */
 };
 
 /* The principal KIND_BROKER in records: no row can have this name. */
@@ -149,8 +149,8 @@ uint64_t access_next_expiry(const struct access_set *set, uint64_t now_s);
 bool access_covers(const struct access_principal *principal, const char *queue);
 bool access_is_confined(const struct access_principal *principal);
 /* A queue of the broker's own (queue_is_reserved) is for KIND_BROKER alone, but for rules that show numbers
- * (REACH_SHOWN). `queue`: that the operation names; NULL: none, and the core looks at the task's (REACH_QUEUE), or the owner
- * (REACH_OWN). False: a sentence, which says what is missing, on which queue, and for which principal. */
+ * (REACH_SHOWN). `queue`: that the operation names; NULL: none, and the core looks at the task's (REACH_QUEUE), or the
+ * owner (REACH_OWN). False: a sentence, which says what is missing, on which queue, and for which principal. */
 bool access_may(const struct access_principal *principal, const struct access_rule *rule, const char *queue,
                 char sentence[ACCESS_SENTENCE_SIZE]);
 /* Takes `count` operations out of its rate. False: that is too many just now. `now_ns`: a clock that does not go back.

@@ -5,9 +5,9 @@
  *              ── gateway_lease ──► a session of the pool, with credit for who waits ──► … ──► leased()
  *
  * Everything here is the door's thread's own, and so are the callbacks: they are called from the door's rounds, never
- * from within a function of this header. The gateway owns what a callback is given, and keeps it valid until the callback
- * returns, whatever the callback calls; nothing of it may be read later. A handle is never used twice, and may be named
- * after its end: that does nothing.
+ * from within a function of this header. The gateway owns what a callback is given, and keeps it valid until the
+ * callback returns, whatever the callback calls; nothing of it may be read later. A handle is never used twice, and may
+ * be named after its end: that does nothing.
  *
  * Limits are those of clients: principals' roles, queues and limits, BUSY, budgets (rpc.h). A refusal is a Reply with
  * its code and sentence. */
@@ -123,7 +123,8 @@ void gateway_timer_cancel(struct gateway *gateway, uint64_t handle);
 
 /* ---- for what the broker does by itself, beside clients */
 
-/* The broker's own principal, which may do everything, in its own queues too (queue_is_reserved): for gateway_caller. To be given back. */
+/* The broker's own principal, which may do everything, in its own queues too (queue_is_reserved): for gateway_caller.
+ * To be given back. */
 uint64_t gateway_own(struct gateway *gateway);
 void gateway_disown(struct gateway *gateway, uint64_t principal);
 

@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "gateway_parts.h"
 
@@ -32,8 +33,8 @@ struct producer {
     uint64_t oldest;   /* unanswered */
     uint64_t answered; /* bit i: oldest + i is */
     unsigned under_way;
-    uint64_t used_ms;
-    bool keeps; /* its answers, for commits with a key */
+    uint64_t used_ms; /* steady_ms */
+    bool keeps;       /* its answers, for commits with a key */
     bool is_over;
 };
 TAILQ_HEAD(producer_list, producer);
@@ -69,6 +70,18 @@ static struct maker *maker_of(struct gateway *gateway, uint64_t principal) {
     if (maker->principal != 0) calls->release(calls->argument, maker->principal);
     maker->principal = calls->hold(calls->argument, principal);
     return maker;
+}
+
+/* The clock by which the broker forgets idle producers: it counts a suspended machine's time, too. */
+static uint64_t steady_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+/* The broker may have forgotten it, or may soon. */
+static bool is_stale(const struct producer *producer) {
+    return producer->under_way == 0 && steady_ms() - producer->used_ms > PRODUCER_IDLE_MS / 2;
 }
 
 static void put_varint(uint8_t *at, uint64_t value) {
@@ -151,8 +164,7 @@ static struct producer *producer_new(struct maker *maker, const char *peer, bool
     const struct gateway_caller caller = {.principal = maker->principal, .peer = peer, .client = "gateway"};
     struct producer *producer = calloc(1, sizeof(*producer));
     if (producer == NULL) return NULL;
-    *producer =
-        (struct producer){.maker = maker, .sequence = 1, .oldest = 1, .used_ms = timer_now_ms(), .keeps = keeps};
+    *producer = (struct producer){.maker = maker, .sequence = 1, .oldest = 1, .used_ms = steady_ms(), .keeps = keeps};
     TAILQ_INSERT_TAIL(&maker->producers, producer, next);
     if (keeps)
         maker->keeping = producer;
@@ -171,8 +183,7 @@ static struct producer *find_room(const struct maker *maker, bool *out_is_asked)
     TAILQ_FOREACH(producer, &maker->producers, next) {
         if (producer->keeps || producer->is_over) continue;
         *out_is_asked |= producer->id == 0;
-        /* The broker may have forgotten it soon. */
-        if (producer->under_way == 0 && timer_now_ms() - producer->used_ms > PRODUCER_IDLE_MS / 2) continue;
+        if (is_stale(producer)) continue;
         if (producer->id != 0 && producer->sequence - producer->oldest < COMMITS_PER_PRODUCER_MAX) return producer;
     }
     return NULL;
@@ -193,7 +204,7 @@ static void serve_commits(struct maker *maker) {
         ask->producer = producer;
         ask->sequence = producer->sequence++;
         producer->under_way++;
-        producer->used_ms = timer_now_ms();
+        producer->used_ms = steady_ms();
         commit_number(ask, producer->id, ask->sequence, producer->oldest);
         ask_offer(ask);
     }
@@ -219,11 +230,21 @@ static void note_answered(struct producer *producer, uint64_t sequence) {
     }
 }
 
+/* Later keys get numbers of another producer. */
+static void forget_keeping(const struct ask *ask) {
+    struct maker *maker = maker_of(ask->gateway, ask->principal);
+    bool is_its = maker != NULL && maker->keeping != NULL && maker->keeping->id == ask->kept_producer;
+    if (is_its && ask->kept_producer != 0) producer_free(maker->keeping);
+}
+
 bool commit_replied(struct ask *ask, const Tarry__Reply *reply) {
     struct producer *producer = ask->producer;
-    if (producer == NULL) return false; /* with a key */
-    struct maker *maker = producer->maker;
     bool is_forgotten = reply != NULL && reply->code == TARRY__CODE__FORGOTTEN;
+    if (producer == NULL) { /* with a key */
+        if (is_forgotten) forget_keeping(ask);
+        return false;
+    }
+    struct maker *maker = producer->maker;
     note_answered(producer, ask->sequence);
     ask->producer = NULL;
     producer->is_over |= is_forgotten;
@@ -263,8 +284,13 @@ bool maker_reserve(struct gateway *gateway, const struct ask *ask, uint64_t *out
     struct maker *maker = maker_of(gateway, ask->principal);
     struct producer *producer = maker != NULL ? maker->keeping : NULL;
     if (producer == NULL || producer->id == 0) return false;
+    if (is_stale(producer)) { /* a receipt with a number of a forgotten producer would refuse its key for a day */
+        producer_free(producer);
+        return false;
+    }
     *out_producer = producer->id;
     *out_sequence = producer->sequence++;
+    producer->used_ms = steady_ms();
     if (producer->sequence > COMMITS_PER_PRODUCER_MAX) producer_free(producer); /* the broker has it, and keeps it */
     return true;
 }

@@ -568,8 +568,8 @@ uint64_t gateway_lease(struct gateway *gateway, const struct gateway_caller *cal
     const struct gateway_calls *calls = &gateway->calls;
     assert(options->max >= 1 && options->max <= GATEWAY_LEASE_TASKS_MAX && options->wait_ms <= GATEWAY_WAIT_MAX_MS);
     assert(options->queue_count >= 1 && options->queue_count <= QUEUES_PER_SUBSCRIBE_MAX);
-    Tarry__Code code = calls->may_lease(calls->argument, caller->principal, options->queues, options->queue_count,
-                                        sentence);
+    Tarry__Code code =
+        calls->may_lease(calls->argument, caller->principal, options->queues, options->queue_count, sentence);
     if (code == TARRY__CODE__OK && gateway->lease_count >= GATEWAY_LEASES_MAX) {
         code = TARRY__CODE__BUSY;
         snprintf(sentence, sizeof(sentence), "%s", too_many_wait);

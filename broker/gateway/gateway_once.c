@@ -52,6 +52,7 @@ static void own_release(struct gateway *gateway, const struct gateway_caller *ca
 /* ---- receipts */
 
 static void commit_under(struct ask *ask, uint64_t producer, uint64_t sequence) {
+    ask->kept_producer = producer;
     commit_number(ask, producer, sequence, 1);
     ask_offer(ask);
 }

@@ -55,7 +55,8 @@ struct ask {
     size_t commit_at;        /* of a commit: where its three numbers lie in the request */
     struct producer *producer;
     uint64_t sequence;
-    struct once *once; /* of a commit with a key */
+    struct once *once;      /* of a commit with a key … */
+    uint64_t kept_producer; /* … the producer whose number it was sent under; 0: it was not sent */
     unsigned tries;
     TAILQ_ENTRY(ask) waits; /* in the gateway's `offered`, or its maker's `commits` */
 };

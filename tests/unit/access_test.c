@@ -250,7 +250,8 @@ static void the_brokers_own_queues_are_closed_to_all_clients(void **state) {
 
 static void no_client_is_the_broker(void **state) {
     (void)state;
-    struct access_set *set = set_of("token shop roles=read hash=HASH\n"), *next = set_of("token shop roles=read hash=HASH\n");
+    struct access_set *set = set_of("token shop roles=read hash=HASH\n"),
+                      *next = set_of("token shop roles=read hash=HASH\n");
     struct access_principal *who = NULL, *broker = set->broker;
     assert_non_null(access_name_problem(ACCESS_BROKER_NAME, strlen(ACCESS_BROKER_NAME)));
     assert_int_equal(broker->entry.kind, KIND_BROKER);

@@ -20,7 +20,7 @@ static struct {
     size_t count;
     Tarry__Request__BodyCase last; /* what was asked for last … */
     Tarry__Request *request;       /* … unpacked */
-    uint64_t ahead_s;              /* of CLOCK_MONOTONIC */
+    uint64_t ahead_s;              /* of the clocks that do not go back */
     uint64_t lane;                 /* of the session that came up last */
     unsigned told;                 /* leases that heard something … */
     Tarry__Code code;              /* … the last of them this */
@@ -80,7 +80,7 @@ int __real_clock_gettime(clockid_t id, struct timespec *out);
 int __wrap_clock_gettime(clockid_t id, struct timespec *out);
 int __wrap_clock_gettime(clockid_t id, struct timespec *out) {
     int result = __real_clock_gettime(id, out);
-    if (id == CLOCK_MONOTONIC) out->tv_sec += (time_t)world.ahead_s;
+    if (id == CLOCK_MONOTONIC || id == CLOCK_BOOTTIME) out->tv_sec += (time_t)world.ahead_s;
     return result;
 }
 
@@ -280,8 +280,7 @@ static void on_leased_twice(void *argument, const struct gateway_leased *leased)
 static void what_a_callback_is_given_is_valid_until_it_returns(void **state) {
     struct gateway *gateway = *state;
     const struct gateway_lease_options options = {.queues = queues, .queue_count = 1, .max = 1, .wait_ms = 60000};
-    for (size_t i = 0; i < 2; i++)
-        leases[i] = gateway_lease(gateway, &caller, &options, on_leased_twice, gateway);
+    for (size_t i = 0; i < 2; i++) leases[i] = gateway_lease(gateway, &caller, &options, on_leased_twice, gateway);
     subscribed(gateway);
     deliver(gateway, 11, 2);
     assert_int_equal(world.told, 2);
@@ -311,13 +310,13 @@ static void answer_stats(struct gateway *gateway, uint64_t ready, uint64_t dead,
     answer(gateway, world.asked[--world.count], &reply);
 }
 
-static void answer_hello(struct gateway *gateway) {
+static void answer_hello_as(struct gateway *gateway, uint64_t producer) {
     Tarry__Reply reply = TARRY__REPLY__INIT;
     Tarry__HelloReply body = TARRY__HELLO_REPLY__INIT;
     assert_int_equal(world.last, TARRY__REQUEST__BODY_HELLO);
     reply.body_case = TARRY__REPLY__BODY_HELLO;
     reply.hello = &body;
-    body.producer = 5;
+    body.producer = producer;
     answer(gateway, world.asked[--world.count], &reply);
 }
 
@@ -341,7 +340,7 @@ static void receipts_that_are_over_are_acknowledged(void **state) {
     assert_int_equal(world.last, TARRY__REQUEST__BODY_HEARTBEAT);
     world.count = 0;
     deliver(gateway, 21, 3);
-    answer_hello(gateway);
+    answer_hello_as(gateway, 5);
     assert_int_equal(world.last, TARRY__REQUEST__BODY_COMMIT);
     const Tarry__Commit *commit = world.request->commit;
     assert_int_equal(commit->n_ops, 3);
@@ -365,13 +364,92 @@ static void receipts_that_are_over_are_acknowledged(void **state) {
     assert_int_equal(world.count, 0);
 }
 
+/* ---- producers of commits with a key (gateway_commit.c) */
+
+static void on_committed(void *argument, const Tarry__Reply *reply) {
+    world.told++;
+    world.code = reply->code;
+}
+
+/* The receipt is scheduled; then the commit comes under the number that the receipt has. */
+static void answer_receipt(struct gateway *gateway) {
+    Tarry__Reply reply = TARRY__REPLY__INIT;
+    Tarry__CommitReply body = TARRY__COMMIT_REPLY__INIT;
+    Tarry__OpResult result = TARRY__OP_RESULT__INIT, *pointer = &result;
+    assert_int_equal(world.last, TARRY__REQUEST__BODY_COMMIT);
+    assert_string_equal(world.request->commit->ops[0]->schedule->queue, GATEWAY_ONCE_QUEUE);
+    reply.body_case = TARRY__REPLY__BODY_COMMIT;
+    reply.commit = &body;
+    body.n_results = 1;
+    body.results = &pointer;
+    answer(gateway, world.asked[--world.count], &reply);
+    assert_int_equal(world.last, TARRY__REQUEST__BODY_COMMIT);
+    assert_string_equal(world.request->commit->ops[0]->schedule->queue, "q");
+}
+
+static void commit_with_key(struct gateway *gateway, const char *key) {
+    Tarry__Commit commit = TARRY__COMMIT__INIT;
+    Tarry__Op op = TARRY__OP__INIT, *pointer = &op;
+    Tarry__Schedule schedule = TARRY__SCHEDULE__INIT;
+    struct gateway_once once = {.key = key, .key_size = strlen(key)};
+    schedule.queue = (char *)"q";
+    op.op_case = TARRY__OP__OP_SCHEDULE;
+    op.schedule = &schedule;
+    commit.n_ops = 1;
+    commit.ops = &pointer;
+    assert_int_not_equal(gateway_commit(gateway, &caller, &commit, &once, on_committed, NULL), 0);
+}
+
+/* A receipt with a number of a producer that the broker has forgotten meanwhile would refuse its key for a day. */
+static void a_key_gets_no_number_of_an_idle_producer(void **state) {
+    struct gateway *gateway = *state;
+    commit_with_key(gateway, "a");
+    answer_hello_as(gateway, 70); /* the client's producer … */
+    answer_hello_as(gateway, 71); /* … and the broker's, for receipts */
+    answer_receipt(gateway);
+    assert_int_equal(world.request->commit->producer, 70);
+    answer_commit(gateway, world.asked[--world.count]);
+    assert_int_equal(world.told, 1);
+    world.ahead_s += 12 * 3600 - 10; /* half of PRODUCER_IDLE_MS */
+    commit_with_key(gateway, "b");
+    answer_receipt(gateway);
+    assert_int_equal(world.request->commit->producer, 70);
+    answer_commit(gateway, world.asked[--world.count]);
+    world.ahead_s += 12 * 3600 + 10;
+    commit_with_key(gateway, "c");
+    answer_hello_as(gateway, 80);
+    answer_hello_as(gateway, 81);
+    answer_receipt(gateway);
+    assert_int_equal(world.request->commit->producer, 80);
+    answer_commit(gateway, world.asked[--world.count]);
+    assert_int_equal(world.told, 3);
+    assert_int_equal(world.code, TARRY__CODE__OK);
+}
+
+/* The broker's table of producers is bounded: one may be forgotten early. The next key is not refused for that. */
+static void a_forgotten_producer_gives_no_further_number(void **state) {
+    struct gateway *gateway = *state;
+    Tarry__Reply forgotten = TARRY__REPLY__INIT;
+    forgotten.code = TARRY__CODE__FORGOTTEN;
+    commit_with_key(gateway, "a");
+    answer_hello_as(gateway, 70);
+    answer_hello_as(gateway, 71);
+    answer_receipt(gateway);
+    answer(gateway, world.asked[--world.count], &forgotten);
+    assert_int_equal(world.code, TARRY__CODE__FORGOTTEN);
+    commit_with_key(gateway, "b");
+    answer_hello_as(gateway, 90);
+    answer_receipt(gateway);
+    assert_int_equal(world.request->commit->producer, 90);
+}
+
 /* What a crash loop of a former version, and a client's pause, left in the queue: once a sweep, or a job that takes its
  * time would be ordered again and again. */
 static void the_queue_of_receipts_is_mended_once_a_sweep(void **state) {
     struct gateway *gateway = *state;
     jump(gateway, 60);
     answer_stats(gateway, 2, 4, true, false);
-    answer_hello(gateway);
+    answer_hello_as(gateway, 5);
     const Tarry__Commit *commit = world.request->commit;
     assert_int_equal(commit->n_ops, 2);
     assert_int_equal(commit->ops[0]->op_case, TARRY__OP__OP_QUEUE_PAUSE);
@@ -415,7 +493,7 @@ static void a_sweep_that_fails_is_tried_again(void **state) {
     jump(gateway, 599);
     answer_stats(gateway, 1, 0, false, false);
     deliver(gateway, 31, 1);
-    answer_hello(gateway);
+    answer_hello_as(gateway, 5);
     answer(gateway, world.asked[--world.count], &busy); /* the acknowledgement */
     jump(gateway, 600);
     answer_stats(gateway, 0, 0, false, false);
@@ -453,6 +531,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(who_waits_for_the_same_shares_a_session, begin, end),
         cmocka_unit_test_setup_teardown(what_a_callback_is_given_is_valid_until_it_returns, begin, end),
         cmocka_unit_test_setup_teardown(receipts_that_are_over_are_acknowledged, begin, end),
+        cmocka_unit_test_setup_teardown(a_key_gets_no_number_of_an_idle_producer, begin, end),
+        cmocka_unit_test_setup_teardown(a_forgotten_producer_gives_no_further_number, begin, end),
         cmocka_unit_test_setup_teardown(the_queue_of_receipts_is_mended_once_a_sweep, begin, end),
         cmocka_unit_test_setup_teardown(a_follower_sweeps_nothing, begin, end),
         cmocka_unit_test_setup_teardown(a_sweep_that_fails_is_tried_again, begin, end),

@@ -106,8 +106,7 @@ Tarry__Code authorizer_judge_key(struct authorizer *authorizer, struct access_pr
                                  const Tarry__Commit *commit, char sentence[ACCESS_SENTENCE_SIZE]);
 /* May the principal lease from these queues now? OK, or the code and a sentence. The door's thread. */
 Tarry__Code authorizer_judge_lease(struct authorizer *authorizer, struct access_principal *principal,
-                                   const char *const *queues, size_t queue_count,
-                                   char sentence[ACCESS_SENTENCE_SIZE]);
+                                   const char *const *queues, size_t queue_count, char sentence[ACCESS_SENTENCE_SIZE]);
 /* The broker's own principal (KIND_BROKER), held. */
 uint64_t authorizer_own(struct authorizer *authorizer);
 /* What the principal has under way takes `after` bytes in place of `before`, to be given back. False: it has as many as

@@ -239,8 +239,7 @@ Tarry__Code authorizer_judge_key(struct authorizer *authorizer, struct access_pr
 }
 
 Tarry__Code authorizer_judge_lease(struct authorizer *authorizer, struct access_principal *principal,
-                                   const char *const *queues, size_t queue_count,
-                                   char sentence[ACCESS_SENTENCE_SIZE]) {
+                                   const char *const *queues, size_t queue_count, char sentence[ACCESS_SENTENCE_SIZE]) {
     const Tarry__Request request = {.body_case = TARRY__REQUEST__BODY_SUBSCRIBE};
     const struct access_rule *rule = access_rule_of_request(&request);
     bool may = true;

@@ -382,8 +382,8 @@ static void handle(struct rpc_context *context, struct message *message) {
         if (refusal.code == TARRY__CODE__OK)
             refusal = refuse_unpacked(needs, &engine_request->event, &context->memory->arena);
         if (refusal.code == TARRY__CODE__OK)
-            refusal = authorizer_judge(needs->authorizer, context->principal, side_of(context),
-                                       &context->memory->arena, &engine_request->event);
+            refusal = authorizer_judge(needs->authorizer, context->principal, side_of(context), &context->memory->arena,
+                                       &engine_request->event);
     }
     message_free(message); /* unpacking copied what is needed */
     if (refusal.code != TARRY__CODE__OK || unproved_why != NULL) {
