@@ -1,6 +1,7 @@
 /* pass_shim.c: preloaded into tarryd by passing.py: a day passes at once. REALTIME, BOOTTIME and MONOTONIC go forward
  * together, and a thread that waits for a deadline looks at them each 20 ms, so it wakes as soon as its deadline has
- * passed. That is how deadlines of hours fire in a test; clock_shim.c moves clocks apart and leaves waits to the kernel.
+ * passed. That is how deadlines of hours fire in a test; clock_shim.c moves clocks apart and leaves waits to the
+ * kernel.
  *
  * The file that $TARRY_PASS_SHIM names is mapped: one number, the nanoseconds that have passed. */
 #include <errno.h>
@@ -8,10 +9,10 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
