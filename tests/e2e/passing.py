@@ -1,5 +1,5 @@
-"""passing.py: hours that pass at once for one tarryd, while it runs (pass_shim.c does it inside): all its clocks go on together, and whoever
-waits there for a deadline sees it. For deadlines that no test can wait for; clock.py moves clocks apart."""
+"""passing.py: hours that pass at once for one tarryd, while it runs (pass_shim.c does it inside): all its clocks go on together, and each thread
+that waits for a deadline sees it. For deadlines that no test can wait for; clock.py moves clocks apart."""
 import mmap
 import os
 import struct

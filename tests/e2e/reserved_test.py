@@ -35,7 +35,7 @@ class Web(Access):
         return http.ask("POST", f"/v1/queues/{queue}/tasks", {"key": name, "in": "1h"}, {"Idempotency-Key": key})
 
     def receipts(self):
-        """How many there are, as everybody sees who may look at statistics."""
+        """How many there are, as the statistics show."""
         _, stats = self.web("all").ask("GET", "/v1/stats")
         queue = next((queue for queue in stats["queues"] if queue["name"] == ONCE), None)
         return sum(queue.get(name, 0) for name in ("pending", "ready", "in_flight")) if queue else 0
@@ -83,7 +83,7 @@ class Doors(Web):
         self.assertEqual(rpc.ask(STATS, [(1, ONCE)])[0], OK)
         self.assertEqual(rpc.ask(CALENDAR, [(1, ONCE), (3, 60000), (4, 1)])[0], OK)
         self.assertEqual(rpc.ask(AUDIT, [])[0], OK)
-        self.assertEqual((self.scheduled(ONCE)[1], self.scheduled("pay.close")[1]), ("(tarryd)", "all"), "who did it")
+        self.assertEqual((self.scheduled(ONCE)[1], self.scheduled("pay.close")[1]), ("(tarryd)", "all"), "their principals")
         self.assertEqual(self.of("mine").ask(STATS, [(1, ONCE)])[0], OK)
 
     def test_not_by_http(self):

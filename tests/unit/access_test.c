@@ -232,8 +232,8 @@ static void the_brokers_own_queues_are_closed_to_all_clients(void **state) {
         const struct access_rule *rule = &rules[i];
         const struct access_rule open = {rule->name, ROLES_NONE, rule->reach};
         if (rule->reach == REACH_ALL) continue; /* names no queue */
-        for (size_t who = 0; who < 4; who++) {
-            bool may = access_may(clients[who], &open, "tarry.once", sentence);
+        for (size_t c = 0; c < 4; c++) {
+            bool may = access_may(clients[c], &open, "tarry.once", sentence);
             assert_int_equal(may, rule->reach == REACH_SHOWN);
             if (may) continue;
             assert_non_null(strstr(sentence, rule->name));
@@ -252,15 +252,15 @@ static void no_client_is_the_broker(void **state) {
     (void)state;
     struct access_set *set = set_of("token shop roles=read hash=HASH\n"),
                       *next = set_of("token shop roles=read hash=HASH\n");
-    struct access_principal *who = NULL, *broker = set->broker;
+    struct access_principal *client = NULL, *broker = set->broker;
     assert_non_null(access_name_problem(ACCESS_BROKER_NAME, strlen(ACCESS_BROKER_NAME)));
     assert_int_equal(broker->entry.kind, KIND_BROKER);
     assert_string_equal(access_record_name(broker), ACCESS_BROKER_NAME);
     assert_true(access_is_claimed(set, access_find(set, "shop"), ACCESS_BROKER_NAME));
-    assert_int_equal(judge(set, NULL, ACCESS_BROKER_NAME, true, &who), ACCESS_IN);
-    assert_ptr_equal(who, set->loopback);
-    access_release(who);
-    assert_int_equal(judge(set, NULL, ACCESS_BROKER_NAME, false, &who), ACCESS_NOTHING_SHOWN);
+    assert_int_equal(judge(set, NULL, ACCESS_BROKER_NAME, true, &client), ACCESS_IN);
+    assert_ptr_equal(client, set->loopback);
+    access_release(client);
+    assert_int_equal(judge(set, NULL, ACCESS_BROKER_NAME, false, &client), ACCESS_NOTHING_SHOWN);
     access_set_follow(next, set); /* a file that is read again leaves what the broker has under way alone */
     assert_ptr_equal(next->broker, broker);
     assert_true(access_set_has(next, broker));

@@ -273,7 +273,7 @@ static void the_brokers_tasks_are_its_own(void **state) {
     says(f, "\"tarry.\"");
     be(f, &of_shop);
     assert_int_equal(cancel(f, id), TARRY__CODE__DENIED);
-    says(f, "no task of this id"); /* who is confined is not told that there is one */
+    says(f, "no task of this id"); /* a confined caller does not learn that there is one */
     be(f, &of_broker);
     assert_int_equal(get(f, id, false), TARRY__CODE__OK);
     assert_int_equal(by_id(f, TARRY__OP__OP_MOVE, id), TARRY__CODE__OK);
