@@ -180,7 +180,7 @@ static double look_up(struct index *index, uint64_t tasks, uint64_t offset, size
         }
         index_filter_drop(filter);
         struct index_rows rows;
-        int error = index_lookup(index, wants, count, &arena, &rows);
+        int error = index_lookup(index, wants, count, SIZE_MAX, &arena, &rows);
         if (error != 0) fail("lookup", error);
         cost += now_s() - start;
         *out_found += rows.count;

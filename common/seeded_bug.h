@@ -41,6 +41,9 @@
     BUG(known_since_stuck, "TRUE-1", "known_since does not grow when an ending is forgotten") \
     BUG(stale_token_accepted, "FENCE-1", "any token of the epoch settles the task") \
     BUG(capacity_unchecked, "CAP-1", "a commit is taken however far the index lags behind") \
+    BUG(every_dead_letter_counts, "CAP-1", "a commit needs memory for each dead letter that was read for it") \
+    BUG(pending_count_stale, "CAP-1", "what a principal has pending is not counted when tasks end") \
+    BUG(list_page_not_filled, "TRUE-1", "a page of a list ends after its first read, however few of its tasks match") \
     BUG(dead_holds_key, "KEEP-1", "a dead task keeps its key from the living") \
     BUG(requeue_onto_live_key, "KEEP-1", "a dead task is revived onto a key that another has") \
     BUG(requeue_all_onto_live_key, "KEEP-1", "requeueing all revives a task onto a key that another has") \
@@ -77,6 +80,7 @@
     BUG(pooled_sent_again, "FENCE-1", "what others hold behind a pooled session is sent again when the session comes back") \
     BUG(credit_ignored, "CALM-1", "a delivery to a pooled session has more tasks than those who wait asked for") \
     /* broker/core: what is in memory */ \
+    BUG(facts_unbounded, "CALM-1", "rows for a request are read however much memory they take") \
     BUG(facts_win, "LOG-3", "a row that was read wins over what memory knows") \
     BUG(loaded_row_wins, "LOG-3", "a loaded row is taken although memory has the task") \
     BUG(trimmed_past_hold, "LOG-3", "the overlay is trimmed past what is being read") \

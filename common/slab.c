@@ -204,7 +204,7 @@ void slab_need_add(struct slab_need *need, size_t size, uint32_t count) {
 uint32_t slab_need_pages(const struct slab *slab, const struct slab_need *need) {
     uint32_t pages = 0;
     for (size_t class = 0; class < SLAB_CLASSES; class ++) {
-        uint64_t room = slab->classes[class].room;
+        uint64_t room = slab ? slab->classes[class].room : 0;
         if (need->counts[class] <= room) continue;
         uint64_t beyond = need->counts[class] - room;
         pages += (uint32_t)((beyond + class_capacity(class) - 1) / class_capacity(class));

@@ -29,7 +29,7 @@ struct slab_need {
 };
 void slab_need_add(struct slab_need *need, size_t size, uint32_t count);
 /* Free pages that allocating all of `need` would take: what finds no room on the pages of its own size. It surely fits
- * if no more than slab_pages_free. O(SLAB_CLASSES). */
+ * if no more than slab_pages_free. `slab` NULL: the pages of an empty region. O(SLAB_CLASSES). */
 uint32_t slab_need_pages(const struct slab *slab, const struct slab_need *need);
 /* One of this size would take no free page. */
 bool slab_has_room(const struct slab *slab, size_t size);

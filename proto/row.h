@@ -72,6 +72,7 @@ struct want {
     uint64_t id;
     uint32_t queue;
     uint8_t key_size;
+    bool live_only; /* by key: dead letters under the key do not matter */
     const char *key;
 };
 

@@ -33,7 +33,7 @@ struct demand {
 static struct demand demand_of(const struct core_event *event) {
     const Tarry__Commit *commit = event->request->commit;
     struct demand demand = {0};
-    need_rows(&demand.need, event->facts.rows, event->facts.count);
+    need_facts(&demand.need, &event->facts);
     for (size_t i = 0; i < commit->n_ops; i++) {
         if (op_is_malformed(event, i)) continue;
         switch (commit->ops[i]->op_case) {
@@ -48,6 +48,7 @@ static struct demand demand_of(const struct core_event *event) {
         case TARRY__OP__OP_DEAD:
             demand.changes++;
             demand.jobs += commit->ops[i]->dead->all;
+            need_dead(&demand.need, commit->ops[i]->dead);
             break;
         case TARRY__OP__OP_QUEUE_PURGE:
             demand.jobs++;
@@ -76,24 +77,52 @@ static bool is_beyond_pending(const struct core *core, const struct core_caller 
     return count > caller->pending_max;
 }
 
-/* NULL: there is room. Acks, extends and releases of what is leased always pass: it is in memory already. Nacks with a
- * sentence, and what settles a task that was leased once and is in the index alone now, may use the reserve. */
-static const char *lacks_capacity(const struct core *core, const struct core_event *event) {
+/* Why a commit is not decided, and under which code: BUSY, it may be later; TOO_LARGE, it never will be. */
+struct lack {
+    const char *sentence; /* NULL: nothing lacks */
+    Tarry__Code code;
+};
+
+static struct lack busy(const char *sentence) {
+    return (struct lack){sentence, TARRY__CODE__BUSY};
+}
+
+static struct lack too_large(const char *sentence) {
+    return (struct lack){sentence, TARRY__CODE__TOO_LARGE};
+}
+
+static struct lack lacks_pending(const struct core *core, const struct core_caller *caller, size_t schedules) {
+    if (!caller || !caller->pending_max || !schedules) return busy(NULL);
+    if (schedules > caller->pending_max)
+        return too_large("the commit schedules more tasks than this principal may have (pending=, tarry token)");
+    if (!is_beyond_pending(core, caller, schedules)) return busy(NULL);
+    return busy("this principal has as many tasks in its queues as it may (pending=, tarry token)");
+}
+
+static struct lack lacks_memory(const struct core *core, const struct demand *demand) {
+    enum need_room room = demand->schedules || demand->changes ? ROOM_BUT_RESERVE : ROOM_ALL;
+    if (need_fits(core, &demand->need, room)) return busy(NULL);
+    if (!need_may_fit(core, &demand->need))
+        return too_large("the commit needs more memory than this broker has for tasks (--memory): split it");
+    return busy("memory for tasks is full: try again in a moment");
+}
+
+/* Acks, extends and releases of what is leased always pass: it is in memory already. Nacks with a sentence, and what
+ * settles a task that was leased once and is in the index alone now, may use the reserve. */
+static struct lack lacks_capacity(const struct core *core, const struct core_event *event) {
     struct demand demand = demand_of(event);
-    if (SEEDED_BUG(capacity_unchecked)) return NULL;
-    if (demand.schedules && core->overlay_count > core->options.index_lag_max) {
-        return "the index is behind (index_lag_max): schedule again in a moment";
-    }
-    if (demand.changes && core->overlay_count > core->options.index_lag_hard) {
-        return "the index is far behind (index_lag_hard): try again in a moment";
-    }
-    enum need_room room = demand.schedules || demand.changes ? ROOM_BUT_RESERVE : ROOM_ALL;
-    if (!need_fits(core, &demand.need, room)) return "memory for tasks is full: try again in a moment";
-    if (demand.schedules && is_beyond_pending(core, event->caller, demand.schedules)) {
-        return "this principal has as many tasks in its queues as it may (pending=, tarry token)";
-    }
-    if (demand.jobs && core->job_count == JOBS_MAX) return "as many purges are under way as the broker does at once";
-    return NULL;
+    if (SEEDED_BUG(capacity_unchecked)) return busy(NULL);
+    if (demand.schedules && core->overlay_count > core->options.index_lag_max)
+        return busy("the index is behind (index_lag_max): schedule again in a moment");
+    if (demand.changes && core->overlay_count > core->options.index_lag_hard)
+        return busy("the index is far behind (index_lag_hard): try again in a moment");
+    struct lack lack = lacks_memory(core, &demand);
+    if (lack.sentence) return lack;
+    lack = lacks_pending(core, event->caller, demand.schedules);
+    if (lack.sentence) return lack;
+    if (demand.jobs && core->job_count == JOBS_MAX)
+        return busy("as many purges are under way as the broker does at once");
+    return lack;
 }
 
 /* The queue of an operation that needs it to exist; NULL: it needs none, or is refused by its result. */
@@ -319,6 +348,13 @@ static uint32_t outstanding(const struct producer *producer, uint64_t oldest_una
     return count;
 }
 
+bool commit_decides(const struct core *core, const struct core_event *event) {
+    const Tarry__Commit *commit = event->request->commit;
+    const struct producer *producer = producer_of_caller(core, commit->producer, event->caller);
+    if (!producer || (commit->sequence < producer->floor && !SEEDED_BUG(floor_ignored))) return false;
+    return !answered_at(producer, commit->sequence) || SEEDED_BUG(retry_executed_again);
+}
+
 void commit_step(struct core *core, const struct core_event *event, struct core_effects *effects) {
     const Tarry__Commit *commit = event->request->commit;
     if (!commit->sequence || !commit->oldest_unanswered || commit->oldest_unanswered > commit->sequence) {
@@ -349,12 +385,11 @@ void commit_step(struct core *core, const struct core_event *event, struct core_
         reply_refuse(core, effects, event->ticket, TARRY__CODE__STOPPING, "the broker is shutting down");
         return;
     }
-    const char *lack = lacks_capacity(core, event);
-    if (!lack && outstanding(producer, commit->oldest_unanswered) >= COMMITS_PER_PRODUCER_MAX) {
-        lack = "this producer has as many unanswered commits as are remembered (COMMITS_PER_PRODUCER_MAX)";
-    }
-    if (lack) {
-        reply_refuse(core, effects, event->ticket, TARRY__CODE__BUSY, lack);
+    struct lack lack = lacks_capacity(core, event);
+    if (!lack.sentence && outstanding(producer, commit->oldest_unanswered) >= COMMITS_PER_PRODUCER_MAX)
+        lack = busy("this producer has as many unanswered commits as are remembered (COMMITS_PER_PRODUCER_MAX)");
+    if (lack.sentence) {
+        reply_refuse(core, effects, event->ticket, lack.code, lack.sentence);
         return;
     }
     execute(core, event, effects);

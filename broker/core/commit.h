@@ -13,6 +13,8 @@ static inline bool op_is_malformed(const struct core_event *event, size_t i) {
 /* The task that the operation means by its id; 0: by queue and key, or none. */
 uint64_t op_id(const Tarry__Op *op);
 
+/* False: the step repeats an earlier answer or refuses the commit, whatever is stored. */
+bool commit_decides(const struct core *core, const struct core_event *event);
 void commit_step(struct core *core, const struct core_event *event, struct core_effects *effects);
 
 #endif

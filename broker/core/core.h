@@ -353,6 +353,7 @@ struct core_filter {
     void (*prefetch)(const void *keys, uint64_t key_hash); /* it will be asked soon; NULL: that is no use */
     const void *keys;
 };
+#define WANTS_NO_MEMORY SIZE_MAX /* `arena` is exhausted */
 size_t core_wants(struct core *core, const struct core_event *event, struct arena *arena,
                   const struct core_filter *filter, struct want **out_wants);
 /* Facts are about to be read for an event: what the index has not absorbed by now stays in memory until core_unhold

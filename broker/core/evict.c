@@ -19,25 +19,15 @@
 /* Of the lines of the largest size class, which differ by less than a factor of two, so many are compared. */
 #define COMPARED_MAX 64u
 
-/* With fewer free pages tasks are evicted: at the latest when the largest commit would be refused for want of them
- * (lacks_capacity), or it would be refused for ever, for nothing else makes room where no consumer takes tasks (F-39).
- * A region so small that this is most of it does what it can. */
-static uint32_t scarce_below(const struct core *core) {
-    uint32_t commit = need_pages_of(2 * OPS_PER_COMMIT_MAX) + RESERVE_PAGES;
-    uint32_t most = need_pages(core) / 8 * 5, share = need_pages(core) / 8 + RESERVE_PAGES;
-    if (commit > most) commit = most;
-    return share > commit ? share : commit;
-}
-
 bool near_is_short(const struct core *core) {
     size_t near_max = core->options.near_max;
-    uint32_t short_below = scarce_below(core) + need_pages(core) / 8;
+    uint32_t short_below = need_pages_kept_free(core) + need_pages(core) / 8;
     return need_pages_free(core) < short_below || (near_max && core->near_count > near_max / 2);
 }
 
 static bool memory_is_scarce(const struct core *core) {
     size_t near_max = core->options.near_max;
-    return need_pages_free(core) < scarce_below(core) || (near_max && core->near_count > near_max);
+    return need_pages_free(core) < need_pages_kept_free(core) || (near_max && core->near_count > near_max);
 }
 
 /* ---- where to halve a line */

@@ -24,42 +24,63 @@ struct facts_table {
     struct facts_node **wants; /* NULL: nothing is wanted */
 };
 
-static void insert(struct facts_node **slot, struct arena *arena, const struct row *row, const struct want *want) {
-    struct facts_node *node = must_have(arena, sizeof *node);
+static struct facts_node **slots_new(const struct facts_table *table, struct arena *arena) {
+    size_t size = (table->mask + 1) * sizeof(struct facts_node *);
+    struct facts_node **slots = arena_alloc(arena, size);
+    if (slots) memset(slots, 0, size);
+    return slots;
+}
+
+/* False: the arena is exhausted. */
+static bool insert(struct facts_node **slot, struct arena *arena, const struct row *row, const struct want *want) {
+    struct facts_node *node = arena_alloc(arena, sizeof *node);
+    if (!node) return false;
     *node = (struct facts_node){.row = row, .want = want, .next = *slot};
     *slot = node;
+    return true;
 }
 
-static void insert_want(struct facts_table *table, struct arena *arena, const struct want *want, uint64_t key_hash) {
+static bool insert_want(struct facts_table *table, struct arena *arena, const struct want *want, uint64_t key_hash) {
     size_t slot = want->id ? id_slot(want->id, table->mask) : key_hash & table->mask;
-    if (!table->wants) table->wants = must_alloc(arena, (table->mask + 1) * sizeof(struct facts_node *));
-    insert(&table->wants[slot], arena, NULL, want);
+    if (!table->wants) table->wants = slots_new(table, arena);
+    return table->wants && insert(&table->wants[slot], arena, NULL, want);
 }
 
-/* Room for `want_count` wants, more than the facts have. */
-static struct facts_table *facts_table_sized(const struct core_facts *facts, size_t want_count, struct arena *arena) {
-    struct facts_table *table = must_alloc(arena, sizeof *table);
-    size_t size = 16;
-    while (size < 2 * (facts->count + want_count)) size *= 2;
-    table->mask = size - 1;
-    if (facts->count) table->rows_by_id = must_alloc(arena, size * sizeof(struct facts_node *));
-    if (facts->count) table->rows_by_key = must_alloc(arena, size * sizeof(struct facts_node *));
+static bool insert_rows(struct facts_table *table, const struct core_facts *facts, struct arena *arena) {
+    if (!facts->count) return true;
+    table->rows_by_id = slots_new(table, arena);
+    table->rows_by_key = slots_new(table, arena);
+    if (!table->rows_by_id || !table->rows_by_key) return false;
     for (size_t i = 0; i < facts->count; i++) {
         const struct row *row = &facts->rows[i];
         if (facts_find(table, row->id)) continue; /* found by id and by key: once is enough */
-        insert(&table->rows_by_id[id_slot(row->id, table->mask)], arena, row, NULL);
+        if (!insert(&table->rows_by_id[id_slot(row->id, table->mask)], arena, row, NULL)) return false;
         if (!row->key_size) continue;
-        insert(&table->rows_by_key[row_key(row).hash & table->mask], arena, row, NULL);
+        if (!insert(&table->rows_by_key[row_key(row).hash & table->mask], arena, row, NULL)) return false;
     }
+    return true;
+}
+
+/* With room for `want_count` wants in all. NULL: the arena is exhausted. */
+static struct facts_table *facts_table_sized(const struct core_facts *facts, size_t want_count, struct arena *arena) {
+    struct facts_table *table = arena_alloc(arena, sizeof *table);
+    if (!table) return NULL;
+    size_t size = 16;
+    while (size < 2 * (facts->count + want_count)) size *= 2;
+    *table = (struct facts_table){.mask = size - 1};
+    if (!insert_rows(table, facts, arena)) return NULL;
     for (size_t i = 0; i < facts->want_count; i++) {
         const struct want *want = &facts->wants[i];
-        insert_want(table, arena, want, task_key_of(want->queue, want->key, want->key_size).hash);
+        uint64_t key_hash = task_key_of(want->queue, want->key, want->key_size).hash;
+        if (!insert_want(table, arena, want, key_hash)) return NULL;
     }
     return table;
 }
 
 struct facts_table *facts_table_new(const struct core_facts *facts, struct arena *arena) {
-    return facts_table_sized(facts, facts->want_count, arena);
+    struct facts_table *table = facts_table_sized(facts, facts->want_count, arena);
+    assert(table); /* CALM-1: the reader bounds the facts (need.h), and the effects' arena holds them */
+    return table;
 }
 
 const struct row *facts_find(const struct facts_table *table, uint64_t id) {
@@ -95,12 +116,13 @@ static bool facts_asked_id(const struct facts_table *table, uint64_t id) {
     return false;
 }
 
-static bool facts_asked_key(const struct facts_table *table, const struct task_key *key) {
+/* `live_only`: of the key only the live task matters. */
+static bool facts_asked_key(const struct facts_table *table, const struct task_key *key, bool live_only) {
     const struct facts_node *node = table->wants ? table->wants[key->hash & table->mask] : NULL;
     for (; node; node = node->next) {
         const struct want *want = node->want;
         if (!want->id && want->queue == key->queue && want->key_size == key->size &&
-            memcmp(want->key, key->data, key->size) == 0) {
+            (live_only || !want->live_only) && memcmp(want->key, key->data, key->size) == 0) {
             return true;
         }
     }
@@ -117,19 +139,30 @@ struct wanting {
     struct want *wants;
     size_t count;
     size_t capacity;
+    bool is_exhausted; /* the arena */
 };
 
+/* False: the arena is exhausted. */
+static bool grow_wants(struct wanting *w) {
+    if (w->count < w->capacity) return true;
+    size_t grown = w->capacity ? w->capacity * 2 : 16;
+    struct want *wants = arena_alloc(w->arena, grown * sizeof *wants);
+    if (!wants) return false;
+    if (w->count) memcpy(wants, w->wants, w->count * sizeof *wants);
+    w->wants = wants;
+    w->capacity = grown;
+    return true;
+}
+
 static void want(struct wanting *w, const struct want *item, uint64_t key_hash) {
-    if (w->count == w->capacity) {
-        size_t grown = w->capacity ? w->capacity * 2 : 16;
-        struct want *wants = must_alloc(w->arena, grown * sizeof *wants);
-        if (w->count) memcpy(wants, w->wants, w->count * sizeof *wants);
-        w->wants = wants;
-        w->capacity = grown;
+    /* Asked now: the same key twice in a commit is one want. The copy outlives the growth of the list. */
+    struct want *copy = arena_alloc(w->arena, sizeof *copy);
+    if (copy) *copy = *item;
+    if (!copy || !grow_wants(w) || !insert_want(w->asked, w->arena, copy, key_hash)) {
+        w->is_exhausted = true;
+        return;
     }
     w->wants[w->count++] = *item;
-    /* Asked now: the same key twice in a commit is one want. The copy outlives the growth of the list. */
-    insert_want(w->asked, w->arena, must_copy(w->arena, item, sizeof *item), key_hash);
 }
 
 /* It may be about to end: its key leaves one table and enters another. */
@@ -147,18 +180,29 @@ static void want_id(struct wanting *w, uint64_t id) {
     if (!facts_asked_id(w->asked, id)) want(w, &(struct want){.id = id}, 0);
 }
 
-/* Nothing but a row of the index could matter. */
-static void want_any_key(struct wanting *w, const struct task_key *key) {
+static void want_rows(struct wanting *w, const struct task_key *key, bool live_only) {
     if (!key->queue || !key->size) return;
     if (w->filter && !w->filter->may_exist(w->filter->keys, key->hash)) return;
-    if (facts_asked_key(w->asked, key)) return;
-    want(w, &(struct want){.queue = key->queue, .key = key->data, .key_size = key->size}, key->hash);
+    if (facts_asked_key(w->asked, key, live_only)) return;
+    const struct want item = {.queue = key->queue, .key = key->data, .key_size = key->size, .live_only = live_only};
+    want(w, &item, key->hash);
 }
 
-/* A live task in memory settles which one has the key. */
+/* The live one and dead ones of the key, whatever memory knows of it. */
+static void want_any_key(struct wanting *w, const struct task_key *key) {
+    want_rows(w, key, false);
+}
+
+/* The task that has the key: a live one in memory settles that. A dead one counts if none lives. */
 static void want_key(struct wanting *w, const struct task_key *key) {
     if (!key->size || task_find_live(w->core, key)) return;
     want_any_key(w, key);
+}
+
+/* Does a live task have the key? A key may have very many dead letters: they are not read for that. */
+static void want_live_key(struct wanting *w, const struct task_key *key) {
+    if (!key->size || task_find_live(w->core, key)) return;
+    want_rows(w, key, true);
 }
 
 static void want_ref(struct wanting *w, const Tarry__Ref *ref) {
@@ -186,7 +230,7 @@ static void want_dead(struct wanting *w, const Tarry__Ref *ref) {
     const struct task *task = task_find(w->core, ref->id);
     const struct row *row = task ? &task->row : facts_find(w->asked, ref->id);
     const struct task_key key = row ? row_key(row) : (struct task_key){0};
-    want_key(w, &key);
+    want_live_key(w, &key);
 }
 
 /* Does any of them live? Of a key: does a task have it, live or dead? */
@@ -205,7 +249,7 @@ static void want_redact(struct wanting *w, const Tarry__Ref *ref, const struct c
 static void want_op(struct wanting *w, const Tarry__Op *op, const struct task_key *key, const struct core_past *past) {
     switch (op->op_case) {
     case TARRY__OP__OP_SCHEDULE:
-        want_key(w, key);
+        want_live_key(w, key);
         break;
     case TARRY__OP__OP_CANCEL:
         want_ref(w, op->cancel->task);
@@ -289,7 +333,7 @@ static void want_page(struct wanting *w, const struct core_event *event) {
         const struct row *row = &event->rows[i];
         if (row->state != ROW_BURIED) continue;
         const struct task_key key = row_key(row);
-        want_key(w, &key);
+        want_live_key(w, &key);
     }
 }
 
@@ -298,10 +342,12 @@ size_t core_wants(struct core *core, const struct core_event *event, struct aren
     struct wanting w = {.core = core, .arena = arena, .filter = filter};
     bool may_want = event->kind == CORE_COMMIT || event->kind == CORE_GET || event->kind == CORE_PAGE;
     if (!may_want) return 0;
+    if (event->kind == CORE_COMMIT && !commit_decides(core, event)) return 0;
     size_t want_count = event->facts.want_count + event->row_count;
     if (event->kind == CORE_COMMIT) want_count += event->request->commit->n_ops;
     for (size_t i = 0; event->past && i < event->request->commit->n_ops; i++) want_count += event->past[i].count;
     w.asked = facts_table_sized(&event->facts, want_count, arena);
+    if (!w.asked) return WANTS_NO_MEMORY;
     if (event->kind == CORE_COMMIT) {
         want_ops(&w, event);
     } else if (event->kind == CORE_GET) {
@@ -309,6 +355,7 @@ size_t core_wants(struct core *core, const struct core_event *event, struct aren
     } else {
         want_page(&w, event);
     }
+    if (w.is_exhausted) return WANTS_NO_MEMORY;
     if (w.count) *out_wants = w.wants;
     return w.count;
 }

@@ -17,8 +17,9 @@
 
 void jobs_run(struct core *core, struct core_effects *effects) {
     if (!core->job_count || core->stopping || !is_deciding(core)) return;
-    for (size_t i = 0; i < JOBS_MAX; i++) {
-        struct job *job = &core->jobs[i];
+    const uint32_t first = core->job_next;
+    for (uint32_t i = 0; i < JOBS_MAX && core->pages_loading < JOB_PAGES_MAX; i++) {
+        struct job *job = &core->jobs[(first + i) % JOBS_MAX];
         if (!job->id || job->loading || core->indexed <= job->id) continue; /* a job's id is its frame's position */
         if (core->overlay_count > core->options.index_lag_max) continue;    /* the index goes first */
         if (job->lacked && core->task_count >= job->lacked) continue;       /* to read it again would not help */
@@ -26,6 +27,8 @@ void jobs_run(struct core *core, struct core_effects *effects) {
         if (hold < 0) return;
         job->loading = true;
         job->hold = hold;
+        core->pages_loading++;
+        core->job_next = (first + i + 1) % JOBS_MAX;
         *PUSH(effects, pages) = (struct core_page){
             .job = job->id,
             .queue = job->queue,
@@ -103,8 +106,9 @@ static void job_progress(struct draft *draft, const struct job *job, const struc
 
 void job_page(struct core *core, const struct core_event *event, struct core_effects *effects) {
     struct job *job = job_find(core, event->job);
-    assert(job && job->loading);
+    assert(job && job->loading && core->pages_loading);
     job->loading = false;
+    core->pages_loading--;
     core_unhold(core, job->hold);
     struct need need = {0};
     need_rows(&need, event->rows, event->row_count);

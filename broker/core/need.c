@@ -12,6 +12,17 @@ void need_rows(struct need *need, const struct row *rows, size_t count) {
     for (size_t i = 0; i < count; i++) need_task(need, rows[i].key_size);
 }
 
+void need_facts(struct need *need, const struct core_facts *facts) {
+    for (size_t i = 0; i < facts->count; i++) {
+        const struct row *row = &facts->rows[i];
+        if (row->state != ROW_BURIED || SEEDED_BUG(every_dead_letter_counts)) need_task(need, row->key_size);
+    }
+}
+
+void need_dead(struct need *need, const Tarry__DeadOp *dead) {
+    if (!dead->all && dead->task) need_task(need, dead->task->id ? KEY_SIZE_MAX : dead->task->key.len);
+}
+
 void need_sentence(struct need *need) {
     slab_need_add(&need->objects, REASON_OBJECT_SIZE, 1);
     need->count++;
@@ -21,6 +32,10 @@ bool need_fits(const struct core *core, const struct need *need, enum need_room 
     if (!need->count) return true;
     uint32_t kept = room == ROOM_BUT_RESERVE ? RESERVE_PAGES : 0;
     return slab_need_pages(core->slab, &need->objects) + kept <= slab_pages_free(core->slab);
+}
+
+bool need_may_fit(const struct core *core, const struct need *need) {
+    return slab_need_pages(NULL, &need->objects) + RESERVE_PAGES <= need_pages_kept_free(core);
 }
 
 bool need_task_fits(const struct core *core, size_t key_size) {
@@ -72,6 +87,13 @@ uint32_t need_pages_of(size_t count) {
     size_t each = SLAB_PAGE_SIZE / (task_size(KEY_SIZE_MAX) + SLAB_ALIGN);
     size_t sizes = KEY_SIZE_MAX / SLAB_ALIGN + 2; /* of tasks and of sentences: each may begin a page */
     return (uint32_t)((count + each - 1) / each + (count < sizes ? count : sizes));
+}
+
+uint32_t need_pages_kept_free(const struct core *core) {
+    uint32_t commit = need_pages_of(2 * OPS_PER_COMMIT_MAX) + RESERVE_PAGES;
+    uint32_t most = need_pages(core) / 8 * 5, share = need_pages(core) / 8 + RESERVE_PAGES;
+    if (commit > most) commit = most;
+    return share > commit ? share : commit;
 }
 
 size_t need_lease_room(const struct core *core) {

@@ -112,7 +112,7 @@ void query_get(struct core *core, const struct core_event *event, struct core_ef
     }
     enum resolved resolved = resolve(&d, get->task, &known);
     struct need need = {0};
-    if (draft.record_count) need_rows(&need, event->facts.rows, event->facts.count);
+    if (draft.record_count) need_facts(&need, &event->facts);
     if (!need_fits(core, &need, ROOM_ALL)) { /* CAP-1: not even for one more ending */
         reply_refuse(core, effects, event->ticket, TARRY__CODE__BUSY,
                      "memory for tasks is full: try again in a moment");

@@ -14,6 +14,24 @@ void item_receive(struct item *item, struct stall *stall, uint64_t now_ns) {
     item->late_ns = now_ns - received_ns;
 }
 
+/* ---- refusals */
+
+void engine_request_too_large(struct engine_request *engine_request) {
+    static const char sentence[] = "the request concerns more stored tasks than the broker reads for one "
+                                   "(FACTS_SIZE_MAX, 16 MiB; 1/16 of --memory if that is less): split it";
+    engine_request->refusal = (struct engine_refusal){TARRY__CODE__TOO_LARGE, sentence};
+}
+
+void engine_request_busy(struct engine_request *engine_request) {
+    static const char sentence[] = "too many stored tasks are being read for other requests: try again in a moment";
+    engine_request->refusal = (struct engine_refusal){TARRY__CODE__BUSY, sentence};
+}
+
+static enum engine_request_need refuse_too_large(struct engine_request *engine_request) {
+    engine_request_too_large(engine_request);
+    return ENGINE_REQUEST_REFUSED;
+}
+
 /* ---- what the core must know */
 
 /* What is redacted may have ended long ago: where it lies is looked for first. */
@@ -21,7 +39,7 @@ static enum engine_request_need ask_past(struct engine_request *engine_request, 
     const Tarry__Commit *commit = engine_request->event.request->commit;
     engine_request->queue_numbers =
         arena_alloc(engine_request->arena, commit->n_ops * sizeof(*engine_request->queue_numbers));
-    if (engine_request->queue_numbers == NULL) return ENGINE_REQUEST_NO_MEMORY;
+    if (engine_request->queue_numbers == NULL) return refuse_too_large(engine_request);
     for (size_t i = 0; i < commit->n_ops; i++) {
         const Tarry__Op *op = commit->ops[i];
         bool has_queue = op->op_case == TARRY__OP__OP_REDACT && op->redact->task != NULL;
@@ -35,8 +53,9 @@ static enum engine_request_need ask_past(struct engine_request *engine_request, 
 static enum engine_request_need ask_index(struct engine_request *engine_request, struct core *core) {
     if (engine_request->hold < 0 && !SEEDED_BUG(read_without_hold)) {
         engine_request->hold = core_hold(core);
-        if (engine_request->hold < 0)
-            return engine_request->item.kind == ITEM_PAGE ? ENGINE_REQUEST_HOLD : ENGINE_REQUEST_REFUSED;
+        if (engine_request->hold < 0 && engine_request->item.kind == ITEM_PAGE) return ENGINE_REQUEST_HOLD;
+        if (engine_request->hold < 0) engine_request_busy(engine_request);
+        if (engine_request->hold < 0) return ENGINE_REQUEST_REFUSED;
     }
     return ENGINE_REQUEST_READ;
 }
@@ -44,7 +63,7 @@ static enum engine_request_need ask_index(struct engine_request *engine_request,
 /* Nothing that memory knows is added: so the index must have it first, and no hold is needed. */
 static enum engine_request_need ask_count(struct engine_request *engine_request, const struct core *core) {
     if (!core_plan_calendar(core, &engine_request->event, engine_request->arena, &engine_request->calendar))
-        return ENGINE_REQUEST_NO_MEMORY;
+        return refuse_too_large(engine_request);
     engine_request->past_end = core_position(core);
     if (engine_request->calendar.of_all || engine_request->calendar.queue_count > 0) return ENGINE_REQUEST_COUNT;
     engine_request->calendar.position =
@@ -59,6 +78,7 @@ void engine_request_counted(struct engine_request *engine_request) {
 
 enum engine_request_need engine_request_next(struct engine_request *engine_request, struct core *core,
                                              const struct core_filter *filter) {
+    if (engine_request->refusal.code != TARRY__CODE__OK) return ENGINE_REQUEST_REFUSED;
     bool asks_room =
         engine_request->schedules && !engine_request->room_asked; /* F-4: new tasks are what is refused first */
     engine_request->room_asked = asks_room;
@@ -76,32 +96,41 @@ enum engine_request_need engine_request_next(struct engine_request *engine_reque
     }
     engine_request->want_count =
         is_list ? 0 : core_wants(core, &engine_request->event, engine_request->arena, filter, &engine_request->wants);
+    if (engine_request->want_count == WANTS_NO_MEMORY) return refuse_too_large(engine_request);
     if (engine_request->want_count > 0 && !SEEDED_BUG(stepped_without_facts)) return ask_index(engine_request, core);
     return core_look(core, &engine_request->event) ? ENGINE_REQUEST_NONE : ENGINE_REQUEST_TIME;
 }
 
-/* What was known already and what was read now, one after the other. */
-static void *joined(struct arena *arena, const void *old, size_t old_count, const void *new, size_t new_count,
-                    size_t size) {
+/* What was known already and what was read now, one after the other. NULL: the arena is exhausted. */
+static const void *joined(struct arena *arena, const void *old, size_t old_count, const void *new, size_t new_count,
+                          size_t size) {
+    if (old_count == 0) return new;
     uint8_t *all = arena_alloc(arena, (old_count + new_count) * size);
     if (all == NULL) return NULL;
-    if (old_count > 0) memcpy(all, old, old_count * size);
+    memcpy(all, old, old_count * size);
     if (new_count > 0) memcpy(all + old_count * size, new, new_count * size);
     return all;
 }
 
-bool engine_request_add_rows(struct engine_request *engine_request, const struct row *rows, size_t count) {
+void engine_request_add_rows(struct engine_request *engine_request, const struct row *rows, size_t count, size_t size) {
     struct core_facts *facts = &engine_request->event.facts;
     const struct row *all_rows = joined(engine_request->arena, facts->rows, facts->count, rows, count, sizeof(*rows));
     const struct want *all_wants = joined(engine_request->arena, facts->wants, facts->want_count, engine_request->wants,
                                           engine_request->want_count, sizeof(*engine_request->wants));
-    if (all_rows == NULL || all_wants == NULL) return false;
+    engine_request->facts_size += size;
+    if ((all_rows == NULL && facts->count + count > 0) || all_wants == NULL) {
+        engine_request_too_large(engine_request);
+        return;
+    }
     facts->rows = all_rows;
     facts->count += count;
     facts->wants = all_wants;
     facts->want_count += engine_request->want_count;
     engine_request->want_count = 0;
-    return true;
+}
+
+size_t engine_request_room(const struct engine_request *engine_request, size_t size_max) {
+    return size_max > engine_request->facts_size ? size_max - engine_request->facts_size : 0;
 }
 
 void engine_request_end(struct engine_request *engine_request, struct core *core) {

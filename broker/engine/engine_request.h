@@ -46,8 +46,13 @@ enum engine_request_need {
                      engine_request_counted */
     ENGINE_REQUEST_TIME,  /* a turn: it is looked into in pieces, with what else waits in between */
     ENGINE_REQUEST_HOLD,  /* a page: until fewer are being read (core_turn_starve) */
-    ENGINE_REQUEST_REFUSED,  /* a call: as busy, likewise; engine_request_end is not needed */
-    ENGINE_REQUEST_NO_MEMORY /* its arena is exhausted */
+    ENGINE_REQUEST_REFUSED, /* a call: it is answered with `refusal`; engine_request_end follows */
+};
+
+/* Why a request is not stepped. */
+struct engine_refusal {
+    Tarry__Code code;     /* OK: it is not refused */
+    const char *sentence; /* static */
 };
 
 struct engine_request {
@@ -68,13 +73,22 @@ struct engine_request {
     struct core_calendar calendar;
     struct want *wants; /* to be looked up now */
     size_t want_count;
+    size_t facts_size; /* bytes of rows that were read for it; the hand counts them until the request ends */
+    struct engine_refusal refusal;
 };
 
 /* What the request needs, that was taken, or whose last need was filled. `filter`: as core_wants. */
 enum engine_request_need engine_request_next(struct engine_request *engine_request, struct core *core,
                                              const struct core_filter *filter);
-/* `wants` were looked up, and `rows` are what the index has. False: out of memory. The owner's thread. */
-bool engine_request_add_rows(struct engine_request *engine_request, const struct row *rows, size_t count);
+/* `wants` were looked up, and `rows`, which take `size` bytes, are what the index has. The owner's thread. */
+void engine_request_add_rows(struct engine_request *engine_request, const struct row *rows, size_t count, size_t size);
+/* Bytes of rows that may still be read for it: all together `size_max` at most (CALM-1). */
+size_t engine_request_room(const struct engine_request *engine_request, size_t size_max);
+/* The rows that it needs are more than one request may read, or its arena is exhausted: it is to be refused for good.
+ * The owner's thread. */
+void engine_request_too_large(struct engine_request *engine_request);
+/* So much is read for other requests that it is to be refused for now. The owner's thread. */
+void engine_request_busy(struct engine_request *engine_request);
 /* What `calendar` asks was found, or was not: it says so. The owner's thread. */
 void engine_request_counted(struct engine_request *engine_request);
 /* It was stepped, or never will be. */

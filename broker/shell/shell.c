@@ -351,7 +351,7 @@ void shell_start_threads(struct shell *shell) {
     start_delivery_sender(shell);
     start_indexer(shell);
     archivist_start(&shell->archivist, shell->log);
-    reader_start(&shell->reader, shell->index, &shell->inbox);
+    reader_start(&shell->reader, shell->index, &shell->inbox, MEMORY_SHARE_FACTS(shell->config.memory));
     start_calendar_reader(shell);
     start_backup(shell);
     locator_start(&shell->locator, shell->log, &shell->archivist.archive, &shell->inbox);

@@ -131,9 +131,10 @@ void index_filter_drop(struct index_filter *filter);
  * memory. Any thread, but one at a time. INDEX_DAMAGED as the opening would have said it. */
 int index_read_filters(struct index *index, bool *out_more);
 
-/* Rows that are live or dead, in any order; all matches of a key (one live, any number of dead: at most 16, the
- * youngest first). What is not there is simply missing. */
-int index_lookup(struct index *index, const struct want *wants, size_t want_count, struct arena *arena,
+/* Rows that are live or dead, in any order; all matches of a key (one live; of the dead ones, unless live_only, the 16
+ * youngest). What is not there is simply missing. 1: they take more than `size_max` bytes of the arena; reading stopped
+ * there, and nothing is given (CALM-1). */
+int index_lookup(struct index *index, const struct want *wants, size_t want_count, size_t size_max, struct arena *arena,
                  struct index_rows *out);
 /* Rows of `queue` (0: of all; live and dead) with after_id < id < id_end, in order of id; examines at most
  * `examine_max` rows of any queue. `*out_next`: go on after this id; UINT64_MAX: done. */

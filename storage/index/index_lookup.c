@@ -5,6 +5,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "seeded_bug.h"
+
 #define DEAD_MATCHES_MAX 16 /* dead tasks given for one key, the youngest; the live one is always among the rows */
 
 int reading_begin(struct reading *reading, struct index *index, struct arena *arena, bool with_filter) {
@@ -78,23 +80,31 @@ static int by_key(struct reading *reading, const struct want *want) {
         if (row.queue != want->queue || row.key_size != want->key_size) continue;
         if (memcmp(row.key, want->key, want->key_size) != 0) continue;
         /* The live one need not be younger than they: it may have been requeued. */
-        if (row.state == ROW_BURIED && dead++ >= DEAD_MATCHES_MAX) continue;
+        if (row.state == ROW_BURIED && (want->live_only || dead++ >= DEAD_MATCHES_MAX)) continue;
         error = reading_keep(reading, &row);
-        if (error != 0) return error;
+        if (error != 0 || want->live_only) return error; /* one at most lives */
     }
     return 0;
 }
 
-int index_lookup(struct index *index, const struct want *wants, size_t want_count, struct arena *arena,
+/* The rows read so far, and their copies in the arena. */
+static bool is_too_much(const struct reading *reading, size_t used, size_t size_max) {
+    size_t size = reading->arena->used - used + reading->rows.count * sizeof(struct row);
+    return size > size_max && !SEEDED_BUG(facts_unbounded);
+}
+
+int index_lookup(struct index *index, const struct want *wants, size_t want_count, size_t size_max, struct arena *arena,
                  struct index_rows *out) {
     struct reading reading;
     int error = reading_begin(&reading, index, arena, true);
     if (error != 0) return error;
+    const size_t used = arena->used;
     for (size_t i = 0; i < want_count && error == 0; i++) {
         if (wants[i].id != 0)
             error = by_id(&reading, wants[i].id);
         else if (wants[i].key_size > 0)
             error = by_key(&reading, &wants[i]);
+        if (error == 0 && is_too_much(&reading, used, size_max)) error = 1;
     }
     if (error == 0) error = reading_give(&reading, out);
     reading_end(&reading);

@@ -198,7 +198,7 @@ static bool look_up(struct index *index, struct arena *arena) {
         void *data;
         size_t size;
         arena_reset(arena);
-        int result = index_lookup(index, wants, row->key_size > 0 ? 2 : 1, arena, &rows);
+        int result = index_lookup(index, wants, row->key_size > 0 ? 2 : 1, SIZE_MAX, arena, &rows);
         if (is_fine(result)) rows_are_sound(&rows, NULL);
         fine &= result == 0 && is_fine(index_blob(index, id, arena, &data, &size));
     }

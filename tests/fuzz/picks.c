@@ -29,6 +29,7 @@ bool pick_wanted(const struct row *row, const void *argument) {
     const struct core_facts *facts = argument;
     for (size_t i = 0; i < facts->want_count; i++) {
         const struct want *want = &facts->wants[i];
+        if (want->live_only && row->state == ROW_BURIED) continue;
         bool same_key = want->queue == row->queue && want->key_size == row->key_size && want->key_size > 0 &&
                         memcmp(want->key, row->key, want->key_size) == 0;
         if (want->id != 0 ? want->id == row->id : same_key) return true;

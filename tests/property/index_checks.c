@@ -305,7 +305,7 @@ static int check_lookups(struct fx *f, const struct index_filter *filter) {
         bool by_key = id < w->next_id && task->state != WORLD_ABSENT && task->row.key_size > 0;
         struct index_rows rows;
         arena_reset(&f->arena);
-        int error = index_lookup(f->index, wants, 1, &f->arena, &rows);
+        int error = index_lookup(f->index, wants, 1, SIZE_MAX, &f->arena, &rows);
         if (error != 0) return error;
         CHECK(rows.count == here);
         if (here) CHECK(rows.rows[0].id == id && world_same(w, &rows.rows[0]));
@@ -318,7 +318,7 @@ static int check_lookups(struct fx *f, const struct index_filter *filter) {
                         memcmp(twin->key, task->key, task->row.key_size) == 0;
         }
         if (expected > 16) expected = 16;
-        error = index_lookup(f->index, wants + 1, 1, &f->arena, &rows);
+        error = index_lookup(f->index, wants + 1, 1, SIZE_MAX, &f->arena, &rows);
         if (error != 0) return error;
         CHECK(rows.count == expected);
         for (size_t i = 0; i < rows.count; i++) CHECK(world_same(w, &rows.rows[i]));

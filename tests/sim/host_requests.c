@@ -27,7 +27,7 @@ static void end_request(struct world *world, struct engine_request *engine_reque
 static void read_facts(struct world *world, struct engine_request *engine_request) {
     struct table_rows rows = {0};
     table_lookup(&world->host->table, engine_request->wants, engine_request->want_count, &world->memory, &rows);
-    MUST(engine_request_add_rows(engine_request, rows.rows, rows.count));
+    engine_request_add_rows(engine_request, rows.rows, rows.count, 0);
 }
 
 static void read_pages(struct world *world, struct asked *asked) {
@@ -146,9 +146,9 @@ static bool has_all(struct world *world, struct asked *asked) {
         core_turn_starve(&world->host->turn, &engine_request->item);
         break;
     case ENGINE_REQUEST_REFUSED:
-        refuse_with(world, asked, TARRY__CODE__BUSY);
+        end_request(world, engine_request);
+        refuse_with(world, asked, engine_request->refusal.code);
         break;
-    case ENGINE_REQUEST_NO_MEMORY:
     case ENGINE_REQUEST_ROOM:
         MUST(!"there is memory, and room was asked for");
     case ENGINE_REQUEST_NONE:

@@ -103,7 +103,8 @@ void table_lookup(const struct table *table, const struct want *wants, size_t wa
         }
         for (uint64_t id = 1; id < table->flat.next_id; id++) {
             const struct row *row = row_at(table, id);
-            if (row && matches(&wants[i], row)) add_row(out, row, arena);
+            bool is_wanted = row && matches(&wants[i], row) && (row->state != ROW_BURIED || !wants[i].live_only);
+            if (is_wanted) add_row(out, row, arena);
         }
     }
 }

@@ -193,10 +193,58 @@ static void what_ends_within_a_batch_leaves_only_its_outcome(void **state) {
     commit(f);
     struct want wants[] = {{.id = id}, {.id = id - 1}, {.id = id + 1}};
     struct index_rows rows;
-    assert_int_equal(index_lookup(f->index, wants, 3, &f->arena, &rows), 0);
+    assert_int_equal(index_lookup(f->index, wants, 3, SIZE_MAX, &f->arena, &rows), 0);
     assert_int_equal(rows.count, 1);
     assert_int_equal(rows.rows[0].id, id);
     verify(f);
+}
+
+#define DEAD_LETTERS 40u
+
+/* Dead letters of one key, and the task that has it. */
+static void one_key(struct fx *f) {
+    for (uint64_t id = f->next_id; f->next_id <= id + DEAD_LETTERS; f->next_id++) {
+        char key[32];
+        struct row row = row_of(f->next_id, NOW_MS, key);
+        row.key = "same";
+        row.key_size = 4;
+        put(f, &row, TARRY__CAUSE__CAUSE_SCHEDULED, NULL);
+        commit(f);
+        if (f->next_id == id + DEAD_LETTERS) continue;
+        struct row dead = row;
+        dead.state = ROW_BURIED;
+        dead.dead_ms = NOW_MS + f->next_id;
+        put(f, &dead, TARRY__CAUSE__CAUSE_BURIED, &row);
+        commit(f);
+    }
+}
+
+static size_t look_up(struct fx *f, bool live_only, size_t size_max, int expected) {
+    struct want want = {.queue = 1, .key = "same", .key_size = 4, .live_only = live_only};
+    struct index_rows rows = {.count = 0};
+    assert_int_equal(index_lookup(f->index, &want, 1, size_max, &f->arena, &rows), expected);
+    return rows.count;
+}
+
+/* A schedule under a key with very many dead letters read sixteen of them, for nothing. */
+static void dead_letters_of_a_key_are_read_if_they_matter(void **state) { /* CALM-1 */
+    struct fx *f = *state;
+    one_key(f);
+    assert_int_equal(look_up(f, true, SIZE_MAX, 0), 1);
+    assert_int_equal(look_up(f, false, SIZE_MAX, 0), 1 + 16);
+}
+
+static void reading_stops_at_the_bound(void **state) { /* CALM-1 */
+    struct fx *f = *state;
+    one_key(f);
+    const size_t row = sizeof(struct row);
+    assert_int_equal(look_up(f, false, 10 * row, 1), 0);
+    assert_int_equal(look_up(f, true, 10 * row, 0), 1);
+    size_t used = f->arena.used;
+    assert_int_equal(look_up(f, false, SIZE_MAX, 0), 17);
+    size_t whole = f->arena.used - used;
+    assert_int_equal(look_up(f, false, whole, 0), 17);
+    assert_int_equal(look_up(f, false, whole - 16 * ARENA_ALIGN, 1), 0);
 }
 
 static void nonsense_is_damage_and_ends_the_index(void **state) {
@@ -317,7 +365,7 @@ static void a_tail_of_ended_tasks_stays_a_tail(void **state) {
         struct index_rows rows;
         arena_reset(&f->arena);
         assert_true(index_filter_may_contain(filter, row_key_hash(1, row.key, row.key_size)));
-        assert_int_equal(index_lookup(f->index, &want, 1, &f->arena, &rows), 0);
+        assert_int_equal(index_lookup(f->index, &want, 1, SIZE_MAX, &f->arena, &rows), 0);
         assert_int_equal(rows.count, 1);
     }
     index_filter_drop(filter);
@@ -374,7 +422,7 @@ static void *read_along(void *argument) {
         index_filter_drop(filter);
         struct index_rows rows;
         arena_reset(&arena);
-        int error = index_lookup(thread->f->index, &want, 1, &arena, &rows);
+        int error = index_lookup(thread->f->index, &want, 1, SIZE_MAX, &arena, &rows);
         if (!may || error != 0 || rows.count != 1 || rows.rows[0].id != row.id) atomic_store(&thread->is_wrong, true);
         atomic_fetch_add(&thread->found, 1);
     }
@@ -447,10 +495,10 @@ static int read_damaged(struct fx *f, uint64_t position, uint64_t ids) {
         struct index_rows rows;
         bool ended = id % 3 == 0;
         arena_reset(&f->arena);
-        int error = index_lookup(f->index, &by_id, 1, &f->arena, &rows);
+        int error = index_lookup(f->index, &by_id, 1, SIZE_MAX, &f->arena, &rows);
         if (error == 0 && rows.count != !ended) return 1;
         if (error == 0 && !ended && row_hash(&rows.rows[0]) != row_hash(&row)) return 1;
-        error = index_lookup(f->index, &by_key, 1, &f->arena, &rows);
+        error = index_lookup(f->index, &by_key, 1, SIZE_MAX, &f->arena, &rows);
         if (error == 0 && rows.count > 0 && (ended || row_hash(&rows.rows[0]) != row_hash(&row))) return 1;
     }
     return read_due(f, ids);
@@ -569,6 +617,8 @@ int main(void) {
         INDEX_TEST(a_new_index_is_empty_and_knows_its_cluster),
         INDEX_TEST(another_format_version_is_refused),
         INDEX_TEST(what_ends_within_a_batch_leaves_only_its_outcome),
+        INDEX_TEST(dead_letters_of_a_key_are_read_if_they_matter),
+        INDEX_TEST(reading_stops_at_the_bound),
         INDEX_TEST(nonsense_is_damage_and_ends_the_index),
         INDEX_TEST(outcomes_are_limited_by_count_and_age),
         INDEX_TEST(a_crowd_in_one_millisecond_comes_in_order_and_bounded),

@@ -130,7 +130,7 @@ static size_t found(struct index *index, struct arena *arena, uint64_t id) {
     struct want want = {.queue = 1, .key = row.key, .key_size = row.key_size};
     struct index_rows rows;
     arena_reset(arena);
-    assert_int_equal(index_lookup(index, &want, 1, arena, &rows), 0);
+    assert_int_equal(index_lookup(index, &want, 1, SIZE_MAX, arena, &rows), 0);
     assert_true(rows.count == 0 || rows.rows[0].id == id);
     return rows.count;
 }
@@ -257,7 +257,7 @@ static void damage_is_found_when_they_are_read(void **state) { /* F-8 */
         struct want want = {.queue = 1, .key = row.key, .key_size = row.key_size};
         struct index_rows rows = {0};
         arena_reset(&f->arena);
-        int error = index_lookup(f->index, &want, 1, &f->arena, &rows);
+        int error = index_lookup(f->index, &want, 1, SIZE_MAX, &f->arena, &rows);
         assert_true(error == INDEX_DAMAGED || (error == 0 && rows.count == !has_ended(id)));
         damaged += error == INDEX_DAMAGED;
     }

@@ -405,6 +405,7 @@ static void handle(struct rpc_context *context, struct message *message) {
     engine_request->schedules = request_has_op(request, TARRY__OP__OP_SCHEDULE);
     engine_request->redacts = request_has_op(request, TARRY__OP__OP_REDACT);
     engine_request->want_count = 0;
+    engine_request->refusal = (struct engine_refusal){0};
     engine_request->item.received_ns = 0;
     pass_on(needs, &context->call);
 }

@@ -22,6 +22,8 @@ enum replication { REPLICATION_NONE, REPLICATION_ASYNC, REPLICATION_SYNC, REPLIC
 #define MEMORY_SHARE_CORE(memory) ((memory) / 2)
 #define MEMORY_SHARE_INDEX(memory) ((memory) / 4 - MEMORY_SHARE_CONTENTS(memory) / 2)
 #define MEMORY_SHARE_REQUESTS(memory) ((memory) / 8)
+/* Stored tasks that were read for requests and are not used yet. */
+#define MEMORY_SHARE_FACTS(memory) ((memory) / 16)
 /* Contents that have left the log: of a large budget what neither the index nor the rest has a use for. */
 #define MEMORY_CONTENTS_FROM (1ull << 30)
 #define MEMORY_SHARE_CONTENTS(memory) ((memory) > MEMORY_CONTENTS_FROM ? ((memory)-MEMORY_CONTENTS_FROM) / 4 : 0)

@@ -216,6 +216,7 @@ static void refuse(struct call *call, Tarry__Code code, const char *sentence) {
 
 static void end_request(struct core_thread *core_thread, struct engine_request *engine_request) {
     engine_request_end(engine_request, core_thread->needs.core);
+    reader_release(core_thread->needs.reader, engine_request);
 }
 
 /* F-4. True: it was refused, for the disk has no room for it. */
@@ -254,10 +255,9 @@ static bool has_all(struct core_thread *core_thread, struct engine_request *engi
         core_turn_starve(&core_thread->turn, &engine_request->item);
         break;
     case ENGINE_REQUEST_REFUSED:
-        refuse((struct call *)engine_request, TARRY__CODE__BUSY, NULL);
+        end_request(core_thread, engine_request);
+        refuse((struct call *)engine_request, engine_request->refusal.code, engine_request->refusal.sentence);
         break;
-    case ENGINE_REQUEST_NO_MEMORY:
-        fatal("engine_request_failed", -ENOMEM);
     case ENGINE_REQUEST_NONE:
     case ENGINE_REQUEST_ROOM:
         break;

@@ -10,12 +10,29 @@
 /* Rows that a page of a job may look at, of any queue, before it comes back. */
 #define EXAMINE_MAX 65536
 
+static void count_rows(struct reader *reader, size_t size) {
+    atomic_fetch_add(&reader->rows, size);
+}
+
+void reader_release(struct reader *reader, struct engine_request *engine_request) {
+    atomic_fetch_sub(&reader->rows, engine_request->facts_size);
+    engine_request->facts_size = 0;
+}
+
 static void read_facts(struct reader *reader, struct engine_request *engine_request) {
     struct index_rows rows;
-    int error =
-        index_lookup(reader->index, engine_request->wants, engine_request->want_count, engine_request->arena, &rows);
+    const struct arena *arena = engine_request->arena;
+    const size_t used = arena->used;
+    size_t size_max = reader->rows_max < FACTS_SIZE_MAX ? reader->rows_max : FACTS_SIZE_MAX;
+    int error = index_lookup(reader->index, engine_request->wants, engine_request->want_count,
+                             engine_request_room(engine_request, size_max), engine_request->arena, &rows);
+    if (error == 1 || (error == -ENOMEM && !arena->starved)) {
+        engine_request_too_large(engine_request);
+        return;
+    }
     if (error != 0) fatal("index_lookup_failed", error);
-    if (!engine_request_add_rows(engine_request, rows.rows, rows.count)) fatal("facts_failed", -ENOMEM);
+    count_rows(reader, arena->used - used);
+    engine_request_add_rows(engine_request, rows.rows, rows.count, arena->used - used);
 }
 
 static void read_list(struct reader *reader, struct engine_request *engine_request) {
@@ -31,8 +48,11 @@ static void read_list(struct reader *reader, struct engine_request *engine_reque
         .count_max = plan->count_max,
     };
     struct index_rows rows;
+    const size_t used = engine_request->arena->used;
     int error = index_list(reader->index, &query, engine_request->arena, &rows, &engine_request->event.through);
     if (error != 0) fatal("index_list_failed", error);
+    engine_request->facts_size = engine_request->arena->used - used;
+    count_rows(reader, engine_request->facts_size);
     engine_request->event.rows = rows.rows;
     engine_request->event.row_count = rows.count;
     engine_request->filled = true;
@@ -51,18 +71,23 @@ static void read_page(struct reader *reader, struct page_load *load) {
 
 static void read_request(void *owner, struct engine_request *engine_request) {
     struct reader *reader = owner;
-    if (engine_request->want_count > 0)
+    const bool is_page = engine_request->item.kind == ITEM_PAGE;
+    if (!is_page && atomic_load(&reader->rows) >= reader->rows_max)
+        engine_request_busy(engine_request);
+    else if (engine_request->want_count > 0)
         read_facts(reader, engine_request);
-    else if (engine_request->item.kind == ITEM_PAGE)
+    else if (is_page)
         read_page(reader, (struct page_load *)engine_request);
     else
         read_list(reader, engine_request);
     inbox_post(reader->inbox, &engine_request->item);
 }
 
-void reader_start(struct reader *reader, struct index *index, struct inbox *inbox) {
+void reader_start(struct reader *reader, struct index *index, struct inbox *inbox, size_t rows_max) {
     reader->index = index;
     reader->inbox = inbox;
+    reader->rows_max = rows_max;
+    atomic_init(&reader->rows, 0);
     worker_start(&reader->worker, "tarry-reader", read_request, reader);
 }
 

@@ -90,6 +90,7 @@ static void look_up(const struct stage *stage, const struct want *want, struct r
     }
     const struct twin *twin = id_map_get(&stage->dead_keys, row_key_hash(want->queue, want->key, want->key_size));
     for (; twin != NULL; twin = twin->same_key) {
+        if (want->live_only && twin->row.state == ROW_BURIED) continue;
         bool fits = !twin->ended && twin->row.queue == want->queue && twin->row.key_size == want->key_size &&
                     memcmp(twin->row.key, want->key, want->key_size) == 0;
         if (fits) add_row(rows, count, twin);
