@@ -42,7 +42,7 @@
 #define QUEUES_PER_SUBSCRIBE_MAX 256
 #define LIST_LIMIT_MAX 1000
 #define LIST_LIMIT_DEFAULT 1000
-#define FACTS_SIZE_MAX (16u << 20) /* stored tasks that one request may read, bytes; less with a small --memory */
+#define FACTS_SIZE_MAX (16u << 20)   /* stored tasks that one request may read, bytes; less with a small --memory */
 #define DELIVERY_SIZE_MAX (4u << 20) /* contents in one message, save when a single task is larger */
 
 /* Looking at the log (Audit) */

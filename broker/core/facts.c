@@ -121,8 +121,8 @@ static bool facts_asked_key(const struct facts_table *table, const struct task_k
     const struct facts_node *node = table->wants ? table->wants[key->hash & table->mask] : NULL;
     for (; node; node = node->next) {
         const struct want *want = node->want;
-        if (!want->id && want->queue == key->queue && want->key_size == key->size &&
-            (live_only || !want->live_only) && memcmp(want->key, key->data, key->size) == 0) {
+        if (!want->id && want->queue == key->queue && want->key_size == key->size && (live_only || !want->live_only) &&
+            memcmp(want->key, key->data, key->size) == 0) {
             return true;
         }
     }

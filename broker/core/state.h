@@ -47,7 +47,7 @@
 #define SETTLED_PER_STEP_MAX 4096u     /* subscriptions looked at because a session's credit changed */
 #define STEP_EFFECTS_MAX (96ull << 20) /* bytes in the arena that one step may add (need.h) */
 #define JOB_PAGE_TASKS_MAX 2048u
-#define JOB_PAGES_MAX 4u /* being read at once: one thread reads them (CALM-1) */
+#define JOB_PAGES_MAX 4u         /* being read at once: one thread reads them (CALM-1) */
 #define LIST_SCANS_MAX 8u        /* Lists that are looked into at the same time; the others wait */
 #define LIST_PER_PIECE_MAX 4096u /* tasks of the overlay */
 #define STATS_PER_PIECE_MAX 256u /* queues */
@@ -383,7 +383,7 @@ struct core {
     uint64_t push_version; /* core_push_version */
     struct job jobs[JOBS_MAX];
     uint32_t job_count;
-    uint32_t job_next;                     /* the job that may read a page first */
+    uint32_t job_next; /* the job that may read a page first */
     uint32_t pages_loading;
     uint32_t push_count;                   /* queues that are pushed */
     struct ended_job ended_jobs[JOBS_MAX]; /* a ring */

@@ -84,10 +84,11 @@ enum engine_request_need engine_request_next(struct engine_request *engine_reque
 void engine_request_add_rows(struct engine_request *engine_request, const struct row *rows, size_t count, size_t size);
 /* Bytes of rows that may still be read for it: all together `size_max` at most (CALM-1). */
 size_t engine_request_room(const struct engine_request *engine_request, size_t size_max);
-/* The rows that it needs are more than one request may read, or its arena is exhausted: it is to be refused for good.
+/* The rows that it needs are more than one request may read, or its arena is exhausted: it is to be refused for ever.
  * The owner's thread. */
 void engine_request_too_large(struct engine_request *engine_request);
-/* So much is read for other requests that it is to be refused for now. The owner's thread. */
+/* So much is read for other requests that it is to be refused as busy. The owner's
+ * thread. */
 void engine_request_busy(struct engine_request *engine_request);
 /* What `calendar` asks was found, or was not: it says so. The owner's thread. */
 void engine_request_counted(struct engine_request *engine_request);

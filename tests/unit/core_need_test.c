@@ -77,7 +77,7 @@ static void a_schedule_asks_for_no_dead_letters(void **state) {
     add_cancel(0, "k");
     assert_int_equal(wants_of(f, 1, &wants), 1);
     assert_false(wants[0].live_only);
-    add_schedule(1, "k"); /* whoever asks for all has asked for the live one */
+    add_schedule(1, "k"); /* a question for all rows includes the live one */
     assert_int_equal(wants_of(f, 2, &wants), 1);
     add_schedule(0, "k");
     add_cancel(1, "k");
@@ -100,7 +100,7 @@ static void a_repeated_commit_asks_for_nothing(void **state) { /* ONCE-1 */
 }
 
 /* Each was counted as one task that comes into memory: the commit was refused as BUSY for ever. */
-static void dead_letters_that_were_read_need_no_memory(void **state) {
+static void dead_letters_that_were_read_need_no_memory(void **state) { /* CAP-1 */
     struct fx *f = *state;
     enum { DEAD = 40000 };
     static struct row rows[DEAD];
@@ -121,7 +121,7 @@ static void dead_letters_that_were_read_need_no_memory(void **state) {
     assert_int_equal(f->id, DEAD + 1); /* the one that died last */
 }
 
-static void what_can_never_fit_is_not_busy(void **state) {
+static void what_can_never_fit_is_not_busy(void **state) { /* CAP-1 */
     struct fx *f = *state;
     static char keys[OPS_PER_COMMIT_MAX][KEY_SIZE_MAX + 1];
     struct core_options options = defaults;
@@ -206,7 +206,7 @@ static void more_than_a_principal_may_have_is_not_busy(void **state) {
 }
 
 /* It ended the process. */
-static void a_request_whose_arena_is_exhausted_is_refused(void **state) {
+static void a_request_whose_arena_is_exhausted_is_refused(void **state) { /* CALM-1 */
     struct fx *f = *state;
     struct arena arena;
     struct commit_event made;
@@ -262,7 +262,7 @@ static void purge_of(struct fx *f, const char *queue) {
 }
 
 /* 64 purges read 64 pages at once. Four are read at a time, and all jobs come to an end. */
-static void few_pages_are_read_at_once(void **state) {
+static void few_pages_are_read_at_once(void **state) { /* CALM-1 */
     struct fx *f = *state;
     enum { JOBS = 3 * JOB_PAGES_MAX };
     struct core_page pages[JOB_PAGES_MAX];

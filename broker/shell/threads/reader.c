@@ -19,6 +19,7 @@ void reader_release(struct reader *reader, struct engine_request *engine_request
     engine_request->facts_size = 0;
 }
 
+/* CALM-1: of one request, and of all together. */
 static void read_facts(struct reader *reader, struct engine_request *engine_request) {
     struct index_rows rows;
     const struct arena *arena = engine_request->arena;
