@@ -28,7 +28,7 @@ static const struct arg_spec options_known[] = {
 const struct command command_calendar = {
     .name = "calendar",
     .usage = "[QUEUE] [--from T] [--step DUR] [--spans N] [--by-queue]",
-    .summary = "how many tasks fall due when",
+    .summary = "count the tasks that fall due in each minute, hour or day",
     .text =
         "Counts the waiting tasks (pending and ready) by the time they are due: of QUEUE, or of all that you may see,\n"
         "together. The counts are exact, as of a log position that is not older than the question, however many\n"

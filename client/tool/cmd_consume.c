@@ -62,7 +62,7 @@ static const struct arg_spec options[] = {
 const struct command command_consume = {
     .name = "consume",
     .usage = "QUEUE… [--count N] [--for DUR] [--prefetch N] [--lease DUR] [--ack auto|none|nack] [--exec CMD]",
-    .summary = "take deliveries, print them, settle them",
+    .summary = "receive tasks, print or run them, and settle them",
     .text =
         "Prints each task as it is delivered, and acks it once its line has been written. With --json a line is\n"
         "  "

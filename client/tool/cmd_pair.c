@@ -19,7 +19,7 @@ static const struct arg_spec options[] = {
 const struct command command_pair_record = {
     .name = "pair record",
     .usage = "[--show | --write [--peer-is-stopped]]",
-    .summary = "what the coordinator keeps of a pair; write it again",
+    .summary = "show the pair's record at the coordinator, or have it written again",
     .text =
         "Asks one broker what its coordinator keeps of the pair: who leads which epoch, and who is in sync.\n\n"
         "If that record was deleted, or put back to an earlier state, nobody claims by it, and 'tarry status' says\n"

@@ -77,7 +77,7 @@ static const struct arg_spec pause_options[] = {
 const struct command command_queue_pause = {
     .name = "queue pause",
     .usage = "QUEUE [--for DUR]",
-    .summary = "hold back the deliveries of a queue",
+    .summary = "pause the deliveries of a queue",
     .text = "Holds back the deliveries of a queue. Tasks may be scheduled, moved and cancelled meanwhile, and what is\n"
             "in flight may be settled. A queue that is not there yet is made.",
     .options = pause_options,
@@ -91,7 +91,7 @@ const struct command command_queue_pause = {
 const struct command command_queue_resume = {
     .name = "queue resume",
     .usage = "QUEUE",
-    .summary = "deliver from a paused queue again",
+    .summary = "resume the deliveries of a queue",
     .text = "Ends the pause of a queue. A queue that is not there yet is made.",
     .options = no_options,
     .positional_min = 1,
@@ -125,7 +125,7 @@ const struct command command_queue_delete = {
 const struct command command_queue_purge = {
     .name = "queue purge",
     .usage = "QUEUE [--state STATES]",
-    .summary = "end the tasks of a queue",
+    .summary = "cancel the tasks of a queue",
     .text =
         "Ends the tasks that the queue holds at this moment, as cancelled (purged). Younger tasks are not touched.\n"
         "The command returns when all of them have ended.",

@@ -30,7 +30,7 @@ static const struct arg_spec options[] = {
 const struct command command_redact = {
     .name = "redact",
     .usage = "QUEUE KEY --reason TEXT\n--id ID --reason TEXT\n--queue QUEUE (--from T | --to T) --reason TEXT",
-    .summary = "erase for good what ended tasks contained",
+    .summary = "erase the payload and attributes of ended tasks",
     .text =
         "Erases payload and attributes of tasks that have ended from the broker's log, archive and index, and\n"
         "records when, by whom and why. What happened to the tasks, ids, queues and keys stay in the log, and\n"

@@ -29,7 +29,7 @@ static const struct arg_spec options[] = {
 const struct command command_stats = {
     .name = "stats",
     .usage = "[QUEUE] [--watch] [--wide]",
-    .summary = "what the broker and its queues hold and do",
+    .summary = "show counts, rates and latencies of the broker and its queues",
     .text =
         "Shows, per queue, how many tasks are pending, ready, in flight and dead, what has happened since the queue\n"
         "came into being, how late deliveries were, and the state of the broker; of queues that are pushed, how their\n"

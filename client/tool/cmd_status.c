@@ -22,7 +22,7 @@ static const struct arg_spec options[] = {
 const struct command command_status = {
     .name = "status",
     .usage = "[--wait DUR]",
-    .summary = "who is the primary, who follows, and how far behind",
+    .summary = "show the roles of the nodes of a pair, and how far the follower lags",
     .text =
         "Shows the role of every broker that --broker names (give both of a pair), its epoch, all addresses\n"
         "where it listens if there are several, whether what is acknowledged is on both, the positions of its log,\n"

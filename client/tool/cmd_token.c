@@ -41,7 +41,7 @@ static const struct arg_spec file_options[] = {OPTIONS_FILE, {0}};
 const struct command command_token_add = {
     .name = "token add",
     .usage = "NAME --role ROLE… [--queue PREFIX]… [--expires WHEN] [--limit NAME=N]… --file FILE",
-    .summary = "let somebody use a broker",
+    .summary = "add a principal, and print its token",
     .text =
         "Adds a principal to the file of tokens and prints its token, this once: the file keeps a hash of it. A\n"
         "broker reads the file anew when it changes. Give the token to a client as a file that nobody else can\n"
@@ -70,7 +70,7 @@ const struct command command_token_add = {
 const struct command command_token_list = {
     .name = "token list",
     .usage = "--file FILE",
-    .summary = "list who may use a broker",
+    .summary = "list the principals of a file of tokens",
     .text = "Lists the principals of the file of tokens: their roles, queues and limits, and when they expire.",
     .options = file_options,
     .positional_min = 0,
@@ -82,7 +82,7 @@ const struct command command_token_list = {
 const struct command command_token_revoke = {
     .name = "token revoke",
     .usage = "NAME --file FILE",
-    .summary = "take it away again",
+    .summary = "remove a principal",
     .text = "Removes a principal from the file of tokens. The broker reads it anew at once, and ends the connections\n"
             "and consumers of whoever is not in it any more; what they held comes back as from any consumer that is\n"
             "gone.",

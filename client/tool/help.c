@@ -36,7 +36,7 @@ static size_t distance(const char *a, const char *b) {
 
 const char *nearest(const char *word, const char *const *candidates, size_t count) {
     const char *best = NULL;
-    size_t best_distance = 3; /* farther than two slips of the finger is another word */
+    size_t best_distance = 3; /* three edits or more: another word */
     if (strlen(word) < 3) best_distance = 2;
     for (size_t i = 0; i < count; i++) {
         size_t d = distance(word, candidates[i]);
@@ -49,24 +49,24 @@ const char *nearest(const char *word, const char *const *candidates, size_t coun
 }
 
 static const char *const globals_help =
-    "Anywhere on the line:\n"
-    "  --broker URL[,URL]     the broker, or several to try in turn (ws://host:port,\n"
-    "                         wss://host:port, unix:///path);\n"
-    "                         else $TARRY_BROKER, else ws://127.0.0.1:7272\n"
-    "  --timeout DUR          how long each call may take (default 10s); what goes on until it is ended\n"
-    "                         (consume, --from, --watch, --follow) waits for a broker that goes away\n"
-    "                         without an end, unless this is given\n"
-    "  --token-file FILE      the token that is shown to the broker; else $TARRY_TOKEN_FILE\n"
-    "  --unsafe-plain-token   … also over ws:// to another machine, where whoever is in between reads it\n"
-    "  --tls-ca FILE          authorities of wss:// brokers; else $TARRY_TLS_CA, else the system's\n"
-    "  --tls-cert FILE        this client's certificate, if the broker wants one; else $TARRY_TLS_CERT\n"
-    "  --tls-key FILE         its key; else $TARRY_TLS_KEY, else in --tls-cert\n"
-    "  --as TEXT              who asks, for the record: stands before user@host, which it says by default\n"
-    "  --json                 one JSON object a line on standard output, nothing else\n"
-    "  --help                 this text\n";
+    "Options of every command:\n"
+    "  --broker URL[,URL]     the broker; of several, the first that answers (ws://host:port,\n"
+    "                         wss://host:port, unix:///path)\n"
+    "                         [$TARRY_BROKER, then ws://127.0.0.1:7272]\n"
+    "  --timeout DUR          timeout of each call [10s; consume, --from, --watch and --follow retry\n"
+    "                         without a timeout when the broker goes away]\n"
+    "  --token-file FILE      file with the token for the broker [$TARRY_TOKEN_FILE]\n"
+    "  --unsafe-plain-token   send the token over ws:// to another machine too: anybody on the\n"
+    "                         network path can read it\n"
+    "  --tls-ca FILE          CAs of wss:// brokers, PEM [$TARRY_TLS_CA, then the system's CAs]\n"
+    "  --tls-cert FILE        certificate of this client, if the broker asks for one [$TARRY_TLS_CERT]\n"
+    "  --tls-key FILE         private key of --tls-cert [$TARRY_TLS_KEY, then --tls-cert]\n"
+    "  --as TEXT              name in the broker's log; TEXT precedes user@host [user@host]\n"
+    "  --json                 print JSON only, one object a line\n"
+    "  --help                 print this text\n";
 
 static const char *const exit_help =
-    "Exit status: 0 fine · 1 the broker said no · 2 usage · 3 no broker (or no primary) answered in time\n";
+    "Exit status: 0 success · 1 the broker refused · 2 wrong usage · 3 no broker (or no primary) answered in time\n";
 
 static void print_options(const struct arg_spec *spec) {
     for (; spec != NULL && spec->name != NULL; spec++) {
@@ -112,16 +112,16 @@ void help_print_command(const struct command *command) {
 }
 
 void help_print(const struct command *const *commands) {
-    printf("tarry: hand a task and a time to Tarry, the durable delay broker, and get it at that time.\n\n"
+    printf("tarry: the command-line tool of Tarry, a durable delay broker.\n\n"
            "Usage: tarry COMMAND … [--broker URL] [--timeout DUR] [--json]\n\nCommands:\n");
     for (; *commands != NULL; commands++) printf("  %-15s %s\n", (*commands)->name, (*commands)->summary);
-    printf("\n%s  --version              the version of the tool and of the library\n\n", globals_help);
+    printf("\n%s  --version              print the versions of the tool and of the library\n\n", globals_help);
     printf("Durations: 250ms 30s 30m 1h30m 2d. Times: RFC 3339 (2026-11-21T04:00:00+01:00) or Unix milliseconds.\n\n"
            "Examples:\n"
            "  tarry schedule close-order --key order-1 --in 30m --body '{\"order\":1}'\n"
            "  tarry cancel close-order order-1\n"
            "  tarry consume close-order --exec './close-order.sh'\n"
            "  tarry stats --watch\n\n"
-           "'tarry COMMAND --help' tells all about a command. %s",
+           "'tarry COMMAND --help' describes a command. %s",
            exit_help);
 }

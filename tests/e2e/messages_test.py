@@ -175,14 +175,14 @@ class EveryOption(Case):
 
     def commands(self):
         help_text = subprocess.run([harness.find_program("tarry"), "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
-        return re.findall(r"^  ([a-z]+(?: [a-z]+)?) {2,}\S", help_text.split("Commands:")[1].split("Anywhere")[0], re.MULTILINE)
+        return re.findall(r"^  ([a-z]+(?: [a-z]+)?) {2,}\S", help_text.split("Commands:")[1].split("Options of")[0], re.MULTILINE)
 
     def test_of_tarry(self):
         judged = 0
         for command in self.commands():
             text = subprocess.run([harness.find_program("tarry"), *command.split(), "--help"], stdout=subprocess.PIPE, text=True,
                                   check=True).stdout
-            own = text.split("Anywhere on the line:")[0]
+            own = text.split("Options of every command:")[0]
             for option, value in re.findall(r"^  --([a-z-]+) (DUR|N|RFC3339|T|TIME|STATES|STATE|KIND|KINDS|MODE|WHAT|POSITION|SIZE|ID|FACTOR)\b",
                                             own, re.MULTILINE):
                 with self.subTest(f"{command} --{option} {value}"):

@@ -37,6 +37,12 @@ struct option {
     uint64_t most;
     const char *argument; /* for the help */
     const char *help;
+    unsigned flags; /* COMMAND_LINE_ONLY, NO_BEHAVIOUR */
+};
+
+enum {
+    COMMAND_LINE_ONLY = 1, /* cannot stand in the file of --config */
+    NO_BEHAVIOUR = 2       /* says where the broker is, or counts for one start: not part of config_print */
 };
 
 #define FIELD(name) offsetof(struct config, name)
@@ -44,109 +50,129 @@ struct option {
 #define SIZE_LIMIT (1ull << 50)
 
 static const struct option options[] = {
-    {"data", OPTION_TEXT, FIELD(data), 1, 0, "DIR", "the data directory; made if it is missing (required)"},
+    {"data", OPTION_TEXT, FIELD(data), 1, 0, "DIR", "data directory; created if missing (required)", NO_BEHAVIOUR},
     {"listen", OPTION_LISTEN, FIELD(listen), 1, 0, "URL",
-     "ws://HOST:PORT, wss://HOST:PORT, beanstalk://HOST:PORT, unix:///PATH; port 0: any free one; may be repeated "
-     "[" DEFAULT_URL "]"},
-    {"tls-cert", OPTION_TEXT, FIELD(tls_cert), 1, 0, "FILE", "of wss://: this broker's certificate and chain, PEM"},
-    {"tls-key", OPTION_TEXT, FIELD(tls_key), 1, 0, "FILE", "its private key, PEM"},
+     "address to listen at: ws://HOST:PORT, wss://HOST:PORT, beanstalk://HOST:PORT or unix:///PATH; port 0 takes any "
+     "free port; may be repeated [" DEFAULT_URL "]",
+     NO_BEHAVIOUR},
+    {"tls-cert", OPTION_TEXT, FIELD(tls_cert), 1, 0, "FILE", "certificate chain of this broker for wss://, PEM",
+     NO_BEHAVIOUR},
+    {"tls-key", OPTION_TEXT, FIELD(tls_key), 1, 0, "FILE", "private key of --tls-cert, PEM", NO_BEHAVIOUR},
     {"tls-client-ca", OPTION_TEXT, FIELD(tls_client_ca), 1, 0, "FILE",
-     "who comes by wss:// must show a certificate of these CAs, PEM [nobody must]"},
+     "clients at wss:// must show a certificate signed by one of these CAs, PEM [clients need none]", NO_BEHAVIOUR},
     {"tls-peer-ca", OPTION_TEXT, FIELD(tls_peer_ca), 1, 0, "FILE",
-     "a peer at wss:// must have a certificate of these CAs, PEM [--tls-client-ca]"},
-    {"config", OPTION_TEXT, FIELD(file), 1, 0, "FILE", "read options from an INI file; the command line wins"},
+     "the peer at wss:// must show a certificate signed by one of these CAs, PEM [--tls-client-ca]", NO_BEHAVIOUR},
+    {"config", OPTION_TEXT, FIELD(file), 1, 0, "FILE",
+     "read options from this INI file; options on the command line take precedence", COMMAND_LINE_ONLY | NO_BEHAVIOUR},
     {"memory", OPTION_SIZE, FIELD(memory), MEMORY_MIN, SIZE_LIMIT, "SIZE", "memory budget [256MiB]"},
     {"unsafe-no-tls", OPTION_BOOL, FIELD(unsafe_no_tls), 0, 1, "BOOL",
-     "allow ws:// on an address that is not loopback: whoever is in between reads tokens and tasks [no]"},
+     "allow ws:// on addresses other than loopback: anybody on the network path can read tokens and tasks [no]"},
     {"tokens", OPTION_TEXT, FIELD(tokens), 1, 0, "FILE",
-     "who may use the broker, and for what (tarry token) [tokens in the data directory]"},
+     "file of tokens: which clients may use the broker, and for what (tarry token) [DIR/tokens of --data]",
+     NO_BEHAVIOUR},
     {"unsafe-no-tokens", OPTION_BOOL, FIELD(unsafe_no_tokens), 0, 1, "BOOL",
-     "over the network, too, whoever shows no token may produce, consume, read and operate [no]"},
+     "clients on the network without a token may produce, consume, read and operate [no]"},
     {"allow-origin", OPTION_ORIGINS, FIELD(allow_origin), 1, 0, "ORIGIN",
-     "web pages of this origin (https://example.org) may use the broker; may be repeated [none may]"},
+     "web pages of this origin (https://example.org) may use the broker; may be repeated [no origin]"},
     {"push-secrets", OPTION_TEXT, FIELD(push_secrets), 1, 0, "FILE",
-     "what webhooks are signed with: lines QUEUE whsec_NEW [whsec_OLD]; without a line a queue is not pushed [none]"},
+     "file of the secrets that sign webhooks, lines QUEUE whsec_NEW [whsec_OLD]; a queue without a line is not pushed "
+     "[none]",
+     NO_BEHAVIOUR},
     {"push-allow", OPTION_NETWORKS, FIELD(push_allow), 1, 0, "CIDR",
-     "webhooks may go to this network (10.1.0.0/16, ::1), though not everybody reaches it; may be repeated [none]"},
+     "webhooks may go to this private network (10.1.0.0/16, ::1); may be repeated [none]"},
     {"push-ca", OPTION_TEXT, FIELD(push_ca), 1, 0, "FILE",
-     "who has signed the certificates of webhooks' targets, PEM [whom this host trusts]"},
+     "CAs that signed the certificates of webhook targets, PEM [the system's CAs]", NO_BEHAVIOUR},
     {"push-requests", OPTION_COUNT, FIELD(push_requests), 1, PUSH_REQUESTS_MAX, "N",
-     "webhooks: requests at once [512]"},
+     "webhook requests under way at the same time [512]"},
     {"push-host-requests", OPTION_COUNT, FIELD(push_host_requests), 1, PUSH_REQUESTS_MAX, "N",
-     "… of them, to one host: scheme, name and port [32]"},
+     "webhook requests under way to one host (scheme, name and port) [32]"},
     {"push-queue-requests", OPTION_COUNT, FIELD(push_queue_requests), 1, PUSH_REQUESTS_MAX, "N",
-     "… of them, of one queue [32]"},
+     "webhook requests under way for one queue [32]"},
     {"push-timeout", OPTION_DURATION, FIELD(push_timeout_ms), PUSH_TIME_MIN_MS, PUSH_TIME_MAX_MS, "DURATION",
-     "webhooks: a request takes no longer, nor than four fifths of the queue's lease [30s]"},
+     "timeout of a webhook request; at most four fifths of the queue's lease [30s]"},
     {"push-connect-timeout", OPTION_DURATION, FIELD(push_connect_timeout_ms), PUSH_TIME_MIN_MS, PUSH_TIME_MAX_MS,
-     "DURATION", "… of which its connection [10s]"},
+     "DURATION", "timeout of a webhook request's connection attempt [10s]"},
     {"push-rest", OPTION_DURATION, FIELD(push_rest_ms), PUSH_TIME_MIN_MS, PUSH_TIME_MAX_MS, "DURATION",
      "webhooks: a target that fails again and again is left alone for so long at most [1m]"},
     {"accept-clock-jump", OPTION_BOOL, FIELD(accept_clock_jump), 0, 1, "BOOL",
-     "believe the wall clock at this start, though it is 30 days ahead of the log [no]"},
+     "at this start, believe a wall clock that is more than 30 days ahead of the log [no]", NO_BEHAVIOUR},
     {"inspect", OPTION_BOOL, FIELD(inspect), 0, 1, "BOOL",
-     "answer questions about the directory as it is: no deliveries, no changes, time stands still [no]"},
-    {"create-queues", OPTION_BOOL, FIELD(create_queues), 0, 1, "BOOL", "queues come into being on first use [yes]"},
+     "read-only: answer questions about the directory; deliver nothing, change nothing, keep the clock stopped [no]",
+     NO_BEHAVIOUR},
+    {"create-queues", OPTION_BOOL, FIELD(create_queues), 0, 1, "BOOL", "create a queue when it is first used [yes]"},
     {"payload-max", OPTION_SIZE, FIELD(payload_max), 1, PAYLOAD_SIZE_MAX_LIMIT, "SIZE",
      "largest payload of a task [1MiB]"},
     {"outcome-retention", OPTION_DURATION, FIELD(outcome_retention_ms), 0, DUE_AHEAD_MAX_MS, "DURATION",
-     "how long the outcomes of ended tasks stay known [1h]"},
-    {"outcomes-max", OPTION_COUNT, FIELD(outcomes_max), 1, 100000000, "N", "… and how many at most [262144]"},
+     "how long the broker remembers how a task ended [1h]"},
+    {"outcomes-max", OPTION_COUNT, FIELD(outcomes_max), 1, 100000000, "N",
+     "how many ended tasks the broker remembers [262144]"},
     {"retain-log-age", OPTION_DURATION, FIELD(retain_log_age_ms), 0, DUE_AHEAD_MAX_MS, "DURATION",
      "retire log segments older than this [7d]"},
     {"retain-log-size", OPTION_SIZE, FIELD(retain_log_size), 0, SIZE_LIMIT, "SIZE",
-     "… or when the log is larger than this [1GiB]"},
+     "retire the oldest log segments while the log is larger than this [1GiB]"},
     {"sign-key", OPTION_TEXT, FIELD(sign_key), 1, 0, "FILE",
-     "sign heads of the log with this secret key (tarry keygen): tarry verify --key proves it then"},
+     "sign heads of the log with this secret key (tarry keygen); tarry verify --key checks the signatures"},
     {"archiving", OPTION_BOOL, FIELD(archiving), 0, 1, "BOOL", "archive log segments before they are retired [yes]"},
-    {"archive", OPTION_TEXT, FIELD(archive), 1, 0, "DIR", "where to, if not in the data directory; must exist"},
-    {"archive-level", OPTION_COUNT, FIELD(archive_level), 1, 19, "N", "zstd's compression level [3]"},
+    {"archive", OPTION_TEXT, FIELD(archive), 1, 0, "DIR",
+     "directory of the archive; must exist [DIR/archive of --data]"},
+    {"archive-level", OPTION_COUNT, FIELD(archive_level), 1, 19, "N",
+     "zstd compression level of the archive, 1 to 19 [3]"},
     {"retain-archive-age", OPTION_DURATION, FIELD(retain_archive_age_ms), 0, DUE_AHEAD_MAX_MS, "DURATION",
-     "prune archived segments older than this; 0: never [90d]"},
+     "delete archived segments older than this; 0: never [90d]"},
     {"retain-archive-size", OPTION_SIZE, FIELD(retain_archive_size), 0, SIZE_LIMIT, "SIZE",
-     "… or when the archive is larger than this; 0: never [4GiB]"},
+     "delete the oldest archived segments while the archive is larger than this; 0: never [4GiB]"},
     {"segment-size", OPTION_SIZE, FIELD(segment_size), SEGMENT_SIZE_MIN, SEGMENT_SIZE_MAX, "SIZE",
      "size of a log segment [64MiB]"},
-    {"peer", OPTION_TEXT, FIELD(peer), 1, 0, "URL", "the other node of a pair, such as ws://10.0.0.2:7272 [none]"},
-    {"follow", OPTION_TEXT, FIELD(follow), 1, 0, "URL", "the same; a new data directory joins that node's cluster"},
-    {"advertise", OPTION_TEXT, FIELD(advertise), 1, 0, "URL", "where the peer and clients reach this node [--listen]"},
+    {"peer", OPTION_TEXT, FIELD(peer), 1, 0, "URL",
+     "address of the other node of the pair, such as ws://10.0.0.2:7272 [none]", NO_BEHAVIOUR},
+    {"follow", OPTION_TEXT, FIELD(follow), 1, 0, "URL",
+     "like --peer; a new data directory joins the cluster of that node", NO_BEHAVIOUR},
+    {"advertise", OPTION_TEXT, FIELD(advertise), 1, 0, "URL",
+     "address at which the peer and the clients reach this node [--listen]", NO_BEHAVIOUR},
     {"peer-token-file", OPTION_TEXT, FIELD(peer_token_file), 1, 0, "FILE",
-     "a token of role peer for the other node: shown to it in each connection"},
+     "file with a token of role peer; this node shows it to the other node", NO_BEHAVIOUR},
     {"peer-key", OPTION_TEXT, FIELD(peer_key), 1, 0, "FILE",
-     "a secret that both nodes of a pair have and nobody else (tarry keygen --peer); a pair needs it"},
+     "file with a secret that only the two nodes of the pair share (tarry keygen --peer); a pair needs it",
+     NO_BEHAVIOUR},
     {"coordinator", OPTION_TEXT, FIELD(coordinator), 1, 0, "URL",
-     "who keeps the pair's record: etcd://HOST:PORT,…/PATH (etcds:// with TLS), zk://… or file:///PATH [an operator]"},
+     "service that keeps the pair's record: etcd://HOST:PORT,…/PATH (etcds:// with TLS), zk://… or file:///PATH [none: "
+     "an operator decides]",
+     NO_BEHAVIOUR},
     {"coordinator-credentials", OPTION_TEXT, FIELD(coordinator_credentials), 1, 0, "FILE",
-     "user:password for etcd or ZooKeeper: the record is this pair's alone [none: open to all]"},
+     "file with user:password for etcd or ZooKeeper; only this pair can then change its record [none: everybody can]"},
     {"coordinator-ca", OPTION_TEXT, FIELD(coordinator_ca), 1, 0, "FILE",
-     "etcds://: who has signed the servers' certificates, PEM [whom this host trusts]"},
+     "etcds://: CAs that signed the certificates of the etcd servers, PEM [the system's CAs]"},
     {"coordinator-certificate", OPTION_TEXT, FIELD(coordinator_certificate), 1, 0, "FILE",
-     "etcds://: what this node shows to servers that ask for a certificate, PEM [none]"},
-    {"coordinator-key", OPTION_TEXT, FIELD(coordinator_key), 1, 0, "FILE", "its private key, PEM"},
+     "etcds://: certificate of this node for servers that ask for one, PEM [none]"},
+    {"coordinator-key", OPTION_TEXT, FIELD(coordinator_key), 1, 0, "FILE",
+     "private key of --coordinator-certificate, PEM"},
     {"replication", OPTION_MODE, FIELD(replication), REPLICATION_NONE, REPLICATION_SYNC, "MODE",
-     "none, async, or sync: what is acknowledged is durable on the follower too [sync with a peer]"},
+     "none, async, or sync; with sync an acknowledged change is durable on the follower too [sync with a peer]"},
     {"solo-after", OPTION_SOLO, FIELD(solo_after_ms), 100, DUE_AHEAD_MAX_MS, "DURATION",
      "a silent follower is waited for so long, or `never`: gone without [5s with a coordinator]"},
     {"failover-after", OPTION_DURATION, FIELD(failover_after_ms), 100, DUE_AHEAD_MAX_MS, "DURATION",
-     "a follower takes over from a leader silent for so long, if a coordinator agrees [1500ms]"},
+     "how long a leader must be silent before the follower takes over, if the coordinator agrees [1500ms]"},
     {"index-lag-max", OPTION_COUNT, FIELD(index_lag_max), 0, COUNT_MAX, "N",
-     "records that the index may lag before new tasks are refused as busy; 0: from the memory budget [0]"},
+     "records that the index may lag behind the log before new tasks are refused as busy; 0: from --memory [0]"},
     {"index-lag-hard", OPTION_COUNT, FIELD(index_lag_hard), 0, COUNT_MAX, "N",
-     "… before moves, cancels and new leases are too; 0: half as much again [0]"},
-    {"lease", OPTION_DURATION, FIELD(lease_ms), LEASE_MIN_MS, LEASE_MAX_MS, "DURATION", "new queues: lease [30s]"},
+     "records that the index may lag before moves, cancels and new leases are refused too; 0: 1.5 x index-lag-max [0]"},
+    {"lease", OPTION_DURATION, FIELD(lease_ms), LEASE_MIN_MS, LEASE_MAX_MS, "DURATION", "lease of new queues [30s]"},
     {"max-attempts", OPTION_COUNT, FIELD(max_attempts), 0, UINT32_MAX, "N",
-     "new queues: attempts before a task is dead; 0: no end [16]"},
-    {"backoff", OPTION_BACKOFF, FIELD(backoff), 0, 1, "KIND", "new queues: fixed or exponential [exponential]"},
+     "new queues: attempts before a task becomes a dead letter; 0: no limit [16]"},
+    {"backoff", OPTION_BACKOFF, FIELD(backoff), 0, 1, "KIND",
+     "new queues: backoff after a failed attempt, fixed or exponential [exponential]"},
     {"backoff-min", OPTION_DURATION, FIELD(backoff_min_ms), 0, BACKOFF_MAX_MS, "DURATION",
      "new queues: first backoff [1s]"},
     {"backoff-max", OPTION_DURATION, FIELD(backoff_max_ms), 0, BACKOFF_MAX_MS, "DURATION",
      "new queues: longest backoff [10m]"},
     {"backoff-jitter", OPTION_COUNT, FIELD(backoff_jitter), 0, 100, "PERCENT",
-     "new queues: random share added to a backoff [20]"},
-    {"help", OPTION_BOOL, FIELD(help), 0, 1, "", "print this and exit"},
-    {"version", OPTION_BOOL, FIELD(version), 0, 1, "", "print the version and exit"},
+     "new queues: random share that is added to a backoff [20]"},
+    {"help", OPTION_BOOL, FIELD(help), 0, 1, "", "print this text and exit", COMMAND_LINE_ONLY | NO_BEHAVIOUR},
+    {"version", OPTION_BOOL, FIELD(version), 0, 1, "", "print the version and exit", COMMAND_LINE_ONLY | NO_BEHAVIOUR},
     {"print-config", OPTION_BOOL, FIELD(print_config), 0, 1, "",
-     "print the options in force and exit; their BLAKE2b-256 is the config_digest of a start in the log"},
+     "print the options in force and exit; the log records the BLAKE2b-256 of that text as config_digest at each "
+     "start",
+     COMMAND_LINE_ONLY | NO_BEHAVIOUR},
 };
 #define OPTIONS (sizeof(options) / sizeof(options[0]))
 
@@ -191,24 +217,6 @@ static const struct option *option_find(const char *name, size_t size) {
         if (at == size) return &options[i];
     }
     return NULL;
-}
-
-static const char *const command_line_only[] = {"config", "help", "version", "print-config", NULL};
-static const char *const no_behaviour[] = {"push-secrets",  "push-ca",
-                                           "data",          "listen",
-                                           "tls-cert",      "tls-key",
-                                           "tls-client-ca", "tls-peer-ca",
-                                           "config",        "accept-clock-jump",
-                                           "inspect",       "peer",
-                                           "follow",        "advertise",
-                                           "peer-key",      "peer-token-file",
-                                           "tokens",        "coordinator",
-                                           "help",          "version",
-                                           "print-config",  NULL};
-
-static bool is_named(const struct option *option, const char *const *names) {
-    while (*names != NULL && strcmp(option->name, *names) != 0) names++;
-    return *names != NULL;
 }
 
 static bool bool_parse(const char *text, bool *out) {
@@ -389,7 +397,7 @@ static int ini_option(void *user, const char *section, const char *name, const c
         return 0;
     }
     const struct option *option = option_find(name, strlen(name));
-    if (option == NULL || is_named(option, command_line_only)) {
+    if (option == NULL || (option->flags & COMMAND_LINE_ONLY) != 0) {
         snprintf(load->message, CONFIG_MESSAGE_SIZE, "configuration file %.200s has an unknown option \"%.100s\"",
                  load->path, name);
         return 0;
@@ -524,16 +532,18 @@ void config_help(FILE *out) {
                  options[i].argument);
         fprintf(out, "  %-30s %s\n", left, options[i].help);
     }
-    fprintf(out, "\nSizes are written 4096, 64KiB, 256MiB, 1GiB; durations 250ms, 30s, 30m, 1h30m, 2d.\n"
-                 "Every option may stand in the file of --config too, as `name = value`.\n\n"
-                 "Examples:\n"
-                 "  tarryd --data /var/lib/tarry/main\n"
-                 "  tarryd --data ./data --listen ws://127.0.0.1:0 --memory 1GiB\n"
-                 "  tarryd --config /etc/tarry.ini\n"
-                 "  tarryd --data ./a --listen ws://127.0.0.1:7273 --peer ws://127.0.0.1:7274 --peer-key pair.key\n"
-                 "  tarryd --data ./b --listen ws://127.0.0.1:7274 --follow ws://127.0.0.1:7273 --peer-key pair.key\n\n"
-                 "Exit status: 0 stopped as asked; 1 could not start or serve, or may not be one of its pair;\n"
-                 "2 wrong usage; 4 the disk failed.\n");
+    fprintf(
+        out,
+        "\nSizes are written 4096, 64KiB, 256MiB, 1GiB; durations 250ms, 30s, 30m, 1h30m, 2d.\n"
+        "The file of --config holds the same options, one `name = value` a line.\n\n"
+        "Examples:\n"
+        "  tarryd --data /var/lib/tarry/main\n"
+        "  tarryd --data ./data --listen ws://127.0.0.1:0 --memory 1GiB\n"
+        "  tarryd --config /etc/tarry.ini\n"
+        "  tarryd --data ./a --listen ws://127.0.0.1:7273 --peer ws://127.0.0.1:7274 --peer-key pair.key\n"
+        "  tarryd --data ./b --listen ws://127.0.0.1:7274 --follow ws://127.0.0.1:7273 --peer-key pair.key\n\n"
+        "Exit status: 0 stopped as asked; 1 startup or runtime error, or the other node of the pair refused this one;\n"
+        "2 wrong usage; 4 the disk failed.\n");
 }
 
 static bool is_text(const struct option *option) {
@@ -546,7 +556,7 @@ void config_print(const struct config *config, FILE *out) {
         const struct option *option = &options[i];
         const void *field = (const char *)config + option->offset;
         uint64_t number = 0;
-        if (is_named(option, no_behaviour)) continue;
+        if ((option->flags & NO_BEHAVIOUR) != 0) continue;
         if (option->kind == OPTION_BOOL)
             number = *(const bool *)field;
         else if (!is_text(option))

@@ -19,7 +19,7 @@ static const struct arg_spec options[] = {
 const struct command command_doctor = {
     .name = "doctor",
     .usage = "[--data DIR] [--tokens FILE] [--certificate FILE]…",
-    .summary = "look at a broker, its disk, clock, limits and files, and say what to mend",
+    .summary = "check a broker, its disk, clock, limits and files; say what to repair",
     .text =
         "Asks every broker that --broker names how it is: its role, problems, clock, memory, disk, the time that a\n"
         "sync takes, the archive; of a pair whether one leads and the other is in sync.\n\n"

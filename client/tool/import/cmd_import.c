@@ -34,7 +34,7 @@ static int run(struct tool *tool, const struct args *args);
 const struct command command_import = {
     .name = "import",
     .usage = "--beanstalkd HOST[:PORT] [--tube T]… [OPTION]…\nQUEUE --redis-zset KEY [--redis HOST[:PORT]] [OPTION]…",
-    .summary = "take over the jobs of a beanstalkd, or of a set in Redis",
+    .summary = "import the jobs of a beanstalkd, or of a sorted set in Redis",
     .text =
         "Takes what waits at another server: schedules it here, waits until it is durable, and only then removes it\n"
         "there. Nothing is lost and nothing taken twice, whenever it is interrupted or killed: repeat it. What it has\n"

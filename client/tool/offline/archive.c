@@ -37,7 +37,7 @@ static const struct arg_spec list_options[] = {WHERE_OPTIONS, {0}};
 const struct command command_archive_list = {
     .name = "archive list",
     .usage = "--data DIR | --archive DIR",
-    .summary = "what the archive holds",
+    .summary = "list the archived log segments",
     .text =
         "Lists the archived segments, the oldest first: the file, the log positions and the times that it covers (by\n"
         "the broker's clock), its records, its size, and the holds on it; then the holds themselves. What is wrong\n"
@@ -62,7 +62,7 @@ static const struct arg_spec prune_options[] = {
 const struct command command_archive_prune = {
     .name = "archive prune",
     .usage = "(--data DIR | --archive DIR) (--older-than DUR | --keep-size SIZE)… [--dry-run]",
-    .summary = "delete the oldest of the archive",
+    .summary = "delete the oldest archived segments",
     .text = "Deletes archived segments for good, from the oldest on, and prints each. What is held ('tarry archive\n"
             "hold') stays. The broker does the same by itself (tarryd --retain-archive-age, --retain-archive-size).",
     .options = prune_options,
@@ -87,7 +87,7 @@ static const struct arg_spec hold_options[] = {
 const struct command command_archive_hold = {
     .name = "archive hold",
     .usage = "(--data DIR | --archive DIR) --reason TEXT [--from T] [--to T] [--from-position N] [--to-position N]",
-    .summary = "keep a part of the past from being pruned",
+    .summary = "protect archived segments from being pruned",
     .text = "No segment that touches the range is pruned, by the broker or by anybody, until 'tarry archive release'\n"
             "of the number that this prints. The range may reach into the future: what is archived later is held too.",
     .options = hold_options,
@@ -104,7 +104,7 @@ static const struct arg_spec release_options[] = {WHERE_OPTIONS, {0}};
 const struct command command_archive_release = {
     .name = "archive release",
     .usage = "(--data DIR | --archive DIR) NUMBER",
-    .summary = "end a hold",
+    .summary = "end the protection of archived segments",
     .text = "Ends the hold with that number ('tarry archive list' shows them).",
     .options = release_options,
     .positional_min = 1,

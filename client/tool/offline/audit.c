@@ -33,7 +33,7 @@ const struct command command_audit = {
              "--data DIR (--as-of T | --as-of-position N) [--list [--state STATES] [--prefix P] [--limit N]] [--queue "
              "QUEUE]\n"
              "--data DIR (--as-of T | --as-of-position N) --into NEWDIR",
-    .summary = "what happened: the log, record by record",
+    .summary = "print the log, record by record",
     .text =
         "Prints the records of the log, the oldest first: what happened to which task, when by the broker's clock,\n"
         "by whose commit (client, producer, sequence), who held it, and the due time before and after. Reads as\n"

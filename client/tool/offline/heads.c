@@ -26,7 +26,7 @@ static const struct arg_spec options[] = {
 const struct command command_heads = {
     .name = "heads",
     .usage = "DIR [--last]",
-    .summary = "the signed heads of a data directory",
+    .summary = "print the signed heads of a data directory",
     .text = "Lists the heads that the broker has signed (tarryd --sign-key): up to which position of the log, as of\n"
             "when, and by which key. It checks no signature; 'tarry verify DIR --key' does. --last prints the newest\n"
             "one as one line of text: keep it where nobody who can write to DIR can change it, and give it to\n"

@@ -18,7 +18,7 @@ static const struct arg_spec options[] = {
 const struct command command_history = {
     .name = "history",
     .usage = "[--data DIR [--archive DIR]] QUEUE KEY\n[--data DIR [--archive DIR]] --id ID",
-    .summary = "the life of a task, from the log",
+    .summary = "print the life of a task, from the log",
     .text = "Prints all that the log knows about a task, or about every task that had the key: when it was scheduled,\n"
             "moved, delivered, settled, and by whom; how it ended. Exit status 1 if the log does not know it: it\n"
             "reaches as far back as segments are kept, in the log or in the archive (tarryd --retain-archive-age,\n"

@@ -41,7 +41,7 @@ static const struct arg_spec options[] = {
 const struct command command_restore = {
     .name = "restore",
     .usage = "BACKUP --data DIR",
-    .summary = "make a data directory of a backup",
+    .summary = "make a data directory from a backup",
     .text =
         "Checks everything in BACKUP (as 'tarry verify' does), copies it, and puts the copy in place as DIR at once. "
         "If\n"

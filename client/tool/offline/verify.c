@@ -65,7 +65,7 @@ const struct command command_verify = {
     .name = "verify",
     .usage = "DIR [--archive DIR] [--key FILE]... [--heads PATH]... [--head HEAD] [--pruned]\nDIR [--archive DIR] "
              "--against DIR2",
-    .summary = "check a data directory, offline",
+    .summary = "check a data directory for damage, offline",
     .text =
         "Checks the data directory of a broker that is not running: every frame of the log by checksum, order and\n"
         "hash chain, every row of the index, index against log, the content of every task, and the digest. It\n"

@@ -30,7 +30,7 @@ const struct command command_replay = {
     .name = "replay",
     .usage = "--data DIR --into URL [--from T] [--to T] [--queue Q]… [--map OLD=NEW]… [--speed N] [--settle]\n"
              "--data DIR --dry-run [--set QUEUE.FIELD=VALUE]… [--from T] [--to T] [--queue Q]…",
-    .summary = "ask again for what the log says was asked for",
+    .summary = "send the requests of a log again, or try other policies on them",
     .text =
         "Asks another broker, a test environment, for what clients asked for: schedules, moves and cancels, in order,\n"
         "an atomic commit as one. The moment --from (without it, the first record's) becomes now: a delay counts from\n"
