@@ -54,7 +54,7 @@ class Import(Case):
 
     def assert_nothing_stands(self):
         """No receipt is left over."""
-        self.assertEqual(self.broker.ok("list", "tarry.import"), [])
+        self.assertEqual(self.broker.ok("list", "tarry-import"), [])
 
 
 def body_of(task):
@@ -278,7 +278,7 @@ class Beanstalkd(Import):
         path = self.path("tokens")
         self.broker.arguments = [*self.broker.arguments, "--tokens", path]
         shown = {}
-        for name, queues in (("whole", ("default", "tarry.import")), ("half", ("default",))):
+        for name, queues in (("whole", ("default", "tarry-import")), ("half", ("default",))):
             options = [word for queue in queues for word in ("--queue", queue)]
             added = subprocess.run([harness.find_program("tarry"), "token", "add", name, "--role", "produce", *options, "--file", path],
                                    capture_output=True, text=True, check=True)
@@ -286,7 +286,7 @@ class Beanstalkd(Import):
             harness.make_private(shown[name], added.stdout)
         self.broker.start()
         answer = self.broker.refused("import", "--beanstalkd", address, "--token-file", shown["half"])
-        self.assertIn("tarry.import", answer.err)
+        self.assertIn("tarry-import", answer.err)
         wait_until("it is given back", lambda: b"\ncurrent-jobs-ready: 1\n" in client.ask("stats"), 10)
         self.assertEqual(self.import_from(address, "--token-file", shown["whole"])["moved"], 1)
 

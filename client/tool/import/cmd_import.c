@@ -38,7 +38,7 @@ const struct command command_import = {
     .text =
         "Takes what waits at another server: schedules it here, waits until it is durable, and only then removes it\n"
         "there. Nothing is lost and nothing taken twice, whenever it is interrupted or killed: repeat it. What it has\n"
-        "in hand is named by a task in queue tarry.import, in the same atomic commit.\n\n"
+        "in hand is named by a task in queue tarry-import, in the same atomic commit.\n\n"
         "beanstalkd: tube T becomes queue T. A ready job is ready, in the order of pri and id; a delayed one is due "
         "when\n"
         "its delay is over (up to a second later: beanstalkd tells whole seconds, never earlier). Buried jobs become\n"

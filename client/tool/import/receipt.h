@@ -15,7 +15,7 @@
 
 #include "text.h"
 
-#define RECEIPT_QUEUE "tarry.import"
+#define RECEIPT_QUEUE "tarry-import"
 #define RECEIPT_DUE_MS (30ull * 24 * 3600 * 1000)
 #define RECEIPT_SERVER_SIZE 64u
 #define RECEIPT_ITEMS_MAX 8192u
