@@ -3,6 +3,7 @@ that waits for a deadline sees it. For deadlines that no test can wait for; cloc
 import mmap
 import os
 import struct
+import time
 
 import harness
 
@@ -20,6 +21,10 @@ class Passing:
         asan = os.environ.get("ASAN_OPTIONS", "")
         return {"LD_PRELOAD": harness.find_program("libpass_shim.so"), "TARRY_PASS_SHIM": self.path,
                 "ASAN_OPTIONS": ":".join(filter(None, (asan, "verify_asan_link_order=0")))}
+
+    def now_ms(self):
+        """What tarryd takes for the wall clock."""
+        return (time.time_ns() + self.ns) // 1_000_000
 
     def go_on(self, seconds):
         self.ns += round(seconds * 1e9)

@@ -39,7 +39,7 @@ STAGES = {
                      [*WIRE, "hostile_nuisance", "e2e_restart", "e2e_damage", "e2e_audit_wire", "e2e_archive", "e2e_backup", "e2e_redact", "e2e_signing", "e2e_evidence", "e2e_webhooks", "e2e_quarantine"],
                      ["crash_sync", "crash_cold", "crash_pressure", "crash_inject", "crash_ledger", "e2e_fault_process", "e2e_disk", "e2e_way"], PAIR],
     "broker/net": [["door_*", "wait", "message", "fuzz-door"], ["e2e_wire", "e2e_listen", "hostile_heads", "hostile_frames"], [*WIRE, "hostile_slow", "hostile_rest", "hostile_crowd", "hostile_tls"]],
-    "broker/gateway": [["core_pooled", "gateway", "beanstalk_words", "fuzz-beanstalk"], ["e2e_http", "e2e_beanstalk", "e2e_reserved"], ["e2e_http_api", "e2e_consume", "e2e_pair_web"]],
+    "broker/gateway": [["core_pooled", "gateway", "beanstalk_words", "fuzz-beanstalk"], ["e2e_http", "e2e_beanstalk", "e2e_reserved", "e2e_timers"], ["e2e_http_api", "e2e_consume", "e2e_pair_web"]],
     "broker/page": [["e2e_page"]],
     "broker/http": [["http_head", "http_live", "fuzz-http"], ["e2e_http", "e2e_http_hostile"], ["e2e_http_api", "e2e_http_codes", "e2e_live"]],
     "broker/push": [["push", "push_work", "fuzz-push"], ["e2e_webhooks", "e2e_webhooks_options"]],
