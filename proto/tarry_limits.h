@@ -144,8 +144,8 @@
 #define FRESH_WAITS_MAX 64u             /* … and no more of them at once; beyond: BUSY */
 #define FRESH_WORD_MS 500u              /* a leader that is asked how far it is answers by then, or nothing is proved */
 #define FOLLOW_KEEP_MS (10ull * 60 * 1000) /* segments that a follower lacks stay for so long after it was heard */
-#define SOLO_AFTER_DEFAULT_MS 5000ull
-#define FAILOVER_AFTER_DEFAULT_MS 1500ull
+#define SOLO_AFTER_DEFAULT_MS 1500ull
+#define FAILOVER_AFTER_DEFAULT_MS 750ull
 
 /* Backup (storage/files/identity.h says why the gap) */
 #define BACKUPS_MAX 2u                /* at a time */

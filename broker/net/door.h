@@ -79,8 +79,8 @@ struct door_calls {
     void *argument;
     /* May this caller come in? Asked before an upgrade is accepted, and before a page is (caller.h). */
     struct caller_verdict (*admit)(void *argument, const struct net_caller *caller);
-    /* Once for each verdict that let a client in: its connection has gone. */
-    void (*dismiss)(void *argument, uint64_t principal);
+    /* Once for each verdict that let a client in: its connection, whose requests came from `id`, has gone. */
+    void (*dismiss)(void *argument, uint64_t principal, uint64_t id);
     /* Asked of each connection after door_review. False: its principal may not stay, and it is ended. */
     bool (*stays)(void *argument, uint64_t principal);
     /* A request of `principal` from connection `from` at the address `peer` ("127.0.0.1:40312"). True: it is taken

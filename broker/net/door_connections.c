@@ -179,7 +179,7 @@ void connection_leave_http(struct connection *connection) {
 void connection_dismiss(struct connection *connection) {
     if (!connection->is_admitted) return;
     connection->is_admitted = false;
-    connection->door->calls.dismiss(connection->door->calls.argument, connection->principal);
+    connection->door->calls.dismiss(connection->door->calls.argument, connection->principal, connection->id);
 }
 
 void connection_free(struct connection *connection) {

@@ -23,7 +23,7 @@
 #include "tarry.pb-c.h"
 
 /* A disk that has kept a write waiting for so long hangs (F-31a); hung_disk.h says what counts. */
-#define LEADER_DISK_HUNG_MS 5000u
+#define LEADER_DISK_HUNG_MS 1500u
 /* A follower syncs once for each sync of its leader that it lacks (LOG-5). While it does, every request waits that
  * needs its acknowledgement: so it is waited for once it lacks no more than this many; twice as many each time the
  * patience is over, and after LEADER_SYNCS_KNOWN any number within FOLLOW_NEAR_BYTES, for under load it may never come

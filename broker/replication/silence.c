@@ -57,6 +57,11 @@ static bool has_leader(const struct pair *pair, bool has_left) {
     return pair->role == PAIR_FOLLOWING && !pair->by_operator && !has_left;
 }
 
+/* Whose death lets this node go on alone, or ends a hand-over to it. */
+static bool awaits_follower(const struct pair *pair) {
+    return pair->role == PAIR_LEADING && (pair->counted || pair->handing != PAIR_KEEPING);
+}
+
 void silence_heard(struct silence *silence, const struct pair *pair, const struct pair_times *times, uint64_t now_ns) {
     bool may_go_solo = pair->role == PAIR_LEADING && times->solo_after_ms != PAIR_TIME_NEVER;
     uint64_t wait_ms = may_go_solo ? times->solo_after_ms : times->failover_after_ms;
@@ -67,6 +72,10 @@ void silence_heard(struct silence *silence, const struct pair *pair, const struc
 void silence_is_left(struct silence *silence, uint64_t now_ns) {
     silence->until_ns = now_ns;
     silence->remind_ns = 0;
+}
+
+void silence_remind_by(struct silence *silence, uint64_t at_ns) {
+    if (at_ns < silence->remind_ns) silence->remind_ns = at_ns;
 }
 
 bool silence_stood_still(struct silence *silence, const struct pair *pair, uint64_t now_ns) {
@@ -102,6 +111,10 @@ bool silence_probe_counts(const struct pair *pair, bool has_left, uint32_t epoch
 }
 
 bool silence_is_gone(struct silence *silence, const struct pair *pair, bool has_left, uint64_t now_ns) {
+    if (awaits_follower(pair)) {
+        silence_is_left(silence, now_ns);
+        return true;
+    }
     if (!has_leader(pair, has_left) || pair->epoch == 0 || now_ns < silence->remind_ns) return false;
     silence->remind_ns = now_ns + SILENCE_REMIND_NS;
     return true;

@@ -17,6 +17,8 @@
  *   all of it, and the probes had their time ─────────────────────────── PAIR_SILENT
  *   the connection broke ── is another one refused? ──────────────────── the process has died: PAIR_SILENT now (F-10)
  *
+ * A leader whose follower's connection breaks tries the same: a follower whose process has died is not waited for.
+ *
  * *Any answer of the leader in its epoch is a sign of life*: to a question or to a probe. All of this is opinion; what
  * protects is the compare-and-set.
  *
@@ -62,6 +64,8 @@ struct silence_verdict {
 void silence_heard(struct silence *silence, const struct pair *pair, const struct pair_times *times, uint64_t now_ns);
 /* The follower has said goodbye: it is silent from now on. */
 void silence_is_left(struct silence *silence, uint64_t now_ns);
+/* The rules are to be reminded of the silence at `at_ns`, if that is sooner than they would be. */
+void silence_remind_by(struct silence *silence, uint64_t at_ns);
 /* `has_left`: this node has said goodbye itself, and listens no more. `stuck_ns`: leader_half_stuck_ns. */
 struct silence_verdict silence_look(struct silence *silence, const struct pair *pair, bool has_left, uint64_t stuck_ns,
                                     uint64_t now_ns);
@@ -69,8 +73,8 @@ struct silence_verdict silence_look(struct silence *silence, const struct pair *
 uint64_t silence_timer(const struct silence *silence, const struct pair *pair, bool has_left, uint64_t stuck_ns);
 /* A probe was answered by a node that leads `epoch` (0: none). True: that is a sign of life. */
 bool silence_probe_counts(const struct pair *pair, bool has_left, uint32_t epoch);
-/* The connection to the other node broke, and another one is refused. True: its process has died, and the rules are
- * told so (PAIR_SILENT, gone). */
+/* The connection to the other node broke, and another one is refused: its process has died. True: of the leader, and
+ * the rules are told so now (PAIR_SILENT, gone); of the follower, which silence_look tells from now on. */
 bool silence_is_gone(struct silence *silence, const struct pair *pair, bool has_left, uint64_t now_ns);
 /* This node may have stood still: asked when the thread wakes up, and when it is done. (silence_look asks for what lies
  * between the two.) True: it has, and the other node's time has begun anew. */

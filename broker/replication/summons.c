@@ -44,6 +44,11 @@ static uint64_t over_ns(const struct summons *summons) {
     return summons->stands_ns + (took_ns > SUMMONS_WAIT_NS ? took_ns : SUMMONS_WAIT_NS);
 }
 
+uint64_t summons_due_ns(const struct summons *summons) {
+    bool is_open = summons->asked_ns != 0 && summons->stands_ns != 0 && summons->answered_ns == 0;
+    return is_open ? over_ns(summons) : UINT64_MAX;
+}
+
 bool summons_is_present(struct summons *summons, bool is_there, uint64_t heard) {
     if (!is_there || summons->asked_ns == 0) return is_there;
     if (heard == summons->number) {

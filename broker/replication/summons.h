@@ -27,8 +27,8 @@
 #include "pair.h"
 #include "pair_times.h"
 
-/* A leader has so long to answer. */
-#define SUMMONS_WAIT_NS (900 * PAIR_NS_PER_MS)
+/* Time that a leader has to answer. */
+#define SUMMONS_WAIT_NS (400 * PAIR_NS_PER_MS)
 
 struct summons {
     uint64_t number;      /* of the newest question; its upper half is the run's, so no other run's answer is taken */
@@ -52,5 +52,8 @@ void summons_reads(struct summons *summons, uint64_t now_ns);
 /* That read came back: `is_there`: the leader has declared itself in the record's epoch; `heard`: the number of the
  * question that it has answered. Is it present? */
 bool summons_is_present(struct summons *summons, bool is_there, uint64_t heard);
+/* When the leader has had its time, and a read of the record finds it absent; UINT64_MAX: it has answered, or is not
+ * asked, or not known to be. */
+uint64_t summons_due_ns(const struct summons *summons);
 
 #endif

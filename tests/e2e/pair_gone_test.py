@@ -1,4 +1,4 @@
-"""pair_gone_test.py: a leader whose process has died is known to be gone, whatever time a silent one is given; a probe is
+"""pair_gone_test.py: a node whose process has died is known to be gone, whatever time a silent one is given; a probe is
 answered at once, and acknowledges nothing."""
 import time
 
@@ -28,6 +28,14 @@ class Gone(pair.Case):
         self.wait_role(self.b, "leading")
         self.assertTrue(any("event=leader_gone" in line for line in self.b.log), self.b.log_text())
         self.assertEqual(self.record()["in-sync"], "1")
+
+    def test_f27_a_follower_whose_process_has_died_is_not_waited_for(self):
+        self.b.kill()
+        self.assertEqual(self.a.one("schedule", "orders", "--in", "1h")["result"], "scheduled")
+        self.assertTrue(any("event=follower_gone" in line for line in self.a.log), self.a.log_text())
+        self.assertEqual(self.record()["in-sync"], "0")
+        self.b.start()
+        self.wait_in_sync()
 
     def test_f13_one_that_stands_still_refuses_nobody(self):
         self.freeze(self.a)

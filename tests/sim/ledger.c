@@ -239,14 +239,36 @@ static void check_token(const struct row *row, struct ledger_task *task) {
     task->token_position = row->lease_position;
 }
 
+/* FENCE-1: who got it before had it for as long as was said, by the truth; or gave it back, or its session ended. */
+static void check_former_lease(const struct world *world, const struct ledger_task *task, uint64_t id) {
+    const struct run_out *run_out = &world->host->watch.run_out[id];
+    bool has_run_out = run_out->position != 0 && run_out->epoch == task->token_epoch &&
+                       run_out->position == task->token_position && run_out->deadline_ms == task->deadline_ms;
+    uint64_t passed_ns = world->now_ns - task->left_ns + (world->steady_jumped_ns - task->jumped_ns);
+    MUST(!has_run_out || passed_ns + NS_PER_MS >= task->lasts_ns);
+}
+
+static void note_lease(const struct world *world, const struct row *row, uint64_t steady_ns, struct ledger_task *task) {
+    task->left_ns = world->now_ns;
+    task->jumped_ns = world->steady_jumped_ns;
+    task->deadline_ms = row->lease_deadline_ms;
+    task->lasts_ns = row->lease_deadline_ms * NS_PER_MS - steady_ns;
+}
+
 void ledger_on_departure(struct world *world, const struct core_delivered *delivered,
                          const ProtobufCBinaryData *content) {
     const struct row *row = &delivered->row;
     struct ledger_task *task = task_of(world, row->id);
     const struct ledger_origin *origin = &world->host->origins[row->id];
     check_time(world, row, origin);
-    if (!is_late(world, row)) check_token(row, task);
-    MUST(row->lease_deadline_ms > host_now(world).steady_ns / NS_PER_MS); /* TIME-2: it may be another's by now */
+    uint64_t steady_ns = host_now(world).steady_ns;
+    MUST(row->lease_deadline_ms > steady_ns / NS_PER_MS); /* TIME-2: it may be another's by now */
+    bool is_another = row->lease_epoch != task->token_epoch || row->lease_position != task->token_position;
+    if (!is_late(world, row)) {
+        if (is_another) check_former_lease(world, task, row->id);
+        check_token(row, task);
+        if (is_another) note_lease(world, row, steady_ns, task);
+    }
     MUST(origin->content ? is_content(origin->content, content) : content->len == 0);
     const struct flat_task *now = &world->host->head.tasks[row->id];
     MUST(now->row.key_size == row->key_size && (!row->key_size || memcmp(now->row.key, row->key, row->key_size) == 0));

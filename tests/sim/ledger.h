@@ -46,6 +46,10 @@ struct ledger_task {     /* what is known outside of the task with that id */
     uint32_t deliveries; /* … and that it had left so often */
     uint32_t token_epoch;
     uint64_t token_position; /* FENCE-1: of its youngest lease that left */
+    uint64_t left_ns;        /* the truth, when that lease left first */
+    uint64_t jumped_ns;      /* world.steady_jumped_ns then */
+    uint64_t deadline_ms;    /* the lease's, as its consumer was told … */
+    uint64_t lasts_ns;       /* … and so long after it left */
 };
 
 struct ledger_origin {    /* what only the rig knows of a task in a log */

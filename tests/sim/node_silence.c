@@ -83,8 +83,9 @@ static void is_refused(struct world *world, void *nothing) {
     struct node *node = world->host->node;
     if (other->state == HOST_UP) return;
     if (!silence_is_gone(&node->silence, &node->pair, node->following.half.has_left, world->now_ns)) return;
-    TRACE(world, "broker", "finds nobody where its leader was");
-    say_silent(world, true);
+    bool leads = node->pair.role == PAIR_LEADING;
+    TRACE(world, "broker", "finds nobody where its %s was", leads ? "follower" : "leader");
+    if (!leads) say_silent(world, true);
 }
 
 void node_is_gone(struct world *world) {
@@ -118,5 +119,6 @@ void node_take_presence(struct world *world, struct pair_event *event) {
         summons_stands(&node->summons, world->now_ns - stands_ms * NS_PER_MS);
     bool is_there = event->present;
     event->present = summons_is_present(&node->summons, is_there, node->record_client.heard);
+    if (event->present) silence_remind_by(&node->silence, summons_due_ns(&node->summons));
     if (is_there && !event->present) TRACE(world, "broker", "finds its leader present, and not answering");
 }

@@ -13,10 +13,11 @@
 #include "leader_half.h"
 #include "node.h"
 #include "registrar.h"
+#include "tarry_limits.h"
 
 #define STEADY_NS (600000 * NS_PER_MS)
-#define FAILOVER_MS 1500 /* tarryd's own */
-#define SOLO_MS 5000
+#define FAILOVER_MS FAILOVER_AFTER_DEFAULT_MS /* tarryd's own */
+#define SOLO_MS SOLO_AFTER_DEFAULT_MS
 #define TROUBLE_EVERY_MS 4000 /* of each kind, up to twice that */
 #define LONG_MS 60000         /* what stands still for long does so for up to that */
 #define APART_MS 200          /* two that are stopped together stop, and go on, within this */

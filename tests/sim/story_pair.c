@@ -151,6 +151,7 @@ static void in_strict_mode_nothing_is_answered_without_the_follower(void **state
     SIM_ELAPSE(f, 5000);
     SIM_TRACE(f, "[1000] node 1 is killed\n"
                  "[1000] shop > schedule orders order-1 in 60000 ms #3\n"
+                 "[1001] node 0 finds nobody where its follower was\n"
                  "[1001] node 0 append #6 queue orders\n"
                  "[1001] node 0 append #7 scheduled 1\n"
                  "[1011] node 0 durable #7\n"
@@ -258,18 +259,19 @@ static void a_coordinator_whose_reply_is_lost_has_done_it_or_not(void **state) {
     SIM_ELAPSE(f, 60000);
     SIM_TRACE(f, "[1000] node 1 is killed\n"
                  "[1000] shop > schedule orders order-1 in 60000 ms #3\n"
+                 "[1001] node 0 finds nobody where its follower was\n"
                  "[1001] node 0 append #8 queue orders\n"
                  "[1001] node 0 append #9 scheduled 1\n"
+                 "[1002] record epoch 1, node 0 leads, in sync 0\n"
                  "[1011] node 0 durable #9\n"
-                 "[1559] record epoch 1, node 0 leads, in sync 0\n"
                  "[2011] node 0 waits for its follower, and says so\n"
-                 "[6560] node 0 committed #9\n"
-                 "[6560] node 0 is confirmed again\n"
-                 "[6560] node 0 serves alone\n"
-                 "[6560] node 0 append #10 alone\n"
-                 "[6561] shop < scheduled, task 1 #3\n"
-                 "[6570] node 0 durable #10\n"
-                 "[6570] node 0 committed #10\n");
+                 "[6003] node 0 committed #9\n"
+                 "[6003] node 0 is confirmed again\n"
+                 "[6003] node 0 serves alone\n"
+                 "[6003] node 0 append #10 alone\n"
+                 "[6004] shop < scheduled, task 1 #3\n"
+                 "[6013] node 0 durable #10\n"
+                 "[6013] node 0 committed #10\n");
     assert_true(request->answered);
 }
 
@@ -461,15 +463,15 @@ static void a_follower_that_was_away_for_too_long_begins_with_a_snapshot(void **
                  "[3004] node 1 has ended, epoch 0\n"
                  "[3004] node 1 needs a snapshot: it knows what is committed up to #7\n"
                  "[3009] node 1 is killed\n"
-                 "[3010] node 1 fetches a snapshot of node 0, up to #44\n"
+                 "[3010] node 1 fetches a snapshot of node 0, up to #49\n"
                  "[6000] node 1 starts\n"
                  "[6002] node 1 follows, epoch 0\n"
                  "[6004] record epoch 1, node 0 leads, in sync 0 1\n"
                  "[6005] node 0 serves alone no more\n"
-                 "[6005] node 0 append #45 alone no more\n"
-                 "[6015] node 0 durable #45\n"
-                 "[6016] node 1 has #45\n"
-                 "[6017] node 0 committed #45\n");
+                 "[6005] node 0 append #50 alone no more\n"
+                 "[6015] node 0 durable #50\n"
+                 "[6016] node 1 has #50\n"
+                 "[6017] node 0 committed #50\n");
     assert_int_equal(f->world->hosts[1].node->snapshots, 1);
     assert_int_equal(f->world->hosts[0].frame_count, f->world->hosts[1].frame_count);
 }

@@ -135,6 +135,26 @@ static void check_pooled(const struct host *host, const struct frame_header *hea
         MUST(host->taken && host->taken->request->body->body_case == TARRY__REQUEST__BODY_COMMIT);
 }
 
+static bool ends_session(const Tarry__FrameBody *body, uint64_t session) {
+    for (size_t i = 0; i < body->n_records; i++) {
+        const Tarry__Record *record = body->records[i];
+        if (record->fact_case == TARRY__RECORD__FACT_SESSION_END && record->session_end->session == session) return true;
+    }
+    return false;
+}
+
+/* FENCE-1: a lease that nobody gave back lasts until its deadline, or until its session ends. */
+static void check_lost(struct host *host, const struct frame_header *header, const Tarry__FrameBody *body,
+                       const Tarry__TaskPut *put) {
+    const struct row *lease = &host->head.tasks[put->task->id].row;
+    if (put->cause != TARRY__CAUSE__CAUSE_LEASE_LOST) return;
+    if (header->steady_ns >= put->before_lease_deadline_ms * NS_PER_MS)
+        host->watch.run_out[lease->id] =
+            (struct run_out){lease->lease_epoch, lease->lease_position, put->before_lease_deadline_ms};
+    else
+        MUST(ends_session(body, lease->session));
+}
+
 /* A lease that was not given out is withdrawn. */
 static void note_taken_back(struct watch *watch, const struct flat *head, uint64_t position, uint64_t id) {
     const struct row *row = &head->tasks[id].row;
@@ -163,6 +183,7 @@ void watch_frame(struct world *world, const struct frame_header *header, const T
             note_taken_back(watch, &world->host->head, header->position, put->task->id);
         bool sets_due = put->cause == TARRY__CAUSE__CAUSE_SCHEDULED || put->cause == TARRY__CAUSE__CAUSE_MOVED;
         check_pooled(world->host, header, put);
+        check_lost(world->host, header, body, put);
         if (sets_due && put->task->time_base == TARRY__TASK__BASE__WALL)
             MUST(was_asked_for(watch->commit, put->task->due_ms)); /* TIME-2: a delay never follows the wall clock */
         if (sets_due && put->task->time_base == TARRY__TASK__BASE__STEADY)

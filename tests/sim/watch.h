@@ -25,6 +25,11 @@ struct watch {
         uint64_t position;        /* of the record */
         uint64_t session;         /* whose it was */
     } taken_back[FLAT_TASKS_MAX]; /* [id]: when a lease ahead of time was taken back last */
+    struct run_out {
+        uint32_t epoch;
+        uint64_t position;
+        uint64_t deadline_ms;
+    } run_out[FLAT_TASKS_MAX]; /* [id]: the lease that ended last because its deadline had come */
 };
 
 void watch_reset(struct watch *watch);

@@ -55,7 +55,7 @@ static struct caller_verdict admit(void *argument, const struct net_caller *call
     return world.verdict;
 }
 
-static void dismiss(void *argument, uint64_t principal) {
+static void dismiss(void *argument, uint64_t principal, uint64_t id) {
     atomic_fetch_add(&world.dismissed[principal], 1);
 }
 

@@ -18,7 +18,7 @@ static struct pair follower(void) {
 }
 
 static struct pair leader(void) {
-    return (struct pair){.role = PAIR_LEADING, .epoch = 3, .counted = true};
+    return (struct pair){.role = PAIR_LEADING, .epoch = 3, .counted = true, .handing = PAIR_KEEPING};
 }
 
 static struct silence_verdict look_at(struct silence *silence, const struct pair *pair, uint64_t after_ms) {
@@ -39,6 +39,10 @@ static void a_leader_is_silent_once_two_probes_had_their_time(void **state) { /*
     assert_true(look_at(&silence, &pair, 430).tells);
     assert_false(look_at(&silence, &pair, 729).tells); /* a reminder */
     assert_true(look_at(&silence, &pair, 730).tells);
+    silence_remind_by(&silence, START + 2000 * MS);
+    silence_remind_by(&silence, START + 735 * MS);
+    assert_false(look_at(&silence, &pair, 734).tells);
+    assert_true(look_at(&silence, &pair, 735).tells);
     silence_heard(&silence, &pair, &times, START + 740 * MS);
     assert_false(look_at(&silence, &pair, 1030).tells);
 }
@@ -79,10 +83,25 @@ static void a_leader_whose_process_is_gone_is_not_waited_for(void **state) { /* 
         silence_heard(&silence, &pair, &times, START);
         silence.remind_ns = 0;
         if (what == 0) pair.epoch = 0; /* it has followed nobody yet: a new node may be starting there */
-        if (what == 1) pair.role = PAIR_LEADING;
+        if (what == 1) pair.role = PAIR_LEADING, pair.handing = PAIR_KEEPING; /* and no follower counts */
         if (what == 2) pair.by_operator = true;
         assert_false(silence_is_gone(&silence, &pair, what == 3, START + MS));
     }
+}
+
+static void a_follower_whose_process_is_gone_is_not_waited_for(void **state) { /* F-27 */
+    struct pair pair = leader();
+    struct silence silence = {0};
+    silence_heard(&silence, &pair, &times, START);
+    assert_true(silence_is_gone(&silence, &pair, false, START + MS));
+    assert_true(look_at(&silence, &pair, 1).tells);
+    assert_false(look_at(&silence, &pair, 2).tells);
+    assert_true(look_at(&silence, &pair, 301).tells); /* a reminder, until it is heard */
+    silence_heard(&silence, &pair, &times, START + 302 * MS);
+    assert_false(look_at(&silence, &pair, 701).tells);
+    pair.counted = false;
+    pair.handing = PAIR_HANDING; /* asynchronous: it is waited for, too */
+    assert_true(silence_is_gone(&silence, &pair, false, START + 702 * MS));
 }
 
 static void a_follower_is_silent_after_solo_after_and_is_not_probed(void **state) { /* F-27 */
@@ -170,6 +189,7 @@ int main(void) {
         cmocka_unit_test(a_leader_that_was_never_asked_is_not_silent),
         cmocka_unit_test(a_probe_counts_in_the_leaders_epoch_only),
         cmocka_unit_test(a_leader_whose_process_is_gone_is_not_waited_for),
+        cmocka_unit_test(a_follower_whose_process_is_gone_is_not_waited_for),
         cmocka_unit_test(a_follower_is_silent_after_solo_after_and_is_not_probed),
         cmocka_unit_test(a_follower_that_is_stuck_is_given_up),
         cmocka_unit_test(a_node_that_has_left_waits_for_nobody),

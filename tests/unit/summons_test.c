@@ -35,6 +35,7 @@ static void a_leader_that_does_not_answer_at_the_coordinator_is_absent(void **st
     struct pair pair = follower();
     struct summons summons = asked(&pair, 20);
     assert_int_equal(summons_asks(&summons, &pair), (UINT64_C(7) << 32) + 1);
+    assert_int_equal(summons_due_ns(&summons), START + (20 + WAIT_MS) * MS);
     assert_true(is_present(&summons, 20 + WAIT_MS - 1, 0));
     assert_false(is_present(&summons, 20 + WAIT_MS, 0));
     assert_false(is_present(&summons, 20 + WAIT_MS, (UINT64_C(6) << 32) + 1)); /* another run's question */
@@ -46,6 +47,7 @@ static void an_answer_is_good_for_a_while(void **state) { /* F-31c */
     struct summons summons = asked(&pair, 20);
     uint64_t number = summons_asks(&summons, &pair);
     assert_true(is_present(&summons, 100, number));
+    assert_int_equal(summons_due_ns(&summons), UINT64_MAX);
     summons_ask(&summons, &pair, START + (100 + WAIT_MS - 1) * MS);
     assert_int_equal(summons_asks(&summons, &pair), number);
     assert_true(is_present(&summons, 5000, number)); /* nothing else was asked */
@@ -64,6 +66,7 @@ static void a_slow_coordinator_deposes_nobody(void **state) { /* F-31c */
     summons_init(&never, 7);
     summons_ask(&never, &pair, START);
     assert_true(is_present(&never, 60000, 0));
+    assert_int_equal(summons_due_ns(&never), UINT64_MAX);
     struct summons slow = asked(&pair, 2000);
     assert_true(is_present(&slow, 3999, 0));
     assert_false(is_present(&slow, 4000, 0));

@@ -126,8 +126,9 @@ static struct caller_verdict on_admit(void *argument, const struct net_caller *c
     return authorizer_admit(needs_of(argument)->authorizer, caller);
 }
 
-static void on_dismiss(void *argument, uint64_t principal) {
+static void on_dismiss(void *argument, uint64_t principal, uint64_t id) {
     authorizer_dismiss(principal);
+    rpc_gone(needs_of(argument)->rpc, id);
 }
 
 static bool on_stays(void *argument, uint64_t principal) {

@@ -398,6 +398,7 @@ static void handle(struct rpc_context *context, struct message *message) {
     const Tarry__Request *request = engine_request->event.request;
     context->follows = request->body_case == TARRY__REQUEST__BODY_FOLLOW;
     if (context->follows) atomic_fetch_add(&rpc->followed, 1);
+    if (context->follows && context->call.from_peer && !request->follow->probes) rpc->follower = context->from;
     engine_request->arena = &context->memory->arena;
     engine_request->hold = -1;
     engine_request->filled = false;
@@ -420,6 +421,12 @@ bool rpc_request(struct rpc *rpc, uint64_t from, uint64_t principal, const char 
     memcpy(context->head, message_head(request), request->head_size);
     handle(context, request);
     return true;
+}
+
+void rpc_gone(struct rpc *rpc, uint64_t from) {
+    if (from != rpc->follower) return;
+    rpc->follower = 0;
+    node_hung_up(rpc->needs.node);
 }
 
 struct message *rpc_refusal(bool is_principals) {

@@ -94,6 +94,7 @@ struct rpc {
     _Atomic unsigned followed;    /* ... and those of them that the other node of the pair waits for */
     _Atomic unsigned asking_core; /* … and those that the core answers */
     struct arena_pool arenas;
+    uint64_t follower;     /* connection that brought the other node's newest question; 0: none. The door's thread's */
     pthread_mutex_t mutex; /* of the list */
     struct rpc_context *free;
     bool is_awaited; /* the door keeps requests, for none was free */
@@ -104,6 +105,7 @@ void rpc_init(struct rpc *rpc, const struct rpc_needs *needs);
 /* The door's calls, on its thread (door.h). */
 bool rpc_request(struct rpc *rpc, uint64_t from, uint64_t principal, const char *peer, struct message *request);
 struct message *rpc_refusal(bool is_principals);
+void rpc_gone(struct rpc *rpc, uint64_t from);
 /* A question that waited goes to the thread that answers it. Any thread. */
 void rpc_go_on(struct rpc *rpc, struct call *call);
 /* Requests of clients that have no answer yet. The other node of a pair always waits for something, and would keep this

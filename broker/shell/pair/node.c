@@ -197,7 +197,7 @@ static bool has_news(const struct node_news *news) {
     return news->questions != NULL || news->batches != NULL || news->answered || news->kept || news->began ||
            news->leave || news->stop || news->again || news->moved || news->changed || news->paused ||
            news->words != NULL || news->wishes != NULL || news->applied || news->audits != NULL ||
-           news->probed != NULL || news->refused;
+           news->probed != NULL || news->refused || news->hung_up;
 }
 
 static void take_news(struct node *node, uint64_t until_ns, struct node_news *out) {
@@ -301,6 +301,7 @@ static void turn(struct node *node, struct node_news *news) {
     }
     if (news->answered) follower_answered(node, news->answer);
     if (news->probed != NULL) node_take_probed(node, news->probed);
+    if (news->hung_up) tcp_check_start(node->tcp_check);
     if (news->refused) node_take_refused(node);
     if (news->leave) node->takes_no_wishes = true;
     if (news->leave) node_take_leave(node);
@@ -352,6 +353,13 @@ static void post(struct node *node, struct item ***last, struct call *call) {
 
 void node_question(struct node *node, struct call *call) {
     post(node, &node->news.questions_last, call);
+}
+
+void node_hung_up(struct node *node) {
+    pthread_mutex_lock(&node->mutex);
+    node->news.hung_up = true;
+    pthread_cond_signal(&node->changed);
+    pthread_mutex_unlock(&node->mutex);
 }
 
 void node_written(struct node *node, uint64_t position, size_t frames) {

@@ -117,6 +117,7 @@ struct node_news {
     bool answered;          /* … or none came */
     struct message *probed; /* an answer to the newest probe; NULL: none */
     bool refused;           /* a connection to the other node was refused */
+    bool hung_up;           /* the connection of the other node's questions broke */
     bool kept;              /* the record client is done */
     bool began;             /* the core leads */
     bool changed;           /* the record may be another */
@@ -304,6 +305,8 @@ void node_stop(struct node *node);
 /* ---- rpc's threads */
 /* A call whose request is a Follow. */
 void node_question(struct node *node, struct call *call);
+/* The connection that brought the newest one is gone. */
+void node_hung_up(struct node *node);
 /* OK: the request may go on to the core. Otherwise `*out_sentence` says why not. */
 Tarry__Code node_admits(const struct node *node, const struct core_event *event, const char **out_sentence);
 /* A NOT_PRIMARY that says where the primary is; NULL: no memory. */

@@ -67,9 +67,10 @@ void node_take_probed(struct node *node, struct message *answer) {
 
 void node_take_refused(struct node *node) {
     if (!silence_is_gone(&node->silence, &node->pair, node->following.half.has_left, monotonic_ns())) return;
-    logfmt("leader_gone", "peer=%s reason=\"its connection broke, and nobody listens there any more\"",
-           node->needs.config->peer);
-    say_silent(node, true);
+    bool leads = node_is_leading(node);
+    logfmt(leads ? "follower_gone" : "leader_gone",
+           "peer=%s reason=\"its connection broke, and its address refuses another one\"", node->needs.config->peer);
+    if (!leads) say_silent(node, true); /* a follower is silent from now on: node_check_silence tells */
 }
 
 /* ---- presence at the coordinator (summons.h) */
@@ -101,6 +102,7 @@ void node_take_presence(struct node *node, struct pair_event *event) {
         summons_stands(&node->summons, monotonic_ns() - stands_ms * NS_PER_MS);
     bool is_there = event->present;
     event->present = summons_is_present(&node->summons, is_there, record_client->heard);
+    if (event->present) silence_remind_by(&node->silence, summons_due_ns(&node->summons));
     if (is_there && !event->present)
         logfmt("leader_absent", "peer=%s reason=\"it does not answer, neither here nor by way of the coordinator\"",
                node->needs.config->peer);

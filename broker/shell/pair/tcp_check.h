@@ -1,9 +1,9 @@
 /* tcp_check.h: does a process listen at the other node's address? A refused connection is what a host's kernel says of
  * a process that has died; a host that has died says nothing.
  *
- * A follower whose connection to its leader breaks tries to connect: the refusal is evidence enough to promote itself
- * at once (F-10), where silence would have to last for `--failover-after`. A second opinion, as silence is: the
- * compare-and-set protects.
+ * A node whose connection to the other one breaks tries to connect. The refusal is evidence enough to act at once: a
+ * follower promotes itself (F-10) and does not wait for `--failover-after`, a leader goes on alone and does not wait
+ * for `--solo-after`. A second opinion, as silence is: the compare-and-set protects.
  *
  * Thread-safety: start by any thread, open and close by one; `refused` is called by the check's own thread. */
 #ifndef TARRY_SHELL_PAIR_TCP_CHECK_H
