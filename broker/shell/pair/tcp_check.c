@@ -13,6 +13,10 @@
 
 /* A host that does not answer for so long refuses nothing. */
 #define TCP_CHECK_MS 200
+/* A process that is being killed still listens for a moment, and then resets what the kernel has taken for it. A connection
+ * that stands for longer is a living process's; one that does not is tried again, so often at most. */
+#define STANDS_MS 100
+#define TRIES_MAX 8
 
 struct tcp_check {
     struct listen_address where;
@@ -25,11 +29,9 @@ struct tcp_check {
     bool is_closed;
 };
 
-int tcp_check_once(const struct addrinfo *to, int wait_ms) {
+static int try_connect(int fd, const struct addrinfo *to, int wait_ms) {
     int error = 0;
     socklen_t size = sizeof(error);
-    int fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0) return errno;
     struct pollfd ready = {.fd = fd, .events = POLLOUT};
     if (connect(fd, to->ai_addr, to->ai_addrlen) != 0 && errno != EINPROGRESS)
         error = errno;
@@ -37,8 +39,33 @@ int tcp_check_once(const struct addrinfo *to, int wait_ms) {
         error = ETIMEDOUT;
     else
         getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size); /* of a socket it always says it */
+    return error;
+}
+
+static bool stands(int fd) {
+    char byte;
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    return poll(&ready, 1, STANDS_MS) <= 0 || recv(fd, &byte, 1, MSG_PEEK) > 0;
+}
+
+/* As tcp_check_once; ECONNRESET: the connection was taken, and ended at once. */
+static int try_once(const struct addrinfo *to, int wait_ms, bool must_stand) {
+    int fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) return errno;
+    int error = try_connect(fd, to, wait_ms);
+    if (error == 0 && must_stand && !stands(fd)) error = ECONNRESET;
     close(fd);
     return error;
+}
+
+int tcp_check_once(const struct addrinfo *to, int wait_ms) {
+    return try_once(to, wait_ms, false);
+}
+
+static bool refuses(const struct addrinfo *to) {
+    int error = ECONNRESET;
+    for (int tries = 0; error == ECONNRESET && tries < TRIES_MAX; tries++) error = try_once(to, TCP_CHECK_MS, true);
+    return error == ECONNREFUSED;
 }
 
 /* All addresses must: at one that only does not answer the other node may still be. */
@@ -49,8 +76,7 @@ static bool is_refused(const struct listen_address *where) {
     snprintf(port, sizeof(port), "%u", where->port);
     if (getaddrinfo(where->host, port, &hints, &found) != 0) return false;
     bool all = found != NULL;
-    for (const struct addrinfo *to = found; to != NULL && all; to = to->ai_next)
-        all = tcp_check_once(to, TCP_CHECK_MS) == ECONNREFUSED;
+    for (const struct addrinfo *to = found; to != NULL && all; to = to->ai_next) all = refuses(to);
     if (found != NULL) freeaddrinfo(found);
     return all;
 }
