@@ -45,8 +45,37 @@ void http_fingerprint(struct http_exchange *exchange) {
     crypto_generichash_final(&state, exchange->fingerprint, GATEWAY_FINGERPRINT_SIZE);
 }
 
+static void send_commit(struct http_exchange *exchange);
+
+static void on_retry(void *argument) {
+    struct http_exchange *exchange = argument;
+    exchange->timer = 0;
+    send_commit(exchange);
+}
+
+/* A commit that was refused for a moment only (Reply.retry_ms) was not carried out, and is sent again: a 503 would have
+ * its client wait a second (Retry-After). */
+static void on_commit_reply(void *argument, const Tarry__Reply *reply) {
+    struct http_exchange *exchange = argument;
+    uint32_t retry_ms = reply != NULL && reply->code == TARRY__CODE__BUSY ? reply->retry_ms : 0;
+    exchange->handle = 0;
+    if (retry_ms != 0 && exchange->retried_ms + retry_ms <= HTTP_RETRIED_MAX_MS) {
+        exchange->retried_ms += retry_ms;
+        exchange->timer = gateway_timer(exchange->server->gateway, retry_ms, on_retry, exchange);
+        if (exchange->timer != 0) return;
+    }
+    exchange->retried_ms = 0;
+    exchange->on_reply(exchange, reply);
+}
+
 void http_commit(struct http_exchange *exchange, Tarry__Commit *commit,
                  void (*then)(struct http_exchange *exchange, const Tarry__Reply *reply)) {
+    exchange->commit = commit;
+    exchange->on_reply = then;
+    send_commit(exchange);
+}
+
+static void send_commit(struct http_exchange *exchange) {
     const struct head_text *key = &exchange->head.fields[HEAD_FIELD_idempotency];
     struct gateway_once once = {.key = key->text, .key_size = key->size};
     if (key->text != NULL && (key->size == 0 || key->size > GATEWAY_ONCE_KEY_MAX)) {
@@ -54,10 +83,8 @@ void http_commit(struct http_exchange *exchange, Tarry__Commit *commit,
         return;
     }
     memcpy(once.fingerprint, exchange->fingerprint, sizeof(once.fingerprint));
-    exchange->commit = commit;
-    exchange->on_reply = then;
-    exchange->handle = gateway_commit(exchange->server->gateway, &exchange->caller, commit,
-                                      key->text != NULL ? &once : NULL, on_reply, exchange);
+    exchange->handle = gateway_commit(exchange->server->gateway, &exchange->caller, exchange->commit,
+                                      key->text != NULL ? &once : NULL, on_commit_reply, exchange);
     if (exchange->handle == 0) http_refuse(exchange, 503, "busy", no_memory);
 }
 

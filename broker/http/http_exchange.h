@@ -58,12 +58,13 @@ struct http_exchange {
     void (*on_drained)(struct http_exchange *exchange);
     uint64_t handle; /* of what is waited for; 0: nothing */
     uint64_t timer;
+    uint64_t retried_ms; /* time that the commit has waited while the broker was busy for a moment */
     struct http_live *live;                        /* a stream of numbers; NULL: it is none */
     struct json_out out;                           /* the handler's */
     uint8_t fingerprint[GATEWAY_FINGERPRINT_SIZE]; /* of all that is asked for, if there is an Idempotency-Key */
     /* The handler's own. */
     const char *const *names; /* of operations, one each */
-    const Tarry__Commit *commit;
+    Tarry__Commit *commit;
     bool is_single;        /* one operation, answered by itself */
     const char *line_at;   /* JSON lines: what has not been read of the body … */
     const char *lines_end; /* … and where the next commit begins … */
@@ -107,6 +108,8 @@ void http_respond_leased(struct http_exchange *exchange, struct json_out *out);
 /* ---- what is asked of the broker */
 void http_ask(struct http_exchange *exchange, Tarry__Request *request,
               void (*on_reply)(struct http_exchange *exchange, const Tarry__Reply *reply));
+/* A commit that the broker refuses for a moment is sent again, for so long in all. */
+#define HTTP_RETRIED_MAX_MS 1000u
 void http_commit(struct http_exchange *exchange, Tarry__Commit *commit,
                  void (*on_reply)(struct http_exchange *exchange, const Tarry__Reply *reply));
 void http_lease(struct http_exchange *exchange, const struct gateway_lease_options *options,

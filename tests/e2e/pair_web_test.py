@@ -1,6 +1,7 @@
 """pair_web_test.py: HTTP and JSON at a pair: a follower says where the primary is, and a key (Idempotency-Key) means one thing at whichever
 of the two leads, whatever has died in between (ONCE-1)."""
 import http.client
+import subprocess
 import threading
 import time
 
@@ -120,6 +121,37 @@ class Pair(pair.Case):
         self.a.kill()
         self.wait_role(self.b, "leading")
         keys.finish(self, self.b)
+
+
+class HandsOver(pair.Case):
+    arguments = ("--failover-after", "60s", "--solo-after", "60s")
+
+    def test_a_primary_that_hands_over_sends_a_client_to_the_other_node(self):
+        """503 would have it wait for a second (Retry-After), and the other node serves after some 40 ms."""
+        self.start_pair()
+        web = Http(self.a.port)
+        self.assertEqual(web.ask("POST", "/v1/queues/orders/tasks", {"in": "1h"})[0], 201)  # the gateway has its producer
+        web.close()
+        self.freeze(self.b)
+        demote = subprocess.Popen(self.a.command("demote", "--wait", "30s"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(demote.wait)
+
+        def ask():
+            """What comes before the word does waits for the frozen follower."""
+            web = Http(self.a.port)
+            web.connection.timeout = 1
+            try:
+                status, answer = web.ask("POST", "/v1/queues/orders/tasks", {"in": "1h"})
+                return answer if status == 421 else None
+            except TimeoutError:
+                return None
+            finally:
+                web.close()
+        answer = self.wait_for("it hands over", ask)
+        self.assertEqual((answer["code"], answer["primary"]), ("not_primary", self.b.url))
+        self.thaw(self.b)
+        self.wait_role(self.b, "leading")
+        self.assertEqual(demote.wait(harness.ANSWER_WAIT_S), 0)
 
 
 if __name__ == "__main__":

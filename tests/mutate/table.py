@@ -41,7 +41,7 @@ STAGES = {
     "broker/net": [["door_*", "wait", "message", "fuzz-door"], ["e2e_wire", "e2e_listen", "hostile_heads", "hostile_frames"], [*WIRE, "hostile_slow", "hostile_rest", "hostile_crowd", "hostile_tls"]],
     "broker/gateway": [["core_pooled", "gateway", "beanstalk_words", "fuzz-beanstalk"], ["e2e_http", "e2e_beanstalk", "e2e_reserved", "e2e_timers"], ["e2e_http_api", "e2e_consume", "e2e_pair_web"]],
     "broker/page": [["e2e_page"]],
-    "broker/http": [["http_head", "http_live", "fuzz-http"], ["e2e_http", "e2e_http_hostile"], ["e2e_http_api", "e2e_http_codes", "e2e_live"]],
+    "broker/http": [["http_head", "http_live", "http_commit", "fuzz-http"], ["e2e_http", "e2e_http_hostile"], ["e2e_http_api", "e2e_http_codes", "e2e_live"]],
     "broker/push": [["push", "push_work", "fuzz-push"], ["e2e_webhooks", "e2e_webhooks_options"]],
     "broker/access": [["access*", "refusals", "fuzz-tokens"], ["e2e_access", "e2e_secure", "e2e_reserved", "hostile_nuisance"]],
     "client/lib": [CLIENT, ["fuzz-reply", "fuzz-delivery", "fuzz-lines", "fuzz-transport", "fuzz-door", "tool"],

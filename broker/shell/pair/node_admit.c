@@ -42,7 +42,8 @@ Tarry__Code node_admits(const struct node *node, const struct core_event *event,
         bool is_handing_over = atomic_load(&node->paused) && !is_question(event);
         if (atomic_load(&node->stalled_ns) == 0 && !is_handing_over) return TARRY__CODE__OK;
         *out_sentence = is_handing_over ? handing_over : awaited;
-        return TARRY__CODE__BUSY;
+        /* A client of HTTP that is told to try again waits a second (Retry-After); the other node serves long before. */
+        return is_handing_over && event->pooled ? TARRY__CODE__NOT_PRIMARY : TARRY__CODE__BUSY;
     }
     if (is_question(event) && !atomic_load(&node->writes)) return TARRY__CODE__OK;
     *out_sentence = atomic_load(&node->follows) ? not_primary : nobody_yet;
@@ -68,8 +69,9 @@ struct message *node_pack(struct node *node, const Tarry__Reply *reply) {
 }
 
 void node_primary(struct node *node, char out[CONFIG_TEXT_SIZE]) {
+    bool hands_over = atomic_load(&node->leads) && atomic_load(&node->paused);
     pthread_mutex_lock(&node->mutex);
-    memcpy(out, node->primary, CONFIG_TEXT_SIZE);
+    memcpy(out, hands_over ? node->peer.url : node->primary, CONFIG_TEXT_SIZE);
     pthread_mutex_unlock(&node->mutex);
 }
 

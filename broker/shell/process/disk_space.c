@@ -89,6 +89,7 @@ static void note(struct disk_space *disk_space, const struct log *log, int error
 
 const char *disk_space_refusal(struct disk_space *disk_space, struct log *log, uint64_t position, uint64_t size) {
     int error = admit(disk_space, log, position, size);
+    disk_space->is_awaited = error == -EINPROGRESS;
     if (error == -EINPROGRESS) return segment_awaited;
     if ((error != 0) != disk_space->reserve.low) note(disk_space, log, error);
     return error != 0 ? disk_full : NULL;

@@ -16,6 +16,7 @@ struct disk_space {
     struct disk_reserve reserve; /* but for `low`, which is the core thread's, it stays as it was made */
     uint64_t looked_ns;          /* MONOTONIC; core thread only */
     uint64_t free;               /* bytes, then; core thread only */
+    bool is_awaited;             /* the last refusal is for a moment: the segment is being made; core thread only */
 };
 
 /* `*out_disk` is what the log is opened with. There is one in a process, and it stays where it is. */

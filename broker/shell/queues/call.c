@@ -16,6 +16,14 @@ struct message *reply_pack_commit(const void *commit, size_t commit_size, uint64
     return message;
 }
 
+struct message *reply_pack_soon(const char *sentence) {
+    Tarry__Reply reply = TARRY__REPLY__INIT;
+    reply.code = TARRY__CODE__BUSY;
+    reply.message = (char *)sentence;
+    reply.retry_ms = SOON_MS;
+    return reply_pack(&reply);
+}
+
 struct message *reply_pack_refusal(Tarry__Code code, const char *sentence) {
     Tarry__Reply reply = TARRY__REPLY__INIT;
     reply.code = code;

@@ -30,6 +30,9 @@ static inline struct call *call_of(uint64_t ticket) {
 struct message *reply_pack(const Tarry__Reply *reply);
 /* `position`: what it did is recorded below. */
 struct message *reply_pack_commit(const void *commit, size_t commit_size, uint64_t position);
+/* BUSY, for a moment: the client is told to ask again after SOON_MS (Reply.retry_ms). */
+#define SOON_MS 20u
+struct message *reply_pack_soon(const char *sentence);
 /* A refusal; `sentence` NULL: that of the code. */
 struct message *reply_pack_refusal(Tarry__Code code, const char *sentence);
 

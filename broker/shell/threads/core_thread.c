@@ -224,9 +224,13 @@ static bool refuse_for_room(struct core_thread *core_thread, struct engine_reque
     const struct core_thread_needs *needs = &core_thread->needs;
     const char *refusal =
         disk_space_refusal(needs->disk_space, needs->log, core_position(needs->core), engine_request->room);
+    struct call *call = (struct call *)engine_request;
     if (refusal == NULL) return false;
     end_request(core_thread, engine_request);
-    refuse((struct call *)engine_request, TARRY__CODE__BUSY, refusal);
+    if (needs->disk_space->is_awaited)
+        call->answer(call, reply_pack_soon(refusal));
+    else
+        refuse(call, TARRY__CODE__BUSY, refusal);
     return true;
 }
 
@@ -375,8 +379,12 @@ static void take_item(struct core_thread *core_thread, struct item *item) {
 }
 
 static void refuse_call(struct core_thread *core_thread, struct call *call) {
+    bool pooled = call->engine_request.event.pooled;
     end_request(core_thread, &call->engine_request);
-    refuse(call, TARRY__CODE__BUSY, handing_over);
+    if (pooled) /* node_admits says why */
+        call->answer(call, node_pack_refusal(core_thread->needs.node, handing_over));
+    else
+        refuse(call, TARRY__CODE__BUSY, handing_over);
 }
 
 static void begin(struct core_thread *core_thread, struct core_event event) {
