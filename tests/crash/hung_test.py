@@ -8,7 +8,7 @@ import harness  # noqa: E402  (the path above)
 import pair  # noqa: E402
 from fault import FOR_EVER, Fault  # noqa: E402
 
-PAUSE_S = 6  # LEADER_DISK_HUNG_MS of broker/replication/leader_half.h, and more
+PAUSE_S = 3  # twice LEADER_DISK_HUNG_MS of broker/replication/leader_half.h
 HANGS = "the disk under the data directory hangs"
 
 
