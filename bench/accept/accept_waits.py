@@ -154,11 +154,12 @@ def play(scene, clients, event):
     else:
         strike(scene, what, leader if whom == "leader" else follower)
     time.sleep(HELD_S)
+    if whom == "coordinator":  # its return, too
+        mend_server(scene, what)
+        time.sleep(HELD_S)
     wait("calls after", lambda: all(len(client.calls) > before + CALLS_AROUND for client, before in zip(clients, since)))
     times = [client.longest_ms(before) for client, before in zip(clients, since)]
-    if whom == "coordinator":
-        mend_server(scene, what)
-    else:
+    if whom != "coordinator":
         mend(scene, what, leader if whom == "leader" else follower)
     return times
 

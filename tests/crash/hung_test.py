@@ -42,8 +42,8 @@ class Hung(pair.Case):
         self.start_pair()
         self.a.one("schedule", "orders", "--key", "order-1", "--in", "1h")
         stream = self.hang(f"{self.a.url},{self.b.url}")
-        self.wait_for("node a says so", lambda: self.says(self.a))
         self.wait_role(self.b, "leading")
+        self.wait_log(self.a, "event=disk_hangs")
         self.assertEqual(stream.next()["result"], "scheduled")
         self.assertEqual(self.b.one("cancel", "orders", "order-1")["result"], "cancelled")
         self.wait_log(self.a, "event=deposed")
@@ -59,9 +59,9 @@ class Hung(pair.Case):
         for broker in (self.b, self.a):
             self.thaw(broker)
         self.wait_log(self.a, "event=overslept")  # and in that turn it looks at its disk, too, before the sync is over
-        self.assertEqual(self.a.tarry("status").one["role"], "primary")
         self.fault.disarm()
         self.assertEqual(stream.next()["result"], "scheduled")
+        self.assertEqual(self.a.tarry("status").one["role"], "primary")
         self.wait_in_sync()
         self.assertFalse(any("event=deposed" in line for line in self.a.log), self.a.log_text())
 

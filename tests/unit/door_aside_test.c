@@ -34,7 +34,7 @@ static struct caller_verdict admit(void *argument, const struct net_caller *call
     return (struct caller_verdict){0};
 }
 
-static void dismiss(void *argument, uint64_t principal) {}
+static void dismiss(void *argument, uint64_t principal, uint64_t id) {}
 
 static void answer(uint64_t id) {
     struct message *page = message_new(2);

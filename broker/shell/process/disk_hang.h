@@ -10,7 +10,7 @@
  * takes up to a second or two. A
  * process that was stopped in the middle of a sync says so as well, until that sync is over. (One of a pair that waits
  * much longer lets its follower lead, if it was awake meanwhile: LEADER_DISK_HUNG_MS, hung_disk.h.) */
-#define DISK_HANG_MS 2000u
+#define DISK_HANG_MS 1000u
 #define DISK_HANG_PROBLEM_SIZE 256
 
 struct disk_hang {
