@@ -6,7 +6,8 @@
 #include "seeded_bug.h"
 #include "tarry_limits.h"
 
-#define FULL_RETRY_NS 1000000000ull
+/* The index lags behind until a full disk is found to have room again, and new tasks are refused then (F-4). */
+#define FULL_RETRY_NS 250000000ull
 #define NS_PER_MS 1000000ull
 /* What has waited for so long, or so much of the log, is worth waking up for. */
 #define GATHER_NS (20 * NS_PER_MS)

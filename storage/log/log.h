@@ -138,11 +138,11 @@ struct log_stats {
     uint64_t segments;
     uint64_t bytes;    /* on disk, preallocation included */
     uint64_t reserved; /* bytes of frames that fit before the disk is asked for room again (F-4) */
-    int prepare_error; /* why the next segment could not be made ready, tried again every second; 0: fine */
+    int prepare_error; /* why the next segment could not be made ready, tried again five times a second; 0: fine */
 };
 void log_stats(const struct log *log, struct log_stats *out); /* any thread */
 /* Whether `size` bytes of frames from `from` on (at or ahead of log_end) fit into files that are there (F-4); the next
- * one is asked for if not. Waits for no disk. 0; the error if it cannot be made, which is tried again every second;
+ * one is asked for if not. Waits for no disk. 0; the error if it cannot be made, which is tried again five times a second;
  * -EINPROGRESS if that is not known yet; -EAGAIN if the next one would not be enough either. What a frame leaves unused
  * by going over to the next segment is the caller's to add. Any thread. */
 int log_fits(struct log *log, uint64_t from, uint64_t size);

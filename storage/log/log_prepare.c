@@ -3,8 +3,8 @@
  *
  * Only this thread touches next.tmp while the state is WORKING, only the writer while it is TAKEN, and nobody
  * otherwise: anybody may ask for a segment at any time (log_fits), and must not get the one that is about to be
- * renamed. A failure (a full disk, say) is no error of the log's: it is shown in the statistics and tried again every
- * second, and when the writer needs the segment and there is none, it tries by itself and that answer counts. */
+ * renamed. A failure (a full disk, say) is no error of the log's: it is shown in the statistics and tried again after
+ * PREPARE_AGAIN_MS, and when the writer needs the segment and there is none, it tries by itself and that answer counts. */
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
@@ -12,11 +12,16 @@
 
 #include "log_internal.h"
 
-/* Waits up to a second, or until something changes. Under the mutex. */
+/* New tasks are refused until a full disk is found to have room again (F-4); a look at it costs a system call. */
+#define PREPARE_AGAIN_MS 200
+
+/* Waits PREPARE_AGAIN_MS, or until something changes. Under the mutex. */
 static void preparer_pause(struct preparer *preparer) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += 1;
+    until.tv_nsec += PREPARE_AGAIN_MS * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
     while (!preparer->stop && preparer->state == PREPARER_WANTED)
         if (pthread_cond_timedwait(&preparer->changed, &preparer->mutex, &until) == ETIMEDOUT) return;
 }
