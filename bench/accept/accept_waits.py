@@ -142,25 +142,25 @@ def wait(what, check):
 
 def play(scene, clients, event):
     """ms of the longest call of each client, which was under way or began while the event lasted."""
-    what, whom = event.split()
+    what, target = event.split()
     leader, follower = scene.roles()
     time.sleep(0.3)
     since = [len(client.calls) for client in clients]
     wait("calls before", lambda: all(len(client.calls) > before + CALLS_AROUND for client, before in zip(clients, since)))
     since = [len(client.calls) for client in clients]
     scene.story.tell(f"==== {event}")
-    if whom == "coordinator":
+    if target == "coordinator":
         strike_server(scene, what)
     else:
-        strike(scene, what, leader if whom == "leader" else follower)
+        strike(scene, what, leader if target == "leader" else follower)
     time.sleep(HELD_S)
-    if whom == "coordinator":  # its return, too
+    if target == "coordinator":  # its return, too
         mend_server(scene, what)
         time.sleep(HELD_S)
     wait("calls after", lambda: all(len(client.calls) > before + CALLS_AROUND for client, before in zip(clients, since)))
     times = [client.longest_ms(before) for client, before in zip(clients, since)]
-    if whom != "coordinator":
-        mend(scene, what, leader if whom == "leader" else follower)
+    if target != "coordinator":
+        mend(scene, what, leader if target == "leader" else follower)
     return times
 
 

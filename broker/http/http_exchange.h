@@ -58,9 +58,9 @@ struct http_exchange {
     void (*on_drained)(struct http_exchange *exchange);
     uint64_t handle; /* of what is waited for; 0: nothing */
     uint64_t timer;
-    uint64_t retried_ms; /* time that the commit has waited while the broker was busy for a moment */
-    struct http_live *live;                        /* a stream of numbers; NULL: it is none */
-    struct json_out out;                           /* the handler's */
+    uint64_t retried_ms;    /* time that the commit has waited while the broker was busy for a moment */
+    struct http_live *live; /* a stream of numbers; NULL: it is none */
+    struct json_out out;    /* the handler's */
     uint8_t fingerprint[GATEWAY_FINGERPRINT_SIZE]; /* of all that is asked for, if there is an Idempotency-Key */
     /* The handler's own. */
     const char *const *names; /* of operations, one each */

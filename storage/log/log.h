@@ -142,9 +142,9 @@ struct log_stats {
 };
 void log_stats(const struct log *log, struct log_stats *out); /* any thread */
 /* Whether `size` bytes of frames from `from` on (at or ahead of log_end) fit into files that are there (F-4); the next
- * one is asked for if not. Waits for no disk. 0; the error if it cannot be made, which is tried again five times a second;
- * -EINPROGRESS if that is not known yet; -EAGAIN if the next one would not be enough either. What a frame leaves unused
- * by going over to the next segment is the caller's to add. Any thread. */
+ * one is asked for if not. Waits for no disk. 0; the error if it cannot be made, which is tried again five times a
+ * second; -EINPROGRESS if that is not known yet; -EAGAIN if the next one would not be enough either. What a frame
+ * leaves unused by going over to the next segment is the caller's to add. Any thread. */
 int log_fits(struct log *log, uint64_t from, uint64_t size);
 
 struct log_segment {

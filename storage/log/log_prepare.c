@@ -4,7 +4,8 @@
  * Only this thread touches next.tmp while the state is WORKING, only the writer while it is TAKEN, and nobody
  * otherwise: anybody may ask for a segment at any time (log_fits), and must not get the one that is about to be
  * renamed. A failure (a full disk, say) is no error of the log's: it is shown in the statistics and tried again after
- * PREPARE_AGAIN_MS, and when the writer needs the segment and there is none, it tries by itself and that answer counts. */
+ * PREPARE_AGAIN_MS, and when the writer needs the segment and there is none, it tries by itself and that answer counts.
+ */
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>

@@ -239,7 +239,8 @@ static void check_token(const struct row *row, struct ledger_task *task) {
     task->token_position = row->lease_position;
 }
 
-/* FENCE-1: who got it before had it for as long as was said, by the truth; or gave it back, or its session ended. */
+/* FENCE-1: the consumer that had the task before had it, by the truth, for as long as it was told, gave it back, or
+ * lost its session. */
 static void check_former_lease(const struct world *world, const struct ledger_task *task, uint64_t id) {
     const struct run_out *run_out = &world->host->watch.run_out[id];
     bool has_run_out = run_out->position != 0 && run_out->epoch == task->token_epoch &&

@@ -84,7 +84,7 @@ static void is_refused(struct world *world, void *nothing) {
     if (other->state == HOST_UP) return;
     if (!silence_is_gone(&node->silence, &node->pair, node->following.half.has_left, world->now_ns)) return;
     bool leads = node->pair.role == PAIR_LEADING;
-    TRACE(world, "broker", "finds nobody where its %s was", leads ? "follower" : "leader");
+    TRACE(world, "broker", "finds no process where its %s was", leads ? "follower" : "leader");
     if (!leads) say_silent(world, true);
 }
 

@@ -151,7 +151,7 @@ static void in_strict_mode_nothing_is_answered_without_the_follower(void **state
     SIM_ELAPSE(f, 5000);
     SIM_TRACE(f, "[1000] node 1 is killed\n"
                  "[1000] shop > schedule orders order-1 in 60000 ms #3\n"
-                 "[1001] node 0 finds nobody where its follower was\n"
+                 "[1001] node 0 finds no process where its follower was\n"
                  "[1001] node 0 append #6 queue orders\n"
                  "[1001] node 0 append #7 scheduled 1\n"
                  "[1011] node 0 durable #7\n"
@@ -259,7 +259,7 @@ static void a_coordinator_whose_reply_is_lost_has_done_it_or_not(void **state) {
     SIM_ELAPSE(f, 60000);
     SIM_TRACE(f, "[1000] node 1 is killed\n"
                  "[1000] shop > schedule orders order-1 in 60000 ms #3\n"
-                 "[1001] node 0 finds nobody where its follower was\n"
+                 "[1001] node 0 finds no process where its follower was\n"
                  "[1001] node 0 append #8 queue orders\n"
                  "[1001] node 0 append #9 scheduled 1\n"
                  "[1002] record epoch 1, node 0 leads, in sync 0\n"
@@ -413,7 +413,7 @@ static void who_leads_as_it_wakes_up_does_not_put_time_back(void **state) { /* T
     SIM_TRACE(f, "[5500] operator stops node 1 for 2000 ms\n"
                  "[5500] node 0 is killed\n"
                  "[7500] node 1 has overslept, and gives the other node its time again\n"
-                 "[7500] node 1 finds nobody where its leader was\n"
+                 "[7500] node 1 finds no process where its leader was\n"
                  "[7502] node 1 fences, epoch 2\n"
                  "[7502] node 1 claims, epoch 2\n"
                  "[7503] record epoch 2, node 1 leads, in sync 1\n"

@@ -34,7 +34,7 @@ static void a_follower_whose_process_has_died_is_not_waited_for(void **state) { 
     SIM_ELAPSE(f, 60);
     SIM_TRACE(f, "[1000] node 1 is killed\n"
                  "[1000] shop > schedule orders order-1 in 60000 ms #3\n"
-                 "[1001] node 0 finds nobody where its follower was\n"
+                 "[1001] node 0 finds no process where its follower was\n"
                  "[1001] node 0 append #8 queue orders\n"
                  "[1001] node 0 append #9 scheduled 1\n"
                  "[1002] record epoch 1, node 0 leads, in sync 0\n"
@@ -98,7 +98,7 @@ static void a_leader_whose_process_has_died_is_followed_at_once(void **state) { 
     kill_node(f, 0, HOST_KILLED);
     SIM_ELAPSE(f, 100);
     SIM_TRACE(f, "[1000] node 0 is killed\n"
-                 "[1001] node 1 finds nobody where its leader was\n"
+                 "[1001] node 1 finds no process where its leader was\n"
                  "[1003] node 1 fences, epoch 2\n"
                  "[1003] node 1 claims, epoch 2\n"
                  "[1004] record epoch 2, node 1 leads, in sync 1\n"

@@ -138,12 +138,13 @@ static void check_pooled(const struct host *host, const struct frame_header *hea
 static bool ends_session(const Tarry__FrameBody *body, uint64_t session) {
     for (size_t i = 0; i < body->n_records; i++) {
         const Tarry__Record *record = body->records[i];
-        if (record->fact_case == TARRY__RECORD__FACT_SESSION_END && record->session_end->session == session) return true;
+        if (record->fact_case == TARRY__RECORD__FACT_SESSION_END && record->session_end->session == session)
+            return true;
     }
     return false;
 }
 
-/* FENCE-1: a lease that nobody gave back lasts until its deadline, or until its session ends. */
+/* FENCE-1: a lease that was not given back lasts until its deadline, or until its session ends. */
 static void check_lost(struct host *host, const struct frame_header *header, const Tarry__FrameBody *body,
                        const Tarry__TaskPut *put) {
     const struct row *lease = &host->head.tasks[put->task->id].row;

@@ -338,7 +338,8 @@ static void pass_on(const struct rpc_needs *needs, struct call *call) {
 
 static struct message *pack_refusal(const struct rpc_needs *needs, struct request_refusal refusal) {
     bool is_elsewhere = refusal.code == TARRY__CODE__NOT_PRIMARY && needs->node->on;
-    bool is_stalled = refusal.code == TARRY__CODE__BUSY && needs->node->on && atomic_load(&needs->node->stalled_ns) != 0;
+    bool is_stalled =
+        refusal.code == TARRY__CODE__BUSY && needs->node->on && atomic_load(&needs->node->stalled_ns) != 0;
     if (is_elsewhere) return node_pack_refusal(needs->node, refusal.sentence);
     if (is_stalled && refusal.sentence != NULL) return reply_pack_soon(refusal.sentence);
     return reply_pack_refusal(refusal.code, refusal.sentence);

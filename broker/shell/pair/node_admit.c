@@ -42,7 +42,8 @@ Tarry__Code node_admits(const struct node *node, const struct core_event *event,
         bool is_handing_over = atomic_load(&node->paused) && !is_question(event);
         if (atomic_load(&node->stalled_ns) == 0 && !is_handing_over) return TARRY__CODE__OK;
         *out_sentence = is_handing_over ? handing_over : awaited;
-        /* A client of HTTP that is told to try again waits a second (Retry-After); the other node serves long before. */
+        /* A client of HTTP that is told to try again waits a second (Retry-After); the other node serves long before.
+         */
         return is_handing_over && event->pooled ? TARRY__CODE__NOT_PRIMARY : TARRY__CODE__BUSY;
     }
     if (is_question(event) && !atomic_load(&node->writes)) return TARRY__CODE__OK;

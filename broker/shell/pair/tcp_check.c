@@ -13,8 +13,8 @@
 
 /* A host that does not answer for so long refuses nothing. */
 #define TCP_CHECK_MS 200
-/* A process that is being killed still listens for a moment, and then resets what the kernel has taken for it. A connection
- * that stands for longer is a living process's; one that does not is tried again, so often at most. */
+/* A process that is being killed still listens for a moment, and then resets what the kernel has taken for it. A
+ * connection that stands for longer is a living process's; one that does not is tried again, so often at most. */
 #define STANDS_MS 100
 #define TRIES_MAX 8
 

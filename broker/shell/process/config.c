@@ -149,7 +149,8 @@ static const struct option options[] = {
     {"replication", OPTION_MODE, FIELD(replication), REPLICATION_NONE, REPLICATION_SYNC, "MODE",
      "none, async, or sync; with sync an acknowledged change is durable on the follower too [sync with a peer]"},
     {"solo-after", OPTION_SOLO, FIELD(solo_after_ms), 100, DUE_AHEAD_MAX_MS, "DURATION",
-     "how long the leader waits for a silent follower before it continues alone; never: it waits [1500ms with a coordinator]"},
+     "how long the leader waits for a silent follower before it continues alone; never: it waits [1500ms with a "
+     "coordinator]"},
     {"failover-after", OPTION_DURATION, FIELD(failover_after_ms), 100, DUE_AHEAD_MAX_MS, "DURATION",
      "how long a leader must be silent before the follower takes over, if the coordinator agrees [750ms]"},
     {"index-lag-max", OPTION_COUNT, FIELD(index_lag_max), 0, COUNT_MAX, "N",
