@@ -23,6 +23,10 @@ const char *state_bit_name(uint32_t bit) {
     }
 }
 
+bool queue_number_is_valid(uint32_t number) {
+    return queue_place(number) != 0 && queue_place(number) <= QUEUE_PLACES;
+}
+
 static uint64_t never_zero(uint64_t hash) {
     return hash != 0 ? hash : 1;
 }
@@ -66,7 +70,7 @@ uint64_t row_key_hash(uint32_t queue, const void *key, size_t key_size) {
 }
 
 bool row_from_task(const Tarry__Task *task, struct row *out) {
-    if (task->id == 0 || task->queue == 0 || task->queue > QUEUES_MAX) return false;
+    if (task->id == 0 || !queue_number_is_valid(task->queue)) return false;
     if (task->priority >= PRIORITY_COUNT) return false;
     if ((unsigned)task->time_base >= ROW_BASES || (unsigned)task->state >= ROW_STATES) return false;
     if (task->key.len > KEY_SIZE_MAX || task->reason.len > REASON_SIZE_MAX) return false;
@@ -132,7 +136,7 @@ uint64_t row_expires_at(const struct row *row) {
 
 uint64_t queue_hash(const Tarry__QueuePut *queue) {
     const Tarry__Policy *policy = queue->policy;
-    uint8_t buffer[4 + 8 + 1 + 1 + 3 * 8 + 3 * 4 + 1 + 8 + 1 + 8];
+    uint8_t buffer[4 + 8 + 1 + 1 + 3 * 8 + 3 * 4 + 1 + 1 + 8 + 1 + 8 + 8];
     uint8_t *at = buffer;
     at = put_u32(at, queue->number);
     at = put_u64(at, queue->paused_until_ms);
@@ -150,6 +154,10 @@ uint64_t queue_hash(const Tarry__QueuePut *queue) {
     if (policy != NULL && policy->push[0] != '\0') { /* likewise */
         *at++ = 2;
         at = put_u64(at, XXH3_64bits(policy->push, strlen(policy->push)));
+    }
+    if (queue->creator[0] != '\0') { /* likewise */
+        *at++ = 3;
+        at = put_u64(at, XXH3_64bits(queue->creator, strlen(queue->creator)));
     }
     /* The name may be of any length in a damaged record, so it comes in as a hash of its own. */
     at = put_u64(at, XXH3_64bits(queue->name, strlen(queue->name)));

@@ -23,6 +23,23 @@ const char *state_bit_name(uint32_t bit);
 
 #define ROW_BASES 2
 
+/* A queue's number names it for good, in rows, records, key hashes and outcomes: the place that it has in the table of
+ * queues (QUEUE_PLACES), and the generation, which says how many queues had the place before. A place is taken again;
+ * a number is not, so nothing of a former queue can be taken for the present one's. Place and number are equal in
+ * generation 0. */
+#define QUEUE_PLACE_BITS 13u
+#define QUEUE_GENERATION_MAX (UINT32_MAX >> QUEUE_PLACE_BITS)
+static inline uint32_t queue_place(uint32_t number) {
+    return number & ((1u << QUEUE_PLACE_BITS) - 1);
+}
+static inline uint32_t queue_generation(uint32_t number) {
+    return number >> QUEUE_PLACE_BITS;
+}
+static inline uint32_t queue_number(uint32_t place, uint32_t generation) {
+    return generation << QUEUE_PLACE_BITS | place;
+}
+bool queue_number_is_valid(uint32_t number);
+
 struct row {
     uint64_t id; /* grows in the order of scheduling; never 0 */
     uint64_t due_ms;

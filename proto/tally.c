@@ -33,6 +33,13 @@ static bool cause_is_change(Tarry__Cause cause) {
     return cause >= TARRY__CAUSE__CAUSE_SCHEDULED && cause <= TARRY__CAUSE__CAUSE_REQUEUED;
 }
 
+/* NULL: the place belongs to another generation, whose queue is not this one. */
+static struct queue_tally *queue_of(const struct tally *tally, uint32_t number) {
+    struct queue_tally *queue = &tally->queues[queue_place(number)];
+    uint32_t own = queue->number != 0 ? queue->number : queue_place(number);
+    return own == number || SEEDED_BUG(tally_ignores_generation) ? queue : NULL;
+}
+
 static bool read_row(const Tarry__Task *task, struct tally_row *out) {
     out->hash = 0;
     return task != NULL && row_from_task(task, &out->row);
@@ -47,7 +54,8 @@ static bool tally_put(struct tally *tally, const Tarry__TaskPut *put, bool has_r
     if (!has_row && !read_row(put->task, out)) return false;
     const struct row *row = &out->row;
     if (!cause_is_change(put->cause) || put->fresh != (put->cause == TARRY__CAUSE__CAUSE_SCHEDULED)) return false;
-    struct queue_tally *queue = &tally->queues[row->queue];
+    struct queue_tally *queue = queue_of(tally, row->queue);
+    if (queue == NULL) return false;
     uint64_t *after = tally_place(queue, row->state, row->base, row->priority);
     if (put->fresh) {
         /* Ids grow in the order of scheduling. The last one is left out so that next_id cannot overflow. */
@@ -98,7 +106,8 @@ static uint64_t *tally_ending(struct queue_tally *queue, Tarry__Cause cause) {
 static bool tally_end(struct tally *tally, const Tarry__TaskEnd *end, bool has_row, struct tally_row *out) {
     if ((!has_row && !read_row(end->task, out)) || out->row.id >= tally->next_id) return false;
     const struct row *row = &out->row;
-    struct queue_tally *queue = &tally->queues[row->queue];
+    struct queue_tally *queue = queue_of(tally, row->queue);
+    if (queue == NULL) return false;
     uint64_t *ending = tally_ending(queue, end->cause);
     uint64_t *before = tally_place(queue, row->state, row->base, row->priority);
     bool was_live = state_is_live(row->state);
@@ -117,13 +126,19 @@ static bool is_empty(const struct queue_tally *tally) {
 }
 
 static bool tally_queue(struct tally *tally, const Tarry__QueuePut *queue) {
-    if (queue->number == 0 || queue->number > QUEUES_MAX) return false;
-    bool is_new = queue->number >= tally->next_queue;
-    if (is_new != (queue->before_hash == 0)) return false;
-    if (queue->deleted && (is_new || !is_empty(&tally->queues[queue->number]))) return false;
-    if (queue->deleted) tally->queues[queue->number] = (struct queue_tally){0};
+    if (!queue_number_is_valid(queue->number)) return false;
+    const uint32_t place = queue_place(queue->number);
+    struct queue_tally *counts = &tally->queues[place];
+    const uint32_t before = counts->number != 0 ? counts->number : place; /* valid unless the place is new */
+    const bool is_new = place >= tally->next_queue, follows = !is_new && queue->number != before;
+    if (is_new != (queue->before_hash == 0) || (is_new && queue_generation(queue->number) != 0)) return false;
+    if (follows && queue_generation(queue->number) != queue_generation(before) + 1) return false;
+    if ((queue->deleted || follows) && (is_new || !is_empty(counts))) return false;
+    if (queue->deleted && follows) return false;
+    if (queue->deleted || follows) *counts = (struct queue_tally){0};
+    counts->number = queue->number;
     tally->digest += queue_hash(queue) - queue->before_hash;
-    if (is_new) tally->next_queue = queue->number + 1;
+    if (is_new) tally->next_queue = place + 1;
     return true;
 }
 
@@ -142,7 +157,8 @@ static bool tally_epoch(struct tally *tally, const Tarry__EpochPut *epoch) {
 
 /* It changes nothing that is counted. Its content lies in a frame before it, or nowhere. */
 static bool tally_redaction(const struct tally *tally, const Tarry__Redaction *redaction) {
-    if (redaction->id == 0 || redaction->id >= tally->next_id || redaction->queue > QUEUES_MAX) return false;
+    if (redaction->id == 0 || redaction->id >= tally->next_id) return false;
+    if (redaction->queue != 0 && !queue_number_is_valid(redaction->queue)) return false;
     if (redaction->key.len > KEY_SIZE_MAX) return false;
     if (redaction->frame == 0) return redaction->content_hash.len == 0;
     return redaction->content_hash.len == CONTENT_HASH_SIZE && redaction->blob_size >= BLOB_SALT_SIZE &&
@@ -169,7 +185,8 @@ bool tally_record_row(struct tally *tally, const Tarry__Record *record, bool has
     case TARRY__RECORD__FACT_EPOCH:
         return tally_epoch(tally, record->epoch);
     case TARRY__RECORD__FACT_JOB:
-        return record->job->job != 0 && record->job->queue != 0 && record->job->queue <= QUEUES_MAX;
+        return record->job->job != 0 && queue_number_is_valid(record->job->queue) &&
+               queue_of(tally, record->job->queue) != NULL;
     case TARRY__RECORD__FACT_JOB_END:
         return record->job_end->job != 0;
     case TARRY__RECORD__FACT_SESSION:

@@ -21,15 +21,18 @@ struct queue_tally {
     uint64_t retried;
     uint64_t expired;
     uint64_t dropped;
+    /* The rest is not stored with the counts (QUEUE_COUNTS_SIZE). */
+    uint32_t number; /* of the queue that has the place, or had it last; 0: not known yet, of generation 0 */
 };
+#define QUEUE_COUNTS_SIZE offsetof(struct queue_tally, number)
 
 struct tally {
     uint64_t digest;            /* sum of row_hash, queue_hash and producer hashes, modulo 2^64 */
     uint64_t live;              /* waiting + in flight, all queues */
     uint64_t next_id;           /* one above the highest id seen */
-    uint32_t next_queue;        /* one above the highest queue number seen */
+    uint32_t next_queue;        /* one above the highest place of a queue seen */
     uint32_t epoch;             /* highest seen */
-    struct queue_tally *queues; /* [number], borrowed: QUEUES_MAX + 1 entries owned by the holder */
+    struct queue_tally *queues; /* [place], borrowed: QUEUE_PLACES + 1 entries owned by the holder */
 };
 
 /* Of an empty log. `queues` must be zeroed and is borrowed. */
@@ -39,9 +42,10 @@ void tally_init(struct tally *tally, struct queue_tally *queues);
  * queue number out of range, a count that would fall below zero, and so on: a damaged log or a bug.
  * What makes sense: a put is `fresh` exactly if its cause is SCHEDULED; it is waiting then, with an id at or above
  * next_id, which grows; any other put has a cause up to REQUEUED, an id below next_id and a before_hash other than 0;
- * queue and priority of a task never change. An end has a cause from ACKED on. A queue is new exactly if its
- * before_hash is 0 and its number at or above next_queue; one is deleted only while nothing is in it, and then counts
- * from 0. Epochs never fall. */
+ * queue and priority of a task never change; its queue has its place now, and did not lose it to another. An end has a
+ * cause from ACKED on. A queue is new exactly if its before_hash is 0, its place at or above next_queue and its
+ * generation 0, or if it follows, in the next generation, one whose place holds nothing any more (only the core knows
+ * that it was deleted); one is deleted only while nothing is in it, and then counts from 0. Epochs never fall. */
 bool tally_record(struct tally *tally, const Tarry__Record *record);
 /* The same; of a put or an end that makes sense, the task's row and its hash, for who goes on with them: it was read
  * and hashed anyway (600 instructions). `row` borrows from the record. `has_row`: whoever made the record has its row

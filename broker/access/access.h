@@ -29,7 +29,8 @@
     X(producers, 1, 16384, "producers whose answers are remembered (ONCE-1)")                                          \
     X(rate, 1, 1000000, "operations a second")                                                                         \
     X(bytes, 65536, 1ull << 40, "bytes of requests under way")                                                         \
-    X(pending, 1, 1ull << 40, "tasks in its queues")
+    X(pending, 1, 1ull << 40, "tasks in its queues")                                                                   \
+    X(queues, 1, QUEUES_MAX, "queues that it has created")
 
 enum access_limit {
 #define X(name, least, most, text) LIMIT_##name,

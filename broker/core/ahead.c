@@ -20,7 +20,7 @@ static uint64_t window_ms(const struct core *core, const struct queue *queue) {
 }
 
 uint64_t ahead_from_ms(const struct core *core, const struct row *row) {
-    uint64_t ahead_ms = window_ms(core, &core->queues[row->queue]), now_ms = steady_ms(core);
+    uint64_t ahead_ms = window_ms(core, queue_at(core, row->queue)), now_ms = steady_ms(core);
     bool is_fit = row->base == ROW_STEADY && !row->expires_ms && row->due_ms > now_ms + AHEAD_LEAST_MS;
     if (!ahead_ms || !is_fit) return row->due_ms;
     return row->due_ms > now_ms + ahead_ms ? row->due_ms - ahead_ms : now_ms;
@@ -28,7 +28,7 @@ uint64_t ahead_from_ms(const struct core *core, const struct row *row) {
 
 void ahead_note(struct core *core, struct task *task) {
     uint64_t now_ms = steady_ms(core), due_ms = task->row.due_ms, from_ms = ahead_from_ms(core, &task->row);
-    bool is_taken = from_ms == now_ms && core->queues[task->row.queue].taker_count > 0;
+    bool is_taken = from_ms == now_ms && queue_at(core, task->row.queue)->taker_count > 0;
     if (is_taken && core->soon_count < TIMERS_PER_STEP_MAX) {
         core->soon[core->soon_count++] = task->row.id;
         from_ms = now_ms + (due_ms - now_ms + 1) / 2; /* should this step not get to it */
@@ -134,7 +134,7 @@ static void hold_back(struct core *core, struct session *session, struct task *t
     task->ahead = true;
     session->ahead_count++;
     core->ahead_count++;
-    core->queues[task->row.queue].ahead_count++;
+    queue_at(core, task->row.queue)->ahead_count++;
     if (core->scan_count) list_saw(core, task); /* when its record was applied it was still taken for one in flight */
 }
 
@@ -144,7 +144,7 @@ void ahead_leave(struct core *core, struct session *session, struct task *task) 
     task->ahead = false;
     session->ahead_count--;
     core->ahead_count--;
-    core->queues[task->row.queue].ahead_count--;
+    queue_at(core, task->row.queue)->ahead_count--;
 }
 
 void ahead_wait(struct core *core, struct session *session, uint64_t until_ms) {
@@ -163,7 +163,7 @@ static uint32_t lease_some(struct core *core, struct session *session, uint32_t 
         const struct task *task = candidate(core, core->soon[at]);
         if (!task) continue;
         struct known known = known_of(task);
-        struct row leased = row_promised(core, &core->queues[task->row.queue], session, &task->row);
+        struct row leased = row_promised(core, queue_at(core, task->row.queue), session, &task->row);
         draft_put(&draft, TARRY__CAUSE__CAUSE_LEASED, &known, &leased);
         ids[count++] = task->row.id;
     }
@@ -230,7 +230,7 @@ void ahead_lease(struct core *core, uint32_t records_max, struct core_effects *e
             at++;
             continue;
         }
-        struct queue *queue = &core->queues[task->row.queue];
+        struct queue *queue = queue_at(core, task->row.queue);
         uint32_t end = run_end(core, at, queue);
         bool is_served = queue->taker_count && !queue->paused;
         if (is_served) at = lease_run(core, queue, at, end, &records_max, effects);
@@ -296,7 +296,7 @@ void ahead_withdraw_all(struct core *core, struct core_effects *effects) {
 
 /* Its queue was paused since, or its leases are of another length. */
 static bool is_outdated(const struct core *core, const struct session *session, const struct task *task) {
-    const struct queue *queue = &core->queues[task->row.queue];
+    const struct queue *queue = queue_at(core, task->row.queue);
     uint64_t lease_ms = task->row.lease_deadline_ms - task->row.due_ms - 1;
     return (queue->paused && !SEEDED_BUG(paused_departs)) || lease_ms != session_lease_ms(session, queue);
 }
@@ -345,7 +345,7 @@ static uint32_t gather_due(struct core *core, struct session *session, uint64_t 
             TAILQ_INSERT_TAIL(&session->leases, task, member);
             task->departing = true;
             bytes += task->row.blob_size;
-            tasks[count] = (struct core_delivered){.row = task->row, .queue_name = core->queues[task->row.queue].name};
+            tasks[count] = (struct core_delivered){.row = task->row, .queue_name = queue_at(core, task->row.queue)->name};
             count++;
         }
     }

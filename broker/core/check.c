@@ -1,7 +1,10 @@
 /* check.c: core_check walks every invariant of state.h and near.h; O(tasks in memory). */
+#include "check.h"
 #include "leases.h"
 #include "near.h"
+#include "queues.h"
 #include "tasks.h"
+#include "wishes.h"
 
 static uint64_t check_line(struct core *core, const struct line_state *line) {
     uint64_t near = 0;
@@ -46,22 +49,26 @@ static void check_task(struct core *core, const struct task *task) {
 
 /* What deliver() goes by: which sessions stand in which line, and which queues are served. */
 static void check_serving(struct core *core) {
-    uint32_t willing[QUEUES_MAX + 1] = {0};
+    uint32_t willing[QUEUE_PLACES + 1] = {0};
     for (uint32_t i = 0; i < core->sessions_end; i++) {
         const struct session *session = &core->sessions[i];
         if (session->state == SESSION_FREE || !session->willing) continue;
-        for (uint32_t k = 0; k < session->subscription_count; k++) willing[session->subscriptions[k].queue->number]++;
+        for (uint32_t k = 0; k < session->subscription_count; k++) willing[queue_place(session->subscriptions[k].queue->number)]++;
     }
-    uint64_t served = 0;
+    uint64_t served = 0, own = 0;
     for (uint32_t number = 1; number < core->tally.next_queue; number++) {
         const struct queue *queue = &core->queues[number];
         assert(queue->willing_count == willing[number]);
+        assert(queue_place(queue->number) == number && queue->is_counted == !queue->deleted);
+        assert(!core->deletions[number] == !queue->deleted);
+        assert(queue->deleted || !wish_is_pending(core, queue->name));
+        own += !queue->deleted && queue_is_reserved(queue->name);
         assert(!queue->deleted || (!queue->willing_count && !queue->job_count && !queue->paused));
         bool serves = queue->ready_mask && queue->willing_count && (!queue->paused || SEEDED_BUG(paused_served));
         assert(ready_has(&queue->serving) == serves);
         served += serves;
     }
-    assert(ready_check(&core->serving) && core->serving.count == served);
+    assert(ready_check(&core->serving) && core->serving.count == served && core->own_queue_count == own);
 }
 
 void core_check(const struct core *constant) {

@@ -40,21 +40,25 @@ static bool allocate(struct core *core) {
     core->by_id = sparse_new(slots, sizeof *core->by_id);
     core->by_key = sparse_new(slots, sizeof *core->by_key);
     core->outcomes = outcomes_new(core->options.outcomes_max, core->options.outcome_retention_ms);
-    core->queues = sparse_new(QUEUES_MAX + 1, sizeof *core->queues);
+    core->queues = sparse_new(QUEUE_PLACES + 1, sizeof *core->queues);
     core->queue_names = sparse_new(NAME_TABLE_SIZE, sizeof *core->queue_names);
-    core->tally.queues = sparse_new(QUEUES_MAX + 1, sizeof *core->tally.queues);
+    core->queue_owners = sparse_new(QUEUE_PLACES + 1, sizeof *core->queue_owners);
+    core->deletions = sparse_new(QUEUE_PLACES + 1, sizeof *core->deletions);
+    core->wishes = sparse_new(QUEUES_AWAITED_MAX, sizeof *core->wishes);
+    core->wish_names = sparse_new(WISH_TABLE_SIZE, sizeof *core->wish_names);
+    core->tally.queues = sparse_new(QUEUE_PLACES + 1, sizeof *core->tally.queues);
     core->sessions = sparse_new(SESSIONS_TABLE, sizeof *core->sessions);
     core->subscriptions = sparse_new(SESSIONS_TABLE, sizeof *core->subscriptions);
     core->producers = sparse_new(PRODUCERS_MAX, sizeof *core->producers);
     core->producer_ids = sparse_new(PRODUCER_TABLE_SIZE, sizeof *core->producer_ids);
-    core->queue_looks = sparse_new(QUEUES_MAX + 1, sizeof *core->queue_looks);
+    core->queue_looks = sparse_new(QUEUE_PLACES + 1, sizeof *core->queue_looks);
     for (size_t i = 0; i < LIST_SCANS_MAX; i++) {
         core->scans[i].heap = calloc(LIST_LIMIT_MAX, sizeof *core->scans[i].heap);
         if (!core->scans[i].heap) return false;
     }
     return core->slab && core->by_id && core->by_key && core->outcomes && core->queues && core->queue_names &&
            core->tally.queues && core->sessions && core->subscriptions && core->producers && core->producer_ids &&
-           core->queue_looks;
+           core->queue_looks && core->queue_owners && core->deletions && core->wishes && core->wish_names;
 }
 
 struct core *core_new(const struct core_options *options) {
@@ -81,6 +85,7 @@ struct core *core_new(const struct core_options *options) {
     TAILQ_INIT(&core->starved);
     TAILQ_INIT(&core->promoting);
     for (size_t i = 0; i < LINE_SIZES; i++) TAILQ_INIT(&core->by_size[i]);
+    TAILQ_INIT(&core->wishes_free);
     TAILQ_INIT(&core->producers_idle);
     TAILQ_INIT(&core->producers_free);
     for (size_t i = 0; i < OWNER_BUCKETS; i++) TAILQ_INIT(&core->producers_of[i]);
@@ -94,14 +99,18 @@ void core_free(struct core *core) {
     outcomes_free(core->outcomes);
     sparse_free(core->by_id, core->table_mask + 1, sizeof *core->by_id);
     sparse_free(core->by_key, core->table_mask + 1, sizeof *core->by_key);
-    sparse_free(core->queues, QUEUES_MAX + 1, sizeof *core->queues);
+    sparse_free(core->queues, QUEUE_PLACES + 1, sizeof *core->queues);
     sparse_free(core->queue_names, NAME_TABLE_SIZE, sizeof *core->queue_names);
-    sparse_free(core->tally.queues, QUEUES_MAX + 1, sizeof *core->tally.queues);
+    sparse_free(core->queue_owners, QUEUE_PLACES + 1, sizeof *core->queue_owners);
+    sparse_free(core->deletions, QUEUE_PLACES + 1, sizeof *core->deletions);
+    sparse_free(core->wishes, QUEUES_AWAITED_MAX, sizeof *core->wishes);
+    sparse_free(core->wish_names, WISH_TABLE_SIZE, sizeof *core->wish_names);
+    sparse_free(core->tally.queues, QUEUE_PLACES + 1, sizeof *core->tally.queues);
     sparse_free(core->sessions, SESSIONS_TABLE, sizeof *core->sessions);
     sparse_free(core->subscriptions, SESSIONS_TABLE, sizeof *core->subscriptions);
     sparse_free(core->producers, PRODUCERS_MAX, sizeof *core->producers);
     sparse_free(core->producer_ids, PRODUCER_TABLE_SIZE, sizeof *core->producer_ids);
-    sparse_free(core->queue_looks, QUEUES_MAX + 1, sizeof *core->queue_looks);
+    sparse_free(core->queue_looks, QUEUE_PLACES + 1, sizeof *core->queue_looks);
     for (size_t i = 0; i < LIST_SCANS_MAX; i++) free(core->scans[i].heap);
     free(core);
 }
@@ -117,7 +126,7 @@ void core_restore(struct core *core, const struct core_base *base) {
     struct queue_tally *queues = core->tally.queues;
     core->tally = *base->tally;
     core->tally.queues = queues;
-    assert(core->tally.next_queue <= QUEUES_MAX + 1);
+    assert(core->tally.next_queue <= QUEUE_PLACES + 1);
     memcpy(queues, base->tally->queues, core->tally.next_queue * sizeof *queues);
     core->position = core->durable = core->indexed = core->trim_to = base->position;
     core->epoch = core->tally.epoch;
@@ -126,19 +135,22 @@ void core_restore(struct core *core, const struct core_base *base) {
 }
 
 int core_restore_queue(struct core *core, const Tarry__QueuePut *put) {
+    if (!queue_number_is_valid(put->number)) return CORE_NONSENSE;
+    const uint32_t number = core->tally.queues[queue_place(put->number)].number;
+    const bool is_former = number && number != put->number && !SEEDED_BUG(former_queue_restored);
+    if (is_former) return 0; /* for readers of the past: another queue has its place */
     int error = queue_apply(core, put);
     if (error) return error;
-    if (SEEDED_BUG(pause_lost_at_restart)) core->queues[put->number].paused = false;
+    if (SEEDED_BUG(pause_lost_at_restart)) queue_at(core, put->number)->paused = false;
     for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) { /* what the index holds is not in memory yet */
-        struct line_state *line = &core->queues[put->number].lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
+        struct line_state *line = &queue_at(core, put->number)->lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
         if (line_index_only(core, line)) line->horizon = (struct due){0, 0};
     }
     return 0;
 }
 
 int core_restore_lease(struct core *core, const struct row *row) {
-    if (row->state != ROW_LEASED || !row->queue || row->queue > QUEUES_MAX || !core->queues[row->queue].number)
-        return CORE_NONSENSE;
+    if (row->state != ROW_LEASED || !queue_has_place(core, row->queue)) return CORE_NONSENSE;
     if (SEEDED_BUG(lease_lost_in_recovery)) return 0;
     struct task *task = task_new(core, row, row_key(row).hash, false);
     if (!task) return CORE_NO_MEMORY; /* not half of the region, if it is as large as it was (LEASES_SHARE) */
@@ -174,7 +186,11 @@ int core_restore_outcome(struct core *core, const struct outcome *outcome) {
         outcomes_redacted(core->outcomes, outcome->id);
         return 0;
     }
-    if (!outcome->queue || outcome->queue > QUEUES_MAX) return CORE_NONSENSE;
+    if (!queue_number_is_valid(outcome->queue)) return CORE_NONSENSE;
+    if (!queue_has_place(core, outcome->queue)) { /* another queue took the place */
+        outcomes_forget(core->outcomes, outcome->ended_ms);
+        return 0;
+    }
     outcomes_push(core->outcomes, outcome);
     return 0;
 }

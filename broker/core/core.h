@@ -31,6 +31,7 @@ struct core_options {
     size_t memory;     /* bytes for tasks in memory (near window and overlay) */
     size_t near_max;   /* tasks within horizons at most; 0: as memory allows */
     uint32_t work_max; /* tasks, lines or queues that one part of a step looks at; 0: as state.h says. For tests */
+    uint32_t queues_max; /* of clients; 0: QUEUES_MAX. For tests */
     uint32_t outcomes_max;
     uint64_t outcome_retention_ms;
     uint64_t index_lag_max;  /* records not yet in the index: beyond it, commits that schedule are refused (BUSY) */
@@ -123,6 +124,7 @@ struct core_caller {
     bool is_broker;       /* this broker itself: the only one that may use its own queues (queue_is_reserved) */
     /* What it may have at once; 0: no limit of its own. */
     uint64_t sessions_max;
+    uint64_t queues_max;    /* queues that it has created; and, counted apart, that its consumers wait for */
     uint64_t producers_max; /* beyond it its own that has been idle longest goes */
     uint64_t pending_max;   /* tasks in its queues, waiting or in flight */
 };
@@ -155,6 +157,7 @@ struct core_past { /* of one operation, in order of id; REDACT_TASKS_MAX at most
     struct core_past_task *tasks;
     size_t count;
     uint64_t id_end; /* tasks from here on may have been too young to be found */
+    bool is_former;  /* a queue has the name that is asked for, or had it */
     bool no_room;    /* operations before it took all that a commit may redact: it was not searched for */
 };
 

@@ -37,6 +37,7 @@ void decide_job(struct decision *d, const char *queue_name, Tarry__JobPut__What 
  * *out_code, *out_message say why. */
 struct queue *queue_need(struct core *core, const struct core_event *event, const char *name,
                          struct core_effects *effects, Tarry__Code *out_code, const char **out_message);
+extern const char queue_not_created[]; /* why not, where queues are not created on first use */
 /* A timed pause is over. */
 void queue_pause_over(struct core *core, struct queue *queue, struct core_effects *effects);
 

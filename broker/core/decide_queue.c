@@ -6,6 +6,7 @@
 #include "decide.h"
 #include "effects.h"
 #include "seeded_bug.h"
+#include "wishes.h"
 
 static void done(struct decision *d) {
     d->result->outcome = TARRY__OUTCOME__DONE;
@@ -64,7 +65,7 @@ static uint64_t count_states(const struct core *core, const struct queue *queue,
     if (states & STATE_PENDING) count += queue_waiting(core, queue) - ready;
     if (states & STATE_READY) count += ready;
     if (states & STATE_IN_FLIGHT) count += queue_in_flight(core, queue);
-    if (states & STATE_DEAD) count += core->tally.queues[queue->number].dead;
+    if (states & STATE_DEAD) count += core->tally.queues[queue_place(queue->number)].dead;
     return count;
 }
 
@@ -121,7 +122,7 @@ static uint32_t count_consumers(const struct core *core, const struct queue *que
 static char *not_deletable(struct decision *d, const struct queue *queue) {
     enum { SENTENCE_SIZE = 200 };
     const uint64_t waiting = queue_waiting(d->core, queue), in_flight = queue_in_flight(d->core, queue);
-    const uint64_t dead = d->core->tally.queues[queue->number].dead;
+    const uint64_t dead = d->core->tally.queues[queue_place(queue->number)].dead;
     const uint32_t consumers = count_consumers(d->core, queue);
     char *sentence = must_alloc(d->draft->arena, SENTENCE_SIZE);
     if (waiting || in_flight || dead) {
@@ -160,42 +161,69 @@ void decide_queue_delete(struct decision *d, const Tarry__QueueDelete *delete) {
     done(d);
 }
 
+const char queue_not_created[] =
+    "there is no such queue, and this broker is configured not to create queues on first use";
+
+/* NULL: the event's caller may create the queue. Otherwise what it lacks. */
+static const char *lacks_queues(const struct core *core, const struct core_event *event, struct arena *arena) {
+    enum { SENTENCE_SIZE = 200 };
+    const struct core_caller *caller = event->caller;
+    if (!caller || !caller->queues_max) return NULL;
+    const uint32_t count = queue_count_of(core, caller->name);
+    if (count < caller->queues_max) return NULL;
+    char *sentence = must_alloc(arena, SENTENCE_SIZE);
+    snprintf(sentence, SENTENCE_SIZE,
+             "this principal has created %u queues, and may have %llu (queues=, tarry token): delete one, or raise the "
+             "limit",
+             count, (unsigned long long)caller->queues_max);
+    return sentence;
+}
+
+static Tarry__QueuePut *draft_new_queue(struct draft *draft, uint32_t number, const char *name) {
+    const struct core *core = draft->core;
+    const struct queue *former = queue_at(core, number);
+    Tarry__QueuePut *put = must_alloc(draft->arena, sizeof *put);
+    tarry__queue_put__init(put);
+    put->number = number;
+    put->name = (char *)name;
+    put->before_hash = former->number ? former->hash : 0;
+    Tarry__Record *record = draft_record(draft);
+    record->fact_case = TARRY__RECORD__FACT_QUEUE;
+    record->queue = put;
+    return put;
+}
+
 struct queue *queue_need(struct core *core, const struct core_event *event, const char *name,
                          struct core_effects *effects, Tarry__Code *out_code, const char **out_message) {
     struct queue *queue = queue_find(core, name);
     if (queue && !queue->deleted) return queue;
-    if (!core->options.create_queues && !queue_is_reserved(name)) {
+    const bool is_own = queue_is_reserved(name);
+    if (!core->options.create_queues && !is_own) {
         *out_code = TARRY__CODE__NO_SUCH_QUEUE;
-        *out_message = "there is no such queue, and this broker is configured not to create queues on first use";
+        *out_message = queue_not_created;
         return NULL;
     }
-    if (!queue && core->tally.next_queue > QUEUES_MAX) {
+    const uint32_t number = queue ? queue->number : queue_new_number(core, is_own);
+    const char *lack = is_own ? NULL : lacks_queues(core, event, effects->arena);
+    if (!lack && !number)
+        lack = "the broker has as many queues as it can hold (QUEUES_MAX, 4096): delete one. The place of a deleted "
+               "queue is free once its endings are forgotten (--outcome-retention)";
+    if (lack) {
         *out_code = TARRY__CODE__TOO_LARGE;
-        *out_message =
-            "the broker has as many queues as it can hold (QUEUES_MAX, 4096; deleted ones keep their numbers)";
+        *out_message = lack;
         return NULL;
     }
     struct draft draft;
     draft_init(&draft, core, effects->arena, NULL, 1);
     draft_by_request(&draft, event);
-    Tarry__QueuePut *put;
-    if (queue) { /* it was deleted, and comes into being again */
-        put = draft_queue(&draft, queue);
-        put->deleted = false;
-        *put->policy = core->options.policy;
-    } else {
-        put = must_alloc(effects->arena, sizeof *put);
-        tarry__queue_put__init(put);
-        put->number = core->tally.next_queue;
-        put->name = (char *)name;
-        put->policy = &core->options.policy;
-        Tarry__Record *record = draft_record(&draft);
-        record->fact_case = TARRY__RECORD__FACT_QUEUE;
-        record->queue = put;
-    }
-    uint32_t number = put->number;
+    Tarry__QueuePut *put = queue ? draft_queue(&draft, queue) : draft_new_queue(&draft, number, name);
+    put->deleted = false;
+    put->policy = &core->options.policy;
+    put->creator = event->caller && !is_own ? (char *)event->caller->name : "";
     draft_commit(&draft, NULL, effects);
-    return &core->queues[number];
+    queue = queue_at(core, number);
+    wishes_grant(core, queue);
+    return queue;
 }
 
 void queue_pause_over(struct core *core, struct queue *queue, struct core_effects *effects) {

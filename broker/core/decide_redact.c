@@ -96,7 +96,7 @@ static void answer(struct decision *d, const struct redacted *redacted) {
 /* The tasks that were scheduled in the range and have ended; the others are counted. */
 static void redact_range(struct decision *d, const Tarry__Redact *redact) {
     struct redacted redacted = {0};
-    if (!queue_find(d->core, redact->task->queue)) {
+    if (!queue_find(d->core, redact->task->queue) && !(d->past && d->past->is_former)) {
         refuse(d, TARRY__CODE__NO_SUCH_QUEUE, TARRY__OUTCOME__NONE, "there is no such queue");
         return;
     }
@@ -119,7 +119,7 @@ static bool is_any_brokers(const struct decision *d) {
     if (caller_may_all(d->caller)) return false;
     for (size_t i = 0; d->past && i < d->past->count; i++) {
         uint32_t queue = d->past->tasks[i].queue;
-        if (queue < d->core->tally.next_queue && queue_is_reserved(d->core->queues[queue].name)) return true;
+        if (queue_has_place(d->core, queue) && queue_is_reserved(queue_at(d->core, queue)->name)) return true;
     }
     return false;
 }

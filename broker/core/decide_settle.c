@@ -57,7 +57,7 @@ void decide_ack(struct decision *d, const Tarry__Ack *ack) {
 void decide_nack(struct decision *d, const Tarry__Nack *nack) {
     struct known known;
     if (!holds_lease(d, nack->id, nack->token, &known)) return;
-    const Tarry__Policy *policy = &d->core->queues[known.row.queue].policy;
+    const Tarry__Policy *policy = &queue_at(d->core, known.row.queue)->policy;
     struct row row = known.row;
     row.lease_deadline_ms = 0;
     bool is_used_up = policy->max_attempts && row.attempt >= policy->max_attempts;
@@ -91,7 +91,7 @@ void decide_extend(struct decision *d, const Tarry__Extend *extend) {
     const struct session *session = session_find(d->core, known.row.session);
     uint64_t lease_ms = extend->lease_ms;
     if (!lease_ms && session) lease_ms = session->lease_ms;
-    if (!lease_ms) lease_ms = d->core->queues[known.row.queue].policy.lease_ms;
+    if (!lease_ms) lease_ms = queue_at(d->core, known.row.queue)->policy.lease_ms;
     struct row row = known.row;
     row.lease_deadline_ms = from_ms(d->core) + lease_ms;
     draft_put(d->draft, TARRY__CAUSE__CAUSE_EXTENDED, &known, &row);

@@ -168,7 +168,7 @@ static void send_again(struct core *core, struct session *session, struct core_e
         if (count == count_max || (count && bytes + task->row.blob_size > DELIVERY_SIZE_MAX)) break;
         session_resent(core, session, task);
         bytes += task->row.blob_size;
-        tasks[count] = (struct core_delivered){.row = task->row, .queue_name = core->queues[task->row.queue].name};
+        tasks[count] = (struct core_delivered){.row = task->row, .queue_name = queue_at(core, task->row.queue)->name};
         tasks[count].row.key = must_copy(effects->arena, task->row.key, task->row.key_size);
         count++;
     }

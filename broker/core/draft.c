@@ -304,6 +304,7 @@ Tarry__QueuePut *draft_queue(struct draft *draft, const struct queue *queue) {
     put->name = (char *)queue->name;
     put->policy = must_alloc(draft->arena, sizeof *put->policy);
     *put->policy = queue->policy;
+    put->creator = (char *)queue->creator;
     put->paused = queue->paused;
     put->paused_until_ms = queue->paused_until_ms;
     put->before_hash = queue->hash;

@@ -1,6 +1,8 @@
 /* jobs.c: the table of jobs (jobs.h). What a job does is in job_run.c. */
 #include "jobs.h"
 
+#include "queues.h"
+
 #include <string.h>
 
 struct job *job_find(struct core *core, uint64_t id) {
@@ -11,7 +13,7 @@ struct job *job_find(struct core *core, uint64_t id) {
 }
 
 int job_apply_put(struct core *core, const Tarry__JobPut *put) {
-    if (!put->job || !put->queue || put->queue > QUEUES_MAX || !core->queues[put->queue].number) return CORE_NONSENSE;
+    if (!put->job || !queue_has_place(core, put->queue)) return CORE_NONSENSE;
     if (strlen(put->client) > CLIENT_NAME_SIZE_MAX || strlen(put->peer) > PEER_SIZE_MAX) return CORE_NONSENSE;
     if (strlen(put->principal) > PRINCIPAL_SIZE_MAX) return CORE_NONSENSE;
     struct job *job = job_find(core, put->job);
@@ -23,7 +25,7 @@ int job_apply_put(struct core *core, const Tarry__JobPut *put) {
         memcpy(job->peer, put->peer, strlen(put->peer));
         memcpy(job->principal, put->principal, strlen(put->principal));
         core->job_count++;
-        core->queues[put->queue].job_count++;
+        queue_at(core, put->queue)->job_count++;
     }
     job->what = put->what;
     job->states = put->states;
@@ -39,7 +41,7 @@ int job_apply_put(struct core *core, const Tarry__JobPut *put) {
 int job_apply_end(struct core *core, const Tarry__JobEnd *end) {
     struct job *job = job_find(core, end->job);
     if (!job) return CORE_NONSENSE;
-    core->queues[job->queue].job_count--;
+    queue_at(core, job->queue)->job_count--;
     core->job_count--;
     core->ended_jobs[core->ended_job_next] = (struct ended_job){end->job, end->done, end->left};
     core->ended_job_next = (core->ended_job_next + 1) % JOBS_MAX;

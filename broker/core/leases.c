@@ -33,13 +33,14 @@ struct session *session_new(struct core *core, uint64_t id, enum session_state s
         session->departure.kind = TIMER_DEPART;
         TAILQ_INIT(&session->leases);
         TAILQ_INIT(&session->ahead);
+        TAILQ_INIT(&session->wishes);
         return session;
     }
     return NULL;
 }
 
 void session_free(struct core *core, struct session *session) {
-    assert(!session->lease_count && !session->subscription_count && !session->willing && !session->takes);
+    assert(!session->lease_count && !session->subscription_count && !session->wish_count && !session->willing && !session->takes);
     if (session->changed) TAILQ_REMOVE(&core->changed, session, change);
     session->changed = false;
     wheel_cancel(&core->wheels[ROW_STEADY], &session->silence.wheel);

@@ -44,6 +44,8 @@ uint32_t session_claim_over(struct core *core, uint32_t records_max, struct core
 /* What it may get, or how much, may have changed: it got a lease or lost one, was heard, a delivery left … O(1);
  * deliver() looks at it. */
 void session_changed(struct core *core, struct session *session);
+/* The session gets tasks of the queue from here on; nothing if it does already. */
+void session_subscribe_to(struct core *core, struct session *session, struct queue *queue);
 /* Leaves the lines of its queues. */
 void session_withdraw(struct core *core, struct session *session);
 

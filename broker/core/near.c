@@ -19,12 +19,12 @@ void line_init(struct line_state *line, uint32_t queue, uint8_t base, uint8_t pr
 }
 
 struct line_state *line_of(struct core *core, const struct row *row) {
-    assert(row->queue && row->queue <= QUEUES_MAX && row->priority < PRIORITY_COUNT && row->base < ROW_BASES);
-    return &core->queues[row->queue].lines[row->base][row->priority];
+    assert(queue_at(core, row->queue)->number == row->queue && row->priority < PRIORITY_COUNT && row->base < ROW_BASES);
+    return &queue_at(core, row->queue)->lines[row->base][row->priority];
 }
 
 uint64_t line_index_only(const struct core *core, const struct line_state *line) {
-    uint64_t all = core->tally.queues[line->line.queue].waiting[line->line.base][line->line.priority];
+    uint64_t all = core->tally.queues[queue_place(line->line.queue)].waiting[line->line.base][line->line.priority];
     assert(all >= line->near_count + line->far_count);
     return all - line->near_count - line->far_count;
 }
@@ -37,14 +37,14 @@ void near_update_serving(struct core *core, struct queue *queue) {
     bool serve = queue->ready_mask && queue->willing_count && (!queue->paused || SEEDED_BUG(paused_served));
     if (serve == ready_has(&queue->serving)) return;
     if (serve) {
-        ready_push(&core->serving, &queue->serving, queue->served, queue->number);
+        ready_push(&core->serving, &queue->serving, queue->served, queue_place(queue->number));
     } else {
         ready_remove(&core->serving, &queue->serving);
     }
 }
 
 static void push_ready(struct core *core, struct line_state *line, struct task *task) {
-    struct queue *queue = &core->queues[line->line.queue];
+    struct queue *queue = queue_at(core, line->line.queue);
     task->place = PLACE_READY;
     assert(!wheel_is_armed(&task->timer.wheel));
     task->ready = (struct ready_node){0}; /* where the timer was */
@@ -94,8 +94,8 @@ static void leave_line(struct core *core, struct task *task) {
     task->timer = (struct timer){0};
     task->before = (struct holder){0};
     if (!line->ready.count) {
-        core->queues[line->line.queue].ready_mask &= ~ready_bit(line);
-        near_update_serving(core, &core->queues[line->line.queue]);
+        queue_at(core, line->line.queue)->ready_mask &= ~ready_bit(line);
+        near_update_serving(core, queue_at(core, line->line.queue));
     }
 }
 
@@ -218,7 +218,7 @@ struct task *near_next_ready(struct core *core, struct queue *queue) {
 }
 
 bool near_has_before(struct core *core, const struct row *row) {
-    struct queue *queue = &core->queues[row->queue];
+    struct queue *queue = queue_at(core, row->queue);
     struct line_state *line = line_of(core, row);
     const struct due due = row_due(row);
     const struct task *best = queue->ready_mask ? near_next_ready(core, queue) : NULL;

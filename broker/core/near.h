@@ -11,6 +11,8 @@ struct line_state *line_of(struct core *core, const struct row *row);
 /* Waiting tasks of the line that only the index holds. */
 uint64_t line_index_only(const struct core *core, const struct line_state *line);
 void line_init(struct line_state *line, uint32_t queue, uint8_t base, uint8_t priority);
+/* Takes the line of a deleted queue out of every list: another queue takes the place. */
+void line_leave(struct core *core, struct line_state *line);
 
 /* Takes the task out of whatever holds it; place NONE. Stays in the overlay. */
 void near_unplace(struct core *core, struct task *task);

@@ -22,7 +22,15 @@ struct entry {
     struct link by_key;
 };
 
+/* Of the queue that has the place. */
+struct queue_endings {
+    uint32_t number; /* 0: none is remembered */
+    uint32_t count;
+    uint64_t last_ms;
+};
+
 struct outcomes {
+    struct queue_endings queues[1u << QUEUE_PLACE_BITS];
     uint32_t count_max;
     uint64_t retention_ms;
     uint64_t known_since_ms;
@@ -88,15 +96,47 @@ static void chain_remove(struct outcomes *o, uint32_t *head, uint32_t index, boo
     if (link->next) link_of(&o->entries[link->next - 1], by_key)->prev = link->prev;
 }
 
+void outcomes_forget(struct outcomes *o, uint64_t ended_ms) {
+    /* Since the millisecond after it: nothing that ended since then is missing (TRUE-1). */
+    bool grows = ended_ms >= o->known_since_ms && !SEEDED_BUG(known_since_stuck);
+    if (grows) o->known_since_ms = ended_ms + 1;
+}
+
+void outcomes_lose_queue(struct outcomes *o, uint32_t number) {
+    struct queue_endings *endings = &o->queues[queue_place(number)];
+    if (endings->number != number) return;
+    if (endings->count) outcomes_forget(o, endings->last_ms);
+    *endings = (struct queue_endings){0};
+}
+
+uint32_t outcomes_of_queue(const struct outcomes *o, uint32_t number) {
+    const struct queue_endings *endings = &o->queues[queue_place(number)];
+    return endings->number == number ? endings->count : 0;
+}
+
+static void count_ending(struct outcomes *o, const struct outcome *outcome) {
+    struct queue_endings *endings = &o->queues[queue_place(outcome->queue)];
+    if (endings->number != outcome->queue) {
+        outcomes_lose_queue(o, endings->number);
+        endings->number = outcome->queue;
+    }
+    endings->count++;
+    endings->last_ms = outcome->ended_ms;
+}
+
+static void uncount_ending(struct outcomes *o, const struct outcome *outcome) {
+    struct queue_endings *endings = &o->queues[queue_place(outcome->queue)];
+    if (endings->number == outcome->queue && endings->count) endings->count--;
+}
+
 static void drop_oldest(struct outcomes *o) {
     assert(o->first < o->next);
     uint32_t index = (uint32_t)(o->first % o->count_max);
     struct entry *entry = &o->entries[index];
     chain_remove(o, &o->ids[id_slot(entry->outcome.id, o->mask)], index, false);
     if (entry->outcome.key_size) chain_remove(o, &o->keys[entry->key_hash & o->mask], index, true);
-    /* Since the millisecond after it: nothing that ended since then is missing (TRUE-1). */
-    bool grows = entry->outcome.ended_ms >= o->known_since_ms && !SEEDED_BUG(known_since_stuck);
-    if (grows) o->known_since_ms = entry->outcome.ended_ms + 1;
+    outcomes_forget(o, entry->outcome.ended_ms);
+    uncount_ending(o, &entry->outcome);
     o->first++;
 }
 
@@ -127,11 +167,18 @@ void outcomes_prefetch(const struct outcomes *o, uint64_t key_hash) {
     __builtin_prefetch(&o->keys[key_hash & o->mask], 1);
 }
 
+static bool is_old(const struct outcomes *o, const struct outcome *outcome, uint64_t now_ms) {
+    return now_ms > o->retention_ms && outcome->ended_ms < now_ms - o->retention_ms;
+}
+
+void outcomes_expire(struct outcomes *o, uint64_t now_ms) {
+    while (o->next > o->first && is_old(o, &o->entries[o->first % o->count_max].outcome, now_ms)) drop_oldest(o);
+}
+
 void outcomes_push_hashed(struct outcomes *o, const struct outcome *outcome, uint64_t key_hash) {
     while (o->next > o->first) {
         const struct outcome *oldest = &o->entries[o->first % o->count_max].outcome;
-        bool is_old = outcome->ended_ms > o->retention_ms && oldest->ended_ms < outcome->ended_ms - o->retention_ms;
-        if (!is_old && o->next - o->first < (SEEDED_BUG(outcome_forgotten) ? 4 : o->count_max)) break;
+        if (!is_old(o, oldest, outcome->ended_ms) && o->next - o->first < (SEEDED_BUG(outcome_forgotten) ? 4 : o->count_max)) break;
         drop_oldest(o);
     }
     char *key = outcome->key_size ? take_bytes(o, outcome->key_size) : NULL;
@@ -145,6 +192,7 @@ void outcomes_push_hashed(struct outcomes *o, const struct outcome *outcome, uin
         chain_insert(o, &o->keys[entry->key_hash & o->mask], index, true);
     }
     chain_insert(o, &o->ids[id_slot(outcome->id, o->mask)], index, false);
+    count_ending(o, outcome);
     o->next++;
 }
 
@@ -152,9 +200,14 @@ void outcomes_push(struct outcomes *o, const struct outcome *outcome) {
     outcomes_push_hashed(o, outcome, row_key_hash(outcome->queue, outcome->key, outcome->key_size));
 }
 
+static bool is_remembered(const struct outcomes *o, const struct outcome *outcome) {
+    return o->queues[queue_place(outcome->queue)].number == outcome->queue;
+}
+
 const struct outcome *outcomes_by_id(const struct outcomes *o, uint64_t id) {
     for (uint32_t at = o->ids[id_slot(id, o->mask)]; at; at = o->entries[at - 1].by_id.next) {
-        if (o->entries[at - 1].outcome.id == id) return &o->entries[at - 1].outcome;
+        const struct outcome *outcome = &o->entries[at - 1].outcome;
+        if (outcome->id == id) return is_remembered(o, outcome) ? outcome : NULL;
     }
     return NULL;
 }
@@ -165,7 +218,7 @@ const struct outcome *outcomes_by_key(const struct outcomes *o, uint32_t queue, 
         const struct entry *entry = &o->entries[at - 1];
         if (entry->key_hash == hash && entry->outcome.queue == queue && entry->outcome.key_size == key_size &&
             memcmp(entry->outcome.key, key, key_size) == 0) {
-            return &entry->outcome;
+            return is_remembered(o, &entry->outcome) ? &entry->outcome : NULL;
         }
     }
     return NULL;

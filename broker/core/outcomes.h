@@ -24,6 +24,14 @@ void outcomes_redacted(struct outcomes *outcomes, uint64_t id);
 const struct outcome *outcomes_by_id(const struct outcomes *outcomes, uint64_t id);
 const struct outcome *outcomes_by_key(const struct outcomes *outcomes, uint32_t queue, const char *key,
                                       uint8_t key_size);
+/* Forgets what is older than the retention now, though nothing has ended since. */
+void outcomes_expire(struct outcomes *outcomes, uint64_t now_ms);
+/* How many endings in the queue of this number are remembered. */
+uint32_t outcomes_of_queue(const struct outcomes *outcomes, uint32_t number);
+/* Another queue takes the place of the queue of this number: its endings are forgotten, and known_since says so. */
+void outcomes_lose_queue(struct outcomes *outcomes, uint32_t number);
+/* What ended at this time is not remembered. */
+void outcomes_forget(struct outcomes *outcomes, uint64_t ended_ms);
 uint64_t outcomes_known_since(const struct outcomes *outcomes);
 void outcomes_set_known_since(struct outcomes *outcomes, uint64_t known_since_ms);
 uint64_t outcomes_count(const struct outcomes *outcomes);

@@ -25,7 +25,7 @@ Tarry__TaskView *query_view(struct core *core, const struct row *row, struct are
     Tarry__TaskView *view = must_alloc(arena, sizeof *view);
     tarry__task_view__init(view);
     view->id = row->id;
-    view->queue = core->queues[row->queue].name;
+    view->queue = queue_at(core, row->queue)->name;
     view->key.data = must_copy(arena, row->key, row->key_size);
     view->key.len = row->key_size;
     view->state = (char *)state_bit_name(query_state_bit(core, row));
@@ -76,7 +76,7 @@ static Tarry__TaskView *view_of_ended(struct core *core, const Tarry__Get *get, 
     const struct outcome *outcome = outcomes_by_id(core->outcomes, result->id);
     view->id = result->id;
     if (outcome) {
-        view->queue = core->queues[outcome->queue].name;
+        view->queue = queue_at(core, outcome->queue)->name;
         view->key.data = must_copy(arena, outcome->key, outcome->key_size);
         view->key.len = outcome->key_size;
         view->priority = outcome->priority;

@@ -38,7 +38,8 @@ bool core_plan_calendar(const struct core *core, const struct core_event *event,
     }
     for (uint32_t number = 1; number < core->tally.next_queue; number++) {
         const struct queue *queue = &core->queues[number];
-        if (!queue->deleted && caller_covers(event->caller, queue->name)) out->queues[out->queue_count++] = number;
+        if (!queue->deleted && caller_covers(event->caller, queue->name))
+            out->queues[out->queue_count++] = queue->number;
     }
     return true;
 }
@@ -48,8 +49,8 @@ static void fill_queues(const struct core *core, const struct core_calendar *cal
                         struct arena *arena) {
     reply->queues = must_alloc(arena, (calendar->queue_count + 1) * sizeof(Tarry__CalendarQueue *));
     for (size_t i = 0; i < calendar->queue_count; i++) {
-        const struct queue *queue = &core->queues[calendar->queues[i]];
-        if (calendar->counts_by_queue[i] == 0 || queue->deleted) continue;
+        const struct queue *queue = queue_at(core, calendar->queues[i]);
+        if (calendar->counts_by_queue[i] == 0 || queue->deleted || queue->number != calendar->queues[i]) continue;
         Tarry__CalendarQueue *view = must_alloc(arena, sizeof *view);
         tarry__calendar_queue__init(view);
         view->name = (char *)queue->name;

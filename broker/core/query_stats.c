@@ -41,7 +41,7 @@ static uint64_t deliverable_ms(const struct row *row) {
 
 /* Ready within the windows is exact; behind a horizon that has passed there may be more: a lower bound, and said so. */
 static void count_ready(struct core *core, struct queue *queue, struct queue_look *look) {
-    const struct queue_tally *tally = &core->tally.queues[queue->number];
+    const struct queue_tally *tally = &core->tally.queues[queue_place(queue->number)];
     look->is_lower_bound = core->following; /* the leader's timers say what is ready */
     for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) {
         if (!tally->waiting[i / PRIORITY_COUNT][i % PRIORITY_COUNT]) continue;
@@ -59,7 +59,7 @@ static void count_ready(struct core *core, struct queue *queue, struct queue_loo
 /* What takes long: many lines, and buckets. All as of one moment. */
 static void look_at(struct core *core, struct queue *queue, struct queue_look *out) {
     const struct histogram *lateness = &queue->lateness_us;
-    *out = (struct queue_look){.waiting = queue_waiting(core, queue), .count = lateness->count};
+    *out = (struct queue_look){.number = queue->number, .waiting = queue_waiting(core, queue), .count = lateness->count};
     for (size_t i = 0; i < ROW_BASES; i++) out->oldest_due_ms[i] = UINT64_MAX;
     count_ready(core, queue, out);
     if (!lateness->count) return;
@@ -124,7 +124,7 @@ static Tarry__Durations *durations_of(const struct durations *durations, struct 
 
 static Tarry__QueueStats *stats_of(const struct core *core, struct queue *queue, const struct queue_look *look,
                                    struct arena *arena) {
-    const struct queue_tally *tally = &core->tally.queues[queue->number];
+    const struct queue_tally *tally = &core->tally.queues[queue_place(queue->number)];
     Tarry__QueueStats *stats = must_alloc(arena, sizeof *stats);
     tarry__queue_stats__init(stats);
     stats->name = queue->name;
@@ -210,7 +210,7 @@ void query_stats(struct core *core, const struct core_event *event, struct core_
         if (queue->deleted || !caller_covers(event->caller, queue->name)) continue;
         if (is_one && strcmp(queue->name, name) != 0) continue;
         struct queue_look look;
-        bool is_looked = number < event->look;
+        bool is_looked = number < event->look && core->queue_looks[number].number == queue->number;
         if (!is_looked) look_at(core, queue, &look);
         reply->stats->queues[reply->stats->n_queues++] =
             stats_of(core, queue, is_looked ? &core->queue_looks[number] : &look, effects->arena);

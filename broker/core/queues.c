@@ -3,7 +3,10 @@
 
 #include <string.h>
 
+#include "check.h"
+#include "frame.h"
 #include "near.h"
+#include "seeded_bug.h"
 
 static size_t name_slot(const char *name) {
     return row_key_hash(0, name, strlen(name)) & (NAME_TABLE_SIZE - 1);
@@ -11,9 +14,9 @@ static size_t name_slot(const char *name) {
 
 struct queue *queue_find(const struct core *core, const char *name) {
     if (!name || !*name) return NULL;
-    uint32_t number = core->queue_names[name_slot(name)];
-    while (number && strcmp(core->queues[number].name, name) != 0) number = core->queues[number].by_name_next;
-    return number ? &core->queues[number] : NULL;
+    uint32_t place = core->queue_names[name_slot(name)];
+    while (place && strcmp(core->queues[place].name, name) != 0) place = core->queues[place].by_name_next;
+    return place ? &core->queues[place] : NULL;
 }
 
 struct queue *queue_find_live(const struct core *core, const char *name) {
@@ -21,8 +24,46 @@ struct queue *queue_find_live(const struct core *core, const char *name) {
     return queue && !queue->deleted ? queue : NULL;
 }
 
+bool queue_has_place(const struct core *core, uint32_t number) {
+    return queue_number_is_valid(number) && queue_at(core, number)->number == number;
+}
+
+/* May another queue take the place? Its own endings are told of by its name as long as they are remembered. */
+static bool is_free(const struct core *core, uint32_t place) {
+    if (!core->deletions[place]) return false;
+    const uint32_t number = core->queues[place].number;
+    if (queue_generation(number) == QUEUE_GENERATION_MAX) return false;
+    return !outcomes_of_queue(core->outcomes, number) || SEEDED_BUG(place_taken_early);
+}
+
+uint32_t queue_new_number(const struct core *core, bool is_own) {
+    const uint32_t places = (core->options.queues_max ? core->options.queues_max : QUEUES_MAX) + QUEUES_OWN;
+    const uint32_t fresh = places + 1 > core->tally.next_queue ? places + 1 - core->tally.next_queue : 0;
+    const uint32_t own_left = core->own_queue_count < QUEUES_OWN ? QUEUES_OWN - core->own_queue_count : 0;
+    const uint32_t kept = is_own ? 0 : own_left;
+    if (fresh > kept) return core->tally.next_queue;
+    uint32_t free_count = fresh, oldest = 0;
+    outcomes_expire(core->outcomes, steady_ms(core));
+    for (uint32_t place = 1; place < core->tally.next_queue; place++) {
+        if (!is_free(core, place)) continue;
+        free_count++;
+        if (!oldest || core->deletions[place] < core->deletions[oldest]) oldest = place;
+    }
+    if (free_count <= kept) return 0;
+    assert(oldest);
+    return queue_number(oldest, queue_generation(core->queues[oldest].number) + 1);
+}
+
+uint32_t queue_count_of(const struct core *core, const char *principal) {
+    const uint64_t owner = principal_owner(principal);
+    uint32_t count = 0;
+    for (uint32_t place = 1; place < core->tally.next_queue; place++)
+        count += core->queue_owners[place] == owner && !core->deletions[place];
+    return owner ? count : count - core->own_queue_count;
+}
+
 uint64_t queue_waiting(const struct core *core, const struct queue *queue) {
-    const struct queue_tally *tally = &core->tally.queues[queue->number];
+    const struct queue_tally *tally = &core->tally.queues[queue_place(queue->number)];
     uint64_t waiting = queue->ahead_count;
     for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++)
         waiting += tally->waiting[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
@@ -30,7 +71,7 @@ uint64_t queue_waiting(const struct core *core, const struct queue *queue) {
 }
 
 uint64_t queue_in_flight(const struct core *core, const struct queue *queue) {
-    return core->tally.queues[queue->number].in_flight - queue->ahead_count;
+    return core->tally.queues[queue_place(queue->number)].in_flight - queue->ahead_count;
 }
 
 static void queue_init(struct core *core, struct queue *queue, const Tarry__QueuePut *put) {
@@ -46,7 +87,18 @@ static void queue_init(struct core *core, struct queue *queue, const Tarry__Queu
     }
     size_t slot = name_slot(queue->name);
     queue->by_name_next = core->queue_names[slot];
-    core->queue_names[slot] = queue->number;
+    core->queue_names[slot] = queue_place(queue->number);
+}
+
+/* Another queue takes the place of one that was deleted. */
+static void queue_leave(struct core *core, struct queue *queue) {
+    uint32_t *at = &core->queue_names[name_slot(queue->name)];
+    while (*at != queue_place(queue->number)) at = &core->queues[*at].by_name_next;
+    *at = queue->by_name_next;
+    for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++)
+        line_leave(core, &queue->lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT]);
+    outcomes_lose_queue(core->outcomes, queue->number);
+    *queue = (struct queue){0};
 }
 
 /* `put->policy` may be the policy that the queue has. */
@@ -65,25 +117,47 @@ uint64_t core_push_version(const struct core *core) {
     return core->push_version;
 }
 
+static bool is_sound(const Tarry__QueuePut *put) {
+    const size_t name_size = put->name ? strlen(put->name) : 0;
+    return queue_number_is_valid(put->number) && name_size && name_size <= QUEUE_NAME_SIZE_MAX && put->policy &&
+           strlen(put->policy->push) <= PUSH_URL_SIZE_MAX && strlen(put->creator) <= PRINCIPAL_SIZE_MAX;
+}
+
+/* The place is the queue's own from here on. False: what the record says cannot be. */
+static bool take_place(struct core *core, const Tarry__QueuePut *put) {
+    struct queue *queue = queue_at(core, put->number);
+    if (queue->number == put->number) return strcmp(queue->name, put->name) == 0;
+    if (queue_find(core, put->name)) return false;
+    if (queue->number) {
+        const bool is_next = put->number == queue_number(queue_place(put->number), queue_generation(queue->number) + 1);
+        if (!is_next || !queue->deleted || put->deleted) return false;
+        queue_leave(core, queue);
+    }
+    queue_init(core, queue, put);
+    return true;
+}
+
+static void count_queue(struct core *core, const struct queue *queue, const Tarry__QueuePut *put) {
+    const uint32_t place = queue_place(put->number);
+    const bool was_live = queue->is_counted, is_live = !put->deleted;
+    if (queue_is_reserved(put->name)) core->own_queue_count += (uint32_t)is_live - (uint32_t)was_live;
+    core->queue_owners[place] = is_live && put->creator[0] ? principal_owner(put->creator) : 0;
+    if (is_live) core->deletions[place] = 0;
+    if (!is_live && !core->deletions[place]) core->deletions[place] = ++core->deletion_last;
+}
+
 int queue_apply(struct core *core, const Tarry__QueuePut *put) {
-    size_t name_size = put->name ? strlen(put->name) : 0;
-    if (!put->number || put->number > QUEUES_MAX || !name_size || name_size > QUEUE_NAME_SIZE_MAX || !put->policy) {
-        return CORE_NONSENSE;
-    }
-    if (strlen(put->policy->push) > PUSH_URL_SIZE_MAX) return CORE_NONSENSE;
-    struct queue *queue = &core->queues[put->number];
-    if (!queue->number) {
-        if (queue_find(core, put->name)) return CORE_NONSENSE;
-        queue_init(core, queue, put);
-    } else if (strcmp(queue->name, put->name) != 0) {
-        return CORE_NONSENSE;
-    }
+    if (!is_sound(put) || !take_place(core, put)) return CORE_NONSENSE;
+    struct queue *queue = queue_at(core, put->number);
     if (put->deleted && (queue->job_count || queue->willing_count)) return CORE_NONSENSE;
     if (put->deleted) { /* as its other counts: tally.c */
         queue->lateness_us = (struct histogram){0};
         queue->lateness = (struct durations){0};
     }
+    count_queue(core, queue, put);
     take_policy(core, queue, put);
+    memmove(queue->creator, put->creator, strlen(put->creator) + 1); /* it may be the queue's own */
+    queue->is_counted = !put->deleted;
     queue->deleted = put->deleted;
     queue->paused = put->paused;
     queue->paused_until_ms = put->paused ? put->paused_until_ms : 0;

@@ -5,15 +5,18 @@
 
 #include "ahead.h"
 #include "callers.h"
+#include "check.h"
 #include "decide.h"
 #include "effects.h"
 #include "leases.h"
 #include "near.h"
 #include "seeded_bug.h"
+#include "wishes.h"
 
 static void unsubscribe_all(struct core *core, struct session *session) {
     session_withdraw(core, session);
     ahead_stand_down(session);
+    wishes_drop(core, session);
     session->subscription_count = 0;
 }
 
@@ -24,10 +27,20 @@ static bool is_subscribed(const struct session *session, const struct queue *que
     return false;
 }
 
-static void subscribe_to(struct session *session, struct queue *queue) {
-    assert(!session->willing);                 /* its lane is not up yet */
+void session_subscribe_to(struct core *core, struct session *session, struct queue *queue) {
     if (is_subscribed(session, queue)) return; /* named twice */
-    session->subscriptions[session->subscription_count++] = (struct subscription){.session = session, .queue = queue};
+    assert(session->subscription_count < QUEUES_PER_SUBSCRIBE_MAX);
+    struct subscription *subscription = &session->subscriptions[session->subscription_count++];
+    *subscription = (struct subscription){.session = session, .queue = queue};
+    if (session->willing) { /* the queue came into being while the session waited for it */
+        TAILQ_INSERT_TAIL(&queue->willing, subscription, of_queue);
+        queue->willing_count++;
+        near_update_serving(core, queue);
+    }
+    if (session->takes) {
+        TAILQ_INSERT_TAIL(&queue->takers, subscription, of_taker);
+        queue->taker_count++;
+    }
 }
 
 /* A sign of life. */
@@ -54,7 +67,8 @@ void session_heard(struct core *core, uint64_t id) {
 static uint64_t silence_of(const struct core *core, const struct session *session, const Tarry__Subscribe *subscribe) {
     uint64_t silence_ms = session->lease_ms ? session->lease_ms : SESSION_SILENCE_MS;
     for (size_t i = 0; !session->lease_ms && i < subscribe->n_queues; i++) {
-        uint64_t lease_ms = queue_find(core, subscribe->queues[i])->policy.lease_ms;
+        const struct queue *queue = queue_find_live(core, subscribe->queues[i]);
+        uint64_t lease_ms = queue ? queue->policy.lease_ms : core->options.policy.lease_ms;
         if (lease_ms < silence_ms) silence_ms = lease_ms;
     }
     if (silence_ms > SESSION_SILENCE_MS) return SESSION_SILENCE_MS;
@@ -130,6 +144,9 @@ static void record_session(struct core *core, const struct session *session, boo
     for (uint32_t i = 0; i < session->subscription_count; i++) {
         put->queues[i] = session->subscriptions[i].queue->number;
     }
+    put->awaited = must_alloc(effects->arena, session->wish_count * sizeof *put->awaited);
+    struct wish *wish = NULL;
+    TAILQ_FOREACH(wish, &session->wishes, of_session) put->awaited[put->n_awaited++] = wish->name;
     put->prefetch = session->prefetch;
     put->batch_max = session->batch_max;
     put->lease_ms = session->lease_ms;
@@ -164,17 +181,49 @@ static const char *check_subscribe(const Tarry__Subscribe *subscribe) {
     return NULL;
 }
 
-/* All queues exist or come into being. False: answered with a refusal. */
-static bool need_queues(struct core *core, const struct core_event *event, struct core_effects *effects) {
+/* Queues that the caller's consumers wait for, without those of the session that is subscribed again. */
+static uint64_t count_wishes(const struct core *core, const struct core_caller *caller, const struct session *but) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < core->sessions_end; i++) {
+        const struct session *session = &core->sessions[i];
+        if (session == but || !session_is_present(session)) continue;
+        if (session->wish_count && strcmp(session->principal, caller->name) == 0) count += session->wish_count;
+    }
+    return count;
+}
+
+/* All queues exist, or may be waited for. False: answered with a refusal. */
+static bool may_wait_for(struct core *core, const struct core_event *event, const struct session *session,
+                         struct core_effects *effects) {
+    enum { SENTENCE_SIZE = 200 };
     const Tarry__Subscribe *subscribe = event->request->subscribe;
+    const struct core_caller *caller = event->caller;
+    const uint64_t limit = caller ? caller->queues_max : 0;
+    uint64_t missing = 0;
+    bool is_never_made = false;
     for (size_t i = 0; i < subscribe->n_queues; i++) {
-        Tarry__Code code = TARRY__CODE__OK;
-        const char *message = NULL;
-        if (queue_need(core, event, subscribe->queues[i], effects, &code, &message)) continue;
-        reply_refuse(core, effects, event->ticket, code, message);
+        if (queue_find_live(core, subscribe->queues[i])) continue;
+        missing++;
+        is_never_made |= !core->options.create_queues && !queue_is_reserved(subscribe->queues[i]);
+    }
+    if (!missing) return true;
+    if (is_never_made) {
+        reply_refuse(core, effects, event->ticket, TARRY__CODE__NO_SUCH_QUEUE, queue_not_created);
         return false;
     }
-    return true;
+    if (limit && count_wishes(core, caller, session) + missing > limit) {
+        char *sentence = must_alloc(effects->arena, SENTENCE_SIZE);
+        snprintf(sentence, SENTENCE_SIZE,
+                 "the consumers of this principal may wait for %llu queues that do not exist (queues=, tarry token): "
+                 "%llu more are named",
+                 (unsigned long long)limit, (unsigned long long)missing);
+        reply_refuse(core, effects, event->ticket, TARRY__CODE__TOO_LARGE, sentence);
+        return false;
+    }
+    if (core->wish_count - (session ? session->wish_count : 0) + missing <= QUEUES_AWAITED_MAX) return true;
+    reply_refuse(core, effects, event->ticket, TARRY__CODE__BUSY,
+                 "consumers wait for as many queues that do not exist as the broker can hold (QUEUES_AWAITED_MAX)");
+    return false;
 }
 
 static bool has_too_many(const struct core *core, const struct core_caller *caller) {
@@ -207,7 +256,7 @@ void session_subscribe(struct core *core, const struct core_event *event, struct
                      "this principal has as many consumers as it may (sessions=, tarry token)");
         return;
     }
-    if (!need_queues(core, event, effects)) return;
+    if (!may_wait_for(core, event, resumed ? session : NULL, effects)) return;
     if (!resumed) {
         uint64_t id = core->session_next++ | (event->pooled ? SESSION_POOLED : 0);
         session = session_new(core, id, SESSION_WAITING_LANE);
@@ -226,7 +275,12 @@ void session_subscribe(struct core *core, const struct core_event *event, struct
     name_session(session, event);
     open_lane(core, session, effects);
     for (size_t i = 0; i < subscribe->n_queues; i++) {
-        subscribe_to(session, queue_find(core, subscribe->queues[i]));
+        struct queue *queue = queue_find_live(core, subscribe->queues[i]);
+        if (queue) {
+            session_subscribe_to(core, session, queue);
+        } else {
+            wish_add(core, session, subscribe->queues[i]);
+        }
     }
     record_session(core, session, resumed, effects);
     reply_subscribed(core, event, session, resumed, effects);
@@ -412,8 +466,8 @@ static void note_lateness(struct core *core, const struct session *session, uint
         uint64_t due_ns = (row->due_ms > row->scheduled_ms ? row->due_ms : row->scheduled_ms) * 1000000;
         if (task->returned) continue;
         uint64_t late_us = delivered_ns > due_ns ? (delivered_ns - due_ns) / 1000 : 0;
-        histogram_record(&core->queues[task->row.queue].lateness_us, late_us);
-        durations_record(&core->queues[task->row.queue].lateness, late_us);
+        histogram_record(&queue_at(core, task->row.queue)->lateness_us, late_us);
+        durations_record(&queue_at(core, task->row.queue)->lateness, late_us);
     }
 }
 

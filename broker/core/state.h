@@ -155,13 +155,26 @@ struct subscription {
 };
 TAILQ_HEAD(subscription_list, subscription);
 
+/* A subscription to a queue that does not exist. It takes no place in the table of queues and no record, and becomes a
+ * subscription once the queue exists. */
+struct wish {
+    struct session *session; /* NULL: unused */
+    TAILQ_ENTRY(wish) of_session; /* in session->wishes, or in core->wishes_free */
+    uint32_t by_name_next;        /* index + 1 */
+    char name[QUEUE_NAME_SIZE_MAX + 1];
+};
+TAILQ_HEAD(wish_list, wish);
+
 struct queue {
-    uint32_t number; /* 0: unused */
+    uint32_t number; /* place and generation (row.h); 0: unused */
     char name[QUEUE_NAME_SIZE_MAX + 1];
     Tarry__Policy policy;             /* its `push` is … */
     char push[PUSH_URL_SIZE_MAX + 1]; /* … this */
     bool paused;
-    bool deleted; /* there is no such queue, until it is used again; what ended in it is still found by its name */
+    bool deleted; /* there is no such queue. Until it is used again, or another queue takes its place, what ended in it is
+                     still found by its name */
+    bool is_counted; /* among the live queues */
+    char creator[PRINCIPAL_SIZE_MAX + 1]; /* the principal whose limit of queues it counts to; "": none */
     uint64_t paused_until_ms;
     uint64_t hash; /* queue_hash, for the digest */
     struct timer pause_timer;
@@ -177,7 +190,7 @@ struct queue {
     struct ready_node serving; /* in core->serving while something is ready, a consumer willing, and it is not paused */
     uint64_t served;           /* the turn when it was served last */
     uint32_t job_count;
-    uint32_t by_name_next; /* number */
+    uint32_t by_name_next; /* place */
     struct histogram lateness_us;
     struct durations lateness; /* the same, for monitoring */
 };
@@ -201,6 +214,8 @@ struct session {
     char peer[PEER_SIZE_MAX + 1];
     char principal[PRINCIPAL_SIZE_MAX + 1]; /* whose it is; void unless is_owned */
     bool is_owned; /* otherwise it is of before a restart, and has not come back: its owner is not known */
+    struct wish_list wishes;
+    uint32_t wish_count;
     struct task_list leases;
     struct task_list ahead;   /* leased ahead of time and still here, in the order of their due times */
     struct timer departure;   /* armed while there is something to depart, or to be sent again, later */
@@ -291,6 +306,7 @@ struct list_scan {
 
 /* Of one queue, when it was looked at (query_stats.c). */
 struct queue_look {
+    uint32_t number;
     uint64_t waiting, ready;
     uint64_t oldest_due_ms[ROW_BASES];   /* of what is ready; UINT64_MAX: nothing is */
     uint64_t count, p50, p99, p999, max; /* lateness */
@@ -349,9 +365,18 @@ struct core {
     struct tally tally;
     struct outcomes *outcomes;
 
-    struct queue *queues;  /* [number] */
-    uint32_t *queue_names; /* hash table: numbers */
-    struct ready serving;  /* the queue that was served longest ago first, by (turn, number) */
+    struct queue *queues;   /* [place] */
+    uint32_t *queue_names;  /* hash table: places */
+    uint64_t *queue_owners; /* [place]: principal_owner of a live queue's creator; 0: none */
+    uint64_t *deletions;    /* [place]: when it was deleted, counted in deletions; 0: it was not */
+    uint64_t deletion_last;
+    uint32_t own_queue_count; /* live queues of the broker's own (queue_is_reserved) */
+    struct wish *wishes;
+    uint32_t *wish_names; /* hash table: index + 1 */
+    struct wish_list wishes_free; /* used before, free again */
+    uint32_t wishes_used;         /* entries from here on have never been used */
+    uint32_t wish_count;
+    struct ready serving;  /* the queue that was served longest ago first, by (turn, place) */
     uint64_t turn;
     struct session_list changed; /* sessions that deliver() looks at before it serves any queue */
 
@@ -378,7 +403,7 @@ struct core {
 
     struct list_scan scans[LIST_SCANS_MAX];
     size_t scan_count;
-    struct queue_look *queue_looks; /* of one Stats at a time: [number] */
+    struct queue_look *queue_looks; /* of one Stats at a time: [place] */
 
     uint64_t push_version; /* core_push_version */
     struct job jobs[JOBS_MAX];
@@ -391,11 +416,16 @@ struct core {
 };
 
 #define NAME_TABLE_SIZE (2 * QUEUES_MAX)
+#define WISH_TABLE_SIZE (2 * QUEUES_AWAITED_MAX)
 #define PRODUCER_TABLE_SIZE (2 * PRODUCERS_MAX)
 
 /* How much a part of a step does, where `max` is the rule. */
 static inline uint32_t per_step(const struct core *core, uint32_t max) {
     return core->options.work_max && core->options.work_max < max ? core->options.work_max : max;
+}
+/* The queue of a live task, a line or a job. */
+static inline struct queue *queue_at(const struct core *core, uint32_t number) {
+    return &core->queues[queue_place(number)];
 }
 /* Whether this core may add to the log. */
 static inline bool is_deciding(const struct core *core) {

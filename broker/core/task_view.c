@@ -121,8 +121,8 @@ bool may_touch(struct decision *d, uint64_t id) {
         const struct outcome *outcome = outcomes_by_id(d->core->outcomes, id);
         if (outcome) queue = outcome->queue;
     }
-    bool is_brokers = queue && queue_is_reserved(d->core->queues[queue].name);
-    bool is_own = queue ? caller_covers(d->caller, d->core->queues[queue].name) : !caller_is_confined(d->caller);
+    bool is_brokers = queue && queue_is_reserved(queue_at(d->core, queue)->name);
+    bool is_own = queue ? caller_covers(d->caller, queue_at(d->core, queue)->name) : !caller_is_confined(d->caller);
     if (is_own && !is_brokers) return true;
     refuse(d, TARRY__CODE__DENIED, TARRY__OUTCOME__NONE, is_own ? refused_brokers_task : anothers_task);
     return false;
@@ -182,7 +182,7 @@ Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__C
     out->state = ROW_WAITING;
     out->lease_deadline_ms = 0;
     if (why == TARRY__CAUSE__CAUSE_LEASE_LOST) { /* it counts as an attempt and brings no backoff */
-        uint32_t attempts_max = core->queues[row->queue].policy.max_attempts;
+        uint32_t attempts_max = queue_at(core, row->queue)->policy.max_attempts;
         out->attempt -= SEEDED_BUG(lost_lease_is_free);
         if (!attempts_max || out->attempt < attempts_max) return why;
         bury(core, out, reason_lease_lost, strlen(reason_lease_lost));

@@ -182,8 +182,19 @@ static void begin_promotion(struct core *core, struct line_state *line) {
     TAILQ_INSERT_TAIL(&core->promoting, line, promotion);
 }
 
+void line_leave(struct core *core, struct line_state *line) {
+    assert(!line->near_count && !line->far_count); /* the queue was deleted, so it is empty */
+    wheel_cancel(&core->wheels[line->line.base], &line->window_timer.wheel);
+    if (line->checking) TAILQ_REMOVE(line->checking == CHECK_LISTED ? &core->check : &core->starved, line, check);
+    if (line->loading) core_unhold(core, line->load_hold); /* near_loaded ignores the answer */
+    if (line->settling && !line->loading) TAILQ_REMOVE(&core->promoting, line, promotion);
+    if (core->evicting == line) core->evicting = NULL;
+}
+
 void near_loaded(struct core *core, const struct core_event *event) {
-    struct line_state *line = &core->queues[event->line.queue].lines[event->line.base][event->line.priority];
+    struct queue *queue = queue_at(core, event->line.queue);
+    if (queue->number != event->line.queue) return; /* it was deleted meanwhile, and another queue took its place */
+    struct line_state *line = &queue->lines[event->line.base][event->line.priority];
     assert(line->loading);
     bool is_stale = due_before(line->horizon, line->load_after); /* evicted meanwhile: there is a gap before the rows */
     if (SEEDED_BUG(stale_window_taken)) is_stale = false;

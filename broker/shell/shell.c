@@ -354,7 +354,7 @@ void shell_start_threads(struct shell *shell) {
     reader_start(&shell->reader, shell->index, &shell->inbox, MEMORY_SHARE_FACTS(shell->config.memory));
     start_calendar_reader(shell);
     start_backup(shell);
-    locator_start(&shell->locator, shell->log, &shell->archivist.archive, &shell->inbox);
+    locator_start(&shell->locator, shell->log, shell->index, &shell->archivist.archive, &shell->inbox);
     start_core(shell);
     filter_reader_start(&shell->filter_reader, shell->index); /* nobody waits for it */
     if (shell->node.on) node_start(&shell->node);

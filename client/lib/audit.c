@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "frame.h"
+#include "queue_map.h"
+#include "row.h"
 
 #define MESSAGE_SIZE 1024u
 /* A question may wait at the broker for so long for something to happen; well below RESEND_AFTER_MS. */
@@ -24,7 +26,7 @@ struct tarry_audit {
     struct tarry_audit_options options; /* task: see `has_task` */
     bool has_task;
     struct tarry_ref task; /* queue and key are the audit's own */
-    char *queues[QUEUES_MAX + 1];
+    struct queue_map queues; /* names */
     struct tarry_audit_view view;
     uint64_t end;    /* without `follow`: where it ends; 0: not known yet */
     bool is_at_end;  /* the last page said that nothing more was durable */
@@ -55,7 +57,7 @@ struct tarry_audit {
 /* ---- opening and closing */
 
 static void audit_free(tarry_audit *audit) {
-    for (size_t i = 0; i <= QUEUES_MAX; i++) free(audit->queues[i]);
+    queue_map_deinit(&audit->queues, free);
     free((char *)audit->task.queue);
     free((char *)audit->task.key);
     arena_deinit(&audit->arena);
@@ -259,10 +261,9 @@ static int broken(tarry_audit *audit, const char *what) {
 static int learn_queues(tarry_audit *audit, const Tarry__AuditReply *page) {
     for (size_t i = 0; i < page->n_queues; i++) {
         const Tarry__QueueName *queue = page->queues[i];
-        if (queue->number == 0 || queue->number > QUEUES_MAX) return broken(audit, "a queue's number is out of range");
-        if (audit->queues[queue->number] != NULL) continue;
-        audit->queues[queue->number] = strdup(queue->name);
-        if (audit->queues[queue->number] == NULL) return TARRY_E_NOMEM;
+        if (!queue_number_is_valid(queue->number)) return broken(audit, "a queue's number is out of range");
+        if (queue_map_get(&audit->queues, queue->number) != NULL) continue;
+        if (!queue_map_learn(&audit->queues, queue->number, queue->name)) return TARRY_E_NOMEM;
         audit->view.queues++;
     }
     return TARRY_OK;
@@ -411,7 +412,7 @@ int tarry_audit_next(tarry_audit *audit, uint64_t wait_ms, const struct tarry_fr
 }
 
 const char *tarry_audit_queue(const tarry_audit *audit, uint32_t number) {
-    return audit != NULL && number <= QUEUES_MAX ? audit->queues[number] : NULL;
+    return audit != NULL ? queue_map_get(&audit->queues, number) : NULL;
 }
 
 void tarry_audit_look(const tarry_audit *audit, struct tarry_audit_view *out_view) {

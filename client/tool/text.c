@@ -9,7 +9,7 @@
 
 #define TEXT_CAPACITY_MIN 256u
 
-static _Noreturn void out_of_memory(void) {
+_Noreturn void tool_out_of_memory(void) {
     static const char sentence[] = "tarry: out of memory\n";
     fputs(sentence, stderr);
     exit(1);
@@ -17,13 +17,13 @@ static _Noreturn void out_of_memory(void) {
 
 void *tool_alloc(size_t size) {
     void *memory = calloc(1, size > 0 ? size : 1);
-    if (memory == NULL) out_of_memory();
+    if (memory == NULL) tool_out_of_memory();
     return memory;
 }
 
 char *tool_strdup(const char *string) {
     char *copy = strdup(string);
-    if (copy == NULL) out_of_memory();
+    if (copy == NULL) tool_out_of_memory();
     return copy;
 }
 
@@ -38,7 +38,7 @@ char *text_reserve(struct text *text, size_t size) {
         size_t capacity = text->capacity < TEXT_CAPACITY_MIN ? TEXT_CAPACITY_MIN : text->capacity;
         while (capacity - text->size < size) capacity *= 2;
         char *data = realloc(text->data, capacity);
-        if (data == NULL) out_of_memory();
+        if (data == NULL) tool_out_of_memory();
         text->data = data;
         text->capacity = capacity;
     }

@@ -27,6 +27,7 @@ void text_printf(struct text *text, const char *format, ...) __attribute__((form
 const char *text_str(struct text *text);
 
 /* malloc and strdup that never return NULL. */
+_Noreturn void tool_out_of_memory(void);
 void *tool_alloc(size_t size) __attribute__((returns_nonnull));
 char *tool_strdup(const char *string) __attribute__((returns_nonnull));
 

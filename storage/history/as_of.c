@@ -247,7 +247,7 @@ static int count_rows(const struct as_of *moment, struct as_of_counts *out, stru
         arena_reset(arena);
         int error = index_scan(moment->index, 0, after, UINT64_MAX, PAGE_ROWS, PAGE_ROWS, arena, &rows, &after);
         if (error) return error;
-        for (size_t i = 0; i < rows.count; i++) count_row(moment, &rows.rows[i], &out[rows.rows[i].queue]);
+        for (size_t i = 0; i < rows.count; i++) count_row(moment, &rows.rows[i], &out[queue_place(rows.rows[i].queue)]);
     }
     return 0;
 }
@@ -265,8 +265,8 @@ int as_of_count(const struct as_of *moment, struct as_of_counts *out) {
     arena_init(&arena, SIZE_MAX);
     int error = count_rows(moment, out, &arena);
     arena_deinit(&arena);
-    for (uint32_t number = 0; !error && number <= QUEUES_MAX; number++)
-        if (!adds_up(&moment->meta.tally.queues[number], &out[number])) error = AS_OF_DIFFERS;
+    for (uint32_t place = 0; !error && place <= QUEUE_PLACES; place++)
+        if (!adds_up(&moment->meta.tally.queues[place], &out[place])) error = AS_OF_DIFFERS;
     return error;
 }
 

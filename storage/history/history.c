@@ -72,8 +72,10 @@ static int make_needle(struct history *history, const struct history_task *task)
     if (task->id == 0) packed.key = (ProtobufCBinaryData){.len = task->key_size, .data = (uint8_t *)task->key};
     history->needle_size = tarry__task__get_packed_size(&packed);
     if (history->needle_size == 0) return 0;
-    history->hash =
-        task->id != 0 ? summary_task_hash(task->id) : summary_key_hash(task->queue, task->key, task->key_size);
+    if (task->id != 0)
+        history->hash = summary_task_hash(task->id);
+    else if (task->queue != 0)
+        history->hash = summary_key_hash(task->queue, task->key, task->key_size);
     history->needle = malloc(history->needle_size);
     if (!history->needle) return -ENOMEM;
     tarry__task__pack(&packed, history->needle);

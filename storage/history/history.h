@@ -14,7 +14,7 @@
 /* What a question may be about: the task with an id; or every task that had a key, in the queue of that number. */
 struct history_task {
     uint64_t id;     /* 0: by key */
-    uint32_t queue;  /* of the key */
+    uint32_t queue;  /* of the key; 0: of any queue, and no segment is left out */
     const void *key; /* borrowed until history_open returns */
     size_t key_size; /* 0, and no id: anything */
 };

@@ -18,7 +18,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are written as
 
 enum db_table {
     DB_META,       /* one record */
-    DB_TALLIES,    /* queue number → counts */
+    DB_TALLIES,    /* number of the queue that has a place → counts */
     DB_ROWS,       /* id → row, save for what DB_LEASED says */
     DB_LEASED,     /* id → row, while it is leased: a lease is short, and rows lie at random */
     DB_RANGES,     /* id / 4096 → rows, ended rows, bitmap of ended ids */

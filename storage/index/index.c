@@ -74,10 +74,14 @@ static int load_tallies(struct index *index) {
         int found = 0;
         while (error == 0 && (found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
             error = db_unseal(&key, &sealed, &data);
-            if (error == 0 && (key.mv_size != 4 || data.mv_size != sizeof *index->queues)) error = INDEX_DAMAGED;
-            uint32_t number = error == 0 ? get_be32(key.mv_data) : 0;
-            if (error == 0 && number > QUEUES_MAX) error = INDEX_DAMAGED;
-            if (error == 0) memcpy(&index->queues[number], data.mv_data, sizeof *index->queues);
+            if (error == 0 && (key.mv_size != 4 || data.mv_size != QUEUE_COUNTS_SIZE)) error = INDEX_DAMAGED;
+            const uint32_t number = error == 0 ? get_be32(key.mv_data) : 0;
+            if (error == 0 && !queue_number_is_valid(number)) error = INDEX_DAMAGED;
+            struct queue_tally *counts = &index->queues[queue_place(number)];
+            if (error == 0 && counts->number != 0) error = INDEX_DAMAGED; /* two queues with one place */
+            if (error != 0) break;
+            memcpy(counts, data.mv_data, QUEUE_COUNTS_SIZE);
+            counts->number = index->tally_keys[queue_place(number)] = number;
         }
         if (error == 0 && found != MDB_NOTFOUND) error = found;
         mdb_cursor_close(cursor);
@@ -141,9 +145,11 @@ int index_open(struct index **out, const struct index_options *options, char *me
     if (index == NULL) goto out;
     index->options = *options;
     index->options.directory = NULL; /* borrowed for the call only */
+    index->former_max = QUEUES_FORMER_MAX;
     pthread_mutex_init(&index->runs.lock, NULL);
-    index->queues = calloc(QUEUES_MAX + 1, sizeof *index->queues);
-    if (index->queues == NULL) goto out;
+    index->queues = calloc(QUEUE_PLACES + 1, sizeof *index->queues);
+    index->tally_keys = calloc(QUEUE_PLACES + 1, sizeof *index->tally_keys);
+    if (index->queues == NULL || index->tally_keys == NULL) goto out;
     error = 0;
     if (!options->read_only) error = db_make(options->directory, options->no_sync);
     if (error == 0) {
@@ -158,6 +164,7 @@ out:
         if (index != NULL && !is_open) {
             pthread_mutex_destroy(&index->runs.lock);
             free(index->queues);
+            free(index->tally_keys);
             free(index);
         } else if (index != NULL) {
             index_close(index);
@@ -186,6 +193,7 @@ void index_close(struct index *index) {
     free(index->retire.copies.items);
     free(index->retire.bytes.items);
     free(index->queues);
+    free(index->tally_keys);
     free(index);
 }
 
@@ -235,7 +243,7 @@ void index_touched(struct index *index, uint64_t count) {
 void index_account(struct index *index) {
     const struct runs *runs = &index->runs;
     const struct batch *batch = &index->batch;
-    uint64_t bytes = (QUEUES_MAX + 1) * sizeof *index->queues + sizeof *index;
+    uint64_t bytes = (QUEUE_PLACES + 1) * sizeof *index->queues + sizeof *index;
     for (size_t i = 0; i < runs->list.count; i++) {
         bytes += runs->list.items[i]->blocks * 64 + runs->list.items[i]->chunks * 8ull;
     }

@@ -79,7 +79,7 @@ static int absorb_put(struct index *index, const Tarry__TaskPut *put, const stru
     change->offset = batch->bytes.count;
     change->size = (uint16_t)row_pack(row, position, batch->bytes.items + batch->bytes.count);
     batch->bytes.count += change->size;
-    batch->queue_dirty[row->queue] = 1;
+    batch->queue_dirty[queue_place(row->queue)] = 1;
     return 0;
 }
 
@@ -100,7 +100,7 @@ static int absorb_end(struct index *index, const Tarry__TaskEnd *end, const stru
     change_set(change, row);
     if (row->key_size > 0) change->key_hash = row_key_hash(row->queue, row->key, row->key_size);
     change->flags |= CHANGE_ENDED;
-    batch->queue_dirty[row->queue] = 1;
+    batch->queue_dirty[queue_place(row->queue)] = 1;
     return outcome_absorb(index, row, (uint16_t)end->cause, ended_ms);
 }
 
@@ -136,7 +136,7 @@ static int absorb_record(struct index *index, const struct frame_header *header,
     case TARRY__RECORD__FACT_END:
         return absorb_end(index, record->end, &seen.row, steady_ms);
     case TARRY__RECORD__FACT_QUEUE:
-        index->batch.queue_dirty[record->queue->number] = 1;
+        index->batch.queue_dirty[queue_place(record->queue->number)] = 1;
         return absorb_side(index, DB_QUEUES, record->queue->number, &record->queue->base);
     case TARRY__RECORD__FACT_PRODUCER:
         return producer_absorb(index, &(struct producer_change){.producer = record->producer->producer,

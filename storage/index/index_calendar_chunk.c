@@ -25,7 +25,7 @@ bool calendar_key_decode(const MDB_val *in, struct calendar_key *out) {
     const uint8_t *bytes = in->mv_data;
     if (in->mv_size != CALENDAR_KEY_SIZE) return false;
     *out = (struct calendar_key){get_be32(bytes), bytes[4], get_be64(bytes + 5)};
-    return out->line <= QUEUES_MAX && out->level < CALENDAR_LEVELS;
+    return (out->line == CALENDAR_ALL || queue_number_is_valid(out->line)) && out->level < CALENDAR_LEVELS;
 }
 
 static int read_head(const MDB_val *data, struct chunk_head *out) {

@@ -199,15 +199,59 @@ static int write_sides(struct index *index, MDB_txn *txn) {
         }
         if (error != 0) return error;
     }
-    for (uint32_t number = 1; number <= QUEUES_MAX; number++) {
-        if (!batch->queue_dirty[number]) continue;
+    return 0;
+}
+
+uint32_t index_number_at(const struct index *index, uint32_t place) {
+    return index->queues[place].number != 0 ? index->queues[place].number : place;
+}
+
+/* Of a place, the counts of the queue that has it now, under its number. */
+static int write_tallies(struct index *index, MDB_txn *txn) {
+    for (uint32_t place = 1; place <= QUEUE_PLACES; place++) {
+        if (!index->batch.queue_dirty[place]) continue;
+        const uint32_t number = index_number_at(index, place), former = index->tally_keys[place];
         uint8_t key[4];
+        int error = 0;
+        if (former != 0 && former != number) {
+            put_be32(key, former);
+            error = db_del(&index->db, txn, DB_TALLIES, key, sizeof key);
+            if (error == 1) error = INDEX_DAMAGED;
+        }
         put_be32(key, number);
-        int error = db_put(&index->db, txn, DB_TALLIES, key, sizeof key, &index->queues[number],
-                           sizeof index->queues[number], 0);
+        if (error == 0)
+            error = db_put(&index->db, txn, DB_TALLIES, key, sizeof key, &index->queues[place], QUEUE_COUNTS_SIZE, 0);
         if (error != 0) return error;
     }
     return 0;
+}
+
+static void tallies_written(struct index *index) {
+    for (uint32_t place = 1; place <= QUEUE_PLACES; place++)
+        if (index->batch.queue_dirty[place]) index->tally_keys[place] = index_number_at(index, place);
+}
+
+/* A former queue keeps its row, for the name that log and archive know by its number alone. Of more than
+ * QUEUES_FORMER_MAX the lowest numbers go: the oldest generations. */
+static int drop_former(struct index *index, MDB_txn *txn) {
+    const size_t most = index->former_max + index->tally.next_queue - 1;
+    MDB_cursor *cursor;
+    MDB_val key, sealed;
+    MDB_stat stat;
+    int error = db_negative(mdb_stat(txn, index->db.table[DB_QUEUES], &stat));
+    if (error != 0 || stat.ms_entries <= most) return error;
+    size_t count = stat.ms_entries - most;
+    error = db_cursor(&index->db, txn, DB_QUEUES, &cursor);
+    if (error != 0) return error;
+    while (error == 0 && count > 0 && (error = db_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
+        if (key.mv_size != 4) error = INDEX_DAMAGED;
+        const uint32_t number = error == 0 ? get_be32(key.mv_data) : 0;
+        if (error != 0 || number == index_number_at(index, queue_place(number))) continue;
+        error = db_cursor_del(cursor);
+        count--;
+    }
+    mdb_cursor_close(cursor);
+    return error;
 }
 
 struct commit {
@@ -248,6 +292,8 @@ static int commit_body(void *argument, MDB_txn *txn) {
     if (error == 0) error = outcomes_write(index, txn, meta);
     if (error == 0) error = producers_write(index, txn);
     if (error == 0) error = write_sides(index, txn);
+    if (error == 0) error = write_tallies(index, txn);
+    if (error == 0) error = drop_former(index, txn);
     if (error == 0 && !SEEDED_BUG(position_apart)) error = meta_put(index, txn, meta); /* LOG-3 */
     return error;
 }
@@ -286,6 +332,7 @@ int index_commit(struct index *index) {
     slot_writer_reset(&index->writer);
     calendar_arrive(index);
     forget_contents(index);
+    tallies_written(index);
     batch_reset(&index->batch);
     index->batch.first_id = index->tally.next_id;
     atomic_store(&index->position, index->meta.position);

@@ -325,7 +325,7 @@ struct batch {
     size_t redactions;
     bool known; /* this batch holds the first frame ever */
     uint64_t known_since_ms;
-    uint8_t queue_dirty[QUEUES_MAX + 1];
+    uint8_t queue_dirty[QUEUE_PLACES + 1]; /* [place] */
     /* made by prepare */
     bool is_prepared;
     VECTOR(uint32_t) updates; /* changes to rows on disk, and ends of leases, by id */
@@ -404,6 +404,8 @@ struct index {
     struct runs runs;
     struct slot_writer writer;
     VECTOR(struct low) lows;
+    size_t former_max;    /* QUEUES_FORMER_MAX, but for tests */
+    uint32_t *tally_keys; /* [place]: the number under which its counts lie on disk; 0: there are none yet */
     uint32_t *low_places; /* of a line, by low_place(): index + 1 in `lows`; 0: it was never advised. NULL: none was */
     struct {
         uint32_t first, last; /* index + 1; 0: none */
@@ -433,6 +435,8 @@ static inline size_t step_scale(const struct index *index) {
 int index_write(struct index *index, int (*body)(void *argument, MDB_txn *txn), void *argument);
 int meta_put(struct index *index, MDB_txn *txn, const struct meta_record *meta);
 int meta_read(struct index *index, MDB_txn *txn, struct meta_record *out);
+/* Number of the queue that has the place; of a place that no queue has had yet, that of generation 0. */
+uint32_t index_number_at(const struct index *index, uint32_t place);
 void index_account(struct index *index);
 /* `count` rows or chunks were touched; any thread. */
 void index_touched(struct index *index, uint64_t count);

@@ -93,7 +93,7 @@ int row_unpack(uint64_t id, const MDB_val *data, struct row *out) {
     if (packed_size(&head) != data->mv_size) return INDEX_DAMAGED;
     if ((head.flags & ROW_STATE_MASK) >= ROW_STATES || head.flags > ROW_FLAGS_ALL) return INDEX_DAMAGED;
     if (head.blob_size > FRAME_BLOB_SIZE_MAX) return INDEX_DAMAGED;
-    if (head.priority >= PRIORITY_COUNT || head.queue == 0 || head.queue > QUEUES_MAX) return INDEX_DAMAGED;
+    if (head.priority >= PRIORITY_COUNT || !queue_number_is_valid(head.queue)) return INDEX_DAMAGED;
     *out = (struct row){
         .id = id,
         .due_ms = head.due_ms,

@@ -11,14 +11,14 @@
 
 #include "seeded_bug.h"
 
-#define LINES_MAX ((size_t)(QUEUES_MAX + 1) * ROW_BASES * PRIORITY_COUNT)
+#define LINES_MAX ((size_t)(QUEUE_PLACES + 1) * ROW_BASES * PRIORITY_COUNT)
 #define LOWS_PER_LOOK 64u /* of those that wait for the index to come so far */
 
 static size_t low_place(const struct line *line) {
-    return ((size_t)line->queue * ROW_BASES + line->base) * PRIORITY_COUNT + line->priority;
+    return ((size_t)queue_place(line->queue) * ROW_BASES + line->base) * PRIORITY_COUNT + line->priority;
 }
 
-/* NULL: out of memory. */
+/* NULL: out of memory, or the line is a former queue's. */
 static struct low *low_of(struct index *index, const struct line *line) {
     if (index->low_places == NULL) index->low_places = calloc(LINES_MAX, sizeof *index->low_places);
     if (index->low_places == NULL) return NULL;
@@ -28,7 +28,12 @@ static struct low *low_of(struct index *index, const struct line *line) {
         if (VECTOR_PUSH(&index->lows, new_low) != 0) return NULL;
         *place = (uint32_t)index->lows.count;
     }
-    return &index->lows.items[*place - 1];
+    struct low *low = &index->lows.items[*place - 1];
+    if (low->line.queue != line->queue) { /* another queue took the place */
+        if (queue_generation(low->line.queue) > queue_generation(line->queue)) return NULL;
+        *low = (struct low){.line = *line, .next = low->next, .is_listed = low->is_listed};
+    }
+    return low;
 }
 
 static void list_low(struct index *index, struct low *low) {

@@ -157,7 +157,9 @@ static int verify_row(struct verify *verify, const MDB_val *key, const MDB_val *
         verify->leased++;
     }
     verify->found.digest += row_hash(&row);
-    struct queue_tally *queue = &verify->queues[row.queue];
+    struct queue_tally *queue = &verify->queues[queue_place(row.queue)];
+    if (index_number_at(verify->index, queue_place(row.queue)) != row.queue)
+        return complain(verify, "index: task %llu lies in a former queue", (unsigned long long)id);
     if (row.state == ROW_WAITING)
         queue->waiting[row.base][row.priority]++;
     else if (row.state == ROW_LEASED)
@@ -275,8 +277,12 @@ static int verify_queue(struct verify *verify, const MDB_val *key, const MDB_val
     Tarry__QueuePut *queue = tarry__queue_put__unpack(NULL, data->mv_size, data->mv_data);
     if (queue == NULL) return complain(verify, "index: a queue is malformed");
     bool is_own = key->mv_size == 4 && queue->number == get_be32(key->mv_data);
-    verify->found.digest += queue_hash(queue);
+    const bool is_former = is_own && queue_number_is_valid(queue->number) &&
+                           index_number_at(verify->index, queue_place(queue->number)) != queue->number;
+    const bool is_lost = is_former && !queue->deleted;
+    if (!is_former) verify->found.digest += queue_hash(queue);
     tarry__queue_put__free_unpacked(queue, NULL);
+    if (is_lost) return complain(verify, "index: another queue has the place of a queue that was not deleted");
     return is_own ? 0 : complain(verify, "index: a queue lies under the number of another");
 }
 
@@ -330,7 +336,7 @@ static int verify_chunk(struct verify *verify, const MDB_val *key, const MDB_val
 
 static int compare_counts(struct verify *verify) {
     struct index *index = verify->index;
-    for (uint32_t i = 0; i <= QUEUES_MAX; i++) {
+    for (uint32_t i = 0; i <= QUEUE_PLACES; i++) {
         const struct queue_tally *a = &verify->queues[i], *b = &index->queues[i];
         if (memcmp(a->waiting, b->waiting, sizeof a->waiting) != 0 || a->in_flight != b->in_flight ||
             a->dead != b->dead) {
@@ -419,7 +425,7 @@ int index_verify(struct index *index, struct index_verification *out, char *mess
     struct verify verify = {
         .index = index, .message = message, .message_size = message_size, .progress = progress, .argument = argument};
     int error = -ENOMEM;
-    verify.queues = calloc(QUEUES_MAX + 1, sizeof *verify.queues);
+    verify.queues = calloc(QUEUE_PLACES + 1, sizeof *verify.queues);
     verify.marks = calloc(index->ranges.capacity + 1, sizeof *verify.marks);
     if (message_size > 0) message[0] = 0;
     if (verify.queues != NULL && verify.marks != NULL) error = db_read(&index->db, &verify.txn);

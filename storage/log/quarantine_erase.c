@@ -40,7 +40,7 @@ static void scan_deinit(struct scan *scan) {
 }
 
 static int note_queue(struct scan *scan, const Tarry__QueuePut *put) {
-    if (put->before_hash != 0) return 0; /* it was there before, under the same number as in the log */
+    if (put->before_policy != NULL) return 0; /* it was there before, under the same number as in the log */
     struct tail_queue *queues = realloc(scan->queues, (scan->queue_count + 1) * sizeof *queues);
     if (queues == NULL) return -ENOMEM;
     scan->queues = queues;

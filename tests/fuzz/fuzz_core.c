@@ -69,7 +69,7 @@ static struct {
     bool over; /* a limit of this rig is reached */
 } world;
 
-static struct queue_tally queues[QUEUES_MAX + 1];
+static struct queue_tally queues[QUEUE_PLACES + 1];
 static struct core_options options = {
     .memory = 8u << 20,
     .outcomes_max = 64,

@@ -10,7 +10,8 @@
 #include "fuzz.h"
 #include "tarry_limits.h"
 
-static const char *names[QUEUES_MAX + 1] = {[1] = "orders", [2] = "calls"};
+static struct queue_map_item known[] = {{1, "orders"}, {2, "calls"}};
+static const struct queue_map names = {known, 2, 2};
 static struct text out;
 
 static void json_is_json(void) {
@@ -48,10 +49,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct consumers *consumers = consumers_new();
     struct totals *totals = totals_new();
     for (size_t i = 0; body != NULL && i < body->n_records; i++) {
-        struct entry entry = {.header = &header, .body = body, .record = body->records[i], .queues = names};
-        uint32_t queue = entry_queue(&entry);
+        struct entry entry = {.header = &header, .body = body, .record = body->records[i], .queues = &names};
         consumers_learn(consumers, body, entry.record);
-        entry.queue = queue <= QUEUES_MAX ? names[queue] : NULL;
+        entry.queue = queue_map_get(&names, entry_queue(&entry));
         entry.consumer = consumers_find(consumers, entry_session(&entry));
         (void)entry_concerns_queue(&entry, "orders");
         entry_json(&out, &entry);

@@ -7,14 +7,17 @@
 #include "fuzz.h"
 #include "tally.h"
 
-static struct queue_tally queues[QUEUES_MAX + 1];
+static struct queue_tally queues[QUEUE_PLACES + 1];
 
-/* The queue that a record is about; 0: none. */
-static uint32_t queue_of(const Tarry__Record *record) {
+/* The place of the queue that a record is about; 0: none. */
+static uint32_t place_of(const Tarry__Record *record) {
     const Tarry__Task *task = NULL;
     if (record->fact_case == TARRY__RECORD__FACT_PUT) task = record->put->task;
     if (record->fact_case == TARRY__RECORD__FACT_END) task = record->end->task;
-    return task != NULL && task->queue <= QUEUES_MAX ? task->queue : 0;
+    const uint32_t number = record->fact_case == TARRY__RECORD__FACT_QUEUE ? record->queue->number
+                            : task != NULL                                 ? task->queue
+                                                                           : 0;
+    return queue_number_is_valid(number) ? queue_place(number) : 0;
 }
 
 /* Adds up the queues that the records are about, and clears them for the next input: all of them are a megabyte. A
@@ -22,7 +25,7 @@ static uint32_t queue_of(const Tarry__Record *record) {
 static void counts_agree(const struct tally *tally, const Tarry__FrameBody *body) {
     uint64_t live = 0;
     for (size_t i = 0; i < body->n_records; i++) {
-        struct queue_tally *queue = &queues[queue_of(body->records[i])];
+        struct queue_tally *queue = &queues[place_of(body->records[i])];
         for (unsigned base = 0; base < ROW_BASES; base++)
             for (unsigned p = 0; p < PRIORITY_COUNT; p++) live += queue->waiting[base][p];
         live += queue->in_flight;

@@ -34,7 +34,7 @@ static void try_row(uint64_t id, const uint8_t *data, size_t size) {
         return;
     }
     assert(row.id == id && row.state < ROW_STATES && row.base < ROW_BASES && row.priority < PRIORITY_COUNT);
-    assert(row.queue > 0 && row.queue <= QUEUES_MAX && row_expires_at(&row) >= row.due_ms);
+    assert(queue_number_is_valid(row.queue) && row_expires_at(&row) >= row.due_ms);
     uint8_t packed[PACKED_ROW_MAX];
     MDB_val repacked = {row_pack(&row, 4096, packed), packed};
     assert(repacked.mv_size <= size && row_unpack(id, &repacked, &again) == 0);

@@ -373,7 +373,7 @@ void rig_init(struct rig *rig, uint64_t seed, size_t key_size) {
                         .now = {1700000000000000000, 1700000000000000000}};
     rig->options.policy.lease_ms = 5000;
     rig->options.policy.max_attempts = 1;
-    rig->queue_tallies = calloc(QUEUES_MAX + 1, sizeof(*rig->queue_tallies));
+    rig->queue_tallies = calloc(QUEUE_PLACES + 1, sizeof(*rig->queue_tallies));
     if (rig->queue_tallies == NULL) abort();
     tally_init(&rig->tally, rig->queue_tallies);
     arena_init(&rig->arena, SIZE_MAX);

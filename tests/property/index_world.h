@@ -39,7 +39,7 @@ struct world {
     struct outcome *outcomes;
     size_t outcome_count;
     struct tally tally;
-    struct queue_tally queues[QUEUES_MAX + 1];
+    struct queue_tally queues[QUEUE_PLACES + 1];
     struct world_frame *frames; /* the oldest first; the index has committed the first `committed` of them */
     size_t frame_count;
     size_t committed;

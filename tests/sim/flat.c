@@ -10,6 +10,7 @@
 void flat_init(struct flat *flat) {
     memset(flat->tasks, 0, (size_t)(flat->next_id ? flat->next_id : 1) * sizeof flat->tasks[0]);
     memset(flat->queues, 0, sizeof flat->queues);
+    flat->former_count = 0;
     flat->position = LOG_POSITION_FIRST;
     flat->steady_ns = flat->wall_ns = flat->digest = flat->live = 0;
     flat->epoch = 0;
@@ -28,6 +29,8 @@ void flat_copy(struct flat *to, const struct flat *from) {
     to->next_id = from->next_id;
     memcpy(to->tasks, from->tasks, (size_t)from->next_id * sizeof to->tasks[0]);
     memcpy(to->queues, from->queues, sizeof to->queues);
+    to->former_count = from->former_count;
+    memcpy(to->former, from->former, from->former_count * sizeof to->former[0]);
     to->producer_count = from->producer_count;
     memcpy(to->producers, from->producers, from->producer_count * sizeof to->producers[0]);
     to->result_count = from->result_count;
@@ -78,10 +81,14 @@ static void end_task(struct flat *flat, const Tarry__TaskEnd *end) {
 }
 
 static void put_queue(struct flat *flat, const Tarry__QueuePut *put) {
-    MUST(put->number && put->number < FLAT_QUEUES_MAX);
-    struct flat_queue *queue = &flat->queues[put->number];
+    MUST(queue_place(put->number) && queue_place(put->number) < FLAT_QUEUES_MAX);
+    struct flat_queue *queue = &flat->queues[queue_place(put->number)];
     MUST(put->before_hash == queue->hash); /* LOG-2 */
     laws_of_queue(flat, put);
+    if (queue->put.number && queue->put.number != put->number) {
+        MUST(flat->former_count < FLAT_FORMER_MAX);
+        flat->former[flat->former_count++] = queue->put;
+    }
     queue->put = *put;
     flat->digest -= queue->hash;
     queue->hash = queue_hash(put);
@@ -243,9 +250,17 @@ const struct flat_task *flat_ended(const struct flat *flat, uint32_t queue, cons
 
 uint32_t flat_queue_number(const struct flat *flat, const char *name) {
     for (uint32_t i = 1; i < FLAT_QUEUES_MAX; i++) {
-        if (flat->queues[i].put.number && strcmp(flat->queues[i].put.name, name) == 0) return i;
+        const Tarry__QueuePut *put = &flat->queues[i].put;
+        if (put->number && strcmp(put->name, name) == 0) return put->number;
     }
     return 0;
+}
+
+bool flat_was_named(const struct flat *flat, uint32_t number, const char *name) {
+    for (size_t i = 0; i < flat->former_count; i++) {
+        if (flat->former[i].number == number) return strcmp(flat->former[i].name, name) == 0;
+    }
+    return number && flat_queue_number(flat, name) == number;
 }
 
 const struct flat_result *flat_result(const struct flat *flat, uint64_t producer, uint64_t sequence) {
@@ -271,14 +286,16 @@ static void count_tally(const struct flat *flat, struct tally *tally) {
     for (uint64_t id = 1; id < flat->next_id; id++) {
         const struct row *row = &flat->tasks[id].row;
         if (flat->tasks[id].ended) continue;
-        struct queue_tally *queue = &tally->queues[row->queue];
+        struct queue_tally *queue = &tally->queues[queue_place(row->queue)];
         if (row->state == ROW_WAITING) queue->waiting[row->base][row->priority]++;
         if (row->state == ROW_LEASED) queue->in_flight++;
         if (row->state == ROW_BURIED) queue->dead++;
         tally->live += row->state != ROW_BURIED;
     }
     for (uint32_t i = 1; i < FLAT_QUEUES_MAX; i++) {
-        if (flat->queues[i].put.number) tally->next_queue = i + 1;
+        if (!flat->queues[i].put.number) continue;
+        tally->next_queue = i + 1;
+        tally->queues[i].number = flat->queues[i].put.number;
     }
     tally->digest = flat->digest;
     tally->epoch = flat->epoch;
@@ -306,7 +323,7 @@ static void restore_outcomes(const struct flat *flat, struct core *core) {
 }
 
 static void restore_base(const struct flat *flat, struct core *core) {
-    static struct queue_tally queues[QUEUES_MAX + 1]; /* only the first few are ever used, and zeroed again */
+    static struct queue_tally queues[QUEUE_PLACES + 1]; /* only the first few are ever used, and zeroed again */
     memset(queues, 0, FLAT_QUEUES_MAX * sizeof queues[0]);
     struct tally tally;
     tally_init(&tally, queues);
@@ -317,6 +334,7 @@ static void restore_base(const struct flat *flat, struct core *core) {
 }
 
 static void restore_queues(const struct flat *flat, struct core *core) {
+    for (size_t i = 0; i < flat->former_count; i++) MUST(core_restore_queue(core, &flat->former[i]) == 0);
     for (size_t i = 1; i < FLAT_QUEUES_MAX; i++) {
         if (flat->queues[i].put.number) MUST(core_restore_queue(core, &flat->queues[i].put) == 0);
     }

@@ -10,7 +10,8 @@
 #include "recovery_plan.h"
 
 #define FLAT_TASKS_MAX 4096
-#define FLAT_QUEUES_MAX 8
+#define FLAT_QUEUES_MAX 16
+#define FLAT_FORMER_MAX 1024
 #define FLAT_PRODUCERS_MAX 4096
 #define FLAT_RESULTS_MAX 1024
 #define FLAT_JOBS_MAX 64
@@ -45,7 +46,9 @@ struct flat {
     struct flat_queue {
         Tarry__QueuePut put; /* number 0: unused */
         uint64_t hash;
-    } queues[FLAT_QUEUES_MAX];
+    } queues[FLAT_QUEUES_MAX]; /* [place] */
+    Tarry__QueuePut former[FLAT_FORMER_MAX]; /* the last record of each queue whose place another one took */
+    size_t former_count;
     struct flat_producer {
         uint64_t id, floor, used_ms;
     } producers[FLAT_PRODUCERS_MAX];
@@ -70,6 +73,12 @@ const struct flat_task *flat_live(const struct flat *flat, uint32_t queue, const
 const struct flat_task *flat_dead(const struct flat *flat, uint32_t queue, const void *key, size_t key_size);
 /* The one that ended last, or NULL. */
 const struct flat_task *flat_ended(const struct flat *flat, uint32_t queue, const void *key, size_t key_size);
+/* The queue of a live task, or of one that ended before another queue took its place. */
+static inline const struct flat_queue *flat_queue_of(const struct flat *flat, uint32_t number) {
+    return &flat->queues[queue_place(number)];
+}
+/* The queue that has the name, or a former one that had it, has this number. */
+bool flat_was_named(const struct flat *flat, uint32_t number, const char *name);
 /* 0: there is none of that name. */
 uint32_t flat_queue_number(const struct flat *flat, const char *name);
 const struct flat_result *flat_result(const struct flat *flat, uint64_t producer, uint64_t sequence);

@@ -11,6 +11,16 @@
 
 const char *const habit_queues[HABIT_QUEUES + 1] = {"orders", "calls", "mail"};
 
+static const char *const lone_queues[LONE_QUEUES] = {"lone-1", "lone-2", "lone-3", "lone-4", "lone-5", "lone-6"};
+
+uint32_t habits_places(const struct habits *habits) {
+    return habits->deletes ? HABIT_QUEUES + LONE_QUEUES / 2 : 0;
+}
+
+bool habits_is_lone(const char *queue) {
+    return strncmp(queue, "lone-", 5) == 0;
+}
+
 static bool coin(struct random *random) {
     return random_below(random, 2) == 0;
 }
@@ -49,6 +59,7 @@ void habits_draw(struct random *random, struct habits *out) {
     struct random own = {.state = random->state}; /* what follows is drawn as it was before anybody redacted */
     out->redacts = random_below(&own, 3) == 0;
     out->pools = random_below(&own, 4) == 0; /* likewise */
+    out->deletes = random_below(&own, 5) == 0;
     out->one_line = random_below(random, 8) == 0;
     if (out->one_line) {
         out->wall_times = out->priorities = false;
@@ -69,6 +80,7 @@ struct habit { /* of one client */
 };
 
 static const char *random_queue(struct world *world, const struct habits *habits) {
+    if (habits->deletes && one_in(world, 2)) return lone_queues[random_below(&world->random, LONE_QUEUES)];
     return habit_queues[habits->one_line ? 0 : random_below(&world->random, HABIT_QUEUES)];
 }
 
@@ -153,6 +165,10 @@ static Tarry__Op *random_admin(struct world *world, const struct habits *habits)
 static Tarry__Op *random_op(struct client *client, const struct habits *habits) {
     struct world *world = client->world;
     if (habits->redacts && one_in(world, 8)) return random_redact(world, habits);
+    if (habits->deletes && one_in(world, 8)) {
+        const char *queue = lone_queues[random_below(&world->random, LONE_QUEUES)];
+        return op_purge(world, queue, STATE_PENDING | STATE_READY);
+    }
     switch (random_below(&world->random, 8)) {
     case 0:
     case 1:
@@ -179,6 +195,10 @@ static Tarry__Op *random_op(struct client *client, const struct habits *habits) 
 static void commit_something(struct client *client, const struct habits *habits) {
     struct world *world = client->world;
     if (client->open_count >= habits->open_max) return;
+    if (habits->deletes && one_in(world, 4)) { /* it goes alone in its commit */
+        (void)client_commit_one(client, op_delete(world, lone_queues[random_below(&world->random, LONE_QUEUES)]));
+        return;
+    }
     size_t count = habits->batches && one_in(world, 3) ? 1 + random_below(&world->random, 5) : 1;
     Tarry__Op **ops = world_alloc(world, count * sizeof *ops);
     for (size_t i = 0; i < count; i++) ops[i] = random_op(client, habits);

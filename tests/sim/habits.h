@@ -6,6 +6,7 @@
 #include "world.h"
 
 #define HABIT_QUEUES 3
+#define LONE_QUEUES 6
 
 struct habits {
     uint32_t think_us;     /* between two things that a client does, up to */
@@ -17,6 +18,7 @@ struct habits {
     bool wall_times, priorities, expiries, conflicts, atomics, batches, moves, cancels, admin, dead_letters, purges;
     bool nacks, extends, releases, lapses; /* what consumers do besides ack */
     bool redacts;
+    bool deletes; /* queues that no consumer has: scheduled to, purged, deleted, and others made in their places */
     bool looks, repeats, leaves, crashes, short_leases, long_leases, half_dead;
     bool pools;    /* consumers that others stand behind */
     bool one_line; /* all tasks on one queue, base and priority: what is near and far is theirs alone */
@@ -25,6 +27,10 @@ struct habits {
 
 extern const char *const habit_queues[HABIT_QUEUES + 1];
 
+/* How many queues there may be at once, so that places are taken again; 0: any number. */
+uint32_t habits_places(const struct habits *habits);
+/* Is it one of the queues that no consumer has? */
+bool habits_is_lone(const char *queue);
 void habits_draw(struct random *random, struct habits *out);
 /* Each client begins to do things by itself. `consumer`: it subscribes too. */
 void habits_start(struct client *client, struct habits *habits, bool consumer);

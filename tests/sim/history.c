@@ -101,8 +101,10 @@ static void keep_going(struct world *world) {
     }
     for (uint32_t i = 1; i < FLAT_QUEUES_MAX; i++) { /* what was asked before the calm may still pause one */
         const Tarry__QueuePut *queue = &world->host->head.queues[i].put;
-        if (queue->number && queue->paused)
-            (void)client_commit_one(world->clients[0], op_pause(world, queue->name, false, 0));
+        if (!queue->number || queue->deleted) continue;
+        if (queue->paused) (void)client_commit_one(world->clients[0], op_pause(world, queue->name, false, 0));
+        if (habits_is_lone(queue->name))
+            (void)client_commit_one(world->clients[0], op_purge(world, queue->name, STATE_PENDING | STATE_READY));
     }
 }
 
@@ -217,6 +219,7 @@ void history_live(struct world *world, uint64_t seed, struct history_report *out
         options.index = draw_span(&random, 12);
     }
     faults_draw(&random, &drawn_faults);
+    options.core.queues_max = habits_places(&drawn);
     bool is_long = drawn.actions_left > 300; /* sixteen times as many as others (habits_draw) */
     if (is_long && options.segment_size < LONG_SEGMENT_SIZE) options.segment_size = LONG_SEGMENT_SIZE;
     world_begin(world, &options);

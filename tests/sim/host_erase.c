@@ -36,7 +36,7 @@ static bool is_meant(const struct search *search, const Tarry__Task *task) {
     const Tarry__Ref *ref = search->redact->task;
     if (ref->id) return task->id == ref->id;
     if (task->id <= search->redact->after_id) return false;
-    if (task->queue != search->queue) return false;
+    if (task->queue != search->queue && !flat_was_named(&search->host->head, task->queue, ref->queue)) return false;
     bool same_key =
         task->key.len == ref->key.len && (!ref->key.len || !memcmp(task->key.data, ref->key.data, ref->key.len));
     return is_range(search->redact) || same_key;
@@ -101,6 +101,14 @@ static void run_search(struct world *world, const struct search *search, size_t 
     mark_erased(&running, out);
 }
 
+/* A queue has the name that is asked for, or had it. */
+static bool is_known(const struct host *host, const struct search *search) {
+    bool is_known = search->queue != 0;
+    for (size_t i = 0; i < host->head.former_count && !is_known; i++)
+        is_known = strcmp(host->head.former[i].name, search->redact->task->queue) == 0;
+    return is_known;
+}
+
 static void handed_in(struct world *world, void *argument, uint64_t number) {
     struct asked *asked = argument;
     if (asked->life == world->host->life) host_take(world, &asked->engine_request.item);
@@ -123,7 +131,8 @@ static void locate(struct world *world, void *argument, uint64_t number) {
         past[i].no_room = room == 0;
         if (past[i].no_room) continue;
         struct search search = {world->host, commit->ops[i]->redact, engine_request->queue_numbers[i], NULL};
-        if (search.queue || search.redact->task->id) run_search(world, &search, room, &past[i]);
+        past[i].is_former = !search.redact->task->id && is_known(world->host, &search);
+        if (past[i].is_former || search.redact->task->id) run_search(world, &search, room, &past[i]);
         room -= past[i].count;
     }
     engine_request->event.past = past;

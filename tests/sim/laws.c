@@ -55,7 +55,7 @@ static void law_of_lease(const struct flat *flat, const Tarry__TaskPut *put, con
         MUST(row->delivered_ms == flat->steady_ns / 1000000);
     }
     MUST(!has_expired(flat, before));
-    MUST(!flat->queues[row->queue].put.paused);
+    MUST(!flat_queue_of(flat, row->queue)->put.paused);
     MUST(row->attempt == before->attempt + 1 && row->deliveries == before->deliveries + 1);
     MUST(row->lease_epoch == flat->epoch && row->lease_position == flat->position); /* FENCE-1 */
     MUST(row->session && row->lease_deadline_ms * 1000000 >= flat->steady_ns);
@@ -69,7 +69,7 @@ static void law_of_unsent(const struct flat_task *task, const Tarry__TaskPut *pu
 }
 
 static void law_of_attempts(const struct flat *flat, const struct row *before) {
-    uint32_t attempts_max = flat->queues[before->queue].put.policy->max_attempts;
+    uint32_t attempts_max = flat_queue_of(flat, before->queue)->put.policy->max_attempts;
     MUST(!attempts_max || before->attempt < attempts_max); /* else it is buried */
 }
 
@@ -153,10 +153,22 @@ void laws_of_end(const struct flat *flat, const Tarry__TaskEnd *end) {
     }
 }
 
+/* Another queue takes the place of a deleted one, under a number that no task ever had. */
+static void law_of_place(const struct flat *flat, const Tarry__QueuePut *former, const Tarry__QueuePut *put) {
+    MUST(former->deleted && !put->deleted);
+    MUST(queue_generation(put->number) == queue_generation(former->number) + 1);
+    for (uint64_t id = 1; id < flat->next_id; id++) {
+        MUST(flat->tasks[id].row.queue != put->number);
+        MUST(flat->tasks[id].ended || flat->tasks[id].row.queue != former->number);
+    }
+}
+
 /* What was changed can be told from the record alone. */
 void laws_of_queue(const struct flat *flat, const Tarry__QueuePut *put) {
-    const struct flat_queue *queue = &flat->queues[put->number];
-    MUST(!put->before_policy == !queue->hash);
+    const struct flat_queue *queue = flat_queue_of(flat, put->number);
+    const bool follows = queue->put.number && queue->put.number != put->number;
+    MUST(!put->before_policy == (!queue->hash || follows));
+    if (follows) law_of_place(flat, &queue->put, put);
     if (!put->before_policy) return;
     MUST(put->before_paused == queue->put.paused && put->before_paused_until_ms == queue->put.paused_until_ms);
     MUST(protobuf_c_message_get_packed_size(&put->before_policy->base) ==

@@ -130,6 +130,13 @@ Tarry__Op *op_pause(struct world *world, const char *queue, bool paused, uint64_
     return op;
 }
 
+Tarry__Op *op_delete(struct world *world, const char *queue) {
+    Tarry__Op *op = op_new(world, TARRY__OP__OP_QUEUE_DELETE);
+    op->queue_delete = NEW(world, Tarry__QueueDelete, tarry__queue_delete__init);
+    op->queue_delete->queue = (char *)queue;
+    return op;
+}
+
 Tarry__Op *op_purge(struct world *world, const char *queue, uint32_t states) {
     Tarry__Op *op = op_new(world, TARRY__OP__OP_QUEUE_PURGE);
     op->queue_purge = NEW(world, Tarry__QueuePurge, tarry__queue_purge__init);

@@ -185,6 +185,7 @@ void pair_history_play(struct world *world, uint64_t seed, struct history_report
     struct habits drawn;
     struct pair_faults drawn_faults;
     habits_draw(&random, &drawn);
+    options.core.queues_max = habits_places(&drawn);
     draw_pair(seed, &random, &options);
     /* Less than what a promotion believes of a wall clock: the calm sleeps through delays, and its end is a promotion.
      */

@@ -140,7 +140,7 @@ static void predict_nack(struct world *world, struct prediction *prediction, con
     if (prediction->code) return;
     const struct flat *head = &world->host->head;
     const struct row *row = &head->tasks[nack->id].row;
-    uint32_t attempts_max = head->queues[row->queue].put.policy->max_attempts;
+    uint32_t attempts_max = flat_queue_of(head, row->queue)->put.policy->max_attempts;
     if (nack->dead || (attempts_max && row->attempt >= attempts_max)) prediction->outcome = TARRY__OUTCOME__BURIED;
 }
 
@@ -179,7 +179,7 @@ static void predict_redact(struct world *world, struct prediction *prediction, c
     prediction->outcome = TARRY__OUTCOME__REDACTED;
     predict_count(world, prediction);
     if (is_range) {
-        if (flat_queue_number(head, ref->queue)) return;
+        if (prediction->past[0].is_former || flat_queue_number(head, ref->queue)) return;
         prediction->code = TARRY__CODE__NO_SUCH_QUEUE;
         prediction->outcome = TARRY__OUTCOME__NONE;
         return;
@@ -203,9 +203,17 @@ static void predict_redact(struct world *world, struct prediction *prediction, c
     }
 }
 
+/* The queue does not exist, and the table may be full. */
+static bool may_lack_place(const struct world *world, const char *name) {
+    const struct flat *head = &world->host->head;
+    const uint32_t number = flat_queue_number(head, name);
+    return world->options.core.queues_max && (!number || flat_queue_of(head, number)->put.deleted);
+}
+
 static bool predict_op(struct world *world, struct prediction *prediction, const Tarry__Op *op) {
     switch (op->op_case) {
     case TARRY__OP__OP_SCHEDULE:
+        if (may_lack_place(world, op->schedule->queue)) return false;
         predict_schedule(world, prediction, op->schedule);
         return true;
     case TARRY__OP__OP_CANCEL:

@@ -125,6 +125,7 @@ static void coordinator_trouble(struct world *world, void *argument, uint64_t nu
 static void draw_life(uint64_t seed, struct random *random, struct world_options *options, struct habits *habits) {
     *options = history_draw_options(seed, random);
     habits_draw(random, habits);
+    options->core.queues_max = habits_places(habits);
     options->net = (struct span){100, (uint32_t)random_magnitude(random, 14)};
     options->sync = (struct span){500, (uint32_t)random_magnitude(random, 18)};
     options->wake = (struct span){10, 500};

@@ -60,7 +60,7 @@ static void expect_counts(struct world *world, struct views *out) {
         const struct row *row = &head->tasks[id].row;
         if (head->tasks[id].ended) continue;
         bool waits = row->state == ROW_WAITING || host_holds_back(world, row);
-        out->queues[row->queue][waits ? WAITING : row->state == ROW_LEASED ? IN_FLIGHT : DEAD]++;
+        out->queues[queue_place(row->queue)][waits ? WAITING : row->state == ROW_LEASED ? IN_FLIGHT : DEAD]++;
     }
 }
 
@@ -107,7 +107,7 @@ static void check_list(const struct views *views, const Tarry__ListReply *reply)
 static void check_queues(const struct world *world, const struct views *views, const Tarry__QueuesReply *reply) {
     for (size_t i = 0; i < reply->n_queues; i++) {
         const Tarry__QueueView *queue = reply->queues[i];
-        const uint64_t *counts = views->queues[flat_queue_number(&world->host->head, queue->name)];
+        const uint64_t *counts = views->queues[queue_place(flat_queue_number(&world->host->head, queue->name))];
         MUST(queue->pending == counts[WAITING] && queue->in_flight == counts[IN_FLIGHT] && queue->dead == counts[DEAD]);
     }
 }
@@ -115,7 +115,7 @@ static void check_queues(const struct world *world, const struct views *views, c
 static void check_stats(const struct world *world, const struct views *views, const Tarry__StatsReply *reply) {
     for (size_t i = 0; i < reply->n_queues; i++) {
         const Tarry__QueueStats *queue = reply->queues[i];
-        const uint64_t *counts = views->queues[flat_queue_number(&world->host->head, queue->name)];
+        const uint64_t *counts = views->queues[queue_place(flat_queue_number(&world->host->head, queue->name))];
         MUST(queue->pending + queue->ready == counts[WAITING]);
         MUST(queue->in_flight == counts[IN_FLIGHT] && queue->dead == counts[DEAD]);
     }

@@ -163,6 +163,21 @@ static void note_taken_back(struct watch *watch, const struct flat *head, uint64
     watch->taken_back[id] = (struct taken_back){position, row->session};
 }
 
+/* TRUE-1: no other queue takes the place while an ending of the former queue is remembered. */
+static void law_of_endings(const struct world *world, const struct frame_header *header, const Tarry__QueuePut *put) {
+    const struct flat *head = &world->host->head;
+    const struct core_options *options = &world->options.core;
+    const uint32_t former = flat_queue_of(head, put->number)->put.number;
+    if (!former || former == put->number) return;
+    const uint64_t now_ms = header->steady_ns / NS_PER_MS, retention_ms = options->outcome_retention_ms;
+    for (size_t i = 0; i < head->ending_count; i++) {
+        const struct flat_task *task = &head->tasks[head->endings[i]];
+        if (task->row.queue != former) continue;
+        bool is_old = now_ms > retention_ms && task->ended_ms < now_ms - retention_ms;
+        MUST(is_old || head->ending_count - i > options->outcomes_max);
+    }
+}
+
 void watch_frame(struct world *world, const struct frame_header *header, const Tarry__FrameBody *body) {
     struct watch *watch = &world->host->watch;
     const struct core_options *options = &world->options.core;
@@ -176,6 +191,7 @@ void watch_frame(struct world *world, const struct frame_header *header, const T
             watch->started_ms = header->steady_ns / NS_PER_MS;
             watch->began_ns = world->now_ns;
         }
+        if (record->fact_case == TARRY__RECORD__FACT_QUEUE) law_of_endings(world, header, record->queue);
         if (record->fact_case != TARRY__RECORD__FACT_PUT) continue;
         const Tarry__TaskPut *put = record->put;
         schedules |= put->cause == TARRY__CAUSE__CAUSE_SCHEDULED;

@@ -45,7 +45,7 @@ static void take_session(struct who *who, const struct flat *head, const Tarry__
     struct who_session *session = find(who, put->session);
     somebody(body);
     MUST(strcmp(body->client, put->client) == 0 && strcmp(body->peer, put->peer) == 0);
-    MUST(put->prefetch && put->n_queues);
+    MUST(put->prefetch && put->n_queues + put->n_awaited);
     bool is_pooled = session_is_pooled(put->session); /* such a one comes back to what it left */
     if (put->resumed)
         MUST(session ? !session->over || is_pooled : put->session >> 32 != head->epoch);
@@ -108,7 +108,7 @@ void who_frame(struct who *who, const struct flat *head, const Tarry__FrameBody 
             if (record->put->cause == TARRY__CAUSE__CAUSE_RETRIED) law_of_retry(record->put, commit);
             break;
         case TARRY__RECORD__FACT_QUEUE:
-            if (!record->queue->before_hash) somebody(body);
+            if (!record->queue->before_policy) somebody(body);
             break;
         case TARRY__RECORD__FACT_PRODUCER:
             somebody(body);

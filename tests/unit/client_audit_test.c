@@ -140,7 +140,7 @@ static void lie(const struct book *book, Tarry__AuditReply *page, struct record 
         page->end = false;
         break;
     case QUEUE:
-        page->queues[0]->number = QUEUES_MAX + 1;
+        page->queues[0]->number = QUEUE_PLACES + 1;
         break;
     default:
         break;

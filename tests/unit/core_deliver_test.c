@@ -292,7 +292,7 @@ static void begin_with_leases(struct fx *f) {
     core_free(f->core);
     f->core = core_new(&options);
     assert_non_null(f->core);
-    static struct queue_tally queues[QUEUES_MAX + 1];
+    static struct queue_tally queues[QUEUE_PLACES + 1];
     struct tally tally;
     memset(queues, 0, sizeof(queues));
     tally_init(&tally, queues);

@@ -393,7 +393,7 @@ static void an_index_that_makes_no_sense_is_not_believed(void **state) {
     } queues[] = {{1, false, false, true},
                   {1, true, true, true},
                   {1, true, false, false},
-                  {QUEUES_MAX + 1, true, false, true}};
+                  {QUEUE_PLACES + 1, true, false, true}};
     for (size_t i = 0; i < sizeof(queues) / sizeof(*queues); i++) {
         queue.number = queues[i].number;
         queue.name = queues[i].is_long ? long_name : queues[i].is_named ? "orders" : "";
@@ -410,7 +410,7 @@ static void an_index_that_makes_no_sense_is_not_believed(void **state) {
     struct row row = {.id = 1, .queue = 1, .state = ROW_WAITING};
     assert_int_equal(core_restore_lease(core, &row), CORE_NONSENSE);
     row.state = ROW_LEASED;
-    static const uint32_t bad_queues[] = {0, 2, QUEUES_MAX + 1};
+    static const uint32_t bad_queues[] = {0, 2, QUEUE_PLACES + 1};
     for (size_t i = 0; i < 3; i++) {
         row.queue = bad_queues[i];
         assert_int_equal(core_restore_lease(core, &row), CORE_NONSENSE);

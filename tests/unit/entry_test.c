@@ -13,7 +13,8 @@
  * again. */
 static void an_unsent_delivery_names_both_who_did_not_get_it_and_who_had_it(void **state) {
     (void)state;
-    static const char *names[QUEUES_MAX + 1] = {[1] = "orders"};
+    struct queue_map_item orders = {1, "orders"};
+    const struct queue_map names = {&orders, 1, 1};
     Tarry__Task task = TARRY__TASK__INIT;
     Tarry__TaskPut put = TARRY__TASK_PUT__INIT;
     Tarry__Record record = TARRY__RECORD__INIT, *records[] = {&record};
@@ -28,7 +29,7 @@ static void an_unsent_delivery_names_both_who_did_not_get_it_and_who_had_it(void
     put.before_session = 77;
     task.id = task.queue = task.deliveries = 1;
     task.session = 55;
-    struct entry entry = {.header = &header, .body = &body, .record = &record, .queues = names, .queue = "orders"};
+    struct entry entry = {.header = &header, .body = &body, .record = &record, .queues = &names, .queue = "orders"};
     assert_int_equal(entry_session(&entry), 77);
     struct text words = {0}, json = {0};
     entry_words(&words, &entry, true);
@@ -47,7 +48,7 @@ static void an_unsent_delivery_names_both_who_did_not_get_it_and_who_had_it(void
 /* A job that had to leave tasks where they were says how many; one that left none says nothing of it. */
 static void a_job_says_what_it_has_left(void **state) {
     (void)state;
-    static const char *names[QUEUES_MAX + 1] = {NULL};
+    const struct queue_map names = {0};
     Tarry__JobEnd end = TARRY__JOB_END__INIT;
     Tarry__Record record = TARRY__RECORD__INIT, *records[] = {&record};
     Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
@@ -58,7 +59,7 @@ static void a_job_says_what_it_has_left(void **state) {
     body.n_records = 1;
     end.job = 7;
     end.done = 3;
-    struct entry entry = {.header = &header, .body = &body, .record = &record, .queues = names};
+    struct entry entry = {.header = &header, .body = &body, .record = &record, .queues = &names};
     for (end.left = 0; end.left < 3; end.left += 2) {
         struct text words = {0};
         entry_words(&words, &entry, true);

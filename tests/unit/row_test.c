@@ -203,7 +203,7 @@ static void a_damaged_task_is_refused(void **state) { /* F-8, LOG-3 */
     } while (0)
     REFUSED(id, 0);
     REFUSED(queue, 0);
-    REFUSED(queue, QUEUES_MAX + 1);
+    REFUSED(queue, QUEUE_PLACES + 1);
     REFUSED(priority, PRIORITY_COUNT);
     REFUSED(priority, 256); /* must not be cut to 0 */
     REFUSED(time_base, (Tarry__Task__Base)2);

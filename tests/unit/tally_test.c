@@ -21,7 +21,7 @@
 struct fixture {
     struct random random;
     struct tally tally;
-    struct queue_tally queues[QUEUES_MAX + 1];
+    struct queue_tally queues[QUEUE_PLACES + 1];
     /* the model */
     struct row rows[TASKS]; /* id 0: free */
     uint64_t next_id;
@@ -212,7 +212,7 @@ static void counts_and_digest_follow_the_records(void **state) { /* LOG-2 */
 /* Each of these is refused and changes nothing. */
 #define REFUSED(expression)                                                                                            \
     do {                                                                                                               \
-        static struct queue_tally queues[QUEUES_MAX + 1];                                                              \
+        static struct queue_tally queues[QUEUE_PLACES + 1];                                                              \
         struct tally tally = fx.tally;                                                                                 \
         memcpy(queues, fx.queues, sizeof(queues));                                                                     \
         assert_false(expression);                                                                                      \
@@ -252,7 +252,7 @@ static void a_put_that_makes_no_sense_is_refused(void **state) {
     bad.queue = 2;
     REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &bad, &row)); /* nor does the queue */
     bad = row;
-    bad.queue = QUEUES_MAX + 1;
+    bad.queue = QUEUE_PLACES + 1;
     REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &bad, &row));
     Tarry__TaskPut message = TARRY__TASK_PUT__INIT;
     REFUSED(submit(TARRY__RECORD__FACT_PUT, &message)); /* without a task */
@@ -317,7 +317,7 @@ static void other_records_that_make_no_sense_are_refused(void **state) {
     setup(1);
     uint64_t hash, other;
     REFUSED(put_queue(0, 0, false, &hash));
-    REFUSED(put_queue(QUEUES_MAX + 1, 0, false, &hash));
+    REFUSED(put_queue(QUEUE_PLACES + 1, 0, false, &hash));
     REFUSED(put_queue(1, 77, false, &hash)); /* changes a queue that is not there */
     assert_true(put_queue(1, 0, false, &hash));
     REFUSED(put_queue(1, 0, false, &other)); /* makes it twice */

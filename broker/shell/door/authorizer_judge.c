@@ -175,6 +175,13 @@ static struct request_refusal limit(struct authorizer *authorizer, const struct 
     return (struct request_refusal){TARRY__CODE__BUSY, keep(arena, sentence)};
 }
 
+/* Whoever may use all queues may fill the table by default: nothing keeps it from what others hold there anyway. */
+static uint64_t queues_max(const struct access_principal *principal) {
+    const uint64_t limit = principal->entry.limits[LIMIT_queues];
+    if (limit != 0) return limit;
+    return access_is_confined(principal) ? QUEUES_OF_CONFINED_DEFAULT : 0;
+}
+
 static struct core_caller *caller_of(const struct access_principal *principal, struct arena *arena) {
     struct core_caller *caller = arena_alloc(arena, sizeof(*caller));
     if (caller == NULL) return NULL;
@@ -183,6 +190,7 @@ static struct core_caller *caller_of(const struct access_principal *principal, s
         .prefixes = principal->entry.prefixes,
         .prefix_count = principal->entry.prefix_count,
         .sessions_max = principal->entry.limits[LIMIT_sessions],
+        .queues_max = queues_max(principal),
         .producers_max = principal->entry.limits[LIMIT_producers],
         .pending_max = principal->entry.limits[LIMIT_pending],
         .is_broker = principal->entry.kind == KIND_BROKER,

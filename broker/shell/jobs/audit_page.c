@@ -18,7 +18,6 @@
 /* A page without a frame helps no reader: it goes on for longer, or a question about one task would be as many round
  * trips as its last segment has slices. */
 #define EMPTY_PAGE_MAX_MS (10 * AUDIT_PAGE_MAX_MS)
-#define BITS 64u
 
 struct page {
     const struct audit_source *source;
@@ -29,17 +28,14 @@ struct page {
     size_t frames_max;
     size_t size_max;
     size_t size;
-    uint32_t queue;                            /* of the key that is asked about; 0: none, or there is no such queue */
-    uint64_t mentioned[QUEUES_MAX / BITS + 1]; /* queues whose names the page needs, a bit each */
+    struct queue_map mentioned; /* queues whose names the page needs */
 };
 
 /* ---- names of queues */
 
 static int learn(void *argument, const Tarry__QueuePut *queue) {
     struct queue_names *names = argument;
-    if (queue->number == 0 || queue->number > QUEUES_MAX || names->names[queue->number] != NULL) return 0;
-    names->names[queue->number] = strdup(queue->name);
-    return names->names[queue->number] != NULL ? 0 : -ENOMEM;
+    return queue_map_learn(&names->map, queue->number, queue->name) ? 0 : -ENOMEM;
 }
 
 static int learn_from_body(struct queue_names *names, const Tarry__FrameBody *body) {
@@ -76,40 +72,30 @@ static int learn_names(const struct audit_source *source, struct queue_names *na
     return error;
 }
 
-static uint32_t find_queue(const struct queue_names *names, const char *name) {
-    for (uint32_t number = 1; number <= QUEUES_MAX; number++)
-        if (names->names[number] != NULL && strcmp(names->names[number], name) == 0) return number;
-    return 0;
-}
-
-static void mention(struct page *page, uint32_t queue) {
-    if (queue != 0 && queue <= QUEUES_MAX) page->mentioned[queue / BITS] |= 1ull << queue % BITS;
-}
-
-static bool is_mentioned(const struct page *page, uint32_t queue) {
-    return (page->mentioned[queue / BITS] >> queue % BITS & 1) != 0;
+static int mention(struct page *page, uint32_t queue) {
+    static char yes;
+    if (queue == 0 || queue_map_get(&page->mentioned, queue) != NULL) return 0;
+    return queue_map_put(&page->mentioned, queue, &yes) ? 0 : -ENOMEM;
 }
 
 static int add_names(struct page *page) {
-    struct queue_names *names = page->names;
-    size_t count = 0;
+    const struct queue_map *names = &page->names->map, *mentioned = &page->mentioned;
     int error = 0;
-    for (uint32_t number = 1; number <= QUEUES_MAX && error == 0; number++) {
-        if (!is_mentioned(page, number)) continue;
-        if (names->names[number] == NULL) error = learn_names(page->source, names, page->out->next);
-        if (names->names[number] != NULL) count++;
-    }
+    for (size_t i = 0; i < mentioned->count && error == 0; i++)
+        if (queue_map_get(names, mentioned->items[i].number) == NULL)
+            error = learn_names(page->source, page->names, page->out->next);
     if (error != 0) return error;
-    Tarry__QueueName *items = arena_alloc(page->arena, count * sizeof(*items));
-    Tarry__QueueName **pointers = arena_alloc(page->arena, count * sizeof(void *));
+    Tarry__QueueName *items = arena_alloc(page->arena, mentioned->count * sizeof(*items));
+    Tarry__QueueName **pointers = arena_alloc(page->arena, mentioned->count * sizeof(void *));
     if (items == NULL || pointers == NULL) return -ENOMEM;
     page->out->queues = pointers;
-    for (uint32_t number = 1; number <= QUEUES_MAX; number++) {
-        if (!is_mentioned(page, number) || names->names[number] == NULL) continue;
+    for (size_t i = 0; i < mentioned->count; i++) {
+        char *name = queue_map_get(names, mentioned->items[i].number);
+        if (name == NULL) continue;
         Tarry__QueueName *item = &items[page->out->n_queues];
         tarry__queue_name__init(item);
-        item->number = number;
-        item->name = names->names[number];
+        item->number = mentioned->items[i].number;
+        item->name = name;
         pointers[page->out->n_queues++] = item;
     }
     return 0;
@@ -123,14 +109,23 @@ static const Tarry__Task *task_of(const Tarry__Record *record) {
 }
 
 /* The queues that a record names by number. */
-static void mention_queues(struct page *page, const Tarry__Record *record) {
+static int mention_queues(struct page *page, const Tarry__Record *record) {
     const Tarry__Task *task = task_of(record);
-    if (task != NULL) mention(page, task->queue);
-    if (record->fact_case == TARRY__RECORD__FACT_QUEUE) mention(page, record->queue->number);
-    if (record->fact_case == TARRY__RECORD__FACT_JOB) mention(page, record->job->queue);
-    if (record->fact_case == TARRY__RECORD__FACT_REDACTION) mention(page, record->redaction->queue);
-    if (record->fact_case != TARRY__RECORD__FACT_SESSION) return;
-    for (size_t i = 0; i < record->session->n_queues; i++) mention(page, record->session->queues[i]);
+    int error = 0;
+    if (task != NULL) error = mention(page, task->queue);
+    if (record->fact_case == TARRY__RECORD__FACT_QUEUE) error = mention(page, record->queue->number);
+    if (record->fact_case == TARRY__RECORD__FACT_JOB) error = mention(page, record->job->queue);
+    if (record->fact_case == TARRY__RECORD__FACT_REDACTION) error = mention(page, record->redaction->queue);
+    if (record->fact_case != TARRY__RECORD__FACT_SESSION) return error;
+    for (size_t i = 0; i < record->session->n_queues && error == 0; i++)
+        error = mention(page, record->session->queues[i]);
+    return error;
+}
+
+/* The queue that has the name, or a former one that had it. */
+static bool is_named(const struct page *page, uint32_t number, const char *name) {
+    const char *own = queue_map_get(&page->names->map, number);
+    return own != NULL && strcmp(own, name) == 0;
 }
 
 /* Anything but another task's change may be needed to understand this one's: which consumer a session was, say. */
@@ -139,8 +134,8 @@ static bool concerns(const struct page *page, const Tarry__Record *record) {
     const Tarry__Task *task = task_of(record);
     if (task == NULL) return true;
     if (ref->id != 0) return task->id == ref->id;
-    return task->queue == page->queue && task->key.len == ref->key.len &&
-           memcmp(task->key.data, ref->key.data, ref->key.len) == 0;
+    return task->key.len == ref->key.len && memcmp(task->key.data, ref->key.data, ref->key.len) == 0 &&
+           is_named(page, task->queue, ref->queue);
 }
 
 static bool has_redaction(const Tarry__FrameBody *body) {
@@ -168,8 +163,10 @@ static int add_frame(struct page *page, const struct log_view *view, const Tarry
     frame->body = (ProtobufCBinaryData){.data = bytes + FRAME_HEADER_SIZE, .len = view->header.body_size};
     page->out->frames[page->out->n_frames++] = frame;
     page->size += FRAME_HEADER_SIZE + view->header.body_size;
-    for (size_t i = 0; body != NULL && i < body->n_records; i++) mention_queues(page, body->records[i]);
-    return 0;
+    int error = 0;
+    for (size_t i = 0; body != NULL && i < body->n_records && error == 0; i++)
+        error = mention_queues(page, body->records[i]);
+    return error;
 }
 
 static bool is_full(const struct page *page) {
@@ -210,12 +207,16 @@ static int make_question(struct page *page, uint64_t position, uint64_t durable,
     if (ref == NULL) return 0;
     out->task.id = ref->id;
     if (ref->id != 0) return 0;
-    page->queue = find_queue(page->names, ref->queue);
-    int error = page->queue == 0 ? learn_names(page->source, page->names, durable) : 0;
-    if (page->queue == 0 && error == 0) page->queue = find_queue(page->names, ref->queue);
+    int error = learn_names(page->source, page->names, durable);
     if (error != 0) return error;
-    if (page->queue == 0) return 1;
-    out->task = (struct history_task){.queue = page->queue, .key = ref->key.data, .key_size = ref->key.len};
+    uint32_t number;
+    const size_t count = queue_map_find(&page->names->map, ref->queue, &number);
+    if (count == 0) return 1;
+    out->task = (struct history_task){
+        .queue = count == 1 ? number : 0, /* former queues had the name, too: the key in any queue */
+        .key = ref->key.data,
+        .key_size = ref->key.len,
+    };
     return 0;
 }
 
@@ -284,5 +285,7 @@ int audit_page_read(const struct audit_source *source, struct queue_names *names
         return 0;
     }
     error = fill(&page, &question, committed);
-    return error == 0 ? add_names(&page) : error;
+    if (error == 0) error = add_names(&page);
+    queue_map_deinit(&page.mentioned, NULL);
+    return error;
 }

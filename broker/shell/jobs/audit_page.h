@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "arena.h"
+#include "queue_map.h"
 #include "tarry.pb-c.h"
 #include "tarry_limits.h"
 
@@ -24,8 +25,8 @@ struct audit_source {
 
 /* Names of queues, by number, as far as they were needed. A name, once given, stays. */
 struct queue_names {
-    char *names[QUEUES_MAX + 1]; /* NULL: not known yet */
-    uint64_t known_to;           /* the queues that came into being before this position have their names here */
+    struct queue_map map;
+    uint64_t known_to; /* the queues that came into being before this position have their names here */
 };
 
 /* Reads into `out` (and what it points to, into `arena`) from `position` on, until the page is full, AUDIT_PAGE_MAX_MS

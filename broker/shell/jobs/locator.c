@@ -9,9 +9,11 @@
 #include "fatal.h"
 #include "history.h"
 #include "inbox.h"
+#include "index.h"
 #include "log.h"
 #include "logfmt.h"
 #include "monotonic.h"
+#include "queue_map.h"
 
 static const char unreadable[] = "log or archive cannot be read to the end: 'tarry verify' says where it is damaged";
 
@@ -19,7 +21,7 @@ struct search {
     struct locator *locator;
     struct engine_request *engine_request;
     const Tarry__Redact *redact;
-    uint32_t queue; /* its number; 0: the task is named by id */
+    struct queue_map queues; /* numbers of the queue, and of former queues of the name; none: the task is named by id */
     struct core_past *past;
     size_t room; /* for tasks in `past` */
 };
@@ -32,7 +34,7 @@ static bool is_meant(const struct search *search, uint64_t id, uint32_t queue, c
     const Tarry__Ref *ref = search->redact->task;
     if (ref->id != 0) return id == ref->id;
     if (id <= search->redact->after_id) return false;
-    if (queue != search->queue) return false;
+    if (queue_map_get(&search->queues, queue) == NULL) return false;
     return is_range(search) || (key->len == ref->key.len && memcmp(key->data, ref->key.data, key->len) == 0);
 }
 
@@ -119,7 +121,8 @@ static int read_past(struct search *search) {
     struct history_question question = {
         .from_ns = ns_of(search->redact->from_ms),
         .to_ns = ns_of(search->redact->to_ms),
-        .task = {.id = ref->id, .queue = search->queue, .key = ref->key.data, .key_size = ref->key.len}};
+        .task = {.id = ref->id, .key = ref->key.data, .key_size = ref->key.len}};
+    if (search->queues.count == 1) question.task.queue = search->queues.items[0].number;
     struct history *history;
     struct log_view view;
     const Tarry__FrameBody *body;
@@ -142,10 +145,25 @@ static void mark_erased(struct search *search) {
     }
 }
 
+static int learn_queue(void *argument, const Tarry__QueuePut *queue) {
+    struct search *search = argument;
+    if (strcmp(queue->name, search->redact->task->queue) != 0) return 0;
+    if (queue_map_get(&search->queues, queue->number) != NULL) return 0;
+    return queue_map_put(&search->queues, queue->number, search) ? 0 : -ENOMEM;
+}
+
+/* `number`: as the core knows it, which may be ahead of the index; 0: it has none of the name. */
+static int find_queues(struct search *search, uint32_t number) {
+    if (search->redact->task->id != 0) return 0;
+    if (number != 0 && !queue_map_put(&search->queues, number, search)) return -ENOMEM;
+    return index_each_queue(search->locator->index, learn_queue, search);
+}
+
 static int run_search(struct search *search) {
     int error;
-    if (search->queue == 0 && search->redact->task->id == 0) return 0; /* no such queue: the core says so */
-    do {                                                               /* a segment may be retired under the reader */
+    search->past->is_former = search->queues.count > 0;
+    if (search->queues.count == 0 && search->redact->task->id == 0) return 0; /* no such queue: the core says so */
+    do { /* a segment may be retired under the reader */
         search->past->count = 0;
         error = read_past(search);
     } while (error == LOG_RETIRED);
@@ -166,7 +184,6 @@ static int locate(struct locator *locator, struct engine_request *engine_request
         struct search search = {.locator = locator,
                                 .engine_request = engine_request,
                                 .redact = commit->ops[i]->redact,
-                                .queue = engine_request->queue_numbers[i],
                                 .past = &past[i],
                                 .room = room};
         past[i].tasks = arena_alloc(engine_request->arena, (room + 1) * sizeof(*past[i].tasks));
@@ -174,7 +191,9 @@ static int locate(struct locator *locator, struct engine_request *engine_request
         past[i].id_end = engine_request->past_id_end;
         past[i].no_room = room == 0;
         if (past[i].no_room) continue;
-        error = run_search(&search);
+        error = find_queues(&search, engine_request->queue_numbers[i]);
+        if (error == 0) error = run_search(&search);
+        queue_map_deinit(&search.queues, NULL);
         room -= past[i].count;
     }
     engine_request->event.past = past;
@@ -204,8 +223,10 @@ static void run_request(void *owner, struct engine_request *engine_request) {
         call->answer(call, reply_pack_refusal(TARRY__CODE__FAILED, unreadable));
 }
 
-void locator_start(struct locator *locator, struct log *log, const struct archive *archive, struct inbox *inbox) {
+void locator_start(struct locator *locator, struct log *log, struct index *index, const struct archive *archive,
+                   struct inbox *inbox) {
     locator->log = log;
+    locator->index = index;
     locator->archive = archive;
     locator->inbox = inbox;
     locator->durable = log_durable(log);

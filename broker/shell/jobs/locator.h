@@ -15,6 +15,7 @@ struct log;
 
 struct locator {
     struct log *log;
+    struct index *index; /* names of queues */
     const struct archive *archive;
     struct inbox *inbox; /* the core's */
     struct worker worker;
@@ -23,7 +24,8 @@ struct locator {
     uint64_t durable; /* of the log, as the locator has been told */
 };
 
-void locator_start(struct locator *locator, struct log *log, const struct archive *archive, struct inbox *inbox);
+void locator_start(struct locator *locator, struct log *log, struct index *index, const struct archive *archive,
+                   struct inbox *inbox);
 /* Takes the request of a commit over; it comes back to the core's inbox with event.past. Its queue_numbers
  * and what follows them must be set. */
 void locator_post(struct locator *locator, struct engine_request *engine_request);

@@ -18,8 +18,8 @@
 #define DIRECTORY_SIZE 3072 /* of the temporary one */
 #define NFTW_HANDLES 8
 
-bool asof_is_wanted(const struct asof *asof, uint32_t queue) {
-    const char *name = asof->queues[queue].name;
+bool asof_is_wanted(const struct asof *asof, uint32_t place) {
+    const char *name = asof->queues[place].name;
     return name != NULL && (asof->queue == NULL || strcmp(name, asof->queue) == 0);
 }
 
@@ -71,9 +71,10 @@ static void show(void *argument, uint64_t done, uint64_t total, uint64_t records
 
 static int learn_queue(void *argument, const Tarry__QueuePut *queue) {
     struct asof *asof = argument;
-    if (queue->number == 0 || queue->number > QUEUES_MAX) return INDEX_DAMAGED;
+    if (!queue_number_is_valid(queue->number)) return INDEX_DAMAGED;
     if (queue->deleted) return 0; /* there was none then */
-    asof->queues[queue->number] = (struct asof_queue){
+    asof->queues[queue_place(queue->number)] = (struct asof_queue){
+        .number = queue->number,
         .name = tool_strdup(queue->name),
         .paused = queue->paused,
         .paused_until_ms = queue->paused_until_ms,
@@ -87,8 +88,8 @@ int asof_find(struct asof *asof, const char *directory, bool is_lasting) {
     progress_end(&asof->progress);
     if (error == 0) error = index_each_queue(asof->moment.index, learn_queue, asof);
     if (error != 0) return asof_failed(asof, error);
-    for (uint32_t number = 1; number <= QUEUES_MAX; number++)
-        if (asof_is_wanted(asof, number)) return 0;
+    for (uint32_t place = 1; place <= QUEUE_PLACES; place++)
+        if (asof_is_wanted(asof, place)) return 0;
     if (asof->queue == NULL) return 0;
     return store_damaged(&asof->store, "there was no queue '%s' then", asof->queue);
 }
@@ -126,9 +127,9 @@ static int find_for_now(struct asof *asof) {
 
 /* ---- counts */
 
-static void json_queue(struct text *out, const struct asof *asof, uint32_t number, const struct as_of_counts *counts) {
-    const struct asof_queue *queue = &asof->queues[number];
-    const struct queue_tally *tally = &asof->moment.meta.tally.queues[number];
+static void json_queue(struct text *out, const struct asof *asof, uint32_t place, const struct as_of_counts *counts) {
+    const struct asof_queue *queue = &asof->queues[place];
+    const struct queue_tally *tally = &asof->moment.meta.tally.queues[place];
     ndjson_begin(out);
     ndjson_text(out, "queue", queue->name);
     ndjson_number(out, "pending", counts->pending);
@@ -180,12 +181,12 @@ static void print_counts(const struct asof *asof, const struct as_of_counts *cou
     static const char *const heads[] = {"QUEUE", ">PENDING", ">READY", ">IN FLIGHT", ">DEAD", ">EXPIRED"};
     struct table table;
     table_init(&table, heads, 6);
-    for (uint32_t number = 1; number <= QUEUES_MAX; number++) {
-        if (!asof_is_wanted(asof, number)) continue;
+    for (uint32_t place = 1; place <= QUEUE_PLACES; place++) {
+        if (!asof_is_wanted(asof, place)) continue;
         if (asof->tool->json)
-            json_queue(out, asof, number, &counts[number]);
+            json_queue(out, asof, place, &counts[place]);
         else
-            words_queue(&table, &asof->queues[number], &counts[number]);
+            words_queue(&table, &asof->queues[place], &counts[place]);
     }
     if (asof->tool->json) {
         json_whole(out, asof);
@@ -199,7 +200,7 @@ static void print_counts(const struct asof *asof, const struct as_of_counts *cou
 }
 
 static int asof_counts(struct asof *asof, struct text *out) {
-    struct as_of_counts *counts = tool_alloc((QUEUES_MAX + 1) * sizeof *counts);
+    struct as_of_counts *counts = tool_alloc((QUEUE_PLACES + 1) * sizeof *counts);
     int error = as_of_count(&asof->moment, counts);
     int status = error != 0 ? asof_failed(asof, error) : 0;
     if (status == 0) print_counts(asof, counts, out);
@@ -270,7 +271,7 @@ int asof_run(struct tool *tool, const struct args *args) {
         as_of_close(&asof->moment);
         status = store_finish(&asof->store, &out, status);
     }
-    for (size_t i = 0; i <= QUEUES_MAX; i++) free(asof->queues[i].name);
+    for (size_t i = 0; i <= QUEUE_PLACES; i++) free(asof->queues[i].name);
     free(asof);
     return status;
 }

@@ -21,7 +21,8 @@ int asof_run(struct tool *tool, const struct args *args);
 
 /* ---- between asof*.c */
 struct asof_queue {
-    char *name; /* NULL: there is none of that number */
+    char *name; /* NULL: there is none in that place */
+    uint32_t number;
     bool paused;
     uint64_t paused_until_ms;
 };
@@ -34,7 +35,7 @@ struct asof {
     struct as_of_question question;
     struct as_of moment;
     struct progress progress;
-    struct asof_queue queues[QUEUES_MAX + 1]; /* by number, as of the moment */
+    struct asof_queue queues[QUEUE_PLACES + 1]; /* by place, as of the moment */
     const char *queue;                        /* --queue: no other; NULL: all */
     const char *prefix;
     uint32_t states; /* bits of enum tarry_state */
@@ -52,6 +53,6 @@ int asof_find(struct asof *asof, const char *directory, bool is_lasting);
 int asof_failed(struct asof *asof, int error);
 /* "2026-11-21T…, log position 4711" */
 void asof_words(const struct asof *asof, struct text *out);
-bool asof_is_wanted(const struct asof *asof, uint32_t queue);
+bool asof_is_wanted(const struct asof *asof, uint32_t place);
 
 #endif

@@ -51,7 +51,7 @@ static struct tarry_view view_of(struct listing *listing, const struct row *as_r
                    : state == STATE_DEAD    ? TARRY_DEAD
                                             : TARRY_PENDING,
         .id = row->id,
-        .queue = listing->asof->queues[row->queue].name,
+        .queue = listing->asof->queues[queue_place(row->queue)].name,
         .key = row->key_size > 0 ? copy(arena, row->key, row->key_size) : NULL,
         .key_size = row->key_size,
         .state = state_bit_name(state),
@@ -139,8 +139,8 @@ int asof_list(struct asof *asof, struct text *out) {
     int status = 0;
     table_init(&listing.table, heads, COLUMNS);
     arena_init(&listing.arena, SIZE_MAX);
-    for (uint32_t number = 1; number <= QUEUES_MAX && status == 0; number++)
-        if (asof_is_wanted(asof, number)) status = list_queue(&listing, number);
+    for (uint32_t place = 1; place <= QUEUE_PLACES && status == 0; place++)
+        if (asof_is_wanted(asof, place)) status = list_queue(&listing, asof->queues[place].number);
     if (status == 0 && !asof->tool->json) {
         asof_words(asof, &summary);
         tool_say("%llu tasks as of %s", (unsigned long long)listing.count, text_str(&summary));

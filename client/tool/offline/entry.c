@@ -129,6 +129,10 @@ uint64_t entry_session(const struct entry *entry) {
     return 0;
 }
 
+bool entry_queue_is_new(const Tarry__QueuePut *queue) {
+    return queue->before_policy == NULL || queue->before_deleted;
+}
+
 bool entry_concerns_queue(const struct entry *entry, const char *queue) {
     if (entry->queue != NULL && strcmp(entry->queue, queue) == 0) return true;
     if (entry->record->fact_case != TARRY__RECORD__FACT_SESSION) return false;
@@ -137,11 +141,13 @@ bool entry_concerns_queue(const struct entry *entry, const char *queue) {
         const char *name = entry_queue_name(entry, session->queues[i]);
         if (name != NULL && strcmp(name, queue) == 0) return true;
     }
+    for (size_t i = 0; i < session->n_awaited; i++)
+        if (strcmp(session->awaited[i], queue) == 0) return true;
     return false;
 }
 
 const char *entry_queue_name(const struct entry *entry, uint32_t number) {
-    return entry->queues != NULL && number <= QUEUES_MAX ? entry->queues[number] : NULL;
+    return entry->queues != NULL ? queue_map_get(entry->queues, number) : NULL;
 }
 
 bool entry_is_end(const struct entry *entry) {

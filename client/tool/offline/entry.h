@@ -11,6 +11,7 @@
 
 #include "consumers.h"
 #include "frame.h"
+#include "queue_map.h"
 #include "tarry.pb-c.h"
 #include "text.h"
 
@@ -55,7 +56,7 @@ struct entry {
     const Tarry__FrameBody *body;
     const Tarry__Record *record;
     const char *queue;               /* name; NULL: the record concerns no queue, or one that is not known */
-    const char *const *queues;       /* names by number, QUEUES_MAX + 1 of them, NULL: not known; or NULL */
+    const struct queue_map *queues;  /* names; NULL: none is known */
     const struct consumer *consumer; /* the consumer whose session it is about; NULL: none, or not known */
 };
 
@@ -72,6 +73,8 @@ uint64_t entry_id(const struct entry *entry, ProtobufCBinaryData *out_key);
 /* Number of the queue that it is about; 0: none. */
 uint32_t entry_queue(const struct entry *entry);
 /* NULL: not known. */
+/* It comes into being, for the first time or again. */
+bool entry_queue_is_new(const Tarry__QueuePut *queue);
 const char *entry_queue_name(const struct entry *entry, uint32_t number);
 /* It is about this queue, or a session that serves it. */
 bool entry_concerns_queue(const struct entry *entry, const char *queue);

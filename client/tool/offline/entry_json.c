@@ -114,6 +114,10 @@ static void json_session(struct text *out, const struct entry *entry) {
         else
             text_add_u64(out, session->queues[i]);
     }
+    for (size_t i = 0; i < session->n_awaited; i++) {
+        if (i + session->n_queues > 0) text_add_char(out, ',');
+        ndjson_string(out, session->awaited[i], strlen(session->awaited[i]));
+    }
     text_add_char(out, ']');
     ndjson_number(out, "prefetch", session->prefetch);
     ndjson_number(out, "batch_max", session->batch_max);

@@ -163,7 +163,7 @@ static void words_queue(struct text *out, const Tarry__QueuePut *queue) {
         text_add_str(out, ", deleted");
         return;
     }
-    if (queue->before_hash == 0 || queue->before_deleted) text_add_str(out, ", new");
+    if (entry_queue_is_new(queue)) text_add_str(out, ", new");
     if (queue->policy != NULL) words_policy(out, queue->policy);
     words_paused(out, queue->paused, queue->paused_until_ms);
     if (queue->before_policy == NULL || queue->policy == NULL) return;
@@ -186,6 +186,10 @@ static void words_new_session(struct text *out, const struct entry *entry) {
         const char *name = entry_queue_name(entry, session->queues[i]);
         text_add_str(out, i > 0 ? ", " : " ");
         words_name(out, name != NULL ? name : "?");
+    }
+    for (size_t i = 0; i < session->n_awaited; i++) {
+        text_add_str(out, i + session->n_queues > 0 ? ", " : " ");
+        words_name(out, session->awaited[i]);
     }
     text_printf(out, ", lane %u, prefetch %u", session->lane, session->prefetch);
     if (session->lease_ms != 0) words_duration(out, ", lease", session->lease_ms);

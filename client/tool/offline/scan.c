@@ -43,10 +43,9 @@ static int take_frame(struct scan *scan, const struct frame_header *header, cons
         struct entry entry = {.header = header,
                               .body = body,
                               .record = body->records[i],
-                              .queues = (const char *const *)scan->source->queues};
+                              .queues = &scan->source->queues};
         scan->seen++;
-        uint32_t queue = entry_queue(&entry);
-        entry.queue = queue <= QUEUES_MAX ? scan->source->queues[queue] : NULL;
+        entry.queue = queue_map_get(entry.queues, entry_queue(&entry));
         consumers_learn(scan->consumers, body, entry.record);
         entry.consumer = consumers_find(scan->consumers, entry_session(&entry));
         if (passes(scan->filter, &entry)) status = scan->each(scan->argument, &entry);

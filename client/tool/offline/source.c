@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "entry.h"
 #include "history.h"
 #include "output.h"
 #include "signals.h"
@@ -38,10 +39,13 @@ void source_of_store(struct source *source, struct store *store) {
 
 /* ---- names of queues */
 
+static void name_queue(struct source *source, uint32_t number, const char *name) {
+    if (!queue_map_learn(&source->queues, number, name)) tool_out_of_memory();
+}
+
 static int learn_queue(void *argument, const Tarry__QueuePut *queue) {
     struct source *source = argument;
-    if (queue->number == 0 || queue->number > QUEUES_MAX || source->queues[queue->number] != NULL) return 0;
-    source->queues[queue->number] = tool_strdup(queue->name);
+    if (queue_number_is_valid(queue->number)) name_queue(source, queue->number, queue->name);
     return 0;
 }
 
@@ -51,18 +55,27 @@ static void learn_queues(struct source *source, const Tarry__FrameBody *body) {
 }
 
 /* What the broker said with the frames. */
-static void hear_queues(struct source *source) {
+static void hear_queue(struct source *source, uint32_t number) {
+    if (number == 0 || queue_map_get(&source->queues, number) != NULL) return;
+    const char *name = tarry_audit_queue(source->audit, number);
+    if (name != NULL) name_queue(source, number, name);
+}
+
+static void hear_queues(struct source *source, const Tarry__FrameBody *body) {
+    for (size_t i = 0; i < body->n_records; i++) {
+        const Tarry__Record *record = body->records[i];
+        hear_queue(source, entry_queue(&(struct entry){.record = record}));
+        if (record->fact_case != TARRY__RECORD__FACT_SESSION) continue;
+        for (size_t k = 0; k < record->session->n_queues; k++) hear_queue(source, record->session->queues[k]);
+    }
+}
+
+/* Facts have no mark of their own. */
+static void mark_follower(struct source *source) {
     struct tarry_audit_view view;
     tarry_audit_look(source->audit, &view);
-    if (view.source.follower && !source->is_marked)
-        tool_warn_source(&view.source); /* facts have no mark of their own */
+    if (view.source.follower && !source->is_marked) tool_warn_source(&view.source);
     source->is_marked |= view.source.follower;
-    if (view.queues == source->queues_seen) return;
-    source->queues_seen = view.queues;
-    for (uint32_t number = 1; number <= QUEUES_MAX; number++) {
-        const char *name = source->queues[number] == NULL ? tarry_audit_queue(source->audit, number) : NULL;
-        if (name != NULL) source->queues[number] = tool_strdup(name);
-    }
 }
 
 /* ---- a directory */
@@ -72,12 +85,14 @@ static void hear_queues(struct source *source) {
 static void ask_about(const struct source *source, const struct tarry_ref *task, struct history_question *out) {
     out->task.id = task->id;
     if (task->id != 0 || task->key == NULL) return;
-    for (uint32_t number = 1; number <= QUEUES_MAX; number++) {
-        if (source->queues[number] == NULL || strcmp(source->queues[number], task->queue) != 0) continue;
-        out->task = (struct history_task){.queue = number, .key = task->key, .key_size = strlen(task->key)};
+    uint32_t number;
+    const size_t count = queue_map_find(&source->queues, task->queue, &number);
+    if (count == 0) {
+        out->position = source->store->meta.position;
         return;
     }
-    out->position = source->store->meta.position;
+    /* Former queues had the name, too: the key in any queue. */
+    out->task = (struct history_task){.key = task->key, .key_size = strlen(task->key), .queue = count == 1 ? number : 0};
 }
 
 static uint64_t ns_of(uint64_t ms) {
@@ -180,7 +195,7 @@ static int next_of_broker(struct source *source, const Tarry__FrameBody **out_bo
     } while (code == TARRY_E_GAP);
     if (code == TARRY_E_END || code == TARRY_E_WOKEN || code == TARRY_E_NOTHING) return SOURCE_END;
     if (code != TARRY_OK) return refused(source, code, message);
-    hear_queues(source);
+    mark_follower(source);
     arena_reset(&source->arena);
     *out_body = NULL;
     if (source->start == 0) source->start = frame->position;
@@ -200,6 +215,7 @@ int source_next(struct source *source, const struct frame_header **out_header, c
     int status = source->is_live ? next_of_broker(source, out_body) : next_of_store(source, out_body);
     *out_header = &source->header;
     if (status == 0 && *out_body != NULL) learn_queues(source, *out_body);
+    if (status == 0 && *out_body != NULL && source->is_live) hear_queues(source, *out_body);
     if (status != SOURCE_END) return status;
     struct tarry_audit_view view = {0};
     if (source->is_live) tarry_audit_look(source->audit, &view);
@@ -225,8 +241,7 @@ void source_end(struct source *source) {
     history_close(source->history);
     tarry_audit_close(source->audit);
     if (source->is_live) arena_deinit(&source->arena);
-    for (size_t i = 0; i <= QUEUES_MAX; i++) free(source->queues[i]);
-    memset(source->queues, 0, sizeof source->queues);
+    queue_map_deinit(&source->queues, free);
     source->history = NULL;
     source->audit = NULL;
 }

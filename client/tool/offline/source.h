@@ -9,6 +9,7 @@
 #include "arena.h"
 #include "frame.h"
 #include "store.h"
+#include "queue_map.h"
 #include "tarry.pb-c.h"
 #include "tarry_limits.h"
 
@@ -30,14 +31,13 @@ struct source {
     /* Called before it waits for something to happen; NULL: it is not told. */
     void (*idle)(void *argument);
     void *idle_argument;
-    char *queues[QUEUES_MAX + 1]; /* names by number, as far as they are known */
+    struct queue_map queues; /* names, as far as they are known */
     /* what is being read */
     struct history *history;
     tarry_audit *audit;
     struct frame_header header;
     struct arena arena;
     uint64_t start; /* where it began */
-    uint64_t queues_seen;
     uint64_t unread; /* parts of the archive that are there and cannot be read */
     int code;        /* live: why it ended; TARRY_OK: as it should */
 };

@@ -15,7 +15,9 @@ struct totals *totals_new(void) {
 
 void totals_free(struct totals *totals) {
     if (totals == NULL) return;
-    for (size_t i = 0; i <= QUEUES_MAX; i++) free(totals->queues[i]);
+    for (size_t i = 0; i < totals->sum_count; i++) free(totals->sums[i]);
+    free(totals->sums);
+    queue_map_deinit(&totals->queues, NULL);
     free(totals);
 }
 
@@ -44,12 +46,29 @@ static void sum_take(struct sum *sum, const struct entry *entry) {
     sum->bands[band]++;
 }
 
+static struct sum *sum_named(const struct totals *totals, const char *name) {
+    for (size_t i = 0; name != NULL && i < totals->sum_count; i++)
+        if (totals->sums[i]->is_named && strcmp(totals->sums[i]->name, name) == 0) return totals->sums[i];
+    return NULL;
+}
+
+static struct sum *sum_new(struct totals *totals, uint32_t number) {
+    struct sum **sums = realloc(totals->sums, (totals->sum_count + 1) * sizeof(struct sum *));
+    if (sums == NULL) tool_out_of_memory();
+    struct sum *sum = tool_alloc(sizeof *sum);
+    memset(sum, 0, sizeof *sum);
+    snprintf(sum->name, sizeof sum->name, "#%u", number);
+    totals->sums = sums;
+    totals->sums[totals->sum_count++] = sum;
+    return sum;
+}
+
 static struct sum *sum_of(struct totals *totals, const struct entry *entry, uint32_t number) {
-    struct sum *sum = totals->queues[number];
+    struct sum *sum = queue_map_get(&totals->queues, number);
     if (sum == NULL) {
-        sum = totals->queues[number] = tool_alloc(sizeof *sum);
-        memset(sum, 0, sizeof *sum);
-        snprintf(sum->name, sizeof sum->name, "#%u", number);
+        sum = sum_named(totals, entry->queue);
+        if (sum == NULL) sum = sum_new(totals, number);
+        if (!queue_map_put(&totals->queues, number, sum)) tool_out_of_memory();
     }
     if (!sum->is_named && entry->queue != NULL) {
         snprintf(sum->name, sizeof sum->name, "%s", entry->queue);
@@ -63,5 +82,5 @@ void totals_take(struct totals *totals, const struct entry *entry) {
     if (totals->all.records == 0) totals->first_ms = entry_ms(entry);
     totals->last_ms = entry_ms(entry);
     sum_take(&totals->all, entry);
-    if (number != 0 && number <= QUEUES_MAX) sum_take(sum_of(totals, entry, number), entry);
+    if (queue_number_is_valid(number)) sum_take(sum_of(totals, entry, number), entry);
 }

@@ -1,7 +1,7 @@
 /* totals.h: a log in numbers: per queue how often what happened, how late tasks were delivered, and which seconds were
  * the busiest.
  *
- * Memory is bounded by the number of queues (QUEUES_MAX, about 8 KB each), however long the log is. Records must come
+ * Memory is bounded by the number of queues (about 8 KB for each name), however long the log is. Records must come
  * in the order of the log. */
 #ifndef TARRY_TOOL_TOTALS_H
 #define TARRY_TOOL_TOTALS_H

@@ -3,6 +3,8 @@
 #define TARRY_TOOL_TOTALS_PARTS_H
 
 #include "histogram.h"
+#include "queue_map.h"
+#include "row.h"
 #include "tarry_limits.h"
 #include "totals.h"
 
@@ -32,7 +34,9 @@ struct totals {
     struct sum all;
     uint64_t first_ms; /* valid if all.records > 0 */
     uint64_t last_ms;
-    struct sum *queues[QUEUES_MAX + 1]; /* by number */
+    struct queue_map queues; /* sums; former queues of a name, and the queue that has it now, share one */
+    struct sum **sums;       /* each once */
+    size_t sum_count;
 };
 
 /* The second that is being counted counts too. */

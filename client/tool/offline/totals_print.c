@@ -16,14 +16,12 @@ static int by_name(const void *a, const void *b) {
     return strcmp((*(struct sum *const *)a)->name, (*(struct sum *const *)b)->name);
 }
 
-/* The queues that anything is known of, by name. Returns how many. */
-static size_t sort(const struct totals *totals, struct sum *out[QUEUES_MAX]) {
-    size_t count = 0;
-    for (size_t i = 1; i <= QUEUES_MAX; i++)
-        if (totals->queues[i] != NULL) out[count++] = totals->queues[i];
-    // cppcheck-suppress uninitvar ; `count` of them are written
-    qsort(out, count, sizeof *out, by_name);
-    return count;
+/* The queues that anything is known of, by name; for free(). */
+static struct sum **sorted(const struct totals *totals) {
+    struct sum **out = tool_alloc((totals->sum_count + 1) * sizeof(struct sum *));
+    for (size_t i = 0; i < totals->sum_count; i++) out[i] = totals->sums[i];
+    qsort(out, totals->sum_count, sizeof(struct sum *), by_name);
+    return out;
 }
 
 static uint64_t quantile(const struct sum *sum, double quantile) {
@@ -92,8 +90,8 @@ static void json_sum(struct text *out, struct sum *sum) {
 }
 
 void totals_json(struct totals *totals, struct text *out) {
-    struct sum *queues[QUEUES_MAX];
-    size_t count = sort(totals, queues);
+    struct sum **queues = sorted(totals);
+    const size_t count = totals->sum_count;
     for (size_t i = 0; i < count; i++) {
         ndjson_begin(out);
         ndjson_text(out, "queue", queues[i]->name);
@@ -108,6 +106,7 @@ void totals_json(struct totals *totals, struct text *out) {
     }
     json_sum(out, &totals->all);
     ndjson_end(out);
+    free(queues);
 }
 
 /* ---- words */
@@ -186,13 +185,14 @@ static void words_busiest(struct text *out, const struct sum *sum) {
 }
 
 void totals_words(struct totals *totals, struct text *out) {
-    struct sum *queues[QUEUES_MAX];
-    size_t count = sort(totals, queues);
+    struct sum **queues = sorted(totals);
+    const size_t count = totals->sum_count;
     char from[RFC3339_TEXT_SIZE], to[RFC3339_TEXT_SIZE];
     const struct sum *all = &totals->all;
     sum_settle(&totals->all);
     if (all->records == 0) {
         text_add_str(out, "no records\n");
+        free(queues);
         return;
     }
     text_printf(out, "%" PRIu64 " records from %s to %s\n", all->records, rfc3339_format(totals->first_ms, from),
@@ -203,4 +203,5 @@ void totals_words(struct totals *totals, struct text *out) {
     if (count > 0) words_counts(out, queues, count);
     for (size_t i = 0; i < count; i++) words_lateness(out, queues[i]);
     words_busiest(out, all);
+    free(queues);
 }

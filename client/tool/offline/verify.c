@@ -256,7 +256,7 @@ static int check_pair(struct verify *v) {
 /* ---- the whole */
 
 static void tallies_init(struct verify *v) {
-    size_t size = sizeof(struct queue_tally) * (QUEUES_MAX + 1);
+    size_t size = sizeof(struct queue_tally) * (QUEUE_PLACES + 1);
     v->tail = v->store.meta.tally;
     v->tail.queues = tool_alloc(size);
     memcpy(v->tail.queues, v->store.meta.tally.queues, size);

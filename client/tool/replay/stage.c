@@ -280,7 +280,7 @@ bool stage_pages(struct stage *stage) {
 /* ---- life of the stage */
 
 static bool make_core(struct stage *stage, size_t count) {
-    struct queue_tally *queues = calloc(QUEUES_MAX + 1, sizeof *queues);
+    struct queue_tally *queues = calloc(QUEUE_PLACES + 1, sizeof *queues);
     struct core_options options = {.memory = MEMORY_MIN_BYTES + count * MEMORY_PER_TASK,
                                    .outcomes_max = OUTCOMES_KEPT,
                                    .outcome_retention_ms = OUTCOME_RETENTION_DEFAULT_MS,

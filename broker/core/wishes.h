@@ -1,0 +1,20 @@
+/* wishes.h: subscriptions to queues that do not exist (state.h, struct wish).
+ *
+ * A subscription alone brings no queue into being: a place in the table of queues, and a record in the log, are for what
+ * holds tasks or has a policy. Otherwise a consumer that names queues at random would fill the table, and nobody could
+ * tell its queues from those in use. The subscription is kept here as long as its session lasts, and becomes one to the
+ * queue as soon as the queue exists. */
+#ifndef TARRY_CORE_WISHES_H
+#define TARRY_CORE_WISHES_H
+
+#include "state.h"
+
+/* Room was asked for (QUEUES_AWAITED_MAX). A name that the session waits for already adds nothing. */
+void wish_add(struct core *core, struct session *session, const char *name);
+void wishes_drop(struct core *core, struct session *session);
+/* The queue has come into being: whatever waits for it is subscribed to it. */
+void wishes_grant(struct core *core, struct queue *queue);
+/* Is there any for a queue of this name? For core_check. */
+bool wish_is_pending(const struct core *core, const char *name);
+
+#endif
