@@ -40,7 +40,7 @@
     BUG(outcome_forgotten, "TRUE-1", "an ending is forgotten long before its retention is over") \
     BUG(place_taken_early, "TRUE-1", "another queue takes the place of a queue whose endings are remembered") \
     BUG(former_queue_restored, "LOG-2", "a start takes a former queue for the one that has its place") \
-    BUG(tally_ignores_generation, "LOG-2", "a record of a former queue counts for the queue that has its place") \
+    BUG(former_counts_left, "LOG-2", "the index keeps the counts of a former queue beside those of the queue that has its place") \
     BUG(known_since_stuck, "TRUE-1", "known_since does not grow when an ending is forgotten") \
     BUG(stale_token_accepted, "FENCE-1", "any token of the epoch settles the task") \
     BUG(capacity_unchecked, "CAP-1", "a commit is taken however far the index lags behind") \

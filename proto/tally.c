@@ -37,7 +37,7 @@ static bool cause_is_change(Tarry__Cause cause) {
 static struct queue_tally *queue_of(const struct tally *tally, uint32_t number) {
     struct queue_tally *queue = &tally->queues[queue_place(number)];
     uint32_t own = queue->number != 0 ? queue->number : queue_place(number);
-    return own == number || SEEDED_BUG(tally_ignores_generation) ? queue : NULL;
+    return own == number ? queue : NULL;
 }
 
 static bool read_row(const Tarry__Task *task, struct tally_row *out) {

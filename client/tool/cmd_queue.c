@@ -114,7 +114,8 @@ const struct command command_queue_delete = {
             "policy, pause and counts are gone. It must hold no task and no dead letter and have no consumer;\n"
             "otherwise the answer says what stands in the way, with exit status 1.\n\n"
             "History and audit tell what happened in it, and who deleted it; what has ended in it is still answered\n"
-            "for. Who uses its name again creates it anew. It keeps its number of the 4,096 that there are.",
+            "for. Who uses its name again creates it anew. Where all 4,096 places are taken, another queue gets its\n"
+            "place, once its endings are forgotten (tarryd --outcome-retention).",
     .positional_min = 1,
     .positional_max = 1,
     .positional_names = "QUEUE",

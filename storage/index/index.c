@@ -145,7 +145,6 @@ int index_open(struct index **out, const struct index_options *options, char *me
     if (index == NULL) goto out;
     index->options = *options;
     index->options.directory = NULL; /* borrowed for the call only */
-    index->former_max = QUEUES_FORMER_MAX;
     pthread_mutex_init(&index->runs.lock, NULL);
     index->queues = calloc(QUEUE_PLACES + 1, sizeof *index->queues);
     index->tally_keys = calloc(QUEUE_PLACES + 1, sizeof *index->tally_keys);

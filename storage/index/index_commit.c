@@ -213,7 +213,7 @@ static int write_tallies(struct index *index, MDB_txn *txn) {
         const uint32_t number = index_number_at(index, place), former = index->tally_keys[place];
         uint8_t key[4];
         int error = 0;
-        if (former != 0 && former != number) {
+        if (former != 0 && former != number && !SEEDED_BUG(former_counts_left)) {
             put_be32(key, former);
             error = db_del(&index->db, txn, DB_TALLIES, key, sizeof key);
             if (error == 1) error = INDEX_DAMAGED;
@@ -234,7 +234,7 @@ static void tallies_written(struct index *index) {
 /* A former queue keeps its row, for the name that log and archive know by its number alone. Of more than
  * QUEUES_FORMER_MAX the lowest numbers go: the oldest generations. */
 static int drop_former(struct index *index, MDB_txn *txn) {
-    const size_t most = index->former_max + index->tally.next_queue - 1;
+    const size_t most = FORMER_MAX + index->tally.next_queue - 1;
     MDB_cursor *cursor;
     MDB_val key, sealed;
     MDB_stat stat;

@@ -26,7 +26,9 @@
 #include "keyring.h"
 #include "vector.h"
 
+#define QUEUES_FORMER_TINY 5u /* in the tests that make everything small */
 #ifndef INDEX_TINY
+#define FORMER_MAX QUEUES_FORMER_MAX
 #define RANGE_SHIFT 12
 #define PAIRS_PER_CHUNK ((DB_CHUNK_SIZE - DB_SEAL_SIZE) / 16)
 #define TAIL_KEYS_MAX 16384     /* keys in the tail; more become a run */
@@ -55,6 +57,7 @@
 #define RETIRE_BYTES_MAX (4u << 20)
 #define RETIRE_COPIES_MAX 16384u
 #else /* for property tests: a few hundred tasks meet every boundary */
+#define FORMER_MAX QUEUES_FORMER_TINY
 #define RANGE_SHIFT 6
 #define PAIRS_PER_CHUNK 8u
 #define TAIL_KEYS_MAX 48
@@ -404,7 +407,6 @@ struct index {
     struct runs runs;
     struct slot_writer writer;
     VECTOR(struct low) lows;
-    size_t former_max;    /* QUEUES_FORMER_MAX, but for tests */
     uint32_t *tally_keys; /* [place]: the number under which its counts lie on disk; 0: there are none yet */
     uint32_t *low_places; /* of a line, by low_place(): index + 1 in `lows`; 0: it was never advised. NULL: none was */
     struct {

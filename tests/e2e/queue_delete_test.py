@@ -54,8 +54,9 @@ class Delete(Case):
         self.delete("q")
 
     def test_a_consumer_stands_in_the_way(self):
+        self.broker.ok("queue", "set", "q", "max_attempts=1")
         consumer = self.broker.consume("q")
-        harness.wait_until("the queue", lambda: names(self.broker) == ["q"], harness.ANSWER_WAIT_S)
+        harness.wait_until("its consumer", lambda: self.broker.ok("stats")[-1]["sessions"] == 1, harness.ANSWER_WAIT_S)
         self.refused("q", "1 consumers are subscribed")
         consumer.signal(15)
         consumer.wait()

@@ -127,7 +127,7 @@ static size_t check_rows(struct fx *f, const struct index_rows *rows, const uint
 int check_window(struct fx *f) {
     struct world *w = &f->world;
     static const uint8_t priorities[] = {0, 5, 9};
-    struct line line = {1 + (uint32_t)world_random(w, WORLD_QUEUES), (uint8_t)world_random(w, 2),
+    struct line line = {world_queue(w), (uint8_t)world_random(w, 2),
                         priorities[world_random(w, 3)]};
     struct due after = {0, 0};
     if (world_random(w, 2) == 0) after = (struct due){w->now_ms - 1000 + world_random(w, 5000), world_random(w, 100)};
@@ -182,7 +182,7 @@ int check_window(struct fx *f) {
 int check_list(struct fx *f) {
     struct world *w = &f->world;
     static const char *prefixes[] = {"", "", "k1", "k2-3", "none"};
-    struct index_query query = {.queue = 1 + (uint32_t)world_random(w, WORLD_QUEUES),
+    struct index_query query = {.queue = world_queue(w),
                                 .states = 1 + (uint32_t)world_random(w, 7),
                                 .due_to_ms = UINT64_MAX,
                                 .prefix = prefixes[world_random(w, 5)],
@@ -212,7 +212,7 @@ int check_list(struct fx *f) {
 
 int check_scan(struct fx *f) {
     struct world *w = &f->world;
-    uint32_t queue = 1 + (uint32_t)world_random(w, WORLD_QUEUES);
+    uint32_t queue = world_queue(w);
     uint64_t after = world_random(w, w->next_id), end = after + 1 + world_random(w, 500), expected = after;
     uint64_t first = after;
     while (after != UINT64_MAX) {
@@ -248,8 +248,8 @@ static void ask_calendar(struct world *w, struct index_calendar_query *out, uint
                                          .of_all = world_random(w, 2),
                                          .by_queue = world_random(w, 2),
                                          .queues = queues};
-    for (uint32_t queue = 1; queue <= WORLD_QUEUES; queue++)
-        if (world_random(w, 2)) queues[out->queue_count++] = queue;
+    for (uint32_t place = 1; place <= WORLD_QUEUES; place++)
+        if (world_random(w, 2)) queues[out->queue_count++] = w->numbers[place];
 }
 
 /* Takes one waiting task off. */
@@ -365,8 +365,15 @@ static int count_job(void *argument, const Tarry__JobPut *job) {
 
 static int count_queue(void *argument, const Tarry__QueuePut *queue) {
     struct fx *f = argument;
-    CHECK(queue->number <= WORLD_QUEUES && queue_hash(queue) == f->world.queue_hash[queue->number]);
-    f->world.counted++;
+    const uint32_t place = queue_place(queue->number);
+    CHECK(place <= WORLD_QUEUES);
+    if (queue->number == f->world.numbers[place]) {
+        CHECK(queue_hash(queue) == f->world.queue_hash[place]);
+        f->world.counted++;
+    } else { /* for its name */
+        CHECK(queue->deleted && queue_generation(queue->number) < queue_generation(f->world.numbers[place]));
+        f->world.former_counted++;
+    }
     return 0;
 }
 
@@ -419,9 +426,10 @@ int check_tables(struct fx *f) {
     w->counted = 0;
     if ((error = index_each_job(f->index, count_job, f)) != 0) return error;
     CHECK(w->counted == jobs);
-    w->counted = 0;
+    w->counted = w->former_counted = 0;
     if ((error = index_each_queue(f->index, count_queue, f)) != 0) return error;
     CHECK(w->counted == queues);
+    CHECK(w->former_counted == (w->former < QUEUES_FORMER_TINY ? w->former : QUEUES_FORMER_TINY));
     w->counted = 0;
     if ((error = index_each_producer(f->index, count_producer, f)) != 0) return error;
     CHECK(w->counted == producers);

@@ -17,8 +17,8 @@ static uint64_t seed_first = 1, seed_count = 40;
 static void advise(struct fx *f) {
     struct world *w = &f->world;
     static const uint8_t priorities[] = {0, 5, 9};
-    for (uint32_t queue = 1; queue <= WORLD_QUEUES; queue++) {
-        struct line line = {queue, (uint8_t)world_random(w, 2), priorities[world_random(w, 3)]};
+    for (uint32_t place = 1; place <= WORLD_QUEUES; place++) {
+        struct line line = {w->numbers[place], (uint8_t)world_random(w, 2), priorities[world_random(w, 3)]};
         struct due low = {w->now_ms + world_random(w, 1000), 0}; /* often a lie: advice is never trusted */
         index_advise_low(f->index, &line, low);
     }

@@ -25,6 +25,11 @@ void world_init(struct world *world, uint64_t seed) {
     world->position = world->log_start = LOG_POSITION_FIRST;
     world->now_ms = 1700000000000ull;
     tally_init(&world->tally, world->queues);
+    for (uint32_t place = 1; place <= WORLD_QUEUES; place++) world->numbers[place] = place;
+}
+
+uint32_t world_queue(struct world *world) {
+    return world->numbers[1 + world_random(world, WORLD_QUEUES)];
 }
 
 void world_deinit(struct world *world) {
@@ -139,6 +144,11 @@ static bool key_is_live(const struct world *world, uint32_t queue, const char *k
     return false;
 }
 
+static uint32_t queue_for_task(struct world *world) {
+    const uint32_t place = world_random(world, 50) == 0 ? WORLD_BRIEF : 1 + (uint32_t)world_random(world, WORLD_BRIEF - 1);
+    return world->numbers[place == WORLD_BRIEF && world->is_deleted ? 1 : place];
+}
+
 static Tarry__Record *schedule(struct world *world) {
     if (world->next_id >= WORLD_TASKS_MAX) return NULL;
     world->next_id += world_random(world, 200) == 0 ? world_random(world, 300) : 0; /* ids may have gaps */
@@ -151,7 +161,7 @@ static Tarry__Record *schedule(struct world *world) {
         .scheduled_ms = world->now_ms,
         .blob_at = world->position + FRAME_HEADER_SIZE,
         .blob_size = world_blob_size(world->position),
-        .queue = 1 + (uint32_t)world_random(world, WORLD_QUEUES),
+        .queue = queue_for_task(world),
         .priority = priorities[world_random(world, 3)],
         .base = (uint8_t)world_random(world, 2),
     };
@@ -259,20 +269,44 @@ static Tarry__Record *end_task(struct world *world, struct world_task *task) {
     return record;
 }
 
-static Tarry__Record *queue_record(struct world *world, uint32_t number) {
+static Tarry__Record *queue_record(struct world *world, uint32_t place, bool is_deleted) {
+    const uint32_t number = world->numbers[place];
     Tarry__Record *record = new_record(TARRY__RECORD__FACT_QUEUE);
     Tarry__QueuePut *queue = malloc(sizeof *queue);
     tarry__queue_put__init(queue);
     record->queue = queue;
     queue->number = number;
+    queue->deleted = is_deleted;
     queue->name = malloc(8);
     snprintf(queue->name, 8, "q%u", number);
     queue->policy = malloc(sizeof *queue->policy);
     tarry__policy__init(queue->policy);
     queue->policy->lease_ms = world_random(world, 100000);
-    queue->before_hash = world->queue_hash[number];
-    world->queue_hash[number] = queue_hash(queue);
+    queue->before_hash = world->queue_hash[place];
+    world->queue_hash[place] = queue_hash(queue);
     return record;
+}
+
+static struct world_task *brief_task(struct world *world) {
+    for (uint64_t id = 1; id < world->next_id; id++) {
+        struct world_task *task = &world->tasks[id];
+        if (task->state == WORLD_HERE && task->row.queue == world->numbers[WORLD_BRIEF]) return task;
+    }
+    return NULL;
+}
+
+/* Ends a task of the brief queue, deletes the queue once it is empty, gives its place to another one after that. */
+static Tarry__Record *brief_record(struct world *world) {
+    struct world_task *task = brief_task(world);
+    if (task != NULL) return end_task(world, task);
+    if (world->is_deleted && world_random(world, 4) > 0) {
+        world->numbers[WORLD_BRIEF] += queue_number(0, 1);
+        world->former++;
+        world->is_deleted = false;
+    } else {
+        world->is_deleted = !world->is_deleted;
+    }
+    return queue_record(world, WORLD_BRIEF, world->is_deleted);
 }
 
 static Tarry__Record *producer_record(struct world *world) {
@@ -318,12 +352,13 @@ static Tarry__Record *job_record(struct world *world) {
 
 static Tarry__Record *random_record(struct world *world, unsigned endings) {
     for (uint32_t i = 1; i <= WORLD_QUEUES; i++) {
-        if (world->queue_hash[i] == 0) return queue_record(world, i);
+        if (world->queue_hash[i] == 0) return queue_record(world, i, false);
     }
     uint64_t dice = world_random(world, 100);
-    if (dice == 0) return queue_record(world, 1 + (uint32_t)world_random(world, WORLD_QUEUES));
+    if (dice == 0) return queue_record(world, 1 + (uint32_t)world_random(world, WORLD_BRIEF - 1), false);
     if (dice == 1) return producer_record(world);
     if (dice == 2) return job_record(world);
+    if (dice < 6) return brief_record(world);
     struct world_task *task = dice < 50 ? NULL : random_task(world);
     if (task == NULL) return schedule(world);
     if (world_random(world, 100) < endings) return end_task(world, task);

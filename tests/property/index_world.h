@@ -4,7 +4,8 @@
 
 #include "index.h"
 
-#define WORLD_QUEUES 3
+#define WORLD_QUEUES 4
+#define WORLD_BRIEF 4 /* the place whose queue is deleted when it is empty, and taken by another one */
 #define WORLD_TASKS_MAX 20000
 #define WORLD_PRODUCERS 4
 
@@ -29,7 +30,11 @@ struct world {
     uint64_t position;
     uint64_t now_ms;                       /* steady; the wall is an hour ahead */
     uint64_t counted;                      /* by the test, in callbacks */
-    uint64_t queue_hash[WORLD_QUEUES + 1]; /* 0: not there */
+    uint64_t queue_hash[WORLD_QUEUES + 1]; /* [place]; 0: not there */
+    uint32_t numbers[WORLD_QUEUES + 1];    /* [place] */
+    bool is_deleted;                       /* the queue at WORLD_BRIEF */
+    uint64_t former;                       /* queues that have lost that place */
+    uint64_t former_counted;
     uint64_t last_producer;
     uint64_t producers[WORLD_PRODUCERS]; /* 0: none */
     uint64_t floors[WORLD_PRODUCERS];
@@ -53,6 +58,8 @@ struct world {
 void world_init(struct world *world, uint64_t seed);
 void world_deinit(struct world *world);
 uint64_t world_random(struct world *world, uint64_t below);
+/* The number of one of the queues. */
+uint32_t world_queue(struct world *world);
 /* One frame of up to `records_max` random records, applied to the model and kept. */
 void world_frame(struct world *world, size_t records_max, unsigned endings);
 /* Absorbs kept frame `i`. */

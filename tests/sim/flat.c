@@ -256,6 +256,11 @@ uint32_t flat_queue_number(const struct flat *flat, const char *name) {
     return 0;
 }
 
+bool flat_has_queue(const struct flat *flat, const char *name) {
+    const uint32_t number = flat_queue_number(flat, name);
+    return number && !flat_queue_of(flat, number)->put.deleted;
+}
+
 bool flat_was_named(const struct flat *flat, uint32_t number, const char *name) {
     for (size_t i = 0; i < flat->former_count; i++) {
         if (flat->former[i].number == number) return strcmp(flat->former[i].name, name) == 0;

@@ -79,6 +79,8 @@ static inline const struct flat_queue *flat_queue_of(const struct flat *flat, ui
 }
 /* The queue that has the name, or a former one that had it, has this number. */
 bool flat_was_named(const struct flat *flat, uint32_t number, const char *name);
+/* There is one of that name, and it is not deleted. */
+bool flat_has_queue(const struct flat *flat, const char *name);
 /* 0: there is none of that name. */
 uint32_t flat_queue_number(const struct flat *flat, const char *name);
 const struct flat_result *flat_result(const struct flat *flat, uint64_t producer, uint64_t sequence);

@@ -205,9 +205,7 @@ static void predict_redact(struct world *world, struct prediction *prediction, c
 
 /* The queue does not exist, and the table may be full. */
 static bool may_lack_place(const struct world *world, const char *name) {
-    const struct flat *head = &world->host->head;
-    const uint32_t number = flat_queue_number(head, name);
-    return world->options.core.queues_max && (!number || flat_queue_of(head, number)->put.deleted);
+    return world->options.core.queues_max && !flat_has_queue(&world->host->head, name);
 }
 
 static bool predict_op(struct world *world, struct prediction *prediction, const Tarry__Op *op) {

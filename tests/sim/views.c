@@ -128,7 +128,7 @@ void views_check(const struct world *world, const struct views *views, const Tar
                  const Tarry__Reply *reply) {
     if (reply->code != TARRY__CODE__OK) {
         MUST(request->body_case == TARRY__REQUEST__BODY_LIST && reply->code == TARRY__CODE__NO_SUCH_QUEUE);
-        MUST(!flat_queue_number(&world->host->head, request->list->queue));
+        MUST(!flat_has_queue(&world->host->head, request->list->queue));
         return;
     }
     if (reply->body_case == TARRY__REPLY__BODY_LIST) check_list(views, reply->list);

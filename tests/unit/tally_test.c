@@ -124,6 +124,7 @@ static void compare(void) {
     assert_int_equal(fx.tally.digest, digest);
     assert_int_equal(fx.tally.live, live);
     assert_int_equal(fx.tally.next_id, fx.next_id);
+    for (int i = 1; i <= QUEUES; i++) want[i].number = fx.queue_hashes[i] != 0 ? (uint32_t)i : 0;
     assert_memory_equal(fx.queues, want, sizeof(want));
 }
 
@@ -312,6 +313,35 @@ static void a_queue_is_deleted_while_nothing_is_in_it(void **state) {
     assert_int_equal(fx.tally.digest, hash);
 }
 
+/* LOG-2: another queue takes the place in the next generation, and what was the former one's is nobody's. */
+static void a_place_is_taken_again_under_another_number(void **state) {
+    (void)state;
+    setup(1);
+    const uint32_t next = queue_number(1, 1);
+    uint64_t hash, gone, later;
+    struct row row = {.id = 1, .queue = 1, .due_ms = 7};
+    assert_true(put_queue(1, 0, false, &hash));
+    assert_true(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, NULL));
+    REFUSED(put_queue(next, hash, false, &later)); /* a task is left */
+    assert_true(end(TARRY__CAUSE__CAUSE_CANCELLED, &row));
+    assert_true(delete_queue(1, hash, &gone));
+    REFUSED(put_queue(queue_number(1, 2), gone, false, &later));
+    REFUSED(put_queue(next, 0, false, &later));
+    REFUSED(delete_queue(next, gone, &later));
+    REFUSED(put_queue(queue_number(2, 1), 0, false, &later)); /* a new place begins with generation 0 */
+    assert_true(put_queue(next, gone, false, &later));
+    assert_int_equal(fx.tally.next_queue, 2);
+    row.id = 2;
+    REFUSED(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, NULL));
+    REFUSED(put_queue(1, later, false, &hash));
+    row.queue = next;
+    assert_true(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, NULL));
+    row.queue = 1;
+    REFUSED(end(TARRY__CAUSE__CAUSE_CANCELLED, &row));
+    assert_true(put_queue(2, 0, false, &hash));
+    assert_int_equal(fx.tally.next_queue, 3);
+}
+
 static void other_records_that_make_no_sense_are_refused(void **state) {
     (void)state;
     setup(1);
@@ -361,6 +391,7 @@ int main(void) {
         cmocka_unit_test(counts_and_digest_follow_the_records),
         cmocka_unit_test(a_put_that_makes_no_sense_is_refused),
         cmocka_unit_test(an_end_that_makes_no_sense_is_refused),
+        cmocka_unit_test(a_place_is_taken_again_under_another_number),
         cmocka_unit_test(other_records_that_make_no_sense_are_refused),
         cmocka_unit_test(a_queue_is_deleted_while_nothing_is_in_it),
     };

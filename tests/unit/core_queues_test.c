@@ -1,0 +1,275 @@
+/* core_queues_test.c: the table of queues: places are taken again under new numbers, and nothing of a former queue is
+ * taken for the present one's (TRUE-1); who may create how many; what takes no place at all (CAP-1). */
+#include "core_alone.h"
+#include "outcomes.h"
+#include "queues.h"
+#include "state.h"
+
+#define FEW 3u
+#define RETENTION_MS 1000u
+
+/* A core with few places. */
+static void begin_few(struct fx *f) {
+    struct core_options options = defaults;
+    options.queues_max = FEW;
+    options.outcome_retention_ms = RETENTION_MS;
+    begin_again(f, &options);
+}
+
+static Tarry__Code delete_queue(struct fx *f, const char *queue) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__QueueDelete body = TARRY__QUEUE_DELETE__INIT;
+    op.op_case = TARRY__OP__OP_QUEUE_DELETE;
+    op.queue_delete = &body;
+    body.queue = (char *)queue;
+    return commit(f, &op);
+}
+
+/* A queue by its policy: nothing ever ends in it. */
+static Tarry__Code set_policy(struct fx *f, const char *queue) {
+    char *fields[] = {"max_attempts"};
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__QueueSet body = TARRY__QUEUE_SET__INIT;
+    Tarry__Policy policy = TARRY__POLICY__INIT;
+    op.op_case = TARRY__OP__OP_QUEUE_SET;
+    op.queue_set = &body;
+    body.queue = (char *)queue;
+    body.policy = &policy;
+    body.fields = fields;
+    body.n_fields = 1;
+    return commit(f, &op);
+}
+
+static Tarry__Code subscribe_to(struct fx *f, char **queues, size_t count) {
+    Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
+    body.queues = queues;
+    body.n_queues = count;
+    return subscribe(f, &body);
+}
+
+static Tarry__Code unsubscribe(struct fx *f) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Unsubscribe body = TARRY__UNSUBSCRIBE__INIT;
+    request.body_case = TARRY__REQUEST__BODY_UNSUBSCRIBE;
+    request.unsubscribe = &body;
+    body.session = f->session;
+    return ask(f, CORE_UNSUBSCRIBE, &request);
+}
+
+static void queues_are_made_and_deleted_for_ever(void **state) {
+    struct fx *f = *state;
+    char name[16];
+    for (unsigned i = 1; i <= QUEUES_MAX; i++) {
+        snprintf(name, sizeof(name), "q%u", i);
+        assert_int_equal(set_policy(f, name), TARRY__CODE__OK);
+    }
+    assert_int_equal(set_policy(f, "more"), TARRY__CODE__TOO_LARGE);
+    says(f, "QUEUES_MAX");
+    for (unsigned i = 1; i <= 3 * QUEUES_MAX; i++) {
+        snprintf(name, sizeof(name), "q%u", i);
+        assert_int_equal(delete_queue(f, name), TARRY__CODE__OK);
+        snprintf(name, sizeof(name), "q%u", i + QUEUES_MAX);
+        assert_int_equal(set_policy(f, name), TARRY__CODE__OK);
+        const uint32_t number = core_queue_number(f->core, name);
+        assert_true(queue_place(number) <= QUEUES_MAX + 1);
+        assert_true(queue_generation(number) >= 1 || queue_place(number) == QUEUES_MAX + 1);
+    }
+    assert_int_equal(set_policy(f, "more"), TARRY__CODE__TOO_LARGE);
+    core_check(f->core);
+}
+
+/* TRUE-1: as long as an ending is remembered, so is the queue that it belongs to. */
+static void a_place_waits_for_the_endings_of_its_queue(void **state) {
+    struct fx *f = *state;
+    begin_few(f);
+    assert_int_equal(schedule(f, "a", 1000), TARRY__CODE__OK);
+    const uint64_t id = f->id;
+    assert_int_equal(cancel(f, id), TARRY__CODE__OK);
+    assert_int_equal(set_policy(f, "b"), TARRY__CODE__OK);
+    assert_int_equal(set_policy(f, "c"), TARRY__CODE__OK);
+    const uint32_t former = core_queue_number(f->core, "a");
+    assert_int_equal(delete_queue(f, "a"), TARRY__CODE__OK);
+    assert_int_equal(set_policy(f, "d"), TARRY__CODE__TOO_LARGE);
+    says(f, "outcome-retention");
+    assert_int_equal(cancel(f, id), TARRY__CODE__OK); /* it says that it was cancelled */
+    f->now_ms += RETENTION_MS + 1;
+    const uint64_t ended_ms = NOW_MS;
+    assert_int_equal(set_policy(f, "d"), TARRY__CODE__OK);
+    const uint32_t number = core_queue_number(f->core, "d");
+    assert_int_equal(queue_place(number), queue_place(former));
+    assert_int_equal(queue_generation(number), queue_generation(former) + 1);
+    assert_int_equal(core_queue_number(f->core, "a"), 0);
+    assert_int_equal(cancel(f, id), TARRY__CODE__NOT_DONE);
+    assert_true(outcomes_known_since(f->core->outcomes) > ended_ms);
+    assert_int_equal(set_policy(f, "a"), TARRY__CODE__TOO_LARGE); /* its place is gone */
+    core_check(f->core);
+}
+
+/* The longest deleted one goes first; one that is used again before keeps its number. */
+static void a_deleted_queue_that_is_used_again_keeps_its_number(void **state) {
+    struct fx *f = *state;
+    begin_few(f);
+    assert_int_equal(set_policy(f, "a"), TARRY__CODE__OK);
+    assert_int_equal(set_policy(f, "b"), TARRY__CODE__OK);
+    assert_int_equal(set_policy(f, "c"), TARRY__CODE__OK);
+    const uint32_t a = core_queue_number(f->core, "a"), b = core_queue_number(f->core, "b");
+    assert_int_equal(delete_queue(f, "b"), TARRY__CODE__OK);
+    assert_int_equal(delete_queue(f, "a"), TARRY__CODE__OK);
+    assert_int_equal(set_policy(f, "d"), TARRY__CODE__OK);
+    assert_int_equal(set_policy(f, "a"), TARRY__CODE__OK);
+    assert_int_equal(core_queue_number(f->core, "a"), a);
+    assert_int_not_equal(core_queue_number(f->core, "d"), b);
+    core_check(f->core);
+}
+
+/* A start gives each place the queue that has it, whatever rows of former queues the index keeps. */
+static void a_former_queue_is_not_restored(void **state) {
+    struct fx *f = *state;
+    static struct queue_tally counts[QUEUE_PLACES + 1];
+    Tarry__Policy policy = TARRY__POLICY__INIT;
+    Tarry__QueuePut put = TARRY__QUEUE_PUT__INIT;
+    struct core *core = core_new(&f->options);
+    struct tally tally;
+    tally_init(&tally, counts);
+    tally.next_queue = 3;
+    counts[1].number = queue_number(1, 2);
+    counts[2].number = 2;
+    core_restore(core, &(struct core_base){.position = LOG_POSITION_FIRST, .tally = &tally});
+    put.policy = &policy;
+    const struct {
+        uint32_t number;
+        const char *name;
+        bool deleted;
+    } rows[] = {{1, "a", true}, {2, "a", false}, {queue_number(1, 1), "b", true}, {queue_number(1, 2), "c", false}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        put.number = rows[i].number;
+        put.name = (char *)rows[i].name;
+        put.deleted = rows[i].deleted;
+        assert_int_equal(core_restore_queue(core, &put), 0);
+    }
+    assert_int_equal(core_queue_number(core, "a"), 2);
+    assert_int_equal(core_queue_number(core, "b"), 0);
+    assert_int_equal(core_queue_number(core, "c"), queue_number(1, 2));
+    struct outcome outcome = {.id = 1, .queue = 1, .ended_ms = NOW_MS};
+    assert_int_equal(core_restore_outcome(core, &outcome), 0);
+    assert_null(outcomes_by_id(core->outcomes, 1));
+    assert_int_equal(outcomes_known_since(core->outcomes), NOW_MS + 1);
+    core_check(core);
+    core_free(core);
+}
+
+/* CAP-1: a consumer that names queues at random takes no place, and gets what comes once there is a queue. */
+static void a_subscription_takes_no_place(void **state) {
+    struct fx *f = *state;
+    char names[QUEUES_PER_SUBSCRIBE_MAX][16], *queues[QUEUES_PER_SUBSCRIBE_MAX];
+    for (unsigned turn = 0; turn < 2 * QUEUES_MAX / QUEUES_PER_SUBSCRIBE_MAX; turn++) {
+        for (unsigned i = 0; i < QUEUES_PER_SUBSCRIBE_MAX; i++) {
+            snprintf(names[i], sizeof(names[i]), "q%u.%u", turn, i);
+            queues[i] = names[i];
+        }
+        assert_int_equal(subscribe_to(f, queues, QUEUES_PER_SUBSCRIBE_MAX), TARRY__CODE__OK);
+    }
+    assert_int_equal(f->core->tally.next_queue, 1);
+    assert_int_equal(f->core->wish_count, 2 * QUEUES_MAX);
+    struct core_event up = {.kind = CORE_LANE_UP, .session = f->session};
+    step(f, &up);
+    assert_int_equal(schedule(f, names[7], 0), TARRY__CODE__OK);
+    assert_int_equal(f->core->leases, 1);
+    assert_int_equal(f->core->wish_count, 2 * QUEUES_MAX - 1);
+    assert_int_equal(delete_queue(f, names[7]), TARRY__CODE__NOT_DONE);
+    core_check(f->core);
+    assert_int_equal(unsubscribe(f), TARRY__CODE__OK);
+    assert_int_equal(f->core->wish_count, 2 * QUEUES_MAX - QUEUES_PER_SUBSCRIBE_MAX);
+}
+
+static void so_many_queues_are_waited_for_and_no_more(void **state) {
+    struct fx *f = *state;
+    static const struct core_caller small = {.name = "small", .prefixes = "s.", .prefix_count = 1, .queues_max = 2};
+    char names[QUEUES_PER_SUBSCRIBE_MAX][16], *queues[QUEUES_PER_SUBSCRIBE_MAX];
+    unsigned turn = 0;
+    for (; turn < QUEUES_AWAITED_MAX / QUEUES_PER_SUBSCRIBE_MAX; turn++) {
+        for (unsigned i = 0; i < QUEUES_PER_SUBSCRIBE_MAX; i++) {
+            snprintf(names[i], sizeof(names[i]), "q%u.%u", turn, i);
+            queues[i] = names[i];
+        }
+        assert_int_equal(subscribe_to(f, queues, QUEUES_PER_SUBSCRIBE_MAX), TARRY__CODE__OK);
+    }
+    queues[0] = "more";
+    assert_int_equal(subscribe_to(f, queues, 1), TARRY__CODE__BUSY);
+    says(f, "QUEUES_AWAITED_MAX");
+    assert_int_equal(unsubscribe(f), TARRY__CODE__OK);
+    f->caller = &small;
+    char *own[] = {"s.a", "s.b", "s.c"};
+    assert_int_equal(subscribe_to(f, own, 3), TARRY__CODE__TOO_LARGE);
+    says(f, "queues=");
+    assert_int_equal(subscribe_to(f, own, 2), TARRY__CODE__OK);
+    assert_int_equal(subscribe_to(f, own, 1), TARRY__CODE__TOO_LARGE);
+    assert_int_equal(unsubscribe(f), TARRY__CODE__OK);
+    assert_int_equal(subscribe_to(f, own, 1), TARRY__CODE__OK);
+}
+
+static void a_principal_creates_so_many_queues_and_no_more(void **state) {
+    static const struct core_caller small = {.name = "small", .prefixes = "s.", .prefix_count = 1, .queues_max = 2};
+    static const struct core_caller other = {.name = "other"}, local = {.name = "", .queues_max = 1};
+    struct fx *f = *state;
+    f->caller = &other;
+    assert_int_equal(hello(f), TARRY__CODE__OK);
+    assert_int_equal(schedule(f, "s.theirs", 1000), TARRY__CODE__OK); /* another's, though it may use it */
+    const uint64_t of_other = f->producer;
+    f->caller = &small;
+    assert_int_equal(hello(f), TARRY__CODE__OK);
+    const uint64_t of_small = f->producer;
+    assert_int_equal(schedule(f, "s.a", 1000), TARRY__CODE__OK);
+    assert_int_equal(schedule(f, "s.b", 1000), TARRY__CODE__OK);
+    const uint64_t id = f->id;
+    assert_int_equal(schedule(f, "s.c", 1000), TARRY__CODE__TOO_LARGE);
+    says(f, "2 queues");
+    says(f, "queues=");
+    assert_int_equal(schedule(f, "s.b", 1000), TARRY__CODE__OK);
+    assert_int_equal(cancel(f, f->id), TARRY__CODE__OK);
+    assert_int_equal(cancel(f, id), TARRY__CODE__OK);
+    assert_int_equal(delete_queue(f, "s.b"), TARRY__CODE__OK);
+    assert_int_equal(schedule(f, "s.c", 1000), TARRY__CODE__OK);
+    assert_int_equal(schedule(f, "s.b", 1000), TARRY__CODE__TOO_LARGE); /* to use it again is to create it */
+    f->caller = &other;
+    f->producer = of_other;
+    assert_int_equal(schedule(f, "s.b", 1000), TARRY__CODE__OK);
+    f->caller = &local;
+    assert_int_equal(hello(f), TARRY__CODE__OK);
+    assert_int_equal(schedule(f, "l.a", 1000), TARRY__CODE__OK);
+    assert_int_equal(schedule(f, "l.b", 1000), TARRY__CODE__TOO_LARGE);
+    f->caller = &small;
+    f->producer = of_small;
+    assert_int_equal(schedule(f, "tarry.own", 1000), TARRY__CODE__OK); /* it is the broker's, whoever asked */
+}
+
+static void the_brokers_own_queues_have_places_of_their_own(void **state) {
+    struct fx *f = *state;
+    begin_few(f);
+    assert_int_equal(set_policy(f, "a"), TARRY__CODE__OK);
+    assert_int_equal(set_policy(f, "b"), TARRY__CODE__OK);
+    assert_int_equal(set_policy(f, "c"), TARRY__CODE__OK);
+    assert_int_equal(set_policy(f, "d"), TARRY__CODE__TOO_LARGE);
+    char name[24];
+    for (unsigned i = 0; i < QUEUES_OWN; i++) {
+        snprintf(name, sizeof(name), "tarry.%u", i);
+        assert_int_equal(set_policy(f, name), TARRY__CODE__OK);
+        assert_int_equal(set_policy(f, "d"), TARRY__CODE__TOO_LARGE);
+    }
+    core_check(f->core);
+}
+
+int main(void) {
+#define CORE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        CORE_TEST(queues_are_made_and_deleted_for_ever),
+        CORE_TEST(a_place_waits_for_the_endings_of_its_queue),
+        CORE_TEST(a_deleted_queue_that_is_used_again_keeps_its_number),
+        CORE_TEST(a_former_queue_is_not_restored),
+        CORE_TEST(a_subscription_takes_no_place),
+        CORE_TEST(so_many_queues_are_waited_for_and_no_more),
+        CORE_TEST(a_principal_creates_so_many_queues_and_no_more),
+        CORE_TEST(the_brokers_own_queues_have_places_of_their_own),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
