@@ -1,5 +1,5 @@
-/* queue_map.h: something about each of some queues, by number. Numbers are sparse (row.h): former queues have some, too.
- * A sorted list. */
+/* queue_map.h: something about each of some queues, by number. Numbers are sparse (row.h): former queues have some,
+ * too. A sorted list. */
 #ifndef TARRY_PROTO_QUEUE_MAP_H
 #define TARRY_PROTO_QUEUE_MAP_H
 
@@ -11,7 +11,7 @@ struct queue_map_item {
     uint32_t number;
     void *value;
 };
-struct queue_map { /* zeroed: empty */
+struct queue_map {                /* zeroed: empty */
     struct queue_map_item *items; /* in order of number */
     size_t count;
     size_t room;

@@ -345,7 +345,8 @@ static uint32_t gather_due(struct core *core, struct session *session, uint64_t 
             TAILQ_INSERT_TAIL(&session->leases, task, member);
             task->departing = true;
             bytes += task->row.blob_size;
-            tasks[count] = (struct core_delivered){.row = task->row, .queue_name = queue_at(core, task->row.queue)->name};
+            tasks[count] =
+                (struct core_delivered){.row = task->row, .queue_name = queue_at(core, task->row.queue)->name};
             count++;
         }
     }

@@ -53,7 +53,8 @@ static void check_serving(struct core *core) {
     for (uint32_t i = 0; i < core->sessions_end; i++) {
         const struct session *session = &core->sessions[i];
         if (session->state == SESSION_FREE || !session->willing) continue;
-        for (uint32_t k = 0; k < session->subscription_count; k++) willing[queue_place(session->subscriptions[k].queue->number)]++;
+        for (uint32_t k = 0; k < session->subscription_count; k++)
+            willing[queue_place(session->subscriptions[k].queue->number)]++;
     }
     uint64_t served = 0, own = 0;
     for (uint32_t number = 1; number < core->tally.next_queue; number++) {

@@ -28,9 +28,9 @@ struct instant {
 };
 
 struct core_options {
-    size_t memory;     /* bytes for tasks in memory (near window and overlay) */
-    size_t near_max;   /* tasks within horizons at most; 0: as memory allows */
-    uint32_t work_max; /* tasks, lines or queues that one part of a step looks at; 0: as state.h says. For tests */
+    size_t memory;       /* bytes for tasks in memory (near window and overlay) */
+    size_t near_max;     /* tasks within horizons at most; 0: as memory allows */
+    uint32_t work_max;   /* tasks, lines or queues that one part of a step looks at; 0: as state.h says. For tests */
     uint32_t queues_max; /* of clients; 0: QUEUES_MAX. For tests */
     uint32_t outcomes_max;
     uint64_t outcome_retention_ms;

@@ -40,7 +40,8 @@ struct session *session_new(struct core *core, uint64_t id, enum session_state s
 }
 
 void session_free(struct core *core, struct session *session) {
-    assert(!session->lease_count && !session->subscription_count && !session->wish_count && !session->willing && !session->takes);
+    assert(!session->lease_count && !session->subscription_count && !session->wish_count && !session->willing &&
+           !session->takes);
     if (session->changed) TAILQ_REMOVE(&core->changed, session, change);
     session->changed = false;
     wheel_cancel(&core->wheels[ROW_STEADY], &session->silence.wheel);

@@ -178,7 +178,9 @@ void outcomes_expire(struct outcomes *o, uint64_t now_ms) {
 void outcomes_push_hashed(struct outcomes *o, const struct outcome *outcome, uint64_t key_hash) {
     while (o->next > o->first) {
         const struct outcome *oldest = &o->entries[o->first % o->count_max].outcome;
-        if (!is_old(o, oldest, outcome->ended_ms) && o->next - o->first < (SEEDED_BUG(outcome_forgotten) ? 4 : o->count_max)) break;
+        if (!is_old(o, oldest, outcome->ended_ms) &&
+            o->next - o->first < (SEEDED_BUG(outcome_forgotten) ? 4 : o->count_max))
+            break;
         drop_oldest(o);
     }
     char *key = outcome->key_size ? take_bytes(o, outcome->key_size) : NULL;

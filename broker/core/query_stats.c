@@ -59,7 +59,8 @@ static void count_ready(struct core *core, struct queue *queue, struct queue_loo
 /* What takes long: many lines, and buckets. All as of one moment. */
 static void look_at(struct core *core, struct queue *queue, struct queue_look *out) {
     const struct histogram *lateness = &queue->lateness_us;
-    *out = (struct queue_look){.number = queue->number, .waiting = queue_waiting(core, queue), .count = lateness->count};
+    *out =
+        (struct queue_look){.number = queue->number, .waiting = queue_waiting(core, queue), .count = lateness->count};
     for (size_t i = 0; i < ROW_BASES; i++) out->oldest_due_ms[i] = UINT64_MAX;
     count_ready(core, queue, out);
     if (!lateness->count) return;

@@ -28,7 +28,7 @@ bool queue_has_place(const struct core *core, uint32_t number) {
     return queue_number_is_valid(number) && queue_at(core, number)->number == number;
 }
 
-/* May another queue take the place? Its own endings are told of by its name as long as they are remembered. */
+/* CAP-1: may another queue take the place? Its own endings are told of by its name as long as they are remembered. */
 static bool is_free(const struct core *core, uint32_t place) {
     if (!core->deletions[place]) return false;
     const uint32_t number = core->queues[place].number;

@@ -12,7 +12,8 @@ struct queue *queue_find_live(const struct core *core, const char *name);
  * that have. For answers: the tally counts what is leased ahead as leased. */
 uint64_t queue_waiting(const struct core *core, const struct queue *queue);
 uint64_t queue_in_flight(const struct core *core, const struct queue *queue);
-/* Has the queue of this number its place, live or deleted? Otherwise there was none, or another queue took the place. */
+/* Has the queue of this number its place, live or deleted? Otherwise there was none, or another queue took the place.
+ */
 bool queue_has_place(const struct core *core, uint32_t number);
 /* The number of a new queue; 0: the table is full. A place that was never used comes first; then the place of the queue
  * that was deleted longest ago, among those of which no ending is remembered. */

@@ -158,7 +158,7 @@ TAILQ_HEAD(subscription_list, subscription);
 /* A subscription to a queue that does not exist. It takes no place in the table of queues and no record, and becomes a
  * subscription once the queue exists. */
 struct wish {
-    struct session *session; /* NULL: unused */
+    struct session *session;      /* NULL: unused */
     TAILQ_ENTRY(wish) of_session; /* in session->wishes, or in core->wishes_free */
     uint32_t by_name_next;        /* index + 1 */
     char name[QUEUE_NAME_SIZE_MAX + 1];
@@ -171,9 +171,9 @@ struct queue {
     Tarry__Policy policy;             /* its `push` is … */
     char push[PUSH_URL_SIZE_MAX + 1]; /* … this */
     bool paused;
-    bool deleted; /* there is no such queue. Until it is used again, or another queue takes its place, what ended in it is
-                     still found by its name */
-    bool is_counted; /* among the live queues */
+    bool deleted; /* there is no such queue. Until it is used again, or another queue takes its place, what ended in it
+                     is still found by its name */
+    bool is_counted;                      /* among the live queues */
     char creator[PRINCIPAL_SIZE_MAX + 1]; /* the principal whose limit of queues it counts to; "": none */
     uint64_t paused_until_ms;
     uint64_t hash; /* queue_hash, for the digest */
@@ -372,11 +372,11 @@ struct core {
     uint64_t deletion_last;
     uint32_t own_queue_count; /* live queues of the broker's own (queue_is_reserved) */
     struct wish *wishes;
-    uint32_t *wish_names; /* hash table: index + 1 */
+    uint32_t *wish_names;         /* hash table: index + 1 */
     struct wish_list wishes_free; /* used before, free again */
     uint32_t wishes_used;         /* entries from here on have never been used */
     uint32_t wish_count;
-    struct ready serving;  /* the queue that was served longest ago first, by (turn, place) */
+    struct ready serving; /* the queue that was served longest ago first, by (turn, place) */
     uint64_t turn;
     struct session_list changed; /* sessions that deliver() looks at before it serves any queue */
 

@@ -1,9 +1,9 @@
 /* wishes.h: subscriptions to queues that do not exist (state.h, struct wish).
  *
- * A subscription alone brings no queue into being: a place in the table of queues, and a record in the log, are for what
- * holds tasks or has a policy. Otherwise a consumer that names queues at random would fill the table, and nobody could
- * tell its queues from those in use. The subscription is kept here as long as its session lasts, and becomes one to the
- * queue as soon as the queue exists. */
+ * A subscription alone creates no queue (CAP-1). A place in the table of queues, and a record in the log, are for
+ * queues that hold tasks or have a policy. Otherwise a consumer that names queues at random would fill the table, and
+ * an operator could not tell its queues from those in use. The subscription is kept here as long as its session lasts.
+ * It becomes a subscription to the queue as soon as the queue exists. */
 #ifndef TARRY_CORE_WISHES_H
 #define TARRY_CORE_WISHES_H
 

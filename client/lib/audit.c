@@ -25,7 +25,7 @@ struct tarry_audit {
     tarry_client *client;
     struct tarry_audit_options options; /* task: see `has_task` */
     bool has_task;
-    struct tarry_ref task; /* queue and key are the audit's own */
+    struct tarry_ref task;   /* queue and key are the audit's own */
     struct queue_map queues; /* names */
     struct tarry_audit_view view;
     uint64_t end;    /* without `follow`: where it ends; 0: not known yet */

@@ -50,7 +50,8 @@ const struct command command_token_add = {
             X) "  none: nothing\n\n"
                "Limits: connections, sessions, producers (at once), rate (operations a second), bytes (of requests "
                "under\n"
-               "way), pending (tasks in its queues), queues (that it has created; 256 unless said, if --queue is given).\n\n"
+               "way), pending (tasks in its queues), queues (that it has created; 256 unless said, if --queue is "
+               "given).\n\n"
                "NAME `loopback` stands for whoever comes from the broker's own host and shows nothing: without such a "
                "row\n"
                "he may produce, consume, read and operate. It has no token. Names with --certificate have none either.",

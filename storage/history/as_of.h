@@ -78,7 +78,8 @@ struct as_of_counts {
     uint64_t expired; /* as_of_state is 0 */
     uint64_t ahead;   /* of those pending: recorded as leased, to be delivered when they are due */
 };
-/* Of every row, by its queue's place: QUEUE_PLACES + 1 of them, zeroed. AS_OF_DIFFERS: not what the records add up to. */
+/* Of every row, by its queue's place: QUEUE_PLACES + 1 of them, zeroed. AS_OF_DIFFERS: not what the records add up to.
+ */
 int as_of_count(const struct as_of *moment, struct as_of_counts *out);
 
 /* Completes a directory: takes the contents of the tasks and the answers that are still remembered into the index, so

@@ -22,7 +22,7 @@ class Limits(Access):
         self.addCleanup(client.close)
         return client
 
-    def test_a_subscription_takes_no_place(self):
+    def test_a_subscription_takes_no_place(self):  # CAP-1
         evil, shop = self.client("evil"), self.client("shop")
         before = self.broker.ok("queues")
         status, answer = evil.ask("POST", "/v1/lease", {"queues": [f"evil.{i}" for i in range(256)]})
@@ -45,7 +45,7 @@ class Limits(Access):
             if restarted == 0:
                 self.broker.restart()
 
-    def test_one_confined_token_cannot_take_the_table(self):
+    def test_one_confined_token_cannot_take_the_table(self):  # CAP-1
         evil, shop = self.client("evil"), self.client("shop")
         rpc = wire.Rpc(self.broker.port, tokens.text_of("evil"))
         self.addCleanup(rpc.close)
@@ -75,7 +75,7 @@ class Places(Case):
         self.assertEqual(self.facts("former", *where), [("scheduled", "former"), ("cancelled", "former")])
         self.assertEqual(self.facts("later", *where), [("scheduled", "later")])
 
-    def test_the_past_of_a_place_stays_true(self):
+    def test_the_past_of_a_place_stays_true(self):  # TRUE-1
         broker = self.broker
         broker.one("schedule", "former", "--key", "k", "--in", "1h", "--body", "secret")
         broker.one("cancel", "former", "k")

@@ -127,8 +127,7 @@ static size_t check_rows(struct fx *f, const struct index_rows *rows, const uint
 int check_window(struct fx *f) {
     struct world *w = &f->world;
     static const uint8_t priorities[] = {0, 5, 9};
-    struct line line = {world_queue(w), (uint8_t)world_random(w, 2),
-                        priorities[world_random(w, 3)]};
+    struct line line = {world_queue(w), (uint8_t)world_random(w, 2), priorities[world_random(w, 3)]};
     struct due after = {0, 0};
     if (world_random(w, 2) == 0) after = (struct due){w->now_ms - 1000 + world_random(w, 5000), world_random(w, 100)};
     if (f->walked.queue != 0 && world_random(w, 2) == 0) {

@@ -145,7 +145,8 @@ static bool key_is_live(const struct world *world, uint32_t queue, const char *k
 }
 
 static uint32_t queue_for_task(struct world *world) {
-    const uint32_t place = world_random(world, 50) == 0 ? WORLD_BRIEF : 1 + (uint32_t)world_random(world, WORLD_BRIEF - 1);
+    const uint32_t place =
+        world_random(world, 50) == 0 ? WORLD_BRIEF : 1 + (uint32_t)world_random(world, WORLD_BRIEF - 1);
     return world->numbers[place == WORLD_BRIEF && world->is_deleted ? 1 : place];
 }
 

@@ -46,7 +46,7 @@ struct flat {
     struct flat_queue {
         Tarry__QueuePut put; /* number 0: unused */
         uint64_t hash;
-    } queues[FLAT_QUEUES_MAX]; /* [place] */
+    } queues[FLAT_QUEUES_MAX];               /* [place] */
     Tarry__QueuePut former[FLAT_FORMER_MAX]; /* the last record of each queue whose place another one took */
     size_t former_count;
     struct flat_producer {

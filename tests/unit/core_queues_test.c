@@ -1,5 +1,6 @@
 /* core_queues_test.c: the table of queues: places are taken again under new numbers, and nothing of a former queue is
- * taken for the present one's (TRUE-1); who may create how many; what takes no place at all (CAP-1). */
+ * taken for the present one's (TRUE-1); how many a principal may create; what takes no place
+ * at all (CAP-1). */
 #include "core_alone.h"
 #include "outcomes.h"
 #include "queues.h"
@@ -56,6 +57,7 @@ static Tarry__Code unsubscribe(struct fx *f) {
     return ask(f, CORE_UNSUBSCRIBE, &request);
 }
 
+/* CAP-1 */
 static void queues_are_made_and_deleted_for_ever(void **state) {
     struct fx *f = *state;
     char name[16];
@@ -122,7 +124,7 @@ static void a_deleted_queue_that_is_used_again_keeps_its_number(void **state) {
     core_check(f->core);
 }
 
-/* A start gives each place the queue that has it, whatever rows of former queues the index keeps. */
+/* LOG-2: a start gives each place the queue that has it, whatever rows of former queues the index keeps. */
 static void a_former_queue_is_not_restored(void **state) {
     struct fx *f = *state;
     static struct queue_tally counts[QUEUE_PLACES + 1];
@@ -182,6 +184,7 @@ static void a_subscription_takes_no_place(void **state) {
     assert_int_equal(f->core->wish_count, 2 * QUEUES_MAX - QUEUES_PER_SUBSCRIBE_MAX);
 }
 
+/* CAP-1 */
 static void so_many_queues_are_waited_for_and_no_more(void **state) {
     struct fx *f = *state;
     static const struct core_caller small = {.name = "small", .prefixes = "s.", .prefix_count = 1, .queues_max = 2};
@@ -208,6 +211,7 @@ static void so_many_queues_are_waited_for_and_no_more(void **state) {
     assert_int_equal(subscribe_to(f, own, 1), TARRY__CODE__OK);
 }
 
+/* CAP-1 */
 static void a_principal_creates_so_many_queues_and_no_more(void **state) {
     static const struct core_caller small = {.name = "small", .prefixes = "s.", .prefix_count = 1, .queues_max = 2};
     static const struct core_caller other = {.name = "other"}, local = {.name = "", .queues_max = 1};
@@ -240,9 +244,10 @@ static void a_principal_creates_so_many_queues_and_no_more(void **state) {
     assert_int_equal(schedule(f, "l.b", 1000), TARRY__CODE__TOO_LARGE);
     f->caller = &small;
     f->producer = of_small;
-    assert_int_equal(schedule(f, "tarry.own", 1000), TARRY__CODE__OK); /* it is the broker's, whoever asked */
+    assert_int_equal(schedule(f, "tarry.own", 1000), TARRY__CODE__OK); /* the broker's own count to no principal */
 }
 
+/* CAP-1 */
 static void the_brokers_own_queues_have_places_of_their_own(void **state) {
     struct fx *f = *state;
     begin_few(f);

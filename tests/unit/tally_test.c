@@ -213,7 +213,7 @@ static void counts_and_digest_follow_the_records(void **state) { /* LOG-2 */
 /* Each of these is refused and changes nothing. */
 #define REFUSED(expression)                                                                                            \
     do {                                                                                                               \
-        static struct queue_tally queues[QUEUE_PLACES + 1];                                                              \
+        static struct queue_tally queues[QUEUE_PLACES + 1];                                                            \
         struct tally tally = fx.tally;                                                                                 \
         memcpy(queues, fx.queues, sizeof(queues));                                                                     \
         assert_false(expression);                                                                                      \
@@ -313,7 +313,7 @@ static void a_queue_is_deleted_while_nothing_is_in_it(void **state) {
     assert_int_equal(fx.tally.digest, hash);
 }
 
-/* LOG-2: another queue takes the place in the next generation, and what was the former one's is nobody's. */
+/* LOG-2: another queue takes the place in the next generation, and records of the former queue's tasks are refused. */
 static void a_place_is_taken_again_under_another_number(void **state) {
     (void)state;
     setup(1);

@@ -175,7 +175,7 @@ static struct request_refusal limit(struct authorizer *authorizer, const struct 
     return (struct request_refusal){TARRY__CODE__BUSY, keep(arena, sentence)};
 }
 
-/* Whoever may use all queues may fill the table by default: nothing keeps it from what others hold there anyway. */
+/* A principal that may use all queues may fill the table by default: it may also delete what others have there. */
 static uint64_t queues_max(const struct access_principal *principal) {
     const uint64_t limit = principal->entry.limits[LIMIT_queues];
     if (limit != 0) return limit;

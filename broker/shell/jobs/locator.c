@@ -118,10 +118,9 @@ static uint64_t ns_of(uint64_t ms) {
 static int read_past(struct search *search) {
     struct log *log = search->locator->log;
     const Tarry__Ref *ref = search->redact->task;
-    struct history_question question = {
-        .from_ns = ns_of(search->redact->from_ms),
-        .to_ns = ns_of(search->redact->to_ms),
-        .task = {.id = ref->id, .key = ref->key.data, .key_size = ref->key.len}};
+    struct history_question question = {.from_ns = ns_of(search->redact->from_ms),
+                                        .to_ns = ns_of(search->redact->to_ms),
+                                        .task = {.id = ref->id, .key = ref->key.data, .key_size = ref->key.len}};
     if (search->queues.count == 1) question.task.queue = search->queues.items[0].number;
     struct history *history;
     struct log_view view;

@@ -36,7 +36,7 @@ struct asof {
     struct as_of moment;
     struct progress progress;
     struct asof_queue queues[QUEUE_PLACES + 1]; /* by place, as of the moment */
-    const char *queue;                        /* --queue: no other; NULL: all */
+    const char *queue;                          /* --queue: no other; NULL: all */
     const char *prefix;
     uint32_t states; /* bits of enum tarry_state */
     uint64_t limit;

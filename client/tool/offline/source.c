@@ -92,7 +92,8 @@ static void ask_about(const struct source *source, const struct tarry_ref *task,
         return;
     }
     /* Former queues had the name, too: the key in any queue. */
-    out->task = (struct history_task){.key = task->key, .key_size = strlen(task->key), .queue = count == 1 ? number : 0};
+    out->task =
+        (struct history_task){.key = task->key, .key_size = strlen(task->key), .queue = count == 1 ? number : 0};
 }
 
 static uint64_t ns_of(uint64_t ms) {

@@ -8,8 +8,8 @@
 
 #include "arena.h"
 #include "frame.h"
-#include "store.h"
 #include "queue_map.h"
+#include "store.h"
 #include "tarry.pb-c.h"
 #include "tarry_limits.h"
 
@@ -37,7 +37,7 @@ struct source {
     tarry_audit *audit;
     struct frame_header header;
     struct arena arena;
-    uint64_t start; /* where it began */
+    uint64_t start;  /* where it began */
     uint64_t unread; /* parts of the archive that are there and cannot be read */
     int code;        /* live: why it ended; TARRY_OK: as it should */
 };

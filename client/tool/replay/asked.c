@@ -89,8 +89,7 @@ static void take_queue(struct asked *asked, const struct entry *entry, struct pl
 
 void asked_take(struct asked *asked, const struct entry *entry, struct plan *plan, struct life *life) {
     bool by_client = entry->body->producer != 0;
-    bool is_new = entry->record->fact_case == TARRY__RECORD__FACT_QUEUE &&
-                  entry_queue_is_new(entry->record->queue);
+    bool is_new = entry->record->fact_case == TARRY__RECORD__FACT_QUEUE && entry_queue_is_new(entry->record->queue);
     if (!by_client && !is_new) return;
     const Tarry__JobPut *job;
     switch (entry->record->fact_case) {
