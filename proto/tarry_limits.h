@@ -58,7 +58,7 @@
 #define QUEUES_OWN 16   /* places beside them that only the broker's own queues (tarry.…) take */
 #define QUEUE_PLACES (QUEUES_MAX + QUEUES_OWN)
 #define QUEUES_OF_CONFINED_DEFAULT 256 /* that a principal with prefixes may create, unless its row says queues= */
-#define QUEUES_AWAITED_MAX 16384u      /* subscriptions to queues that do not exist, all sessions together */
+#define QUEUES_AWAITED_MAX 16384u      /* names of queues that do not exist and that sessions wait for */
 #define QUEUES_FORMER_MAX 65536u       /* former queues whose names the index keeps */
 #define SESSIONS_MAX 1024
 #define LANES_MAX SESSIONS_MAX

@@ -44,8 +44,10 @@ static bool allocate(struct core *core) {
     core->queue_names = sparse_new(NAME_TABLE_SIZE, sizeof *core->queue_names);
     core->queue_owners = sparse_new(QUEUE_PLACES + 1, sizeof *core->queue_owners);
     core->deletions = sparse_new(QUEUE_PLACES + 1, sizeof *core->deletions);
-    core->wishes = sparse_new(QUEUES_AWAITED_MAX, sizeof *core->wishes);
-    core->wish_names = sparse_new(WISH_TABLE_SIZE, sizeof *core->wish_names);
+    core->awaited = sparse_new(QUEUES_AWAITED_MAX, sizeof *core->awaited);
+    core->awaited_owners = sparse_new(QUEUES_AWAITED_MAX, sizeof *core->awaited_owners);
+    core->awaited_names = sparse_new(AWAITED_TABLE_SIZE, sizeof *core->awaited_names);
+    core->wishes = sparse_new(WISHES_MAX, sizeof *core->wishes);
     core->tally.queues = sparse_new(QUEUE_PLACES + 1, sizeof *core->tally.queues);
     core->sessions = sparse_new(SESSIONS_TABLE, sizeof *core->sessions);
     core->subscriptions = sparse_new(SESSIONS_TABLE, sizeof *core->subscriptions);
@@ -58,7 +60,8 @@ static bool allocate(struct core *core) {
     }
     return core->slab && core->by_id && core->by_key && core->outcomes && core->queues && core->queue_names &&
            core->tally.queues && core->sessions && core->subscriptions && core->producers && core->producer_ids &&
-           core->queue_looks && core->queue_owners && core->deletions && core->wishes && core->wish_names;
+           core->queue_looks && core->queue_owners && core->deletions && core->awaited && core->awaited_owners &&
+           core->awaited_names && core->wishes;
 }
 
 struct core *core_new(const struct core_options *options) {
@@ -103,8 +106,10 @@ void core_free(struct core *core) {
     sparse_free(core->queue_names, NAME_TABLE_SIZE, sizeof *core->queue_names);
     sparse_free(core->queue_owners, QUEUE_PLACES + 1, sizeof *core->queue_owners);
     sparse_free(core->deletions, QUEUE_PLACES + 1, sizeof *core->deletions);
-    sparse_free(core->wishes, QUEUES_AWAITED_MAX, sizeof *core->wishes);
-    sparse_free(core->wish_names, WISH_TABLE_SIZE, sizeof *core->wish_names);
+    sparse_free(core->awaited, QUEUES_AWAITED_MAX, sizeof *core->awaited);
+    sparse_free(core->awaited_owners, QUEUES_AWAITED_MAX, sizeof *core->awaited_owners);
+    sparse_free(core->awaited_names, AWAITED_TABLE_SIZE, sizeof *core->awaited_names);
+    sparse_free(core->wishes, WISHES_MAX, sizeof *core->wishes);
     sparse_free(core->tally.queues, QUEUE_PLACES + 1, sizeof *core->tally.queues);
     sparse_free(core->sessions, SESSIONS_TABLE, sizeof *core->sessions);
     sparse_free(core->subscriptions, SESSIONS_TABLE, sizeof *core->subscriptions);

@@ -146,7 +146,7 @@ static void record_session(struct core *core, const struct session *session, boo
     }
     put->awaited = must_alloc(effects->arena, session->wish_count * sizeof *put->awaited);
     struct wish *wish = NULL;
-    TAILQ_FOREACH(wish, &session->wishes, of_session) put->awaited[put->n_awaited++] = wish->name;
+    TAILQ_FOREACH(wish, &session->wishes, of_session) put->awaited[put->n_awaited++] = wish->awaited->name;
     put->prefetch = session->prefetch;
     put->batch_max = session->batch_max;
     put->lease_ms = session->lease_ms;
@@ -181,29 +181,18 @@ static const char *check_subscribe(const Tarry__Subscribe *subscribe) {
     return NULL;
 }
 
-/* Queues that the caller's consumers wait for, without those of the session that is subscribed again. */
-static uint64_t count_wishes(const struct core *core, const struct core_caller *caller, const struct session *but) {
-    uint64_t count = 0;
-    for (size_t i = 0; i < core->sessions_end; i++) {
-        const struct session *session = &core->sessions[i];
-        if (session == but || !session_is_present(session)) continue;
-        if (session->wish_count && strcmp(session->principal, caller->name) == 0) count += session->wish_count;
-    }
-    return count;
-}
-
 /* All queues exist, or may be waited for. False: answered with a refusal. */
-static bool may_wait_for(struct core *core, const struct core_event *event, const struct session *session,
-                         struct core_effects *effects) {
+static bool may_wait_for(struct core *core, const struct core_event *event, struct core_effects *effects) {
     enum { SENTENCE_SIZE = 200 };
     const Tarry__Subscribe *subscribe = event->request->subscribe;
     const struct core_caller *caller = event->caller;
     const uint64_t limit = caller ? caller->queues_max : 0;
-    uint64_t missing = 0;
+    uint64_t missing = 0, new_names = 0;
     bool is_never_made = false;
     for (size_t i = 0; i < subscribe->n_queues; i++) {
         if (queue_find_live(core, subscribe->queues[i])) continue;
         missing++;
+        new_names += !wish_is_pending(core, subscribe->queues[i]);
         is_never_made |= !core->options.create_queues && !queue_is_reserved(subscribe->queues[i]);
     }
     if (!missing) return true;
@@ -211,16 +200,16 @@ static bool may_wait_for(struct core *core, const struct core_event *event, cons
         reply_refuse(core, effects, event->ticket, TARRY__CODE__NO_SUCH_QUEUE, queue_not_created);
         return false;
     }
-    if (limit && count_wishes(core, caller, session) + missing > limit) {
+    if (limit && new_names && wishes_count_of(core, caller->name) + new_names > limit) {
         char *sentence = must_alloc(effects->arena, SENTENCE_SIZE);
         snprintf(sentence, SENTENCE_SIZE,
                  "the consumers of this principal may wait for %llu queues that do not exist (queues=, tarry token): "
                  "%llu more are named",
-                 (unsigned long long)limit, (unsigned long long)missing);
+                 (unsigned long long)limit, (unsigned long long)new_names);
         reply_refuse(core, effects, event->ticket, TARRY__CODE__TOO_LARGE, sentence);
         return false;
     }
-    if (core->wish_count - (session ? session->wish_count : 0) + missing <= QUEUES_AWAITED_MAX) return true;
+    if (core->awaited_count + new_names <= QUEUES_AWAITED_MAX) return true;
     reply_refuse(core, effects, event->ticket, TARRY__CODE__BUSY,
                  "consumers wait for as many queues that do not exist as the broker can hold (QUEUES_AWAITED_MAX)");
     return false;
@@ -256,7 +245,7 @@ void session_subscribe(struct core *core, const struct core_event *event, struct
                      "this principal has as many consumers as it may (sessions=, tarry token)");
         return;
     }
-    if (!may_wait_for(core, event, resumed ? session : NULL, effects)) return;
+    if (!may_wait_for(core, event, effects)) return;
     if (!resumed) {
         uint64_t id = core->session_next++ | (event->pooled ? SESSION_POOLED : 0);
         session = session_new(core, id, SESSION_WAITING_LANE);

@@ -155,13 +155,19 @@ struct subscription {
 };
 TAILQ_HEAD(subscription_list, subscription);
 
-/* A subscription to a queue that does not exist. It takes no place in the table of queues and no record, and becomes a
- * subscription once the queue exists. */
-struct wish {
-    struct session *session;      /* NULL: unused */
-    TAILQ_ENTRY(wish) of_session; /* in session->wishes, or in core->wishes_free */
-    uint32_t by_name_next;        /* index + 1 */
+/* A queue that does not exist, and that sessions wait for. It takes no place in the table of queues and no record. */
+struct awaited {
+    TAILQ_HEAD(, wish) wishes; /* empty: unused */
+    uint32_t by_name_next;     /* index + 1; unused: of the next unused one */
     char name[QUEUE_NAME_SIZE_MAX + 1];
+};
+
+/* One session's subscription to it, which becomes a subscription to the queue once that exists. */
+struct wish {
+    struct session *session;
+    struct awaited *awaited;
+    TAILQ_ENTRY(wish) of_session; /* in session->wishes, or in core->wishes_free */
+    TAILQ_ENTRY(wish) of_name;    /* in awaited->wishes */
 };
 TAILQ_HEAD(wish_list, wish);
 
@@ -371,12 +377,16 @@ struct core {
     uint64_t *deletions;    /* [place]: when it was deleted, counted in deletions; 0: it was not */
     uint64_t deletion_last;
     uint32_t own_queue_count; /* live queues of the broker's own (queue_is_reserved) */
-    struct wish *wishes;
-    uint32_t *wish_names;         /* hash table: index + 1 */
+    struct awaited *awaited;  /* QUEUES_AWAITED_MAX of them */
+    uint64_t *awaited_owners; /* beside it: principal_owner of the principal that was the first to wait; unused: void */
+    uint32_t *awaited_names;  /* hash table: index + 1 */
+    uint32_t awaited_free;    /* used before, unused again: index + 1 */
+    uint32_t awaited_end;     /* entries from here on have never been used */
+    uint32_t awaited_count;
+    struct wish *wishes;          /* WISHES_MAX of them: what all sessions may subscribe to */
     struct wish_list wishes_free; /* used before, free again */
-    uint32_t wishes_used;         /* entries from here on have never been used */
-    uint32_t wish_count;
-    struct ready serving; /* the queue that was served longest ago first, by (turn, place) */
+    uint32_t wishes_end;          /* entries from here on have never been used */
+    struct ready serving;         /* the queue that was served longest ago first, by (turn, place) */
     uint64_t turn;
     struct session_list changed; /* sessions that deliver() looks at before it serves any queue */
 
@@ -416,7 +426,8 @@ struct core {
 };
 
 #define NAME_TABLE_SIZE (2 * QUEUES_MAX)
-#define WISH_TABLE_SIZE (2 * QUEUES_AWAITED_MAX)
+#define AWAITED_TABLE_SIZE (2 * QUEUES_AWAITED_MAX)
+#define WISHES_MAX (SESSIONS_MAX * QUEUES_PER_SUBSCRIBE_MAX)
 #define PRODUCER_TABLE_SIZE (2 * PRODUCERS_MAX)
 
 /* How much a part of a step does, where `max` is the rule. */

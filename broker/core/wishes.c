@@ -3,48 +3,93 @@
 
 #include <string.h>
 
+#include "frame.h"
 #include "leases.h"
 #include "near.h"
 
 static uint32_t *chain_of(const struct core *core, const char *name) {
-    return &core->wish_names[row_key_hash(0, name, strlen(name)) & (WISH_TABLE_SIZE - 1)];
+    return &core->awaited_names[row_key_hash(0, name, strlen(name)) & (AWAITED_TABLE_SIZE - 1)];
 }
 
-static bool is_waiting(const struct session *session, const char *name) {
+static struct awaited *find(const struct core *core, const char *name) {
+    uint32_t next = *chain_of(core, name);
+    while (next && strcmp(core->awaited[next - 1].name, name) != 0) next = core->awaited[next - 1].by_name_next;
+    return next ? &core->awaited[next - 1] : NULL;
+}
+
+bool wish_is_pending(const struct core *core, const char *name) {
+    return find(core, name) != NULL;
+}
+
+uint32_t wishes_count_of(const struct core *core, const char *principal) {
+    const uint64_t owner = principal_owner(principal);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < core->awaited_end; i++)
+        count += core->awaited_owners[i] == owner && !TAILQ_EMPTY(&core->awaited[i].wishes);
+    return count;
+}
+
+static struct awaited *awaited_new(struct core *core, const char *name, uint64_t owner) {
+    assert(core->awaited_count < QUEUES_AWAITED_MAX);
+    uint32_t index = core->awaited_free ? core->awaited_free - 1 : core->awaited_end++;
+    struct awaited *awaited = &core->awaited[index];
+    if (core->awaited_free) core->awaited_free = awaited->by_name_next;
+    TAILQ_INIT(&awaited->wishes);
+    memcpy(awaited->name, name, strlen(name) + 1);
+    core->awaited_owners[index] = owner;
+    uint32_t *chain = chain_of(core, name);
+    awaited->by_name_next = *chain;
+    *chain = index + 1;
+    core->awaited_count++;
+    return awaited;
+}
+
+static void awaited_free(struct core *core, struct awaited *awaited) {
+    uint32_t *at = chain_of(core, awaited->name);
+    while (&core->awaited[*at - 1] != awaited) at = &core->awaited[*at - 1].by_name_next;
+    *at = awaited->by_name_next;
+    awaited->by_name_next = core->awaited_free;
+    core->awaited_free = (uint32_t)(awaited - core->awaited) + 1;
+    core->awaited_count--;
+}
+
+static struct wish *wish_new(struct core *core) {
+    struct wish *wish = TAILQ_FIRST(&core->wishes_free);
+    if (!wish) {
+        assert(core->wishes_end < WISHES_MAX);
+        return &core->wishes[core->wishes_end++];
+    }
+    TAILQ_REMOVE(&core->wishes_free, wish, of_session);
+    return wish;
+}
+
+static bool is_waiting(const struct session *session, const struct awaited *awaited) {
     const struct wish *wish = NULL;
-    TAILQ_FOREACH(wish, &session->wishes, of_session)
-    if (strcmp(wish->name, name) == 0) return true;
+    TAILQ_FOREACH(wish, &session->wishes, of_session) {
+        if (wish->awaited == awaited) return true;
+    }
     return false;
 }
 
 void wish_add(struct core *core, struct session *session, const char *name) {
-    if (is_waiting(session, name)) return; /* named twice */
-    struct wish *wish = TAILQ_FIRST(&core->wishes_free);
-    if (wish) {
-        TAILQ_REMOVE(&core->wishes_free, wish, of_session);
-    } else {
-        assert(core->wishes_used < QUEUES_AWAITED_MAX);
-        wish = &core->wishes[core->wishes_used++];
-    }
-    uint32_t *chain = chain_of(core, name);
+    struct awaited *awaited = find(core, name);
+    if (awaited && is_waiting(session, awaited)) return; /* named twice */
+    if (!awaited) awaited = awaited_new(core, name, principal_owner(session->principal));
+    struct wish *wish = wish_new(core);
     wish->session = session;
-    memcpy(wish->name, name, strlen(name) + 1);
-    wish->by_name_next = *chain;
-    *chain = (uint32_t)(wish - core->wishes) + 1;
+    wish->awaited = awaited;
+    TAILQ_INSERT_TAIL(&awaited->wishes, wish, of_name);
     TAILQ_INSERT_TAIL(&session->wishes, wish, of_session);
     session->wish_count++;
-    core->wish_count++;
 }
 
 static void drop(struct core *core, struct wish *wish) {
-    uint32_t *at = chain_of(core, wish->name);
-    while (&core->wishes[*at - 1] != wish) at = &core->wishes[*at - 1].by_name_next;
-    *at = wish->by_name_next;
+    struct awaited *awaited = wish->awaited;
+    TAILQ_REMOVE(&awaited->wishes, wish, of_name);
     TAILQ_REMOVE(&wish->session->wishes, wish, of_session);
     wish->session->wish_count--;
-    core->wish_count--;
-    wish->session = NULL;
     TAILQ_INSERT_HEAD(&core->wishes_free, wish, of_session);
+    if (TAILQ_EMPTY(&awaited->wishes)) awaited_free(core, awaited);
 }
 
 void wishes_drop(struct core *core, struct session *session) {
@@ -53,19 +98,13 @@ void wishes_drop(struct core *core, struct session *session) {
 }
 
 void wishes_grant(struct core *core, struct queue *queue) {
-    uint32_t next = *chain_of(core, queue->name);
-    while (next) {
-        struct wish *wish = &core->wishes[next - 1];
-        next = wish->by_name_next;
-        if (strcmp(wish->name, queue->name) != 0) continue;
+    struct awaited *awaited = find(core, queue->name);
+    struct wish *wish = awaited ? TAILQ_FIRST(&awaited->wishes) : NULL;
+    while (wish) {
+        struct wish *next = TAILQ_NEXT(wish, of_name);
         struct session *session = wish->session;
         drop(core, wish);
         session_subscribe_to(core, session, queue);
+        wish = next;
     }
-}
-
-bool wish_is_pending(const struct core *core, const char *name) {
-    for (uint32_t next = *chain_of(core, name); next; next = core->wishes[next - 1].by_name_next)
-        if (strcmp(core->wishes[next - 1].name, name) == 0) return true;
-    return false;
 }

@@ -9,12 +9,15 @@
 
 #include "state.h"
 
-/* Room was asked for (QUEUES_AWAITED_MAX). A name that the session waits for already adds nothing. */
+/* Whether a session waits for a queue of this name. */
+bool wish_is_pending(const struct core *core, const char *name);
+/* Names that the principal was the first to wait for. */
+uint32_t wishes_count_of(const struct core *core, const char *principal);
+/* There is room: fewer than QUEUES_AWAITED_MAX names, or this one is among them. A name that the session waits for
+ * already adds nothing. */
 void wish_add(struct core *core, struct session *session, const char *name);
 void wishes_drop(struct core *core, struct session *session);
-/* The queue has come into being: whatever waits for it is subscribed to it. */
+/* The queue has come into being: the sessions that wait for it are subscribed to it, the longest waiting one first. */
 void wishes_grant(struct core *core, struct queue *queue);
-/* Is there any for a queue of this name? For core_check. */
-bool wish_is_pending(const struct core *core, const char *name);
 
 #endif
