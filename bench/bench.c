@@ -100,7 +100,7 @@ tarry_client *bench_client(const char *urls, uint32_t commits_in_flight) {
                                     .queued_size_max = 256u << 20};
     tarry_client *client = NULL;
     int rc = tarry_open(&options, &client);
-    if (rc == TARRY_OK) rc = tarry_ping(client);
+    if (rc == TARRY_OK) rc = tarry_ping(client, NULL);
     if (rc != TARRY_OK) bench_die("no broker: %s", tarry_code_sentence(rc));
     return client;
 }
@@ -145,7 +145,7 @@ void bench_wait_indexed(tarry_client *client, uint64_t wait_s) {
     for (;;) {
         struct tarry_stats_view *stats = NULL;
         char message[TARRY_MESSAGE_SIZE];
-        int rc = tarry_stats(client, NULL, &stats, message);
+        int rc = tarry_stats(client, NULL, NULL, &stats, message);
         if (rc != TARRY_OK) bench_die("stats: %s %s", tarry_code_sentence(rc), message);
         if (appended == 0) appended = stats->broker->appended; /* what comes later (seals) is not ours to wait for */
         bool is_caught_up = stats->broker->indexed >= appended;

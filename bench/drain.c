@@ -51,7 +51,7 @@ static void *consume(void *arg) {
         bench_flow_submit(&drain->acks, acks, CONSUMERS_MAX * COMMITS_UNDER_WAY);
     }
     tarry_commit_free(acks);
-    tarry_consumer_close(consumer, 0);
+    tarry_consumer_close(consumer, 0, NULL);
     tarry_close(client);
     return NULL;
 }

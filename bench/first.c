@@ -55,9 +55,9 @@ int main(int argc, char **argv) {
     printf("bench=first accepted_us=%llu subscribed_us=%llu delivered_us=%llu early=%d\n",
            (unsigned long long)accepted_us, (unsigned long long)subscribed_us, (unsigned long long)bench_wall_us(),
            task->delivered_ms < task->due_ms);
-    rc = tarry_ack(client, task->id, task->token, NULL);
+    rc = tarry_ack(client, task->id, task->token, NULL, NULL);
     tarry_task_free(task);
-    tarry_consumer_close(consumer, 0);
+    tarry_consumer_close(consumer, 0, NULL);
     tarry_close(client);
     return rc == TARRY_OK ? 0 : 1;
 }

@@ -61,12 +61,13 @@ static void *consume(void *arg) {
         for (size_t i = 0; i < count; i++) ledger_prefetch(&run->ledger, tasks[i]->payload, tasks[i]->payload_size);
         for (size_t i = 0; i < count; i++) {
             ledger_arrived(&run->ledger, tasks[i]->payload, tasks[i]->payload_size, tasks[i]->due_ms);
-            if (tarry_ack_async(client, tasks[i]->id, tasks[i]->token, ack_done, run) != TARRY_OK) bench_die("ack");
+            if (tarry_ack_async(client, tasks[i]->id, tasks[i]->token, NULL, ack_done, run) != TARRY_OK)
+                bench_die("ack");
             tarry_task_free(tasks[i]);
         }
     }
-    if (tarry_drain(client, 0) != TARRY_OK) bench_die("acks");
-    tarry_consumer_close(consumer, 0);
+    if (tarry_drain(client, 0, NULL) != TARRY_OK) bench_die("acks");
+    tarry_consumer_close(consumer, 0, NULL);
     tarry_close(client);
     return NULL;
 }
@@ -127,7 +128,7 @@ static uint64_t left_at_broker(tarry_client *client) {
     struct tarry_queues_view *view = NULL;
     char message[TARRY_MESSAGE_SIZE];
     uint64_t left = 0;
-    if (tarry_queues(client, &view, message) != TARRY_OK) bench_die("queues: %s", message);
+    if (tarry_queues(client, NULL, &view, message) != TARRY_OK) bench_die("queues: %s", message);
     for (size_t i = 0; i < view->count; i++)
         if (strcmp(view->queues[i]->name, queue_name) == 0)
             left = view->queues[i]->pending + view->queues[i]->in_flight + view->queues[i]->dead;

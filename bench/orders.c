@@ -96,7 +96,7 @@ static void *close_unpaid(void *arg) {
     }
     bench_flow_wait(&orders->acks, 0);
     tarry_commit_free(acks);
-    tarry_consumer_close(consumer, 0);
+    tarry_consumer_close(consumer, 0, NULL);
     tarry_close(client);
     return NULL;
 }

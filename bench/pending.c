@@ -39,7 +39,7 @@ int main(int argc, char **argv) {
     if (tarry_open(&far, &client) != TARRY_OK) bench_die("cannot open a client");
     struct pending pending = {.good = 0};
     tarry_commit *commit = NULL;
-    if (tarry_ping(client) != TARRY_OK) bench_die("no broker");
+    if (tarry_ping(client, NULL) != TARRY_OK) bench_die("no broker");
     if (tarry_commit_new(client, false, &commit) != TARRY_OK) bench_die("out of memory");
     const uint64_t start_ns = bench_now_ns();
     for (uint64_t i = 0; i < commits; i++) {

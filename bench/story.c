@@ -90,14 +90,14 @@ static void *ship(void *arg) {
         bool is_quiet = rc == TARRY_E_NOTHING || rc == TARRY_E_TIMEOUT; /* a busy machine: it goes on trying */
         if (rc != TARRY_OK && !is_quiet) bench_die("next: %s", tarry_code_sentence(rc));
         for (size_t i = 0; i < count; i++) {
-            if (tarry_ack_async(client, tasks[i]->id, tasks[i]->token, NULL, NULL) != TARRY_OK) bench_die("ack");
+            if (tarry_ack_async(client, tasks[i]->id, tasks[i]->token, NULL, NULL, NULL) != TARRY_OK) bench_die("ack");
             tarry_task_free(tasks[i]);
         }
-        if (tarry_drain(client, 4096) != TARRY_OK) bench_die("drain");
+        if (tarry_drain(client, 4096, NULL) != TARRY_OK) bench_die("drain");
         atomic_fetch_add(&story->shipped, count);
     }
-    if (tarry_drain(client, 0) != TARRY_OK) bench_die("drain");
-    tarry_consumer_close(consumer, 0);
+    if (tarry_drain(client, 0, NULL) != TARRY_OK) bench_die("drain");
+    tarry_consumer_close(consumer, 0, NULL);
     tarry_close(client);
     return NULL;
 }

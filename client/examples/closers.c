@@ -43,8 +43,8 @@ static void close_orders(tarry_client *client, const struct tarry_task **tasks, 
     if (fflush(stdout) != 0) exit(1); /* no consumer listens any more: what is not acknowledged comes again */
     for (size_t i = 0; i < count; i++) {
         /* The answer does not matter here: if the lease was lost, another worker closes the order once more. */
-        while (tarry_ack_async(client, tasks[i]->id, tasks[i]->token, NULL, NULL) == TARRY_E_FULL)
-            if (tarry_drain(client, 0) != TARRY_OK) break;
+        while (tarry_ack_async(client, tasks[i]->id, tasks[i]->token, NULL, NULL, NULL) == TARRY_E_FULL)
+            if (tarry_drain(client, 0, NULL) != TARRY_OK) break;
         tarry_task_free(tasks[i]);
     }
 }
@@ -74,7 +74,7 @@ int closer_main(const char *broker, const char *queue) {
         else if (rv != TARRY_E_NOTHING)
             fprintf(stderr, "event=closer message=\"%s\"\n", tarry_code_sentence(rv));
     }
-    tarry_consumer_close(consumer, 0);
+    tarry_consumer_close(consumer, 0, NULL);
     tarry_close(client);
     return 0;
 failed:

@@ -144,9 +144,9 @@ static int submit(struct play *play, const struct event *event) {
             rv = tarry_schedule_async(play->client, &options, placed_answer, asked);
         } else {
             struct tarry_ref ref = {.queue = play->settings.queue, .key = id};
-            rv = tarry_cancel_async(play->client, &ref, false, paid_answer, asked);
+            rv = tarry_cancel_async(play->client, &ref, false, NULL, paid_answer, asked);
         }
-    } while (rv == TARRY_E_FULL && tarry_drain(play->client, 0) == TARRY_OK);
+    } while (rv == TARRY_E_FULL && tarry_drain(play->client, 0, NULL) == TARRY_OK);
     if (rv != TARRY_OK) free(asked);
     return rv;
 }
@@ -185,7 +185,7 @@ static void settle(struct play *play) {
     uint64_t until = now_us() + SETTLE_PATIENCE_S * 1000000ull + play->delay_ms * 1000;
     while (!ledger_is_settled(play->ledger) && now_us() < until && !interrupted) look(play, 20);
     /* Payments that race with their closings are answered by now, save for those of a broker that is away. */
-    if (!interrupted && tarry_drain(play->client, 0) != TARRY_OK) interrupted = 1;
+    if (!interrupted && tarry_drain(play->client, 0, NULL) != TARRY_OK) interrupted = 1;
     until = now_us() + AFTERMATH_US;
     while (now_us() < until && !interrupted) look(play, 20);
     play->picture.drawn_us = 0;
@@ -226,7 +226,7 @@ static int run(struct play *play) {
                                     .name = "order_timeout",
                                     .timeout_ms = settings->timeout_ms};
     rv = tarry_open(&options, &play->client);
-    if (rv == TARRY_OK) rv = tarry_ping(play->client);
+    if (rv == TARRY_OK) rv = tarry_ping(play->client, NULL);
     if (rv != TARRY_OK) {
         fprintf(stderr, "order_timeout: %s: %s\n", settings->broker, tarry_code_sentence(rv));
         closers_stop(&play->closers, play->ledger);

@@ -15,7 +15,8 @@ int main(void) {
 
     /* Order 1 is paid in time. With deliveries = 0 no consumer has seen the task, and none ever will. */
     struct tarry_ref paid = {.queue = "close-order", .key = "order-1"};
-    if (tarry_cancel(client, &paid, false, &result) == TARRY_OK) printf("order-1 paid, %u seen\n", result.deliveries);
+    if (tarry_cancel(client, &paid, false, NULL, &result) == TARRY_OK)
+        printf("order-1 paid, %u seen\n", result.deliveries);
 
     /* Order 2 is not. */
     const char *queue = "close-order";
@@ -25,10 +26,10 @@ int main(void) {
     if (tarry_consumer_open(client, &options, &consumer, NULL) != TARRY_OK) return 1;
     if (tarry_consumer_next(consumer, 5000, &task) == TARRY_OK) {
         printf("%s closed %d ms after it was due\n", task->key, (int)(task->received_ms - task->due_ms));
-        tarry_ack(client, task->id, task->token, NULL);
+        tarry_ack(client, task->id, task->token, NULL, NULL);
         tarry_task_free(task);
     }
-    tarry_consumer_close(consumer, 0);
+    tarry_consumer_close(consumer, 0, NULL);
     tarry_close(client);
     return 0;
 }

@@ -139,7 +139,7 @@ int main(int argc, char **argv) {
     }
     const struct timespec tick = {0, 100000000};
     while (rv == TARRY_OK && !stopping) nanosleep(&tick, NULL);
-    tarry_consumer_close(consumer, 0);
+    tarry_consumer_close(consumer, 0, NULL);
     tarry_close(client);
     return rv == TARRY_OK ? 0 : 1;
 }

@@ -1,7 +1,8 @@
 /* tarry.h: the client of Tarry, a durable delay broker.
  *
- * A task is handed to the broker with a time; at that time, never before, a consumer gets it, and gets it again until
- * it is acknowledged. Most tasks are cancelled or moved by their key (an order number) before they fall due.
+ * A program schedules a task for a time. At that time, and never before, the broker delivers the task to a consumer,
+ * and repeats the delivery until a consumer acknowledges the task. Most tasks are cancelled or moved by their key (an
+ * order number) before they fall due.
  *
  *     #include <stdio.h>
  *     #include <tarry.h>
@@ -16,58 +17,58 @@
  *         return 0;
  *     }
  *
- * Units. Names ending in `_ms` are milliseconds: Unix time by the broker's clock, or a duration where the name says so
- * (delay, lease, timeout, expires, backoff, wait, for). `_size` counts bytes, `_count` counts things.
+ * Units. A name that ends in `_ms` is a number of milliseconds: Unix time by the broker's clock, or a duration if the
+ * name says so (delay, lease, timeout, expires, backoff, wait, for, staleness). `_size` is a number of bytes, `_count`
+ * a number of things.
  *
- * Errors. Functions that can fail return an int: TARRY_OK (0) or another enum tarry_code. Codes 1 … 99 are the
- * broker's word, codes from 100 on are the library's. tarry_code_sentence() says each in a sentence; a result's
- * `message` says it for the case at hand. Outputs are untouched on failure, save for a `struct tarry_result`, which is
- * always filled in. No function prints or exits.
+ * Errors. A function that can fail returns an int: TARRY_OK (0) or another enum tarry_code. Codes 1 … 99 come from the
+ * broker, codes from 100 on from the library. tarry_code_sentence() explains a code; the `message` of a result explains
+ * the single case. A function that fails leaves its outputs untouched, except for a `struct tarry_result`, which it
+ * always fills in. No function prints or exits.
  *
- * Threads. Every function may be called from any thread at any time unless its comment says otherwise; one client is
- * meant to be shared. Calls of many threads and asynchronous calls travel together in common requests, without
- * waiting for company: while one request is under way the next one gathers.
+ * Threads. Any thread may call any function at any time unless its comment says otherwise. Threads should share one
+ * client. The library sends the calls of many threads, and asynchronous calls, in common requests: while one request
+ * is under way, the next calls gather for the next request. A single call does not wait for others.
  *
- * Deadlines. Every call, asynchronous or not, ends within timeout_ms of when it was made: the client's, or its own
- * (tarry_within.h), which counts the time in the client's own queue too. The code says what is known:
- * TARRY_BUSY, _STOPPING, _NOT_PRIMARY, _E_NO_BROKER: nothing was done; TARRY_E_TIMEOUT, TARRY_FAILED: it is not known.
+ * Deadlines. Every call, blocking or asynchronous, ends within its timeout, which starts when the call is made and
+ * includes the time in the client's own queue. The timeout is that of the client (struct tarry_options), unless the
+ * call's options or its `struct tarry_call` have another one. The code says what is known:
+ * TARRY_BUSY, _STOPPING, _NOT_PRIMARY, _E_NO_BROKER: nothing was done; TARRY_E_TIMEOUT, TARRY_FAILED: the outcome is
+ * unknown.
  *
- * Order. With the default of one commit in flight, what is submitted on one client takes effect in the order of
- * submission; blocking calls of several threads at once in any order. One exception: while the broker is busy (disk or
- * memory full, index behind) acks, nacks, extends and releases pass what it has no room for; cancels and moves too,
- * unless something that waits names the same task by the same id or key. What belongs together (schedule the next step,
- * ack this one) goes in one tarry_commit.
+ * Order. With the default of one commit in flight, calls of one thread on one client take effect in the order in which
+ * the thread makes them. There is one exception: while the broker is busy (its disk or memory is full, or its index
+ * lags), acks, nacks, extends and releases overtake schedules. Cancels and moves do too, unless a waiting call names
+ * the same task by the same id or key. Operations that belong together (schedule the next step, ack this one) go into
+ * one tarry_commit.
  *
- * Retries. When a broker is lost the library connects again (first try within 100 ms, then at most a second apart;
- * several addresses in turn) and repeats what is unanswered under the same sequence number, so that it takes effect
- * once, also when the broker was killed in between (ONCE-1). A broker that says "busy" or "stopping" is asked again
- * until the call's deadline. Of what is unknown after that it can be asked what became (tarry_once.h).
+ * Retries. When the connection breaks, the library connects again (first attempt within 100 ms, then at most 1 s apart,
+ * over all addresses in turn). It repeats unanswered requests under the same sequence number, so each takes effect
+ * once, even if the broker was killed in between (ONCE-1). It repeats requests that the broker refused as busy or
+ * stopping until the call's deadline. A program can ask later for an outcome that stayed unknown (tarry_once.h).
  *
- * Pairs. Given the addresses of a primary and its follower, the library finds the primary, and finds it again when they
- * change roles: what is unanswered goes there under the same sequence number, what is held is settled there under the
- * same token, and consumers take their sessions with them if they come within seconds. Addresses that were not given
- * are never used, whatever a broker says: from elsewhere they may mean another machine. All addresses must be of one
- * cluster: a client that has begun with one goes on with no other (open it anew).
+ * Pairs. Given the addresses of both nodes of a pair, the library finds the primary, also after a failover. It repeats
+ * unanswered requests there under the same sequence numbers, settles leases there with the same tokens, and resumes the
+ * sessions of consumers that reconnect within seconds. It connects only to the given addresses, whatever a broker says:
+ * from another network an address may mean another machine. All addresses must belong to one cluster. A client that
+ * has talked to one cluster refuses every other one; open a new client for that.
  *
- * Forks. Threads do not survive a fork, so a client belongs to the process that opened it: in a child every call on it
- * does nothing and returns TARRY_E_FORKED, tarry_open too (fork first, then open). posix_spawn, and fork followed by
- * exec, are fine.
+ * Forks. Threads do not survive a fork, so a client belongs to the process that opened it. In a child process every
+ * function, tarry_open included, does nothing and returns TARRY_E_FORKED: fork first, then open. posix_spawn, and fork
+ * followed by exec, are fine.
  *
- * Signals. The library's threads block all signals, so that handlers run on the program's own threads.
+ * Signals. The library's threads block all signals, so signal handlers run on the program's own threads.
  *
- * Growth. A program that was built with an older header of the same soname runs with a newer library, unchanged:
- *   - Options (what you fill in) may get fields at their end. The size that your compiler knows travels with every
- * call: the functions that take options are inline here and pass `sizeof` on (as Linux's openat2 and clone3 take it),
- * so there is nothing to write and nothing to forget. What an older program does not know is 0, the default. Zero every
- *     options struct before you fill it in: a designated initialiser does.
- *   - Results in your storage (tarry_result, tarry_job_view, tarry_audit_view, tarry_backup_view) keep their size for
- *     good, so they may be copied, kept in arrays, and left uninitialised; new fields take the place of `reserved`.
- *   - What the library allocates (tasks, views, frames) may get fields at its end: use it by pointer and do not copy it
- *     by value.
+ * Compatibility. A program that was built with an older header of the same soname works with a newer library:
+ *   - Structs that the program fills in (options, tarry_call, tarry_policy), and results in the program's storage, keep
+ *     their size. A new field takes the place of a `reserved` one, and 0 is its default. So set every such struct to
+ *     zero before you fill it in; a designated initialiser does that.
+ *   - Structs that the library allocates (tasks, views, frames) may get new fields at their end. Use them by pointer
+ *     and do not copy them by value.
  *   - tarry_token, tarry_ref, tarry_attribute, tarry_source and tarry_quantiles never change.
- *   - Enumerations may get values: have a default in every switch.
- * A program that was built with a *newer* header is refused by tarry_open (TARRY_E_VERSION); so is an option that this
- * library does not know, if it is set. Bindings for other languages call the functions whose names end in `_sized`.
+ *   - Enumerations may get new values: give every switch a default.
+ * tarry_open refuses a program that was built with a newer header (TARRY_E_VERSION). A function refuses options in
+ * which a `reserved` field is not 0, with the same code.
  *
  * C99 and C++; opaque types; include no other header of Tarry. */
 #ifndef TARRY_H
@@ -120,8 +121,8 @@ enum tarry_code {
     TARRY_FAILED = 14,          /* the broker's disk failed; whether it took effect is unknown */
     TARRY_DENIED = 15,          /* you may not do this: the message says which role is missing, or whose the queue is,
                                  * or why no broker lets you in, or what is wrong with the token's file */
-    TARRY_BEHIND = 16,  /* nothing was answered: what is there is older than what was asked for (tarry_fresh.h) */
-    TARRY_TOO_OLD = 17, /* … : the follower cannot prove that what it has is as young as that (tarry_fresh.h) */
+    TARRY_BEHIND = 16,          /* the node does not have all that the call requires (struct tarry_call) */
+    TARRY_TOO_OLD = 17, /* … : the follower cannot prove that its data are as recent as required (struct tarry_call) */
     /* The library's. */
     TARRY_E_TIMEOUT = 100,   /* no answer until the deadline; the request was sent: outcome unknown (tarry_ask) */
     TARRY_E_NO_BROKER = 101, /* no broker was there until the deadline; it was never sent: nothing was done */
@@ -238,17 +239,52 @@ struct tarry_result {
     uint64_t producer;          /* the commit that carried it (ONCE-1); 0: it was never sent */
     uint64_t sequence;
     uint64_t index;        /* which of its operations this was, from 0 */
-    uint64_t position;     /* answered: a request that asks for this, at least, sees it done (tarry_fresh.h); 0: no */
+    uint64_t position;     /* log position for tarry_call.at_least: a question with it sees this change; 0: none */
     uint64_t reserved[14]; /* 0 */
     char message[TARRY_MESSAGE_SIZE]; /* a sentence; "" when fine */
 };
 
 /* The broker that answered. With tarry_options.follower_reads it may be a follower, whose answer shows what had
  * happened up to a log position: what was acknowledged since is not in it, and another answer may be as of an earlier
- * one. What it must show, and how old it may be, is asked for with tarry_fresh.h. */
+ * one. struct tarry_call says how recent an answer must be. */
 struct tarry_source {
     bool follower;
     uint64_t position; /* a follower's; otherwise 0: as of now */
+};
+
+/* How one call differs from the client's defaults. Where a function takes a pointer to it, NULL means: in nothing. The
+ * function copies it.
+ *
+ * A follower (tarry_options.follower_reads) answers questions from what it has, which may be old. `at_least` and
+ * `staleness_ms` bound that; operations ignore them.
+ *
+ *   at_least      The answer contains everything that is recorded below this log position. tarry_result.position of a
+ *                 commit is such a position: a program that passes it on reads its own writes at any node, also in
+ *                 another process. The call waits for a follower that is behind until its deadline; then TARRY_BEHIND,
+ *                 and the message names the follower's position. A primary whose log ends before the position refuses
+ *                 at once with TARRY_BEHIND.
+ *   staleness_ms  The answer contains everything that was acknowledged more than this long before the question reached
+ *                 the node. A follower proves that by its own clock, from when it last asked its primary, and asks
+ *                 again if need be. A follower that does not hear its primary refuses with TARRY_TOO_OLD within 0.5 s.
+ *                 A primary is never stale: it answers once its leadership is confirmed.
+ *
+ * A position belongs to the log of one cluster. After a forced promotion, or an unplanned one in asynchronous mode, a
+ * position in the lost tail means nothing.
+ *
+ *     // An order is paid: the customer waits at most half a second.
+ *     int order_is_paid(tarry_client *client, const char *order) {
+ *         struct tarry_ref ref = {.queue = "close-order", .key = order};
+ *         struct tarry_call quick = {.timeout_ms = 500};
+ *         struct tarry_result result;
+ *         int code = tarry_cancel(client, &ref, false, &quick, &result);
+ *         if (code != TARRY_OK) fprintf(stderr, "%s: %s\n", order, result.message);
+ *         return code;
+ *     } */
+struct tarry_call {
+    uint64_t timeout_ms;   /* from when the call is made; 0: the client's; TARRY_FOREVER: no deadline */
+    uint64_t at_least;     /* a log position; 0: any */
+    uint64_t staleness_ms; /* a duration, up to 24 days (INT32_MAX ms: otherwise TARRY_E_ARGUMENT); 0: any */
+    uint64_t reserved[5];  /* 0 */
 };
 
 /* ---- the client --------------------------------------------------------------------------------------------------*/
@@ -281,14 +317,15 @@ struct tarry_options {
     /* Show the token over ws:// to another machine, too, where it can be read on the way. Otherwise calls end with
      * TARRY_DENIED. false: the environment's TARRY_UNSAFE_PLAIN_TOKEN, if that is 1. */
     bool unsafe_plain_token;
+    uint64_t reserved[8]; /* 0 */
 };
 
-TARRY_API TARRY_MUST_USE int tarry_open_sized(const struct tarry_options *options, size_t size, uint32_t header_version,
-                                              tarry_client **out_client);
-/* Starts connecting and returns at once: a broker need not be there yet. `options` may be NULL and is copied.
+TARRY_API TARRY_MUST_USE int tarry_open_version(const struct tarry_options *options, uint32_t header_version,
+                                                tarry_client **out_client);
+/* Starts to connect and returns at once; the broker need not run yet. `options` may be NULL and is copied.
  * TARRY_E_ADDRESS, _ARGUMENT, _NOMEM, _SYSTEM, _VERSION. The caller closes *out_client. */
 TARRY_MUST_USE static inline int tarry_open(const struct tarry_options *options, tarry_client **out_client) {
-    return tarry_open_sized(options, sizeof(*options), TARRY_VERSION_NUMBER, out_client);
+    return tarry_open_version(options, TARRY_VERSION_NUMBER, out_client);
 }
 
 /* Ends the client. What is unanswered completes with TARRY_E_CLOSED, callbacks included, before this returns: call
@@ -298,8 +335,8 @@ TARRY_MUST_USE static inline int tarry_open(const struct tarry_options *options,
 TARRY_API int tarry_close(tarry_client *client);
 
 /* Waits until at most `pending_max` operations are unanswered. TARRY_E_TIMEOUT if others submit so much meanwhile that
- * there are still more after timeout_ms. TARRY_E_CLOSED. */
-TARRY_API TARRY_MUST_USE int tarry_drain(tarry_client *client, size_t pending_max);
+ * there are still more at the deadline; TARRY_FOREVER: no deadline. TARRY_E_CLOSED. */
+TARRY_API TARRY_MUST_USE int tarry_drain(tarry_client *client, size_t pending_max, const struct tarry_call *call);
 
 /* How long something has waited without any answer from a broker, in milliseconds; 0: nothing waits (but for an audit
  * that waits for something to happen). */
@@ -315,7 +352,7 @@ TARRY_API uint64_t tarry_busy_ms(tarry_client *client, char out_reason[TARRY_MES
 TARRY_API char *tarry_addresses_say(tarry_client *client, char text[TARRY_MESSAGE_SIZE]);
 
 /* Waits for a word of the primary: is it there? TARRY_E_NO_BROKER, TARRY_E_TIMEOUT, TARRY_NOT_PRIMARY … */
-TARRY_API TARRY_MUST_USE int tarry_ping(tarry_client *client);
+TARRY_API TARRY_MUST_USE int tarry_ping(tarry_client *client, const struct tarry_call *call);
 
 /* ---- operations --------------------------------------------------------------------------------------------------*/
 
@@ -332,7 +369,8 @@ struct tarry_schedule_options {
     uint32_t priority;   /* 0 … 9, 9 first */
     uint64_t expires_ms; /* a duration after due; 0: never */
     enum tarry_on_conflict on_conflict;
-    uint64_t timeout_ms; /* of this call; 0: the client's; TARRY_FOREVER. In a commit 0: see tarry_commit_timeout */
+    uint64_t timeout_ms;  /* of this call; 0: the client's; TARRY_FOREVER. In a commit 0: see tarry_commit_timeout */
+    uint64_t reserved[6]; /* 0 */
 };
 
 struct tarry_nack_options {
@@ -340,7 +378,8 @@ struct tarry_nack_options {
     uint64_t delay_ms;
     bool dead; /* straight to the dead letters */
     const char *reason;
-    uint64_t timeout_ms; /* as when scheduling */
+    uint64_t timeout_ms;  /* as when scheduling */
+    uint64_t reserved[4]; /* 0 */
 };
 
 /* Policy of a queue, and which fields of it an operation sets. */
@@ -354,6 +393,7 @@ struct tarry_policy {
     /* http:// or https://, 512 bytes at most: the primary POSTs what is due there (docs/WEBHOOKS.md). "" or NULL: it
      * does not. Read only with TARRY_POLICY_PUSH. In a view: never NULL, and as long-lived as that. */
     const char *push;
+    uint64_t reserved[8]; /* 0 */
 };
 enum tarry_policy_field {
     TARRY_POLICY_LEASE = 1,
@@ -377,43 +417,32 @@ enum tarry_dead_what { TARRY_REQUEUE = 0, TARRY_DROP = 1 };
 
 /* Blocking calls: each waits for the durable answer. The return value is result->code. `out_result` may be NULL.
  * Arguments are copied or sent before the call returns. TARRY_E_CALLBACK from a completion callback. */
-TARRY_API int tarry_schedule_sized(tarry_client *client, const struct tarry_schedule_options *options, size_t size,
-                                   struct tarry_result *out_result);
-static inline int tarry_schedule(tarry_client *client, const struct tarry_schedule_options *options,
-                                 struct tarry_result *out_result) {
-    return tarry_schedule_sized(client, options, sizeof(*options), out_result);
-}
+TARRY_API int tarry_schedule(tarry_client *client, const struct tarry_schedule_options *options,
+                             struct tarry_result *out_result);
 /* `withdraw` ends the task even if it is in flight; the holder's ack is then answered with the truth. What is dead is
  * for tarry_dead to decide. */
 TARRY_API int tarry_cancel(tarry_client *client, const struct tarry_ref *ref, bool withdraw,
-                           struct tarry_result *out_result);
+                           const struct tarry_call *call, struct tarry_result *out_result);
 TARRY_API int tarry_move(tarry_client *client, const struct tarry_ref *ref, enum tarry_when when, uint64_t when_ms,
-                         struct tarry_result *out_result);
-TARRY_API int tarry_ack(tarry_client *client, uint64_t id, struct tarry_token token, struct tarry_result *out_result);
-TARRY_API int tarry_nack_sized(tarry_client *client, uint64_t id, struct tarry_token token,
-                               const struct tarry_nack_options *options, size_t size, struct tarry_result *out_result);
+                         const struct tarry_call *call, struct tarry_result *out_result);
+TARRY_API int tarry_ack(tarry_client *client, uint64_t id, struct tarry_token token, const struct tarry_call *call,
+                        struct tarry_result *out_result);
 /* `options` NULL: the queue's backoff. */
-static inline int tarry_nack(tarry_client *client, uint64_t id, struct tarry_token token,
-                             const struct tarry_nack_options *options, struct tarry_result *out_result) {
-    return tarry_nack_sized(client, id, token, options, sizeof(*options), out_result);
-}
+TARRY_API int tarry_nack(tarry_client *client, uint64_t id, struct tarry_token token,
+                         const struct tarry_nack_options *options, struct tarry_result *out_result);
 /* A new lease from now on; lease_ms 0: the session's own. */
 TARRY_API int tarry_extend(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t lease_ms,
-                           struct tarry_result *out_result);
+                           const struct tarry_call *call, struct tarry_result *out_result);
 /* Gives a task back unseen: costs no attempt. */
-TARRY_API int tarry_release(tarry_client *client, uint64_t id, struct tarry_token token,
+TARRY_API int tarry_release(tarry_client *client, uint64_t id, struct tarry_token token, const struct tarry_call *call,
                             struct tarry_result *out_result);
 /* A dead letter by `ref`; or, with `all`, every dead letter of ref->queue whose key does not live again, as a job of
  * the broker's: see tarry_job. */
 TARRY_API int tarry_dead(tarry_client *client, enum tarry_dead_what what, const struct tarry_ref *ref, bool all,
-                         struct tarry_result *out_result);
-TARRY_API int tarry_queue_set_sized(tarry_client *client, const char *queue, const struct tarry_policy *policy,
-                                    size_t size, uint32_t fields, struct tarry_result *out_result);
+                         const struct tarry_call *call, struct tarry_result *out_result);
 /* `fields`: bits of enum tarry_policy_field. Creates the queue if creation is on. */
-static inline int tarry_queue_set(tarry_client *client, const char *queue, const struct tarry_policy *policy,
-                                  uint32_t fields, struct tarry_result *out_result) {
-    return tarry_queue_set_sized(client, queue, policy, sizeof(*policy), fields, out_result);
-}
+TARRY_API int tarry_queue_set(tarry_client *client, const char *queue, const struct tarry_policy *policy,
+                              uint32_t fields, struct tarry_result *out_result);
 /* Of a queue that holds no task and no dead letter, has no consumer and no job: otherwise TARRY_NOT_DONE, and the
  * message says what stands in the way. TARRY_NO_SUCH_QUEUE. Its policy, pause and counts go with it; what has ended in
  * it is told of as before. Using it again, by a consumer too, creates it anew, if creation is on. */
@@ -432,34 +461,25 @@ TARRY_API int tarry_queue_purge(tarry_client *client, const char *queue, uint32_
  * may be NULL. TARRY_E_FULL: nothing was done, see tarry_drain. TARRY_E_ARGUMENT, TARRY_TOO_LARGE, TARRY_E_NOMEM. */
 typedef void (*tarry_done_fn)(void *arg, const struct tarry_result *result);
 
-TARRY_API TARRY_MUST_USE int tarry_schedule_async_sized(tarry_client *client,
-                                                        const struct tarry_schedule_options *options, size_t size,
-                                                        tarry_done_fn done, void *arg);
-TARRY_MUST_USE static inline int tarry_schedule_async(tarry_client *client,
-                                                      const struct tarry_schedule_options *options, tarry_done_fn done,
-                                                      void *arg) {
-    return tarry_schedule_async_sized(client, options, sizeof(*options), done, arg);
-}
+TARRY_API TARRY_MUST_USE int tarry_schedule_async(tarry_client *client, const struct tarry_schedule_options *options,
+                                                  tarry_done_fn done, void *arg);
 TARRY_API TARRY_MUST_USE int tarry_cancel_async(tarry_client *client, const struct tarry_ref *ref, bool withdraw,
-                                                tarry_done_fn done, void *arg);
+                                                const struct tarry_call *call, tarry_done_fn done, void *arg);
 TARRY_API TARRY_MUST_USE int tarry_move_async(tarry_client *client, const struct tarry_ref *ref, enum tarry_when when,
-                                              uint64_t when_ms, tarry_done_fn done, void *arg);
+                                              uint64_t when_ms, const struct tarry_call *call, tarry_done_fn done,
+                                              void *arg);
 TARRY_API TARRY_MUST_USE int tarry_ack_async(tarry_client *client, uint64_t id, struct tarry_token token,
-                                             tarry_done_fn done, void *arg);
-TARRY_API TARRY_MUST_USE int tarry_nack_async_sized(tarry_client *client, uint64_t id, struct tarry_token token,
-                                                    const struct tarry_nack_options *options, size_t size,
-                                                    tarry_done_fn done, void *arg);
-TARRY_MUST_USE static inline int tarry_nack_async(tarry_client *client, uint64_t id, struct tarry_token token,
-                                                  const struct tarry_nack_options *options, tarry_done_fn done,
-                                                  void *arg) {
-    return tarry_nack_async_sized(client, id, token, options, sizeof(*options), done, arg);
-}
+                                             const struct tarry_call *call, tarry_done_fn done, void *arg);
+TARRY_API TARRY_MUST_USE int tarry_nack_async(tarry_client *client, uint64_t id, struct tarry_token token,
+                                              const struct tarry_nack_options *options, tarry_done_fn done, void *arg);
 TARRY_API TARRY_MUST_USE int tarry_extend_async(tarry_client *client, uint64_t id, struct tarry_token token,
-                                                uint64_t lease_ms, tarry_done_fn done, void *arg);
+                                                uint64_t lease_ms, const struct tarry_call *call, tarry_done_fn done,
+                                                void *arg);
 TARRY_API TARRY_MUST_USE int tarry_release_async(tarry_client *client, uint64_t id, struct tarry_token token,
-                                                 tarry_done_fn done, void *arg);
+                                                 const struct tarry_call *call, tarry_done_fn done, void *arg);
 TARRY_API TARRY_MUST_USE int tarry_dead_async(tarry_client *client, enum tarry_dead_what what,
-                                              const struct tarry_ref *ref, bool all, tarry_done_fn done, void *arg);
+                                              const struct tarry_ref *ref, bool all, const struct tarry_call *call,
+                                              tarry_done_fn done, void *arg);
 
 /* ---- commits: several operations in one request -------------------------------------------------------------------*/
 
@@ -476,30 +496,18 @@ TARRY_API size_t tarry_commit_count(const tarry_commit *commit);
 
 /* Each adds one operation and copies its arguments. The first failure (TARRY_E_ARGUMENT, TARRY_TOO_LARGE, _E_NOMEM)
  * is remembered too: tarry_commit_run and _submit then return it and send nothing. */
-TARRY_API int tarry_commit_schedule_sized(tarry_commit *commit, const struct tarry_schedule_options *options,
-                                          size_t size);
-static inline int tarry_commit_schedule(tarry_commit *commit, const struct tarry_schedule_options *options) {
-    return tarry_commit_schedule_sized(commit, options, sizeof(*options));
-}
+TARRY_API int tarry_commit_schedule(tarry_commit *commit, const struct tarry_schedule_options *options);
 TARRY_API int tarry_commit_cancel(tarry_commit *commit, const struct tarry_ref *ref, bool withdraw);
 TARRY_API int tarry_commit_move(tarry_commit *commit, const struct tarry_ref *ref, enum tarry_when when,
                                 uint64_t when_ms);
 TARRY_API int tarry_commit_ack(tarry_commit *commit, uint64_t id, struct tarry_token token);
-TARRY_API int tarry_commit_nack_sized(tarry_commit *commit, uint64_t id, struct tarry_token token,
-                                      const struct tarry_nack_options *options, size_t size);
-static inline int tarry_commit_nack(tarry_commit *commit, uint64_t id, struct tarry_token token,
-                                    const struct tarry_nack_options *options) {
-    return tarry_commit_nack_sized(commit, id, token, options, sizeof(*options));
-}
+TARRY_API int tarry_commit_nack(tarry_commit *commit, uint64_t id, struct tarry_token token,
+                                const struct tarry_nack_options *options);
 TARRY_API int tarry_commit_extend(tarry_commit *commit, uint64_t id, struct tarry_token token, uint64_t lease_ms);
 TARRY_API int tarry_commit_release(tarry_commit *commit, uint64_t id, struct tarry_token token);
 TARRY_API int tarry_commit_dead(tarry_commit *commit, enum tarry_dead_what what, const struct tarry_ref *ref, bool all);
-TARRY_API int tarry_commit_queue_set_sized(tarry_commit *commit, const char *queue, const struct tarry_policy *policy,
-                                           size_t size, uint32_t fields);
-static inline int tarry_commit_queue_set(tarry_commit *commit, const char *queue, const struct tarry_policy *policy,
-                                         uint32_t fields) {
-    return tarry_commit_queue_set_sized(commit, queue, policy, sizeof(*policy), fields);
-}
+TARRY_API int tarry_commit_queue_set(tarry_commit *commit, const char *queue, const struct tarry_policy *policy,
+                                     uint32_t fields);
 TARRY_API int tarry_commit_queue_pause(tarry_commit *commit, const char *queue, bool paused, uint64_t for_ms);
 TARRY_API int tarry_commit_queue_purge(tarry_commit *commit, const char *queue, uint32_t states);
 
@@ -526,11 +534,9 @@ TARRY_API TARRY_MUST_USE int tarry_commit_submit(tarry_commit *commit, tarry_com
 #include "tarry_audit.h"
 #include "tarry_backup.h"
 #include "tarry_consume.h"
-#include "tarry_fresh.h"
 #include "tarry_look.h"
 #include "tarry_loop.h"
 #include "tarry_once.h"
 #include "tarry_pair.h"
 #include "tarry_redact.h"
-#include "tarry_within.h"
 #endif

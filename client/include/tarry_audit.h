@@ -67,23 +67,20 @@ struct tarry_audit_options {
     /* Frames that hold nothing but changes of other tasks are left out: other than this one, or than those that had
      * this key of this queue. NULL: none are. This is what the broker can skip by; all else is yours to filter. */
     const struct tarry_ref *task;
-    /* As in struct tarry_fresh_options (tarry_fresh.h), of each page: with at_least what is recorded below that log
+    /* As in struct tarry_call, of each page: with at_least what is recorded below that log
      * position is told if it is asked for. While a follower does not have it, tarry_audit_next waits as for a broker:
      * TARRY_BEHIND after the client's timeout_ms, and the call may be repeated. TARRY_TOO_OLD. */
     uint64_t at_least;
     uint64_t staleness_ms;
+    uint64_t reserved[6]; /* 0 */
 };
 
 typedef struct tarry_audit tarry_audit;
 
-TARRY_API TARRY_MUST_USE int tarry_audit_open_sized(tarry_client *client, const struct tarry_audit_options *options,
-                                                    size_t size, tarry_audit **out_audit);
 /* Asks nothing yet. `options` (NULL: the whole log) is copied. TARRY_E_ARGUMENT, _NOMEM, _VERSION. The caller closes
  * *out_audit. An audit is used by one thread at a time, save for tarry_audit_wake. */
-TARRY_MUST_USE static inline int tarry_audit_open(tarry_client *client, const struct tarry_audit_options *options,
-                                                  tarry_audit **out_audit) {
-    return tarry_audit_open_sized(client, options, sizeof(*options), out_audit);
-}
+TARRY_API TARRY_MUST_USE int tarry_audit_open(tarry_client *client, const struct tarry_audit_options *options,
+                                              tarry_audit **out_audit);
 
 /* The next frame, in the order of the log. Waits up to wait_ms for it (0: what is here already, and the question for
  * more is sent; TARRY_FOREVER), TARRY_E_NOTHING after that: call again. Only what is durable is told.

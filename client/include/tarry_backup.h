@@ -20,6 +20,7 @@ struct tarry_backup_options {
     /* Called on the calling thread, now and then; bytes. False: stop. May be NULL. */
     bool (*progress)(void *arg, uint64_t done_size, uint64_t total_size);
     void *arg;
+    uint64_t reserved[6]; /* 0 */
 };
 struct tarry_backup_view {
     uint64_t position;       /* of the log: everything up to here is in the copy, and nothing later */
@@ -30,9 +31,6 @@ struct tarry_backup_view {
     uint64_t took_ms;
     uint64_t reserved[10]; /* 0 */
 };
-TARRY_API TARRY_MUST_USE int tarry_backup_sized(tarry_client *client, const struct tarry_backup_options *options,
-                                                size_t size, struct tarry_backup_view *out_view,
-                                                char out_message[TARRY_MESSAGE_SIZE]);
 /* Copies the broker's data directory as of one log position, while the broker goes on; what was acknowledged before the
  * call is in it. The copy is a member of its own (another id, another secret, epochs that the original does not reach),
  * and a tarryd can be started on it. Everything is synced before this returns. Until then the directory holds a file
@@ -43,11 +41,8 @@ TARRY_API TARRY_MUST_USE int tarry_backup_sized(tarry_client *client, const stru
  * again. TARRY_E_ARGUMENT: the directory holds something else. TARRY_E_SYSTEM: a file cannot be written; the message
  * says which. TARRY_E_TIMEOUT: the deadline, or no answer. TARRY_E_WOKEN: `progress` said stop. After a failure the
  * directory is left unfinished. `out_view` may be NULL. */
-TARRY_MUST_USE static inline int tarry_backup(tarry_client *client, const struct tarry_backup_options *options,
-                                              struct tarry_backup_view *out_view,
-                                              char out_message[TARRY_MESSAGE_SIZE]) {
-    return tarry_backup_sized(client, options, sizeof(*options), out_view, out_message);
-}
+TARRY_API TARRY_MUST_USE int tarry_backup(tarry_client *client, const struct tarry_backup_options *options,
+                                          struct tarry_backup_view *out_view, char out_message[TARRY_MESSAGE_SIZE]);
 
 #ifdef __cplusplus
 }

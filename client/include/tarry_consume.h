@@ -64,22 +64,16 @@ struct tarry_consumer_options {
     tarry_handler_fn handler;
     void *arg;                /* the handler's, and of `settled` */
     tarry_settled_fn settled; /* NULL: what came of the handler's verdicts is not wanted */
-    uint64_t timeout_ms; /* of its opening; 0: the client's; TARRY_FOREVER: until a broker has accepted or refused */
+    uint64_t timeout_ms;  /* of its opening; 0: the client's; TARRY_FOREVER: until a broker has accepted or refused */
+    uint64_t reserved[6]; /* 0 */
 };
 
-TARRY_API TARRY_MUST_USE int tarry_consumer_open_sized(tarry_client *client,
-                                                       const struct tarry_consumer_options *options, size_t size,
-                                                       tarry_consumer **out_consumer,
-                                                       char out_message[TARRY_MESSAGE_SIZE]);
 /* Subscribes and waits for the broker's word. `options` is copied. While it is open the consumer keeps its session
  * alive by itself; when the broker is lost it subscribes again and resumes its session, so that leases and tokens stay
  * good if the broker comes back within seconds; what cannot be resumed and was not handed out yet is forgotten here and
  * comes again. Deliveries of other sessions are dropped. TARRY_INVALID, _NO_SUCH_QUEUE, _E_TIMEOUT, _E_NO_BROKER … */
-TARRY_MUST_USE static inline int tarry_consumer_open(tarry_client *client, const struct tarry_consumer_options *options,
-                                                     tarry_consumer **out_consumer,
-                                                     char out_message[TARRY_MESSAGE_SIZE]) {
-    return tarry_consumer_open_sized(client, options, sizeof(*options), out_consumer, out_message);
-}
+TARRY_API TARRY_MUST_USE int tarry_consumer_open(tarry_client *client, const struct tarry_consumer_options *options,
+                                                 tarry_consumer **out_consumer, char out_message[TARRY_MESSAGE_SIZE]);
 
 /* The next delivery. Waits up to wait_ms (0: what is here already; TARRY_FOREVER), TARRY_E_NOTHING after it.
  * TARRY_E_WOKEN after tarry_consumer_wake. TARRY_E_TIMEOUT when no broker has answered for the client's timeout_ms: the
@@ -99,20 +93,20 @@ TARRY_API void tarry_consumer_wake(tarry_consumer *consumer);
 /* The session's number, as results name it; 0 while it is being subscribed again. */
 TARRY_API uint64_t tarry_consumer_session(tarry_consumer *consumer);
 
-/* Settling goes by id and token, on any client: tarry_ack_async(client, task->id, task->token, NULL, NULL) … */
+/* Settling goes by id and token, on any client: tarry_ack_async(client, task->id, task->token, NULL, NULL, NULL) … */
 
 enum tarry_close_flag {
     TARRY_KEEP_LEASES = 1 /* tasks handed out and not settled stay leased until settled by token or their deadline */
 };
 /* Stops the handler's thread (after the task that it is at; `settled` has been called for all by the end), waits for
  * the answers to what settles leases, releases what was not handed out, and ends the session; from when the handler has
- * returned this takes timeout_ms at most (as long again if its verdict found no room in the client's own queue): a
- * verdict that is not answered by then is told as TARRY_E_TIMEOUT. What was handed out and not settled is ready again
- * at once and has cost an attempt, unless TARRY_KEEP_LEASES. `flags`: bits, 0 for none. Frees the consumer; tasks not
- * freed yet stay valid. NULL is fine. TARRY_E_CALLBACK (from its handler or a completion callback), TARRY_E_FORKED:
- * nothing is done. Any other code: it is closed and freed, but the broker has not confirmed it; what it held comes
- * again once that misses it. */
-TARRY_API int tarry_consumer_close(tarry_consumer *consumer, uint32_t flags);
+ * returned, this takes at most the timeout of `call`, or of the client (as long again if its verdict found no room in
+ * the client's own queue): a verdict that is not answered by then is told as TARRY_E_TIMEOUT. What was handed out and
+ * not settled is ready again at once and has cost an attempt, unless TARRY_KEEP_LEASES. `flags`: bits, 0 for none.
+ * Frees the consumer; tasks not freed yet stay valid. NULL is fine. TARRY_E_CALLBACK (from its handler or a completion
+ * callback), TARRY_E_FORKED: nothing is done. Any other code: it is closed and freed, but the broker has not confirmed
+ * it; what it held comes again once that misses it. */
+TARRY_API int tarry_consumer_close(tarry_consumer *consumer, uint32_t flags, const struct tarry_call *call);
 
 #ifdef __cplusplus
 }

@@ -45,7 +45,8 @@ struct tarry_view {
 
 /* One task. TARRY_OK with outcome UNKNOWN when there is none. The caller frees *out_view. */
 TARRY_API TARRY_MUST_USE int tarry_get(tarry_client *client, const struct tarry_ref *ref, bool with_content,
-                                       struct tarry_view **out_view, char out_message[TARRY_MESSAGE_SIZE]);
+                                       const struct tarry_call *call, struct tarry_view **out_view,
+                                       char out_message[TARRY_MESSAGE_SIZE]);
 TARRY_API void tarry_view_free(struct tarry_view *view);
 
 /* Tasks of a queue in order of due time, paged inside. */
@@ -59,16 +60,13 @@ struct tarry_list_options {
     size_t prefix_size;    /* 0: strlen(prefix) */
     uint64_t limit;        /* 0: no limit */
     uint64_t timeout_ms;   /* of each page that is asked for; 0: the client's; TARRY_FOREVER */
-    uint64_t at_least;     /* of each page: as in struct tarry_fresh_options (tarry_fresh.h) */
+    uint64_t at_least;     /* of each page: as in struct tarry_call */
     uint64_t staleness_ms; /* likewise */
+    uint64_t reserved[6];  /* 0 */
 };
-TARRY_API TARRY_MUST_USE int tarry_list_open_sized(tarry_client *client, const struct tarry_list_options *options,
-                                                   size_t size, tarry_list **out_list);
 /* Asks nothing yet. A list is used by one thread at a time. */
-TARRY_MUST_USE static inline int tarry_list_open(tarry_client *client, const struct tarry_list_options *options,
-                                                 tarry_list **out_list) {
-    return tarry_list_open_sized(client, options, sizeof(*options), out_list);
-}
+TARRY_API TARRY_MUST_USE int tarry_list_open(tarry_client *client, const struct tarry_list_options *options,
+                                             tarry_list **out_list);
 /* TARRY_E_END after the last, and only then. Otherwise the call may be repeated and goes on where it was: a list that
  * ends with another code is not whole. *out_view is valid until the next call on this list. `out_message` as above. */
 TARRY_API TARRY_MUST_USE int tarry_list_next(tarry_list *list, const struct tarry_view **out_view,
@@ -84,8 +82,9 @@ struct tarry_calendar_options {
     uint32_t spans;        /* how many; 10,080 at most */
     bool by_queue;         /* moreover, how many of each queue lie in the spans */
     uint64_t timeout_ms;   /* 0: the client's; TARRY_FOREVER */
-    uint64_t at_least;     /* as in struct tarry_fresh_options (tarry_fresh.h) */
+    uint64_t at_least;     /* as in struct tarry_call */
     uint64_t staleness_ms; /* likewise */
+    uint64_t reserved[6];  /* 0 */
 };
 struct tarry_calendar_queue {
     const char *name;
@@ -105,16 +104,11 @@ struct tarry_calendar_view {
     uint64_t now_ms;                                  /* when it was answered: what is due before is ready */
     struct tarry_source source;
 };
-TARRY_API TARRY_MUST_USE int tarry_calendar_sized(tarry_client *client, const struct tarry_calendar_options *options,
-                                                  size_t size, struct tarry_calendar_view **out_view,
-                                                  char out_message[TARRY_MESSAGE_SIZE]);
 /* TARRY_BUSY: the broker's index does not have it yet, or counts anew after an older program. TARRY_TOO_LARGE: more
  * than can be read at once; ask for whole hours, for fewer queues, or for less time. The caller frees *out_view. */
-TARRY_MUST_USE static inline int tarry_calendar(tarry_client *client, const struct tarry_calendar_options *options,
-                                                struct tarry_calendar_view **out_view,
-                                                char out_message[TARRY_MESSAGE_SIZE]) {
-    return tarry_calendar_sized(client, options, sizeof(*options), out_view, out_message);
-}
+TARRY_API TARRY_MUST_USE int tarry_calendar(tarry_client *client, const struct tarry_calendar_options *options,
+                                            struct tarry_calendar_view **out_view,
+                                            char out_message[TARRY_MESSAGE_SIZE]);
 TARRY_API void tarry_calendar_free(struct tarry_calendar_view *view);
 
 struct tarry_queue_view {
@@ -132,8 +126,8 @@ struct tarry_queues_view {
     const struct tarry_queue_view *const *queues; /* `count` of them, by name */
     struct tarry_source source;
 };
-TARRY_API TARRY_MUST_USE int tarry_queues(tarry_client *client, struct tarry_queues_view **out_view,
-                                          char out_message[TARRY_MESSAGE_SIZE]);
+TARRY_API TARRY_MUST_USE int tarry_queues(tarry_client *client, const struct tarry_call *call,
+                                          struct tarry_queues_view **out_view, char out_message[TARRY_MESSAGE_SIZE]);
 TARRY_API void tarry_queues_free(struct tarry_queues_view *view);
 
 struct tarry_quantiles {
@@ -220,8 +214,8 @@ struct tarry_stats_view {
     const struct tarry_push_stats *const *push; /* `push_count` of them */
 };
 /* `queue` NULL: all. */
-TARRY_API TARRY_MUST_USE int tarry_stats(tarry_client *client, const char *queue, struct tarry_stats_view **out_view,
-                                         char out_message[TARRY_MESSAGE_SIZE]);
+TARRY_API TARRY_MUST_USE int tarry_stats(tarry_client *client, const char *queue, const struct tarry_call *call,
+                                         struct tarry_stats_view **out_view, char out_message[TARRY_MESSAGE_SIZE]);
 TARRY_API void tarry_stats_free(struct tarry_stats_view *view);
 
 /* How far a job of `queue` has come. */
@@ -234,7 +228,8 @@ struct tarry_job_view {
     uint64_t reserved[11]; /* 0 */
 };
 TARRY_API TARRY_MUST_USE int tarry_job(tarry_client *client, const char *queue, uint64_t job,
-                                       struct tarry_job_view *out_view, char out_message[TARRY_MESSAGE_SIZE]);
+                                       const struct tarry_call *call, struct tarry_job_view *out_view,
+                                       char out_message[TARRY_MESSAGE_SIZE]);
 
 #ifdef __cplusplus
 }

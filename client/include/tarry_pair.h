@@ -104,8 +104,8 @@ struct tarry_pair_stats {
 };
 
 /* How the broker is. The caller frees *out_view. TARRY_UNSUPPORTED: a broker that knows no pairs. */
-TARRY_API TARRY_MUST_USE int tarry_pair_status(tarry_client *client, struct tarry_pair_view **out_view,
-                                               char out_message[TARRY_MESSAGE_SIZE]);
+TARRY_API TARRY_MUST_USE int tarry_pair_status(tarry_client *client, const struct tarry_call *call,
+                                               struct tarry_pair_view **out_view, char out_message[TARRY_MESSAGE_SIZE]);
 TARRY_API void tarry_pair_free(struct tarry_pair_view *view);
 
 /* An operator's word, where no coordinator decides. Recorded by the brokers. */

@@ -14,17 +14,15 @@ extern "C" {
 /* Which tasks lose their payload and attributes, and why. */
 struct tarry_redact_options {
     struct tarry_ref
-        task;            /* by id; by queue and key: all that ever had it; queue alone: those scheduled in the range */
-    const char *reason;  /* for the record: 1 … 255 bytes of UTF-8 */
-    uint64_t from_ms;    /* queue alone: scheduled at this time or later … */
-    uint64_t to_ms;      /* … and before this one; 0: no end */
-    uint64_t after_id;   /* only tasks with a greater id */
-    uint64_t timeout_ms; /* of this call; 0: the client's; TARRY_FOREVER. In a commit 0: see tarry_commit_timeout */
+        task;             /* by id; by queue and key: all that ever had it; queue alone: those scheduled in the range */
+    const char *reason;   /* for the record: 1 … 255 bytes of UTF-8 */
+    uint64_t from_ms;     /* queue alone: scheduled at this time or later … */
+    uint64_t to_ms;       /* … and before this one; 0: no end */
+    uint64_t after_id;    /* only tasks with a greater id */
+    uint64_t timeout_ms;  /* of this call; 0: the client's; TARRY_FOREVER. In a commit 0: see tarry_commit_timeout */
+    uint64_t reserved[6]; /* 0 */
 };
 
-TARRY_API int tarry_redact_sized(tarry_client *client, const struct tarry_redact_options *options, size_t size,
-                                 struct tarry_result *out_result);
-TARRY_API int tarry_commit_redact_sized(tarry_commit *commit, const struct tarry_redact_options *options, size_t size);
 /* Erases for good what ended tasks contained (payload, attributes, salt) from the broker's log, archive and index, and
  * records the requester and the reason. Blocking, from any thread; the return value is result->code; `out_result` may
  * be NULL.
@@ -36,14 +34,10 @@ TARRY_API int tarry_commit_redact_sized(tarry_commit *commit, const struct tarry
  * broker is killed meanwhile.
  * TARRY_NOT_DONE: a task of this name is live or dead (`outcome` says which), or none is in log or archive.
  * TARRY_NO_SUCH_QUEUE, TARRY_INVALID. TARRY_FAILED: log or archive could not be read. */
-static inline int tarry_redact(tarry_client *client, const struct tarry_redact_options *options,
-                               struct tarry_result *out_result) {
-    return tarry_redact_sized(client, options, sizeof(*options), out_result);
-}
+TARRY_API int tarry_redact(tarry_client *client, const struct tarry_redact_options *options,
+                           struct tarry_result *out_result);
 /* The same as an operation of a commit, which has 64 of them at most. */
-static inline int tarry_commit_redact(tarry_commit *commit, const struct tarry_redact_options *options) {
-    return tarry_commit_redact_sized(commit, options, sizeof(*options));
-}
+TARRY_API int tarry_commit_redact(tarry_commit *commit, const struct tarry_redact_options *options);
 
 #ifdef __cplusplus
 }

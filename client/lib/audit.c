@@ -91,10 +91,9 @@ static int take_task(tarry_audit *audit, const struct tarry_ref *task) {
     return TARRY_OK;
 }
 
-int tarry_audit_open_sized(tarry_client *client, const struct tarry_audit_options *given, size_t size,
-                           tarry_audit **out_audit) {
+int tarry_audit_open(tarry_client *client, const struct tarry_audit_options *given, tarry_audit **out_audit) {
     struct tarry_audit_options options;
-    int rv = OPTIONS_TAKE(options, given, size);
+    int rv = OPTIONS_TAKE(options, given);
     if (rv != TARRY_OK) return rv;
     if (client == NULL || out_audit == NULL || options.staleness_ms > INT32_MAX) return TARRY_E_ARGUMENT;
     if (options.at_end && options.position != 0) return TARRY_E_ARGUMENT;
@@ -179,7 +178,8 @@ static int submit(tarry_audit *audit) {
     struct request *request = client->closing ? NULL : request_new(client, REQUEST_CALL);
     int rv = client->closing ? TARRY_E_CLOSED : request == NULL ? TARRY_E_NOMEM : TARRY_OK;
     if (rv == TARRY_OK) {
-        const struct tarry_fresh_options fresh = {0, audit->options.at_least, audit->options.staleness_ms};
+        const struct tarry_call fresh = {.at_least = audit->options.at_least,
+                                         .staleness_ms = audit->options.staleness_ms};
         rv = call_wish(client, &wire, &fresh);
     }
     if (rv == TARRY_OK) {

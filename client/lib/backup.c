@@ -149,11 +149,11 @@ static void end(struct backup *backup) {
     call_end(&call);
 }
 
-int tarry_backup_sized(tarry_client *client, const struct tarry_backup_options *given, size_t size,
-                       struct tarry_backup_view *out_view, char out_message[TARRY_MESSAGE_SIZE]) {
+int tarry_backup(tarry_client *client, const struct tarry_backup_options *given, struct tarry_backup_view *out_view,
+                 char out_message[TARRY_MESSAGE_SIZE]) {
     struct tarry_backup_options taken;
     const struct tarry_backup_options *options = &taken;
-    int rv = OPTIONS_TAKE(taken, given, size);
+    int rv = OPTIONS_TAKE(taken, given);
     if (rv == TARRY_OK && (client == NULL || options->directory == NULL)) rv = TARRY_E_ARGUMENT;
     if (rv != TARRY_OK) return message_say(out_message, rv);
     struct backup *backup = calloc(1, sizeof(*backup));

@@ -55,7 +55,7 @@ out:
 #define WISH_WAIT_MS 1000u
 _Static_assert(WISH_WAIT_MS <= FRESH_WAIT_MAX_MS, "no broker takes more");
 
-int call_wish(const tarry_client *client, Tarry__Request *wire, const struct tarry_fresh_options *options) {
+int call_wish(const tarry_client *client, Tarry__Request *wire, const struct tarry_call *options) {
     if (options->staleness_ms > INT32_MAX) return TARRY_E_ARGUMENT;
     if (options->at_least == 0 && options->staleness_ms == 0) return TARRY_OK;
     uint64_t timeout_ms = options->timeout_ms != 0 ? options->timeout_ms : client->timeout_ms;

@@ -428,11 +428,10 @@ struct tarry_source source_of(const Tarry__Reply *reply);
 void message_set(char out_message[TARRY_MESSAGE_SIZE], const char *message);
 /* … with the code's sentence; returns the code. */
 int message_say(char out_message[TARRY_MESSAGE_SIZE], int code);
-/* The user's options of `size` bytes (NULL: none) as ours of `known`: what an older program lacks is 0.
- * TARRY_E_VERSION: something is set that a newer one has. */
-int options_take(void *out, size_t known, const void *given, size_t size);
-/* Takes the user's `options` of `size` bytes to `out`, which is a struct. */
-#define OPTIONS_TAKE(out, options, size) options_take(&(out), sizeof(out), (options), (size))
+/* Copies the user's options (NULL: all 0) of `size` bytes. TARRY_E_VERSION: a byte from `reserved_at` on is not 0,
+ * which a newer header has a field for. */
+int options_take(void *out, const void *given, size_t size, size_t reserved_at);
+#define OPTIONS_TAKE(out, given) options_take(&(out), (given), sizeof(out), offsetof(__typeof__(out), reserved))
 /* Copies `message`, cut to `size`; returns `text`. */
 const char *message_copy(char *text, size_t size, const char *message);
 
@@ -452,8 +451,8 @@ int call_run(tarry_client *client, Tarry__Request *wire, struct call *call, char
 /* The same, with a timeout of its own; 0: the client's; TIMEOUT_NEVER. */
 int call_run_within(tarry_client *client, Tarry__Request *wire, uint32_t timeout_ms, struct call *call,
                     char out_message[TARRY_MESSAGE_SIZE]);
-/* How new the answer to a call of so long must be (tarry_fresh.h), said in `wire`. TARRY_E_ARGUMENT. */
-int call_wish(const tarry_client *client, Tarry__Request *wire, const struct tarry_fresh_options *options);
+/* Writes the call's at_least and staleness_ms into `wire`, and how long a follower may wait. TARRY_E_ARGUMENT. */
+int call_wish(const tarry_client *client, Tarry__Request *wire, const struct tarry_call *options);
 void call_end(struct call *call);
 /* Moves the answer's memory to `arena`; the reply stays valid as long as that lives. */
 void call_keep(struct call *call, struct arena *arena);

@@ -128,9 +128,9 @@ static int add_end(tarry_commit *commit, int rv, size_t before, struct op_note n
     } while (0)
 #define BODY(commit) (&(commit)->request->body)
 
-int tarry_commit_schedule_sized(tarry_commit *commit, const struct tarry_schedule_options *given, size_t size) {
+int tarry_commit_schedule(tarry_commit *commit, const struct tarry_schedule_options *given) {
     struct tarry_schedule_options options;
-    int taken = OPTIONS_TAKE(options, given, size);
+    int taken = OPTIONS_TAKE(options, given);
     if (taken == TARRY_OK && options.timeout_ms != 0) taken = TARRY_E_ARGUMENT; /* it goes with the commit */
     ADD(commit, taken != TARRY_OK ? note_other(false) : note_schedules(&options),
         taken != TARRY_OK ? taken : pack_schedule(BODY(commit), &options));
@@ -144,10 +144,10 @@ int tarry_commit_move(tarry_commit *commit, const struct tarry_ref *ref, enum ta
 int tarry_commit_ack(tarry_commit *commit, uint64_t id, struct tarry_token token) {
     ADD(commit, note_settles(id, token), pack_ack(BODY(commit), id, token));
 }
-int tarry_commit_nack_sized(tarry_commit *commit, uint64_t id, struct tarry_token token,
-                            const struct tarry_nack_options *given, size_t size) {
+int tarry_commit_nack(tarry_commit *commit, uint64_t id, struct tarry_token token,
+                      const struct tarry_nack_options *given) {
     struct tarry_nack_options options;
-    int taken = OPTIONS_TAKE(options, given, size);
+    int taken = OPTIONS_TAKE(options, given);
     if (taken == TARRY_OK && options.timeout_ms != 0) taken = TARRY_E_ARGUMENT; /* it goes with the commit */
     ADD(commit, note_settles(id, token), taken != TARRY_OK ? taken : pack_nack(BODY(commit), id, token, &options));
 }
@@ -160,16 +160,15 @@ int tarry_commit_release(tarry_commit *commit, uint64_t id, struct tarry_token t
 int tarry_commit_dead(tarry_commit *commit, enum tarry_dead_what what, const struct tarry_ref *ref, bool all) {
     ADD(commit, note_of_ref(ref), pack_dead(BODY(commit), what, ref, all));
 }
-int tarry_commit_redact_sized(tarry_commit *commit, const struct tarry_redact_options *given, size_t size) {
+int tarry_commit_redact(tarry_commit *commit, const struct tarry_redact_options *given) {
     struct tarry_redact_options options;
-    int taken = OPTIONS_TAKE(options, given, size);
+    int taken = OPTIONS_TAKE(options, given);
     if (taken == TARRY_OK && options.timeout_ms != 0) taken = TARRY_E_ARGUMENT; /* it goes with the commit */
     ADD(commit, note_other(false), taken != TARRY_OK ? taken : pack_redact(BODY(commit), &options));
 }
-int tarry_commit_queue_set_sized(tarry_commit *commit, const char *queue, const struct tarry_policy *given, size_t size,
-                                 uint32_t fields) {
+int tarry_commit_queue_set(tarry_commit *commit, const char *queue, const struct tarry_policy *given, uint32_t fields) {
     struct tarry_policy policy;
-    int taken = OPTIONS_TAKE(policy, given, size);
+    int taken = OPTIONS_TAKE(policy, given);
     ADD(commit, note_other(false),
         taken != TARRY_OK ? taken : pack_queue_set(BODY(commit), queue, given == NULL ? NULL : &policy, fields));
 }

@@ -111,11 +111,11 @@ static int consumer_open(tarry_client *client, const struct tarry_consumer_optio
     return TARRY_OK;
 }
 
-int tarry_consumer_open_sized(tarry_client *client, const struct tarry_consumer_options *given, size_t size,
-                              tarry_consumer **out_consumer, char out_message[TARRY_MESSAGE_SIZE]) {
+int tarry_consumer_open(tarry_client *client, const struct tarry_consumer_options *given, tarry_consumer **out_consumer,
+                        char out_message[TARRY_MESSAGE_SIZE]) {
     struct tarry_consumer_options options;
     char message[TARRY_MESSAGE_SIZE] = "";
-    int rv = OPTIONS_TAKE(options, given, size);
+    int rv = OPTIONS_TAKE(options, given);
     if (rv == TARRY_OK) rv = options_check(&options);
     if (rv == TARRY_OK && (client == NULL || out_consumer == NULL)) rv = TARRY_E_ARGUMENT;
     if (rv == TARRY_OK) rv = consumer_open(client, &options, out_consumer, message);
@@ -262,11 +262,11 @@ static int settle_once(tarry_consumer *consumer, const struct tarry_task *task, 
                                             .reason = details->reason};
     switch (verdict) {
     case TARRY_DO_ACK:
-        return tarry_ack_async(client, task->id, task->token, done, arg);
+        return tarry_ack_async(client, task->id, task->token, NULL, done, arg);
     case TARRY_DO_NACK:
         return tarry_nack_async(client, task->id, task->token, &nack, done, arg);
     case TARRY_DO_RELEASE:
-        return tarry_release_async(client, task->id, task->token, done, arg);
+        return tarry_release_async(client, task->id, task->token, NULL, done, arg);
     case TARRY_DO_NOTHING:
         break;
     }
@@ -429,14 +429,16 @@ static int unsubscribe(tarry_consumer *consumer, uint64_t session, bool keep_lea
     return rv == TARRY_NO_SUCH_SESSION ? TARRY_OK : rv; /* it has ended already */
 }
 
-int tarry_consumer_close_within(tarry_consumer *consumer, uint32_t flags, uint64_t timeout_ms) {
+int tarry_consumer_close(tarry_consumer *consumer, uint32_t flags, const struct tarry_call *given) {
+    struct tarry_call call;
     if (consumer == NULL) return TARRY_OK;
     tarry_client *client = consumer->client;
-    int rv = may_block(client);
+    int rv = OPTIONS_TAKE(call, given);
+    if (rv == TARRY_OK) rv = may_block(client);
     if (rv == TARRY_OK && (session_handler_is_me(consumer) || dispatch_is_me(client))) rv = TARRY_E_CALLBACK;
     if (rv != TARRY_OK) return rv;
-    handler_stop(consumer, timeout_ms);
-    const uint64_t until_ms = deadline_of(client, now_ms(), timeout_of(timeout_ms));
+    handler_stop(consumer, call.timeout_ms);
+    const uint64_t until_ms = deadline_of(client, now_ms(), timeout_of(call.timeout_ms));
     limit_verdicts(consumer, until_ms);
     bool in_time = drain_settling(client, until_ms);
     await_settled(consumer);
@@ -449,8 +451,4 @@ int tarry_consumer_close_within(tarry_consumer *consumer, uint32_t flags, uint64
     leave_engine(consumer);
     consumer_free(consumer);
     return rv;
-}
-
-int tarry_consumer_close(tarry_consumer *consumer, uint32_t flags) {
-    return tarry_consumer_close_within(consumer, flags, 0);
 }

@@ -73,16 +73,15 @@ static int fill_view(struct arena *arena, const Tarry__TaskView *from, bool with
 
 /* ---- get */
 
-int tarry_get_fresh_sized(tarry_client *client, const struct tarry_ref *ref, bool with_content,
-                          const struct tarry_fresh_options *given, size_t size, struct tarry_view **out_view,
-                          char out_message[TARRY_MESSAGE_SIZE]) {
-    struct tarry_fresh_options options;
+int tarry_get(tarry_client *client, const struct tarry_ref *ref, bool with_content, const struct tarry_call *given,
+              struct tarry_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
+    struct tarry_call options;
     Tarry__Request wire = TARRY__REQUEST__INIT;
     Tarry__Get get = TARRY__GET__INIT;
     Tarry__Ref task;
     if (client == NULL || out_view == NULL || ref_to_proto(ref, true, &task) != TARRY_OK)
         return message_say(out_message, TARRY_E_ARGUMENT);
-    int rv = OPTIONS_TAKE(options, given, size);
+    int rv = OPTIONS_TAKE(options, given);
     if (rv == TARRY_OK) rv = call_wish(client, &wire, &options);
     if (rv != TARRY_OK) return message_say(out_message, rv);
     get.task = &task;
@@ -121,17 +120,6 @@ out:
     return rv;
 }
 
-int tarry_get_within(tarry_client *client, const struct tarry_ref *ref, bool with_content, uint64_t timeout_ms,
-                     struct tarry_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
-    const struct tarry_fresh_options options = {.timeout_ms = timeout_ms};
-    return tarry_get_fresh(client, ref, with_content, &options, out_view, out_message);
-}
-
-int tarry_get(tarry_client *client, const struct tarry_ref *ref, bool with_content, struct tarry_view **out_view,
-              char out_message[TARRY_MESSAGE_SIZE]) {
-    return tarry_get_within(client, ref, with_content, 0, out_view, out_message);
-}
-
 void tarry_view_free(struct tarry_view *view) {
     if (view == NULL) return;
     struct view_box *box = (struct view_box *)view;
@@ -154,11 +142,10 @@ struct tarry_list {
     struct tarry_view view;
 };
 
-int tarry_list_open_sized(tarry_client *client, const struct tarry_list_options *given, size_t size,
-                          tarry_list **out_list) {
+int tarry_list_open(tarry_client *client, const struct tarry_list_options *given, tarry_list **out_list) {
     struct tarry_list_options taken;
     const struct tarry_list_options *options = &taken;
-    int rv = OPTIONS_TAKE(taken, given, size);
+    int rv = OPTIONS_TAKE(taken, given);
     if (rv != TARRY_OK) return rv;
     if (client == NULL || options->queue == NULL || out_list == NULL) return TARRY_E_ARGUMENT;
     const uint32_t all = TARRY_STATE_PENDING | TARRY_STATE_READY | TARRY_STATE_IN_FLIGHT | TARRY_STATE_DEAD;
@@ -203,8 +190,9 @@ static int list_fetch(tarry_list *list, char out_message[TARRY_MESSAGE_SIZE]) {
     wire.list = &body;
     if (list->has_page) call_end(&list->page);
     list->has_page = false;
-    const struct tarry_fresh_options fresh = {list->options.timeout_ms, list->options.at_least,
-                                              list->options.staleness_ms};
+    const struct tarry_call fresh = {.timeout_ms = list->options.timeout_ms,
+                                     .at_least = list->options.at_least,
+                                     .staleness_ms = list->options.staleness_ms};
     int rv = call_wish(list->client, &wire, &fresh);
     if (rv == TARRY_OK)
         rv = call_run_within(list->client, &wire, timeout_of(list->options.timeout_ms), &list->page, out_message);

@@ -34,21 +34,23 @@ static int fill(struct arena *arena, const Tarry__CalendarReply *from, const str
     return TARRY_OK;
 }
 
-static int take(const tarry_client *client, const struct tarry_calendar_options *given, size_t size,
+static int take(const tarry_client *client, const struct tarry_calendar_options *given,
                 struct tarry_calendar_options *out, Tarry__Request *wire) {
-    int rv = OPTIONS_TAKE(*out, given, size);
+    int rv = OPTIONS_TAKE(*out, given);
     if (rv != TARRY_OK) return rv;
-    const struct tarry_fresh_options fresh = {out->timeout_ms, out->at_least, out->staleness_ms};
+    const struct tarry_call fresh = {.timeout_ms = out->timeout_ms,
+                                     .at_least = out->at_least,
+                                     .staleness_ms = out->staleness_ms};
     return call_wish(client, wire, &fresh);
 }
 
-int tarry_calendar_sized(tarry_client *client, const struct tarry_calendar_options *given, size_t size,
-                         struct tarry_calendar_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
+int tarry_calendar(tarry_client *client, const struct tarry_calendar_options *given,
+                   struct tarry_calendar_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
     struct tarry_calendar_options options;
     Tarry__Request wire = TARRY__REQUEST__INIT;
     Tarry__Calendar body = TARRY__CALENDAR__INIT;
     if (client == NULL || given == NULL || out_view == NULL) return message_say(out_message, TARRY_E_ARGUMENT);
-    int rv = take(client, given, size, &options, &wire);
+    int rv = take(client, given, &options, &wire);
     if (rv != TARRY_OK) return message_say(out_message, rv);
     if (options.queue != NULL) body.queue = (char *)options.queue;
     body.from_ms = options.from_ms;

@@ -16,17 +16,16 @@ struct stats_box {
 };
 
 /* What is asked for, taken over and said in `wire`. */
-static int take_wish(const tarry_client *client, struct tarry_fresh_options *out,
-                     const struct tarry_fresh_options *given, size_t size, Tarry__Request *wire,
-                     char out_message[TARRY_MESSAGE_SIZE]) {
-    int rv = OPTIONS_TAKE(*out, given, size);
+static int take_wish(const tarry_client *client, struct tarry_call *out, const struct tarry_call *given,
+                     Tarry__Request *wire, char out_message[TARRY_MESSAGE_SIZE]) {
+    int rv = OPTIONS_TAKE(*out, given);
     if (rv == TARRY_OK) rv = call_wish(client, wire, out);
     return rv == TARRY_OK ? rv : message_say(out_message, rv);
 }
 
-int tarry_queues_fresh_sized(tarry_client *client, const struct tarry_fresh_options *given, size_t size,
-                             struct tarry_queues_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
-    struct tarry_fresh_options options;
+int tarry_queues(tarry_client *client, const struct tarry_call *given, struct tarry_queues_view **out_view,
+                 char out_message[TARRY_MESSAGE_SIZE]) {
+    struct tarry_call options;
     if (client == NULL || out_view == NULL) return message_say(out_message, TARRY_E_ARGUMENT);
     Tarry__Request wire = TARRY__REQUEST__INIT;
     Tarry__Queues body = TARRY__QUEUES__INIT;
@@ -34,7 +33,7 @@ int tarry_queues_fresh_sized(tarry_client *client, const struct tarry_fresh_opti
     wire.queues = &body;
     struct call call;
     struct queues_box *box = NULL;
-    int rv = take_wish(client, &options, given, size, &wire, out_message);
+    int rv = take_wish(client, &options, given, &wire, out_message);
     if (rv != TARRY_OK) return rv;
     rv = call_run_within(client, &wire, timeout_of(options.timeout_ms), &call, out_message);
     if (rv != TARRY_OK) goto out;
@@ -71,16 +70,6 @@ int tarry_queues_fresh_sized(tarry_client *client, const struct tarry_fresh_opti
 out:
     call_end(&call);
     return rv;
-}
-
-int tarry_queues_within(tarry_client *client, uint64_t timeout_ms, struct tarry_queues_view **out_view,
-                        char out_message[TARRY_MESSAGE_SIZE]) {
-    const struct tarry_fresh_options options = {.timeout_ms = timeout_ms};
-    return tarry_queues_fresh(client, &options, out_view, out_message);
-}
-
-int tarry_queues(tarry_client *client, struct tarry_queues_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
-    return tarry_queues_within(client, 0, out_view, out_message);
 }
 
 void tarry_queues_free(struct tarry_queues_view *view) {
@@ -209,9 +198,9 @@ static const struct tarry_push_stats *const *fill_push(const Tarry__BrokerStats 
     return listed;
 }
 
-int tarry_stats_fresh_sized(tarry_client *client, const char *queue, const struct tarry_fresh_options *given,
-                            size_t size, struct tarry_stats_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
-    struct tarry_fresh_options options;
+int tarry_stats(tarry_client *client, const char *queue, const struct tarry_call *given,
+                struct tarry_stats_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
+    struct tarry_call options;
     if (client == NULL || out_view == NULL) return message_say(out_message, TARRY_E_ARGUMENT);
     Tarry__Request wire = TARRY__REQUEST__INIT;
     Tarry__Stats body = TARRY__STATS__INIT;
@@ -220,7 +209,7 @@ int tarry_stats_fresh_sized(tarry_client *client, const char *queue, const struc
     wire.stats = &body;
     struct call call;
     struct stats_box *box = NULL;
-    int rv = take_wish(client, &options, given, size, &wire, out_message);
+    int rv = take_wish(client, &options, given, &wire, out_message);
     if (rv != TARRY_OK) return rv;
     rv = call_run_within(client, &wire, timeout_of(options.timeout_ms), &call, out_message);
     if (rv != TARRY_OK) goto out;
@@ -255,17 +244,6 @@ out:
     return rv;
 }
 
-int tarry_stats_within(tarry_client *client, const char *queue, uint64_t timeout_ms, struct tarry_stats_view **out_view,
-                       char out_message[TARRY_MESSAGE_SIZE]) {
-    const struct tarry_fresh_options options = {.timeout_ms = timeout_ms};
-    return tarry_stats_fresh(client, queue, &options, out_view, out_message);
-}
-
-int tarry_stats(tarry_client *client, const char *queue, struct tarry_stats_view **out_view,
-                char out_message[TARRY_MESSAGE_SIZE]) {
-    return tarry_stats_within(client, queue, 0, out_view, out_message);
-}
-
 void tarry_stats_free(struct tarry_stats_view *view) {
     if (view == NULL) return;
     struct stats_box *box = (struct stats_box *)view;
@@ -275,10 +253,9 @@ void tarry_stats_free(struct tarry_stats_view *view) {
 
 /* ---- jobs */
 
-int tarry_job_fresh_sized(tarry_client *client, const char *queue, uint64_t job,
-                          const struct tarry_fresh_options *given, size_t size, struct tarry_job_view *out_view,
-                          char out_message[TARRY_MESSAGE_SIZE]) {
-    struct tarry_fresh_options options;
+int tarry_job(tarry_client *client, const char *queue, uint64_t job, const struct tarry_call *given,
+              struct tarry_job_view *out_view, char out_message[TARRY_MESSAGE_SIZE]) {
+    struct tarry_call options;
     if (client == NULL || queue == NULL || job == 0 || out_view == NULL)
         return message_say(out_message, TARRY_E_ARGUMENT);
     Tarry__Request wire = TARRY__REQUEST__INIT;
@@ -288,7 +265,7 @@ int tarry_job_fresh_sized(tarry_client *client, const char *queue, uint64_t job,
     wire.body_case = TARRY__REQUEST__BODY_STATS;
     wire.stats = &body;
     struct call call;
-    int rv = take_wish(client, &options, given, size, &wire, out_message);
+    int rv = take_wish(client, &options, given, &wire, out_message);
     if (rv != TARRY_OK) return rv;
     rv = call_run_within(client, &wire, timeout_of(options.timeout_ms), &call, out_message);
     if (rv == TARRY_OK && call.reply->body_case != TARRY__REPLY__BODY_STATS)
@@ -300,15 +277,4 @@ int tarry_job_fresh_sized(tarry_client *client, const char *queue, uint64_t job,
     }
     call_end(&call);
     return rv;
-}
-
-int tarry_job_within(tarry_client *client, const char *queue, uint64_t job, uint64_t timeout_ms,
-                     struct tarry_job_view *out_view, char out_message[TARRY_MESSAGE_SIZE]) {
-    const struct tarry_fresh_options options = {.timeout_ms = timeout_ms};
-    return tarry_job_fresh(client, queue, job, &options, out_view, out_message);
-}
-
-int tarry_job(tarry_client *client, const char *queue, uint64_t job, struct tarry_job_view *out_view,
-              char out_message[TARRY_MESSAGE_SIZE]) {
-    return tarry_job_within(client, queue, job, 0, out_view, out_message);
 }

@@ -72,11 +72,10 @@ static int engine_start(tarry_client *client) {
     return rv;
 }
 
-int tarry_open_sized(const struct tarry_options *given, size_t size, uint32_t header_version,
-                     tarry_client **out_client) {
+int tarry_open_version(const struct tarry_options *given, uint32_t header_version, tarry_client **out_client) {
     struct tarry_options options;
     if (out_client == NULL) return TARRY_E_ARGUMENT;
-    if (is_newer(header_version) || OPTIONS_TAKE(options, given, size) != TARRY_OK) return TARRY_E_VERSION;
+    if (is_newer(header_version) || OPTIONS_TAKE(options, given) != TARRY_OK) return TARRY_E_VERSION;
     unsigned process;
     int rv = process_enter(&process);
     if (rv != TARRY_OK) return rv;
@@ -149,21 +148,19 @@ int tarry_close(tarry_client *client) {
     return TARRY_OK;
 }
 
-int tarry_drain_within(tarry_client *client, size_t pending_max, uint64_t timeout_ms) {
-    int rv = may_block(client);
+int tarry_drain(tarry_client *client, size_t pending_max, const struct tarry_call *given) {
+    struct tarry_call call;
+    int rv = OPTIONS_TAKE(call, given);
+    if (rv == TARRY_OK) rv = may_block(client);
     if (rv != TARRY_OK) return rv;
     pthread_mutex_lock(&client->lock);
     /* What was submitted before has ended by then; what others submit meanwhile need not have. */
-    const uint64_t until_ms = deadline_of(client, now_ms() + DRAIN_GRACE_MS, timeout_of(timeout_ms));
+    const uint64_t until_ms = deadline_of(client, now_ms() + DRAIN_GRACE_MS, timeout_of(call.timeout_ms));
     while (client->pending > pending_max && !client->closing && rv == TARRY_OK)
         if (!wait_drained(client, until_ms)) rv = TARRY_E_TIMEOUT;
     if (client->closing) rv = TARRY_E_CLOSED;
     pthread_mutex_unlock(&client->lock);
     return rv;
-}
-
-int tarry_drain(tarry_client *client, size_t pending_max) {
-    return tarry_drain_within(client, pending_max, 0);
 }
 
 uint64_t tarry_silence_ms(tarry_client *client) {
@@ -221,19 +218,18 @@ char *tarry_addresses_say(tarry_client *client, char text[TARRY_MESSAGE_SIZE]) {
     return text;
 }
 
-int tarry_ping_within(tarry_client *client, uint64_t timeout_ms) {
+int tarry_ping(tarry_client *client, const struct tarry_call *given) {
+    struct tarry_call taken;
     if (client == NULL) return TARRY_E_ARGUMENT;
+    int rv = OPTIONS_TAKE(taken, given);
+    if (rv != TARRY_OK) return rv;
     /* A session that cannot be: any word about it will do. */
     Tarry__Request wire = TARRY__REQUEST__INIT;
     Tarry__Heartbeat heartbeat = TARRY__HEARTBEAT__INIT;
     wire.body_case = TARRY__REQUEST__BODY_HEARTBEAT;
     wire.heartbeat = &heartbeat;
     struct call call;
-    int rv = call_run_within(client, &wire, timeout_of(timeout_ms), &call, NULL);
+    rv = call_run_within(client, &wire, timeout_of(taken.timeout_ms), &call, NULL);
     call_end(&call);
     return rv == TARRY_NO_SUCH_SESSION ? TARRY_OK : rv;
-}
-
-int tarry_ping(tarry_client *client) {
-    return tarry_ping_within(client, 0);
 }

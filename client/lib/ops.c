@@ -152,73 +152,58 @@ static int submit_queue_purge(tarry_client *client, bool wait, const char *queue
 }
 
 /* Takes the user's options to `taken`, or ends the call with `refusal`, which may use `rv`. */
-#define TAKE(taken, given, size, refusal)                                                                              \
+#define TAKE(taken, given, refusal)                                                                                    \
     do {                                                                                                               \
-        int rv = OPTIONS_TAKE(taken, given, size);                                                                     \
+        int rv = OPTIONS_TAKE(taken, given);                                                                           \
         if (rv != TARRY_OK) return refusal;                                                                            \
     } while (0)
 
 /* ---- asynchronous */
 
-#define TOLD(done, arg, timeout_ms) ((struct told){(done), (arg), (timeout_ms)})
+/* Submits an operation that has no options of its own. */
+#define SUBMIT(given_call, submission)                                                                                 \
+    do {                                                                                                               \
+        struct tarry_call taken_call;                                                                                  \
+        TAKE(taken_call, given_call, rv);                                                                              \
+        const struct told told = {done, arg, taken_call.timeout_ms};                                                   \
+        return (submission);                                                                                           \
+    } while (0)
 
-int tarry_schedule_async_sized(tarry_client *client, const struct tarry_schedule_options *given, size_t size,
-                               tarry_done_fn done, void *arg) {
+int tarry_schedule_async(tarry_client *client, const struct tarry_schedule_options *given, tarry_done_fn done,
+                         void *arg) {
     struct tarry_schedule_options options;
-    TAKE(options, given, size, rv);
-    return submit_schedule(client, false, &options, TOLD(done, arg, options.timeout_ms));
+    TAKE(options, given, rv);
+    return submit_schedule(client, false, &options, (struct told){done, arg, options.timeout_ms});
 }
-int tarry_cancel_async_within(tarry_client *client, const struct tarry_ref *ref, bool withdraw, uint64_t timeout_ms,
-                              tarry_done_fn done, void *arg) {
-    return submit_cancel(client, false, ref, withdraw, TOLD(done, arg, timeout_ms));
-}
-int tarry_cancel_async(tarry_client *client, const struct tarry_ref *ref, bool withdraw, tarry_done_fn done,
-                       void *arg) {
-    return tarry_cancel_async_within(client, ref, withdraw, 0, done, arg);
-}
-int tarry_move_async_within(tarry_client *client, const struct tarry_ref *ref, enum tarry_when when, uint64_t when_ms,
-                            uint64_t timeout_ms, tarry_done_fn done, void *arg) {
-    return submit_move(client, false, ref, when, when_ms, TOLD(done, arg, timeout_ms));
+int tarry_cancel_async(tarry_client *client, const struct tarry_ref *ref, bool withdraw, const struct tarry_call *call,
+                       tarry_done_fn done, void *arg) {
+    SUBMIT(call, submit_cancel(client, false, ref, withdraw, told));
 }
 int tarry_move_async(tarry_client *client, const struct tarry_ref *ref, enum tarry_when when, uint64_t when_ms,
-                     tarry_done_fn done, void *arg) {
-    return tarry_move_async_within(client, ref, when, when_ms, 0, done, arg);
+                     const struct tarry_call *call, tarry_done_fn done, void *arg) {
+    SUBMIT(call, submit_move(client, false, ref, when, when_ms, told));
 }
-int tarry_ack_async_within(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t timeout_ms,
-                           tarry_done_fn done, void *arg) {
-    return submit_ack(client, false, id, token, TOLD(done, arg, timeout_ms));
+int tarry_ack_async(tarry_client *client, uint64_t id, struct tarry_token token, const struct tarry_call *call,
+                    tarry_done_fn done, void *arg) {
+    SUBMIT(call, submit_ack(client, false, id, token, told));
 }
-int tarry_ack_async(tarry_client *client, uint64_t id, struct tarry_token token, tarry_done_fn done, void *arg) {
-    return tarry_ack_async_within(client, id, token, 0, done, arg);
-}
-int tarry_nack_async_sized(tarry_client *client, uint64_t id, struct tarry_token token,
-                           const struct tarry_nack_options *given, size_t size, tarry_done_fn done, void *arg) {
+int tarry_nack_async(tarry_client *client, uint64_t id, struct tarry_token token,
+                     const struct tarry_nack_options *given, tarry_done_fn done, void *arg) {
     struct tarry_nack_options options;
-    TAKE(options, given, size, rv);
-    return submit_nack(client, false, id, token, &options, TOLD(done, arg, options.timeout_ms));
-}
-int tarry_extend_async_within(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t lease_ms,
-                              uint64_t timeout_ms, tarry_done_fn done, void *arg) {
-    return submit_extend(client, false, id, token, lease_ms, TOLD(done, arg, timeout_ms));
+    TAKE(options, given, rv);
+    return submit_nack(client, false, id, token, &options, (struct told){done, arg, options.timeout_ms});
 }
 int tarry_extend_async(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t lease_ms,
-                       tarry_done_fn done, void *arg) {
-    return tarry_extend_async_within(client, id, token, lease_ms, 0, done, arg);
+                       const struct tarry_call *call, tarry_done_fn done, void *arg) {
+    SUBMIT(call, submit_extend(client, false, id, token, lease_ms, told));
 }
-int tarry_release_async_within(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t timeout_ms,
-                               tarry_done_fn done, void *arg) {
-    return submit_release(client, false, id, token, TOLD(done, arg, timeout_ms));
-}
-int tarry_release_async(tarry_client *client, uint64_t id, struct tarry_token token, tarry_done_fn done, void *arg) {
-    return tarry_release_async_within(client, id, token, 0, done, arg);
-}
-int tarry_dead_async_within(tarry_client *client, enum tarry_dead_what what, const struct tarry_ref *ref, bool all,
-                            uint64_t timeout_ms, tarry_done_fn done, void *arg) {
-    return submit_dead(client, false, what, ref, all, TOLD(done, arg, timeout_ms));
+int tarry_release_async(tarry_client *client, uint64_t id, struct tarry_token token, const struct tarry_call *call,
+                        tarry_done_fn done, void *arg) {
+    SUBMIT(call, submit_release(client, false, id, token, told));
 }
 int tarry_dead_async(tarry_client *client, enum tarry_dead_what what, const struct tarry_ref *ref, bool all,
-                     tarry_done_fn done, void *arg) {
-    return tarry_dead_async_within(client, what, ref, all, 0, done, arg);
+                     const struct tarry_call *call, tarry_done_fn done, void *arg) {
+    SUBMIT(call, submit_dead(client, false, what, ref, all, told));
 }
 
 /* ---- blocking: a submission whose callback wakes the caller */
@@ -258,79 +243,63 @@ static int refused(int rv, struct tarry_result *out_result) {
 #define WAIT(client, timeout_ms, out_result, submission)                                                               \
     do {                                                                                                               \
         struct waiter waiter;                                                                                          \
-        struct told told = TOLD(waiter_done, &waiter, (timeout_ms));                                                   \
+        struct told told = {waiter_done, &waiter, (timeout_ms)};                                                       \
         int begun = waiter_begin((client), &waiter);                                                                   \
         if (begun != TARRY_OK) return refused(begun, (out_result));                                                    \
         return waiter_end((client), &waiter, (submission), (out_result));                                              \
     } while (0)
+/* The same for an operation that has no options of its own. */
+#define WAIT_CALL(client, given_call, out_result, submission)                                                          \
+    do {                                                                                                               \
+        struct tarry_call taken_call;                                                                                  \
+        TAKE(taken_call, given_call, refused(rv, (out_result)));                                                       \
+        WAIT(client, taken_call.timeout_ms, out_result, submission);                                                   \
+    } while (0)
 
-int tarry_schedule_sized(tarry_client *client, const struct tarry_schedule_options *given, size_t size,
-                         struct tarry_result *out_result) {
+int tarry_schedule(tarry_client *client, const struct tarry_schedule_options *given, struct tarry_result *out_result) {
     struct tarry_schedule_options options;
-    TAKE(options, given, size, refused(rv, out_result));
+    TAKE(options, given, refused(rv, out_result));
     WAIT(client, options.timeout_ms, out_result, submit_schedule(client, true, &options, told));
 }
-int tarry_cancel_within(tarry_client *client, const struct tarry_ref *ref, bool withdraw, uint64_t timeout_ms,
-                        struct tarry_result *out_result) {
-    WAIT(client, timeout_ms, out_result, submit_cancel(client, true, ref, withdraw, told));
-}
-int tarry_cancel(tarry_client *client, const struct tarry_ref *ref, bool withdraw, struct tarry_result *out_result) {
-    return tarry_cancel_within(client, ref, withdraw, 0, out_result);
-}
-int tarry_move_within(tarry_client *client, const struct tarry_ref *ref, enum tarry_when when, uint64_t when_ms,
-                      uint64_t timeout_ms, struct tarry_result *out_result) {
-    WAIT(client, timeout_ms, out_result, submit_move(client, true, ref, when, when_ms, told));
+int tarry_cancel(tarry_client *client, const struct tarry_ref *ref, bool withdraw, const struct tarry_call *call,
+                 struct tarry_result *out_result) {
+    WAIT_CALL(client, call, out_result, submit_cancel(client, true, ref, withdraw, told));
 }
 int tarry_move(tarry_client *client, const struct tarry_ref *ref, enum tarry_when when, uint64_t when_ms,
+               const struct tarry_call *call, struct tarry_result *out_result) {
+    WAIT_CALL(client, call, out_result, submit_move(client, true, ref, when, when_ms, told));
+}
+int tarry_ack(tarry_client *client, uint64_t id, struct tarry_token token, const struct tarry_call *call,
+              struct tarry_result *out_result) {
+    WAIT_CALL(client, call, out_result, submit_ack(client, true, id, token, told));
+}
+int tarry_nack(tarry_client *client, uint64_t id, struct tarry_token token, const struct tarry_nack_options *given,
                struct tarry_result *out_result) {
-    return tarry_move_within(client, ref, when, when_ms, 0, out_result);
-}
-int tarry_ack_within(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t timeout_ms,
-                     struct tarry_result *out_result) {
-    WAIT(client, timeout_ms, out_result, submit_ack(client, true, id, token, told));
-}
-int tarry_ack(tarry_client *client, uint64_t id, struct tarry_token token, struct tarry_result *out_result) {
-    return tarry_ack_within(client, id, token, 0, out_result);
-}
-int tarry_nack_sized(tarry_client *client, uint64_t id, struct tarry_token token,
-                     const struct tarry_nack_options *given, size_t size, struct tarry_result *out_result) {
     struct tarry_nack_options options;
-    TAKE(options, given, size, refused(rv, out_result));
+    TAKE(options, given, refused(rv, out_result));
     WAIT(client, options.timeout_ms, out_result, submit_nack(client, true, id, token, &options, told));
 }
-int tarry_extend_within(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t lease_ms,
-                        uint64_t timeout_ms, struct tarry_result *out_result) {
-    WAIT(client, timeout_ms, out_result, submit_extend(client, true, id, token, lease_ms, told));
-}
 int tarry_extend(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t lease_ms,
-                 struct tarry_result *out_result) {
-    return tarry_extend_within(client, id, token, lease_ms, 0, out_result);
+                 const struct tarry_call *call, struct tarry_result *out_result) {
+    WAIT_CALL(client, call, out_result, submit_extend(client, true, id, token, lease_ms, told));
 }
-int tarry_release_within(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t timeout_ms,
-                         struct tarry_result *out_result) {
-    WAIT(client, timeout_ms, out_result, submit_release(client, true, id, token, told));
-}
-int tarry_release(tarry_client *client, uint64_t id, struct tarry_token token, struct tarry_result *out_result) {
-    return tarry_release_within(client, id, token, 0, out_result);
-}
-int tarry_dead_within(tarry_client *client, enum tarry_dead_what what, const struct tarry_ref *ref, bool all,
-                      uint64_t timeout_ms, struct tarry_result *out_result) {
-    WAIT(client, timeout_ms, out_result, submit_dead(client, true, what, ref, all, told));
+int tarry_release(tarry_client *client, uint64_t id, struct tarry_token token, const struct tarry_call *call,
+                  struct tarry_result *out_result) {
+    WAIT_CALL(client, call, out_result, submit_release(client, true, id, token, told));
 }
 int tarry_dead(tarry_client *client, enum tarry_dead_what what, const struct tarry_ref *ref, bool all,
-               struct tarry_result *out_result) {
-    return tarry_dead_within(client, what, ref, all, 0, out_result);
+               const struct tarry_call *call, struct tarry_result *out_result) {
+    WAIT_CALL(client, call, out_result, submit_dead(client, true, what, ref, all, told));
 }
-int tarry_redact_sized(tarry_client *client, const struct tarry_redact_options *given, size_t size,
-                       struct tarry_result *out_result) {
+int tarry_redact(tarry_client *client, const struct tarry_redact_options *given, struct tarry_result *out_result) {
     struct tarry_redact_options options;
-    TAKE(options, given, size, refused(rv, out_result));
+    TAKE(options, given, refused(rv, out_result));
     WAIT(client, options.timeout_ms, out_result, submit_redact(client, true, &options, told));
 }
-int tarry_queue_set_sized(tarry_client *client, const char *queue, const struct tarry_policy *given, size_t size,
-                          uint32_t fields, struct tarry_result *out_result) {
+int tarry_queue_set(tarry_client *client, const char *queue, const struct tarry_policy *given, uint32_t fields,
+                    struct tarry_result *out_result) {
     struct tarry_policy policy;
-    TAKE(policy, given, size, refused(rv, out_result));
+    TAKE(policy, given, refused(rv, out_result));
     /* Without a policy, nothing is to be set. */
     WAIT(client, 0, out_result, submit_queue_set(client, true, queue, given == NULL ? NULL : &policy, fields, told));
 }

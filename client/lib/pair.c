@@ -125,14 +125,12 @@ static int ask(tarry_client *client, Tarry__Pair *body, uint64_t timeout_ms, str
     return rv;
 }
 
-int tarry_pair_status_within(tarry_client *client, uint64_t timeout_ms, struct tarry_pair_view **out_view,
-                             char out_message[TARRY_MESSAGE_SIZE]) {
+int tarry_pair_status(tarry_client *client, const struct tarry_call *given, struct tarry_pair_view **out_view,
+                      char out_message[TARRY_MESSAGE_SIZE]) {
+    struct tarry_call call;
     Tarry__Pair body = TARRY__PAIR__INIT;
-    return ask(client, &body, timeout_ms, out_view, out_message);
-}
-
-int tarry_pair_status(tarry_client *client, struct tarry_pair_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
-    return tarry_pair_status_within(client, 0, out_view, out_message);
+    int rv = OPTIONS_TAKE(call, given);
+    return rv != TARRY_OK ? message_say(out_message, rv) : ask(client, &body, call.timeout_ms, out_view, out_message);
 }
 
 int tarry_promote(tarry_client *client, enum tarry_assertion assertion, struct tarry_pair_view **out_view,

@@ -113,7 +113,7 @@ struct request {
     uint32_t sent_over;     /* link.serial, and link.address, then */
     size_t sent_to;
     /* the answer */
-    uint64_t at_least; /* of a question: see tarry_fresh.h */
+    uint64_t at_least; /* of a question: see struct tarry_call */
     uint32_t staleness_ms;
     int code;
     const char *message; /* static, or in the arena; never NULL once complete */

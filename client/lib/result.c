@@ -67,13 +67,13 @@ int message_say(char out_message[TARRY_MESSAGE_SIZE], int code) {
     return code;
 }
 
-int options_take(void *out, size_t known, const void *given, size_t size) {
+int options_take(void *out, const void *given, size_t size, size_t reserved_at) {
     const uint8_t *bytes = given;
-    memset(out, 0, known);
+    memset(out, 0, size);
     if (given == NULL) return TARRY_OK;
-    memcpy(out, given, size < known ? size : known);
-    for (size_t i = known; i < size; i++)
+    for (size_t i = reserved_at; i < size; i++)
         if (bytes[i] != 0) return TARRY_E_VERSION;
+    memcpy(out, given, size);
     return TARRY_OK;
 }
 

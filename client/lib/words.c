@@ -60,13 +60,24 @@ SAME(TARRY_REQUEUE, TARRY__DEAD_OP__WHAT__REQUEUE);
 SAME(TARRY_DROP, TARRY__DEAD_OP__WHAT__DROP);
 SAME(TARRY_OPS_PER_COMMIT_MAX, OPS_PER_COMMIT_MAX);
 
-/* What lies in the user's storage, and what others embed, keeps its size (tarry.h, Growth). */
+/* What lies in the user's storage, and what others embed, keeps its size (tarry.h, Compatibility). */
 #define KEEPS_SIZE(type, size)                                                                                         \
     _Static_assert(sizeof(void *) != 8 || sizeof(type) == (size), "programs were built with another size of " #type)
 KEEPS_SIZE(struct tarry_result, 1024);
 KEEPS_SIZE(struct tarry_job_view, 128);
 KEEPS_SIZE(struct tarry_audit_view, 128);
 KEEPS_SIZE(struct tarry_backup_view, 128);
+KEEPS_SIZE(struct tarry_call, 64);
+KEEPS_SIZE(struct tarry_options, 168);
+KEEPS_SIZE(struct tarry_schedule_options, 152);
+KEEPS_SIZE(struct tarry_nack_options, 72);
+KEEPS_SIZE(struct tarry_policy, 112);
+KEEPS_SIZE(struct tarry_consumer_options, 112);
+KEEPS_SIZE(struct tarry_list_options, 128);
+KEEPS_SIZE(struct tarry_calendar_options, 104);
+KEEPS_SIZE(struct tarry_audit_options, 104);
+KEEPS_SIZE(struct tarry_backup_options, 88);
+KEEPS_SIZE(struct tarry_redact_options, 120);
 KEEPS_SIZE(struct tarry_token, 16);
 KEEPS_SIZE(struct tarry_commit_id, 32);
 KEEPS_SIZE(struct tarry_ref, 32);

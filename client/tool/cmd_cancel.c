@@ -81,7 +81,7 @@ static int conclude(struct tool *tool, enum verb verb, const struct tarry_ref *r
     bool error = strcmp(answer_word(result), "error") == 0;
     int status = answer_refused(verb, result) ? exit_status_of(result->code) : EXIT_FINE;
     if (ref->id != 0 && !error && result->outcome != TARRY_UNKNOWN &&
-        tarry_get(tool->client, ref, false, &view, NULL) == TARRY_OK && view->outcome != TARRY_UNKNOWN) {
+        tarry_get(tool->client, ref, false, NULL, &view, NULL) == TARRY_OK && view->outcome != TARRY_UNKNOWN) {
         answer.queue = view->queue;
         answer.key = view->key;
         answer.key_size = view->key_size;
@@ -117,7 +117,7 @@ static int run_cancel(struct tool *tool, const struct args *args) {
     int status = option_ref(args, &ref);
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
-    tarry_cancel(tool->client, &ref, withdraw, &result);
+    tarry_cancel(tool->client, &ref, withdraw, NULL, &result);
     return conclude(tool, VERB_CANCEL, &ref, &result);
 }
 
@@ -134,6 +134,6 @@ static int run_move(struct tool *tool, const struct args *args) {
     if (status == 0) status = option_when(args, &when, &when_ms);
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
-    tarry_move(tool->client, &ref, when, when_ms, &result);
+    tarry_move(tool->client, &ref, when, when_ms, NULL, &result);
     return conclude(tool, VERB_MOVE, &ref, &result);
 }

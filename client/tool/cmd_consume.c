@@ -109,7 +109,7 @@ static void settle_done(void *arg, const struct tarry_result *result) {
 /* `nack` NULL: an ack. */
 static int submit(struct consume *c, const struct tarry_task *task, const struct tarry_nack_options *nack) {
     if (nack != NULL) return tarry_nack_async(c->tool->client, task->id, task->token, nack, settle_done, c);
-    return tarry_ack_async(c->tool->client, task->id, task->token, settle_done, c);
+    return tarry_ack_async(c->tool->client, task->id, task->token, NULL, settle_done, c);
 }
 
 static void settle(struct consume *c, const struct tarry_task *task, const struct tarry_nack_options *nack) {
@@ -122,12 +122,14 @@ static void settle(struct consume *c, const struct tarry_task *task, const struc
     if (c->mode == ACK_NONE) return;
     int code;
     while ((code = submit(c, task, nack)) == TARRY_E_FULL)
-        if (tarry_drain_within(c->tool->client, CONSUME_BATCH, LOOK_MS) != TARRY_OK && signals_ended()) break;
+        if (tarry_drain(c->tool->client, CONSUME_BATCH, &(struct tarry_call){.timeout_ms = LOOK_MS}) != TARRY_OK &&
+            signals_ended())
+            break;
     if (code != TARRY_OK) settle_done(c, &(struct tarry_result){.code = code, .id = task->id, .message = ""});
 }
 
 static void release(struct consume *c, const struct tarry_task *task) {
-    int code = tarry_release_async(c->tool->client, task->id, task->token, NULL, NULL);
+    int code = tarry_release_async(c->tool->client, task->id, task->token, NULL, NULL, NULL);
     if (code != TARRY_OK)
         tool_say("task %llu could not be released: %s", (unsigned long long)task->id, tarry_code_sentence(code));
 }
@@ -199,7 +201,8 @@ static bool still_ours(struct consume *c, const struct tarry_task *task) {
     if (now_ms >= task->received_ms && now_ms - task->received_ms < lease_ms / 3) return true;
     struct tarry_result result = {.message = ""};
     /* Once the lease is over there is nothing left to extend. */
-    if (tarry_extend_within(c->tool->client, task->id, task->token, lease_ms, lease_ms, &result) == TARRY_OK)
+    if (tarry_extend(c->tool->client, task->id, task->token, lease_ms, &(struct tarry_call){.timeout_ms = lease_ms},
+                     &result) == TARRY_OK)
         return true;
     tool_say("task %llu waited too long for its turn: %s", (unsigned long long)task->id,
              tarry_code_sentence(result.code));
@@ -283,10 +286,11 @@ static void wake(void *argument) {
 /* Waits for the answers to what was settled, and ends the session. At the end no broker is waited for without an end:
  * what has not been answered by then hears TARRY_E_CLOSED, and this returns what that is called. */
 static int finish(struct consume *c) {
-    int code = tarry_drain_within(c->tool->client, 0, c->tool->timeout_ms);
+    int code = tarry_drain(c->tool->client, 0, &(struct tarry_call){.timeout_ms = c->tool->timeout_ms});
     signals_on_end(NULL, NULL);
     const uint32_t flags = c->mode == ACK_NONE ? TARRY_KEEP_LEASES : 0;
-    tarry_consumer_close_within(c->consumer, flags, code == TARRY_OK ? c->tool->timeout_ms : 1);
+    tarry_consumer_close(c->consumer, flags,
+                         &(struct tarry_call){.timeout_ms = code == TARRY_OK ? c->tool->timeout_ms : 1});
     return code;
 }
 

@@ -115,7 +115,7 @@ static int decide_all(struct tool *tool, const char *queue, enum tarry_dead_what
     struct tarry_job_view job = {0};
     struct text out = {0};
     const char *word = what == TARRY_REQUEUE ? "requeued" : "dropped";
-    int code = tarry_dead(tool->client, what, &ref, true, &result);
+    int code = tarry_dead(tool->client, what, &ref, true, NULL, &result);
     if (code != TARRY_OK) return tool_failed(tool, code, result.message);
     int status = job_follow(tool, queue, &result, word, &job);
     if (status != EXIT_FINE) return status;
@@ -133,7 +133,7 @@ static int decide_all(struct tool *tool, const char *queue, enum tarry_dead_what
 static int decide_one(struct tool *tool, const struct tarry_ref *ref, enum tarry_dead_what what) {
     struct tarry_result result = {.message = ""};
     struct text out = {0};
-    int code = tarry_dead(tool->client, what, ref, false, &result);
+    int code = tarry_dead(tool->client, what, ref, false, NULL, &result);
     const char *word = answer_word(&result);
     const char *sentence = result.message[0] != 0 ? result.message : tarry_code_sentence(code);
     int status = code == TARRY_OK ? EXIT_FINE : tool_refused(tool, code, sentence);

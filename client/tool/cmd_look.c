@@ -83,7 +83,7 @@ static int run_get(struct tool *tool, const struct args *args) {
     if (status == 0) status = option_fresh(tool, args);
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
-    int code = tarry_get_fresh(tool->client, &ref, true, &tool->fresh, &view, message);
+    int code = tarry_get(tool->client, &ref, true, &tool->fresh, &view, message);
     if (code != TARRY_OK) return tool_failed(tool, code, message);
     if (view->outcome == TARRY_UNKNOWN) {
         unknown(tool, &ref, view, &out);

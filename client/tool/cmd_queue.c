@@ -194,7 +194,7 @@ static int run_queues(struct tool *tool, const struct args *args) {
     int status = option_fresh(tool, args);
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
-    int code = tarry_queues_fresh(tool->client, &tool->fresh, &view, message);
+    int code = tarry_queues(tool->client, &tool->fresh, &view, message);
     if (code != TARRY_OK) return tool_failed(tool, code, message);
     table_init(&table, heads, 9);
     for (size_t i = 0; i < view->count; i++) {

@@ -119,7 +119,7 @@ static int wait_for_it(struct redacting *redacting) {
     for (uint64_t wait_ms = POLL_MIN_MS; !redacting->done && !signals_ended();
          wait_ms += wait_ms < POLL_MAX_MS ? wait_ms : 0) {
         struct tarry_stats_view *view = NULL;
-        code = tarry_stats(redacting->tool->client, NULL, &view, message);
+        code = tarry_stats(redacting->tool->client, NULL, NULL, &view, message);
         if (code != TARRY_OK) break;
         redacting->done = view->broker->erased > redacting->position;
         tarry_stats_free(view);

@@ -106,11 +106,11 @@ static int settle(struct tool *tool, const struct args *args, uint64_t id, struc
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
     if (strcmp(name, "ack") == 0)
-        tarry_ack(tool->client, id, token, out_result);
+        tarry_ack(tool->client, id, token, NULL, out_result);
     else if (strcmp(name, "extend") == 0)
-        tarry_extend(tool->client, id, token, lease_ms, out_result);
+        tarry_extend(tool->client, id, token, lease_ms, NULL, out_result);
     else
-        tarry_release(tool->client, id, token, out_result);
+        tarry_release(tool->client, id, token, NULL, out_result);
     return 0;
 }
 

@@ -430,9 +430,9 @@ static int look(struct watching *w) {
     struct tool *tool = w->tool;
     struct tarry_stats_view *view = NULL;
     char message[TARRY_MESSAGE_SIZE] = "";
-    struct tarry_fresh_options fresh = tool->fresh;
+    struct tarry_call fresh = tool->fresh;
     fresh.timeout_ms = w->view == NULL ? tool->timeout_ms : WATCH_MS;
-    int code = tarry_stats_fresh(tool->client, w->queue, &fresh, &view, message);
+    int code = tarry_stats(tool->client, w->queue, &fresh, &view, message);
     if (code == TARRY_OK) {
         w->before = w->totals;
         w->totals = totals_of(view);

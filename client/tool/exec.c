@@ -143,8 +143,8 @@ static int await(struct tool *tool, const struct tarry_task *task, pid_t pid) {
         int count = poll(&poll_fd, 1, step_ms > 3600000 ? 3600000 : (int)step_ms);
         if (count > 0) break;
         if (count < 0 && errno != EINTR) break;
-        if (count == 0 &&
-            tarry_extend_async_within(tool->client, task->id, task->token, lease_ms, lease_ms, NULL, NULL) != TARRY_OK)
+        if (count == 0 && tarry_extend_async(tool->client, task->id, task->token, lease_ms,
+                                             &(struct tarry_call){.timeout_ms = lease_ms}, NULL, NULL) != TARRY_OK)
             tool_say("task %llu: its lease could not be renewed", (unsigned long long)task->id);
     }
     if (fd >= 0) close(fd);

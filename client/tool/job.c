@@ -25,7 +25,7 @@ int job_follow(struct tool *tool, const char *queue, const struct tarry_result *
     signals_graceful();
     progress_start(&progress, what);
     for (uint64_t wait_ms = POLL_MIN_MS; !signals_ended(); wait_ms += wait_ms < POLL_MAX_MS ? wait_ms : 0) {
-        code = tarry_job(tool->client, queue, job, &view, message);
+        code = tarry_job(tool->client, queue, job, NULL, &view, message);
         if (code != TARRY_OK || !view.running) break;
         uint64_t done = view.done + view.left;
         if (count > 0) progress_show(&progress, done < count ? done : count, count, view.done);

@@ -46,7 +46,7 @@ void node_take(struct node *node, int code, struct tarry_pair_view *view, const 
 void node_ask(struct node *node) {
     struct tarry_pair_view *view = NULL;
     char message[TARRY_MESSAGE_SIZE];
-    int code = tarry_pair_status(node->client, &view, message);
+    int code = tarry_pair_status(node->client, NULL, &view, message);
     node_take(node, code, view, message);
 }
 

@@ -93,7 +93,7 @@ int option_states(const struct args *args, uint32_t *out_states) {
 }
 
 int option_fresh(struct tool *tool, const struct args *args) {
-    struct tarry_fresh_options *fresh = &tool->fresh;
+    struct tarry_call *fresh = &tool->fresh;
     tool->follower_reads = args_has(args, "from-follower");
     int status = option_number(args, "at-least", 1, UINT64_MAX, &fresh->at_least);
     if (status == 0) status = option_duration_positive(args, "staleness", &fresh->staleness_ms);

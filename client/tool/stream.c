@@ -205,9 +205,9 @@ static int submit(struct stream *stream, const struct fields *fields, struct slo
     case VERB_SCHEDULE:
         return tarry_schedule_async(client, &fields->schedule, slot_done, slot);
     case VERB_CANCEL:
-        return tarry_cancel_async(client, &fields->ref, stream->withdraw || fields->withdraw, slot_done, slot);
+        return tarry_cancel_async(client, &fields->ref, stream->withdraw || fields->withdraw, NULL, slot_done, slot);
     default:
-        return tarry_move_async(client, &fields->ref, fields->when, fields->when_ms, slot_done, slot);
+        return tarry_move_async(client, &fields->ref, fields->when, fields->when_ms, NULL, slot_done, slot);
     }
 }
 
@@ -229,7 +229,7 @@ static bool take_line(struct stream *stream, const char *line, size_t size) {
         tarry_client *client = stream->tool->client;
         int drained = TARRY_OK;
         while ((code = submit(stream, &fields, slot)) == TARRY_E_FULL && drained != TARRY_E_CLOSED && !signals_ended())
-            drained = tarry_drain_within(client, STREAM_LINES_MAX / 4, ROOM_LOOK_MS);
+            drained = tarry_drain(client, STREAM_LINES_MAX / 4, &(struct tarry_call){.timeout_ms = ROOM_LOOK_MS});
         if (code != TARRY_OK) refuse_slot(slot, code, NULL);
     }
     fields_deinit(&fields);
@@ -287,9 +287,11 @@ static void summarize(const struct stream *stream) {
 
 /* A stream that is told to end waits for no broker without an end: what is unanswered by then hears TARRY_E_CLOSED. */
 static void end_interrupted(struct stream *stream) {
-    while (tarry_drain_within(stream->tool->client, 0, ROOM_LOOK_MS) == TARRY_E_TIMEOUT && !signals_ended()) {
+    while (tarry_drain(stream->tool->client, 0, &(struct tarry_call){.timeout_ms = ROOM_LOOK_MS}) == TARRY_E_TIMEOUT &&
+           !signals_ended()) {
     }
-    if (signals_ended() && tarry_drain_within(stream->tool->client, 0, stream->tool->timeout_ms) != TARRY_OK)
+    if (signals_ended() &&
+        tarry_drain(stream->tool->client, 0, &(struct tarry_call){.timeout_ms = stream->tool->timeout_ms}) != TARRY_OK)
         tool_disconnect(stream->tool);
 }
 

@@ -89,10 +89,10 @@ int tool_connect(struct tool *tool) {
 
 /* Any answer will do, of a follower too if one may answer. */
 static int meet(const struct tool *tool, char out_message[TARRY_MESSAGE_SIZE]) {
-    if (!tool->follower_reads) return tarry_ping_within(tool->client, tool->timeout_ms);
+    if (!tool->follower_reads) return tarry_ping(tool->client, &(struct tarry_call){.timeout_ms = tool->timeout_ms});
     struct tarry_view *view = NULL;
-    int code =
-        tarry_get_within(tool->client, &(struct tarry_ref){.id = 1}, false, tool->timeout_ms, &view, out_message);
+    int code = tarry_get(tool->client, &(struct tarry_ref){.id = 1}, false,
+                         &(struct tarry_call){.timeout_ms = tool->timeout_ms}, &view, out_message);
     tarry_view_free(view);
     return code;
 }

@@ -22,9 +22,9 @@ struct tool {
     bool has_timeout;          /* --timeout was given */
     char name[TOOL_NAME_SIZE]; /* who asks: see tool_name */
     bool json;
-    bool follower_reads;              /* set before tool_connect by what --from-follower allows */
-    struct tarry_fresh_options fresh; /* how new an answer must be: option_fresh */
-    tarry_client *client;             /* NULL until tool_connect */
+    bool follower_reads;     /* set before tool_connect by what --from-follower allows */
+    struct tarry_call fresh; /* how new an answer must be: option_fresh */
+    tarry_client *client;    /* NULL until tool_connect */
 };
 
 #define AS_SIZE_MAX 64 /* of --as; so that user and host are never cut */

@@ -49,7 +49,7 @@ static void take_some(tarry_client *client, tarry_consumer *consumer, unsigned c
     }
     for (size_t i = 0; i < count; i++) {
         if (i % 3 != 0) /* A third comes again when its lease is over. */
-            rv = i % 3 == 0 ? TARRY_OK : tarry_ack_async(client, tasks[i]->id, tasks[i]->token, NULL, NULL);
+            rv = i % 3 == 0 ? TARRY_OK : tarry_ack_async(client, tasks[i]->id, tasks[i]->token, NULL, NULL, NULL);
         if (rv != TARRY_OK) complain("ack", rv);
         tarry_task_free(tasks[i]);
     }
@@ -73,7 +73,7 @@ static void *come_and_go(void *argument) {
         }
         atomic_fetch_add(&opened, 1);
         if ((i + number) % 3 != 0) take_some(client, consumer, i + number);
-        tarry_consumer_close(consumer, i % 8 == 7 ? TARRY_KEEP_LEASES : 0);
+        tarry_consumer_close(consumer, i % 8 == 7 ? TARRY_KEEP_LEASES : 0, NULL);
     }
     if (client != shared) tarry_close(client);
     return NULL;
@@ -87,7 +87,7 @@ static void *feed(void *argument) {
         int rv = TARRY_OK;
         for (unsigned i = 0; i < TASKS_PER_COMMIT && rv == TARRY_OK; i++)
             rv = tarry_schedule_async(client, &task, NULL, NULL);
-        if (rv == TARRY_OK) rv = tarry_drain(client, 0);
+        if (rv == TARRY_OK) rv = tarry_drain(client, 0, NULL);
         if (rv != TARRY_OK) complain("schedule", rv);
     }
     tarry_close(client);

@@ -77,7 +77,7 @@ int main(int argc, char **argv) {
         unsigned long long before = now_ms(), busy_now_ms = tarry_busy_ms(client, NULL);
         struct tarry_result result;
         schedule(client, fat, fats++); /* it gathers with this, if with anything */
-        code = tarry_ack_within(client, task->id, task->token, ACK_MS, &result);
+        code = tarry_ack(client, task->id, task->token, &(struct tarry_call){.timeout_ms = ACK_MS}, &result);
         if (code != TARRY_OK) die("ack", code);
         if (now_ms() - before > slowest_ms) slowest_ms = now_ms() - before;
         if (busy_now_ms < busy_ms) busy_ms = busy_now_ms;
@@ -87,7 +87,7 @@ int main(int argc, char **argv) {
     printf("acked=%llu busy_ms=%llu slowest_ack_ms=%llu waiting=%llu\n", acked, busy_ms, slowest_ms,
            fats - atomic_load(&answered));
     const int status = busy_ms > 0 && fats > atomic_load(&answered) ? 0 : 1;
-    (void)tarry_consumer_close_within(consumer, 0, ACK_MS);
+    (void)tarry_consumer_close(consumer, 0, &(struct tarry_call){.timeout_ms = ACK_MS});
     tarry_close(client);
     return status;
 }

@@ -51,7 +51,7 @@ static enum tarry_verdict handle(void *arg, tarry_consumer *consumer, const stru
     if (strcmp(words, "nothing") == 0) return TARRY_DO_NOTHING;
     if (strcmp(words, "withdraw") == 0) {
         const struct tarry_ref ref = {.id = task->id};
-        return tarry_cancel(world->client, &ref, true, NULL) == TARRY_OK ? TARRY_DO_ACK : TARRY_DO_NOTHING;
+        return tarry_cancel(world->client, &ref, true, NULL, NULL) == TARRY_OK ? TARRY_DO_ACK : TARRY_DO_NOTHING;
     }
     if (strncmp(words, "dead ", 5) == 0) {
         nack->dead = true;
@@ -107,7 +107,7 @@ int main(int argc, char **argv) {
         loop(&world, strtoull(argv[3], NULL, 10));
     else
         wait(&world, strtoull(argv[3], NULL, 10));
-    tarry_consumer_close(consumer, 0);
+    tarry_consumer_close(consumer, 0, NULL);
     pthread_mutex_lock(&world.lock);
     world.closed = true;
     pthread_mutex_unlock(&world.lock);

@@ -379,9 +379,9 @@ static void look(tarry_client *client, unsigned what) {
     struct tarry_queues_view *queues = NULL;
     struct tarry_stats_view *stats = NULL;
     int rv = TARRY_OK;
-    if (what == 0) rv = tarry_get(client, &ref, true, &view, message);
-    if (what == 1) rv = tarry_queues(client, &queues, message);
-    if (what == 2) rv = tarry_stats(client, "orders", &stats, message);
+    if (what == 0) rv = tarry_get(client, &ref, true, NULL, &view, message);
+    if (what == 1) rv = tarry_queues(client, NULL, &queues, message);
+    if (what == 2) rv = tarry_stats(client, "orders", NULL, &stats, message);
     is_answered(rv, message);
     if (view != NULL) assert(strlen(view->queue) + strlen(view->state) + strlen(view->reason) < 4096);
     for (size_t i = 0; queues != NULL && i < queues->count; i++) assert(queues->queues[i]->name != NULL);
@@ -475,14 +475,14 @@ static void submit(tarry_client *client, unsigned what) {
     struct tarry_schedule_options schedule = {.queue = "orders", .key = key, .when_ms = 1000};
     struct tarry_token token = {1, 4096};
     int rv = what == 0 ? tarry_schedule_async(client, &schedule, done, had)
-                       : tarry_ack_async(client, input_byte(&world.input), token, done, had);
+                       : tarry_ack_async(client, input_byte(&world.input), token, NULL, done, had);
     if (rv != TARRY_OK) *had = true, world.called++;
 }
 
 static void pair(tarry_client *client, unsigned how) {
     struct tarry_pair_view *view = NULL;
     char message[TARRY_MESSAGE_SIZE] = "";
-    int rv = how % 3 == 0   ? tarry_pair_status(client, &view, message)
+    int rv = how % 3 == 0   ? tarry_pair_status(client, NULL, &view, message)
              : how % 3 == 1 ? tarry_promote(client, (enum tarry_assertion)(how % 4), &view, message)
                             : tarry_demote(client, &view, message);
     is_answered(rv, message);
@@ -512,7 +512,7 @@ static void user_turn(tarry_client *client) {
     if (what == 3) list(client);
     if (what == 4) commit(client);
     if (what == 5 || what == 6) submit(client, what - 5);
-    if (what == 7) is_answered(tarry_ping(client), "whatever");
+    if (what == 7) is_answered(tarry_ping(client, NULL), "whatever");
     if (what == 8) run_engine(NULL);
     if (what != 9) return;
     int rv = tarry_schedule(client, &schedule, &result);

@@ -495,7 +495,7 @@ static void audits_that_wait_leave_room_for_other_calls(void **state) {
         assert_int_equal(tarry_audit_next(audits[i], 300, &frame, NULL), TARRY_E_NOTHING);
     }
     assert_int_equal(stage->client->polls, CALL_SLOTS / 2);
-    assert_int_equal(tarry_ping(stage->client), TARRY_OK);
+    assert_int_equal(tarry_ping(stage->client, NULL), TARRY_OK);
     for (size_t i = 0; i < CALL_SLOTS + 2; i++) tarry_audit_close(audits[i]);
 }
 

@@ -70,7 +70,7 @@ static size_t next_deed(struct fake *fake, enum deed deed) {
 static void every_kind_of_blocking_call_reads_by_itself(void **state) {
     const struct story story = story_begin(0);
     call_alone(&story);
-    assert_int_equal(tarry_ping(story.client), TARRY_OK);
+    assert_int_equal(tarry_ping(story.client, NULL), TARRY_OK);
     assert_true(is_lent(story.client));
     tarry_commit *commit;
     assert_int_equal(tarry_commit_new(story.client, false, &commit), TARRY_OK);

@@ -50,7 +50,7 @@ static struct fake *fake_that_will(enum deed deed) {
 
 /* What follows is about what the broker answers in time: that it is found in time is not. */
 static tarry_client *connected(tarry_client *client) {
-    assert_int_equal(tarry_ping_within(client, FAR_MS), TARRY_OK);
+    assert_int_equal(tarry_ping(client, &(struct tarry_call){.timeout_ms = FAR_MS}), TARRY_OK);
     return client;
 }
 
@@ -148,7 +148,7 @@ static int submits_where_there_is_no_room(void) {
     tarry_client *client = story_begin(&fake, LACKS_ROOM, 600);
     struct ended ended = {.done = 0};
     submit(client, &ended);
-    assert_int_equal(tarry_drain_within(client, 0, LATE_MS), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, &(struct tarry_call){.timeout_ms = LATE_MS}), TARRY_OK);
     assert_int_equal(COUNT(fake, ops), 0);
     story_end(client, fake);
     return ended.result.code;
@@ -229,7 +229,7 @@ static void a_call_made_late_in_a_silence_has_its_whole_time(void **state) {
     assert_int_equal(tarry_commit_submit(commit, has_committed, &third), TARRY_OK);
     tarry_commit_free(commit);
     struct tarry_view *view;
-    assert_int_equal(tarry_get(client, &(struct tarry_ref){.id = 1}, false, &view, NULL), TARRY_E_NO_BROKER);
+    assert_int_equal(tarry_get(client, &(struct tarry_ref){.id = 1}, false, NULL, &view, NULL), TARRY_E_NO_BROKER);
     assert_true(now_ms() >= between + 800);
     await(&first);
     await(&second);
@@ -256,7 +256,7 @@ static int submits_two_where_there_is_no_room(void) {
     await(&second);
     assert_int_equal(second.result.code, TARRY_OK);
     if (first.result.code == TARRY_BUSY) assert_int_equal(COUNT(fake, ops), 1);
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     story_end(client, fake);
     return first.result.code;
 }
@@ -291,7 +291,7 @@ static void one_call_is_told_and_the_commit_goes_on(void **state) { /* ONCE-1 */
     assert_int_equal(second.result.code, TARRY_OK);
     assert_int_equal(second.result.sequence, 1);
     assert_int_equal(COUNT(fake, ops), 2); /* it could not be divided any more */
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     for (int i = 0; i < 5000 && !nothing_waits(client); i++) sleep_ms(1); /* the next producer is being asked for */
     assert_true(nothing_waits(client));
     story_end(client, fake);
@@ -346,11 +346,11 @@ static void draining_ends_although_others_submit(void **state) {
     assert_int_equal(pthread_create(&thread, NULL, submits_on_and_on, &submitting), 0);
     while (COUNT(fake, commits) == 0) sleep_ms(1);
     uint64_t before = now_ms();
-    assert_int_equal(tarry_drain(submitting.client, 0), TARRY_E_TIMEOUT);
+    assert_int_equal(tarry_drain(submitting.client, 0, NULL), TARRY_E_TIMEOUT);
     assert_true(now_ms() - before >= 700 && now_ms() - before < LATE_MS);
     atomic_store(&submitting.stop, true);
     pthread_join(thread, NULL);
-    assert_int_equal(tarry_drain(submitting.client, 0), TARRY_OK); /* what was submitted has ended by then */
+    assert_int_equal(tarry_drain(submitting.client, 0, NULL), TARRY_OK); /* what was submitted has ended by then */
     tarry_close(submitting.client);
     fake_stop(fake);
 }
@@ -428,7 +428,7 @@ static void opening_a_consumer_ends_although_a_callback_keeps_the_engine(void **
     assert_int_equal(tarry_consumer_open(client, &options, &consumer, NULL), TARRY_E_TIMEOUT);
     assert_true(now_ms() - before >= 300 && now_ms() - before < LATE_MS);
     atomic_store(&kept.goes_on, true);
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK); /* it goes on without that consumer */
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK); /* it goes on without that consumer */
     story_end(client, fake);
 }
 
@@ -461,9 +461,9 @@ static void closing_a_consumer_ends_although_the_broker_is_silent(void **state) 
     tarry_client *client = story_begin(&fake, HAS_LANE, 900);
     tarry_consumer *consumer = consumer_of(client, NULL, NULL);
     SET(fake, hangs, true);
-    assert_int_equal(tarry_ack_async(client, 7, token, NULL, NULL), TARRY_OK);
+    assert_int_equal(tarry_ack_async(client, 7, token, NULL, NULL, NULL), TARRY_OK);
     uint64_t before = now_ms();
-    int rv = tarry_consumer_close(consumer, 0); /* it is closed all the same */
+    int rv = tarry_consumer_close(consumer, 0, NULL); /* it is closed all the same */
     assert_true(rv == TARRY_E_TIMEOUT || rv == TARRY_E_NO_BROKER);
     assert_true(now_ms() - before < LATE_MS);
     story_end(client, fake);
@@ -479,9 +479,9 @@ static void closing_a_consumer_does_not_wait_for_schedules(void **state) {
     assert_int_equal(tarry_consumer_next(consumer, 10000, &task), TARRY_OK);
     struct ended schedule = {.done = 0};
     submit(client, &schedule);
-    assert_int_equal(tarry_ack_async(client, task->id, task->token, NULL, NULL), TARRY_OK);
+    assert_int_equal(tarry_ack_async(client, task->id, task->token, NULL, NULL, NULL), TARRY_OK);
     uint64_t before = now_ms();
-    assert_int_equal(tarry_consumer_close(consumer, 0), TARRY_OK);
+    assert_int_equal(tarry_consumer_close(consumer, 0, NULL), TARRY_OK);
     assert_true(now_ms() - before < 30000);
     assert_int_equal(COUNT(fake, ops), 1);
     assert_int_equal(fake->seen_count, 0); /* the ack was answered before */
@@ -504,12 +504,12 @@ static void closing_a_consumer_waits_for_its_own_acks(void **state) {
     const struct tarry_task *task;
     fake_deliver(fake, 1, 7, 1);
     assert_int_equal(tarry_consumer_next(consumer, 10000, &task), TARRY_OK);
-    assert_int_equal(tarry_ack_async(client, task->id, task->token, NULL, NULL), TARRY_OK);
+    assert_int_equal(tarry_ack_async(client, task->id, task->token, NULL, NULL, NULL), TARRY_OK);
     while (COUNT(fake, commits) == 0) sleep_ms(1);
     struct submitting submitting = {.client = client};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, submits_on_and_on, &submitting), 0);
-    assert_int_equal(tarry_consumer_close(consumer, 0), TARRY_OK);
+    assert_int_equal(tarry_consumer_close(consumer, 0, NULL), TARRY_OK);
     assert_true(COUNT(fake, ops) > 1); /* others were */
     atomic_store(&submitting.stop, true);
     pthread_join(thread, NULL);
@@ -566,7 +566,7 @@ static void closing_a_consumer_ends_although_its_handler_finds_no_room(void **st
         pthread_mutex_unlock(&consumer->lock);
     }
     uint64_t before = now_ms();
-    assert_int_equal(tarry_consumer_close_within(consumer, 0, 900), TARRY_OK);
+    assert_int_equal(tarry_consumer_close(consumer, 0, &(struct tarry_call){.timeout_ms = 900}), TARRY_OK);
     assert_true(now_ms() - before < LATE_MS);
     assert_int_equal(COUNT(fake, ops), 0);
     assert_true(fake->seen_count == 1 && fake->seen[0] == 7); /* it had it, and has not settled it */

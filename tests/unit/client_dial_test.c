@@ -125,12 +125,12 @@ static void a_broker_that_answers_nothing_is_told_from_one_that_is_not_there(voi
     fake->hangs = true;
     tarry_client *client = client_to(fake->url, FAR_MS);
     const struct tarry_ref ref = {.queue = "orders", .key = "order-1"};
-    const struct tarry_fresh_options soon = {.timeout_ms = 50};
+    const struct tarry_call soon = {.timeout_ms = 50};
     struct tarry_view *view = NULL;
     char message[TARRY_MESSAGE_SIZE] = "";
     for (bool has_been_asked = false, is_last = false; !is_last;) {
         is_last = has_been_asked;
-        assert_int_not_equal(tarry_get_fresh(client, &ref, false, &soon, &view, message), TARRY_OK);
+        assert_int_not_equal(tarry_get(client, &ref, false, &soon, &view, message), TARRY_OK);
         has_been_asked = COUNT(fake, requests) > 0;
     }
     assert_non_null(strstr(message, "takes requests and does not answer them"));
@@ -173,7 +173,7 @@ static void who_was_busy_elsewhere_is_not_waited_for(void **state) { /* CALM-1 *
     char urls[160];
     snprintf(urls, sizeof(urls), "%s,%s", fakes[0]->url, fakes[1]->url);
     tarry_client *client = client_to(urls, TARRY_FOREVER);
-    assert_int_equal(tarry_ping(client), TARRY_OK);
+    assert_int_equal(tarry_ping(client, NULL), TARRY_OK);
     pthread_mutex_lock(&client->lock);
     const uint32_t at = client->link.address; /* the first, unless that one took its time */
     pthread_mutex_unlock(&client->lock);
@@ -192,7 +192,7 @@ static void who_was_busy_elsewhere_is_not_waited_for(void **state) { /* CALM-1 *
     fake_stop(busy);
     for (int i = 0; i < 20000 && COUNT(other, ops) == 0; i++) sleep_ms(1);
     assert_int_equal(COUNT(other, ops), 1);
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     tarry_close(client);
     fake_stop(other);
 }
@@ -276,10 +276,10 @@ static void what_was_sent_waits_for_its_token(void **state) {
         is_denied = link_is_denied(&client->link);
         pthread_mutex_unlock(&client->lock);
     }
-    assert_int_equal(tarry_get(client, &ref, false, &view, NULL), TARRY_DENIED);
+    assert_int_equal(tarry_get(client, &ref, false, NULL, &view, NULL), TARRY_DENIED);
     assert_int_equal(atomic_load(&answered), 0);
     put_token(path, 0600, "word\n");
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_int_equal(atomic_load(&answered), 1);
     assert_int_equal(COUNT(fake, ops), 2);
     tarry_close(client);

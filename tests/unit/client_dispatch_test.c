@@ -56,8 +56,8 @@ static void callbacks_wait_for_the_loop(void **state) {
     assert_false(is_readable(client, 0));
     for (int i = 0; i < 300; i++) assert_int_equal(tarry_schedule_async(client, &order, count_done, &seen), TARRY_OK);
     assert_true(is_readable(client, 10000));
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK); /* all are answered … */
-    assert_int_equal(seen.count, 0);                    /* … and none is told of */
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK); /* all are answered … */
+    assert_int_equal(seen.count, 0);                          /* … and none is told of */
     struct tarry_result result;
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK); /* nor does a blocking call need the loop */
     assert_int_equal(tarry_dispatch(client, 100, &count), TARRY_OK);
@@ -95,7 +95,7 @@ static void closing_tells_what_is_left(void **state) {
     tarry_client *client = dispatching_client(fake);
     struct seen seen = {.client = client, .thread = pthread_self()};
     assert_int_equal(tarry_schedule_async(client, &order, count_done, &seen), TARRY_OK);
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_int_equal(tarry_schedule_async(client, &order, count_done, &seen), TARRY_OK);
     assert_int_equal(seen.count, 0);
     tarry_close(client);
@@ -137,7 +137,7 @@ struct closing {
 };
 
 static void tries_to_close(struct closing *closing) {
-    closing->of_consumer = tarry_consumer_close(closing->consumer, 0);
+    closing->of_consumer = tarry_consumer_close(closing->consumer, 0, NULL);
     closing->of_client = tarry_close(closing->client);
     closing->has_tried = true;
 }
@@ -175,7 +175,7 @@ static void closing_from_the_loop_is_refused(void **state) {
         }
         assert_int_equal(closing.of_consumer, TARRY_E_CALLBACK);
         assert_int_equal(closing.of_client, TARRY_E_ARGUMENT); /* its consumer goes first */
-        assert_int_equal(tarry_consumer_close(closing.consumer, 0), TARRY_OK);
+        assert_int_equal(tarry_consumer_close(closing.consumer, 0, NULL), TARRY_OK);
         assert_int_equal(COUNT(fake, unsubscribes), 1);
         assert_int_equal(COUNT(fake, ops), 1);
         assert_int_equal(tarry_close(client), TARRY_OK);
@@ -237,7 +237,7 @@ static void hear(void *arg, const struct tarry_event *event) {
     tarry_client *client = heard->client;
     pthread_mutex_unlock(&heard->lock);
     if (client == NULL) return;
-    const bool is_refused = tarry_ping(client) == TARRY_E_CALLBACK;
+    const bool is_refused = tarry_ping(client, NULL) == TARRY_E_CALLBACK;
     assert_int_equal(tarry_schedule_async(client, &order, NULL, NULL), TARRY_OK);
     pthread_mutex_lock(&heard->lock);
     heard->blocked += is_refused;
@@ -268,7 +268,7 @@ static void connections_are_told_of(void **state) {
     assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK); /* the connection is lost meanwhile */
     while (heard_of(&heard, TARRY_CONNECTED) < 2) sleep_ms(1);
     assert_int_equal(heard_of(&heard, TARRY_DISCONNECTED), 1);
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK); /* the event's own schedule too */
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK); /* the event's own schedule too */
     tarry_close(client);
     assert_int_equal(heard.kinds[TARRY_DISCONNECTED], 2);
     assert_string_equal(heard.last, "the client was closed");

@@ -1,11 +1,12 @@
-/* client_growth_test.c: programs that were built with other headers than the library's (tarry.h, Growth).
+/* client_growth_test.c: programs that were built with other headers than the library's (tarry.h, Compatibility).
  *
  * Built three times, each time against the one libtarry.so: with the headers as they are, with an older version's
- * (GROWTH_OLDER: every struct of options lacks its last field) and with a newer one's (GROWTH_NEWER: every struct of
- * options ends in a field `tomorrow`, which this library does not know). growth/headers.py makes them.
+ * (GROWTH_OLDER: the last field of every struct of options has no name that a program could know) and with a newer
+ * one's (GROWTH_NEWER: every struct of options has a field `tomorrow`, which this library does not know).
+ * growth/headers.py makes them.
  *
- * Whatever the program hands in or has filled in for it ends where its page ends: a library that reads or writes what
- * this program does not have touches memory that is not there. */
+ * All structs of the program lie at the end of their page: a library that reads or writes beyond one crashes.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -93,7 +94,7 @@ static void call_others(tarry_client *client, uint64_t tomorrow, struct calls *c
     struct tarry_consumer_options consume = {.queues = &queue, .queue_count = 1};
     struct tarry_list_options list_of = {.queue = "orders"};
     struct tarry_audit_options audit_of = {.position = 0};
-    struct tarry_fresh_options fresh = {.timeout_ms = 5000};
+    struct tarry_call fresh = {.timeout_ms = 5000};
     struct tarry_calendar_options calendar_of = {.step_ms = 60000, .spans = 1};
     struct tarry_calendar_view *calendar = NULL;
     struct tarry_ref order = {.id = 7};
@@ -109,7 +110,7 @@ static void call_others(tarry_client *client, uint64_t tomorrow, struct calls *c
     note(calls, tarry_consumer_open(client, AT_THE_EDGE(consume), &consumer, NULL));
     note(calls, tarry_list_open(client, AT_THE_EDGE(list_of), &list));
     note(calls, tarry_audit_open(client, AT_THE_EDGE(audit_of), &audit));
-    note(calls, tarry_get_fresh(client, &order, false, AT_THE_EDGE(fresh), &view, NULL));
+    note(calls, tarry_get(client, &order, false, AT_THE_EDGE(fresh), &view, NULL));
     note(calls, tarry_calendar(client, AT_THE_EDGE(calendar_of), &calendar, NULL));
     tarry_calendar_free(calendar);
     tarry_view_free(view);
@@ -130,7 +131,7 @@ static struct calls all_calls(uint64_t tomorrow, size_t *out_ops) {
     struct calls calls = {.count = 0};
     call_operations(client, tomorrow, &calls);
     call_others(client, tomorrow, &calls);
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_int_equal(calls.count, CALLS);
     tarry_close(client);
     *out_ops = fake->ops;
@@ -156,15 +157,13 @@ static void a_program_that_sets_nothing_new_is_of_the_same_version(void **state)
 static void a_program_for_a_newer_library_is_refused(void **state) {
     tarry_client *client = NULL;
     const struct tarry_options options = {.urls = "ws://127.0.0.1:9"};
-    assert_int_equal(tarry_open_sized(&options, sizeof(options), TARRY_VERSION_NUMBER + 1000, &client),
-                     TARRY_E_VERSION);
-    assert_int_equal(tarry_open_sized(&options, sizeof(options), TARRY_VERSION_NUMBER + 1000000, &client),
-                     TARRY_E_VERSION);
+    assert_int_equal(tarry_open_version(&options, TARRY_VERSION_NUMBER + 1000, &client), TARRY_E_VERSION);
+    assert_int_equal(tarry_open_version(&options, TARRY_VERSION_NUMBER + 1000000, &client), TARRY_E_VERSION);
     assert_null(client);
     assert_non_null(strstr(tarry_code_sentence(TARRY_E_VERSION), tarry_version()));
     assert_string_equal(tarry_code_name(TARRY_E_VERSION), "version");
     /* Another patch changes nothing that a program could see. */
-    assert_int_equal(tarry_open_sized(&options, sizeof(options), TARRY_VERSION_NUMBER + 1, &client), TARRY_OK);
+    assert_int_equal(tarry_open_version(&options, TARRY_VERSION_NUMBER + 1, &client), TARRY_OK);
     tarry_close(client);
 }
 

@@ -163,7 +163,7 @@ static void a_list_that_is_closed_is_given_back(void **state) {
     struct fake *fake = fake_start(NULL, 0);
     tarry_client *client = client_to(fake->url);
     const struct tarry_list_options options = {.queue = "orders"};
-    assert_int_equal(tarry_ping(client), TARRY_OK); /* the engine's thread has what it needs from now on */
+    assert_int_equal(tarry_ping(client, NULL), TARRY_OK); /* the engine's thread has what it needs from now on */
     const size_t before = mallinfo2().uordblks;
     for (int i = 0; i < 1000; i++) {
         tarry_list *list;
@@ -180,7 +180,7 @@ typedef int question(tarry_client *client, char *out_message);
 
 static int asks_get(tarry_client *client, char *out_message) {
     struct tarry_view *view = NULL;
-    int rv = tarry_get(client, &(struct tarry_ref){.id = 1}, true, &view, out_message);
+    int rv = tarry_get(client, &(struct tarry_ref){.id = 1}, true, NULL, &view, out_message);
     if (rv == TARRY_OK) tarry_view_free(view);
     return rv;
 }
@@ -197,7 +197,7 @@ static int asks_list(tarry_client *client, char *out_message) {
 }
 static int asks_queues(tarry_client *client, char *out_message) {
     struct tarry_queues_view *view;
-    int rv = tarry_queues(client, &view, out_message);
+    int rv = tarry_queues(client, NULL, &view, out_message);
     if (rv == TARRY_OK) tarry_queues_free(view);
     return rv;
 }
@@ -210,17 +210,17 @@ static int asks_calendar(tarry_client *client, char *out_message) {
 }
 static int asks_stats(tarry_client *client, char *out_message) {
     struct tarry_stats_view *view;
-    int rv = tarry_stats(client, NULL, &view, out_message);
+    int rv = tarry_stats(client, NULL, NULL, &view, out_message);
     if (rv == TARRY_OK) tarry_stats_free(view);
     return rv;
 }
 static int asks_job(tarry_client *client, char *out_message) {
     struct tarry_job_view view;
-    return tarry_job(client, "orders", 1, &view, out_message);
+    return tarry_job(client, "orders", 1, NULL, &view, out_message);
 }
 static int asks_pair(tarry_client *client, char *out_message) {
     struct tarry_pair_view *view;
-    int rv = tarry_pair_status(client, &view, out_message);
+    int rv = tarry_pair_status(client, NULL, &view, out_message);
     if (rv == TARRY_OK) tarry_pair_free(view);
     return rv;
 }
@@ -248,7 +248,7 @@ static int asks_consumer(tarry_client *client, char *out_message) {
     int rv = tarry_consumer_open(client, &(struct tarry_consumer_options){.queues = &queue, .queue_count = 1},
                                  &consumer, out_message);
     allocations_left = SIZE_MAX;
-    if (rv == TARRY_OK) assert_int_equal(tarry_consumer_close(consumer, 0), TARRY_OK);
+    if (rv == TARRY_OK) assert_int_equal(tarry_consumer_close(consumer, 0, NULL), TARRY_OK);
     return rv;
 }
 static int asks_name(tarry_client *client, char *out_message) {

@@ -57,7 +57,7 @@ static void nobody_there_is_told_in_time(void **state) {
     assert_int_equal(result.producer, 0);
     struct tarry_view *view = NULL;
     char message[TARRY_MESSAGE_SIZE];
-    assert_int_equal(tarry_get(client, &(struct tarry_ref){.id = 1}, false, &view, message), TARRY_E_NO_BROKER);
+    assert_int_equal(tarry_get(client, &(struct tarry_ref){.id = 1}, false, NULL, &view, message), TARRY_E_NO_BROKER);
     assert_true(strlen(message) > 5);
     assert_null(view);
     tarry_consumer *consumer = NULL;
@@ -65,7 +65,7 @@ static void nobody_there_is_told_in_time(void **state) {
     struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1};
     assert_int_equal(tarry_consumer_open(client, &options, &consumer, message), TARRY_E_NO_BROKER);
     assert_null(consumer);
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     tarry_close(client);
 }
 
@@ -81,8 +81,8 @@ static void a_result_keeps_its_sentence(void **state) {
     /* Nor does any later call, of whatever kind. */
     const struct tarry_result kept = result;
     struct tarry_view *view;
-    assert_int_equal(tarry_cancel(client, &(struct tarry_ref){0}, false, &other), TARRY_E_ARGUMENT);
-    assert_int_equal(tarry_get(client, &(struct tarry_ref){.id = 1}, false, &view, message), TARRY_E_NO_BROKER);
+    assert_int_equal(tarry_cancel(client, &(struct tarry_ref){0}, false, NULL, &other), TARRY_E_ARGUMENT);
+    assert_int_equal(tarry_get(client, &(struct tarry_ref){.id = 1}, false, NULL, &view, message), TARRY_E_NO_BROKER);
     tarry_close(client);
     assert_string_equal(result.message, kept.message);
     assert_string_equal(other.message, tarry_code_sentence(TARRY_E_ARGUMENT));
@@ -137,7 +137,7 @@ static void what_waits_for_room_says_since_when_and_why(void **state) {
     pthread_mutex_lock(&fake->lock);
     fake->script_size = 0;
     pthread_mutex_unlock(&fake->lock);
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_int_equal(tarry_busy_ms(client, NULL), 0);
     tarry_close(client);
     fake_stop(fake);
@@ -251,7 +251,7 @@ struct pinging {
 static void *pings(void *arg) {
     struct pinging *pinging = arg;
     while (!atomic_load(&pinging->stop)) {
-        assert_int_equal(tarry_ping(pinging->client), TARRY_OK);
+        assert_int_equal(tarry_ping(pinging->client, NULL), TARRY_OK);
         sleep_ms(100);
     }
     return NULL;
@@ -263,7 +263,7 @@ static void an_answer_lost_on_a_standing_connection_is_asked_for_again(void **st
     struct fake *fake = fake_start(script, 1);
     tarry_client *client = client_to(fake->url, FAR_MS);
     pthread_t thread;
-    assert_int_equal(tarry_ping(client), TARRY_OK);
+    assert_int_equal(tarry_ping(client, NULL), TARRY_OK);
     pthread_mutex_lock(&client->lock);
     uint32_t connection = client->link.serial;
     pthread_mutex_unlock(&client->lock);
@@ -323,7 +323,7 @@ static void a_commit_of_unknown_fate_is_not_left_behind(void **state) { /* ONCE-
     pthread_mutex_lock(&fake->lock);
     fake->first_busy = 2;
     pthread_mutex_unlock(&fake->lock);
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_int_equal(counted.ok, COMMITS);
     assert_int_equal(fake->ops, COMMITS);
     assert_int_equal(fake->widest, COMMITS_PER_PRODUCER_MAX - 1);
@@ -355,7 +355,7 @@ static void operations_take_effect_once_and_in_order(void **state) { /* F-16, ON
             assert_int_equal(tarry_schedule_async(client, &order, count_done, &counted), TARRY_OK);
         }
     }
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_int_equal(counted.done, OPS);
     assert_int_equal(counted.ok, OPS);
     assert_true(counted.ascending);
@@ -376,7 +376,7 @@ static void requests_coalesce(void **state) {
     uint64_t before = now_ms();
     for (int i = 0; i < OPS; i++)
         assert_int_equal(tarry_schedule_async(client, &order, count_done, &counted), TARRY_OK);
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     uint64_t took = now_ms() - before;
     print_message("# %d operations in %llu ms, %zu commits, at most %zu operations in one\n", OPS,
                   (unsigned long long)took, fake->commits, fake->ops_most);
@@ -420,10 +420,10 @@ static void an_answer_without_sense_is_told(void **state) { /* F-20 */
     tarry_client *client = client_to(fake->url, FAR_MS);
     assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_E_PROTOCOL);
     assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK);
-    assert_int_equal(tarry_ping(client), TARRY_OK);
+    assert_int_equal(tarry_ping(client, NULL), TARRY_OK);
     struct tarry_queues_view *view;
     char message[TARRY_MESSAGE_SIZE];
-    assert_int_equal(tarry_queues(client, &view, message), TARRY_OK);
+    assert_int_equal(tarry_queues(client, NULL, &view, message), TARRY_OK);
     tarry_queues_free(view);
     tarry_audit *audit;
     const struct tarry_frame *frame;
@@ -466,7 +466,7 @@ static void a_blocking_call_in_a_callback_is_refused(void **state) {
     } args = {.first = {.align = NULL}};
     args.client = client_to(fake->url, FAR_MS);
     assert_int_equal(tarry_schedule_async(args.client, &order, blocking_in_a_callback, &args), TARRY_OK);
-    assert_int_equal(tarry_drain(args.client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(args.client, 0, NULL), TARRY_OK);
     assert_int_equal(args.first.code, TARRY_E_CALLBACK);
     tarry_close(args.client);
     fake_stop(fake);

@@ -128,7 +128,7 @@ static void one_address_is_asked_until_it_is_the_primarys(void **state) {
     assert_int_equal(tarry_schedule_async(pair.client, &order, NULL, &had), TARRY_OK);
     while (COUNT(pair.fakes[0], not_primary) < 2) sleep_ms(5);
     set_role(pair.fakes[0], NULL);
-    assert_int_equal(tarry_drain(pair.client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(pair.client, 0, NULL), TARRY_OK);
     assert_int_equal(COUNT(pair.fakes[0], ops), 1);
     pair_stop(&pair);
 }
@@ -178,7 +178,7 @@ static void no_primary_is_told_in_time_with_what_each_said(void **state) {
     struct tarry_view *view;
     int code = TARRY_E_TIMEOUT;
     for (int i = 0; i < VAIN_TRIES && code == TARRY_E_TIMEOUT; i++)
-        code = tarry_get(pair.client, &task, false, &view, message);
+        code = tarry_get(pair.client, &task, false, NULL, &view, message);
     assert_int_equal(code, TARRY_NOT_PRIMARY);
     assert_non_null(strstr(message, expected));
     assert_non_null(strstr(tarry_addresses_say(pair.client, message), expected));
@@ -249,9 +249,9 @@ static void two_at_a_former_primary(struct pair *pair, uint32_t late_ms, struct 
     pair->fakes[0]->late_ms = late_ms;
     pair->fakes[0]->refuses_late = 2;
     assert_int_equal(tarry_schedule_async(pair->client, &order, count_refused, counter), TARRY_OK);
-    *out_asked = tarry_get(pair->client, &task, false, &view, message);
+    *out_asked = tarry_get(pair->client, &task, false, NULL, &view, message);
     if (*out_asked == TARRY_OK) tarry_view_free(view);
-    assert_int_equal(tarry_drain(pair->client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(pair->client, 0, NULL), TARRY_OK);
 }
 
 /* Whoever leaves at the first refusal does not hear the second, and must say of that request that nobody knows. One of
@@ -308,7 +308,7 @@ static void what_was_not_answered_takes_effect_once_at_the_new_primary(void **st
     set_role(pair.fakes[1], NULL);
     for (int i = 0; i < 500; i++)
         assert_int_equal(tarry_schedule_async(pair.client, &order, count, &counter), TARRY_OK);
-    assert_int_equal(tarry_drain(pair.client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(pair.client, 0, NULL), TARRY_OK);
     assert_int_equal(atomic_load(&counter.ok), 501);
     assert_int_equal(tarry_schedule(pair.client, &order, &after), TARRY_OK);
     assert_int_equal(after.producer, before.producer);
@@ -332,14 +332,14 @@ static void roles_may_change_under_load(void **state) { /* ONCE-1, F-16 */
     for (int change = 0; change < 8; change++) {
         for (int i = 0; i < 200; i++, submitted++)
             assert_int_equal(tarry_schedule_async(pair.client, &order, count, &counter), TARRY_OK);
-        if (change % 2 == 0) assert_int_equal(tarry_drain(pair.client, 150), TARRY_OK);
+        if (change % 2 == 0) assert_int_equal(tarry_drain(pair.client, 150, NULL), TARRY_OK);
         struct fake *old = pair.fakes[primary], *new = pair.fakes[1 - primary];
         set_role(old, change % 3 == 0 ? "" : new->url);
         fake_copy_log(new, old); /* what it has it has from this one */
         set_role(new, NULL);
         primary = 1 - primary;
     }
-    assert_int_equal(tarry_drain(pair.client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(pair.client, 0, NULL), TARRY_OK);
     assert_int_equal(atomic_load(&counter.ok), submitted);
     assert_int_equal(atomic_load(&counter.wrong), 0);
     pthread_mutex_lock(&pair.fakes[primary]->lock);
@@ -360,7 +360,7 @@ static void a_follower_answers_only_who_lets_it(void **state) {
         set_role(pair.fakes[0], pair.fakes[1]->url);
         pair.fakes[0]->follows = true;
         pair_connect(&pair, 10000, allowed != 0);
-        assert_int_equal(tarry_get(pair.client, &task, false, &view, message), TARRY_OK);
+        assert_int_equal(tarry_get(pair.client, &task, false, NULL, &view, message), TARRY_OK);
         assert_int_equal(view->source.follower, allowed);
         assert_int_equal(view->source.position, allowed ? 4096 : 0);
         assert_int_equal(COUNT(pair.fakes[1], requests), allowed ? 0 : 1);
@@ -371,11 +371,11 @@ static void a_follower_answers_only_who_lets_it(void **state) {
 }
 
 static int get_fresh(struct pair *pair, uint64_t at_least, uint64_t staleness_ms, uint64_t *out_took_ms) {
-    const struct tarry_fresh_options fresh = {.at_least = at_least, .staleness_ms = staleness_ms};
+    const struct tarry_call fresh = {.at_least = at_least, .staleness_ms = staleness_ms};
     struct tarry_view *view = NULL;
     char message[TARRY_MESSAGE_SIZE];
     uint64_t before = now_ms();
-    int code = tarry_get_fresh(pair->client, &task, false, &fresh, &view, message);
+    int code = tarry_get(pair->client, &task, false, &fresh, &view, message);
     *out_took_ms = now_ms() - before;
     if (code == TARRY_OK) tarry_view_free(view);
     assert_int_equal(message[0] != 0, code != TARRY_OK);
@@ -412,7 +412,7 @@ static void a_follower_keeps_nobody_waiting_for_ever(void **state) {
     while (atomic_load(&counter.wrong) == 0 && now_ms() - before < 5000) {
         struct tarry_view *view;
         char message[TARRY_MESSAGE_SIZE];
-        if (tarry_get(pair.client, &task, false, &view, message) == TARRY_OK) tarry_view_free(view);
+        if (tarry_get(pair.client, &task, false, NULL, &view, message) == TARRY_OK) tarry_view_free(view);
     }
     assert_int_equal(atomic_load(&counter.wrong), 1);
     assert_true(now_ms() - before < 4000);

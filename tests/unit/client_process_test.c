@@ -141,7 +141,7 @@ static void threads_of_the_library_have_names(void **state) {
     size_t count = read_threads(threads, 64);
     assert_true(has_thread(threads, count, "tarry-engine"));
     assert_true(has_thread(threads, count, "tarry-handler"));
-    assert_int_equal(tarry_consumer_close(consumer, 0), TARRY_OK);
+    assert_int_equal(tarry_consumer_close(consumer, 0, NULL), TARRY_OK);
     assert_int_equal(tarry_close(client), TARRY_OK);
     fake_stop(fake);
 }
@@ -202,16 +202,16 @@ static int child_calls_what_changes(struct inherited *in) {
     TOLD(tarry_schedule(client, &order, &result));
     TOLD(result.code);
     TOLD(tarry_schedule_async(client, &order, never, NULL));
-    TOLD(tarry_cancel(client, &ref, false, NULL));
-    TOLD(tarry_ack(client, 1, token, NULL));
-    TOLD(tarry_ack_async(client, 1, token, never, NULL));
+    TOLD(tarry_cancel(client, &ref, false, NULL, NULL));
+    TOLD(tarry_ack(client, 1, token, NULL, NULL));
+    TOLD(tarry_ack_async(client, 1, token, NULL, never, NULL));
     TOLD(tarry_redact(client, &redact, NULL));
     TOLD(tarry_commit_new(client, false, &commit));
     TOLD(tarry_commit_run(in->commit, NULL, NULL));
     TOLD(tarry_commit_submit(in->commit, NULL, NULL));
     TOLD(tarry_commit_schedule(in->commit, &order));
     tarry_commit_free(in->commit);
-    TOLD(tarry_drain(client, 0));
+    TOLD(tarry_drain(client, 0, NULL));
     return 0;
 }
 
@@ -230,12 +230,12 @@ static int child_calls_what_asks(struct inherited *in) {
     tarry_list *list;
     tarry_audit *audit;
     tarry_consumer *consumer;
-    TOLD(tarry_get(client, &ref, false, &view, message));
+    TOLD(tarry_get(client, &ref, false, NULL, &view, message));
     if (strcmp(message, tarry_code_sentence(TARRY_E_FORKED)) != 0) return 3;
-    TOLD(tarry_queues(client, &queues, NULL));
-    TOLD(tarry_stats(client, NULL, &stats, NULL));
-    TOLD(tarry_pair_status(client, &pair, NULL));
-    TOLD(tarry_ping(client));
+    TOLD(tarry_queues(client, NULL, &queues, NULL));
+    TOLD(tarry_stats(client, NULL, NULL, &stats, NULL));
+    TOLD(tarry_pair_status(client, NULL, &pair, NULL));
+    TOLD(tarry_ping(client, NULL));
     TOLD(tarry_list_open(client, &(struct tarry_list_options){.queue = "orders"}, &list));
     TOLD(tarry_list_next(in->list, &listed, NULL));
     tarry_list_close(in->list);
@@ -256,7 +256,7 @@ static int child_calls_what_asks(struct inherited *in) {
 
 static int child_closes(struct inherited *in) {
     tarry_client *client;
-    TOLD(tarry_consumer_close(in->consumer, 0));
+    TOLD(tarry_consumer_close(in->consumer, 0, NULL));
     TOLD(tarry_close(in->client));
     TOLD(tarry_open(NULL, &client));
     return 0;
@@ -288,13 +288,13 @@ static void a_child_is_told_and_the_parent_goes_on(void **state) {
         assert_int_equal(status_of(child), 0);
     }
     struct tarry_result result;
-    assert_int_equal(tarry_ack(in.client, in.task->id, in.task->token, &result), TARRY_OK);
+    assert_int_equal(tarry_ack(in.client, in.task->id, in.task->token, NULL, &result), TARRY_OK);
     assert_int_equal(fake->ops, 1);
     tarry_task_free(in.task);
     tarry_commit_free(in.commit);
     tarry_list_close(in.list);
     tarry_audit_close(in.audit);
-    assert_int_equal(tarry_consumer_close(in.consumer, 0), TARRY_OK);
+    assert_int_equal(tarry_consumer_close(in.consumer, 0, NULL), TARRY_OK);
     assert_int_equal(tarry_close(in.client), TARRY_OK);
     fake_stop(fake);
 }
@@ -314,7 +314,7 @@ static void closes_everything(void *arg, const struct tarry_result *result) {
     struct closing *closing = arg;
     const struct tarry_task *task;
     closing->of_next = tarry_consumer_next(closing->consumer, 1000, &task);
-    closing->of_consumer = tarry_consumer_close(closing->consumer, 0);
+    closing->of_consumer = tarry_consumer_close(closing->consumer, 0, NULL);
     closing->of_client = tarry_close(closing->client);
     atomic_store(&closing->done, 1);
 }
@@ -330,7 +330,7 @@ static void closing_from_a_callback_is_refused(void **state) {
     assert_int_equal(closing.of_consumer, TARRY_E_CALLBACK);
     assert_int_equal(closing.of_client, TARRY_E_CALLBACK);
     assert_int_equal(tarry_schedule(closing.client, &order, NULL), TARRY_OK); /* nothing was done */
-    assert_int_equal(tarry_consumer_close(closing.consumer, 0), TARRY_OK);
+    assert_int_equal(tarry_consumer_close(closing.consumer, 0, NULL), TARRY_OK);
     assert_int_equal(tarry_close(closing.client), TARRY_OK);
     fake_stop(fake);
 }
@@ -338,7 +338,7 @@ static void closing_from_a_callback_is_refused(void **state) {
 static enum tarry_verdict closes_from_its_handler(void *arg, tarry_consumer *consumer, const struct tarry_task *task,
                                                   struct tarry_nack_details *nack) {
     struct closing *closing = arg;
-    closing->of_consumer = tarry_consumer_close(consumer, 0);
+    closing->of_consumer = tarry_consumer_close(consumer, 0, NULL);
     closing->of_client = tarry_close(closing->client);
     atomic_store(&closing->done, 1);
     return TARRY_DO_ACK;
@@ -354,7 +354,7 @@ static void closing_from_a_handler_is_refused(void **state) {
     assert_int_equal(closing.of_consumer, TARRY_E_CALLBACK);
     assert_int_equal(closing.of_client, TARRY_E_CALLBACK);
     assert_int_equal(tarry_close(closing.client), TARRY_E_ARGUMENT); /* its consumer goes first */
-    assert_int_equal(tarry_consumer_close(closing.consumer, 0), TARRY_OK);
+    assert_int_equal(tarry_consumer_close(closing.consumer, 0, NULL), TARRY_OK);
     assert_int_equal(COUNT(fake, ops), 1); /* the ack */
     assert_int_equal(COUNT(fake, unsubscribes), 1);
     assert_int_equal(fake->seen_count, 0);

@@ -44,11 +44,11 @@ static void schedule(tarry_client *client, const char *key, struct answers *answ
 
 static void cancel(tarry_client *client, const char *key, struct answers *answers) {
     const struct tarry_ref ref = {.queue = "orders", .key = key};
-    assert_int_equal(tarry_cancel_async(client, &ref, false, count_answer, answers), TARRY_OK);
+    assert_int_equal(tarry_cancel_async(client, &ref, false, NULL, count_answer, answers), TARRY_OK);
 }
 
 static void ack(tarry_client *client, uint64_t id, struct answers *answers) {
-    assert_int_equal(tarry_ack_async(client, id, (struct tarry_token){1, id}, count_answer, answers), TARRY_OK);
+    assert_int_equal(tarry_ack_async(client, id, (struct tarry_token){1, id}, NULL, count_answer, answers), TARRY_OK);
 }
 
 /* ---- the broker */
@@ -86,7 +86,7 @@ static void await_commits(struct fake *fake, size_t count) {
 }
 
 static void end(struct fake *fake, tarry_client *client) {
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_int_equal(tarry_close(client), TARRY_OK);
     fake_stop(fake);
 }
@@ -100,7 +100,7 @@ static void everything_goes_in_order_while_there_is_room(void **state) {
     schedule(client, "a", &answers);
     ack(client, 7, &answers);
     cancel(client, "b", &answers);
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_string_equal(fake->trace, "[schedule a, ack 7, cancel b] ");
     assert_int_equal(answers.ok, 3);
     end(fake, client);
@@ -116,7 +116,8 @@ static void acks_and_cancels_pass_schedules_that_are_refused(void **state) { /* 
     schedule(client, "a", &answers);
     ack(client, 7, &answers);
     cancel(client, "b", &answers);
-    assert_int_equal(tarry_extend_async(client, 8, (struct tarry_token){1, 8}, 0, count_answer, &answers), TARRY_OK);
+    assert_int_equal(tarry_extend_async(client, 8, (struct tarry_token){1, 8}, 0, NULL, count_answer, &answers),
+                     TARRY_OK);
     await_trace(fake, "[ack 6, ack 7, extend 8] [cancel b] ");
     schedule(client, "c", &answers);
     assert_int_equal(tarry_nack_async(client, 9, (struct tarry_token){1, 9}, NULL, count_answer, &answers), TARRY_OK);
@@ -124,12 +125,12 @@ static void acks_and_cancels_pass_schedules_that_are_refused(void **state) { /* 
     await_commits(fake, COUNT(fake, commits) + 2); /* the schedules are tried all the while, and wait */
     assert_false(traced(fake, "schedule"));
     set(fake, false, false);
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_int_equal(answers.ok, 7);
     assert_true(traced(fake, "[schedule a] [schedule c] ") || traced(fake, "[schedule a, schedule c] "));
     schedule(client, "d", &answers); /* and all is as before */
     ack(client, 10, &answers);
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_true(traced(fake, "[schedule d, ack 10] ") || traced(fake, "[schedule d] [ack 10] "));
     end(fake, client);
 }
@@ -146,14 +147,14 @@ static void a_cancel_does_not_pass_what_names_its_task(void **state) {
     cancel(client, "a", &answers); /* nor later, nor behind what is held up for it */
     cancel(client, "c", &answers);
     const struct tarry_ref by_id = {.id = 5};
-    assert_int_equal(tarry_dead_async(client, TARRY_REQUEUE, &by_id, false, count_answer, &answers), TARRY_OK);
-    assert_int_equal(tarry_cancel_async(client, &by_id, false, count_answer, &answers), TARRY_OK);
+    assert_int_equal(tarry_dead_async(client, TARRY_REQUEUE, &by_id, false, NULL, count_answer, &answers), TARRY_OK);
+    assert_int_equal(tarry_cancel_async(client, &by_id, false, NULL, count_answer, &answers), TARRY_OK);
     await_trace(fake, "[cancel c] ");
     await_commits(fake, COUNT(fake, commits) + 2);
     assert_false(traced(fake, "cancel a"));
     assert_false(traced(fake, "cancel 5"));
     set(fake, false, false);
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_int_equal(answers.ok, 7);
     assert_true(traced(fake, "[schedule a, cancel a] [cancel a, other, cancel 5] "));
     end(fake, client);
@@ -176,7 +177,7 @@ static void acks_pass_cancels_that_are_refused(void **state) { /* CAP-1 */
     ack(client, 8, &answers);
     await_trace(fake, "[ack 8] ");
     set(fake, false, false);
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_string_equal(fake->trace, "[ack 7] [cancel b] [ack 8] [schedule a] ");
     assert_int_equal(answers.ok, 4);
     end(fake, client);
@@ -209,7 +210,7 @@ static void commits_of_the_users_pass_whole_or_not_at_all(void **state) {
     await_commits(fake, COUNT(fake, commits) + 2);
     assert_string_equal(fake->trace, "[ack 6, nack 7] [release 8, cancel other] ");
     set(fake, false, false);
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_string_equal(fake->trace, "[ack 6, nack 7] [release 8, cancel other] [ack 5, schedule next] "
                                      "[ack 9, cancel next] ");
     tarry_commit_free(commit);
@@ -229,7 +230,7 @@ static void a_commit_of_unknown_fate_is_not_divided(void **state) { /* ONCE-1 */
     ack(client, 8, &answers); /* this one has never been sent */
     await_trace(fake, "[ack 8] ");
     set(fake, false, false);
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_string_equal(fake->trace, "[schedule a, ack 7] [ack 8] ");
     assert_int_equal(answers.ok, 3);
     assert_int_equal(fake->hellos, 1);
@@ -252,7 +253,7 @@ static void nothing_passes_a_commit_of_unknown_fate_that_names_its_task(void **s
     await_commits(fake, COUNT(fake, commits) + 2);
     assert_string_equal(fake->trace, "[cancel b] ");
     set(fake, false, false);
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_string_equal(fake->trace, "[cancel b] [schedule x, cancel a] [cancel a] ");
     assert_int_equal(answers.ok, 4);
     end(fake, client);
@@ -269,7 +270,7 @@ static void a_schedule_does_not_pass_a_cancel_that_is_refused(void **state) {
     await_commits(fake, COUNT(fake, commits) + 3);
     assert_string_equal(fake->trace, "");
     set(fake, false, false);
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_string_equal(fake->trace, "[cancel a] [schedule a] ");
     end(fake, client);
 }
@@ -322,7 +323,8 @@ static void storm_submit(tarry_client *client, struct storm *storm, uint64_t *ra
         cancel(client, key, &storm->answers);
     } else if (kind == 4) {
         note_kind(storm->submitted, bytes, 'm');
-        assert_int_equal(tarry_move_async(client, &ref, TARRY_DELAY, 10, count_answer, &storm->answers), TARRY_OK);
+        assert_int_equal(tarry_move_async(client, &ref, TARRY_DELAY, 10, NULL, count_answer, &storm->answers),
+                         TARRY_OK);
     } else {
         ack(client, number, &storm->answers);
     }
@@ -346,7 +348,7 @@ static void play_storm(uint64_t seed) {
         if (i % 10 == 0) sleep_ms((next_random(&random) % 3));
     }
     set(fake, false, false);
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_int_equal(storm->answers.ok, OPS);
     assert_int_equal(storm->answers.failed, 0);
     assert_int_equal(fake->ops, OPS);
@@ -380,7 +382,7 @@ static void *deletes(void *arg) {
 
 static void *requeues(void *arg) {
     const struct tarry_ref all = {.queue = "orders"};
-    assert_int_equal(tarry_dead_within(arg, TARRY_REQUEUE, &all, true, 0, NULL), TARRY_OK);
+    assert_int_equal(tarry_dead(arg, TARRY_REQUEUE, &all, true, NULL, NULL), TARRY_OK);
     return NULL;
 }
 
@@ -402,7 +404,7 @@ static void redactions_and_purges_travel_alone(void **state) {
     fake->refuses_hello = false;
     pthread_mutex_unlock(&fake->lock);
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_int_equal(fake->ops, THREADS + 2);
     assert_false(traced(fake, "other,"));
     assert_false(traced(fake, ", other"));
@@ -473,9 +475,9 @@ static uint64_t cpu_us_of_a_question(size_t waiting) {
     clockid_t clock;
     struct timespec before, after;
     assert_int_equal(pthread_getcpuclockid(client->engine, &clock), 0);
-    assert_int_equal(tarry_ping(client), TARRY_OK);
+    assert_int_equal(tarry_ping(client, NULL), TARRY_OK);
     clock_gettime(clock, &before);
-    for (int i = 0; i < QUESTIONS; i++) assert_int_equal(tarry_ping(client), TARRY_OK);
+    for (int i = 0; i < QUESTIONS; i++) assert_int_equal(tarry_ping(client, NULL), TARRY_OK);
     clock_gettime(clock, &after);
     tarry_commit_free(commit);
     assert_int_equal(tarry_close(client), TARRY_OK);

@@ -71,7 +71,7 @@ static void deliveries_of_a_lost_session_are_not_handed_out(void **state) {
     fake_deliver(fake, 1, 13, 3); /* late, from the former session */
     fake_deliver(fake, 2, 14, 4);
     assert_int_equal(next_id(consumer), 14);
-    assert_int_equal(tarry_consumer_close(consumer, 0), TARRY_OK);
+    assert_int_equal(tarry_consumer_close(consumer, 0, NULL), TARRY_OK);
     assert_int_equal(fake->seen_count, 1);
     tarry_close(client);
     assert_non_null(strstr(heard, "session 1 of orders begins; session 1 of orders is interrupted: it is subscribed "
@@ -89,7 +89,7 @@ static void deliveries_of_a_resumed_session_are_handed_out_once(void **state) {
     assert_int_equal(next_id(consumer), 11);
     assert_int_equal(next_id(consumer), 12);
     assert_int_equal(next_id(consumer), 14);
-    assert_int_equal(tarry_consumer_close(consumer, 0), TARRY_OK);
+    assert_int_equal(tarry_consumer_close(consumer, 0, NULL), TARRY_OK);
     tarry_close(client);
     assert_non_null(strstr(heard, "session 2 of orders goes on, with its leases; "));
     fake_stop(fake);

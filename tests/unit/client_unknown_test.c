@@ -30,7 +30,8 @@ static tarry_client *client_to(const struct fake *fake, uint64_t timeout_ms) {
     tarry_client *client;
     struct tarry_options options = {.urls = fake->url, .name = "client_test", .timeout_ms = timeout_ms};
     assert_int_equal(tarry_open(&options, &client), TARRY_OK);
-    assert_int_equal(tarry_ping_within(client, FAR_MS), TARRY_OK); /* no deadline judges how quickly it is found */
+    assert_int_equal(tarry_ping(client, &(struct tarry_call){.timeout_ms = FAR_MS}),
+                     TARRY_OK); /* no deadline judges how quickly it is found */
     return client;
 }
 

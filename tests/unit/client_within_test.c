@@ -1,4 +1,4 @@
-/* client_within_test.c: a deadline of each call's own (tarry_within.h, and `timeout_ms` in options and commits). The
+/* client_within_test.c: a deadline of each call's own (struct tarry_call, and `timeout_ms` in options and commits). The
  * client's is far away, or there is none; what ends, ends by its own. Against a fake broker (fake_broker.h). */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,22 +55,22 @@ static int redacts(tarry_client *client) {
     return tarry_redact(client, &options, NULL);
 }
 static int cancels(tarry_client *client) {
-    return tarry_cancel_within(client, &order_1, false, OWN_MS, NULL);
+    return tarry_cancel(client, &order_1, false, &(struct tarry_call){.timeout_ms = OWN_MS}, NULL);
 }
 static int moves(tarry_client *client) {
-    return tarry_move_within(client, &order_1, TARRY_DELAY, 1, OWN_MS, NULL);
+    return tarry_move(client, &order_1, TARRY_DELAY, 1, &(struct tarry_call){.timeout_ms = OWN_MS}, NULL);
 }
 static int acks(tarry_client *client) {
-    return tarry_ack_within(client, 7, token, OWN_MS, NULL);
+    return tarry_ack(client, 7, token, &(struct tarry_call){.timeout_ms = OWN_MS}, NULL);
 }
 static int extends(tarry_client *client) {
-    return tarry_extend_within(client, 7, token, 0, OWN_MS, NULL);
+    return tarry_extend(client, 7, token, 0, &(struct tarry_call){.timeout_ms = OWN_MS}, NULL);
 }
 static int releases(tarry_client *client) {
-    return tarry_release_within(client, 7, token, OWN_MS, NULL);
+    return tarry_release(client, 7, token, &(struct tarry_call){.timeout_ms = OWN_MS}, NULL);
 }
 static int requeues(tarry_client *client) {
-    return tarry_dead_within(client, TARRY_REQUEUE, &order_1, false, OWN_MS, NULL);
+    return tarry_dead(client, TARRY_REQUEUE, &order_1, false, &(struct tarry_call){.timeout_ms = OWN_MS}, NULL);
 }
 
 /* Runs one that pauses the queue. */
@@ -105,11 +105,11 @@ static int prepares(tarry_client *client) {
 }
 
 static int pings(tarry_client *client) {
-    return tarry_ping_within(client, OWN_MS);
+    return tarry_ping(client, &(struct tarry_call){.timeout_ms = OWN_MS});
 }
 static int gets(tarry_client *client) {
     struct tarry_view *view;
-    return tarry_get_within(client, &order_1, false, OWN_MS, &view, NULL);
+    return tarry_get(client, &order_1, false, &(struct tarry_call){.timeout_ms = OWN_MS}, &view, NULL);
 }
 static int lists(tarry_client *client) {
     tarry_list *list;
@@ -122,19 +122,19 @@ static int lists(tarry_client *client) {
 }
 static int lists_queues(tarry_client *client) {
     struct tarry_queues_view *view;
-    return tarry_queues_within(client, OWN_MS, &view, NULL);
+    return tarry_queues(client, &(struct tarry_call){.timeout_ms = OWN_MS}, &view, NULL);
 }
 static int counts(tarry_client *client) {
     struct tarry_stats_view *view;
-    return tarry_stats_within(client, NULL, OWN_MS, &view, NULL);
+    return tarry_stats(client, NULL, &(struct tarry_call){.timeout_ms = OWN_MS}, &view, NULL);
 }
 static int looks_at_a_job(tarry_client *client) {
     struct tarry_job_view view;
-    return tarry_job_within(client, "orders", 1, OWN_MS, &view, NULL);
+    return tarry_job(client, "orders", 1, &(struct tarry_call){.timeout_ms = OWN_MS}, &view, NULL);
 }
 static int looks_at_the_pair(tarry_client *client) {
     struct tarry_pair_view *view;
-    return tarry_pair_status_within(client, OWN_MS, &view, NULL);
+    return tarry_pair_status(client, &(struct tarry_call){.timeout_ms = OWN_MS}, &view, NULL);
 }
 static int consumes(tarry_client *client) {
     tarry_consumer *consumer;
@@ -144,8 +144,9 @@ static int consumes(tarry_client *client) {
 }
 
 static int drains(tarry_client *client) {
-    assert_int_equal(tarry_ack_async_within(client, 7, token, TARRY_FOREVER, NULL, NULL), TARRY_OK);
-    return tarry_drain_within(client, 0, OWN_MS);
+    assert_int_equal(tarry_ack_async(client, 7, token, &(struct tarry_call){.timeout_ms = TARRY_FOREVER}, NULL, NULL),
+                     TARRY_OK);
+    return tarry_drain(client, 0, &(struct tarry_call){.timeout_ms = OWN_MS});
 }
 
 static int (*const calls[])(tarry_client *client) = {
@@ -204,12 +205,23 @@ static void each_asynchronous_call_ends_by_its_own_deadline(void **state) {
     uint64_t before = now_ms();
     assert_int_equal(tarry_schedule_async(client, &order, has_ended, &ended[0]), TARRY_OK);
     assert_int_equal(tarry_nack_async(client, 7, token, &nack, has_ended, &ended[1]), TARRY_OK);
-    assert_int_equal(tarry_cancel_async_within(client, &order_1, false, OWN_MS, has_ended, &ended[2]), TARRY_OK);
-    assert_int_equal(tarry_move_async_within(client, &order_1, TARRY_DELAY, 1, OWN_MS, has_ended, &ended[3]), TARRY_OK);
-    assert_int_equal(tarry_ack_async_within(client, 7, token, OWN_MS, has_ended, &ended[4]), TARRY_OK);
-    assert_int_equal(tarry_extend_async_within(client, 7, token, 0, OWN_MS, has_ended, &ended[5]), TARRY_OK);
-    assert_int_equal(tarry_release_async_within(client, 7, token, OWN_MS, has_ended, &ended[6]), TARRY_OK);
-    assert_int_equal(tarry_dead_async_within(client, TARRY_DROP, &order_1, false, OWN_MS, has_ended, &ended[7]),
+    assert_int_equal(tarry_cancel_async(client, &order_1, false, &(struct tarry_call){.timeout_ms = OWN_MS}, has_ended,
+                                        &ended[2]),
+                     TARRY_OK);
+    assert_int_equal(tarry_move_async(client, &order_1, TARRY_DELAY, 1, &(struct tarry_call){.timeout_ms = OWN_MS},
+                                      has_ended, &ended[3]),
+                     TARRY_OK);
+    assert_int_equal(tarry_ack_async(client, 7, token, &(struct tarry_call){.timeout_ms = OWN_MS}, has_ended,
+                                     &ended[4]),
+                     TARRY_OK);
+    assert_int_equal(tarry_extend_async(client, 7, token, 0, &(struct tarry_call){.timeout_ms = OWN_MS}, has_ended,
+                                        &ended[5]),
+                     TARRY_OK);
+    assert_int_equal(tarry_release_async(client, 7, token, &(struct tarry_call){.timeout_ms = OWN_MS}, has_ended,
+                                         &ended[6]),
+                     TARRY_OK);
+    assert_int_equal(tarry_dead_async(client, TARRY_DROP, &order_1, false, &(struct tarry_call){.timeout_ms = OWN_MS},
+                                      has_ended, &ended[7]),
                      TARRY_OK);
     tarry_commit *commit;
     assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
@@ -217,7 +229,7 @@ static void each_asynchronous_call_ends_by_its_own_deadline(void **state) {
     assert_int_equal(tarry_commit_ack(commit, 7, token), TARRY_OK);
     assert_int_equal(tarry_commit_submit(commit, has_committed, &ended[8]), TARRY_OK);
     tarry_commit_free(commit);
-    assert_int_equal(tarry_drain_within(client, 0, LATE_MS), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, &(struct tarry_call){.timeout_ms = LATE_MS}), TARRY_OK);
     for (size_t i = 0; i < 9; i++) {
         assert_int_equal(atomic_load(&ended[i].done), 1);
         assert_true(ended[i].code == TARRY_E_TIMEOUT || ended[i].code == TARRY_E_NO_BROKER);
@@ -233,7 +245,7 @@ static int submits_one_that_has_no_end(void) {
     struct fake *fake = fake_start(NULL, 0);
     fake->lacks_room = true;
     tarry_client *client = client_to(fake, CLIENTS_MS);
-    assert_int_equal(tarry_ping_within(client, FAR_MS), TARRY_OK);
+    assert_int_equal(tarry_ping(client, &(struct tarry_call){.timeout_ms = FAR_MS}), TARRY_OK);
     struct tarry_schedule_options order = {.queue = "orders", .key = "1", .when_ms = 1, .timeout_ms = TARRY_FOREVER};
     struct ended lasting = {.code = -1}, short_lived = {.code = -1};
     assert_int_equal(tarry_schedule_async(client, &order, has_ended, &lasting), TARRY_OK);
@@ -242,11 +254,11 @@ static int submits_one_that_has_no_end(void) {
     assert_int_equal(tarry_schedule_async(client, &order, has_ended, &short_lived), TARRY_OK);
     while (!atomic_load(&short_lived.done)) sleep_ms(1);
     assert_int_equal(atomic_load(&lasting.done), 0);
-    assert_int_equal(tarry_drain_within(client, 0, OWN_MS), TARRY_E_TIMEOUT);
+    assert_int_equal(tarry_drain(client, 0, &(struct tarry_call){.timeout_ms = OWN_MS}), TARRY_E_TIMEOUT);
     pthread_mutex_lock(&fake->lock);
     fake->lacks_room = false;
     pthread_mutex_unlock(&fake->lock);
-    assert_int_equal(tarry_drain_within(client, 0, TARRY_FOREVER), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0, &(struct tarry_call){.timeout_ms = TARRY_FOREVER}), TARRY_OK);
     assert_int_equal(lasting.code, TARRY_OK);
     if (short_lived.code == TARRY_BUSY) assert_int_equal(COUNT(fake, ops), 1);
     end(client, fake);
@@ -289,9 +301,10 @@ static void closing_a_consumer_ends_by_its_own_deadline(void **state) {
     fake->hangs = true;
     pthread_mutex_unlock(&fake->lock);
     /* Whoever settles leases by himself may wait for ever for the answer; the closing does not. */
-    assert_int_equal(tarry_ack_async_within(client, 7, token, TARRY_FOREVER, NULL, NULL), TARRY_OK);
+    assert_int_equal(tarry_ack_async(client, 7, token, &(struct tarry_call){.timeout_ms = TARRY_FOREVER}, NULL, NULL),
+                     TARRY_OK);
     uint64_t before = now_ms();
-    int rv = tarry_consumer_close_within(consumer, 0, OWN_MS);
+    int rv = tarry_consumer_close(consumer, 0, &(struct tarry_call){.timeout_ms = OWN_MS});
     assert_true(rv == TARRY_E_TIMEOUT || rv == TARRY_E_NO_BROKER);
     assert_true(now_ms() - before < LATE_MS);
     end(client, fake);
@@ -337,7 +350,7 @@ static void close_with_a_verdict(bool is_sent, bool loops) {
         sleep_ms(1);
     }
     uint64_t before = now_ms();
-    int rv = tarry_consumer_close_within(consumer, 0, OWN_MS);
+    int rv = tarry_consumer_close(consumer, 0, &(struct tarry_call){.timeout_ms = OWN_MS});
     uint64_t took = now_ms() - before;
     if (!is_sent) assert_true(rv == TARRY_E_TIMEOUT || rv == TARRY_E_NO_BROKER);
     assert_true(took < LATE_MS);

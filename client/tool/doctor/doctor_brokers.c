@@ -89,7 +89,7 @@ static void look_at_stats(struct findings *findings, const struct node *node) {
     struct tarry_stats_view *view = NULL;
     char message[TARRY_MESSAGE_SIZE] = "";
     uint64_t asked_ms = wall_ms();
-    int code = tarry_stats(node->client, NULL, &view, message);
+    int code = tarry_stats(node->client, NULL, NULL, &view, message);
     if (code == TARRY_NOT_PRIMARY) return; /* it only begins to follow, and says so */
     if (code != TARRY_OK) {
         finding_add(findings, FOUND_WARN, "broker", "use a token with the role read (TARRY_TOKEN_FILE)",

@@ -16,7 +16,7 @@ int import_receipt_find(struct import *import, struct receipt *out) {
     *out = (struct receipt){0};
     import->receipt_task = 0;
     int code = tarry_get(import->tool->client, &(struct tarry_ref){.queue = RECEIPT_QUEUE, .key = import->receipt_key},
-                         true, &view, message);
+                         true, NULL, &view, message);
     if (code != TARRY_OK) return tool_refused(import->tool, code, message);
     int status = 0;
     if (view->outcome == TARRY_PENDING) {
@@ -34,7 +34,8 @@ int import_receipt_find(struct import *import, struct receipt *out) {
 int import_receipt_drop(struct import *import) {
     struct tarry_result result;
     if (import->receipt_task == 0) return 0;
-    int code = tarry_cancel(import->tool->client, &(struct tarry_ref){.id = import->receipt_task}, false, &result);
+    int code =
+        tarry_cancel(import->tool->client, &(struct tarry_ref){.id = import->receipt_task}, false, NULL, &result);
     if (code != TARRY_OK && code != TARRY_NOT_DONE) return tool_refused(import->tool, code, result.message);
     import->receipt_task = 0;
     return 0;
@@ -169,7 +170,7 @@ int import_withdraw(struct import *import, struct import_batch *batch) {
         struct import_item *item = &batch->items[i];
         if (item->fate != FATE_TAKEN || item->verdict != ITEM_CAME) continue;
         struct tarry_result result;
-        int code = tarry_cancel(import->tool->client, &(struct tarry_ref){.id = item->task}, false, &result);
+        int code = tarry_cancel(import->tool->client, &(struct tarry_ref){.id = item->task}, false, NULL, &result);
         if (code == TARRY_OK)
             import->taken++;
         else if (code == TARRY_NOT_DONE)

@@ -77,7 +77,7 @@ static bool take(struct holder *holder, uint64_t id, const struct tarry_token *b
 static const char *wont_come(struct holder *holder, const struct image *image, uint64_t id) {
     struct tarry_ref ref = {.id = id};
     struct tarry_view *view = NULL;
-    if (tarry_get(holder->sender->client, &ref, false, &view, NULL) != TARRY_OK) return NULL; /* asked again */
+    if (tarry_get(holder->sender->client, &ref, false, NULL, &view, NULL) != TARRY_OK) return NULL; /* asked again */
     const char *why = NULL;
     bool is_ours = view->session == tarry_consumer_session(image->route->consumer);
     if (view->outcome == TARRY_DEAD)
@@ -144,7 +144,7 @@ void holder_close(struct holder *holder, struct routes *routes) {
     id_map_deinit(&holder->held);
     sender_settle(holder->sender);
     for (size_t i = 0; i < routes->count; i++) {
-        tarry_consumer_close(routes->items[i]->consumer, 0);
+        tarry_consumer_close(routes->items[i]->consumer, 0, NULL);
         routes->items[i]->consumer = NULL;
     }
 }

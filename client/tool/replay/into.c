@@ -277,7 +277,7 @@ static struct image *adopt(struct into *in, const struct entry *entry, struct ro
     ref.key = key;
     sender_settle(&in->sender);
     struct image *image = NULL;
-    if (tarry_get(in->tool->client, &ref, false, &view, NULL) == TARRY_OK && view->id != 0) {
+    if (tarry_get(in->tool->client, &ref, false, NULL, &view, NULL) == TARRY_OK && view->id != 0) {
         image = sender_image_new(&in->sender, task->id, route, key, task->key.len);
         image->id = view->id;
         image->due_ms = view->due_ms;
@@ -538,7 +538,7 @@ static int connect_to_target(struct into *in) {
     char message[TARRY_MESSAGE_SIZE] = "";
     int status = tool_connect(in->tool);
     if (status != 0) return status;
-    int code = tarry_stats(in->tool->client, NULL, &view, message);
+    int code = tarry_stats(in->tool->client, NULL, NULL, &view, message);
     if (code != TARRY_OK) return tool_failed(in->tool, code, message);
     in->target_ms = view->broker->now_ms;
     in->start_ms = steady_ms();

@@ -230,11 +230,11 @@ static void submit(struct sender *sender) {
     pthread_mutex_unlock(&sender->lock);
     int code;
     while ((code = tarry_commit_submit(sender->commit, batch_done, batch)) == TARRY_E_FULL)
-        if (tarry_drain(sender->client, 0) != TARRY_OK) break;
+        if (tarry_drain(sender->client, 0, NULL) != TARRY_OK) break;
     if (code != TARRY_OK) {
         tarry_commit_clear(sender->commit);
         batch_done(batch, code, NULL, 0);
-    } else if (unanswered > UNANSWERED_MAX && tarry_drain(sender->client, UNANSWERED_MAX / 2) != TARRY_OK) {
+    } else if (unanswered > UNANSWERED_MAX && tarry_drain(sender->client, UNANSWERED_MAX / 2, NULL) != TARRY_OK) {
         return; /* what is not answered says so itself */
     }
 }
@@ -245,7 +245,7 @@ void sender_flush(struct sender *sender) {
 
 void sender_settle(struct sender *sender) {
     sender_flush(sender);
-    if (tarry_drain(sender->client, 0) != TARRY_OK) return; /* likewise */
+    if (tarry_drain(sender->client, 0, NULL) != TARRY_OK) return; /* likewise */
 }
 
 void sender_begin_frame(struct sender *sender, uint64_t position, bool atomic) {

@@ -1,7 +1,7 @@
 """headers.py: the public headers as another version of the library would have them, for client_growth_test.c.
 
-older: every struct of options lacks its last field, and a result has one field less in favour of `reserved`.
-newer: every struct of options has a field `tomorrow` behind its last one.
+older: the last field of every struct of options is called `absent`, and a result has another name for one field.
+newer: every struct of options has a field `tomorrow` in place of the first reserved one.
 
 Usage: headers.py older|newer SOURCE_DIRECTORY OUTPUT_DIRECTORY STAMP
 """
@@ -9,21 +9,21 @@ import os
 import re
 import sys
 
-# A struct that the user fills in: the library gets its size (tarry.h, Growth).
-OPTIONS = re.compile(r"^(struct (?:tarry_(?:\w+_)?options|tarry_policy) \{\n)(.*?)^(\};\n)", re.MULTILINE | re.DOTALL)
-# The last field, with the comment behind it, or alone on the lines before it.
-LAST_FIELD = re.compile(r"^    [^/\n][^;{}/]*;[^\n]*\n\Z", re.MULTILINE)
+# A struct that the user fills in keeps its size: a new field takes the place of a reserved one (tarry.h, Compatibility).
+OPTIONS = re.compile(r"^(struct tarry_(?:(?:\w+_)?options|policy|call) \{\n)(.*?)^    uint64_t reserved\[(\d+)\];([^\n]*\n)(\};\n)", re.MULTILINE | re.DOTALL)
+LAST_FIELD = re.compile(r"(\w+)(;[^\n]*\n)\Z")
 
 
 def without_last_field(match):
-    body, count = LAST_FIELD.subn("", match.group(2))
+    body, count = LAST_FIELD.subn(r"absent\2", match.group(2))
     if count != 1:
         sys.exit(f"headers.py: {match.group(1).strip()} ends in no field that is understood")
-    return match.group(1) + body + match.group(3)
+    return match.group(1) + body + f"    uint64_t reserved[{match.group(3)}];" + match.group(4) + match.group(5)
 
 
 def with_another_field(match):
-    return match.group(1) + match.group(2) + "    uint64_t tomorrow;\n" + match.group(3)
+    fields = f"    uint64_t tomorrow;\n    uint64_t reserved[{int(match.group(3)) - 1}];"
+    return match.group(1) + match.group(2) + fields + match.group(4) + match.group(5)
 
 
 def older(text):
