@@ -1,13 +1,17 @@
 """timers_test.py: each deadline that is too long to wait for fires here, in the sanitized build too: hours pass at once (passing.py). tests/README.md has
 the table of all timers, and the test that fires it."""
+import contextlib
 import json
 import os
 import socket
 import subprocess
+import sys
 import threading
 import time
 
 import harness
+import pair
+import ports
 import tokens
 import wire
 from beanstalk import Client
@@ -18,6 +22,9 @@ from principals import Access
 from tokens import row
 from webhooks_test import Pushed
 from wire import BACKUP, COMMIT, FORGOTTEN, OK, commit, schedule
+
+sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/crash")
+from fault import FOR_EVER, Fault  # noqa: E402  (the path above)
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 24 * 3600
 
@@ -128,6 +135,24 @@ class Web(Passes):
         said = self.ends(whole + b"\r\n", 60)
         self.assertEqual(said.count(b"HTTP/1.1 "), 1, "no second answer")
 
+    def test_a_lane_ends_ten_seconds_after_its_session(self):
+        """DOOR_LINGER_S: its client reads nothing and answers no Close."""
+        rpc = self.rpc_of_admin()
+        session = wire.Session(rpc, ["q"])
+        lane = session.dial()
+        self.addCleanup(lane.close)
+        self.assertEqual(session.heartbeat(), OK)
+        self.assertEqual(rpc.ask(wire.UNSUBSCRIBE, [(1, session.id)])[0], OK)
+        lane.peer.settimeout(0.5)
+        with self.assertRaises(TimeoutError):
+            while lane.peer.recv(65536):
+                pass
+        self.go_on(12, 1)
+        lane.peer.settimeout(20)
+        with contextlib.suppress(ConnectionResetError):
+            while lane.peer.recv(65536):
+                pass
+
     def test_a_queue_is_paused_for_an_hour_and_a_task_expires(self):
         self.broker.ok("queue", "pause", "q", "--for", "1h")
         self.broker.ok("schedule", "q", "--key", "k", "--in", "0s")
@@ -191,7 +216,10 @@ class Tokens(Access, Passes):
     def begin(self, *rows):
         self.passing = Passing(self.path("passed"))
         self.broker.env.update(self.passing.env())
-        super().begin(*rows)
+        if rows:
+            super().begin(*rows)
+        else:
+            self.broker.start()
 
     def test_a_token_expires_in_the_middle_of_its_use(self):
         self.begin(row("late", "read", f"expires={int(time.time()) + HOUR_S}"), row("other", "read"))
@@ -200,6 +228,19 @@ class Tokens(Access, Passes):
         self.go_on(HOUR_S + 1)
         self.assertTrue(late.is_closed_by_peer(20))
         self.assertEqual(other.ask(wire.QUEUES, [])[0], OK)
+
+    def test_a_file_that_changes_where_no_notice_comes_from_is_read_within_ten_seconds(self):
+        """LOOK_MS: the directory of the path is watched, and the file lies in another one."""
+        elsewhere = self.path("elsewhere")
+        os.mkdir(elsewhere)
+        harness.make_private(os.path.join(elsewhere, "tokens"), tokens.FIRST_LINE + row("shop", "read"))
+        os.symlink(os.path.join(elsewhere, "tokens"), self.tokens)
+        self.begin()
+        harness.make_private(os.path.join(elsewhere, "tokens.new"), tokens.FIRST_LINE + row("late", "read"))
+        os.rename(os.path.join(elsewhere, "tokens.new"), os.path.join(elsewhere, "tokens"))
+        self.go_on(11)
+        self.broker.wait_logged("event=tokens_read")
+        self.assertEqual(self.of("late").ask(wire.QUEUES, [])[0], OK)
 
     def test_wrong_tokens_are_counted_for_a_minute_and_told_after_it(self):
         """FAILURES_WINDOW_S and REFUSALS_AGAIN_MS."""
@@ -245,6 +286,23 @@ class Tubes(Passes):
             self.assertEqual(other.ask("reserve-with-timeout 20").split()[:2], [b"RESERVED", str(job).encode()], "its two hours and the pause are over")
 
 
+class Tool(Case):
+    autostart = False
+
+    def test_a_wait_for_a_broker_is_told_again_each_minute(self):
+        """SAID_EVERY_MS of the tool."""
+        passing = Passing(self.path("passed"))
+        environment = {**os.environ, **passing.env()}
+        url = f"ws://127.0.0.1:{ports.free_port()}"
+        command = [harness.find_program("tarry"), "schedule", "q", "--in", "1h", "--timeout", "10m", "--broker", url]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment) as tool:
+            for _ in range(3):
+                self.assertIn("no broker answers", tool.stderr.readline())
+                passing.go_on(61)
+            passing.go_on(600)
+            self.assertEqual(tool.wait(30), 3)
+
+
 class History(Passes):
     """Weeks: what retires, is pruned and signed."""
 
@@ -265,6 +323,55 @@ class History(Passes):
         lines = "".join(json.dumps({"queue": "q", "key": f"k{number}", "delay_ms": HOUR_S * 1000, "body": body}) + "\n" for number in range(14))
         self.broker.ok("schedule", "--from", "-", stdin=lines)
         self.broker.ok("queue", "purge", "q")
+
+    def test_a_broker_that_only_inspects_waits_for_hours(self):
+        """INSPECT_WAIT_NS."""
+        self.fill()
+        self.broker.stop()
+        self.broker.arguments = ["--inspect"]
+        self.broker.start()
+        for _ in range(3):
+            self.passing.go_on(HOUR_S + 1)
+            time.sleep(0.1)
+            self.assertEqual(len(self.broker.ok("list", "q")), 0)
+
+    def test_a_head_that_cannot_be_written_is_signed_a_minute_later(self):
+        self.broker.stop()
+        fault = Fault(self.directory, self.broker.data, "data.pwrite+data.write", "EIO")
+        passing = self.broker.env["LD_PRELOAD"]
+        self.broker.env.update(fault.env())
+        self.broker.env["LD_PRELOAD"] += ":" + passing
+        self.broker.start()
+        self.broker.ok("schedule", "q", "--in", "1h")
+        heads = os.path.join(self.broker.data, "heads")
+        wait_until("the first head", lambda: os.path.exists(heads) and os.path.getsize(heads) > 0, 20)
+        size = os.path.getsize(heads)
+        fault.arm(1, FOR_EVER)
+        self.broker.ok("schedule", "q", "--in", "1h")
+        self.go_on(MINUTE_S + 1)
+        self.broker.wait_logged("event=head_failed")
+        fault.disarm()
+        self.assertEqual(os.path.getsize(heads), size)
+        self.go_on(MINUTE_S + 1)
+        wait_until("it is signed", lambda: os.path.getsize(heads) > size, 20)
+
+    def test_an_archive_that_is_not_there_is_told_of_each_minute(self):
+        """RETRY_NS and SAY_NS of the archivist."""
+        self.broker.stop()
+        archive = self.path("archive")
+        os.rename(archive, archive + ".away")
+        self.broker.arguments[self.broker.arguments.index("7d")] = "1s"
+        self.broker.start()
+        self.fill()
+
+        def complaints():
+            return sum("event=archive_failed" in line for line in self.broker.log)
+        for count in (1, 2, 3):
+            self.go_on(5 * MINUTE_S, MINUTE_S / 2, lambda count=count: complaints() >= count)
+            wait_until("it is told", lambda count=count: complaints() >= count, 20)
+        os.rename(archive + ".away", archive)
+        self.go_on(5 * MINUTE_S, MINUTE_S / 2, lambda: any("event=archive_resumed" in line for line in self.broker.log))
+        self.broker.wait_logged("event=archive_resumed")
 
     def test_segments_retire_after_a_week_and_leave_the_archive_after_a_season(self):
         log, archive = os.path.join(self.broker.data, "log"), self.path("archive")
@@ -288,6 +395,59 @@ class History(Passes):
         self.go_on(8 * DAY_S)
         self.go_on(10 * MINUTE_S, MINUTE_S + 1, lambda: not any(name.startswith(first) for name in self.segments(archive)))
         wait_until("it is pruned", lambda: not any(name.startswith(first) for name in self.segments(archive)), 20)
+
+
+class Pairs(pair.Case):
+    """Time passes for both nodes at once, as for one that was suspended with its peer."""
+
+    arguments = ("--failover-after", "3s", "--solo-after", "3s", "--segment-size", "1MiB", "--retain-log-size", "0")
+
+    def setUp(self):
+        super().setUp()
+        self.passing = Passing(self.path("passed"))
+        for broker in self.brokers:
+            broker.env.update(self.passing.env())
+        self.start_pair()
+
+    def once(self, key):
+        http = Http(self.a.port, tokens.ADMIN)
+        try:
+            return http.ask("POST", "/v1/queues/q/tasks", {"key": key, "in": "1h"}, {"Idempotency-Key": key})[0]
+        finally:
+            http.close()
+
+    def receipts(self, broker):
+        return [item["pending"] + item["ready"] + item["in_flight"] for item in broker.ok("stats", "--from-follower", "--broker", broker.url)
+                if item["queue"] == "tarry.once"]
+
+    def test_a_day_changes_no_role_and_only_the_leader_sweeps(self):
+        self.assertEqual([self.once(f"k{n}") for n in range(3)], [201] * 3)
+        self.passing.go_on(DAY_S)
+        self.wait_for("the receipts are acknowledged", lambda: self.passing.go_on(MINUTE_S) or self.receipts(self.a) == [0])
+        self.wait_for("... at the follower, too", lambda: self.receipts(self.b) == [0])
+        self.wait_for("both in sync", lambda: self.a.tarry("status").one["in_sync"])
+        self.assertFalse([line for line in self.b.log if "role=leading" in line], "nothing has happened")
+        self.assertEqual(self.once("another"), 201)
+
+    def test_what_a_lost_follower_lacks_is_kept_for_ten_minutes(self):
+        """FOLLOW_KEEP_MS."""
+        self.b.stop()
+        self.wait_log(self.a, "event=serves_alone level", 2)
+        log = os.path.join(self.a.data, "log")
+
+        def segments():
+            return sorted(name for name in os.listdir(log) if name.endswith(".seg"))
+        first = segments()[0]
+        lines = "".join(json.dumps({"queue": "q", "key": f"k{number}", "delay_ms": HOUR_S * 1000, "body": "x" * 200_000}) + "\n" for number in range(14))
+        self.a.ok("schedule", "--from", "-", stdin=lines)
+        self.a.ok("queue", "purge", "q")
+        for _ in range(8):
+            self.passing.go_on(MINUTE_S)
+            time.sleep(0.2)
+        self.assertIn(first, segments())
+        self.wait_for("it retires", lambda: self.passing.go_on(MINUTE_S / 4) or first not in segments(), 60)
+        self.b.start()  # it begins with a snapshot
+        self.wait_in_sync()
 
 
 if __name__ == "__main__":
