@@ -17,6 +17,7 @@
 #include "leases.h"
 #include "near.h"
 #include "need.h"
+#include "pending.h"
 #include "producers.h"
 #include "query.h"
 #include "queues.h"
@@ -53,6 +54,7 @@ static bool allocate(struct core *core) {
     core->subscriptions = sparse_new(SESSIONS_TABLE, sizeof *core->subscriptions);
     core->producers = sparse_new(PRODUCERS_MAX, sizeof *core->producers);
     core->producer_ids = sparse_new(PRODUCER_TABLE_SIZE, sizeof *core->producer_ids);
+    if (!pending_init(&core->pending)) return false;
     core->queue_looks = sparse_new(QUEUE_PLACES + 1, sizeof *core->queue_looks);
     for (size_t i = 0; i < LIST_SCANS_MAX; i++) {
         core->scans[i].heap = calloc(LIST_LIMIT_MAX, sizeof *core->scans[i].heap);
@@ -116,6 +118,7 @@ void core_free(struct core *core) {
     sparse_free(core->producers, PRODUCERS_MAX, sizeof *core->producers);
     sparse_free(core->producer_ids, PRODUCER_TABLE_SIZE, sizeof *core->producer_ids);
     sparse_free(core->queue_looks, QUEUE_PLACES + 1, sizeof *core->queue_looks);
+    pending_deinit(&core->pending);
     for (size_t i = 0; i < LIST_SCANS_MAX; i++) free(core->scans[i].heap);
     free(core);
 }

@@ -8,6 +8,7 @@
 #include "tasks.h"
 
 struct draft_entry;
+struct draft_queue;
 
 struct draft {
     struct core *core;
@@ -22,6 +23,9 @@ struct draft {
     struct draft_entry **by_key;
     size_t entered; /* … of the first records so many */
     size_t table_mask;
+    struct draft_queue **queues;          /* what is said of queues, by number; NULL: nothing is yet */
+    uint32_t pushes;                      /* queues that get a push URL by it, and had none */
+    bool has_job;                         /* it starts a job */
     const struct core_content **contents; /* accepted so far */
     size_t content_count;
     uint64_t blob_size;

@@ -7,6 +7,7 @@
 #include "frame.h"
 #include "near.h"
 #include "seeded_bug.h"
+#include "pending.h"
 
 static size_t name_slot(const char *name) {
     return row_key_hash(0, name, strlen(name)) & (NAME_TABLE_SIZE - 1);
@@ -75,6 +76,7 @@ uint64_t queue_in_flight(const struct core *core, const struct queue *queue) {
 }
 
 static void queue_init(struct core *core, struct queue *queue, const Tarry__QueuePut *put) {
+    pending_outdate(&core->pending);
     queue->number = put->number;
     memcpy(queue->name, put->name, strlen(put->name) + 1);
     TAILQ_INIT(&queue->willing);
