@@ -50,13 +50,12 @@ static void read_list(struct reader *reader, struct engine_request *engine_reque
     };
     struct index_rows rows;
     const size_t used = engine_request->arena->used;
-    int error = index_list(reader->index, &query, engine_request->arena, &rows, &engine_request->event.through);
+    struct due through;
+    int error = index_list(reader->index, &query, engine_request->arena, &rows, &through);
     if (error != 0) fatal("index_list_failed", error);
-    engine_request->facts_size = engine_request->arena->used - used;
-    count_rows(reader, engine_request->facts_size);
-    engine_request->event.rows = rows.rows;
-    engine_request->event.row_count = rows.count;
-    engine_request->filled = true;
+    const size_t size = engine_request->arena->used - used;
+    count_rows(reader, size);
+    engine_request_add_page(engine_request, rows.rows, rows.count, size, through);
 }
 
 static void read_page(struct reader *reader, struct page_load *load) {
