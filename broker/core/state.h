@@ -109,6 +109,7 @@ struct task {
     bool keyed;     /* in the key table */
     bool resend;    /* leased, and its session has come back: it is sent again under the same token */
     bool ahead;     /* leased, and its delivery has not left: in session->ahead (ahead.h) */
+    bool seen;      /* leased, and the user of its session has seen it; while the session gives its leases back */
     bool departing; /* leased ahead of time, and in the delivery that is under way */
     bool returned;  /* came back from a lease with its old due time: lateness would mislead */
     char key[];
