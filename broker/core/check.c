@@ -33,7 +33,7 @@ static uint64_t check_line(struct core *core, const struct line_state *line) {
     return near + far;
 }
 
-/* Whoever looks for a key stops at the first match (tasks.c). */
+/* A look-up of a key stops at the first match (tasks.c). */
 static void check_keys(const struct core *core) {
     for (uint64_t slot = 0; slot <= core->table_mask; slot++) {
         for (struct task *const *at = &core->by_key[slot]; *at; at = &(*at)->by_key_next) {

@@ -81,6 +81,8 @@ struct core *core_new(const struct core_options *options) {
     core->seal_at_ms = UINT64_MAX;
     core->sealed = true; /* an empty log needs no seal */
     core->random = 0x9E3779B97F4A7C15ull;
+    core->salt = (options->salt ? options->salt : core->random) | 1;
+    outcomes_set_salt(core->outcomes, core->salt);
     core->tally.next_id = 1;
     core->tally.next_queue = 1;
     core->claim.kind = TIMER_CLAIM;
@@ -567,8 +569,10 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
     core->soon_count = 0;
     core->hurry = timers_run(core, effects);
     assert(slab_allocated(core->slab) == taken); /* CAP-1: what time brings about needs no memory */
+    const uint64_t visits = core->visits;
     handle(core, event, effects);
     assert(slab_allocated(core->slab) - taken <= need_objects_max(event));
+    assert(core->visits - visits <= need_visits_max(event));
     taken = slab_allocated(core->slab);
     core->hurry |= event->behind || (!event->full && deliver(core, effects));
     assert(slab_allocated(core->slab) == taken); /* nor do deliveries */

@@ -37,6 +37,7 @@ struct core_options {
     uint64_t index_lag_max;  /* records not yet in the index: beyond it, commits that schedule are refused (BUSY) */
     uint64_t index_lag_hard; /* …: moves, cancels and new leases too */
     uint64_t ahead_ms;       /* leases may be made so long before a task is due (ahead.h); 0: never */
+    uint64_t salt;           /* random, of this process: where keys and names lie in hash tables, and nothing else */
     bool create_queues;      /* on first use; otherwise NO_SUCH_QUEUE */
     Tarry__Policy policy;    /* of new queues */
     const char *version;

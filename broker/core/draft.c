@@ -29,7 +29,7 @@ struct draft_queue {
 void draft_init(struct draft *draft, struct core *core, struct arena *arena, const struct core_facts *facts,
                 size_t op_count) {
     *draft = (struct draft){.core = core, .arena = arena, .facts = facts, .next_id = core->tally.next_id};
-    if (facts && facts->want_count) draft->facts_table = facts_table_new(facts, arena);
+    if (facts && facts->want_count) draft->facts_table = facts_table_new(facts, core->salt, arena);
     size_t size = 16;
     while (size < 2 * op_count) size *= 2;
     draft->table_mask = size - 1;
@@ -58,7 +58,7 @@ static bool entry_has_key(const struct draft_entry *entry, const struct task_key
 static void enter_key(struct draft *draft, struct draft_entry *entry, const struct draft_entry *before) {
     const struct row *row = &entry->known.row;
     const struct task_key key = {row->queue, row->key_size, row->key, entry->known.key_hash};
-    struct draft_entry **slot = &draft->by_key[key.hash & draft->table_mask];
+    struct draft_entry **slot = &draft->by_key[hash_slot(key.hash, draft->core->salt, draft->table_mask)];
     for (struct draft_entry **at = slot; *at;) {
         draft->core->visits++;
         bool is_replaced = entry->known.ended && (*at)->known.ended && entry_has_key(*at, &key);
@@ -102,7 +102,7 @@ static struct draft_entry *entry_of(struct draft *draft, uint64_t id) {
 static struct draft_entry *first_with_key(struct draft *draft, const struct task_key *key) {
     if (!draft->record_count) return NULL;
     enter_all(draft);
-    return draft->by_key[key->hash & draft->table_mask];
+    return draft->by_key[hash_slot(key->hash, draft->core->salt, draft->table_mask)];
 }
 
 /* Its hash is made when somebody asks for it: hardly a task is touched twice in one draft. Saves 300 instructions a

@@ -9,16 +9,16 @@
 #include "sparse.h"
 
 bool pending_init(struct pending *pending) {
-    pending->order = sparse_new(QUEUES_MAX + 1, sizeof *pending->order);
-    pending->places = sparse_new(QUEUES_MAX + 1, sizeof *pending->places);
-    pending->sums = sparse_new(QUEUES_MAX + 1, sizeof *pending->sums);
+    pending->order = sparse_new(QUEUE_PLACES + 1, sizeof *pending->order);
+    pending->places = sparse_new(QUEUE_PLACES + 1, sizeof *pending->places);
+    pending->sums = sparse_new(QUEUE_PLACES + 1, sizeof *pending->sums);
     return pending->order && pending->places && pending->sums;
 }
 
 void pending_deinit(struct pending *pending) {
-    sparse_free(pending->order, QUEUES_MAX + 1, sizeof *pending->order);
-    sparse_free(pending->places, QUEUES_MAX + 1, sizeof *pending->places);
-    sparse_free(pending->sums, QUEUES_MAX + 1, sizeof *pending->sums);
+    sparse_free(pending->order, QUEUE_PLACES + 1, sizeof *pending->order);
+    sparse_free(pending->places, QUEUE_PLACES + 1, sizeof *pending->places);
+    sparse_free(pending->sums, QUEUE_PLACES + 1, sizeof *pending->sums);
 }
 
 void pending_outdate(struct pending *pending) {
@@ -55,15 +55,15 @@ static void make(struct core *core) {
     memset(pending->sums, 0, (pending->count + 1) * sizeof *pending->sums);
     pending->is_made = true;
     for (uint32_t i = 0; i < pending->count; i++) {
-        pending->places[pending->order[i]->number] = i + 1;
+        pending->places[queue_place(pending->order[i]->number)] = i + 1;
         add(core, i + 1, count_of(core, pending->order[i]));
     }
 }
 
 void pending_changed(struct core *core, uint32_t queue, uint64_t change) {
     if (!core->pending.is_made) return;
-    assert(core->pending.places[queue]); /* pending_outdate */
-    add(core, core->pending.places[queue], change);
+    assert(core->pending.places[queue_place(queue)]); /* pending_outdate */
+    add(core, core->pending.places[queue_place(queue)], change);
 }
 
 /* Queues whose names come before those that begin with `prefix`, and with `with`: those too. */

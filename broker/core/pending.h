@@ -3,13 +3,13 @@
  * A principal with `pending=` asks with each commit that schedules, and may be confined to thousands of queues. So the
  * queues are kept in the order of their names, and their counts in a Fenwick tree over that order (P. Fenwick, A New
  * Data Structure for Cumulative Frequency Tables, 1994): a question and a change look at some tens of places (CALM-1).
- * The tree is made when somebody asks first, and anew when somebody asks after a queue was created. */
+ * The first question makes the tree, and the first one after a queue was created makes it anew. */
 #ifndef TARRY_CORE_PENDING_H
 #define TARRY_CORE_PENDING_H
 
 #include "state.h"
 
-/* Tables of QUEUES_MAX + 1 entries. False: out of memory. */
+/* Tables of QUEUE_PLACES + 1 entries. False: out of memory. */
 bool pending_init(struct pending *pending);
 void pending_deinit(struct pending *pending);
 /* A queue has a name that it had not. */

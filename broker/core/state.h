@@ -363,6 +363,7 @@ struct core {
     struct task **by_id;
     struct task **by_key;
     uint64_t table_mask;
+    uint64_t salt; /* odd */
     uint64_t task_count;
     struct task_list overlay;
     uint64_t overlay_count;

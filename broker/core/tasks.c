@@ -22,6 +22,10 @@ struct task *task_find(const struct core *core, uint64_t id) {
     return task;
 }
 
+static struct task **bucket_of(const struct core *core, uint64_t key_hash) {
+    return &core->by_key[hash_slot(key_hash, core->salt, core->table_mask)];
+}
+
 bool task_comes_first(const struct task *task, const struct task *other) {
     if (task->row.state != ROW_BURIED) return true;
     if (other->row.state != ROW_BURIED) return false;
@@ -38,7 +42,7 @@ static struct task *next_with_key(struct core *core, struct task *task, const st
 void task_find_key(struct core *core, const struct task_key *key, struct task **out_live, struct task **out_dead) {
     *out_live = *out_dead = NULL;
     if (!key->size) return;
-    struct task *first = next_with_key(core, core->by_key[key->hash & core->table_mask], key);
+    struct task *first = next_with_key(core, *bucket_of(core, key->hash), key);
     bool is_live = first && first->row.state != ROW_BURIED;
     if (is_live) *out_live = first;
     *out_dead = is_live ? next_with_key(core, first->by_key_next, key) : first;
@@ -46,7 +50,7 @@ void task_find_key(struct core *core, const struct task_key *key, struct task **
 
 struct task *task_find_live(struct core *core, const struct task_key *key) {
     if (!key->size) return NULL;
-    struct task *first = next_with_key(core, core->by_key[key->hash & core->table_mask], key);
+    struct task *first = next_with_key(core, *bucket_of(core, key->hash), key);
     return first && first->row.state != ROW_BURIED ? first : NULL;
 }
 
@@ -60,10 +64,10 @@ static void set_link(struct task **at, struct task *task) {
     if (task && is_dead(task)) task->dead_at = at;
 }
 
-/* Into its bucket: live ones first, then the dead ones, who died last first. So whoever has just died is the first of
- * them. */
+/* Into its bucket: live ones first, then the dead ones, the latest death first. A task that has just died is the first
+ * of them. */
 static void enter_keys(struct core *core, struct task *task) {
-    struct task **at = &core->by_key[task->key_hash & core->table_mask];
+    struct task **at = bucket_of(core, task->key_hash);
     if (is_dead(task))
         for (; *at && task_comes_first(*at, task); at = &(*at)->by_key_next) core->visits++;
     set_link(&task->by_key_next, *at);
@@ -72,7 +76,7 @@ static void enter_keys(struct core *core, struct task *task) {
 }
 
 void task_prefetch_key_bucket(const struct core *core, uint64_t key_hash) {
-    __builtin_prefetch(&core->by_key[key_hash & core->table_mask]);
+    __builtin_prefetch(bucket_of(core, key_hash));
 }
 
 void task_prefetch_id_bucket(const struct core *core, uint64_t id) {
@@ -90,7 +94,7 @@ void task_prefetch_by_id(const struct core *core, uint64_t id) {
 }
 
 void task_prefetch_by_key(const struct core *core, uint64_t key_hash) {
-    const struct task *first = core->by_key[key_hash & core->table_mask];
+    const struct task *first = *bucket_of(core, key_hash);
     if (!first) return;
     __builtin_prefetch(&first->row.queue);
     __builtin_prefetch(&first->by_key_next);
@@ -170,7 +174,7 @@ bool task_set_row(struct core *core, struct task *task, const struct row *row) {
 
 void task_leave_keys(struct core *core, struct task *task) {
     if (!task->keyed) return;
-    struct task **at = &core->by_key[task->key_hash & core->table_mask];
+    struct task **at = bucket_of(core, task->key_hash);
     if (is_dead(task))
         at = task->dead_at;
     else

@@ -62,7 +62,7 @@ void task_prefetch_by_id(const struct core *core, uint64_t id);
 struct task *task_new(struct core *core, const struct row *row, uint64_t key_hash, bool tombstone);
 /* Takes the row over: same id, queue, key. False: memory is full (only a client's reason needs some). */
 bool task_set_row(struct core *core, struct task *task, const struct row *row);
-/* The order of a bucket of keys: live tasks, in any order; then dead ones, who died last first. */
+/* The order of a bucket of keys: live tasks, in any order; then dead ones, the latest death first. */
 bool task_comes_first(const struct task *task, const struct task *other);
 void task_leave_keys(struct core *core, struct task *task); /* a task that ends no longer holds its key */
 void task_free(struct core *core, struct task *task);       /* must be in no list, heap or wheel */

@@ -85,6 +85,22 @@ static void many_operations_on_keys_of_their_own(void **state) {
     assert_int_equal(core_live(f->core), OPS);
 }
 
+/* Clients can choose keys whose hashes end alike. The salt says where they lie (slots.h). */
+static void keys_that_were_chosen_to_lie_in_one_slot(void **state) {
+    struct fx *f = *state;
+    enum { KEYS = 1024, SLOTS = 1 << 15 };
+    with_shipped(f, MEMORY);
+    assert_int_equal(schedule(f, "orders", 600000), TARRY__CODE__OK); /* its number is 1 */
+    assert_int_equal(f->core->table_mask, SLOTS - 1);
+    for (size_t i = 0, at = 0; at < KEYS; i++) {
+        int size = snprintf(names[at], sizeof(names[at]), "%zu", i);
+        if ((row_key_hash(1, names[at], (size_t)size) & (SLOTS - 1)) != 0) continue;
+        add_schedule(at, "orders", names[at], 600000);
+        at++;
+    }
+    for (unsigned round = 0; round < 2; round++) assert_true(visits_of_commit(f, KEYS) <= KEYS * VISITS_PER_OP_MAX);
+}
+
 /* Each policy went through all records before it: 127 ms of 4,000 queues. */
 static void policies_of_all_queues(void **state) {
     struct fx *f = *state;
@@ -210,6 +226,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CORE_TEST(many_operations_on_one_key),
         CORE_TEST(many_operations_on_keys_of_their_own),
+        CORE_TEST(keys_that_were_chosen_to_lie_in_one_slot),
         CORE_TEST(policies_of_all_queues),
         CORE_TEST(many_dead_letters_of_one_key),
         CORE_TEST(what_a_principal_has_pending_is_known),
