@@ -57,7 +57,7 @@ static void with_shipped(struct fx *f, size_t memory) {
 }
 
 /* 8,192 operations on one key took 2 s. */
-static void many_operations_on_one_key(void **state) {
+static void many_operations_on_one_key(void **state) { /* CALM-1 */
     struct fx *f = *state;
     with_shipped(f, 128u << 20);
     for (size_t i = 0; i < OPS; i++) add_schedule(i, "orders", "k", 600000);
@@ -86,7 +86,7 @@ static void many_operations_on_keys_of_their_own(void **state) {
 }
 
 /* Clients can choose keys whose hashes end alike. The salt says where they lie (slots.h). */
-static void keys_that_were_chosen_to_lie_in_one_slot(void **state) {
+static void keys_that_were_chosen_to_lie_in_one_slot(void **state) { /* CALM-1 */
     struct fx *f = *state;
     enum { KEYS = 1024, SLOTS = 1 << 15 };
     with_shipped(f, MEMORY);
@@ -151,7 +151,7 @@ static void bury(struct fx *f, uint64_t session) {
 }
 
 /* A question for the key went through all of its dead letters, and so did each of them when it left memory. */
-static void many_dead_letters_of_one_key(void **state) {
+static void many_dead_letters_of_one_key(void **state) { /* CALM-1 */
     struct fx *f = *state;
     enum { DEAD = 4000 };
     with_shipped(f, 64u << 20);
