@@ -47,6 +47,7 @@ void core_plan_list(const struct core *core, const Tarry__List *list, struct cor
         .after = cursor_decode(&list->cursor),
         .count_max = limit,
     };
+    /* What is leased ahead of time is pending, and in the overlay until it is due (near_trim). */
     if (wanted & (STATE_PENDING | STATE_READY)) out->states |= 1u << ROW_WAITING;
     if (wanted & STATE_IN_FLIGHT) out->states |= 1u << ROW_LEASED;
     if (wanted & STATE_DEAD) out->states |= 1u << ROW_BURIED;
@@ -105,20 +106,6 @@ static void offer(const struct core *core, struct list_scan *scan, const struct 
 
 /* ---- looking through the overlay */
 
-/* What is leased ahead of time is pending (ahead.h), is in memory, and need not be dirty. */
-static void offer_ahead(struct core *core, struct list_scan *scan) {
-    if (!(scan->wanted & (STATE_PENDING | STATE_READY)) || !core->queues[scan->plan.queue].ahead_count) return;
-    for (uint32_t i = 0; i < core->sessions_end; i++) {
-        const struct session *session = &core->sessions[i];
-        const struct task *task = NULL;
-        if (session->state == SESSION_FREE || !session->ahead_count) continue;
-        TAILQ_FOREACH(task, &session->ahead, member) {
-            core->visits++;
-            if (!task->dirty) offer(core, scan, &task->row, NULL);
-        }
-    }
-}
-
 /* NULL: as many as there may be are under way. */
 static struct list_scan *scan_begin(struct core *core, const struct core_event *event) {
     struct list_scan *scan = core->scans;
@@ -134,7 +121,6 @@ static struct list_scan *scan_begin(struct core *core, const struct core_event *
         const struct task *task = task_find(core, event->rows[i].id);
         if (!task || !task->dirty) offer(core, scan, &event->rows[i], &event->rows[i]);
     }
-    offer_ahead(core, scan);
     return scan;
 }
 
