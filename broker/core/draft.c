@@ -54,15 +54,24 @@ static bool entry_has_key(const struct draft_entry *entry, const struct task_key
     return entry->known.key_hash == key->hash && row_has_key(&entry->known.row, key);
 }
 
-/* To the front of its key's entries. `before`: what the draft said of the task until now; NULL: nothing. */
-static void enter_key(struct draft *draft, struct draft_entry *entry, const struct draft_entry *before) {
+/* Instead of what the draft said of the task until now. */
+static void enter_id(struct draft *draft, struct draft_entry *entry) {
+    struct draft_entry **place = place_of(draft, entry->known.row.id);
+    entry->by_id_next = *place ? (*place)->by_id_next : NULL;
+    *place = entry;
+}
+
+/* Likewise; to the front of its key's entries. */
+static void enter_key(struct draft *draft, struct draft_entry *entry) {
     const struct row *row = &entry->known.row;
+    if (!row->key_size) return;
     const struct task_key key = {row->queue, row->key_size, row->key, entry->known.key_hash};
     struct draft_entry **slot = &draft->by_key[hash_slot(key.hash, draft->core->salt, draft->table_mask)];
     for (struct draft_entry **at = slot; *at;) {
         draft->core->visits++;
+        bool is_outdated = (*at)->known.row.id == row->id;
         bool is_replaced = entry->known.ended && (*at)->known.ended && entry_has_key(*at, &key);
-        if (*at == before || is_replaced)
+        if (is_outdated || is_replaced)
             *at = (*at)->by_key_next;
         else
             at = &(*at)->by_key_next;
@@ -71,22 +80,13 @@ static void enter_key(struct draft *draft, struct draft_entry *entry, const stru
     *slot = entry;
 }
 
-static void enter(struct draft *draft, struct draft_entry *entry) {
-    struct draft_entry **place = place_of(draft, entry->known.row.id);
-    const struct draft_entry *before = *place;
-    entry->by_id_next = before ? before->by_id_next : NULL;
-    *place = entry;
-    if (entry->known.row.key_size) enter_key(draft, entry, before);
-}
-
-/* Whatever is decided without a look at what was decided before, as leases are, costs no table. */
-static void enter_all(struct draft *draft) {
-    if (!draft->by_id) {
-        draft->by_id = must_alloc(draft->arena, (draft->table_mask + 1) * sizeof(struct draft_entry *));
-        draft->by_key = must_alloc(draft->arena, (draft->table_mask + 1) * sizeof(struct draft_entry *));
-    }
-    for (; draft->entered < draft->record_count; draft->entered++) {
-        struct known *known = draft->knowns[draft->entered];
+/* The records since the last call, in order. Each table is made when it is asked first: acks need no keys, new tasks no
+ * ids, and leases neither. */
+static void enter_all(struct draft *draft, struct draft_entry ***table, size_t *entered,
+                      void (*enter)(struct draft *draft, struct draft_entry *entry)) {
+    if (!*table) *table = must_alloc(draft->arena, (draft->table_mask + 1) * sizeof(struct draft_entry *));
+    for (; *entered < draft->record_count; ++*entered) {
+        struct known *known = draft->knowns[*entered];
         if (known) enter(draft, (struct draft_entry *)known);
     }
 }
@@ -94,14 +94,14 @@ static void enter_all(struct draft *draft) {
 /* The last record of this draft that is about the task; NULL: none is. */
 static struct draft_entry *entry_of(struct draft *draft, uint64_t id) {
     if (!draft->record_count) return NULL;
-    enter_all(draft);
+    enter_all(draft, &draft->by_id, &draft->entered_ids, enter_id);
     return *place_of(draft, id);
 }
 
 /* The first of the entries that share the key's slot. */
 static struct draft_entry *first_with_key(struct draft *draft, const struct task_key *key) {
     if (!draft->record_count) return NULL;
-    enter_all(draft);
+    enter_all(draft, &draft->by_key, &draft->entered_keys, enter_key);
     return draft->by_key[hash_slot(key->hash, draft->core->salt, draft->table_mask)];
 }
 
