@@ -2,6 +2,7 @@
 #include "engine_request.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 
 #include "disk_reserve.h"
@@ -20,6 +21,12 @@ void engine_request_too_large(struct engine_request *engine_request) {
     static const char sentence[] = "the request concerns more stored tasks than the broker reads for one "
                                    "(FACTS_SIZE_MAX, 16 MiB; 1/16 of --memory if that is less): split it";
     engine_request->refusal = (struct engine_refusal){TARRY__CODE__TOO_LARGE, sentence};
+}
+
+bool engine_request_exhausted(struct engine_request *engine_request, int error) {
+    if (error != -ENOMEM || engine_request->arena->starved) return false;
+    engine_request_too_large(engine_request);
+    return true;
 }
 
 void engine_request_busy(struct engine_request *engine_request) {

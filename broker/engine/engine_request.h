@@ -86,6 +86,8 @@ void engine_request_add_rows(struct engine_request *engine_request, const struct
 /* LIST: `plan` was read: `rows`, which take `size` bytes, and it is complete up to `through`. The owner's thread. */
 void engine_request_add_page(struct engine_request *engine_request, const struct row *rows, size_t count, size_t size,
                              struct due through);
+/* What reading for it failed with; true: its arena is exhausted, and it is refused for that. The owner's thread. */
+bool engine_request_exhausted(struct engine_request *engine_request, int error);
 /* Bytes of rows that may still be read for it: all together `size_max` at most (CALM-1). */
 size_t engine_request_room(const struct engine_request *engine_request, size_t size_max);
 /* The rows that it needs are more than one request may read, or its arena is exhausted: it is to be refused for ever.

@@ -4,6 +4,7 @@
  * The index is a fake that takes as many bytes as a test says; the worker's thread is the test's own. */
 #include "reader.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,6 +20,7 @@
 #define ROWS_MAX 1000u
 
 static size_t size_of_rows; /* that are read next */
+static int fails_with;      /* 0: nothing fails */
 static struct reader reader;
 static struct inbox *const core_inbox = (struct inbox *)&reader; /* never looked into */
 static unsigned posted;
@@ -46,6 +48,7 @@ void fatal(const char *what, int error) {
 }
 
 static int take(struct arena *arena, size_t size_max, struct index_rows *out) {
+    if (fails_with != 0) return fails_with;
     if (size_of_rows > size_max) return 1;
     *out = (struct index_rows){.rows = arena_alloc(arena, size_of_rows), .count = 1};
     return 0;
@@ -136,10 +139,27 @@ static void a_page_of_a_list_counts_and_a_page_of_a_job_is_read(void **state) {
     assert_int_equal(atomic_load(&reader.rows), 0);
 }
 
+/* It ended the process: a request can be so large that nothing more has room in its arena. */
+static void a_request_that_fills_its_arena_is_refused(void **state) {
+    struct engine_request request;
+    struct arena arena;
+    fails_with = -ENOMEM;
+    assert_int_equal(reads(&request, &arena, 16), TARRY__CODE__TOO_LARGE);
+    end(&request);
+    arena_init(&arena, SIZE_MAX);
+    struct engine_request list = {.item.kind = ITEM_CALL, .arena = &arena};
+    reader_post(&reader, &list);
+    assert_int_equal(list.refusal.code, TARRY__CODE__TOO_LARGE);
+    end(&list);
+    fails_with = 0;
+    assert_int_equal(atomic_load(&reader.rows), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(one_request_reads_so_much, set_up),
         cmocka_unit_test_setup(all_requests_together_read_so_much, set_up),
+        cmocka_unit_test_setup(a_request_that_fills_its_arena_is_refused, set_up),
         cmocka_unit_test_setup(a_page_of_a_list_counts_and_a_page_of_a_job_is_read, set_up),
     };
     return cmocka_run_group_tests_name("reader", tests, NULL, NULL);
