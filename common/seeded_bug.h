@@ -67,9 +67,12 @@
     BUG(departs_early, "TIME-1", "what was leased ahead of time leaves a millisecond before it is due") \
     BUG(resent_early, "TIME-1", "what was leased ahead of time and is sent again after a restart is not waited for") \
     BUG(ahead_seen_as_leased, "TRUE-1", "a task that was leased ahead of time and is still here counts as in flight") \
+    BUG(question_withdraws, "TRUE-1", "a question about a task withdraws its lease ahead of time") \
     BUG(paused_departs, "KEEP-1", "a paused queue delivers what was leased ahead of time") \
     BUG(ahead_overtakes, "KEEP-1", "what was leased ahead of time leaves before what waits longer") \
     BUG(ahead_overtaken, "KEEP-1", "what is leased when it is due leaves before what was leased ahead of time and waits longer") \
+    BUG(ahead_overtaken_stays, "CALM-1", "a lease ahead of time that is overtaken when it is due is not withdrawn") \
+    BUG(ahead_narrow_for_good, "CALM-1", "a queue's time ahead that was halved for want of credit is never doubled again") \
     BUG(ahead_keeps_credit, "KEEP-1", "a lease ahead of time keeps the last credit from what is due") \
     BUG(ahead_never_narrowed, "KEEP-1", "tasks are leased ahead of time for as long as there is room, and sooner ones find none") \
     BUG(ahead_late_taken_back, "KEEP-1", "what is late is taken back from a consumer that takes what it gets") \

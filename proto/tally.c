@@ -80,6 +80,7 @@ static bool tally_put(struct tally *tally, const Tarry__TaskPut *put, bool has_r
     tally->live += state_is_live(row->state) || SEEDED_BUG(tally_counts_dead_as_live);
     tally->live -= was_live;
     if (put->cause == TARRY__CAUSE__CAUSE_LEASED) queue->delivered += 1;
+    if (put->cause == TARRY__CAUSE__CAUSE_UNSENT && queue->delivered > 0) queue->delivered -= 1; /* TRUE-1 */
     if (put->cause == TARRY__CAUSE__CAUSE_RETRIED) queue->retried += 1;
     return true;
 }

@@ -16,7 +16,7 @@ struct queue_tally {
     /* since the queue came into being, for the first time or again */
     uint64_t scheduled;
     uint64_t cancelled;
-    uint64_t delivered;
+    uint64_t delivered; /* leases that were not given back unsent */
     uint64_t acked;
     uint64_t retried;
     uint64_t expired;

@@ -1,42 +1,30 @@
 /* ahead.c: see ahead.h. Invariants
- *   A-1  session->ahead is in the order of due times, and its departure timer is armed while it is not empty;
- *   A-2  a task in it was leased by this reign, to this session, which is present, and no delivery of it was given out;
- *   A-3  it takes at most half of the session's prefetch, and never its last credit: what is due first
- *        finds some. */
+ *   A-1  a task leased ahead of time is in session->ahead, with a timer for its due time, or in session->due;
+ *   A-2  this reign leased it to this session, which is present, and no delivery of it was given out;
+ *   A-3  a session spends at most half of its prefetch ahead of time, and never its last credit;
+ *   A-4  after a step session->due is empty, unless a delivery to the session has been under way for at most
+ *        AHEAD_LATE_MS, or the session is still to be settled (core->changed). */
 #include "ahead.h"
 
-#include "decide.h"
 #include "effects.h"
 #include "leases.h"
 #include "near.h"
 #include "need.h"
-#include "query.h"
 #include "seeded_bug.h"
 #include "tasks.h"
 
-/* A queue whose consumers have too little credit for all that is due in `ahead_ms` gets half of it, a quarter … */
-static uint64_t window_ms(const struct core *core, const struct queue *queue) {
-    return core->options.ahead_ms >> queue->ahead_halvings;
-}
-
-uint64_t ahead_from_ms(const struct core *core, const struct row *row) {
-    uint64_t ahead_ms = window_ms(core, queue_at(core, row->queue)), now_ms = steady_ms(core);
-    bool is_fit = row->base == ROW_STEADY && !row->expires_ms && row->due_ms > now_ms + AHEAD_LEAST_MS;
-    if (!ahead_ms || !is_fit) return row->due_ms;
-    return row->due_ms > now_ms + ahead_ms ? row->due_ms - ahead_ms : now_ms;
-}
-
 void ahead_note(struct core *core, struct task *task) {
-    uint64_t now_ms = steady_ms(core), due_ms = task->row.due_ms, from_ms = ahead_from_ms(core, &task->row);
+    uint64_t now_ms = steady_ms(core), due_ms = task->row.due_ms, from_ms = near_look_ms(core, &task->row);
     bool is_taken = from_ms == now_ms && queue_at(core, task->row.queue)->taker_count > 0;
     if (is_taken && core->soon_count < TIMERS_PER_STEP_MAX) {
         core->soon[core->soon_count++] = task->row.id;
-        from_ms = now_ms + (due_ms - now_ms + 1) / 2; /* should this step not get to it */
+        from_ms = now_ms + (due_ms - now_ms + 1) / 2; /* in case this step does not get to it */
     }
     near_soon(core, task, from_ms > now_ms ? from_ms : due_ms);
 }
 
-/* From now on, and twice as long as the last time. */
+/* Starts a pause of twice the length of the last one. A pause that began AHEAD_REST_MAX_MS after the last one ended is
+ * the first again. */
 static void pause_again(struct pause *pause, uint64_t now_ms) {
     if (now_ms < pause->until_ms) return;
     if (now_ms >= pause->until_ms + AHEAD_REST_MAX_MS) pause->length_ms = 0;
@@ -68,17 +56,19 @@ void ahead_stand_down(struct session *session) {
 
 /* ---- leasing */
 
-/* How many tasks more it may get ahead of time. */
+/* How many tasks more the session may get ahead of time. Ready tasks of the queue come first. */
 static uint32_t room_of(const struct core *core, const struct session *session, const struct queue *queue) {
     bool is_fit = session->state == SESSION_UP && !session->gone && !session->resend_count &&
                   steady_ms(core) >= session->ahead_pause.until_ms &&
                   session_lease_ms(session, queue) >= AHEAD_LEASE_MIN_MS;
     uint32_t credit = is_fit ? session_credit_left(session) : 0, half = session->prefetch / 2;
-    if (!credit || session->ahead_count >= half) return 0;
-    return credit - 1 < half - session->ahead_count ? credit - 1 : half - session->ahead_count;
+    uint64_t needed = 1 + near_ready_count(queue);
+    if (credit <= needed || session->ahead_count >= half) return 0;
+    uint32_t spare = credit - (uint32_t)needed;
+    return spare < half - session->ahead_count ? spare : half - session->ahead_count;
 }
 
-/* The next in turn that has room; it goes to the end. NULL: none of those that were looked at. */
+/* The next session in turn that has room; it goes to the end. NULL: no session of those looked at has. */
 static struct session *next_taker(struct core *core, struct queue *queue) {
     uint32_t looks = queue->taker_count < AHEAD_TAKERS_PER_LOOK_MAX ? queue->taker_count : AHEAD_TAKERS_PER_LOOK_MAX;
     for (; looks; looks--) {
@@ -91,7 +81,7 @@ static struct session *next_taker(struct core *core, struct queue *queue) {
     return NULL;
 }
 
-/* The task, if it still waits for its time and nothing can come before it that is not in memory; else NULL. */
+/* The task, if it still waits for its time and all tasks that come before it are in memory; else NULL. */
 static struct task *candidate(struct core *core, uint64_t id) {
     struct task *task = task_find(core, id);
     if (!task || task->place != PLACE_PENDING || task->row.base != ROW_STEADY) return NULL;
@@ -100,7 +90,7 @@ static struct task *candidate(struct core *core, uint64_t id) {
     return is_fit && !line_of(core, &task->row)->settling ? task : NULL;
 }
 
-/* From `at` on: where those that are of this queue, in a row, end. */
+/* Where the row of tasks of this queue that begins at `at` ends. */
 static uint32_t run_end(struct core *core, uint32_t at, const struct queue *queue) {
     while (at < core->soon_count) {
         const struct task *task = candidate(core, core->soon[at]);
@@ -118,41 +108,7 @@ static struct row row_promised(const struct core *core, const struct queue *queu
     return leased;
 }
 
-/* Into the session's list, which apply cannot know of. */
-static void hold_back(struct core *core, struct session *session, struct task *task) {
-    assert(task->place == PLACE_LEASED && !task->ahead && task->row.session == session->id);
-    TAILQ_REMOVE(&session->leases, task, member);
-    struct task *before = TAILQ_LAST(&session->ahead, task_list);
-    while (before && due_before(row_due(&task->row), row_due(&before->row))) {
-        before = TAILQ_PREV(before, task_list, member);
-        core->visits++;
-    }
-    if (before)
-        TAILQ_INSERT_AFTER(&session->ahead, before, task, member);
-    else
-        TAILQ_INSERT_HEAD(&session->ahead, task, member);
-    task->ahead = true;
-    session->ahead_count++;
-    core->ahead_count++;
-    queue_at(core, task->row.queue)->ahead_count++;
-    if (core->scan_count) list_saw(core, task); /* when its record was applied it was still taken for one in flight */
-}
-
-void ahead_leave(struct core *core, struct session *session, struct task *task) {
-    assert(task->ahead && session->ahead_count && core->ahead_count);
-    TAILQ_REMOVE(&session->ahead, task, member);
-    task->ahead = false;
-    session->ahead_count--;
-    core->ahead_count--;
-    queue_at(core, task->row.queue)->ahead_count--;
-}
-
-void ahead_wait(struct core *core, struct session *session, uint64_t until_ms) {
-    wheel_cancel(&core->wheels[ROW_STEADY], &session->departure.wheel);
-    wheel_arm(&core->wheels[ROW_STEADY], &session->departure.wheel, until_ms, session->id);
-}
-
-/* Leases the first of those from `at` to `end` to one session. Returns where the rest begins. */
+/* Leases the first `count_max` of the tasks from `at` to `end` to one session. Returns where the rest begins. */
 static uint32_t lease_some(struct core *core, struct session *session, uint32_t at, uint32_t end, uint32_t count_max,
                            struct core_effects *effects) {
     struct draft draft;
@@ -168,13 +124,11 @@ static uint32_t lease_some(struct core *core, struct session *session, uint32_t 
         ids[count++] = task->row.id;
     }
     draft_commit(&draft, NULL, effects);
-    for (uint32_t i = 0; i < count; i++) hold_back(core, session, task_find(core, ids[i]));
-    const struct task *first = TAILQ_FIRST(&session->ahead);
-    if (first) ahead_wait(core, session, first->row.due_ms);
+    for (uint32_t i = 0; i < count; i++) lease_hold_back(core, session, task_find(core, ids[i]));
     return at;
 }
 
-/* CAP-1: as many as there is room for. */
+/* CAP-1: no more than memory has room for. */
 static uint32_t limit(const struct core *core, uint32_t count) {
     uint64_t fitting = need_lease_room(core) / task_size(KEY_SIZE_MAX);
     if (count > AHEAD_TASKS_MAX - core->ahead_count) count = (uint32_t)(AHEAD_TASKS_MAX - core->ahead_count);
@@ -182,11 +136,10 @@ static uint32_t limit(const struct core *core, uint32_t count) {
     return count > fitting ? (uint32_t)fitting : count;
 }
 
-/* Those from `at` to `end`, of one queue: each consumer that has room gets a fair share. Returns where those begin that
- * no consumer has room for. */
+/* Leases the tasks from `at` to `end`, which are of one queue: each consumer that has room gets a fair share. Returns
+ * where the tasks begin that no consumer has room for. */
 static uint32_t lease_run(struct core *core, struct queue *queue, uint32_t at, uint32_t end, uint32_t *records_left,
                           struct core_effects *effects) {
-    if (queue->ready_mask) return at; /* what waits for credit comes first */
     uint32_t share = (end - at + queue->taker_count - 1) / queue->taker_count;
     while (at < end && may_lease(core)) {
         struct session *session = next_taker(core, queue);
@@ -201,26 +154,21 @@ static uint32_t lease_run(struct core *core, struct queue *queue, uint32_t at, u
     return at;
 }
 
-/* Later ones would take what those need that are due before them, and be withdrawn for it: the queue's time ahead is
- * halved, so that all of them fit or none is leased. */
+/* Not all tasks of the span found room: the later ones would hold the credit that the sooner ones need. Halves the
+ * queue's time ahead, so that all of them find room. near_halvings undoes it by time alone. */
 static void narrow(struct core *core, struct queue *queue, uint32_t at, uint32_t end) {
     uint64_t now_ms = steady_ms(core);
-    if (window_ms(core, queue) && !SEEDED_BUG(ahead_never_narrowed)) queue->ahead_halvings++;
+    uint8_t halvings = near_halvings(core, queue);
+    bool may_halve = core->options.ahead_ms >> (halvings + 1) >= AHEAD_SPAN_MIN_MS;
+    queue->ahead_halvings = halvings + (may_halve && !SEEDED_BUG(ahead_never_narrowed));
     pause_again(&queue->ahead_pause, now_ms);
     for (; at < end; at++) {
         struct task *task = candidate(core, core->soon[at]);
         if (!task) continue;
-        uint64_t from_ms = ahead_from_ms(core, &task->row);
+        uint64_t from_ms = near_look_ms(core, &task->row);
         wheel_cancel(&core->wheels[ROW_STEADY], &task->timer.wheel);
         near_soon(core, task, from_ms > now_ms ? from_ms : task->row.due_ms);
     }
-}
-
-/* All fitted, for long enough. */
-static void widen(const struct core *core, struct queue *queue) {
-    if (!queue->ahead_halvings || steady_ms(core) < queue->ahead_pause.until_ms) return;
-    queue->ahead_halvings--;
-    queue->ahead_pause.until_ms = steady_ms(core) + queue->ahead_pause.length_ms;
 }
 
 void ahead_lease(struct core *core, uint32_t records_max, struct core_effects *effects) {
@@ -234,10 +182,7 @@ void ahead_lease(struct core *core, uint32_t records_max, struct core_effects *e
         uint32_t end = run_end(core, at, queue);
         bool is_served = queue->taker_count && !queue->paused;
         if (is_served) at = lease_run(core, queue, at, end, &records_max, effects);
-        if (is_served && at < end)
-            narrow(core, queue, at, end);
-        else if (is_served && records_max)
-            widen(core, queue);
+        if (is_served && at < end) narrow(core, queue, at, end);
         at = end;
     }
 }
@@ -255,7 +200,8 @@ void ahead_return(const struct core *core, const struct task *task, struct row *
     row_unsend(task, out);
 }
 
-void ahead_take_back(struct draft *draft, const struct task *task) {
+/* A record that withdraws the lease. */
+static void take_back(struct draft *draft, const struct task *task) {
     assert(task->ahead);
     struct known known = known_of(task);
     struct row row;
@@ -263,131 +209,163 @@ void ahead_take_back(struct draft *draft, const struct task *task) {
     draft_put(draft, TARRY__CAUSE__CAUSE_UNSENT, &known, &row);
 }
 
-/* TRUE-1: what is decided is decided about a task that no consumer has seen. */
 void ahead_see(struct draft *draft, struct known *known) {
     if (known->ended || known->row.state != ROW_LEASED || !ahead_is(draft->core, &known->row)) return;
     if (SEEDED_BUG(ahead_seen_as_leased)) return;
-    ahead_take_back(draft, task_find(draft->core, known->row.id));
+    take_back(draft, task_find(draft->core, known->row.id));
     bool is_known = draft_find(draft, known->row.id, known);
     assert(is_known && known->row.state == ROW_WAITING);
 }
 
-void ahead_withdraw(struct core *core, struct session *session, uint64_t due_ms, struct core_effects *effects) {
-    const struct task *task = TAILQ_FIRST(&session->ahead);
-    while (task && task->row.due_ms <= due_ms) {
+/* Withdraws one list, in frames of bounded size. */
+static void withdraw_list(struct core *core, struct session *session, const struct task_list *list,
+                          struct core_effects *effects) {
+    while (!TAILQ_EMPTY(list)) {
         struct draft draft;
         draft_init_for(&draft, core, effects->arena, session, RECORDS_PER_FRAME_MAX);
-        for (; task && task->row.due_ms <= due_ms && draft.record_count < RECORDS_PER_FRAME_MAX;
-             task = TAILQ_NEXT(task, member))
-            ahead_take_back(&draft, task);
-        draft_commit(&draft, NULL, effects); /* what it names leaves the list */
-        task = TAILQ_FIRST(&session->ahead);
+        const struct task *task = NULL;
+        TAILQ_FOREACH(task, list, member) {
+            if (draft.record_count == RECORDS_PER_FRAME_MAX) break;
+            take_back(&draft, task);
+        }
+        draft_commit(&draft, NULL, effects); /* the tasks leave the list */
     }
+}
+
+static void withdraw_due(struct core *core, struct session *session, struct core_effects *effects) {
+    while (session->due_mask) withdraw_list(core, session, &session->due[__builtin_ctz(session->due_mask)], effects);
+}
+
+void ahead_withdraw(struct core *core, struct session *session, struct core_effects *effects) {
+    withdraw_list(core, session, &session->ahead, effects);
+    withdraw_due(core, session, effects);
 }
 
 void ahead_withdraw_all(struct core *core, struct core_effects *effects) {
     for (uint32_t i = 0; i < core->sessions_end && core->ahead_count; i++) {
         struct session *session = &core->sessions[i];
-        if (session->state != SESSION_FREE) ahead_withdraw(core, session, UINT64_MAX, effects);
+        if (session->state != SESSION_FREE) ahead_withdraw(core, session, effects);
     }
 }
 
-/* ---- and then */
+/* ---- when it is due */
 
-/* Its queue was paused since, or its leases are of another length. */
+/* Its queue was paused since, its leases are of another length by now, or half of its lease is over. */
 static bool is_outdated(const struct core *core, const struct session *session, const struct task *task) {
     const struct queue *queue = queue_at(core, task->row.queue);
     uint64_t lease_ms = task->row.lease_deadline_ms - task->row.due_ms - 1;
-    return (queue->paused && !SEEDED_BUG(paused_departs)) || lease_ms != session_lease_ms(session, queue);
+    if (queue->paused && !SEEDED_BUG(paused_departs)) return true;
+    return lease_ms != session_lease_ms(session, queue) || steady_ms(core) > task->row.due_ms + lease_ms / 2;
 }
 
-/* What is leased to it ahead of time stands in the way of what is not, or the other way round. */
+/* The session's credit, or its place in the order, was needed otherwise: it gets nothing ahead of time for a while. */
 static void rest(const struct core *core, struct session *session) {
     pause_again(&session->ahead_pause, steady_ms(core));
 }
 
-static void withdraw_outdated(struct core *core, const struct session *session, uint64_t due_ms,
-                              struct core_effects *effects) {
-    struct draft draft;
-    draft_init_for(&draft, core, effects->arena, session, 16);
-    const struct task *task = NULL;
-    TAILQ_FOREACH(task, &session->ahead, member) {
-        if (task->row.due_ms > due_ms || draft.record_count == RECORDS_PER_FRAME_MAX) break;
-        if (is_outdated(core, session, task)) ahead_take_back(&draft, task);
-    }
-    draft_commit(&draft, NULL, effects);
+struct departure {
+    struct core_delivered *tasks;
+    uint32_t count;
+    uint32_t count_max;
+    uint64_t bytes;
+    struct draft back; /* withdraws the tasks that must wait */
+};
+
+static void commit_back(struct core *core, const struct session *session, struct departure *departure,
+                        struct core_effects *effects) {
+    draft_commit(&departure->back, NULL, effects);
+    draft_init_for(&departure->back, core, effects->arena, session, 16);
 }
 
-/* What is due, the highest priority first, then due, then id: moved to the leases, at the end of their list. The number
- * of tasks. */
-static uint32_t gather_due(struct core *core, struct session *session, uint64_t due_ms, uint32_t count_max,
-                           struct core_delivered *tasks) {
-    uint32_t count = 0, priorities = 0;
-    uint64_t bytes = 0;
-    struct task *task = NULL, *next = NULL;
-    TAILQ_FOREACH(task, &session->ahead, member) {
-        if (task->row.due_ms > due_ms) break;
-        priorities |= 1u << task->row.priority;
-    }
-    for (uint32_t priority = PRIORITY_COUNT; priority-- > 0;) {
-        if (!(priorities & 1u << priority)) continue;
-        for (task = TAILQ_FIRST(&session->ahead); task && task->row.due_ms <= due_ms; task = next) {
-            next = TAILQ_NEXT(task, member);
-            if (task->row.priority != priority || is_outdated(core, session, task)) continue;
-            if (near_has_before(core, &task->row) && !SEEDED_BUG(ahead_overtakes)) {
-                rest(core, session);
-                continue;
-            }
-            if (count == count_max || (count && bytes + task->row.blob_size > DELIVERY_SIZE_MAX)) return count;
-            assert(task->row.due_ms <= steady_ms(core) || SEEDED_BUG(departs_early)); /* TIME-1 */
-            ahead_leave(core, session, task);
-            if (core->scan_count) list_saw(core, task); /* in flight from now on, without a record */
-            TAILQ_INSERT_TAIL(&session->leases, task, member);
-            task->departing = true;
-            bytes += task->row.blob_size;
-            tasks[count] =
-                (struct core_delivered){.row = task->row, .queue_name = queue_at(core, task->row.queue)->name};
-            count++;
-        }
-    }
-    return count;
+/* Withdraws the lease if the task may not leave now. */
+static bool must_wait(struct core *core, struct session *session, const struct task *task, struct departure *departure,
+                      struct core_effects *effects) {
+    bool is_overtaken = near_has_before(core, &task->row) && !SEEDED_BUG(ahead_overtakes);
+    if (!is_overtaken && !is_outdated(core, session, task)) return false;
+    if (is_overtaken) rest(core, session);
+    if (is_overtaken && SEEDED_BUG(ahead_overtaken_stays)) return true;
+    take_back(&departure->back, task);
+    /* An outdated task is ready from here on, so that the next ones wait for it (KEEP-1). */
+    bool is_full = departure->back.record_count == RECORDS_PER_FRAME_MAX;
+    if (!is_overtaken || is_full) commit_back(core, session, departure, effects);
+    return true;
 }
 
-static void depart(struct core *core, struct session *session, uint64_t due_ms, struct core_effects *effects) {
-    uint32_t count_max = session->batch_max < session->ahead_count ? session->batch_max : session->ahead_count;
-    struct core_delivered *tasks = must_alloc(effects->arena, count_max * sizeof *tasks);
-    uint32_t count = gather_due(core, session, due_ms, count_max, tasks);
+static bool is_full(const struct departure *departure, const struct task *task) {
+    return departure->count == departure->count_max ||
+           (departure->count && departure->bytes + task->row.blob_size > DELIVERY_SIZE_MAX);
+}
+
+/* Moves the due tasks of one priority to the leases, at the end of their list. False: the delivery is full. */
+static bool gather_due(struct core *core, struct session *session, uint32_t priority, struct departure *departure,
+                       struct core_effects *effects) {
+    struct task *next = NULL;
+    for (struct task *task = TAILQ_FIRST(&session->due[priority]); task; task = next) {
+        next = TAILQ_NEXT(task, member);
+        core->visits++;
+        if (must_wait(core, session, task, departure, effects)) continue;
+        if (is_full(departure, task)) return false;
+        lease_depart(core, session, task);
+        departure->bytes += task->row.blob_size;
+        struct core_delivered *delivered = &departure->tasks[departure->count++];
+        *delivered = (struct core_delivered){.row = task->row, .queue_name = queue_at(core, task->row.queue)->name};
+    }
+    return true;
+}
+
+/* A full delivery has passed over the tasks of lower priority: those that are late by then become ready. */
+static void take_back_late(struct core *core, struct session *session, uint32_t priority, struct departure *departure,
+                           struct core_effects *effects) {
+    const struct task *next = NULL;
+    for (const struct task *task = TAILQ_FIRST(&session->due[priority]); task; task = next) {
+        next = TAILQ_NEXT(task, member);
+        if (task->row.due_ms + AHEAD_LATE_MS >= steady_ms(core)) return;
+        core->visits++;
+        take_back(&departure->back, task);
+        if (departure->back.record_count == RECORDS_PER_FRAME_MAX) commit_back(core, session, departure, effects);
+    }
+}
+
+/* The highest priority first, then due, then id. */
+static void gather(struct core *core, struct session *session, struct departure *departure,
+                   struct core_effects *effects) {
+    uint32_t mask = session->due_mask;
+    for (bool has_room = true; mask;) {
+        uint32_t priority = 31u - (uint32_t)__builtin_clz(mask);
+        mask &= ~(1u << priority);
+        if (has_room)
+            has_room = gather_due(core, session, priority, departure, effects);
+        else
+            take_back_late(core, session, priority, departure, effects);
+    }
+    draft_commit(&departure->back, NULL, effects);
+}
+
+static void depart(struct core *core, struct session *session, struct core_effects *effects) {
+    struct departure departure = {.count_max = session->batch_max};
+    if (departure.count_max > session->ahead_count) departure.count_max = session->ahead_count;
+    departure.tasks = must_alloc(effects->arena, departure.count_max * sizeof *departure.tasks);
+    draft_init_for(&departure.back, core, effects->arena, session, 16);
+    gather(core, session, &departure, effects);
     uint64_t position = 0;
-    for (uint32_t i = 0; i < count; i++) { /* the task may change before the message is made */
-        struct row *row = &tasks[i].row;
+    for (uint32_t i = 0; i < departure.count; i++) { /* the task may change before the message is made */
+        struct row *row = &departure.tasks[i].row;
         row->key = must_copy(effects->arena, row->key, row->key_size);
         if (row->lease_position > position) position = row->lease_position;
     }
-    if (!count) return;
+    if (!departure.count) return;
     session->sending = session->sending_departed = true;
     session->sending_ms = steady_ms(core);
-    session->sending_count = count;
+    session->sending_count = departure.count;
     session_withdraw(core, session);
     *PUSH(effects, deliveries) = (struct core_delivery){
         .session = session->id,
         .lane = session->lane,
         .after = position + 1, /* LOG-1: what is durable ends with a frame, so the lease's is wholly durable */
-        .tasks = tasks,
-        .count = count,
+        .tasks = departure.tasks,
+        .count = departure.count,
         .departs = true,
     };
-}
-
-const struct row *ahead_first_due(struct core *core, const struct session *session, const struct queue *queue) {
-    const struct row *first = NULL;
-    const struct task *task = NULL;
-    TAILQ_FOREACH(task, &session->ahead, member) {
-        if (task->row.due_ms > steady_ms(core)) break;
-        core->visits++;
-        if (task->row.queue != queue->number) continue;
-        if (!first || task->row.priority > first->priority) first = &task->row; /* they lie in the order of due times */
-    }
-    return first;
 }
 
 void ahead_departed(struct session *session) {
@@ -400,23 +378,24 @@ void ahead_departed(struct session *session) {
     }
 }
 
-void ahead_settle(struct core *core, struct session *session, struct core_effects *effects) {
-    if (TAILQ_EMPTY(&session->ahead)) return;
-    uint64_t now_ms = steady_ms(core), due_ms = now_ms + (SEEDED_BUG(departs_early) ? 1 : 0);
+/* */
+static void settle_due(struct core *core, struct session *session, struct core_effects *effects) {
     bool may_send = session->state == SESSION_UP && !session->sending && !session->resend_count && !session->gone;
-    if (may_send && TAILQ_FIRST(&session->ahead)->row.due_ms <= due_ms) {
-        withdraw_outdated(core, session, due_ms, effects);
-        depart(core, session, due_ms, effects);
-    }
-    /* Its consumer does not take what it gets: it is decided anew. One that does gets all, however late. */
-    bool is_stuck = session->sending ? now_ms > session->sending_ms + AHEAD_LATE_MS : !may_send;
+    if (may_send && session->due_mask) depart(core, session, effects);
+    if (!session->due_mask) return;
+    bool is_stuck = !session->sending || steady_ms(core) > session->sending_ms + AHEAD_LATE_MS;
     if (SEEDED_BUG(ahead_late_taken_back)) is_stuck = true;
-    if (is_stuck && now_ms > AHEAD_LATE_MS) ahead_withdraw(core, session, now_ms - AHEAD_LATE_MS - 1, effects);
-    if (!session_credit_left(session) && !SEEDED_BUG(ahead_keeps_credit)) { /* */
-        ahead_withdraw(core, session, UINT64_MAX, effects);
+    if (is_stuck && !SEEDED_BUG(ahead_overtaken_stays))
+        withdraw_due(core, session, effects); /* its consumer does not take what it gets */
+    else
+        session_look_at(core, session, session->sending_ms + AHEAD_LATE_MS + 1);
+}
+
+void ahead_settle(struct core *core, struct session *session, struct core_effects *effects) {
+    if (!session->ahead_count) return;
+    if (session->due_mask) settle_due(core, session, effects);
+    if (session->ahead_count && !session_credit_left(session) && !SEEDED_BUG(ahead_keeps_credit)) { /* */
+        ahead_withdraw(core, session, effects);
         rest(core, session);
     }
-    const struct task *first = TAILQ_FIRST(&session->ahead);
-    if (!first) return;
-    ahead_wait(core, session, first->row.due_ms > now_ms ? first->row.due_ms : now_ms + AHEAD_LATE_MS + 1);
 }

@@ -1,5 +1,6 @@
 /* check.c: core_check walks every invariant of state.h and near.h; O(tasks in memory). */
 #include "check.h"
+#include "ahead.h"
 #include "leases.h"
 #include "near.h"
 #include "queues.h"
@@ -54,9 +55,41 @@ static void check_task(struct core *core, const struct task *task) {
         const struct session *session = session_find(core, task->row.session);
         assert(session && session->lease_count);
         assert(!task->ahead || (is_deciding(core) && session_is_present(session) && !task->resend && !task->departing));
+        if (task->ahead == AHEAD_PENDING) /* A-1 (ahead.c) */
+            assert(wheel_is_armed(&task->timer.wheel) && task->timer.kind == TIMER_DEPART);
     } else {
         assert(!task->ahead && !task->departing);
     }
+}
+
+/* A-1, A-4 (ahead.c) */
+static void check_ahead(const struct core *core) {
+    uint64_t ahead = 0;
+    for (uint32_t i = 0; i < core->sessions_end; i++) {
+        const struct session *session = &core->sessions[i];
+        if (session->state == SESSION_FREE) continue;
+        const struct task *task = NULL;
+        uint32_t count = 0;
+        TAILQ_FOREACH(task, &session->ahead, member) {
+            assert(task->ahead == AHEAD_PENDING);
+            count++;
+        }
+        for (uint32_t priority = 0; priority < PRIORITY_COUNT; priority++) {
+            const struct task *before = NULL;
+            TAILQ_FOREACH(task, &session->due[priority], member) {
+                assert(task->ahead == AHEAD_DUE && task->row.priority == priority);
+                assert(!before || due_before(row_due(&before->row), row_due(&task->row)));
+                before = task;
+                count++;
+            }
+            assert(!(session->due_mask & 1u << priority) == TAILQ_EMPTY(&session->due[priority]));
+        }
+        assert(count == session->ahead_count && count <= session->lease_count);
+        bool is_behind = session->sending && steady_ms(core) <= session->sending_ms + AHEAD_LATE_MS;
+        assert(!session->due_mask || session->changed || is_behind); /* no second waiting state */
+        ahead += count;
+    }
+    assert(ahead == core->ahead_count);
 }
 
 /* What deliver() goes by: which sessions stand in which line, and which queues are served. */
@@ -125,4 +158,5 @@ void core_check(const struct core *constant) {
     check_serving(core);
     check_keys(core);
     pending_check(core);
+    check_ahead(core);
 }

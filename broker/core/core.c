@@ -352,7 +352,7 @@ static void take_news_of_lane(struct core *core, const struct core_event *event,
         session_credit(core, event);
 }
 
-/* Questions. A get may record that the task has expired, or take back a lease ahead of time. */
+/* Questions. A get may record that the task has expired. */
 static void answer_question(struct core *core, const struct core_event *event, struct core_effects *effects) {
     switch (event->kind) {
     case CORE_GET:

@@ -12,6 +12,7 @@ struct decision {
     const struct core_content *content; /* schedule */
     const struct core_past *past;       /* redact */
     const struct core_caller *caller;   /* NULL: any caller */
+    bool is_question;                   /* a lease ahead of time stays: the answer shows the task as waiting */
     const struct queue *queue;          /* that must exist for the operation (queue_need); NULL: none must */
     Tarry__OpResult *result;            /* initialised; code OK */
 };
@@ -65,10 +66,5 @@ void describe_tokenless(Tarry__OpResult *result, const struct row *row);
 bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, uint8_t *out_base);
 /* A dead task as it comes back to life: due now, attempts from the start. */
 void row_revive(const struct core *core, const struct row *row, struct row *out);
-/* A leased task whose lease is over: waiting again, or dead when its attempts are used up. Also the cause to record. */
-Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__Cause why, struct row *out);
-/* UNSENT: the delivery of the task's lease provably never left. It does not count, and the consumer that had the task
- * before is again the last that may have acted on it (TRUE-1). */
-void row_unsend(const struct task *task, struct row *row);
 
 #endif

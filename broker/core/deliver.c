@@ -12,11 +12,6 @@
 #include "seeded_bug.h"
 #include "tasks.h"
 
-uint32_t session_credit_left(const struct session *session) {
-    if (session_is_pooled(session->id)) return SEEDED_BUG(credit_ignored) ? BATCH_DEFAULT : session->credit;
-    return !session->mute && session->lease_count < session->prefetch ? session->prefetch - session->lease_count : 0;
-}
-
 static bool has_credit(const struct session *session) {
     return session->state == SESSION_UP && !session->sending && !session->resend_count &&
            session_credit_left(session) > 0;
@@ -33,17 +28,8 @@ static void enlist(struct core *core, struct session *session) {
     }
 }
 
-static uint64_t ready_count(const struct queue *queue) {
-    uint64_t count = 0;
-    for (uint32_t mask = queue->ready_mask; mask; mask &= mask - 1) {
-        uint32_t bit = (uint32_t)__builtin_ctz(mask);
-        count += queue->lines[bit / PRIORITY_COUNT][bit % PRIORITY_COUNT].ready.count;
-    }
-    return count;
-}
-
 static uint32_t share_of(const struct core *core, const struct queue *queue, const struct session *session) {
-    uint64_t share = (ready_count(queue) + queue->willing_count - 1) / queue->willing_count;
+    uint64_t share = (near_ready_count(queue) + queue->willing_count - 1) / queue->willing_count;
     uint32_t credit = session_credit_left(session);
     if (share > credit && !SEEDED_BUG(prefetch_ignored)) share = credit;
     if (share > session->batch_max) share = session->batch_max;
@@ -53,25 +39,6 @@ static uint32_t share_of(const struct core *core, const struct queue *queue, con
     return (uint32_t)share;
 }
 
-uint64_t session_lease_ms(const struct session *session, const struct queue *queue) {
-    return session->lease_ms ? session->lease_ms : queue->policy.lease_ms;
-}
-
-struct row row_leased(const struct core *core, const struct queue *queue, const struct session *session,
-                      const struct row *row) {
-    struct row leased = *row;
-    uint64_t lease_ms = session_lease_ms(session, queue);
-    leased.state = ROW_LEASED;
-    leased.attempt++;
-    leased.deliveries++;
-    leased.lease_epoch = core->epoch;
-    leased.lease_position = core->position; /* FENCE-1: where this frame will lie */
-    leased.lease_deadline_ms = from_ms(core) + lease_ms;
-    leased.session = session->id;
-    leased.delivered_ms = steady_ms(core);
-    return leased;
-}
-
 struct lease_batch {
     struct draft draft;
     struct core_delivered *tasks;
@@ -79,19 +46,12 @@ struct lease_batch {
     uint64_t bytes;
 };
 
-static bool comes_before(const struct row *row, const struct row *other) {
-    if (row->priority != other->priority) return row->priority > other->priority;
-    return due_before(row_due(row), row_due(other));
-}
-
 /* Takes ready tasks off their heaps, so that each is seen once, and puts them into the draft: leased, or expired. */
 static void gather(struct core *core, struct queue *queue, const struct session *session, uint32_t count_max,
                    uint32_t records_max, struct lease_batch *batch) {
-    const struct row *waits_ahead = ahead_first_due(core, session, queue);
-    if (SEEDED_BUG(ahead_overtaken)) waits_ahead = NULL;
     while (batch->count < count_max && batch->draft.record_count < records_max) {
         struct task *task = near_next_ready(core, queue);
-        if (!task || (waits_ahead && comes_before(waits_ahead, &task->row))) return;
+        if (!task) return;
         if (batch->count && batch->bytes + task->row.blob_size > DELIVERY_SIZE_MAX) return;
         near_prefetch_behind(task);
         struct known known = known_of(task);
@@ -107,11 +67,6 @@ static void gather(struct core *core, struct queue *queue, const struct session 
         batch->bytes += leased.blob_size;
         batch->tasks[batch->count++] = (struct core_delivered){.row = leased, .queue_name = queue->name};
     }
-}
-
-bool may_lease(const struct core *core) {
-    return core->leases < LEASES_MAX && core->overlay_count <= core->options.index_lag_hard &&
-           need_lease_room(core) >= task_size(KEY_SIZE_MAX);
 }
 
 /* A batch for the consumer that is next in turn. The number of tasks that were leased, or ended as expired, which is
@@ -172,7 +127,7 @@ static void send_again(struct core *core, struct session *session, struct core_e
         tasks[count].row.key = must_copy(effects->arena, task->row.key, task->row.key_size);
         count++;
     }
-    if (later_ms != UINT64_MAX) ahead_wait(core, session, later_ms);
+    if (later_ms != UINT64_MAX) session_look_at(core, session, later_ms);
     if (!count) return;
     session->sending = true;
     session->sending_ms = steady_ms(core);

@@ -1,10 +1,13 @@
-/* leases.c: the table of sessions and the leases they hold (leases.h). How consumers come and go is in sessions.c. */
+/* leases.c: the table of sessions, the leases they hold, and what a lease makes of a row (leases.h). How consumers come
+ * and go is in sessions.c. */
 #include "leases.h"
 
 #include <string.h>
 
-#include "ahead.h"
+#include "decide.h"
 #include "near.h"
+#include "need.h"
+#include "query.h"
 #include "seeded_bug.h"
 #include "tasks.h"
 
@@ -30,10 +33,11 @@ struct session *session_new(struct core *core, uint64_t id, enum session_state s
         session->id = id;
         session->state = (uint8_t)state;
         session->silence.kind = TIMER_SILENCE;
-        session->departure.kind = TIMER_DEPART;
+        session->look.kind = TIMER_SESSION;
         TAILQ_INIT(&session->leases);
         TAILQ_INIT(&session->ahead);
         TAILQ_INIT(&session->wishes);
+        for (size_t priority = 0; priority < PRIORITY_COUNT; priority++) TAILQ_INIT(&session->due[priority]);
         return session;
     }
     return NULL;
@@ -45,7 +49,7 @@ void session_free(struct core *core, struct session *session) {
     if (session->changed) TAILQ_REMOVE(&core->changed, session, change);
     session->changed = false;
     wheel_cancel(&core->wheels[ROW_STEADY], &session->silence.wheel);
-    wheel_cancel(&core->wheels[ROW_STEADY], &session->departure.wheel);
+    wheel_cancel(&core->wheels[ROW_STEADY], &session->look.wheel);
     session->state = SESSION_FREE;
 }
 
@@ -57,6 +61,13 @@ void session_changed(struct core *core, struct session *session) {
     if (session->changed) return;
     session->changed = true;
     TAILQ_INSERT_TAIL(&core->changed, session, change);
+}
+
+void session_look_at(struct core *core, struct session *session, uint64_t at_ms) {
+    struct wheel *wheel = &core->wheels[ROW_STEADY];
+    if (wheel_is_armed(&session->look.wheel) && session->look.wheel.due_ms <= at_ms) return;
+    wheel_cancel(wheel, &session->look.wheel);
+    wheel_arm(wheel, &session->look.wheel, at_ms, session->id);
 }
 
 void session_withdraw(struct core *core, struct session *session) {
@@ -107,15 +118,61 @@ void session_resent(struct core *core, struct session *session, struct task *tas
     session_changed(core, session);
 }
 
+/* Also the counts of what is leased ahead of time. */
+static void leave_list(struct core *core, struct session *session, struct task *task) {
+    if (!task->ahead) {
+        TAILQ_REMOVE(&session->leases, task, member);
+        return;
+    }
+    struct task_list *due = &session->due[task->row.priority];
+    TAILQ_REMOVE(task->ahead == AHEAD_DUE ? due : &session->ahead, task, member);
+    if (TAILQ_EMPTY(due)) session->due_mask &= ~(1u << task->row.priority);
+    assert(session->ahead_count && core->ahead_count && queue_at(core, task->row.queue)->ahead_count);
+    task->ahead = AHEAD_NOT;
+    session->ahead_count--;
+    core->ahead_count--;
+    queue_at(core, task->row.queue)->ahead_count--;
+}
+
+void lease_hold_back(struct core *core, struct session *session, struct task *task) {
+    assert(task->place == PLACE_LEASED && !task->ahead && task->row.session == session->id);
+    TAILQ_REMOVE(&session->leases, task, member);
+    TAILQ_INSERT_TAIL(&session->ahead, task, member);
+    task->ahead = AHEAD_PENDING;
+    session->ahead_count++;
+    core->ahead_count++;
+    queue_at(core, task->row.queue)->ahead_count++;
+    wheel_cancel(&core->wheels[ROW_STEADY], &task->timer.wheel);
+    task->timer.kind = TIMER_DEPART;
+    wheel_arm(&core->wheels[ROW_STEADY], &task->timer.wheel, task->row.due_ms - SEEDED_BUG(departs_early),
+              task->row.id);
+    if (core->scan_count) list_saw(core, task); /* when its record was applied it was taken for one in flight */
+}
+
+void lease_is_due(struct core *core, struct task *task) {
+    assert(task->place == PLACE_LEASED && task->ahead == AHEAD_PENDING);
+    struct session *session = session_find(core, task->row.session);
+    TAILQ_REMOVE(&session->ahead, task, member);
+    TAILQ_INSERT_TAIL(&session->due[task->row.priority], task, member); /* timers come in the order (due, id) */
+    session->due_mask |= 1u << task->row.priority;
+    task->ahead = AHEAD_DUE;
+    if (!SEEDED_BUG(ahead_overtaken)) session_changed(core, session);
+}
+
+void lease_depart(struct core *core, struct session *session, struct task *task) {
+    assert(task->ahead == AHEAD_DUE && (task->row.due_ms <= steady_ms(core) || SEEDED_BUG(departs_early))); /* TIME-1 */
+    leave_list(core, session, task);
+    TAILQ_INSERT_TAIL(&session->leases, task, member);
+    task->departing = true;
+    arm(core, task);
+    if (core->scan_count) list_saw(core, task); /* in flight from now on, without a record */
+}
+
 void lease_drop(struct core *core, struct task *task) {
     assert(task->place == PLACE_LEASED);
     struct session *session = session_find(core, task->row.session);
     assert(session && session->lease_count && core->leases);
-    if (task->ahead) {
-        ahead_leave(core, session, task);
-    } else {
-        TAILQ_REMOVE(&session->leases, task, member);
-    }
+    leave_list(core, session, task);
     task->departing = false;
     session->lease_count--;
     core->leases--;
@@ -127,4 +184,66 @@ void lease_drop(struct core *core, struct task *task) {
     task->place = PLACE_NONE;
     bool is_over = session->state == SESSION_LEFT || (session->state == SESSION_UNCLAIMED && !core->started);
     if (is_over && !session->lease_count) session_free(core, session);
+}
+
+/* ---- credit, and rows */
+
+uint32_t session_credit_left(const struct session *session) {
+    if (session_is_pooled(session->id)) return SEEDED_BUG(credit_ignored) ? BATCH_DEFAULT : session->credit;
+    return !session->mute && session->lease_count < session->prefetch ? session->prefetch - session->lease_count : 0;
+}
+
+bool may_lease(const struct core *core) {
+    return core->leases < LEASES_MAX && core->overlay_count <= core->options.index_lag_hard &&
+           need_lease_room(core) >= task_size(KEY_SIZE_MAX);
+}
+
+uint64_t session_lease_ms(const struct session *session, const struct queue *queue) {
+    return session->lease_ms ? session->lease_ms : queue->policy.lease_ms;
+}
+
+struct row row_leased(const struct core *core, const struct queue *queue, const struct session *session,
+                      const struct row *row) {
+    struct row leased = *row;
+    uint64_t lease_ms = session_lease_ms(session, queue);
+    leased.state = ROW_LEASED;
+    leased.attempt++;
+    leased.deliveries++;
+    leased.lease_epoch = core->epoch;
+    leased.lease_position = core->position; /* FENCE-1: where this frame will lie */
+    leased.lease_deadline_ms = from_ms(core) + lease_ms;
+    leased.session = session->id;
+    leased.delivered_ms = steady_ms(core);
+    return leased;
+}
+
+static void bury(const struct core *core, struct row *out, const char *reason, size_t reason_size) {
+    out->state = ROW_BURIED;
+    out->dead_ms = steady_ms(core);
+    out->reason = reason;
+    out->reason_size = (uint8_t)reason_size;
+}
+
+Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__Cause why, struct row *out) {
+    *out = *row;
+    out->state = ROW_WAITING;
+    out->lease_deadline_ms = 0;
+    if (why == TARRY__CAUSE__CAUSE_LEASE_LOST) { /* it counts as an attempt and brings no backoff */
+        uint32_t attempts_max = queue_at(core, row->queue)->policy.max_attempts;
+        out->attempt -= SEEDED_BUG(lost_lease_is_free);
+        if (!attempts_max || out->attempt < attempts_max) return why;
+        bury(core, out, reason_lease_lost, strlen(reason_lease_lost));
+        return TARRY__CAUSE__CAUSE_BURIED;
+    }
+    assert(out->attempt > 0);
+    out->attempt -= !SEEDED_BUG(release_costs_attempt); /* given back unseen: costs no attempt */
+    return why;
+}
+
+void row_unsend(const struct task *task, struct row *row) {
+    assert(task->place == PLACE_LEASED && row->deliveries > 0);
+    row->deliveries--;
+    if (SEEDED_BUG(holder_forgotten)) return;
+    row->session = task->before.session;
+    row->delivered_ms = task->before.delivered_ms;
 }

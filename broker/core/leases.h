@@ -26,6 +26,14 @@ void lease_extend(struct core *core, struct task *task);
 /* Out of the list; place NONE. */
 void lease_drop(struct core *core, struct task *task);
 
+/* ---- a lease that was made ahead of time (ahead.h) */
+/* It has just been made: its delivery waits for the due time. */
+void lease_hold_back(struct core *core, struct session *session, struct task *task);
+/* Its due time has come. */
+void lease_is_due(struct core *core, struct task *task);
+/* Its delivery leaves: from here on it is a lease like any other. */
+void lease_depart(struct core *core, struct session *session, struct task *task);
+
 void session_subscribe(struct core *core, const struct core_event *event, struct core_effects *effects);
 void session_unsubscribe(struct core *core, const struct core_event *event, struct core_effects *effects);
 /* It settled something: a sign of life. */
@@ -41,6 +49,8 @@ void session_sent(struct core *core, const struct core_event *event, struct core
  * goes on in the next step. Returns how many. */
 uint32_t session_claim_over(struct core *core, uint32_t records_max, struct core_effects *effects);
 
+/* Looks at the session again at `at_ms`, or at the time asked for before if that is earlier. */
+void session_look_at(struct core *core, struct session *session, uint64_t at_ms);
 /* What it may get, or how much, may have changed: it got a lease or lost one, was heard, a delivery left … O(1);
  * deliver() looks at it. */
 void session_changed(struct core *core, struct session *session);
@@ -56,6 +66,11 @@ uint64_t session_lease_ms(const struct session *session, const struct queue *que
 /* The row as it is leased now. */
 struct row row_leased(const struct core *core, const struct queue *queue, const struct session *session,
                       const struct row *row);
+/* A leased task whose lease is over: waiting again, or dead when its attempts are used up. Also the cause to record. */
+Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__Cause why, struct row *out);
+/* UNSENT: the delivery of the task's lease provably never left. It does not count, and the consumer that had the task
+ * before is again the last that may have acted on it (TRUE-1). */
+void row_unsend(const struct task *task, struct row *row);
 /* CAP-1: new leases wait for the index, and for others to end when they have their share of memory. */
 bool may_lease(const struct core *core);
 

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "ahead.h"
 #include "query.h"
 #include "seeded_bug.h"
 #include "tasks.h"
@@ -126,6 +125,23 @@ static void enter_far(struct line_state *line, struct task *task) {
     if (task->row.due_ms < line->promote_soonest_ms) line->promote_soonest_ms = task->row.due_ms;
 }
 
+uint8_t near_halvings(const struct core *core, const struct queue *queue) {
+    const struct pause *pause = &queue->ahead_pause;
+    uint64_t now_ms = steady_ms(core);
+    if (!queue->ahead_halvings || now_ms < pause->until_ms || SEEDED_BUG(ahead_narrow_for_good))
+        return queue->ahead_halvings;
+    uint64_t undone = 1 + (now_ms - pause->until_ms) / pause->length_ms;
+    return undone < queue->ahead_halvings ? (uint8_t)(queue->ahead_halvings - undone) : 0;
+}
+
+uint64_t near_look_ms(const struct core *core, const struct row *row) {
+    uint64_t now_ms = steady_ms(core);
+    uint64_t ahead_ms = core->options.ahead_ms >> near_halvings(core, queue_at(core, row->queue));
+    bool is_fit = row->base == ROW_STEADY && !row->expires_ms && row->due_ms > now_ms + AHEAD_LEAST_MS;
+    if (!ahead_ms || !is_fit) return row->due_ms;
+    return row->due_ms > now_ms + ahead_ms ? row->due_ms - ahead_ms : now_ms;
+}
+
 void near_place_waiting(struct core *core, struct task *task) {
     assert(task->place == PLACE_NONE && task->row.state == ROW_WAITING);
     struct line_state *line = line_of(core, &task->row);
@@ -141,7 +157,7 @@ void near_place_waiting(struct core *core, struct task *task) {
         return;
     }
     task->place = PLACE_PENDING;
-    near_soon(core, task, ahead_from_ms(core, &task->row));
+    near_soon(core, task, near_look_ms(core, &task->row));
 }
 
 void near_due(struct core *core, struct task *task) {
@@ -182,6 +198,15 @@ struct task *near_first_ready(const struct line_state *line) {
 void near_prefetch_behind(const struct task *task) {
     const struct ready_node *behind = ready_behind(&task->ready);
     if (behind) task_prefetch(task_of_ready(behind));
+}
+
+uint64_t near_ready_count(const struct queue *queue) {
+    uint64_t count = 0;
+    for (uint32_t mask = queue->ready_mask; mask; mask &= mask - 1) {
+        uint32_t bit = (uint32_t)__builtin_ctz(mask);
+        count += queue->lines[bit / PRIORITY_COUNT][bit % PRIORITY_COUNT].ready.count;
+    }
+    return count;
 }
 
 /* May something of the line that is not among its near tasks come before `due`? Beyond the horizon: what only the index
@@ -276,7 +301,8 @@ void near_trim(struct core *core) {
     for (uint32_t n = 0; n < per_step(core, TRIM_PER_STEP_MAX) && !SEEDED_BUG(never_trimmed); n++) {
         struct task *task = TAILQ_FIRST(&core->overlay);
         bool is_early = SEEDED_BUG(tombstone_dropped) && task && task->place == PLACE_ENDED;
-        /* A question asks the index for what waits, and there it is leased already. */
+        /* A question asks the index for waiting tasks, and there it is leased. Leased ahead: until it is due (ahead.h).
+         */
         if (!task || task->ahead || task->changed >= (is_early ? core->indexed : core->trim_to)) break;
         prefetch_next_two(core, TAILQ_NEXT(task, overlay));
         settle_clean(core, task);

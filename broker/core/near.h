@@ -7,6 +7,8 @@
 
 #include "state.h"
 
+#define AHEAD_LEAST_MS 1u /* a task that is due sooner than that is leased when it is due */
+
 struct line_state *line_of(struct core *core, const struct row *row);
 /* Waiting tasks of the line that only the index holds. */
 uint64_t line_index_only(const struct core *core, const struct line_state *line);
@@ -24,8 +26,14 @@ void near_touch(struct core *core, struct task *task, uint64_t position);
 void near_due(struct core *core, struct task *task);
 /* The timer of what is pending comes next at `at_ms`, ahead of time (ahead.h), or when the task is due. */
 void near_soon(struct core *core, struct task *task, uint64_t at_ms);
-/* Is there something ready that is to leave before this one, which was leased ahead of time, or may there be? */
+/* How often the queue's time ahead (ahead.h) is halved now: time alone undoes it. */
+uint8_t near_halvings(const struct core *core, const struct queue *queue);
+/* When the waiting task is to be looked at: when it is due, or ahead of time if it may be leased then. */
+uint64_t near_look_ms(const struct core *core, const struct row *row);
+/* Is there a ready task that must leave before this one, which was leased ahead of time, or may there be? */
 bool near_has_before(struct core *core, const struct row *row);
+/* Ready tasks of the queue that are in memory. */
+uint64_t near_ready_count(const struct queue *queue);
 
 /* A queue is served while something is ready, a consumer is willing and it is not paused; call after any of these
  * changed. */

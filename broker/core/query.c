@@ -94,8 +94,8 @@ static Tarry__TaskView *view_of_ended(struct core *core, const Tarry__Get *get, 
     return view;
 }
 
-static Tarry__Outcome live_outcome(const struct row *row) {
-    if (row->state == ROW_LEASED) return TARRY__OUTCOME__IN_FLIGHT;
+static Tarry__Outcome live_outcome(const struct core *core, const struct row *row) {
+    if (row->state == ROW_LEASED && !ahead_is(core, row)) return TARRY__OUTCOME__IN_FLIGHT;
     return row->state == ROW_BURIED ? TARRY__OUTCOME__DEAD : TARRY__OUTCOME__PENDING;
 }
 
@@ -104,7 +104,12 @@ void query_get(struct core *core, const struct core_event *event, struct core_ef
     struct draft draft;
     draft_init(&draft, core, effects->arena, &event->facts, 1);
     Tarry__OpResult result = TARRY__OP_RESULT__INIT;
-    struct decision d = {.core = core, .draft = &draft, .effects = effects, .caller = event->caller, .result = &result};
+    struct decision d = {.core = core,
+                         .draft = &draft,
+                         .effects = effects,
+                         .caller = event->caller,
+                         .is_question = true,
+                         .result = &result};
     struct known known;
     if (!may_touch(&d, get->task->id)) {
         reply_refuse(core, effects, event->ticket, result.code, result.message);
@@ -118,7 +123,7 @@ void query_get(struct core *core, const struct core_event *event, struct core_ef
                      "memory for tasks is full: try again in a moment");
         return;
     }
-    /* It may just have been found to be expired, or its lease ahead of time was taken back. */
+    /* The task may just have been found to be expired. */
     if (!core->stopping && is_deciding(core)) draft_commit(&draft, NULL, effects);
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
     reply->body_case = TARRY__REPLY__BODY_GET;
@@ -127,7 +132,7 @@ void query_get(struct core *core, const struct core_event *event, struct core_ef
     struct core_reply *out = reply_send(core, effects, event->ticket, reply);
     if (resolved != RESOLVED_ENDED) {
         struct row *row = must_copy(effects->arena, &known.row, sizeof known.row);
-        reply->get->outcome = live_outcome(row);
+        reply->get->outcome = live_outcome(core, row);
         reply->get->task = query_view(core, row, effects->arena);
         row->key = must_copy(effects->arena, row->key, row->key_size); /* the task may change before it is read */
         if (get->with_content) out->content = row;

@@ -123,6 +123,13 @@ static Tarry__Durations *durations_of(const struct durations *durations, struct 
     return out;
 }
 
+/* A counter never goes back: a delivery under way counts, and may turn out not to have left. */
+static uint64_t delivered_of(const struct core *core, struct queue *queue) {
+    uint64_t delivered = core->tally.queues[queue->number].delivered - queue->ahead_count;
+    if (delivered > queue->delivered_told) queue->delivered_told = delivered;
+    return queue->delivered_told;
+}
+
 static Tarry__QueueStats *stats_of(const struct core *core, struct queue *queue, const struct queue_look *look,
                                    struct arena *arena) {
     const struct queue_tally *tally = &core->tally.queues[queue_place(queue->number)];
@@ -139,7 +146,7 @@ static Tarry__QueueStats *stats_of(const struct core *core, struct queue *queue,
     stats->paused_until_ms = queue->paused_until_ms;
     stats->scheduled = tally->scheduled;
     stats->cancelled = tally->cancelled;
-    stats->delivered = tally->delivered - queue->ahead_count;
+    stats->delivered = delivered_of(core, queue);
     stats->acked = tally->acked;
     stats->retried = tally->retried;
     stats->expired = tally->expired;

@@ -154,6 +154,7 @@ int queue_apply(struct core *core, const Tarry__QueuePut *put) {
     struct queue *queue = queue_at(core, put->number);
     if (put->deleted && (queue->job_count || queue->willing_count)) return CORE_NONSENSE;
     if (put->deleted) { /* as its other counts: tally.c */
+        queue->delivered_told = 0;
         queue->lateness_us = (struct histogram){0};
         queue->lateness = (struct durations){0};
     }

@@ -117,7 +117,7 @@ static void close_lane(struct core *core, struct session *session, struct core_e
         task->departing = false;
         if (task->resend) session_resent(core, session, task);
     }
-    ahead_withdraw(core, session, UINT64_MAX, effects);
+    ahead_withdraw(core, session, effects);
     wheel_cancel(&core->wheels[ROW_STEADY], &session->silence.wheel);
     *PUSH(effects, lanes) = (struct core_lane){.session = session->id, .lane = session->lane, .open = false};
 }

@@ -5,8 +5,8 @@
  *     WAITING  beyond the line's horizon ──► PLACE_FAR       only while the index has not absorbed it
  *              within it, not yet due    ──► PLACE_PENDING   armed on its base's wheel
  *              within it, due            ──► PLACE_READY     in its line's ready heap
- *     LEASED   ─────────────────────────────► PLACE_LEASED    in its session's list, deadline armed; ahead of time
- *                                                             in its session's other list (ahead.h)
+ *     LEASED   ─────────────────────────────► PLACE_LEASED    in its session's list, deadline armed; leased ahead of
+ *                                                             time: in session->ahead, due time armed (ahead.h)
  *     BURIED   ─────────────────────────────► PLACE_DEAD      only while dirty
  *     ended    ─────────────────────────────► PLACE_ENDED     a tombstone, only while dirty
  *
@@ -60,13 +60,14 @@
 
 enum timer_kind {
     TIMER_DUE = 1,
-    TIMER_AHEAD, /* of a task that is due soon: it may be leased from here on */
+    TIMER_AHEAD,  /* of a task that is due soon: it may be leased from here on */
+    TIMER_DEPART, /* of a task that was leased ahead of time: it is due */
     TIMER_LEASE,
     TIMER_PAUSE,
     TIMER_SILENCE,
     TIMER_WINDOW,
     TIMER_CLAIM,
-    TIMER_DEPART, /* what a session was leased ahead of time is due */
+    TIMER_SESSION, /* the session must be looked at again */
 };
 
 struct timer { /* `wheel` first: a popped wheel timer is cast back */
@@ -78,6 +79,12 @@ enum place { PLACE_NONE, PLACE_FAR, PLACE_PENDING, PLACE_READY, PLACE_LEASED, PL
 
 struct session;
 
+enum ahead {
+    AHEAD_NOT,     /* not leased ahead of time, or its delivery has left */
+    AHEAD_PENDING, /* leased ahead of time, its due time has not come: in session->ahead */
+    AHEAD_DUE,     /* its due time has come: in session->due, for this step or behind the delivery under way */
+};
+
 struct holder { /* the session that had a task, and since when; 0: none */
     uint64_t session;
     uint64_t delivered_ms;
@@ -86,7 +93,8 @@ struct holder { /* the session that had a task, and since when; 0: none */
 struct task {
     union { /* by place; elsewhere nothing is armed, in no heap, and `before` is void */
         struct {
-            struct timer timer;   /* PENDING: due, or when it may be leased ahead of that; LEASED: deadline */
+            struct timer timer; /* PENDING: due, or when it may be leased ahead of that; LEASED: deadline; leased ahead
+                                   of time: due */
             struct holder before; /* LEASED: the session that had it before this lease, should the delivery never leave
                                      (TRUE-1). Void after a restart: what left then is not known */
         };
@@ -94,8 +102,8 @@ struct task {
     };
     TAILQ_ENTRY(task) overlay; /* valid if dirty */
     union {
-        TAILQ_ENTRY(task)
-        member; /* FAR: line->far; PENDING, READY: line->near; LEASED: session->leases, or session->ahead */
+        /* FAR: line->far; PENDING, READY: line->near; LEASED: session->leases, ->ahead or ->due, by `ahead` */
+        TAILQ_ENTRY(task) member;
         struct task **dead_at; /* DEAD, in the key table: the link that leads to it */
     };
     struct task *by_id_next;
@@ -108,7 +116,7 @@ struct task {
     bool dirty;
     bool keyed;     /* in the key table */
     bool resend;    /* leased, and its session has come back: it is sent again under the same token */
-    bool ahead;     /* leased, and its delivery has not left: in session->ahead (ahead.h) */
+    uint8_t ahead;  /* enum ahead */
     bool seen;      /* leased, and the user of its session has seen it; while the session gives its leases back */
     bool departing; /* leased ahead of time, and in the delivery that is under way */
     bool returned;  /* came back from a lease with its old due time: lateness would mislead */
@@ -198,12 +206,13 @@ struct queue {
     struct subscription_list takers; /* of the sessions whose lanes are up, the next in turn for a lease ahead first */
     uint32_t taker_count;
     uint32_t ahead_count;      /* tasks leased ahead of time */
-    uint8_t ahead_halvings;    /* so often the time ahead was halved, for want of credit */
-    struct pause ahead_pause;  /* … and is not doubled meanwhile */
+    uint8_t ahead_halvings;    /* how often the time ahead was halved, for want of credit */
+    struct pause ahead_pause;  /* the first halving is undone at its end, each other one its length later */
     struct ready_node serving; /* in core->serving while something is ready, a consumer willing, and it is not paused */
     uint64_t served;           /* the turn when it was served last */
     uint32_t job_count;
-    uint32_t by_name_next; /* place */
+    uint32_t by_name_next;   /* place */
+    uint64_t delivered_told; /* the highest count of deliveries that Stats was told */
     struct histogram lateness_us;
     struct durations lateness; /* the same, for monitoring */
 };
@@ -230,12 +239,14 @@ struct session {
     struct wish_list wishes;
     uint32_t wish_count;
     struct task_list leases;
-    struct task_list ahead;   /* leased ahead of time and still here, in the order of their due times */
-    struct timer departure;   /* armed while there is something to depart, or to be sent again, later */
-    struct pause ahead_pause; /* nothing is leased ahead of time meanwhile: its credit was needed */
-    uint32_t ahead_count;
-    uint32_t lease_count; /* with those in `ahead` */
-    bool takes;           /* its subscriptions are in their queues' takers */
+    struct task_list ahead;               /* leased ahead of time and not due yet */
+    struct task_list due[PRIORITY_COUNT]; /* leased ahead of time and due, each list by (due, id) */
+    uint32_t due_mask;                    /* bit priority: due[priority] is not empty */
+    uint32_t ahead_count;                 /* tasks in `ahead` and `due` */
+    struct pause ahead_pause;             /* nothing is leased ahead of time meanwhile: its credit was needed */
+    struct timer look;                    /* armed while the session must be looked at again later */
+    uint32_t lease_count;                 /* with those in `ahead` and `due` */
+    bool takes;                           /* its subscriptions are in their queues' takers */
     bool sending;
     uint64_t sending_ms;       /* since then */
     uint64_t sending_position; /* lease position of the delivery under way */

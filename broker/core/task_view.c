@@ -79,7 +79,7 @@ static void describe_outcome(Tarry__OpResult *result, const struct outcome *outc
 
 /* Found by draft_find…: ended in this very draft, expired, dead or live. */
 static enum resolved classify(struct decision *d, struct known *known) {
-    ahead_see(d->draft, known);
+    if (!d->is_question || SEEDED_BUG(question_withdraws)) ahead_see(d->draft, known);
     if (!known->ended && known->row.state == ROW_WAITING && is_expired(d->core, &known->row)) {
         draft_end(d->draft, TARRY__CAUSE__CAUSE_EXPIRED, known);
         known->ended = TARRY__CAUSE__CAUSE_EXPIRED;
@@ -168,37 +168,6 @@ void row_revive(const struct core *core, const struct row *row, struct row *out)
     out->dead_ms = 0;
     out->reason = NULL;
     out->reason_size = 0;
-}
-
-static void bury(const struct core *core, struct row *out, const char *reason, size_t reason_size) {
-    out->state = ROW_BURIED;
-    out->dead_ms = steady_ms(core);
-    out->reason = reason;
-    out->reason_size = (uint8_t)reason_size;
-}
-
-Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__Cause why, struct row *out) {
-    *out = *row;
-    out->state = ROW_WAITING;
-    out->lease_deadline_ms = 0;
-    if (why == TARRY__CAUSE__CAUSE_LEASE_LOST) { /* it counts as an attempt and brings no backoff */
-        uint32_t attempts_max = queue_at(core, row->queue)->policy.max_attempts;
-        out->attempt -= SEEDED_BUG(lost_lease_is_free);
-        if (!attempts_max || out->attempt < attempts_max) return why;
-        bury(core, out, reason_lease_lost, strlen(reason_lease_lost));
-        return TARRY__CAUSE__CAUSE_BURIED;
-    }
-    assert(out->attempt > 0);
-    out->attempt -= !SEEDED_BUG(release_costs_attempt); /* given back unseen: costs no attempt */
-    return why;
-}
-
-void row_unsend(const struct task *task, struct row *row) {
-    assert(task->place == PLACE_LEASED && row->deliveries > 0);
-    row->deliveries--;
-    if (SEEDED_BUG(holder_forgotten)) return;
-    row->session = task->before.session;
-    row->delivered_ms = task->before.delivered_ms;
 }
 
 /* Exponential: min × 2^(attempt-1) up to max; jitter adds up to so many per cent, drawn from the task's id and attempt,

@@ -29,11 +29,12 @@ static uint32_t run_other(struct core *core, struct timer *timer, struct core_ef
         return 1;
     case TIMER_CLAIM:
         return session_claim_over(core, TIMERS_PER_STEP_MAX, effects);
-    case TIMER_DEPART:
-        session_changed(core, (struct session *)(at - offsetof(struct session, departure)));
+    case TIMER_SESSION:
+        session_changed(core, (struct session *)(at - offsetof(struct session, look)));
         return 1;
     case TIMER_DUE:
     case TIMER_AHEAD:
+    case TIMER_DEPART:
     case TIMER_LEASE:
         break;
     }
@@ -44,10 +45,6 @@ static uint32_t run_other(struct core *core, struct timer *timer, struct core_ef
 /* A consumer that has not been heard of since it got the task may be stopped: it gets nothing new until it is heard. */
 static void return_lease(struct draft *draft, struct task *task) {
     struct session *session = session_find(draft->core, task->row.session);
-    if (task->ahead) {
-        ahead_take_back(draft, task);
-        return;
-    }
     if (session && session->heard_ms <= task->row.delivered_ms) {
         session->mute = true;
         session_changed(draft->core, session);
@@ -88,6 +85,9 @@ static uint32_t run_wheel(struct core *core, uint8_t base, struct core_effects *
             done++;
         } else if (timer->kind == TIMER_LEASE) {
             return_lease(&lost, task_of(timer));
+            done++;
+        } else if (timer->kind == TIMER_DEPART) {
+            lease_is_due(core, task_of(timer));
             done++;
         } else {
             if (lost.record_count) draft_commit(&lost, NULL, effects);

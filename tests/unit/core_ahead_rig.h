@@ -8,6 +8,7 @@
 #include "ahead.h"
 #include "check.h"
 #include "leases.h"
+#include "near.h"
 #include "state.h"
 #include "tarry_limits.h"
 #include "wire.h"
@@ -142,6 +143,34 @@ static inline size_t delivered(const struct fx *f) {
 static inline const struct core_delivery *delivery(const struct fx *f) {
     assert_int_equal(f->effects.deliveries.count, 1);
     return &f->effects.deliveries.items[0];
+}
+
+static inline void schedule_first(struct fx *f, const char *queue, uint32_t priority, uint64_t delay_ms) {
+    Tarry__Schedule body = TARRY__SCHEDULE__INIT;
+    Tarry__When when = TARRY__WHEN__INIT;
+    body.priority = priority;
+    when.ms = delay_ms;
+    assert_int_equal(schedule_as(f, queue, &body, &when), TARRY__CODE__OK);
+}
+
+/* Acks what the session holds, without what is under way, and without the task `but`. */
+static inline void ack_held(struct fx *f, uint64_t id, uint64_t but) {
+    struct session *session = session_find(f->core, id);
+    static struct row rows[1024];
+    size_t count = 0;
+    const struct task *task = NULL;
+    TAILQ_FOREACH(task, &session->leases, member) {
+        bool is_under_way =
+            session->sending &&
+            (session->sending_departed ? task->departing : task->row.lease_position == session->sending_position);
+        if (count < 1024 && task->row.id != but && !is_under_way) rows[count++] = task->row;
+    }
+    for (size_t i = 0; i < count; i++) assert_int_equal(ack(f, &rows[i]), TARRY__CODE__OK);
+}
+
+static inline void ack_all(struct fx *f, uint64_t id, uint64_t but) {
+    if (session_find(f->core, id)->sending) lane(f, id, CORE_LANE_SENT, true);
+    ack_held(f, id, but);
 }
 
 /* A task that is due in a second, leased ahead of it. Returns when it is due. */

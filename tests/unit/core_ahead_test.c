@@ -51,7 +51,7 @@ static void the_next_delivery_waits_for_the_one_under_way(void **state) {
     assert_true(delivery(f)->departs && delivery(f)->tasks[0].row.id != first);
 }
 
-/* What was leased ahead waits for what is ready and comes before it, and is waited for by what comes after it. */
+/* A lease ahead that is overtaken when it is due is withdrawn: the task leaves in its order, as any ready task does. */
 static void ready_and_ahead_leave_in_one_order(void **state) {
     struct fx *f = *state;
     uint64_t session = consume(f, 10), due_ms = lease_ahead(f);
@@ -66,11 +66,11 @@ static void ready_and_ahead_leave_in_one_order(void **state) {
     uint64_t after = f->id;
     at(f, due_ms + 1);
     const uint64_t order[] = {before, ahead, after};
-    for (size_t i = 0; i < 3; i++) {
-        lane(f, session, CORE_LANE_SENT, true);
-        assert_int_equal(delivered(f), 1);
-        assert_int_equal(delivery(f)->tasks[0].row.id, order[i]);
-    }
+    lane(f, session, CORE_LANE_SENT, true);
+    assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 2); /* `after`, too */
+    assert_true(delivered(f) == 3 && !delivery(f)->departs);
+    for (size_t i = 0; i < 3; i++) assert_int_equal(delivery(f)->tasks[i].row.id, order[i]);
+    assert_true(delivery(f)->tasks[1].row.attempt == 1 && delivery(f)->tasks[1].row.deliveries == 1);
 }
 
 static void two_consumers_share(void **state) {
@@ -86,22 +86,14 @@ static void two_consumers_share(void **state) {
     assert_int_equal(delivered(f), 4);
 }
 
-static void place(struct fx *f, uint32_t priority, uint64_t delay_ms) {
-    Tarry__Schedule body = TARRY__SCHEDULE__INIT;
-    Tarry__When when = TARRY__WHEN__INIT;
-    body.priority = priority;
-    when.ms = delay_ms;
-    assert_int_equal(schedule_as(f, "orders", &body, &when), TARRY__CODE__OK);
-}
-
 static void the_highest_priority_leaves_first(void **state) {
     struct fx *f = *state;
     static const uint32_t order[] = {9, 5, 0, 0};
     consume(f, 10);
-    place(f, 0, DELAY_MS - 1);
-    place(f, 0, DELAY_MS);
-    place(f, 9, DELAY_MS);
-    place(f, 5, DELAY_MS);
+    schedule_first(f, "orders", 0, DELAY_MS - 1);
+    schedule_first(f, "orders", 0, DELAY_MS);
+    schedule_first(f, "orders", 9, DELAY_MS);
+    schedule_first(f, "orders", 5, DELAY_MS);
     at(f, NOW_MS + DELAY_MS - AHEAD_MS);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_LEASED), 4);
     at(f, NOW_MS + DELAY_MS);
@@ -173,12 +165,28 @@ static void a_consumer_that_takes_nothing_keeps_nothing(void **state) {
     assert_int_equal(delivered(f), 1); /* and stays under way */
     uint64_t quick = consume(f, 10);
     at(f, due_ms);
-    assert_int_equal(delivered(f), 0);
-    at(f, due_ms + AHEAD_LATE_MS + 1);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
     assert_true(delivered(f) == 1 && delivery(f)->session == quick);
     lane(f, slow, CORE_LANE_SENT, true);
     assert_int_equal(delivered(f), 0);
+}
+
+static void a_task_waits_for_its_consumer_for_a_moment(void **state) {
+    struct fx *f = *state;
+    uint64_t slow = consume(f, 10);
+    uint64_t due_ms = lease_ahead(f);
+    f->now_ms = due_ms - 5;
+    assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
+    assert_true(delivered(f) == 1 && delivery(f)->session == slow); /* and stays under way */
+    uint64_t quick = consume(f, 10);
+    at(f, due_ms);
+    assert_int_equal(delivered(f), 0);
+    assert_true(core_deadline(f->core) <= due_ms - 5 + AHEAD_LATE_MS + 1);
+    at(f, due_ms - 5 + AHEAD_LATE_MS);
+    assert_int_equal(written(f), 0);
+    at(f, due_ms - 5 + AHEAD_LATE_MS + 1);
+    assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
+    assert_true(delivered(f) == 1 && delivery(f)->session == quick);
 }
 
 static void a_stop_takes_all_of_them_back(void **state) {
@@ -230,7 +238,7 @@ static void a_single_credit_is_not_spent_ahead(void **state) {
 
 static void where_something_waits_for_credit_nothing_is_leased_ahead(void **state) {
     struct fx *f = *state;
-    uint64_t session = consume(f, 10);
+    uint64_t session = consume(f, 3); /* one for each of the two below, and the last one */
     assert_int_equal(schedule(f, "orders", DELAY_MS), TARRY__CODE__OK);
     assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
     assert_int_equal(delivered(f), 1); /* under way */
@@ -239,6 +247,17 @@ static void where_something_waits_for_credit_nothing_is_leased_ahead(void **stat
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_LEASED), 0);
     lane(f, session, CORE_LANE_SENT, true);
     assert_int_equal(delivered(f), 1);
+}
+
+static void a_ready_task_that_finds_credit_forbids_no_lease_ahead(void **state) {
+    struct fx *f = *state;
+    consume(f, 4);
+    assert_int_equal(schedule(f, "orders", DELAY_MS), TARRY__CODE__OK);
+    assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
+    assert_int_equal(delivered(f), 1); /* under way */
+    assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
+    at(f, NOW_MS + DELAY_MS - AHEAD_MS);
+    assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_LEASED), 1);
 }
 
 /* One is due each millisecond. */
@@ -276,14 +295,14 @@ static void without_credit_for_all_the_time_ahead_is_halved(void **state) {
     assert_int_equal(pass(f, session, from_ms + 300, &taken_back), 300);
     assert_int_equal(taken_back, 0);
     assert_int_equal(orders(f)->ahead_halvings, 2); /* for 12 ms: half of 40 cover no 25 */
-    f->now_ms += 2 * AHEAD_REST_MS;
+    f->now_ms += 4 * AHEAD_REST_MS;
     from_ms = f->now_ms + 200;
-    schedule_row(f, from_ms, 1); /* there is room enough again */
+    schedule_row(f, from_ms, 1);
+    assert_int_equal(near_halvings(f->core, orders(f)), 0); /* time alone has undone it */
     assert_int_equal(pass(f, session, from_ms + 1, &taken_back), 1);
-    assert_int_equal(orders(f)->ahead_halvings, 1);
 }
 
-/* The next delivery leaves when the one before it has, for as long as they do, and however late they are. */
+/* The next delivery leaves when the one before it has, however late they are. */
 static void a_consumer_that_takes_deliveries_keeps_its_late_ones(void **state) {
     struct fx *f = *state;
     uint64_t session = consume_in_batches(f, 40, 1), due_ms = f->now_ms + DELAY_MS;
@@ -426,10 +445,12 @@ int main(void) {
         AHEAD_TEST(whoever_goes_before_has_had_nothing),
         AHEAD_TEST(what_never_left_costs_no_attempt),
         AHEAD_TEST(a_consumer_that_takes_nothing_keeps_nothing),
+        AHEAD_TEST(a_task_waits_for_its_consumer_for_a_moment),
         AHEAD_TEST(a_stop_takes_all_of_them_back),
         AHEAD_TEST(what_is_due_finds_credit),
         AHEAD_TEST(a_single_credit_is_not_spent_ahead),
         AHEAD_TEST(where_something_waits_for_credit_nothing_is_leased_ahead),
+        AHEAD_TEST(a_ready_task_that_finds_credit_forbids_no_lease_ahead),
         AHEAD_TEST(without_credit_for_all_the_time_ahead_is_halved),
         AHEAD_TEST(a_consumer_that_takes_deliveries_keeps_its_late_ones),
         AHEAD_TEST(what_expires_or_goes_by_the_wall_clock_is_not),

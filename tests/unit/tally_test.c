@@ -154,6 +154,7 @@ static void change(struct row *row) {
     row->reason_size = (uint8_t)random_below(&fx.random, 4);
     assert_true(put(cause, row, &before));
     fx.ended[row->queue].delivered += cause == TARRY__CAUSE__CAUSE_LEASED;
+    if (cause == TARRY__CAUSE__CAUSE_UNSENT && fx.ended[row->queue].delivered > 0) fx.ended[row->queue].delivered--;
     fx.ended[row->queue].retried += cause == TARRY__CAUSE__CAUSE_RETRIED;
 }
 
