@@ -73,6 +73,7 @@
     BUG(ahead_overtaken, "KEEP-1", "what is leased when it is due leaves before what was leased ahead of time and waits longer") \
     BUG(ahead_overtaken_stays, "CALM-1", "a lease ahead of time that is overtaken when it is due is not withdrawn") \
     BUG(ahead_narrow_for_good, "CALM-1", "a queue's time ahead that was halved for want of credit is never doubled again") \
+    BUG(settled_unserved, "CALM-1", "what a window has brought waits for the next event") \
     BUG(ahead_keeps_credit, "KEEP-1", "a lease ahead of time keeps the last credit from what is due") \
     BUG(ahead_never_narrowed, "KEEP-1", "tasks are leased ahead of time for as long as there is room, and sooner ones find none") \
     BUG(ahead_late_taken_back, "KEEP-1", "what is late is taken back from a consumer that takes what it gets") \

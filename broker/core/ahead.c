@@ -209,6 +209,7 @@ static void take_back(struct draft *draft, const struct task *task) {
     draft_put(draft, TARRY__CAUSE__CAUSE_UNSENT, &known, &row);
 }
 
+/* TRUE-1: what is decided is decided about a task that no consumer has seen. */
 void ahead_see(struct draft *draft, struct known *known) {
     if (known->ended || known->row.state != ROW_LEASED || !ahead_is(draft->core, &known->row)) return;
     if (SEEDED_BUG(ahead_seen_as_leased)) return;

@@ -112,6 +112,9 @@ static void check_serving(struct core *core) {
         assert(!queue->deleted || (!queue->willing_count && !queue->job_count && !queue->paused));
         bool serves = queue->ready_mask && queue->willing_count && (!queue->paused || SEEDED_BUG(paused_served));
         assert(ready_has(&queue->serving) == serves);
+        bool is_idle = core->started && !core->stopping && !core->hurry && !core->full && may_lease(core);
+        assert(!is_idle || !serves ||
+               !near_next_ready(core, &core->queues[number])); /* CALM-1: no task waits beside a free consumer */
         served += serves;
     }
     assert(ready_check(&core->serving) && core->serving.count == served && core->own_queue_count == own);

@@ -416,6 +416,12 @@ static bool has_more_to_do(const struct core *core) {
     return checks || near_is_trimming(core) || near_is_promoting(core) || near_is_relieving(core);
 }
 
+/* The work after a step's deliveries may let more tasks leave: they do not wait for the next event (CALM-1). */
+static bool may_deliver_now(const struct core *core, bool could_lease) {
+    bool is_serving = core->started && !core->stopping && !core->full && core->serving.count && may_lease(core);
+    return is_serving && (core->ready_anew || !could_lease) && !SEEDED_BUG(settled_unserved);
+}
+
 /* A step under another node's reign. Time is that of the last frame, for what apply makes of a frame must be the same
  * on both nodes; only a question wants to know how it is now. */
 static void follow(struct core *core, const struct core_event *event, struct core_effects *effects) {
@@ -574,13 +580,15 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
     assert(slab_allocated(core->slab) - taken <= need_objects_max(event));
     assert(core->visits - visits <= need_visits_max(event));
     taken = slab_allocated(core->slab);
+    core->full = event->full;
     core->hurry |= event->behind || (!event->full && deliver(core, effects));
     assert(slab_allocated(core->slab) == taken); /* nor do deliveries */
+    bool could_lease = may_lease(core);
     make_room(core);
     near_check_lines(core, effects);
     jobs_run(core, effects);
     seal_when_idle(core, effects);
-    core->hurry |= has_more_to_do(core);
+    core->hurry |= has_more_to_do(core) || may_deliver_now(core, could_lease);
     assert(effects->arena->used - used <= STEP_EFFECTS_MAX); /* CALM-1 */
 }
 

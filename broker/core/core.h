@@ -27,6 +27,9 @@ struct instant {
     uint64_t wall_ns;   /* absolute times */
 };
 
+/* What tarryd gives as core_options.ahead_ms. Most disks hang for less at times (DESIGN.md, Leases ahead of time). */
+#define LEASE_AHEAD_MS 50u
+
 struct core_options {
     size_t memory;       /* bytes for tasks in memory (near window and overlay) */
     size_t near_max;     /* tasks within horizons at most; 0: as memory allows */
@@ -36,7 +39,7 @@ struct core_options {
     uint64_t outcome_retention_ms;
     uint64_t index_lag_max;  /* records not yet in the index: beyond it, commits that schedule are refused (BUSY) */
     uint64_t index_lag_hard; /* …: moves, cancels and new leases too */
-    uint64_t ahead_ms;       /* leases may be made so long before a task is due (ahead.h); 0: never */
+    uint64_t ahead_ms;       /* how long before a task is due it may be leased (ahead.h); 0: never */
     uint64_t salt;           /* random, of this process: where keys and names lie in hash tables, and nothing else */
     bool create_queues;      /* on first use; otherwise NO_SUCH_QUEUE */
     Tarry__Policy policy;    /* of new queues */

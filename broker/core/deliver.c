@@ -194,6 +194,7 @@ static void to_the_end(struct core *core, struct queue *queue) {
 }
 
 bool deliver(struct core *core, struct core_effects *effects) {
+    core->ready_anew = false;
     if (!core->started || core->stopping) return false;
     if (!settle_sessions(core, effects)) return true;
     uint32_t most = per_step(core, DELIVERED_PER_STEP_MAX);

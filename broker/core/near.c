@@ -48,6 +48,7 @@ static void push_ready(struct core *core, struct line_state *line, struct task *
     assert(!wheel_is_armed(&task->timer.wheel));
     task->ready = (struct ready_node){0}; /* where the timer was */
     ready_push(&line->ready, &task->ready, task->row.due_ms, task->row.id);
+    core->ready_anew = true;
     queue->ready_mask |= ready_bit(line);
     near_update_serving(core, queue);
 }

@@ -230,6 +230,7 @@ void near_promote(struct core *core) {
         if (!task) {
             TAILQ_REMOVE(&core->promoting, line, promotion);
             line->settling = false;
+            core->ready_anew = true;
             line->far_soonest_ms = line->promote_soonest_ms;
             near_check_later(core, line);
             continue;

@@ -36,8 +36,6 @@ static int refuse(char *message, size_t message_size, const char *format, ...) {
 #define REFUSE(...) refuse(message, message_size, __VA_ARGS__)
 
 /* Address space of the index at first; it grows when it is full. */
-/* As long as most disks hang at times: then a delivery waits for none (DESIGN.md, Leases ahead of time). */
-#define LEASE_AHEAD_MS 50u
 #define INDEX_MAP_SIZE (4ull << 30)
 
 static int open_index(struct recovery *recovery, char *message, size_t message_size) {

@@ -74,7 +74,7 @@ static struct core_options options = {
     .memory = 8u << 20,
     .outcomes_max = 64,
     .outcome_retention_ms = 3600000,
-    .ahead_ms = 50,
+    .ahead_ms = LEASE_AHEAD_MS,
     .create_queues = true,
     .policy = {.base = PROTOBUF_C_MESSAGE_INIT(&tarry__policy__descriptor),
                .push = (char *)protobuf_c_empty_string,

@@ -361,7 +361,7 @@ void rig_follow(struct rig *rig) {
 void rig_init(struct rig *rig, uint64_t seed, size_t key_size) {
     *rig = (struct rig){.random = {seed},
                         .options = {.memory = RIG_MEMORY,
-                                    .ahead_ms = seed % 2 * 50, /* ahead.h */
+                                    .ahead_ms = LEASE_AHEAD_MS,
                                     .outcomes_max = 1000,
                                     .outcome_retention_ms = 3600000,
                                     .index_lag_max = UINT64_MAX,

@@ -18,7 +18,7 @@
 
 const char *const history_names[] = {"anna", "bert", "carl", "dora", "emil", "frida"};
 
-bool history_leases_ahead;
+bool history_leases_ahead = true;
 
 static struct span draw_span(struct random *random, unsigned bits) {
     return (struct span){(uint32_t)random_magnitude(random, bits) / 2, (uint32_t)random_magnitude(random, bits)};
@@ -40,9 +40,9 @@ struct world_options history_draw_options(uint64_t seed, struct random *random) 
     options.archives = seed % 3 == 1;
     options.archive_comes_and_goes = seed % 2 == 1;
     options.filters = seed % 5 < 3;
-    static const uint64_t spans_ms[] = {20, 100, 500, 2000,
-                                        8000}; /* nothing is drawn: other histories stay as they are */
-    if (history_leases_ahead) options.core.ahead_ms = spans_ms[seed % 5];
+    static const uint64_t spans_ms[] = {LEASE_AHEAD_MS, 100, 500, 2000,
+                                        8000}; /* what ships, and what meets slow disks more often */
+    options.core.ahead_ms = history_leases_ahead ? spans_ms[seed % 5] : 0;
     if (random_below(random, 2)) options.core.near_max = 4 + random_below(random, 12); /* next to no memory */
     if (seed % 4 == 2) options.core.work_max = 1 + (uint32_t)(seed / 4 % 6); /* steps that do next to nothing */
     if (random_below(random, 8) == 0) options.core.index_lag_max = 8 + random_below(random, 32);

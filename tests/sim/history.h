@@ -23,7 +23,8 @@ void pair_history_play(struct world *world, uint64_t seed, struct history_report
 void steady_history_play(struct world *world, uint64_t seed, struct history_report *out);
 
 /* ---- what both have in common */
-/* --ahead: leases are made ahead of time (core/ahead.h), by a span that the seed says. */
+/* Leases are made ahead of time (core/ahead.h), as tarryd makes them; the seed says by how much. false, --no-ahead: as
+ * before there were any; for seeds that failed then. */
 extern bool history_leases_ahead;
 struct world_options history_draw_options(uint64_t seed, struct random *random);
 extern const char *const history_names[];

@@ -441,7 +441,6 @@ static void the_state_as_of_any_moment_is_the_naive_models(void **state) {
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         struct history_report report;
         f->random.state = seed;
-        history_leases_ahead = seed % 2 == 0;
         history_live(f->world, seed, &report);
         put_clock_back(f);
         open_source(f);

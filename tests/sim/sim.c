@@ -1,7 +1,7 @@
 /* sim.c: plays random histories on all cores, one process a core, and counts. A failing seed is played again with its
  * story told: the last lines of it, the seed, the commit, and how to play it.
  *
- *   sim [--pair | --steady] [--ahead] [--seed N] [--histories N] [--hours H] [--jobs N] [--commit TEXT] [--tap]
+ *   sim [--pair | --steady] [--no-ahead] [--seed N] [--histories N] [--hours H] [--jobs N] [--commit TEXT] [--tap]
  *
  * SIM_TRACE=1 tells every history as it happens. On a terminal a line of progress is kept up to date. One history in
  * AGAIN_EVERY is played twice, and must be the same. */
@@ -120,7 +120,7 @@ static void tell(uint64_t seed) {
     }
     (void)waitpid(pid, NULL, 0);
     (void)fprintf(stderr, "\nplay it again:  SIM_TRACE=1 ./dev sim %s%s --seed %" PRIu64 " --histories 1\n",
-                  options.kind->option, history_leases_ahead ? " --ahead" : "", seed);
+                  options.kind->option, history_leases_ahead ? "" : " --no-ahead", seed);
 }
 
 /* ---- the parent */
@@ -232,8 +232,8 @@ static void read_options(int argc, char **argv) {
     options = (struct options){.seed = 1, .commit = "", .kind = &kinds[0]};
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
-        if (strcmp(argv[i], "--ahead") == 0) {
-            history_leases_ahead = true;
+        if (strcmp(argv[i], "--no-ahead") == 0) {
+            history_leases_ahead = false;
             continue;
         }
         if (strcmp(argv[i], "--tap") == 0) {

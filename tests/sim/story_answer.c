@@ -189,8 +189,8 @@ static void cancelled_unseen_is_never_seen_by_anybody(void **state) { /* TRUE-1 
     client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false)); /* paid in the last millisecond */
     SIM_ELAPSE(f, 100);
     SIM_TRACE(f, "[1499] shop > cancel orders order-1 #5\n"
-                 "[1500] broker append #9 cancelled 1\n"
-                 "[1510] broker durable #9\n"
+                 "[1500] broker append #11 unsent 1, cancelled 1\n"
+                 "[1510] broker durable #11\n"
                  "[1511] shop < cancelled, task 1 #5\n");
     host_kill(f->world, HOST_POWER_LOST);
     assert_true(host_start(f->world, false));
@@ -198,12 +198,12 @@ static void cancelled_unseen_is_never_seen_by_anybody(void **state) { /* TRUE-1 
     SIM_ELAPSE(f, 1000);
     SIM_TRACE(f, "[1599] broker loses power\n"
                  "[1599] broker starts, epoch 2\n"
-                 "[1599] broker append #11 epoch 2\n"
+                 "[1599] broker append #13 epoch 2\n"
                  "[1600] worker has lost its lane\n"
                  "[1600] worker > subscribe, to go on\n"
-                 "[1601] broker append #12 session\n"
-                 "[1609] broker durable #11\n"
-                 "[1619] broker durable #12\n"
+                 "[1601] broker append #14 session\n"
+                 "[1609] broker durable #13\n"
+                 "[1619] broker durable #14\n"
                  "[1620] worker < a lane\n"
                  "[1621] broker lane of worker is up\n");
 }
@@ -217,11 +217,10 @@ static void a_payment_that_comes_too_late_is_told_who_has_the_task(void **state)
     client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false)); /* its lease is being synced */
     SIM_ELAPSE(f, 100);
     SIM_TRACE(f, "[1501] shop > cancel orders order-1 #5\n"
-                 "[1502] broker append #10 nothing but the answer\n"
-                 "[1511] broker durable #9\n"
-                 "[1512] worker gets task 1, delivery 1\n"
-                 "[1521] broker durable #10\n"
-                 "[1522] shop < not done: in flight, task 1, deliveries 1 #5\n");
+                 "[1502] worker gets task 1, delivery 1\n"
+                 "[1502] broker append #11 nothing but the answer\n"
+                 "[1512] broker durable #11\n"
+                 "[1513] shop < not done: in flight, task 1, deliveries 1 #5\n");
 }
 
 static void a_delivery_that_provably_never_left_does_not_count(void **state) { /* TRUE-1, F-17, F-19 */
@@ -237,8 +236,8 @@ static void a_delivery_that_provably_never_left_does_not_count(void **state) { /
     SIM_ELAPSE(f, 50);
     client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false));
     SIM_ELAPSE(f, 50);
-    SIM_TRACE(f, "[1501] broker append #9 leased 1\n"
-                 "[1511] broker durable #9\n"
+    SIM_TRACE(f, "[1451] broker append #9 leased 1\n"
+                 "[1461] broker durable #9\n"
                  "[1601] worker has lost its lane\n"
                  "[1601] broker lane of worker is gone\n"
                  "[1601] broker append #11 unsent 1\n"

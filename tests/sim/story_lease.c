@@ -262,9 +262,9 @@ static void a_delay_asked_of_a_stopped_broker_counts_from_when_it_was_read(void 
                  "[6200] broker append #8 scheduled 1\n"
                  "[6210] broker durable #8\n"
                  "[6211] shop < scheduled, task 1 #5\n"
-                 "[9200] broker append #10 leased 1\n"
-                 "[9210] broker durable #10\n"
-                 "[9211] worker gets task 1, delivery 1\n");
+                 "[9150] broker append #10 leased 1\n"
+                 "[9160] broker durable #10\n"
+                 "[9201] worker gets task 1, delivery 1\n");
 }
 
 /* ---- F-15: partitions */
@@ -389,37 +389,37 @@ static void a_poison_task_ends_among_the_dead_and_stops_nobody(void **state) { /
     SIM_SKIP(f);
     f->worker->on_task = nack_what_comes;
     SIM_ELAPSE(f, 5000);
-    SIM_TRACE(f, "[1151] broker append #11 leased 1\n"
-                 "[1161] broker durable #11\n"
-                 "[1162] worker gets task 1, delivery 1\n"
-                 "[1162] worker > nack task 1 #6\n"
-                 "[1163] broker append #12 retried 1\n"
-                 "[1173] broker durable #12\n"
-                 "[1174] worker < nacked, task 1, deliveries 1 #6\n"
-                 "[1263] broker append #14 leased 1\n"
-                 "[1273] broker durable #14\n"
-                 "[1274] worker gets task 1, delivery 2\n"
-                 "[1274] worker > nack task 1 #7\n"
-                 "[1275] broker append #15 retried 1\n"
-                 "[1285] broker durable #15\n"
-                 "[1286] worker < nacked, task 1, deliveries 2 #7\n"
-                 "[1375] broker append #17 leased 1\n"
-                 "[1385] broker durable #17\n"
-                 "[1386] worker gets task 1, delivery 3\n"
-                 "[1386] worker > nack task 1 #9\n"
-                 "[1387] broker append #18 buried 1\n"
-                 "[1397] broker durable #18\n"
-                 "[1398] worker < buried, task 1, deliveries 3 #9\n");
+    SIM_TRACE(f, "[1101] broker append #11 leased 1\n"
+                 "[1111] broker durable #11\n"
+                 "[1152] worker gets task 1, delivery 1\n"
+                 "[1152] worker > nack task 1 #6\n"
+                 "[1153] broker append #13 retried 1\n"
+                 "[1163] broker durable #13\n"
+                 "[1164] worker < nacked, task 1, deliveries 1 #6\n"
+                 "[1203] broker append #15 leased 1\n"
+                 "[1213] broker durable #15\n"
+                 "[1254] worker gets task 1, delivery 2\n"
+                 "[1254] worker > nack task 1 #7\n"
+                 "[1255] broker append #17 retried 1\n"
+                 "[1265] broker durable #17\n"
+                 "[1266] worker < nacked, task 1, deliveries 2 #7\n"
+                 "[1305] broker append #19 leased 1\n"
+                 "[1315] broker durable #19\n"
+                 "[1356] worker gets task 1, delivery 3\n"
+                 "[1356] worker > nack task 1 #9\n"
+                 "[1357] broker append #21 buried 1\n"
+                 "[1367] broker durable #21\n"
+                 "[1368] worker < buried, task 1, deliveries 3 #9\n");
     f->worker->on_task = NULL;
     client_schedule(f->shop, .key = "order-1", .delay_ms = 100);
     SIM_ELAPSE(f, 200);
     SIM_TRACE(f, "[6100] shop > schedule orders order-1 in 100 ms #24\n"
-                 "[6101] broker append #20 scheduled 2\n"
-                 "[6111] broker durable #20\n"
+                 "[6101] broker append #23 scheduled 2\n"
+                 "[6111] broker durable #23\n"
                  "[6112] shop < scheduled, task 2 #24\n"
-                 "[6201] broker append #22 leased 2\n"
-                 "[6211] broker durable #22\n"
-                 "[6212] worker gets task 2, delivery 1\n");
+                 "[6151] broker append #25 leased 2\n"
+                 "[6161] broker durable #25\n"
+                 "[6202] worker gets task 2, delivery 1\n");
 }
 
 /* ---- many behind one session (broker/gateway) */

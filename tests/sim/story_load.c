@@ -159,13 +159,13 @@ static void overdue_tasks_without_a_consumer_harm_no_other_queue(void **state) {
                  "[3601051] broker append #14 scheduled 257\n"
                  "[3601061] broker durable #14\n"
                  "[3601062] shop < scheduled, task 257 #8\n"
-                 "[3601151] broker append #16 leased 257\n"
-                 "[3601161] broker durable #16\n"
-                 "[3601162] worker gets task 257, delivery 1\n"
-                 "[3601162] worker > ack task 257 #9\n"
-                 "[3601163] broker append #17 acked 257\n"
-                 "[3601173] broker durable #17\n"
-                 "[3601174] worker < acked, task 257, deliveries 1 #9\n");
+                 "[3601101] broker append #16 leased 257\n"
+                 "[3601111] broker durable #16\n"
+                 "[3601152] worker gets task 257, delivery 1\n"
+                 "[3601152] worker > ack task 257 #9\n"
+                 "[3601153] broker append #18 acked 257\n"
+                 "[3601163] broker durable #18\n"
+                 "[3601164] worker < acked, task 257, deliveries 1 #9\n");
     seen_count = 0;
     client_unsubscribe(f->worker, false);
     SIM_ELAPSE(f, 50);

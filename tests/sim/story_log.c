@@ -29,7 +29,7 @@ static void a_delivery_leaves_only_after_the_sync_of_its_lease(void **state) { /
     host_hold_sync(f->world);
     SIM_ELAPSE(f, 500);
     /* leased, and the worker has not seen it: if the power failed now, it never had been */
-    SIM_TRACE(f, "[1501] broker append #9 leased 1\n");
+    SIM_TRACE(f, "[1451] broker append #9 leased 1\n");
     host_release_sync(f->world);
     SIM_ELAPSE(f, 20);
     SIM_TRACE(f, "[1600] broker durable #9\n"
@@ -109,9 +109,9 @@ static void an_index_that_lags_is_made_up_for_by_the_log(void **state) { /* LOG-
                  "[1120] broker durable #9\n"
                  "[1121] worker < a lane\n"
                  "[1122] broker lane of worker is up\n"
-                 "[1501] broker append #11 leased 1\n"
-                 "[1511] broker durable #11\n"
-                 "[1512] worker gets task 1, delivery 1\n");
+                 "[1451] broker append #11 leased 1\n"
+                 "[1461] broker durable #11\n"
+                 "[1502] worker gets task 1, delivery 1\n");
 }
 
 static void an_index_from_an_older_copy_catches_up(void **state) { /* LOG-3, F-7 */

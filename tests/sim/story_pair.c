@@ -381,10 +381,10 @@ static void a_promotions_clock_is_what_the_next_start_goes_on_from(void **state)
                  "[5270] node 1 committed #17\n"
                  "[5330] worker < a lane\n"
                  "[5390] node 1 lane of worker is up\n"
-                 "[9060] node 1 append #19 leased 1\n"
-                 "[9070] node 1 durable #19\n"
-                 "[9070] node 1 committed #19\n"
-                 "[9130] worker gets task 1, delivery 1\n");
+                 "[9010] node 1 append #19 leased 1\n"
+                 "[9020] node 1 durable #19\n"
+                 "[9020] node 1 committed #19\n"
+                 "[9120] worker gets task 1, delivery 1\n");
 }
 
 /* Its wall clock is slow, so the wall stands where the log ends. Its core has replayed nothing, for the index had it

@@ -16,6 +16,7 @@
 struct world_options world_options_default(void) {
     return (struct world_options){
         .core = {.memory = 8u << 20,
+                 .ahead_ms = LEASE_AHEAD_MS,
                  .outcomes_max = 1024,
                  .outcome_retention_ms = 365ull * 24 * 3600 * 1000,
                  .create_queues = true,

@@ -14,6 +14,25 @@
 
 #define MEMORY ((size_t)512 << 10)
 
+int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
+
+/* Of this thread: locks that it holds, and how often it took one. */
+static _Thread_local int held, taken;
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex) {
+    held++;
+    taken++;
+    return __real_pthread_mutex_lock(mutex);
+}
+
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex) {
+    assert_int_equal(held--, 1);
+    return __real_pthread_mutex_unlock(mutex);
+}
+
 struct fx {
     struct content_cache *cache;
     struct arena arena;
@@ -209,6 +228,23 @@ static void readers_and_writer_do_not_meet(void **state) {
     for (int i = 0; i < 2; i++) assert_int_equal(pthread_join(readers[i], NULL), 0);
 }
 
+/* Each call takes the lock once and gives it back: threads that meet in a test show that at random only. */
+static void each_call_holds_the_lock(void **state) {
+    struct fx *f = *state;
+    const uint64_t id = 1;
+    int before = taken;
+    put(f, id, 16);
+    assert_true(taken == before + 1 && held == 0);
+    content_cache_prefetch(f->cache, &id, 1);
+    assert_true(taken == before + 2 && held == 0);
+    assert_true(has(f, id, 16));
+    assert_true(taken == before + 3 && held == 0);
+    (void)content_cache_bytes(f->cache);
+    assert_true(taken == before + 4 && held == 0);
+    forget(f, id);
+    assert_true(taken == before + 5 && held == 0);
+}
+
 static void too_little_memory_makes_none(void **state) {
     (void)state;
     assert_null(content_cache_new(CONTENT_CACHE_MEMORY_MIN - 1));
@@ -231,6 +267,7 @@ int main(void) {
         CACHE_TEST(sizes_may_change),
         CACHE_TEST(whatever_happens_what_is_found_is_right),
         CACHE_TEST(readers_and_writer_do_not_meet),
+        CACHE_TEST(each_call_holds_the_lock),
         cmocka_unit_test(too_little_memory_makes_none),
     };
     return cmocka_run_group_tests_name("content_cache", tests, NULL, NULL);

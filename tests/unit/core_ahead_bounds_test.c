@@ -1,4 +1,4 @@
-/* core_ahead_bounds_test.c: leases ahead of time (core/ahead.h) stop nobody and are bounded: no overtaken lease keeps a
+/* core_ahead_bounds_test.c: leases ahead of time (core/ahead.h) are bounded: no overtaken lease keeps a
  * task or the overlay waiting, time alone undoes what harm has narrowed, and a step's work does not grow with them
  * (CALM-1, KEEP-1). */
 #include <inttypes.h>
@@ -42,7 +42,7 @@ static void watch(struct fx *f, uint64_t id) {
     f->after_step = look;
 }
 
-/* ---- nobody waits for an overtaken lease */
+/* ---- an overtaken lease holds up no task */
 
 /* A task of priority 9 is ready in each step in which the session could take the task of priority 0. */
 static void a_stream_of_a_higher_priority_starves_no_task(void **state) {
@@ -132,7 +132,7 @@ static void a_task_that_departures_pass_over_is_withdrawn(void **state) {
     lane(f, session, CORE_LANE_SENT, true);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
     assert_true(delivered(f) == 1 && delivery(f)->departs && !seen.left_ms);
-    uint64_t other = consume(f, 10); /* anybody takes it now */
+    uint64_t other = consume(f, 10); /* any consumer takes it now */
     assert_true(delivered(f) == 1 && delivery(f)->session == other && seen.left_ms == f->now_ms);
 }
 

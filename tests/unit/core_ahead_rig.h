@@ -13,7 +13,7 @@
 #include "tarry_limits.h"
 #include "wire.h"
 
-#define AHEAD_MS 50u
+#define AHEAD_MS LEASE_AHEAD_MS
 #define DELAY_MS 1000u
 #define LEASE_MS 30000u
 

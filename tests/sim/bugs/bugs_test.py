@@ -58,8 +58,6 @@ class Catcher:
         if self.name == "pair":
             return [str(directory / "seeded_sim"), "--pair", "--jobs", "1", "--seed", str(seed), "--histories",
                     str(count)], environment
-        if self.name == "ahead":
-            return [str(directory / "seeded_sim"), "--ahead", "--jobs", "1", "--seed", str(seed), "--histories", str(count)], environment
         if self.name == "sim":
             return [program, "--jobs", "1", "--seed", str(seed), "--histories", str(count)], environment
         if self.name == "index":
@@ -69,12 +67,12 @@ class Catcher:
         return [program], environment
 
 
-HISTORIES = {"sim": 10000, "ahead": 3000, "pair": 2000, "log_crash": 10000, "log_pair_crash": 5000, "index": 20}
+HISTORIES = {"sim": 10000, "pair": 2000, "log_crash": 10000, "log_pair_crash": 5000, "index": 20}
 CATCHERS = {name: Catcher(name, HISTORIES.get(name, 0)) for name in
-            ("sim", "pair", "ahead", "core_ahead", "core_ahead_bounds", "core_ahead_waits", "wheel", "log_crash", "log_pair_crash", "log_tail", "log_fault", "log_copy", "log_cut", "index", "index_unit", "erase",
+            ("sim", "pair", "core_ahead", "core_ahead_bounds", "core_ahead_waits", "wheel", "log_crash", "log_pair_crash", "log_tail", "log_fault", "log_copy", "log_cut", "index", "index_unit", "erase", 
              "core_deliver", "core_need", "core_sessions", "core_turn", "core_work", "erasure", "index_schedule", "lane_state", "outgoing_read", "freshness", "hung_disk", "keyring", "follower_half", "leader_half", "record_reads", "recovery_plan", "retention", "silence", "stall", "summons", "core_square", "list_page")}
 # By the file in which the bug stands: who is there for it, in this order.
-RIGS = [("broker/core/core.c", ["sim", "pair", "core_deliver"]), ("broker/core/ahead", ["ahead", "core_ahead", "core_ahead_bounds"]), ("broker/core/leases.c", ["ahead", "core_ahead", "sim"]), ("broker/core/deliver", ["core_ahead", "ahead", "sim"]), ("broker/core/query_list.c", ["core_work", "sim", "list_page"]), ("broker/core/near.c", ["core_ahead_bounds", "core_deliver", "sim"]), ("broker/core/task_view.c", ["core_ahead_waits", "sim"]), ("broker/core/need.c", ["core_need", "sim"]), ("broker/core/sessions.c", ["core_sessions", "sim"]), ("broker/core/apply.c", ["core_square", "sim"]), ("broker/core/", ["sim"]), ("broker/engine/recovery_plan", ["sim", "recovery_plan"]),
+RIGS = [("broker/core/core.c", ["sim", "pair", "core_deliver"]), ("broker/core/ahead", ["core_ahead", "core_ahead_bounds", "sim"]), ("broker/core/leases.c", ["core_ahead", "sim"]), ("broker/core/deliver", ["core_ahead", "sim"]), ("broker/core/query_list.c", ["core_work", "sim", "list_page"]), ("broker/core/near.c", ["core_ahead_bounds", "core_deliver", "sim"]), ("broker/core/task_view.c", ["core_ahead_waits", "sim"]), ("broker/core/need.c", ["core_need", "sim"]), ("broker/core/sessions.c", ["core_sessions", "sim"]), ("broker/core/apply.c", ["core_square", "sim"]), ("broker/core/", ["sim"]), ("broker/engine/recovery_plan", ["sim", "recovery_plan"]),
         ("broker/engine/retention", ["sim", "retention"]), ("broker/engine/core_turn", ["core_turn", "sim", "pair"]),
         ("broker/engine/engine_request", ["core_turn", "sim"]), ("broker/engine/lane_state", ["lane_state", "sim"]), ("broker/engine/outgoing_read", ["outgoing_read", "sim"]),
         ("broker/engine/erasure", ["sim", "erasure"]), ("broker/engine/index_schedule", ["index_schedule", "sim", "pair"]), ("broker/engine/release_gate", ["pair", "sim"]), ("broker/engine/stall", ["sim", "stall"]), ("broker/engine/", ["sim", "pair"]),
