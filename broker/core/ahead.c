@@ -113,18 +113,16 @@ static uint32_t lease_some(struct core *core, struct session *session, uint32_t 
                            struct core_effects *effects) {
     struct draft draft;
     draft_init_for(&draft, core, effects->arena, session, count_max);
-    uint64_t *ids = must_alloc(effects->arena, count_max * sizeof *ids);
-    uint32_t count = 0;
-    for (; at < end && count < count_max; at++) {
+    for (; at < end && draft.record_count < count_max; at++) {
         const struct task *task = candidate(core, core->soon[at]);
         if (!task) continue;
         struct known known = known_of(task);
         struct row leased = row_promised(core, queue_at(core, task->row.queue), session, &task->row);
         draft_put(&draft, TARRY__CAUSE__CAUSE_LEASED, &known, &leased);
-        ids[count++] = task->row.id;
     }
+    core->leases_ahead = true;
     draft_commit(&draft, NULL, effects);
-    for (uint32_t i = 0; i < count; i++) lease_hold_back(core, session, task_find(core, ids[i]));
+    core->leases_ahead = false;
     return at;
 }
 

@@ -87,6 +87,19 @@ static void arm(struct core *core, struct task *task) {
     wheel_arm(&core->wheels[ROW_STEADY], &task->timer.wheel, deadline_ms ? deadline_ms : 1, task->row.id);
 }
 
+/* The delivery of the lease waits for the due time. */
+static void hold_back(struct core *core, struct session *session, struct task *task) {
+    TAILQ_INSERT_TAIL(&session->ahead, task, member);
+    task->ahead = AHEAD_PENDING;
+    session->ahead_count++;
+    core->ahead_count++;
+    queue_at(core, task->row.queue)->ahead_count++;
+    task->timer.kind = TIMER_DEPART;
+    wheel_arm(&core->wheels[ROW_STEADY], &task->timer.wheel, task->row.due_ms - SEEDED_BUG(departs_early),
+              task->row.id);
+    if (core->scan_count) list_saw(core, task); /* a list that is being made took it for one in flight */
+}
+
 void lease_take(struct core *core, struct task *task) {
     assert(task->place == PLACE_NONE && task->row.state == ROW_LEASED);
     struct session *session = session_find(core, task->row.session);
@@ -95,10 +108,14 @@ void lease_take(struct core *core, struct task *task) {
     if (!session) session = session_new(core, task->row.session, is_pooled ? SESSION_LEFT : SESSION_UNCLAIMED);
     assert(session); /* twice as many slots as sessions: those of before a restart fit too */
     task->place = PLACE_LEASED;
-    TAILQ_INSERT_TAIL(&session->leases, task, member);
     session->lease_count++;
     core->leases++;
     core->lease_bytes += task_bytes(task);
+    if (core->leases_ahead) {
+        hold_back(core, session, task);
+        return;
+    }
+    TAILQ_INSERT_TAIL(&session->leases, task, member);
     arm(core, task);
 }
 
@@ -132,21 +149,6 @@ static void leave_list(struct core *core, struct session *session, struct task *
     session->ahead_count--;
     core->ahead_count--;
     queue_at(core, task->row.queue)->ahead_count--;
-}
-
-void lease_hold_back(struct core *core, struct session *session, struct task *task) {
-    assert(task->place == PLACE_LEASED && !task->ahead && task->row.session == session->id);
-    TAILQ_REMOVE(&session->leases, task, member);
-    TAILQ_INSERT_TAIL(&session->ahead, task, member);
-    task->ahead = AHEAD_PENDING;
-    session->ahead_count++;
-    core->ahead_count++;
-    queue_at(core, task->row.queue)->ahead_count++;
-    wheel_cancel(&core->wheels[ROW_STEADY], &task->timer.wheel);
-    task->timer.kind = TIMER_DEPART;
-    wheel_arm(&core->wheels[ROW_STEADY], &task->timer.wheel, task->row.due_ms - SEEDED_BUG(departs_early),
-              task->row.id);
-    if (core->scan_count) list_saw(core, task); /* when its record was applied it was taken for one in flight */
 }
 
 void lease_is_due(struct core *core, struct task *task) {

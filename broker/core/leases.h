@@ -17,7 +17,8 @@ static inline bool session_is_pooled(uint64_t id) {
 }
 /* Subscribed, its pipe there or expected. */
 bool session_is_present(const struct session *session);
-/* A leased task into its session's list, its deadline armed. A session of before a restart comes into being here. */
+/* A leased task into its session's list, its deadline armed; while core->leases_ahead is set, into the list of what was
+ * leased ahead of time, its due time armed. A session of before a restart comes into being here. */
 void lease_take(struct core *core, struct task *task);
 /* It goes out once more, or no longer needs to. */
 void session_resent(struct core *core, struct session *session, struct task *task);
@@ -27,8 +28,6 @@ void lease_extend(struct core *core, struct task *task);
 void lease_drop(struct core *core, struct task *task);
 
 /* ---- a lease that was made ahead of time (ahead.h) */
-/* It has just been made: its delivery waits for the due time. */
-void lease_hold_back(struct core *core, struct session *session, struct task *task);
 /* Its due time has come. */
 void lease_is_due(struct core *core, struct task *task);
 /* Its delivery leaves: from here on it is a lease like any other. */

@@ -359,6 +359,7 @@ struct core {
     bool stopping;
     bool closed;              /* the log ends with a StopPut and a seal */
     bool hurry;               /* the last step left something to do at once */
+    bool leases_ahead;        /* the draft that is being applied leases ahead of time (ahead.c) */
     bool ready_anew;          /* since deliver() has looked, a task has become ready, or a line has settled */
     bool full;                /* the last step made no deliveries, for the disk is behind (core_event.full) */
     bool sealed;              /* the last frame of the log is a seal */
