@@ -14,6 +14,11 @@ void following_begin(struct pair *pair, struct pair_effects *out) {
 }
 
 static struct pair_message question_of(const struct pair *pair) {
+    if (pair->role == PAIR_LEADING) {
+        struct pair_message proposal = operator_proposal(pair);
+        proposal.serial = pair->serial;
+        return proposal;
+    }
     return (struct pair_message){
         .kind = PAIR_FOLLOW,
         .floor = pair->hard_state.floor,
@@ -39,14 +44,15 @@ void following_ask(struct pair *pair, struct pair_effects *out) {
 
 bool pair_asks_the_same(const struct pair *pair) {
     const struct pair_message now = question_of(pair), *asked = &pair->asked;
-    return pair->role == PAIR_FOLLOWING && asked->serial == now.serial && asked->floor == now.floor &&
-           asked->end == now.end && asked->stamp == now.stamp && asked->led == now.led && asked->alone == now.alone &&
-           asked->word == now.word;
+    bool asks = pair->role == PAIR_FOLLOWING || (pair->role == PAIR_LEADING && pair->by_operator);
+    return asks && asked->kind == now.kind && asked->serial == now.serial && asked->floor == now.floor &&
+           asked->epoch == now.epoch && asked->end == now.end && asked->stamp == now.stamp && asked->led == now.led &&
+           asked->alone == now.alone && asked->word == now.word;
 }
 
 /* Nothing has come for long. If nothing has changed here either, the question stays the same one: its answer may be on
  * the way, and a follower that asked anew before it comes would never take any while answers are slow. */
-static void remind(struct pair *pair, struct pair_effects *out) {
+void following_remind(struct pair *pair, struct pair_effects *out) {
     if (pair->writing_state || pair->cutting) return; /* afterwards */
     if (!pair_asks_the_same(pair)) pair->serial++;
     send(pair, out);
@@ -63,11 +69,16 @@ bool pair_takes(const struct pair *pair, const struct pair_message *answer) {
            (answer->epoch == pair->hard_state.floor || WEAK(any_epoch));
 }
 
+/* After "the other node leads epoch N: ". */
+static const char both_served_alone[] = "this node has served alone, too. Each may have acknowledged what the other "
+                                        "lacks, so this node does not follow, and "
+                                        "what it acknowledged alone is on its disk only. Stop it, move its data "
+                                        "directory to another place (tarryd --inspect "
+                                        "reads it there), and start it with an empty directory and --follow";
+
 static void promise(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
     if (pair->by_operator && pair->hard_state.alone && !WEAK(promise_alone)) {
-        pair_say("the other leads, but this node has served alone: to give that up, start it with an empty directory "
-                 "and --follow",
-                 out);
+        pair_say_epoch(both_served_alone, answer->epoch, out);
         return;
     }
     if (answer->epoch <= pair->hard_state.floor && !WEAK(fence_forgotten))
@@ -88,10 +99,12 @@ void following_durable(struct pair *pair, struct pair_effects *out) {
 }
 
 static void end_ahead(struct pair *pair, struct pair_effects *out) {
-    pair_end(pair,
-             "the leader lacks what this node knows to be committed: it was cut, restored, or promoted by force; "
-             "bring that one back which has it, or start this node with an empty directory and --follow",
-             out);
+    pair_end(
+        pair,
+        "the leader lacks what this node knows to be acknowledged: the leader's data directory was cut or restored, "
+        "or it was promoted by force. Stop the leader and start the node that has the newest data; or, if what only "
+        "this node has may be lost, move its data directory away and start it with an empty one and --follow",
+        out);
 }
 
 /* Epochs tell where two logs part only as long as each was led once. If one was led twice, a cut there would leave what
@@ -99,12 +112,13 @@ static void end_ahead(struct pair *pair, struct pair_effects *out) {
 static void following_cut(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
     bool is_twice = answer->differs || answer->end >= pair->durable;
     if (is_twice) {
-        pair_end(pair,
-                 "the leader's log and this one differ within one epoch: it was led twice, after the coordinator's "
-                 "record was put back or lost, or a data directory was; nothing was cut off here: compare the two with "
-                 "'tarry verify --against', keep the one that has what counts, and start the other node with an empty "
-                 "directory and --follow",
-                 out);
+        pair_end(
+            pair,
+            "the leader's log and this node's log differ within one epoch, which two nodes have led: the "
+            "coordinator's record or a data directory was put back or lost. Nothing was cut off here. Compare the "
+            "two directories with 'tarry verify --against', keep the one that has what counts, and start the other "
+            "node with an empty directory and --follow",
+            out);
     } else if (answer->end < pair->committed) {
         end_ahead(pair, out);
     } else {
@@ -156,11 +170,16 @@ static void take_over(struct pair *pair, struct pair_effects *out) {
 
 void following_answered(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
     if (!is_news(pair, answer)) return;
+    bool leads = answer->kind != PAIR_NOT_LEADING || answer->epoch != 0;
+    if (pair->asserting != 0 && leads) operator_refuse(pair, answer->epoch, out);
     if (answer->kind == PAIR_NOT_LEADING) {
         if (!pair->by_operator || answer->epoch != 0) return; /* the leader has only forgotten the question */
         pair->epoch = 0;                                      /* no leader is followed */
         pair->seen = 0;
-        operator_met(pair, answer, out);
+        if (pair->asserting == 0)
+            operator_met(pair, answer, out);
+        else
+            operator_go_on(pair, answer, out);
         return;
     }
     pair->impatient = pair->forcing = false;
@@ -198,7 +217,8 @@ void following_record(struct pair *pair, bool is_leader_present, struct pair_eff
     }
     bool is_impatient = pair->impatient && !(pair->heeds && is_leader_present);
     bool is_forced = may_force(pair);
-    if (pair->forcing && !is_forced) pair_say("the other is not stopped: it has claimed an epoch since", out);
+    if (pair->forcing && !is_forced)
+        pair_say("the other node is not stopped: it has become the leader since. Nothing was changed", out);
     pair->impatient = pair->forcing = false;
     if (pair->version == 0 || pair->writing_state || pair->cutting) return; /* the next silence reads it again */
     if (pair->record.leader == pair->self)
@@ -208,7 +228,7 @@ void following_record(struct pair *pair, bool is_leader_present, struct pair_eff
     else if (is_impatient && may_claim(pair))
         candidacy_begin(pair, out);
     else
-        remind(pair, out);
+        following_remind(pair, out);
 }
 
 void following_silent(struct pair *pair, bool gone, struct pair_effects *out) {
@@ -217,5 +237,5 @@ void following_silent(struct pair *pair, bool gone, struct pair_effects *out) {
         pair->impatient = true;
         pair_read(pair, out);
     }
-    remind(pair, out);
+    following_remind(pair, out);
 }

@@ -27,6 +27,7 @@ void leading_begin(struct pair *pair, struct pair_effects *out) {
     pair->role = PAIR_LEADING;
     pair->change = PAIR_NO_CHANGE;
     pair->solo = pair->wants = false;
+    pair->asserting = 0;
     pair->counted = pair->by_operator ? leading_has_member(pair) : must_count(pair);
     if (WEAK(alone_unnoted) && pair->word != 0) pair->counted = false;
     pair->handing = PAIR_KEEPING;
@@ -111,18 +112,39 @@ static bool has_promised(const struct pair *pair, const struct pair_message *que
     return question->floor == pair->epoch || WEAK(unpromised);
 }
 
+static const char fenced[] =
+    "the other node takes part in later epochs only: this node acknowledges nothing more, and starts again";
+static const char overtaken[] =
+    "the other node leads, or takes part in later epochs only: this node acknowledges nothing more, and starts again";
+
+/* By_operator: to the PAIR_PROPOSE that a leader sends to a node of which it hears nothing. */
+void leading_answered(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
+    if (answer->serial != pair->serial) return;
+    struct pair_message other = *answer;
+    if (answer->kind == PAIR_PROMISE) { /* it leads that epoch */
+        other.kind = PAIR_PROPOSE;
+        other.floor = answer->epoch;
+    }
+    if (other.floor > pair->heard) pair->heard = other.floor;
+    if (other.floor > pair->epoch && operator_is_deposed(pair, &other))
+        pair_end(pair, overtaken, out);
+    else
+        operator_go_on(pair, answer, out);
+}
+
 void leading_asked(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
     const struct pair_message *question = &event->message;
     struct pair_message answer = {.kind = PAIR_FRAMES, .epoch = pair->epoch, .serial = question->serial};
     bool is_fenced = question->floor > pair->epoch && !WEAK(fence_unheard) && !WEAK(fence_forgotten);
     bool never_follows = pair->by_operator && question->alone; /* before an operator has told it to yield */
+    bool is_deposed = pair->by_operator ? operator_is_deposed(pair, question) : is_fenced;
     if (question->another && !WEAK(any_disk)) pair->acked = 0; /* what the former disk had does not count any more */
     if (is_fenced && question->kind == PAIR_PROPOSE && handover_is_ready(pair) && !pair->writing_state) {
         proposed(pair, question, out);
         return;
     }
-    if (is_fenced && !never_follows) { /* R7: it will never follow this epoch again */
-        pair_end(pair, "the follower has fenced this epoch: this node starts again, and claims the next", out);
+    if (is_fenced && is_deposed) { /* R7: it will never follow this epoch again */
+        pair_end(pair, pair->by_operator ? overtaken : fenced, out);
         return;
     }
     if (question->kind == PAIR_PROPOSE || never_follows || !has_promised(pair, question)) {
@@ -162,6 +184,7 @@ void leading_record(struct pair *pair, bool is_newer, struct pair_effects *out) 
 
 void leading_silent(struct pair *pair, struct pair_effects *out) {
     if (pair->handing != PAIR_KEEPING) handover_give_up(pair, out);
+    if (pair->by_operator) operator_claim(pair, out);
     if (!pair->counted) return;
     bool is_member = leading_has_member(pair);
     if (is_idle(pair) && !is_member)
@@ -176,7 +199,8 @@ void leading_silent(struct pair *pair, struct pair_effects *out) {
 
 void leading_solo(struct pair *pair, struct pair_effects *out) {
     if (!is_idle(pair) || pair->handing != PAIR_KEEPING) {
-        pair_say("something is being changed just now: try again", out);
+        pair_say("this node hands over, or changes its follower's state: nothing was changed, try again in a second",
+                 out);
     } else if (pair->counted) {
         pair->solo = true;
         if (leading_has_member(pair))
@@ -184,7 +208,7 @@ void leading_solo(struct pair *pair, struct pair_effects *out) {
         else
             forget_other(pair, out);
     } else {
-        pair_say("it serves alone already", out);
+        pair_say("this node serves alone already", out);
     }
 }
 

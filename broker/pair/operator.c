@@ -28,6 +28,7 @@ static uint32_t next_epoch(const struct pair *pair) {
 }
 
 static void fence(struct pair *pair, enum pair_word word, struct pair_effects *out) {
+    pair->asserting = 0;
     pair->role = PAIR_FENCING;
     pair->word = word;
     pair->epoch = next_epoch(pair);
@@ -36,9 +37,8 @@ static void fence(struct pair *pair, enum pair_word word, struct pair_effects *o
     if (WEAK(unfenced)) candidacy_fenced(pair, out);
 }
 
-static void ask_promise(struct pair *pair, struct pair_effects *out) {
-    pair->serial++;
-    pair_push(out, PAIR_ASK)->message = (struct pair_message){
+struct pair_message operator_proposal(const struct pair *pair) {
+    return (struct pair_message){
         .kind = PAIR_PROPOSE,
         .epoch = pair->epoch,
         .floor = pair->hard_state.floor,
@@ -48,7 +48,28 @@ static void ask_promise(struct pair *pair, struct pair_effects *out) {
     };
 }
 
+static void ask_promise(struct pair *pair, struct pair_effects *out) {
+    pair->serial++;
+    pair_push(out, PAIR_ASK)->message = operator_proposal(pair);
+}
+
+/* An operator may have made the other node lead while this one was paused or cut off, and then neither would ask: each
+ * would wait for its follower. The proposal tells the other this node's epoch, and its answer tells the other's. */
+void operator_claim(struct pair *pair, struct pair_effects *out) {
+    if (!WEAK(claim_unasked)) following_remind(pair, out);
+}
+
+/* If this node has not served alone, the other has all that was acknowledged, and may have more: this node follows. If
+ * both have, neither can follow, and one of two leaders must stop: a proposal is a leader's or a candidate's. A quiet
+ * node that has served alone stops no leader that has, too: nobody would lead then. */
+bool operator_is_deposed(const struct pair *pair, const struct pair_message *other) {
+    bool both_alone = other->alone && pair->hard_state.alone;
+    if (WEAK(alone_unheard) && other->alone) return false;
+    return !both_alone || other->kind == PAIR_PROPOSE;
+}
+
 void operator_propose(struct pair *pair, struct pair_effects *out) {
+    if (pair->role == PAIR_CANDIDATE && pair->asserting != 0) return; /* its question has its time to be answered */
     if (pair->role == PAIR_CANDIDATE)
         ask_promise(pair, out);
     else if (!pair->writing_state && !pair->cutting)
@@ -68,19 +89,23 @@ void operator_fenced(struct pair *pair, struct pair_effects *out) {
         ask_promise(pair, out);
 }
 
-static const char new_disk[] =
-    "the other node's disk is not the one that this node was in sync with, and nobody leads before an operator says "
-    "how it was: if the former one has not served alone since, 'tarry promote --peer-is-stopped' makes this node lead; "
-    "else bring it back, or lose that with 'tarry promote --force'";
+static const char new_disk[] = "the other node's disk is not the one that this node was in sync with: that disk may "
+                               "have acknowledged what no other "
+                               "has, so no node leads. If it has not served alone since, 'tarry promote "
+                               "--peer-is-stopped' here makes this node the "
+                               "leader, and nothing is lost; else bring that disk back, or lose what only it has with "
+                               "'tarry promote --force' here";
 static const char new_disk_behind[] =
-    "the other node's disk is not the one that this node followed, and this node was not in sync with that: bring it "
-    "back, or lose what it had with 'tarry promote --force'";
+    "the other node's disk is not the one that this node followed, and this node was not in sync with that one: it may "
+    "lack what was acknowledged, so no node leads. Bring that disk back, or lose what only it has with 'tarry promote "
+    "--force' here";
 static const char stranger[] =
-    "the other node does not know this disk and promises it nothing: 'tarry status' there says what it waits for; or, "
-    "if this node has what counts, 'tarry promote --peer-is-stopped' makes this one lead";
+    "the other node does not know this disk and does not follow it. 'tarry status' there says what that node waits "
+    "for; "
+    "if this node has the newest data, 'tarry promote --peer-is-stopped' here makes this node the leader";
 static const char stranger_behind[] =
-    "the other node does not know this disk and promises it nothing, and this node is not known to have what counts: "
-    "'tarry status' there says what it waits for";
+    "the other node does not know this disk and does not follow it, and this node may lack what was acknowledged. "
+    "'tarry status' at the other node says what that node waits for";
 
 /* A node that has served alone needs no promise, and has what counts. */
 static bool is_unproved(const struct pair *pair, const struct pair_message *other) {
@@ -104,9 +129,11 @@ void operator_met(struct pair *pair, const struct pair_message *other, struct pa
     else if (should_claim(pair, other))
         operator_propose(pair, out);
     else if (pair->hard_state.alone && other->alone)
-        pair_say("both nodes have served alone, or had a coordinator, and neither follows: start the one whose history "
-                 "is given up with an empty directory and --follow",
-                 out);
+        pair_say(
+            "both nodes have served alone, or had a coordinator: each may have acknowledged what the other lacks, so "
+            "neither leads or follows. Choose the node whose data are kept; stop the other one, move its data "
+            "directory to another place, and start it with an empty directory and --follow",
+            out);
 }
 
 static void answer_hard_state(const struct pair *pair, const struct pair_message *question, struct pair_effects *out) {
@@ -130,6 +157,7 @@ static void consider_promise(struct pair *pair, const struct pair_message *propo
         (proposal->epoch == pair->hard_state.floor && pair->role == PAIR_CANDIDATE))
         return;
     bool is_new = proposal->epoch > pair->hard_state.floor;
+    if (pair->asserting != 0) operator_refuse(pair, proposal->epoch, out);
     pair->role = PAIR_FOLLOWING;
     pair->epoch = 0;
     pair->seen = 0;
@@ -174,6 +202,12 @@ void operator_answered(struct pair *pair, const struct pair_message *answer, str
         pair_end(pair, "handed over: it starts again, to follow", out);
     } else if (pair->role == PAIR_CANDIDATE) {
         if (answer->floor > pair->heard) pair->heard = answer->floor;
+        if (pair->asserting != 0 && answer->kind != PAIR_NOT_LEADING) {
+            operator_refuse(pair, answer->epoch, out);
+        } else if (pair->asserting != 0) {
+            operator_go_on(pair, answer, out);
+            return;
+        }
         bool never = answer->alone || answer->floor > pair->epoch || answer->stranger || is_unproved(pair, answer);
         if (answer->kind != PAIR_NOT_LEADING || never) following_begin(pair, out); /* it leads, or never promises */
     }
@@ -181,12 +215,60 @@ void operator_answered(struct pair *pair, const struct pair_message *answer, str
 
 /* ---- words */
 
+/* After "the other node leads epoch N: ". */
+static const char refused[] =
+    "it answers, so it is not stopped, and two primaries would acknowledge what the other lacks. Nothing was changed. "
+    "'tarry status' says what each node needs; 'tarry promote' without --peer-is-stopped or --force switches over and "
+    "loses nothing";
+static const char refused_new_disk[] = "the other node answers, and leads without this node's disk: it is not stopped. "
+                                       "Nothing was changed. 'tarry promote "
+                                       "--peer-is-stopped' at the other node lets this disk in";
+
+void operator_refuse(struct pair *pair, uint32_t epoch, struct pair_effects *out) {
+    pair->asserting = 0;
+    pair_say_epoch(epoch != 0 ? refused : refused_new_disk, epoch, out);
+}
+
+static const char has_served_alone[] =
+    "the other node answers, and says that it has served alone: it may have acknowledged what this node lacks. Nothing "
+    "was changed. If that may be lost, stop the other node and use 'tarry promote --force' here";
+
+void operator_go_on(struct pair *pair, const struct pair_message *other, struct pair_effects *out) {
+    enum pair_word word = pair->asserting;
+    if (word == 0 || pair->writing_state || pair->cutting) return; /* afterwards */
+    pair->asserting = 0;
+    if (other != NULL && other->alone && word != PAIR_FORCE) {
+        pair_say(has_served_alone, out);
+        return;
+    }
+    if (word == PAIR_SOLO)
+        leading_solo(pair, out);
+    else
+        operator_assert(pair, word, out);
+}
+
+/* The operator may not know that the other node leads: it is asked before this one serves alone. */
+static void assert_after_asking(struct pair *pair, enum pair_word word, struct pair_effects *out) {
+    if (pair->writing_state) {
+        pair_say("this node is writing its state just now, and nothing was changed: try again", out);
+        return;
+    }
+    pair->asserting = word;
+    if (pair->role == PAIR_CANDIDATE)
+        ask_promise(pair, out);
+    else
+        following_ask(pair, out);
+}
+
 static void told_to_lead(struct pair *pair, enum pair_word word, struct pair_effects *out) {
     bool is_quiet = pair->role == PAIR_FOLLOWING || (pair->by_operator && pair->role == PAIR_CANDIDATE);
     if (pair->role == PAIR_LOOKING) {
-        pair_say("who leads is not known before the coordinator answers: nothing is promoted without its record", out);
+        pair_say(
+            "the coordinator does not answer, and only its record says which node leads: nothing was changed. 'tarry "
+            "status' says what is wrong with the coordinator",
+            out);
     } else if (!is_quiet || pair->writing_state || pair->cutting) {
-        pair_say("this node leads, or is on its way to: nothing to do, or try again", out);
+        pair_say("this node leads, or is becoming the leader: nothing was changed. 'tarry status' says which", out);
     } else if (word == PAIR_PROMOTE) {
         pair->wants = true;
         if (pair->role == PAIR_FOLLOWING) following_ask(pair, out);
@@ -197,11 +279,11 @@ static void told_to_lead(struct pair *pair, enum pair_word word, struct pair_eff
         pair->heeds = false;
         pair_read(pair, out);
     } else if (word == PAIR_ASSERT && !pair->hard_state.in_sync && !pair->hard_state.alone && !WEAK(unasserted)) {
-        pair_say("this node was not in sync when it last heard of it: it may lack what was acknowledged, and only "
-                 "force makes it lead",
+        pair_say("this node was not in sync when it last heard of the leader: it may lack what was acknowledged, and "
+                 "nothing was changed. Start the other node; or lose what only that has with 'tarry promote --force'",
                  out);
     } else {
-        operator_assert(pair, word, out);
+        assert_after_asking(pair, word, out);
     }
 }
 
@@ -209,7 +291,7 @@ static void told_to_lead(struct pair *pair, enum pair_word word, struct pair_eff
 static void told_to_yield(struct pair *pair, struct pair_effects *out) {
     if (!pair->by_operator || pair->role != PAIR_FOLLOWING || pair->writing_state || pair->cutting ||
         !pair->hard_state.alone) {
-        pair_say("nothing to give up: only a quiet node that has served alone has", out);
+        pair_say("this node has nothing to give up: it leads, follows, or has not served alone", out);
         return;
     }
     pair->hard_state.alone = pair->hard_state.in_sync = false;
@@ -232,7 +314,9 @@ void operator_told(struct pair *pair, enum pair_word word, struct pair_effects *
     case PAIR_HAND_OVER:
     case PAIR_RESUME:
         if (!leads)
-            pair_say("this node does not lead", out);
+            pair_say("this node does not lead, and nothing was changed: 'tarry status' says which node does", out);
+        else if (word == PAIR_SOLO && pair->by_operator)
+            assert_after_asking(pair, word, out);
         else if (word == PAIR_SOLO)
             leading_solo(pair, out);
         else if (word == PAIR_HAND_OVER)

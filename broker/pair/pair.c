@@ -21,11 +21,18 @@ struct pair_effect *pair_push(struct pair_effects *out, enum pair_effect_kind ki
 
 void pair_end(struct pair *pair, const char *reason, struct pair_effects *out) {
     pair->role = PAIR_ENDED;
+    pair->asserting = 0;
     pair_push(out, PAIR_END)->reason = reason;
 }
 
 void pair_say(const char *sentence, struct pair_effects *out) {
     pair_push(out, PAIR_SAY)->reason = sentence;
+}
+
+void pair_say_epoch(const char *sentence, uint32_t epoch, struct pair_effects *out) {
+    struct pair_effect *effect = pair_push(out, PAIR_SAY);
+    effect->reason = sentence;
+    effect->epoch = epoch;
 }
 
 void pair_write_state(struct pair *pair, struct pair_effects *out) {
@@ -83,11 +90,15 @@ bool pair_is_lost(const struct pair *pair, const struct pair_event *event) {
 }
 
 static const char no_record[] =
-    "the coordinator keeps no record of this pair, though this node has seen one: it was deleted, or the path is "
-    "another one; put it back; or have it written again by the node that has led last: 'tarry pair record --write'";
-static const char older_record[] =
-    "the coordinator's record is older than the one that this node has seen: it was put back to an earlier state, or "
-    "is another pair's; have it written again by the node that has led last: 'tarry pair record --write'";
+    "the coordinator has no record of this pair any more: somebody deleted it, or the option coordinator names another "
+    "path. No node takes over without it. Put it back; or type 'tarry pair record --write' at the node that leads or "
+    "led "
+    "last";
+static const char older_record[] = "the coordinator's record is older than the one that this node has seen: the "
+                                   "coordinator was restored from a backup, "
+                                   "or the record is another pair's. No node takes over by it. Type 'tarry pair record "
+                                   "--write' at the node that leads "
+                                   "or led last";
 
 /* Nothing is fenced or claimed because of it. The other node may lead all the same, and can be followed. */
 static void record_lost(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
@@ -201,6 +212,8 @@ static void asked(struct pair *pair, const struct pair_event *event, struct pair
 static void answered(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
     if (pair->role == PAIR_FOLLOWING)
         following_answered(pair, answer, out);
+    else if (pair->by_operator && pair->role == PAIR_LEADING)
+        leading_answered(pair, answer, out);
     else if (pair->by_operator)
         operator_answered(pair, answer, out);
 }
@@ -227,6 +240,14 @@ static void silent(struct pair *pair, bool gone, struct pair_effects *out) {
     case PAIR_ENDED:
         break;
     }
+}
+
+static void unanswered(struct pair *pair, bool refused_by_leader, struct pair_effects *out) {
+    if (pair->asserting == 0) return;
+    if (refused_by_leader)
+        operator_refuse(pair, 0, out);
+    else
+        operator_go_on(pair, NULL, out);
 }
 
 static void changed(struct pair *pair, struct pair_effects *out) {
@@ -285,6 +306,9 @@ void pair_step(struct pair *pair, const struct pair_event *event, struct pair_ef
         break;
     case PAIR_CHANGED:
         changed(pair, out);
+        break;
+    case PAIR_UNANSWERED:
+        unanswered(pair, event->present, out);
         break;
     }
 }

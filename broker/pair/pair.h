@@ -69,7 +69,8 @@ enum pair_message_kind {
     PAIR_PROMISE,     /* ← epoch, serial: promise it before you ask again */
     PAIR_CUT_TO,      /* ← epoch, serial, end: your log is not a part of mine; up to there it may be (R8) */
     PAIR_NOT_LEADING, /* ← serial; floor, led, alone, stranger. Or epoch: it leads, and has forgotten the question */
-    PAIR_PROPOSE,   /* → epoch, floor, serial, led, alone: promise me that epoch; then ask to follow (by_operator) */
+    PAIR_PROPOSE, /* → epoch, floor, serial, led, alone: promise me that epoch, then ask to follow (by_operator). From
+                     a candidate, or from a leader that hears nothing: does the other lead a later epoch? */
     PAIR_TAKE_OVER, /* ← epoch, serial: you have everything, and no more is written: lead */
     PAIR_RETIRED, /* ← epoch, serial, end: my log begins there, behind all that yours is known to share with it (R8) */
 };
@@ -111,11 +112,13 @@ enum pair_event_kind {
     PAIR_DURABLE,         /* the own log is durable up to `end` */
     PAIR_ASKED,           /* a PAIR_FOLLOW came; fits, end; or a PAIR_PROPOSE */
     PAIR_ANSWERED,        /* the answer to this node's question came; its frames, if pair_takes, are in the log */
-    PAIR_SILENT,  /* the other has said nothing (but PAIR_NOT_LEADING) for as long as is allowed; by_operator, not
-                     leading: sooner, for all that follows is that it asks again */
-    PAIR_TOLD,    /* word. If it is refused, a PAIR_SAY says why */
-    PAIR_STOPPED, /* after PAIR_STOP_WRITES: nothing is being written any more; end: of what was */
-    PAIR_CHANGED, /* the coordinator's watch: the record is not what it was */
+    PAIR_SILENT,     /* the other has said nothing (but PAIR_NOT_LEADING) for as long as is allowed; by_operator, not
+                        leading: sooner, for all that follows is that it asks again */
+    PAIR_TOLD,       /* word. If it is refused, a PAIR_SAY says why */
+    PAIR_STOPPED,    /* after PAIR_STOP_WRITES: nothing is being written any more; end: of what was */
+    PAIR_CHANGED,    /* the coordinator's watch: the record is not what it was */
+    PAIR_UNANSWERED, /* the newest question is given up: no answer came, or the connection was refused. `present`: the
+                        other node leads, and refused this disk */
 };
 struct pair_event {
     enum pair_event_kind kind;
@@ -129,7 +132,8 @@ struct pair_event {
     bool retired; /* ASKED: … does not fit, for what it would have to be compared or go on with is no longer in this
                    * node's
                    */
-    bool present; /* RECORD_READ, if it was asked for: the leader that the record names is present at the coordinator */
+    bool present; /* RECORD_READ, if it was asked for: the leader that the record names is present at the coordinator.
+                     UNANSWERED: see there */
     bool gone;    /* SILENT: its process has died, whatever the coordinator says of its presence */
     struct pair_message message;
     enum pair_word word;
@@ -159,6 +163,7 @@ struct pair_effect {
     struct pair_message message;
     uint64_t end;
     const char *reason;
+    uint32_t epoch; /* SAY, END: of the other node, which `reason` speaks of; 0: it speaks of none */
     bool presence;
 };
 #define PAIR_EFFECTS_MAX 4
@@ -213,14 +218,16 @@ struct pair {
 
     /* following */
     uint64_t serial;           /* of the newest question; starts above that of any earlier run */
-    struct pair_message asked; /* that question, if it asks to follow */
+    struct pair_message asked; /* that question, if it asks to follow, or is a leader's PAIR_PROPOSE */
     bool cutting;              /* PAIR_CUT is being done */
     bool adopts;  /* PAIR_WRITE_STATE: with it the disk that was last answered from is the one that is followed */
     bool forcing; /* the record is read in order to claim, whatever it says (PAIR_FORCE), unless the epoch changes */
     uint32_t forced_epoch;
-    bool wants;     /* the operator's word: to lead, if that loses nothing */
-    uint32_t heard; /* the highest floor of the other's that was heard of */
-    uint64_t told;  /* what the leader has last said to be committed */
+    bool wants;               /* the operator's word: to lead, if that loses nothing */
+    enum pair_word asserting; /* by_operator: the operator says that the other node is stopped; that node is asked
+                                 first, and the word is carried out if it does not answer as a leader; 0: none */
+    uint32_t heard;           /* the highest floor of the other's that was heard of */
+    uint64_t told;            /* what the leader has last said to be committed */
 };
 
 /* `end`: of the own log, verified and synced (R6). */
@@ -245,7 +252,8 @@ bool pair_takes_writes(const struct pair *pair);
 bool pair_hands_over(const struct pair *pair);
 /* Leading, is the other counted and in sync? Following: is this node, as far as it knows? */
 bool pair_is_in_sync(const struct pair *pair);
-/* FOLLOWING: does the newest question say what is so now? Then a silence asks no other one. */
+/* FOLLOWING, or a leader without a coordinator: does the newest question say what is so now? Then a silence asks no
+ * other one. */
 bool pair_asks_the_same(const struct pair *pair);
 
 #endif

@@ -34,6 +34,8 @@
     WEAKNESS(unasserted, "operator", "an assertion makes a node lead that never was in sync") \
     WEAKNESS(alone_unnoted, "operator", "it is not noted that a node serves alone") \
     WEAKNESS(any_disk, "operator", "a promise counts from whatever disk it comes") \
+    WEAKNESS(claim_unasked, "operator", "a leader that hears nothing does not ask whether the other leads a later epoch") \
+    WEAKNESS(alone_unheard, "operator", "a leader takes no notice of the later epoch of a node that serves alone") \
     WEAKNESS(hand_early, "hand-over", "the leader hands over what the follower lacks") \
     WEAKNESS(leads_on, "hand-over", "the leader goes on after it has promised")
 /* clang-format on */

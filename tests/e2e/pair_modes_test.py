@@ -352,7 +352,7 @@ class Mistakes(pair.Case):
         self.wait_for("it is said", lambda: "until it answers nothing takes over" in (self.a.tarry("status").one["problem"] or ""))
         self.assertIn("until it answers nothing takes over", self.a.refused("status").one["problem"])
         for word in ("--force", "--peer-is-stopped"):
-            self.assertIn("who leads is not known before the coordinator answers", self.a.refused("promote", word).err)
+            self.assertIn("the coordinator does not answer, and only its record says which node leads", self.a.refused("promote", word).err)
 
 
 if __name__ == "__main__":

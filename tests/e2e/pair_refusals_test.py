@@ -103,7 +103,7 @@ class Refusals(Case):
         os.remove(self.path("coordinator"))
         for _ in range(2):
             self.a.start()
-            self.wait_log(self.a, "the coordinator keeps no record of this pair")
+            self.wait_log(self.a, "the coordinator has no record of this pair")
             self.assertEqual(self.a.stop(), 0)
         self.assertFalse(os.path.exists(self.path("coordinator")), "nothing is claimed")
         os.rename(self.a.data, self.path("aside"))

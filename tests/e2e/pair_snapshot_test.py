@@ -62,10 +62,10 @@ class ByHand(Case):
         self.b.start()
         self.b.ok("promote", "--force")
         self.a.start()
-        self.word_of(self.a, "the other leads, but this node has served alone")
+        self.word_of(self.a, "this node has served alone, too")
         self.fill(self.b)  # nothing is kept for who never follows
         self.a.restart()
-        self.word_of(self.a, "the other leads, but this node has served alone")
+        self.word_of(self.a, "this node has served alone, too")
         self.assertEqual(self.pending(self.a), 2)
         self.assertEqual(self.count(self.a, "snapshot"), 0)
 

@@ -65,7 +65,7 @@ static void drop_stale_mail(struct pair_world *world) {
     for (int i = 0; i < NODES; i++) {
         struct model_message *answer = &world->answers[i], *question = &world->questions[i];
         const struct model_node *node = &world->nodes[i];
-        bool asks = node->pair.role == PAIR_FOLLOWING || (node->pair.by_operator && node->pair.role != PAIR_LEADING);
+        bool asks = node->pair.role == PAIR_FOLLOWING || node->pair.by_operator;
         if (!node->up || !asks || answer->message.serial != node->pair.serial) memset(answer, 0, sizeof *answer);
         if (answer->message.kind != PAIR_FRAMES) memset(&answer->log, 0, sizeof answer->log);
         if (question->log.end > question->message.end) {

@@ -5,7 +5,8 @@ set -euo pipefail
 built=$1
 shift
 quick=("--epochs 1" "--epochs 2 --silent-clients" "--epochs 1 --strict --hand" "--epochs 2 --lose --safety --silent-clients"
-    "--epochs 1 --roll --silent-clients" "--epochs 2 --roll --safety --silent-clients" "--operator --epochs 3 --hand --silent-clients")
+    "--epochs 1 --roll --silent-clients" "--epochs 2 --roll --safety --silent-clients" "--operator --epochs 3 --hand --silent-clients"
+    "--operator --epochs 3 --wrong --silent-clients")
 deep=("--epochs 2" "--epochs 2 --frames 2 --lose --roll --safety --silent-clients"
     "--epochs 2 --lag --silent-clients" "--operator --epochs 4 --frames 2 --hand --silent-clients"
     "--operator --epochs 3 --hand --force" "--operator --epochs 4 --frames 2 --hand --exchange --safety --silent-clients"

@@ -2,7 +2,7 @@
  * limits on epochs and frames: breadth first, so that the story of a broken promise is a shortest one.
  *
  *     explore [--epochs N] [--frames N] [--strict] [--async] [--operator] [--hand] [--force] [--lag] [--silent-clients]
- *             [--exchange] [--lose] [--roll] [--presence] [--safety] [--states MAX] [--weak NAME] [--tap]
+ *             [--exchange] [--wrong] [--lose] [--roll] [--presence] [--safety] [--states MAX] [--weak NAME] [--tap]
  *
  * States are known by a 64-bit hash of their canonical form (hash compaction: Wolper, Leroy 1993; with 100 million
  * states the chance that two share one is below one in a thousand). Every 64th state must also settle when everything
@@ -122,12 +122,18 @@ static void story(const struct explorer *explorer, uint32_t number, int move) {
     }
 }
 
-/* Everything goes well from here on: nobody dies, nothing is lost, whoever waits in vain is told so. */
-static bool settles(const struct pair_world *from, bool told) {
-    static const enum action fine[] = {ACT_START, ACT_GHOST, ACT_WRITE_STATE, ACT_COORDINATOR, ACT_HEAR,
-                                       ACT_SYNC,  ACT_TAKE,  ACT_TAKE_ANSWER, ACT_WATCH,       ACT_YIELD};
+/* Everything goes well from here on: nobody dies, nothing is lost, whoever waits in vain is told so. `is_lost`: what
+ * was under way between the two before is lost, and nobody learns of the other by a message of long ago. */
+static bool settles_from(const struct pair_world *from, bool is_lost, bool told) {
+    static const enum action fine[] = {ACT_START, ACT_GHOST, ACT_WRITE_STATE, ACT_COORDINATOR,
+                                       ACT_HEAR,  ACT_SYNC,  ACT_TAKE,        ACT_TAKE_ANSWER,
+                                       ACT_WATCH, ACT_YIELD, ACT_UNANSWERED};
     struct pair_world world;
     memcpy(&world, from, sizeof world);
+    if (is_lost) {
+        memset(world.questions, 0, sizeof world.questions);
+        memset(world.answers, 0, sizeof world.answers);
+    }
     for (int node = 0; node < NODES; node++) /* who believes no older coordinator is started again */
         if (world.nodes[node].remembers) pair_world_act(&world, node, ACT_CRASH_KEPT);
     for (int i = 0; i < SETTLE_STEPS_MAX; i++) {
@@ -144,6 +150,10 @@ static bool settles(const struct pair_world *from, bool told) {
         if (pair_world_broken) return false;
     }
     return false;
+}
+
+static bool settles(const struct pair_world *from, bool told) {
+    return settles_from(from, false, told) && settles_from(from, true, told);
 }
 
 static bool fail(const struct explorer *explorer, uint32_t number, int move, const char *what) {
@@ -241,6 +251,7 @@ static bool take_flag(struct explorer *explorer, const char *name) {
         {"--silent-clients", &limits->silent_clients},
         {"--tap", &explorer->is_tap},
         {"--exchange", &limits->exchange},
+        {"--wrong", &limits->wrong},
         {"--lose", &limits->lose},
         {"--roll", &limits->roll},
         {"--presence", &limits->presence},

@@ -34,6 +34,8 @@ const char *const action_names[ACTIONS] = {"starts",
                                            "is told to hand over",
                                            "is told to take over",
                                            "is told to give up what it served alone",
+                                           "is told that the other is stopped, which is not true",
+                                           "has no answer to its question",
                                            "gets a new, empty disk",
                                            "lives on while the coordinator loses the record",
                                            "lives on while the coordinator is copied",
@@ -150,7 +152,11 @@ static void lead(struct pair_world *world, int number) {
     if (node->pair.by_operator) accept_loss(world, number);
     must(node->pair.epoch >= 32 || !(world->led & 1u << node->pair.epoch), "an epoch has one leader, once");
     world->led |= 1u << node->pair.epoch;
-    must(is_prefix(&world->acked, world->acked.end, &node->log, node->log.durable),
+    /* An operator's assertion may overtake the promise that makes a node lead; the other then confirms nothing to it.
+     */
+    bool is_overtaken =
+        node->pair.by_operator && node->pair.counted && world->nodes[!number].hard_state.floor > node->pair.epoch;
+    must(is_overtaken || is_prefix(&world->acked, world->acked.end, &node->log, node->log.durable),
          "a new leader has every acknowledged frame (R6)");
 }
 
@@ -226,7 +232,7 @@ static void step(struct pair_world *world, int number, const struct pair_event *
 static bool start(struct pair_world *world, int number) {
     const struct pair_limits *limits = &world->limits;
     struct model_node *node = &world->nodes[number];
-    if (node->up) return false;
+    if (node->up || world->nodes[!number].pair.asserting != 0) return false; /* the operator holds what is stopped */
     node->up = true;
     node->runs++;
     node->log.durable = node->log.end; /* recovery syncs what it keeps (R6) */
@@ -446,7 +452,14 @@ static bool watch(struct pair_world *world, int number) {
     return true;
 }
 
-/* Only what is true is asserted: what "in sync" means before the pair ever was, the operator does not know. */
+/* Without a coordinator: it may acknowledge, or have acknowledged, what the other lacks. */
+static bool serves_alone(const struct model_node *node) {
+    return node->hard_state.alone || node->pair.hard_state.alone || node->pair.asserting != 0;
+}
+
+/* Only what is true is asserted. The other need not be dead: one that is paused or cut off is stopped, as far as
+ * anybody can see, and comes back in the middle of what it did. What "in sync" means before the pair ever was, the
+ * operator does not know. */
 static bool is_true(const struct pair_world *world, int number, enum pair_word word) {
     const struct pair_limits *limits = &world->limits;
     const struct model_node *node = &world->nodes[number], *other = &world->nodes[!number];
@@ -454,13 +467,14 @@ static bool is_true(const struct pair_world *world, int number, enum pair_word w
     case PAIR_PROMOTE:
     case PAIR_HAND_OVER:
         return limits->hand;
-    case PAIR_SOLO:
-        return node->pair.role == PAIR_LEADING && (limits->by_operator || limits->strict);
+    case PAIR_SOLO: /* not beside another node that leads by an assertion */
+        return node->pair.role == PAIR_LEADING && (limits->by_operator ? !serves_alone(other) : limits->strict);
     case PAIR_ASSERT:
         if (!limits->by_operator) return false;
         if (is_another(world, !number) && !other->hard_state.alone)
             return true; /* it has nothing; nor had the former one */
-        return !other->up && (!other->hard_state.alone || (!world->was_in_sync && !world->is_lost));
+        return other->up ? !limits->async && !serves_alone(other)
+                         : !other->hard_state.alone || (!world->was_in_sync && !world->is_lost);
     case PAIR_FORCE:
         return limits->force && world->forced == 0 && !other->up && node->pair.role == PAIR_FOLLOWING;
     case PAIR_YIELD:
@@ -477,8 +491,19 @@ static bool tell(struct pair_world *world, int number, enum pair_word word) {
     return true;
 }
 
+/* What is lost by it is not missed afterwards. */
+static bool tell_wrongly(struct pair_world *world, int number) {
+    bool leads = world->nodes[number].pair.role == PAIR_LEADING;
+    if (!world->limits.wrong || world->is_wrong) return false;
+    world->is_wrong = true;
+    step(world, number, &(struct pair_event){.kind = PAIR_TOLD, .word = leads ? PAIR_SOLO : PAIR_ASSERT});
+    return true;
+}
+
 static bool told(struct pair_world *world, int number, enum action action) {
     switch (action) {
+    case ACT_WRONG:
+        return tell_wrongly(world, number);
     case ACT_SOLO:
         return tell(world, number, PAIR_SOLO);
     case ACT_ASSERT:
@@ -551,6 +576,10 @@ static bool act(struct pair_world *world, int number, enum action action) {
         if (!world->limits.presence || node->pair.role != PAIR_FOLLOWING) return false;
         step(world, number, &(struct pair_event){.kind = PAIR_SILENT, .gone = true});
         return true;
+    case ACT_UNANSWERED:
+        if (node->pair.asserting == 0 || node->pair.writing_state) return false;
+        step(world, number, &(struct pair_event){.kind = PAIR_UNANSWERED});
+        return true;
     case ACT_QUESTION:
         return !world->limits.silent_clients && question(world, node);
     case ACT_REPLY:
@@ -565,6 +594,10 @@ static bool act(struct pair_world *world, int number, enum action action) {
 bool pair_world_act(struct pair_world *world, int node, enum action action) {
     pair_world_broken = NULL;
     if (!act(world, node, action)) return false;
+    if (world->is_wrong) {
+        pair_world_broken = NULL;
+        return true;
+    }
     for (int i = 0; i < NODES; i++) acknowledge(world, i);
     check_acked(world);
     if (world->limits.by_operator) check_notes(world);
@@ -585,7 +618,20 @@ bool pair_world_is_inside(const struct pair_world *world) {
     return true;
 }
 
+/* Both may have acknowledged what the other lacks: nobody but an operator can end that. */
+static bool has_named_it(const struct pair_world *world) {
+    int leaders = 0;
+    for (int i = 0; i < NODES; i++) {
+        const struct model_node *node = &world->nodes[i];
+        bool leads = node->pair.role == PAIR_LEADING;
+        if (!node->up || !node->hard_state.alone || (!leads && node->pair.role != PAIR_FOLLOWING)) return false;
+        leaders += leads;
+    }
+    return leaders <= 1;
+}
+
 bool pair_world_is_settled(const struct pair_world *world) {
+    if (world->is_wrong && has_named_it(world)) return true;
     int leader = world->nodes[0].pair.role == PAIR_LEADING ? 0 : 1;
     const struct model_node *one = &world->nodes[leader], *two = &world->nodes[!leader];
     bool has_roles = one->up && two->up && one->pair.role == PAIR_LEADING && two->pair.role == PAIR_FOLLOWING;

@@ -33,6 +33,7 @@ struct pair_limits {
     bool roll;           /* … or is put back once, to any record that it has kept (F-31b): past.h */
     bool presence;       /* who hears nothing asks whether the leader is present; else nobody ever is (F-31c) */
     bool exchange;       /* by_operator: one node comes back with an empty disk (F-29) */
+    bool wrong; /* by_operator: once somebody asserts what is not true. What is lost by that is not looked at */
 };
 
 struct model_log {
@@ -96,6 +97,7 @@ struct pair_world {
     uint8_t forced;         /* 1 + the node that an operator forces to lead: once in a history */
     bool is_lost;           /* … and it has led: what it lacked is lost */
     bool is_exchanged;
+    bool is_wrong; /* the wrong assertion was made */
     bool is_record_lost;
     /* The coordinator's past (past.h) */
     uint64_t kept_version; /* of the copy that somebody has made; 0: none */
@@ -133,12 +135,14 @@ enum action {
     ACT_HAND_OVER,
     ACT_PROMOTE,
     ACT_YIELD,
-    ACT_EXCHANGE, /* an operator puts an empty disk in */
-    ACT_LOSE,     /* the coordinator loses the record, and what was under way to it */
-    ACT_KEEP,     /* somebody makes a copy of the coordinator */
-    ACT_ROLL,     /* … and puts its server back to it */
-    ACT_PUT_BACK, /* … or writes the record that is in it over the present one */
-    ACT_WRITE,    /* an operator has the record written again by who leads, which then starts again */
+    ACT_WRONG,      /* … and one that is not true */
+    ACT_UNANSWERED, /* the question that a word waits for is given up */
+    ACT_EXCHANGE,   /* an operator puts an empty disk in */
+    ACT_LOSE,       /* the coordinator loses the record, and what was under way to it */
+    ACT_KEEP,       /* somebody makes a copy of the coordinator */
+    ACT_ROLL,       /* … and puts its server back to it */
+    ACT_PUT_BACK,   /* … or writes the record that is in it over the present one */
+    ACT_WRITE,      /* an operator has the record written again by who leads, which then starts again */
     ACTIONS
 };
 extern const char *const action_names[ACTIONS];
@@ -152,7 +156,8 @@ extern const char *pair_world_broken;
 bool pair_world_is_inside(const struct pair_world *world);
 /* The same for states that differ in nothing that matters: counters become ranks. */
 uint64_t pair_world_hash(const struct pair_world *world);
-/* One leader, the other in sync, both logs the same, nothing under way. */
+/* One leader, the other in sync, both logs the same, nothing under way. After a wrong assertion both may have served
+ * alone; then one leads at most, and the other waits for an operator. */
 bool pair_world_is_settled(const struct pair_world *world);
 
 #endif

@@ -18,6 +18,8 @@ LIMITS = {
     "any_parity": "--operator --force --epochs 2 --frames 1", "unasserted": "--operator --epochs 2 --frames 1 --safety",
     "alone_unnoted": OPERATOR, "hand_early": "--operator --epochs 2 --frames 1 --hand --safety", "leads_on": OPERATOR + " --hand",
     "any_disk": "--operator --exchange --epochs 3 --frames 1 --safety --silent-clients",
+    "claim_unasked": "--operator --epochs 3 --frames 1 --silent-clients",
+    "alone_unheard": "--operator --epochs 3 --frames 1 --silent-clients",
     "unfit": PAIR, "unfenced": PAIR + " --lag --safety --silent-clients",
     "record_forgotten": PAIR + " --lose --safety --silent-clients",
     "record_outdated": PAIR + " --roll --safety --silent-clients", "promise_unseen": PAIR + " --roll --safety --silent-clients",

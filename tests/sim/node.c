@@ -251,7 +251,10 @@ static void perform(struct world *world, enum pair_role before, const struct pai
         lead_pause_core(world);
         break;
     case PAIR_SAY:
-        if (effect->reason != node->said) TRACE(world, "broker", "says: %s", effect->reason);
+        if (effect->reason != node->said && effect->epoch != 0)
+            TRACE(world, "broker", "says: the other node leads epoch %u: %s", effect->epoch, effect->reason);
+        else if (effect->reason != node->said)
+            TRACE(world, "broker", "says: %s", effect->reason);
         node->said = effect->reason;
         break;
     }

@@ -54,11 +54,12 @@ static struct node_message *pack(struct world *world, const struct pair_message 
     follow->end = end;
     follow->chain = (ProtobufCBinaryData){FRAME_CHAIN_SIZE, world_copy(world, point.chain, FRAME_CHAIN_SIZE)};
     follow->last_epoch = point.epoch;
-    follow->digest_position = node->digests.compared.position;
-    follow->digest = node->digests.compared.digest;
+    bool follows = question->kind == PAIR_FOLLOW;
+    if (follows) follow->digest_position = node->digests.compared.position;
+    if (follows) follow->digest = node->digests.compared.digest;
     follow->wait_ms = follower_half_wait_ms(&node->following.half);
     follow->leaves = node->following.half.has_left;
-    if (question->stamp == 0) tell_epochs(world, follow);
+    if (follows && question->stamp == 0) tell_epochs(world, follow);
     return message;
 }
 
@@ -245,11 +246,29 @@ static void take_answer(struct world *world, const struct node_message *message,
     go_on(world, take);
 }
 
+/* The word of an operator that waits for an answer goes on without it. */
+static void unanswered(struct world *world, bool is_refused_by_leader) {
+    struct pair_event event = {.kind = PAIR_UNANSWERED, .present = is_refused_by_leader};
+    node_step(world, &event, NULL);
+}
+
 static void take_refusal(struct world *world, const struct node_message *message) {
     struct node *node = world->host->node;
+    uint64_t life = world->host->life;
     if (!message->is_early) node_refuse(world, message->answer.sentence);
     follower_half_refused(&node->following.half, world->now_ns);
-    if (!node->ended) settle(world);
+    if (!node->ended) unanswered(world, message->is_early);
+    if (world->host->life == life && !node->ended) settle(world);
+}
+
+/* A leader without a coordinator asks a node of which it hears nothing. */
+static void take_answer_as_leader(struct world *world, const struct node_message *message, bool is_refused) {
+    struct pair_event event = {.kind = PAIR_ANSWERED,
+                               .message = follow_wire_answered(&message->answer, &world->host->node->hard_state)};
+    if (is_refused)
+        unanswered(world, message->is_early);
+    else
+        node_step(world, &event, NULL);
 }
 
 void follow_answered(struct world *world, void *argument) {
@@ -258,7 +277,14 @@ void follow_answered(struct world *world, void *argument) {
     bool is_newest = message->number == node->following.number;
     bool is_answer = message->question.base.descriptor != NULL;
     bool is_refused = message->answer.verdict == TARRY__FOLLOW_REPLY__VERDICT__REFUSED;
+    uint64_t life = world->host->life;
     if (is_newest) node->following.half.asking = false;
+    if (is_newest && !is_answer) unanswered(world, false);
+    if (world->host->life != life || node->ended) return;
+    if (is_answer && node->pair.role == PAIR_LEADING && node->pair.by_operator) {
+        if (is_newest) take_answer_as_leader(world, message, is_refused);
+        return;
+    }
     if (is_answer && node->pair.role != PAIR_LEADING && !is_refused)
         take_answer(world, message, is_newest);
     else if (is_answer && node->pair.role != PAIR_LEADING && is_newest)

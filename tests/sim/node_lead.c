@@ -156,7 +156,8 @@ static struct pair_event event_of(struct world *world, const Tarry__Follow *foll
         .near = leader_half_is_near(&node->leading.half, follow->end, world->now_ns),
         .message = follow_wire_asked(follow, &node->hard_state),
     };
-    if (leader_half_compares(&node->pair)) MUST(follow_wire_compare(host->log, follow, &event) == 0);
+    if (leader_half_compares(&node->pair) && !follow->proposes)
+        MUST(follow_wire_compare(host->log, follow, &event) == 0);
     return event;
 }
 

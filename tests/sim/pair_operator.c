@@ -56,7 +56,8 @@ struct asserted {
 static void check_word(struct world *world, void *argument, uint64_t number) {
     const struct asserted *asserted = argument;
     const struct host *host = &world->hosts[number];
-    bool is_over = host->life != asserted->life || host->state != HOST_UP || host->node->words != asserted->words;
+    bool is_down = host->life != asserted->life || host->state != HOST_UP;
+    bool is_over = is_down || (host->node->words != asserted->words && host->node->pair.asserting == 0);
     if (is_over)
         asserted->faults->held[1 - number] = false;
     else
@@ -73,7 +74,7 @@ static enum pair_word word_for(struct world *world, const struct host *host) {
 
 static void assert_stopped(struct world *world, struct pair_faults *faults, struct host *host) {
     struct asserted asserted = {.faults = faults, .life = host->life, .words = host->node->words};
-    if (other_of(world, host)->state != HOST_UP) faults->held[1 - host->number] = true;
+    faults->held[1 - host->number] = true; /* it is not started, nor told anything, until the word is carried out */
     node_tell(world, host->number, word_for(world, host));
     check_word(world, world_copy(world, &asserted, sizeof asserted), host->number);
 }
@@ -83,14 +84,23 @@ static bool is_quiet(const struct host *host) {
     return role == PAIR_FOLLOWING || role == PAIR_CANDIDATE;
 }
 
+/* It may acknowledge, or have acknowledged, what the other lacks; or somebody has just told it that it may. */
+static bool serves_alone(const struct host *host) {
+    const struct pair *pair = &host->node->pair;
+    struct hard_state hard_state;
+    if (!read_hard_state(host, &hard_state) || hard_state.alone) return true;
+    return host->state == HOST_UP && (pair->hard_state.alone || pair->asserting != 0);
+}
+
 /* R6's place without a coordinator: only what is true. A new disk has nothing, and the one before it was not exchanged
- * before this node had everything. */
+ * before this node had everything. The other one need not be dead: it may be paused or cut off, and come back in the
+ * middle of what it did (F-24, F-26). */
 static bool may_assert(struct world *world, const struct host *host) {
     const struct host *other = other_of(world, host);
-    struct hard_state hard_state;
     if (!is_quiet(host)) return false;
     if (is_new_disk(world, other)) return true;
-    return other->state != HOST_UP && read_hard_state(other, &hard_state) && !hard_state.alone;
+    bool may_come_back = other->state == HOST_UP && !world->options.pair.is_async && one_in(world, 2);
+    return (other->state != HOST_UP || may_come_back) && !serves_alone(other);
 }
 
 /* Both have noted that they serve alone: one was about to when its disk failed, and the operator read that it had not.
@@ -118,9 +128,11 @@ static void look(struct world *world, struct pair_faults *faults, struct host *h
     }
     if (faults->over && !waits_for_disk) return;
     bool leads = host->state == HOST_UP && host->node->pair.role == PAIR_LEADING; /* its core may not have begun */
-    if (leads && host->node->pair.counted && (waits_for_disk || one_in(world, 4)))
+    if (faults->held[host->number]) return;
+    bool may_serve_alone = waits_for_disk || !serves_alone(other_of(world, host));
+    if (leads && host->node->pair.counted && may_serve_alone && (waits_for_disk || one_in(world, 4)))
         node_tell(world, host->number, PAIR_SOLO);
-    else if (may_assert(world, host) && !faults->held[host->number])
+    else if (may_assert(world, host))
         assert_stopped(world, faults, host);
 }
 

@@ -31,21 +31,20 @@ static void nobody_takes_over_but_by_a_word(void **state) { /* F-24 */
     assert_true(start_node(f, 0));
     SIM_ELAPSE(f, 1000);
     SIM_TRACE(f, "[61100] operator tells node 1: promote, the other is stopped\n"
-                 "[61100] node 1 fences, epoch 3\n"
-                 "[61100] node 1 leads, epoch 3\n"
-                 "[61100] node 1 serves alone\n"
-                 "[61100] node 1 starts, epoch 3\n"
-                 "[61100] node 1 append #9 epoch 3\n"
-                 "[61100] node 1 append #10 alone\n"
-                 "[61100] node 1 is primary\n"
-                 "[61110] node 1 durable #10\n"
-                 "[61110] node 1 committed #10\n"
                  "[61200] node 0 starts\n"
-                 "[61215] node 1 serves alone no more\n"
-                 "[61215] node 1 append #12 alone no more\n"
-                 "[61225] node 1 durable #12\n"
-                 "[61226] node 0 has #12\n"
-                 "[61227] node 1 committed #12\n");
+                 "[61202] node 0 fences, epoch 4\n"
+                 "[61202] node 0 claims, epoch 4\n"
+                 "[61203] node 1 says: the other node leads epoch 4: it answers, so it is not stopped, and two "
+                 "primaries would acknowledge what the other lacks. Nothing was changed. 'tarry status' says what each "
+                 "node needs; 'tarry promote' without --peer-is-stopped or --force switches over and loses nothing\n"
+                 "[61204] node 0 leads, epoch 4\n"
+                 "[61204] node 0 starts, epoch 4\n"
+                 "[61204] node 0 append #9 epoch 4\n"
+                 "[61204] node 0 is primary\n"
+                 "[61204] node 0 committed #8\n"
+                 "[61214] node 0 durable #9\n"
+                 "[61217] node 1 has #9\n"
+                 "[61218] node 0 committed #9\n");
     assert_false(f->world->hosts[1].node->hard_state.alone);
 }
 
@@ -59,37 +58,38 @@ static void with_a_new_disk_nobody_leads_before_a_word(void **state) { /* F-29 *
     assert_true(start_node(f, 1));
     assert_true(start_node(f, 0));
     SIM_ELAPSE(f, 3000);
-    SIM_TRACE(f,
-              "[1100] node 0 loses power\n"
-              "[1100] node 1 loses power\n"
-              "[1100] operator gives node 0 a new, empty disk\n"
-              "[1100] node 1 starts\n"
-              "[1100] node 0 starts\n"
-              "[1102] node 1 says: the other node's disk is not the one that this node was in sync with, and nobody "
-              "leads before an operator says how it was: if the former one has not served alone since, 'tarry promote "
-              "--peer-is-stopped' makes this node lead; else bring it back, or lose that with 'tarry promote --force'\n"
-              "[1102] node 0 says: the other node does not know this disk and promises it nothing, and this node is "
-              "not known to have what counts: 'tarry status' there says what it waits for\n");
+    SIM_TRACE(f, "[1100] node 0 loses power\n"
+                 "[1100] node 1 loses power\n"
+                 "[1100] operator gives node 0 a new, empty disk\n"
+                 "[1100] node 1 starts\n"
+                 "[1100] node 0 starts\n"
+                 "[1102] node 1 says: the other node's disk is not the one that this node was in sync with: that disk "
+                 "may have acknowledged what no other has, so no node leads. If it has not served alone since, 'tarry "
+                 "promote --peer-is-stopped' here makes this node the leader, and nothing is lost; else bring that "
+                 "disk back, or lose what only it has with 'tarry promote --force' here\n"
+                 "[1102] node 0 says: the other node does not know this disk and does not follow it, and this node may "
+                 "lack what was acknowledged. 'tarry status' at the other node says what that node waits for\n");
     node_tell(f->world, 0, PAIR_ASSERT);
     SIM_ELAPSE(f, 100);
     SIM_TRACE(f, "[4100] operator tells node 0: promote, the other is stopped\n"
-                 "[4100] node 0 says: this node was not in sync when it last heard of it: it may lack what was "
-                 "acknowledged, and only force makes it lead\n"
-                 "[4106] node 0 says: the other node does not know this disk and promises it nothing, and this node is "
-                 "not known to have what counts: 'tarry status' there says what it waits for\n");
+                 "[4100] node 0 says: this node was not in sync when it last heard of the leader: it may lack what was "
+                 "acknowledged, and nothing was changed. Start the other node; or lose what only that has with 'tarry "
+                 "promote --force'\n"
+                 "[4106] node 0 says: the other node does not know this disk and does not follow it, and this node may "
+                 "lack what was acknowledged. 'tarry status' at the other node says what that node waits for\n");
     node_tell(f->world, 1, PAIR_ASSERT);
     SIM_ELAPSE(f, 1000);
     SIM_TRACE(f, "[4200] operator tells node 1: promote, the other is stopped\n"
-                 "[4200] node 1 fences, epoch 3\n"
-                 "[4200] node 1 leads, epoch 3\n"
-                 "[4200] node 1 serves alone\n"
-                 "[4200] node 1 starts, epoch 3\n"
-                 "[4200] node 1 append #9 epoch 3\n"
-                 "[4200] node 1 append #10 alone\n"
-                 "[4200] node 1 is primary\n"
-                 "[4200] node 1 committed #8\n"
-                 "[4210] node 1 durable #10\n"
-                 "[4210] node 1 committed #10\n"
+                 "[4202] node 1 fences, epoch 3\n"
+                 "[4202] node 1 leads, epoch 3\n"
+                 "[4202] node 1 serves alone\n"
+                 "[4202] node 1 starts, epoch 3\n"
+                 "[4202] node 1 append #9 epoch 3\n"
+                 "[4202] node 1 append #10 alone\n"
+                 "[4202] node 1 is primary\n"
+                 "[4202] node 1 committed #8\n"
+                 "[4212] node 1 durable #10\n"
+                 "[4212] node 1 committed #10\n"
                  "[4222] node 0 has #10\n"
                  "[4223] node 1 serves alone no more\n"
                  "[4223] node 1 append #11 alone no more\n"
@@ -130,23 +130,22 @@ static void what_may_never_be_acknowledged_is_in_no_index(void **state) { /* LOG
                  "[4100] node 1 lost #7 to #7, never promised\n"
                  "[4100] node 1 starts\n"
                  "[4100] operator tells node 1: promote, the other is stopped\n"
-                 "[4100] node 1 fences, epoch 5\n"
-                 "[4100] node 1 leads, epoch 5\n"
-                 "[4100] node 1 serves alone\n"
-                 "[4100] node 1 starts, epoch 5\n"
-                 "[4100] node 1 append #7 epoch 5\n"
-                 "[4100] node 1 append #8 alone\n"
-                 "[4100] node 1 is primary\n"
-                 "[4100] node 1 committed #6\n"
-                 "[4110] node 1 durable #8\n"
-                 "[4110] node 1 committed #8\n"
                  "[4200] node 0 starts\n"
-                 "[4204] node 0 cuts #7 to #8\n"
-                 "[4217] node 1 serves alone no more\n"
-                 "[4217] node 1 append #10 alone no more\n"
-                 "[4227] node 1 durable #10\n"
-                 "[4228] node 0 has #10\n"
-                 "[4229] node 1 committed #10\n");
+                 "[4202] node 0 fences, epoch 6\n"
+                 "[4202] node 0 claims, epoch 6\n"
+                 "[4203] node 1 says: the other node leads epoch 6: it answers, so it is not stopped, and two "
+                 "primaries would acknowledge what the other lacks. Nothing was changed. 'tarry status' says what each "
+                 "node needs; 'tarry promote' without --peer-is-stopped or --force switches over and loses nothing\n"
+                 "[4204] node 0 leads, epoch 6\n"
+                 "[4204] node 0 starts, epoch 6\n"
+                 "[4204] node 0 append #9 epoch 6\n"
+                 "[4204] node 0 is primary\n"
+                 "[4204] node 0 committed #6\n"
+                 "[4214] node 0 durable #9\n"
+                 "[4215] node 1 has #8\n"
+                 "[4216] node 0 committed #8\n"
+                 "[4227] node 1 has #9\n"
+                 "[4228] node 0 committed #9\n");
     assert_int_equal(leader->node->cuts, 1);
 }
 

@@ -51,6 +51,7 @@ const char *node_role(const struct node *node) {
 static _Noreturn void end_run(struct node *node, enum pair_role before, const char *reason) {
     char quoted[LOGFMT_VALUE_SIZE];
     atomic_store(&node->leads, false);
+    node_drop_word(node, TARRY__CODE__NOT_DONE, reason);
     bool led = before == PAIR_LEADING || before == PAIR_YIELDING;
     if (led && stop_is_told()) {
         logfmt("stopped", "reason=%s", logfmt_quote(reason, quoted));
@@ -102,12 +103,14 @@ static void swap(struct node *node, const struct pair_effect *effect) {
 
 /* The answer to an operator's command is for the operator; what is said otherwise is wrong until the node leads or
  * follows. */
-void node_say(struct node *node, const char *sentence) {
-    char quoted[LOGFMT_VALUE_SIZE];
-    node->said = sentence;
-    if (node->is_told || sentence == node->said_before) return;
-    logfmt("pair", "role=%s reason=%s", roles[node->pair.role], logfmt_quote(sentence, quoted));
-    node->said_before = sentence;
+void node_say(struct node *node, const char *sentence, uint32_t epoch) {
+    char quoted[LOGFMT_VALUE_SIZE], text[COORDINATOR_MESSAGE_SIZE];
+    const struct node_said said = {sentence, epoch};
+    node->said = said;
+    if (node->is_told || (sentence == node->said_before.sentence && epoch == node->said_before.epoch)) return;
+    node_format_said(&said, text);
+    logfmt("pair", "role=%s reason=%s", roles[node->pair.role], logfmt_quote(text, quoted));
+    node->said_before = said;
 }
 
 static void perform(struct node *node, enum pair_role before, const struct pair_effect *effect,
@@ -147,7 +150,7 @@ static void perform(struct node *node, enum pair_role before, const struct pair_
         inbox_pause(node->needs.inbox, false);
         break;
     case PAIR_SAY:
-        node_say(node, effect->reason);
+        node_say(node, effect->reason, effect->epoch);
         break;
     }
 }
@@ -155,8 +158,13 @@ static void perform(struct node *node, enum pair_role before, const struct pair_
 void node_step(struct node *node, const struct pair_event *event, struct pair_message *out_answer) {
     struct pair_effects effects = {0};
     enum pair_role before = node->pair.role;
+    bool was_told = node->is_told;
+    if (node->word != NULL) node_alone_told(node, node->word); /* this step may carry it out */
+    node->is_told |= node->word != NULL;
     pair_step(&node->pair, event, &effects);
     for (size_t i = 0; i < effects.count; i++) perform(node, before, &effects.items[i], out_answer);
+    node->is_told = was_told;
+    node_answer_word(node);
 }
 
 /* ---- the thread */
@@ -170,14 +178,14 @@ static void show(struct node *node) {
     bool follows = role == PAIR_FOLLOWING && node->pair.epoch != 0;
     atomic_store(&node->follows, follows);
     bool settled = atomic_load(&node->leads) || follows;
-    if (settled) node->said_before = NULL;
+    if (settled) node->said_before = (struct node_said){0};
     node_show_alone(node);
     pthread_mutex_lock(&node->mutex);
     if (is_new) node->role_since_ms = instant_ms(clock_now(node->needs.clock, NULL));
     node->has_followed |= follows;
     if (is_new) node->took_over_ms = role == PAIR_LEADING && node->has_followed ? node->role_since_ms : 0;
     node->shown = node->pair;
-    node->problem = node->said_before;
+    node_format_said(&node->said_before, node->problem);
     if (settled && !node->settled) pthread_cond_broadcast(&node->settled_changed);
     node->settled = settled;
     pthread_mutex_unlock(&node->mutex);
@@ -263,6 +271,7 @@ static void check_timers(struct node *node) {
     if (node->again_ns <= now_ns && !stop_is_told()) restart();
     if (record_reads_due(&node->reads, now_ns)) node_read_record(node);
     node_check_silence(node, now_ns);
+    if (node->word != NULL && node->word_until_ns <= now_ns) node_unanswered(node, false);
     if (node->pair.role == PAIR_FOLLOWING) follower_check(node, now_ns);
 }
 
@@ -272,6 +281,7 @@ static uint64_t next_timer(struct node *node) {
     if (node_is_declaring(node) && declare_ns < until_ns) until_ns = declare_ns;
     uint64_t wishes_ns = node_wishes_timer(node);
     if (wishes_ns < until_ns) until_ns = wishes_ns;
+    if (node->word != NULL && node->word_until_ns < until_ns) until_ns = node->word_until_ns;
     if (node->reads.again_ns < until_ns) until_ns = node->reads.again_ns;
     if (node->again_ns < until_ns && !stop_is_told()) until_ns = node->again_ns;
     uint64_t other_ns = UINT64_MAX;
@@ -333,6 +343,7 @@ static void *node_run(void *argument) {
     tcp_check_close(node->tcp_check);
     leader_stop(node);
     node_refuse_wishes(node);
+    node_drop_word(node, TARRY__CODE__STOPPING, NULL);
     /* A follower writes no seal of its own. */
     int error = atomic_load(&node->writes) ? 0 : log_mark(node->log);
     if (error != 0) fatal("log_failed", error);

@@ -140,6 +140,7 @@ struct node_peer {
     uint8_t member[MEMBER_ID_SIZE]; /* zeros: never heard of */
     char url[CONFIG_TEXT_SIZE];
     uint64_t heard_ns; /* MONOTONIC; 0: never */
+    uint32_t epoch;    /* the latest that it has said to lead, or to have promised */
     uint64_t durable;
     uint64_t applied;
     struct copy_progress progress; /* of what the follower lacks, whichever of the two that is */
@@ -150,6 +151,12 @@ struct node_peer {
     uint64_t lacks_since_ns;      /* MONOTONIC, when the first frame behind `durable` was written; 0: there is none */
     /* while it follows */
     struct node_lag lag; /* its own, as the leader told it last */
+};
+
+/* What the rules tell an operator. */
+struct node_said {
+    const char *sentence; /* lasts for ever; NULL: nothing */
+    uint32_t epoch;       /* … of the other node, which it is about; 0: about none */
 };
 
 /* The client that gave an operator's command. */
@@ -239,18 +246,18 @@ struct node {
     struct node_news news;
     struct digests digests;
     struct node_peer peer;
-    const char *problem;                  /* a sentence; NULL: none */
-    struct coordinator_session session;   /* with the coordinator; all zeros: nothing is known yet */
-    char doubt[COORDINATOR_MESSAGE_SIZE]; /* why the record could not be read, or is not believed; "": it was read */
-    uint64_t doubt_ns;                    /* MONOTONIC, since when */
-    uint64_t role_since_ms;               /* logical */
-    uint64_t took_over_ms;                /* logical: it leads since then and followed before; 0: not so */
-    char primary[CONFIG_TEXT_SIZE];       /* URL; empty: not known */
-    struct alone alone;                   /* does this leader serve alone? Written by the pair thread alone */
-    struct node_teller teller;            /* whose word it was, of the last one */
-    struct pair shown;                    /* the rules' state, for other threads */
-    bool settled;                         /* it leads, or follows a leader that has answered */
-    bool left;                            /* it was to take leave before it stops, and has nothing more to say */
+    char problem[COORDINATOR_MESSAGE_SIZE]; /* a sentence; "": none */
+    struct coordinator_session session;     /* with the coordinator; all zeros: nothing is known yet */
+    char doubt[COORDINATOR_MESSAGE_SIZE];   /* why the record could not be read, or is not believed; "": it was read */
+    uint64_t doubt_ns;                      /* MONOTONIC, since when */
+    uint64_t role_since_ms;                 /* logical */
+    uint64_t took_over_ms;                  /* logical: it leads since then and followed before; 0: not so */
+    char primary[CONFIG_TEXT_SIZE];         /* URL; empty: not known */
+    struct alone alone;                     /* does this leader serve alone? Written by the pair thread alone */
+    struct node_teller teller;              /* whose word it was, of the last one */
+    struct pair shown;                      /* the rules' state, for other threads */
+    bool settled;                           /* it leads, or follows a leader that has answered */
+    bool left;                              /* it was to take leave before it stops, and has nothing more to say */
 
     /* the core thread's own */
     struct alone alone_recorded; /* … in the log, by this reign */
@@ -264,11 +271,13 @@ struct node {
     struct tcp_check *tcp_check;
     struct record_client record_client;
     struct record_reads reads;
-    bool has_followed;       /* … a leader, since it started */
-    bool is_told;            /* this step is an operator's word */
-    bool takes_no_wishes;    /* it stops */
-    const char *said;        /* by the rules, in this step; NULL: nothing */
-    const char *said_before; /* … and what was logged last */
+    bool has_followed;            /* … a leader, since it started */
+    bool is_told;                 /* this step is an operator's word */
+    bool takes_no_wishes;         /* it stops */
+    struct node_said said;        /* by the rules, in this step */
+    struct node_said said_before; /* … and what was logged last */
+    struct call *word;            /* an operator's, which waits for the other node's answer; NULL: none */
+    uint64_t word_until_ns;       /* … MONOTONIC: no longer than this; valid with `word` */
     struct node_leading leading;
     struct node_following following;
     struct silence silence;          /* of the other node */
@@ -441,8 +450,17 @@ uint64_t node_wishes_timer(const struct node *node); /* MONOTONIC */
 void node_refuse_wishes(struct node *node);          /* it stops */
 /* The leader of `epoch` was asked at `asked_ns` (BOOTTIME), and has said what is acknowledged. */
 void node_fresh_heard(struct node *node, uint32_t epoch, uint64_t asked_ns, uint64_t known);
-/* Tells an operator, in the log once and in the status until this node leads or follows. `sentence` is for ever. */
-void node_say(struct node *node, const char *sentence);
+/* Tells an operator, in the log once and in the status until this node leads or follows. `sentence` is for ever.
+ * `epoch`: of the other node, which it speaks of; 0: it speaks of none. */
+void node_say(struct node *node, const char *sentence, uint32_t epoch);
+/* … as text. */
+void node_format_said(const struct node_said *said, char out[COORDINATOR_MESSAGE_SIZE]);
+/* No answer came to this node's newest question. */
+void node_unanswered(struct node *node, bool is_refused_by_leader);
+/* Before the process starts anew, or stops: the operator whose word waits is told why nothing came of it. */
+void node_drop_word(struct node *node, Tarry__Code code, const char *sentence);
+/* A step is over in which the word that waits may have been carried out, or refused: then it is answered. */
+void node_answer_word(struct node *node);
 /* An operator must look: says so, and ends the process. */
 _Noreturn void node_refuse(const char *sentence);
 

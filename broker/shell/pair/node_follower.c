@@ -86,10 +86,11 @@ static struct message *follow_message(struct node *node, const struct pair_messa
     follow.wait_ms = follower_half_wait_ms(&node->following.half);
     follow.leaves = node->following.half.has_left;
     follow.probes = requester == &node->following.prober;
-    if (question->stamp == 0 && !follow.probes) tell_epochs(node, &follow, numbers, starts);
+    bool follows = question->kind == PAIR_FOLLOW;
+    if (follows && question->stamp == 0 && !follow.probes) tell_epochs(node, &follow, numbers, starts);
     pthread_mutex_lock(&node->mutex);
-    follow.digest_position = node->digests.compared.position;
-    follow.digest = node->digests.compared.digest;
+    if (follows) follow.digest_position = node->digests.compared.position;
+    if (follows) follow.digest = node->digests.compared.digest;
     pthread_mutex_unlock(&node->mutex);
     request.version = WIRE_VERSION;
     request.client = "tarryd";
@@ -177,6 +178,7 @@ static void note_leader(struct node *node, const Tarry__FollowReply *body) {
         snprintf(node->primary, sizeof(node->primary), "%s", body->url);
     }
     peer->heard_ns = monotonic_ns();
+    if (body->epoch > peer->epoch) peer->epoch = body->epoch;
     if (body->committed > peer->durable) peer->durable = peer->applied = body->committed; /* at least */
     uint64_t own_end = log_durable(node->log);
     peer->lag = (struct node_lag){0};
@@ -290,13 +292,36 @@ static void take_refusal(struct node *node, const Tarry__FollowReply *body, bool
     pthread_mutex_lock(&node->mutex);
     node->peer.heard_ns = monotonic_ns(); /* it lives */
     pthread_mutex_unlock(&node->mutex);
-    node_say(node, not_taken);
+    node_say(node, not_taken, 0);
     follower_half_refused(&node->following.half, monotonic_ns());
+    node_unanswered(node, is_early);
+}
+
+/* Without a coordinator a leader proposes its epoch to a node of which it hears nothing. Nothing of the answer is
+ * followed. */
+static void take_reply_as_leader(struct node *node, const Tarry__FollowReply *body, bool is_early) {
+    char quoted[LOGFMT_VALUE_SIZE];
+    if (body->verdict == TARRY__FOLLOW_REPLY__VERDICT__REFUSED) {
+        if (logfmt_allowed(&refused_limit))
+            logfmt("peer_refuses", "peer=%s reason=%s", node->needs.config->peer, logfmt_quote(body->sentence, quoted));
+        node_unanswered(node, is_early);
+        return;
+    }
+    struct pair_event event = {.kind = PAIR_ANSWERED, .message = follow_wire_answered(body, &node->hard_state)};
+    uint32_t epoch = event.message.kind == PAIR_NOT_LEADING ? event.message.floor : event.message.epoch;
+    pthread_mutex_lock(&node->mutex);
+    if (epoch > node->peer.epoch) node->peer.epoch = epoch;
+    pthread_mutex_unlock(&node->mutex);
+    node_step(node, &event, NULL);
 }
 
 static void take_reply(struct node *node, const Tarry__Reply *reply) {
     if (reply->body_case != TARRY__REPLY__BODY_FOLLOW) return;
     const Tarry__FollowReply *body = reply->follow;
+    if (node_is_leading(node)) {
+        take_reply_as_leader(node, body, reply->code == TARRY__CODE__BUSY);
+        return;
+    }
     switch (body->verdict) {
     case TARRY__FOLLOW_REPLY__VERDICT__FRAMES:
     case TARRY__FOLLOW_REPLY__VERDICT__PROMISE:
@@ -337,7 +362,8 @@ static void take_unproved(struct node *node, const void *data, size_t size) {
                  is_refusal ? reply->message : "");
         if (logfmt_allowed(&refused_limit))
             logfmt("not_followed", "peer=%s reason=%s", node->needs.config->peer, logfmt_quote(reason, quoted));
-        node_say(node, unproved);
+        node_say(node, unproved, 0);
+        node_unanswered(node, false);
         break;
     }
     if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
@@ -366,7 +392,9 @@ static bool take_answer(struct node *node, struct message *answer) {
 void follower_answered(struct node *node, struct message *answer) {
     struct follower_half *half = &node->following.half;
     half->asking = false;
-    bool is_newest = node_is_leading(node) || answer == NULL || take_answer(node, answer);
+    bool listens = !node_is_leading(node) || node->pair.by_operator;
+    bool is_newest = answer == NULL || !listens || take_answer(node, answer);
+    if (answer == NULL) node_unanswered(node, false);
     message_free(answer);
     if (!half->has_left)
         follower_half_settle(half, &node->pair, monotonic_ns());
@@ -401,7 +429,7 @@ bool follower_cut(struct node *node, uint64_t end) {
     uint64_t keep = follower_keeps(&node->pair, atomic_load(node->needs.signed_to));
     int error = log_cut(node->log, end, keep, &quarantine, why, &tail);
     if (error == LOG_PINNED) {
-        node_say(node, pinned);
+        node_say(node, pinned, 0);
         follower_half_put_off_cut(&node->following.half, end, monotonic_ns());
         return false;
     }

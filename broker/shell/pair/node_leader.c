@@ -247,6 +247,7 @@ static void note_peer(struct node *node, const Tarry__Follow *follow) {
     memcpy(peer->member, follow->member.data, MEMBER_ID_SIZE);
     if (strlen(follow->url) < sizeof(peer->url)) snprintf(peer->url, sizeof(peer->url), "%s", follow->url);
     peer->heard_ns = monotonic_ns();
+    if (follow->floor > peer->epoch) peer->epoch = follow->floor;
     peer->durable = follow->end;
     peer->applied = follow->applied;
     uint64_t lag = node_is_leading(node) && follow->end < node->news.written ? node->news.written - follow->end : 0;
@@ -303,7 +304,7 @@ static struct pair_event event_of(struct node *node, const Tarry__Follow *follow
         .near = leader_half_is_near(&node->leading.half, follow->end, monotonic_ns()),
         .message = follow_wire_asked(follow, &node->hard_state),
     };
-    if (leader_half_compares(&node->pair)) compare(node, follow, &event);
+    if (leader_half_compares(&node->pair) && !follow->proposes) compare(node, follow, &event);
     return event;
 }
 

@@ -66,6 +66,7 @@ void node_take_probed(struct node *node, struct message *answer) {
 }
 
 void node_take_refused(struct node *node) {
+    node_unanswered(node, false);
     if (!silence_is_gone(&node->silence, &node->pair, node->following.half.has_left, monotonic_ns())) return;
     bool leads = node_is_leading(node);
     logfmt(leads ? "follower_gone" : "leader_gone",

@@ -1,6 +1,8 @@
 /* node_status.c: how this node is, for people, and what they tell it to do; see node.h. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "clock.h"
 #include "config.h"
@@ -14,6 +16,12 @@
 #include "run.h"
 
 /* ---- words */
+
+static const char word_waits[] = "another 'tarry promote' waits for the other node's answer: try again in a moment";
+/* An operator's word waits no longer for the other node's answer: twice the time that a question has. */
+#define WORD_WAIT_NS (2500 * NS_PER_MS)
+/* Before the process starts anew the answer to an operator leaves. */
+static const struct timespec ANSWER_LEAVES = {.tv_nsec = 100000000};
 
 static enum pair_word word_of(const struct node *node, const Tarry__Pair *request) {
     bool leads = node_is_leading(node);
@@ -42,15 +50,51 @@ void node_take_word(struct node *node, struct call *call) {
         record_word_take(node, call);
         return;
     }
-    node->said = NULL;
+    if (node->word != NULL) {
+        call->answer(call, reply_pack_refusal(TARRY__CODE__NOT_DONE, word_waits));
+        return;
+    }
+    node->said = (struct node_said){0};
     if (!is_so(node, request)) {
         node_alone_told(node, call);
         node_tell(node, word_of(node, request));
     }
-    if (node->said != NULL)
-        call->answer(call, reply_pack_refusal(TARRY__CODE__NOT_DONE, node->said));
+    node->word = call;
+    node->word_until_ns = monotonic_ns() + WORD_WAIT_NS;
+    node_answer_word(node);
+}
+
+void node_answer_word(struct node *node) {
+    struct call *call = node->word;
+    char sentence[COORDINATOR_MESSAGE_SIZE];
+    if (call == NULL || node->pair.asserting != 0) return;
+    node->word = NULL;
+    node_format_said(&node->said, sentence);
+    if (sentence[0] != '\0')
+        call->answer(call, reply_pack_refusal(TARRY__CODE__NOT_DONE, sentence));
     else
         node_status(node, call);
+}
+
+void node_drop_word(struct node *node, Tarry__Code code, const char *sentence) {
+    struct call *call = node->word;
+    if (call == NULL) return;
+    node->word = NULL;
+    call->answer(call, reply_pack_refusal(code, sentence));
+    if (code == TARRY__CODE__NOT_DONE) nanosleep(&ANSWER_LEAVES, NULL);
+}
+
+void node_unanswered(struct node *node, bool is_refused_by_leader) {
+    struct pair_event event = {.kind = PAIR_UNANSWERED, .present = is_refused_by_leader};
+    if (node->pair.asserting != 0) node_step(node, &event, NULL);
+}
+
+void node_format_said(const struct node_said *said, char out[COORDINATOR_MESSAGE_SIZE]) {
+    const char *sentence = said->sentence != NULL ? said->sentence : "";
+    if (said->epoch != 0)
+        snprintf(out, COORDINATOR_MESSAGE_SIZE, "the other node leads epoch %u: %s", said->epoch, sentence);
+    else
+        snprintf(out, COORDINATOR_MESSAGE_SIZE, "%s", sentence);
 }
 
 /* ---- status */
@@ -138,7 +182,9 @@ void node_status_with(struct node *node, struct call *call, const char *record) 
     struct node_peer known = node->peer;
     struct node_lag lag = node_lag(node);
     struct digests digests = node->digests;
-    const char *problem = node->problem;
+    char said[COORDINATOR_MESSAGE_SIZE];
+    memcpy(said, node->problem, sizeof(said));
+    const char *problem = said[0] != '\0' ? said : NULL;
     status.since_ms = node->role_since_ms;
     status.took_over_ms = node->took_over_ms;
     uint64_t alone_ns = node->alone.is ? node->alone.since_ns : 0;

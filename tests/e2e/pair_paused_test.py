@@ -1,0 +1,271 @@
+"""pair_paused_test.py: without a coordinator: an operator makes the follower lead while the primary is paused or cut off, and the
+primary comes back in the middle of what it did. It comes back as the follower, by itself (R7, R8, F-24, F-26)."""
+import os
+import signal
+import time
+
+import harness
+import pair
+import proxy
+from pair_modes_test import IN_SYNC, status
+
+NEW_EPOCH = 3  # node 0 led epoch 2; odd ones are node 1's
+SERVES_ALONE = "served alone"
+STOP_MAX_S = 10
+
+
+class Case(pair.Case):
+    """Each node reaches the other through a proxy of its own, which may be cut."""
+
+    coordinated = False
+    arguments = ("--failover-after", "1s")
+
+    def setUp(self):
+        super().setUp()
+        self.a_to_b, self.b_to_a = self.route(self.a, "--peer"), self.route(self.b, "--follow")
+
+    def route(self, broker, option):
+        at = broker.arguments.index(option) + 1
+        net = proxy.Proxy(int(broker.arguments[at].rsplit(":", 1)[1]))
+        self.addCleanup(net.close)
+        broker.arguments[at] = net.url
+        return net
+
+    def start_pair(self):
+        self.a.start()
+        self.b.start()
+        self.wait_log(self.a, "event=leading")
+        self.a.ok("schedule", "orders", "--key", "first", "--in", "1h")
+        self.wait_pending(self.b, 1)
+        self.wait_for("the follower knows", lambda: status(self.b).get(IN_SYNC))
+
+    def cut(self):
+        for net in (self.a_to_b, self.b_to_a):
+            net.hold()
+
+    def heal(self, *nets):
+        """What was under way is lost."""
+        for net in nets or (self.a_to_b, self.b_to_a):
+            net.cut()
+            net.heal()
+
+    def state(self, broker):
+        return broker.tarry("status").one
+
+    def roles(self):
+        return [self.state(broker)["role"] for broker in (self.a, self.b)]
+
+    def wait_roles(self, a, b, wait_s=20):
+        self.wait_for(f"{a} and {b}", lambda: self.roles() == [a, b], wait_s)
+
+    def promote(self):
+        """By an assertion that is true, as far as anybody can see."""
+        self.b.ok("promote", "--peer-is-stopped")
+        self.wait_log(self.b, "event=leading")
+        self.b.ok("schedule", "orders", "--key", "second", "--in", "1h")
+
+    def check_both_follow_one(self):
+        self.wait_roles("follower", "primary")
+        self.assertEqual(self.state(self.b)["epoch"], NEW_EPOCH)
+        self.wait_for("in sync", lambda: [broker.tarry("status").status for broker in (self.a, self.b)] == [0, 0])
+        self.wait_pending(self.a, 2)
+        self.b.ok("schedule", "orders", "--key", "third", "--in", "1h")
+
+
+class Returns(Case):
+    def test_a_primary_that_was_paused_comes_back_as_the_follower(self):  # F-26
+        self.start_pair()
+        self.freeze(self.a)
+        self.promote()
+        self.thaw(self.a)
+        self.check_both_follow_one()
+
+    def test_what_it_alone_had_is_put_aside(self):  # R8
+        self.start_pair()
+        self.freeze(self.b)
+        write = self.a.stream("schedule", "orders", "--key", "unconfirmed", "--in", "1h", "--timeout", "60s")
+        begin = self.a.tarry("status").one["durable"]
+        self.wait_for("it is written", lambda: self.a.tarry("status").one["durable"] > begin or self.lacks(self.a))
+        self.freeze(self.a)
+        self.thaw(self.b)
+        self.promote()
+        self.thaw(self.a)
+        self.check_both_follow_one()
+        self.wait_log(self.a, "event=tail_quarantined")
+        self.assertTrue(os.listdir(os.path.join(self.a.data, "quarantine")))
+        write.kill()
+
+    def lacks(self, broker):
+        return broker.tarry("status").one["lag_bytes"] > 0
+
+    def test_a_primary_that_was_cut_off_comes_back_as_the_follower(self):  # F-24
+        self.start_pair()
+        self.cut()
+        self.promote()
+        self.heal()
+        self.check_both_follow_one()
+
+    def test_the_way_from_the_old_primary_is_enough(self):  # F-15
+        """The other way stays cut: it asks, and hears that another node leads."""
+        self.start_pair()
+        self.cut()
+        self.promote()
+        self.heal(self.a_to_b)
+        self.check_both_follow_one()
+
+    def test_the_way_from_the_new_primary_is_enough(self):  # F-15
+        """It is told, and starts again. Then it waits for the way to its primary."""
+        self.start_pair()
+        self.cut()
+        self.promote()
+        self.heal(self.b_to_a)
+        self.wait_log(self.a, "event=deposed")
+        self.assertNotEqual(self.state(self.a)["role"], "primary")
+        self.heal(self.a_to_b)
+        self.check_both_follow_one()
+
+    def test_a_new_primary_that_starts_again_leads_all_the_same(self):
+        """The old one still believes that it leads when it meets it: quiet, and with what it acknowledged alone."""
+        self.start_pair()
+        self.freeze(self.a)
+        self.promote()
+        self.b.kill()
+        self.thaw(self.a)
+        self.b.start()
+        self.wait_for("b leads", lambda: self.roles() == ["follower", "primary"])
+        self.wait_pending(self.a, 2)
+
+
+class Words(Case):
+    def test_a_word_against_a_primary_that_answers_is_refused(self):
+        self.start_pair()
+        for word in ("--peer-is-stopped", "--force"):
+            refused = self.b.refused("promote", word).err
+            self.assertIn("the other node leads epoch 2: it answers, so it is not stopped", refused)
+        self.assertEqual(self.roles(), ["primary", "follower"])
+
+    def test_the_old_primary_takes_no_word_while_the_new_one_answers(self):
+        self.start_pair()
+        self.freeze(self.a)
+        self.promote()
+        self.thaw(self.a)
+        refused = self.a.tarry("promote", "--peer-is-stopped")
+        self.assertNotEqual(refused.status, 0, refused)
+        self.check_both_follow_one()
+
+    def test_a_wrong_word_leaves_one_primary_and_says_what_to_do(self):
+        """Both were told so while they did not reach each other: two primaries, for that long."""
+        self.start_pair()
+        self.cut()
+        self.wait_for("it is missed", lambda: self.state(self.a)["problem"])
+        self.a.ok("promote", "--peer-is-stopped")
+        self.a.ok("schedule", "orders", "--key", "lost", "--in", "1h")
+        self.promote()
+        self.heal()
+        self.wait_for("one primary", lambda: self.roles() == ["looking", "primary"])
+        problem = self.wait_for("it is named", lambda: (text := self.state(self.a)["problem"]) and SERVES_ALONE in text and text)
+        self.assertIn(f"the other node leads epoch {NEW_EPOCH}: ", problem)
+        self.assertIn("--follow", problem)
+        for word in ("--peer-is-stopped", "--force"):
+            self.assertIn(f"leads epoch {NEW_EPOCH}: it answers", self.a.refused("promote", word).err)
+        self.b.ok("schedule", "orders", "--key", "third", "--in", "1h")
+        self.assertEqual(self.roles(), ["looking", "primary"])
+
+
+class Stops(Case):
+    """SIGTERM ends a node in bounded time, whatever state it is in."""
+
+    def check_stop(self, broker):
+        began = time.monotonic()
+        broker.process.send_signal(signal.SIGTERM)
+        status_of_process = broker.process.wait(60)
+        self.assertLess(time.monotonic() - began, STOP_MAX_S, broker.log_text())
+        self.assertEqual(status_of_process, 0, broker.log_text())
+
+    def unconfirmed(self):
+        """`a` leads, waits for `b`, and has a write under way."""
+        self.start_pair()
+        self.freeze(self.b)
+        write = self.a.stream("schedule", "orders", "--key", "unconfirmed", "--in", "1h", "--timeout", "60s")
+        self.addCleanup(write.kill)
+        self.wait_for("it waits", lambda: self.lacks(self.a))
+
+    def lacks(self, broker):
+        return broker.tarry("status").one["lag_bytes"] > 0
+
+    def test_a_primary_that_waits_for_its_follower(self):
+        self.unconfirmed()
+        self.check_stop(self.a)
+
+    def test_a_primary_that_waits_and_has_stalled(self):
+        self.unconfirmed()
+        self.wait_log(self.a, "event=follower_awaited")
+        self.check_stop(self.a)
+
+    def test_a_primary_that_another_node_has_overtaken(self):
+        self.start_pair()
+        self.cut()
+        write = self.a.stream("schedule", "orders", "--key", "unconfirmed", "--in", "1h", "--timeout", "60s")
+        self.addCleanup(write.kill)
+        self.promote()
+        self.check_stop(self.a)
+
+    def test_a_primary_without_anything_to_do_and_without_its_follower(self):
+        self.start_pair()
+        self.freeze(self.b)
+        self.check_stop(self.a)
+
+    def test_a_primary_that_serves_alone(self):
+        self.start_pair()
+        self.freeze(self.b)
+        self.a.ok("promote", "--peer-is-stopped")
+        self.check_stop(self.a)
+
+    def test_a_follower_whose_primary_is_paused(self):
+        self.start_pair()
+        self.freeze(self.a)
+        self.check_stop(self.b)
+
+    def test_a_follower_whose_primary_is_cut_off(self):
+        self.start_pair()
+        self.cut()
+        self.check_stop(self.b)
+
+    def test_a_quiet_node(self):
+        self.a.start()
+        self.check_stop(self.a)
+
+    def test_a_node_that_waits_for_a_promise(self):
+        self.start_pair()
+        self.b.kill()
+        self.a.kill()
+        self.a.start()
+        self.check_stop(self.a)
+
+    def test_a_quiet_node_of_two_that_have_both_served_alone(self):
+        self.start_pair()
+        self.cut()
+        self.a.ok("promote", "--peer-is-stopped")
+        self.promote()
+        self.heal()
+        self.wait_for("one primary", lambda: self.roles() == ["looking", "primary"])
+        self.check_stop(self.a)
+        self.check_stop(self.b)
+
+    def test_a_node_that_hands_over_to_one_that_stands_still(self):
+        self.start_pair()
+        self.freeze(self.b)
+        demotes = self.a.stream("demote", "--wait", "30s")
+        self.addCleanup(demotes.kill)
+        self.check_stop(self.a)
+
+    def test_a_node_with_a_word_that_waits(self):
+        self.start_pair()
+        self.freeze(self.b)
+        word = self.a.stream("promote", "--peer-is-stopped")
+        self.addCleanup(word.kill)
+        self.check_stop(self.a)
+
+
+if __name__ == "__main__":
+    harness.main()
