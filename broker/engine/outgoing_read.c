@@ -154,7 +154,7 @@ int outgoing_read_delivery(const struct outgoing_source *source, struct arena *a
         uint64_t erasures = source->erasures(source->context);
         int error = read_all(source, arena, delivery, is_again, out);
         if (error < 0) return error;
-        source->wait(source->context, delivery->after); /* LOG-1 */
+        if (!source->wait(source->context, delivery->after)) return -ECANCELED; /* LOG-1 */
         if (source->erasures(source->context) == erasures || SEEDED_BUG(erased_content_leaves)) return 0;
     }
 }
@@ -178,7 +178,7 @@ int outgoing_read_content(const struct outgoing_source *source, struct arena *ar
         uint64_t erasures = source->erasures(source->context);
         int error = read_one(source, arena, reply->content, is_again, out);
         if (error < 0) return error;
-        source->wait(source->context, reply->after); /* LOG-1 */
+        if (!source->wait(source->context, reply->after)) return -ECANCELED; /* LOG-1 */
         if (source->erasures(source->context) == erasures || SEEDED_BUG(erased_content_leaves)) return error;
     }
 }
@@ -216,6 +216,6 @@ int outgoing_read_repeat(const struct outgoing_source *source, struct arena *are
                          ProtobufCBinaryData *out) {
     int error = read_frame(source, arena, reply, out);
     if (error == LOG_RETIRED) error = read_result(source, arena, reply, out);
-    if (error >= 0) source->wait(source->context, reply->after); /* LOG-1 */
+    if (error >= 0 && !source->wait(source->context, reply->after)) return -ECANCELED; /* LOG-1 */
     return error;
 }

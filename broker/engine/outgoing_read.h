@@ -8,8 +8,9 @@
  * and nothing leaves that does not have it (LOG-5). What has been redacted since it was read does not leave (KEEP-1
  * asks for its erasure), nor does a task whose content went with its ending.
  *
- * Functions give 0, 1 (it is gone, or forgotten: no fault) or what went wrong, negative: LOG_DAMAGED, -ENOMEM, or what
- * the source said. Any thread, each with an arena of its own, in which all that was read stays. */
+ * Functions give 0, 1 (it is gone, or forgotten: no fault) or what went wrong, negative: LOG_DAMAGED, -ENOMEM,
+ * -ECANCELED (the broker stops, and it may not leave), or what the source said. Any thread, each with an arena of its
+ * own, in which all that was read stays. */
 #ifndef TARRY_ENGINE_OUTGOING_READ_H
 #define TARRY_ENGINE_OUTGOING_READ_H
 
@@ -36,8 +37,8 @@ struct outgoing_source {
     void (*prefetch)(void *context, const struct core_delivered *tasks, size_t count);
     /* So many contents were erased until now. */
     uint64_t (*erasures)(void *context);
-    /* Returns once what has `after` for its end may leave (LOG-1). */
-    void (*wait)(void *context, uint64_t after);
+    /* Returns once what has `after` for its end may leave (LOG-1). False: the broker stops, and it never may. */
+    bool (*wait)(void *context, uint64_t after);
 };
 
 /* What is delivered: the first `count` of each. */

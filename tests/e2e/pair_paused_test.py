@@ -259,6 +259,19 @@ class Stops(Case):
         self.addCleanup(demotes.kill)
         self.check_stop(self.a)
 
+    def test_a_primary_whose_deliveries_wait_for_its_follower(self):  # LOG-1
+        """They were leased ahead, or fall due: their leases are never confirmed, and so they never leave."""
+        self.start_pair()
+        consumer = self.a.stream("consume", "work")
+        self.addCleanup(consumer.kill)
+        for i in range(20):
+            self.a.ok("schedule", "work", "--in", f"{1000 + 50 * i}ms")
+        consumer.next()
+        self.freeze(self.b)
+        self.wait_for("a lease is written", lambda: self.lacks(self.a))
+        self.wait_log(self.a, "event=follower_awaited")
+        self.check_stop(self.a)
+
     def test_a_node_with_a_word_that_waits(self):
         self.start_pair()
         self.freeze(self.b)

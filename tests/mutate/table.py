@@ -12,7 +12,7 @@ CORE = ["core", "core_[acdnpsw]*", "list_page", "outcomes", "slab", "ledger", "t
 STORIES = ["story_*", "moments"]
 LIVE = ["e2e_schedule", "e2e_cancel", "e2e_consume", "e2e_look", "e2e_settle", "e2e_start", "e2e_facts", "e2e_queue_delete", "e2e_queue_places", "e2e_audit"]
 WIRE = ["e2e_wire", "e2e_fault_wire", "e2e_listen", "hostile_heads", "hostile_frames", "hostile_limits", "e2e_access", "e2e_secure", "e2e_tls"]
-PAIR = ["e2e_pair_wire", "e2e_pair_follow", "e2e_pair_modes", "e2e_pair_stop", "e2e_pair_record", "e2e_pair_alone", "e2e_failover", "e2e_late_thread"]
+PAIR = ["e2e_pair_wire", "e2e_pair_follow", "e2e_pair_modes", "e2e_pair_stop", "e2e_pair_record", "e2e_pair_alone", "e2e_failover", "e2e_late_thread", "e2e_pair_paused"]
 
 STAGES = {
     "common": [["units", "histogram", "arena", "message", "request"], ["fuzz-units", "fuzz-request", "core*", "log", "index*", "tool"], LIVE],
@@ -29,7 +29,7 @@ STAGES = {
                       ["crash_pressure", "e2e_disk", "e2e_restart", "e2e_redact", "e2e_archive"], PAIR],
     "broker/replication": [["leader_*", "follower_half", "alone", "copy_progress", "digests", "freshness", "hard_state_rules", "record_reads", "silence", "summons",
                             "record_client", "follow_wire"], ["story_pair", "story_operator", "steady_history"], ["pair_histories"], PAIR],
-    "broker/pair": [["pair_following", "pair_leading", "pair_operator", "pair_record", "record_client", "follow_wire"], ["story_pair", "story_operator", "model_pair", "model_pair_operator", "model_pair_hand"],
+    "broker/pair": [["pair_following", "pair_leading", "pair_operator", "pair_record", "record_client", "follow_wire"], ["story_pair", "story_operator", "model_pair", "model_pair_operator", "model_pair_operator_paused", "model_pair_operator_wrong", "model_pair_hand"],
                     ["pair_histories"], PAIR],
     "broker/curl": [["libcurl", "push"], ["e2e_webhooks"], ["e2e_coordinator*"]],
     "broker/coordinator": [["coordinator*", "record_client", "fuzz-etcd_answer", "fuzz-pair_record"], ["e2e_coordinator*"], ["e2e_pair_coordinator"]],

@@ -71,9 +71,10 @@ static uint64_t erasures(void *context) {
 }
 
 /* Nothing is read before it may leave: the one thread has nobody to wait for. */
-static void wait_durable(void *context, uint64_t after) {
+static bool wait_durable(void *context, uint64_t after) {
     const struct world *world = context;
     MUST(after <= log_durable(world->host->log)); /* LOG-1 */
+    return true;
 }
 
 static const struct outgoing_source *source_of(struct world *world) {

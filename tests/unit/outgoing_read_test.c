@@ -30,6 +30,7 @@ struct fx {
     uint8_t blob[BLOB_SIZE]; /* what the index has */
     bool index_is_cold;
     bool index_forgot;
+    bool stops; /* what is waited for never comes */
     uint64_t waited_for;
     size_t waits;
     uint64_t erasures;
@@ -92,14 +93,15 @@ static uint64_t erasures(void *context) {
     return f->erasures;
 }
 
-static void wait_durable(void *context, uint64_t after) {
+static bool wait_durable(void *context, uint64_t after) {
     struct fx *f = context;
     f->waited_for = after;
     f->waits++;
-    if (f->erase_at == 0) return;
+    if (f->erase_at == 0) return !f->stops;
     memset(f->log + f->erase_at, 0, BLOB_SIZE);
     f->erase_at = 0;
     f->erasures++;
+    return !f->stops;
 }
 
 static void begin(struct fx *f) {
@@ -442,11 +444,26 @@ static void a_recorded_answer_that_rotted_is_not_given(void **state) {
     end(&f);
 }
 
+/* A follower that counts never confirmed it, and the broker stops (LOG-1). */
+static void what_is_never_confirmed_does_not_leave(void **state) {
+    struct fx f;
+    begin(&f);
+    f.stops = true;
+    struct core_delivered task = task_at(&f, 1, RETIRED_BELOW, 'a');
+    struct outgoing_contents out;
+    assert_int_equal(deliver(&f, &task, 1, &out), -ECANCELED);
+    struct core_reply reply = {.content = &task.row, .after = AFTER};
+    ProtobufCBinaryData content = {0};
+    assert_int_equal(outgoing_read_content(&f.source, &f.arena, &reply, &content), -ECANCELED);
+    end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_content_comes_from_wherever_it_lies),
         cmocka_unit_test(all_contents_are_prefetched_once),
         cmocka_unit_test(what_rotted_does_not_leave),
+        cmocka_unit_test(what_is_never_confirmed_does_not_leave),
         cmocka_unit_test(what_there_is_no_memory_for_does_not_leave),
         cmocka_unit_test(what_was_redacted_is_left_out),
         cmocka_unit_test(what_is_redacted_after_it_was_read_is_left_out),

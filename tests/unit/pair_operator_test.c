@@ -89,8 +89,103 @@ static void a_promise_notes_no_record(void **state) {
     assert_int_equal(pair.hard_state.recorded, 0);
 }
 
+/* A leader of epoch 2, which node 1 has promised. */
+static struct pair leading(bool is_alone) {
+    struct pair_hard_state hard_state = {.floor = 2, .led = 2, .in_sync = true, .alone = is_alone};
+    struct pair pair = {.self = 0, .other = 1, .by_operator = true, .run = 1, .role = PAIR_LEADING, .epoch = 2};
+    pair.hard_state = hard_state;
+    pair.counted = !is_alone;
+    return pair;
+}
+
+static const struct pair_effect *find(const struct pair_effects *out, enum pair_effect_kind kind) {
+    for (size_t i = 0; i < out->count; i++)
+        if (out->items[i].kind == kind) return &out->items[i];
+    return NULL;
+}
+
+static void a_leader_that_hears_nothing_asks_which_epoch_the_other_leads(void **state) { /* F-26 */
+    struct pair pair = leading(false);
+    for (int i = 0; i < 2; i++) { /* the same question, whose answer may be on its way */
+        struct pair_effects out = {0};
+        pair_step(&pair, &(struct pair_event){.kind = PAIR_SILENT}, &out);
+        const struct pair_effect *asks = find(&out, PAIR_ASK);
+        assert_non_null(asks);
+        assert_int_equal(asks->message.kind, PAIR_PROPOSE);
+        assert_int_equal(asks->message.epoch, 2);
+        assert_int_equal(asks->message.serial, pair.serial);
+        assert_int_equal(pair.serial, 1);
+    }
+}
+
+/* Of a leader, by its answer or its question; of a quiet node that has served alone, unless this node has, too. */
+static void a_leader_ends_that_hears_of_a_later_epoch(void **state) { /* F-24 */
+    for (int is_alone = 0; is_alone < 2; is_alone++) {
+        struct pair pair = leading(is_alone);
+        struct pair_effects out = {0};
+        struct pair_event leads = answered(&pair, PAIR_PROMISE);
+        leads.message.epoch = 3;
+        pair_step(&pair, &leads, &out);
+        assert_non_null(find(&out, PAIR_END));
+        for (int asks = 0; asks < 2; asks++) {
+            struct pair asked = leading(is_alone);
+            struct pair_effects then = {0};
+            struct pair_event question = {
+                .kind = PAIR_ASKED, .message = {.kind = asks ? PAIR_FOLLOW : PAIR_PROPOSE, .floor = 3, .alone = true}};
+            pair_step(&asked, &question, &then);
+            bool ends = find(&then, PAIR_END) != NULL;
+            assert_int_equal(ends, !(is_alone && asks));
+        }
+    }
+}
+
+static void a_word_waits_for_the_other_nodes_answer(void **state) { /* F-24 */
+    const enum { SAYS_NOTHING, FOLLOWS, LEADS, SERVED_ALONE } answers[] = {SAYS_NOTHING, FOLLOWS, LEADS, SERVED_ALONE};
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        struct pair pair = leading(false);
+        struct pair_effects out = {0};
+        pair_step(&pair, &(struct pair_event){.kind = PAIR_TOLD, .word = PAIR_SOLO}, &out);
+        assert_true(pair.counted);
+        assert_int_equal(pair.asserting, PAIR_SOLO);
+        assert_non_null(find(&out, PAIR_ASK));
+        struct pair_event event = answered(&pair, answers[i] == LEADS ? PAIR_PROMISE : PAIR_NOT_LEADING);
+        event.message.epoch = answers[i] == LEADS ? 3 : 0;
+        event.message.floor = 2;
+        event.message.alone = answers[i] == SERVED_ALONE;
+        if (answers[i] == SAYS_NOTHING) event = (struct pair_event){.kind = PAIR_UNANSWERED};
+        out = (struct pair_effects){0};
+        pair_step(&pair, &event, &out);
+        assert_int_equal(pair.asserting, 0);
+        bool serves_alone = answers[i] == SAYS_NOTHING || answers[i] == FOLLOWS;
+        assert_int_equal(pair.hard_state.alone, serves_alone);
+        assert_int_equal(find(&out, PAIR_END) != NULL, answers[i] == LEADS);
+        assert_int_equal(find(&out, PAIR_SAY) != NULL, answers[i] == SERVED_ALONE);
+    }
+}
+
+static void a_follower_takes_no_word_against_a_leader_that_answers(void **state) { /* F-24 */
+    struct pair_hard_state hard_state = {.floor = 2, .in_sync = true};
+    struct pair pair = {.self = 1, .other = 0, .by_operator = true, .run = 1};
+    struct pair_effects out = {0};
+    pair_start(&pair, &hard_state, END, &out);
+    out = (struct pair_effects){0};
+    pair_step(&pair, &(struct pair_event){.kind = PAIR_TOLD, .word = PAIR_ASSERT}, &out);
+    struct pair_event frames = answered(&pair, PAIR_FRAMES);
+    frames.message.epoch = 2;
+    out = (struct pair_effects){0};
+    pair_step(&pair, &frames, &out);
+    assert_int_equal(pair.role, PAIR_FOLLOWING);
+    const struct pair_effect *says = find(&out, PAIR_SAY);
+    assert_non_null(says);
+    assert_int_equal(says->epoch, 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_leader_that_hears_nothing_asks_which_epoch_the_other_leads),
+        cmocka_unit_test(a_leader_ends_that_hears_of_a_later_epoch),
+        cmocka_unit_test(a_word_waits_for_the_other_nodes_answer),
+        cmocka_unit_test(a_follower_takes_no_word_against_a_leader_that_answers),
         cmocka_unit_test(a_claim_waits_for_who_does_not_lead),
         cmocka_unit_test(a_claim_ends_where_somebody_leads),
         cmocka_unit_test(a_claim_ends_that_is_never_promised),

@@ -33,6 +33,10 @@ struct message *reply_pack_commit(const void *commit, size_t commit_size, uint64
 /* BUSY, for a moment: the client is told to ask again after SOON_MS (Reply.retry_ms). */
 #define SOON_MS 20u
 struct message *reply_pack_soon(const char *sentence);
+/* With TARRY__CODE__FAILED. */
+#define CALL_UNCONFIRMED                                                                                               \
+    "this broker stops or is no longer the leader, and the other node has not confirmed the request: whether it took " \
+    "effect is unknown; look before you send it again, or send it with the key that makes it once only"
 /* A refusal; `sentence` NULL: that of the code. */
 struct message *reply_pack_refusal(Tarry__Code code, const char *sentence);
 

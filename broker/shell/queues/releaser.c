@@ -104,7 +104,8 @@ void releaser_fail(struct releaser *releaser) {
         struct batch *batch = batch_of(release);
         for (size_t i = 0; i < batch->answer_count; i++) {
             message_free(batch->answers[i].reply);
-            batch->answers[i].call->answer(batch->answers[i].call, reply_pack_refusal(TARRY__CODE__FAILED, NULL));
+            batch->answers[i].call->answer(batch->answers[i].call,
+                                           reply_pack_refusal(TARRY__CODE__FAILED, CALL_UNCONFIRMED));
         }
         batch_drop(releaser->batches, batch);
     }

@@ -47,14 +47,16 @@ static void has_left(struct delivery_sender *delivery_sender, const struct core_
 
 /* ---- what waits for the disk */
 
-static void wait_durable(void *context, uint64_t position) {
+static bool wait_durable(void *context, uint64_t position) {
     struct delivery_sender *delivery_sender = context;
     pthread_mutex_lock(&delivery_sender->mutex);
-    while (delivery_sender->durable < position) {
+    while (delivery_sender->durable < position && !delivery_sender->ended) {
         if (position < delivery_sender->awaited) delivery_sender->awaited = position;
         pthread_cond_wait(&delivery_sender->grown, &delivery_sender->mutex);
     }
+    bool is_durable = delivery_sender->durable >= position;
     pthread_mutex_unlock(&delivery_sender->mutex);
+    return is_durable;
 }
 
 /* ---- copies */
@@ -182,7 +184,7 @@ static void *cold_run(void *argument) {
         pthread_mutex_unlock(&delivery_sender->mutex);
         outgoing.end = item->end;
         /* What it reads must have been written. */
-        if (!item->is_reply && item->delivery.departs) wait_durable(delivery_sender, item->delivery.after);
+        if (!item->is_reply && item->delivery.departs) (void)wait_durable(delivery_sender, item->delivery.after);
         int result = item->is_reply ? outgoing_reply(&outgoing, &item->reply)
                                     : deliver(delivery_sender, &outgoing, &item->delivery);
         assert(result == 0);
@@ -239,8 +241,9 @@ void delivery_sender_durable(struct delivery_sender *delivery_sender, uint64_t p
 
 void delivery_sender_stop(struct delivery_sender *delivery_sender) {
     pthread_mutex_lock(&delivery_sender->mutex);
-    delivery_sender->stop = true;
+    delivery_sender->stop = delivery_sender->ended = true;
     pthread_cond_signal(&delivery_sender->posted);
+    pthread_cond_broadcast(&delivery_sender->grown);
     pthread_mutex_unlock(&delivery_sender->mutex);
     pthread_join(delivery_sender->thread, NULL); /* nothing more grows cold */
     pthread_mutex_lock(&delivery_sender->mutex);

@@ -54,6 +54,7 @@ struct delivery_sender {
     struct cold_item **cold_last;
     uint64_t durable;
     uint64_t awaited; /* the first position that a thread sleeps for; UINT64_MAX: none */
+    bool ended;       /* `durable` does not grow any more: threads that wait for more give up */
     bool stop;
     bool cold_stop;
     _Atomic uint64_t out_bytes;
@@ -63,7 +64,8 @@ void delivery_sender_start(struct delivery_sender *delivery_sender, const struct
 /* Takes over one use of the batch, whose appends have been written (not: synced). Sync thread only. */
 void delivery_sender_post(struct delivery_sender *delivery_sender, struct batch *batch);
 void delivery_sender_durable(struct delivery_sender *delivery_sender, uint64_t position);
-/* Ends the threads once all that was posted has left. */
+/* Ends the threads once all that was posted has left, but what waits for a position that was never confirmed: it never
+ * leaves. Nothing may become durable or confirmed any more. */
 void delivery_sender_stop(struct delivery_sender *delivery_sender);
 
 /* The core has decided this delivery. Core thread only. */

@@ -60,9 +60,9 @@ static uint64_t erasures(void *context) {
 }
 
 /* LOG-1. */
-static void wait_durable(void *context, uint64_t after) {
+static bool wait_durable(void *context, uint64_t after) {
     const struct outgoing *outgoing = context;
-    outgoing->needs->wait_durable(outgoing->needs->context, after > outgoing->end ? after : outgoing->end);
+    return outgoing->needs->wait_durable(outgoing->needs->context, after > outgoing->end ? after : outgoing->end);
 }
 
 static struct outgoing_source source_of(struct outgoing *outgoing) {
@@ -78,8 +78,14 @@ static struct outgoing_source source_of(struct outgoing *outgoing) {
 /* Whether the result is one to go on with: 0 or 1. False: -EAGAIN. Anything else ends the process. */
 static bool was_read(const struct outgoing *outgoing, const char *what, int error) {
     if (error == -EAGAIN && !outgoing->may_wait) return false;
-    if (error < 0) fatal(what, error);
+    if (error < 0 && error != -ECANCELED) fatal(what, error);
     return true;
+}
+
+/* The broker stops, and what the answer rests on is not confirmed by the follower. */
+static void reply_unknown(const struct core_reply *reply) {
+    struct call *call = call_of(reply->ticket);
+    call->answer(call, reply_pack_refusal(TARRY__CODE__FAILED, CALL_UNCONFIRMED));
 }
 
 /* ---- answers */
@@ -89,6 +95,10 @@ static int reply_repeat(struct outgoing *outgoing, const struct core_reply *repl
     ProtobufCBinaryData packed = {0};
     int error = outgoing_read_repeat(&source, &outgoing->arena, reply, &packed);
     if (!was_read(outgoing, "repeat_unreadable", error)) return OUTGOING_COLD;
+    if (error == -ECANCELED) {
+        reply_unknown(reply);
+        return 0;
+    }
     struct message *message = error > 0 ? reply_pack_refusal(TARRY__CODE__FORGOTTEN, NULL)
                                         : reply_pack_commit(packed.data, packed.len, reply->after);
     struct call *call = call_of(reply->ticket);
@@ -104,6 +114,10 @@ static int reply_with_content(struct outgoing *outgoing, const struct core_reply
     Tarry__TaskView view = *get.task;
     int error = outgoing_read_content(&source, &outgoing->arena, reply, &view.content);
     if (!was_read(outgoing, "content_unreadable", error)) return OUTGOING_COLD;
+    if (error == -ECANCELED) {
+        reply_unknown(reply);
+        return 0;
+    }
     get.task = &view;
     copy.get = &get;
     struct message *message = copy.follower ? node_pack(outgoing->needs->node, &copy) : reply_pack(&copy);
@@ -175,6 +189,10 @@ int outgoing_deliver(struct outgoing *outgoing, const struct core_delivery *deli
     arena_reset(&outgoing->arena);
     int error = outgoing_read_delivery(&source, &outgoing->arena, delivery, &contents);
     if (!was_read(outgoing, "content_unreadable", error)) return OUTGOING_COLD;
+    if (error == -ECANCELED) {
+        lanes_send(needs->lanes, delivery, NULL, 0); /* it never will be sent */
+        return 0;
+    }
     if (contents.gone > 0) logfmt("content_gone", "tasks=%zu last_id=%" PRIu64, contents.gone, contents.gone_id);
     struct instant now = clock_now(needs->clock, NULL); /* that of leaving */
     size_t overdue = outgoing_drop_overdue(&contents, now.steady_ns / NS_PER_MS);

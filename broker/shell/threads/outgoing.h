@@ -20,7 +20,8 @@ struct outgoing_needs {
     struct clock *clock;
     struct lanes *lanes;
     struct node *node;
-    void (*wait_durable)(void *context, uint64_t position); /* until the log is durable wherever it must be (LOG-1) */
+    /* Until the log is durable wherever it must be (LOG-1). False: the broker stops before it is. */
+    bool (*wait_durable)(void *context, uint64_t position);
     void *context;
 };
 
