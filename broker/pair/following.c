@@ -171,7 +171,10 @@ static void take_over(struct pair *pair, struct pair_effects *out) {
 void following_answered(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
     if (!is_news(pair, answer)) return;
     bool leads = answer->kind != PAIR_NOT_LEADING || answer->epoch != 0;
-    if (pair->asserting != 0 && leads) operator_refuse(pair, answer->epoch, out);
+    if (pair->asserting != 0 && leads) {
+        operator_refuse(pair, answer->epoch, out);
+        if (answer->kind == PAIR_PROMISE && pair->hard_state.alone) return; /* promised nothing: it has been said why */
+    }
     if (answer->kind == PAIR_NOT_LEADING) {
         if (!pair->by_operator || answer->epoch != 0) return; /* the leader has only forgotten the question */
         pair->epoch = 0;                                      /* no leader is followed */
