@@ -321,17 +321,37 @@ const char *access_record_name(const struct access_principal *principal) {
     return principal->entry.kind == KIND_LOOPBACK ? "" : principal->entry.name;
 }
 
+/* How much of its rate's time `count` operations take. */
+static uint64_t rate_time_ns(const struct access_principal *principal, uint64_t count) {
+    return count * 1000000000 / principal->entry.limits[LIMIT_rate];
+}
+
 /* A second's worth may come at once. */
-bool access_take_rate(struct access_principal *principal, uint64_t count, uint64_t now_ns) {
+bool access_has_rate(const struct access_principal *principal, uint64_t count, uint64_t now_ns) {
     const uint64_t second_ns = 1000000000;
-    uint64_t rate = principal->entry.limits[LIMIT_rate];
-    if (rate == 0) return true;
+    if (principal->entry.limits[LIMIT_rate] == 0) return true;
     uint64_t from_ns = principal->usage.rate_ns > now_ns ? principal->usage.rate_ns : now_ns;
     /* More at once than a second allows is let through for a principal that has done nothing for long, and then waited
      * for. */
-    if (from_ns > now_ns && from_ns - now_ns + count * second_ns / rate > second_ns) return false;
-    principal->usage.rate_ns = from_ns + count * second_ns / rate;
+    return from_ns == now_ns || from_ns - now_ns + rate_time_ns(principal, count) <= second_ns;
+}
+
+void access_spend_rate(struct access_principal *principal, uint64_t count, uint64_t now_ns) {
+    if (principal->entry.limits[LIMIT_rate] == 0) return;
+    uint64_t from_ns = principal->usage.rate_ns > now_ns ? principal->usage.rate_ns : now_ns;
+    principal->usage.rate_ns = from_ns + rate_time_ns(principal, count);
+}
+
+bool access_take_rate(struct access_principal *principal, uint64_t count, uint64_t now_ns) {
+    if (!access_has_rate(principal, count, now_ns)) return false;
+    access_spend_rate(principal, count, now_ns);
     return true;
+}
+
+void access_give_rate(struct access_principal *principal, uint64_t count) {
+    if (principal->entry.limits[LIMIT_rate] == 0) return;
+    uint64_t time_ns = rate_time_ns(principal, count);
+    principal->usage.rate_ns -= time_ns < principal->usage.rate_ns ? time_ns : principal->usage.rate_ns;
 }
 
 bool access_is_claimed(const struct access_set *set, const struct access_principal *principal, const char *client) {

@@ -70,6 +70,8 @@ struct access_entry { /* a row of the file */
 struct access_usage {
     _Atomic uint64_t connections;
     _Atomic uint64_t bytes;
+    _Atomic unsigned questions;     /* under way, whose answers may be long … */
+    _Atomic uint64_t answers_bytes; /* … and what is reserved for these */
     uint64_t rate_ns; /* the judging thread: its operations until then have been counted (a leaky bucket) */
 };
 
@@ -157,6 +159,12 @@ bool access_may(const struct access_principal *principal, const struct access_ru
 /* Takes `count` operations out of its rate. False: that is too many just now. `now_ns`: a clock that does not go back.
  */
 bool access_take_rate(struct access_principal *principal, uint64_t count, uint64_t now_ns);
+/* `count` operations more would be taken now. Changes nothing. */
+bool access_has_rate(const struct access_principal *principal, uint64_t count, uint64_t now_ns);
+/* Gives `count` operations back to its rate. */
+void access_give_rate(struct access_principal *principal, uint64_t count);
+/* Takes `count` operations out of its rate, whatever that is now: the next ones wait for longer. */
+void access_spend_rate(struct access_principal *principal, uint64_t count, uint64_t now_ns);
 /* For records: empty for a local client. */
 const char *access_record_name(const struct access_principal *principal);
 /* The name of another principal: a client that calls itself so, or `NAME (…)`, would be taken for that principal in the

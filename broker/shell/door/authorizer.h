@@ -100,6 +100,15 @@ enum authorizer_side {
  * are not allowed get a problem each (core_content), for the others may be. The door's thread. */
 struct request_refusal authorizer_judge(struct authorizer *authorizer, struct access_principal *principal,
                                         enum authorizer_side side, struct arena *arena, struct core_event *event);
+/* Would the rate of the principal take one operation now? OK, or BUSY with a sentence in `arena`. Asked before a
+ * request is unpacked; what is then refused as nonsense costs one operation (authorizer_charge). The door's thread. */
+struct request_refusal authorizer_look_at_rate(struct authorizer *authorizer, struct access_principal *principal,
+                                               struct arena *arena);
+void authorizer_charge(struct access_principal *principal);
+/* May the principal lease, or have a commit with any of these operations (bits 1 << Tarry__Op__OpCase), whatever the
+ * queue, and for the price of an operation? OK, or the code and a sentence. The door's thread. */
+Tarry__Code authorizer_judge_deed(struct authorizer *authorizer, struct access_principal *principal, bool leases,
+                                  uint32_t operations, char sentence[ACCESS_SENTENCE_SIZE]);
 /* May the principal have a receipt for this commit, which a client has given a key (gateway_once): OK if it may do any
  * of it, and for the price of an operation; or the code and a sentence. The door's thread. */
 Tarry__Code authorizer_judge_key(struct authorizer *authorizer, struct access_principal *principal,

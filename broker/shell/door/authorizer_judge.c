@@ -182,6 +182,16 @@ static uint64_t queues_max(const struct access_principal *principal) {
     return access_is_confined(principal) ? QUEUES_OF_CONFINED_DEFAULT : 0;
 }
 
+struct request_refusal authorizer_look_at_rate(struct authorizer *authorizer, struct access_principal *principal,
+                                               struct arena *arena) {
+    if (access_has_rate(principal, 1, steady_ns())) return (struct request_refusal){TARRY__CODE__OK, NULL};
+    return limit(authorizer, principal, arena, LIMIT_rate);
+}
+
+void authorizer_charge(struct access_principal *principal) {
+    access_spend_rate(principal, 1, steady_ns());
+}
+
 static struct core_caller *caller_of(const struct access_principal *principal, struct arena *arena) {
     struct core_caller *caller = arena_alloc(arena, sizeof(*caller));
     if (caller == NULL) return NULL;
@@ -232,6 +242,25 @@ static Tarry__Code take_one(struct authorizer *authorizer, struct access_princip
     atomic_fetch_add(&authorizer->limited, 1);
     snprintf(sentence, ACCESS_SENTENCE_SIZE, "%s is at its limit: rate (tarry token)", principal->entry.name);
     return TARRY__CODE__BUSY;
+}
+
+static bool may_any(const struct access_principal *principal, uint32_t operations,
+                    char sentence[ACCESS_SENTENCE_SIZE]) {
+    for (unsigned op = TARRY__OP__OP__NOT_SET + 1; op < 32; op++) {
+        const struct access_rule *rule = (operations & 1u << op) != 0 ? access_rule_of_op((Tarry__Op__OpCase)op) : NULL;
+        if (rule != NULL && access_may(principal, rule, NULL, sentence)) return true;
+    }
+    return false;
+}
+
+Tarry__Code authorizer_judge_deed(struct authorizer *authorizer, struct access_principal *principal, bool leases,
+                                  uint32_t operations, char sentence[ACCESS_SENTENCE_SIZE]) {
+    const Tarry__Request subscribe = {.body_case = TARRY__REQUEST__BODY_SUBSCRIBE};
+    bool may = leases ? access_may(principal, access_rule_of_request(&subscribe), NULL, sentence)
+                      : may_any(principal, operations, sentence);
+    if (may) return take_one(authorizer, principal, sentence);
+    atomic_fetch_add(&authorizer->denied, 1);
+    return TARRY__CODE__DENIED;
 }
 
 Tarry__Code authorizer_judge_key(struct authorizer *authorizer, struct access_principal *principal,

@@ -49,16 +49,40 @@ static struct rpc_context *context_take(struct rpc *rpc) {
     return context;
 }
 
+/* Where its connection's questions are counted; NULL: a requester inside the broker, which has one at a time. */
+static _Atomic uint16_t *asking_of(const struct rpc_context *context) {
+    if (door_is_inside(context->from)) return NULL;
+    return &context->rpc->asking_of[context->from % DOOR_CONNECTIONS_MAX];
+}
+
+static void begin_question(struct rpc_context *context, size_t expected) {
+    _Atomic uint16_t *of_connection = asking_of(context);
+    struct access_usage *usage = &context->principal->usage;
+    context->expected = expected;
+    atomic_fetch_add(&context->rpc->expected, expected);
+    atomic_fetch_add(&usage->answers_bytes, expected);
+    atomic_fetch_add(&context->rpc->asking_long, 1);
+    atomic_fetch_add(&usage->questions, 1);
+    if (of_connection != NULL) atomic_fetch_add(of_connection, 1);
+}
+
+static void end_question(struct rpc_context *context) {
+    _Atomic uint16_t *of_connection = asking_of(context);
+    struct access_usage *usage = &context->principal->usage;
+    atomic_fetch_sub(&context->rpc->expected, context->expected);
+    atomic_fetch_sub(&usage->answers_bytes, context->expected);
+    atomic_fetch_sub(&context->rpc->asking_long, 1);
+    atomic_fetch_sub(&usage->questions, 1);
+    if (of_connection != NULL) atomic_fetch_sub(of_connection, 1);
+    context->expected = 0;
+}
+
 static void context_give(struct rpc_context *context) {
     struct rpc *rpc = context->rpc;
     forget_request(context);
     atomic_fetch_sub(&rpc->charged, context->charge);
     context->charge = 0;
-    if (context->expected > 0) {
-        atomic_fetch_sub(&rpc->expected, context->expected);
-        atomic_fetch_sub(&rpc->asking_long, 1);
-    }
-    context->expected = 0;
+    if (context->expected > 0) end_question(context);
     if (context->size > 0) authorizer_give_bytes(context->principal, context->size);
     context->size = 0;
     access_release(context->principal);
@@ -129,12 +153,24 @@ static bool has_room(const struct rpc *rpc, size_t charge) {
     return atomic_load(&rpc->busy) <= RPC_CONTEXTS - RPC_CONTEXTS_RESERVED;
 }
 
-/* Answers of this kind are long, and wait for the requester to read them: a crowd of small questions must not fill
- * memory with them (CALM-1). Those of a task without its content are short. */
-static size_t answer_size(const struct rpc *rpc, const struct core_event *event) {
-    bool is_long = event->kind == CORE_LIST || event->kind == CORE_QUEUES || event->kind == CORE_STATS ||
-                   event->kind == CORE_CALENDAR || (event->kind == CORE_GET && event->request->get->with_content);
-    return is_long ? rpc->needs.config->payload_max : 0;
+/* What a question reserves at first; 0: its answer is short. Answers of these kinds are long, and wait for the
+ * requester to read them: a crowd of small questions must not fill memory with them (CALM-1). Those of a task without
+ * its content are short. */
+static size_t answer_size(const struct core_event *event) {
+    switch (event->kind) {
+    case CORE_LIST: {
+        const Tarry__List *list = event->request->list;
+        return RPC_ANSWER_FIRST + RPC_LIST_ROW * (size_t)(list->limit > 0 ? list->limit : LIST_LIMIT_DEFAULT);
+    }
+    case CORE_QUEUES:
+    case CORE_STATS:
+    case CORE_CALENDAR:
+        return RPC_ANSWER_FIRST;
+    case CORE_GET:
+        return event->request->get->with_content ? RPC_ANSWER_FIRST : 0;
+    default:
+        return 0;
+    }
 }
 
 /* A message of very many small fields is much larger unpacked than was thought. False: too large to stay now. */
@@ -149,27 +185,46 @@ static bool may_stay(struct rpc_context *context, const struct core_event *event
     return context->charge <= urgent_max || has_room(rpc, context->charge);
 }
 
-/* Is there room for the long answer that is expected? One may always be under way. */
-static bool may_ask(struct rpc_context *context, const struct core_event *event) {
-    struct rpc *rpc = context->rpc;
-    context->expected = answer_size(rpc, event);
-    if (context->expected == 0) return true;
-    size_t expected = atomic_fetch_add(&rpc->expected, context->expected) + context->expected;
-    unsigned asking = atomic_fetch_add(&rpc->asking_long, 1) + 1;
-    size_t charged = atomic_load(&rpc->charged);
-    if (atomic_load(&rpc->busy) > RPC_CONTEXTS - RPC_CONTEXTS_RESERVED) return false;
-    if (asking == 1 && charged == context->charge) return true;
-    if (charged + expected + door_held(rpc->needs.door) > rpc->budget) return false;
-    return asking <= RPC_CONTEXTS_OF_ANSWERS;
+/* The answer that this context expects is among those that are reserved for: do all of them fit, and is the principal's
+ * share of them not too large? One may always be under way. */
+static bool fits(const struct rpc_context *context) {
+    const struct rpc *rpc = context->rpc;
+    const size_t charged = atomic_load(&rpc->charged), expected = atomic_load(&rpc->expected);
+    const size_t used = charged + expected + door_held(rpc->needs.door);
+    if (atomic_load(&rpc->asking_long) == 1 && charged == context->charge) return true;
+    return used <= rpc->budget &&
+           atomic_load(&context->principal->usage.answers_bytes) <= RPC_BYTES_SHARE * (rpc->budget - used);
 }
 
-/* The core knows how long the answer will be, and most are far shorter than they may be. */
-static void expect_size(struct call *call, size_t size) {
+/* Is one more question among those of its connection and its principal? */
+static bool has_share(const struct rpc_context *context) {
+    const _Atomic uint16_t *of_connection = asking_of(context);
+    const unsigned asking = atomic_load(&context->rpc->asking_long);
+    const unsigned left = asking < RPC_CONTEXTS_OF_ANSWERS ? RPC_CONTEXTS_OF_ANSWERS - asking : 0;
+    if (asking == 1) return true;
+    return (of_connection == NULL || atomic_load(of_connection) <= left) &&
+           atomic_load(&context->principal->usage.questions) <= RPC_PRINCIPAL_SHARE * left;
+}
+
+/* May it ask for an answer that may be long? */
+static bool may_ask(struct rpc_context *context, const struct core_event *event) {
+    const size_t size = answer_size(event);
+    if (size == 0) return true;
+    begin_question(context, size);
+    if (atomic_load(&context->rpc->busy) > RPC_CONTEXTS - RPC_CONTEXTS_RESERVED) return false;
+    return has_share(context) && fits(context);
+}
+
+/* The core knows how long the answer will be. */
+static bool expect_size(struct call *call, size_t size) {
     struct rpc_context *context = (struct rpc_context *)call;
     struct rpc *rpc = context->rpc;
-    if (size >= context->expected) return;
-    atomic_fetch_sub(&rpc->expected, context->expected - size);
-    context->expected = size;
+    const size_t before = context->expected;
+    if (before == 0) return true; /* of another kind: short */
+    context->expected = size > 0 ? size : 1;
+    atomic_fetch_add(&rpc->expected, context->expected - before); /* modulo 2^64 */
+    atomic_fetch_add(&context->principal->usage.answers_bytes, context->expected - before);
+    return context->expected <= before || fits(context);
 }
 
 static const char only_inspects[] =
@@ -376,8 +431,12 @@ static void handle(struct rpc_context *context, struct message *message) {
         context->size = size;
     if (refusal.code == TARRY__CODE__OK && (context->memory = arena_pool_take(&rpc->arenas)) == NULL)
         refusal.code = TARRY__CODE__BUSY;
+    if (refusal.code == TARRY__CODE__OK)
+        refusal = authorizer_look_at_rate(needs->authorizer, context->principal, &context->memory->arena);
     if (refusal.code == TARRY__CODE__OK &&
-        request_prepare(&context->memory->arena, data, size, &setting, &engine_request->event, &refusal)) {
+        !request_prepare(&context->memory->arena, data, size, &setting, &engine_request->event, &refusal)) {
+        authorizer_charge(context->principal);
+    } else if (refusal.code == TARRY__CODE__OK) {
         engine_request->event.peer = context->peer; /* the requester: for records, those of refusals too */
         engine_request->event.pooled = door_is_inside(context->from);
         unproved_why = refuse_proof(context, engine_request->event.request);

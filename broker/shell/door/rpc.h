@@ -7,10 +7,13 @@
  * one that turns out to be large unpacked is refused then; everything else passes (CAP-1). What a refused request took
  * is given back before the refusal is sent (CALM-1).
  *
- * A question whose answer may be long is counted with that answer: as long as it can be, until the core knows how long
- * it will be. A request beyond the budget, or beyond half of the contexts, is answered BUSY. Such answers never take
- * more than half of the budget from other requests, nor more contexts: however long a disk keeps readers waiting,
- * writers are not refused because of that. In all, requests in flight thus hold one and a half budgets at most. */
+ * A question whose answer may be long reserves room for it in two steps: a little when it is asked, and the answer's
+ * size once the core knows it, before the answer is packed or read. Beyond the budget, or beyond half of the contexts,
+ * the answer is BUSY. No requester takes all of that: a connection may have as many questions under way as further ones
+ * are allowed, a principal twice as many, and the answers of a principal four times as many bytes as are free: so one
+ * that asks without end always leaves room for another one. Answers never take more than half of the budget from other
+ * requests: however long a disk keeps readers waiting, writers are not refused because of that. In all, requests in
+ * flight thus hold one and a half budgets at most. */
 #ifndef TARRY_SHELL_RPC_H
 #define TARRY_SHELL_RPC_H
 
@@ -44,6 +47,14 @@ struct rpc;
 #define RPC_CONTEXTS_RESERVED 64
 /* No more than so many are for questions whose answers may be long. */
 #define RPC_CONTEXTS_OF_ANSWERS 128
+/* … of which a principal may have so many times as many as are left, so that one alone has two thirds; a connection as
+ * many as are left, so that one alone has half. */
+#define RPC_PRINCIPAL_SHARE 2u
+/* The answers of a principal may have so many times as many bytes as are free, so that one alone has four fifths. */
+#define RPC_BYTES_SHARE 4u
+/* What a question reserves before the core knows its answer's size; a list, for each task that it may show. */
+#define RPC_ANSWER_FIRST (4u << 10)
+#define RPC_LIST_ROW 256u
 /* … and in a pair these are for the other node alone. */
 #define RPC_CONTEXTS_OF_PEER 4
 
@@ -88,9 +99,10 @@ struct rpc {
     struct rpc_needs needs;
     size_t budget;
     _Atomic size_t charged;
-    _Atomic size_t expected;      /* bytes of answers that may be long … */
-    _Atomic unsigned asking_long; /* … and contexts that wait for one */
-    _Atomic unsigned busy;        /* contexts between a request and its answer ... */
+    _Atomic size_t expected;                          /* bytes of answers that may be long … */
+    _Atomic unsigned asking_long;                     /* … and contexts that wait for one … */
+    _Atomic uint16_t asking_of[DOOR_CONNECTIONS_MAX]; /* … of each connection, by its place in the door's table */
+    _Atomic unsigned busy;                            /* contexts between a request and its answer ... */
     _Atomic unsigned followed;    /* ... and those of them that the other node of the pair waits for */
     _Atomic unsigned asking_core; /* … and those that the core answers */
     struct arena_pool arenas;

@@ -11,9 +11,9 @@ struct call {
     struct engine_request engine_request; /* first */
     /* Takes `reply` over (a packed Tarry__Reply; NULL: out of memory) and ends the call. Once per call, any thread. */
     void (*answer)(struct call *call, struct message *reply);
-    /* NULL: it is not counted. Otherwise told, once the core has answered and what the reply still lacks must be read:
-     * it will have `size` bytes. Before `answer`; core thread. */
-    void (*sized)(struct call *call, size_t size);
+    /* Asked once the core has answered, before the reply is packed or read: may it have `size` bytes? False: there is
+     * no room, and the answer is BUSY. NULL: it is not counted. Core thread. */
+    bool (*sized)(struct call *call, size_t size);
     bool from_peer;      /* the other node of the pair asks, and has proved that it does */
     uint32_t age_max_ms; /* a follower's answer says so (Reply.age_max_ms); 0: it does not */
 };

@@ -140,11 +140,12 @@ static struct message *pack_subscribed(struct core_thread *core_thread, const Ta
     return reply_pack(&copy);
 }
 
-/* The delivery sender reads what it lacks, which may take as long as a disk hangs. */
-static void foretell_size(const struct core_reply *reply) {
+/* CALM-1: is there room for this reply? Its content waits to be read for as long as a disk hangs. */
+static bool has_room(const struct core_reply *reply) {
     struct call *call = call_of(reply->ticket);
-    if (reply->content == NULL || call->sized == NULL) return;
-    call->sized(call, tarry__reply__get_packed_size(reply->reply) + reply->content->blob_size);
+    if (reply->reply == NULL || call->sized == NULL) return true;
+    size_t content_size = reply->content != NULL ? reply->content->blob_size : 0;
+    return call->sized(call, tarry__reply__get_packed_size(reply->reply) + content_size);
 }
 
 /* Is there a delivery that does not go its own way? */
@@ -157,21 +158,25 @@ static bool has_ordinary(const struct core_effects *effects) {
 /* Packs the replies that need nothing read; the others are the delivery sender's. */
 static void pack_answers(struct core_thread *core_thread) {
     struct batch *batch = core_thread->batch;
-    const struct core_effects *effects = &batch->effects;
+    struct core_effects *effects = &batch->effects;
     batch->must_be_read = has_ordinary(effects);
     batch->answers = arena_alloc(&batch->arena, (effects->replies.count + 1) * sizeof(*batch->answers));
     assert(batch->answers != NULL); /* fatal_arena_init */
     for (size_t i = 0; i < effects->replies.count; i++) {
-        const struct core_reply *reply = &effects->replies.items[i];
+        struct core_reply *reply = &effects->replies.items[i];
         if (reply->ticket == 0) continue;
         assert(reply->after <= core_position(core_thread->needs.core)); /* LOG-1: covered by this batch's sync */
+        struct call *call = call_of(reply->ticket);
         struct message *message;
-        if (reply->repeat_position != 0 || reply->content != NULL) {
+        bool is_refused = !has_room(reply);
+        if (!is_refused && (reply->repeat_position != 0 || reply->content != NULL)) {
             batch->must_be_read = true;
-            foretell_size(reply);
             continue;
         }
-        if (reply->commit != NULL)
+        if (is_refused) {
+            reply->ticket = 0; /* nothing is read for it */
+            message = reply_pack_refusal(TARRY__CODE__BUSY, NULL);
+        } else if (reply->commit != NULL)
             message = reply_pack_commit(reply->commit, reply->commit_size, reply->after);
         else if (reply->reply->body_case == TARRY__REPLY__BODY_SUBSCRIBE)
             message = pack_subscribed(core_thread, reply->reply);
@@ -181,7 +186,7 @@ static void pack_answers(struct core_thread *core_thread) {
             message = node_pack(core_thread->needs.node, reply->reply);
         else
             message = reply_pack(reply->reply);
-        batch->answers[batch->answer_count++] = (struct answer){call_of(reply->ticket), message};
+        batch->answers[batch->answer_count++] = (struct answer){call, message};
     }
 }
 
