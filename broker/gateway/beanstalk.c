@@ -12,6 +12,7 @@
 #include "beanstalk_parts.h"
 #include "check.h"
 #include "door.h"
+#include "door_turn.h"
 #include "message.h"
 
 static_assert(QUEUES_PER_SUBSCRIBE_MAX >= BEANSTALK_WATCHED_MAX, "a watch list is one lease's");
@@ -374,16 +375,23 @@ static bool may_go_on(const struct beanstalk_connection *connection) {
     return door_stream_unsent(connection->server->door, connection->id) < UNSENT_MAX;
 }
 
-/* Returns how many bytes were taken. */
+/* Carries out what has come, for a turn. Returns how many bytes were taken. */
 static size_t carry_out_all(struct beanstalk_connection *connection, const uint8_t *bytes, size_t size) {
+    struct door *door = connection->server->door;
+    struct door_turn turn;
     size_t at = 0;
-    while (at < size && may_go_on(connection)) {
+    if (!door_turn_begin(door, connection->id, &turn)) return 0;
+    bool goes_on = true;
+    while (goes_on && at < size && may_go_on(connection)) {
         struct beanstalk_command command;
-        at += beanstalk_parse(&connection->parser, bytes + at, size - at, &command);
+        size_t taken = beanstalk_parse(&connection->parser, bytes + at, size - at, &command);
+        at += taken;
+        goes_on = door_turn_goes_on(&turn, taken);
         if (command.kind == BEANSTALK_NONE) continue;
-        door_stream_whole(connection->server->door, connection->id);
+        door_stream_whole(door, connection->id);
         carry_out(connection, &command);
     }
+    door_turn_end(door, connection->id, &turn, !goes_on && at < size);
     return at;
 }
 
@@ -483,6 +491,10 @@ static void on_drained(void *argument) {
     connection_run(argument);
 }
 
+static void on_turn(void *argument) {
+    connection_run(argument);
+}
+
 static void on_sent(void *argument, uint64_t stamp, bool left) {
     struct beanstalk *server = argument;
     if (!left) server->changes++;
@@ -519,6 +531,7 @@ struct beanstalk *beanstalk_new(struct gateway *gateway) {
         .opened = on_opened,
         .received = on_received,
         .drained = on_drained,
+        .turn = on_turn,
         .sent = on_sent,
         .gone = on_gone,
     };

@@ -54,6 +54,15 @@ void gateway_who(struct gateway *gateway, const struct gateway_caller *caller, s
     gateway->calls.who(gateway->calls.argument, caller->principal, out);
 }
 
+Tarry__Code gateway_pay(struct gateway *gateway, const struct gateway_caller *caller, const struct gateway_deed *deed,
+                        char sentence[GATEWAY_SENTENCE_SIZE]) {
+    return gateway->calls.pay(gateway->calls.argument, caller->principal, deed, sentence);
+}
+
+void gateway_unpay(struct gateway *gateway, const struct gateway_caller *caller) {
+    gateway->calls.unpay(gateway->calls.argument, caller->principal);
+}
+
 /* ---- requests */
 
 static struct message *pack(Tarry__Request *request, const char *client) {

@@ -54,6 +54,19 @@ struct gateway_who {
 };
 void gateway_who(struct gateway *gateway, const struct gateway_caller *caller, struct gateway_who *out);
 
+/* What a request is about to ask for, as far as its head says. */
+struct gateway_deed {
+    bool leases;
+    uint32_t operations; /* a commit with any of these: bits 1 << Tarry__Op__OpCase */
+};
+#define GATEWAY_SENTENCE_SIZE 400u
+/* May the requester ask for this, whatever the queue (of a commit: for one of the operations)? Asked before the body of
+ * a request is read; it costs one operation of the principal's rate. OK, or DENIED or BUSY with a sentence. */
+Tarry__Code gateway_pay(struct gateway *gateway, const struct gateway_caller *caller, const struct gateway_deed *deed,
+                        char sentence[GATEWAY_SENTENCE_SIZE]);
+/* Gives that operation back: the request goes to the broker, which counts its operations. */
+void gateway_unpay(struct gateway *gateway, const struct gateway_caller *caller);
+
 /* ---- requests */
 
 /* Once for each handle, unless it is forgotten. NULL: no memory; what was asked for may have taken effect. */

@@ -10,8 +10,6 @@
 
 struct door;
 
-#define GATEWAY_SENTENCE_SIZE 400u
-
 /* On the door's thread. */
 struct gateway_calls {
     void *argument;
@@ -29,6 +27,11 @@ struct gateway_calls {
     /* May it have this commit remembered under a key, which is durable before the commit is judged? As may_lease. */
     Tarry__Code (*may_key)(void *argument, uint64_t principal, const Tarry__Commit *commit,
                            char sentence[GATEWAY_SENTENCE_SIZE]);
+    /* May it do any of this, and does its rate allow one operation more, which is taken? As may_lease. */
+    Tarry__Code (*pay)(void *argument, uint64_t principal, const struct gateway_deed *deed,
+                       char sentence[GATEWAY_SENTENCE_SIZE]);
+    /* That operation is given back. */
+    void (*unpay)(void *argument, uint64_t principal);
     /* May it lease from these queues now? OK, or the code and a sentence. */
     Tarry__Code (*may_lease)(void *argument, uint64_t principal, const char *const *queues, size_t queue_count,
                              char sentence[GATEWAY_SENTENCE_SIZE]);

@@ -39,10 +39,12 @@ static const char *reason_of(unsigned status) {
     return "Status";
 }
 
+/* `size` may be SIZE_UNKNOWN: the answer to HEAD, of which RFC 9110 (8.6) does not ask a length. */
+#define SIZE_UNKNOWN SIZE_MAX
 static int write_head(const struct http_exchange *exchange, unsigned status, const char *type, size_t size,
                       char head[HEAD_ROOM]) {
-    char length[48];
-    snprintf(length, sizeof(length), "Content-Length: %zu\r\n", size);
+    char length[48] = "";
+    if (size != SIZE_UNKNOWN) snprintf(length, sizeof(length), "Content-Length: %zu\r\n", size);
     bool is_old = exchange->is_stream && exchange->is_old;
     return snprintf(head, HEAD_ROOM, "HTTP/1.1 %u %s\r\nContent-Type: %s\r\n%s%s%s%s%s\r\n", status, reason_of(status),
                     type,
@@ -54,6 +56,22 @@ static int write_head(const struct http_exchange *exchange, unsigned status, con
                     status == 503 || status == 429 ? "Retry-After: 1\r\n" : "",
                     "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n"
                     "Content-Security-Policy: frame-ancestors 'none'\r\nReferrer-Policy: no-referrer\r\n");
+}
+
+bool http_answered_by_head(struct http_exchange *exchange) {
+    char head[HEAD_ROOM];
+    if (exchange->head.method != HEAD_HEAD) return false;
+    size_t size = (size_t)write_head(exchange, 200, "application/json", SIZE_UNKNOWN, head);
+    struct message *message = message_new(size);
+    exchange->is_answered = true;
+    if (message == NULL) {
+        door_stream_kill(exchange->server->door, exchange->id);
+        return true;
+    }
+    memcpy(message->bytes, head, size);
+    door_stream_send(exchange->server->door, exchange->id, message);
+    exchange_over(exchange);
+    return true;
 }
 
 /* Takes `body` over; NULL: it is empty. */
@@ -138,6 +156,12 @@ static void refuse_with(struct http_exchange *exchange, unsigned status, const c
 }
 
 void http_refuse(struct http_exchange *exchange, unsigned status, const char *code, const char *sentence) {
+    if (exchange->is_building) { /* told once it is built: this may be the worker's thread */
+        exchange->refusal.status = status;
+        exchange->refusal.code = code;
+        snprintf(exchange->refusal.sentence, sizeof(exchange->refusal.sentence), "%s", sentence);
+        return;
+    }
     refuse_with(exchange, status, code, sentence, NULL);
 }
 

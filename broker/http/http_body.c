@@ -8,17 +8,20 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#define PIECE (64u << 10)
 #define GZIP_WINDOW (15 + 16) /* 32 KiB, with gzip's head */
 #define GZIP_SIZE (48u << 10) /* its state and its window */
 #define ZSTD_WINDOW_LOG 23    /* 8 MiB: what RFC 9659 asks for */
+#define ZSTD_HEAD_SIZE 18     /* of a frame's head, at most */
 
 struct body_packing {
     bool is_gzip;
     bool is_over;
+    bool is_known; /* the frame's head has come (zstd) */
+    uint8_t first_size;
+    uint8_t first[ZSTD_HEAD_SIZE];
     z_stream gzip;
     ZSTD_DStream *zstd;
-    char piece[PIECE];
+    char piece[HTTP_PIECE];
 };
 
 static void packing_free(struct http_body *body) {
@@ -42,6 +45,7 @@ void body_deinit(struct http_body *body) {
     free(body->bytes);
     body->bytes = NULL;
     body->size = body->capacity = 0;
+    (void)door_stream_count(body->door, body->id, 0);
     (void)door_stream_half(body->door, body->id, 0, false);
 }
 
@@ -56,18 +60,26 @@ static bool begin_zstd(struct body_packing *packing) {
            !ZSTD_isError(ZSTD_DCtx_setParameter(packing->zstd, ZSTD_d_windowLogMax, ZSTD_WINDOW_LOG));
 }
 
-unsigned body_begin(struct http_body *body, const struct head *head) {
+static const struct body_refusal fine;
+static const struct body_refusal too_large = {413, "a body has 16 MiB at most, unpacked"};
+static const struct body_refusal no_room = {503, "as much as may be held is held already"};
+static const struct body_refusal no_share = {
+    503, "more bytes of requests are under way than this principal may have (bytes=, tarry token)"};
+static const struct body_refusal wrong = {400, "the body is not packed as Content-Encoding says"};
+static const struct body_refusal unknown = {415, "the Content-Encoding is none of identity, gzip and zstd"};
+
+struct body_refusal body_begin(struct http_body *body, const struct head *head) {
     const char *encoding = head->fields[HEAD_FIELD_encoding].text;
-    if (head->length > HTTP_BODY_MAX) return 413;
+    if (head->length > HTTP_BODY_MAX) return too_large;
     if (encoding == NULL || strcasecmp(encoding, "identity") == 0) {
         body->expected = head->is_chunked ? 0 : (size_t)head->length;
-        return 0;
+        return fine;
     }
     bool is_gzip = strcasecmp(encoding, "gzip") == 0;
-    if (!is_gzip && strcasecmp(encoding, "zstd") != 0) return 415;
+    if (!is_gzip && strcasecmp(encoding, "zstd") != 0) return unknown;
     body->packing = calloc(1, sizeof(*body->packing));
-    if (body->packing == NULL) return 503;
-    return (is_gzip ? begin_gzip(body->packing) : begin_zstd(body->packing)) ? 0 : 503;
+    if (body->packing == NULL) return no_room;
+    return (is_gzip ? begin_gzip(body->packing) : begin_zstd(body->packing)) ? fine : no_room;
 }
 
 /* What unpacking holds, its window included. */
@@ -76,75 +88,88 @@ static size_t packing_size(const struct body_packing *packing) {
     return sizeof(*packing) + (packing->is_gzip ? GZIP_SIZE : ZSTD_sizeof_DStream(packing->zstd));
 }
 
-static unsigned keep(struct http_body *body, const char *bytes, size_t size) {
+/* Room for so many bytes more, counted. */
+static struct body_refusal grow(struct http_body *body, size_t size) {
     size_t needed = body->size + size + 1;
-    if (body->size + size > HTTP_BODY_MAX) return 413;
-    if (needed > body->capacity) {
-        size_t capacity = 2 * needed;
-        if (body->capacity == 0 && body->expected > 0) capacity = body->expected + 1;
-        if (capacity > HTTP_BODY_MAX + 1) capacity = HTTP_BODY_MAX + 1;
-        size_t all = capacity + packing_size(body->packing);
-        bool is_small = all <= DOOR_SMALL_MAX; /* an ack must find room, whatever else is held (CAP-1) */
-        if (!door_stream_half(body->door, body->id, all, is_small)) return 503;
-        char *grown = realloc(body->bytes, capacity);
-        if (grown == NULL) return 503;
-        body->bytes = grown;
-        body->capacity = capacity;
-    }
-    memcpy(body->bytes + body->size, bytes, size);
+    if (body->size + size > HTTP_BODY_MAX) return too_large;
+    if (needed <= body->capacity) return fine;
+    size_t capacity = 2 * needed;
+    if (body->capacity == 0 && body->expected > size) capacity = body->expected + 1;
+    if (capacity > HTTP_BODY_MAX + 1) capacity = HTTP_BODY_MAX + 1;
+    size_t all = capacity + packing_size(body->packing);
+    bool is_small = all <= DOOR_SMALL_MAX; /* an ack must find room, whatever else is held (CAP-1) */
+    if (!door_stream_count(body->door, body->id, capacity)) return no_share;
+    if (!door_stream_half(body->door, body->id, all, is_small)) return no_room;
+    char *grown = realloc(body->bytes, capacity);
+    if (grown == NULL) return no_room;
+    body->bytes = grown;
+    body->capacity = capacity;
+    return fine;
+}
+
+static struct body_refusal keep(struct http_body *body, const char *bytes, size_t size) {
+    struct body_refusal refusal = grow(body, size);
+    if (refusal.status != 0) return refusal;
+    if (size > 0) memcpy(body->bytes + body->size, bytes, size);
     body->size += size;
     body->bytes[body->size] = '\0';
-    return 0;
+    return fine;
 }
 
-static unsigned take_gzip(struct http_body *body, const char *bytes, size_t size) {
+static struct body_refusal take_gzip(struct http_body *body, const char *bytes, size_t *size, bool *out_more) {
     struct body_packing *packing = body->packing;
-    packing->gzip.next_in = (unsigned char *)bytes;
-    packing->gzip.avail_in = (unsigned)size;
-    while (packing->gzip.avail_in > 0 || packing->gzip.avail_out == 0) {
-        if (packing->is_over) return packing->gzip.avail_in > 0 ? 400 : 0;
-        packing->gzip.next_out = (unsigned char *)packing->piece;
-        packing->gzip.avail_out = PIECE;
-        int result = inflate(&packing->gzip, Z_NO_FLUSH);
-        if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) return 400;
-        packing->is_over = result == Z_STREAM_END;
-        unsigned status = keep(body, packing->piece, PIECE - packing->gzip.avail_out);
-        if (status != 0) return status;
-        if (result == Z_BUF_ERROR) break;
-    }
-    return 0;
+    z_stream *gzip = &packing->gzip;
+    if (packing->is_over) return *size > 0 ? wrong : fine;
+    gzip->next_in = (unsigned char *)bytes;
+    gzip->avail_in = (unsigned)*size;
+    gzip->next_out = (unsigned char *)packing->piece;
+    gzip->avail_out = HTTP_PIECE;
+    int result = inflate(gzip, Z_NO_FLUSH);
+    if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) return wrong;
+    packing->is_over = result == Z_STREAM_END;
+    *size -= gzip->avail_in;
+    *out_more = !packing->is_over && gzip->avail_out == 0;
+    return keep(body, packing->piece, HTTP_PIECE - gzip->avail_out);
 }
 
-static unsigned take_zstd(struct http_body *body, const char *bytes, size_t size) {
+/* The size that a frame's head states is judged before a byte of it is unpacked. */
+static struct body_refusal look_at_frame(struct http_body *body, const char *bytes, size_t size) {
     struct body_packing *packing = body->packing;
-    ZSTD_inBuffer in = {bytes, size, 0};
-    bool is_full = true;
-    while (in.pos < in.size || is_full) {
-        ZSTD_outBuffer out = {packing->piece, PIECE, 0};
-        if (packing->is_over) return in.pos < in.size ? 400 : 0;
-        size_t result = ZSTD_decompressStream(packing->zstd, &out, &in);
-        if (ZSTD_isError(result)) return 400;
-        packing->is_over = result == 0;
-        is_full = out.pos == out.size;
-        unsigned status = keep(body, packing->piece, out.pos);
-        if (status != 0) return status;
-    }
-    return 0;
+    size_t part = ZSTD_HEAD_SIZE - packing->first_size;
+    if (packing->is_known) return fine;
+    if (part > size) part = size;
+    memcpy(packing->first + packing->first_size, bytes, part);
+    packing->first_size += (uint8_t)part;
+    unsigned long long stated = ZSTD_getFrameContentSize(packing->first, packing->first_size);
+    packing->is_known = stated != ZSTD_CONTENTSIZE_ERROR || packing->first_size == ZSTD_HEAD_SIZE;
+    if (stated == ZSTD_CONTENTSIZE_ERROR || stated == ZSTD_CONTENTSIZE_UNKNOWN) return fine;
+    body->expected = (size_t)stated;
+    return stated > HTTP_BODY_MAX ? too_large : grow(body, body->expected);
 }
 
-unsigned body_take(struct http_body *body, const char *bytes, size_t size) {
-    if (size == 0) return 0;
-    if (body->packing == NULL) return keep(body, bytes, size);
-    return body->packing->is_gzip ? take_gzip(body, bytes, size) : take_zstd(body, bytes, size);
+static struct body_refusal take_zstd(struct http_body *body, const char *bytes, size_t *size, bool *out_more) {
+    struct body_packing *packing = body->packing;
+    ZSTD_inBuffer in = {bytes, *size, 0};
+    ZSTD_outBuffer out = {packing->piece, HTTP_PIECE, 0};
+    struct body_refusal refusal = look_at_frame(body, bytes, *size);
+    if (refusal.status != 0) return refusal;
+    if (packing->is_over) return *size > 0 ? wrong : fine;
+    size_t result = ZSTD_decompressStream(packing->zstd, &out, &in);
+    if (ZSTD_isError(result)) return wrong;
+    packing->is_over = result == 0;
+    *size = in.pos;
+    *out_more = !packing->is_over && out.pos == out.size;
+    return keep(body, packing->piece, out.pos);
+}
+
+struct body_refusal body_take(struct http_body *body, const char *bytes, size_t *size, bool *out_more) {
+    *out_more = false;
+    if (body->packing != NULL && body->packing->is_gzip) return take_gzip(body, bytes, size, out_more);
+    if (body->packing != NULL) return take_zstd(body, bytes, size, out_more);
+    if (*size > HTTP_PIECE) *size = HTTP_PIECE;
+    return keep(body, bytes, *size);
 }
 
 bool body_finish(struct http_body *body) {
     return body->packing == NULL || body->packing->is_over;
-}
-
-const char *body_sentence(unsigned status) {
-    if (status == 413) return "a body has 16 MiB at most, unpacked";
-    if (status == 503) return "as much as may be held is held already";
-    return "the body is not chunked, or not packed, as its head says, or its chunk extensions and trailers have more "
-           "than 4 KiB";
 }

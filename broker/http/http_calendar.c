@@ -69,6 +69,7 @@ static void write_queues(struct json_out *out, const Tarry__CalendarReply *reply
 static void on_calendar(struct http_exchange *exchange, const Tarry__Reply *reply) {
     struct json_out out = {0};
     if (http_refused(exchange, reply)) return;
+    if (http_answered_by_head(exchange)) return;
     const Tarry__CalendarReply *calendar = reply->calendar;
     out_begin(&out, '{');
     out_time(&out, "from", exchange->from_ms);

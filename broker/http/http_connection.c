@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "door_turn.h"
 #include "http_connection.h"
 
 #define HEAD_MS 10000u
@@ -32,9 +33,45 @@ static void exchange_free(struct http_exchange *exchange) {
     arena_deinit(&exchange->arena);
     body_deinit(&exchange->body);
     (void)door_stream_half(server->door, exchange->id, 0, false);
+    if (server->alone == exchange) server->alone = NULL;
     if (exchange->head_bytes != NULL) explicit_bzero(exchange->head_bytes, strlen(exchange->head_bytes));
     free(exchange->head_bytes);
     free(exchange);
+}
+
+/* The client has gone. What the worker has is freed when it comes back, and counted until then. */
+static void exchange_abandon(struct http_exchange *exchange) {
+    struct http_server *server = exchange->server;
+    exchange->connection = NULL;
+    if (!exchange->is_working || http_worker_cancel(server->worker, &exchange->job)) {
+        exchange_free(exchange);
+        return;
+    }
+    if (!door_stream_hold(server->door, (int64_t)exchange->held)) exchange->held = 0;
+}
+
+static void on_built(struct http_exchange *exchange) {
+    exchange->is_working = exchange->is_building = false;
+    if (exchange->connection != NULL) {
+        exchange->built(exchange);
+        return;
+    }
+    (void)door_stream_hold(exchange->server->door, -(int64_t)exchange->held);
+    exchange_free(exchange);
+}
+
+void http_build(struct http_exchange *exchange, void (*build)(struct http_exchange *exchange),
+                void (*built)(struct http_exchange *exchange)) {
+    exchange->is_building = true;
+    exchange->built = built;
+    if (exchange->body.size > HTTP_INLINE_MAX) {
+        exchange->is_working = true;
+        http_worker_post(exchange->server->worker, &exchange->job, exchange->caller.principal, exchange, build,
+                         on_built);
+        return;
+    }
+    build(exchange);
+    on_built(exchange);
 }
 
 void exchange_over(struct http_exchange *exchange) {
@@ -129,15 +166,34 @@ static void dispatch(struct http_exchange *exchange) {
     connection->state = STATE_BUSY;
     door_stream_whole(connection->server->door, connection->id);
     door_stream_deadline(connection->server->door, connection->id, 0);
-    if (!body_finish(&exchange->body)) {
+    if (!exchange->drops_body && !body_finish(&exchange->body)) {
         http_refuse(exchange, 400, "invalid", "the body is not what Content-Encoding says, or ends too early");
         return;
     }
     body_unpacked(&exchange->body);
-    if (exchange->head.fields[HEAD_FIELD_idempotency].text != NULL) http_fingerprint(exchange);
-    if (exchange->head.method == HEAD_GET || exchange->head.method == HEAD_HEAD)
-        body_deinit(&exchange->body); /* it is not read */
     http_route(exchange);
+}
+
+/* What the head alone says about the body. False: the request is refused, and the connection ends. */
+static bool begin_body(struct http_exchange *exchange) {
+    const struct head *head = &exchange->head;
+    const bool has_body = head->is_chunked || head->length > 0;
+    const bool is_read = head->method != HEAD_GET && head->method != HEAD_HEAD;
+    http_route_find(exchange);
+    exchange->drops_body = !is_read || exchange->refusal.status != 0;
+    if (exchange->refusal.status != 0 && has_body && (head->length > HTTP_DROP_MAX || head->wants_go_ahead)) {
+        refuse_and_end(exchange, exchange->refusal.status, exchange->refusal.sentence);
+        return false;
+    }
+    struct body_refusal refusal = body_begin(&exchange->body, head);
+    if (refusal.status != 0) {
+        refuse_and_end(exchange, refusal.status, refusal.sentence);
+        return false;
+    }
+    json_scan_begin(&exchange->scan);
+    if (head->fields[HEAD_FIELD_idempotency].text != NULL) http_fingerprint_begin(exchange);
+    if (has_body && head->wants_go_ahead && exchange->connection->in->size == 0) go_ahead(exchange);
+    return true;
 }
 
 /* The head is whole: `size` bytes at the beginning of what has come. */
@@ -175,20 +231,14 @@ static bool begin_exchange(struct http_connection *connection, size_t size) {
     memmove(connection->in->bytes, connection->in->bytes + size, connection->in->size);
     connection->left = exchange->head.length;
     connection->chunks = (struct chunks){0};
+    connection->part_left = 0;
+    connection->is_whole = connection->has_more = false;
+    connection->dropped = 0;
     connection->body_come = connection->body_timed = 0;
     connection->head_is_timed = false;
     connection->state = STATE_BODY;
     if (!admit(exchange)) return false;
-    unsigned status = body_begin(&exchange->body, &exchange->head);
-    if (status != 0) {
-        refuse_and_end(exchange, status,
-                       status == 415 ? "the Content-Encoding is none of identity, gzip and zstd"
-                                     : "a body has 16 MiB at most");
-        return false;
-    }
-    bool has_body = exchange->head.is_chunked || exchange->head.length > 0;
-    if (has_body && exchange->head.wants_go_ahead && connection->in->size == 0) go_ahead(exchange);
-    return true;
+    return begin_body(exchange);
 }
 
 /* False: nothing more can be done with what has come. */
@@ -213,42 +263,86 @@ static bool take_head(struct http_connection *connection) {
     return begin_exchange(connection, size);
 }
 
-/* Takes what it can of the body's next bytes: `*size` becomes how many were taken. False: refused, or it is whole and
- * dispatched. */
-static bool take_part(struct http_exchange *exchange, char *bytes, size_t *size) {
-    struct http_connection *connection = exchange->connection;
-    enum head_result result = HEAD_MORE;
+/* Finds the next bytes of the body in what has come: part_left of them, behind `*size` that are none. False: what has
+ * come is no body. */
+static bool find_part(struct http_connection *connection, char *bytes, size_t *size) {
+    const struct http_exchange *exchange = connection->exchange;
     char *part = bytes;
-    size_t part_size;
-    if (exchange->head.is_chunked) {
-        result = chunks_take(&connection->chunks, bytes, size, &part, &part_size);
-    } else {
-        if (*size > connection->left) *size = (size_t)connection->left;
-        part_size = *size;
-        connection->left -= *size;
+    size_t all = *size;
+    if (connection->part_left > 0) {
+        *size = 0;
+        return true;
     }
-    unsigned status = result == HEAD_BAD ? 400 : body_take(&exchange->body, part, part_size);
-    connection->is_whole = exchange->head.is_chunked ? result == HEAD_DONE : connection->left == 0;
-    if (status != 0) refuse_and_end(exchange, status, body_sentence(status));
-    return status == 0 && !connection->is_whole;
+    if (!exchange->head.is_chunked) {
+        connection->part_left = all < connection->left ? all : (size_t)connection->left;
+        connection->left -= connection->part_left;
+        *size = 0;
+        return true;
+    }
+    enum head_result result = chunks_take(&connection->chunks, bytes, &all, &part, &connection->part_left);
+    connection->is_whole = result == HEAD_DONE;
+    *size = all - connection->part_left;
+    return result != HEAD_BAD;
 }
 
-static bool take_body(struct http_connection *connection) {
+static const struct body_refusal no_body = {413, "this request takes no body, and 1 MiB of one at most is passed over"};
+
+/* A body that is not read must end soon, or the connection does. */
+static struct body_refusal drop(struct http_connection *connection, size_t size) {
+    const struct http_refusal *refusal = &connection->exchange->refusal;
+    connection->dropped += size;
+    if (connection->dropped <= HTTP_DROP_MAX) return (struct body_refusal){0};
+    return refusal->status != 0 ? (struct body_refusal){refusal->status, refusal->sentence} : no_body;
+}
+
+/* Takes some of the body's next bytes: `*size` becomes how many were taken. False: the request is refused. */
+static bool take_part(struct http_connection *connection, char *bytes, size_t *size) {
+    struct http_exchange *exchange = connection->exchange;
+    struct http_body *body = &exchange->body;
+    struct body_refusal refusal = {400,
+                                   "the body is not chunked as Transfer-Encoding says, or its chunk extensions and "
+                                   "trailers have more than 4 KiB"};
+    size_t before = body->size, at = *size;
+    bool is_good = find_part(connection, bytes, &at);
+    size_t part = connection->part_left;
+    if (is_good && exchange->drops_body)
+        refusal = drop(connection, part);
+    else if (is_good)
+        refusal = body_take(body, bytes + at, &part, &connection->has_more);
+    if (refusal.status != 0) {
+        refuse_and_end(exchange, refusal.status, refusal.sentence);
+        return false;
+    }
+    *size = at + part;
+    connection->part_left -= part;
+    if (body->size > before) http_body_came(exchange, body->bytes + before, body->size - before);
+    return true;
+}
+
+/* The body has come, and all of it was taken. */
+static bool is_whole(const struct http_connection *connection) {
+    bool has_come = connection->exchange->head.is_chunked ? connection->is_whole : connection->left == 0;
+    return has_come && connection->part_left == 0 && !connection->has_more;
+}
+
+static bool take_body(struct http_connection *connection, struct door_turn *turn) {
     struct http_exchange *exchange = connection->exchange;
     struct message *in = connection->in;
     assert(exchange != NULL && in != NULL); /* its head was in it */
     size_t at = 0, size = 0;
     bool goes_on = true;
-    connection->is_whole = !exchange->head.is_chunked && connection->left == 0;
-    for (; goes_on && !connection->is_whole && at < in->size; at += size) {
+    while (goes_on && !connection->is_cut && !is_whole(connection) && (at < in->size || connection->has_more)) {
+        size_t before = exchange->body.size;
         size = in->size - at;
-        goes_on = take_part(exchange, (char *)in->bytes + at, &size);
+        goes_on = take_part(connection, (char *)in->bytes + at, &size);
+        at += goes_on ? size : 0;
+        connection->is_cut = goes_on && !door_turn_goes_on(turn, size + exchange->body.size - before);
     }
     in->size -= at; /* once for all of them: there may be a chunk for each byte */
     memmove(in->bytes, in->bytes + at, in->size);
     if (connection->state != STATE_BODY) return false;
     connection->body_come += at;
-    if (connection->is_whole) {
+    if (is_whole(connection)) {
         dispatch(exchange);
         return true;
     }
@@ -269,28 +363,37 @@ static void shrink(struct http_connection *connection) {
     (void)door_stream_keep(connection->server->door, connection->id, 0);
 }
 
+static bool step(struct http_connection *connection, struct door_turn *turn) {
+    switch (connection->state) {
+    case STATE_HEAD:
+        connection->is_unread = door_stream_unsent(connection->server->door, connection->id) >= HTTP_UNSENT_MAX;
+        return !connection->is_unread && take_head(connection); /* else on_drained goes on */
+    case STATE_BODY:
+        return take_body(connection, turn);
+    default:
+        return false;
+    }
+}
+
+/* Works at what has come, for a turn. */
 static void run(struct http_connection *connection) {
-    bool goes_on = true, is_unread = false;
+    struct door *door = connection->server->door;
+    struct door_turn turn;
     if (connection->is_running) return;
+    connection->is_unread = connection->is_cut = false;
     connection->is_running = true;
-    while (goes_on) {
+    bool has_turn = door_turn_begin(door, connection->id, &turn), goes_on = has_turn;
+    while (goes_on && !connection->is_cut) {
         connection->is_due = false;
-        switch (connection->state) {
-        case STATE_HEAD:
-            is_unread = door_stream_unsent(connection->server->door, connection->id) >= HTTP_UNSENT_MAX;
-            goes_on = !is_unread && (take_head(connection) || connection->is_due); /* else on_drained goes on */
-            break;
-        case STATE_BODY:
-            goes_on = take_body(connection) || connection->is_due;
-            break;
-        default:
-            goes_on = false;
-        }
+        goes_on = step(connection, &turn) || connection->is_due;
+        if (goes_on) connection->is_cut |= !door_turn_goes_on(&turn, 0);
     }
     connection->is_running = false;
+    if (has_turn) door_turn_end(door, connection->id, &turn, connection->is_cut);
+    bool waits = !has_turn || connection->is_cut;
     if (connection->in->size == 0 && connection->in->capacity > IN_FIRST) shrink(connection);
-    bool is_full = (connection->state == STATE_BUSY || is_unread) && connection->in->size >= IN_MAX;
-    door_stream_pause(connection->server->door, connection->id, is_full);
+    bool is_full = (connection->state == STATE_BUSY || connection->is_unread) && connection->in->size >= IN_MAX;
+    door_stream_pause(door, connection->id, is_full || waits);
 }
 
 /* ---- what the door calls */
@@ -342,6 +445,10 @@ static void on_drained(void *argument) {
     tell(exchange);
 }
 
+static void on_turn(void *argument) {
+    run(argument);
+}
+
 static void on_sent(void *argument, uint64_t stamp, bool left) {
     gateway_left(((struct http_server *)argument)->gateway, stamp, left);
 }
@@ -358,7 +465,7 @@ static void on_page(void *argument, struct message *page) {
 
 static void on_gone(void *argument) {
     struct http_connection *connection = argument;
-    if (connection->exchange != NULL) exchange_free(connection->exchange);
+    if (connection->exchange != NULL) exchange_abandon(connection->exchange);
     message_free(connection->in);
     explicit_bzero(connection->shown, sizeof(connection->shown));
     free(connection);
@@ -370,10 +477,16 @@ struct http_server *http_server_new(struct gateway *gateway) {
     struct http_server *server = calloc(1, sizeof(*server));
     if (server == NULL) return NULL;
     server->gateway = gateway;
+    server->worker = http_worker_new(gateway);
+    if (server->worker == NULL) {
+        free(server);
+        return NULL;
+    }
     server->calls = (struct door_stream_calls){.argument = server,
                                                .opened = on_opened,
                                                .received = on_received,
                                                .drained = on_drained,
+                                               .turn = on_turn,
                                                .sent = on_sent,
                                                .page = on_page,
                                                .gone = on_gone};
@@ -389,5 +502,6 @@ void http_server_serve(struct http_server *server, struct door *door) {
 }
 
 void http_server_free(struct http_server *server) {
+    if (server != NULL) http_worker_free(server->worker);
     free(server);
 }

@@ -12,9 +12,14 @@ struct http_connection {
     const char *peer;
     enum http_state state;
     bool is_running; /* run() is under way … */
-    bool is_due;     /* … and has more to do */
+    bool is_due;     /* … and has more to do … */
+    bool is_cut;     /* … but its turn is over (door_turn.h) … */
+    bool is_unread;  /* … or waits for answers to be read */
     struct message *in;
     uint64_t left;       /* of a body that has a length */
+    size_t part_left;    /* bytes at the beginning of `in` that are the body's, without chunks' heads */
+    bool has_more;       /* the unpacker of the body has more, without further bytes */
+    uint64_t dropped;    /* bytes of a body that were dropped */
     bool is_whole;       /* the body */
     uint64_t body_come;  /* bytes of a body */
     uint64_t body_timed; /* … with which its next deadline begins */

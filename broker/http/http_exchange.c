@@ -1,7 +1,6 @@
 /* http_exchange.c: what handlers ask for: of the request, and of the broker; see http_exchange.h. */
 #include "http_exchange.h"
 
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,29 +19,39 @@ static void on_reply(void *argument, const Tarry__Reply *reply) {
     exchange->on_reply(exchange, reply);
 }
 
+/* What is asked of the broker now is judged and counted there. */
+static void take_payment_back(struct http_exchange *exchange) {
+    if (exchange->has_paid) gateway_unpay(exchange->server->gateway, &exchange->caller);
+    exchange->has_paid = false;
+}
+
 void http_ask(struct http_exchange *exchange, Tarry__Request *request,
               void (*then)(struct http_exchange *exchange, const Tarry__Reply *reply)) {
+    take_payment_back(exchange);
     exchange->on_reply = then;
     exchange->handle = gateway_ask(exchange->server->gateway, &exchange->caller, request, on_reply, exchange);
     if (exchange->handle == 0) http_refuse(exchange, 503, "busy", no_memory);
 }
 
-void http_fingerprint(struct http_exchange *exchange) {
-    crypto_generichash_state state;
-    crypto_generichash_init(&state, NULL, 0, GATEWAY_FINGERPRINT_SIZE);
-    crypto_generichash_update(&state, (const uint8_t *)&exchange->head.method, sizeof(exchange->head.method));
-    for (size_t i = 0; i < exchange->head.segment_count; i++)
-        crypto_generichash_update(&state, (const uint8_t *)exchange->head.segments[i].text,
-                                  exchange->head.segments[i].size + 1);
-    for (size_t i = 0; i < exchange->head.parameter_count; i++) {
-        crypto_generichash_update(&state, (const uint8_t *)exchange->head.parameters[i].name.text,
-                                  exchange->head.parameters[i].name.size + 1);
-        crypto_generichash_update(&state, (const uint8_t *)exchange->head.parameters[i].value.text,
-                                  exchange->head.parameters[i].value.size + 1);
+void http_fingerprint_begin(struct http_exchange *exchange) {
+    const struct head *head = &exchange->head;
+    crypto_generichash_state *state = &exchange->hash;
+    crypto_generichash_init(state, NULL, 0, GATEWAY_FINGERPRINT_SIZE);
+    crypto_generichash_update(state, (const uint8_t *)&head->method, sizeof(head->method));
+    for (size_t i = 0; i < head->segment_count; i++)
+        crypto_generichash_update(state, (const uint8_t *)head->segments[i].text, head->segments[i].size + 1);
+    for (size_t i = 0; i < head->parameter_count; i++) {
+        const struct head_parameter *parameter = &head->parameters[i];
+        crypto_generichash_update(state, (const uint8_t *)parameter->name.text, parameter->name.size + 1);
+        crypto_generichash_update(state, (const uint8_t *)parameter->value.text, parameter->value.size + 1);
     }
-    if (exchange->body.size > 0)
-        crypto_generichash_update(&state, (const uint8_t *)exchange->body.bytes, exchange->body.size);
-    crypto_generichash_final(&state, exchange->fingerprint, GATEWAY_FINGERPRINT_SIZE);
+}
+
+void http_body_came(struct http_exchange *exchange, const char *bytes, size_t size) {
+    if (size == 0) return;
+    json_scan(&exchange->scan, bytes, size);
+    if (exchange->head.fields[HEAD_FIELD_idempotency].text != NULL)
+        crypto_generichash_update(&exchange->hash, (const uint8_t *)bytes, size);
 }
 
 static void send_commit(struct http_exchange *exchange);
@@ -70,8 +79,11 @@ static void on_commit_reply(void *argument, const Tarry__Reply *reply) {
 
 void http_commit(struct http_exchange *exchange, Tarry__Commit *commit,
                  void (*then)(struct http_exchange *exchange, const Tarry__Reply *reply)) {
+    take_payment_back(exchange);
     exchange->commit = commit;
     exchange->on_reply = then;
+    if (exchange->head.fields[HEAD_FIELD_idempotency].text != NULL)
+        crypto_generichash_final(&exchange->hash, exchange->fingerprint, sizeof(exchange->fingerprint));
     send_commit(exchange);
 }
 
@@ -96,6 +108,7 @@ static void on_leased(void *argument, const struct gateway_leased *leased) {
 
 void http_lease(struct http_exchange *exchange, const struct gateway_lease_options *options,
                 void (*then)(struct http_exchange *exchange, const struct gateway_leased *leased)) {
+    take_payment_back(exchange);
     exchange->on_leased = then;
     exchange->handle = gateway_lease(exchange->server->gateway, &exchange->caller, options, on_leased, exchange);
     if (exchange->handle == 0) {
@@ -117,6 +130,7 @@ static bool hold(struct http_exchange *exchange, size_t size) {
     bool holds = door_stream_half(server->door, exchange->id, size, size <= HTTP_SMALL_MAX);
     door_stream_whole(server->door, exchange->id);
     if (!holds && server->alone == NULL) server->alone = exchange;
+    exchange->held = size;
     return holds || server->alone == exchange;
 }
 
@@ -146,19 +160,12 @@ bool http_read_json(struct http_exchange *exchange, bool optional) {
                     is_json ? "a body is missing" : "Content-Type is to be application/json");
         return false;
     }
-    size_t size = exchange->body.size, weight = json_weigh(exchange->body.bytes, size);
-    if (weight <= JSON_WEIGHT_MAX && !http_hold(exchange, weight)) {
-        http_refuse(exchange, 503, "busy", no_memory);
-        return false;
-    }
-    exchange->json = json_read(&exchange->in, exchange->body.bytes, size);
+    exchange->json = json_read(&exchange->in, exchange->body.bytes, exchange->body.size);
     if (exchange->json == NULL) {
         bool is_large = exchange->in.too_large;
         http_refuse(exchange, is_large ? 413 : 400, is_large ? "too_large" : "invalid", exchange->in.problem);
         return false;
     }
-    body_deinit(&exchange->body);
-    (void)hold(exchange, weight + size); /* in what was read, and in what is made of it, the text is still there */
     return true;
 }
 

@@ -8,6 +8,7 @@
 #define TARRY_HTTP_HTTP_EXCHANGE_H
 
 #include <jansson.h>
+#include <sodium.h>
 
 #include "arena.h"
 #include "door.h"
@@ -16,6 +17,7 @@
 #include "http_body.h"
 #include "http_head.h"
 #include "http_server.h"
+#include "http_worker.h"
 #include "json_in.h"
 #include "json_out.h"
 #include "message.h"
@@ -27,25 +29,50 @@
 /* A request of which all that it says weighs no more than this finds room, whatever else is held (CAP-1). */
 #define HTTP_SMALL_MAX (128u << 10)
 
+/* A body up to this size is read as JSON on the door's thread, a larger one on the worker's (http_worker.h). */
+#define HTTP_INLINE_MAX (32u << 10)
+/* The body of a request that is refused by its head is read to its end, up to this size, and the connection stays. */
+#define HTTP_DROP_MAX (1u << 20)
+
 /* Streams of numbers at once (GET /v1/stats?follow=true), one to a connection, and how often each says something. */
 #define HTTP_LIVE_MAX 64u
 #define HTTP_LIVE_EVERY_MS 2000u
 
 struct http_live;
+struct route;
 
 struct http_server {
     struct door *door;
     struct gateway *gateway;
+    struct http_worker *worker;
     struct http_exchange *alone; /* weighs more than there is room for: one may, however large; NULL: none does */
     unsigned live_count;         /* streams of numbers */
     struct door_stream_calls calls;
 };
 
+/* Why a request is refused; status 0: it is not. */
+struct http_refusal {
+    unsigned status;
+    const char *code;
+    char sentence[GATEWAY_SENTENCE_SIZE];
+};
+
 struct http_exchange {
     struct http_server *server;
-    struct http_connection *connection; /* to be answered on; how, it knows alone */
-    uint64_t id;                        /* of the connection */
-    struct gateway_caller caller;       /* the requester */
+    struct http_connection *connection; /* to be answered on; how, it knows alone. NULL: it has gone */
+    const struct route *route;          /* NULL: no path of /v1 */
+    struct http_refusal refusal;        /* found by the head, or while the request is built: told later */
+    bool drops_body;                    /* the body is read to its end and not kept */
+    bool has_paid;                      /* one operation of its principal's rate, before its body was read */
+    bool is_building;                   /* a handler runs to read the body and makes no answer; on either thread */
+    struct http_job job;                /* with the worker */
+    bool is_working;                    /* the worker has it … */
+    void (*built)(struct http_exchange *exchange); /* … and then */
+    struct json_scan scan;                         /* of the body, as far as it has come */
+    crypto_generichash_state hash; /* of all that is asked for, as far as it has come, if it has a key */
+    size_t held;                   /* bytes that http_hold counts */
+    uint64_t id;                   /* of the connection */
+    struct gateway_caller caller;  /* the requester */
     char *head_bytes;
     struct head head;
     bool is_old; /* HTTP/1.0 */
@@ -65,11 +92,13 @@ struct http_exchange {
     /* The handler's own. */
     const char *const *names; /* of operations, one each */
     Tarry__Commit *commit;
-    bool is_single;        /* one operation, answered by itself */
-    const char *line_at;   /* JSON lines: what has not been read of the body … */
-    const char *lines_end; /* … and where the next commit begins … */
-    uint64_t line;         /* … the number of the last one that was … */
-    uint64_t *lines;       /* … and those of the operations under way */
+    struct gateway_lease_options lease; /* count of queues 0: none is asked for */
+    bool is_single;                     /* one operation, answered by itself */
+    const char *line_at;                /* JSON lines: what has not been read of the body … */
+    const char *lines_end;              /* … and where the next commit begins … */
+    size_t lines_weight;                /* … what they weigh … */
+    uint64_t line;                      /* … the number of the last one that was … */
+    uint64_t *lines;                    /* … and those of the operations under way */
     uint64_t count;
     uint64_t pages;
     uint64_t position;
@@ -115,16 +144,21 @@ void http_commit(struct http_exchange *exchange, Tarry__Commit *commit,
 void http_lease(struct http_exchange *exchange, const struct gateway_lease_options *options,
                 void (*on_leased)(struct http_exchange *exchange, const struct gateway_leased *leased));
 
-/* The body as JSON; it is given back itself. False: refused. `optional`: none is an empty object. */
+/* The body as JSON, in a handler of a route that has one. False: refused. `optional`: none is an empty object. */
 bool http_read_json(struct http_exchange *exchange, bool optional);
+/* The body is whole: `build` reads it, here or on the worker's thread, and `built` goes on here. */
+void http_build(struct http_exchange *exchange, void (*build)(struct http_exchange *exchange),
+                void (*built)(struct http_exchange *exchange));
 /* What is read of the body, which is held beside it as far as it is there, weighs so much (json_weigh). False: there is
  * no room for it now. */
 bool http_hold(struct http_exchange *exchange, size_t weight);
 /* It holds so many bytes from now on, counted, until its end: of which it wants few (HTTP_SMALL_MAX), or there is room.
  */
 bool http_keep(struct http_exchange *exchange, size_t size);
-/* Of all that is asked for: once the body is whole. */
-void http_fingerprint(struct http_exchange *exchange);
+/* More of the body has come, unpacked. */
+void http_body_came(struct http_exchange *exchange, const char *bytes, size_t size);
+/* The head is whole: what follows is about all that is asked for. */
+void http_fingerprint_begin(struct http_exchange *exchange);
 /* A parameter as a number from 0 to `most`, or as a boolean. False: refused. */
 bool http_parameter_u64(struct http_exchange *exchange, const char *name, uint64_t most, uint64_t *out);
 bool http_parameter_bool(struct http_exchange *exchange, const char *name, bool *out);
@@ -134,7 +168,15 @@ bool http_parameters_only(struct http_exchange *exchange, const char *known);
 /* Zeroed memory of the exchange; NULL: refused. */
 void *http_make(struct http_exchange *exchange, size_t size);
 
+/* A request that has none of the answer's bytes to show (HEAD) is answered with its head alone, before anything is
+ * rendered; it has no Content-Length. False: the answer's body is wanted. */
+bool http_answered_by_head(struct http_exchange *exchange);
+
 /* ---- http_routes.c */
+/* By the head alone: whose request it is, whether the requester may make it, and whether its rate allows it now. What
+ * is refused is told once the body was dropped (exchange->refusal). */
+void http_route_find(struct http_exchange *exchange);
+/* The body is whole. */
 void http_route(struct http_exchange *exchange);
 
 /* ---- http_tasks.c */
@@ -147,6 +189,7 @@ void http_live_end(struct http_exchange *exchange);
 
 /* ---- handlers (http_tasks.c, http_queues.c, http_look.c) */
 void handle_tasks_post(struct http_exchange *exchange);
+void handle_lines(struct http_exchange *exchange);
 void handle_task_get(struct http_exchange *exchange);
 void handle_task_delete(struct http_exchange *exchange);
 void handle_task_patch(struct http_exchange *exchange);
@@ -163,6 +206,8 @@ void handle_calendar(struct http_exchange *exchange);
 void handle_status(struct http_exchange *exchange);
 void handle_audit(struct http_exchange *exchange);
 void handle_caller(struct http_exchange *exchange);
+/* What was built is a commit, a lease, or a refusal: asks for it, or tells. */
+void http_built(struct http_exchange *exchange);
 void handle_openapi(struct http_exchange *exchange);
 
 /* ---- http_words.c: answers as JSON */

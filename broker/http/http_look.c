@@ -95,6 +95,7 @@ static void write_cursor(struct json_out *out, const ProtobufCBinaryData *next) 
 static void on_listed(struct http_exchange *exchange, const Tarry__Reply *reply) {
     struct json_out out = {0};
     if (http_refused(exchange, reply)) return;
+    if (http_answered_by_head(exchange)) return;
     out_begin(&out, '{');
     out_key(&out, "tasks");
     out_begin(&out, '[');
@@ -154,6 +155,7 @@ void handle_count(struct http_exchange *exchange) {
 static void on_stats(struct http_exchange *exchange, const Tarry__Reply *reply) {
     struct json_out out = {0};
     if (http_refused(exchange, reply)) return;
+    if (http_answered_by_head(exchange)) return;
     out_message(&out, &reply->stats->base);
     http_respond(exchange, 200, &out);
 }
@@ -183,6 +185,7 @@ void handle_stats(struct http_exchange *exchange) {
 static void on_status(struct http_exchange *exchange, const Tarry__Reply *reply) {
     struct json_out out = {0};
     if (http_refused(exchange, reply)) return;
+    if (http_answered_by_head(exchange)) return;
     out_message(&out, &reply->pair->base);
     http_respond(exchange, 200, &out);
 }

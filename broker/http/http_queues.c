@@ -10,6 +10,7 @@ static void write_queue(struct json_out *out, const Tarry__QueueView *queue) {
 static void on_queues(struct http_exchange *exchange, const Tarry__Reply *reply) {
     struct json_out out = {0};
     if (http_refused(exchange, reply)) return;
+    if (http_answered_by_head(exchange)) return;
     out_begin(&out, '{');
     out_key(&out, "queues");
     out_begin(&out, '[');
@@ -27,6 +28,7 @@ static void on_queue(struct http_exchange *exchange, const Tarry__Reply *reply) 
     if (http_refused(exchange, reply)) return;
     for (size_t i = 0; i < reply->queues->n_queues; i++) {
         if (strcmp(reply->queues->queues[i]->name, exchange->in.queue) != 0) continue;
+        if (http_answered_by_head(exchange)) return;
         write_queue(&out, reply->queues->queues[i]);
         http_respond(exchange, 200, &out);
         return;

@@ -1,46 +1,62 @@
 /* http_routes.c: which request is whose: the one table of paths. tests/e2e/http_api_test.py compares it with the
  * OpenAPI document, which names every one of them. */
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
+#include "errors.h"
 #include "http_exchange.h"
+
+static const char no_path[] = "there is no such path; /v1/openapi.json names those that there are";
+
+/* What a body asks for: tasks, or a commit with any of these operations. */
+#define LEASES                                                                                                         \
+    { .leases = true }
+#define COMMITS(ops)                                                                                                   \
+    { .operations = (ops) }
+#define OP(kind) (1u << TARRY__OP__OP_##kind)
+#define ANY_OP 0xffffffffu
 
 struct route {
     enum head_method method;
     const char *path; /* a * is any segment */
     void (*handle)(struct http_exchange *exchange);
+    struct gateway_deed deed; /* what the requester must be allowed before a body is read; nothing: none is read */
+    bool is_built;            /* `handle` reads a body of JSON: http_build */
+    void (*handle_lines)(struct http_exchange *exchange); /* a body of JSON lines; NULL: it takes none */
 };
 
 static const struct route routes[] = {
     {HEAD_GET, "v1/openapi.json", handle_openapi},
-    {HEAD_POST, "v1/tasks", handle_tasks_post},
-    {HEAD_POST, "v1/queues/*/tasks", handle_tasks_post},
+    {HEAD_POST, "v1/tasks", handle_tasks_post, COMMITS(OP(SCHEDULE)), true, handle_lines},
+    {HEAD_POST, "v1/queues/*/tasks", handle_tasks_post, COMMITS(OP(SCHEDULE)), true, handle_lines},
     {HEAD_GET, "v1/tasks/*", handle_task_get},
     {HEAD_GET, "v1/queues/*/tasks/*", handle_task_get},
-    {HEAD_DELETE, "v1/tasks/*", handle_task_delete},
-    {HEAD_DELETE, "v1/queues/*/tasks/*", handle_task_delete},
-    {HEAD_PATCH, "v1/tasks/*", handle_task_patch},
-    {HEAD_PATCH, "v1/queues/*/tasks/*", handle_task_patch},
+    {HEAD_DELETE, "v1/tasks/*", handle_task_delete, COMMITS(OP(CANCEL))},
+    {HEAD_DELETE, "v1/queues/*/tasks/*", handle_task_delete, COMMITS(OP(CANCEL))},
+    {HEAD_PATCH, "v1/tasks/*", handle_task_patch, COMMITS(OP(MOVE)), true},
+    {HEAD_PATCH, "v1/queues/*/tasks/*", handle_task_patch, COMMITS(OP(MOVE)), true},
     {HEAD_GET, "v1/tasks/*/history", handle_audit},
     {HEAD_GET, "v1/queues/*/tasks/*/history", handle_audit},
     {HEAD_GET, "v1/queues/*/tasks", handle_list},
     {HEAD_GET, "v1/queues/*/dead", handle_list},
     {HEAD_GET, "v1/queues/*/count", handle_count},
-    {HEAD_POST, "v1/commit", handle_commit},
-    {HEAD_POST, "v1/ack", handle_settle},
-    {HEAD_POST, "v1/nack", handle_settle},
-    {HEAD_POST, "v1/extend", handle_settle},
-    {HEAD_POST, "v1/release", handle_settle},
-    {HEAD_POST, "v1/lease", handle_lease},
-    {HEAD_POST, "v1/queues/*/lease", handle_lease},
+    {HEAD_POST, "v1/commit", handle_commit, COMMITS(ANY_OP), true},
+    {HEAD_POST, "v1/ack", handle_settle, COMMITS(OP(ACK)), true},
+    {HEAD_POST, "v1/nack", handle_settle, COMMITS(OP(NACK)), true},
+    {HEAD_POST, "v1/extend", handle_settle, COMMITS(OP(EXTEND)), true},
+    {HEAD_POST, "v1/release", handle_settle, COMMITS(OP(RELEASE)), true},
+    {HEAD_POST, "v1/lease", handle_lease, LEASES, true},
+    {HEAD_POST, "v1/queues/*/lease", handle_lease, LEASES, true},
     {HEAD_GET, "v1/queues", handle_queues},
     {HEAD_GET, "v1/queues/*", handle_queue_get},
-    {HEAD_PATCH, "v1/queues/*", handle_queue_change},
-    {HEAD_DELETE, "v1/queues/*", handle_queue_change},
-    {HEAD_POST, "v1/queues/*/pause", handle_queue_change},
-    {HEAD_POST, "v1/queues/*/resume", handle_queue_change},
-    {HEAD_POST, "v1/queues/*/purge", handle_queue_change},
-    {HEAD_POST, "v1/queues/*/dead/requeue", handle_settle},
-    {HEAD_POST, "v1/queues/*/dead/drop", handle_settle},
+    {HEAD_PATCH, "v1/queues/*", handle_queue_change, COMMITS(OP(QUEUE_SET)), true},
+    {HEAD_DELETE, "v1/queues/*", handle_queue_change, COMMITS(OP(QUEUE_DELETE)), true},
+    {HEAD_POST, "v1/queues/*/pause", handle_queue_change, COMMITS(OP(QUEUE_PAUSE)), true},
+    {HEAD_POST, "v1/queues/*/resume", handle_queue_change, COMMITS(OP(QUEUE_PAUSE)), true},
+    {HEAD_POST, "v1/queues/*/purge", handle_queue_change, COMMITS(OP(QUEUE_PURGE)), true},
+    {HEAD_POST, "v1/queues/*/dead/requeue", handle_settle, COMMITS(OP(DEAD)), true},
+    {HEAD_POST, "v1/queues/*/dead/drop", handle_settle, COMMITS(OP(DEAD)), true},
     {HEAD_GET, "v1/stats", handle_stats},
     {HEAD_GET, "v1/calendar", handle_calendar},
     {HEAD_GET, "v1/status", handle_status},
@@ -61,24 +77,72 @@ static bool is_path(const struct head *head, const char *path) {
     return false;
 }
 
-void http_route(struct http_exchange *exchange) {
+static void refuse(struct http_exchange *exchange, unsigned status, const char *code, const char *sentence) {
+    struct http_refusal *refusal = &exchange->refusal;
+    refusal->status = status;
+    refusal->code = code;
+    if (sentence != refusal->sentence) snprintf(refusal->sentence, sizeof(refusal->sentence), "%s", sentence);
+}
+
+/* A request with a body costs one operation of the rate before the body is read; what is asked of the broker then is
+ * counted there instead. */
+static void judge(struct http_exchange *exchange) {
+    const struct head *head = &exchange->head;
+    const struct gateway_deed *deed = &exchange->route->deed;
+    char *sentence = exchange->refusal.sentence;
+    if ((!head->is_chunked && head->length == 0) || (!deed->leases && deed->operations == 0)) return;
+    Tarry__Code code = gateway_pay(exchange->server->gateway, &exchange->caller, deed, sentence);
+    exchange->has_paid = code == TARRY__CODE__OK;
+    if (!exchange->has_paid) refuse(exchange, http_status_of(code), code_name(code), sentence);
+}
+
+void http_route_find(struct http_exchange *exchange) {
     const struct head *head = &exchange->head;
     enum head_method method = head->method == HEAD_HEAD ? HEAD_GET : head->method;
     bool is_known = false;
-    for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+    for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]) && exchange->route == NULL; i++) {
         if (!is_path(head, routes[i].path)) continue;
         is_known = true;
-        if (routes[i].method != method) continue;
+        if (routes[i].method == method) exchange->route = &routes[i];
+    }
+    if (exchange->route != NULL) {
         if (head->segment_count > 2 && strcmp(head->segments[1].text, "queues") == 0)
             exchange->in.queue = head->segments[2].text;
-        routes[i].handle(exchange);
+        judge(exchange);
         return;
     }
     bool is_v1 = head->segment_count > 0 && strcmp(head->segments[0].text, "v1") == 0;
-    char path[HEAD_PATH_SIZE];
     if (is_known)
-        http_refuse(exchange, 405, "invalid", "this path takes other methods (/v1/openapi.json)");
-    else if (is_v1 || method != HEAD_GET ||
-             !door_stream_page(exchange->server->door, exchange->id, head_path(head, path)))
-        http_refuse(exchange, 404, "invalid", "there is no such path; /v1/openapi.json names those that there are");
+        refuse(exchange, 405, "invalid", "this path takes other methods (/v1/openapi.json)");
+    else if (is_v1 || method != HEAD_GET)
+        refuse(exchange, 404, "invalid", no_path);
+}
+
+static void answer_with_page(struct http_exchange *exchange) {
+    char path[HEAD_PATH_SIZE];
+    if (!door_stream_page(exchange->server->door, exchange->id, head_path(&exchange->head, path)))
+        http_refuse(exchange, 404, "invalid", no_path);
+}
+
+static bool is_lines(const struct http_exchange *exchange) {
+    const char *type = exchange->head.fields[HEAD_FIELD_type].text;
+    return exchange->route->handle_lines != NULL && type != NULL && strncasecmp(type, "application/x-ndjson", 20) == 0;
+}
+
+void http_route(struct http_exchange *exchange) {
+    const struct http_refusal *refusal = &exchange->refusal;
+    const struct route *route = exchange->route;
+    size_t weight = exchange->scan.weight;
+    if (refusal->status != 0)
+        http_refuse(exchange, refusal->status, refusal->code, refusal->sentence);
+    else if (route == NULL)
+        answer_with_page(exchange);
+    else if (is_lines(exchange))
+        route->handle_lines(exchange);
+    else if (!route->is_built)
+        route->handle(exchange);
+    else if (weight <= JSON_WEIGHT_MAX && !http_hold(exchange, weight)) /* what weighs more is refused, and not read */
+        http_refuse(exchange, 503, "busy", "there is not enough memory for this request just now");
+    else
+        http_build(exchange, route->handle, http_built);
 }

@@ -1,7 +1,6 @@
 /* http_tasks.c: tasks are scheduled, changed, leased and settled. */
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "errors.h"
 #include "http_exchange.h"
@@ -101,7 +100,8 @@ static void on_committed(struct http_exchange *exchange, const Tarry__Reply *rep
 static void send_ops(struct http_exchange *exchange, struct ops *ops, bool is_single) {
     exchange->names = (const char *const *)ops->names;
     exchange->is_single = is_single;
-    http_commit(exchange, &ops->commit, on_committed);
+    exchange->commit = &ops->commit;
+    if (!exchange->is_building) http_commit(exchange, &ops->commit, on_committed);
 }
 
 /* One operation of this name for each element; an object is one alone. */
@@ -240,20 +240,19 @@ static const char *line_end(const struct http_exchange *exchange, const char *at
     return found != NULL ? found + 1 : end;
 }
 
-/* Which lines are of the next commit. Returns what they weigh. */
-static size_t find_lines(struct http_exchange *exchange) {
+/* Which lines are of the next commit, and what they weigh. Either thread. */
+static void find_lines(struct http_exchange *exchange) {
     const char *end = exchange->body.bytes + exchange->body.size, *at = exchange->line_at;
-    size_t weight = 0;
+    exchange->lines_weight = 0;
     for (size_t count = 0; at < end && count < LINES_PER_COMMIT; count++) {
         const char *next = line_end(exchange, at);
         size_t more = json_weigh(at, (size_t)(next - at));
         more = more > JSON_WEIGHT_MAX ? 0 : more + (size_t)(next - at); /* what is too large is not read */
-        if (count > 0 && weight + more > LINES_WEIGHT_MAX) break;
-        weight += more;
+        if (count > 0 && exchange->lines_weight + more > LINES_WEIGHT_MAX) break;
+        exchange->lines_weight += more;
         at = next;
     }
     exchange->lines_end = at;
-    return weight;
 }
 
 /* Reads the next line. NULL: it is none to be sent, and that has been said. */
@@ -274,24 +273,15 @@ static Tarry__Op *read_line(struct http_exchange *exchange) {
     return op;
 }
 
-/* A thousand lines at a time, right or wrong: others wait for this thread. */
-static void lines_go_on(struct http_exchange *exchange) {
-    if (exchange->line_at == exchange->body.bytes + exchange->body.size) {
-        http_stream_end(exchange);
-        return;
-    }
-    if (!http_hold(exchange, find_lines(exchange))) {
-        lines_wait(exchange, LINES_BUSY_MS);
-        return;
-    }
+/* Reads the lines that were found: operations of exchange->commit, which is NULL if there is no memory. Either thread.
+ */
+static void read_lines(struct http_exchange *exchange) {
+    exchange->commit = NULL;
     Tarry__Commit *commit = arena_alloc(&exchange->arena, sizeof(*commit));
     exchange->lines = arena_alloc(&exchange->arena, LINES_PER_COMMIT * sizeof(uint64_t));
     Tarry__Op **ops = arena_alloc(&exchange->arena, LINES_PER_COMMIT * sizeof(*ops));
     exchange->json = json_array();
-    if (commit == NULL || exchange->lines == NULL || ops == NULL || exchange->json == NULL) {
-        door_stream_kill(exchange->server->door, exchange->id);
-        return;
-    }
+    if (commit == NULL || exchange->lines == NULL || ops == NULL || exchange->json == NULL) return;
     tarry__commit__init(commit);
     commit->ops = ops;
     while (exchange->line_at < exchange->lines_end) {
@@ -300,19 +290,44 @@ static void lines_go_on(struct http_exchange *exchange) {
         exchange->lines[commit->n_ops] = exchange->line;
         ops[commit->n_ops++] = op;
     }
-    if (commit->n_ops > 0)
-        http_commit(exchange, commit, on_lines);
+    exchange->commit = commit;
+}
+
+static void lines_read(struct http_exchange *exchange) {
+    if (exchange->commit == NULL)
+        door_stream_kill(exchange->server->door, exchange->id);
+    else if (exchange->commit->n_ops > 0)
+        http_commit(exchange, exchange->commit, on_lines);
     else
         end_lines(exchange, true);
 }
 
-static void begin_lines(struct http_exchange *exchange) {
+static void lines_found(struct http_exchange *exchange) {
+    if (http_hold(exchange, exchange->lines_weight))
+        http_build(exchange, read_lines, lines_read);
+    else
+        lines_wait(exchange, LINES_BUSY_MS);
+}
+
+/* A thousand lines at a time, right or wrong, so that requests of others come in between. */
+static void lines_go_on(struct http_exchange *exchange) {
+    if (exchange->line_at == exchange->body.bytes + exchange->body.size)
+        http_stream_end(exchange);
+    else
+        http_build(exchange, find_lines, lines_found);
+}
+
+void handle_lines(struct http_exchange *exchange) {
+    bool atomic = false;
+    if (!http_parameters_only(exchange, "atomic") || !http_parameter_bool(exchange, "atomic", &atomic)) return;
     if (exchange->head.fields[HEAD_FIELD_idempotency].text != NULL) {
         http_refuse(exchange, 400, "invalid",
                     "JSON lines are several commits, and Idempotency-Key names one: give each task a key");
         return;
     }
     exchange->line_at = exchange->body.bytes;
+    /* Each commit of them is counted among its principal's bytes instead. */
+    (void)door_stream_count(exchange->server->door, exchange->id, 0);
     http_stream_begin(exchange, "application/x-ndjson");
     if (exchange->body.size == 0)
         http_stream_end(exchange);
@@ -321,13 +336,8 @@ static void begin_lines(struct http_exchange *exchange) {
 }
 
 void handle_tasks_post(struct http_exchange *exchange) {
-    const char *type = exchange->head.fields[HEAD_FIELD_type].text;
     bool atomic = false;
     if (!http_parameters_only(exchange, "atomic") || !http_parameter_bool(exchange, "atomic", &atomic)) return;
-    if (type != NULL && strncasecmp(type, "application/x-ndjson", 20) == 0) {
-        begin_lines(exchange);
-        return;
-    }
     if (http_read_json(exchange, false)) commit_each(exchange, "schedule", exchange->json, atomic);
 }
 
@@ -383,6 +393,7 @@ static void on_got(struct http_exchange *exchange, const Tarry__Reply *reply) {
         http_refuse(exchange, 404, "not_done", sentence);
         return;
     }
+    if (http_answered_by_head(exchange)) return;
     words_view(&out, reply->get->task);
     http_respond(exchange, 200, &out);
 }
@@ -405,7 +416,7 @@ void handle_task_get(struct http_exchange *exchange) {
         ref.key = (ProtobufCBinaryData){.len = json_string_length(key), .data = (uint8_t *)json_string_value(key)};
     }
     get.task = &ref;
-    get.with_content = true;
+    get.with_content = exchange->head.method != HEAD_HEAD;
     request.body_case = TARRY__REQUEST__BODY_GET;
     request.get = &get;
     http_ask(exchange, &request, on_got);
@@ -474,5 +485,22 @@ void handle_lease(struct http_exchange *exchange) {
     options.queues = read_queues(exchange, &options.queue_count);
     if (options.queues == NULL) return;
     options.max = (uint32_t)max;
-    http_lease(exchange, &options, on_leased);
+    exchange->lease = options;
+}
+
+/* ---- what was built of a body */
+
+void http_built(struct http_exchange *exchange) {
+    const struct http_refusal *refusal = &exchange->refusal;
+    if (refusal->status != 0) {
+        http_refuse(exchange, refusal->status, refusal->code, refusal->sentence);
+        return;
+    }
+    size_t size = exchange->body.size;
+    body_deinit(&exchange->body);
+    (void)http_hold(exchange, exchange->scan.weight + size); /* what was read, and what was made of it, has the text */
+    if (exchange->commit != NULL)
+        http_commit(exchange, exchange->commit, on_committed);
+    else
+        http_lease(exchange, &exchange->lease, on_leased);
 }

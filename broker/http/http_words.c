@@ -5,6 +5,7 @@
 #include "check.h"
 #include "errors.h"
 #include "http_exchange.h"
+#include "json_valid.h"
 
 /* The queue that the operation names; NULL: none. */
 static const char *words_queue_of(const Tarry__Op *op) {
@@ -101,26 +102,10 @@ static bool says_json(const Tarry__Content *content) {
 
 /* What says that it is JSON is looked at: what is wrong would make all of the answer wrong. */
 static bool is_json(const Tarry__Content *content) {
-    struct json_in in = {0};
-    if (!says_json(content) || content->payload.len == 0) return false;
-    if (memchr(content->payload.data, '\n', content->payload.len) != NULL) return false;
-    json_t *root = json_read(&in, (const char *)content->payload.data, content->payload.len);
-    json_decref(root);
-    return root != NULL;
-}
-
-static void base64(struct json_out *out, const ProtobufCBinaryData *bytes) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    out_raw(out, "\"", 1);
-    for (size_t i = 0; i < bytes->len; i += 3) {
-        size_t rest = bytes->len - i;
-        uint32_t three = (uint32_t)bytes->data[i] << 16 | (rest > 1 ? (uint32_t)bytes->data[i + 1] << 8 : 0) |
-                         (rest > 2 ? bytes->data[i + 2] : 0);
-        const char four[] = {digits[three >> 18], digits[three >> 12 & 63], rest > 1 ? digits[three >> 6 & 63] : '=',
-                             rest > 2 ? digits[three & 63] : '='};
-        out_raw(out, four, 4);
-    }
-    out_raw(out, "\"", 1);
+    const ProtobufCBinaryData *payload = &content->payload;
+    if (!says_json(content) || payload->len == 0) return false;
+    return memchr(payload->data, '\n', payload->len) == NULL &&
+           json_is_valid((const char *)payload->data, payload->len);
 }
 
 static void content_as(struct json_out *out, const ProtobufCBinaryData *packed) {
@@ -149,7 +134,7 @@ static void content_as(struct json_out *out, const ProtobufCBinaryData *packed) 
         out_string(out, payload->data, payload->len);
     } else {
         out_key(out, "body_base64");
-        base64(out, payload);
+        out_base64(out, payload->data, payload->len);
     }
     tarry__content__free_unpacked(content, NULL);
 }

@@ -20,45 +20,58 @@ static bool wrong(struct json_in *in, const char *name, const char *what) {
 #define ELEMENT_WEIGHT 48u
 #define STRING_WEIGHT 64u
 
-/* Where the string at `at` ends. */
-static const char *behind_string(const char *at, const char *end) {
-    bool is_escaped = false;
-    for (at++; at < end && (is_escaped || *at != '"'); at++) is_escaped = !is_escaped && *at == '\\';
+void json_scan_begin(struct json_scan *scan) {
+    *scan = (struct json_scan){.weight = ELEMENT_WEIGHT};
+}
+
+/* Returns where the string ends, or `end`. */
+static const char *scan_string(struct json_scan *scan, const char *at, const char *end) {
+    bool is_escaped = scan->is_escaped;
+    for (; at < end && (is_escaped || *at != '"'); at++) is_escaped = !is_escaped && *at == '\\';
+    scan->is_escaped = is_escaped;
+    scan->in_string = at == end;
     return at < end ? at + 1 : end;
 }
 
-/* Nesting costs stack where it is taken apart, and a writer of [[[[… means no good. */
-static size_t look_over(const char *text, size_t size, size_t *out_depth) {
-    size_t depth = 0, weight = ELEMENT_WEIGHT;
-    *out_depth = 0;
+static void scan_value(struct json_scan *scan, char c) {
+    if (c == ',' || c == ':') scan->weight += ELEMENT_WEIGHT;
+    if (c == '{' || c == '[') {
+        scan->weight += c == '{' ? OBJECT_WEIGHT : ARRAY_WEIGHT;
+        if (++scan->depth > scan->depth_max) scan->depth_max = scan->depth;
+    }
+    if ((c == '}' || c == ']') && scan->depth > 0) scan->depth--;
+}
+
+void json_scan(struct json_scan *scan, const char *text, size_t size) {
     for (const char *at = text, *end = text + size; at < end;) {
-        char c = *at;
-        if (c == '"') {
-            weight += STRING_WEIGHT;
-            at = behind_string(at, end);
+        if (scan->in_string) {
+            at = scan_string(scan, at, end);
             continue;
         }
-        at++;
-        if (c == ',' || c == ':') weight += ELEMENT_WEIGHT;
-        if (c == '{' || c == '[') {
-            weight += c == '{' ? OBJECT_WEIGHT : ARRAY_WEIGHT;
-            if (++depth > *out_depth) *out_depth = depth;
-        }
-        if ((c == '}' || c == ']') && depth > 0) depth--;
+        char c = *at++;
+        scan->in_string = c == '"';
+        if (c == '"')
+            scan->weight += STRING_WEIGHT;
+        else if (c < '0' || c > '9')
+            scan_value(scan, c);
     }
-    return weight;
 }
 
 size_t json_weigh(const char *text, size_t size) {
-    size_t depth;
-    return look_over(text, size, &depth);
+    struct json_scan scan;
+    json_scan_begin(&scan);
+    json_scan(&scan, text, size);
+    return scan.weight;
 }
 
+/* Nesting costs stack where it is taken apart, and a writer of [[[[… means no good. */
 json_t *json_read(struct json_in *in, const char *text, size_t size) {
     json_error_t error;
-    size_t depth, weight = look_over(text, size, &depth);
-    in->too_large = weight > JSON_WEIGHT_MAX;
-    if (depth > JSON_DEPTH_MAX || in->too_large) {
+    struct json_scan scan;
+    json_scan_begin(&scan);
+    json_scan(&scan, text, size);
+    in->too_large = scan.weight > JSON_WEIGHT_MAX;
+    if (scan.depth_max > JSON_DEPTH_MAX || in->too_large) {
         if (in->too_large)
             snprintf(in->problem, sizeof(in->problem),
                      "the JSON has too many values for one request: send it in parts");

@@ -28,8 +28,18 @@ struct json_in {
     char problem[JSON_PROBLEM_SIZE];
 };
 
-/* The memory, in bytes, that the values of this text take at most once they are read, and what is made of them beside
- * the text itself: a value of two bytes takes a hundred. Looks at brackets and commas alone. */
+/* What a text weighs: the memory, in bytes, that its values take at most once they are read, and what is made of them
+ * beside the text itself (a value of two bytes takes a hundred). A scan looks at brackets, commas and quotes alone, and
+ * takes a text in parts. */
+struct json_scan {
+    size_t weight;
+    size_t depth; /* at the end of what was scanned */
+    size_t depth_max;
+    bool in_string;
+    bool is_escaped; /* in_string: by the last byte */
+};
+void json_scan_begin(struct json_scan *scan);
+void json_scan(struct json_scan *scan, const char *text, size_t size);
 size_t json_weigh(const char *text, size_t size);
 /* NULL: it is no JSON, or weighs more than JSON_WEIGHT_MAX (`too_large`); `problem` says where. The caller's to give
  * back (json_decref). */

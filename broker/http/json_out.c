@@ -96,13 +96,16 @@ static size_t sequence_size(const unsigned char *at, size_t size) {
     return length > 0 && length <= size && is_utf8(at, length) ? length : 0;
 }
 
+/* What stands for a byte in a string: the byte itself if `escapes` has 0, else a backslash and that letter; 'u':
+ * \u00XX; 'l': a line's end may begin there. */
+static const char escapes[256] = {
+    [0x00 ... 0x08] = 'u', ['\t'] = 't',  ['\n'] = 'n', [0x0b ... 0x0c] = 'u', ['\r'] = 'r', [0x0e ... 0x1f] = 'u',
+    ['"'] = '"',           ['\\'] = '\\', [0x7f] = 'u', [0xC2] = 'l',          [0xE2] = 'l'};
+
 static void escape(struct json_out *out, unsigned char c) {
-    char code[8];
-    const char *found = strchr("\"\"\\\\\nn\rr\tt", c);
-    if (found != NULL && c != 0 && c != 'n' && c != 'r' && c != 't')
-        out_raw(out, (char[]){'\\', found[1]}, 2);
-    else
-        out_raw(out, code, (size_t)snprintf(code, sizeof(code), "\\u%04x", c));
+    static const char digits[] = "0123456789abcdef";
+    const char code[] = {'\\', escapes[c], '0', '0', digits[c >> 4], digits[c & 15]};
+    out_raw(out, code, escapes[c] == 'u' ? sizeof(code) : 2);
 }
 
 /* Where some readers of lines end a line, beside control characters: U+0085, U+2028, U+2029. NULL, or its escape. */
@@ -117,34 +120,62 @@ static const char *line_end(const unsigned char *at, size_t size, size_t *out_si
     return NULL;
 }
 
+/* What is no UTF-8 in between becomes U+FFFD. */
+static void write_broken(struct json_out *out, const unsigned char *bytes, size_t size) {
+    for (size_t i = 0; i < size;) {
+        size_t step = sequence_size(bytes + i, size - i), end_size;
+        const char *end = step > 0 ? line_end(bytes + i, step, &end_size) : NULL;
+        if (step == 0)
+            out_literal(out, "\xEF\xBF\xBD");
+        else if (end != NULL)
+            out_literal(out, end);
+        else if (bytes[i] < 0x80 && escapes[bytes[i]] != 0)
+            escape(out, bytes[i]);
+        else
+            out_raw(out, (const char *)bytes + i, step);
+        i += step > 0 ? step : 1;
+    }
+}
+
 void out_string(struct json_out *out, const void *text, size_t size) {
     const unsigned char *bytes = text;
     size_t plain = 0;
-    bool is_valid = is_utf8(text, size);
     out_raw(out, "\"", 1);
-    for (size_t i = 0; i < size;) {
-        unsigned char c = bytes[i];
-        size_t step = is_valid || c < 0x80 ? 1 : sequence_size(bytes + i, size - i);
-        size_t end_size = 0;
-        const char *end = step > 0 ? line_end(bytes + i, size - i, &end_size) : NULL;
-        if (step > 0 && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f && end == NULL) {
-            i += step;
-            continue;
-        }
+    if (!is_utf8(text, size)) {
+        write_broken(out, bytes, size);
+        plain = size;
+    }
+    for (size_t i = plain; i < size; i++) {
+        size_t step = 1;
+        const char *end = escapes[bytes[i]] == 'l' ? line_end(bytes + i, size - i, &step) : NULL;
+        if (escapes[bytes[i]] == 0 || (escapes[bytes[i]] == 'l' && end == NULL)) continue;
         out_raw(out, (const char *)bytes + plain, i - plain);
-        if (end != NULL) {
+        if (end != NULL)
             out_literal(out, end);
-            plain = i += end_size;
-            continue;
-        }
-        if (step == 0)
-            out_literal(out, "\xEF\xBF\xBD");
         else
-            escape(out, c);
-        plain = ++i;
+            escape(out, bytes[i]);
+        if (end != NULL) i += step - 1;
+        plain = i + 1;
     }
     out_raw(out, (const char *)bytes + plain, size - plain);
     out_raw(out, "\"", 1);
+}
+
+void out_base64(struct json_out *out, const uint8_t *bytes, size_t size) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char *at = reserve(out, 2 + (size + 2) / 3 * 4);
+    if (at == NULL) return;
+    *at++ = '"';
+    for (size_t i = 0; i < size; i += 3) {
+        size_t rest = size - i;
+        uint32_t three =
+            (uint32_t)bytes[i] << 16 | (rest > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) | (rest > 2 ? bytes[i + 2] : 0);
+        *at++ = digits[three >> 18];
+        *at++ = digits[three >> 12 & 63];
+        *at++ = rest > 1 ? digits[three >> 6 & 63] : '=';
+        *at++ = rest > 2 ? digits[three & 63] : '=';
+    }
+    *at = '"';
 }
 
 void out_u64(struct json_out *out, uint64_t number) {
@@ -209,10 +240,14 @@ static void write_bytes(struct json_out *out, const ProtobufCBinaryData *bytes) 
         out_string(out, bytes->data, bytes->len);
         return;
     }
-    out_raw(out, "\"", 1);
-    for (size_t i = 0; i < bytes->len; i++)
-        out_raw(out, (char[]){digits[bytes->data[i] >> 4], digits[bytes->data[i] & 15]}, 2);
-    out_raw(out, "\"", 1);
+    char *at = reserve(out, 2 + 2 * bytes->len);
+    if (at == NULL) return;
+    *at++ = '"';
+    for (size_t i = 0; i < bytes->len; i++) {
+        *at++ = digits[bytes->data[i] >> 4];
+        *at++ = digits[bytes->data[i] & 15];
+    }
+    *at = '"';
 }
 
 static void write_enum(struct json_out *out, const ProtobufCEnumDescriptor *type, int value) {

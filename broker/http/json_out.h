@@ -33,7 +33,8 @@ void out_begin(struct json_out *out, char bracket); /* '{' or '[' */
 void out_end(struct json_out *out, char bracket);   /* '}' or ']' */
 void out_comma(struct json_out *out);               /* before a further element of an array */
 void out_key(struct json_out *out, const char *name);
-void out_string(struct json_out *out, const void *text, size_t size); /* bytes that are no UTF-8 become U+FFFD */
+void out_string(struct json_out *out, const void *text, size_t size);     /* bytes that are no UTF-8 become U+FFFD */
+void out_base64(struct json_out *out, const uint8_t *bytes, size_t size); /* a string */
 void out_u64(struct json_out *out, uint64_t number);
 
 void out_text(struct json_out *out, const char *name, const char *text); /* NULL: null */

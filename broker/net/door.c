@@ -271,6 +271,7 @@ void door_round(struct door *door) {
     http_push(door);
     /* What this thread hands over needs no wake-up: it looks itself. */
     door_carry_out(door);
+    turns_serve(door);
     door->calls.served(door->calls.argument);
     door_carry_out(door);
     pressure_look(door);
@@ -320,6 +321,7 @@ struct door *door_new(const struct door_calls *calls, const struct door_limits *
     door->calls = *calls;
     door->limits = *limits;
     door->last = &door->first;
+    fair_init(&door->line);
     pthread_mutex_init(&door->mutex, NULL);
     pthread_mutex_init(&door->serving, NULL);
     pthread_condattr_t monotonic;

@@ -11,6 +11,8 @@
 #include "door.h"
 #include "door_head.h"
 #include "door_stream.h"
+#include "door_turn.h"
+#include "fair.h"
 #include "tarry_limits.h"
 #include "wait.h"
 
@@ -65,6 +67,8 @@ struct connection {
     bool is_beyond_share;                   /* discards, for its principal has too much under way */
     bool is_unread;                         /* in the door's `unread` */
     unsigned under_way;                     /* requests without an answer in the kernel */
+    struct fair_item in_line;               /* CONNECTION_STREAM: waits for its next turn (door_turn.h) … */
+    bool is_heavy;                          /* … and must, for its last turn was long */
     struct address *address;
     struct message *incoming;        /* as far as it has come */
     size_t counted;                  /* bytes of it, and of `request`, that count among its principal's */
@@ -170,6 +174,7 @@ struct door {
     uint64_t serial;
     struct newcomers newcomers[2]; /* by over_tls */
     struct connection_list waiting;
+    struct fair line; /* connections that wait for their next turn, by principal */
     struct connection_list pages;
     size_t pages_size; /* bytes of the pages that are under way */
     struct connection_list halves;
@@ -252,6 +257,12 @@ void stream_drop_out(struct connection *connection);
 void stream_give_way(struct connection *connection);
 /* Its page has come (door_page). */
 void stream_answer(struct connection *connection, struct message *page);
+
+/* ---- door_turn.c */
+/* Gives turns to the connections in the line, for DOOR_ROUND_US. */
+void turns_serve(struct door *door);
+/* It waits no more. */
+void turns_leave(struct connection *connection);
 
 /* ---- door_http.c, for door_stream.c */
 struct caller_verdict http_admit(struct connection *connection, enum caller_place place, const char *path,

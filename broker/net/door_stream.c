@@ -79,6 +79,7 @@ void stream_drop_out(struct connection *connection) {
     void *stream = connection->stream;
     hold_no_half(connection);
     keep_nothing(connection);
+    turns_leave(connection);
     connection->stream = NULL;
     connection->is_gone = true;
     if (stream != NULL) connection->speaks->gone(stream);
@@ -233,6 +234,12 @@ void door_stream_whole(struct door *door, uint64_t id) {
     if (connection == NULL || !connection->is_half) return;
     door->halves_size -= connection->half_size;
     pressure_half_is_nothing(connection);
+}
+
+bool door_stream_count(struct door *door, uint64_t id, size_t size) {
+    struct connection *connection = connection_find(door, id);
+    if (connection == NULL || connection->is_gone) return size == 0;
+    return pressure_count(connection, size);
 }
 
 bool door_stream_keep(struct door *door, uint64_t id, size_t size) {

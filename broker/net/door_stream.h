@@ -26,6 +26,8 @@ struct door_stream_calls {
     void (*received)(void *connection, const uint8_t *bytes, size_t size);
     /* All that was sent is in the kernel; not told of what the kernel took at once. */
     void (*drained)(void *connection);
+    /* The connection's next turn (door_turn.h): it may go on with what it keeps. */
+    void (*turn)(void *connection);
     /* What became of a message with a `stamp` that is not 0. `left`: all of it is in the kernel; or the connection
      * broke and some of it may have been. Not left: not a byte of it has gone out. Also after `gone`, and from within
      * door_stream_send. */
@@ -73,6 +75,10 @@ void door_stream_refused(struct door *door, uint64_t id, unsigned status, const 
 bool door_stream_half(struct door *door, uint64_t id, size_t size, bool is_small);
 /* … it is whole: it holds them until door_stream_half says 0, and does not give way. */
 void door_stream_whole(struct door *door, uint64_t id);
+/* The bytes of its request that comes count among its principal's (`--limit bytes=`) from now on as `size`: unpacked,
+ * and what is small as 0. False: those are more than the principal may have under way, and nothing has changed; fewer
+ * is always granted. */
+bool door_stream_count(struct door *door, uint64_t id, size_t size);
 /* The connection keeps `size` bytes from now on of what has come too early: behind a request that is worked at. The
  * door counts them, and gives them back when it ends. False: that is more than may be held, and nothing has changed.
  * Whose have not become fewer for longest gives way, as above. */

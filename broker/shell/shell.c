@@ -383,8 +383,8 @@ void shell_stop(struct shell *shell) {
     door_stop(shell->door, FLUSH_MAX_MS);
     beanstalk_free(shell->beanstalk);
     push_free(shell->push);
+    http_server_free(shell->http); /* its worker wakes the gateway */
     gateway_free(shell->gateway);
-    http_server_free(shell->http);
     endpoints_remove(&shell->endpoints);
     uint64_t position = index_position(shell->index);
     index_close(shell->index);

@@ -20,6 +20,8 @@ static struct {
     Tarry__Code code;
 } world;
 
+void gateway_unpay(struct gateway *gateway, const struct gateway_caller *caller) {}
+
 uint64_t gateway_commit(struct gateway *gateway, const struct gateway_caller *caller, Tarry__Commit *commit,
                         const struct gateway_once *once, gateway_reply *reply, void *argument) {
     world.sent++;

@@ -44,6 +44,17 @@ static Tarry__Code on_may_key(void *argument, uint64_t principal, const Tarry__C
     return authorizer_judge_key(needs->authorizer, principal_of(principal), commit, sentence);
 }
 
+static Tarry__Code on_pay(void *argument, uint64_t principal, const struct gateway_deed *deed,
+                          char sentence[GATEWAY_SENTENCE_SIZE]) {
+    const struct gateways_needs *needs = argument;
+    return authorizer_judge_deed(needs->authorizer, principal_of(principal), deed->leases, deed->operations, sentence);
+}
+
+static void on_unpay(void *argument, uint64_t principal) {
+    (void)argument;
+    access_give_rate(principal_of(principal), 1);
+}
+
 static Tarry__Code on_may_lease(void *argument, uint64_t principal, const char *const *queues, size_t queue_count,
                                 char sentence[GATEWAY_SENTENCE_SIZE]) {
     _Static_assert(GATEWAY_SENTENCE_SIZE >= ACCESS_SENTENCE_SIZE, "a sentence fits");
@@ -74,6 +85,8 @@ struct gateway *gateways_new(const struct gateways_needs *needs) {
         .who = on_who,
         .own = on_own,
         .may_key = on_may_key,
+        .pay = on_pay,
+        .unpay = on_unpay,
         .may_lease = on_may_lease,
         .lane_up = on_lane_up,
         .lane_sent = on_lane_sent,

@@ -431,7 +431,7 @@ static void handle(struct rpc_context *context, struct message *message) {
         context->size = size;
     if (refusal.code == TARRY__CODE__OK && (context->memory = arena_pool_take(&rpc->arenas)) == NULL)
         refusal.code = TARRY__CODE__BUSY;
-    if (refusal.code == TARRY__CODE__OK)
+    if (refusal.code == TARRY__CODE__OK && context->proof != PEER_RIGHT)
         refusal = authorizer_look_at_rate(needs->authorizer, context->principal, &context->memory->arena);
     if (refusal.code == TARRY__CODE__OK &&
         !request_prepare(&context->memory->arena, data, size, &setting, &engine_request->event, &refusal)) {
