@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 
 static const struct backend *const backends[] = {&etcd_backend, &etcds_backend, &zookeeper_backend, &file_backend};
 #define WORDS_MS 10000
+#define COORDINATOR_FILE_MAX (1u << 20) /* bytes of a file of PEM; the sentence says so */
 #define BACKENDS (sizeof backends / sizeof *backends)
 
 /* What was read or written last. */
@@ -456,6 +458,15 @@ int coordinator_check_url(const char *url, char message[COORDINATOR_MESSAGE_SIZE
     return backend_of(url, &place, message) == NULL;
 }
 
+/* libcurl reads these files whole for each connection: a file that never ends (/dev/zero) would hold it up for ever.
+ * One that is not there yet may come. */
+static int check_file(const char *what, const char *path, char message[COORDINATOR_MESSAGE_SIZE]) {
+    struct stat status;
+    if (path == NULL || stat(path, &status) != 0) return 0;
+    if (S_ISREG(status.st_mode) && status.st_size <= (off_t)COORDINATOR_FILE_MAX) return 0;
+    return coordinator_refuse(message, "coordinator: the %s %s is no file of PEM of at most 1 MiB", what, path);
+}
+
 static int check_options(const struct backend *backend, const struct coordinator_options *options,
                          char message[COORDINATOR_MESSAGE_SIZE]) {
     if (options->call_ms < 100 || options->call_ms > 600000)
@@ -476,7 +487,10 @@ static int check_options(const struct backend *backend, const struct coordinator
     if ((options->certificate == NULL) != (options->key == NULL))
         return coordinator_refuse(message,
                                   "coordinator: a certificate needs its key, and a key its certificate: give both");
-    return 0;
+    bool is_wrong = check_file("CA", options->ca, message) != 0 ||
+                    check_file("certificate", options->certificate, message) != 0 ||
+                    check_file("key", options->key, message) != 0;
+    return is_wrong ? 1 : 0;
 }
 
 static int start_thread(struct coordinator *coordinator, char message[COORDINATOR_MESSAGE_SIZE]) {

@@ -222,7 +222,9 @@ class Certified(Case):
     def test_files_that_do_not_belong_there_are_refused_in_words(self):
         for url, why, *files in (("etcd://h:1/p", "are for etcds://, not for etcd://", self.authority.ca),
                                  ("zk://h:1/p", "are for etcds://, not for zk://", self.authority.ca),
-                                 ("etcds://h:1/p", "a certificate needs its key", "", self.client[0], "")):
+                                 ("etcds://h:1/p", "a certificate needs its key", "", self.client[0], ""),
+                                 ("etcds://h:1/p", "the CA /dev/zero is no file of PEM of at most 1 MiB", "/dev/zero"),
+                                 ("etcds://h:1/p", "the key /dev/zero is no file", "", self.client[0], "/dev/zero")):
             probe = self.probe(url, CALL_MS, SESSION_MS, "", *files)
             end = probe.wait_news(lambda item: "refused" in item)
             self.assertIn(why, probe.news[end - 1]["refused"])

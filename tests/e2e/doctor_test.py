@@ -205,6 +205,7 @@ class Files(Doctor, harness.Case):
         self.find(findings, "certificate", WARNING, "CN=soon is valid for (4|5)d$")
         self.find(findings, "certificate", WRONG, "CN=over (has expired, .* ago|is not valid yet)$")
         self.find(findings, "certificate", WRONG, "No such file")
+        self.find(self.look("--certificate", "/dev/zero", "--broker", self.broker.url, status=1), "certificate", WRONG, "/dev/zero: it is no regular file")
 
 
 class Brokers(Doctor, harness.Case):

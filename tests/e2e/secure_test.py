@@ -112,6 +112,8 @@ class Secure(Rig):
         self.assertIn("open to others (mode 0640): chmod 600 it", self.fails(*ca, "--token-file", token, expected=REFUSED))
         self.assertIn("is no file", self.fails(*ca, "--token-file", self.directory, expected=REFUSED))
         self.assertIn("/nowhere", self.fails("--tls-ca", "/nowhere"))
+        self.assertIn("/dev/zero is no file", self.fails("--tls-ca", "/dev/zero"))
+        self.assertIn("/dev/zero is no file", self.fails(*ca, "--tls-cert", "/dev/zero", "--tls-key", key))
         self.assertIn("empty", self.fails("--tls-ca", empty))
         self.assertIn("no certificate: name both", self.fails(*ca, "--tls-key", key))
         os.chmod(key, 0o644)

@@ -54,6 +54,12 @@ class Options(webhooks_test.Pushed):
         self.forever.set()
         wait_until("all are acked", lambda: sum((self.health(queue) or {}).get("acked", 0) for queue in ("q", "other", "alone")) == 24, 60)
 
+    def test_a_file_of_cas_that_never_ends_is_refused(self):
+        self.broker.stop()
+        self.broker.arguments += ["--push-ca", "/dev/zero"]
+        self.assertEqual(self.broker.launch().process.wait(30), 1)
+        self.broker.wait_logged("push-ca /dev/zero is no file of PEM of at most 1 MiB")
+
     def test_how_long_a_request_takes_and_a_rest(self):
         self.broker.arguments += ["--push-timeout", "200ms", "--push-rest", "100ms"]
         self.broker.restart()

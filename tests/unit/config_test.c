@@ -85,6 +85,7 @@ static void wrong_options_are_refused_with_a_sentence(void **state) {
         {"--data=", NULL, "text"},
         {"--config", "/no/such/file", "cannot be read"},
         {"--config", "/", "is a directory"},
+        {"--config", "/dev/zero", "is larger than 1 MiB"},
         {"--payload-max", "9MiB", "must lie between"},
         {"--backoff-min", "20m", "larger than backoff-max"},
     };
@@ -271,6 +272,35 @@ static void write_file(const char *directory, const char *name, const char *text
     assert_true(fputs(text, file) >= 0 && fclose(file) == 0);
 }
 
+/* It may be a FIFO, as of `--config <(…)`, and its last line may lack its end; its size is bounded. */
+static void a_file_is_read_whole_up_to_a_bound(void **state) {
+    (void)state;
+    struct config config;
+    int ends[2];
+    char path[64], directory[] = "/tmp/config-test-XXXXXX", file[128];
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], "payload_max = 2MiB\ndata = /f", 28), 28);
+    close(ends[1]);
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+    if (load(&config, "--config", path, END) != 0) fail_msg("%s", message);
+    assert_string_equal(config.data, "/f");
+    close(ends[0]);
+    assert_non_null(mkdtemp(directory));
+    char *text = malloc(CONFIG_FILE_MAX + 2);
+    assert_non_null(text);
+    memset(text, '\n', CONFIG_FILE_MAX + 1);
+    text[CONFIG_FILE_MAX] = '\0';
+    write_file(directory, "conf", text, file);
+    if (load(&config, "--data", "/d", "--config", file, END) != 0) fail_msg("%s", message);
+    memcpy(text + CONFIG_FILE_MAX, "\n", 2);
+    write_file(directory, "conf", text, file);
+    assert_int_equal(load(&config, "--data", "/d", "--config", file, END), 1);
+    assert_non_null(strstr(message, "is larger than 1 MiB"));
+    free(text);
+    unlink(file);
+    rmdir(directory);
+}
+
 /* inih would take the rest of it for a line of its own. */
 static void a_long_comment_is_one_line_and_a_long_option_is_refused(void **state) {
     static const char *const beginnings[] = {"#", ";", "  # ", "\t; "};
@@ -348,6 +378,7 @@ int main(void) {
         cmocka_unit_test(addresses_on_this_machine_are_as_long_as_the_kernel_takes),
         cmocka_unit_test(addresses_that_are_none_are_refused_with_a_sentence),
         cmocka_unit_test(addresses_are_written_as_they_are_read),
+        cmocka_unit_test(a_file_is_read_whole_up_to_a_bound),
         cmocka_unit_test(a_long_comment_is_one_line_and_a_long_option_is_refused),
         cmocka_unit_test(credentials_stand_in_for_options),
         cmocka_unit_test(what_is_in_force_is_printed_as_it_was_read),

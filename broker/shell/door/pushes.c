@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "config.h"
 #include "datadir.h"
@@ -17,6 +18,7 @@
 
 /* Of the descriptors of this process, what requests may take: one in so many. */
 #define DESCRIPTORS_SHARE 16u
+#define CA_FILE_MAX (1 << 20) /* bytes; the sentence says so */
 
 static int on_read_secrets(void *argument, char *out, size_t size, size_t *out_size, char *message,
                            size_t message_size) {
@@ -58,6 +60,15 @@ static int check_secrets(const struct config *config, char *message, size_t mess
     return result;
 }
 
+/* libcurl reads the CAs whole for each connection: a file that never ends (/dev/zero) would hold up all webhooks. */
+static int check_ca(const struct config *config, char *message, size_t message_size) {
+    struct stat status;
+    if (config->push_ca[0] == '\0' || stat(config->push_ca, &status) != 0) return 0;
+    if (S_ISREG(status.st_mode) && status.st_size <= CA_FILE_MAX) return 0;
+    snprintf(message, message_size, "push-ca %s is no file of PEM of at most 1 MiB", config->push_ca);
+    return 1;
+}
+
 /* --push-requests, or what the system's descriptors have room for. */
 static unsigned requests_of(const struct config *config) {
     struct rlimit limit;
@@ -85,6 +96,7 @@ struct push *pushes_new(const struct config *config, const struct datadir *dir, 
                                    .argument = (void *)config,
                                    .read_secrets = on_read_secrets,
                                    .say = on_say};
+    if (check_ca(config, message, message_size) != 0) return NULL;
     if (check_secrets(config, message, message_size) != 0) return NULL;
     memcpy(options.cluster, dir->cluster, sizeof(options.cluster));
     struct push *push = push_new(gateway, &options);

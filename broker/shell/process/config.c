@@ -1,13 +1,13 @@
 /* config.c: see config.h. One table says every option: its name, what it takes, its range, its help. */
 #include "config.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <ini.h>
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "origin.h"
 #include "private_file.h"
@@ -356,30 +356,35 @@ static int option_set(struct config *config, const struct option *option, const 
     return 0;
 }
 
+static_assert(CONFIG_FILE_MAX == 1048576, "the sentence below says so");
+
 struct ini_load {
     struct config *config;
     const char *path;
-    char *message; /* CONFIG_MESSAGE_SIZE; set by the first wrong line */
-    FILE *file;
-    char *line; /* owned; the one read last */
-    size_t capacity;
-    int number; /* of that line, from 1 */
+    char *message;        /* CONFIG_MESSAGE_SIZE; set by the first wrong line */
+    const char *at, *end; /* the text that no line has been taken of */
+    int number;           /* of the line that was taken last, from 1 */
 };
 
 /* One line for inih, which would take what does not fit into `room` for a line of its own: the end of a long comment
  * for an option. */
 static char *ini_line(char *out, int room, void *stream) {
     struct ini_load *load = stream;
-    ssize_t size = load->message[0] == '\0' ? getline(&load->line, &load->capacity, load->file) : -1;
-    if (size < 0) return NULL;
+    if (load->message[0] != '\0' || load->at == load->end) return NULL;
+    const char *line = load->at, *line_end = memchr(line, '\n', (size_t)(load->end - line));
+    load->at = line_end != NULL ? line_end + 1 : load->end;
+    size_t size = (size_t)(load->at - line), blanks = 0;
+    while (blanks < size && (line[blanks] == ' ' || line[blanks] == '\t')) blanks++;
+    bool is_comment = blanks < size && (line[blanks] == ';' || line[blanks] == '#');
     load->number++;
-    const char *start = load->line + strspn(load->line, " \t");
-    if (memchr(load->line, '\0', (size_t)size) != NULL) {
+    if (memchr(line, '\0', size) != NULL) {
         snprintf(load->message, CONFIG_MESSAGE_SIZE, "configuration file %.200s, line %d holds a 0 byte", load->path,
                  load->number);
-    } else if (size < room) {
-        return memcpy(out, load->line, (size_t)size + 1);
-    } else if (*start == ';' || *start == '#') {
+    } else if (size < (size_t)room) {
+        memcpy(out, line, size);
+        out[size] = '\0';
+        return out;
+    } else if (is_comment) {
         return memcpy(out, ";", 2);
     } else {
         snprintf(load->message, CONFIG_MESSAGE_SIZE, "configuration file %.200s, line %d is longer than %d bytes",
@@ -406,27 +411,38 @@ static int ini_option(void *user, const char *section, const char *name, const c
     return option_set(load->config, option, value == NULL ? "" : value, load->message) == 0;
 }
 
-int config_read(struct config *config, const char *path, char message[CONFIG_MESSAGE_SIZE]) {
-    message[0] = '\0';
-    struct ini_load load = {.config = config, .path = path, .message = message};
-    int result = -1, error = ENOMEM; /* inih's, if it says less than 0 */
-    struct stat status;
-    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) { /* inih takes a directory for an empty file */
+/* Reads the file whole, at most CONFIG_FILE_MAX bytes of it: it may be a FIFO or /dev/stdin, and /dev/zero never ends.
+ * Returns its text, or NULL with a sentence. */
+static char *file_read(const char *path, size_t *out_size, char message[CONFIG_MESSAGE_SIZE]) {
+    FILE *file = fopen(path, "re");
+    char *text = file != NULL ? malloc(CONFIG_FILE_MAX + 1) : NULL;
+    int error = text == NULL ? errno : 0;
+    if (text != NULL) *out_size = fread(text, 1, CONFIG_FILE_MAX + 1, file);
+    if (text != NULL && ferror(file)) error = errno;
+    if (file != NULL) fclose(file);
+    bool is_large = error == 0 && *out_size > CONFIG_FILE_MAX;
+    if (error == EISDIR)
         snprintf(message, CONFIG_MESSAGE_SIZE, "configuration file %.200s is a directory", path);
-        return 1;
-    }
-    load.file = fopen(path, "re");
-    if (load.file == NULL) {
-        error = errno;
-    } else {
-        result = ini_parse_stream(ini_line, &load, ini_option, &load);
-        if (ferror(load.file)) result = -1, error = EIO;
-        fclose(load.file);
-        free(load.line);
-    }
+    else if (error != 0)
+        snprintf(message, CONFIG_MESSAGE_SIZE, "configuration file %.200s cannot be read: %s", path, strerror(error));
+    else if (is_large)
+        snprintf(message, CONFIG_MESSAGE_SIZE, "configuration file %.200s is larger than 1 MiB", path);
+    if (error == 0 && !is_large) return text;
+    free(text);
+    return NULL;
+}
+
+int config_read(struct config *config, const char *path, char message[CONFIG_MESSAGE_SIZE]) {
+    size_t size = 0;
+    message[0] = '\0';
+    char *text = file_read(path, &size, message);
+    if (text == NULL) return 1;
+    struct ini_load load = {.config = config, .path = path, .message = message, .at = text, .end = text + size};
+    int result = ini_parse_stream(ini_line, &load, ini_option, &load);
+    free(text);
     if (result == 0 && message[0] == '\0') return 0;
     if (result < 0 && message[0] == '\0')
-        snprintf(message, CONFIG_MESSAGE_SIZE, "configuration file %.200s cannot be read: %s", path, strerror(error));
+        snprintf(message, CONFIG_MESSAGE_SIZE, "configuration file %.200s cannot be read: %s", path, strerror(ENOMEM));
     else if (message[0] == '\0')
         snprintf(message, CONFIG_MESSAGE_SIZE, "configuration file %.200s, line %d is no `name = value`", path, result);
     return 1;

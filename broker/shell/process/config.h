@@ -13,6 +13,8 @@
 
 #define CONFIG_TEXT_SIZE 1024
 #define CONFIG_MESSAGE_SIZE 512
+/* Bytes that the INI file may have. */
+#define CONFIG_FILE_MAX (1u << 20)
 
 enum replication { REPLICATION_NONE, REPLICATION_ASYNC, REPLICATION_SYNC, REPLICATION_UNSAID };
 #define SOLO_NEVER UINT64_MAX

@@ -1,6 +1,7 @@
 /* private.c: see private.h. */
 #include "private.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,14 +11,33 @@
 
 #define OTHERS 077u
 
+static_assert(PEM_FILE_MAX == 1048576, "the sentence below says so");
+
+/* NULL, or why the file is not read, behind its name. */
+static const char *judge(const struct stat *status) {
+    if (!S_ISREG(status->st_mode)) return "is no file";
+    return status->st_size > (off_t)PEM_FILE_MAX ? "is larger than 1 MiB" : NULL;
+}
+
+bool pem_check(const char *path, const char *what, char *said, size_t size) {
+    struct stat status;
+    if (stat(path, &status) != 0) {
+        snprintf(said, size, "%s %s cannot be read: %s", what, path, strerror(errno));
+        return false;
+    }
+    const char *problem = judge(&status);
+    if (problem != NULL) snprintf(said, size, "%s %s %s", what, path, problem);
+    return problem == NULL;
+}
+
 /* An open file, or -1. */
 static int open_private(const char *path, const char *what, char *said, size_t size) {
     struct stat status;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &status) != 0) {
         snprintf(said, size, "%s %s cannot be read: %s", what, path, strerror(errno));
-    } else if (!S_ISREG(status.st_mode)) {
-        snprintf(said, size, "%s %s is no file", what, path);
+    } else if (judge(&status) != NULL) {
+        snprintf(said, size, "%s %s %s", what, path, judge(&status));
     } else if ((status.st_mode & OTHERS) != 0) {
         snprintf(said, size, "%s %s is open to others (mode %04o): chmod 600 it", what, path,
                  (unsigned)(status.st_mode & 07777));

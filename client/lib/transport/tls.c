@@ -111,6 +111,7 @@ static bool use_ca(SSL_CTX *context, const char *path, char said[TLS_SAID_MAX]) 
         if (SSL_CTX_set_default_verify_paths(context) == 1) return true;
         return say(said, "the system's certificate authorities", "");
     }
+    if (!pem_check(path, "the authorities' certificates in", said, TLS_SAID_MAX)) return false;
     return SSL_CTX_load_verify_file(context, path) == 1 || say(said, "the authorities' certificates in", path);
 }
 
@@ -122,6 +123,7 @@ static bool use_cert(SSL_CTX *context, const struct tls_files *files, char said[
     }
     const char *key = files->key != NULL ? files->key : files->cert;
     if (!private_check(key, "the key's file", said, TLS_SAID_MAX)) return false;
+    if (!pem_check(files->cert, "the client's certificate in", said, TLS_SAID_MAX)) return false;
     if (SSL_CTX_use_certificate_chain_file(context, files->cert) != 1)
         return say(said, "the client's certificate in", files->cert);
     if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1) return say(said, "the client's key in", key);

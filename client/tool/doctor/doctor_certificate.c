@@ -4,6 +4,7 @@
 #include <openssl/x509.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "findings.h"
@@ -11,6 +12,7 @@
 
 #define SOON_S (21ll * 24 * 3600)
 #define DAY_S 86400
+#define CERTIFICATE_FILE_MAX (1 << 20) /* bytes; the sentences say so */
 
 /* Seconds from now until `time`; a past one is negative. False: it is none. */
 static bool seconds_until(const ASN1_TIME *time, long long *out) {
@@ -49,12 +51,22 @@ static void look_at(struct findings *findings, const char *path, X509 *certifica
                     "%s: %s is valid for %s", path, name, duration_format(in_whole(ends_s), text));
 }
 
+/* Opens a regular file of at most CERTIFICATE_FILE_MAX bytes: /dev/zero would never end. NULL, and `*out_problem`. */
+static FILE *open_file(const char *path, const char **out_problem) {
+    struct stat status;
+    bool is_wrong = stat(path, &status) == 0 && (!S_ISREG(status.st_mode) || status.st_size > CERTIFICATE_FILE_MAX);
+    FILE *file = is_wrong ? NULL : fopen(path, "re");
+    *out_problem = is_wrong ? "it is no regular file of at most 1 MiB" : strerror(errno);
+    return file;
+}
+
 void doctor_certificate(struct findings *findings, const char *path) {
-    FILE *file = fopen(path, "re");
+    const char *problem;
+    FILE *file = open_file(path, &problem);
     size_t count = 0;
     if (file == NULL) {
-        finding_add(findings, FOUND_FAIL, "certificate", "name a file in PEM that can be read", "%s: %s", path,
-                    strerror(errno));
+        finding_add(findings, FOUND_FAIL, "certificate", "name a file in PEM that can be read, of at most 1 MiB",
+                    "%s: %s", path, problem);
         return;
     }
     for (X509 *certificate; (certificate = PEM_read_X509(file, NULL, NULL, NULL)) != NULL; count++) {
