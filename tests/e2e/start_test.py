@@ -157,6 +157,35 @@ class Start(Case):
         subprocess.run(command.split(), check=True)
         self.broker.start()
 
+    def test_a_directory_that_others_may_write_is_refused_with_what_to_do(self):  # F-14
+        self.broker.start()
+        self.broker.stop()
+        for mode in (0o770, 0o702, 0o777):
+            os.chmod(self.broker.data, mode)
+            command = f"chmod go-w {self.broker.data}"
+            self.assertIn(f"may be written by other users (mode {mode:04o}): {command}, or ", self.fails(data=self.broker.data))
+        subprocess.run(command.split(), check=True)
+        self.broker.start()
+        shared = self.path("shared")  # as the root of a tmpfs is
+        os.mkdir(shared)
+        os.chmod(shared, 0o1777)
+        said = self.fails(data=shared)
+        self.assertIn("(mode 1777): name a directory below it with --data", said)
+        self.assertEqual(os.listdir(shared), [])
+        self.make_broker(data=os.path.join(shared, "main")).start()
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs two users")
+    def test_a_directory_that_its_owner_can_change_is_refused_with_what_to_do(self):  # F-14
+        """By root, too, who could write it: the owner replaces what is in it."""
+        self.broker.start()
+        self.broker.stop()
+        os.chown(self.broker.data, 61999, 61999)
+        said = self.fails(data=self.broker.data)
+        command = f"chown -R 0:0 {self.broker.data}"
+        self.assertIn(f"belongs to uid 61999, who may replace what is in it, and this broker runs as uid 0: run tarryd as its owner, or {command}", said)
+        subprocess.run(command.split(), check=True)
+        self.broker.start()
+
     @unittest.skipUnless(os.path.exists("/proc/mounts") and os.geteuid() == 0, "needs root to mount")
     def test_a_read_only_directory(self):  # F-14
         mount = self.path("mount")

@@ -193,6 +193,25 @@ static int name_directory(struct datadir *dir, const char *path, char message[DA
     return 0;
 }
 
+/* Who may write into the directory may replace each of its files, and so forge tasks, tokens and history. */
+static int check_writers(const char *path, char message[DATADIR_MESSAGE_SIZE]) {
+    struct stat status;
+    uid_t uid = geteuid();
+    if (stat(path, &status) != 0) return REFUSE("data directory %s cannot be looked at: %s", path, strerror(errno));
+    if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        bool is_shared = (status.st_mode & S_ISVTX) != 0; /* as /tmp is, and the root of a tmpfs */
+        return REFUSE("data directory %s may be written by other users (mode %04o): %s%s%sname a directory below it "
+                      "with --data, which tarryd makes",
+                      path, (unsigned)(status.st_mode & 07777), is_shared ? "" : "chmod go-w ", is_shared ? "" : path,
+                      is_shared ? "" : ", or ");
+    }
+    /* Of another's directory that cannot be written the next steps say so. */
+    if (status.st_uid == uid || access(path, W_OK | X_OK) != 0) return 0;
+    return REFUSE("data directory %s belongs to uid %u, who may replace what is in it, and this broker runs as uid %u: "
+                  "run tarryd as its owner, or chown -R %u:%u %s",
+                  path, (unsigned)status.st_uid, (unsigned)uid, (unsigned)uid, (unsigned)getegid(), path);
+}
+
 int datadir_open(struct datadir *dir, const char *path, char message[DATADIR_MESSAGE_SIZE]) {
     if (name_directory(dir, path, message) != 0) return 1;
     if (make_directory(path, message) != 0) return 1;
@@ -200,6 +219,7 @@ int datadir_open(struct datadir *dir, const char *path, char message[DATADIR_MES
     char identity[1100];
     snprintf(identity, sizeof(identity), "%s/identity", path);
     if (access(identity, F_OK) != 0 && errno == ENOENT && check_empty(dir, message) != 0) return 1;
+    if (check_writers(path, message) != 0) return 1;
     if (lock_directory(dir, message) != 0) return 1;
     /* A read-only file system may still open a lock file that exists; what follows could not be written. */
     if (access(path, W_OK | X_OK) != 0) return refuse_unwritable(path, "", errno, message);
@@ -212,7 +232,7 @@ int datadir_join(const char *path, const struct identity *identity, const struct
     struct member member;
     if (name_directory(&dir, path, message) != 0) return 1;
     if (make_directory(path, message) != 0) return 1;
-    if (check_empty(&dir, message) != 0) return 1;
+    if (check_empty(&dir, message) != 0 || check_writers(path, message) != 0) return 1;
     member_make(&member);
     int error = member_write(path, &member);
     if (error == 0) error = hard_state_write(&disk_posix, path, hard_state);
