@@ -20,6 +20,8 @@ static_assert(OPS_PER_COMMIT_MAX >= BEANSTALK_RESERVED_MAX, "what is reserved is
 
 /* Answers that may wait for a client to read them before it is heard again. */
 #define UNSENT_MAX (1u << 20)
+/* Bytes of commands that wait behind the one under way before the connection is not read any more. */
+#define INPUT_MAX (64u << 10)
 #define CLIENT_NAME "beanstalkd client"
 #define TUBE_DEFAULT "default"
 
@@ -259,6 +261,30 @@ static void list_watched(struct beanstalk_connection *connection) {
     connection_reply_yaml(connection);
 }
 
+/* Gives back at once what the connection holds, and takes it out of what is counted: its socket may linger. */
+static void leave(struct beanstalk_connection *connection) {
+    struct beanstalk *server = connection->server;
+    if (connection->has_left) return;
+    connection->has_left = true;
+    if (connection->asked != 0) gateway_forget(server->gateway, connection->asked);
+    connection->asked = 0;
+    reserve_abandon(connection);
+    held_give_back(connection);
+    if (connection->timer != 0) gateway_timer_cancel(server->gateway, connection->timer);
+    connection->timer = 0;
+    connection->used->using --;
+    for (uint32_t i = 0; i < connection->watched_count; i++) connection->watched[i]->watching--;
+    TAILQ_REMOVE(&server->connections, connection, all);
+    server->connection_count--;
+}
+
+/* Nothing more is done for it; what is not sent yet will be. */
+static void finish(struct beanstalk_connection *connection) {
+    connection->is_ended = true;
+    leave(connection);
+    door_stream_finish(connection->server->door, connection->id);
+}
+
 /* What the connection answers by itself. False: it is another command. */
 static bool answer_at_once(struct beanstalk_connection *connection, const struct beanstalk_command *command) {
     switch (command->kind) {
@@ -293,8 +319,7 @@ static bool answer_at_once(struct beanstalk_connection *connection, const struct
         list_watched(connection);
         return true;
     case BEANSTALK_QUIT:
-        connection->is_ended = true;
-        door_stream_finish(connection->server->door, connection->id);
+        finish(connection);
         return true;
     default:
         return false;
@@ -403,6 +428,12 @@ static void drop_input(struct beanstalk_connection *connection) {
     connection->input_size = connection->input_at = 0;
 }
 
+/* A client that sends nothing more has all its answers. */
+static void finish_if_done(struct beanstalk_connection *connection) {
+    bool is_done = connection->is_deaf && !connection->is_busy && !connection->is_running && !connection->is_ended;
+    if (is_done && connection->input == NULL) finish(connection);
+}
+
 /* Goes on with what has come. */
 static void connection_run(struct beanstalk_connection *connection) {
     if (connection->is_running || connection->input == NULL) return;
@@ -419,9 +450,11 @@ void connection_finish(struct beanstalk_connection *connection) {
     connection->is_busy = false;
     connection->settling = NULL;
     connection_run(connection);
+    finish_if_done(connection);
 }
 
-/* Keeps what has come until its turn is there, and hears no more until then. False: there is no room. */
+/* Keeps what has come until its turn is there, and once that is INPUT_MAX hears no more: until then the end of what the
+ * client sends is seen. False: there is no room. */
 static bool keep(struct beanstalk_connection *connection, const uint8_t *bytes, size_t size) {
     struct door *door = connection->server->door;
     size_t all = connection->input_size + size;
@@ -431,7 +464,7 @@ static bool keep(struct beanstalk_connection *connection, const uint8_t *bytes, 
     memcpy(input + connection->input_size, bytes, size);
     connection->input = input;
     connection->input_size = all;
-    door_stream_pause(door, connection->id, true);
+    door_stream_pause(door, connection->id, all - connection->input_at >= INPUT_MAX);
     return true;
 }
 
@@ -487,8 +520,17 @@ static void on_received(void *argument, const uint8_t *bytes, size_t size) {
     if (!keep(connection, bytes + at, size - at)) door_stream_kill(connection->server->door, connection->id);
 }
 
+static bool on_ended(void *argument) {
+    struct beanstalk_connection *connection = argument;
+    connection->is_deaf = true;
+    reserve_hurry(connection);
+    finish_if_done(connection);
+    return true;
+}
+
 static void on_drained(void *argument) {
     connection_run(argument);
+    finish_if_done(argument);
 }
 
 static void on_turn(void *argument) {
@@ -503,19 +545,11 @@ static void on_sent(void *argument, uint64_t stamp, bool left) {
 
 static void on_gone(void *argument) {
     struct beanstalk_connection *connection = argument;
-    struct beanstalk *server = connection->server;
-    if (connection->asked != 0) gateway_forget(server->gateway, connection->asked);
-    reserve_abandon(connection);
-    held_give_back(connection);
-    if (connection->timer != 0) gateway_timer_cancel(server->gateway, connection->timer);
-    connection->used->using --;
-    for (uint32_t i = 0; i < connection->watched_count; i++) connection->watched[i]->watching--;
+    leave(connection);
     beanstalk_parser_end(&connection->parser);
     drop_input(connection);
     beanstalk_text_free(&connection->yaml);
     free(connection->urgent_tubes);
-    TAILQ_REMOVE(&server->connections, connection, all);
-    server->connection_count--;
     free(connection);
 }
 
@@ -530,6 +564,7 @@ struct beanstalk *beanstalk_new(struct gateway *gateway) {
         .argument = server,
         .opened = on_opened,
         .received = on_received,
+        .ended = on_ended,
         .drained = on_drained,
         .turn = on_turn,
         .sent = on_sent,

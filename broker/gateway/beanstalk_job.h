@@ -5,7 +5,8 @@
  * order of (pri, id) then, for all 32 bits of pri, however many there are and across restarts.
  *
  * A job whose delay runs has its real due time, and priority BEANSTALK_PRIORITY_FRESH: once it is due it comes before
- * the ranked ones, and the connection that leases it ranks it first if one of those must come before it. */
+ * the ranked ones. The connection that leases it ranks it first, and with it all others whose delays have ended, if
+ * another job may come before it (beanstalk_reserve.c). */
 #ifndef TARRY_GATEWAY_BEANSTALK_JOB_H
 #define TARRY_GATEWAY_BEANSTALK_JOB_H
 

@@ -1,5 +1,5 @@
 /* beanstalk_notes.h: what beanstalkd knows of a job and Tarry's rows do not: how often it was released, timed out,
- * buried and kicked, until when it is reserved, and the pri that a release with a delay gave it.
+ * buried and kicked, until when it is reserved, and the pri that a put or a release with a delay gave it.
  *
  * Kept in memory, for BEANSTALK_NOTES_MAX jobs at most: beyond it the oldest note goes, and a restart forgets all. One
  * thread at a time. */

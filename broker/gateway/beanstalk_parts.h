@@ -29,6 +29,8 @@
 #define BEANSTALK_LOOK_PAGES_MAX 8u
 /* A job is ranked so often by one reserve; then it is delivered as it comes. */
 #define BEANSTALK_RANKS_MAX 16u
+/* A reserve that has waited for longer has found nothing that was ready when it came. */
+#define BEANSTALK_FIRST_LOOK_MS 100u
 /* Jobs of one page: of the buried, the first of which is looked for, and of those that are kicked together. */
 #define BEANSTALK_PAGE 1000u
 /* … of which the first is wanted. */
@@ -80,7 +82,8 @@ struct beanstalk_connection {
     struct beanstalk_text yaml;
 
     /* reserve, reserve-job */
-    uint64_t lease;                  /* a task is awaited; 0: none */
+    uint64_t lease; /* a task is awaited; 0: none */
+    uint64_t wait_began_ms;
     uint64_t wait_until_ms;          /* UINT64_MAX: for ever */
     uint64_t wanted;                 /* reserve-job's; 0: any */
     struct beanstalk_reserved *held; /* leased, and it is found out whether it is the next */
@@ -116,7 +119,9 @@ struct beanstalk_connection {
 
     bool is_busy;    /* a command is under way */
     bool is_running; /* in connection_run */
-    bool is_ended;   /* quit */
+    bool is_ended;   /* quit, or the client sends nothing more and all is answered */
+    bool is_deaf;    /* the client has shut down its sending side */
+    bool has_left;   /* what it held is given back; it is in no list */
     bool is_producer;
     bool is_worker;
     bool is_waiting; /* with a reserve: counted as such */
@@ -182,6 +187,8 @@ void reserve_begin(struct beanstalk_connection *connection);
 void reserve_job_begin(struct beanstalk_connection *connection);
 /* Leases from this one of the watched tubes what is ready now, or waits for all of them: BEANSTALK_ANY_TUBE. */
 void reserve_from(struct beanstalk_connection *connection, uint32_t tube);
+/* The client sends nothing more: a reserve that waits is answered with what is ready, or TIMED_OUT. */
+void reserve_hurry(struct beanstalk_connection *connection);
 /* What waits is given up; the connection goes. */
 void reserve_abandon(struct beanstalk_connection *connection);
 

@@ -2,7 +2,7 @@
  *
  *   choose a tube, if several are watched (beanstalk_choose.c)
  *        │
- *   wait for a task ──► fresh, and a ranked one comes before it? ── yes ──► rank it ──► wait again
+ *   wait for a task ──► fresh, and another may come before it? ── yes ──► rank all fresh ──► wait again
  *        ▲   │                          │ no
  *        │   └─ another connection's    └──► RESERVED
  *        │      reserve-job wants it ──► it is that one's
@@ -88,24 +88,36 @@ static void on_ranked(void *argument, const Tarry__Reply *reply) {
     reserve_try(connection); /* whether or not: another consumer may have it meanwhile */
 }
 
-/* Gives it the place that its pri says. */
+/* What gives jobs the places that their pris say. */
+struct ranking {
+    Tarry__Op op;
+    Tarry__Move move;
+    Tarry__Ref ref;
+    Tarry__When when;
+};
+
+static void ranking_init(struct ranking *ranking, uint64_t id, uint32_t pri) {
+    tarry__op__init(&ranking->op);
+    tarry__move__init(&ranking->move);
+    tarry__ref__init(&ranking->ref);
+    tarry__when__init(&ranking->when);
+    ranking->ref.id = id;
+    ranking->when.kind = TARRY__WHEN__KIND__AT;
+    ranking->when.ms = beanstalk_rank_ms(pri);
+    ranking->move.task = &ranking->ref;
+    ranking->move.when = &ranking->when;
+    ranking->move.has_priority = true;
+    ranking->move.priority = BEANSTALK_PRIORITY_RANKED;
+    ranking->op.op_case = TARRY__OP__OP_MOVE;
+    ranking->op.move = &ranking->move;
+}
+
 static void rank(struct beanstalk_connection *connection) {
-    Tarry__Op op = TARRY__OP__INIT;
-    Tarry__Move move = TARRY__MOVE__INIT;
-    Tarry__Ref ref = TARRY__REF__INIT;
-    Tarry__When when = TARRY__WHEN__INIT;
-    ref.id = connection->held->id;
-    when.kind = TARRY__WHEN__KIND__AT;
-    when.ms = beanstalk_rank_ms(connection->held->job.pri);
-    move.task = &ref;
-    move.when = &when;
-    move.has_priority = true;
-    move.priority = BEANSTALK_PRIORITY_RANKED;
-    op.op_case = TARRY__OP__OP_MOVE;
-    op.move = &move;
+    struct ranking ranking;
+    ranking_init(&ranking, connection->held->id, connection->held->job.pri);
     connection->ranks++;
     put_back(connection);
-    connection_commit(connection, &op, 1, on_ranked);
+    connection_commit(connection, &ranking.op, 1, on_ranked);
 }
 
 static void on_first_ranked(struct beanstalk_connection *connection, const Tarry__TaskView *first, bool is_known) {
@@ -119,6 +131,52 @@ static void on_first_ranked(struct beanstalk_connection *connection, const Tarry
 static void look_at_ranked(struct beanstalk_connection *connection) {
     const struct beanstalk_reserved *held = connection->held;
     look_for_first(connection, held->tube, beanstalk_rank_ms(0), beanstalk_rank_ms(held->job.pri) + 1, on_first_ranked);
+}
+
+/* Ranks the held job, and of the others whose delay has ended too those whose pri is noted. False: no memory. */
+static bool rank_all(struct beanstalk_connection *connection, const Tarry__ListReply *list) {
+    const struct beanstalk_notes *notes = &connection->server->notes;
+    struct ranking *rankings = calloc(list->n_tasks + 1, sizeof(*rankings));
+    Tarry__Op *ops = calloc(list->n_tasks + 1, sizeof(*ops));
+    size_t count = 0;
+    bool has_memory = rankings != NULL && ops != NULL;
+    if (has_memory) ranking_init(&rankings[count++], connection->held->id, connection->held->job.pri);
+    for (size_t i = 0; i < list->n_tasks && has_memory; i++) {
+        const Tarry__TaskView *view = list->tasks[i];
+        const struct beanstalk_note *note = beanstalk_note_find(notes, view->id);
+        if (view->priority == BEANSTALK_PRIORITY_FRESH && note != NULL && note->has_pri)
+            ranking_init(&rankings[count++], view->id, note->pri);
+    }
+    for (size_t i = 0; i < count; i++) ops[i] = rankings[i].op;
+    if (has_memory) {
+        connection->ranks++;
+        put_back(connection);
+        connection_commit(connection, ops, count, on_ranked);
+    }
+    free(rankings);
+    free(ops);
+    return has_memory;
+}
+
+static void on_fresh(void *argument, const Tarry__Reply *reply) {
+    struct beanstalk_connection *connection = argument;
+    const bool is_list = reply != NULL && reply->code == TARRY__CODE__OK && reply->body_case == TARRY__REPLY__BODY_LIST;
+    bool has_others = false;
+    connection->asked = 0;
+    for (size_t i = 0; is_list && i < reply->list->n_tasks; i++)
+        has_others |= reply->list->tasks[i]->priority == BEANSTALK_PRIORITY_FRESH;
+    if (!has_others || !rank_all(connection, reply->list)) look_at_ranked(connection);
+}
+
+/* Jobs whose delays have ended since the last reserve come by their due times until they are ranked. So all of them are
+ * ranked before one of them is delivered, unless the held one is the only one. */
+static void look_at_fresh(struct beanstalk_connection *connection) {
+    Tarry__List list = TARRY__LIST__INIT;
+    list.queue = connection->held->tube;
+    list.states = STATE_READY;
+    list.due_from_ms = BEANSTALK_RANK_END_MS;
+    list.limit = BEANSTALK_PAGE;
+    connection_list(connection, &list, on_fresh);
 }
 
 static struct beanstalk_connection *who_wants(const struct beanstalk *server, uint64_t id) {
@@ -178,7 +236,7 @@ static void got(struct beanstalk_connection *connection, const Tarry__DeliveredT
         else
             end_with(to, "OUT_OF_MEMORY");
     } else if (is_fresh(task) && to->wanted == 0 && to->ranks < BEANSTALK_RANKS_MAX) {
-        look_at_ranked(to);
+        look_at_fresh(to);
     } else {
         deliver(to);
     }
@@ -282,6 +340,21 @@ static void reserve_try(struct beanstalk_connection *connection) {
         choose_begin(connection);
 }
 
+/* beanstalkd gives no job to a client that has waited and then hung up. A reserve that came with the end has not looked
+ * yet. */
+void reserve_hurry(struct beanstalk_connection *connection) {
+    uint64_t now_ms = beanstalk_now_ms();
+    if (!connection->is_waiting || connection->wanted != 0) return;
+    connection->wait_until_ms = now_ms;
+    if (connection->lease == 0) return; /* something is asked, and it goes on by this time */
+    gateway_cancel(connection->server->gateway, connection->lease);
+    connection->lease = 0;
+    if (now_ms > connection->wait_began_ms + BEANSTALK_FIRST_LOOK_MS)
+        end_with(connection, "TIMED_OUT");
+    else
+        reserve_try(connection);
+}
+
 void reserve_begin(struct beanstalk_connection *connection) {
     const struct beanstalk_command *command = &connection->command;
     connection->is_worker = true;
@@ -292,6 +365,8 @@ void reserve_begin(struct beanstalk_connection *connection) {
     bool is_endless = command->kind == BEANSTALK_RESERVE || command->timeout_s < 0 ||
                       command->timeout_s > (int64_t)(DUE_AHEAD_MAX_MS / 1000);
     connection->wait_until_ms = is_endless ? UINT64_MAX : beanstalk_now_ms() + (uint64_t)command->timeout_s * 1000;
+    connection->wait_began_ms = beanstalk_now_ms();
+    if (connection->is_deaf) connection->wait_until_ms = connection->wait_began_ms;
     connection->wanted = 0;
     connection->ranks = 0;
     waiting_begin(connection);

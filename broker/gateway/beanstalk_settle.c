@@ -14,6 +14,13 @@ static void on_put(void *argument, const Tarry__Reply *reply) {
         connection_refuse(connection, code);
         return;
     }
+    if (connection->command.delay_s > 0) { /* its place says its pri only once it is ranked */
+        struct beanstalk_note *note = beanstalk_note_make(&connection->server->notes, reply->commit->results[0]->id);
+        if (note != NULL) {
+            note->pri = connection->command.pri;
+            note->has_pri = true;
+        }
+    }
     connection_reply(connection, "INSERTED %llu", (unsigned long long)reply->commit->results[0]->id);
     connection_finish(connection);
 }

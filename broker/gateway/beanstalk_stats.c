@@ -43,26 +43,41 @@ static void end_stats(struct beanstalk_connection *connection);
 
 static void count_urgent(struct beanstalk_connection *connection);
 
-static void on_urgent(void *argument, const Tarry__Reply *reply) {
+static void on_urgent_fresh(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
+    const struct beanstalk_note *note;
     connection->asked = 0;
-    if (reply != NULL && reply->code == TARRY__CODE__OK) connection->counts.urgent += reply->list->n_tasks;
+    for (size_t i = 0; reply != NULL && reply->code == TARRY__CODE__OK && i < reply->list->n_tasks; i++) {
+        note = beanstalk_note_find(&connection->server->notes, reply->list->tasks[i]->id);
+        connection->counts.urgent += note != NULL && note->has_pri && note->pri < BEANSTALK_URGENT_PRI;
+    }
     connection->urgent_at++;
     count_urgent(connection);
 }
 
-static void count_urgent(struct beanstalk_connection *connection) {
+static void list_ready(struct beanstalk_connection *connection, uint64_t from_ms, uint64_t to_ms,
+                       gateway_reply *reply) {
     Tarry__List list = TARRY__LIST__INIT;
-    if (connection->urgent_at == connection->urgent_count) {
-        end_stats(connection);
-        return;
-    }
     list.queue = connection->urgent_tubes[connection->urgent_at];
     list.states = STATE_READY;
-    list.due_from_ms = beanstalk_rank_ms(0);
-    list.due_to_ms = beanstalk_rank_ms(BEANSTALK_URGENT_PRI);
+    list.due_from_ms = from_ms;
+    list.due_to_ms = to_ms;
     list.limit = BEANSTALK_PAGE;
-    connection_list(connection, &list, on_urgent);
+    connection_list(connection, &list, reply);
+}
+
+static void on_urgent(void *argument, const Tarry__Reply *reply) {
+    struct beanstalk_connection *connection = argument;
+    connection->asked = 0;
+    if (reply != NULL && reply->code == TARRY__CODE__OK) connection->counts.urgent += reply->list->n_tasks;
+    list_ready(connection, BEANSTALK_RANK_END_MS, 0, on_urgent_fresh); /* delays have ended: not ranked yet */
+}
+
+static void count_urgent(struct beanstalk_connection *connection) {
+    if (connection->urgent_at == connection->urgent_count)
+        end_stats(connection);
+    else
+        list_ready(connection, beanstalk_rank_ms(0), beanstalk_rank_ms(BEANSTALK_URGENT_PRI), on_urgent);
 }
 
 static void add_urgent(struct beanstalk_connection *connection, const Tarry__QueueStats *queue) {

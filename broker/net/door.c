@@ -335,7 +335,7 @@ struct door *door_new(const struct door_calls *calls, const struct door_limits *
         .port = CONTEXT_PORT_NO_LISTEN,
         .pt_serv_buf_size = DOOR_FRAME_OUT,
         .timeout_secs = DOOR_HEAD_S,
-        .max_http_header_data = DOOR_HEAD_SIZE_MAX,
+        .max_http_header_data = DOOR_HEAD_WRITTEN_MAX,
         .max_http_header_pool = 2 * DOOR_HTTP_MAX + 1,
         .retry_and_idle_policy = &no_pings,
         .user = door,

@@ -54,7 +54,7 @@ static void take(const struct listener *listener, int fd) {
     door->adopting = connection;
     connection->speaks = listener->speaks;
     bool is_http = listener->speaks == NULL;
-    if (is_http && !first_expect(door, fd, connection)) {
+    if (!first_expect(door, fd, connection)) {
         connection_free(connection);
         door->adopting = NULL;
         refuse(door, fd, "", "there is not enough memory");

@@ -1,5 +1,5 @@
 /* door_first.c: whose a connection is, by its first bytes: what asks for /v1 over HTTP is a stream's (door_stream.h),
- * all else the library's, which gets its head as it can read it (door_head.c).
+ * all else the library's, which gets its head as door_head.c writes it, once that is whole.
  *
  * The library parses HTTP itself and shows no head as it came, so that it could not be told what it passed over
  * (door_http.c). It reads by recv(2), or by SSL_read; both are ours here, as poll(2) is (wait.h), and do what the
@@ -43,33 +43,58 @@ static enum first judge(const uint8_t *bytes, size_t size) {
 /* What is to become of bytes that have come. */
 enum look { LOOK_WAITS, LOOK_GIVES, LOOK_ENDS };
 
-/* So many bytes have come into `buffer`, which has room for FIRST_SIZE more. False: they wait. */
-static bool settle(struct connection *connection, uint8_t *buffer, size_t *size) {
-    memmove(buffer + connection->first_size, buffer, *size);
-    memcpy(buffer, connection->first, connection->first_size);
-    *size += connection->first_size;
-    bool has_streams = connection->door->limits.http != NULL;
-    enum first whose = has_streams ? judge(buffer, *size) : FIRST_LIBRARY;
-    if (whose == FIRST_WAITS && *size <= FIRST_SIZE) {
-        memcpy(connection->first, buffer, *size);
-        connection->first_size = (uint8_t)*size;
-        return false;
+/* Keeps what came behind what waits. False: no memory. */
+static bool keep(struct connection *connection, const uint8_t *bytes, size_t size) {
+    size_t needed = connection->first_size + size;
+    if (needed > connection->first_capacity) {
+        size_t capacity = needed < 2 * connection->first_capacity ? 2 * connection->first_capacity : needed;
+        char *grown = realloc(connection->first, capacity);
+        if (grown == NULL) return false;
+        connection->first = grown;
+        connection->first_capacity = capacity;
     }
-    connection->is_diverted = whose == FIRST_STREAM;
-    connection->is_librarys = !connection->is_diverted;
-    if (connection->is_diverted) buffer[0] |= MARK;
+    memcpy(connection->first + connection->first_size, bytes, size);
+    connection->first_size = needed;
     return true;
 }
 
-/* … and has room for as many again. */
+/* Gives all that came to the protocol of /v1, marked. */
+static enum look divert(struct connection *connection, uint8_t *buffer, size_t *size) {
+    memcpy(buffer, connection->first, connection->first_size);
+    *size = connection->first_size;
+    buffer[0] |= MARK;
+    connection->is_diverted = true;
+    return LOOK_GIVES;
+}
+
+/* Gives the library the head as door_head.h has written it, and of an upgrade what follows; or a byte that makes it
+ * give the connection up, so that http_event answers with the refusal. */
+static enum look hand_over(struct connection *connection, uint8_t *buffer, size_t *size) {
+    struct door_head head;
+    enum head_result result = door_head_read(connection->first, connection->first_size, &head, &connection->early);
+    if (result == HEAD_MORE) return LOOK_WAITS;
+    if (result == HEAD_BAD) {
+        buffer[0] = MARK;
+        *size = 1;
+        return LOOK_GIVES;
+    }
+    size_t behind = head.is_upgrade ? connection->first_size - head.used : 0;
+    memcpy(buffer, head.text, head.size);
+    memcpy(buffer + head.size, connection->first + head.used, behind);
+    *size = head.size + behind;
+    return LOOK_GIVES;
+}
+
+/* `*size` bytes have come into `buffer`, which has room for a head as well. */
 static enum look look(struct connection *connection, uint8_t *buffer, size_t *size) {
-    const struct door_calls *calls = &connection->door->calls;
-    if (!connection->is_librarys && !settle(connection, buffer, size)) return LOOK_WAITS;
-    bool is_right = connection->is_diverted || head_put_right(&connection->head, buffer, size);
-    bool is_over = connection->is_diverted || !is_right || connection->head.place == HEAD_IS_OVER;
-    if (!is_right) calls->refused(calls->argument, connection->peer, 400, "a line of its head is no header");
-    if (is_over) first_forget(connection);
-    return is_right ? LOOK_GIVES : LOOK_ENDS;
+    if (!keep(connection, buffer, *size)) return LOOK_ENDS;
+    bool has_streams = connection->door->limits.http != NULL;
+    enum first whose = has_streams ? judge((const uint8_t *)connection->first, connection->first_size) : FIRST_LIBRARY;
+    enum look result = whose == FIRST_WAITS    ? LOOK_WAITS
+                       : whose == FIRST_STREAM ? divert(connection, buffer, size)
+                                               : hand_over(connection, buffer, size);
+    if (result == LOOK_GIVES) first_forget(connection);
+    return result;
 }
 
 static struct connection *knocking(int fd) {
@@ -77,16 +102,26 @@ static struct connection *knocking(int fd) {
     return door != NULL && fd >= 0 && (size_t)fd < door->knocking_count ? door->knocking[fd] : NULL;
 }
 
-/* Of a buffer of this size: how much is read at a time, so that there is room for what `look` adds. */
+/* Bytes that are read at a time into a buffer of this size: those that wait for the head's end, and a head that is
+ * written longer than it came, find room in it as well. */
 static size_t room_of(size_t size) {
-    return (size - FIRST_SIZE) / 2 - FIRST_SIZE;
+    return size - DOOR_HEAD_SIZE_MAX - DOOR_HEAD_WRITTEN_MAX;
 }
 
 /* The library reads into larger ones. */
-#define BUFFER_MIN (4u * FIRST_SIZE)
+#define BUFFER_MIN (2u * DOOR_HEAD_SIZE_MAX)
+
+/* A stream that is no HTTP: the end of what its client sends is not the connection's end. */
+static ssize_t recv_stream(struct connection *connection, int fd, void *buffer, size_t size) {
+    ssize_t got = recvfrom(fd, buffer, size, 0, NULL, NULL);
+    if (got != 0 || size == 0 || !stream_ended(connection)) return got;
+    errno = EAGAIN;
+    return -1;
+}
 
 __attribute__((visibility("default"))) ssize_t recv(int fd, void *buffer, size_t size, int flags) {
     struct connection *connection = flags == 0 ? knocking(fd) : NULL;
+    if (connection != NULL && connection->speaks != NULL) return recv_stream(connection, fd, buffer, size);
     if (connection == NULL || connection->over_tls || size < BUFFER_MIN)
         return recvfrom(fd, buffer, size, flags, NULL, NULL);
     ssize_t got = recvfrom(fd, buffer, room_of(size), 0, NULL, NULL);
@@ -130,4 +165,8 @@ void first_forget(struct connection *connection) {
     size_t fd = (size_t)connection->fd;
     if (fd < door->knocking_count && door->knocking[fd] == connection) door->knocking[fd] = NULL;
     connection->fd = 0;
+    if (connection->first != NULL) explicit_bzero(connection->first, connection->first_size); /* a token may be there */
+    free(connection->first);
+    connection->first = NULL;
+    connection->first_size = connection->first_capacity = 0;
 }

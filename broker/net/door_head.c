@@ -1,74 +1,87 @@
-/* door_head.c: see door_head.h. What the library (4.1.6) misreads:
- *
- * A header whose name is the beginning of one that it knows ("X-Auth", "If", "Content") it takes for a longer name, up
- * to the next colon, wherever that is: what comes in between, Authorization, Origin, a length, the empty line, is
- * passed over. Such a name gets one character more, before its colon, and is one that the library does not know. A line
- * without a colon, and one that continues the line before (RFC 9112, 5.2, lets a server refuse it), hide the next ones
- * likewise: a connection that sends one is not read any more. */
+/* door_head.c: see door_head.h. The library (4.1.6) misreads heads: it takes a header whose name is the beginning of a
+ * known one ("X-Auth", "If") for that one, joins two fields of one name, and reads NUL, bare CR and blanks before a
+ * colon otherwise than a proxy does. So it gets a request line and those fields only that something rests on. */
 #include "door_head.h"
 
-#include <ctype.h>
-#include <libwebsockets.h>
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
-#define NAMELESS '~' /* no name that is known ends so */
-
-/* Is it no name that the library knows, but the beginning of one? */
-static bool is_beginning(const char *name, size_t size) {
-    bool found = false;
-    const char *known;
-    for (int token = 0; (known = (const char *)lws_token_to_string((enum lws_token_indexes)token)) != NULL; token++) {
-        if (strncmp(known, name, size) != 0 || known[size] == '\0') continue;
-        if (known[size] == ':') return false;
-        found = true;
-    }
-    return found;
+static enum head_result refuse(struct head_refusal *out, unsigned status, const char *sentence) {
+    *out = (struct head_refusal){status, sentence};
+    return HEAD_BAD;
 }
 
-/* The name has a byte more. */
-static void add(struct head *head, uint8_t byte) {
-    if (head->name_size < HEAD_NAME_MAX) head->name[head->name_size] = (char)tolower(byte);
-    if (head->name_size <= HEAD_NAME_MAX) head->name_size++;
-}
-
-/* What a byte makes of where in the head one is. */
-static enum head_place next_place(const struct head *head, uint8_t byte) {
-    bool is_end = byte == '\n' || byte == '\r';
-    switch (head->place) {
-    case HEAD_BEGINS:
-        return is_end ? HEAD_IS_WRONG : HEAD_IN_VALUE; /* the request line */
-    case HEAD_IN_VALUE:
-        return byte == '\n' ? HEAD_IN_LINE : HEAD_IN_VALUE;
-    case HEAD_IN_LINE: /* at its first byte */
-        if (is_end) return byte == '\r' ? HEAD_IN_LAST_LINE : HEAD_IS_OVER;
-        return byte == ' ' || byte == '\t' || byte == ':' ? HEAD_IS_WRONG : HEAD_IN_NAME;
-    case HEAD_IN_NAME:
-        if (is_end) return HEAD_IS_WRONG;
-        return byte == ':' ? HEAD_IN_VALUE : HEAD_IN_NAME;
-    case HEAD_IN_LAST_LINE:
-        return byte == '\n' ? HEAD_IS_OVER : HEAD_IS_WRONG;
-    case HEAD_IS_OVER:
-    case HEAD_IS_WRONG:
-        break;
-    }
-    return head->place;
-}
-
-bool head_put_right(struct head *head, uint8_t *buffer, size_t *size) {
-    const uint8_t *in = memmove(buffer + *size, buffer, *size), *end = in + *size;
-    uint8_t *out = buffer;
-    while (in < end && head->place != HEAD_IS_OVER) {
-        enum head_place next = next_place(head, *in);
-        if (next == HEAD_IS_WRONG) return false;
-        if (head->place == HEAD_IN_LINE) head->name_size = 0;
-        if (next == HEAD_IN_NAME) add(head, *in);
-        bool is_named = head->place == HEAD_IN_NAME && next == HEAD_IN_VALUE;
-        if (is_named && head->name_size <= HEAD_NAME_MAX && is_beginning(head->name, head->name_size))
-            *out++ = NAMELESS;
-        *out++ = *in++;
-        head->place = next;
-    }
-    memmove(out, in, (size_t)(end - in));
-    *size = (size_t)(out - buffer) + (size_t)(end - in);
+/* False: it does not fit. */
+__attribute__((format(printf, 2, 3))) static bool add(struct door_head *out, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int size = vsnprintf(out->text + out->size, sizeof(out->text) - out->size, format, arguments);
+    va_end(arguments);
+    if (size < 0 || (size_t)size >= sizeof(out->text) - out->size) return false;
+    out->size += (size_t)size;
     return true;
+}
+
+/* The path of pages and lanes holds nothing that the library would decode or normalise. False: no path here does. */
+static bool is_plain(const struct head *head) {
+    static const char bytes[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+    for (size_t i = 0; i < head->segment_count; i++) {
+        const struct head_text *segment = &head->segments[i];
+        bool is_root = head->segment_count == 1 && segment->size == 0;
+        if (!is_root && (segment->size == 0 || strspn(segment->text, bytes) != segment->size)) return false;
+    }
+    return true;
+}
+
+static bool write_path(const struct head *head, struct door_head *out) {
+    bool fits = true;
+    for (size_t i = 0; i < head->segment_count; i++) fits = fits && add(out, "/%s", head->segments[i].text);
+    return fits;
+}
+
+/* Fields that the library, or door_http.c by way of it, reads. */
+static bool write_fields(const struct head *head, struct door_head *out) {
+    static const struct {
+        enum head_field field;
+        const char *name;
+        bool of_upgrade;
+    } fields[] = {{HEAD_FIELD_host, "Host", false},
+                  {HEAD_FIELD_origin, "Origin", false},
+                  {HEAD_FIELD_authorization, "Authorization", false},
+                  {HEAD_FIELD_length, "Content-Length", false},
+                  {HEAD_FIELD_coding, "Transfer-Encoding", false},
+                  {HEAD_FIELD_ws_key, "Sec-WebSocket-Key", true},
+                  {HEAD_FIELD_ws_version, "Sec-WebSocket-Version", true},
+                  {HEAD_FIELD_ws_protocol, "Sec-WebSocket-Protocol", true}};
+    bool fits = true;
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        const struct head_text *value = &head->fields[fields[i].field];
+        if (value->text == NULL || (fields[i].of_upgrade && !head->is_upgrade)) continue;
+        fits = fits && add(out, "%s: %s\r\n", fields[i].name, value->text);
+    }
+    if (head->is_upgrade) return fits && add(out, "Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
+    return fits && add(out, "Connection: close\r\n\r\n");
+}
+
+enum head_result door_head_read(char *bytes, size_t size, struct door_head *out, struct head_refusal *out_refusal) {
+    static const char *const methods[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
+    struct head head;
+    out->size = out->used = 0;
+    enum head_result result = http_head_parse(bytes, size, &head, &out->used, out_refusal);
+    bool is_large = result == HEAD_MORE ? size >= DOOR_HEAD_SIZE_MAX : out->used > DOOR_HEAD_SIZE_MAX;
+    if (result != HEAD_BAD && is_large)
+        return refuse(out_refusal, 431, "the head of a request for this path has more than 8,000 bytes");
+    if (result != HEAD_DONE) return result;
+    if (head.method == HEAD_OTHER)
+        return refuse(out_refusal, 405, "this port takes GET and HEAD; requests to the broker travel by WebSocket");
+    if (!is_plain(&head))
+        return refuse(out_refusal, 404, "there is no such page; there are /, /healthz, /readyz and /metrics");
+    out->is_upgrade = head.is_upgrade;
+    assert(head.method < sizeof(methods) / sizeof(methods[0]));
+    bool fits = add(out, "%s ", methods[head.method]) && write_path(&head, out) &&
+                add(out, " HTTP/1.%u\r\n", head.is_old ? 0 : 1) && write_fields(&head, out);
+    if (!fits) return refuse(out_refusal, 431, "the header fields that this path reads have more than 4,000 bytes");
+    return HEAD_DONE;
 }

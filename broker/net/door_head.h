@@ -1,33 +1,22 @@
-/* door_head.h: what the library misreads in a head is put right before it sees it, or is not read. Pure. */
+/* door_head.h: the head of a request for the library: judged by the strict parser (http_head.h) as the heads of /v1
+ * are, and written anew. The library reads what this file has written, and no byte as it came. Pure. */
 #ifndef TARRY_NET_DOOR_HEAD_H
 #define TARRY_NET_DOOR_HEAD_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "http_head.h"
 
-/* A header's name as long as the library knows one, without its colon. */
-#define HEAD_NAME_MAX 30
+/* Bytes of a head for the library, as it comes and as it is written anew. */
+#define DOOR_HEAD_SIZE_MAX 8000u
+#define DOOR_HEAD_WRITTEN_MAX 4000u
 
-enum head_place {
-    HEAD_BEGINS,
-    HEAD_IN_LINE, /* at the beginning of one */
-    HEAD_IN_NAME,
-    HEAD_IN_VALUE, /* or in the request line */
-    HEAD_IN_LAST_LINE,
-    HEAD_IS_OVER,
-    HEAD_IS_WRONG
+struct door_head {
+    char text[DOOR_HEAD_WRITTEN_MAX]; /* what the library gets */
+    size_t size;
+    size_t used;     /* bytes of what came that were the head */
+    bool is_upgrade; /* to WebSocket: what follows the head is the connection's; else nothing may follow */
 };
 
-/* How far the head of a connection's one request has come. All zero: nothing of it has. */
-struct head {
-    enum head_place place;
-    uint8_t name_size; /* HEAD_NAME_MAX + 1: too long to be known */
-    char name[HEAD_NAME_MAX];
-};
-
-/* `buffer` has twice the room of the `size` bytes that have come of a head, and perhaps behind it. False: it is none
- * that the library reads as other programs do. */
-bool head_put_right(struct head *head, uint8_t *buffer, size_t *size);
+/* DONE: `*out`; `bytes` are changed. MORE: the head is not whole. BAD: `*out_refusal` is the answer. */
+enum head_result door_head_read(char *bytes, size_t size, struct door_head *out, struct head_refusal *out_refusal);
 
 #endif

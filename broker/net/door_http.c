@@ -1,11 +1,8 @@
 /* door_http.c: HTTP at the door: which requests may go on to WebSocket, and pages.
  *
- * The library reads heads; what they ask for is judged here, upgrades before anything is answered to them. GET and
- * HEAD, no body, and an Origin (of a web page in a browser) only if an operator allows it.
- *
- * A connection takes one request over HTTP. The library passes over headers whose names it does not know, such as
- * "Content-Length " or " Transfer-Encoding"; a proxy may take them for what they look like. What follows a head is
- * therefore never read as another request: there is no place to smuggle one to. */
+ * The library reads heads that the strict parser has judged and written anew (door_first.c, door_head.h); what they ask
+ * for is judged here, upgrades before anything is answered to them. GET and HEAD, no body, and an Origin (of a web page
+ * in a browser) only if an operator allows it. A connection takes one request over HTTP. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -223,8 +220,14 @@ static const char *status_text(unsigned status) {
         return "Content Too Large";
     case 426:
         return "Upgrade Required\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13";
+    case 417:
+        return "Expectation Failed";
     case 429:
         return "Too Many Requests\r\nRetry-After: 1";
+    case 431:
+        return "Request Header Fields Too Large";
+    case 501:
+        return "Not Implemented";
     case 505:
         return "HTTP Version Not Supported";
     default:
@@ -400,8 +403,9 @@ int http_event(struct connection *connection, enum lws_callback_reasons reason, 
         return ask_for_page(connection, in);
     case LWS_CALLBACK_HTTP_WRITEABLE:
         return connection->is_answered ? -1 : 0;
-    case LWS_CALLBACK_RAW_ADOPT: /* what the library takes for no HTTP, and door_first.c has not marked */
-        return refuse(connection, REFUSED(403, "this is no request with a method that is known here"));
+    case LWS_CALLBACK_RAW_ADOPT: /* a head that door_first.c refuses */
+        assert(connection->early.status != 0);
+        return refuse(connection, REFUSED(connection->early.status, connection->early.sentence));
     /* A body: no code takes it. */
     case LWS_CALLBACK_HTTP_BODY:
     case LWS_CALLBACK_RAW_RX:

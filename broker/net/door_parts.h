@@ -19,14 +19,10 @@
 #define DOOR_ADDRESS_SIZE 16
 #define DOOR_ADDRESS_BUCKETS 1024u
 #define DOOR_FRAME_OUT (64u << 10) /* bytes of a frame that goes out, at most */
-#define DOOR_HEAD_SIZE_MAX 8000    /* bytes of an HTTP head */
 
 enum door_order { ORDER_ANSWER, ORDER_DELIVERY, ORDER_PAGE };
 
 enum connection_kind { CONNECTION_HTTP, CONNECTION_RPC, CONNECTION_LANE, CONNECTION_STREAM };
-
-/* Of a request's first bytes: as many as "OPTIONS /v1/" has. */
-#define FIRST_SIZE 12
 
 /* Connections of one address. */
 struct address {
@@ -55,12 +51,12 @@ struct connection {
     bool asks_pause;                        /* CONNECTION_STREAM: its protocol wants to hear no more … */
     bool finishes;                          /* … its end was asked for: when all is sent … */
     bool lingers;                           /* … all is sent: what still comes is dropped */
+    bool has_ended;                         /* … the client sends nothing any more, and is still answered */
     bool gives_way;                         /* … it is to end for the room it takes: nothing more of it is heard */
     int fd;                                 /* while its head is awaited */
-    bool is_librarys;                       /* it does not ask for /v1 */
-    struct head head;                       /* is_librarys */
-    uint8_t first_size;                     /* of `first` */
-    uint8_t first[FIRST_SIZE];              /* bytes that have come and do not yet say whose they are */
+    struct head_refusal early;              /* status != 0: what the strict parser says of its head */
+    char *first;                            /* bytes that have come of its head; NULL: none that wait */
+    size_t first_size, first_capacity;      /* of `first` */
     const struct door_stream_calls *speaks; /* CONNECTION_STREAM */
     void *stream;                           /* its protocol's; NULL: it has been told that this is gone */
     bool is_half;                           /* in the door's `halves` */
@@ -187,7 +183,7 @@ struct door {
     size_t waiting_size; /* bytes of whole requests for which there was no room */
     struct address *addresses[DOOR_ADDRESS_BUCKETS];
     struct connection *adopting;  /* it was made, and the library has not heard of it */
-    struct connection **knocking; /* by descriptor: nothing has come from it yet (door_first.c) */
+    struct connection **knocking; /* by descriptor: its head has not come, or it is a stream from its beginning */
     size_t knocking_count;
 };
 
@@ -255,6 +251,8 @@ void stream_drop_out(struct connection *connection);
 /* It gives way to others: what it takes of the bounds is free at once, and the library ends it when nothing of it is
  * being worked at (its protocol may be asking just now). */
 void stream_give_way(struct connection *connection);
+/* Its client has shut down its sending side. False: the connection ends. */
+bool stream_ended(struct connection *connection);
 /* Its page has come (door_page). */
 void stream_answer(struct connection *connection, struct message *page);
 

@@ -24,7 +24,8 @@ static struct connection *find(struct door *door, uint64_t id) {
 }
 
 static void regulate(struct connection *connection) {
-    bool pauses = (connection->asks_pause && !connection->lingers) || lws_partial_buffered(connection->wsi) ||
+    bool hears = !connection->asks_pause && !connection->has_ended;
+    bool pauses = (!hears && !connection->lingers) || lws_partial_buffered(connection->wsi) ||
                   connection->out_bytes >= DOOR_UNSENT_MAX || atomic_load(&connection->door->stopping);
     if (pauses == connection->paused) return;
     connection->paused = pauses;
@@ -296,6 +297,16 @@ bool door_stream_page(struct door *door, uint64_t id, const char *path) {
     struct connection *connection = find(door, id);
     if (connection == NULL || connection->speaks->page == NULL) return false;
     return door->calls.page(door->calls.argument, id, path);
+}
+
+/* While the rest is answered the end is not read again: it stays, and would wake the thread for ever. */
+bool stream_ended(struct connection *connection) {
+    bool is_told = connection->has_ended || connection->lingers || connection->gives_way;
+    if (is_told || connection->stream == NULL || connection->speaks->ended == NULL) return false;
+    connection->has_ended = true;
+    bool goes_on = connection->finishes || connection->speaks->ended(connection->stream);
+    regulate(connection);
+    return goes_on;
 }
 
 void stream_answer(struct connection *connection, struct message *page) {

@@ -24,6 +24,9 @@ struct door_stream_calls {
     /* Bytes have come, all of which must be taken: what is kept of them the callee counts (door_stream_hold). After
      * door_stream_pause none come, but for those that had been read already. */
     void (*received)(void *connection, const uint8_t *bytes, size_t size);
+    /* The client has shut down its sending side: no more bytes come (half-close). True: the protocol still has
+     * something to answer, and calls door_stream_finish then. False, or NULL: the connection ends. */
+    bool (*ended)(void *connection);
     /* All that was sent is in the kernel; not told of what the kernel took at once. */
     void (*drained)(void *connection);
     /* The connection's next turn (door_turn.h): it may go on with what it keeps. */

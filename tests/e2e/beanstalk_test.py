@@ -249,6 +249,59 @@ class Beanstalk(Case):
             self.assertEqual(order, [first, soon, late, last])
             self.assertIn(b"\nreserves: 1\n", client.ask(f"stats-job {late}"))  # what put it in its place was none
 
+    def real(self):
+        real = beanstalk.Beanstalkd()
+        self.addCleanup(real.stop)
+        return real.port
+
+    def test_delays_that_end_together_come_by_pri_and_count_as_urgent(self):
+        pris = (9, 1, 2000, 5, 1, 4000, 0)
+        for port in (self.real(), self.port):
+            with self.subTest(port=port), Client(port) as client:
+                jobs = [client.put(b"x", pri=pri, delay=1) for pri in pris]
+                jobs.append(client.put(b"x", pri=5))
+                tube = wait_until("all are ready", lambda c=client: b"-ready: 8\n" in (said := c.ask("stats-tube default")) and said, 20)
+                self.assertIn(b"\ncurrent-jobs-urgent: 6\n", tube)
+                self.assertIn(b"\ncurrent-jobs-urgent: 6\n", client.ask("stats"))
+                order = [int(client.ask("reserve-with-timeout 5").split()[1]) for _ in jobs]
+                self.assertEqual([jobs.index(job) for job in order], [6, 1, 4, 3, 7, 0, 2, 5])
+                self.assertIn(b"\nreserves: 1\n", client.ask(f"stats-job {jobs[2]}"))  # what put it in its place was none
+
+    def test_who_quits_gives_back_at_once(self):
+        """Though the socket stays open: the client does not close it."""
+        for port in (self.real(), self.port):
+            with self.subTest(port=port), Client(port) as quits, Client(port) as other:
+                job = quits.put(b"x")
+                self.assertEqual(quits.ask("reserve"), b"RESERVED %d 1\r\nx\r\n" % job)
+                self.assertEqual(quits.ask("quit"), b"")
+                self.assertEqual(other.ask("reserve-with-timeout 1"), b"RESERVED %d 1\r\nx\r\n" % job)
+                self.assertIn(b"\ncurrent-connections: 1\n", other.ask("stats"))
+
+    def test_a_client_that_sends_nothing_more_is_answered(self):
+        """Half-closed, as `printf … | nc -N` leaves it: what it has said is answered, and a reserve does not wait for what may come."""
+        said = ("reserve\r\n", "reserve-with-timeout 9\r\n", "watch none\r\nignore default\r\nreserve\r\nuse aa\r\nlist-tube-used\r\n",
+                "use aa\r\n" + put("one"), put("two") + "reserve\r\n", "list-tubes\r\nlist-tubes-watched\r\n", "watch aa\r\nignore default\r\nreserve\r\n",
+                "put 1 0 9 5\r\na", "kick 5\r\npeek-ready\r\nquit\r\nuse bb\r\n", "")
+        answers = []
+        for port in (self.real(), self.port):
+            answers.append([])
+            for words in said:
+                with Client(port) as client:
+                    client.send(words.encode())
+                    client.socket.shutdown(socket.SHUT_WR)
+                    answers[-1].append(re.sub(rb"(RESERVED|INSERTED|FOUND) \d+", rb"\1 ID", client.stream.read()))
+            with Client(port) as client, Client(port) as looks:
+                client.ask("watch none")
+                client.ask("ignore default")
+                client.send(b"reserve\r\n")
+                wait_until("it waits", lambda c=looks: b"current-waiting: 1\n" in c.ask("stats"), 20)
+                client.socket.shutdown(socket.SHUT_WR)
+                answers[-1].append(client.stream.read())
+        self.assertEqual(answers[0][-1], b"TIMED_OUT\r\n")
+        for words, theirs, ours in zip((*said, "waits"), *answers):
+            with self.subTest(words):
+                self.assertEqual(ours, theirs)
+
     def test_who_waits_gets_what_comes(self):
         with self.client() as waits, self.client() as puts:
             waits.send(b"watch other\r\nreserve\r\n")

@@ -153,18 +153,36 @@ static bool keep_field(struct head *head, const char *name, char *value, struct 
     return true;
 }
 
-/* Connection: close, keep-alive, or others, which are passed over. */
-static void read_connection(struct head *head, const char *value, bool *stays_said) {
-    while (*value != '\0') {
-        size_t size = strcspn(value, ", \t");
-        if (size == 5 && strncasecmp(value, "close", 5) == 0) head->stays = false;
-        if (size == 10 && strncasecmp(value, "keep-alive", 10) == 0) *stays_said = true;
-        value += size + strspn(value + size, ", \t");
+/* What the lines of a head say that no single field does. */
+struct said {
+    bool keep_alive, upgrade; /* of Connection */
+    bool websocket;           /* of Upgrade */
+};
+
+/* Whether the list (RFC 9110, 5.6.1) has this member. */
+static bool lists(const char *list, const char *member) {
+    size_t member_size = strlen(member);
+    while (*list != '\0') {
+        size_t size = strcspn(list, ", \t");
+        if (size == member_size && strncasecmp(list, member, size) == 0) return true;
+        list += size + strspn(list + size, ", \t");
+    }
+    return false;
+}
+
+/* Connection and Upgrade: lists, each of which may come in several lines. What is not known in them is passed over. */
+static void read_lists(struct head *head, const char *name, const char *value, struct said *said) {
+    if (is_word(name, "connection")) {
+        head->stays = head->stays && !lists(value, "close");
+        said->keep_alive = said->keep_alive || lists(value, "keep-alive");
+        said->upgrade = said->upgrade || lists(value, "upgrade");
+    } else if (is_word(name, "upgrade")) {
+        said->websocket = said->websocket || lists(value, "websocket");
     }
 }
 
 /* One line, terminated. */
-static bool read_field(struct head *head, char *line, bool *stays_said, struct head_refusal *out) {
+static bool read_field(struct head *head, char *line, struct said *said, struct head_refusal *out) {
     char *colon = strchr(line, ':');
     if (colon == NULL || colon == line) return refuse(out, 400, "a header line has no name and colon");
     for (const char *at = line; at < colon; at++)
@@ -173,7 +191,7 @@ static bool read_field(struct head *head, char *line, bool *stays_said, struct h
     char *value = colon + 1 + strspn(colon + 1, " \t");
     size_t size = strlen(value);
     while (size > 0 && (value[size - 1] == ' ' || value[size - 1] == '\t')) value[--size] = '\0';
-    if (is_word(line, "connection")) read_connection(head, value, stays_said);
+    read_lists(head, line, value, said);
     return keep_field(head, line, value, out);
 }
 
@@ -230,7 +248,8 @@ static char *end_line(char *at, const char *end) {
 }
 
 static bool read_lines(struct head *head, char *at, const char *end, struct head_refusal *out) {
-    bool is_old, stays_said = false;
+    struct said said = {0};
+    bool is_old;
     char *next = end_line(at, end);
     size_t count = 0;
     head->stays = true;
@@ -239,11 +258,24 @@ static bool read_lines(struct head *head, char *at, const char *end, struct head
         next = end_line(at, end);
         if (++count > HEAD_FIELDS_MAX) return refuse(out, 431, "the request has more than 64 header fields");
         if (*at == ' ' || *at == '\t') return refuse(out, 400, "a header line goes on in the next (obs-fold)");
-        if (!read_field(head, at, &stays_said, out)) return false;
+        if (!read_field(head, at, &said, out)) return false;
     }
     head->is_old = is_old;
-    if (is_old && !stays_said) head->stays = false;
+    if (is_old && !said.keep_alive) head->stays = false;
+    head->is_upgrade = head->method == HEAD_GET && !is_old && said.upgrade && said.websocket;
     return read_body(head, is_old, out);
+}
+
+/* Is it clear already that the bytes begin no request? */
+static bool begins_wrong(const char *bytes, size_t size) {
+    size_t spaces = 0, i = 0;
+    for (; i < size && bytes[i] != '\r'; i++) {
+        if (bytes[i] == ' ')
+            spaces++;
+        else if (spaces == 0 && !is_token((unsigned char)bytes[i]))
+            return true;
+    }
+    return (size > 0 && bytes[0] == ' ') || spaces > 2 || (i < size && spaces < 2);
 }
 
 enum head_result http_head_parse(char *bytes, size_t size, struct head *out, size_t *out_used,
@@ -253,6 +285,10 @@ enum head_result http_head_parse(char *bytes, size_t size, struct head *out, siz
     size_t end = find_end(bytes, looked, &is_bad);
     if (is_bad) {
         refuse(out_refusal, 400, "a line of the head ends otherwise than in CR LF, or holds a control character");
+        return HEAD_BAD;
+    }
+    if (end == 0 && begins_wrong(bytes, looked)) {
+        refuse(out_refusal, 400, "the request's first line is not METHOD, path and version with one space between");
         return HEAD_BAD;
     }
     if (end == 0 && size < HEAD_SIZE_MAX) return HEAD_MORE;

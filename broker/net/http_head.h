@@ -1,12 +1,12 @@
-/* http_head.h: the head of an HTTP/1.1 request, and the chunks of a body, read strictly: what a proxy might read
- * otherwise is refused, so that nothing can be smuggled past one (RFC 9112, 11.2). Pure; any thread.
+/* http_head.h: the head of an HTTP/1.1 request, of any path, and the chunks of a body, read strictly: what a proxy
+ * might read otherwise is refused, so that nothing can be smuggled past one (RFC 9112, 11.2). Pure; any thread.
  *
  * Refused are, among others: a line that ends in LF alone, a CR elsewhere, a blank before a colon, a line that goes on
  * (obs-fold), a field that decides about the body or the requester twice, a Content-Length beside a Transfer-Encoding,
  * names that a gateway might take for those (`Content_Length`). Chunk extensions and trailers are passed over, as RFC
  * 9112 wants it (7.1.1, 7.1.2); their bytes and line ends are judged as strictly as a head's. */
-#ifndef TARRY_HTTP_HEAD_H
-#define TARRY_HTTP_HEAD_H
+#ifndef TARRY_NET_HTTP_HEAD_H
+#define TARRY_NET_HTTP_HEAD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,6 +30,9 @@ enum head_method { HEAD_GET, HEAD_HEAD, HEAD_POST, HEAD_PUT, HEAD_PATCH, HEAD_DE
     X(idempotency, "idempotency-key")                                                                                  \
     X(origin, "origin")                                                                                                \
     X(expect, "expect")                                                                                                \
+    X(ws_key, "sec-websocket-key")                                                                                     \
+    X(ws_version, "sec-websocket-version")                                                                             \
+    X(ws_protocol, "sec-websocket-protocol")                                                                           \
     X(agent, "user-agent")
 
 enum head_field {
@@ -61,6 +64,7 @@ struct head {
     bool is_old; /* HTTP/1.0 */
     bool is_chunked;
     bool wants_go_ahead; /* Expect: 100-continue */
+    bool is_upgrade;     /* GET with Upgrade: websocket and Connection: upgrade; other upgrades are ignored (h2c) */
     uint64_t length;     /* of the body, unless it is chunked; 0: there is none */
 };
 
