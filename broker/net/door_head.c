@@ -29,8 +29,8 @@ static bool is_plain(const struct head *head) {
     static const char bytes[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
     for (size_t i = 0; i < head->segment_count; i++) {
         const struct head_text *segment = &head->segments[i];
-        bool is_root = head->segment_count == 1 && segment->size == 0;
-        if (!is_root && (segment->size == 0 || strspn(segment->text, bytes) != segment->size)) return false;
+        bool is_last = i + 1 == head->segment_count;
+        if ((segment->size == 0 && !is_last) || strspn(segment->text, bytes) != segment->size) return false;
     }
     return true;
 }

@@ -262,10 +262,10 @@ class Door(Beside):
             self.assertEqual(self.answers(escape[:end], escape[end:]), [404])
         failed = b"GET /rpc HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
         self.assertEqual(self.answers(failed + self.escape), [426])
-        body = b"POST /rpc HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(self.escape)
+        body = b"POST /rpc HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(self.escape)
         self.assertEqual(self.answers(body + self.escape), [405])
-        self.assertEqual(self.answers(b"GET / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(self.escape) + self.escape), [413])
-        self.assertEqual(self.answers(b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + self.escape), [413])
+        self.assertEqual(self.answers(b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(self.escape) + self.escape), [413])
+        self.assertEqual(self.answers(b"GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + self.escape), [413])
 
     def test_an_upgrade_must_be_one_of_ours(self):
         """F-20: each of these differs from what is accepted in one thing."""
@@ -285,11 +285,11 @@ class Door(Beside):
         for version in ("12", "", None, "1313", "13 "):
             self.assertIn(status(Sec_WebSocket_Version=version), (426, 101) if version == "13 " else (426,), version)
         for key in ("", None, "short", "x" * 25, "x" * 5000):
-            self.assertIn(status(Sec_WebSocket_Key=key), (400, None), key)
+            self.assertEqual(status(Sec_WebSocket_Key=key), 431 if len(key or "") > 4000 else 400, key)
         for protocol in (wire.LANE, "", None, "chat", f"chat, {wire.RPC}", f"{wire.RPC}, {wire.RPC}", "x" * 3000):
-            self.assertIn(status(Sec_WebSocket_Protocol=protocol), (400, None), protocol)
+            self.assertEqual(status(Sec_WebSocket_Protocol=protocol), 400, protocol)
         for upgrade in ("h2c", "tls", "websocketx"):
-            self.assertIn(status(Upgrade=upgrade), (400, 403), upgrade)
+            self.assertEqual(status(Upgrade=upgrade), 404, upgrade)  # ignored, and there is no such page
         self.assertEqual(status(Host=None), 400)
         self.assertEqual(status(**{"": "POST /rpc HTTP/1.1"}), 405)
         self.assertEqual(status(**{"": "GET /rpcs HTTP/1.1"}), 404)
@@ -321,10 +321,10 @@ class Door(Beside):
         self.assertIn(b" 101 ", got)
 
     def test_a_head_that_is_too_long(self):
-        """It is not answered, and the connection ends."""
-        self.assertEqual(self.answers(self.page[:-2] + b"X: " + b"y" * 9000 + b"\r\n\r\n"), [])
-        self.assertEqual(self.answers(self.page[:-2] + b"Accept: y\r\n" * 2000 + b"\r\n"), [])
-        self.assertEqual(self.answers(b"GET /" + b"y" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n"), [])
+        """The connection ends; the answer may be lost where more was sent than is read."""
+        for head in (self.page[:-2] + b"X: " + b"y" * 9000 + b"\r\n\r\n", self.page[:-2] + b"Accept: y\r\n" * 2000 + b"\r\n",
+                     b"GET /" + b"y" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n"):
+            self.assertIn(self.answers(head), ([431], []))
 
     def test_half_a_head_has_its_time_and_half_a_request(self):
         """F-18: it is gone after DOOR_HEAD_S, whether it says nothing, or a byte now and then; half a request after DOOR_REQUEST_S."""
