@@ -33,6 +33,7 @@ struct net_caller {
      * session's secret. */
     const char *token;
     size_t token_size;
+    uint64_t former; /* the connection's principal so far, whose place the new one takes; 0: none */
 };
 
 struct caller_verdict {

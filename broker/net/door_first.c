@@ -58,6 +58,13 @@ static bool keep(struct connection *connection, const uint8_t *bytes, size_t siz
     return true;
 }
 
+static void drop_first(struct connection *connection) {
+    if (connection->first != NULL) explicit_bzero(connection->first, connection->first_size); /* a token may be there */
+    free(connection->first);
+    connection->first = NULL;
+    connection->first_size = connection->first_capacity = 0;
+}
+
 /* Gives all that came to the protocol of /v1, marked. */
 static enum look divert(struct connection *connection, uint8_t *buffer, size_t *size) {
     memcpy(buffer, connection->first, connection->first_size);
@@ -82,7 +89,16 @@ static enum look hand_over(struct connection *connection, uint8_t *buffer, size_
     memcpy(buffer, head.text, head.size);
     memcpy(buffer + head.size, connection->first + head.used, behind);
     *size = head.size + behind;
-    return LOOK_GIVES;
+    connection->is_followed = head.is_upgrade;
+    return behind == 0 || ws_follow(connection, buffer + head.size, behind) >= 0 ? LOOK_GIVES : LOOK_ENDS;
+}
+
+/* Nothing waits any more. The table keeps an upgraded connection, for its frames. */
+static void head_is_over(struct connection *connection) {
+    if (connection->is_followed)
+        drop_first(connection);
+    else
+        first_forget(connection);
 }
 
 /* `*size` bytes have come into `buffer`, which has room for a head as well. */
@@ -93,7 +109,7 @@ static enum look look(struct connection *connection, uint8_t *buffer, size_t *si
     enum look result = whose == FIRST_WAITS    ? LOOK_WAITS
                        : whose == FIRST_STREAM ? divert(connection, buffer, size)
                                                : hand_over(connection, buffer, size);
-    if (result == LOOK_GIVES) first_forget(connection);
+    if (result == LOOK_GIVES) head_is_over(connection);
     return result;
 }
 
@@ -119,8 +135,18 @@ static ssize_t recv_stream(struct connection *connection, int fd, void *buffer, 
     return -1;
 }
 
+/* What the library is told of `got` bytes of an upgraded connection. */
+static ssize_t followed(struct connection *connection, const void *buffer, ssize_t got) {
+    if (got <= 0) return got;
+    ssize_t result = ws_follow(connection, buffer, (size_t)got);
+    if (result < 0) errno = ECONNRESET;
+    return result;
+}
+
 __attribute__((visibility("default"))) ssize_t recv(int fd, void *buffer, size_t size, int flags) {
     struct connection *connection = flags == 0 ? knocking(fd) : NULL;
+    if (connection != NULL && connection->is_followed && !connection->over_tls)
+        return followed(connection, buffer, recvfrom(fd, buffer, size, 0, NULL, NULL));
     if (connection != NULL && connection->speaks != NULL) return recv_stream(connection, fd, buffer, size);
     if (connection == NULL || connection->over_tls || size < BUFFER_MIN)
         return recvfrom(fd, buffer, size, flags, NULL, NULL);
@@ -135,6 +161,12 @@ __attribute__((visibility("default"))) ssize_t recv(int fd, void *buffer, size_t
 
 __attribute__((visibility("default"))) int SSL_read(SSL *ssl, void *buffer, int size) {
     struct connection *connection = knocking(SSL_get_fd(ssl));
+    if (connection != NULL && connection->is_followed) {
+        size_t read;
+        if (!SSL_read_ex(ssl, buffer, size > 0 ? (size_t)size : 0, &read)) return -1;
+        ssize_t result = followed(connection, buffer, (ssize_t)read);
+        return result > 0 ? (int)result : -1; /* which is taken for a broken connection */
+    }
     bool looks = connection != NULL && connection->over_tls && size >= (int)BUFFER_MIN;
     size_t got, room = looks ? room_of((size_t)size) : size > 0 ? (size_t)size : 0;
     enum look result = LOOK_GIVES;
@@ -165,8 +197,5 @@ void first_forget(struct connection *connection) {
     size_t fd = (size_t)connection->fd;
     if (fd < door->knocking_count && door->knocking[fd] == connection) door->knocking[fd] = NULL;
     connection->fd = 0;
-    if (connection->first != NULL) explicit_bzero(connection->first, connection->first_size); /* a token may be there */
-    free(connection->first);
-    connection->first = NULL;
-    connection->first_size = connection->first_capacity = 0;
+    drop_first(connection);
 }

@@ -120,7 +120,8 @@ struct caller_verdict http_admit(struct connection *connection, enum caller_plac
                                       .over_tls = connection->over_tls,
                                       .certificate = certificate,
                                       .token = token,
-                                      .token_size = token_size};
+                                      .token_size = token_size,
+                                      .former = connection->is_admitted ? connection->principal : 0};
     struct caller_verdict verdict = calls->admit(calls->argument, &caller);
     if (verdict.status == 0) {
         connection_dismiss(connection);

@@ -9,6 +9,7 @@
 #include <sys/queue.h>
 
 #include "door.h"
+#include "door_frames.h"
 #include "door_head.h"
 #include "door_stream.h"
 #include "door_turn.h"
@@ -46,17 +47,19 @@ struct connection {
     bool wants_head_only; /* HEAD */
     bool is_up;           /* lane_up said yes */
     bool over_tls;
-    bool is_admitted;                       /* `principal` is to be dismissed */
-    bool is_diverted;                       /* door_first.c: what it says is a stream's */
-    bool asks_pause;                        /* CONNECTION_STREAM: its protocol wants to hear no more … */
-    bool finishes;                          /* … its end was asked for: when all is sent … */
-    bool lingers;                           /* … all is sent: what still comes is dropped */
-    bool has_ended;                         /* … the client sends nothing any more, and is still answered */
-    bool gives_way;                         /* … it is to end for the room it takes: nothing more of it is heard */
-    int fd;                                 /* while its head is awaited */
-    struct head_refusal early;              /* status != 0: what the strict parser says of its head */
-    char *first;                            /* bytes that have come of its head; NULL: none that wait */
-    size_t first_size, first_capacity;      /* of `first` */
+    bool is_admitted;                  /* `principal` is to be dismissed */
+    bool is_diverted;                  /* door_first.c: what it says is a stream's */
+    bool asks_pause;                   /* CONNECTION_STREAM: its protocol wants to hear no more … */
+    bool finishes;                     /* … its end was asked for: when all is sent … */
+    bool lingers;                      /* … all is sent: what still comes is dropped */
+    bool is_followed;                  /* it was upgraded: its frames are followed (door_frames.h) */
+    struct door_frames frames;         /* is_followed */
+    bool has_ended;                    /* CONNECTION_STREAM: the client sends nothing any more, and is still answered */
+    bool gives_way;                    /* … it is to end for the room it takes: nothing more of it is heard */
+    int fd;                            /* while its head is awaited */
+    struct head_refusal early;         /* status != 0: what the strict parser says of its head */
+    char *first;                       /* bytes that have come of its head; NULL: none that wait */
+    size_t first_size, first_capacity; /* of `first` */
     const struct door_stream_calls *speaks; /* CONNECTION_STREAM */
     void *stream;                           /* its protocol's; NULL: it has been told that this is gone */
     bool is_half;                           /* in the door's `halves` */
@@ -277,6 +280,9 @@ void ws_send(struct connection *connection, struct message *message);
 void ws_drop(struct connection *connection);
 /* Offers requests that wait, in the order in which they came, for as long as they are taken. */
 void ws_offer_waiting(struct door *door);
+/* Bytes of its frames have come. `size`: the library may have them; 0: it is to find that the connection has ended, for
+ * the client's Close has come after ours; -1: the client has broken the rules, and was refused. */
+ssize_t ws_follow(struct connection *connection, const uint8_t *bytes, size_t size);
 /* Reads on or not, as the limits say. */
 void ws_regulate(struct connection *connection);
 

@@ -320,6 +320,19 @@ static bool is_being_closed(const struct connection *connection) {
     return lws_get_close_length(connection->wsi) > 0;
 }
 
+ssize_t ws_follow(struct connection *connection, const uint8_t *bytes, size_t size) {
+    const struct door_calls *calls = &connection->door->calls;
+    const char *problem = door_frames_follow(&connection->frames, bytes, size);
+    if (problem != NULL) {
+        if (!connection->is_gone)
+            calls->refused(calls->argument, connection->peer, LWS_CLOSE_STATUS_PROTOCOL_ERR, problem);
+        return -1;
+    }
+    /* The library waits 5 s for the answer to a Close that it sent for broken frames, and does not find it. */
+    bool we_have_closed = connection->wsi != NULL && is_being_closed(connection);
+    return connection->frames.has_closed && we_have_closed ? 0 : (ssize_t)size;
+}
+
 /* Sends what the kernel takes. False: the connection is broken. */
 static bool write_some(struct connection *connection) {
     struct door *door = connection->door;

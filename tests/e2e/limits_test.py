@@ -5,6 +5,7 @@ import struct
 import harness
 import tokens
 import wire
+from http_client import Http
 from principals import Access, page
 from tokens import row
 from wire import AUDIT, BUSY, COMMIT, FORGOTTEN, OK, QUEUES, SUBSCRIBE, WebSocket, commit, schedule
@@ -14,7 +15,7 @@ BYTES = 65536
 
 class Limits(Access):
     rows = (row("few", "produce,consume,read", "connections=2"), row("slow", "produce,read", "rate=5"), row("small", "produce,consume", "sessions=1", "pending=2"),
-            row("young", "produce", "producers=2"), row("large", "produce,read", f"bytes={BYTES}"))
+            row("one", "read", "connections=1"), row("young", "produce", "producers=2"), row("large", "produce,read", f"bytes={BYTES}"))
 
     def test_connections(self):
         first, _ = self.of("few"), self.of("few")
@@ -26,6 +27,20 @@ class Limits(Access):
             with WebSocket(self.broker.port, headers=wire.bearer(tokens.text_of("few"))) as upgrade:
                 return upgrade.accepted
         harness.wait_until("the place is free again", again, 10)
+
+    def test_a_connection_does_not_count_beside_itself(self):
+        """A page is judged anew over a connection that stands, and takes the place of the former verdict."""
+        paths = ("/v1/caller", "/metrics", "/v1/caller", "/metrics", "/v1/queues")
+        for _ in range(2):  # and nothing of it stays counted
+            first, second = (Http(self.broker.port, tokens.text_of("one")) for _ in range(2))
+            try:
+                self.assertEqual([harness.wait_until("the place is free", lambda: (said := first.ask("GET", paths[0])[0]) != 429 and said, 10)], [200])
+                self.assertEqual([first.ask("GET", path)[0] for path in paths], [200] * len(paths))
+                self.assertEqual(second.ask("GET", "/v1/caller")[0], 429)
+                self.assertEqual(first.ask("GET", "/metrics")[0], 200)
+            finally:
+                first.close()
+                second.close()
 
     def test_sessions(self):
         rpc = self.of("small")

@@ -242,10 +242,13 @@ static struct caller_verdict fail(struct authorizer *authorizer, const struct ne
                                    .wants_token = true};
 }
 
-/* One more connection of the principal's. */
-static struct caller_verdict let_in(struct authorizer *authorizer, struct access_principal *principal) {
+/* One more connection of the principal's, or one that is its own already and is judged anew: the door dismisses the
+ * former verdict after this one. */
+static struct caller_verdict let_in(struct authorizer *authorizer, const struct net_caller *caller,
+                                    struct access_principal *principal) {
     uint64_t most = principal->entry.limits[LIMIT_connections];
-    uint64_t count = atomic_fetch_add(&principal->usage.connections, 1);
+    uint64_t own = caller->former != 0 && principal_of(caller->former) == principal ? 1 : 0;
+    uint64_t count = atomic_fetch_add(&principal->usage.connections, 1) - own;
     if (most == 0 || count < most) return (struct caller_verdict){.principal = (uint64_t)(uintptr_t)principal};
     atomic_fetch_sub(&principal->usage.connections, 1);
     atomic_fetch_add(&authorizer->limited, 1);
@@ -273,7 +276,7 @@ static struct caller_verdict admit_lane(struct authorizer *authorizer, const str
     if (principal == NULL) return fail(authorizer, caller, TARRY__ACCESS_REFUSED__WHY__SESSION_REVOKED, name);
     if (access_has_expired(principal, wall_s()))
         return fail(authorizer, caller, TARRY__ACCESS_REFUSED__WHY__EXPIRED_TOKEN, name);
-    return let_in(authorizer, access_hold(principal));
+    return let_in(authorizer, caller, access_hold(principal));
 }
 
 static struct caller_verdict admit_shown(struct authorizer *authorizer, const struct net_caller *caller) {
@@ -303,7 +306,7 @@ static struct caller_verdict admit_shown(struct authorizer *authorizer, const st
         access_release(principal);
         return (struct caller_verdict){.status = 403, .sentence = authorizer->sentence};
     }
-    return let_in(authorizer, principal);
+    return let_in(authorizer, caller, principal);
 }
 
 struct caller_verdict authorizer_admit(struct authorizer *authorizer, const struct net_caller *caller) {
