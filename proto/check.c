@@ -93,6 +93,10 @@ bool queue_is_reserved(const char *name) {
     return strncmp(name, QUEUE_RESERVED_PREFIX, sizeof(QUEUE_RESERVED_PREFIX) - 1) == 0;
 }
 
+bool name_is_dots(const void *name, size_t size) {
+    return (size == 1 || size == 2) && memcmp(name, "..", size) == 0;
+}
+
 const char *check_key(const void *key, size_t size) {
     if (size > KEY_SIZE_MAX) return check_key_long;
     switch (check_text(key, size)) {

@@ -17,6 +17,10 @@ const char *check_queue_name(const char *name);
  * numbers of them are shown (queues, stats, calendar, metrics), and the audit is whole. broker/access asks this for
  * queues that a request names, broker/core for tasks that it names by id. */
 bool queue_is_reserved(const char *name);
+/* Is the name of a queue, or a key, "." or ".."? No client schedules such a task or sets such a queue's policy: clients
+ * of HTTP take these out of a path, with what stands before them, so that `/v1/queues/../tasks/1` names another task.
+ * What is there already is named as ever. */
+bool name_is_dots(const void *name, size_t size);
 /* 0 … KEY_SIZE_MAX bytes of UTF-8 without control characters. */
 const char *check_key(const void *key, size_t size);
 /* Unpacks and checks a packed Content against the limits. `payload_max` in bytes. */

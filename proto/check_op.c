@@ -27,6 +27,8 @@ static const char *check_when(const Tarry__When *when) {
     }
 }
 
+static const char queue_dots[] = "queue name is . or .., which no HTTP path can name: choose another";
+static const char key_dots[] = "key is . or .., which no HTTP path can name: choose another";
 static const char priority_high[] = "priority is above 9";
 
 static const char *check_priority(bool has_priority, uint32_t priority) {
@@ -37,7 +39,9 @@ static const char *check_priority(bool has_priority, uint32_t priority) {
 /* `priority`, `expires_ms`, `when` (range; overflow), on_conflict, queue, key; not the content. */
 static const char *check_schedule(const Tarry__Schedule *schedule) {
     const char *problem = check_queue_name(schedule->queue);
+    if (problem == NULL && name_is_dots(schedule->queue, strlen(schedule->queue))) problem = queue_dots;
     if (problem == NULL) problem = check_key(schedule->key.data, schedule->key.len);
+    if (problem == NULL && name_is_dots(schedule->key.data, schedule->key.len)) problem = key_dots;
     if (problem == NULL) problem = check_when(schedule->when);
     if (problem != NULL) return problem;
     if (schedule->priority >= PRIORITY_COUNT) return priority_high;
@@ -121,6 +125,7 @@ static const char *check_policy_field(const Tarry__Policy *policy, const char *f
 
 static const char *check_queue_set(const Tarry__QueueSet *set) {
     const char *problem = check_queue_name(set->queue);
+    if (problem == NULL && name_is_dots(set->queue, strlen(set->queue))) problem = queue_dots;
     if (problem != NULL) return problem;
     if (set->n_fields == 0) return NULL; /* creates the queue, if need be */
     if (set->policy == NULL) return "policy is missing";

@@ -205,7 +205,7 @@ void connection_refuse(struct beanstalk_connection *connection, Tarry__Code code
 
 /* A client may name it: queue names are shorter than beanstalkd's tube names, and some are the broker's own. */
 static bool is_queue(const char *tube) {
-    return strlen(tube) <= QUEUE_NAME_SIZE_MAX && !queue_is_reserved(tube);
+    return strlen(tube) <= QUEUE_NAME_SIZE_MAX && !queue_is_reserved(tube) && !name_is_dots(tube, strlen(tube));
 }
 
 static void use(struct beanstalk_connection *connection, const char *name) {

@@ -85,12 +85,14 @@ static enum look hand_over(struct connection *connection, uint8_t *buffer, size_
         *size = 1;
         return LOOK_GIVES;
     }
+    connection->is_followed = head.is_upgrade;
     size_t behind = head.is_upgrade ? connection->first_size - head.used : 0;
     memcpy(buffer, head.text, head.size);
     memcpy(buffer + head.size, connection->first + head.used, behind);
+    /* Broken frames right behind a head end the connection once it is upgraded; a refused upgrade is answered. */
+    if (behind > 0 && ws_follow(connection, buffer + head.size, behind) < 0) behind = 0;
     *size = head.size + behind;
-    connection->is_followed = head.is_upgrade;
-    return behind == 0 || ws_follow(connection, buffer + head.size, behind) >= 0 ? LOOK_GIVES : LOOK_ENDS;
+    return LOOK_GIVES;
 }
 
 /* Nothing waits any more. The table keeps an upgraded connection, for its frames. */

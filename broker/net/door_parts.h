@@ -54,6 +54,7 @@ struct connection {
     bool lingers;                      /* … all is sent: what still comes is dropped */
     bool is_followed;                  /* it was upgraded: its frames are followed (door_frames.h) */
     struct door_frames frames;         /* is_followed */
+    const char *frames_problem;        /* … what its client did wrong; NULL: nothing */
     bool has_ended;                    /* CONNECTION_STREAM: the client sends nothing any more, and is still answered */
     bool gives_way;                    /* … it is to end for the room it takes: nothing more of it is heard */
     int fd;                            /* while its head is awaited */

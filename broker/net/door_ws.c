@@ -322,15 +322,16 @@ static bool is_being_closed(const struct connection *connection) {
 
 ssize_t ws_follow(struct connection *connection, const uint8_t *bytes, size_t size) {
     const struct door_calls *calls = &connection->door->calls;
+    bool is_upgraded = connection->kind != CONNECTION_HTTP; /* else these bytes came behind the head */
     const char *problem = door_frames_follow(&connection->frames, bytes, size);
     if (problem != NULL) {
-        if (!connection->is_gone)
+        connection->frames_problem = problem;
+        if (is_upgraded && !connection->is_gone)
             calls->refused(calls->argument, connection->peer, LWS_CLOSE_STATUS_PROTOCOL_ERR, problem);
         return -1;
     }
     /* The library waits 5 s for the answer to a Close that it sent for broken frames, and does not find it. */
-    bool we_have_closed = connection->wsi != NULL && is_being_closed(connection);
-    return connection->frames.has_closed && we_have_closed ? 0 : (ssize_t)size;
+    return is_upgraded && connection->frames.has_closed && is_being_closed(connection) ? 0 : (ssize_t)size;
 }
 
 /* Sends what the kernel takes. False: the connection is broken. */
@@ -382,6 +383,8 @@ void ws_send(struct connection *connection, struct message *message) {
 static int established(struct connection *connection) {
     struct door *door = connection->door;
     lws_set_timeout(connection->wsi, NO_PENDING_TIMEOUT, 0);
+    if (connection->frames_problem != NULL)
+        return end(connection, LWS_CLOSE_STATUS_PROTOCOL_ERR, connection->frames_problem);
     if (connection->kind != CONNECTION_LANE) return 0;
     connection->is_up = door->calls.lane_up(door->calls.argument, connection->lane, connection->holder, connection->id);
     return connection->is_up ? 0 : -1;

@@ -75,7 +75,8 @@ static bool split_path(struct head *head, char *path, struct head_refusal *out) 
         text->text = segment;
         segment = end + 1;
         if (!decode(text, false)) return refuse(out, 400, "the path holds a % without two digits, or a 0 byte");
-        if (is_dots(text)) return refuse(out, 400, "the path holds . or ..");
+        if (is_dots(text))
+            return refuse(out, 400, "the path holds . or ..: name such a queue or key in the body of POST /v1/commit");
     }
     return true;
 }

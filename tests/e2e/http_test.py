@@ -285,6 +285,15 @@ class Heads(Web):
         long = request.replace(b"a=b", b"a=" + b"b" * 4096)
         self.assertIn(b"more than 4 KiB", raw(self.broker.port, long))
 
+    def test_a_name_that_a_client_takes_out_of_a_path_is_refused(self):
+        """curl and browsers ask for /v1/tasks/1 where /v1/queues/../tasks/1 is meant: another task."""
+        for queue, key, what in (("..", "1", "queue name"), (".", "1", "queue name"), ("q", "..", "key"), ("q", ".", "key")):
+            problem = self.refusal(400, "invalid", "POST", "/v1/tasks", {"queue": queue, "key": key, "in": "1h"})
+            self.assertIn(f"{what} is . or .., which no HTTP path can name", problem["detail"])
+        status, answer = self.http.ask("POST", "/v1/commit", {"ops": [{"policy": {"queue": "..", "lease": "1m"}}]})
+        self.assertIn("no HTTP path can name", json.dumps(answer), status)
+        self.good("POST", "/v1/tasks", {"queue": "...", "key": ".a", "in": "1h"}, 201)
+
     def test_no_name_ends_a_line(self):
         """Also for a reader of lines that takes U+0085, U+2028 or U+2029 for a line's end."""
         body = "a\x85b\u2028c\u2029d"

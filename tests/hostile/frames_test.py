@@ -113,19 +113,32 @@ TABLES = {"framing": FRAMING, "pings": PINGS, "reserved": RESERVED, "fragments":
 
 
 class Frames(Hostile):
+    def test_frames_in_the_packet_of_the_upgrade_are_followed(self):
+        """Not masked: the upgrade is answered, and the connection ends; masked: the request is answered; a refused upgrade is answered."""
+        head = stranger.upgrade_head()
+        for more, expected in ((frame(BINARY, ONE, masked=False), b"\x88"), (frame(BINARY, ONE), b"\x82")):
+            with self.stranger() as peer:
+                peer.send(head + more)
+                peer.receive_until(lambda got: got.partition(b"\r\n\r\n")[2])
+                self.assertTrue(peer.got.startswith(b"HTTP/1.1 101 "))
+                self.assertEqual(peer.got.partition(b"\r\n\r\n")[2][:1], expected)
+        with self.stranger() as peer:
+            peer.send(head.replace(b"Sec-WebSocket-Version: 13", b"Sec-WebSocket-Version: 8") + frame(BINARY, ONE, masked=False))
+            self.assertTrue(peer.receive_until(lambda got: False))
+            self.assertEqual(stranger.statuses(peer.got), [426])
+
     def test_who_answers_the_brokers_close_is_gone_at_once(self):
         """Not after the 5 s that the library gives: for a frame that it refuses, and for one that the broker refuses."""
         for what in (frame(3, ONE), frame(BINARY, ONE, reserved=4), frame(TEXT, b"hello"), frame(CONTINUATION, ONE)):
-            for piece in (None, 1):
-                with self.subTest(what, piece=piece), self.stranger() as peer:
-                    peer.upgrade()
-                    peer.send(what, piece)
-                    self.assertFalse(peer.receive_until(lambda got: stranger.words_of(got)))
-                    self.assertIn(stranger.words_of(peer.got)[0], ("close:1002", "close:1003"))
-                    before = time.monotonic()
-                    peer.send(frame(CLOSE, reason(1002)))
-                    self.assertTrue(peer.receive_until(lambda got: False))
-                    self.assertLess(time.monotonic() - before, 4)
+            with self.subTest(what), self.stranger() as peer:
+                peer.upgrade()
+                peer.send(what)
+                self.assertFalse(peer.receive_until(lambda got: stranger.words_of(got)))
+                self.assertIn(stranger.words_of(peer.got)[0], ("close:1002", "close:1003"))
+                before = time.monotonic()
+                peer.send(frame(CLOSE, reason(1002)))
+                self.assertTrue(peer.receive_until(lambda got: False))
+                self.assertLess(time.monotonic() - before, 4)
 
     def test_several_pings(self):
         """Autobahn 2.10 and 2.11: of ten at once at least one is answered, and with what one of them said; of ten, one by one, each."""

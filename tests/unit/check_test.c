@@ -357,6 +357,14 @@ static void schedules(void **state) {
     memset(key, 'k', sizeof(key));
     good.schedule.key = (ProtobufCBinaryData){.len = 256, .data = (uint8_t *)key};
     REFUSED(SCHEDULE, &good.schedule, TOO_LARGE, "key is longer than 255 bytes");
+    for (size_t size = 1; size <= 2; size++) {
+        good.schedule.key = (ProtobufCBinaryData){.len = size, .data = (uint8_t *)".."};
+        REFUSED(SCHEDULE, &good.schedule, INVALID, "key is . or .., which no HTTP path can name: choose another");
+    }
+    good.schedule.key = (ProtobufCBinaryData){.len = 3, .data = (uint8_t *)"..."};
+    FINE(SCHEDULE, &good.schedule);
+    good.schedule.queue = "..";
+    REFUSED(SCHEDULE, &good.schedule, INVALID, "queue name is . or .., which no HTTP path can name: choose another");
     setup(NULL);
     good.schedule.queue = "";
     REFUSED(SCHEDULE, &good.schedule, INVALID, "queue name is empty");
@@ -464,6 +472,10 @@ static void policies(void **state) {
     good.queue_set.fields = fields;
     good.queue_set.n_fields = QUEUE_POLICY_FIELDS;
     REFUSED(QUEUE_SET, &good.queue_set, INVALID, "policy is missing");
+    char *queue = good.queue_set.queue;
+    good.queue_set.queue = ".";
+    REFUSED(QUEUE_SET, &good.queue_set, INVALID, "queue name is . or .., which no HTTP path can name: choose another");
+    good.queue_set.queue = queue;
     good.queue_set.policy = &good.policy;
     REFUSED(QUEUE_SET, &good.queue_set, INVALID, "lease_ms is out of range (10 ms to 24 hours)");
     good.policy = (Tarry__Policy)TARRY__POLICY__INIT;
