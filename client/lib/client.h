@@ -51,7 +51,7 @@
 #define DIAL_PATIENCE_ALONE_MS 5000u
 #define DIAL_PATIENCE_TCP_MS 300u /* … and where no kernel answers, in the first rounds: its host may have died */
 #define DIAL_ROUNDS_TCP 3u
-#define HOST_DEAD_AFTER_MS 1500u  /* the other kernel acknowledges nothing, and there is somewhere else to go */
+#define HOST_DEAD_AFTER_MS 800u   /* the other kernel acknowledges nothing, and there is somewhere else to go */
 #define NOT_PRIMARY_GRACE_MS 100u /* for the other answers of a broker that is not the primary */
 #define GOODBYE_TIMEOUT_MS 200u
 #define DRAIN_GRACE_MS 200u
