@@ -60,6 +60,7 @@
     BUG(prefetch_ignored, "CALM-1", "a consumer gets more than it asked to hold") \
     BUG(lease_lost_in_recovery, "KEEP-1", "a lease that the index knows is not restored") \
     BUG(lease_outlives_ack, "KEEP-1", "the deadline of a lease stays armed when the task is settled") \
+    BUG(lease_cut_short, "FENCE-1", "a lease ends 400 ms before the deadline that its consumer was told") \
     BUG(lost_lease_is_free, "KEEP-1", "a lost lease costs no attempt") \
     BUG(release_costs_attempt, "KEEP-1", "a task that was given back unseen loses an attempt") \
     BUG(sent_taken_for_unsent, "TRUE-1", "a delivery that left counts as never delivered") \

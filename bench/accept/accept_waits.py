@@ -1,5 +1,5 @@
 """How long a write waits when something happens to a pair. Three clients know both nodes and make one call after the other: one over HTTP that
-gives an answer 0.25 s and then asks the other node ("any client": how long the pair answers no write), one of libtarry's, and one over HTTP
+gives an answer 0.1 s and then asks the other node ("any client": how long the pair answers no write), one of libtarry's, and one over HTTP
 that waits for an answer and obeys Retry-After. For each event and client: the longest call, median and worst of TIMES, in ms. The pair has
 tarryd's own times; its hosts are network namespaces.
 
@@ -89,9 +89,9 @@ class Web(threading.Thread):
 
 
 class Prober(Web):
-    """A client that gives an answer 0.25 s and then asks the other node: how long the pair as such answers no write."""
+    """A client that gives an answer 0.1 s and then asks the other node: how long the pair as such answers no write."""
 
-    timeout_s = 0.25
+    timeout_s = 0.1
 
     def once(self):
         wait_s = super().once()

@@ -83,6 +83,7 @@ void session_withdraw(struct core *core, struct session *session) {
 
 static void arm(struct core *core, struct task *task) {
     uint64_t deadline_ms = task->row.lease_deadline_ms;
+    if (SEEDED_BUG(lease_cut_short) && deadline_ms > 400) deadline_ms -= 400;
     task->timer.kind = TIMER_LEASE;
     wheel_arm(&core->wheels[ROW_STEADY], &task->timer.wheel, deadline_ms ? deadline_ms : 1, task->row.id);
 }
