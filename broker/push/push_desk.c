@@ -81,10 +81,12 @@ static void host_run(struct push *push, struct push_host *host) {
 
 void push_job_free(struct push *push, struct push_job *job) {
     struct push_target *target = job->target;
-    push_host_release(push, job->host);
     push->held_bytes -= job->size;
+    job->host->held_bytes -= job->size;
+    target->held_bytes -= job->size;
     target->held--;
     atomic_fetch_sub(&push->held, 1);
+    push_host_release(push, job->host);
     free(job);
 }
 
@@ -122,6 +124,10 @@ static struct push_job *job_new(struct push_target *target, const Tarry__Deliver
     if (task->content.len > 0) memcpy(at + task->key.len, task->content.data, task->content.len);
     job->host->references++;
     push->held_bytes += size;
+    job->host->held_bytes += size;
+    target->held_bytes += size;
+    target->job_bytes -= target->job_bytes / 8;
+    if (target->job_bytes < size) target->job_bytes = size;
     target->held++;
     atomic_fetch_add(&push->held, 1);
     return job;
@@ -167,6 +173,22 @@ static void take_tasks(struct push_target *target, const struct gateway_leased *
     }
 }
 
+/* How many tasks more the bytes that are free allow it. */
+static size_t tasks_of_bytes(const struct push_target *target) {
+    const struct push *push = target->push;
+    const struct push_host *host = target->host;
+    size_t free_bytes = push->held_bytes < PUSH_BYTES_MAX ? PUSH_BYTES_MAX - push->held_bytes : 0;
+    size_t of_host = PUSH_HOST_SHARE * free_bytes;
+    if (host->held_bytes == 0 && free_bytes == 0) return push->held_bytes < 2 * PUSH_BYTES_MAX ? 1 : 0;
+    if (target->held_bytes >= free_bytes || host->held_bytes >= of_host) return 0;
+    if (target->job_bytes == 0) return 1; /* the first one shows how large they are */
+    /* What it takes is not free any more. */
+    size_t bytes = (free_bytes - target->held_bytes) / 2,
+           bytes_of_host = (of_host - host->held_bytes) / (1 + PUSH_HOST_SHARE);
+    if (bytes > bytes_of_host) bytes = bytes_of_host;
+    return bytes > target->job_bytes ? bytes / target->job_bytes : 1;
+}
+
 static void on_leased(void *argument, const struct gateway_leased *leased) {
     struct push_target *target = argument;
     struct push *push = target->push;
@@ -177,7 +199,7 @@ static void on_leased(void *argument, const struct gateway_leased *leased) {
         return;
     }
     if (leased->count > 0) {
-        bool is_taken = push->held_bytes < PUSH_BYTES_MAX && !atomic_load(&push->stops);
+        bool is_taken = tasks_of_bytes(target) > 0 && !atomic_load(&push->stops);
         if (is_taken) take_tasks(target, leased);
         gateway_left(push->gateway, lease, is_taken);
         host_run(push, target->host);
@@ -191,11 +213,13 @@ static size_t room_of(const struct push_target *target) {
     const struct push_host *host = target->host;
     const struct push_limits *limits = &push->options.limits;
     if (target->held >= limits->queue_requests || (target->is_unwell && target->held > 0)) return 0;
-    if (!TAILQ_EMPTY(&host->waiting) || push->held_bytes >= PUSH_BYTES_MAX) return 0;
+    size_t of_bytes = tasks_of_bytes(target);
+    if (!TAILQ_EMPTY(&host->waiting) || of_bytes == 0) return 0;
     if (host->in_flight >= limits->host_requests || !has_room(target)) return 0;
     if (target->is_unwell) return 1;
     size_t room = limits->queue_requests - target->held;
     if (room > limits->host_requests - host->in_flight) room = limits->host_requests - host->in_flight;
+    if (room > of_bytes) room = of_bytes;
     if (push->in_flight >= limits->requests) return 1;
     size_t rest = limits->requests - push->in_flight;
     return room < rest ? room : rest;

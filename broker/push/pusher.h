@@ -21,8 +21,12 @@
 #include "arena.h"
 #include "tarry.pb-c.h"
 
-/* Bytes of tasks that are leased and not settled; beyond it nothing more is leased. */
+/* Bytes of tasks that are leased and not settled, of all queues. A queue may hold as many as are free, so that one
+ * alone holds half, and a host PUSH_HOST_SHARE times as many as are free, so that one alone holds two thirds: what one
+ * of them keeps for long leaves room for the others. While there is no room a queue whose host holds nothing leases one
+ * task, up to twice PUSH_BYTES_MAX in all. */
 #define PUSH_BYTES_MAX (16u << 20)
+#define PUSH_HOST_SHARE 2u
 /* So many failures in a row, and a queue rests: 1 s, doubled each time that the next try fails too. */
 #define PUSH_FAILURES_MAX 5u
 #define PUSH_REST_MIN_MS 1000u

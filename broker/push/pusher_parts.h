@@ -19,6 +19,7 @@ struct push_host {
     char origin[PUSH_URL_SIZE_MAX + 1];
     unsigned references; /* targets and jobs */
     unsigned in_flight;
+    size_t held_bytes;            /* of its jobs */
     struct push_job_list waiting; /* leased, and there is no room yet */
 };
 TAILQ_HEAD(push_host_list, push_host);
@@ -42,7 +43,9 @@ struct push_target {
     bool is_over;      /* the queue is not pushed any more; it goes with its last job */
     uint64_t lease;    /* a handle; 0: none is asked for */
     uint64_t rest;     /* a timer's handle; 0: it does not rest */
-    unsigned held;     /* tasks that are leased and not settled */
+    unsigned held;     /* tasks that are leased and not settled … */
+    size_t held_bytes; /* … and their bytes */
+    size_t job_bytes;  /* what a further one is expected to have: the largest one of late; 0: there was none */
     unsigned failures; /* in a row, of this round */
     unsigned rests;    /* in a row */
     uint64_t round;    /* each rest begins one; failures of requests of an earlier one say nothing new */
