@@ -1,10 +1,12 @@
 """reserved_test.py: the broker's own queues, `tarry.…`, are closed to every client at every door (docs/ACCESS.md); the broker's own
 requests are its own whatever principals are called; and what it keeps there is swept when its time is over."""
+import json
 import os
 import time
 import unittest
 
 import harness
+import pair
 import tokens
 import wire
 from beanstalk import Client
@@ -219,6 +221,28 @@ class Names(Web):
         rpc = self.of("shop")
         for claimed in ("http", "gateway", "push", "(tarryd)"):
             self.assertEqual(rpc.ask_packed(wire.encode([(1, 1), (2, claimed), (wire.HELLO, [])]))[0], DENIED, claimed)
+
+
+class Nodes(pair.Case):
+    """The other node of a pair calls itself tarryd, and proves by the pair's key that it is the other node."""
+
+    arguments = ("--failover-after", "3s", "--solo-after", "3s", "--segment-size", "1MiB", "--retain-log-size", "0")
+
+    def test_a_node_copies_a_snapshot_from_a_broker_that_knows_a_tarryd(self):
+        make_private(self.path("tokens"), tokens.FIRST_LINE + row("tarryd", "read"))
+        for broker in self.brokers:
+            broker.arguments += ["--tokens", self.path("tokens")]
+        self.a.start()
+        self.wait_role(self.a, "leading")
+        log = os.path.join(self.a.data, "log")
+        first = min(name for name in os.listdir(log) if name.endswith(".seg"))
+        lines = "".join(json.dumps({"queue": "q", "key": f"k{number}", "delay_ms": 3_600_000, "body": "x" * 200_000}) + "\n" for number in range(14))
+        self.a.ok("schedule", "--from", "-", stdin=lines)
+        self.a.ok("queue", "purge", "q")
+        self.wait_for("its first segment retires", lambda: first not in os.listdir(log))
+        self.b.start()
+        self.wait_in_sync()
+        self.wait_log(self.b, "event=snapshot_taken")
 
 
 if __name__ == "__main__":
