@@ -6,7 +6,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "check.h"
 #include "pusher_parts.h"
 
 #define ASK_AGAIN_MS 1000u
@@ -67,8 +66,7 @@ static bool take_url(struct push_target *target, const char *url) {
 /* False: no memory. */
 static bool take_view(struct push *push, const Tarry__QueueView *view) {
     struct push_target *target = find(push, view->name);
-    bool is_pushed = view->policy != NULL && view->policy->push[0] != '\0';
-    if (!is_pushed || queue_is_reserved(view->name)) return true;
+    if (view->policy == NULL || view->policy->push[0] == '\0') return true;
     if (target == NULL) target = target_new(push, view->name);
     if (target == NULL || !take_url(target, view->policy->push)) return false;
     target->is_listed = true;
