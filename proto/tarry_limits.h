@@ -42,6 +42,7 @@
 #define QUEUES_PER_SUBSCRIBE_MAX 256
 #define LIST_LIMIT_MAX 1000
 #define LIST_LIMIT_DEFAULT 1000
+#define LIST_READS_MAX 8u            /* of the index, for one result page: each looks at LIST_LIMIT_MAX tasks at most */
 #define FACTS_SIZE_MAX (16u << 20)   /* stored tasks that one request may read, bytes; less with a small --memory */
 #define DELIVERY_SIZE_MAX (4u << 20) /* contents in one message, save when a single task is larger */
 

@@ -2,6 +2,7 @@
 #include "check.h"
 #include "leases.h"
 #include "near.h"
+#include "pending.h"
 #include "queues.h"
 #include "tasks.h"
 #include "wishes.h"
@@ -30,6 +31,17 @@ static uint64_t check_line(struct core *core, const struct line_state *line) {
     assert(ready_check(&line->ready));
     (void)line_index_only(core, line); /* asserts that memory holds no more than there is */
     return near + far;
+}
+
+/* A look-up of a key stops at the first match (tasks.c). */
+static void check_keys(const struct core *core) {
+    for (uint64_t slot = 0; slot <= core->table_mask; slot++) {
+        for (struct task *const *at = &core->by_key[slot]; *at; at = &(*at)->by_key_next) {
+            const struct task *task = *at, *next = task->by_key_next;
+            assert(task->keyed && (task->row.state != ROW_BURIED || task->dead_at == at));
+            assert(!next || task_comes_first(task, next));
+        }
+    }
 }
 
 static void check_task(struct core *core, const struct task *task) {
@@ -111,4 +123,6 @@ void core_check(const struct core *constant) {
     assert(dirty == core->overlay_count);
     for (int base = 0; base < ROW_BASES; base++) assert(wheel_check(&core->wheels[base]));
     check_serving(core);
+    check_keys(core);
+    pending_check(core);
 }

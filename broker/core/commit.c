@@ -18,6 +18,7 @@
 #include "decide.h"
 #include "effects.h"
 #include "need.h"
+#include "pending.h"
 #include "producers.h"
 #include "seeded_bug.h"
 #include "wire.h"
@@ -66,17 +67,6 @@ static struct demand demand_of(const struct core_event *event) {
     return demand;
 }
 
-/* More tasks than the caller may have in all its queues together. */
-static bool is_beyond_pending(const struct core *core, const struct core_caller *caller, uint64_t schedules) {
-    if (!caller || !caller->pending_max) return false;
-    uint64_t count = schedules;
-    for (uint32_t number = 1; number < core->tally.next_queue; number++) {
-        if (!caller_covers(caller, core->queues[number].name)) continue;
-        count += queue_waiting(core, &core->queues[number]) + queue_in_flight(core, &core->queues[number]);
-    }
-    return count > caller->pending_max;
-}
-
 /* Why a commit is not decided, and under which code: BUSY, it may be later; TOO_LARGE, it never will be. */
 struct lack {
     const char *sentence; /* NULL: nothing lacks */
@@ -91,11 +81,12 @@ static struct lack too_large(const char *sentence) {
     return (struct lack){sentence, TARRY__CODE__TOO_LARGE};
 }
 
-static struct lack lacks_pending(const struct core *core, const struct core_caller *caller, size_t schedules) {
+/* All its queues together. */
+static struct lack lacks_pending(struct core *core, const struct core_caller *caller, size_t schedules) {
     if (!caller || !caller->pending_max || !schedules) return busy(NULL);
     if (schedules > caller->pending_max)
         return too_large("the commit schedules more tasks than this principal may have (pending=, tarry token)");
-    if (!is_beyond_pending(core, caller, schedules)) return busy(NULL);
+    if (pending_of(core, caller) <= caller->pending_max - schedules) return busy(NULL);
     return busy("this principal has as many tasks in its queues as it may (pending=, tarry token)");
 }
 
@@ -109,7 +100,7 @@ static struct lack lacks_memory(const struct core *core, const struct demand *de
 
 /* Acks, extends and releases of what is leased always pass: it is in memory already. Nacks with a sentence, and what
  * settles a task that was leased once and is in the index alone now, may use the reserve. */
-static struct lack lacks_capacity(const struct core *core, const struct core_event *event) {
+static struct lack lacks_capacity(struct core *core, const struct core_event *event) {
     struct demand demand = demand_of(event);
     if (SEEDED_BUG(capacity_unchecked)) return busy(NULL);
     if (demand.schedules && core->overlay_count > core->options.index_lag_max)

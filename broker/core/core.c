@@ -17,6 +17,7 @@
 #include "leases.h"
 #include "near.h"
 #include "need.h"
+#include "pending.h"
 #include "producers.h"
 #include "query.h"
 #include "queues.h"
@@ -53,6 +54,7 @@ static bool allocate(struct core *core) {
     core->subscriptions = sparse_new(SESSIONS_TABLE, sizeof *core->subscriptions);
     core->producers = sparse_new(PRODUCERS_MAX, sizeof *core->producers);
     core->producer_ids = sparse_new(PRODUCER_TABLE_SIZE, sizeof *core->producer_ids);
+    if (!pending_init(&core->pending)) return false;
     core->queue_looks = sparse_new(QUEUE_PLACES + 1, sizeof *core->queue_looks);
     for (size_t i = 0; i < LIST_SCANS_MAX; i++) {
         core->scans[i].heap = calloc(LIST_LIMIT_MAX, sizeof *core->scans[i].heap);
@@ -79,6 +81,8 @@ struct core *core_new(const struct core_options *options) {
     core->seal_at_ms = UINT64_MAX;
     core->sealed = true; /* an empty log needs no seal */
     core->random = 0x9E3779B97F4A7C15ull;
+    core->salt = (options->salt ? options->salt : core->random) | 1;
+    outcomes_set_salt(core->outcomes, core->salt);
     core->tally.next_id = 1;
     core->tally.next_queue = 1;
     core->claim.kind = TIMER_CLAIM;
@@ -116,6 +120,7 @@ void core_free(struct core *core) {
     sparse_free(core->producers, PRODUCERS_MAX, sizeof *core->producers);
     sparse_free(core->producer_ids, PRODUCER_TABLE_SIZE, sizeof *core->producer_ids);
     sparse_free(core->queue_looks, QUEUE_PLACES + 1, sizeof *core->queue_looks);
+    pending_deinit(&core->pending);
     for (size_t i = 0; i < LIST_SCANS_MAX; i++) free(core->scans[i].heap);
     free(core);
 }
@@ -564,8 +569,10 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
     core->soon_count = 0;
     core->hurry = timers_run(core, effects);
     assert(slab_allocated(core->slab) == taken); /* CAP-1: what time brings about needs no memory */
+    const uint64_t visits = core->visits;
     handle(core, event, effects);
     assert(slab_allocated(core->slab) - taken <= need_objects_max(event));
+    assert(core->visits - visits <= need_visits_max(event));
     taken = slab_allocated(core->slab);
     core->hurry |= event->behind || (!event->full && deliver(core, effects));
     assert(slab_allocated(core->slab) == taken); /* nor do deliveries */

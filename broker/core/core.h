@@ -37,6 +37,7 @@ struct core_options {
     uint64_t index_lag_max;  /* records not yet in the index: beyond it, commits that schedule are refused (BUSY) */
     uint64_t index_lag_hard; /* …: moves, cancels and new leases too */
     uint64_t ahead_ms;       /* leases may be made so long before a task is due (ahead.h); 0: never */
+    uint64_t salt;           /* random, of this process: where keys and names lie in hash tables, and nothing else */
     bool create_queues;      /* on first use; otherwise NO_SUCH_QUEUE */
     Tarry__Policy policy;    /* of new queues */
     const char *version;
@@ -399,6 +400,9 @@ uint64_t core_push_version(const struct core *core);
 /* Likewise: no task that is recorded below core_position has this id or a larger one. */
 uint64_t core_id_end(const struct core *core);
 void core_plan_list(const struct core *core, const Tarry__List *list, struct core_list_plan *out);
+/* Once core_look has said true of a LIST: its page has room for more than what was read and matched, and the index may
+ * have some: *out says what to read next, and event.rows and .through then tell of both. The look begins anew. */
+bool core_list_goes_on(const struct core *core, const struct core_event *event, struct core_list_plan *out);
 /* What the shell reads from the index for a Calendar request, once that has all that is recorded by now; handed in with
  * CORE_CALENDAR. Without a queue where one is named there is nothing to be read. False: out of memory. */
 bool core_plan_calendar(const struct core *core, const struct core_event *event, struct arena *arena,

@@ -23,12 +23,7 @@ static void take_field(Tarry__Policy *policy, const Tarry__Policy *from, const c
 
 /* With what this commit has decided already, at most; what it takes away again counts until it is done. */
 static bool may_push(const struct decision *d) {
-    uint32_t count = d->core->push_count;
-    for (size_t i = 0; i < d->draft->record_count; i++) {
-        const Tarry__Record *record = d->draft->records[i];
-        count += record->fact_case == TARRY__RECORD__FACT_QUEUE && record->queue->policy->push[0];
-    }
-    return count < PUSH_QUEUES_MAX;
+    return d->core->push_count + d->draft->pushes < PUSH_QUEUES_MAX;
 }
 
 void decide_queue_set(struct decision *d, const Tarry__QueueSet *set) {
@@ -39,11 +34,13 @@ void decide_queue_set(struct decision *d, const Tarry__QueueSet *set) {
         refuse(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "backoff_max is shorter than backoff_min");
         return;
     }
-    if (policy.push[0] && !draft_queue_now(d->draft, queue)->push[0] && !may_push(d)) {
+    bool is_pushed_anew = policy.push[0] && !draft_queue_now(d->draft, queue)->push[0];
+    if (is_pushed_anew && !may_push(d)) {
         refuse(d, TARRY__CODE__TOO_LARGE, TARRY__OUTCOME__NONE,
                "as many queues are pushed as may be (PUSH_QUEUES_MAX, 256)");
         return;
     }
+    d->draft->pushes += is_pushed_anew;
     *draft_queue(d->draft, queue)->policy = policy;
     done(d);
 }
@@ -75,8 +72,7 @@ void decide_job(struct decision *d, const char *queue_name, Tarry__JobPut__What 
         refuse(d, TARRY__CODE__NO_SUCH_QUEUE, TARRY__OUTCOME__NONE, "there is no such queue");
         return;
     }
-    for (size_t i = 0; i < d->draft->record_count; i++) {
-        if (d->draft->records[i]->fact_case != TARRY__RECORD__FACT_JOB) continue;
+    if (d->draft->has_job) {
         refuse(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "one purge, requeue or drop of a whole queue a commit");
         return;
     }
@@ -84,6 +80,7 @@ void decide_job(struct decision *d, const char *queue_name, Tarry__JobPut__What 
         refuse(d, TARRY__CODE__BUSY, TARRY__OUTCOME__NONE, "as many purges are under way as the broker does at once");
         return;
     }
+    d->draft->has_job = true;
     Tarry__Record *record = draft_record(d->draft);
     record->fact_case = TARRY__RECORD__FACT_JOB;
     record->job = must_alloc(d->draft->arena, sizeof *record->job);

@@ -11,18 +11,25 @@
 #include "tasks.h"
 #include "wire.h"
 
-/* What a record of a task says of it. The entry is part of the record's memory. */
+/* What a record of a task says of it. The entry is part of the record's memory.
+ *
+ * The tables hold of each task the last entry alone, and of each key the last ended task alone: an operation's look-up
+ * costs the same, however many operations of its commit were about the same key (CALM-1). */
 struct draft_entry {
     struct known known; /* first: draft->knowns point to it */
-    bool is_outdated;   /* a later record says something else */
     struct draft_entry *by_id_next;
     struct draft_entry *by_key_next;
+};
+
+struct draft_queue {
+    Tarry__QueuePut *put;
+    struct draft_queue *next;
 };
 
 void draft_init(struct draft *draft, struct core *core, struct arena *arena, const struct core_facts *facts,
                 size_t op_count) {
     *draft = (struct draft){.core = core, .arena = arena, .facts = facts, .next_id = core->tally.next_id};
-    if (facts && facts->want_count) draft->facts_table = facts_table_new(facts, arena);
+    if (facts && facts->want_count) draft->facts_table = facts_table_new(facts, core->salt, arena);
     size_t size = 16;
     while (size < 2 * op_count) size *= 2;
     draft->table_mask = size - 1;
@@ -36,34 +43,50 @@ void draft_init_for(struct draft *draft, struct core *core, struct arena *arena,
     draft->principal = session->principal;
 }
 
-static struct draft_entry *entry_in(const struct draft *draft, uint64_t id) {
-    struct draft_entry *entry = draft->by_id[id_slot(id, draft->table_mask)];
-    while (entry && entry->known.row.id != id) entry = entry->by_id_next;
-    return entry;
+/* Where the entry of the task hangs, or would. */
+static struct draft_entry **place_of(struct draft *draft, uint64_t id) {
+    struct draft_entry **at = &draft->by_id[id_slot(id, draft->table_mask)];
+    for (; *at && (*at)->known.row.id != id; at = &(*at)->by_id_next) draft->core->visits++;
+    return at;
 }
 
-static void enter(struct draft *draft, struct draft_entry *entry) {
+static bool entry_has_key(const struct draft_entry *entry, const struct task_key *key) {
+    return entry->known.key_hash == key->hash && row_has_key(&entry->known.row, key);
+}
+
+/* Instead of what the draft said of the task until now. */
+static void enter_id(struct draft *draft, struct draft_entry *entry) {
+    struct draft_entry **place = place_of(draft, entry->known.row.id);
+    entry->by_id_next = *place ? (*place)->by_id_next : NULL;
+    *place = entry;
+}
+
+/* Likewise; to the front of its key's entries. */
+static void enter_key(struct draft *draft, struct draft_entry *entry) {
     const struct row *row = &entry->known.row;
-    struct draft_entry *before = entry_in(draft, row->id);
-    if (before) before->is_outdated = true;
-    entry->is_outdated = false;
-    struct draft_entry **slot = &draft->by_id[id_slot(row->id, draft->table_mask)];
-    entry->by_id_next = *slot;
-    *slot = entry;
     if (!row->key_size) return;
-    slot = &draft->by_key[entry->known.key_hash & draft->table_mask];
+    const struct task_key key = {row->queue, row->key_size, row->key, entry->known.key_hash};
+    struct draft_entry **slot = &draft->by_key[hash_slot(key.hash, draft->core->salt, draft->table_mask)];
+    for (struct draft_entry **at = slot; *at;) {
+        draft->core->visits++;
+        bool is_outdated = (*at)->known.row.id == row->id;
+        bool is_replaced = entry->known.ended && (*at)->known.ended && entry_has_key(*at, &key);
+        if (is_outdated || is_replaced)
+            *at = (*at)->by_key_next;
+        else
+            at = &(*at)->by_key_next;
+    }
     entry->by_key_next = *slot;
     *slot = entry;
 }
 
-/* Whatever is decided without a look at what was decided before, as leases are, costs no table. */
-static void enter_all(struct draft *draft) {
-    if (!draft->by_id) {
-        draft->by_id = must_alloc(draft->arena, (draft->table_mask + 1) * sizeof(struct draft_entry *));
-        draft->by_key = must_alloc(draft->arena, (draft->table_mask + 1) * sizeof(struct draft_entry *));
-    }
-    for (; draft->entered < draft->record_count; draft->entered++) {
-        struct known *known = draft->knowns[draft->entered];
+/* The records since the last call, in order. Each table is made when it is asked first: acks need no keys, new tasks no
+ * ids, and leases neither. */
+static void enter_all(struct draft *draft, struct draft_entry ***table, size_t *entered,
+                      void (*enter)(struct draft *draft, struct draft_entry *entry)) {
+    if (!*table) *table = must_alloc(draft->arena, (draft->table_mask + 1) * sizeof(struct draft_entry *));
+    for (; *entered < draft->record_count; ++*entered) {
+        struct known *known = draft->knowns[*entered];
         if (known) enter(draft, (struct draft_entry *)known);
     }
 }
@@ -71,19 +94,15 @@ static void enter_all(struct draft *draft) {
 /* The last record of this draft that is about the task; NULL: none is. */
 static struct draft_entry *entry_of(struct draft *draft, uint64_t id) {
     if (!draft->record_count) return NULL;
-    enter_all(draft);
-    return entry_in(draft, id);
+    enter_all(draft, &draft->by_id, &draft->entered_ids, enter_id);
+    return *place_of(draft, id);
 }
 
 /* The first of the entries that share the key's slot. */
 static struct draft_entry *first_with_key(struct draft *draft, const struct task_key *key) {
     if (!draft->record_count) return NULL;
-    enter_all(draft);
-    return draft->by_key[key->hash & draft->table_mask];
-}
-
-static bool entry_has_key(const struct draft_entry *entry, const struct task_key *key) {
-    return !entry->is_outdated && entry->known.key_hash == key->hash && row_has_key(&entry->known.row, key);
+    enter_all(draft, &draft->by_key, &draft->entered_keys, enter_key);
+    return draft->by_key[hash_slot(key->hash, draft->core->salt, draft->table_mask)];
 }
 
 /* Its hash is made when somebody asks for it: hardly a task is touched twice in one draft. Saves 300 instructions a
@@ -127,9 +146,11 @@ static void prefer(struct known *best, bool *found, const struct known *candidat
 static bool find_key(struct draft *draft, const struct task_key *key, enum preference preference, struct known *best) {
     bool found = false;
     for (struct draft_entry *entry = first_with_key(draft, key); entry; entry = entry->by_key_next) {
+        draft->core->visits++;
         if (entry->known.ended || !entry_has_key(entry, key)) continue;
         struct known known = known_again(entry);
         prefer(best, &found, &known, preference);
+        if (found && best->row.state != ROW_BURIED) return true; /* no other lives */
     }
     struct task *in_memory[2];
     task_find_key(draft->core, key, &in_memory[0], &in_memory[1]);
@@ -141,6 +162,7 @@ static bool find_key(struct draft *draft, const struct task_key *key, enum prefe
     if (draft->facts_table) {
         for (const struct row *row = facts_first(draft->facts_table, key); row;
              row = facts_next(draft->facts_table, row)) {
+            draft->core->visits++;
             bool is_known = entry_of(draft, row->id) || task_find(draft->core, row->id); /* memory wins */
             if (is_known && !SEEDED_BUG(facts_win)) continue;
             struct known known = known_of_row(row);
@@ -160,6 +182,7 @@ bool draft_find_dead(struct draft *draft, const struct task_key *key, struct kno
 
 bool draft_ended_key(struct draft *draft, const struct task_key *key, struct known *out) {
     for (const struct draft_entry *entry = first_with_key(draft, key); entry; entry = entry->by_key_next) {
+        draft->core->visits++;
         if (!entry->known.ended || !entry_has_key(entry, key)) continue;
         *out = entry->known;
         return true;
@@ -281,13 +304,18 @@ void draft_end(struct draft *draft, Tarry__Cause cause, const struct known *befo
 }
 
 static Tarry__QueuePut *queue_record(const struct draft *draft, const struct queue *queue) {
-    for (size_t i = draft->record_count; i-- > 0;) {
-        const Tarry__Record *record = draft->records[i];
-        if (record->fact_case == TARRY__RECORD__FACT_QUEUE && record->queue->number == queue->number) {
-            return record->queue;
-        }
-    }
-    return NULL;
+    if (!draft->queues) return NULL;
+    const struct draft_queue *said = draft->queues[id_slot(queue->number, draft->table_mask)];
+    for (; said && said->put->number != queue->number; said = said->next) draft->core->visits++;
+    return said ? said->put : NULL;
+}
+
+static void note_queue(struct draft *draft, Tarry__QueuePut *put) {
+    if (!draft->queues) draft->queues = must_alloc(draft->arena, (draft->table_mask + 1) * sizeof *draft->queues);
+    struct draft_queue **slot = &draft->queues[id_slot(put->number, draft->table_mask)];
+    struct draft_queue *said = must_have(draft->arena, sizeof *said);
+    *said = (struct draft_queue){.put = put, .next = *slot};
+    *slot = said;
 }
 
 const Tarry__Policy *draft_queue_now(const struct draft *draft, const struct queue *queue) {
@@ -316,6 +344,7 @@ Tarry__QueuePut *draft_queue(struct draft *draft, const struct queue *queue) {
     Tarry__Record *record = draft_record(draft);
     record->fact_case = TARRY__RECORD__FACT_QUEUE;
     record->queue = put;
+    note_queue(draft, put);
     return put;
 }
 

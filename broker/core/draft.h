@@ -8,6 +8,7 @@
 #include "tasks.h"
 
 struct draft_entry;
+struct draft_queue;
 
 struct draft {
     struct core *core;
@@ -18,10 +19,14 @@ struct draft {
     struct known **knowns; /* of each record: the task as it leaves it; NULL: it is about something else */
     size_t record_count;
     size_t record_capacity;
-    struct draft_entry **by_id; /* hash tables, made when something is looked up first, … */
+    struct draft_entry **by_id; /* hash tables, each made when something is looked up in it first … */
     struct draft_entry **by_key;
-    size_t entered; /* … of the first records so many */
+    size_t entered_ids; /* … of the first records so many */
+    size_t entered_keys;
     size_t table_mask;
+    struct draft_queue **queues;          /* what is said of queues, by number; NULL: nothing is yet */
+    uint32_t pushes;                      /* queues that get a push URL by it, and had none */
+    bool has_job;                         /* it starts a job */
     const struct core_content **contents; /* accepted so far */
     size_t content_count;
     uint64_t blob_size;

@@ -19,6 +19,7 @@ struct facts_node {
 
 struct facts_table {
     size_t mask;
+    uint64_t salt;
     struct facts_node **rows_by_id; /* NULL: there are no rows */
     struct facts_node **rows_by_key;
     struct facts_node **wants; /* NULL: nothing is wanted */
@@ -41,7 +42,7 @@ static bool insert(struct facts_node **slot, struct arena *arena, const struct r
 }
 
 static bool insert_want(struct facts_table *table, struct arena *arena, const struct want *want, uint64_t key_hash) {
-    size_t slot = want->id ? id_slot(want->id, table->mask) : key_hash & table->mask;
+    size_t slot = want->id ? id_slot(want->id, table->mask) : hash_slot(key_hash, table->salt, table->mask);
     if (!table->wants) table->wants = slots_new(table, arena);
     return table->wants && insert(&table->wants[slot], arena, NULL, want);
 }
@@ -56,18 +57,20 @@ static bool insert_rows(struct facts_table *table, const struct core_facts *fact
         if (facts_find(table, row->id)) continue; /* found by id and by key: once is enough */
         if (!insert(&table->rows_by_id[id_slot(row->id, table->mask)], arena, row, NULL)) return false;
         if (!row->key_size) continue;
-        if (!insert(&table->rows_by_key[row_key(row).hash & table->mask], arena, row, NULL)) return false;
+        if (!insert(&table->rows_by_key[hash_slot(row_key(row).hash, table->salt, table->mask)], arena, row, NULL))
+            return false;
     }
     return true;
 }
 
 /* With room for `want_count` wants in all. NULL: the arena is exhausted. */
-static struct facts_table *facts_table_sized(const struct core_facts *facts, size_t want_count, struct arena *arena) {
+static struct facts_table *facts_table_sized(const struct core_facts *facts, size_t want_count, uint64_t salt,
+                                             struct arena *arena) {
     struct facts_table *table = arena_alloc(arena, sizeof *table);
     if (!table) return NULL;
     size_t size = 16;
     while (size < 2 * (facts->count + want_count)) size *= 2;
-    *table = (struct facts_table){.mask = size - 1};
+    *table = (struct facts_table){.mask = size - 1, .salt = salt};
     if (!insert_rows(table, facts, arena)) return NULL;
     for (size_t i = 0; i < facts->want_count; i++) {
         const struct want *want = &facts->wants[i];
@@ -77,8 +80,8 @@ static struct facts_table *facts_table_sized(const struct core_facts *facts, siz
     return table;
 }
 
-struct facts_table *facts_table_new(const struct core_facts *facts, struct arena *arena) {
-    struct facts_table *table = facts_table_sized(facts, facts->want_count, arena);
+struct facts_table *facts_table_new(const struct core_facts *facts, uint64_t salt, struct arena *arena) {
+    struct facts_table *table = facts_table_sized(facts, facts->want_count, salt, arena);
     assert(table); /* CALM-1: the reader bounds the facts (need.h), and the effects' arena holds them */
     return table;
 }
@@ -97,12 +100,13 @@ static const struct row *match_from(const struct facts_node *node, const struct 
 }
 
 const struct row *facts_first(const struct facts_table *table, const struct task_key *key) {
-    return table->rows_by_key ? match_from(table->rows_by_key[key->hash & table->mask], key) : NULL;
+    return table->rows_by_key ? match_from(table->rows_by_key[hash_slot(key->hash, table->salt, table->mask)], key)
+                              : NULL;
 }
 
 const struct row *facts_next(const struct facts_table *table, const struct row *row) {
     const struct task_key key = row_key(row);
-    const struct facts_node *node = table->rows_by_key[key.hash & table->mask];
+    const struct facts_node *node = table->rows_by_key[hash_slot(key.hash, table->salt, table->mask)];
     while (node && node->row != row) node = node->next;
     return node ? match_from(node->next, &key) : NULL;
 }
@@ -118,7 +122,7 @@ static bool facts_asked_id(const struct facts_table *table, uint64_t id) {
 
 /* `live_only`: of the key only the live task matters. */
 static bool facts_asked_key(const struct facts_table *table, const struct task_key *key, bool live_only) {
-    const struct facts_node *node = table->wants ? table->wants[key->hash & table->mask] : NULL;
+    const struct facts_node *node = table->wants ? table->wants[hash_slot(key->hash, table->salt, table->mask)] : NULL;
     for (; node; node = node->next) {
         const struct want *want = node->want;
         if (!want->id && want->queue == key->queue && want->key_size == key->size && (live_only || !want->live_only) &&
@@ -346,7 +350,7 @@ size_t core_wants(struct core *core, const struct core_event *event, struct aren
     size_t want_count = event->facts.want_count + event->row_count;
     if (event->kind == CORE_COMMIT) want_count += event->request->commit->n_ops;
     for (size_t i = 0; event->past && i < event->request->commit->n_ops; i++) want_count += event->past[i].count;
-    w.asked = facts_table_sized(&event->facts, want_count, arena);
+    w.asked = facts_table_sized(&event->facts, want_count, core->salt, arena);
     if (!w.asked) return WANTS_NO_MEMORY;
     if (event->kind == CORE_COMMIT) {
         want_ops(&w, event);

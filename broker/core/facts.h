@@ -7,7 +7,7 @@
 struct facts_table;
 
 /* Borrows the facts; lives in the arena. */
-struct facts_table *facts_table_new(const struct core_facts *facts, struct arena *arena);
+struct facts_table *facts_table_new(const struct core_facts *facts, uint64_t salt, struct arena *arena);
 const struct row *facts_find(const struct facts_table *table, uint64_t id);
 /* All rows with the key, one after another. */
 const struct row *facts_first(const struct facts_table *table, const struct task_key *key);

@@ -64,6 +64,9 @@ bool need_task_fits(const struct core *core, size_t key_size);
 bool need_may_fit(const struct core *core, const struct need *need);
 /* The table above: objects that the event may take at most. */
 size_t need_objects_max(const struct core_event *event);
+/* Tasks, queues, entries of tables and the like that deciding a commit looks at, at most: a look-up goes through one
+ * slot of some tables, and the salt keeps slots short (slots.h). It does not grow with what is stored (CALM-1). */
+uint64_t need_visits_max(const struct core_event *event);
 /* Does what the frame says fit? */
 bool need_frame_fits(const struct core *core, const Tarry__FrameBody *body);
 

@@ -38,6 +38,7 @@ struct outcomes {
     uint64_t next;
     uint64_t first_keyed; /* none before it has a key; first ≤ it ≤ next */
     uint32_t mask;
+    uint64_t salt; /* slots.h */
     struct entry *entries;
     uint32_t *ids; /* heads */
     uint32_t *keys;
@@ -55,6 +56,7 @@ struct outcomes *outcomes_new(uint32_t count_max, uint64_t retention_ms) {
     o->count_max = count_max;
     o->retention_ms = retention_ms;
     o->mask = heads - 1;
+    o->salt = 1;
     o->bytes_size = (size_t)count_max * OUTCOME_KEY_BYTES_EACH + 4 * 256;
     o->entries = sparse_new(count_max, sizeof *o->entries);
     o->ids = sparse_new(heads, sizeof *o->ids);
@@ -63,6 +65,11 @@ struct outcomes *outcomes_new(uint32_t count_max, uint64_t retention_ms) {
     if (o->entries && o->ids && o->keys && o->bytes) return o;
     outcomes_free(o);
     return NULL;
+}
+
+void outcomes_set_salt(struct outcomes *o, uint64_t salt) {
+    assert(o->next == 0);
+    o->salt = salt;
 }
 
 void outcomes_free(struct outcomes *o) {
@@ -134,7 +141,7 @@ static void drop_oldest(struct outcomes *o) {
     uint32_t index = (uint32_t)(o->first % o->count_max);
     struct entry *entry = &o->entries[index];
     chain_remove(o, &o->ids[id_slot(entry->outcome.id, o->mask)], index, false);
-    if (entry->outcome.key_size) chain_remove(o, &o->keys[entry->key_hash & o->mask], index, true);
+    if (entry->outcome.key_size) chain_remove(o, &o->keys[hash_slot(entry->key_hash, o->salt, o->mask)], index, true);
     outcomes_forget(o, entry->outcome.ended_ms);
     uncount_ending(o, &entry->outcome);
     o->first++;
@@ -164,7 +171,7 @@ static char *take_bytes(struct outcomes *o, size_t size) {
 }
 
 void outcomes_prefetch(const struct outcomes *o, uint64_t key_hash) {
-    __builtin_prefetch(&o->keys[key_hash & o->mask], 1);
+    __builtin_prefetch(&o->keys[hash_slot(key_hash, o->salt, o->mask)], 1);
 }
 
 static bool is_old(const struct outcomes *o, const struct outcome *outcome, uint64_t now_ms) {
@@ -191,7 +198,7 @@ void outcomes_push_hashed(struct outcomes *o, const struct outcome *outcome, uin
     if (key) {
         memcpy(key, outcome->key, outcome->key_size);
         entry->key_hash = key_hash;
-        chain_insert(o, &o->keys[entry->key_hash & o->mask], index, true);
+        chain_insert(o, &o->keys[hash_slot(entry->key_hash, o->salt, o->mask)], index, true);
     }
     chain_insert(o, &o->ids[id_slot(outcome->id, o->mask)], index, false);
     count_ending(o, outcome);
@@ -216,7 +223,7 @@ const struct outcome *outcomes_by_id(const struct outcomes *o, uint64_t id) {
 
 const struct outcome *outcomes_by_key(const struct outcomes *o, uint32_t queue, const char *key, uint8_t key_size) {
     uint64_t hash = row_key_hash(queue, key, key_size);
-    for (uint32_t at = o->keys[hash & o->mask]; at; at = o->entries[at - 1].by_key.next) {
+    for (uint32_t at = o->keys[hash_slot(hash, o->salt, o->mask)]; at; at = o->entries[at - 1].by_key.next) {
         const struct entry *entry = &o->entries[at - 1];
         if (entry->key_hash == hash && entry->outcome.queue == queue && entry->outcome.key_size == key_size &&
             memcmp(entry->outcome.key, key, key_size) == 0) {

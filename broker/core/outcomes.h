@@ -12,6 +12,8 @@ struct outcomes;
 /* NULL: out of memory. count_max ≥ 1. */
 struct outcomes *outcomes_new(uint32_t count_max, uint64_t retention_ms);
 void outcomes_free(struct outcomes *outcomes); /* NULL is fine */
+/* Of hash_slot; before anything is pushed. */
+void outcomes_set_salt(struct outcomes *outcomes, uint64_t salt);
 /* Copies. Endings come in the order of the log; what is older than the retention, or too much, goes. */
 void outcomes_push(struct outcomes *outcomes, const struct outcome *outcome);
 /* The bucket of a key's hash into the cache, some operations ahead of the push. */

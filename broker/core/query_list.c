@@ -6,7 +6,10 @@
  * it changes (list_saw), for it is at the overlay's end then, behind what is looked at. At the step each one is asked
  * again whether it is as it was when it was taken: the page is as of the step. What no longer is so may have kept
  * something else out, and what was trimmed since only the index has: the page is shorter then, and says how far it is
- * complete, as any page does. */
+ * complete, as any page does.
+ *
+ * What was read may not match, for the index knows neither what has expired nor what time it is. While the page has
+ * room, and the index has more, it is read on (core_list_goes_on), LIST_READS_MAX times at most. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,11 +47,12 @@ void core_plan_list(const struct core *core, const Tarry__List *list, struct cor
         .after = cursor_decode(&list->cursor),
         .count_max = limit,
     };
-    bool is_any_ahead = core->options.ahead_ms > 0; /* what is leased ahead of time is pending (ahead.h) */
-    if (wanted & (STATE_PENDING | STATE_READY))
-        out->states |= 1u << ROW_WAITING | (is_any_ahead ? 1u << ROW_LEASED : 0);
+    /* What is leased ahead of time is pending, and in the overlay until it is due (near_trim). */
+    if (wanted & (STATE_PENDING | STATE_READY)) out->states |= 1u << ROW_WAITING;
     if (wanted & STATE_IN_FLIGHT) out->states |= 1u << ROW_LEASED;
     if (wanted & STATE_DEAD) out->states |= 1u << ROW_BURIED;
+    uint64_t steady = steady_ms(core), wall = base_ms(core, ROW_WALL), pending_ms = (steady < wall ? steady : wall) + 1;
+    if (wanted == STATE_PENDING && out->due_from_ms < pending_ms) out->due_from_ms = pending_ms;
 }
 
 static bool matches(const struct core *core, const struct list_scan *scan, uint32_t wanted, const struct row *row) {
@@ -200,6 +204,30 @@ static bool is_in_reach(const struct core *core, const struct list_candidate *ca
     return candidate->read || task_find(core, candidate->due.id);
 }
 
+/* How far the page is complete. */
+static struct due reach_of(const struct list_scan *scan) {
+    return scan->is_cut ? scan->heap[0].due : scan->through;
+}
+
+/* Only what is pending is due later: what is ready is due now; and what is in flight, or dead, was due when it was
+ * leased, but for the difference of two nodes' clocks and what was leased ahead of time. */
+static bool is_past_all(const struct core *core, const struct list_scan *scan, struct due reach) {
+    uint64_t steady = steady_ms(core), wall = base_ms(core, ROW_WALL), now_ms = steady > wall ? steady : wall;
+    uint64_t margin_ms = scan->wanted == STATE_READY ? 0 : LIST_CLOCKS_MAX_MS;
+    return !(scan->wanted & STATE_PENDING) && reach.due_ms > now_ms + margin_ms;
+}
+
+bool core_list_goes_on(const struct core *core, const struct core_event *event, struct core_list_plan *out) {
+    const struct list_scan *scan = &core->scans[event->look - 1];
+    bool has_room = scan->count < scan->plan.count_max && scan->through.due_ms != UINT64_MAX;
+    if (!has_room || is_past_all(core, scan, scan->through) || SEEDED_BUG(list_page_not_filled)) return false;
+    size_t count_max = event->row_count > 0 ? 4 * event->row_count : LIST_LIMIT_MAX;
+    *out = scan->plan;
+    out->after = scan->through;
+    out->count_max = count_max < LIST_LIMIT_MAX ? count_max : LIST_LIMIT_MAX;
+    return true;
+}
+
 static void set_cursor(Tarry__ListReply *reply, struct due due, struct arena *arena) {
     reply->next.data = must_alloc(arena, CURSOR_SIZE);
     reply->next.len = CURSOR_SIZE;
@@ -210,6 +238,7 @@ static void set_cursor(Tarry__ListReply *reply, struct due due, struct arena *ar
 static Tarry__ListReply *make_page(struct core *core, struct list_scan *scan, struct arena *arena) {
     Tarry__ListReply *list = must_alloc(arena, sizeof *list);
     tarry__list_reply__init(list);
+    const struct due reach = reach_of(scan);
     if (scan->count) qsort(scan->heap, scan->count, sizeof *scan->heap, compare_candidates);
     list->tasks = must_alloc(arena, scan->count * sizeof(Tarry__TaskView *));
     for (size_t i = 0; i < scan->count; i++) {
@@ -222,11 +251,7 @@ static Tarry__ListReply *make_page(struct core *core, struct list_scan *scan, st
         const struct row *row = is_twice ? NULL : still(core, scan, candidate);
         if (row) list->tasks[list->n_tasks++] = query_view(core, row, arena);
     }
-    if (scan->is_cut) {
-        set_cursor(list, scan->heap[scan->count - 1].due, arena);
-    } else if (scan->through.due_ms != UINT64_MAX) {
-        set_cursor(list, scan->through, arena);
-    }
+    if (reach.due_ms != UINT64_MAX && !is_past_all(core, scan, reach)) set_cursor(list, reach, arena);
     return list;
 }
 

@@ -6,15 +6,17 @@
 #include "check.h"
 #include "frame.h"
 #include "near.h"
+#include "pending.h"
 #include "seeded_bug.h"
+#include "slots.h"
 
-static size_t name_slot(const char *name) {
-    return row_key_hash(0, name, strlen(name)) & (NAME_TABLE_SIZE - 1);
+static size_t name_slot(const struct core *core, const char *name) {
+    return hash_slot(row_key_hash(0, name, strlen(name)), core->salt, NAME_TABLE_SIZE - 1);
 }
 
 struct queue *queue_find(const struct core *core, const char *name) {
     if (!name || !*name) return NULL;
-    uint32_t place = core->queue_names[name_slot(name)];
+    uint32_t place = core->queue_names[name_slot(core, name)];
     while (place && strcmp(core->queues[place].name, name) != 0) place = core->queues[place].by_name_next;
     return place ? &core->queues[place] : NULL;
 }
@@ -75,6 +77,7 @@ uint64_t queue_in_flight(const struct core *core, const struct queue *queue) {
 }
 
 static void queue_init(struct core *core, struct queue *queue, const Tarry__QueuePut *put) {
+    pending_outdate(&core->pending);
     queue->number = put->number;
     memcpy(queue->name, put->name, strlen(put->name) + 1);
     TAILQ_INIT(&queue->willing);
@@ -85,14 +88,14 @@ static void queue_init(struct core *core, struct queue *queue, const Tarry__Queu
             line_init(&queue->lines[base][priority], queue->number, base, priority);
         }
     }
-    size_t slot = name_slot(queue->name);
+    size_t slot = name_slot(core, queue->name);
     queue->by_name_next = core->queue_names[slot];
     core->queue_names[slot] = queue_place(queue->number);
 }
 
 /* Another queue takes the place of one that was deleted. */
 static void queue_leave(struct core *core, struct queue *queue) {
-    uint32_t *at = &core->queue_names[name_slot(queue->name)];
+    uint32_t *at = &core->queue_names[name_slot(core, queue->name)];
     while (*at != queue_place(queue->number)) at = &core->queues[*at].by_name_next;
     *at = queue->by_name_next;
     for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++)

@@ -1,6 +1,5 @@
 /* sessions.c: consumers come, listen, fall silent and go (leases.h). */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "ahead.h"
@@ -11,6 +10,7 @@
 #include "leases.h"
 #include "near.h"
 #include "seeded_bug.h"
+#include "tasks.h"
 #include "wishes.h"
 
 static void unsubscribe_all(struct core *core, struct session *session) {
@@ -278,10 +278,8 @@ void session_subscribe(struct core *core, const struct core_event *event, struct
 /* ---- the end of a session */
 
 struct giving {
-    bool under_way;       /* only the leases of the delivery under way */
-    const uint64_t *seen; /* sorted ids that the user of the session has seen; NULL: `why` holds for all */
-    size_t seen_count;
-    bool all_seen;  /* behind a pooled session it is not said which client has what */
+    bool under_way; /* only the leases of the delivery under way */
+    bool all_seen;  /* behind a pooled session it is not said which client has what; else task->seen tells */
     bool keep_seen; /* those stay leased */
     Tarry__Cause why;
     Tarry__SessionEnd__Cause end;   /* the session ends with it: the last frame says so; NOT_SAID: it goes on */
@@ -292,15 +290,24 @@ static bool is_under_way(const struct session *session, const struct task *task)
     return session->sending_departed ? task->departing : task->row.lease_position == session->sending_position;
 }
 
-static int compare_ids(const void *a, const void *b) {
-    const uint64_t *x = a;
-    const uint64_t *y = b;
-    return (*x > *y) - (*x < *y);
+#define AHEAD 16u
+
+/* The leases of the session that its user has seen. A request may name 262,144 ids (LEASES_MAX), in any order: they are
+ * prefetched, not sorted. */
+static void mark_seen(struct core *core, const struct session *session, const uint64_t *ids, size_t count) {
+    for (size_t i = 0; i < count + 2 * AHEAD; i++) {
+        if (i < count) task_prefetch_id_bucket(core, ids[i]);
+        if (i >= AHEAD && i - AHEAD < count) task_prefetch_by_id(core, ids[i - AHEAD]);
+        if (i < 2 * AHEAD) continue;
+        struct task *task = task_find(core, ids[i - 2 * AHEAD]);
+        if (task && task->place == PLACE_LEASED && task->row.session == session->id) task->seen = true;
+    }
 }
 
-static bool was_seen(const struct giving *giving, uint64_t id) {
-    if (giving->all_seen) return true;
-    return giving->seen_count && bsearch(&id, giving->seen, giving->seen_count, sizeof id, compare_ids);
+static bool was_seen(const struct giving *giving, struct task *task) {
+    bool is_marked = task->seen;
+    task->seen = false;
+    return giving->all_seen || is_marked;
 }
 
 static void record_end(struct draft *draft, const struct session *session, const struct giving *giving,
@@ -329,7 +336,7 @@ static uint32_t give_back(struct core *core, struct session *session, const stru
         if (giving->asked) draft_by_request(&draft, giving->asked);
         for (; task && draft.record_count < RECORDS_PER_FRAME_MAX; task = TAILQ_NEXT(task, member)) {
             if (giving->under_way && !is_under_way(session, task)) continue;
-            bool seen = was_seen(giving, task->row.id);
+            bool seen = was_seen(giving, task);
             if (seen && giving->keep_seen) continue;
             struct known known = known_of(task);
             struct row row;
@@ -364,11 +371,8 @@ static void leave(struct core *core, struct session *session, const struct core_
     const Tarry__Unsubscribe *unsubscribe = event->request->unsubscribe;
     close_lane(core, session, effects);
     session->state = SESSION_UP; /* keeps its slot while its leases go */
-    uint64_t *seen = must_copy(effects->arena, unsubscribe->seen, unsubscribe->n_seen * sizeof *seen);
-    qsort(seen, unsubscribe->n_seen, sizeof *seen, compare_ids);
+    mark_seen(core, session, unsubscribe->seen, unsubscribe->n_seen);
     struct giving giving = {
-        .seen = seen,
-        .seen_count = unsubscribe->n_seen,
         .all_seen = session_is_pooled(session->id) && !SEEDED_BUG(pool_left_returned),
         .keep_seen = unsubscribe->keep_leases,
         .why = TARRY__CAUSE__CAUSE_RELEASED,

@@ -31,6 +31,7 @@
 #define CLOCK_LEAD_MS 15000ull  /* a line's window is loaded so long before its horizon comes */
 #define WINDOW_TASKS_MAX 16384u /* tasks asked for in one load */
 #define WINDOW_TASKS_MIN 64u
+#define WINDOWS_LOADING_MAX 4u     /* full ones, or as many rows in smaller ones, are read at once (CALM-1) */
 #define WINDOW_READY_LOW 4096u     /* fewer ready than this: load more that is overdue */
 #define LOW_ADVICE_STEP_MS 2048ull /* the index is told of a line's low mark so often, in time passed */
 #define TIMERS_PER_STEP_MAX 4096u  /* bounded work per step: no queue delays another */
@@ -47,10 +48,11 @@
 #define SETTLED_PER_STEP_MAX 4096u     /* subscriptions looked at because a session's credit changed */
 #define STEP_EFFECTS_MAX (96ull << 20) /* bytes in the arena that one step may add (need.h) */
 #define JOB_PAGE_TASKS_MAX 2048u
-#define JOB_PAGES_MAX 4u         /* being read at once: one thread reads them (CALM-1) */
-#define LIST_SCANS_MAX 8u        /* Lists that are looked into at the same time; the others wait */
-#define LIST_PER_PIECE_MAX 4096u /* tasks of the overlay */
-#define STATS_PER_PIECE_MAX 256u /* queues */
+#define JOB_PAGES_MAX 4u              /* being read at once: one thread reads them (CALM-1) */
+#define LIST_SCANS_MAX 8u             /* Lists that are looked into at the same time; the others wait */
+#define LIST_CLOCKS_MAX_MS 3600000ull /* a wall clock that jumps farther is not believed (LIMITS.md) */
+#define LIST_PER_PIECE_MAX 4096u      /* tasks of the overlay */
+#define STATS_PER_PIECE_MAX 256u      /* queues */
 #define HOLDS_MAX 1024u
 #define SESSIONS_TABLE (2 * SESSIONS_MAX) /* live ones, and those of before a restart */
 #define RESERVE_PAGES 32u /* of the region, kept for what settles: a commit full of nacks fits (need.h) */
@@ -91,19 +93,23 @@ struct task {
         struct ready_node ready; /* READY */
     };
     TAILQ_ENTRY(task) overlay; /* valid if dirty */
-    TAILQ_ENTRY(task)
-    member; /* FAR: line->far; PENDING, READY: line->near; LEASED: session->leases, or session->ahead */
+    union {
+        TAILQ_ENTRY(task)
+        member; /* FAR: line->far; PENDING, READY: line->near; LEASED: session->leases, or session->ahead */
+        struct task **dead_at; /* DEAD, in the key table: the link that leads to it */
+    };
     struct task *by_id_next;
-    struct task *by_key_next;
-    struct row row;    /* key follows this struct; reason is a slab object of its own */
-    uint64_t hash;     /* row_hash(row) */
-    uint64_t key_hash; /* row_key_hash; void without a key */
-    uint64_t changed;  /* position of the frame that changed it last */
-    uint8_t place;     /* enum place */
+    struct task *by_key_next; /* in the order of task_comes_first */
+    struct row row;           /* key follows this struct; reason is a slab object of its own */
+    uint64_t hash;            /* row_hash(row) */
+    uint64_t key_hash;        /* row_key_hash; void without a key */
+    uint64_t changed;         /* position of the frame that changed it last */
+    uint8_t place;            /* enum place */
     bool dirty;
     bool keyed;     /* in the key table */
     bool resend;    /* leased, and its session has come back: it is sent again under the same token */
     bool ahead;     /* leased, and its delivery has not left: in session->ahead (ahead.h) */
+    bool seen;      /* leased, and the user of its session has seen it; while the session gives its leases back */
     bool departing; /* leased ahead of time, and in the delivery that is under way */
     bool returned;  /* came back from a lease with its old due time: lateness would mislead */
     char key[];
@@ -131,6 +137,7 @@ struct line_state {
     uint8_t checking; /* enum checking */
     bool loading;
     int load_hold;          /* valid while loading */
+    uint64_t load_rows;     /* likewise: at most about as many come */
     struct due load_after;  /* likewise: the horizon when it was asked for, or that of the last piece */
     struct due low_advised; /* what the index was told last */
     /* What was loaded has moved the horizon, and not all far tasks within it are placed yet: what is due after `sure`
@@ -319,6 +326,14 @@ struct queue_look {
     bool is_lower_bound;
 };
 
+struct pending { /* pending.h */
+    bool is_made;
+    uint32_t count;       /* queues, valid if made, as are … */
+    struct queue **order; /* … them, by name; */
+    uint32_t *places;     /* [place]: of each queue, in that order, from 1; */
+    uint64_t *sums;       /* Fenwick's tree over that order */
+};
+
 /* Lists of producers by their owners. */
 #define OWNER_BUCKETS 1024u
 
@@ -348,6 +363,7 @@ struct core {
     struct task **by_id;
     struct task **by_key;
     uint64_t table_mask;
+    uint64_t salt; /* odd */
     uint64_t task_count;
     struct task_list overlay;
     uint64_t overlay_count;
@@ -355,7 +371,8 @@ struct core {
     uint64_t holds[HOLDS_MAX]; /* positions; 0: free */
     size_t hold_count;
     struct wheel wheels[ROW_BASES];
-    uint64_t near_count; /* of all lines */
+    uint64_t near_count;   /* of all lines */
+    uint64_t rows_loading; /* of all lines: load_rows */
     struct line_state *evicting;
     bool is_scarce;                       /* near_relieve has not made room enough yet, and can */
     struct line_list by_size[LINE_SIZES]; /* lines by how many tasks of theirs are near */
@@ -369,6 +386,7 @@ struct core {
                         share is bounded */
 
     struct tally tally;
+    struct pending pending;
     struct outcomes *outcomes;
 
     struct queue *queues;   /* [place] */

@@ -22,35 +22,61 @@ struct task *task_find(const struct core *core, uint64_t id) {
     return task;
 }
 
-static bool died_later(const struct task *task, const struct task *than) {
-    if (!than || task->row.dead_ms != than->row.dead_ms) return !than || task->row.dead_ms > than->row.dead_ms;
-    return task->row.id > than->row.id;
+static struct task **bucket_of(const struct core *core, uint64_t key_hash) {
+    return &core->by_key[hash_slot(key_hash, core->salt, core->table_mask)];
 }
 
-void task_find_key(const struct core *core, const struct task_key *key, struct task **out_live,
-                   struct task **out_dead) {
+bool task_comes_first(const struct task *task, const struct task *other) {
+    if (task->row.state != ROW_BURIED) return true;
+    if (other->row.state != ROW_BURIED) return false;
+    if (task->row.dead_ms != other->row.dead_ms) return task->row.dead_ms > other->row.dead_ms;
+    return task->row.id > other->row.id;
+}
+
+/* From `task` on, in its bucket. */
+static struct task *next_with_key(struct core *core, struct task *task, const struct task_key *key) {
+    for (; task && !row_has_key(&task->row, key); task = task->by_key_next) core->visits++;
+    return task;
+}
+
+void task_find_key(struct core *core, const struct task_key *key, struct task **out_live, struct task **out_dead) {
     *out_live = *out_dead = NULL;
     if (!key->size) return;
-    struct task *task = core->by_key[key->hash & core->table_mask];
-    for (; task; task = task->by_key_next) {
-        if (!row_has_key(&task->row, key)) continue;
-        if (task->row.state != ROW_BURIED) {
-            *out_live = task;
-        } else if (died_later(task, *out_dead)) {
-            *out_dead = task;
-        }
-    }
+    struct task *first = next_with_key(core, *bucket_of(core, key->hash), key);
+    bool is_live = first && first->row.state != ROW_BURIED;
+    if (is_live) *out_live = first;
+    *out_dead = is_live ? next_with_key(core, first->by_key_next, key) : first;
 }
 
-struct task *task_find_live(const struct core *core, const struct task_key *key) {
-    struct task *live = NULL;
-    struct task *dead = NULL;
-    task_find_key(core, key, &live, &dead);
-    return live;
+struct task *task_find_live(struct core *core, const struct task_key *key) {
+    if (!key->size) return NULL;
+    struct task *first = next_with_key(core, *bucket_of(core, key->hash), key);
+    return first && first->row.state != ROW_BURIED ? first : NULL;
+}
+
+static bool is_dead(const struct task *task) {
+    return task->row.state == ROW_BURIED;
+}
+
+/* `at` leads to `task` now; NULL: to the end. */
+static void set_link(struct task **at, struct task *task) {
+    *at = task;
+    if (task && is_dead(task)) task->dead_at = at;
+}
+
+/* Into its bucket: live ones first, then the dead ones, the latest death first. A task that has just died is the first
+ * of them. */
+static void enter_keys(struct core *core, struct task *task) {
+    struct task **at = bucket_of(core, task->key_hash);
+    if (is_dead(task))
+        for (; *at && task_comes_first(*at, task); at = &(*at)->by_key_next) core->visits++;
+    set_link(&task->by_key_next, *at);
+    set_link(at, task);
+    task->keyed = true;
 }
 
 void task_prefetch_key_bucket(const struct core *core, uint64_t key_hash) {
-    __builtin_prefetch(&core->by_key[key_hash & core->table_mask]);
+    __builtin_prefetch(bucket_of(core, key_hash));
 }
 
 void task_prefetch_id_bucket(const struct core *core, uint64_t id) {
@@ -68,7 +94,7 @@ void task_prefetch_by_id(const struct core *core, uint64_t id) {
 }
 
 void task_prefetch_by_key(const struct core *core, uint64_t key_hash) {
-    const struct task *first = core->by_key[key_hash & core->table_mask];
+    const struct task *first = *bucket_of(core, key_hash);
     if (!first) return;
     __builtin_prefetch(&first->row.queue);
     __builtin_prefetch(&first->by_key_next);
@@ -126,12 +152,7 @@ struct task *task_new(struct core *core, const struct row *row, uint64_t key_has
     struct task **slot = &core->by_id[id_slot(row->id, core->table_mask)];
     task->by_id_next = *slot;
     *slot = task;
-    if (row->key_size && !tombstone) {
-        slot = &core->by_key[task->key_hash & core->table_mask];
-        task->by_key_next = *slot;
-        *slot = task;
-        task->keyed = true;
-    }
+    if (row->key_size && !tombstone) enter_keys(core, task);
     core->task_count++;
     return task;
 }
@@ -141,18 +162,24 @@ bool task_set_row(struct core *core, struct task *task, const struct row *row) {
     if (task->row.reason != row->reason && !set_reason(core, task, row->reason, row->reason_size)) return false;
     const char *reason = task->row.reason;
     uint8_t reason_size = task->row.reason_size;
+    bool changes_place = task->keyed && (task->row.state == ROW_BURIED || row->state == ROW_BURIED);
+    if (changes_place) task_leave_keys(core, task);
     task->row = *row;
     task->row.key = task->key;
     task->row.reason = reason;
     task->row.reason_size = reason_size;
+    if (changes_place) enter_keys(core, task);
     return true;
 }
 
 void task_leave_keys(struct core *core, struct task *task) {
     if (!task->keyed) return;
-    struct task **at = &core->by_key[task->key_hash & core->table_mask];
-    while (*at != task) at = &(*at)->by_key_next;
-    *at = task->by_key_next;
+    struct task **at = bucket_of(core, task->key_hash);
+    if (is_dead(task))
+        at = task->dead_at;
+    else
+        for (; *at != task; at = &(*at)->by_key_next) core->visits++;
+    set_link(at, task->by_key_next);
     task->keyed = false;
 }
 
@@ -160,7 +187,7 @@ void task_free(struct core *core, struct task *task) {
     assert(task->place == PLACE_NONE && !task->dirty && !wheel_is_armed(&task->timer.wheel));
     task_leave_keys(core, task);
     struct task **at = &core->by_id[id_slot(task->row.id, core->table_mask)];
-    while (*at != task) at = &(*at)->by_id_next;
+    for (; *at != task; at = &(*at)->by_id_next) core->visits++;
     *at = task->by_id_next;
     drop_reason(core, task);
     slab_release(core->slab, task, task_size(task->row.key_size));

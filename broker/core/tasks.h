@@ -46,9 +46,9 @@ static inline void task_prefetch(const struct task *task) {
 /* NULL: not in memory (which says nothing about the index). Tombstones are found too. */
 struct task *task_find(const struct core *core, uint64_t id);
 /* The live (waiting or leased) one in memory; at most one has the key. */
-struct task *task_find_live(const struct core *core, const struct task_key *key);
+struct task *task_find_live(struct core *core, const struct task_key *key);
 /* The live one and the dead one that died last, in memory; NULL: none. */
-void task_find_key(const struct core *core, const struct task_key *key, struct task **out_live, struct task **out_dead);
+void task_find_key(struct core *core, const struct task_key *key, struct task **out_live, struct task **out_dead);
 /* Into the cache, for batches: the bucket of a key's hash, or of an id, some operations ahead of the look-up; then what
  * hangs first in it. */
 void task_prefetch_key_bucket(const struct core *core, uint64_t key_hash);
@@ -62,6 +62,8 @@ void task_prefetch_by_id(const struct core *core, uint64_t id);
 struct task *task_new(struct core *core, const struct row *row, uint64_t key_hash, bool tombstone);
 /* Takes the row over: same id, queue, key. False: memory is full (only a client's reason needs some). */
 bool task_set_row(struct core *core, struct task *task, const struct row *row);
+/* The order of a bucket of keys: live tasks, in any order; then dead ones, the latest death first. */
+bool task_comes_first(const struct task *task, const struct task *other);
 void task_leave_keys(struct core *core, struct task *task); /* a task that ends no longer holds its key */
 void task_free(struct core *core, struct task *task);       /* must be in no list, heap or wheel */
 /* Bytes asked of the region, and taken there. */

@@ -63,18 +63,25 @@ static void list_unchecked(struct core *core) {
     }
 }
 
+static bool is_loading_enough(const struct core *core) {
+    return core->rows_loading >= WINDOWS_LOADING_MAX * window_count_max(core);
+}
+
 static bool ask_window(struct core *core, struct line_state *line, struct core_effects *effects) {
-    int hold = core_hold(core);
+    int hold = is_loading_enough(core) ? -1 : core_hold(core);
     if (hold < 0) return false;
+    const uint64_t count_max = window_count_max(core), index_only = line_index_only(core, line);
     line->loading = true;
     line->load_hold = hold;
+    line->load_rows = count_max < index_only ? count_max : index_only;
+    core->rows_loading += line->load_rows;
     line->load_after = line->horizon;
     wheel_cancel(&core->wheels[line->line.base], &line->window_timer.wheel);
     *PUSH(effects, windows) = (struct core_window){
         .line = line->line,
         .after = line->horizon,
         .until_ms = base_ms(core, line->line.base) + 2 * CLOCK_LEAD_MS,
-        .count_max = window_count_max(core),
+        .count_max = count_max,
     };
     return true;
 }
@@ -107,7 +114,7 @@ static bool is_starved(const struct core *core, const struct line_state *line) {
 
 /* Lines that lacked memory, or a hold, once there is some. The line that gets it brings on the next step. */
 static void retry_starved(struct core *core) {
-    if (core->hold_count == HOLDS_MAX || (near_is_short(core) && !fits_window(core))) return;
+    if (core->hold_count == HOLDS_MAX || is_loading_enough(core) || (near_is_short(core) && !fits_window(core))) return;
     struct line_state *line = NULL;
     for (uint32_t n = 0; n < per_step(core, STARVED_PER_STEP_MAX) && (line = TAILQ_FIRST(&core->starved)); n++) {
         near_check_later(core, line);
@@ -209,6 +216,7 @@ void near_loaded(struct core *core, const struct core_event *event) {
     }
     if (event->more) return;
     line->loading = false;
+    core->rows_loading -= line->load_rows;
     core_unhold(core, line->load_hold);
     begin_promotion(core, line);
 }

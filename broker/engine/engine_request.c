@@ -2,6 +2,7 @@
 #include "engine_request.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 
 #include "disk_reserve.h"
@@ -20,6 +21,12 @@ void engine_request_too_large(struct engine_request *engine_request) {
     static const char sentence[] = "the request concerns more stored tasks than the broker reads for one "
                                    "(FACTS_SIZE_MAX, 16 MiB; 1/16 of --memory if that is less): split it";
     engine_request->refusal = (struct engine_refusal){TARRY__CODE__TOO_LARGE, sentence};
+}
+
+bool engine_request_exhausted(struct engine_request *engine_request, int error) {
+    if (error != -ENOMEM || engine_request->arena->starved) return false;
+    engine_request_too_large(engine_request);
+    return true;
 }
 
 void engine_request_busy(struct engine_request *engine_request) {
@@ -76,6 +83,16 @@ void engine_request_counted(struct engine_request *engine_request) {
     engine_request->event.calendar = &engine_request->calendar;
 }
 
+/* A page that has room for more, though the index has some. */
+static bool reads_on(struct engine_request *engine_request, struct core *core) {
+    struct core_event *event = &engine_request->event;
+    if (engine_request->reads == 0 || engine_request->reads == LIST_READS_MAX) return false;
+    if (!core_list_goes_on(core, event, &engine_request->plan)) return false;
+    core_look_end(core, event);
+    engine_request->filled = false;
+    return true;
+}
+
 enum engine_request_need engine_request_next(struct engine_request *engine_request, struct core *core,
                                              const struct core_filter *filter) {
     if (engine_request->refusal.code != TARRY__CODE__OK) return ENGINE_REQUEST_REFUSED;
@@ -91,14 +108,16 @@ enum engine_request_need engine_request_next(struct engine_request *engine_reque
         return ask_count(engine_request, core);
     const bool is_list = engine_request->event.kind == CORE_LIST;
     if (is_list && !engine_request->filled) {
-        core_plan_list(core, engine_request->event.request->list, &engine_request->plan);
+        if (engine_request->reads == 0)
+            core_plan_list(core, engine_request->event.request->list, &engine_request->plan);
         return engine_request->plan.queue == 0 ? ENGINE_REQUEST_NONE : ask_index(engine_request, core);
     }
     engine_request->want_count =
         is_list ? 0 : core_wants(core, &engine_request->event, engine_request->arena, filter, &engine_request->wants);
     if (engine_request->want_count == WANTS_NO_MEMORY) return refuse_too_large(engine_request);
     if (engine_request->want_count > 0 && !SEEDED_BUG(stepped_without_facts)) return ask_index(engine_request, core);
-    return core_look(core, &engine_request->event) ? ENGINE_REQUEST_NONE : ENGINE_REQUEST_TIME;
+    if (!core_look(core, &engine_request->event)) return ENGINE_REQUEST_TIME;
+    return is_list && reads_on(engine_request, core) ? ask_index(engine_request, core) : ENGINE_REQUEST_NONE;
 }
 
 /* What was known already and what was read now, one after the other. NULL: the arena is exhausted. */
@@ -127,6 +146,22 @@ void engine_request_add_rows(struct engine_request *engine_request, const struct
     facts->wants = all_wants;
     facts->want_count += engine_request->want_count;
     engine_request->want_count = 0;
+}
+
+void engine_request_add_page(struct engine_request *engine_request, const struct row *rows, size_t count, size_t size,
+                             struct due through) {
+    struct core_event *event = &engine_request->event;
+    const struct row *all = joined(engine_request->arena, event->rows, event->row_count, rows, count, sizeof(*rows));
+    engine_request->facts_size += size;
+    engine_request->reads++;
+    engine_request->filled = true;
+    if (all == NULL && event->row_count + count > 0) {
+        engine_request_too_large(engine_request);
+        return;
+    }
+    event->rows = all;
+    event->row_count += count;
+    event->through = through;
 }
 
 size_t engine_request_room(const struct engine_request *engine_request, size_t size_max) {

@@ -60,7 +60,8 @@ struct engine_request {
     struct arena *arena;     /* request, contents, facts; belongs to the maker of the request */
     struct core_event event; /* what the core is told, facts included */
     int hold;                /* of core_hold; -1: none */
-    bool filled;             /* LIST: the page was read */
+    bool filled;             /* LIST: the page was read, as far as it was asked for */
+    unsigned reads;          /* LIST: of the index, so far */
     bool room_asked;         /* since it was taken */
     size_t size;             /* packed, bytes */
     uint64_t room;           /* bytes of log that it may take */
@@ -82,6 +83,11 @@ enum engine_request_need engine_request_next(struct engine_request *engine_reque
                                              const struct core_filter *filter);
 /* `wants` were looked up, and `rows`, which take `size` bytes, are what the index has. The owner's thread. */
 void engine_request_add_rows(struct engine_request *engine_request, const struct row *rows, size_t count, size_t size);
+/* LIST: `plan` was read: `rows`, which take `size` bytes, and it is complete up to `through`. The owner's thread. */
+void engine_request_add_page(struct engine_request *engine_request, const struct row *rows, size_t count, size_t size,
+                             struct due through);
+/* What reading for it failed with; true: its arena is exhausted, and it is refused for that. The owner's thread. */
+bool engine_request_exhausted(struct engine_request *engine_request, int error);
 /* Bytes of rows that may still be read for it: all together `size_max` at most (CALM-1). */
 size_t engine_request_room(const struct engine_request *engine_request, size_t size_max);
 /* The rows that it needs are more than one request may read, or its arena is exhausted: it is to be refused for ever.

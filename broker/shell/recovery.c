@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sodium.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -95,6 +96,7 @@ static int make_core(struct recovery *recovery) {
         .version = TARRY_VERSION,
         .config_digest = recovery->config_digest,
     };
+    randombytes_buf(&options.salt, sizeof(options.salt));
     tarry__policy__init(&options.policy);
     options.policy.lease_ms = config->lease_ms;
     options.policy.max_attempts = (uint32_t)config->max_attempts;

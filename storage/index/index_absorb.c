@@ -200,6 +200,7 @@ size_t index_pending(const struct index *index) {
 void batch_reset(struct batch *batch) {
     batch->changes.count = batch->bytes.count = batch->fresh.count = 0;
     hash_index_clear(&batch->old);
+    hash_index_clear(&batch->producer_places);
     batch->outcomes.count = batch->outcome_sizes.count = batch->outcome_ends.count = 0;
     batch->producers.count = batch->results.count = batch->sides.count = 0;
     batch->updates.count = batch->appends.count = 0;
@@ -216,6 +217,7 @@ void batch_deinit(struct batch *batch) {
     free(batch->bytes.items);
     free(batch->fresh.items);
     hash_index_deinit(&batch->old);
+    hash_index_deinit(&batch->producer_places);
     free(batch->outcomes.items);
     free(batch->outcome_sizes.items);
     free(batch->outcome_ends.items);

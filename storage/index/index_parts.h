@@ -322,6 +322,7 @@ struct batch {
     VECTOR(uint32_t) outcome_sizes;
     struct numbers outcome_ends; /* ended_ms of each */
     VECTOR(struct producer_change) producers;
+    struct hash_index producer_places; /* producer → place in `producers` + 1 */
     VECTOR(struct result_change) results;
     VECTOR(struct side_change) sides;
     size_t records;

@@ -27,18 +27,25 @@ static void result_key(uint8_t out[16], uint64_t producer, uint64_t sequence) {
     put_be64(out + 8, sequence);
 }
 
+/* What the batch says of the producer so far. NULL: nothing. */
+static struct producer_change *change_of(struct batch *batch, uint64_t producer) {
+    const uint32_t hash = hash_index_mix(producer);
+    uint32_t number;
+    for (size_t at = hash; (number = hash_index_next(&batch->producer_places, hash, &at)) != 0;)
+        if (batch->producers.items[number - 1].producer == producer) return &batch->producers.items[number - 1];
+    return NULL;
+}
+
 int producer_absorb(struct index *index, const struct producer_change *absorbed) {
     struct batch *batch = &index->batch;
-    struct producer_change *found = NULL;
-    /* Commits of one producer come in bursts, so the search goes backwards; producers in a batch are few. */
-    for (size_t i = batch->producers.count; i-- > 0 && found == NULL;) {
-        if (batch->producers.items[i].producer == absorbed->producer) found = &batch->producers.items[i];
-    }
+    struct producer_change *found = change_of(batch, absorbed->producer);
     if (found == NULL) {
         struct producer_change change = {.producer = absorbed->producer};
         int error = VECTOR_PUSH(&batch->producers, change);
         if (error != 0) return error;
-        found = &batch->producers.items[batch->producers.count - 1];
+        uint32_t number = (uint32_t)batch->producers.count;
+        if (!hash_index_add(&batch->producer_places, hash_index_mix(absorbed->producer), number)) return -ENOMEM;
+        found = &batch->producers.items[number - 1];
     }
     found->used_ms = absorbed->used_ms;
     found->ended = absorbed->ended;

@@ -8,7 +8,7 @@ import fnmatch
 CLIENT = ["client*"]
 LOG = ["log", "log_[cef]*", "log_prepare", "frame", "history", "erase", "archive", "disk", "identity", "keyring", "hard_state", "signing", "row", "tally",
        "quarantine_erase", "log_copy"]
-CORE = ["core", "core_[acdnpsw]*", "outcomes", "slab", "ledger", "tally", "row", "arena"]
+CORE = ["core", "core_[acdnpsw]*", "list_page", "outcomes", "slab", "ledger", "tally", "row", "arena"]
 STORIES = ["story_*", "moments"]
 LIVE = ["e2e_schedule", "e2e_cancel", "e2e_consume", "e2e_look", "e2e_settle", "e2e_start", "e2e_facts", "e2e_queue_delete", "e2e_queue_places", "e2e_audit"]
 WIRE = ["e2e_wire", "e2e_fault_wire", "e2e_listen", "hostile_heads", "hostile_frames", "hostile_limits", "e2e_access", "e2e_secure", "e2e_tls"]
@@ -35,7 +35,7 @@ STAGES = {
     "broker/coordinator": [["coordinator*", "record_client", "fuzz-etcd_answer", "fuzz-pair_record"], ["e2e_coordinator*"], ["e2e_pair_coordinator"]],
     "broker/shell/pair": [["pair_cut", "tcp_check*", "missed_redactions", "follow_wire", "record_client", "leader_clock", "peer_proof", "hard_state"], ["story_pair", "story_operator"], PAIR,
                           ["e2e_pair_look", "e2e_pair_pause", "e2e_pair_stats", "e2e_pair_snapshot", "e2e_pair_refusals", "crash_pair"]],
-    "broker/shell": [["arena_pool", "queues", "inbox", "indexer", "last_shutdown", "request", "config", "clock", "boot", "access*", "fuzz-config", "fuzz-request", "fuzz-metrics", "journal", "logfmt", "fatal", "shell_door", "pending_erasures", "e2e_metrics", "e2e_journal"], STORIES, LIVE,
+    "broker/shell": [["arena_pool", "queues", "inbox", "indexer", "reader", "last_shutdown", "request", "config", "clock", "boot", "access*", "fuzz-config", "fuzz-request", "fuzz-metrics", "journal", "logfmt", "fatal", "shell_door", "pending_erasures", "e2e_metrics", "e2e_journal"], STORIES, LIVE,
                      [*WIRE, "hostile_nuisance", "e2e_restart", "e2e_damage", "e2e_audit_wire", "e2e_archive", "e2e_backup", "e2e_redact", "e2e_signing", "e2e_evidence", "e2e_webhooks", "e2e_quarantine"],
                      ["crash_sync", "crash_cold", "crash_pressure", "crash_inject", "crash_ledger", "e2e_fault_process", "e2e_disk", "e2e_way"], PAIR],
     "broker/net": [["door_*", "wait", "message", "fuzz-door"], ["e2e_wire", "e2e_listen", "hostile_heads", "hostile_frames"], [*WIRE, "hostile_slow", "hostile_rest", "hostile_crowd", "hostile_tls"]],

@@ -43,13 +43,14 @@ static void read_pages(struct world *world, struct asked *asked) {
         asked->rows.count = rows.count;
         return;
     }
-    if (engine_request->item.kind == ITEM_PAGE)
-        event->next_id = table_page(table, &asked->page, count_max, &world->memory, &rows);
-    else
-        event->through = table_list(table, &engine_request->plan, count_max, &world->memory, &rows);
+    if (engine_request->item.kind != ITEM_PAGE) {
+        struct due through = table_list(table, &engine_request->plan, count_max, &world->memory, &rows);
+        engine_request_add_page(engine_request, rows.rows, rows.count, 0, through);
+        return;
+    }
+    event->next_id = table_page(table, &asked->page, count_max, &world->memory, &rows);
     event->rows = rows.rows;
     event->row_count = rows.count;
-    engine_request->filled = true;
 }
 
 static void handed_in(struct world *world, void *argument, uint64_t number) {

@@ -405,6 +405,7 @@ static void handle(struct rpc_context *context, struct message *message) {
     engine_request->arena = &context->memory->arena;
     engine_request->hold = -1;
     engine_request->filled = false;
+    engine_request->reads = 0;
     engine_request->size = size;
     engine_request->schedules = request_has_op(request, TARRY__OP__OP_SCHEDULE);
     engine_request->redacts = request_has_op(request, TARRY__OP__OP_REDACT);

@@ -23,6 +23,7 @@ static enum core_calendar_found ask(struct calendar_reader *reader, struct engin
     struct index_calendar counted;
     int error = index_calendar(reader->needs.index, &query, engine_request->arena, &counted);
     if (error == -E2BIG) return CALENDAR_TOO_MUCH;
+    if (engine_request_exhausted(engine_request, error)) return CALENDAR_TOO_MUCH;
     if (error < 0) fatal("index_calendar_failed", error);
     calendar->counted = counted.counted;
     calendar->next_id = counted.next_id;

@@ -23,7 +23,8 @@ struct search {
     const Tarry__Redact *redact;
     struct queue_map queues; /* numbers of the queue, and of former queues of the name; none: the task is named by id */
     struct core_past *past;
-    size_t room; /* for tasks in `past` */
+    size_t room;       /* for tasks in `past` */
+    bool is_exhausted; /* the request's arena */
 };
 
 static bool is_range(const struct search *search) {
@@ -56,17 +57,25 @@ static struct core_past_task *find(const struct core_past *past, uint64_t id) {
     return place < past->count && past->tasks[place].id == id ? &past->tasks[place] : NULL;
 }
 
-/* NULL: as many as an operation redacts have been found, all of them with smaller ids. */
+/* Memory for the key of one more task: that of the last one, which gives way to it, if there are as many as may be.
+ * NULL: the arena is exhausted. */
+static char *key_room(struct search *search) {
+    struct core_past *past = search->past;
+    if (past->count < search->room) return arena_alloc(search->engine_request->arena, KEY_SIZE_MAX + 1);
+    return (char *)past->tasks[--past->count].key;
+}
+
+/* NULL: as many as an operation redacts have been found, all of them with smaller ids; or the arena is exhausted. */
 static struct core_past_task *find_or_add(struct search *search, const Tarry__Task *task) {
     struct core_past *past = search->past;
     size_t place = place_of(past, task->id);
     if (place < past->count && past->tasks[place].id == task->id) return &past->tasks[place];
-    if (place == search->room) return NULL;
-    if (past->count == search->room) past->count--;
+    if (place == search->room || task->key.len > KEY_SIZE_MAX) return NULL;
+    char *key = key_room(search);
+    search->is_exhausted = key == NULL;
+    if (key == NULL) return NULL;
     memmove(&past->tasks[place + 1], &past->tasks[place], (past->count - place) * sizeof(*past->tasks));
     past->count++;
-    char *key = arena_alloc(search->engine_request->arena, task->key.len + 1);
-    if (key == NULL) fatal("past_failed", -ENOMEM);
     if (task->key.len > 0) memcpy(key, task->key.data, task->key.len);
     past->tasks[place] = (struct core_past_task){
         .id = task->id,
@@ -128,9 +137,10 @@ static int read_past(struct search *search) {
     int error = history_open(&history, log, search->locator->archive, &question);
     if (error != 0) return error;
     uint64_t limit = log_durable(log);
-    while (!is_full(search) && (error = history_next(history, limit, &view, &body)) >= 0)
+    while (!is_full(search) && !search->is_exhausted && (error = history_next(history, limit, &view, &body)) >= 0)
         if (error == 0 && body != NULL) take_frame(search, &view.header, body);
     history_close(history);
+    if (search->is_exhausted) return -ENOMEM;
     return error == LOG_END ? 0 : error;
 }
 
@@ -162,7 +172,9 @@ static int run_search(struct search *search) {
     int error;
     search->past->is_former = search->queues.count > 0;
     if (search->queues.count == 0 && search->redact->task->id == 0) return 0; /* no such queue: the core says so */
+    const struct arena_mark mark = arena_mark(search->engine_request->arena);
     do { /* a segment may be retired under the reader */
+        arena_rewind(search->engine_request->arena, mark);
         search->past->count = 0;
         error = read_past(search);
     } while (error == LOG_RETIRED);
@@ -210,16 +222,14 @@ static void run_request(void *owner, struct engine_request *engine_request) {
     struct locator *locator = owner;
     wait_durable(locator, engine_request->past_end);
     int error = locate(locator, engine_request);
-    if (error == 0) {
+    if (error == -ENOMEM) engine_request_too_large(engine_request);
+    if (error == 0 || error == -ENOMEM) {
         inbox_post(locator->inbox, &engine_request->item);
         return;
     }
     struct call *call = (struct call *)engine_request;
     logfmt("past_unreadable", "reason=\"%s\"", storage_error(error));
-    if (error == -ENOMEM)
-        call->answer(call, reply_pack_refusal(TARRY__CODE__BUSY, NULL));
-    else
-        call->answer(call, reply_pack_refusal(TARRY__CODE__FAILED, unreadable));
+    call->answer(call, reply_pack_refusal(TARRY__CODE__FAILED, unreadable));
 }
 
 void locator_start(struct locator *locator, struct log *log, struct index *index, const struct archive *archive,

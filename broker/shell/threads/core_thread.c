@@ -2,7 +2,6 @@
 #include "core_thread.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -275,7 +274,11 @@ static void take_call(struct core_thread *core_thread, struct call *call) {
     if (engine_request->event.kind == CORE_STATS) {
         engine_request->event.broker = core_thread->needs.calls.stats(core_thread->needs.calls.context,
                                                                       engine_request->arena, core_thread->clock_held);
-        if (engine_request->event.broker == NULL) fatal("stats_failed", -ENOMEM);
+        if (engine_request->event.broker == NULL) { /* a request that fills its arena */
+            end_request(core_thread, engine_request);
+            refuse(call, TARRY__CODE__TOO_LARGE, NULL);
+            return;
+        }
         if (core_thread->needs.node->on)
             node_stats(core_thread->needs.node, engine_request->event.broker, engine_request->arena);
     }

@@ -1,8 +1,6 @@
 /* reader.c: see reader.h. */
 #include "reader.h"
 
-#include <errno.h>
-
 #include "fatal.h"
 #include "inbox.h"
 #include "index.h"
@@ -22,18 +20,16 @@ void reader_release(struct reader *reader, struct engine_request *engine_request
 /* CALM-1: of one request, and of all together. */
 static void read_facts(struct reader *reader, struct engine_request *engine_request) {
     struct index_rows rows;
-    const struct arena *arena = engine_request->arena;
-    const size_t used = arena->used;
+    const size_t used = engine_request->arena->used;
     size_t size_max = reader->rows_max < FACTS_SIZE_MAX ? reader->rows_max : FACTS_SIZE_MAX;
     int error = index_lookup(reader->index, engine_request->wants, engine_request->want_count,
                              engine_request_room(engine_request, size_max), engine_request->arena, &rows);
-    if (error == 1 || (error == -ENOMEM && !arena->starved)) {
-        engine_request_too_large(engine_request);
-        return;
-    }
+    if (error == 1) engine_request_too_large(engine_request);
+    if (error == 1 || engine_request_exhausted(engine_request, error)) return;
     if (error != 0) fatal("index_lookup_failed", error);
-    count_rows(reader, arena->used - used);
-    engine_request_add_rows(engine_request, rows.rows, rows.count, arena->used - used);
+    const size_t size = engine_request->arena->used - used;
+    count_rows(reader, size);
+    engine_request_add_rows(engine_request, rows.rows, rows.count, size);
 }
 
 static void read_list(struct reader *reader, struct engine_request *engine_request) {
@@ -50,13 +46,13 @@ static void read_list(struct reader *reader, struct engine_request *engine_reque
     };
     struct index_rows rows;
     const size_t used = engine_request->arena->used;
-    int error = index_list(reader->index, &query, engine_request->arena, &rows, &engine_request->event.through);
+    struct due through;
+    int error = index_list(reader->index, &query, engine_request->arena, &rows, &through);
+    if (engine_request_exhausted(engine_request, error)) return;
     if (error != 0) fatal("index_list_failed", error);
-    engine_request->facts_size = engine_request->arena->used - used;
-    count_rows(reader, engine_request->facts_size);
-    engine_request->event.rows = rows.rows;
-    engine_request->event.row_count = rows.count;
-    engine_request->filled = true;
+    const size_t size = engine_request->arena->used - used;
+    count_rows(reader, size);
+    engine_request_add_page(engine_request, rows.rows, rows.count, size, through);
 }
 
 static void read_page(struct reader *reader, struct page_load *load) {

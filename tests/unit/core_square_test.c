@@ -1,0 +1,235 @@
+/* core_square_test.c: no commit costs the square of its operations, of what is dead under a key, or of the queues that
+ * a principal may use (CALM-1). What is counted is not time, but what a step looks at (core->visits). */
+#include "core_alone.h"
+#include "pending.h"
+#include "state.h"
+#include "tarry_limits.h"
+
+#define OPS OPS_PER_COMMIT_MAX
+/* One look-up goes through a bucket of each table, and buckets have a few entries now and then. */
+#define VISITS_PER_OP_MAX 16
+
+static Tarry__Op ops[OPS], *pointers[OPS];
+static char names[OPS][16];
+
+static uint64_t visits_of_commit(struct fx *f, size_t count) {
+    const uint64_t before = f->core->visits;
+    f->sequence++;
+    assert_int_equal(commit_as(f, f->sequence, f->sequence, pointers, count), TARRY__CODE__OK);
+    return f->core->visits - before;
+}
+
+static void add_schedule(size_t at, const char *queue, const char *key, uint64_t delay_ms) {
+    static Tarry__Schedule bodies[OPS];
+    static Tarry__When whens[OPS];
+    tarry__op__init(&ops[at]);
+    tarry__schedule__init(&bodies[at]);
+    tarry__when__init(&whens[at]);
+    whens[at].ms = delay_ms;
+    bodies[at].queue = (char *)queue;
+    bodies[at].when = &whens[at];
+    bodies[at].on_conflict = TARRY__SCHEDULE__ON_CONFLICT__REPLACE;
+    bodies[at].key = (ProtobufCBinaryData){.data = (uint8_t *)key, .len = strlen(key)};
+    ops[at].op_case = TARRY__OP__OP_SCHEDULE;
+    ops[at].schedule = &bodies[at];
+    pointers[at] = &ops[at];
+}
+
+static void add_cancel(size_t at, const char *key) {
+    static Tarry__Cancel bodies[OPS];
+    static Tarry__Ref refs[OPS];
+    tarry__op__init(&ops[at]);
+    tarry__cancel__init(&bodies[at]);
+    tarry__ref__init(&refs[at]);
+    refs[at].queue = "orders";
+    refs[at].key = (ProtobufCBinaryData){.data = (uint8_t *)key, .len = strlen(key)};
+    bodies[at].task = &refs[at];
+    ops[at].op_case = TARRY__OP__OP_CANCEL;
+    ops[at].cancel = &bodies[at];
+    pointers[at] = &ops[at];
+}
+
+static void with_shipped(struct fx *f, size_t memory) {
+    struct core_options options = defaults;
+    options.memory = memory;
+    options.ahead_ms = 50;
+    begin_again(f, &options);
+}
+
+/* 8,192 operations on one key took 2 s. */
+static void many_operations_on_one_key(void **state) { /* CALM-1 */
+    struct fx *f = *state;
+    with_shipped(f, 128u << 20);
+    for (size_t i = 0; i < OPS; i++) add_schedule(i, "orders", "k", 600000);
+    assert_true(visits_of_commit(f, OPS) <= OPS * VISITS_PER_OP_MAX);
+    for (size_t i = 0; i < OPS; i++) { /* the entries of the draft end by turns */
+        if (i % 2 == 0) add_cancel(i, "k");
+        if (i % 2 == 1) add_schedule(i, "orders", "k", 600000);
+    }
+    assert_true(visits_of_commit(f, OPS) <= OPS * VISITS_PER_OP_MAX);
+    for (size_t i = 0; i < OPS; i++) add_cancel(i, "k"); /* all but one are of a task that has ended */
+    assert_true(visits_of_commit(f, OPS) <= OPS * VISITS_PER_OP_MAX);
+    assert_int_equal(core_live(f->core), 0);
+}
+
+static void many_operations_on_keys_of_their_own(void **state) {
+    struct fx *f = *state;
+    with_shipped(f, 128u << 20);
+    for (unsigned round = 0; round < 2; round++) {
+        for (size_t i = 0; i < OPS; i++) {
+            snprintf(names[i], sizeof(names[i]), "k%zu", i);
+            add_schedule(i, "orders", names[i], 600000);
+        }
+        assert_true(visits_of_commit(f, OPS) <= OPS * VISITS_PER_OP_MAX);
+    }
+    assert_int_equal(core_live(f->core), OPS);
+}
+
+/* Clients can choose keys whose hashes end alike. The salt says where they lie (slots.h). */
+static void keys_that_were_chosen_to_lie_in_one_slot(void **state) { /* CALM-1 */
+    struct fx *f = *state;
+    enum { KEYS = 1024, SLOTS = 1 << 15 };
+    with_shipped(f, MEMORY);
+    assert_int_equal(schedule(f, "orders", 600000), TARRY__CODE__OK); /* its number is 1 */
+    assert_int_equal(f->core->table_mask, SLOTS - 1);
+    for (size_t i = 0, at = 0; at < KEYS; i++) {
+        int size = snprintf(names[at], sizeof(names[at]), "%zu", i);
+        if ((row_key_hash(1, names[at], (size_t)size) & (SLOTS - 1)) != 0) continue;
+        add_schedule(at, "orders", names[at], 600000);
+        at++;
+    }
+    for (unsigned round = 0; round < 2; round++) assert_true(visits_of_commit(f, KEYS) <= KEYS * VISITS_PER_OP_MAX);
+}
+
+/* Each policy went through all records before it: 127 ms of 4,000 queues. */
+static void policies_of_all_queues(void **state) {
+    struct fx *f = *state;
+    static Tarry__QueueSet bodies[OPS];
+    static Tarry__Policy policy = TARRY__POLICY__INIT;
+    static char *field = "lease_ms";
+    with_shipped(f, 64u << 20);
+    policy.lease_ms = 1000;
+    for (unsigned round = 0; round < 2; round++) { /* the queues are new, and then they are there */
+        for (size_t i = 0; i < OPS; i++) {
+            tarry__op__init(&ops[i]);
+            tarry__queue_set__init(&bodies[i]);
+            snprintf(names[i], sizeof(names[i]), "q%zu", i % 4000);
+            bodies[i].queue = names[i];
+            bodies[i].policy = &policy;
+            bodies[i].fields = &field;
+            bodies[i].n_fields = 1;
+            ops[i].op_case = TARRY__OP__OP_QUEUE_SET;
+            ops[i].queue_set = &bodies[i];
+            pointers[i] = &ops[i];
+        }
+        policy.lease_ms++;
+        assert_true(visits_of_commit(f, OPS) <= OPS * VISITS_PER_OP_MAX);
+    }
+    for (uint32_t number = 1; number <= 4000; number++) assert_int_equal(f->core->queues[number].policy.lease_ms, 1002);
+}
+
+/* One more dead letter of the key "k", which is leased to the session. */
+static void bury(struct fx *f, uint64_t session) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Nack nack = TARRY__NACK__INIT;
+    Tarry__Token token = TARRY__TOKEN__INIT;
+    add_schedule(0, "orders", "k", 0);
+    visits_of_commit(f, 1);
+    const struct session *holder = &f->core->sessions[session % SESSIONS_TABLE];
+    const struct task *task = TAILQ_FIRST(&holder->leases);
+    assert_non_null(task);
+    op.op_case = TARRY__OP__OP_NACK;
+    op.nack = &nack;
+    nack.id = task->row.id;
+    nack.token = &token;
+    nack.dead = true;
+    token.epoch = task->row.lease_epoch;
+    token.position = task->row.lease_position;
+    assert_int_equal(commit(f, &op), TARRY__CODE__OK);
+    struct core_event sent = {.kind = CORE_LANE_SENT, .session = session, .ok = true};
+    step(f, &sent);
+}
+
+/* A question for the key went through all of its dead letters, and so did each of them when it left memory. */
+static void many_dead_letters_of_one_key(void **state) { /* CALM-1 */
+    struct fx *f = *state;
+    enum { DEAD = 4000 };
+    with_shipped(f, 64u << 20);
+    Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
+    char *queue = "orders";
+    body.queues = &queue;
+    body.n_queues = 1;
+    assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
+    const uint64_t session = f->session;
+    struct core_event event = {.kind = CORE_LANE_UP, .session = session};
+    step(f, &event);
+    uint64_t before = f->core->visits;
+    for (unsigned i = 0; i < DEAD; i++) {
+        f->now_ms += i % 3 == 0; /* some die in one millisecond */
+        bury(f, session);
+    }
+    assert_int_equal(f->core->tally.queues[1].dead, DEAD);
+    assert_true(f->core->visits - before <= DEAD * 4 * VISITS_PER_OP_MAX);
+    for (size_t i = 0; i < OPS; i++) add_cancel(i, "k");
+    assert_true(visits_of_commit(f, OPS) <= OPS * VISITS_PER_OP_MAX);
+    assert_int_equal(f->result, TARRY__CODE__NOT_DONE);
+    assert_int_equal(f->id, f->core->tally.next_id - 1); /* the one that died last is told of */
+    before = f->core->visits;
+    event = (struct core_event){.kind = CORE_INDEXED, .position = f->core->durable};
+    for (step(f, &event); f->core->hurry; step(f, &event)) event = (struct core_event){.kind = CORE_TICK};
+    assert_int_equal(f->core->task_count, 0);
+    assert_true(f->core->visits - before <= DEAD * VISITS_PER_OP_MAX);
+}
+
+/* A commit of such a principal cost 140 times as much as another one. */
+static void what_a_principal_has_pending_is_known(void **state) { /* CAP-1 */
+    struct fx *f = *state;
+    with_shipped(f, 64u << 20);
+    for (size_t i = 0; i < 4090; i++) {
+        snprintf(names[i], sizeof(names[i]), "%s-%zu", i % 2 ? "shop" : "other", i);
+        add_schedule(i, names[i], "", 600000);
+    }
+    visits_of_commit(f, 4090);
+    static const char prefixes[] = "shop-1\0shop-\0shop-1\0none-";
+    const struct core_caller caller = {
+        .name = "shop", .prefixes = prefixes, .prefix_count = 4, .acts_for_all = true, .pending_max = 2046};
+    add_schedule(0, "shop-1", "k", 600000);
+    f->caller = &caller;
+    visits_of_commit(f, 1); /* all queues are put in order, once */
+    assert_int_equal(pending_of(f->core, &caller), 2046);
+    for (unsigned i = 0; i < 10; i++) { /* none more */
+        f->sequence++;
+        const uint64_t before = f->core->visits;
+        assert_int_equal(commit_as(f, f->sequence, f->sequence, pointers, 1), TARRY__CODE__BUSY);
+        assert_true(f->core->visits - before <= 1000);
+    }
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Cancel cancel = TARRY__CANCEL__INIT;
+    Tarry__Ref ref = TARRY__REF__INIT;
+    op.op_case = TARRY__OP__OP_CANCEL;
+    op.cancel = &cancel;
+    cancel.task = &ref;
+    ref.queue = "shop-1";
+    ref.key = (ProtobufCBinaryData){.data = (uint8_t *)"k", .len = 1};
+    assert_int_equal(commit(f, &op), TARRY__CODE__OK);
+    assert_int_equal(pending_of(f->core, &caller), 2045);
+    assert_true(visits_of_commit(f, 1) <= 1000);
+    const struct core_caller any = {.name = "any", .pending_max = 1};
+    assert_int_equal(pending_of(f->core, &any), 4091);
+    f->caller = NULL;
+    add_schedule(0, "shop-new", "", 600000); /* a queue that comes later */
+    visits_of_commit(f, 1);
+    assert_int_equal(pending_of(f->core, &caller), 2047);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        CORE_TEST(many_operations_on_one_key),
+        CORE_TEST(many_operations_on_keys_of_their_own),
+        CORE_TEST(keys_that_were_chosen_to_lie_in_one_slot),
+        CORE_TEST(policies_of_all_queues),
+        CORE_TEST(many_dead_letters_of_one_key),
+        CORE_TEST(what_a_principal_has_pending_is_known),
+    };
+    return cmocka_run_group_tests_name("core_square", tests, NULL, NULL);
+}
