@@ -3,8 +3,8 @@
 #include "ahead.h"
 #include "leases.h"
 #include "near.h"
-#include "queues.h"
 #include "pending.h"
+#include "queues.h"
 #include "tasks.h"
 #include "wishes.h"
 

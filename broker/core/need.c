@@ -64,7 +64,7 @@ uint64_t need_visits_max(const struct core_event *event) {
     if (event->kind != CORE_COMMIT) return UINT64_MAX;
     size_t rows = event->facts.count + event->facts.want_count + REDACT_TASKS_MAX;
     size_t operations = event->request->commit->n_ops + rows;
-    return VISITS_PER_QUEUE_MAX * (uint64_t)QUEUES_MAX + VISITS_PER_OPERATION_MAX * (uint64_t)operations;
+    return VISITS_PER_QUEUE_MAX * (uint64_t)QUEUE_PLACES + VISITS_PER_OPERATION_MAX * (uint64_t)operations;
 }
 
 static void need_record(struct need *need, const struct core *core, const Tarry__Record *record) {

@@ -49,8 +49,8 @@ static int compare_names(const void *a, const void *b) {
 static void make(struct core *core) {
     struct pending *pending = &core->pending;
     pending->count = 0;
-    for (uint32_t number = 1; number < core->tally.next_queue; number++)
-        if (core->queues[number].number) pending->order[pending->count++] = &core->queues[number];
+    for (uint32_t place = 1; place < core->tally.next_queue; place++)
+        if (core->queues[place].number) pending->order[pending->count++] = &core->queues[place];
     if (pending->count) qsort(pending->order, pending->count, sizeof *pending->order, compare_names);
     memset(pending->sums, 0, (pending->count + 1) * sizeof *pending->sums);
     pending->is_made = true;

@@ -6,8 +6,8 @@
 #include "check.h"
 #include "frame.h"
 #include "near.h"
-#include "seeded_bug.h"
 #include "pending.h"
+#include "seeded_bug.h"
 #include "slots.h"
 
 static size_t name_slot(const struct core *core, const char *name) {

@@ -341,7 +341,7 @@ struct pending { /* pending.h */
     bool is_made;
     uint32_t count;       /* queues, valid if made, as are … */
     struct queue **order; /* … them, by name; */
-    uint32_t *places;     /* of each number, in that order, from 1; */
+    uint32_t *places;     /* [place]: of each queue, in that order, from 1; */
     uint64_t *sums;       /* Fenwick's tree over that order */
 };
 
