@@ -191,9 +191,18 @@ void connection_answer(struct beanstalk_connection *connection, const char *line
     connection_finish(connection);
 }
 
+/* Whether the command took effect is not known, and the protocol has no word for that: each of its errors says that
+ * nothing was done (ONCE-1). A client whose connection breaks knows that it does not know. */
+static void connection_break(struct beanstalk_connection *connection) {
+    connection->is_ended = true;
+    door_stream_kill(connection->server->door, connection->id);
+}
+
 void connection_refuse(struct beanstalk_connection *connection, Tarry__Code code) {
     bool is_put = connection->command.kind == BEANSTALK_PUT;
-    if (code == TARRY__CODE__BUSY)
+    if (code == TARRY__CODE__FAILED)
+        connection_break(connection);
+    else if (code == TARRY__CODE__BUSY)
         connection_answer(connection, "OUT_OF_MEMORY");
     else if (is_put && (code == TARRY__CODE__STOPPING || code == TARRY__CODE__NOT_PRIMARY))
         connection_answer(connection, "DRAINING");

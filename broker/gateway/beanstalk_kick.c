@@ -103,10 +103,20 @@ static void kick_done(struct beanstalk_connection *connection) {
     connection_finish(connection);
 }
 
+/* What was kicked before a later commit was refused stays kicked, and is told. */
+static bool is_kicked_in_part(struct beanstalk_connection *connection, const Tarry__Reply *reply) {
+    bool is_refused = reply != NULL && reply->code != TARRY__CODE__OK && reply->code != TARRY__CODE__FAILED;
+    if (!is_refused || connection->done == 0) return false;
+    connection->asked = 0;
+    kick_done(connection);
+    return true;
+}
+
 /* Of each job the last operation's result says whether it is ready; what another client was quicker with does not
  * count. */
 static void on_kicked(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
+    if (is_kicked_in_part(connection, reply)) return;
     if (!reply_is_fine(connection, reply)) return;
     size_t step = connection->kicks_buried ? 2 : 1;
     uint64_t before = connection->done;
@@ -162,6 +172,7 @@ static void on_page(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
     connection->asked = 0;
     bool is_empty = reply != NULL && reply->code == TARRY__CODE__NO_SUCH_QUEUE;
+    if (!is_empty && is_kicked_in_part(connection, reply)) return;
     if (!is_empty && !reply_is_fine(connection, reply)) return;
     assert(reply != NULL);
     size_t count = is_empty ? 0 : reply->list->n_tasks;

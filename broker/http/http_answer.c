@@ -206,8 +206,9 @@ void http_refuse_code(struct http_exchange *exchange, Tarry__Code code, const ch
 bool http_refused(struct http_exchange *exchange, const Tarry__Reply *reply) {
     if (reply != NULL && reply->code == TARRY__CODE__OK) return false;
     if (reply == NULL)
-        http_refuse(exchange, 503, "busy",
-                    "there was not enough memory for the answer: what was asked for may have been done");
+        http_refuse_code(exchange, TARRY__CODE__FAILED,
+                         "there was not enough memory for the answer: whether the request took effect is unknown",
+                         NULL);
     else
         http_refuse_code(exchange, reply->code, reply->message, reply->primary);
     return true;

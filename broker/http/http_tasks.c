@@ -211,7 +211,7 @@ static void on_lines(struct http_exchange *exchange, const Tarry__Reply *reply) 
     const Tarry__Commit *commit = exchange->commit;
     bool is_ok = reply != NULL && reply->code == TARRY__CODE__OK && reply->commit != NULL &&
                  reply->commit->n_results == commit->n_ops;
-    refused.code = reply != NULL ? reply->code : TARRY__CODE__BUSY;
+    refused.code = reply != NULL ? reply->code : TARRY__CODE__FAILED; /* it may have been done */
     if (reply != NULL) refused.message = reply->message;
     for (size_t i = 0; i < commit->n_ops; i++) {
         out_begin(&exchange->out, '{');

@@ -1,13 +1,17 @@
 """pair_paused_test.py: without a coordinator: an operator makes the follower lead while the primary is paused or cut off, and the
 primary comes back in the middle of what it did. It comes back as the follower, by itself (R7, R8, F-24, F-26)."""
+import http.client
+import json
 import os
 import signal
+import socket
 import time
 
 import harness
 import pair
 import proxy
 from pair_modes_test import IN_SYNC, status
+from ports import free_port
 
 NEW_EPOCH = 3  # node 0 led epoch 2; odd ones are node 1's
 SERVES_ALONE = "served alone"
@@ -278,6 +282,64 @@ class Stops(Case):
         word = self.a.stream("promote", "--peer-is-stopped")
         self.addCleanup(word.kill)
         self.check_stop(self.a)
+
+
+class Unknown(Case):
+    """An outcome that is not known is not told as *not done* (ONCE-1)."""
+
+    def setUp(self):
+        super().setUp()
+        self.jobs_port = free_port()
+        self.a.arguments += ["--listen", f"beanstalk://127.0.0.1:{self.jobs_port}"]
+
+    def jobs(self, commands):
+        peer = socket.create_connection(("127.0.0.1", self.jobs_port))
+        self.addCleanup(peer.close)
+        peer.settimeout(60)
+        peer.sendall(commands)
+        return peer
+
+    def line(self, peer):
+        text = b""
+        while not text.endswith(b"\r\n"):
+            part = peer.recv(1)
+            self.assertTrue(part, text)
+            text += part
+        return text.split()
+
+    def reserved(self):
+        """A connection that holds a job, and its number."""
+        peer = self.jobs(b"put 0 0 60 1\r\nx\r\nreserve\r\n")
+        self.assertEqual(self.line(peer)[0], b"INSERTED")
+        number = self.line(peer)[1]
+        self.assertEqual(self.line(peer), [b"x"])
+        return peer, number
+
+    def test_a_stop_that_no_follower_confirms(self):
+        self.start_pair()
+        (deletes, one), (releases, two), (buries, three) = self.reserved(), self.reserved(), self.reserved()
+        self.freeze(self.b)
+        deletes.sendall(b"delete %s\r\n" % one)
+        releases.sendall(b"release %s 0 0\r\n" % two)
+        buries.sendall(b"bury %s 0\r\n" % three)
+        puts = self.jobs(b"put 0 0 60 3\r\nabc\r\n")
+        kicks = self.jobs(b"put 0 3600 60 1\r\ny\r\nkick 1\r\n")
+        web = http.client.HTTPConnection("127.0.0.1", int(self.a.listen.rsplit(":", 1)[1]), timeout=60)
+        self.addCleanup(web.close)
+        web.request("POST", "/v1/queues/orders/tasks", '{"delay_ms": 3600000}', {"Content-Type": "application/json"})
+        self.wait_for("they wait", lambda: self.a.tarry("status").one["lag_bytes"] > 0)
+        self.wait_log(self.a, "event=follower_awaited")
+        self.a.process.send_signal(signal.SIGTERM)
+        for peer in (deletes, releases, buries, puts, kicks):
+            try:
+                self.assertEqual(peer.recv(100), b"")
+            except ConnectionResetError:
+                pass
+        answer = web.getresponse()
+        problem = json.loads(answer.read())
+        self.assertEqual((answer.status, problem["code"]), (500, "failed"))
+        self.assertIn("whether it took effect is unknown", problem["detail"])
+        self.assertEqual(self.a.process.wait(60), 0)
 
 
 if __name__ == "__main__":
