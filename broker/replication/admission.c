@@ -5,9 +5,9 @@
 
 #include "tarry_limits.h"
 
-static const char another_cluster[] = "the data are of another cluster than the leader's: name another peer, or join "
-                                      "this one with an empty directory and "
-                                      "--follow";
+static const char another_cluster[] =
+    "the data are of another cluster than the leader's, and nothing was changed: name another peer; or, if these data "
+    "may be lost, start this node with an empty directory and --follow";
 
 static struct admission refuse(const char *sentence, bool is_early) {
     return (struct admission){.kind = ADMISSION_REFUSE, .sentence = sentence, .is_early = is_early};
@@ -16,16 +16,18 @@ static struct admission refuse(const char *sentence, bool is_early) {
 /* Is this the other node of this pair? NULL, or a sentence. */
 static const char *stranger(const struct pair *pair, const struct admission_self *self, const Tarry__Follow *follow) {
     if (follow->log_version != FORMAT_VERSION)
-        return "the two brokers write different versions of the log: let the same version of tarryd run on both";
+        return "the two brokers write different versions of the log: install the same version of tarryd on both";
     if (follow->coordinated == pair->by_operator)
-        return "one of the two nodes has a coordinator and the other has none, and each would go by its own rules: "
-               "stop both, and give them the same option coordinator";
+        return "one of the two nodes has a coordinator and the other has none: stop both, and give them the same "
+               "option "
+               "coordinator";
     if (follow->node != pair->other || follow->member.len != MEMBER_ID_SIZE)
-        return "both brokers are the same node of the pair: one of the data directories is a copy; delete that one, "
+        return "both brokers are the same node of the pair: one of the data directories is a copy. Delete the copy, "
                "and "
-               "start its broker with --follow";
+               "start its broker with an empty directory and --follow";
     if (memcmp(follow->member.data, self->member, MEMBER_ID_SIZE) == 0)
-        return "the data directory is a copy of the leader's, its identity too: delete it, and start with --follow";
+        return "the data directory is a copy of the leader's: delete the copy, and start this node with an empty "
+               "directory and --follow";
     return NULL;
 }
 
@@ -40,6 +42,9 @@ struct admission admission_of(const struct pair *pair, const struct admission_se
     if (problem != NULL) return refuse(problem, false);
     /* The rules count a node; a disk that was wiped or exchanged is another one (F-29). */
     if (is_leading && pair->counted && hard_state_is_another(self->hard_state, follow->member.data))
-        return refuse("this disk is new, and the pair still waits for the one before it", true);
+        return refuse(
+            "this disk is new, and the pair still waits for the one before it: with a coordinator it is let in after "
+            "solo-after; else type 'tarry promote --peer-is-stopped' at the primary",
+            true);
     return (struct admission){.kind = follow->probes ? ADMISSION_PROBE : ADMISSION_RULES};
 }

@@ -209,15 +209,21 @@ static void a_new_disk_is_nobody_until_the_record_lets_it_in(void **state) { /* 
     wipe_node(f, 1);
     assert_true(start_node(f, 1));
     SIM_ELAPSE(f, 400);
-    SIM_TRACE(f, "[1000] node 1 loses power\n"
-                 "[1000] operator gives node 1 a new, empty disk\n"
-                 "[1000] node 1 starts\n"
-                 "[1002] node 1 follows, epoch 0\n"
-                 "[1003] node 0 refuses node 1: this disk is new, and the pair still waits for the one before it\n"
-                 "[1151] node 0 refuses node 1: this disk is new, and the pair still waits for the one before it\n"
-                 "[1226] node 0 refuses node 1: this disk is new, and the pair still waits for the one before it\n"
-                 "[1301] node 0 refuses node 1: this disk is new, and the pair still waits for the one before it\n"
-                 "[1305] node 0 refuses node 1: this disk is new, and the pair still waits for the one before it\n");
+    SIM_TRACE(
+        f, "[1000] node 1 loses power\n"
+           "[1000] operator gives node 1 a new, empty disk\n"
+           "[1000] node 1 starts\n"
+           "[1002] node 1 follows, epoch 0\n"
+           "[1003] node 0 refuses node 1: this disk is new, and the pair still waits for the one before it: with a "
+           "coordinator it is let in after solo-after; else type 'tarry promote --peer-is-stopped' at the primary\n"
+           "[1151] node 0 refuses node 1: this disk is new, and the pair still waits for the one before it: with a "
+           "coordinator it is let in after solo-after; else type 'tarry promote --peer-is-stopped' at the primary\n"
+           "[1226] node 0 refuses node 1: this disk is new, and the pair still waits for the one before it: with a "
+           "coordinator it is let in after solo-after; else type 'tarry promote --peer-is-stopped' at the primary\n"
+           "[1301] node 0 refuses node 1: this disk is new, and the pair still waits for the one before it: with a "
+           "coordinator it is let in after solo-after; else type 'tarry promote --peer-is-stopped' at the primary\n"
+           "[1305] node 0 refuses node 1: this disk is new, and the pair still waits for the one before it: with a "
+           "coordinator it is let in after solo-after; else type 'tarry promote --peer-is-stopped' at the primary\n");
     SIM_ELAPSE(f, 2500);
     SIM_TRACE(f, "[1559] record epoch 1, node 0 leads, in sync 0\n"
                  "[1560] node 0 serves alone\n"

@@ -66,12 +66,33 @@ static void so_many_lines_a_second_and_no_more(void **state) {
     assert_true(logfmt_allowed(&limit));
 }
 
+/* From 1 s to 60 s between two lines; another sentence, or one that had ended for a minute, begins anew. */
+static void what_goes_on_is_said_more_and_more_rarely(void **state) {
+    struct logfmt_repeat repeat = {0};
+    const uint64_t expected_s[] = {100, 101, 103, 107, 115, 131, 163, 223, 283};
+    uint64_t count, lines = 0;
+    for (uint64_t now_s = 100; now_s < 300; now_s++) {
+        bool is_due = logfmt_repeat_due(&repeat, "refused", now_s, &count);
+        assert_int_equal(count, now_s - 99);
+        if (!is_due) continue;
+        assert_int_equal(now_s, expected_s[lines]);
+        lines++;
+    }
+    assert_int_equal(lines, sizeof expected_s / sizeof *expected_s);
+    assert_true(logfmt_repeat_due(&repeat, "refused for another reason", 300, &count));
+    assert_int_equal(count, 1);
+    assert_false(logfmt_repeat_due(&repeat, "refused for another reason", 300, &count));
+    assert_true(logfmt_repeat_due(&repeat, "refused for another reason", 500, &count));
+    assert_int_equal(count, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_needs_no_quotes_has_none),
         cmocka_unit_test(what_would_end_a_value_is_quoted),
         cmocka_unit_test(what_is_too_long_is_cut_whole),
         cmocka_unit_test(so_many_lines_a_second_and_no_more),
+        cmocka_unit_test(what_goes_on_is_said_more_and_more_rarely),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

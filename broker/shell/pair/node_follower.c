@@ -28,7 +28,7 @@
 /* A goodbye is sent, and then answered, within this time each; it is answered at once. */
 #define GOODBYE_MS 150
 
-static struct logfmt_limit refused_limit, damaged_limit;
+static struct logfmt_repeat refused_repeat, damaged_repeat;
 
 void follower_init(struct node *node) {
     follower_half_init(&node->following.half, &node->leading.half.times);
@@ -200,9 +200,7 @@ static bool copy_frames(struct node *node, const Tarry__FollowReply *body) {
     uint64_t at = 0;
     int error = log_copy(node->log, body->frames.data, body->frames.len, node->pair.hard_state.floor, &at, &problem);
     if (error == LOG_UNFIT) {
-        char quoted[LOGFMT_VALUE_SIZE];
-        if (logfmt_allowed(&damaged_limit))
-            logfmt("frames_refused", "position=%" PRIu64 " reason=%s", at, logfmt_quote(problem, quoted));
+        logfmt_repeated(&damaged_repeat, problem, "frames_refused", "position=%" PRIu64, at);
         return false;
     }
     if (error != 0) fatal("log_failed", error);
@@ -280,14 +278,13 @@ static bool is_stranger(const struct node *node, const Tarry__FollowReply *body)
 }
 
 static const char not_taken[] =
-    "the other node does not take this one as its follower: this disk is new and the former one is still waited for, "
-    "or it is another cluster's; 'tarry promote --peer-is-stopped', said to the node that leads, lets a new disk in";
+    "the other node does not take this node as its follower: this disk is new and the pair still waits for the former "
+    "one, or this disk is of another cluster. 'tarry promote --peer-is-stopped' at the node that leads lets a new disk "
+    "in";
 
 /* Only an operator can help, unless it is only too early. */
 static void take_refusal(struct node *node, const Tarry__FollowReply *body, bool is_early) {
-    char quoted[LOGFMT_VALUE_SIZE];
-    if (logfmt_allowed(&refused_limit))
-        logfmt("not_followed", "peer=%s reason=%s", node->needs.config->peer, logfmt_quote(body->sentence, quoted));
+    logfmt_repeated(&refused_repeat, body->sentence, "not_followed", "peer=%s", node->needs.config->peer);
     if (!is_early && !is_stranger(node, body)) node_refuse(body->sentence);
     pthread_mutex_lock(&node->mutex);
     node->peer.heard_ns = monotonic_ns(); /* it lives */
@@ -300,10 +297,8 @@ static void take_refusal(struct node *node, const Tarry__FollowReply *body, bool
 /* Without a coordinator a leader proposes its epoch to a node of which it hears nothing. Nothing of the answer is
  * followed. */
 static void take_reply_as_leader(struct node *node, const Tarry__FollowReply *body, bool is_early) {
-    char quoted[LOGFMT_VALUE_SIZE];
     if (body->verdict == TARRY__FOLLOW_REPLY__VERDICT__REFUSED) {
-        if (logfmt_allowed(&refused_limit))
-            logfmt("peer_refuses", "peer=%s reason=%s", node->needs.config->peer, logfmt_quote(body->sentence, quoted));
+        logfmt_repeated(&refused_repeat, body->sentence, "peer_refuses", "peer=%s", node->needs.config->peer);
         node_unanswered(node, is_early);
         return;
     }
@@ -341,12 +336,12 @@ static void take_reply(struct node *node, const Tarry__Reply *reply) {
 
 static const char unproved[] = "what answers at the other node's address does not prove that it has this node's peer "
                                "key: give both nodes the same "
-                               "file (--peer-key); or somebody else listens there";
+                               "file (--peer-key), or look which other program listens there";
 
 /* Any process may have sent it. It may have the question asked anew, and is worth a line in the log; no more. */
 static void take_unproved(struct node *node, const void *data, size_t size) {
     struct node_following *following = &node->following;
-    char quoted[LOGFMT_VALUE_SIZE], reason[2 * sizeof(unproved)];
+    char reason[2 * sizeof(unproved)];
     Tarry__Reply *reply = size <= PEER_REFUSAL_SIZE_MAX ? tarry__reply__unpack(NULL, size, data) : NULL;
     bool is_refusal,
         is_news = reply != NULL && peer_learn(&following->requester, reply->challenge.data, reply->challenge.len);
@@ -360,8 +355,7 @@ static void take_unproved(struct node *node, const void *data, size_t size) {
         is_refusal = reply != NULL && reply->message[0] != '\0';
         snprintf(reason, sizeof(reason), "%s%s%.200s", unproved, is_refusal ? "; it says: " : "",
                  is_refusal ? reply->message : "");
-        if (logfmt_allowed(&refused_limit))
-            logfmt("not_followed", "peer=%s reason=%s", node->needs.config->peer, logfmt_quote(reason, quoted));
+        logfmt_repeated(&refused_repeat, reason, "not_followed", "peer=%s", node->needs.config->peer);
         node_say(node, unproved, 0);
         node_unanswered(node, false);
         break;

@@ -151,9 +151,8 @@ static void answer_with(struct node *node, struct call *call, Tarry__FollowReply
 }
 
 static void refuse(struct node *node, struct call *call, Tarry__Code code, const char *sentence) {
-    static struct logfmt_limit limit;
-    char quoted[LOGFMT_VALUE_SIZE];
-    if (logfmt_allowed(&limit)) logfmt("follower_refused", "reason=%s", logfmt_quote(sentence, quoted));
+    static struct logfmt_repeat repeat;
+    logfmt_repeated(&repeat, sentence, "follower_refused", "%s", "");
     Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
     body.verdict = TARRY__FOLLOW_REPLY__VERDICT__REFUSED;
     body.serial = follow_of(call)->serial;
@@ -427,10 +426,9 @@ static void answer_held(struct node *node) {
     node_step(node, &event, &answer);
     leader_half_answer(half, &node->pair, &answer);
     if (answer.kind == PAIR_TAKE_OVER && leader_half_is_hung(half, &node->pair)) {
-        static struct logfmt_limit limit;
-        if (logfmt_allowed(&limit))
-            logfmt("disk_hangs", "waits_ms=%" PRIu64 " action=\"the follower is told to lead\"",
-                   hung_disk_ms(&half->disk));
+        static struct logfmt_repeat repeat;
+        logfmt_repeated(&repeat, "the disk of this node does not finish a write, so the follower is told to lead",
+                        "disk_hangs", "waits_ms=%" PRIu64, hung_disk_ms(&half->disk));
     }
     if (answer.kind == PAIR_FRAMES)
         answer_frames(node, call, &answer);

@@ -14,33 +14,35 @@
 #define PATIENCE_MS 2000u
 
 static const char strict[] =
-    "the follower does not confirm, and nothing is acknowledged without it: start it; or, if it is surely stopped, "
-    "'tarry promote --peer-is-stopped' lets this node serve alone";
+    "the follower does not confirm, and nothing is acknowledged without it: start it. If it is surely stopped, and "
+    "nobody has made it the primary, 'tarry promote --peer-is-stopped' here lets this node serve alone";
 static const char useless[] =
     "the follower asks and stores nothing, and nothing is acknowledged without it: its disk may be full, or it starts "
-    "again and again; look at its log; or stop it, and 'tarry promote --peer-is-stopped' lets this node serve alone";
-static const char awaited[] = "the follower does not confirm, and nothing is acknowledged before it does or the "
-                              "coordinator agrees to go on alone";
+    "again and again. Look at its log; or stop it, and 'tarry promote --peer-is-stopped' here lets this node serve "
+    "alone";
+static const char awaited[] =
+    "the follower does not confirm, and nothing is acknowledged until it does or the coordinator lets this node serve "
+    "alone: start the follower, and look at the coordinator ('tarry doctor')";
 static const char alone[] =
-    "the follower is gone, and this node serves alone: what it acknowledges is on its disk only, and is lost with it; "
-    "start the follower";
+    "the follower is gone, and this node serves alone: what it acknowledges is on its disk only, and is lost with that "
+    "disk. Start the follower";
 static const char may_lead[] =
-    "the primary is silent: start it; or, if it is surely stopped and has not served alone, 'tarry promote "
-    "--peer-is-stopped' makes this node the primary";
+    "the primary is silent, and nothing is acknowledged meanwhile: start it; or, if it is surely stopped and has not "
+    "served alone, 'tarry promote --peer-is-stopped' here makes this node the primary";
 static const char may_lack[] =
-    "the primary is silent, and this node may lack what it has acknowledged, so it does not take over: start the "
-    "primary; or lose that with 'tarry promote --force'";
+    "the primary is silent, and this node does not take over, because it may lack what the primary has acknowledged: "
+    "start the primary; or lose what only the primary has with 'tarry promote --force' here";
 static const char present[] =
-    "the primary does not answer, though the coordinator says that it is there: the link between the two nodes is cut, "
-    "and "
-    "the primary goes on without this node; mend the link; or, if the primary is surely stopped, 'tarry promote "
-    "--peer-is-stopped' makes this node the primary";
+    "the primary does not answer this node, and the coordinator says that the primary is there: the link between the "
+    "two "
+    "nodes is cut, and the primary goes on without this node. Mend the link; or, if the primary is surely stopped, "
+    "'tarry promote --peer-is-stopped' here makes this node the primary";
 static const char nobody[] =
-    "the other node does not answer, and nobody leads without it: start it; or, if it is surely stopped and has not "
-    "served alone, 'tarry promote --peer-is-stopped' makes this node the primary";
+    "the other node does not answer, and no node leads without it: start it; or, if it is surely stopped and has not "
+    "served alone, 'tarry promote --peer-is-stopped' here makes this node the primary";
 static const char nobody_new[] =
-    "the other node does not answer, and nobody leads before it has joined: start it with --follow; or 'tarry promote "
-    "--force' if there has never been one";
+    "the other node does not answer, and no node leads before it has joined: start it with --follow; or, if there has "
+    "never been another node, 'tarry promote --force' here makes this node the primary";
 
 static bool is_silent(const struct node_peer *peer, uint64_t wait_ms) {
     return monotonic_ns() - peer->heard_ns > wait_ms * NS_PER_MS;

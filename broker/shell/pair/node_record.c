@@ -27,15 +27,16 @@ struct record_word {
     _Atomic bool is_over;
 };
 
-static const char no_coordinator[] = "this pair has no coordinator, and so no record: its nodes know who leads";
-static const char busy[] = "the record is being asked for already: try again in a moment";
+static const char no_coordinator[] =
+    "this pair has no coordinator, and so no record: 'tarry status' says which node leads";
+static const char busy[] = "another 'tarry pair record' is under way: try again in a second";
 static const char no_memory[] = "there is not enough memory";
 static const char nothing_lost[] =
     "the coordinator's record is no older than what this node knows of it: there is nothing to write";
-static const char not_leading[] =
-    "this node does not lead: have the one write it that does; or, if the other node is stopped and has acknowledged "
-    "nothing that this one lacks, say so with --peer-is-stopped";
-static const char overtaken[] = "somebody has changed the record just now: look at it, and try again";
+static const char not_leading[] = "this node does not lead, and nothing was written: type this at the node that leads; "
+                                  "or, if that is stopped and has "
+                                  "acknowledged nothing that this node lacks, add --peer-is-stopped";
+static const char overtaken[] = "the record was changed just now, and nothing was written: look at it, and try again";
 
 static void on_heard(void *argument) {
     struct record_word *word = argument;

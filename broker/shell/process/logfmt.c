@@ -2,6 +2,7 @@
 #include "logfmt.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,4 +78,38 @@ bool logfmt_allowed(struct logfmt_limit *limit) {
     /* Two threads that reset it at once let a few more lines through; that is all. */
     if (atomic_exchange(&limit->second, second) != second) atomic_store(&limit->count, 0);
     return atomic_fetch_add(&limit->count, 1) < LOGFMT_BURST;
+}
+
+/* FNV-1a. */
+static uint64_t hash_of(const char *sentence) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (; *sentence != '\0'; sentence++) hash = (hash ^ (uint8_t)*sentence) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+bool logfmt_repeat_due(struct logfmt_repeat *repeat, const char *sentence, uint64_t now_s, uint64_t *out_count) {
+    uint64_t hash = hash_of(sentence);
+    bool is_other = repeat->count == 0 || repeat->sentence_hash != hash;
+    bool is_over = now_s > repeat->next_s + LOGFMT_REPEAT_MAX_S; /* it had ended, and comes again */
+    if (is_other || is_over) *repeat = (struct logfmt_repeat){.sentence_hash = hash, .next_s = now_s};
+    *out_count = ++repeat->count;
+    if (now_s < repeat->next_s) return false;
+    repeat->wait_s = repeat->wait_s == 0 ? LOGFMT_REPEAT_FIRST_S : 2 * repeat->wait_s;
+    if (repeat->wait_s > LOGFMT_REPEAT_MAX_S) repeat->wait_s = LOGFMT_REPEAT_MAX_S;
+    repeat->next_s = now_s + repeat->wait_s;
+    return true;
+}
+
+void logfmt_repeated(struct logfmt_repeat *repeat, const char *sentence, const char *event, const char *format, ...) {
+    char more[LOGFMT_VALUE_SIZE], quoted[LOGFMT_VALUE_SIZE], times[32] = "";
+    struct timespec now;
+    uint64_t count;
+    va_list arguments;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (!logfmt_repeat_due(repeat, sentence, (uint64_t)now.tv_sec, &count)) return;
+    va_start(arguments, format);
+    vsnprintf(more, sizeof(more), format, arguments);
+    va_end(arguments);
+    if (count > 1) snprintf(times, sizeof(times), " times=%" PRIu64, count);
+    logfmt(event, "%s%sreason=%s%s", more, more[0] != '\0' ? " " : "", logfmt_quote(sentence, quoted), times);
 }

@@ -31,4 +31,20 @@ struct logfmt_limit {
 };
 bool logfmt_allowed(struct logfmt_limit *limit);
 
+/* For what goes on until an operator ends it: the same sentence is logged at once, then after 1 s, 2 s, 4 s … and every
+ * 60 s. All zeros at first. One thread. */
+#define LOGFMT_REPEAT_FIRST_S 1u
+#define LOGFMT_REPEAT_MAX_S 60u
+struct logfmt_repeat {
+    uint64_t sentence_hash; /* of the sentence logged last */
+    uint64_t next_s;        /* MONOTONIC, seconds: not before this again */
+    uint64_t wait_s;
+    uint64_t count; /* how often it came since it was logged first */
+};
+/* Whether `sentence` is to be logged now. `out_count`: how often it has come, this time included. */
+bool logfmt_repeat_due(struct logfmt_repeat *repeat, const char *sentence, uint64_t now_s, uint64_t *out_count);
+/* … by the clock: logs event=<event> what `format` makes, reason=<sentence> and, from the second line on, times=N. */
+void logfmt_repeated(struct logfmt_repeat *repeat, const char *sentence, const char *event, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
 #endif
