@@ -27,24 +27,25 @@ static void nobody_takes_over_but_by_a_word(void **state) { /* F-24 */
     SIM_ELAPSE(f, 60000);
     SIM_TRACE(f, "[1100] node 0 is killed\n");
     node_tell(f->world, 1, PAIR_ASSERT);
-    SIM_ELAPSE(f, 100);
+    SIM_ELAPSE(f, 2000); /* the other is asked first, and given up */
     assert_true(start_node(f, 0));
     SIM_ELAPSE(f, 1000);
     SIM_TRACE(f, "[61100] operator tells node 1: promote, the other is stopped\n"
-                 "[61200] node 0 starts\n"
-                 "[61202] node 0 fences, epoch 4\n"
-                 "[61202] node 0 claims, epoch 4\n"
-                 "[61203] node 1 says: the other node leads epoch 4: it answers, so it is not stopped, and two "
-                 "primaries would acknowledge what the other lacks. Nothing was changed. 'tarry status' says what each "
-                 "node needs; 'tarry promote' without --peer-is-stopped or --force switches over and loses nothing\n"
-                 "[61204] node 0 leads, epoch 4\n"
-                 "[61204] node 0 starts, epoch 4\n"
-                 "[61204] node 0 append #9 epoch 4\n"
-                 "[61204] node 0 is primary\n"
-                 "[61204] node 0 committed #8\n"
-                 "[61214] node 0 durable #9\n"
-                 "[61217] node 1 has #9\n"
-                 "[61218] node 0 committed #9\n");
+                 "[62200] node 1 fences, epoch 3\n"
+                 "[62200] node 1 leads, epoch 3\n"
+                 "[62200] node 1 serves alone\n"
+                 "[62200] node 1 starts, epoch 3\n"
+                 "[62200] node 1 append #9 epoch 3\n"
+                 "[62200] node 1 append #10 alone\n"
+                 "[62200] node 1 is primary\n"
+                 "[62210] node 1 durable #10\n"
+                 "[62210] node 1 committed #10\n"
+                 "[63100] node 0 starts\n"
+                 "[63115] node 1 serves alone no more\n"
+                 "[63115] node 1 append #12 alone no more\n"
+                 "[63125] node 1 durable #12\n"
+                 "[63126] node 0 has #12\n"
+                 "[63127] node 1 committed #12\n");
     assert_false(f->world->hosts[1].node->hard_state.alone);
 }
 
@@ -122,7 +123,7 @@ static void what_may_never_be_acknowledged_is_in_no_index(void **state) { /* LOG
     kill_node(f, 0, HOST_KILLED);
     assert_true(start_node(f, 1));
     node_tell(f->world, 1, PAIR_ASSERT);
-    SIM_ELAPSE(f, 100);
+    SIM_ELAPSE(f, 2000); /* the other is asked first, and given up */
     assert_true(start_node(f, 0));
     SIM_ELAPSE(f, 1000);
     SIM_TRACE(f, "[4100] node 0 is killed\n"
@@ -130,22 +131,23 @@ static void what_may_never_be_acknowledged_is_in_no_index(void **state) { /* LOG
                  "[4100] node 1 lost #7 to #7, never promised\n"
                  "[4100] node 1 starts\n"
                  "[4100] operator tells node 1: promote, the other is stopped\n"
-                 "[4200] node 0 starts\n"
-                 "[4202] node 0 fences, epoch 6\n"
-                 "[4202] node 0 claims, epoch 6\n"
-                 "[4203] node 1 says: the other node leads epoch 6: it answers, so it is not stopped, and two "
-                 "primaries would acknowledge what the other lacks. Nothing was changed. 'tarry status' says what each "
-                 "node needs; 'tarry promote' without --peer-is-stopped or --force switches over and loses nothing\n"
-                 "[4204] node 0 leads, epoch 6\n"
-                 "[4204] node 0 starts, epoch 6\n"
-                 "[4204] node 0 append #9 epoch 6\n"
-                 "[4204] node 0 is primary\n"
-                 "[4204] node 0 committed #6\n"
-                 "[4214] node 0 durable #9\n"
-                 "[4215] node 1 has #8\n"
-                 "[4216] node 0 committed #8\n"
-                 "[4227] node 1 has #9\n"
-                 "[4228] node 0 committed #9\n");
+                 "[5200] node 1 fences, epoch 5\n"
+                 "[5200] node 1 leads, epoch 5\n"
+                 "[5200] node 1 serves alone\n"
+                 "[5200] node 1 starts, epoch 5\n"
+                 "[5200] node 1 append #7 epoch 5\n"
+                 "[5200] node 1 append #8 alone\n"
+                 "[5200] node 1 is primary\n"
+                 "[5200] node 1 committed #6\n"
+                 "[5210] node 1 durable #8\n"
+                 "[5210] node 1 committed #8\n"
+                 "[6100] node 0 starts\n"
+                 "[6104] node 0 cuts #7 to #8\n"
+                 "[6117] node 1 serves alone no more\n"
+                 "[6117] node 1 append #10 alone no more\n"
+                 "[6127] node 1 durable #10\n"
+                 "[6128] node 0 has #10\n"
+                 "[6129] node 1 committed #10\n");
     assert_int_equal(leader->node->cuts, 1);
 }
 
