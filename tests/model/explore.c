@@ -122,8 +122,8 @@ static void story(const struct explorer *explorer, uint32_t number, int move) {
     }
 }
 
-/* Everything goes well from here on: nobody dies, nothing is lost, whoever waits in vain is told so. `is_lost`: what
- * was under way between the two before is lost, and nobody learns of the other by a message of long ago. */
+/* Everything goes well from here on: nobody dies, nothing is lost, a node that waits in vain is told so. `is_lost`:
+ * what was under way between the two before is lost, and no node learns of the other by a message of long ago. */
 static bool settles_from(const struct pair_world *from, bool is_lost, bool told) {
     static const enum action fine[] = {ACT_START, ACT_GHOST, ACT_WRITE_STATE, ACT_COORDINATOR,
                                        ACT_HEAR,  ACT_SYNC,  ACT_TAKE,        ACT_TAKE_ANSWER,

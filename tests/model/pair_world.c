@@ -458,7 +458,7 @@ static bool serves_alone(const struct model_node *node) {
 }
 
 /* Only what is true is asserted. The other need not be dead: one that is paused or cut off is stopped, as far as
- * anybody can see, and comes back in the middle of what it did. What "in sync" means before the pair ever was, the
+ * an operator can see, and comes back in the middle of what it did. What "in sync" means before the pair ever was, the
  * operator does not know. */
 static bool is_true(const struct pair_world *world, int number, enum pair_word word) {
     const struct pair_limits *limits = &world->limits;
@@ -618,7 +618,7 @@ bool pair_world_is_inside(const struct pair_world *world) {
     return true;
 }
 
-/* Both may have acknowledged what the other lacks: nobody but an operator can end that. */
+/* Both may have acknowledged what the other lacks: only an operator can end that. */
 static bool has_named_it(const struct pair_world *world) {
     int leaders = 0;
     for (int i = 0; i < NODES; i++) {

@@ -33,7 +33,7 @@ struct pair_limits {
     bool roll;           /* … or is put back once, to any record that it has kept (F-31b): past.h */
     bool presence;       /* who hears nothing asks whether the leader is present; else nobody ever is (F-31c) */
     bool exchange;       /* by_operator: one node comes back with an empty disk (F-29) */
-    bool wrong; /* by_operator: once somebody asserts what is not true. What is lost by that is not looked at */
+    bool wrong; /* by_operator: once an operator asserts what is not true. What is lost by that is not looked at */
 };
 
 struct model_log {
