@@ -12,6 +12,8 @@
 #define GZIP_SIZE (48u << 10) /* its state and its window */
 #define ZSTD_WINDOW_LOG 23    /* 8 MiB: what RFC 9659 asks for */
 #define ZSTD_HEAD_SIZE 18     /* of a frame's head, at most */
+/* What unpacking a small body holds: gzip's state, or zstd's with a window of 64 KiB at most. */
+#define PACKING_SMALL_MAX (384u << 10)
 
 struct body_packing {
     bool is_gzip;
@@ -97,7 +99,9 @@ static struct body_refusal grow(struct http_body *body, size_t size) {
     if (body->capacity == 0 && body->expected > size) capacity = body->expected + 1;
     if (capacity > HTTP_BODY_MAX + 1) capacity = HTTP_BODY_MAX + 1;
     size_t all = capacity + packing_size(body->packing);
-    bool is_small = all <= DOOR_SMALL_MAX; /* an ack must find room, whatever else is held (CAP-1) */
+    /* An ack must find room, whatever else is held (CAP-1), a packed one too. The door bounds what all of them hold
+     * together (pressure_bound_halves). */
+    bool is_small = capacity <= DOOR_SMALL_MAX && all - capacity <= PACKING_SMALL_MAX;
     if (!door_stream_count(body->door, body->id, capacity)) return no_share;
     if (!door_stream_half(body->door, body->id, all, is_small)) return no_room;
     char *grown = realloc(body->bytes, capacity);

@@ -1,5 +1,6 @@
 """http_hostile_test.py: who means no good over HTTP and JSON: what few bytes could make the broker hold or do (CALM-1), answers that a proxy
 would take for others, web pages that pass for the broker's own, lines that would be in the log, keys of whoever may do nothing."""
+import contextlib
 import gzip
 import json
 import re
@@ -155,6 +156,45 @@ class Names(Case):
             self.assertEqual(self.status("/v1/queues", host, f"Origin: {origin}", token), status, origin)
         self.assertEqual(self.status("/v1/queues", "evil.example:80", "Origin: http://evil.example:80"), 403, "a name that leads here is its own origin, too")
         self.assertEqual(self.status("/v1/queues", "evil.example:80", "Origin: http://evil.example:80", token), 200, "and has no token to show")
+
+
+class Full(harness.Case):
+    """CAP-1: whatever half requests hold, an ack finds room; a packed one too."""
+
+    arguments = ("--memory", "64MiB")
+
+    def half(self, size):
+        """True: half a request of this size is held; False: it was refused."""
+        peer = socket.create_connection(("127.0.0.1", self.broker.port), 20)
+        self.addCleanup(peer.close)
+        peer.sendall(b"POST /v1/queues/q/tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (2 * size) + b" " * size)
+        peer.settimeout(0.1)
+        try:
+            return not peer.recv(4096)
+        except TimeoutError:
+            return True
+        except OSError:
+            return False
+
+    def status(self, sent, headers):
+        with contextlib.closing(Http(self.broker.port, tokens.ADMIN)) as http:
+            return http.ask("POST", "/v1/tasks/1/ack", sent, headers)[0]
+
+    def test_a_small_packed_ack_is_small(self):
+        body = json.dumps({"token": "1-1"}).encode()
+        large = json.dumps({"token": "1-1", "x": "y" * 70000}).encode()
+
+        def comes_through():
+            """Full: what is not small is refused. (Halves that are silent for 2 s give way.)"""
+            for size in (2 << 20, 512 << 10, 64 << 10, 32 << 10):
+                while self.half(size):
+                    pass
+            plain, packed = self.status(body, ()), self.status(gzip.compress(body), {"Content-Encoding": "gzip"})
+            return self.status(large, ()) == 503 and (plain, packed)
+
+        plain, packed = harness.wait_until("it is full", comes_through, 60)
+        self.assertNotEqual(plain, 503)
+        self.assertEqual(packed, plain)
 
 
 class Strangers(principals.Access):
