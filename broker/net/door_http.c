@@ -228,7 +228,7 @@ static const char *status_text(unsigned status) {
     case 431:
         return "Request Header Fields Too Large";
     case 501:
-        return "Not Implemented";
+        return "Not Supported";
     case 505:
         return "HTTP Version Not Supported";
     default:

@@ -36,7 +36,7 @@ ALLOWED = {
     "broker/coordinator/": ("broker/coordinator/", "broker/curl/", "broker/pair/", "storage/", "proto/", "common/"),
     "broker/curl/": ("broker/curl/",),
     "broker/page/": ("broker/page/",),
-    "broker/net/": ("broker/net/", "proto/tarry_limits."),
+    "broker/net/": ("broker/net/", "proto/tarry_limits.", "proto/check."),
     # Foreign protocols know the door, and each other by the seam alone; of the broker they know its messages.
     "broker/gateway/": ("broker/gateway/", "broker/net/", "proto/", "common/"),
     "broker/http/": ("broker/http/", "broker/gateway/gateway.h", "broker/net/", "proto/", "common/"),
