@@ -285,6 +285,56 @@ static void few_pages_are_read_at_once(void **state) { /* CALM-1 */
     assert_int_equal(f->core->pages_loading, 0);
 }
 
+enum { LINES = 64, TASKS_OF_LINE = 20000 };
+
+/* A core whose index has very many tasks that are due, in a line of each of many queues. */
+static void begin_with_full_lines(struct fx *f) {
+    static struct queue_tally counts[QUEUE_PLACES + 1];
+    struct core_options options = defaults;
+    options.memory = 64u << 20;
+    options.policy = (Tarry__Policy)TARRY__POLICY__INIT;
+    core_free(f->core);
+    f->core = core_new(&options);
+    assert_non_null(f->core);
+    struct tally tally;
+    memset(counts, 0, sizeof(counts));
+    tally_init(&tally, counts);
+    tally.next_id = LINES * TASKS_OF_LINE + 1;
+    tally.next_queue = LINES + 1;
+    tally.live = LINES * TASKS_OF_LINE;
+    for (unsigned i = 1; i <= LINES; i++) counts[i].waiting[ROW_STEADY][0] = TASKS_OF_LINE;
+    core_restore(f->core, &(struct core_base){.position = LOG_POSITION_FIRST, .tally = &tally});
+    for (uint32_t i = 1; i <= LINES; i++) {
+        char name[8];
+        Tarry__QueuePut queue = TARRY__QUEUE_PUT__INIT;
+        snprintf(name, sizeof(name), "q%u", i);
+        queue.number = i;
+        queue.name = name;
+        queue.policy = &options.policy;
+        assert_int_equal(core_restore_queue(f->core, &queue), 0);
+    }
+}
+
+/* 64 lines asked for 16,384 rows each at once, 470 MB at most. All get theirs by and by. */
+static void few_windows_are_read_at_once(void **state) { /* CALM-1 */
+    struct fx *f = *state;
+    begin_with_full_lines(f);
+    struct core_window windows[LINES];
+    size_t loading = 0, loaded = 0;
+    struct core_event event = {.kind = CORE_START, .epoch = 2};
+    for (step(f, &event); loaded < LINES; step(f, &event)) {
+        assert_true(f->core->rows_loading <= (WINDOWS_LOADING_MAX + 1) * WINDOW_TASKS_MAX);
+        for (size_t i = 0; i < f->effects.windows.count; i++) windows[loading++] = f->effects.windows.items[i];
+        assert_true(loading > 0 || f->core->hurry);
+        event = (struct core_event){.kind = CORE_TICK};
+        if (f->core->hurry) continue;
+        /* The index has them no more: the line is complete, and asks for nothing again. */
+        event = (struct core_event){.kind = CORE_WINDOW, .line = windows[--loading].line, .through = DUE_END};
+        loaded++;
+    }
+    assert_int_equal(f->core->rows_loading, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         CORE_TEST(a_schedule_asks_for_no_dead_letters),
@@ -296,6 +346,7 @@ int main(void) {
         CORE_TEST(a_request_whose_arena_is_exhausted_is_refused),
         CORE_TEST(a_request_that_read_too_much_is_refused),
         CORE_TEST(few_pages_are_read_at_once),
+        CORE_TEST(few_windows_are_read_at_once),
     };
     return cmocka_run_group_tests_name("core_need", tests, NULL, NULL);
 }
