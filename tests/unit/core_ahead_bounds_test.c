@@ -185,6 +185,7 @@ static void a_burst_does_not_switch_leases_ahead_off(void **state) {
 /* At the shortest span tasks are still leased ahead of time. */
 static void the_shortest_span_is_one_that_acts(void **state) {
     struct fx *f = *state;
+    assert_int_equal(schedule(f, "orders", 10 * DELAY_MS), TARRY__CODE__OK); /* creates the queue */
     uint64_t session = consume(f, 100), due_ms = f->now_ms + DELAY_MS;
     orders(f)->ahead_halvings = 0;
     while (AHEAD_MS >> (orders(f)->ahead_halvings + 1) >= AHEAD_SPAN_MIN_MS) orders(f)->ahead_halvings++;

@@ -186,7 +186,7 @@ static inline uint64_t lease_ahead(struct fx *f) {
 }
 
 static inline struct queue *orders(struct fx *f) {
-    for (uint32_t i = 1; i <= QUEUES_MAX; i++)
+    for (uint32_t i = 1; i <= QUEUE_PLACES; i++)
         if (strcmp(f->core->queues[i].name, "orders") == 0) return &f->core->queues[i];
     fail();
     return NULL;

@@ -69,7 +69,7 @@ class Catcher:
 
 HISTORIES = {"sim": 10000, "pair": 2000, "log_crash": 10000, "log_pair_crash": 5000, "index": 20}
 CATCHERS = {name: Catcher(name, HISTORIES.get(name, 0)) for name in
-            ("sim", "pair", "core_ahead", "core_ahead_bounds", "core_ahead_waits", "wheel", "log_crash", "log_pair_crash", "log_tail", "log_fault", "log_copy", "log_cut", "index", "index_unit", "erase", 
+            ("sim", "pair", "core_ahead", "core_ahead_bounds", "core_ahead_waits", "wheel", "log_crash", "log_pair_crash", "log_tail", "log_fault", "log_copy", "log_cut", "index", "index_unit", "erase",
              "core_deliver", "core_need", "core_sessions", "core_turn", "core_work", "erasure", "index_schedule", "lane_state", "outgoing_read", "freshness", "hung_disk", "keyring", "follower_half", "leader_half", "record_reads", "recovery_plan", "retention", "silence", "stall", "summons", "core_square", "list_page")}
 # By the file in which the bug stands: who is there for it, in this order.
 RIGS = [("broker/core/core.c", ["sim", "pair", "core_deliver"]), ("broker/core/ahead", ["core_ahead", "core_ahead_bounds", "sim"]), ("broker/core/leases.c", ["core_ahead", "sim"]), ("broker/core/deliver", ["core_ahead", "sim"]), ("broker/core/query_list.c", ["list_page", "core_work", "sim"]), ("broker/core/near.c", ["core_ahead_bounds", "core_deliver", "sim"]), ("broker/core/task_view.c", ["core_ahead_waits", "sim"]), ("broker/core/need.c", ["core_need", "sim"]), ("broker/core/sessions.c", ["core_sessions", "sim"]), ("broker/core/apply.c", ["core_square", "sim"]), ("broker/core/", ["sim"]), ("broker/engine/recovery_plan", ["sim", "recovery_plan"]),
