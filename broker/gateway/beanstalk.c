@@ -544,6 +544,7 @@ static void on_drained(void *argument) {
 
 static void on_turn(void *argument) {
     connection_run(argument);
+    finish_if_done(argument);
 }
 
 static void on_sent(void *argument, uint64_t stamp, bool left) {
