@@ -83,7 +83,7 @@ class Budget(principals.Access):
         peer.setblocking(False)
         try:
             return len(re.findall(rb"HTTP/1\.1 \d", peer.recv(16 << 20)))
-        except BlockingIOError:
+        except OSError:  # nothing yet; or it was ended, for the room that it takes
             return 0
         finally:
             peer.setblocking(True)
