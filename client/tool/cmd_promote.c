@@ -41,7 +41,10 @@ const struct command command_promote = {
         "and want it all the same; copy the other's data directory before it is started again, for what only it has\n"
         "may be gone then. Both brokers record what you said.\n\n"
         "Said to the primary, --peer-is-stopped makes it go on without its follower, which it would wait for\n"
-        "otherwise (tarryd --solo-after never), until that one is back and has everything.",
+        "otherwise (tarryd --solo-after never), until that one is back and has everything.\n\n"
+        "Without a coordinator the other broker is asked first, for up to 2.5 seconds: while it answers as the "
+        "primary,\n"
+        "--peer-is-stopped and --force are refused, and nothing is changed.",
     .options = promote_options,
     .positional_min = 0,
     .positional_max = 0,

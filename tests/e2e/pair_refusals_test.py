@@ -156,7 +156,7 @@ class Refusals(Case):
             self.take_coordinator(broker)
             broker.start()
         for broker in (self.a, self.b):
-            self.wait_for("it is said", lambda known=broker: "had a coordinator, and neither follows" in
+            self.wait_for("it is said", lambda known=broker: "both nodes have served alone, or had a coordinator" in
                           (known.tarry("status").one["problem"] or ""))
         self.a.kill()
         shutil.rmtree(self.a.data)
