@@ -125,7 +125,7 @@ static Tarry__Durations *durations_of(const struct durations *durations, struct 
 
 /* A counter never goes back: a delivery under way counts, and may turn out not to have left. */
 static uint64_t delivered_of(const struct core *core, struct queue *queue) {
-    uint64_t delivered = core->tally.queues[queue->number].delivered - queue->ahead_count;
+    uint64_t delivered = core->tally.queues[queue_place(queue->number)].delivered - queue->ahead_count;
     if (delivered > queue->delivered_told) queue->delivered_told = delivered;
     return queue->delivered_told;
 }

@@ -259,6 +259,7 @@ static void a_delay_asked_of_a_stopped_broker_counts_from_when_it_was_read(void 
     SIM_ELAPSE(f, 5000);
     SIM_TRACE(f, "[1200] operator stops node 0 for 5000 ms\n"
                  "[6100] shop > schedule orders order-1 in 3000 ms #5\n"
+                 "[6200] broker append #7 queue orders\n"
                  "[6200] broker append #8 scheduled 1\n"
                  "[6210] broker durable #8\n"
                  "[6211] shop < scheduled, task 1 #5\n"

@@ -156,6 +156,7 @@ static void overdue_tasks_without_a_consumer_harm_no_other_queue(void **state) {
     client_schedule(f->shop, .queue = "mail", .key = "letter", .delay_ms = 100);
     SIM_ELAPSE(f, 200);
     SIM_TRACE(f, "[3601050] shop > schedule mail letter in 100 ms #8\n"
+                 "[3601051] broker append #13 queue mail\n"
                  "[3601051] broker append #14 scheduled 257\n"
                  "[3601061] broker durable #14\n"
                  "[3601062] shop < scheduled, task 257 #8\n"

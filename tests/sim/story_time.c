@@ -46,6 +46,7 @@ static void a_millisecond_is_a_millisecond(void **state) { /* TIME-1 */
     client_schedule(f->shop, .delay_ms = 1);
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1100] shop > schedule orders in 1 ms #4\n"
+                 "[1101] broker append #7 queue orders\n"
                  "[1101] broker append #8 scheduled 1\n"
                  "[1102] broker append #9 leased 1\n"
                  "[1111] broker durable #8\n"
@@ -165,6 +166,7 @@ static void no_jump_moves_a_delay(void **state) { /* F-32, TIME-2 */
         SIM_ELAPSE(f, 100);
     }
     SIM_TRACE(f, "[1050] shop > schedule orders in 500 ms #4\n"
+                 "[1051] broker append #7 queue orders\n"
                  "[1051] broker append #8 scheduled 1\n"
                  "[1061] broker durable #8\n"
                  "[1062] shop < scheduled, task 1 #4\n"

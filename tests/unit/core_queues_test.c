@@ -80,6 +80,36 @@ static void queues_are_made_and_deleted_for_ever(void **state) {
     core_check(f->core);
 }
 
+/* A queue in a place that others had before it is counted by its place. */
+static void a_later_queue_has_its_own_counts(void **state) {
+    struct fx *f = *state;
+    char name[16], *queue = name;
+    begin_few(f);
+    for (unsigned i = 1; i <= 3 * FEW; i++) {
+        if (i > FEW) {
+            snprintf(name, sizeof(name), "q%u", i - FEW);
+            assert_int_equal(delete_queue(f, name), TARRY__CODE__OK);
+        }
+        snprintf(name, sizeof(name), "q%u", i);
+        assert_int_equal(set_policy(f, name), TARRY__CODE__OK);
+    }
+    assert_true(queue_generation(core_queue_number(f->core, name)) >= 1);
+    assert_int_equal(subscribe_to(f, &queue, 1), TARRY__CODE__OK);
+    struct core_event up = {.kind = CORE_LANE_UP, .session = f->session};
+    step(f, &up);
+    assert_int_equal(schedule(f, name, 0), TARRY__CODE__OK);
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Stats body = TARRY__STATS__INIT;
+    request.body_case = TARRY__REQUEST__BODY_STATS;
+    request.stats = &body;
+    assert_int_equal(ask(f, CORE_STATS, &request), TARRY__CODE__OK);
+    const Tarry__StatsReply *stats = f->effects.replies.items[0].reply->stats;
+    uint64_t delivered = 0;
+    for (size_t i = 0; i < stats->n_queues; i++)
+        delivered += strcmp(stats->queues[i]->name, name) == 0 ? stats->queues[i]->delivered : 0;
+    assert_int_equal(delivered, 1);
+}
+
 /* TRUE-1: as long as an ending is remembered, so is the queue that it belongs to. */
 static void a_place_waits_for_the_endings_of_its_queue(void **state) {
     struct fx *f = *state;
@@ -269,6 +299,7 @@ int main(void) {
 #define CORE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         CORE_TEST(queues_are_made_and_deleted_for_ever),
+        CORE_TEST(a_later_queue_has_its_own_counts),
         CORE_TEST(a_place_waits_for_the_endings_of_its_queue),
         CORE_TEST(a_deleted_queue_that_is_used_again_keeps_its_number),
         CORE_TEST(a_former_queue_is_not_restored),
