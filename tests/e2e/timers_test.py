@@ -108,7 +108,7 @@ class Web(Passes):
         answer = []
         poll = threading.Thread(target=lambda: answer.append(self.http.ask("POST", "/v1/queues/q/lease", {"max": 1, "wait": "600s"})))
         poll.start()
-        wait_until("it waits", lambda: self.broker.queue_stats("q"), 20)
+        wait_until("it waits", lambda: self.broker.queue_stats(None)["sessions"], 20)
         self.go_on(500, 100)
         self.assertTrue(poll.is_alive(), answer)
         self.go_on(110, 5, lambda: not poll.is_alive())
