@@ -68,8 +68,10 @@ static struct message *follow_message(struct node *node, const struct pair_messa
     uint32_t numbers[FOLLOW_EPOCHS_MAX];
     uint64_t starts[FOLLOW_EPOCHS_MAX];
     struct log_point point;
-    /* A proposal says nothing of the log. */
-    uint64_t end = question->kind == PAIR_PROPOSE ? log_durable(node->log) : question->end;
+    /* A proposal says nothing of the log. A leader may repeat a question of the time when it was the follower: its log
+     * may have retired that position since. */
+    bool names_end = question->kind != PAIR_PROPOSE && !node_is_leading(node);
+    uint64_t end = names_end ? question->end : log_durable(node->log);
     int error = log_point(node->log, end, &point);
     if (error != 0) fatal("log_unreadable", error);
     follow.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, needs->dir->cluster};
