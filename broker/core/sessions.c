@@ -146,7 +146,9 @@ static void record_session(struct core *core, const struct session *session, boo
     }
     put->awaited = must_alloc(effects->arena, session->wish_count * sizeof *put->awaited);
     struct wish *wish = NULL;
-    TAILQ_FOREACH(wish, &session->wishes, of_session) put->awaited[put->n_awaited++] = wish->awaited->name;
+    TAILQ_FOREACH(wish, &session->wishes, of_session) {
+        put->awaited[put->n_awaited++] = wish->awaited->name;
+    }
     put->prefetch = session->prefetch;
     put->batch_max = session->batch_max;
     put->lease_ms = session->lease_ms;

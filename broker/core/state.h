@@ -170,10 +170,12 @@ struct subscription {
 };
 TAILQ_HEAD(subscription_list, subscription);
 
+TAILQ_HEAD(wish_list, wish);
+
 /* A queue that does not exist, and that sessions wait for. It takes no place in the table of queues and no record. */
 struct awaited {
-    TAILQ_HEAD(, wish) wishes; /* empty: unused */
-    uint32_t by_name_next;     /* index + 1; unused: of the next unused one */
+    struct wish_list wishes; /* empty: unused */
+    uint32_t by_name_next;   /* index + 1; unused: of the next unused one */
     char name[QUEUE_NAME_SIZE_MAX + 1];
 };
 
@@ -184,7 +186,6 @@ struct wish {
     TAILQ_ENTRY(wish) of_session; /* in session->wishes, or in core->wishes_free */
     TAILQ_ENTRY(wish) of_name;    /* in awaited->wishes */
 };
-TAILQ_HEAD(wish_list, wish);
 
 struct queue {
     uint32_t number; /* place and generation (row.h); 0: unused */
@@ -408,13 +409,13 @@ struct core {
     uint64_t *queue_owners; /* [place]: principal_owner of a live queue's creator; 0: none */
     uint64_t *deletions;    /* [place]: when it was deleted, counted in deletions; 0: it was not */
     uint64_t deletion_last;
-    uint32_t own_queue_count; /* live queues of the broker's own (queue_is_reserved) */
     struct awaited *awaited;  /* QUEUES_AWAITED_MAX of them */
     uint64_t *awaited_owners; /* beside it: principal_owner of the principal that was the first to wait; unused: void */
     uint32_t *awaited_names;  /* hash table: index + 1 */
     uint32_t awaited_free;    /* used before, unused again: index + 1 */
     uint32_t awaited_end;     /* entries from here on have never been used */
     uint32_t awaited_count;
+    uint32_t own_queue_count;     /* live queues of the broker's own (queue_is_reserved) */
     struct wish *wishes;          /* WISHES_MAX of them: what all sessions may subscribe to */
     struct wish_list wishes_free; /* used before, free again */
     uint32_t wishes_end;          /* entries from here on have never been used */

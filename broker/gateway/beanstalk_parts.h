@@ -89,8 +89,9 @@ struct beanstalk_connection {
     struct beanstalk_reserved *held; /* leased, and it is found out whether it is the next */
     struct message *held_message;
     unsigned ranks;
-    uint32_t choosing; /* of several watched tubes: the one that is looked at */
-    uint32_t chosen;   /* … the one whose first job is the least so far; BEANSTALK_ANY_TUBE: none */
+    uint32_t choosing;   /* of several watched tubes: the one that is looked at */
+    uint32_t chosen;     /* … the one whose first job is the least so far; BEANSTALK_ANY_TUBE: none */
+    unsigned look_pages; /* look_for_first's, while it is under way */
     uint64_t chosen_due_ms;
     uint64_t chosen_id;
     struct beanstalk_tube *look_into; /* what is found is remembered of it; NULL: nowhere */
@@ -98,7 +99,6 @@ struct beanstalk_connection {
     const char *look_tube;            /* look_for_first's, while it is under way */
     uint64_t look_from_ms;
     uint64_t look_to_ms;
-    unsigned look_pages;
     beanstalk_looked *looked;
     gateway_reply *committed;           /* connection_commit's, while it is under way */
     struct beanstalk_tube *changes_one; /* … which puts into this tube alone */

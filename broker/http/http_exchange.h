@@ -58,6 +58,7 @@ struct http_refusal {
 };
 
 struct http_exchange {
+    crypto_generichash_state hash; /* of all that is asked for, as far as it has come, if it has a key */
     struct http_server *server;
     struct http_connection *connection; /* to be answered on; how, it knows alone. NULL: it has gone */
     const struct route *route;          /* NULL: no path of /v1 */
@@ -65,17 +66,16 @@ struct http_exchange {
     bool drops_body;                    /* the body is read to its end and not kept */
     bool has_paid;                      /* one operation of its principal's rate, before its body was read */
     bool is_building;                   /* a handler runs to read the body and makes no answer; on either thread */
-    struct http_job job;                /* with the worker */
-    bool is_working;                    /* the worker has it … */
+    bool is_old;                        /* HTTP/1.0 */
+    bool is_working;                    /* the worker has the job … */
+    struct http_job job;
     void (*built)(struct http_exchange *exchange); /* … and then */
     struct json_scan scan;                         /* of the body, as far as it has come */
-    crypto_generichash_state hash; /* of all that is asked for, as far as it has come, if it has a key */
-    size_t held;                   /* bytes that http_hold counts */
-    uint64_t id;                   /* of the connection */
-    struct gateway_caller caller;  /* the requester */
+    size_t held;                                   /* bytes that http_hold counts */
+    uint64_t id;                                   /* of the connection */
+    struct gateway_caller caller;                  /* the requester */
     char *head_bytes;
     struct head head;
-    bool is_old; /* HTTP/1.0 */
     struct http_body body;
     struct arena arena;
     struct json_in in; /* with the arena */
@@ -93,7 +93,6 @@ struct http_exchange {
     const char *const *names; /* of operations, one each */
     Tarry__Commit *commit;
     struct gateway_lease_options lease; /* count of queues 0: none is asked for */
-    bool is_single;                     /* one operation, answered by itself */
     const char *line_at;                /* JSON lines: what has not been read of the body … */
     const char *lines_end;              /* … and where the next commit begins … */
     size_t lines_weight;                /* … what they weigh … */
@@ -105,12 +104,13 @@ struct http_exchange {
     uint64_t from_ms;
     uint64_t until_ms;
     uint64_t step_ms;
+    bool is_single; /* one operation, answered by itself */
     bool is_by_queue;
     bool follows;
     bool is_stream;
+    bool is_answered;
     Tarry__List list;
     Tarry__Ref ref;
-    bool is_answered;
 };
 
 /* ---- answers */

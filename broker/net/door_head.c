@@ -44,17 +44,17 @@ static bool write_path(const struct head *head, struct door_head *out) {
 /* Fields that the library, or door_http.c by way of it, reads. */
 static bool write_fields(const struct head *head, struct door_head *out) {
     static const struct {
-        enum head_field field;
         const char *name;
+        enum head_field field;
         bool of_upgrade;
-    } fields[] = {{HEAD_FIELD_host, "Host", false},
-                  {HEAD_FIELD_origin, "Origin", false},
-                  {HEAD_FIELD_authorization, "Authorization", false},
-                  {HEAD_FIELD_length, "Content-Length", false},
-                  {HEAD_FIELD_coding, "Transfer-Encoding", false},
-                  {HEAD_FIELD_ws_key, "Sec-WebSocket-Key", true},
-                  {HEAD_FIELD_ws_version, "Sec-WebSocket-Version", true},
-                  {HEAD_FIELD_ws_protocol, "Sec-WebSocket-Protocol", true}};
+    } fields[] = {{"Host", HEAD_FIELD_host, false},
+                  {"Origin", HEAD_FIELD_origin, false},
+                  {"Authorization", HEAD_FIELD_authorization, false},
+                  {"Content-Length", HEAD_FIELD_length, false},
+                  {"Transfer-Encoding", HEAD_FIELD_coding, false},
+                  {"Sec-WebSocket-Key", HEAD_FIELD_ws_key, true},
+                  {"Sec-WebSocket-Version", HEAD_FIELD_ws_version, true},
+                  {"Sec-WebSocket-Protocol", HEAD_FIELD_ws_protocol, true}};
     bool fits = true;
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
         const struct head_text *value = &head->fields[fields[i].field];

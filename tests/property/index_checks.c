@@ -444,7 +444,11 @@ int check_tables(struct fx *f) {
     }
     CHECK(meta.position == w->position && meta.tally.digest == w->tally.digest && meta.tally.live == w->tally.live);
     CHECK(meta.tally.next_id == w->tally.next_id && meta.tally.next_queue == w->tally.next_queue);
-    CHECK(memcmp(meta.tally.queues, w->queues, sizeof w->queues) == 0);
+    for (size_t i = 0; i < sizeof w->queues / sizeof w->queues[0]; i++) {
+        const struct queue_tally *indexed = &meta.tally.queues[i], *known = &w->queues[i];
+        CHECK(indexed->number == known->number);
+        CHECK(memcmp((const uint8_t *)indexed, (const uint8_t *)known, QUEUE_COUNTS_SIZE) == 0);
+    }
     return 0;
 }
 

@@ -37,7 +37,7 @@ struct option {
     uint64_t most;
     const char *argument; /* for the help */
     const char *help;
-    unsigned flags; /* COMMAND_LINE_ONLY, NO_BEHAVIOUR */
+    uint64_t flags; /* COMMAND_LINE_ONLY, NO_BEHAVIOUR */
 };
 
 enum {
