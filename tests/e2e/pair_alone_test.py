@@ -61,7 +61,8 @@ class Alone(pair.Case):
 
     def test_an_auditor_sees_whose_word_it_was(self):
         """KEEP-1"""
-        self.arguments = ("--solo-after", "never")
+        for broker in (self.a, self.b):
+            broker.arguments += ["--solo-after", "never"]
         self.start_pair()
         before = len(self.records())
         self.b.kill()
