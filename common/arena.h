@@ -41,8 +41,7 @@ void *arena_alloc_slowly(struct arena *arena, size_t size);
  * calls it several times per operation, mostly with a constant size. */
 static inline void *arena_alloc(struct arena *arena, size_t size) {
     struct arena_block *block = arena->current;
-    size_t rounded =
-        (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1); /* 0: `size` is 0, or rounding up overflowed */
+    size_t rounded = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1); /* 0: size 0, or overflow */
     bool fits = block != NULL && rounded != 0 && rounded <= block->size - block->used;
     if (!fits || arena->used + rounded > arena->size_max) return arena_alloc_slowly(arena, size);
     void *memory = block->data + block->used;
