@@ -59,7 +59,10 @@ struct as_of {
     uint64_t limit_ms;
 };
 
-/* Rebuilds the state in a new index in `directory`, which must not exist; its parent must exist. `is_lasting`: the index is synced and completed for permanent use; otherwise the caller may unlink the files after this call. 0, an enum as_of_error, or an error of log.h, history.h or index.h. After an error nothing is open, and the caller deletes the content of `directory`. */
+/* Rebuilds the state in a new index in `directory`, which must not exist; its parent must exist. `is_lasting`: the
+ * index is synced and completed for permanent use; otherwise the caller may unlink the files after this call. 0, an
+ * enum as_of_error, or an error of log.h, history.h or index.h. After an error nothing is open, and the caller deletes
+ * the content of `directory`. */
 int as_of_make(struct as_of *out, const struct as_of_source *source, const struct as_of_question *question,
                const char *directory, bool is_lasting);
 void as_of_close(struct as_of *moment);
