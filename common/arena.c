@@ -1,13 +1,13 @@
-/* arena.c: see arena.h. Blocks come from malloc and are linked in the order in which they were filled; `first` is the
- * one that survives every reset, others do up to keep_max. Nothing is ever given back one by one. */
+/* arena.c: see arena.h. malloc provides the blocks, and the arena links them in the order in which they were filled.
+ * Single objects are never freed. */
 #include "arena.h"
 
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-/* The first block is large enough for nearly every request, so that the steady state calls malloc not at all; pages of
- * it that are never touched cost nothing. Later blocks double, so that a large message costs few of them. */
+/* The first block fits nearly every message, so a reused arena rarely calls malloc. Pages of the block that were never
+ * written cost no memory. Later blocks double in size, so a large message needs few blocks. */
 #define ARENA_FIRST_SIZE (256u << 10)
 #define ARENA_BLOCK_SIZE_MAX (4u << 20)
 
@@ -59,7 +59,7 @@ void arena_reset(struct arena *arena) {
 }
 
 static struct arena_block *arena_grow(struct arena *arena, size_t size) {
-    while (arena->current != NULL && arena->current->next != NULL) { /* kept from before the last reset */
+    while (arena->current != NULL && arena->current->next != NULL) { /* a block that the last reset kept */
         arena->current = arena->current->next;
         if (size <= arena->current->size) return arena->current;
     }
@@ -69,7 +69,7 @@ static struct arena_block *arena_grow(struct arena *arena, size_t size) {
         if (block_size > ARENA_BLOCK_SIZE_MAX) block_size = ARENA_BLOCK_SIZE_MAX;
     }
     if (block_size > arena->size_max) block_size = arena->size_max;
-    /* The first block is kept for good, so one huge message must not decide its size. */
+    /* The arena keeps the first block, so one huge message must not determine its size. */
     if (size > block_size) block_size = size;
     struct arena_block *block = malloc(sizeof(*block) + block_size);
     if (block == NULL) {
@@ -91,7 +91,7 @@ static struct arena_block *arena_grow(struct arena *arena, size_t size) {
 }
 
 void *arena_alloc_slowly(struct arena *arena, size_t size) {
-    /* Before rounding up, which could overflow. */
+    /* Checked before rounding up, because rounding could overflow. */
     if (size > arena->size_max) return NULL;
     size_t rounded = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
     if (rounded == 0) rounded = ARENA_ALIGN;

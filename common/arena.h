@@ -1,4 +1,5 @@
-/* arena.h: a bump allocator for unpacking protobuf messages. Bounded, reset at once, not thread-safe. */
+/* arena.h: a bump allocator with a size limit, into which protobuf-c unpacks messages. A reset frees all objects at
+ * once. Not thread-safe. */
 #ifndef TARRY_PROTO_ARENA_H
 #define TARRY_PROTO_ARENA_H
 
@@ -19,27 +20,28 @@ struct arena_block {
 struct arena {
     struct arena_block *first; /* kept across resets */
     struct arena_block *current;
-    size_t used;     /* bytes handed out since the last reset */
-    size_t size_max; /* handing out more than this fails (NULL) */
-    bool starved;    /* since the last reset malloc gave nothing: what failed need not be malformed or too large */
-    void (*on_starved)(void); /* called then, and need not return; NULL: arena_alloc says NULL */
-    size_t keep_max;          /* blocks of so many bytes in all survive a reset; the first one always does */
-    ProtobufCAllocator pb;    /* allocates from this arena; free is a no-op */
+    size_t used;     /* bytes allocated since the last reset */
+    size_t size_max; /* limit of `used`, in bytes; an allocation beyond it returns NULL */
+    bool starved; /* malloc failed since the last reset, so a failed unpacking does not prove bad or oversized input */
+    void (*on_starved)(void); /* called when malloc fails; it may exit the process. NULL: arena_alloc returns NULL */
+    size_t keep_max;       /* limit in bytes of the blocks that a reset keeps; a reset always keeps the first block */
+    ProtobufCAllocator pb; /* allocates from this arena; free is a no-op */
 };
 
-/* Allocates nothing yet. The arena must not move afterwards (pb points to it). */
+/* Initialises the arena; allocates no memory. The caller must not move the arena afterwards, because `pb` points to it.
+ */
 void arena_init(struct arena *arena, size_t size_max);
 void arena_deinit(struct arena *arena);
-/* Forgets everything handed out. Keeps blocks up to keep_max (0 after arena_init; set it for an arena that is large
- * time and again), gives the others back. */
+/* Frees all objects. Keeps blocks of up to keep_max bytes in total and returns the other blocks to malloc. keep_max is
+ * 0 after arena_init; set it for an arena that often holds large messages. */
 void arena_reset(struct arena *arena);
-/* The way of arena_alloc when the current block has no room, or nothing is asked for. */
+/* Slow path of arena_alloc: the current block is too small, or `size` is 0. */
 void *arena_alloc_slowly(struct arena *arena, size_t size);
-/* 16-byte aligned, uninitialised; NULL if over size_max or out of memory. Inline, for a commit asks some times an
- * operation, and nearly always for a size that is known when it is compiled. */
+/* Returns uninitialised memory, aligned to 16 bytes; NULL: over size_max, or out of memory. Inline, because a commit
+ * calls it several times per operation, mostly with a constant size. */
 static inline void *arena_alloc(struct arena *arena, size_t size) {
     struct arena_block *block = arena->current;
-    size_t rounded = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1); /* 0: none, or so much that it overflows */
+    size_t rounded = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1); /* 0: size 0, or overflow */
     bool fits = block != NULL && rounded != 0 && rounded <= block->size - block->used;
     if (!fits || arena->used + rounded > arena->size_max) return arena_alloc_slowly(arena, size);
     void *memory = block->data + block->used;
@@ -48,7 +50,7 @@ static inline void *arena_alloc(struct arena *arena, size_t size) {
     return memory;
 }
 
-/* Everything handed out since `mark` was taken is forgotten; its blocks stay. */
+/* A position in the arena. arena_rewind frees all objects that were allocated after the mark, and keeps the blocks. */
 struct arena_mark {
     struct arena_block *block;
     size_t block_used;

@@ -1,8 +1,9 @@
-/* bloom.h: a blocked Bloom filter: "certainly not" or "perhaps", at the price of one cache line.
+/* bloom.h: a blocked Bloom filter. A lookup answers "certainly absent" or "possibly present" and reads one cache line.
  *
- * `blocks` blocks of 64 bytes, aligned to 64; the high bits of the hash choose the block, and one bit of each of its
- * eight words is set (F. Putze, P. Sanders, J. Singler, Cache-, Hash- and Space-Efficient Bloom Filters, 2007). At 12
- * bits a key some 0.5 % of "perhaps" are wrong. The hash must be a good one of 64 bits. Pure but for the filter. */
+ * The filter has `blocks` blocks of 64 bytes, aligned to 64. The high bits of the hash select the block. A key sets one
+ * bit in each of the block's eight words (F. Putze, P. Sanders, J. Singler, Cache-, Hash- and Space-Efficient Bloom
+ * Filters, 2007). At 12 bits per key about 0.5 % of the absent keys look present. The hash must be a well-mixed 64-bit
+ * hash. */
 #ifndef TARRY_STORAGE_BLOOM_H
 #define TARRY_STORAGE_BLOOM_H
 
@@ -23,7 +24,8 @@ static inline uint64_t bloom_bits(uint64_t hash) {
     return mixed ^ mixed >> 32;
 }
 
-/* While others read: the tail's filter of the index. On x86-64 the load costs nothing. */
+/* Adds a key while other threads read the filter (the filter of the index's tail). On x86-64 a relaxed load is as cheap
+ * as a plain load. */
 static inline void bloom_add(uint64_t *bloom, uint64_t blocks, uint64_t hash) {
     uint64_t *block = bloom_block(bloom, blocks, hash), bits = bloom_bits(hash);
     for (unsigned i = 0; i < 8; i++) {
@@ -32,12 +34,13 @@ static inline void bloom_add(uint64_t *bloom, uint64_t blocks, uint64_t hash) {
     }
 }
 
-/* Of one block that somebody else has chosen; `bits` from bloom_bits. While nobody else looks. */
+/* Adds a key to a block that the caller selected; `bits` comes from bloom_bits. No other thread may read the block
+ * meanwhile. */
 static inline void bloom_block_fill(uint64_t block[8], uint64_t bits) {
     for (unsigned i = 0; i < 8; i++) block[i] |= 1ull << (bits >> (6 * i) & 63);
 }
 
-/* Which bits of a block are a key's, in any filter; `bits` from bloom_bits. */
+/* The bits that a key sets in its block; the same in every filter. Made by bloom_mask from the result of bloom_bits. */
 struct bloom_mask {
     uint64_t word[8];
 };
@@ -59,7 +62,7 @@ static inline bool bloom_block_has(const uint64_t block[8], uint64_t bits) {
     return bloom_block_covers(block, &mask);
 }
 
-/* While nobody else looks. */
+/* Adds a key. No other thread may read the filter meanwhile. */
 static inline void bloom_fill(uint64_t *bloom, uint64_t blocks, uint64_t hash) {
     bloom_block_fill(bloom_block(bloom, blocks, hash), bloom_bits(hash));
 }

@@ -1,4 +1,4 @@
-/* bytes.h: integers as they lie in bytes, independent of the machine: little-endian at any address, and varints. */
+/* bytes.h: encodes and decodes integers, the same on every machine: little-endian at any address, and varints. */
 #ifndef TARRY_PROTO_BYTES_H
 #define TARRY_PROTO_BYTES_H
 
@@ -43,14 +43,14 @@ static inline uint64_t get_u64(const uint8_t *at) {
     return le64toh(value);
 }
 
-/* Varints, as protobuf has numbers. */
+/* Varints in protobuf's encoding: seven bits per byte, the low bits first. */
 static inline size_t varint_size(uint64_t value) {
     size_t size = 1;
     for (; value >= 0x80; value >>= 7) size++;
     return size;
 }
 
-/* → where it ends */
+/* Returns the address after the last byte written. */
 static inline uint8_t *put_varint(uint8_t *out, uint64_t value) {
     for (; value >= 0x80; value >>= 7) *out++ = (uint8_t)(value | 0x80);
     *out++ = (uint8_t)value;

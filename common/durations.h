@@ -1,13 +1,13 @@
-/* durations.h: counts of durations in fixed buckets, as monitoring wants them: counts only grow, so that those of two
- * moments, or of two brokers, can be subtracted and added. (histogram.h is for quantiles.) Not thread-safe. */
+/* durations.h: a histogram of durations with fixed buckets, for monitoring. Counts only grow, so a caller can subtract
+ * the counts of two moments and add the counts of two brokers. (histogram.h computes quantiles.) Not thread-safe. */
 #ifndef TARRY_PROTO_DURATIONS_H
 #define TARRY_PROTO_DURATIONS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The largest duration of each bucket, in microseconds and as Prometheus writes it in seconds; one more bucket has what
- * is longer. A bound, once published, stays: X(microseconds, "seconds"). */
+/* The largest duration of each bucket: X(microseconds, "seconds"). The text is Prometheus' label `le`. One more bucket
+ * counts longer durations. A published bound never changes. */
 #define DURATION_BOUNDS(X)                                                                                             \
     X(100, "0.0001")                                                                                                   \
     X(250, "0.00025")                                                                                                  \
@@ -33,7 +33,6 @@ struct durations { /* zeroed: empty */
     uint64_t sum_us;
 };
 
-/* The bucket of a duration. */
 static inline size_t duration_bucket(uint64_t us) {
 #define X(bound, text) bound,
     static const uint64_t bounds[DURATION_BOUNDS_COUNT] = {DURATION_BOUNDS(X)};

@@ -1,6 +1,7 @@
-/* hash_index.h: finds the items of an array by a hash of what they are: open addressing with linear probing, at most
- * half full, of the items' numbers (from 1 on). Hashes are kept, so it grows without asking for them, and an item is
- * looked at only if its hash is the right one. Nothing is taken out but everything. One owner, not thread-safe.
+/* hash_index.h: a hash table that finds the items of an array by a hash of their keys. The table uses open addressing
+ * with linear probing, is at most half full, and stores item numbers, which start at 1. The table stores each hash, so
+ * it grows without computing hashes again, and the caller compares only items with an equal hash. Single items cannot
+ * be removed; hash_index_clear removes all. Not thread-safe.
  *
  *     for (size_t at = hash; (number = hash_index_next(&index, hash, &at)) != 0;)
  *         if (is_it(&items[number - 1])) …
@@ -25,12 +26,13 @@ struct hash_index { /* zeroed: empty */
     size_t count;
 };
 
-/* The high half of a product is mixed best. */
+/* Returns the high half of the product, because its bits depend on all bits of `value`. */
 static inline uint32_t hash_index_mix(uint64_t value) {
     return (uint32_t)((value * UINT64_C(0x9E3779B97F4A7C15)) >> 32);
 }
 
-/* The next item that may be the one: its number; 0: there is none. `*at` is `hash` to begin with. */
+/* Returns the number of the next item with this hash; 0: no more. The caller sets `*at` to `hash` before the first
+ * call. */
 static inline uint32_t hash_index_next(const struct hash_index *index, uint32_t hash, size_t *at) {
     while (index->capacity != 0) {
         const struct hash_index_slot *slot = &index->slots[(*at)++ & (index->capacity - 1)];
@@ -45,7 +47,7 @@ static inline void hash_index_place(struct hash_index *index, uint32_t hash, uin
     index->slots[at] = (struct hash_index_slot){hash, number};
 }
 
-/* It is not there yet. False: no memory; nothing has changed. */
+/* Adds an item that is not in the table yet. False: out of memory; the table is unchanged. */
 static inline bool hash_index_add(struct hash_index *index, uint32_t hash, uint32_t number) {
     if ((index->count + 1) * 2 > index->capacity) {
         struct hash_index grown = {.capacity = index->capacity == 0 ? HASH_INDEX_SLOTS_MIN : index->capacity * 2};
@@ -62,7 +64,7 @@ static inline bool hash_index_add(struct hash_index *index, uint32_t hash, uint3
     return true;
 }
 
-/* The memory stays. */
+/* Removes all items and keeps the memory. */
 static inline void hash_index_clear(struct hash_index *index) {
     if (index->count > 0) memset(index->slots, 0, index->capacity * sizeof(struct hash_index_slot));
     index->count = 0;

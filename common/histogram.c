@@ -1,11 +1,11 @@
-/* histogram.c: see histogram.h. Halving rounds up, so that rare values are never forgotten. */
+/* histogram.c: see histogram.h. Halving rounds up, so a bucket with one value never becomes empty. */
 #include "histogram.h"
 
 #include <assert.h>
 
 #define PARTS (1ull << HISTOGRAM_PART_BITS)
 
-/* Buckets 0 … 2 × PARTS - 1 hold one value each; then PARTS of them for every power of two. */
+/* Buckets 0 … 2 × PARTS - 1 hold one value each; every larger power of two has PARTS buckets. */
 static unsigned bucket_of(uint64_t value) {
     if (value < 2 * PARTS) return (unsigned)value;
     unsigned exponent = 63u - (unsigned)__builtin_clzll(value);
@@ -55,6 +55,6 @@ uint64_t histogram_quantile(const struct histogram *histogram, double quantile) 
         if (value < histogram->min) return histogram->min;
         return value < histogram->max ? value : histogram->max;
     }
-    assert(seen == histogram->total); /* so the loop has returned */
+    assert(seen == histogram->total); /* so the loop has returned before */
     return histogram->max;
 }

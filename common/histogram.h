@@ -1,9 +1,9 @@
 /* histogram.h: counts of 64-bit values in log-linear buckets, for quantiles.
  *
- * After Gil Tene's HdrHistogram: every power of two is cut into 32 equal parts, and a part answers with its middle, so
- * a quantile is off by at most 1/64 of itself; below 64 it is exact. Fixed memory (about 7.7 KB), O(1) record, no
- * allocation. A bucket holds up to 2^32 - 1; before one would overflow, all are halved, and from then on what came
- * before weighs half as much. Not thread-safe. */
+ * After Gil Tene's HdrHistogram: each power of two is divided into 32 equal buckets. A quantile is the middle of its
+ * bucket, so its relative error is at most 1/64; values below 64 are exact. Memory is fixed (about 7.7 KB), recording
+ * is O(1). A bucket counts up to 2^32 - 1. Before a bucket overflows, all buckets are halved, so older values then
+ * weigh half as much. Not thread-safe. */
 #ifndef TARRY_PROTO_HISTOGRAM_H
 #define TARRY_PROTO_HISTOGRAM_H
 
@@ -21,8 +21,8 @@ struct histogram {  /* zeroed: empty */
 };
 
 void histogram_record(struct histogram *histogram, uint64_t value);
-/* The smallest value that at least quantile × count values do not exceed; 0 ≤ quantile ≤ 1. 0 when empty; 1 gives the
- * exact maximum. */
+/* Returns the smallest value such that at least quantile × count recorded values are not larger; 0 ≤ quantile ≤ 1.
+ * Returns 0 for an empty histogram, and the exact maximum for quantile 1. */
 uint64_t histogram_quantile(const struct histogram *histogram, double quantile);
 
 #endif

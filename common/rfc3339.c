@@ -1,4 +1,5 @@
-/* rfc3339.c: see rfc3339.h. The calendar is computed here, not by mktime, so that parsing depends on no time zone. */
+/* rfc3339.c: see rfc3339.h. This file computes the calendar without mktime, so parsing does not depend on the time
+ * zone. */
 #include "rfc3339.h"
 
 #include <stdbool.h>
@@ -11,7 +12,7 @@
 
 static const char *const sentence = "not a time such as 2026-11-21T04:00:00+01:00 or 2026-11-21T03:00:00Z";
 
-/* Reads exactly `count` digits. */
+/* Parses exactly `count` digits. */
 static bool digits(const char **at, int count, int *out) {
     int number = 0;
     for (int i = 0; i < count; i++) {
@@ -39,16 +40,16 @@ static int month_days(int year, int month) {
     return month == 2 && leap(year) ? 29 : days[month - 1];
 }
 
-/* Days from 1970-01-01, negative before. */
+/* Returns the number of days from 1970-01-01; negative for earlier dates. */
 static int64_t epoch_days(int year, int month, int day) {
     int64_t y = year - 1;
     int64_t days = y * 365 + y / 4 - y / 100 + y / 400 - 719162;
-    if (year == 0) days = -719528; /* the formula's divisions round towards zero below year 1 */
+    if (year == 0) days = -719528; /* the formula is wrong below year 1, because its divisions round towards zero */
     for (int m = 1; m < month; m++) days += month_days(year, m);
     return days + day - 1;
 }
 
-/* ".5", ".123", ".1234567": milliseconds, rounded up. */
+/* Parses a fraction such as ".5", ".123" or ".1234567" into milliseconds, rounded up. */
 static bool fraction(const char **at, int64_t *out_ms) {
     int64_t ms = 0;
     int count = 0;
@@ -65,7 +66,7 @@ static bool fraction(const char **at, int64_t *out_ms) {
     return true;
 }
 
-/* "Z", "+01:00": seconds to take off. */
+/* Parses an offset, "Z" or "+01:00", into the seconds to subtract from local time. */
 static bool offset(const char **at, int64_t *out_s) {
     if (one_of(at, "Zz")) {
         *out_s = 0;
@@ -107,7 +108,7 @@ static char *put_digits(char *at, unsigned value, int count) {
     return at + count;
 }
 
-/* The digits, and what follows them. */
+/* Writes `count` digits and the separator `behind`; returns the address after them. */
 static char *put_part(char *at, int value, int count, char behind) {
     at = put_digits(at, (unsigned)value, count);
     *at = behind;
@@ -120,7 +121,8 @@ char *rfc3339_format(uint64_t ms, char out[RFC3339_TEXT_SIZE]) {
     long offset_min = 0;
     bool is_known = ms / 1000 <= YEAR_9999_END_S && localtime_r(&seconds, &local) != NULL;
     if (is_known) {
-        /* An offset has no seconds here, though a zone of long ago may: the clock of the whole minutes is shown. */
+        /* RFC 3339 offsets have no seconds, but historical time zones do. Round the offset to whole minutes and show
+         * the matching local time. */
         offset_min = local.tm_gmtoff / 60;
         seconds += offset_min * 60;
         is_known = gmtime_r(&seconds, &local) != NULL && local.tm_year + 1900 <= 9999;
@@ -130,7 +132,7 @@ char *rfc3339_format(uint64_t ms, char out[RFC3339_TEXT_SIZE]) {
         return out;
     }
     long magnitude = offset_min < 0 ? -offset_min : offset_min;
-    /* By hand, for a long log has millions of them. */
+    /* Without snprintf, which is too slow for the millions of times in a long log. */
     char *at = put_part(out, local.tm_year + 1900, 4, '-');
     at = put_part(at, local.tm_mon + 1, 2, '-');
     at = put_part(at, local.tm_mday, 2, 'T');

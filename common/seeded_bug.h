@@ -1,12 +1,12 @@
-/* seeded_bug.h: deliberate defects, so that the tests can prove that they would find them.
+/* seeded_bug.h: deliberate defects. The tests switch them on to prove that the tests would find such defects.
  *
- * `SEEDED_BUG(name)` stands in the honest code where the defect would be. In every build that is installed it is the
- * constant `false`, and the compiler leaves nothing of it (tests/sim/bugs checks the symbols of libraries and
- * programs). The tests compile core, storage and proto once more with TARRY_SEEDED_BUGS; then one bug, chosen by name
- * in the environment variable TARRY_SEEDED_BUG, is on for the life of the process (tests/sim/bugs/seeded_bug.c).
+ * `SEEDED_BUG(name)` stands in the product's code at the place of the defect. In every installed build it is the
+ * constant `false`, and the compiler removes the defect (tests/sim/bugs checks the symbols of libraries and programs).
+ * The tests compile core, storage and proto once more with TARRY_SEEDED_BUGS. The environment variable TARRY_SEEDED_BUG
+ * then selects one bug by name, for the life of the process (tests/sim/bugs/seeded_bug.c).
  *
- * A line of the list: name, the promise of DESIGN.md that it breaks, what is broken. tests/sim/bugs/README.md says who
- * catches each, and after how many histories. */
+ * A line of the list: name, the promise of DESIGN.md that the bug breaks, and the defect in words.
+ * tests/sim/bugs/README.md lists the test that catches each bug, and the number of histories that the test needs. */
 #ifndef TARRY_PROTO_SEEDED_BUG_H
 #define TARRY_PROTO_SEEDED_BUG_H
 
@@ -275,10 +275,10 @@ enum seeded_bug {
 };
 
 #ifdef TARRY_SEEDED_BUGS
-extern enum seeded_bug seeded_bug; /* the one that is on */
+extern enum seeded_bug seeded_bug; /* the bug that is switched on */
 #define SEEDED_BUG(name) (seeded_bug == SEEDED_BUG_##name)
 #else
-/* Never. (A name that is not in the list does not compile.) */
+/* Always false. A name that is not in the list does not compile. */
 #define SEEDED_BUG(name) (SEEDED_BUG_none == SEEDED_BUG_##name)
 #endif
 

@@ -1,12 +1,11 @@
 /* slab.c: see slab.h.
- *
- * There is a size class for every multiple of 16 bytes. Invariants
- *   S-1  a page is in exactly one of: never touched (above `fresh`), the stack of empty pages, a class's list of pages
- *        with room, or no list (full);
- *   S-2  `room` of a class is the number of free objects on its pages with room;
- *   S-3  a page's objects below `carved` were handed out at least once; the free ones among them are chained.
- * Page numbers start at 1, so that 0 can end a list. Under AddressSanitizer free objects are poisoned, so that the
- * core's use of a freed task is found like that of any freed memory. */
+ * There is a size class for every multiple of 16 bytes. Invariants:
+ *   S-1  A page is in exactly one of: never used (number above `fresh`), the stack of empty pages, a class's list of
+ *        pages with free objects, or no list (full).
+ *   S-2  `room` of a class is the number of free objects on the pages in the class's list.
+ *   S-3  A page's objects below `carved` were allocated at least once; the free ones among them are chained.
+ * Page numbers start at 1, so 0 ends a list. Under AddressSanitizer free objects are poisoned, so a use after free is
+ * found as with malloc. */
 #include "slab.h"
 
 #include <assert.h>
@@ -34,7 +33,7 @@ struct slab_page {
     uint32_t next; /* in its list, by page number; 0: none */
     uint32_t prev;
     uint16_t used;   /* objects in use */
-    uint16_t carved; /* objects handed out at least once since the page got its class */
+    uint16_t carved; /* objects allocated at least once since the page got its class */
     uint16_t class;  /* valid while used > 0 */
 };
 
@@ -47,12 +46,12 @@ struct slab {
     uint8_t *region;
     size_t size;
     uint32_t page_count;
-    uint32_t fresh;       /* pages 1 … fresh have been touched */
-    uint32_t empty;       /* stack of touched, empty pages */
+    uint32_t fresh;       /* pages 1 … fresh have been used */
+    uint32_t empty;       /* stack of pages that were used and are empty now */
     uint32_t empty_count; /* on that stack */
-    uint64_t allocated;   /* objects ever handed out */
+    uint64_t allocated;   /* objects ever allocated */
     struct slab_class classes[SLAB_CLASSES];
-    struct slab_page pages[]; /* [number]; the first is not used */
+    struct slab_page pages[]; /* by page number; entry 0 is unused */
 };
 
 struct slab *slab_new(size_t size) {
@@ -124,7 +123,8 @@ static void page_unlink(struct slab *slab, struct slab_class *class, uint32_t nu
     page->next = page->prev = 0;
 }
 
-/* Gives a free page to a class; 0: there is none. Empty pages go first, for they are in memory already. */
+/* Assigns a free page to a class and returns its number; 0: no free page. Takes empty pages before never used ones,
+ * because empty pages are already in memory. */
 static uint32_t page_take(struct slab *slab, size_t class) {
     uint32_t number = slab->empty;
     if (number != 0) {
@@ -161,8 +161,8 @@ void *slab_alloc(struct slab *slab, size_t size) {
     slab->allocated++;
     slab->classes[class].room--;
     if (page->used == class_capacity(class)) page_unlink(slab, &slab->classes[class], number);
-    /* The next call reads the link of the next free object, and, if that was the last one of its page, what is known of
-     * the next page. Neither has been in the cache for long. */
+    /* Prefetch what the next call reads: the next free object, and, if this page is full, the state of the next page.
+     * Both are probably not in the CPU cache. */
     const struct slab_page *next = &slab->pages[slab->classes[class].pages];
     __builtin_prefetch(next->free);
     __builtin_prefetch(&slab->pages[next->next]);
@@ -176,7 +176,7 @@ void slab_release(struct slab *slab, void *object, size_t size) {
     assert(offset < slab->size);
     uint32_t number = (uint32_t)(offset / SLAB_PAGE_SIZE) + 1;
     struct slab_page *page = &slab->pages[number];
-    /* A wrong size or a second release would corrupt the lists long before it was noticed. */
+    /* Assert here, because a wrong size or a double free would corrupt the lists unnoticed. */
     assert(page->used > 0 && page->class == class);
     assert(offset % SLAB_PAGE_SIZE % class_size(class) == 0);
     if (page->used == class_capacity(class)) page_link(slab, &slab->classes[class], number);

@@ -1,7 +1,7 @@
-/* slab.h: one region of memory of a fixed size, taken at start, in objects of a few sizes (CALM-1, CAP-1).
+/* slab.h: an allocator for objects of a few sizes in one region of fixed size, reserved at start (CALM-1, CAP-1).
  *
- * The region is cut into pages of 64 KiB; a page serves one size class while any object on it lives, and goes back to
- * the common pool when it is empty, so that a wave of one size does not starve another. alloc and free are O(1). Not
+ * The region is divided into pages of 64 KiB. A page serves one size class while it holds an object. An empty page
+ * returns to the common pool, so many objects of one size do not starve the other sizes. alloc and free are O(1). Not
  * thread-safe. */
 #ifndef TARRY_COMMON_SLAB_H
 #define TARRY_COMMON_SLAB_H
@@ -16,26 +16,29 @@
 #define SLAB_CLASSES (SLAB_OBJECT_SIZE_MAX / SLAB_ALIGN)
 
 struct slab;
-/* Reserves (mmap, not touched until used) `size` bytes, rounded down to pages. NULL: out of memory. */
+/* Reserves `size` bytes by mmap, rounded down to whole pages; the kernel assigns memory on first use. NULL: out of
+ * memory. */
 struct slab *slab_new(size_t size);
-void slab_free_all(struct slab *slab); /* NULL is fine */
-/* 16-byte aligned, not cleared; NULL when the region is full. size ≤ SLAB_OBJECT_SIZE_MAX. */
+void slab_free_all(struct slab *slab); /* NULL is allowed */
+/* Returns an object of `size` bytes (at most SLAB_OBJECT_SIZE_MAX), aligned to 16 bytes and not cleared. NULL: the
+ * region is full. */
 void *slab_alloc(struct slab *slab, size_t size);
-/* `size` as at slab_alloc. NULL is fine. */
+/* Frees an object; `size` is the size that was passed to slab_alloc. NULL is allowed. */
 void slab_release(struct slab *slab, void *object, size_t size);
-/* Objects that may be asked for, by size. Zeroed: none. */
+/* Number of objects of each size class that a caller may allocate. Zeroed: no objects. */
 struct slab_need {
     uint32_t counts[SLAB_CLASSES];
 };
 void slab_need_add(struct slab_need *need, size_t size, uint32_t count);
-/* Free pages that allocating all of `need` would take: what finds no room on the pages of its own size. It surely fits
- * if no more than slab_pages_free. `slab` NULL: the pages of an empty region. O(SLAB_CLASSES). */
+/* Returns the number of free pages that the objects of `need` take when they do not fit on pages of their own class.
+ * The objects certainly fit if the result is at most slab_pages_free. NULL `slab`: counts for an empty region.
+ * O(SLAB_CLASSES). */
 uint32_t slab_need_pages(const struct slab *slab, const struct slab_need *need);
-/* One of this size would take no free page. */
+/* Returns true if an object of this size fits on a page that its class already has. */
 bool slab_has_room(const struct slab *slab, size_t size);
 uint32_t slab_pages_free(const struct slab *slab);
-uint64_t slab_allocated(const struct slab *slab); /* objects ever handed out: grows by one with each */
-size_t slab_used(const struct slab *slab);        /* bytes in pages in use */
+uint64_t slab_allocated(const struct slab *slab); /* number of objects ever allocated */
+size_t slab_used(const struct slab *slab);        /* bytes of the pages in use */
 size_t slab_capacity(const struct slab *slab);    /* bytes */
 
 #endif

@@ -10,14 +10,15 @@
 
 #if defined(__SANITIZE_ADDRESS__)
 
-#define PAGE (64u << 10) /* of every system's pages a multiple */
+#define PAGE (64u << 10) /* a multiple of the page size of every system */
 
-/* Whole pages for so many bytes, without the one behind them. */
+/* Returns the size of the table rounded up to whole pages, without the guard page. */
 static size_t pages_of(size_t bytes) {
     return (bytes + PAGE - 1) / PAGE * PAGE;
 }
 
-/* From the first page to the table: it ends where its pages end, or as near as the alignment allows. */
+/* Returns the offset of the table in its mapping. The table ends at the guard page, or as close to it as the alignment
+ * allows. */
 static size_t lead_of(size_t bytes) {
     return (pages_of(bytes) - bytes) / SPARSE_ALIGN * SPARSE_ALIGN;
 }

@@ -1,7 +1,8 @@
-/* sparse.h: tables of a fixed size of which most is never touched: zeros that cost no memory before they are written.
+/* sparse.h: zero-filled tables of fixed size. An entry that was never written costs no memory.
  *
- * That is calloc, but not AddressSanitizer's: it writes an eighth of the size, twice, and the core has 100 MB of
- * tables. There a table is a mapping of its own with a page behind the last entry that must not be touched. */
+ * The implementation is calloc, except under AddressSanitizer, whose calloc writes an eighth of the size, twice; the
+ * core has 100 MB of tables. Under AddressSanitizer each table is its own mapping with a guard page behind the last
+ * entry. */
 #ifndef TARRY_COMMON_SPARSE_H
 #define TARRY_COMMON_SPARSE_H
 
@@ -9,11 +10,11 @@
 
 #define SPARSE_ALIGN 16u
 
-/* `count` entries, all zero; NULL: no memory. `size` is a multiple of their alignment, which is SPARSE_ALIGN at most.
- */
+/* Returns `count` entries of `size` bytes, all zero; NULL: out of memory. `size` must be a multiple of the entry's
+ * alignment, which is at most SPARSE_ALIGN. */
 void *sparse_new(size_t count, size_t size);
 
-/* With the count and size that it was made with. NULL: nothing happens. */
+/* Frees a table; `count` and `size` are those that were passed to sparse_new. NULL is allowed. */
 void sparse_free(void *table, size_t count, size_t size);
 
 #endif

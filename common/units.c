@@ -1,4 +1,4 @@
-/* units.c: durations and sizes as people write them. Pure; overflow is an error, never a wrap. */
+/* units.c: see units.h. Overflow is an error; values never wrap around. */
 #include "units.h"
 
 #include <inttypes.h>
@@ -25,7 +25,7 @@ static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-/* Reads digits; moves `*text` past them. */
+/* Parses digits and moves `*text` behind them. */
 static bool number_parse(const char **text, uint64_t *out) {
     const char *at = *text;
     if (!is_digit(*at)) return false;
@@ -39,7 +39,7 @@ static bool number_parse(const char **text, uint64_t *out) {
     return true;
 }
 
-/* Length of the run of letters at `text`. */
+/* Returns the number of consecutive letters at `text`. */
 static size_t unit_size(const char *text) {
     size_t size = 0;
     while ((text[size] >= 'a' && text[size] <= 'z') || (text[size] >= 'A' && text[size] <= 'Z')) size++;

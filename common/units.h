@@ -1,8 +1,8 @@
-/* units.h: durations and sizes as people write them.
+/* units.h: parses and formats durations ("1h30m") and sizes ("64MiB").
  *
- * A duration is one or more numbers with a unit, the larger unit first, each unit once: "250ms", "30s", "30m", "1h30m",
- * "2d". A size is one number with an optional unit: "4096", "64KiB", "64MiB", "1GiB". Nothing else is accepted: no
- * spaces, no signs, no fractions, no bare number for a duration save "0". Pure functions, no locale. */
+ * A duration is one or more numbers with a unit, the larger unit first, each unit at most once: "250ms", "30s", "30m",
+ * "1h30m", "2d". A size is one number with an optional unit: "4096", "64KiB", "64MiB", "1GiB". Spaces, signs, fractions
+ * and durations without a unit (except "0") are errors. Pure functions, independent of the locale. */
 #ifndef TARRY_PROTO_UNITS_H
 #define TARRY_PROTO_UNITS_H
 
@@ -10,18 +10,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Enough for every result of the format functions, terminator included. */
+/* Buffer size for every result of the format functions, including the terminating zero. */
 #define UNITS_TEXT_SIZE 48
 
-/* False, `*out_ms` untouched, if `text` is no duration or does not fit into 64 bits of milliseconds. */
+/* Parses a duration. False: `text` is not a duration or exceeds 64 bits of milliseconds; `*out_ms` is unchanged. */
 bool duration_parse(const char *text, uint64_t *out_ms);
-/* "1h30m", "250ms", "0ms"; what duration_parse reads back to the same value. Returns `out`. */
+/* Formats a duration such as "1h30m", "250ms" or "0ms"; duration_parse returns the same value. Returns `out`. */
 const char *duration_format(uint64_t ms, char out[UNITS_TEXT_SIZE]);
 
-/* False, `*out_bytes` untouched, if `text` is no size or does not fit into 64 bits. KB, MB, GB are refused: people mean
- * two different things by them. "B" alone is fine. */
+/* Parses a size. False: `text` is not a size or exceeds 64 bits; `*out_bytes` is unchanged. KB, MB and GB are refused,
+ * because each has two common meanings. The unit "B" is allowed. */
 bool size_parse(const char *text, uint64_t *out_bytes);
-/* The largest unit that divides it: "64MiB", "1500B". Returns `out`. */
+/* Formats a size with the largest unit that divides it: "64MiB", "1500B". Returns `out`. */
 const char *size_format(uint64_t bytes, char out[UNITS_TEXT_SIZE]);
 
 #endif

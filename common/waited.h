@@ -1,28 +1,27 @@
-/* waited.h: for how long something has waited, by the time that this process was awake (F-13).
+/* waited.h: measures a wait by the time during which this process was running (F-13).
  *
- * A process that stood still (SIGSTOP, a paused machine) finds, as its first act, that whatever it waited for is late.
- * What it would have heard meanwhile lies in its sockets. So it looks several times within the time that it gives, and
- * a look counts what has gone by since the one before it, but never more than `most_ns`. On a machine on which every
- * look is later than that, what is given up is given up later.
+ * A process that was stopped (SIGSTOP, a paused machine) finds every timeout expired when it continues, although its
+ * sockets hold unread messages. So the process checks several times within each timeout. Each check adds the time since
+ * the previous check, at most `most_ns`. If every check comes later than that, timeouts expire later.
  *
- * Pure. Times are MONOTONIC nanoseconds. Thread-safety: one owner. */
+ * Pure. Times are nanoseconds of CLOCK_MONOTONIC. Not thread-safe. */
 #ifndef TARRY_WAITED_H
 #define TARRY_WAITED_H
 
 #include <stdint.h>
 
-/* Where it does not look so often: a thread that comes so much later than it wanted to belongs to a process that stood
- * still, and what has come to its sockets meanwhile has so long to be read before anything is judged by time. */
+/* For threads that check less often. A thread that wakes STOOD_STILL_MS later than planned assumes that its process was
+ * stopped. The thread then reads its sockets for STOOD_STILL_SETTLE_MS before it judges any timeout. */
 #define STOOD_STILL_MS 500u
 #define STOOD_STILL_SETTLE_MS 250u
 
 struct waited {
-    uint64_t since_ns;  /* what it waits for since then; 0: it waits for nothing */
-    uint64_t looked_ns; /* the newest look */
-    uint64_t ns;        /* what the looks have counted since then */
+    uint64_t since_ns;  /* start of the wait; 0: no wait */
+    uint64_t looked_ns; /* time of the latest check */
+    uint64_t ns;        /* waiting time counted since since_ns */
 };
 
-/* A look. `since_ns` as above: another one begins anew. */
+/* Checks a wait. `since_ns`: start of the wait, 0: no wait; a changed value starts a new measurement. */
 static inline void waited_look(struct waited *waited, uint64_t since_ns, uint64_t now_ns, uint64_t most_ns) {
     if (since_ns != waited->since_ns) *waited = (struct waited){.since_ns = since_ns, .looked_ns = since_ns};
     if (since_ns == 0 || now_ns <= waited->looked_ns) return;

@@ -1,6 +1,6 @@
-/* disk.c: the real disk, and what any disk is used for: loops, and small files as a whole.
+/* disk.c: the real disk, and helpers for any disk: complete reads and writes, and small files.
  *
- * Nothing here decides what an error means: it is passed on unchanged. Only EINTR is tried again. */
+ * These functions pass every error on unchanged, and retry only after EINTR. */
 #include "disk.h"
 
 #include <assert.h>
@@ -16,7 +16,7 @@
 
 #include "seeded_bug.h"
 
-/* Zeros are written in pieces of this size. */
+/* Bytes per write of zeros. */
 #define ZEROS_SIZE ((size_t)1 << 20)
 #define PATH_SIZE 4096
 static const uint8_t zeros[ZEROS_SIZE];
@@ -29,7 +29,7 @@ static int posix_open(void *context, const char *path, int flags, int mode) {
 }
 
 static int posix_close(void *context, int handle) {
-    /* Linux closes the descriptor even when it says EINTR. */
+    /* Linux closes the descriptor even if close returns EINTR. */
     if (close(handle) == 0 || errno == EINTR) return 0;
     return -errno;
 }
@@ -41,7 +41,7 @@ static int64_t posix_pread(void *context, int handle, void *out, size_t size, ui
     return count < 0 ? -errno : count;
 }
 
-/* A file system that cannot tell what is in memory (EOPNOTSUPP) has nothing there. */
+/* A file system without this feature (EOPNOTSUPP) counts as having no bytes in the page cache. */
 static int64_t posix_pread_now(void *context, int handle, void *out, size_t size, uint64_t offset) {
     struct iovec part = {.iov_base = out, .iov_len = size};
     ssize_t count;
@@ -58,7 +58,7 @@ static int64_t posix_pwrite(void *context, int handle, const void *data, size_t 
     return count < 0 ? -errno : count;
 }
 
-/* A sync is not repeated, not even after EINTR: a second one could say yes for pages that the first one dropped
+/* Never retries a sync, not even after EINTR, because a second sync could succeed for pages that the first one dropped
  * (LOG-4). */
 static int posix_datasync(void *context, int handle) {
     return fdatasync(handle) < 0 ? -errno : 0;
@@ -68,8 +68,8 @@ static int posix_sync(void *context, int handle) {
     return fsync(handle) < 0 ? -errno : 0;
 }
 
-/* Reserves, then writes zeros: later syncs of such a file need no change of its extents, and are faster (DESIGN.md 5).
- * Write-back is started early, so that the sync that follows does not hold up others for long. */
+/* Reserves space, then writes zeros, so later syncs need no extent changes and are faster (DESIGN.md 5). Starts
+ * write-back early, so the following sync does not delay other syncs for long. */
 #define PIECE_WRITTEN (SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER)
 
 static int posix_allocate(void *context, int handle, uint64_t size) {
@@ -82,8 +82,8 @@ static int posix_allocate(void *context, int handle, uint64_t size) {
         uint64_t end = size - offset < writeback_size ? size : offset + writeback_size;
         int result = disk_write_zeros(&disk_posix, handle, offset, end);
         if (result < 0) return result;
-        /* Piece by piece onto the disk: a sync of the log beside it waits for one of them, and not for the whole file
-         * (64 MiB at once: 31 ms). A failure to write shows in the sync. */
+        /* Write back one piece at a time, so a concurrent sync of the log waits for one piece, not for the whole file
+         * (64 MiB at once: 31 ms). The sync reports write errors. */
         (void)sync_file_range(handle, (off_t)offset, (off_t)(end - offset), PIECE_WRITTEN);
         offset = end;
     }
@@ -117,7 +117,7 @@ static int posix_list(void *context, const char *path, int (*each)(void *argumen
     int result = 0;
     while (result == 0) {
         errno = 0;
-        /* The stream is ours alone; readdir_r is deprecated in glibc. */
+        /* Only this thread uses the stream, and readdir_r is deprecated in glibc. */
         // cppcheck-suppress readdirCalled
         const struct dirent *entry = readdir(directory);
         if (!entry) {
@@ -200,7 +200,7 @@ int disk_write_zeros(const struct disk *disk, int handle, uint64_t from, uint64_
     return 0;
 }
 
-/* → whether "directory/name" fits. */
+/* Returns false if "directory/name" is too long. */
 static bool path_join(const char *directory, const char *name, char path[PATH_SIZE]) {
     int size = snprintf(path, PATH_SIZE, "%s/%s", directory, name);
     return size > 0 && size < PATH_SIZE;
@@ -210,7 +210,7 @@ int disk_replace(const struct disk *disk, const char *directory, const char *tem
                  const void *data, size_t size) {
     char from[PATH_SIZE], to[PATH_SIZE];
     if (!path_join(directory, temporary, from) || !path_join(directory, name, to)) return -ENAMETOOLONG;
-    (void)disk->unlink(disk->context, from); /* there is rarely one */
+    (void)disk->unlink(disk->context, from); /* usually there is no such file */
     int handle = disk->open(disk->context, from, O_WRONLY | O_CREAT | O_EXCL, 0600);
     if (handle < 0) return handle;
     int error = disk_write_all(disk, handle, data, size, 0);

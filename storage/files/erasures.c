@@ -32,7 +32,7 @@ void erasures_deinit(struct erasures *erasures) {
     *erasures = (struct erasures){0};
 }
 
-/* Forgets what has been explained, once that is most of it. */
+/* Removes the contents with a redaction, when they are the majority. */
 static void compact(struct erasures *erasures) {
     size_t kept = 0;
     for (size_t i = 0; i < erasures->count; i++)

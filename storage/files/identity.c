@@ -78,7 +78,7 @@ void member_encode(const struct member *member, uint8_t out[MEMBER_SIZE]) {
     put_u64(at, frame_sum(out, MEMBER_SIZE - SUM_SIZE));
 }
 
-/* What both files begin and end with. */
+/* Checks the common fields of both files: magic, version and checksum. */
 static int check_file(const uint8_t *bytes, size_t size, size_t size_right, const uint8_t magic[MAGIC_SIZE],
                       const char *path, char message[IDENTITY_MESSAGE_SIZE]) {
     if (size < MAGIC_SIZE + 4 || memcmp(bytes, magic, MAGIC_SIZE) != 0)

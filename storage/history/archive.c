@@ -1,4 +1,4 @@
-/* archive.c: the directory and the heads of its files. See archive.h; FORMAT.md has the bytes. */
+/* archive.c: lists the archive's files and reads their heads. See archive.h; FORMAT.md has the bytes. */
 #include "archive.h"
 
 #include <assert.h>
@@ -36,7 +36,7 @@ void archive_path(const struct archive *archive, uint64_t base, char path[ARCHIV
     archive_name_path(archive, base, archive_suffix, path);
 }
 
-/* True, and the base, if `name` is an archive file's. */
+/* Parses an archive file's name. False: not such a name. */
 static bool name_decode(const char *name, uint64_t *out_base) {
     char segment[21];
     if (strlen(name) != 16 + sizeof archive_suffix - 1 || strcmp(name + 16, archive_suffix) != 0) return false;
@@ -193,13 +193,13 @@ int archive_delete(const struct archive *archive, uint64_t base) {
     const struct disk *disk = archive->disk;
     char path[ARCHIVE_PATH_SIZE];
     archive_name_path(archive, base, ".sum", path);
-    (void)disk->unlink(disk->context, path); /* it is derived, and may be missing */
+    (void)disk->unlink(disk->context, path); /* ignore errors: a summary is optional */
     archive_path(archive, base, path);
     int error = disk->unlink(disk->context, path);
     return error ? error : disk->sync_directory(disk->context, archive->directory);
 }
 
-/* The next temporary file's name, in `argument`. */
+/* Stores the name of a temporary file in `argument`. */
 static int take_temporary(void *argument, const char *name) {
     size_t size = strlen(name), suffix = sizeof archive_temporary_suffix - 1;
     bool is_ours = (size == 16 + suffix && strcmp(name + 16, archive_temporary_suffix) == 0) ||

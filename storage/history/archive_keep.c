@@ -12,7 +12,7 @@
 #include "archive_internal.h"
 #include "bytes.h"
 
-#define SMALL_VERSION 1u /* of both small files */
+#define SMALL_VERSION 1u /* format version of holds and owner files */
 #define HOLD_HEAD_SIZE 64u
 #define HOLD_SIZE_MAX (HOLD_HEAD_SIZE + ARCHIVE_REASON_SIZE + 8u)
 #define OWNER_SIZE 56u
@@ -20,7 +20,7 @@
 
 static const char hold_magic[8] = "TARRYHLD", owner_magic[8] = "TARRYOWN";
 
-/* The process that holds it works for milliseconds, and may be killed: the system gives it back then. */
+/* A process has the lock for milliseconds. If the process is killed, the system releases the lock. */
 int archive_lock(const struct archive *archive) {
     char path[ARCHIVE_PATH_SIZE];
     archive_file_path(archive, "lock", path);
@@ -39,7 +39,7 @@ static int write_small(const struct archive *archive, const char *name, const vo
     return disk_replace(archive->disk, archive->directory, "small.tmp", name, bytes, size);
 }
 
-/* → bytes read, at most `room`. */
+/* Returns the number of bytes read, at most `room`. */
 static int64_t read_small(const struct archive *archive, const char *name, void *out, size_t room) {
     return disk_read_file(archive->disk, archive->directory, name, out, room);
 }
@@ -59,7 +59,7 @@ static bool hold_name_decode(const char *name, uint32_t *out_number) {
     return strcmp(name, again) == 0;
 }
 
-/* → size */
+/* Returns the encoded size. */
 static size_t hold_encode(const struct archive_hold *hold, uint8_t out[HOLD_SIZE_MAX]) {
     size_t reason_size = strlen(hold->reason), at = HOLD_HEAD_SIZE + reason_size;
     memset(out, 0, HOLD_SIZE_MAX);
@@ -111,7 +111,7 @@ static int take_hold(void *argument, const char *name) {
     uint32_t number;
     if (!hold_name_decode(name, &number)) return 0;
     int64_t size = read_small(reading->archive, name, bytes, sizeof bytes);
-    if (size == -ENOENT) return 0; /* released just now, by one that has no lock */
+    if (size == -ENOENT) return 0; /* released meanwhile, by a process without the lock */
     if (size < 0 || !hold_decode(bytes, (size_t)size, &hold) || hold.number != number) {
         holds->unreadable = number;
         return 0;
@@ -146,7 +146,7 @@ void archive_holds_free(struct archive_holds *holds) {
     *holds = (struct archive_holds){0};
 }
 
-/* Ranges without end have 0 there. */
+/* Returns true if the ranges overlap; `to` 0: no end. */
 static bool meets(uint64_t from, uint64_t to, uint64_t first, uint64_t last) {
     return last >= from && (to == 0 || first < to);
 }
@@ -195,7 +195,7 @@ struct looking {
     uint64_t bytes;
 };
 
-/* The heads of all files that can be read. */
+/* Reads the heads of all readable files. */
 static int look_at_all(const struct archive *archive, struct looking *out, uint64_t *out_unknown) {
     uint64_t *bases = NULL;
     size_t count = 0;

@@ -1,73 +1,74 @@
-/* archive_keep.h: what of the archive is kept, and for how long: holds, and pruning that respects them.
+/* archive_keep.h: retention of the archive: holds, and pruning that respects holds.
  *
- * A hold is a file of its own, ARCHIVE/<number>.hold (FORMAT.md): a range of positions or of time, also one that is yet
- * to come, and a reason. What it touches is not pruned until it is released. A hold that cannot be read holds
- * everything: it was made for something.
+ * A hold is a file ARCHIVE/<number>.hold (FORMAT.md) with a range of positions or of time, also in the future, and a
+ * reason. Pruning keeps every segment that overlaps a hold, until the hold is released. An unreadable hold holds all
+ * segments, because its range is unknown.
  *
- * Brokers and commands that place, release or prune take archive_lock first: so what was held before a pruning began is
- * not pruned. Results as in archive.h. */
+ * Brokers and commands that place, release or prune take archive_lock first, so a pruning respects every earlier hold.
+ * Results as in archive.h. */
 #ifndef TARRY_STORAGE_ARCHIVE_KEEP_H
 #define TARRY_STORAGE_ARCHIVE_KEEP_H
 
 #include "archive.h"
 
-#define ARCHIVE_REASON_SIZE 256u /* of a hold, with its end */
-#define ARCHIVE_HOLDS_MAX 4096u  /* more are refused */
+#define ARCHIVE_REASON_SIZE 256u /* bytes, including the terminating zero */
+#define ARCHIVE_HOLDS_MAX 4096u  /* limit of the number of holds */
 
 struct archive_hold {
-    uint32_t number;  /* its name, from 1 on; never used twice while the archive has a hold */
-    uint64_t from;    /* log positions; 0 and 0: any */
+    uint32_t number;  /* from 1 on, in the file name; not reused while the archive has a hold */
+    uint64_t from;    /* log position; `from` and `to` 0: every position */
     uint64_t to;      /* exclusive; 0: no end */
-    uint64_t from_ns; /* logical steady times, likewise */
+    uint64_t from_ns; /* logical steady times, with the same rules */
     uint64_t to_ns;
     uint64_t made_ms; /* Unix time, by the clock of the process that placed it */
     char reason[ARCHIVE_REASON_SIZE];
 };
 
 struct archive_holds {
-    struct archive_hold *holds; /* by number */
+    struct archive_hold *holds; /* in order of number */
     size_t count;
-    uint32_t unreadable; /* number of a hold that cannot be read; 0: none */
+    uint32_t unreadable; /* number of an unreadable hold; 0: no such hold */
 };
 
-/* The name of the hold's file in the archive. */
+/* Returns the file name of a hold. */
 #define ARCHIVE_HOLD_NAME_SIZE 32
 void archive_hold_name(uint32_t number, char out[ARCHIVE_HOLD_NAME_SIZE]);
-/* Keeps other processes from placing, releasing and pruning. → a handle to be closed with close(2); -EAGAIN: another
- * does. Never waits. */
+/* Locks out other processes that place, release or prune. Returns a descriptor; close(2) unlocks. -EAGAIN: another
+ * process has the lock. Never waits. */
 int archive_lock(const struct archive *archive);
 
 int archive_holds_read(const struct archive *archive, struct archive_holds *out);
 void archive_holds_free(struct archive_holds *holds);
-/* The hold that touches the segment, or NULL; everything is held if one is unreadable (*out_all, then NULL). */
+/* Returns a hold that overlaps the segment, or NULL. If a hold is unreadable, sets *out_all (all segments are held) and
+ * returns NULL. */
 const struct archive_hold *archive_held_by(const struct archive_holds *holds, const struct archive_info *info,
                                            bool *out_all);
-/* Places it, durable when this returns; sets hold->number. -EDQUOT: there are ARCHIVE_HOLDS_MAX. */
+/* Places a hold, durably, and sets hold->number. -EDQUOT: ARCHIVE_HOLDS_MAX is reached. */
 int archive_hold_place(const struct archive *archive, struct archive_hold *hold);
-/* -ENOENT: there is no such hold. Deletes one that cannot be read, too. */
+/* Releases a hold, also an unreadable one. -ENOENT: no such hold. */
 int archive_hold_release(const struct archive *archive, uint32_t number);
 
 /* ---- pruning */
 struct archive_limits {
-    uint64_t before_wall_ns; /* what ended before this is too old; 0: nothing is */
-    uint64_t bytes_max;      /* of all files together; the oldest go first; UINT64_MAX: no limit */
+    uint64_t before_wall_ns; /* segments that end before this wall time are too old; 0: no age limit */
+    uint64_t bytes_max;      /* limit of all files together; the oldest files are deleted first; UINT64_MAX: no limit */
 };
 struct archive_pruning {
-    uint64_t files; /* deleted, or that would be */
+    uint64_t files; /* files deleted; with `dry`: files to delete */
     uint64_t bytes;
-    uint64_t held;    /* files that would have been, but for a hold */
-    uint64_t unknown; /* files that cannot be read: they are left */
+    uint64_t held;    /* files over the limits that a hold keeps */
+    uint64_t unknown; /* unreadable files, which are kept */
 };
-/* Deletes what is over the limits, from the oldest on, each one synced away before the next. `each` (may be NULL) is
- * told of every file that goes, before it does. `dry` deletes nothing. The caller has the lock. */
+/* Deletes files over the limits, oldest first; syncs the directory after each. Calls `each` (may be NULL) before a file
+ * is deleted. `dry` deletes nothing. The caller has the lock. */
 int archive_prune(const struct archive *archive, const struct archive_limits *limits, bool dry,
                   void (*each)(void *argument, const struct archive_info *info), void *argument,
                   struct archive_pruning *out);
 
-/* ---- whose it is */
-/* ARCHIVE/owner says which broker writes to the archive: its cluster, and as which member (identity.h). So two never
- * share one, not even a broker and its copy; and the empty directory of a disk that is not mounted is not taken for an
- * archive. 0, -ENOENT, LOG_DAMAGED. */
+/* ---- the owner */
+/* Content of ARCHIVE/owner: the cluster and member (identity.h) of the broker that writes to the archive. Two brokers
+ * never share an archive, not even a broker and its copy. The file also distinguishes an archive from the empty
+ * directory of an unmounted disk. Results: 0, -ENOENT, LOG_DAMAGED. */
 struct archive_owner {
     uint8_t cluster[16];
     uint8_t member[16];

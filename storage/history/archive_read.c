@@ -1,7 +1,7 @@
-/* archive_read.c: frames of an archived segment in order, and checking a whole file.
+/* archive_read.c: reads the frames of an archived segment in order, and checks a whole file.
  *
- * The log's own window over a segment (log_block.c) reads here too, from a disk that unpacks: so a frame of the archive
- * passes the checks that one of the log does. */
+ * The log's frame reader (log_block.c) reads from a struct disk that unpacks. So a frame of the archive passes the same
+ * checks as a frame of the log. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@ struct archive_cursor {
     int handle;
     struct archive_info info;
     struct seekable *seekable;
-    struct disk unpacked; /* its pread gives the segment's bytes */
+    struct disk unpacked; /* its pread returns the unpacked bytes of the segment */
     struct block block;
     struct segment_header header;
     uint64_t position;
@@ -37,7 +37,8 @@ void archive_cursor_close(struct archive_cursor *cursor) {
     if (!cursor) return;
     block_deinit(&cursor->block);
     seekable_close(cursor->seekable);
-    if (cursor->handle >= 0) (void)cursor->disk->close(cursor->disk->context, cursor->handle); /* only read through */
+    if (cursor->handle >= 0)
+        (void)cursor->disk->close(cursor->disk->context, cursor->handle); /* ignore errors: only used for reading */
     free(cursor);
 }
 
@@ -51,7 +52,7 @@ static int archive_cursor_sum(const struct archive_cursor *cursor, uint64_t *out
     return seekable_sum(cursor->seekable, SEEKABLE_SKIPPABLE_SIZE + ARCHIVE_HEAD_SIZE, out);
 }
 
-/* The segment's own header, against the head in front of it. */
+/* Checks the segment's header against the file's head. */
 static int judge_header(struct archive_cursor *cursor) {
     uint8_t bytes[SEGMENT_HEADER_SIZE];
     cursor->problem = "cannot be unpacked at its beginning";
@@ -205,7 +206,7 @@ static int verify_frames(struct verification *v) {
     struct log_view view;
     int error = archive_cursor_sum(cursor, &found->sum);
     if (error) return error;
-    /* Frame by frame all the same, for that tells where. */
+    /* Check every frame even after a wrong file checksum, because that finds the position of the damage. */
     *found = (struct archive_info){.base = cursor->info.base,
                                    .end = cursor->info.end,
                                    .bytes = cursor->info.bytes,

@@ -1,11 +1,10 @@
-/* archive_write.c: making an archive file, from a segment of the log or from another archive file.
- *
- *   1. frames read one after another, each checked by its sums; header, summary and frames written under a
- *      temporary name; the head last, which says what there was
+/* archive_write.c: makes an archive file from a segment of the log or from another archive file.
+ *   1. frames are read and their checksums checked; header and frames are written under a temporary name, and last the
+ *      head, which describes them
  *   2. synced       3. read back and checked, frame by frame (archive_verify)
  *   4. renamed      5. directory synced
- * Killed before 4: a temporary file, overwritten by the next try or swept. Between 4 and 5: a whole file whose name may
- * be lost by a power failure; the next try makes it again. */
+ * A kill before step 4 leaves a temporary file, which the next attempt overwrites or archive_sweep deletes. A power
+ * failure between steps 4 and 5 may lose the complete file's name; the next attempt makes the file again. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -18,7 +17,7 @@
 
 #define ARENA_SIZE_MAX ((size_t)256 << 20)
 
-/* Where frames come from: the log or the archive. */
+/* Source of the frames: the log or the archive. */
 struct source {
     struct log_cursor *log;
     struct archive_cursor *archive;
@@ -38,10 +37,10 @@ struct work {
     struct arena arena;
     struct archive_info info;
     const char *problem;
-    /* archive_erase's */
+    /* ranges to erase, from archive_erase */
     const struct archive_range *ranges;
     size_t range_count;
-    uint8_t *blob; /* the copy that is erased in */
+    uint8_t *blob; /* copy of a blob area, in which ranges are erased */
     size_t blob_room;
 };
 
@@ -60,7 +59,7 @@ static void work_deinit(struct work *work) {
     free(work->blob);
 }
 
-/* Erases what of the ranges lies in this frame: `view` then shows a copy. */
+/* Erases the parts of the ranges that lie in this frame; `view` then points to a copy. */
 static int erase_in_frame(struct work *work, struct log_view *view) {
     uint64_t from = frame_blob_position(view->header.position), to = from + view->header.blob_size;
     if (work->range_count == 0 || work->ranges->position >= to) return 0;
@@ -84,7 +83,7 @@ static int erase_in_frame(struct work *work, struct log_view *view) {
     return 0;
 }
 
-/* What the head and the summary say of it. */
+/* Adds the frame to the head and the summary. */
 static int note_frame(struct work *work, const struct log_view *view) {
     struct archive_info *info = &work->info;
     const struct frame_header *header = &view->header;
@@ -109,7 +108,7 @@ static int note_frame(struct work *work, const struct log_view *view) {
     return 0;
 }
 
-/* The frame as it lay in its segment: every byte follows from what was checked. */
+/* Writes the frame as in its segment; every byte was checked or is determined by checked bytes. */
 static int write_frame(struct work *work, const struct log_view *view) {
     static const uint8_t zeros[FRAME_ALIGN];
     const struct frame_header *header = &view->header;
@@ -138,7 +137,7 @@ static int write_frames(struct work *work) {
     return work->range_count == 0 ? 0 : -EINVAL;
 }
 
-/* Step 1. */
+/* Does step 1. */
 static int write_file(struct work *work, int handle, const uint8_t header[SEGMENT_HEADER_SIZE], int level) {
     uint8_t head[ARCHIVE_HEAD_SIZE];
     work->summary = summary_new(work->info.base, work->info.end - work->info.base);
@@ -152,7 +151,7 @@ static int write_file(struct work *work, int handle, const uint8_t header[SEGMEN
     return seekable_write_head(work->writer, head);
 }
 
-/* Steps 1 to 5. */
+/* Does steps 1 to 5. */
 static int make_file(struct work *work, const uint8_t header[SEGMENT_HEADER_SIZE], int level) {
     const struct archive *archive = work->archive;
     const struct disk *disk = archive->disk;
@@ -160,7 +159,7 @@ static int make_file(struct work *work, const uint8_t header[SEGMENT_HEADER_SIZE
     uint64_t at;
     archive_name_path(archive, work->info.base, archive_temporary_suffix, temporary);
     archive_path(archive, work->info.base, path);
-    (void)disk->unlink(disk->context, temporary); /* of a try that was killed; there is rarely one */
+    (void)disk->unlink(disk->context, temporary); /* of a killed process; usually there is no such file */
     int handle = disk->open(disk->context, temporary, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (handle < 0) return handle;
     int error = write_file(work, handle, header, level);
@@ -168,10 +167,12 @@ static int make_file(struct work *work, const uint8_t header[SEGMENT_HEADER_SIZE
     int closed = disk->close(disk->context, handle);
     if (!error) error = closed;
     if (!error) error = archive_verify_at(archive, temporary, work->info.base, NULL, &at, &work->problem);
-    if (!error) (void)summary_write_to(work->summary, disk, archive->directory); /* without it questions take longer */
+    if (!error)
+        (void)summary_write_to(work->summary, disk,
+                               archive->directory); /* ignore errors: without a summary queries are slower */
     if (!error) error = disk->rename(disk->context, temporary, path);
     if (error) {
-        (void)disk->unlink(disk->context, temporary); /* it may hold the room that is wanted; the error counts */
+        (void)disk->unlink(disk->context, temporary); /* free its disk space; report the first error */
         return error;
     }
     return disk->sync_directory(disk->context, archive->directory);
@@ -185,8 +186,8 @@ int archive_store(const struct archive *archive, struct log *log, uint64_t base,
     if (!log_segment_at(log, base, &segment) || segment.base != base || segment.end == 0) return -EINVAL;
     int error = archive_look(archive, base, out, out_problem);
     if (error == LOG_FOREIGN) return error;
-    /* As long as the log has it, a file that is there is made again: after a kill or a failed sync it is not known
-     * whether the disk has what the cache shows. */
+    /* Replace an existing file while the log has the segment, because after a kill or a failed sync the disk may lack
+     * data that the page cache shows. */
     struct work work;
     work_init(&work, archive, base, segment.end);
     *out_problem = NULL;

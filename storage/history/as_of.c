@@ -11,21 +11,21 @@
 #include "tarry_limits.h"
 
 #define NS_PER_MS 1000000u
-#define INDEX_MAP_SIZE (4ull << 30) /* address space at first */
+#define INDEX_MAP_SIZE (4ull << 30) /* initial bytes of address space */
 #define INDEX_MEMORY (64ull << 20)
-/* Rows looked at in one snapshot. */
+/* Limit of rows examined in one snapshot. */
 #define PAGE_ROWS 4096
-#define MAINTAIN_STEPS 4 /* after each commit; without end once everything is there */
+#define MAINTAIN_STEPS 4 /* limit after each commit; no limit after the last commit */
 
 struct replay {
     const struct as_of_source *source;
     const struct as_of_question *question;
     struct as_of *moment;
     struct history *history;
-    bool is_copy;   /* the index began as a copy of the source's */
-    bool met;       /* it was compared with the source's, at the source's position */
-    bool has_frame; /* the last one that counts */
-    bool is_beyond; /* the frame after it was seen; its times are … */
+    bool is_copy;   /* the index started as a copy of the source's index */
+    bool met;       /* the index was compared with the source's, at the source's position */
+    bool has_frame; /* `last` is valid: the last frame of the moment */
+    bool is_beyond; /* the frame after `last` was read; its times are in the next fields */
     struct frame_header last;
     uint64_t next_ms;
     uint64_t next_wall_ns;
@@ -44,7 +44,7 @@ static bool counts(const struct as_of_question *question, const struct frame_hea
     return ms_of(header->steady_ns) <= question->steady_ms;
 }
 
-/* Whether everything that the source's index has taken in counts. */
+/* Returns true if the moment is not before the source index's position. */
 static bool is_ahead_of_index(const struct as_of_source *source, const struct as_of_question *question) {
     if (source->meta.position == LOG_POSITION_FIRST) return false;
     if (question->by_position) return source->meta.position <= question->position;
@@ -90,7 +90,7 @@ static int commit(struct index *index, uint32_t steps_max) {
     return error;
 }
 
-/* At the source's own position the two are the same, or one of them is wrong. */
+/* Compares the index with the source's index at the same position; a difference means that one of them is wrong. */
 static int meet(struct replay *replay) {
     struct index_meta own;
     const struct index_meta *theirs = &replay->source->meta;
@@ -140,7 +140,7 @@ static int take_frames(struct replay *replay) {
     return error == LOG_END ? 0 : error;
 }
 
-/* What time it was: see as_of.h. */
+/* Sets the times of the moment (as_of.h). */
 static void tell_time(struct replay *replay) {
     struct as_of *moment = replay->moment;
     uint64_t steady_ns = replay->has_frame ? replay->last.steady_ns : replay->source->meta.steady_ns;
@@ -155,7 +155,7 @@ static void tell_time(struct replay *replay) {
     if (replay->is_beyond && moment->wall_ns > replay->next_wall_ns) moment->wall_ns = replay->next_wall_ns;
 }
 
-/* Everything up to the moment is taken in. */
+/* Completes the replay, when all frames up to the moment are absorbed. */
 static int arrive(struct replay *replay, bool is_lasting) {
     struct as_of *moment = replay->moment;
     const struct index_meta *theirs = &replay->source->meta;
@@ -207,7 +207,7 @@ void as_of_close(struct as_of *moment) {
 
 /* ---- looking */
 
-/* Leased ahead of time, and its delivery was not to leave before (broker/core/ahead.h). */
+/* Returns true if the task was leased ahead of its due time and not delivered yet (broker/core/ahead.h). */
 static bool is_ahead(const struct as_of *moment, const struct row *row) {
     return row->state == ROW_LEASED && row->delivered_ms > ms_of(moment->steady_ns);
 }
@@ -276,7 +276,7 @@ static int keep_contents(struct as_of *moment, const struct as_of_source *source
     struct history *history;
     struct log_view view;
     const Tarry__FrameBody *body;
-    /* Contents below a copied index's log_start lie in the index. */
+    /* Start at log_start, because the copied index has the contents below it. */
     struct history_question past = {.position = moment->meta.log_start, .contents = true};
     int error = history_open(&history, source->log, source->archive, &past);
     if (error) return error;

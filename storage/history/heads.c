@@ -17,7 +17,7 @@ int heads_read(const struct heads *heads, uint64_t index, struct head *out) {
     return size == HEAD_SIZE && head_decode(bytes, out) ? 0 : 1;
 }
 
-/* How much of the file counts. */
+/* Counts the complete entries of the file. */
 static int measure(struct heads *heads) {
     int64_t size = heads->disk->size(heads->disk->context, heads->handle);
     if (size < 0) return (int)size;
@@ -52,7 +52,8 @@ int heads_open(struct heads *heads, const struct disk *disk, const char *directo
 }
 
 void heads_close(struct heads *heads) {
-    if (heads->handle >= 0) (void)heads->disk->close(heads->disk->context, heads->handle); /* all of it is synced */
+    if (heads->handle >= 0)
+        (void)heads->disk->close(heads->disk->context, heads->handle); /* ignore errors: all data is synced */
     heads->handle = -1;
 }
 
@@ -75,7 +76,7 @@ static int writable(struct heads *heads, int *out_handle) {
     int handle = disk->open(disk->context, path, O_RDWR | O_CREAT, 0600);
     if (handle < 0) return handle;
     if (heads->handle < 0) {
-        /* The name must be durable before what is under it counts (F-6). */
+        /* Sync the directory: the name must be durable before the file's content counts (F-6). */
         int result = disk->sync_directory(disk->context, heads->directory);
         if (result < 0) {
             (void)disk->close(disk->context, handle);

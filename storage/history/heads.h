@@ -1,10 +1,10 @@
-/* heads.h: the file of signed heads, DIR/heads: one head (proto/head.h) after another, in the order of their
- * positions, for ever: they outlive the segments that they speak of.
+/* heads.h: the file of signed heads, DIR/heads: one head (proto/head.h) after another, in order of position. Heads are
+ * kept when their segments are deleted.
  *
- * Rule: only the last one can be torn. Reason: each is written and synced before the next one is. Consequence: bytes at
- * the end that make no head are what a crash left, and the next append writes over them; bytes before them are damage.
+ * *Rule:* only the last head can be torn. *Reason:* each head is written and synced before the next one. *Consequence:*
+ * an incomplete head at the end was left by a crash, and the next append overwrites it; other invalid bytes are damage.
  *
- * Not thread-safe: one owner. */
+ * Not thread-safe. */
 #ifndef TARRY_STORAGE_HEADS_H
 #define TARRY_STORAGE_HEADS_H
 
@@ -17,26 +17,26 @@
 struct heads {
     const struct disk *disk;
     char directory[HEADS_PATH_SIZE];
-    int handle;          /* -1: there is no file */
-    uint64_t count;      /* whole entries, whatever they hold, but a torn last one */
-    uint64_t torn_bytes; /* after them */
+    int handle;          /* -1: no file */
+    uint64_t count;      /* number of complete entries, valid or not, without a torn last one */
+    uint64_t torn_bytes; /* bytes of the torn last entry */
 };
 
-/* Opens DIR/heads for reading; a missing one is empty. 0 or a negative errno. `disk` stays the caller's. */
+/* Opens DIR/heads; a missing file is empty. 0 or a negative errno. Borrows `disk`. */
 int heads_open(struct heads *heads, const struct disk *disk, const char *directory);
-/* Opens such a file under another name, to be read alone; a missing one is -ENOENT. */
+/* Opens such a file with another name, read-only. -ENOENT: no such file. */
 int heads_open_file(struct heads *heads, const struct disk *disk, const char *path);
 void heads_close(struct heads *heads);
 
-/* The entry at `index`, from 0 on. 0; 1: it is no head; negative errno. */
+/* Reads the entry at `index`, from 0 on. 0; 1: not a valid head; negative errno. */
 int heads_read(const struct heads *heads, uint64_t index, struct head *out);
-/* The newest entry by this signer. 0; 1: there is none, or an entry on the way is no head (*out_damaged, its index);
+/* Finds the newest entry of this signer. 0; 1: no such entry, or the search met an invalid one (index in *out_damaged);
  * negative errno. */
 int heads_last(const struct heads *heads, const uint8_t signer[SIGN_KEY_ID_SIZE], struct head *out,
                uint64_t *out_damaged);
 
-/* Writes it and syncs; the first one makes the file. After a failure nothing was added: the same place is written
- * again, whole, by the next call, so it does not matter what the failed sync left in the page cache (F-5). */
+/* Writes a head and syncs; the first head makes the file. After a failure nothing is added: the next call writes all
+ * bytes at the same offset again, so the page cache's state after a failed sync does not matter (F-5). */
 int heads_append(struct heads *heads, const struct head *head);
 
 #endif

@@ -1,5 +1,5 @@
-/* history.c: see history.h. Positions below the log's start are the archive's; where neither has them, there is a gap.
- */
+/* history.c: see history.h. Frames below log_start are read from the archive; if the archive lacks them, there is a
+ * gap. */
 #include "history.h"
 
 #include <errno.h>
@@ -14,39 +14,39 @@
 
 struct history {
     struct log *log;
-    const struct archive *archive;    /* NULL: there is none */
-    struct history_question question; /* `task.key` is void */
-    uint64_t hash;                    /* of the task asked about; 0: anything */
-    uint8_t *needle;                  /* what the body of every frame that names it has in it; NULL: anything */
+    const struct archive *archive;    /* NULL: no archive */
+    struct history_question question; /* `task.key` is invalid after history_open */
+    uint64_t hash;                    /* summary hash of the task; 0: every frame matches */
+    uint8_t *needle; /* bytes that the body of every matching frame contains; NULL: every frame matches */
     size_t needle_size;
-    struct log_cursor *cursor;       /* in a segment of the log, or … */
-    struct archive_cursor *archived; /* … of the archive; both NULL: the next segment has not been looked at */
+    struct log_cursor *cursor;       /* cursor in a segment of the log */
+    struct archive_cursor *archived; /* cursor in an archived segment; both cursors NULL: no segment entered */
     uint64_t position;               /* valid without a cursor */
-    uint64_t end;                    /* of the cursor's segment; 0: it is still written to */
-    struct summary_answer answer;    /* about this segment; of zeros: nothing is known */
-    size_t range;                    /* of the answer, the one being read */
+    uint64_t end;                    /* end of the cursor's segment; 0: the writer still uses the segment */
+    struct summary_answer answer;    /* summary of this segment; zeros: no summary */
+    size_t range;                    /* index of the answer's current range */
     uint64_t start;
-    uint64_t *bases; /* of the archive's files, when it was looked at last */
+    uint64_t *bases; /* bases of the archive's files at the last listing */
     size_t base_count;
     struct history_gap gap;
     struct arena arena;
     struct history_stats stats;
 };
 
-/* ---- where to go on */
+/* ---- finding the next segment */
 
 static int list_archive(struct history *history) {
     uint64_t *bases = NULL;
     size_t count = 0;
     int error = archive_list(history->archive, &bases, &count);
-    if (error && error != -ENOENT) return error; /* a directory that is missing is an empty one */
+    if (error && error != -ENOENT) return error; /* a missing directory counts as empty */
     free(history->bases);
     history->bases = bases;
     history->base_count = count;
     return 0;
 }
 
-/* The first file that begins above `position`, or the log's start: where there is something again. */
+/* Returns the next position with frames: the base of the first archive file above `position`, or log_start. */
 static uint64_t next_start(const struct history *history, uint64_t position) {
     uint64_t start = log_start(history->log);
     for (size_t i = 0; i < history->base_count; i++)
@@ -54,7 +54,7 @@ static uint64_t next_start(const struct history *history, uint64_t position) {
     return start;
 }
 
-/* The file with the greatest base ≤ position. */
+/* Finds the archive file with the greatest base ≤ position. */
 static bool file_below(const struct history *history, uint64_t position, uint64_t *out_base) {
     bool found = false;
     for (size_t i = 0; i < history->base_count && history->bases[i] <= position; i++) {
@@ -64,8 +64,8 @@ static bool file_below(const struct history *history, uint64_t position, uint64_
     return found;
 }
 
-/* The id or key as protobuf has it in a task's record or a redaction's: both have the same fields for them, and a
- * broker packs each number in one way only. */
+/* Encodes the id or key as in a task's or redaction's record. Both records use the same fields, and each number has
+ * only one encoding. */
 static int make_needle(struct history *history, const struct history_task *task) {
     Tarry__Task packed = TARRY__TASK__INIT;
     packed.id = task->id;
@@ -94,7 +94,7 @@ int history_open(struct history **out, struct log *log, const struct archive *ar
         history_close(history);
         return error;
     }
-    history->arena.keep_max = ARENA_KEEP; /* the frames of a busy log are alike: what one needed the next one does */
+    history->arena.keep_max = ARENA_KEEP; /* keep memory, because the frames of a busy log have similar sizes */
     history->start = next_start(history, 0);
     history->position = question->position != 0 ? question->position : history->start;
     *out = history;
@@ -135,11 +135,10 @@ static bool is_in_question(const struct history_question *question, uint64_t fir
     return last_ns >= question->from_ns && (question->to_ns == 0 || first_ns < question->to_ns);
 }
 
-/* What is known about the segment that is to be read from `position` on is in `answer`. False: nothing there can
- * matter. */
+/* Returns false if no frame of the segment can match, by its summary in `answer`. */
 static bool may_matter(struct history *history, uint64_t end) {
     struct summary_answer *answer = &history->answer;
-    if (answer->end != end || end == 0) { /* it knows nothing, or nothing of the segment's last frames */
+    if (answer->end != end || end == 0) { /* no summary, or a summary without the segment's last frames */
         summary_answer_deinit(answer);
         return true;
     }
@@ -147,14 +146,14 @@ static bool may_matter(struct history *history, uint64_t end) {
     return history->range < answer->count && is_in_question(&history->question, answer->first_ns, answer->last_ns);
 }
 
-/* Where to begin in a segment that may matter. */
+/* Returns the position of the first frame to read in a segment. */
 static uint64_t first_position(const struct history *history) {
     if (history->answer.count == 0) return history->position;
     uint64_t from = history->answer.ranges[history->range].from;
     return from > history->position ? from : history->position;
 }
 
-/* Where to stop, for there is nothing more in the segment, or something else is to be read next; 0: nowhere yet. */
+/* Returns the end of the current range in the segment; 0: no end yet. */
 static uint64_t range_end(const struct history *history) {
     return history->answer.count == 0 ? history->end : history->answer.ranges[history->range].to;
 }
@@ -164,7 +163,8 @@ static void forget_answer(struct history *history) {
     history->range = 0;
 }
 
-/* What the functions below return: 0: a segment was entered or skipped; HISTORY_GAP; ABSENT; or negative. */
+/* Result of the functions below: no such segment. Others: 0: a segment was entered or skipped; HISTORY_GAP; negative.
+ */
 #define ABSENT 2
 
 static int skip_to(struct history *history, uint64_t position) {
@@ -181,7 +181,7 @@ static int enter_log(struct history *history) {
     if (!may_matter(history, segment.end)) return skip_to(history, segment.end);
     int error = log_cursor_open(&history->cursor, history->log, first_position(history), history->question.contents);
     if (error) forget_answer(history);
-    if (error == LOG_RETIRED && history->archive) return 0; /* just now */
+    if (error == LOG_RETIRED && history->archive) return 0; /* the log retired the segment meanwhile */
     if (error) return error;
     history->end = segment.end;
     history->stats.segments_read++;
@@ -196,7 +196,7 @@ static int tell_gap(struct history *history, uint64_t base, const char *problem)
 }
 
 static int file_failed(struct history *history, uint64_t base, int error, const char *problem) {
-    if (error == -ENOENT) return ABSENT; /* pruned since it was listed */
+    if (error == -ENOENT) return ABSENT; /* pruned since the listing */
     return error <= LOG_DAMAGED ? tell_gap(history, base, problem) : error;
 }
 
@@ -208,7 +208,7 @@ static bool file_may_matter(struct history *history, const struct archive_info *
     return may_matter(history, info->end);
 }
 
-/* Looks at the file that begins at `base`, at or below the position. */
+/* Enters or skips the archive file `base`, which is at or below the position. */
 static int enter_file(struct history *history, uint64_t base) {
     struct archive_info info;
     const char *problem;
@@ -232,7 +232,7 @@ static int enter_archive(struct history *history) {
         int result = enter_file(history, base);
         if (result != ABSENT) return result;
     }
-    /* What the log has retired since the archive was listed is there by now. */
+    /* List again, because the archive has the segments that the log retired since the last listing. */
     int error = list_archive(history);
     if (error) return error;
     int result = file_below(history, history->position, &base) ? enter_file(history, base) : ABSENT;
@@ -244,7 +244,7 @@ static int enter_segment(struct history *history) {
     return history->archive ? enter_archive(history) : LOG_RETIRED;
 }
 
-/* `position`: where the next one begins, or where to go on. */
+/* Leaves the segment; reading continues at `position`. */
 static void leave_segment(struct history *history, uint64_t position) {
     history->position = position;
     log_cursor_close(history->cursor);
@@ -254,7 +254,7 @@ static void leave_segment(struct history *history, uint64_t position) {
     forget_answer(history);
 }
 
-/* The range that was being read is over. */
+/* Leaves the current range and continues with the next one. */
 static void leave_range(struct history *history) {
     if (++history->range >= history->answer.count) {
         leave_segment(history, history->end);
@@ -283,7 +283,7 @@ static int next_frame(struct history *history, uint64_t limit, struct log_view *
                              : log_cursor_next(history->cursor, limit, out);
 }
 
-/* The next frame of the range. LOG_END: no more of it (yet). */
+/* Reads the next frame of the range. LOG_END: no more frames yet. */
 static int next_of_range(struct history *history, uint64_t limit, struct log_view *out,
                          const Tarry__FrameBody **out_body) {
     uint64_t end = range_end(history);
@@ -303,14 +303,14 @@ static int next_of_range(struct history *history, uint64_t limit, struct log_vie
     return 0;
 }
 
-/* The range gives no frame. 0: go on with the next one. */
+/* Handles the end of a range or an error. 0: continue with the next range. */
 static int after_range(struct history *history, int error) {
     uint64_t position = history_position(history), end = range_end(history);
     if (error == LOG_END && end != 0 && position >= end) {
         leave_range(history);
         return 0;
     }
-    if (error == LOG_RETIRED && history->archive) { /* under the cursor: the archive has it */
+    if (error == LOG_RETIRED && history->archive) { /* retired while it was read: the archive has the segment */
         leave_segment(history, position);
         return 0;
     }

@@ -22,7 +22,7 @@
 #define SEEKABLE_MAGIC 0x8F92EAB1u
 #define ENTRY_SIZE 8u
 #define FOOTER_SIZE 9u
-/* So much is written before it is synced, so that no one sync is a long one. */
+/* Number of bytes between two syncs; keeps each sync short. */
 #define SYNC_BYTES (8u << 20)
 
 /* ---- writing */
@@ -33,11 +33,11 @@ struct seekable_writer {
     uint32_t head_size;
     ZSTD_CCtx *context;
     XXH3_state_t *sum;
-    uint8_t *content; /* gathered for the next frame */
+    uint8_t *content; /* data of the next frame */
     size_t content_size;
-    uint8_t *packed; /* room for a frame, or for the table */
+    uint8_t *packed; /* buffer for a compressed frame, or for the table */
     size_t packed_room;
-    uint8_t *entries; /* as they go into the table */
+    uint8_t *entries; /* entries of the seek table, as in the file */
     size_t entry_count;
     size_t entry_room;
     uint64_t offset; /* in the file */
@@ -106,7 +106,8 @@ static int write_on(struct seekable_writer *writer, const void *data, size_t siz
 static int write_frame(struct seekable_writer *writer) {
     size_t size =
         ZSTD_compress2(writer->context, writer->packed, writer->packed_room, writer->content, writer->content_size);
-    if (ZSTD_isError(size)) return -ENOMEM; /* the room is enough for anything */
+    if (ZSTD_isError(size))
+        return -ENOMEM; /* the buffer is large enough for every input, so only memory can be missing */
     int error = entry_add(writer, size, writer->content_size);
     writer->content_size = 0;
     return error ? error : write_on(writer, writer->packed, size);
@@ -157,12 +158,12 @@ struct seekable {
     const struct disk *disk;
     int handle;
     uint64_t file_size;
-    size_t count;      /* of frames, the head included */
-    uint64_t *packed;  /* where each of them starts in the file; one more: where the table does */
-    uint64_t *content; /* and unpacked; one more: the size */
+    size_t count;      /* number of frames, including the head */
+    uint64_t *packed;  /* file offset of each frame, and of the table */
+    uint64_t *content; /* unpacked offset of each frame, and the total unpacked size */
     ZSTD_DCtx *context;
     uint8_t *in;
-    uint8_t *window; /* a frame, unpacked */
+    uint8_t *window; /* one unpacked frame */
     size_t window_frame;
 };
 
@@ -180,14 +181,14 @@ uint64_t seekable_size(const struct seekable *seekable) {
     return seekable->content[seekable->count];
 }
 
-/* `size` bytes that must be there. */
+/* Reads exactly `size` bytes; fewer bytes are an error. */
 static int read_exactly(const struct seekable *seekable, void *out, size_t size, uint64_t offset) {
     int64_t count = disk_read_all(seekable->disk, seekable->handle, out, size, offset);
     if (count < 0) return (int)count;
     return (size_t)count == size ? 0 : LOG_DAMAGED;
 }
 
-/* The number of entries; judges what surrounds them. */
+/* Reads the number of entries, and checks the rest of the footer. */
 static int read_footer(struct seekable *seekable, const char **out_problem) {
     uint8_t footer[FOOTER_SIZE], head[SEEKABLE_SKIPPABLE_SIZE];
     *out_problem = "is too short for a seek table";
@@ -207,7 +208,7 @@ static int read_footer(struct seekable *seekable, const char **out_problem) {
     return get_u32(head) == TABLE_MAGIC && get_u32(head + 4) == table_size ? 0 : LOG_DAMAGED;
 }
 
-/* Fills `packed` and `content`; `entries` has room for them as they are in the file. */
+/* Fills `packed` and `content`; `entries` is a buffer for the table as in the file. */
 static int read_entries(struct seekable *seekable, uint8_t *entries, const char **out_problem) {
     size_t size = ENTRY_SIZE * seekable->count;
     uint64_t table = seekable->file_size - FOOTER_SIZE - size - SEEKABLE_SKIPPABLE_SIZE;
@@ -256,7 +257,7 @@ int seekable_open(struct seekable **out, const struct disk *disk, int handle, co
     return 0;
 }
 
-/* What unpacking needs is asked for when it is needed: many only look at the table. */
+/* Allocates the memory for unpacking on first use, because many callers only read the table. */
 static int make_room(struct seekable *seekable) {
     if (!seekable->context) seekable->context = ZSTD_createDCtx();
     if (!seekable->in) seekable->in = malloc(ZSTD_compressBound(SEEKABLE_FRAME_SIZE));
@@ -268,7 +269,7 @@ static int unpack(struct seekable *seekable, size_t frame) {
     int error = make_room(seekable);
     if (error) return error;
     if (seekable->window_frame == frame) return 0;
-    seekable->window_frame = 0; /* the head: nothing of it is ever in the window */
+    seekable->window_frame = 0; /* frame 0 is the head, which is never in the window, so the window is empty */
     size_t packed_size = (size_t)(seekable->packed[frame + 1] - seekable->packed[frame]);
     size_t content_size = (size_t)(seekable->content[frame + 1] - seekable->content[frame]);
     error = read_exactly(seekable, seekable->in, packed_size, seekable->packed[frame]);
@@ -284,7 +285,7 @@ int64_t seekable_read(struct seekable *seekable, void *out, size_t size, uint64_
     size_t done = 0;
     while (done < size && offset + done < seekable_size(seekable)) {
         uint64_t at = offset + done;
-        size_t frame = 1 + (size_t)(at / SEEKABLE_FRAME_SIZE); /* all but the last are full */
+        size_t frame = 1 + (size_t)(at / SEEKABLE_FRAME_SIZE); /* all frames except the last are full */
         int error = unpack(seekable, frame);
         if (error) return error;
         size_t from = (size_t)(at - seekable->content[frame]);

@@ -1,9 +1,8 @@
 /* content_cache.c: see content_cache.h.
- *
- * A table of chains by the low bits of the id: ids are given one after the other, so that those of a commit share cache
- * lines. A content that is put where there is no room takes the place of others, which a hand that goes round the table
- * comes to: about as much an old one as a young one. (The oldest would be no better: where all wait for as long, it is
- * what is due next.) */
+ * A hash table of chains, selected by the low bits of the id. Ids are assigned in ascending order, so the ids of a
+ * commit share cache lines. When the cache is full, a new content replaces others at a hand that moves round the table,
+ * so old and young contents are replaced about equally often. (Replacing the oldest is not better: if all tasks have
+ * the same delay, the oldest content is due next.) */
 #include "content_cache.h"
 
 #include <assert.h>
@@ -18,28 +17,28 @@
 
 /* Bytes of memory for each chain. */
 #define MEMORY_PER_CHAIN 256u
-/* The hand gives up so many contents, and looks at so many chains, for the sake of one; no room then: that one is not
- * kept. */
+/* Limits of contents dropped and of chains examined for one new content. If there is no space after that, the new
+ * content is not kept. */
 #define GIVEN_UP_MAX 8u
 #define LOOKED_AT_MAX 1024u
 #define FORGOTTEN_AHEAD 8u
 #define CACHE_LINE 64u
-#define LINES_AHEAD 3u /* of a content; the processor guesses the others */
+#define LINES_AHEAD 3u /* cache lines of a content to prefetch; the hardware prefetcher loads the others */
 
 struct content {
     uint64_t id;
-    struct content *next; /* of its chain */
+    struct content *next; /* next content in the chain */
     uint16_t size;
     uint8_t bytes[];
 };
 
 struct content_cache {
-    pthread_mutex_t lock; /* of all that follows */
+    pthread_mutex_t lock; /* protects all fields below */
     struct slab *slab;
     struct content **chains;
     size_t chain_count; /* a power of two */
-    size_t hand;        /* the chain that is looked at next for want of room */
-    uint64_t newest;    /* no greater id was put */
+    size_t hand;        /* index of the next chain to drop contents from */
+    uint64_t newest;    /* greatest id added so far */
 };
 
 static_assert(offsetof(struct content, bytes) + CONTENT_CACHE_SIZE_MAX <= SLAB_OBJECT_SIZE_MAX, "a slab's object");
@@ -70,13 +69,13 @@ void content_cache_free(struct content_cache *cache) {
     free(cache);
 }
 
-/* ---- with the lock */
+/* ---- functions whose caller has the lock */
 
 static struct content **chain_of(struct content_cache *cache, uint64_t id) {
     return &cache->chains[id & (cache->chain_count - 1)];
 }
 
-/* Where the pointer to it is, or would be. */
+/* Returns the address of the pointer to the id's content, or of the NULL at the end of the chain. */
 static struct content **find(struct content_cache *cache, uint64_t id) {
     struct content **at = chain_of(cache, id);
     while (*at != NULL && (*at)->id != id) at = &(*at)->next;
@@ -86,11 +85,11 @@ static struct content **find(struct content_cache *cache, uint64_t id) {
 static void drop(struct content_cache *cache, struct content **at) {
     struct content *content = *at;
     *at = content->next;
-    memset(content->bytes, 0, content->size); /* a core dump has nothing of what was redacted */
+    memset(content->bytes, 0, content->size); /* so a core dump has no redacted content */
     slab_release(cache->slab, content, object_size(content->size));
 }
 
-/* Room for an object, which contents that the hand comes to are given up for. NULL: they were others' sizes. */
+/* Allocates an object, and drops contents at the hand if necessary. NULL: the dropped contents were of other sizes. */
 static struct content *make_room(struct content_cache *cache, size_t size) {
     struct content *content = slab_alloc(cache->slab, size);
     size_t given_up = 0;
@@ -106,7 +105,7 @@ static struct content *make_room(struct content_cache *cache, size_t size) {
 }
 
 static void put(struct content_cache *cache, uint64_t id, const void *bytes, size_t size) {
-    if (id <= cache->newest && *find(cache, id) != NULL) return; /* a retirement that is repeated */
+    if (id <= cache->newest && *find(cache, id) != NULL) return; /* already here, from a repeated retirement */
     struct content *content = make_room(cache, object_size(size));
     if (content == NULL) return;
     if (id > cache->newest) cache->newest = id;
@@ -125,7 +124,7 @@ void content_cache_put(struct content_cache *cache, const struct content_put *pu
     pthread_mutex_unlock(&cache->lock);
 }
 
-/* First where their chains begin, then what those lead to, but for the few that are not the first of their chain. */
+/* Prefetches the chain heads, then the first content of each chain; few contents are not first. */
 void content_cache_prefetch(struct content_cache *cache, const uint64_t *ids, size_t count) {
     pthread_mutex_lock(&cache->lock);
     for (size_t i = 0; i < count; i++) __builtin_prefetch(chain_of(cache, ids[i]));
@@ -151,7 +150,7 @@ int content_cache_get(struct content_cache *cache, uint64_t id, struct arena *ar
     return error;
 }
 
-/* Where they lie is no place that the processor has at hand: it is told some of them ahead. */
+/* Prefetches the next few contents, because they are not in the CPU cache. */
 void content_cache_forget(struct content_cache *cache, const uint64_t *ids, size_t count) {
     if (SEEDED_BUG(cached_content_stays)) return;
     pthread_mutex_lock(&cache->lock);

@@ -19,8 +19,8 @@
 #include "storage_codes.h"
 
 #define DB_PATH_SIZE 4096
-#define MAP_SIZE_DEFAULT (64ull << 30) /* address space only */
-#define DISK_FULL_BYTES (4u << 20)     /* with less than this free, a failed write is taken for a full disk */
+#define MAP_SIZE_DEFAULT (64ull << 30) /* bytes of address space */
+#define DISK_FULL_BYTES (4u << 20)     /* with less free space, a failed write counts as a full disk */
 
 static const struct {
     const char *name;
@@ -47,9 +47,9 @@ static const struct {
     [DB_CALENDAR] = {"calendar", 0},
 };
 
-/* Tables are made together, in a new file only: one whose name LMDB does not find, or finds with other flags, has lost
- * it to a flipped bit, and an empty one in its place would hide what is pending (F-8). The calendar hides nothing: it
- * is younger than the others, and is made from them again. */
+/* Opens a table; makes tables only in a new file. Reason: if LMDB does not find a table's name, or finds other flags, a
+ * bit was flipped, and a new empty table would hide pending tasks (F-8). The calendar is the exception: it was added
+ * later and can be rebuilt from the other tables. */
 static int open_table(struct db *db, MDB_txn *txn, int table, unsigned create) {
     unsigned flags;
     bool is_derived = table == DB_CALENDAR;
@@ -86,7 +86,7 @@ int db_open(struct db *db, const char *directory, size_t map_size, bool read_onl
     db->read_only = read_only;
     pthread_rwlock_init(&db->map_lock, NULL);
     pthread_mutex_init(&db->pool_lock, NULL);
-    /* Where nobody writes there is no need for LMDB's table of readers, which is a file that would change. */
+    /* Read-only: do not use LMDB's reader table, because using it would change its file. */
     unsigned flags = MDB_NOTLS | MDB_NORDAHEAD | (read_only ? MDB_RDONLY | MDB_NOLOCK : 0) | (no_sync ? MDB_NOSYNC : 0);
     int error = mdb_env_create(&db->env);
     if (error == 0) error = mdb_env_set_maxdbs(db->env, DB_TABLES);
@@ -95,7 +95,7 @@ int db_open(struct db *db, const char *directory, size_t map_size, bool read_onl
     if (error == 0) error = mdb_env_open(db->env, directory, flags, 0600);
     if (error == 0) {
         int dead;
-        error = mdb_reader_check(db->env, &dead); /* readers of a killed process would pin its pages */
+        error = mdb_reader_check(db->env, &dead); /* otherwise readers of a killed process would keep pages in use */
     }
     error = db_negative(error);
     if (error == 0) error = open_tables(db);
@@ -117,7 +117,7 @@ void db_close(struct db *db) {
     pthread_mutex_destroy(&db->pool_lock);
 }
 
-/* A directory for a new environment, without what an earlier try may have left in it. */
+/* Makes an empty directory for a new environment; deletes the files of an earlier attempt. */
 static int make_empty(const char *directory) {
     static const char *const files[] = {"data.mdb", "lock.mdb"};
     if (mkdir(directory, 0700) != 0 && errno != EEXIST) return -errno;
@@ -142,7 +142,7 @@ int db_make(const char *directory, bool no_sync) {
     struct db db;
     if (error == 0) error = db_open(&db, fresh, 0, false, no_sync);
     if (error != 0) return error;
-    db_close(&db); /* its first transaction is synced */
+    db_close(&db); /* the first transaction is already synced */
     if (!no_sync) error = disk_posix.sync_directory(NULL, fresh);
     if (error == 0 && rename(fresh, directory) != 0) error = -errno;
     if (error == 0 && !no_sync) error = disk_posix.sync_directory(NULL, parent);
@@ -175,8 +175,8 @@ void db_read_end(struct db *db, MDB_txn *txn) {
     pthread_rwlock_unlock(&db->map_lock);
 }
 
-/* A write transaction keeps the heads as they are while they are read, and the reader begins under it: so the heads are
- * those of its state. The lock comes first: the map must not move under a write transaction either. */
+/* Reads the meta pages and begins the read transaction while an (empty) write transaction is open, so both are from the
+ * same state. The caller takes map_lock first, because the map must not move during a transaction. */
 static int snapshot_take(struct db *db, struct db_snapshot *out) {
     MDB_txn *writer = NULL;
     MDB_envinfo info;
@@ -222,7 +222,7 @@ bool db_grow_waits(const struct db *db) {
 
 static int grow(struct db *db) {
     atomic_store(&db->grow_waits, true);
-    pthread_rwlock_wrlock(&db->map_lock); /* LMDB: no transaction may be active while the map moves */
+    pthread_rwlock_wrlock(&db->map_lock); /* LMDB allows no active transaction while the map moves */
     atomic_store(&db->grow_waits, false);
     db->base = NULL;
     db->map_size *= 2;
@@ -231,8 +231,8 @@ static int grow(struct db *db) {
     return db_negative(error);
 }
 
-/* LMDB calls a short write EIO, which is what a full disk looks like. The transaction is gone as a whole, so nothing
- * that was not synced is relied on (LOG-4). */
+/* Converts EIO to ENOSPC on a full disk, because LMDB returns EIO after a short write. The whole transaction was
+ * aborted, so no unsynced data is used (LOG-4). */
 static int full_or_broken(struct db *db, int error) {
     int handle;
     struct statvfs disk;
@@ -257,7 +257,8 @@ int db_write(struct db *db, int (*body)(void *argument, MDB_txn *txn), void *arg
     }
 }
 
-/* Where LMDB mapped its file: it does not tell, the kernel does. NULL: not found, then nothing is given back. */
+/* Finds the address of LMDB's map in the kernel's list, because LMDB has no call for it. NULL: not found; then db_trim
+ * drops no pages. */
 static void *map_base(struct db *db) {
     int handle;
     struct stat status;
@@ -277,10 +278,10 @@ static void *map_base(struct db *db) {
     return base;
 }
 
-/* Resident pages of files in this process; all but a few of them are the index's. 0: unknown. */
+/* Returns the resident bytes of mapped files in this process; nearly all belong to the index. 0: unknown. */
 static size_t resident_file_bytes(void) {
     int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    if (file < 0) return 0; /* no /proc: the kernel drops clean pages by itself when it must */
+    if (file < 0) return 0; /* without /proc, rely on the kernel to drop clean pages when memory is short */
     char text[128];
     ssize_t size = read(file, text, sizeof text - 1);
     close(file);
@@ -299,7 +300,7 @@ void db_trim(struct db *db, size_t budget) {
     __atomic_store_n(&db->base, base, __ATOMIC_RELAXED);
     uint64_t length = db_file_size(db);
     if (length > db->map_size) length = db->map_size;
-    /* The map is read-only and backed by the file: a dropped page is read again when it is touched. */
+    /* Safe, because the map is read-only: a dropped page is read again from the file on its next use. */
     if (base != NULL) madvise(base, length & ~(uint64_t)4095, MADV_DONTNEED);
     pthread_rwlock_unlock(&db->map_lock);
 }
@@ -308,7 +309,7 @@ void db_will_need(const MDB_val *values, size_t count) {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     for (size_t i = 0; i < count;) {
         uintptr_t from = (uintptr_t)values[i].mv_data & ~(page - 1), to = from;
-        for (; i < count; i++) { /* neighbours in the file are asked for together */
+        for (; i < count; i++) { /* one request for neighbouring pages */
             uintptr_t first = (uintptr_t)values[i].mv_data, last = first + values[i].mv_size;
             if (first > to + page || first < from) break;
             if (last > to) to = last;

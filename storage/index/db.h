@@ -1,8 +1,9 @@
-/* db.h: the little that the index needs of LMDB: tables, sealed values, short transactions, a map that grows.
+/* db.h: the part of LMDB that the index uses: tables, sealed values, short transactions and a growing map.
  *
- * Every value is *sealed*: its first four bytes are a checksum over key and value, checked at every read, so that a
- * flipped bit is INDEX_DAMAGED and never a wrong row (F-8). Keys are big-endian, or a native u64 (MDB_INTEGERKEY).
- * No transaction outlives the call that opened it. One environment per file and process; never across fork. */
+ * Every value is *sealed*: its first four bytes are a checksum over key and value. Every read checks the seal, so a
+ * flipped bit gives INDEX_DAMAGED and never a wrong row (F-8). Keys are big-endian, or a native u64 (MDB_INTEGERKEY).
+ * No transaction outlives the call that opened it, except a db_snapshot. A process opens one environment per file, and
+ * does not use it after fork. */
 #ifndef TARRY_STORAGE_DB_H
 #define TARRY_STORAGE_DB_H
 
@@ -17,14 +18,14 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are written as they lie in memory");
 
 enum db_table {
-    DB_META,       /* one record */
-    DB_TALLIES,    /* number of the queue that has a place → counts */
-    DB_ROWS,       /* id → row, save for what DB_LEASED says */
-    DB_LEASED,     /* id → row, while it is leased: a lease is short, and rows lie at random */
+    DB_META,    /* one record */
+    DB_TALLIES, /* number of a place's current queue → counts */
+    DB_ROWS,    /* id → row; DB_LEASED has the newer state of a leased task */
+    DB_LEASED, /* id → row, while the task is leased; a small table, so short leases do not change random LMDB pages */
     DB_RANGES,     /* id / 4096 → rows, ended rows, bitmap of ended ids */
     DB_SLOTS,      /* line, level, slot, chunk → (due, id)… */
-    DB_RUNS,       /* run → what it is */
-    DB_KEYS,       /* run, kind, chunk → (hash, id)… or filter blocks or fences */
+    DB_RUNS,       /* run → its descriptor */
+    DB_KEYS,       /* run, kind, chunk → (hash, id)… or filter blocks, or fences */
     DB_TAIL,       /* hash, id → nothing: keys not yet in a run */
     DB_HELD,       /* state, queue, due, id → nothing: leases and dead letters */
     DB_OUTCOMES,   /* sequence → packed outcomes */
@@ -35,12 +36,12 @@ enum db_table {
     DB_BLOBS,      /* id → content of a retired segment */
     DB_REPLIES,    /* producer, sequence → packed CommitReply of a retired segment */
     DB_REDACTIONS, /* id → packed Redaction, until it has been carried out */
-    DB_CALENDAR,   /* line, level, chunk → counts of waiting tasks by due time; made anew from the rows if need be */
+    DB_CALENDAR,   /* line, level, chunk → counts of waiting tasks by due time; can be rebuilt from the rows */
     DB_TABLES
 };
 
 #define DB_SEAL_SIZE 4u
-/* The largest sealed value that fills one overflow page and no second one. */
+/* Size in bytes of the largest sealed value that fits into one LMDB overflow page. */
 #define DB_CHUNK_SIZE 4080u
 #define DB_READERS_MAX 512
 #define DB_POOL_MAX 64
@@ -48,75 +49,75 @@ enum db_table {
 struct db {
     MDB_env *env;
     MDB_dbi table[DB_TABLES];
-    pthread_rwlock_t map_lock; /* read transactions hold it shared; growing the map needs it alone */
+    pthread_rwlock_t map_lock; /* shared for read transactions, exclusive for growing the map */
     pthread_mutex_t pool_lock;
-    MDB_txn *pool[DB_POOL_MAX]; /* reset read transactions, to be renewed */
+    MDB_txn *pool[DB_POOL_MAX]; /* reset read transactions, for reuse */
     size_t pool_count;
     size_t map_size;
-    void *base;              /* where the file is mapped; NULL: not yet known */
-    _Atomic bool grow_waits; /* the map is to grow: whoever holds map_lock for long gives it up */
+    void *base;              /* address of the mapped file; NULL: not known yet */
+    _Atomic bool grow_waits; /* the map must grow: a long holder of map_lock, such as a copy, must release it */
     bool read_only;
-    bool has_calendar; /* read-only: an older program has made no such table */
+    bool has_calendar; /* false only in a read-only environment that an older program made */
 };
 
-/* Opens or makes the environment and its tables. MDB_NOTFOUND: read-only and not there. */
+/* Opens the environment, or makes it with its tables. MDB_NOTFOUND: read-only, and there is no environment. */
 int db_open(struct db *db, const char *directory, size_t map_size, bool read_only, bool no_sync);
 void db_close(struct db *db);
-/* Makes the directory with an empty environment in it, both durable, if there is no such directory: it gets its name
- * last (F-6), for LMDB takes half of its first pages for a file that is none. 0 or a negative errno or code of LMDB's.
- */
+/* If the directory is missing, makes it with an empty environment, durably. The directory gets its name last (F-6),
+ * because LMDB rejects a file whose first pages are incomplete. 0, a negative errno, or a negative LMDB code. */
 int db_make(const char *directory, bool no_sync);
 
-/* A read transaction. Any thread; ends with db_read_end in the same call. */
+/* Begins a read transaction. Any thread. The same call must end it with db_read_end. */
 int db_read(struct db *db, MDB_txn **out);
 void db_read_end(struct db *db, MDB_txn *txn);
 
-/* One state of the file, held still while it is copied: the pages that make it up are not used again meanwhile. The one
- * read transaction that outlives a call. Pages of the file are read through `handle`, never through the map, so that a
- * copy makes nothing resident (CALM-1). */
+/* A snapshot of the file for a copy: LMDB does not reuse its pages meanwhile. Its read transaction is the only one that
+ * outlives a call. The copy reads the file through `handle`, not through the map, so it makes no pages resident
+ * (CALM-1). */
 struct db_snapshot {
     MDB_txn *txn;
     int handle;
-    uint8_t *heads; /* the first two pages, which say where the others belong */
+    uint8_t *heads; /* the first two LMDB pages (the meta pages), which point to the root pages */
     size_t page_size;
-    uint64_t size; /* bytes of the file that count */
+    uint64_t size; /* bytes of the file that belong to the snapshot */
 };
 int db_snapshot_begin(struct db *db, struct db_snapshot *out);
-/* By the same thread. It must not be held while db_grow_waits for longer than a step takes. */
+/* Ends a snapshot, on the thread that began it. While db_grow_waits is true, a copy must end its snapshot within one
+ * step. */
 void db_snapshot_end(struct db *db, struct db_snapshot *snapshot);
 bool db_grow_waits(const struct db *db);
 
-/* Runs `body` in one synced write transaction. The map full: it is grown and `body` runs again, so that `body` must
- * leave nothing behind but what the next run of it overwrites. Any other result of `body` than 0 aborts and is
- * returned. */
+/* Runs `body` in one synced write transaction. If the map is full, grows the map and runs `body` again, so `body` must
+ * be repeatable. If `body` returns non-zero, aborts and returns that value. */
 int db_write(struct db *db, int (*body)(void *argument, MDB_txn *txn), void *argument);
 
-/* Gives mapped pages back to the kernel if more than `budget` bytes of files are resident in this process. */
+/* Drops mapped pages (madvise) if more than `budget` bytes of files are resident in this process. */
 void db_trim(struct db *db, size_t budget);
 uint64_t db_file_size(struct db *db);
 
-/* Values of a read transaction, not looked at yet, that will be soon: the kernel is asked to read their pages, all at
- * once instead of one page fault after the other. Advice. */
+/* Asks the kernel to read the pages of these values, which the caller will soon read in the same read transaction. One
+ * request for all replaces one page fault after another. Only advice. */
 void db_will_need(const MDB_val *values, size_t count);
 
-/* The seal over key and value. */
+/* Returns the checksum over key and value. */
 uint32_t db_seal(const void *key, size_t key_size, const void *value, size_t size);
 
-/* Seals and stores. `flags` are LMDB's (MDB_APPEND). */
+/* Seals and stores a value. `flags` are LMDB's (MDB_APPEND). */
 int db_put(struct db *db, MDB_txn *txn, enum db_table table, const void *key, size_t key_size, const void *value,
            size_t size, unsigned flags);
-/* The same by a cursor of the table's, which finds its way sooner from the last key to the next one in order. */
+/* Like db_put, by a cursor of the table. It is faster when the keys come in ascending order. */
 int db_put_at(MDB_cursor *cursor, const void *key, size_t key_size, const void *value, size_t size, unsigned flags);
-/* 1: it was not there. */
+/* Deletes a value by a cursor. 1: not found. */
 int db_del_at(MDB_cursor *cursor, const void *key, size_t key_size);
-/* 1: not there. `*out` is the value without its seal, valid until the transaction writes or ends. */
+/* Reads a value and checks its seal. `*out` is the value without its seal, valid until the transaction writes or ends.
+ * 1: not found. */
 int db_get(struct db *db, MDB_txn *txn, enum db_table table, const void *key, size_t key_size, MDB_val *out);
-/* 1: it was not there. */
+/* Deletes a value. 1: not found. */
 int db_del(struct db *db, MDB_txn *txn, enum db_table table, const void *key, size_t key_size);
-/* Takes the seal off a value that a cursor found; INDEX_DAMAGED if it is broken. */
+/* Checks and removes the seal of a value that a cursor found. INDEX_DAMAGED: the checksum is wrong. */
 int db_unseal(const MDB_val *key, const MDB_val *sealed, MDB_val *out);
 
-/* LMDB returns a positive errno or a negative code of its own; the house knows negative ones only. */
+/* Converts LMDB's error, a positive errno or a negative code, to a negative one. */
 static inline int db_negative(int error) {
     return error > 0 ? -error : error;
 }
@@ -125,7 +126,7 @@ static inline int db_cursor(struct db *db, MDB_txn *txn, enum db_table table, MD
     return db_negative(mdb_cursor_open(txn, db->table[table], out));
 }
 
-/* MDB_NOTFOUND at the end. */
+/* Moves a cursor. MDB_NOTFOUND: no more entries. */
 static inline int db_cursor_get(MDB_cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op) {
     return db_negative(mdb_cursor_get(cursor, key, data, op));
 }

@@ -1,4 +1,4 @@
-/* index.c: opening and closing, what the index knows of the whole, and what is read once at start-up. */
+/* index.c: opens and closes the index, and reads its totals and the data that the core loads at start. */
 #include "index_select.h"
 
 #include <assert.h>
@@ -23,7 +23,7 @@ int meta_read(struct index *index, MDB_txn *txn, struct meta_record *out) {
 int index_write(struct index *index, int (*body)(void *argument, MDB_txn *txn), void *argument) {
     if (index->failed != 0) return index->failed;
     int error = db_write(&index->db, body, argument);
-    if (error < 0 && error != -ENOSPC) index->failed = error; /* LOG-4: what failed is not tried again */
+    if (error < 0 && error != -ENOSPC) index->failed = error; /* LOG-4: never retry after a failure */
     return error;
 }
 
@@ -46,7 +46,8 @@ static int create(struct index *index, const char *directory) {
     };
     memcpy(meta.cluster, index->options.cluster, sizeof meta.cluster);
     index->meta = meta;
-    int error = keyring_make(directory, index->options.no_sync); /* first: an index without one is damaged */
+    int error =
+        keyring_make(directory, index->options.no_sync); /* first, because an index without keyring is damaged */
     return error != 0 ? error : index_write(index, create_body, index);
 }
 
@@ -78,7 +79,7 @@ static int load_tallies(struct index *index) {
             const uint32_t number = error == 0 ? get_be32(key.mv_data) : 0;
             if (error == 0 && !queue_number_is_valid(number)) error = INDEX_DAMAGED;
             struct queue_tally *counts = &index->queues[queue_place(number)];
-            if (error == 0 && counts->number != 0) error = INDEX_DAMAGED; /* two queues with one place */
+            if (error == 0 && counts->number != 0) error = INDEX_DAMAGED; /* two queues have the same place */
             if (error != 0) break;
             memcpy(counts, data.mv_data, QUEUE_COUNTS_SIZE);
             counts->number = index->tally_keys[queue_place(number)] = number;
@@ -134,7 +135,7 @@ static void explain(int error, const char *directory, char *message, size_t size
         break;
     default:
         snprintf(message, size, "cannot open the index in %s: %s", directory,
-                 mdb_strerror(error < -30000 ? error : -error)); /* LMDB's own codes, else an errno */
+                 mdb_strerror(error < -30000 ? error : -error)); /* LMDB codes are below -30000; others are an errno */
     }
 }
 
@@ -198,7 +199,7 @@ void index_close(struct index *index) {
 
 int index_clone(struct index *index, const char *directory) {
     assert(index->options.read_only);
-    int error = keyring_copy(index->keyring, directory); /* first: an index without one is damaged */
+    int error = keyring_copy(index->keyring, directory); /* first, because an index without keyring is damaged */
     return error != 0 ? error : db_negative(mdb_env_copy2(index->db.env, directory, 0));
 }
 
@@ -238,7 +239,7 @@ void index_touched(struct index *index, uint64_t count) {
     if (before / READS_PER_TRIM != (before + count) / READS_PER_TRIM) db_trim(&index->db, index_pages_max(index));
 }
 
-/* For index_stats, which other threads call: figures that only the index thread can count. */
+/* Updates the counts for index_stats, because other threads call it and only the index thread can count them. */
 void index_account(struct index *index) {
     const struct runs *runs = &index->runs;
     const struct batch *batch = &index->batch;

@@ -1,8 +1,8 @@
-/* index_absorb.c: frames in, net effects out. Memory only.
+/* index_absorb.c: turns frames into the batch of net effects, in memory only.
  *
- * The batch knows one change per id: its row as it is last, packed, and what lies on disk (which the first record about
- * the id says: its before_ fields). A task that was scheduled and ended within the batch leaves nothing but an outcome.
- * Everything that is kept is copied. */
+ * The batch has one change per id: the packed latest row, and the state on disk (from the before_ fields of the first
+ * record of the id). A task that was scheduled and ended within the batch leaves only an outcome. The batch copies all
+ * data. */
 #include "index_parts.h"
 
 #include <assert.h>
@@ -10,7 +10,7 @@
 
 #include "seeded_bug.h"
 
-#define FRESH_SPAN_MAX (1u << 22) /* ids further ahead than this go through the hash */
+#define FRESH_SPAN_MAX (1u << 22) /* ids farther beyond first_id than this are stored in the hash index */
 
 struct change *batch_find(const struct batch *batch, uint64_t id) {
     if (id >= batch->first_id && id - batch->first_id < FRESH_SPAN_MAX) {
@@ -60,7 +60,7 @@ static int absorb_put(struct index *index, const Tarry__TaskPut *put, const stru
     struct batch *batch = &index->batch;
     struct change *change = batch_find(batch, row->id);
     if (change == NULL) {
-        /* What is not fresh lies on disk, as the record says it was. */
+        /* A task that is not fresh has a row on disk, in the state of the record's before_ fields. */
         if (put->fresh != (row->id >= batch->first_id)) return INDEX_DAMAGED;
         int error = batch_add(batch, row->id, &change);
         if (error != 0) return error;
@@ -104,7 +104,7 @@ static int absorb_end(struct index *index, const Tarry__TaskEnd *end, const stru
     return outcome_absorb(index, row, (uint16_t)end->cause, ended_ms);
 }
 
-/* Keeps a packed message, or (size 0) the deletion of one. */
+/* Adds a packed message to the batch, or its deletion (size 0). */
 static int absorb_side(struct index *index, enum db_table table, uint64_t number, const ProtobufCMessage *message) {
     struct batch *batch = &index->batch;
     struct side_change side = {.table = table, .number = number, .offset = batch->bytes.count};
@@ -118,7 +118,8 @@ static int absorb_side(struct index *index, enum db_table table, uint64_t number
     return VECTOR_PUSH(&batch->sides, side);
 }
 
-/* To be carried out, and to be told of the ending for as long as that is remembered. */
+/* Adds a redaction to the table of open redactions, and to the outcomes, so queries report it while the ending is
+ * remembered. */
 static int absorb_redaction(struct index *index, const Tarry__Redaction *redaction, uint64_t steady_ms) {
     int error = outcome_absorb(index, &(struct row){.id = redaction->id}, OUTCOME_REDACTION, steady_ms);
     if (error != 0) return error;
@@ -154,11 +155,11 @@ static int absorb_record(struct index *index, const struct frame_header *header,
         if (SEEDED_BUG(redaction_forgotten)) return 0;
         return absorb_redaction(index, record->redaction, steady_ms);
     default:
-        return 0; /* what only tells (sessions, a stop); of epoch and clock the tally keeps what matters */
+        return 0; /* information only, such as sessions or a stop; the tally keeps epoch and clock */
     }
 }
 
-/* A client's commit: its answer lies in this frame (ONCE-1). */
+/* Records that this frame has the reply of a client's commit (ONCE-1). */
 static int absorb_result(struct index *index, const struct frame_header *header, const Tarry__FrameBody *body) {
     struct result_change result = {body->producer, body->sequence, header->position};
     int error = producer_absorb(index, &(struct producer_change){.producer = body->producer,
@@ -168,21 +169,21 @@ static int absorb_result(struct index *index, const struct frame_header *header,
 }
 
 int index_absorb(struct index *index, const struct frame_header *header, const Tarry__FrameBody *body) {
-    assert(header->position == index->absorbed); /* LOG-3: no frame is left out, none comes twice */
+    assert(header->position == index->absorbed); /* LOG-3: each frame exactly once */
     if (index->failed != 0) return index->failed;
-    if (index->batch.is_prepared) return -ENOSPC; /* the last commit is still to be written */
+    if (index->batch.is_prepared) return -ENOSPC; /* the previous batch is not written yet */
     struct batch *batch = &index->batch;
     int error = 0;
     if (index->meta.known == 0 && !batch->known) {
         batch->known = true;
-        batch->known_since_ms = header->steady_ns / 1000000; /* before the first frame nothing can have ended */
+        batch->known_since_ms = header->steady_ns / 1000000; /* no task can have ended before the first frame */
     }
     for (size_t i = 0; body != NULL && i < body->n_records && error == 0; i++) {
         error = absorb_record(index, header, body->records[i]);
     }
     if (error == 0 && body != NULL && body->producer != 0) error = absorb_result(index, header, body);
     if (error != 0) {
-        index->failed = error; /* half a frame is in the batch: it must never be written */
+        index->failed = error; /* the batch has half a frame, so it must never be written */
         return error;
     }
     batch->records += body != NULL ? body->n_records : 0;

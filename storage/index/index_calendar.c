@@ -1,4 +1,4 @@
-/* index_calendar.c: the calendar goes along with commits, and is made anew from the rows when it must be. See
+/* index_calendar.c: updates the calendar in each commit, and rebuilds it from the rows when necessary. See
  * index_calendar.h. */
 #include "index_calendar.h"
 
@@ -14,7 +14,7 @@ int calendar_state_read(struct index *index, MDB_txn *txn, uint64_t position, st
     if (!index->db.has_calendar) return 1;
     int error = db_get(&index->db, txn, DB_CALENDAR, state_key, sizeof state_key - 1, &data);
     if (error != 0) return error;
-    if (data.mv_size != sizeof *out) return 1; /* another version's */
+    if (data.mv_size != sizeof *out) return 1; /* written by another version */
     memcpy(out, data.mv_data, sizeof *out);
     return out->version == CALENDAR_VERSION && out->position == position ? 0 : 1;
 }
@@ -30,7 +30,7 @@ int calendar_open(struct index *index) {
     db_read_end(&index->db, txn);
     if (error != 1) return error;
     calendar->is_stale = true;
-    /* Without rows there is nothing to be taken in. */
+    /* An index without rows needs no rebuild. */
     calendar->state = (struct calendar_state){.version = CALENDAR_VERSION, .position = index->meta.position};
     calendar->state.counted = index->meta.next_id == 1 ? UINT64_MAX : 1;
     return 0;
@@ -85,7 +85,7 @@ int calendar_prepare(struct index *index) {
     return error == 0 ? sort(calendar) : error;
 }
 
-/* Brings the table to `state`. */
+/* Writes the table's state. */
 static int write_state(struct index *index, MDB_txn *txn, const struct calendar_state *state) {
     struct calendar *calendar = index->calendar;
     int error = 0;
@@ -114,7 +114,7 @@ void calendar_arrive(struct index *index) {
     arrive(index->calendar, &state);
 }
 
-/* ---- made anew from the rows */
+/* ---- rebuild from the rows */
 
 bool calendar_count_wanted(const struct index *index) {
     return index->calendar->state.counted != UINT64_MAX;
@@ -130,7 +130,7 @@ static int count_row(struct index *index, MDB_txn *txn, uint64_t id, const MDB_v
     MDB_val data;
     if (ranges_ended(&index->ranges, id)) return 0;
     int error = row_get_leased(index, txn, id, &row);
-    if (error <= 0) return error; /* it is leased, and waits for nothing */
+    if (error <= 0) return error; /* the task is leased, so the calendar does not count it */
     error = db_unseal(key, sealed, &data);
     if (error == 0) error = row_unpack(id, &data, &row);
     if (error != 0 || row.state != ROW_WAITING) return error;

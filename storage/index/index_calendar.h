@@ -1,14 +1,14 @@
-/* index_calendar.h: how much falls due when. Private to storage/index.
+/* index_calendar.h: counts of waiting tasks by due time. Private to storage/index.
  *
  *   (line, level, chunk) → counts of the waiting tasks due in each of CALENDAR_CELLS minutes (level 0) or hours (1);
- *   a line is a queue, or CALENDAR_ALL: the sum of all. What is zero is not there.
+ *   a line is a queue, or CALENDAR_ALL: the sum of all queues. A chunk without tasks is not stored.
  *
- * A commit adds what its batch changes, net, in its own transaction: so the counts are exact as of the index's
- * position. It sorts the changes by chunk first, and touches each chunk once.
+ * A commit adds the net changes of its batch in the same transaction, so the counts are exact as of the index's
+ * position. The commit sorts the changes by chunk, so it writes each chunk once.
  *
- * The table can be made anew from the rows, and is when it is not there or tells of another position than the index's
- * (a program that did not know it has written since): the ids from `counted` on are not in it yet, index_maintain takes
- * them in, some thousands a transaction, and commits leave them alone meanwhile. */
+ * The table is rebuilt from the rows when it is missing or has another position than the index. (Another position
+ * means that an older program, which does not know the table, wrote since.) During a rebuild the ids from `counted` on
+ * are not in the table. index_maintain adds them, some thousands per transaction; commits ignore them meanwhile. */
 #ifndef TARRY_STORAGE_INDEX_CALENDAR_H
 #define TARRY_STORAGE_INDEX_CALENDAR_H
 
@@ -16,8 +16,8 @@
 
 #ifndef INDEX_TINY
 #define CALENDAR_CELLS 480u         /* eight hours of minutes, twenty days of hours */
-#define CALENDAR_COUNT_ROWS 20000u  /* rows that one step takes in */
-#define CALENDAR_CHUNKS_MAX 200000u /* that one question may read */
+#define CALENDAR_COUNT_ROWS 20000u  /* rows that one step counts */
+#define CALENDAR_CHUNKS_MAX 200000u /* chunks that one query may read */
 #else
 #define CALENDAR_CELLS 12u
 #define CALENDAR_COUNT_ROWS 7u
@@ -32,12 +32,12 @@ static inline uint64_t calendar_cell_ms(unsigned level) {
     return level == 0 ? CALENDAR_MINUTE_MS : CALENDAR_HOUR_MS;
 }
 
-/* How far the table goes, under a key of its own. */
+/* State of the table; stored in the table under its own key. */
 struct calendar_state {
     uint32_t version;
     uint32_t reserved;
-    uint64_t position; /* of the index, when the table was written last */
-    uint64_t counted;  /* tasks with ids below are in it; UINT64_MAX: all */
+    uint64_t position; /* index position of the last write to the table */
+    uint64_t counted;  /* the table counts tasks with ids below this one; UINT64_MAX: all tasks */
 };
 
 struct calendar_key {
@@ -46,7 +46,7 @@ struct calendar_key {
     uint64_t chunk;
 };
 
-/* Changes on their way into the table, sorted by chunk without comparing: buckets, counts, places. */
+/* Changes that wait to be written to the table. A counting sort orders them by chunk. */
 struct calendar_bucket {
     struct calendar_key key;
     uint32_t count;
@@ -62,35 +62,35 @@ struct calendar_writer {
     VECTOR(struct calendar_entry) entries;
     VECTOR(struct calendar_entry) sorted;
     struct hash_index index; /* of the buckets */
-    uint32_t last;           /* bucket that was used last; valid if there is any */
+    uint32_t last;           /* index of the bucket that was used last; valid if there is a bucket */
 };
 
 struct calendar {
     struct calendar_state state;    /* as of the last commit */
-    bool is_stale;                  /* what lies in the table is to be forgotten first */
-    struct calendar_writer minutes; /* of queues */
-    struct calendar_writer hours;   /* what follows from them */
+    bool is_stale;                  /* delete the table's content before the rebuild */
+    struct calendar_writer minutes; /* changes per minute, of queues */
+    struct calendar_writer hours;   /* changes per hour, computed from the minutes */
 };
 
 /* ---- index_calendar_chunk.c */
 void calendar_key_encode(const struct calendar_key *key, uint8_t out[CALENDAR_KEY_SIZE]);
 bool calendar_key_decode(const MDB_val *in, struct calendar_key *out);
-/* A chunk, and the sum of its counts. INDEX_DAMAGED: it is malformed. */
+/* Unpacks a chunk, and returns the sum of its counts. INDEX_DAMAGED: the chunk is malformed. */
 int calendar_unpack(const MDB_val *data, uint64_t cells[CALENDAR_CELLS], uint64_t *out_total);
-/* The sum alone, not looked into. */
+/* Reads only the sum from a chunk, without checking the counts. */
 int calendar_total(const MDB_val *data, uint64_t *out_total);
 #define CALENDAR_PACKED_MAX (16u + CALENDAR_CELLS * 8u)
 size_t calendar_pack(const uint64_t cells[CALENDAR_CELLS], uint8_t out[CALENDAR_PACKED_MAX]);
-/* As of the transaction; 1: there is none, or not of the index's position. */
+/* Reads the table's state in the transaction. 1: the table is missing, or has another position than the index. */
 int calendar_state_read(struct index *index, MDB_txn *txn, uint64_t position, struct calendar_state *out);
 
 /* ---- index_calendar_writer.c */
-/* Adds `change` tasks to a cell: `at` counts them from the line's beginning. */
+/* Adds `change` tasks to cell number `at` of the line, counted from time 0. */
 int calendar_add(struct calendar_writer *writer, uint32_t line, uint8_t level, uint64_t at, int32_t change);
 int calendar_sort(struct calendar_writer *writer);
-/* Adds, sorted, the hours that follow from sorted minutes. */
+/* Adds the hour changes that result from sorted minute changes, in sorted order. */
 int calendar_hours(const struct calendar_writer *minutes, struct calendar_writer *hours);
-/* The lines, and what they are for all queues together. */
+/* Writes the changes to the lines of the queues, and their sum to CALENDAR_ALL. */
 int calendar_writer_write(struct index *index, MDB_txn *txn, const struct calendar_writer *writer);
 void calendar_writer_reset(struct calendar_writer *writer);
 void calendar_writer_deinit(struct calendar_writer *writer);

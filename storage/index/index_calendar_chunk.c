@@ -1,11 +1,11 @@
-/* index_calendar_chunk.c: chunks of the calendar, packed and unpacked; its keys. See index_calendar.h.
+/* index_calendar_chunk.c: packs and unpacks the calendar's chunks and keys. See index_calendar.h.
  *
- * A chunk: a head, then either the cells that are not zero, each with its number (width 0), or all of them, each as
- * wide as the largest needs: whichever is shorter. */
+ * A chunk has a head, and then either the non-zero cells with their numbers (width 0), or all cells with the width of
+ * the largest count, whichever is shorter. */
 #include "index_calendar.h"
 
 struct chunk_head {
-    uint8_t width; /* bytes of a count: 1, 2, 4 or 8; 0: only those that are not zero */
+    uint8_t width; /* bytes per count: 1, 2, 4 or 8; 0: only the non-zero cells, with their numbers */
     uint8_t reserved[7];
     uint64_t total;
 };

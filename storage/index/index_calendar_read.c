@@ -1,8 +1,7 @@
-/* index_calendar_read.c: how much falls due when, asked. Any thread; each question has a snapshot of its own. See
- * index_calendar.h.
+/* index_calendar_read.c: answers calendar queries. Any thread; each query has its own snapshot. See index_calendar.h.
  *
- * Hours are added up where nothing finer is asked for; minutes only where they are. Of a chunk that lies within a span
- * as a whole, the head says enough. */
+ * A query adds counts of whole hours where possible, and of minutes only at the edges. For a chunk that lies completely
+ * in a span, it reads only the sum in the chunk's head. */
 #include <assert.h>
 
 #include "index_calendar.h"
@@ -19,7 +18,7 @@ struct question {
 struct walk {
     struct calendar_key key;
     uint64_t from, to; /* cells */
-    uint64_t first;    /* cell of the chunk at hand */
+    uint64_t first;    /* first cell of the current chunk */
     MDB_val data;
 };
 typedef int walk_each(struct question *question, const struct walk *walk, void *argument);
@@ -37,7 +36,7 @@ static int walk_line(struct question *question, struct walk *walk, walk_each *ea
     MDB_val key = {sizeof bytes, bytes}, sealed;
     int found = db_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
     for (; found == 0; found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT)) {
-        if (key.mv_size != CALENDAR_KEY_SIZE) break; /* the table's state, behind all */
+        if (key.mv_size != CALENDAR_KEY_SIZE) break; /* the table's state, which is the last entry */
         if (!calendar_key_decode(&key, &walk->key)) error = INDEX_DAMAGED;
         if (error != 0 || walk->key.line != wanted.line || walk->key.level != wanted.level) break;
         walk->first = walk->key.chunk * CALENDAR_CELLS;
@@ -73,7 +72,7 @@ static int sum_cells(struct question *question, uint32_t line, uint8_t level, ui
     return walk_line(question, &walk, add_chunk, sum);
 }
 
-/* Adds what a line has in the minutes [from, to): by the hour as far as it goes. */
+/* Adds the tasks of a line in the minutes [from, to), by whole hours where possible. */
 static int sum_minutes(struct question *question, uint32_t line, uint64_t from, uint64_t to, uint64_t *sum) {
     const uint64_t minutes = CALENDAR_HOUR_MS / CALENDAR_MINUTE_MS;
     uint64_t from_hour = from / minutes + (from % minutes != 0), to_hour = to / minutes;

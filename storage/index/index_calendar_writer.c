@@ -1,4 +1,5 @@
-/* index_calendar_writer.c: changes to the calendar, gathered, sorted by chunk and written. See index_calendar.h. */
+/* index_calendar_writer.c: collects changes to the calendar, sorts them by chunk and writes them. See index_calendar.h.
+ */
 #include <stdlib.h>
 
 #include "index_calendar.h"
@@ -69,7 +70,7 @@ int calendar_sort(struct calendar_writer *writer) {
     return 0;
 }
 
-/* The changes to a bucket's cells, net. */
+/* Computes the net changes of a bucket's cells. */
 static void net_changes(const struct calendar_writer *writer, const struct calendar_bucket *bucket,
                         int32_t out[CALENDAR_CELLS]) {
     memset(out, 0, CALENDAR_CELLS * sizeof *out);
@@ -100,7 +101,7 @@ int calendar_hours(const struct calendar_writer *minutes, struct calendar_writer
     return error == 0 ? calendar_sort(hours) : error;
 }
 
-/* A count that would fall below zero is damage: what lies on disk is not what the log says. */
+/* Changes a chunk. A count below zero is damage, because the disk then disagrees with the log. */
 static int chunk_change(struct index *index, MDB_txn *txn, const struct calendar_key *key,
                         const int32_t changes[CALENDAR_CELLS]) {
     uint8_t bytes[CALENDAR_KEY_SIZE], packed[CALENDAR_PACKED_MAX];

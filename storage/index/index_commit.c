@@ -1,8 +1,8 @@
-/* index_commit.c: the batch becomes one synced transaction.
+/* index_commit.c: writes the batch in one synced transaction.
  *
- * Prepare (once): sort, mark ended ids in memory, build a run of the keys. Write (again if the map had to grow): rows,
- * ranges, slots, keys, held, calendar, outcomes, producers, queues, jobs, counts, meta. Arrive: memory follows, filters
- * are published, then the position grows. */
+ * Prepare (once): sorts changes, marks ended ids in memory, makes a run of the keys. Write (repeated if the map must
+ * grow): rows, ranges, slots, keys, held, calendar, outcomes, producers, queues, jobs, counts, meta. Arrive: updates
+ * memory, publishes the filters, and then raises the position. */
 #include "index_select.h"
 
 #include <assert.h>
@@ -24,7 +24,7 @@ static int prepare_rows(struct index *index) {
         bool is_fresh = change->flags & CHANGE_FRESH, is_leased = !is_fresh && change->first_state == ROW_LEASED;
         if ((change->flags & CHANGE_ENDED) && !is_leased) continue;
         if (is_fresh) {
-            assert(change->id > last); /* the tally has seen to it */
+            assert(change->id > last); /* the tally has checked the order */
             last = change->id;
             batch->appends.items[batch->appends.count++] = (uint32_t)i;
         } else {
@@ -38,7 +38,7 @@ static int prepare_rows(struct index *index) {
     return 0;
 }
 
-/* A slot entry is due where a task waits now and no entry of its own lies there already. */
+/* Returns true if the task waits and has no slot entry on disk for its line and due time. */
 static bool wants_entry(const struct change *change) {
     if ((change->flags & CHANGE_ENDED) || change->state != ROW_WAITING) return false;
     return (change->flags & CHANGE_FRESH) || change->first_state != ROW_WAITING ||
@@ -72,7 +72,7 @@ static int prepare(struct index *index) {
     return error;
 }
 
-/* Both tables are gone through in the order of ids: what a batch changes lies at random, but on few pages. */
+/* Cursors of both row tables. Changes are applied in order of id, so each page is found once. */
 struct row_tables {
     MDB_cursor *rows;
     MDB_cursor *leased;
@@ -87,7 +87,9 @@ static int write_update(const struct batch *batch, const struct row_tables *tabl
     bool is_over = change->first_state == ROW_LEASED && !is_leased;
     if (error != 0 || !is_over || SEEDED_BUG(settled_lease_stays)) return error;
     error = db_del_at(tables->leased, &change->id, sizeof change->id);
-    return error == 1 ? 0 : error; /* scheduled and leased within one batch: it is among the rows */
+    return error == 1
+               ? 0
+               : error; /* 1: the task was scheduled and leased within this batch, so its row is in DB_ROWS only */
 }
 
 static int write_into(const struct batch *batch, const struct row_tables *tables) {
@@ -120,7 +122,7 @@ void held_key_encode(uint8_t out[HELD_KEY_SIZE], uint8_t state, uint32_t queue, 
     put_be64(out + 13, id);
 }
 
-/* Leases and dead letters, by queue and due time; which of them were there, and are. */
+/* Returns true if the task was leased or dead before the batch, so it has an entry in DB_HELD. */
 static bool was_held(const struct change *change) {
     return !(change->flags & CHANGE_FRESH) && change->first_state != ROW_WAITING;
 }
@@ -134,7 +136,8 @@ static bool stays_held(const struct change *change) {
            change->first_due_ms == change->due_ms;
 }
 
-/* First all that go, then all that come: each lie together, for tasks are leased and settled in the order of due. */
+/* Deletes all old entries, then adds all new ones. Each group is contiguous, because tasks are leased and settled in
+ * order of due time. */
 static int write_held_into(const struct batch *batch, MDB_cursor *cursor) {
     uint8_t key[HELD_KEY_SIZE];
     int error = 0;
@@ -163,9 +166,9 @@ static int write_held(struct index *index, MDB_txn *txn) {
     return error;
 }
 
-/* An ending takes a large content along, if that was copied from a retired segment: it fills pages of its own. Small
- * ones go with the rows (ranges_sweep): to delete each of them at random dirtied a page apiece, and took a fifth of a
- * processor at 18,000 endings a second of 12 million tasks. */
+/* Deletes large contents of ended tasks if they were copied from a retired segment, because they fill whole pages. The
+ * sweep deletes small contents with the rows (ranges_sweep). Deleting small ones here dirtied one page each, and took a
+ * fifth of a CPU core at 18,000 endings per second with 12 million tasks. */
 static int write_blobs(struct index *index, MDB_txn *txn) {
     const struct batch *batch = &index->batch;
     for (size_t i = 0; i < batch->changes.count; i++) {
@@ -183,7 +186,7 @@ static int write_sides(struct index *index, MDB_txn *txn) {
     for (size_t i = 0; i < batch->sides.count; i++) {
         const struct side_change *side = &batch->sides.items[i];
         uint8_t key[8];
-        /* Queues in order of number; jobs in order of their position, as a native integer. */
+        /* Queue keys are 4 bytes, in order of number. Job keys are 8 bytes: a native integer, in order of position. */
         size_t key_size = side->table == DB_QUEUES ? 4 : 8;
         if (side->table == DB_QUEUES)
             put_be32(key, (uint32_t)side->number);
@@ -206,7 +209,7 @@ uint32_t index_number_at(const struct index *index, uint32_t place) {
     return index->queues[place].number != 0 ? index->queues[place].number : place;
 }
 
-/* Of a place, the counts of the queue that has it now, under its number. */
+/* Writes the counts of each changed place under the number of its current queue. */
 static int write_tallies(struct index *index, MDB_txn *txn) {
     for (uint32_t place = 1; place <= QUEUE_PLACES; place++) {
         if (!index->batch.queue_dirty[place]) continue;
@@ -231,8 +234,8 @@ static void tallies_written(struct index *index) {
         if (index->batch.queue_dirty[place]) index->tally_keys[place] = index_number_at(index, place);
 }
 
-/* A former queue keeps its row, for the name that log and archive know by its number alone. Of more than
- * QUEUES_FORMER_MAX the lowest numbers go: the oldest generations. */
+/* Deletes the former queues with the lowest numbers (the oldest generations) beyond QUEUES_FORMER_MAX. The other former
+ * queues keep their rows, because log and archive have only the number, and the row has the name. */
 static int drop_former(struct index *index, MDB_txn *txn) {
     const size_t most = FORMER_MAX + index->tally.next_queue - 1;
     MDB_cursor *cursor;
@@ -299,7 +302,8 @@ static int commit_body(void *argument, MDB_txn *txn) {
 }
 
 #define FORGOTTEN_AT_ONCE 128u
-/* In memory, of what ended: it may have been moved here before, and is not from now on (ranges_ended). */
+/* Removes the contents of ended tasks from the cache. No content of an ended task moves to the index later
+ * (ranges_ended). */
 static void forget_contents(struct index *index) {
     const struct batch *batch = &index->batch;
     uint64_t ids[FORGOTTEN_AT_ONCE];
@@ -318,7 +322,7 @@ int index_commit(struct index *index) {
     if (index->absorbed == index->meta.position) return 0;
     int error = index->batch.is_prepared ? 0 : prepare(index);
     if (error != 0) {
-        index->failed = error; /* memory may be ahead of the disk */
+        index->failed = error; /* because memory may be ahead of the disk */
         return error;
     }
     struct commit commit = {.index = index};
@@ -339,10 +343,10 @@ int index_commit(struct index *index) {
     if (!index->has_redactions) atomic_store(&index->erased, index->meta.position);
     index_account(index);
     if (index->runs.list.count > RUNS_BEHIND) {
-        /* Merges have fallen behind: whoever brings keys pays for them. */
+        /* Merge here, because merges are behind and this commit adds keys. */
         bool did;
         error = runs_merge(index, 3 * keys + RUN_KEYS_MIN, &did);
-        if (error == -ENOSPC) error = 0; /* the commit itself is done */
+        if (error == -ENOSPC) error = 0; /* the commit itself has succeeded */
     }
     db_trim(&index->db, index_pages_max(index));
     return error;

@@ -1,9 +1,9 @@
-/* index_copy.c: copies the index's file while it is in use.
+/* index_copy.c: copies the index's file while the index is in use.
  *
- * LMDB never writes into a page that a reader may still see. So a reader that only exists keeps the pages of its state
- * as they are, while they are copied in order of the file; what else the file holds is copied along and belongs to
- * nobody. (mdb_env_copy does the same, but through the map, which would make the whole index resident, and in one call
- * that cannot be interrupted.) */
+ * LMDB never writes into a page that a reader may still see. So an open read transaction keeps the pages of its
+ * snapshot unchanged while they are copied in file order. Other pages of the file are copied too, but are unused.
+ * (mdb_env_copy reads through the map, which would make the whole index resident, and in one call that cannot be
+ * interrupted.) */
 #include "index_parts.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 struct index_copy {
     struct index *index;
     struct db_snapshot snapshot;
-    bool holds; /* the snapshot */
+    bool holds; /* the copy has a snapshot open */
     uint64_t size;
     uint64_t done;
     uint64_t position;
@@ -61,8 +61,8 @@ int index_copy_begin(struct index_copy **out, struct index *index) {
     return 0;
 }
 
-/* One block from `done` on. The file may be shorter than the state says it is: pages at its end that were given out and
- * never written. */
+/* Copies one block from `done` on. The file may be shorter than the snapshot's size, because pages at its end were
+ * allocated and never written. */
 static int copy_block(struct index_copy *copy, int handle) {
     size_t heads_size = 2 * copy->snapshot.page_size;
     if (copy->done == 0) {
@@ -81,7 +81,8 @@ static int copy_block(struct index_copy *copy, int handle) {
 
 int index_copy_step(struct index_copy *copy, int handle, size_t size_max) {
     if (!copy->holds) {
-        /* Not before it has grown: a lock that is given up and taken again at once may never come to others. */
+        /* Wait until the map has grown, because a lock that is released and taken again at once may starve the writer.
+         */
         if (db_grow_waits(&copy->index->db)) {
             usleep(GROW_WAIT_US);
             return 1;

@@ -1,15 +1,14 @@
 /* index_keys.c: key runs, their filters, and the tail.
+ * A run is a sorted list of (hash of queue and key, id), in chunks of one page. In memory, a run has the first hash of
+ * every chunk (fences) and a blocked Bloom filter. Both are also on disk, so opening reads them and rebuilds nothing
+ * (index_unread.c). Keys of small commits collect in the tail, a small B-tree, until there are enough for a run.
+ * The filter (bloom.h) has 12 bits per key, and up to 24 in small runs. Runs are sorted by hash, so a merge fills the
+ * filter from front to back.
  *
- * A run is a sorted list of (hash of queue and key, id), in chunks of one page, with the first hash of every chunk
- * (fences) and a blocked Bloom filter in memory; both lie on disk too, so that nothing is rebuilt after an opening, but
- * read (index_unread.c). Keys of small commits gather in the tail, a small B-tree, until they are worth a run.
- * The filter (bloom.h) has 12 bits a key, and up to 24 in small runs; runs are sorted by hash, so a merge fills it from
- * front to back.
- *
- * Other threads use sets of runs (struct index_filter) that never change and live until the last holder drops them.
- * The tail's filter alone gains bits while it is used: a bit too many costs a look-up, no more. A look-up needs the
- * set of its own snapshot: the meta record says the version, and the sets before, at and after the commit under way
- * are all there to be found. */
+ * Other threads use sets of runs (struct index_filter). A set never changes, and lives until its last holder drops it.
+ * Only the tail's filter gets new bits while it is used; an extra bit costs at most one lookup. A lookup needs the set
+ * of its own snapshot. The meta record has the set's version, and the sets before, at and after the current commit
+ * exist. */
 #include "index_parts.h"
 
 #include <assert.h>
@@ -17,7 +16,7 @@
 
 #include "seeded_bug.h"
 
-#define BLOOM_BITS_PER_KEY 12 /* of the large runs, where nearly all keys are */
+#define BLOOM_BITS_PER_KEY 12 /* in large runs, which have nearly all keys */
 #define LARGE_LEVEL 3
 
 struct run_record {
@@ -33,10 +32,10 @@ uint32_t run_level_of(uint64_t count) {
     return level;
 }
 
-/* Every run is asked whether it has a key, and there are as many small ones as large ones: what one of them says
- * wrongly costs as much, and more bits cost little where few keys are. With 18 runs of 30 million keys 9 % of all new
- * ones were looked up on the disk, at 12 bits in each. (N. Dayan, M. Athanassoulis, S. Idreos, Monkey: Optimal
- * Navigable Key-Value Store, 2017.) */
+/* Returns the filter bits per key of a level. A lookup asks every run, and there are as many small runs as large ones,
+ * so a false positive of a small run costs the same. More bits in small runs cost little memory. At 12 bits in all of
+ * 18 runs with 30 million keys, 9 % of the new keys were looked up on disk. (N. Dayan, M. Athanassoulis, S. Idreos,
+ * Monkey: Optimal Navigable Key-Value Store, 2017.) */
 static uint64_t bits_per_key(uint32_t level) {
     static const uint8_t bits[LARGE_LEVEL] = {24, 24, 16};
     return level < LARGE_LEVEL ? bits[level] : BLOOM_BITS_PER_KEY;
@@ -50,7 +49,7 @@ uint64_t run_filter_bytes(uint64_t keys) {
     return blocks_of(run_level_of(keys), keys) * 64;
 }
 
-/* Its filter and fences hold anything. */
+/* Makes a run with uninitialised filter and fences. */
 static struct run *run_make(uint32_t level, uint64_t number, uint64_t count_max, uint64_t blocks) {
     struct run *run = calloc(1, sizeof *run);
     if (run == NULL) return NULL;
@@ -201,8 +200,8 @@ void index_filter_prefetch(const struct index_filter *filter, uint64_t key_hash)
 }
 
 bool index_filter_may_contain(const struct index_filter *filter, uint64_t key_hash) {
-    /* All blocks are asked for first: one cache miss in time instead of one per run. Which bits of them count is the
-     * same in each. */
+    /* Prefetch the blocks of all runs first, so the cache misses overlap. The bits of the key are the same in every
+     * block. */
     struct bloom_mask mask = bloom_mask(bloom_bits(key_hash));
     index_filter_prefetch(filter, key_hash);
     for (size_t i = 0; i < filter->count; i++) {
@@ -218,7 +217,7 @@ bool index_filter_may_contain(const struct index_filter *filter, uint64_t key_ha
 
 /* ---- finding */
 
-/* The last chunk that may begin with a smaller hash: equal hashes may start in the chunk before their fence. */
+/* Finds the last chunk whose first hash is smaller, because equal hashes may start in the chunk before their fence. */
 static int run_chunk_of(struct index *index, MDB_txn *txn, const struct run *run, uint64_t hash, uint32_t *out) {
     uint32_t low = 0, high = run->chunks;
     while (low < high) {
@@ -298,7 +297,7 @@ int keys_find(struct index *index, MDB_txn *txn, const struct index_filter *filt
 
 /* ---- loading */
 
-/* Can what the descriptor says be there? Asked before memory is taken for it. */
+/* Checks that a descriptor is possible, before memory is allocated for the run. */
 static bool record_adds_up(const struct run_record *record, uint64_t entries) {
     return record->level < RUN_LEVELS && record->count > 0 && record->blocks > 0 &&
            record->count / PAIRS_PER_CHUNK <= entries && record->blocks / BLOOM_BLOCKS_PER_CHUNK <= entries &&
@@ -345,7 +344,7 @@ static int load_tail(struct index *index, MDB_cursor *cursor) {
     return found == MDB_NOTFOUND ? 0 : found;
 }
 
-/* Chunks without a run: a merge that was never finished, or a run that was merged and not yet deleted. */
+/* Finds chunks without a descriptor, from an unfinished merge or from a merged run that was not deleted yet. */
 static int load_garbage(struct index *index, MDB_cursor *cursor) {
     uint8_t bytes[RUN_KEY_SIZE];
     uint64_t number = 0;

@@ -1,8 +1,8 @@
-/* index_list.c: rows of a queue in the order of (due, id), for people. Any thread.
+/* index_list.c: lists rows of a queue in order of (due, id), for operators. Any thread.
  *
- * Waiting tasks come from the slots of the queue's twenty lines, leased and dead ones from `held`. Each source says up
- * to where it was read; what lies beyond the lowest of these waits for the next call. Nothing is moved here: a large
- * slot is read as a whole, and only the soonest of it are kept. */
+ * Waiting tasks come from the slots of the queue's twenty lines, leased and dead ones from `held`. Each source reports
+ * up to where it was read; rows beyond the lowest of these positions wait for the next call. A list moves no entries:
+ * it reads a large slot as a whole, and keeps only the soonest entries. */
 #include "index_select.h"
 
 #include <assert.h>
@@ -11,7 +11,7 @@
 struct listing {
     struct reading reading;
     const struct index_query *query;
-    struct due after; /* the cursor and due_from, together */
+    struct due after; /* the later of query.after and due_from */
     uint64_t until_ms;
     size_t examine_max;
     struct pairs candidates;
@@ -89,7 +89,7 @@ static int list_held(struct listing *listing, uint8_t state) {
     return error;
 }
 
-/* 1: the entry is stale or not asked for. */
+/* Reads the row of an entry. 1: the entry is stale or does not match the query. */
 static int list_match(struct listing *listing, struct pair pair, struct row *out) {
     const struct index_query *query = listing->query;
     struct reading *reading = &listing->reading;
@@ -108,7 +108,7 @@ static int list_rows(struct listing *listing) {
         struct pair pair = candidates->items[i];
         struct due due = {pair.first, pair.id};
         if (due_before(listing->through, due)) break;
-        if (i > 0 && pairs_compare(&candidates->items[i - 1], &pair) == 0) continue; /* its entry was there twice */
+        if (i > 0 && pairs_compare(&candidates->items[i - 1], &pair) == 0) continue; /* duplicate entry */
         struct row row;
         int error = list_match(listing, pair, &row);
         if (error == 0) error = reading_keep(&listing->reading, &row);
@@ -143,7 +143,7 @@ int index_list(struct index *index, const struct index_query *query, struct aren
         reading_end(&listing->reading);
     }
     if (error == 0) {
-        /* Past due_to there is nothing to ask for. */
+        /* The list is complete when it has reached due_to. */
         bool done = query->due_to_ms != 0 && listing->through.due_ms >= query->due_to_ms;
         *out_through = done ? DUE_END : listing->through;
     }

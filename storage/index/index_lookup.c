@@ -1,5 +1,5 @@
-/* index_lookup.c: rows by id and by key, rows in order of id, contents and answers of retired segments. Any thread;
- * each call has a snapshot of its own. */
+/* index_lookup.c: reads rows by id and key, rows in order of id, and contents and replies of retired segments. Any
+ * thread; each call has its own snapshot. */
 #include "index_parts.h"
 
 #include <assert.h>
@@ -7,7 +7,7 @@
 
 #include "seeded_bug.h"
 
-#define DEAD_MATCHES_MAX 16 /* dead tasks given for one key, the youngest; the live one is always among the rows */
+#define DEAD_MATCHES_MAX 16 /* limit of dead rows per key, youngest first; the live row is always returned */
 
 int reading_begin(struct reading *reading, struct index *index, struct arena *arena, bool with_filter) {
     *reading = (struct reading){.index = index, .arena = arena, .view.number = UINT64_MAX};
@@ -21,7 +21,8 @@ int reading_begin(struct reading *reading, struct index *index, struct arena *ar
         if (error == 0 && (!with_filter || reading->filter != NULL)) return 0;
         db_read_end(&index->db, reading->txn);
         if (error != 0) return error == 1 ? INDEX_DAMAGED : error;
-        /* Two commits went by between the snapshot and the look at the filters: take a newer one. */
+        /* Two commits happened between taking the snapshot and its filters, so the filters are gone. Take a newer
+         * snapshot. */
     }
 }
 
@@ -38,7 +39,6 @@ int reading_keep(struct reading *reading, const struct row *row) {
     return error != 0 ? error : VECTOR_PUSH(&reading->rows, kept);
 }
 
-/* Moves the rows into the arena. */
 int reading_give(struct reading *reading, struct index_rows *out) {
     struct index_rows rows = {.count = reading->rows.count, .position = reading->meta.position};
     if (rows.count > 0) {
@@ -79,15 +79,15 @@ static int by_key(struct reading *reading, const struct want *want) {
         if (error == 1) continue;
         if (row.queue != want->queue || row.key_size != want->key_size) continue;
         if (memcmp(row.key, want->key, want->key_size) != 0) continue;
-        /* The live one need not be younger than they: it may have been requeued. */
+        /* Continue to the live row: it may be older than the dead ones, because a dead task can be requeued. */
         if (row.state == ROW_BURIED && (want->live_only || dead++ >= DEAD_MATCHES_MAX)) continue;
         error = reading_keep(reading, &row);
-        if (error != 0 || want->live_only) return error; /* one at most lives */
+        if (error != 0 || want->live_only) return error; /* at most one live task has the key */
     }
     return 0;
 }
 
-/* The rows read so far, and their copies in the arena. */
+/* Returns true if the rows read so far and their copies in the arena exceed `size_max`. */
 static bool is_too_much(const struct reading *reading, size_t used, size_t size_max) {
     size_t size = reading->arena->used - used + reading->rows.count * sizeof(struct row);
     return size > size_max && !SEEDED_BUG(facts_unbounded);

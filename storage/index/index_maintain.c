@@ -1,4 +1,4 @@
-/* index_maintain.c: the work that waits for a quiet moment, one bounded transaction a call. */
+/* index_maintain.c: background work, one bounded transaction per call. */
 #include "index_parts.h"
 
 void index_tell_time(struct index *index, uint64_t steady_ns) {
@@ -13,7 +13,7 @@ int index_maintain(struct index *index, bool *out_more) {
     bool did = false;
     int error = index->failed;
     if (error == 0 && index->batch.is_prepared) {
-        /* A commit found no room: memory is ahead of the disk until it has been repeated. */
+        /* The last commit failed on a full disk; memory is ahead of the disk until the commit is repeated. */
         *out_more = false;
         return 0;
     }

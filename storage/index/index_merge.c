@@ -1,10 +1,10 @@
-/* index_merge.c: how runs come into being and into one another.
+/* index_merge.c: makes and merges key runs.
  *
- *   commit, few keys ──► tail ──(full)──► run of level 0      eight runs of a level ──► one of the next, without the
- *   commit, many keys ──► run of its size's level              ended, in bounded steps; the old ones are deleted later
+ *   commit, few keys ──► tail ──(full)──► run of level 0      eight runs of a level ──► one of the next level, without
+ *   commit, many keys ──► run of its size's level              ended keys, in bounded steps; old runs are deleted later
  *
- * A merge's output is invisible until its last step writes the descriptor and deletes those of the inputs in one
- * transaction; chunks without a descriptor are garbage, and found again when the index is opened. */
+ * A merge's output is invisible until its last step. That step writes the output's descriptor and deletes the inputs'
+ * descriptors in one transaction. Chunks without a descriptor are garbage; opening the index finds them. */
 #include "index_parts.h"
 
 #include <assert.h>
@@ -15,11 +15,11 @@
 #define RADIX_BITS 11
 #define RADIX_PASSES 6 /* 66 bits */
 
-/* Keys by hash: ids come in rising order and the sort is stable, so equal hashes stay in order of id. Ids and times
- * differ in few digits: three passes. */
+/* Stable radix sort: ids come in ascending order, so pairs with equal hashes stay in order of id. Ids and times differ
+ * in few digits and need about three passes. */
 void pairs_sort(struct pair *pairs, struct pair *spare, size_t count) {
     struct pair *from = pairs, *to = spare;
-    uint64_t varying = 0; /* bits in which they differ: most digits of times and ids of one stretch are the same */
+    uint64_t varying = 0; /* bits in which the values differ; times and ids have many equal digits */
     for (size_t i = 1; i < count; i++) varying |= pairs[i].first ^ pairs[0].first;
     for (unsigned pass = 0; pass < RADIX_PASSES; pass++) {
         size_t places[(1 << RADIX_BITS) + 1];
@@ -55,7 +55,7 @@ static int collect_keys(struct index *index) {
     return error;
 }
 
-/* A run of `keys`, which get sorted. */
+/* Sorts `keys` and makes a run of them. */
 static int build_run(struct index *index, struct pairs *keys, struct run **out) {
     index->scratch.count = 0;
     int error = VECTOR_RESERVE(&index->scratch, keys->count);
@@ -72,8 +72,7 @@ static int build_run(struct index *index, struct pairs *keys, struct run **out) 
     return 0;
 }
 
-/* The tail is full: what of it lives, together with the batch's keys, becomes a run, or a tail again if it is little.
- */
+/* Handles a full tail: its live keys and the batch's keys become a run, or a new tail if they are few. */
 static int prepare_full_tail(struct index *index) {
     struct batch *batch = &index->batch;
     struct runs *runs = &index->runs;
@@ -119,7 +118,7 @@ int keys_prepare(struct index *index) {
     }
     if (error == 0) error = VECTOR_RESERVE(&runs->list, 1);
     if (error != 0) return error;
-    if (batch->run != NULL) runs->list.items[runs->list.count] = batch->run; /* not yet counted */
+    if (batch->run != NULL) runs->list.items[runs->list.count] = batch->run; /* list.count is raised after the commit */
     struct run *tail = batch->tail_filter != NULL ? batch->tail_filter : runs->tail_filter;
     return filters_announce(index, runs->list.items, runs->list.count + (batch->run != NULL), tail,
                             index->meta.filters_version + 1);
@@ -155,7 +154,7 @@ static int write_tail(struct index *index, MDB_txn *txn) {
     uint8_t key[16];
     for (size_t i = 0; i < batch->tail_gone.count; i++) {
         tail_key(key, batch->tail_gone.items[i]);
-        int error = db_del(&index->db, txn, DB_TAIL, key, sizeof key); /* 1: it was in a run */
+        int error = db_del(&index->db, txn, DB_TAIL, key, sizeof key); /* 1: the key was in a run, not in the tail */
         if (error < 0) return error;
     }
     if (batch->keys_mode == KEYS_TO_RUN) return 0;
@@ -189,7 +188,7 @@ void keys_clean(struct index *index) {
         return;
     }
     if (batch->run != NULL) {
-        runs->list.count++; /* prepare has put it there */
+        runs->list.count++; /* prepare has stored the pointer */
         runs->keys += batch->run->count;
         batch->run = NULL;
     }
@@ -207,14 +206,13 @@ void keys_clean(struct index *index) {
 
 /* ---- merging */
 
-/* While runs are merged, what they become needs a filter beside theirs. It may take a part of the index's memory, no
- * more: so a run that cannot be merged with another one of its level is full-grown, and there are as many of those as
- * it takes. */
+/* Returns true if the filter of a merge's output fits into its share of memory (MERGE_MEMORY_SHARE). The inputs keep
+ * their filters during the merge. A run that is too large to merge stays, and the number of such runs is unlimited. */
 static bool may_be_merged(const struct index *index, uint64_t keys) {
     return run_filter_bytes(keys) <= index->options.memory / MERGE_MEMORY_SHARE;
 }
 
-/* The oldest of a level, as many as may be merged at once. Returns how many; fewer than two: none. */
+/* Selects the oldest runs of a level that may be merged together. Returns their number; below 2: no merge. */
 static size_t merge_of_level(const struct index *index, uint32_t level, struct run *out[RUN_FAN_IN]) {
     const struct runs *runs = &index->runs;
     uint64_t keys = 0;
@@ -230,14 +228,15 @@ static size_t merge_of_level(const struct index *index, uint32_t level, struct r
     return all >= RUN_FAN_IN ? count : 0;
 }
 
-/* Most keys are those of ended tasks, and enough has ended since this run was made to pay for making it anew. */
+/* Returns true if most keys belong to ended tasks, and enough tasks ended since the run was made to justify a rewrite.
+ */
 static bool run_is_stale(const struct index *index, const struct run *run) {
     uint64_t here = index->ranges.rows - index->ranges.ended;
     return index->runs.keys > 2 * here + KEY_SLACK && (index->endings - run->endings_before) * 2 >= run->count;
 }
 
-/* Runs to merge: some of the lowest level that has eight, or else stale ones, of which the first is made anew alone if
- * need be. Returns how many. */
+/* Selects runs to merge: of the lowest level with eight runs, otherwise stale runs; a single stale run is rewritten
+ * alone. Returns their number. */
 static size_t merge_choose(const struct index *index, struct run *out[RUN_FAN_IN], uint32_t *out_level) {
     const struct runs *runs = &index->runs;
     for (uint32_t level = 0; level + 1 < RUN_LEVELS; level++) {
@@ -264,7 +263,7 @@ bool runs_merge_wanted(struct index *index) {
     return index->runs.merge.inputs > 0 || merge_choose(index, inputs, &level) > 0;
 }
 
-/* 1: there is nothing to merge. */
+/* Starts a merge. 1: no runs to merge. */
 static int merge_start(struct index *index) {
     struct merge *merge = &index->runs.merge;
     uint64_t count = 0;
@@ -274,7 +273,7 @@ static int merge_start(struct index *index) {
     if (inputs == 0) return 1;
     for (size_t i = 0; i < inputs; i++) count += merge->input[i]->count;
     uint32_t by_size = run_level_of(count);
-    /* The number is taken for good by the meta record of the merge's first step. */
+    /* The merge's first step stores the used run number in the meta record. */
     merge->output = run_new(by_size > level ? by_size : level, index->meta.next_run, count);
     if (merge->output == NULL) return -ENOMEM;
     merge->output->endings_before = index->endings;
@@ -287,12 +286,12 @@ struct merge_step {
     size_t keys_max;
     struct merge merge;
     struct meta_record meta;
-    MDB_val chunk[RUN_FAN_IN]; /* of each input; size 0: it is exhausted */
+    MDB_val chunk[RUN_FAN_IN]; /* current chunk of each input; size 0: no more chunks */
     struct pair now[RUN_FAN_IN];
-    struct pair copies[RUN_FAN_IN][PAIRS_PER_CHUNK]; /* what `chunk` points to */
+    struct pair copies[RUN_FAN_IN][PAIRS_PER_CHUNK]; /* copies of small chunks; `chunk` points to them */
 };
 
-/* A small chunk lies among others in a page, where each chunk that is written may move it: so it is copied. */
+/* Copies a small chunk, because it shares an LMDB page with others, and each write may move it. */
 static int merge_load(struct merge_step *step, MDB_txn *txn, size_t i) {
     struct merge *merge = &step->merge;
     step->chunk[i].mv_size = 0;
@@ -361,7 +360,7 @@ static int merge_keys(struct merge_step *step, MDB_txn *txn) {
     return 0;
 }
 
-/* The runs after the merge; the caller frees the list. */
+/* Writes the list of the runs after the merge to `out`. */
 static size_t merged_list(const struct runs *runs, const struct merge *merge, struct run **out) {
     size_t count = 0;
     bool is_placed = merge->count == 0;
@@ -421,11 +420,12 @@ static int merge_body(void *argument, MDB_txn *txn) {
     return error != 0 ? error : meta_put(index, txn, &step->meta);
 }
 
-/* The last step is durable: memory follows. Room was made before. */
+/* Updates memory after the last step is durable; the space was reserved before. */
 static void merge_arrive(struct index *index) {
     struct runs *runs = &index->runs;
     struct merge *merge = &runs->merge;
-    size_t count = merged_list(runs, merge, runs->list.items); /* in place: it never writes ahead of its reading */
+    size_t count =
+        merged_list(runs, merge, runs->list.items); /* in place, because it never writes beyond what it has read */
     runs->list.count = count;
     for (size_t i = 0; i < merge->inputs; i++) {
         runs->keys -= merge->input[i]->count;
@@ -482,7 +482,8 @@ static int garbage_body(void *argument, MDB_txn *txn) {
         uint8_t bytes[RUN_KEY_SIZE];
         run_key(bytes, number, 0, 0);
         MDB_val key = {sizeof bytes, bytes}, sealed;
-        error = db_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE); /* anew: the last delete moved the pages */
+        error = db_cursor_get(cursor, &key, &sealed,
+                              MDB_SET_RANGE); /* search again, because the last delete moved the pages */
         step->is_done = error == MDB_NOTFOUND;
         if (error != 0) break;
         if (key.mv_size != sizeof bytes)

@@ -1,5 +1,5 @@
-/* index_outcomes.c: what ended lately, so that answers stay decisive (TRUE-1). Limited by count and by age; the oldest
- * go first, in whole chunks, and `known_since` says from when on nothing is missing. */
+/* index_outcomes.c: stores recent endings, so replies about ended tasks stay definite (TRUE-1). Limited by count and
+ * age; the oldest are deleted first, in whole chunks. `known_since` is the time from which all endings are stored. */
 #include "index_parts.h"
 
 #include <assert.h>
@@ -21,7 +21,7 @@ struct packed_outcome {
 } __attribute__((packed));
 
 #define OUTCOME_SIZE_MAX (sizeof(struct packed_outcome) + KEY_SIZE_MAX)
-/* A chunk = count u32, then when the youngest of them ended u64, then the outcomes. */
+/* Chunk: count u32, ending time of its youngest outcome u64, outcomes. */
 #define CHUNK_HEAD 12u
 
 int outcome_absorb(struct index *index, const struct row *row, uint16_t cause, uint64_t ended_ms) {
@@ -50,13 +50,14 @@ int outcome_absorb(struct index *index, const struct row *row, uint16_t cause, u
     return 0;
 }
 
-/* Since the millisecond after it: who is told "unknown" is told that nothing ended *since* then (TRUE-1). */
+/* Sets known_since to the next millisecond, because a reply "unknown" promises that the task did not end *since* then
+ * (TRUE-1). */
 static void forget(struct meta_record *meta, uint64_t ended_ms) {
     bool grows = ended_ms >= meta->known_since_ms && !SEEDED_BUG(ending_forgotten_silently);
     if (grows) meta->known_since_ms = ended_ms + 1;
 }
 
-/* The batch's outcomes, as many to a chunk as fit. Those that would be dropped at once are not written. */
+/* Writes the batch's outcomes in chunks, except those that would be deleted at once. */
 static int write_new(struct index *index, MDB_txn *txn, struct meta_record *meta) {
     const struct batch *batch = &index->batch;
     uint8_t chunk[DB_CHUNK_SIZE - DB_SEAL_SIZE];

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* Beyond the twofold, for the sake of few looks. */
+/* Pages allowed beyond twice the average, so there are fewer lookups. */
 #define SLACK_PAGES 4u
 
 struct place {
@@ -14,15 +14,15 @@ struct place {
 struct pages {
     MDB_cursor *cursor;
     uintptr_t size;   /* bytes of a page */
-    uint64_t ids;     /* from the first one that is there to the last … */
-    uint64_t entries; /* … and so many of them are, at most */
+    uint64_t ids;     /* number of ids from the first to the last existing one */
+    uint64_t entries; /* upper limit of the entries among them */
     uint64_t all;     /* entries of the table */
-    uint64_t leaves;  /* its pages of them */
+    uint64_t leaves;  /* leaf pages of the table */
     unsigned looks;
     struct spans *spans;
 };
 
-/* The first entry from `id` on, or the last one before where the cursor stands (MDB_PREV). MDB_NOTFOUND. */
+/* Finds the first entry from `id` on, or the entry before the cursor (MDB_PREV). MDB_NOTFOUND: no such entry. */
 static int look(struct pages *pages, uint64_t id, MDB_cursor_op op, struct place *out) {
     MDB_val key = {sizeof id, &id}, value;
     pages->looks++;
@@ -34,7 +34,7 @@ static int look(struct pages *pages, uint64_t id, MDB_cursor_op op, struct place
     return 0;
 }
 
-/* Pages that the entries of so many ids take, if they lie as in the rest of the table. */
+/* Returns the average number of pages of that many entries in this table. */
 static uint64_t pages_of(const struct pages *pages, uint64_t ids) {
     uint64_t entries = ids * pages->entries / pages->ids;
     return entries * pages->leaves / pages->all;
@@ -44,17 +44,19 @@ static int add(struct pages *pages, uintptr_t first, uintptr_t last) {
     return VECTOR_PUSH(pages->spans, (MDB_val){last - first + pages->size, (void *)first});
 }
 
-/* Entries from `first` to `last`, both of which are there. */
+/* Finds the pages of the entries from `first` to `last`, which both exist. */
 static int find_between(struct pages *pages, struct place first, struct place last) {
     for (;;) {
-        uint64_t apart = (last.page - first.page) / pages->size; /* huge, if they lie the other way round */
+        uint64_t apart =
+            (last.page - first.page) / pages->size; /* wraps to a huge number if `last` is before `first` in the file */
         if (apart <= 2 * pages_of(pages, last.id - first.id) + SLACK_PAGES) return add(pages, first.page, last.page);
         if (last.id - first.id <= 1 || pages->looks >= PAGES_LOOKS_MAX) break;
         uint64_t middle = first.id + (last.id - first.id) / 2;
         struct place above, below;
         int error = look(pages, middle, MDB_SET_RANGE, &above);
         if (error == 0) error = look(pages, middle, MDB_PREV, &below);
-        if (error == 0) error = find_between(pages, first, below); /* half as many ids: not deep */
+        if (error == 0)
+            error = find_between(pages, first, below); /* each recursion halves the ids, so it is not deep */
         if (error != 0) return error == MDB_NOTFOUND ? INDEX_DAMAGED : error;
         first = above;
     }

@@ -1,14 +1,14 @@
-/* index_pages.h: where the entries of neighbouring ids lie in the file, told by a few of them.
+/* index_pages.h: finds the file pages that hold the entries of neighbouring ids.
  *
- * A thread that touches many entries on the disk waits for one page after the other. The kernel reads them all at once,
- * if it is told which; to walk through the entries in order to tell it would be to touch them. But entries that were
- * appended in the order of their ids lie side by side: 4,096 rows are some 100 pages in one to three stretches
- * (measured: 30 million pending of 60 million, after ten minutes of 100,000/s in and out).
+ * A thread that reads many entries from disk waits for one page fault after another. The kernel reads all pages at once
+ * if it gets a list, but a walk through all entries to make that list would itself read the pages. Entries that were
+ * appended in the order of their ids are neighbours in the file. Example: 4,096 rows are about 100 pages in one to
+ * three stretches (measured: 30 million pending of 60 million, after ten minutes of 100,000/s in and out).
  *
- * So the first and the last entry are looked up. If they are no farther apart than twice what so many entries take in
- * this table on average, everything between them is one stretch. If they are, the entry in the middle is looked up, and
- * both halves are treated likewise, PAGES_LOOKS_MAX times at most. A page that is not found costs a page fault when it
- * is touched, as without all this; so do most pages of contents, where many contents above 2 KB lie between them. */
+ * So pages_find looks up the first and the last entry. If their distance is at most twice the average space of that
+ * many entries in this table, all pages between them form one stretch. Otherwise pages_find looks up the middle entry
+ * and repeats this for both halves, with at most PAGES_LOOKS_MAX lookups. A page that was not found costs a page fault
+ * when it is read. This is common for contents, where many contents above 2 KB lie between the pages. */
 #ifndef TARRY_STORAGE_INDEX_PAGES_H
 #define TARRY_STORAGE_INDEX_PAGES_H
 
@@ -18,15 +18,15 @@
 
 struct ids {
     uint64_t from, end; /* from … end - 1 */
-    uint64_t entries;   /* so many of them, at most, are in the table */
+    uint64_t entries;   /* upper limit of the ids in this range that the table has */
 };
 
-/* Stretches of mapped memory. */
+/* Stretches of mapped memory, as address and size. */
 struct spans VECTOR_FIELDS(MDB_val);
 
-/* Appends where the pages with what a table has of these ids are mapped. */
+/* Appends the mapped stretches that hold the table's entries of these ids. */
 int pages_find(struct index *index, MDB_txn *txn, enum db_table table, const struct ids *ids, struct spans *out);
-/* The kernel is asked to read them. */
+/* Asks the kernel to read the pages that hold the table's entries of these ids. */
 int pages_will_need(struct index *index, MDB_txn *txn, enum db_table table, const struct ids *ids);
 
 #endif

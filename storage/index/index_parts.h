@@ -1,17 +1,16 @@
-/* index_parts.h: what the files of the index share. Private to storage/index*.c.
- *
- *   absorb ──► batch (net effects) ──► commit: rows, ranges, slots, keys, held, outcomes, results … meta, one
- * transaction maintain ──► merges of runs, sweeps of rows and slots, deletion of what was merged
+/* index_parts.h: declarations that the files of the index share. Private to storage/index.
+ *   absorb ──► batch (net effects) ──► commit, one transaction: rows, ranges, slots, keys, held, outcomes … meta
+ *   maintain ──► merges of runs, sweeps of rows and slots, deletion of merged runs
  *
  * Invariants
- *   I-1  A row is on disk for every task that is live or dead; an id below next_id is *ended* exactly if its range has
- *        no record, or the range's bitmap says so. A row that should be there and is not is damage.
- *   I-2  Every waiting row has an entry (due, id) in some slot of its line. Entries without such a row are stale.
+ *   I-1  Every live or dead task has a row on disk. An id below next_id is *ended* if and only if its range has no
+ *        record or the range's bitmap marks it as ended. A missing row of an id that has not ended is damage.
+ *   I-2  Every waiting row has an entry (due, id) in some slot of its line. Entries without a matching row are stale.
  *   I-3  Every row with a key has an entry (hash, id) in the tail or in exactly one run.
- *   I-4  Memory (ranges, runs, tail) says what the last commit says; only the index thread changes it. Filters are
- *        published before the position that needs them.
- *   I-5  A content lies here only where the row of its task does.
- *   I-6  What a transaction does can be done again from the start (the map may have to grow in the middle). */
+ *   I-4  Ranges, runs and tail in memory equal the last commit; only the index thread changes them. A commit publishes
+ *        its filters before its position.
+ *   I-5  The index stores a content only if it stores the row of its task.
+ *   I-6  Every transaction body can run again from the start, because the map may have to grow in the middle. */
 #ifndef TARRY_STORAGE_INDEX_PARTS_H
 #define TARRY_STORAGE_INDEX_PARTS_H
 
@@ -26,37 +25,37 @@
 #include "keyring.h"
 #include "vector.h"
 
-#define QUEUES_FORMER_TINY 5u /* in the tests that make everything small */
+#define QUEUES_FORMER_TINY 5u /* for the tests that use small limits (INDEX_TINY) */
 #ifndef INDEX_TINY
 #define FORMER_MAX QUEUES_FORMER_MAX
 #define RANGE_SHIFT 12
 #define PAIRS_PER_CHUNK ((DB_CHUNK_SIZE - DB_SEAL_SIZE) / 16)
 #define TAIL_KEYS_MAX 16384     /* keys in the tail; more become a run */
-#define RUN_KEYS_MIN 4096       /* a batch with so many keys is a run of its own */
-#define RUN_LEVEL_KEYS 32768ull /* keys of a run of level 0 at most; eight times as many a level */
+#define RUN_KEYS_MIN 4096       /* a batch with at least this many keys becomes its own run */
+#define RUN_LEVEL_KEYS 32768ull /* largest number of keys of a run of level 0; each level has eight times as many */
 #define RUNS_BEHIND 32          /* with more runs than this, commits merge too */
 #define MERGE_STEP_KEYS 100000u
 #define BLOOM_STEP_CHUNKS 2000u
 #define GARBAGE_STEP_CHUNKS 4000u
 #define UNREAD_STEP_CHUNKS 256u
-#define WINDOW_READ_MAX 65536u       /* entries that are read together rather than cascaded */
-#define READ_AHEAD_PAIRS_MAX 131072u /* entries of a line that are kept for its next windows */
-#define READ_AHEAD_ROWS_MAX 65536u   /* whose rows are read together */
+#define WINDOW_READ_MAX 65536u       /* a window cascades slots with more entries than this */
+#define READ_AHEAD_PAIRS_MAX 131072u /* entries of a line that are kept for the line's next windows */
+#define READ_AHEAD_ROWS_MAX 65536u   /* entries whose rows are read together */
 #define READ_AHEAD_BYTES_MAX (1u << 30)
 #define CASCADE_STEP_CHUNKS 256u
 #define SWEEP_STEP_CHUNKS 64u
 #define SWEEP_STEP_RANGES 64u
-#define SWEEP_STEP_ROWS 16384u /* of ended tasks, unless one range has more */
+#define SWEEP_STEP_ROWS 16384u /* rows of ended tasks; a single range may have more */
 #define SWEEP_REST_MAX_NS (180ull * 1000000000)
-#define BLOB_SWEPT_MAX 1024u /* bytes; a larger content goes when its task ends, and not with the row */
+#define BLOB_SWEPT_MAX 1024u /* bytes; a larger content is deleted when its task ends, others with the row */
 #define PLAN_SLOTS_MAX 256
-#define PREFIX_EXAMINE 4096u /* candidates of a list call when most will not match */
+#define PREFIX_EXAMINE 4096u /* candidates that a list call examines when most do not match the prefix */
 #define TABLE_CAPACITY_MIN 1024u
-#define SLOT_SLACK 65536u /* stale entries that are not worth a pass */
+#define SLOT_SLACK 65536u /* number of stale entries below which no sweep starts */
 #define KEY_SLACK 65536u
 #define RETIRE_BYTES_MAX (4u << 20)
 #define RETIRE_COPIES_MAX 16384u
-#else /* for property tests: a few hundred tasks meet every boundary */
+#else /* for property tests: a few hundred tasks reach every limit */
 #define FORMER_MAX QUEUES_FORMER_TINY
 #define RANGE_SHIFT 6
 #define PAIRS_PER_CHUNK 8u
@@ -86,33 +85,33 @@
 #define RETIRE_BYTES_MAX 500u
 #define RETIRE_COPIES_MAX 10u
 #endif
-/* A step of upkeep is one transaction, two waits for the disk that windows and the log's own syncs share: with more
- * memory it does more, by up to so many times. */
+/* A maintenance step is one transaction, whose two disk syncs compete with windows and the log's syncs. With more
+ * memory a step does more work, up to STEP_SCALE_MAX times the limits above. */
 #define STEP_SCALE_MAX 8u
-#define STEP_MEMORY ((size_t)64 << 20) /* for which it does what the limits above say */
+#define STEP_MEMORY ((size_t)64 << 20) /* bytes of options.memory for which the limits above hold unscaled */
 #define RANGE_IDS (1u << RANGE_SHIFT)
 #define RANGE_BYTES (RANGE_IDS / 8)
 #define SLOT_LEVELS 6
-#define SLOT_SPAN 64 /* slots of one level that a batch may touch */
+#define SLOT_SPAN 64 /* number of slots of one level that a batch may write */
 #define RUN_FAN_IN 8
 #define RUN_LEVELS 16
 #define HELD_KEY_SIZE 21
 #define RUN_KEY_SIZE 13
 #define BLOOM_BLOCKS_PER_CHUNK ((DB_CHUNK_SIZE - DB_SEAL_SIZE) / 64)
 #define FENCES_PER_CHUNK ((DB_CHUNK_SIZE - DB_SEAL_SIZE) / 8)
-#define READS_PER_TRIM 256u /* rows or chunks touched between looks at what is resident */
+#define READS_PER_TRIM 256u /* rows or chunks read between two checks of the resident memory */
 #define LOW_PAUSE_BYTES 4096u
-#define MERGE_MEMORY_SHARE 4 /* 1 / of options.memory is what the filter of a merge's output may take */
+#define MERGE_MEMORY_SHARE 4 /* the filter of a merge's output may use 1/4 of options.memory */
 #define READ_AHEADS_MAX 4
-#define READ_AHEAD_MEMORY_SHARE 32 /* 1 / of it is what the entries of one line take at most */
-#define READ_AHEAD_ROWS_SHARE 8    /* 1 / of it is what rows of all lines take at most */
-#define PAGES_MEMORY_SHARE 8       /* 1 / of it is for mapped pages, whatever else takes */
+#define READ_AHEAD_MEMORY_SHARE 32 /* the kept entries of one line may use 1/32 of options.memory */
+#define READ_AHEAD_ROWS_SHARE 8    /* the kept rows of all lines may use 1/8 of options.memory */
+#define PAGES_MEMORY_SHARE 8       /* mapped pages may always use 1/8 of options.memory */
 
 static inline unsigned slot_shift(unsigned level) {
     return 10 + 6 * level;
 }
 
-/* Both kinds of entry are two integers: (due, id) in slots, (hash, id) in runs. */
+/* An entry of a slot (due, id) or of a key run (hash, id). */
 struct pair {
     uint64_t first;
     uint64_t id;
@@ -125,7 +124,7 @@ static inline struct pair pair_at(const uint8_t *data, size_t i) {
     return pair;
 }
 
-/* The pairs in a chunk, which is never empty; 0: it is malformed. */
+/* Returns the number of pairs in a chunk. A chunk is never empty; 0: malformed. */
 static inline size_t pairs_in(const MDB_val *data) {
     return data->mv_size % sizeof(struct pair) == 0 ? data->mv_size / sizeof(struct pair) : 0;
 }
@@ -135,15 +134,15 @@ struct numbers VECTOR_FIELDS(uint64_t);
 
 /* ---- ranges of ids */
 struct range {
-    uint64_t number;   /* id >> RANGE_SHIFT, plus 1; 0: free place */
-    uint16_t rows;     /* on disk */
-    uint16_t ended;    /* … of ended tasks */
-    bool dirty;        /* in the batch's list */
-    bool queued;       /* waits for a sweep */
-    uint64_t *bits;    /* NULL: none ended */
-    uint64_t since_ns; /* steady time of its last fresh row; as of the opening, for those that were there */
+    uint64_t number;   /* (id >> RANGE_SHIFT) + 1; 0: free entry of the hash table */
+    uint16_t rows;     /* number of rows on disk */
+    uint16_t ended;    /* number of those rows whose tasks have ended */
+    bool dirty;        /* listed in ranges.dirty */
+    bool queued;       /* listed in ranges.sweeps */
+    uint64_t *bits;    /* bitmap of ended ids; NULL: no id has ended */
+    uint64_t since_ns; /* steady time of its newest row, or of the opening if that is later */
 };
-struct pending_sweep { /* of a range */
+struct pending_sweep { /* a range that waits for a sweep */
     uint64_t number;
     uint64_t due_ns; /* steady time */
 };
@@ -151,27 +150,27 @@ struct ranges {
     struct range *table; /* open addressing, a power of two */
     size_t capacity;
     size_t count;
-    uint64_t rows;  /* on disk, all ranges */
-    uint64_t ended; /* of them */
+    uint64_t rows;  /* number of rows on disk, all ranges */
+    uint64_t ended; /* number of those rows whose tasks have ended */
     size_t bitmaps;
     struct numbers dirty;
-    VECTOR(struct pending_sweep) sweeps; /* by when they are due, but for … */
-    size_t sweeps_asked; /* … the first so many, whose pages were asked of the kernel: they are swept next */
+    VECTOR(struct pending_sweep) sweeps; /* ordered by due_ns, except the first sweeps_asked */
+    size_t sweeps_asked;                 /* number of sweeps whose pages the kernel was asked to read; they come next */
 };
 
 /* ---- key runs */
 struct run {
     atomic_uint refs;
     uint32_t level;
-    uint64_t number;         /* 0: the tail's filter */
-    uint64_t count;          /* keys */
-    uint64_t endings_before; /* index.endings when it was made */
+    uint64_t number;         /* 0: the filter of the tail */
+    uint64_t count;          /* number of keys */
+    uint64_t endings_before; /* value of index.endings when the run was made */
     uint32_t chunks;
     uint64_t blocks;     /* of 64 bytes */
     uint64_t *fences;    /* first hash of every chunk */
-    uint64_t *bloom;     /* both valid once … */
-    atomic_bool is_read; /* … all of them is in memory; until then they are on the disk alone (index_unread.c) */
-    uint32_t bloom_read; /* chunks of them so far; for who reads them */
+    uint64_t *bloom;     /* the filter; fences and bloom are valid once is_read is true */
+    atomic_bool is_read; /* fences and bloom are in memory; before that they are only on disk (index_unread.c) */
+    uint32_t bloom_read; /* number of chunks read so far, for index_read_filters; likewise fences_read */
     uint32_t fences_read;
 };
 static inline bool run_is_read(const struct run *run) {
@@ -179,7 +178,7 @@ static inline bool run_is_read(const struct run *run) {
 }
 struct index_filter {
     atomic_uint refs;
-    uint64_t version; /* as in the meta record */
+    uint64_t version; /* meta_record.filters_version */
     size_t count;
     struct run *runs[]; /* the tail first */
 };
@@ -187,15 +186,15 @@ struct merge_head {
     uint32_t chunk;
     uint32_t at; /* within the chunk */
 };
-struct merge {     /* of `inputs` runs; plain data, so that a step can be done again from a copy */
-    size_t inputs; /* 0: none under way */
+struct merge {     /* a merge of several runs; plain data, so a step can run again from a copy */
+    size_t inputs; /* number of runs; 0: no merge in progress */
     struct run *input[RUN_FAN_IN];
 
     struct merge_head head[RUN_FAN_IN];
-    struct run *output;    /* fences and filter are being filled */
-    uint32_t chunks;       /* of the output, written */
-    uint64_t count;        /* keys in them */
-    uint32_t bloom_chunks; /* written */
+    struct run *output;    /* its fences and filter are incomplete */
+    uint32_t chunks;       /* number of written chunks of the output */
+    uint64_t count;        /* number of keys in those chunks */
+    uint32_t bloom_chunks; /* number of written filter chunks */
     bool keys_done;
     bool is_finished;
     size_t pending;
@@ -205,14 +204,14 @@ struct runs {
     VECTOR(struct run *) list; /* oldest first */
     struct run *tail_filter;
     struct pairs tail;
-    pthread_mutex_t lock; /* of the three below */
+    pthread_mutex_t lock; /* protects previous, current and next */
     struct index_filter *previous, *current, *next;
     struct merge merge;
-    struct numbers garbage; /* runs whose chunks are to be deleted */
-    uint64_t keys;          /* in all runs */
+    struct numbers garbage; /* numbers of runs whose chunks must be deleted */
+    uint64_t keys;          /* number of keys in all runs */
 };
 
-/* ---- the meta record, as it lies on disk */
+/* ---- the meta record, in its on-disk layout */
 struct meta_record {
     uint32_t format;
     uint32_t epoch;
@@ -220,7 +219,7 @@ struct meta_record {
     uint8_t chain[FRAME_CHAIN_SIZE];
     uint64_t position;
     uint64_t log_start;
-    uint64_t retired_to; /* contents below it may lie in the index although log_start is lower */
+    uint64_t retired_to; /* the index may store contents of frames below it, although log_start is lower */
     uint64_t steady_ns;
     uint64_t wall_ns;
     uint64_t known_since_ms;
@@ -229,9 +228,9 @@ struct meta_record {
     uint64_t next_id;
     uint64_t filters_version;
     uint64_t next_run;
-    uint64_t next_chunk;   /* of slots */
-    uint64_t next_outcome; /* key of the next chunk of outcomes */
-    uint64_t outcomes;     /* remembered */
+    uint64_t next_chunk;   /* number of the next slot chunk */
+    uint64_t next_outcome; /* key of the next chunk in DB_OUTCOMES */
+    uint64_t outcomes;     /* number of remembered outcomes */
     uint64_t slot_entries;
     uint32_t next_queue;
     uint32_t known; /* 0: known_since is not set yet */
@@ -244,14 +243,14 @@ struct slot_key {
     uint64_t slot;
     uint64_t chunk;
 };
-struct bucket { /* the entries for one slot */
+struct bucket { /* entries of one slot */
     struct line line;
     uint8_t level;
     uint64_t slot;
     uint32_t count;
     uint32_t start; /* in `sorted` */
 };
-/* Entries on their way into slots, sorted by slot without comparing: buckets, counts, places. */
+/* Slot entries that wait to be written. A counting sort orders them by slot. */
 struct slot_entry {
     struct line line;
     uint64_t due_ms;
@@ -272,10 +271,10 @@ enum change_flag {
 struct change {
     uint64_t id;
     uint64_t due_ms;
-    uint64_t first_due_ms;  /* as on disk; void if fresh */
+    uint64_t first_due_ms;  /* due time on disk, like the other first_ fields; invalid if CHANGE_FRESH */
     uint64_t key_hash;      /* valid if key_size > 0 */
-    uint64_t offset;        /* of the packed row in batch.bytes */
-    uint64_t large_blob_at; /* UINT64_MAX: no content above BLOB_SWEPT_MAX */
+    uint64_t offset;        /* offset of the packed row in batch.bytes */
+    uint64_t large_blob_at; /* log position of a content above BLOB_SWEPT_MAX; UINT64_MAX: no such content */
     uint32_t queue;
     uint16_t size;
     uint8_t key_size;
@@ -289,15 +288,15 @@ struct change {
 };
 enum keys_mode {
     KEYS_TO_TAIL,
-    KEYS_TO_RUN,      /* the tail stays as it is */
-    KEYS_FLUSH_TAIL,  /* tail and keys become a run */
-    KEYS_COMPACT_TAIL /* most of the tail has ended: what is left stays there */
+    KEYS_TO_RUN,      /* the batch's keys become a run; the tail is unchanged */
+    KEYS_FLUSH_TAIL,  /* the tail and the batch's keys become a run */
+    KEYS_COMPACT_TAIL /* most keys of the tail have ended; the others stay in the tail */
 };
 struct producer_change {
     uint64_t producer;
     uint64_t used_ms;
     uint64_t floor;
-    uint64_t owner; /* 0: as it was */
+    uint64_t owner; /* 0: unchanged */
     bool ended;
 };
 struct result_change {
@@ -305,7 +304,7 @@ struct result_change {
     uint64_t sequence;
     uint64_t position;
 };
-/* A queue or a job: few, so they are kept in order and applied in order. */
+/* A change of a queue or a job. There are few, so they are stored and applied in log order. */
 struct side_change {
     enum db_table table;
     uint64_t number;
@@ -313,83 +312,83 @@ struct side_change {
     size_t size; /* 0: deleted */
 };
 struct batch {
-    uint64_t first_id; /* ids from here on are fresh */
+    uint64_t first_id; /* ids from this one on have no row on disk */
     VECTOR(struct change) changes;
     VECTOR(uint8_t) bytes;
-    VECTOR(uint32_t) fresh;   /* id - first_id → change + 1 */
-    struct hash_index old;    /* of the other ids: change + 1 */
-    VECTOR(uint8_t) outcomes; /* packed, one after another */
+    VECTOR(uint32_t) fresh;   /* [id - first_id]: index in `changes`, plus 1 */
+    struct hash_index old;    /* ids below first_id → index in `changes`, plus 1 */
+    VECTOR(uint8_t) outcomes; /* packed outcomes, one after another */
     VECTOR(uint32_t) outcome_sizes;
-    struct numbers outcome_ends; /* ended_ms of each */
+    struct numbers outcome_ends; /* ended_ms of each outcome */
     VECTOR(struct producer_change) producers;
-    struct hash_index producer_places; /* producer → place in `producers` + 1 */
+    struct hash_index producer_places; /* producer → index in `producers`, plus 1 */
     VECTOR(struct result_change) results;
     VECTOR(struct side_change) sides;
     size_t records;
     size_t redactions;
-    bool known; /* this batch holds the first frame ever */
+    bool known; /* the batch has the first frame of the log */
     uint64_t known_since_ms;
-    uint8_t queue_dirty[QUEUE_PLACES + 1]; /* [place] */
-    /* made by prepare */
+    uint8_t queue_dirty[QUEUE_PLACES + 1]; /* by place: the queue's counts changed */
+    /* the fields from here on are set when index_commit prepares the batch */
     bool is_prepared;
-    VECTOR(uint32_t) updates; /* changes to rows on disk, and ends of leases, by id */
-    VECTOR(uint32_t) appends; /* fresh rows, by id */
+    VECTOR(uint32_t) updates; /* indexes of changes to existing rows and of ended leases, in order of id */
+    VECTOR(uint32_t) appends; /* indexes of fresh rows, in order of id */
     struct pairs keys;
-    struct pairs tail_gone; /* of the keys in the tail, these ended */
+    struct pairs tail_gone; /* keys of the tail whose tasks ended */
     enum keys_mode keys_mode;
-    struct run *run;         /* made of the keys */
-    struct run *tail_filter; /* the tail's new one, if it is made anew */
-    struct pairs tail;       /* likewise the tail */
+    struct run *run;         /* new run of the batch's keys; NULL: no new run */
+    struct run *tail_filter; /* new filter of the tail, if it is rebuilt */
+    struct pairs tail;       /* new tail, if it is rebuilt */
 };
 
-/* ---- the line's advice, and where its sweep stands */
+/* ---- a line's index_advise_low, and the progress of its sweep */
 struct low {
     struct line line;
     struct due low;
-    uint32_t next;       /* in index->lows_wanted: index + 1; 0: it is the last one */
-    bool is_listed;      /* it is in there */
-    bool is_wanted;      /* a pass is wanted … */
-    uint64_t not_before; /* … once the index has come so far */
-    uint64_t pause;      /* bytes of log between passes that left something */
-    bool is_open;        /* a pass is under way, and goes on at: */
+    uint32_t next;       /* next line in index->lows_wanted: index + 1; 0: last */
+    bool is_listed;      /* the line is in index->lows_wanted */
+    bool is_wanted;      /* the line needs a sweep, from log position not_before on */
+    uint64_t not_before; /* log position */
+    uint64_t pause;      /* bytes of log between sweeps that did not delete everything */
+    bool is_open;        /* a sweep is in progress; it continues at level, slot, chunk */
     uint8_t level;
     uint64_t slot, chunk;
-    bool kept; /* the pass left something */
+    bool kept; /* the sweep left entries in place */
 };
 
-/* Copies that wait for a transaction: contents of tasks and answers of commits, from segments about to go. */
+/* A copy that waits for a transaction: a task's content or a commit's reply, from a segment that will be deleted. */
 struct retire_copy {
-    uint64_t id; /* 0: an answer */
+    uint64_t id; /* 0: a reply */
     uint64_t producer, sequence;
     size_t offset, size;
 };
 struct retire_batch {
     VECTOR(struct retire_copy) copies;
     VECTOR(uint8_t) bytes;
-    uint64_t end; /* of the last frame looked at */
+    uint64_t end; /* end of the last frame that was read */
 };
 
-/* A pass over all slots. */
+/* A sweep over all slots. */
 struct whole_sweep {
     bool is_open;
-    struct slot_key at;     /* where it goes on */
-    uint64_t entries_after; /* the last one */
+    struct slot_key at;     /* where the sweep continues */
+    uint64_t entries_after; /* number of slot entries after the previous sweep */
 };
 
-/* Entries of a line that lie before the next windows, and rows of them (index_read_ahead.c). */
+/* Entries and rows of a line that are kept for the line's next windows (index_read_ahead.c). */
 #define ROW_UNREAD UINT32_MAX
-#define ROW_GONE (UINT32_MAX - 1) /* nothing waits there any more */
+#define ROW_GONE (UINT32_MAX - 1) /* the task no longer waits at this entry */
 struct read_ahead {
     struct line line;
-    struct pairs pairs;   /* by due and id; none: it is not in use */
-    size_t next;          /* the first one that was not given */
-    size_t looked;        /* rows of entries from here on were not read */
-    uint32_t *places;     /* of each entry: where its row lies in `rows`, or one of the above */
-    VECTOR(uint8_t) rows; /* size u16, then the row, packed */
+    struct pairs pairs;   /* entries by due and id; empty: not in use */
+    size_t next;          /* index of the first entry that no window returned yet */
+    size_t looked;        /* rows of entries from this index on were not read */
+    uint32_t *places;     /* per entry: offset of its row in `rows`, ROW_UNREAD or ROW_GONE */
+    VECTOR(uint8_t) rows; /* size u16, then the packed row */
     struct due after;
     struct due through;
     uint64_t horizon_ms;
-    uint64_t used; /* when, by read_aheads_used */
+    uint64_t used; /* value of read_aheads_used at the last use */
 };
 
 struct index {
@@ -397,35 +396,36 @@ struct index {
     struct index_options options;
     struct meta_record meta; /* as of the last commit */
     atomic_ullong position;
-    struct tally tally; /* as of what was absorbed */
+    struct tally tally; /* as of the last absorbed frame */
     struct queue_tally *queues;
-    uint64_t absorbed; /* position after the last frame absorbed */
+    uint64_t absorbed; /* end position of the last absorbed frame */
     uint8_t absorbed_chain[FRAME_CHAIN_SIZE];
     uint64_t steady_ns, wall_ns;
-    uint64_t told_ns; /* steady time by the clock of the caller (index_tell_time) */
+    uint64_t told_ns; /* steady time that the caller set (index_tell_time) */
     struct batch batch;
     struct ranges ranges;
     struct runs runs;
     struct slot_writer writer;
     VECTOR(struct low) lows;
-    uint32_t *tally_keys; /* [place]: the number under which its counts lie on disk; 0: there are none yet */
-    uint32_t *low_places; /* of a line, by low_place(): index + 1 in `lows`; 0: it was never advised. NULL: none was */
+    uint32_t *tally_keys; /* by place: queue number of the counts on disk; 0: no counts yet */
+    uint32_t *low_places; /* by low_place() of a line: index + 1 in `lows`; 0: the line never had advice. NULL: no line
+                             had advice */
     struct {
-        uint32_t first, last; /* index + 1; 0: none */
-    } lows_wanted;            /* those that want a pass or have one under way, in turn */
+        uint32_t first, last; /* index + 1; 0: empty */
+    } lows_wanted;            /* queue of the lines that need a sweep or have one in progress */
     struct pairs scratch;
     struct read_ahead read_aheads[READ_AHEADS_MAX];
     uint64_t read_aheads_used;
     struct retire_batch retire;
-    struct keyring *keyring;        /* of the contents that were moved here */
-    struct content_cache *contents; /* some of them; NULL: none (options.contents_memory) */
-    bool has_redactions;            /* in the table */
+    struct keyring *keyring;        /* encryption keys of the contents in DB_BLOBS */
+    struct content_cache *contents; /* some of those contents; NULL: no cache (options.contents_memory is 0) */
+    bool has_redactions;            /* DB_REDACTIONS is not empty */
     atomic_ullong erased;           /* redactions recorded below this position have been carried out */
     struct whole_sweep whole;
-    uint64_t endings;    /* of tasks with a row, since the index was opened */
-    atomic_ullong reads; /* rows and chunks that other threads touched: now and then pages are given back */
-    atomic_ullong bytes_memory, rows_seen, runs_seen, keys_seen, entries_seen; /* for statistics of other threads */
-    struct calendar *calendar; /* index_calendar.h; NULL: nobody looks up anything (options.no_lookup) */
+    uint64_t endings;    /* number of tasks with a row that ended since the index was opened */
+    atomic_ullong reads; /* rows and chunks that other threads read; every READS_PER_TRIM reads, pages are dropped */
+    atomic_ullong bytes_memory, rows_seen, runs_seen, keys_seen, entries_seen; /* for index_stats on other threads */
+    struct calendar *calendar; /* index_calendar.h; NULL: options.no_lookup */
     int failed;                /* the first fatal error of a write: every later write returns it (LOG-4) */
 };
 
@@ -438,43 +438,44 @@ static inline size_t step_scale(const struct index *index) {
 int index_write(struct index *index, int (*body)(void *argument, MDB_txn *txn), void *argument);
 int meta_put(struct index *index, MDB_txn *txn, const struct meta_record *meta);
 int meta_read(struct index *index, MDB_txn *txn, struct meta_record *out);
-/* Number of the queue that has the place; of a place that no queue has had yet, that of generation 0. */
+/* Returns the number of the queue at the place; for a place that no queue has used, the number of generation 0. */
 uint32_t index_number_at(const struct index *index, uint32_t place);
 void index_account(struct index *index);
-/* `count` rows or chunks were touched; any thread. */
+/* Counts `count` rows or chunks as read, and may drop pages. Any thread. */
 void index_touched(struct index *index, uint64_t count);
-/* What mapped pages may take: options.memory less what index_account has counted. Any thread. */
+/* Returns the budget of mapped pages in bytes: options.memory minus the bytes that index_account counted. Any thread.
+ */
 size_t index_pages_max(const struct index *index);
 
-/* ---- index_rows.c: rows, packed and unpacked */
+/* ---- index_rows.c: packs and unpacks rows */
 #define PACKED_ROW_MAX 640
 size_t row_pack(const struct row *row, uint64_t changed, uint8_t out[PACKED_ROW_MAX]);
-/* `out` borrows key and reason from `data`. INDEX_DAMAGED. */
+/* Unpacks a row; `out` borrows key and reason from `data`. INDEX_DAMAGED: malformed. */
 int row_unpack(uint64_t id, const MDB_val *data, struct row *out);
-/* 1: no such row on disk (it may be ended; that is for the caller to know). */
+/* Reads a row. 1: no such row on disk; the caller must check whether the task has ended. */
 int row_get(struct index *index, MDB_txn *txn, uint64_t id, struct row *out);
-/* Only from where leased rows are kept. 1: it is not there. */
+/* Reads a row from DB_LEASED only. 1: not found. */
 int row_get_leased(struct index *index, MDB_txn *txn, uint64_t id, struct row *out);
-/* Copies the row with key and reason into the arena's array; -ENOMEM. */
+/* Copies a row to `out`, and its key and reason into the arena; -ENOMEM. */
 int row_keep(const struct row *row, struct arena *arena, struct row *out);
-/* What a thread other than the index thread knows of ended ids: reads ranges through its transaction. */
+/* One range, read through a thread's own transaction. Threads other than the index thread use it to check ended ids. */
 struct range_view {
-    uint64_t number; /* UINT64_MAX: nothing read yet */
+    uint64_t number; /* UINT64_MAX: no range read yet */
     bool is_there;
     bool has_bits;
     uint8_t bits[RANGE_BYTES];
 };
 int range_view_ended(struct index *index, MDB_txn *txn, struct range_view *view, uint64_t id, bool *out);
-/* The live or dead row `id` or 1; finds damage by I-1. */
+/* Reads the live or dead row `id`. 1: the task has ended. INDEX_DAMAGED: the row should exist (I-1). */
 int row_get_live(struct index *index, MDB_txn *txn, struct range_view *view, uint64_t next_id, uint64_t id,
                  struct row *out);
 
-/* ---- index_lookup.c: one snapshot and what is gathered from it; any thread */
+/* ---- index_lookup.c: one snapshot and the rows read from it; any thread */
 struct reading {
     struct index *index;
     MDB_txn *txn;
     struct meta_record meta;
-    struct index_filter *filter; /* of the snapshot; NULL: not asked for */
+    struct index_filter *filter; /* filter of the snapshot; NULL: not requested */
     struct range_view view;
     struct numbers ids;
     struct arena *arena;
@@ -483,7 +484,7 @@ struct reading {
 
 int reading_begin(struct reading *reading, struct index *index, struct arena *arena, bool with_filter);
 void reading_end(struct reading *reading);
-/* Copies the row. */
+/* Appends a copy of the row. */
 int reading_keep(struct reading *reading, const struct row *row);
 /* Moves the rows into the arena. */
 int reading_give(struct reading *reading, struct index_rows *out);
@@ -492,26 +493,26 @@ int reading_give(struct reading *reading, struct index_rows *out);
 int ranges_load(struct index *index);
 void ranges_deinit(struct ranges *ranges);
 bool ranges_ended(const struct ranges *ranges, uint64_t id);
-/* Has the processor fetch what ranges_ended will look at. */
+/* Prefetches the cache lines that ranges_ended will read. */
 void ranges_prefetch(const struct ranges *ranges, uint64_t id);
 struct range *ranges_find(const struct ranges *ranges, uint64_t number);
-int ranges_apply(struct index *index);                /* the batch's effects, in memory */
-int ranges_write(struct index *index, MDB_txn *txn);  /* what is dirty */
+int ranges_apply(struct index *index);                /* applies the batch in memory */
+int ranges_write(struct index *index, MDB_txn *txn);  /* writes the dirty ranges */
 void ranges_clean(struct index *index);               /* after the commit */
 int ranges_sweep(struct index *index, bool *out_did); /* one bounded step */
 bool ranges_sweep_wanted(const struct index *index);
-uint64_t ranges_sweep_at(const struct index *index); /* steady time when one is due; UINT64_MAX: none is queued */
+uint64_t ranges_sweep_at(const struct index *index); /* steady time of the next sweep; UINT64_MAX: no sweep queued */
 
 /* ---- index_window.c, index_sweep.c */
 bool row_waits_at(const struct row *row, const struct line *line, uint64_t due_ms);
-/* Deletes stale entries of slots; one bounded step. */
+/* Deletes stale slot entries; one bounded step. */
 int slots_sweep(struct index *index, bool *out_did);
 bool slots_sweep_wanted(struct index *index);
 
 /* ---- index_slots.c */
 struct slot_view {
     uint64_t slot;
-    uint64_t entries; /* counted up to a cap */
+    uint64_t entries; /* number of entries, counted up to a limit */
     uint8_t level;
     bool is_there;
 };
@@ -532,14 +533,14 @@ void runs_deinit(struct index *index);
 struct run *run_new(uint32_t level, uint64_t number, uint64_t count_max);
 void run_drop(struct run *run);
 uint32_t run_level_of(uint64_t count);
-/* What the filter of a run of so many keys takes. */
+/* Returns the size in bytes of the filter of a run with `keys` keys. */
 uint64_t run_filter_bytes(uint64_t keys);
 void run_key(uint8_t out[RUN_KEY_SIZE], uint64_t number, uint8_t kind, uint32_t chunk);
 enum run_kind { RUN_PAIRS = 0, RUN_BLOOM = 1, RUN_FENCES = 2 };
 int run_write_descriptor(struct index *index, MDB_txn *txn, const struct run *run);
 uint32_t run_bloom_chunks(const struct run *run);
 uint32_t run_fence_chunks(const struct run *run);
-/* Of `total` items, `per_chunk` a chunk: how many are in this one. */
+/* Returns the number of items in chunk number `chunk`, for `total` items at `per_chunk` items per chunk. */
 static inline size_t chunk_part(uint64_t total, uint32_t chunk, size_t per_chunk) {
     uint64_t left = total - (uint64_t)chunk * per_chunk;
     return left < per_chunk ? (size_t)left : per_chunk;
@@ -547,25 +548,26 @@ static inline size_t chunk_part(uint64_t total, uint32_t chunk, size_t per_chunk
 int run_write_bloom(struct index *index, MDB_txn *txn, const struct run *run, uint32_t from, uint32_t to);
 int run_write_fences(struct index *index, MDB_txn *txn, const struct run *run);
 int run_read_chunk(struct index *index, MDB_txn *txn, const struct run *run, uint32_t chunk, MDB_val *out);
-/* The batch's keys: into the tail, or sorted into a run. Announces the set of filters. */
+/* Puts the batch's keys into the tail, or sorts them into a run. Announces the new set of filters. */
 int keys_prepare(struct index *index);
 int keys_write(struct index *index, MDB_txn *txn, struct meta_record *meta);
 void keys_clean(struct index *index); /* after the commit */
-/* Publishes the set of filters that the next commit makes true; rotates it in afterwards. */
+/* filters_announce publishes the set of filters of the next commit; filters_arrive makes it current after the commit.
+ */
 int filters_announce(struct index *index, struct run **list, size_t count, struct run *tail, uint64_t version);
 void filters_arrive(struct index *index);
 struct index_filter *filters_hold_version(struct index *index, uint64_t version);
-/* Ids that may have this key, from tail and runs. */
+/* Appends the ids that may have this key, from tail and runs. */
 int keys_find(struct index *index, MDB_txn *txn, const struct index_filter *filter, uint64_t hash, struct numbers *out);
-int pairs_compare(const void *a, const void *b); /* by first, then id; for qsort */
-/* By `first`, and what is equal as it was; `spare` has room for as many. */
+int pairs_compare(const void *a, const void *b); /* compares by `first`, then `id`; for qsort */
+/* Sorts by `first`; stable. `spare` has space for `count` pairs. */
 void pairs_sort(struct pair *pairs, struct pair *spare, size_t count);
-/* One bounded step of the merge under way, or of a new one. */
+/* Does one bounded step of the current merge, or starts a merge. */
 int runs_merge(struct index *index, size_t keys_max, bool *out_did);
 bool runs_merge_wanted(struct index *index);
 int runs_collect_garbage(struct index *index, bool *out_did);
 
-/* ---- index_unread.c: of a run that is in the snapshot; from memory, or as long as it is not there from the disk */
+/* ---- index_unread.c: filter and fences of a run in the snapshot; from disk until they are in memory */
 int run_may_have(struct index *index, MDB_txn *txn, const struct run *run, uint64_t hash, bool *out);
 int run_fence(struct index *index, MDB_txn *txn, const struct run *run, uint32_t chunk, uint64_t *out);
 
@@ -579,14 +581,14 @@ int producers_write(struct index *index, MDB_txn *txn);
 int calendar_open(struct index *index);
 void calendar_close(struct index *index);
 size_t calendar_bytes(const struct index *index);
-int calendar_prepare(struct index *index); /* the batch's changes, net and sorted */
+int calendar_prepare(struct index *index); /* computes and sorts the net changes of the batch */
 int calendar_write(struct index *index, MDB_txn *txn, uint64_t position);
 void calendar_arrive(struct index *index);              /* after the commit */
-int calendar_count(struct index *index, bool *out_did); /* one bounded step of making it anew */
+int calendar_count(struct index *index, bool *out_did); /* one bounded step of a rebuild */
 bool calendar_count_wanted(const struct index *index);
 
 /* ---- index_redact.c */
-/* At the start: is there anything to be erased? */
+/* Sets has_redactions when the index is opened. */
 int redactions_load(struct index *index);
 
 /* ---- index_commit.c */
@@ -595,7 +597,7 @@ void held_key_encode(uint8_t out[HELD_KEY_SIZE], uint8_t state, uint32_t queue, 
 /* ---- index_absorb.c */
 void batch_reset(struct batch *batch);
 void batch_deinit(struct batch *batch);
-/* NULL: the batch does not know the id. */
+/* Finds the batch's change of an id; NULL: no change. */
 struct change *batch_find(const struct batch *batch, uint64_t id);
 
 #endif

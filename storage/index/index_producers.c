@@ -1,13 +1,13 @@
-/* index_producers.c: who may still retry what, and where the answers lie (ONCE-1).
+/* index_producers.c: stores which commits a producer may still retry, and the positions of their replies (ONCE-1).
  *
- * A producer's results below its floor (oldest_unanswered) are forgotten; with the producer, all of them. */
+ * A producer's results below its floor (oldest_unanswered) are deleted. When a producer ends, all its results are. */
 #include "index_parts.h"
 
 #include <assert.h>
 
 #include "seeded_bug.h"
 
-/* Without `owner` if that is 0, as it was before principals were. */
+/* Record of a producer. Without `owner` if it is 0, as in versions without principals. */
 struct producer_record {
     uint64_t used_ms;
     uint64_t floor;
@@ -27,7 +27,7 @@ static void result_key(uint8_t out[16], uint64_t producer, uint64_t sequence) {
     put_be64(out + 8, sequence);
 }
 
-/* What the batch says of the producer so far. NULL: nothing. */
+/* Finds the batch's change of a producer. NULL: no change. */
 static struct producer_change *change_of(struct batch *batch, uint64_t producer) {
     const uint32_t hash = hash_index_mix(producer);
     uint32_t number;
@@ -54,8 +54,8 @@ int producer_absorb(struct index *index, const struct producer_change *absorbed)
     return 0;
 }
 
-/* Deletes the producer's (producer, sequence) entries below the floor, or all of them once it has ended. There is no
- * floor that stands for all: a client may use every sequence, the highest number too. */
+/* Deletes the producer's entries below the floor, or all entries of an ended producer. No floor can mean "all", because
+ * a client may use every sequence number, also the highest. */
 static int forget(struct index *index, MDB_txn *txn, enum db_table table, const struct producer_change *change,
                   uint64_t floor) {
     MDB_cursor *cursor;
@@ -91,7 +91,7 @@ static int write_producer(struct index *index, MDB_txn *txn, const struct produc
     }
     if (change->ended) {
         error = db_del(&index->db, txn, DB_PRODUCERS, &change->producer, 8);
-        if (error < 0) return error; /* 1: it came and went within the batch */
+        if (error < 0) return error; /* 1: the producer started and ended within the batch */
     } else {
         error = db_put(&index->db, txn, DB_PRODUCERS, &change->producer, 8, &record,
                        record.owner != 0 ? sizeof record : RECORD_SIZE_LOCAL, 0);

@@ -1,10 +1,10 @@
-/* index_ranges.c: which ids have ended, 4,096 at a time, and the sweep of their rows.
+/* index_ranges.c: records which ids have ended, in ranges of 4,096 ids, and sweeps their rows.
  *
- *   range record = rows on disk u16 · ended ones among them u16 · bitmap of ended ids (left out while there is none)
+ *   range record = rows on disk u16 · ended rows among them u16 · bitmap of ended ids (left out while no id has ended)
  *
- * A bit, once set, stays; a range without rows has no record. So "ended" needs no trace for ever (I-1), and memory
- * follows the ranges that have rows. The sweep deletes the rows of a range's ended tasks together, once most of its
- * rows have ended, and their contents with them: random deletes would cost a page each. */
+ * A bit, once set, stays set. A range without rows has no record, so ended tasks need no permanent data (I-1), and
+ * memory grows only with the ranges that have rows. When most rows of a range have ended, the sweep deletes them
+ * together with their contents, because single random deletes would cost one page each. */
 #include "index_pages.h"
 
 #include <assert.h>
@@ -25,7 +25,7 @@ struct range *ranges_find(const struct ranges *ranges, uint64_t number) {
     }
 }
 
-/* Of a range with a bitmap. */
+/* Returns true if the id has ended; the range must have a bitmap. */
 static bool range_has_ended(const struct range *range, uint64_t id) {
     unsigned bit = (unsigned)(id & (RANGE_IDS - 1));
     return range->bits[bit / 64] >> (bit % 64) & 1;
@@ -36,8 +36,8 @@ bool ranges_ended(const struct ranges *ranges, uint64_t id) {
     return range == NULL || (range->bits != NULL && range_has_ended(range, id));
 }
 
-/* Ids of a run of keys, of a slot, of what ends come in no order, and 30 million have 4 MB of bitmaps: to wait for each
- * took the index's thread a fifth of its time (100,000/s in and out). */
+/* Callers ask for ids in random order, and 30 million tasks have 4 MB of bitmaps. Without the prefetch, cache misses
+ * took a fifth of the index thread's time (at 100,000/s in and out). */
 void ranges_prefetch(const struct ranges *ranges, uint64_t id) {
     const struct range *range = ranges_find(ranges, id >> RANGE_SHIFT);
     if (range != NULL && range->bits != NULL) __builtin_prefetch(&range->bits[(id & (RANGE_IDS - 1)) / 64]);
@@ -61,7 +61,7 @@ static int ranges_rehash(struct ranges *ranges) {
     return 0;
 }
 
-/* Finds or makes; pointers into the table are void afterwards. */
+/* Finds or makes a range; invalidates pointers into the table. */
 static int ranges_take(struct ranges *ranges, uint64_t number, struct range **out) {
     struct range *range = ranges_find(ranges, number);
     if (range == NULL) {
@@ -85,7 +85,7 @@ static void ranges_remove(struct ranges *ranges, struct range *range) {
     size_t mask = ranges->capacity - 1, hole = (size_t)(range - ranges->table);
     for (size_t i = (hole + 1) & mask; ranges->table[i].number != 0; i = (i + 1) & mask) {
         size_t home = place_of(ranges, ranges->table[i].number - 1);
-        if (((i - home) & mask) < ((i - hole) & mask)) continue; /* it would come to lie before its home */
+        if (((i - home) & mask) < ((i - hole) & mask)) continue; /* moving it would put it before its home position */
         ranges->table[hole] = ranges->table[i];
         hole = i;
     }
@@ -114,8 +114,8 @@ static uint64_t now_ns(const struct index *index) {
     return index->told_ns > index->steady_ns ? index->told_ns : index->steady_ns;
 }
 
-/* Into the place `at`, which is free, or one before it: behind those that are due as soon, and behind those whose pages
- * were asked for. */
+/* Inserts a sweep at the free index `at` or before it: after sweeps that are due earlier or at the same time, and after
+ * those whose pages were requested. */
 static void place_sweep(struct ranges *ranges, size_t at, struct pending_sweep sweep) {
     struct pending_sweep *items = ranges->sweeps.items;
     for (; at > ranges->sweeps_asked && items[at - 1].due_ns > sweep.due_ns; at--) items[at] = items[at - 1];
@@ -128,7 +128,7 @@ static int queue_sweep(struct ranges *ranges, struct pending_sweep sweep) {
     return error;
 }
 
-/* All of the range has ended while it rested: there is nothing to wait for. */
+/* Makes the sweep of a range due earlier, because all its rows ended while it waited. */
 static void hurry_sweep(struct ranges *ranges, uint64_t number, uint64_t due_ns) {
     const struct pending_sweep *items = ranges->sweeps.items;
     size_t at = ranges->sweeps_asked;
@@ -143,10 +143,10 @@ static uint64_t rest_ns(const struct index *index, const struct range *range) {
     return age_ns / 3 < SWEEP_REST_MAX_NS ? age_ns / 3 : SWEEP_REST_MAX_NS;
 }
 
-/* A sweep pays once three quarters of the rows have ended: where tasks end in no order, it reads and writes every page
- * of the range, and LMDB gives a page back when a quarter of it is left. (A sweep at a half came before that, and gave
- * none back.) Then the range rests for a third of the time that it took to get there: what was scheduled together and
- * ends as steadily has ended by then, and one sweep does what took three. The youngest range waits until it is full. */
+/* Queues a sweep when three quarters of a range's rows have ended. Reason: with random endings a sweep reads and writes
+ * every page of the range, and LMDB frees a page when a quarter of it is left. A sweep at one half freed no pages. The
+ * range then waits for a third of its age, because tasks that were scheduled together mostly end by then; one sweep
+ * replaces three. The youngest range waits until it is full. */
 static int range_consider(struct index *index, struct range *range) {
     if (range->queued && range->ended == range->rows) hurry_sweep(&index->ranges, range->number - 1, now_ns(index));
     if (range->queued || range->ended == 0 || range->ended * 4u < range->rows * 3u) return 0;
@@ -156,7 +156,7 @@ static int range_consider(struct index *index, struct range *range) {
     return queue_sweep(&index->ranges, sweep);
 }
 
-/* Fresh rows of one range, of which `rows` have been seen; ids from `from` to `to` (exclusive) without a row ended. */
+/* Applies the `rows` fresh rows of one range; the ids from `from` to `to` (exclusive) without a row have ended. */
 static int apply_fresh_range(struct index *index, uint64_t number, uint64_t from, uint64_t to) {
     struct ranges *ranges = &index->ranges;
     size_t rows = 0;
@@ -165,12 +165,12 @@ static int apply_fresh_range(struct index *index, uint64_t number, uint64_t from
         rows += change != NULL && !(change->flags & CHANGE_ENDED);
     }
     struct range *range = ranges_find(ranges, number);
-    if (range == NULL && rows == 0) return 0; /* no record: all ended */
+    if (range == NULL && rows == 0) return 0; /* no record means that all ids have ended */
     bool is_new = range == NULL;
     int error = ranges_take(ranges, number, &range);
     if (error != 0) return error;
     if (is_new) {
-        /* Its ids before this batch have no rows: had they any, it would have a record. */
+        /* The range had no record, so its ids before this batch have no rows and have ended. */
         for (uint64_t id = number << RANGE_SHIFT; id < from && error == 0; id++) error = range_mark(ranges, range, id);
     }
     for (uint64_t id = from; id < to && error == 0; id++) {
@@ -196,7 +196,8 @@ static int apply_fresh(struct index *index) {
             int error = apply_fresh_range(index, number, from, next);
             if (error != 0) return error;
         } else if (row != UINT64_MAX) {
-            next = row >> RANGE_SHIFT << RANGE_SHIFT; /* ranges without rows have no record */
+            next = row >>
+                   RANGE_SHIFT << RANGE_SHIFT; /* skip to the next range, because a range without rows has no record */
         } else {
             break;
         }
@@ -217,7 +218,7 @@ int ranges_apply(struct index *index) {
         if (i + RANGES_AHEAD < batch->changes.count) ranges_prefetch(ranges, batch->changes.items[i + RANGES_AHEAD].id);
         if ((change->flags & (CHANGE_FRESH | CHANGE_ENDED)) != CHANGE_ENDED) continue;
         struct range *range = ranges_find(ranges, change->id >> RANGE_SHIFT);
-        if (range == NULL || ranges_ended(ranges, change->id)) return INDEX_DAMAGED; /* KEEP-1: it ends once */
+        if (range == NULL || ranges_ended(ranges, change->id)) return INDEX_DAMAGED; /* KEEP-1: a task ends once */
         error = range_mark(ranges, range, change->id);
         if (error == 0) error = range_dirty(ranges, range);
         if (error != 0) return error;
@@ -264,8 +265,8 @@ void ranges_clean(struct index *index) {
     dirty->count = 0;
 }
 
-/* I-1: of the range's ids that were ever given out, as many have not ended as have rows that have not; and what was
- * never given out has not ended. */
+/* Checks I-1: the number of issued ids that have not ended equals the number of rows that have not ended, and no
+ * unissued id has ended. */
 static bool range_adds_up(const struct range *range, uint64_t next_id) {
     uint64_t first = (range->number - 1) << RANGE_SHIFT, given = 0, ended = 0;
     if (range->number - 1 <= next_id >> RANGE_SHIFT) given = next_id - first;
@@ -352,15 +353,15 @@ uint64_t ranges_sweep_at(const struct index *index) {
     return index->ranges.sweeps.count > 0 ? index->ranges.sweeps.items[0].due_ns : UINT64_MAX;
 }
 
-/* As many ranges at once as SWEEP_STEP_ROWS allow (step_scale), for each transaction is two waits for the disk, which
- * the log waits for, too (100,000/s in and out: 95 transactions a second were sweeps of one range). */
+/* One sweep of as many ranges as SWEEP_STEP_ROWS allows (step_scale). Reason: each transaction syncs twice and delays
+ * the log's syncs. (At 100,000/s in and out, sweeps of one range took 95 transactions per second.) */
 struct sweep {
     struct index *index;
     struct sweep_range ranges[SWEEP_STEP_RANGES];
     size_t count;
 };
 
-/* Walks the rows that are there, and not the ids that have ended: most of those may have been swept before. */
+/* Iterates over existing rows, not over ended ids, because most ended ids may have been swept before. */
 static int sweep_rows(MDB_cursor *cursor, struct sweep_range *sweep) {
     const struct range *range = sweep->range;
     uint64_t id = (range->number - 1) << RANGE_SHIFT, end = range->number << RANGE_SHIFT;
@@ -379,7 +380,7 @@ static int sweep_rows(MDB_cursor *cursor, struct sweep_range *sweep) {
     return sweep->deleted == range->ended ? 0 : INDEX_DAMAGED;
 }
 
-/* Contents of retired segments: what an ending has left of them lies here as long as its row does (I-5). */
+/* Deletes small contents of ended tasks, which the index keeps as long as the row (I-5). */
 static int sweep_blobs(MDB_cursor *cursor, const struct range *range) {
     uint64_t id = (range->number - 1) << RANGE_SHIFT, end = range->number << RANGE_SHIFT;
     MDB_val key = {sizeof id, &id}, value;
@@ -402,7 +403,7 @@ static int sweep_record(struct index *index, MDB_txn *txn, const struct sweep_ra
     return error == 1 ? INDEX_DAMAGED : error;
 }
 
-/* Of all its ranges, in one table after the other. */
+/* Sweeps all chosen ranges, one table after the other. */
 static int sweep_tables(struct sweep *sweep, MDB_txn *txn) {
     MDB_cursor *rows = NULL, *blobs = NULL;
     int error = db_cursor(&sweep->index->db, txn, DB_ROWS, &rows);
@@ -433,9 +434,9 @@ static void sweep_choose(struct sweep *sweep, size_t count_max) {
     }
 }
 
-/* Rows of tasks that waited for minutes lie on the disk alone, where more of them wait than the page cache holds: their
- * pages are asked of the kernel, all at once, and whatever else is to be done comes before the sweep. The index's
- * thread waited for 15,000 page faults a second, one after the other, and fell behind (100,000/s in and out). */
+/* Asks the kernel to read all pages of the chosen ranges at once; other work runs before the sweep. If the page cache
+ * is smaller than the pending data, rows that waited for minutes are only on disk. Without the request, the index
+ * thread took 15,000 page faults per second, one after another, and fell behind (at 100,000/s in and out). */
 static int sweep_ask(struct sweep *sweep) {
     struct index *index = sweep->index;
     MDB_txn *txn;
@@ -480,7 +481,7 @@ int ranges_sweep(struct index *index, bool *out_did) {
         range->queued = false;
         if (range->rows == 0) emptied[count++] = range->number - 1;
     }
-    /* One after the other: what is removed moves others in the table. */
+    /* Find each range again, because a removal moves other ranges in the table. */
     for (size_t i = 0; i < count; i++) ranges_remove(ranges, ranges_find(ranges, emptied[i]));
     return 0;
 }

@@ -1,13 +1,13 @@
-/* index_read_ahead.c: what a window read and did not give.
+/* index_read_ahead.c: keeps entries that a window read and did not return.
  *
- * A slot of a second with a million entries was read as a whole for every 16,384 of them, and so was nearly every page
- * of its rows. Now a window keeps the soonest entries that it saw, and the rows of as many of them as there is room
- * for, for the next windows of that line.
+ * Without this, a slot of one second with a million entries was read as a whole for every 16,384 of them, and so was
+ * nearly every page of its rows. Now a window keeps the soonest entries that it read for the line's next windows, and
+ * as many of their rows as fit.
  *
- * Invariants: of a line's waiting tasks after `after` and up to `through`, as of the index's position, each has an
- * entry in `pairs` from `next` on or is due at `horizon_ms` or later; a commit that gives one of them an entry moves
- * the horizon before it. A row that is kept is as it is on disk: a commit that changes it forgets it, and then it is
- * looked at again. */
+ * Invariants, as of the index's position: every waiting task of the line after `after` and up to `through` has an entry
+ * in `pairs` from `next` on, or is due at `horizon_ms` or later. A commit that adds an entry for such a task lowers the
+ * horizon to before it. A kept row equals the row on disk: a commit that changes a row drops the kept one, and the row
+ * is read again. */
 #include "index_select.h"
 
 #include <stdlib.h>
@@ -36,12 +36,12 @@ struct read_ahead *read_ahead_find(struct index *index, const struct line *line,
         if (read_ahead->pairs.count == 0 || !is_same_line(&read_ahead->line, line)) continue;
         if (read_ahead->after.due_ms == after.due_ms && read_ahead->after.id == after.id && !is_over(read_ahead))
             return read_ahead;
-        read_ahead_drop(read_ahead); /* somebody looks elsewhere in the line */
+        read_ahead_drop(read_ahead); /* the window starts elsewhere in the line */
     }
     return NULL;
 }
 
-/* By due and id, each once. */
+/* Sorts pairs by due time and id, and removes duplicates. */
 static void sort_pairs(struct pair *pairs, struct pair *spare, size_t *count) {
     size_t kept = 0;
     for (size_t i = 0; i < *count; i++) pairs[i] = (struct pair){pairs[i].id, pairs[i].first};
@@ -86,7 +86,7 @@ void read_ahead_given(struct index *index, struct read_ahead *read_ahead, size_t
     if (is_over(read_ahead)) read_ahead_drop(read_ahead);
 }
 
-/* Not while a commit waits for room: the next try of it does not look through the changes again. */
+/* Keeps nothing while a commit waits for disk space, because the commit's retry does not report its changes again. */
 void read_ahead_keep(struct index *index, struct read_ahead *read_ahead) {
     struct read_ahead *place = &index->read_aheads[0];
     if (read_ahead->pairs.count == 0) return;
@@ -122,7 +122,7 @@ size_t read_aheads_bytes(const struct index *index) {
     return bytes;
 }
 
-/* ---- what a commit is about to do */
+/* ---- changes that a commit will make */
 
 void read_ahead_entry(struct index *index, const struct slot_entry *entry) {
     if (SEEDED_BUG(read_ahead_kept)) return;
@@ -134,7 +134,7 @@ void read_ahead_entry(struct index *index, const struct slot_entry *entry) {
     }
 }
 
-/* Of the entries that were not given, the one of (due, id); SIZE_MAX: there is none. */
+/* Finds the entry (due, id) among those not returned yet; SIZE_MAX: not found. */
 static size_t place_of(const struct read_ahead *read_ahead, struct due due) {
     size_t low = read_ahead->next, high = read_ahead->pairs.count;
     while (low < high) {

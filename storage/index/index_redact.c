@@ -1,8 +1,8 @@
-/* index_redact.c: redactions that were recorded and are not carried out yet.
+/* index_redact.c: stores redactions that were recorded and not carried out yet.
  *
- * They come into the table in the transaction that moves the index over their records, and leave it in one of their
- * own once nothing is left to erase; so a crash in between costs nothing but doing it again. What the index itself
- * holds, or once held, of a content is enciphered (keyring.h): its key is destroyed. */
+ * A redaction enters the table in the transaction that absorbs its record. It leaves the table in a separate
+ * transaction, when all erasures are done; after a crash in between they are repeated. Contents that the index stores
+ * or stored are encrypted (keyring.h), so a redaction destroys their key. */
 #include <stdlib.h>
 
 #include "index_parts.h"
@@ -29,7 +29,7 @@ uint64_t index_erased(const struct index *index) {
     return atomic_load(&index->erased);
 }
 
-/* Up to `count_max` of them, into `out`. */
+/* Reads up to `count_max` redactions into `out`. */
 static int read_some(struct index *index, MDB_cursor *cursor, size_t count_max, struct arena *arena,
                      Tarry__Redaction **out, size_t *out_count) {
     MDB_val key, sealed, data;
@@ -69,13 +69,13 @@ int index_redactions(struct index *index, size_t count_max, struct arena *arena,
     return error;
 }
 
-/* Of those whose contents may have been moved here. */
+/* Destroys the keys of the contents that may have moved to the index. */
 static int destroy_keys(struct index *index, Tarry__Redaction *const *redactions, size_t count) {
     uint64_t *ids = malloc((count + 1) * sizeof *ids);
     if (ids == NULL) return -ENOMEM;
     size_t found = 0;
     for (size_t i = 0; i < count; i++) {
-        /* It went as the task ended: but what is in memory asks for no key. */
+        /* Drop it from the cache as well, because the cache needs no key. */
         if (index->contents != NULL) content_cache_forget(index->contents, &redactions[i]->id, 1);
         bool may_be_here = redactions[i]->frame == 0 || redactions[i]->blob_at < index->meta.retired_to;
         if (may_be_here && !SEEDED_BUG(key_kept)) ids[found++] = redactions[i]->id;

@@ -1,8 +1,9 @@
-/* index_retire.c: what is still needed of a segment moves into the index before the segment goes (LOG-3).
+/* index_retire.c: copies the data that is still needed from a segment into the index, before the segment is deleted
+ * (LOG-3).
  *
- * Contents of tasks that are live or dead, and answers that may still be asked for. The copies come first; then
- * log_start grows; only then may the caller delete. retired_to, stored with the first copy, tells endings that there
- * may be a copy to delete. */
+ * It copies contents of live and dead tasks, and replies that clients may still request. The copies come first, then
+ * log_start grows, and only then may the caller delete the segment. `retired_to` is stored with the first copy; it
+ * tells that an ending task may have a copy to delete. */
 #include "index_parts.h"
 
 #include <assert.h>
@@ -23,7 +24,7 @@ static int keep_copy(struct index *index, const struct retire_copy *about, const
     return 0;
 }
 
-/* Contents of one frame that stay in memory, too. */
+/* Contents of one frame that are added to the cache together. */
 #define PUT_AT_ONCE 64u
 struct puts {
     struct content_put items[PUT_AT_ONCE];
@@ -41,7 +42,7 @@ static void to_memory(struct index *index, struct puts *puts, const struct conte
     if (puts->count == PUT_AT_ONCE) put_gathered(index, puts);
 }
 
-/* The content that the record brought, if its task still lives. */
+/* Copies the content of the record, if its task is still live or dead. */
 static int keep_content(struct index *index, const struct frame_header *header, const Tarry__TaskPut *put,
                         const uint8_t *blob, struct puts *puts) {
     const Tarry__Task *task = put->task;
@@ -60,13 +61,13 @@ static int keep_content(struct index *index, const struct frame_header *header, 
     if (error != 0 || SEEDED_BUG(kept_content_in_clear)) return error;
     uint8_t *kept = index->retire.bytes.items + index->retire.bytes.count - task->blob_size;
     error = keyring_apply(index->keyring, task->id, kept, task->blob_size);
-    return error == 1 ? INDEX_DAMAGED : error; /* 1: it was redacted, and lives */
+    return error == 1 ? INDEX_DAMAGED : error; /* 1: the content was redacted, but the task is live */
 }
 
-/* Contents come in the order of their tasks' ids, but where a retirement is repeated. */
+/* Appends contents in order of their tasks' ids, which fails only when a retirement is repeated. */
 struct blob_writer {
     MDB_cursor *cursor;
-    uint64_t last; /* the highest id there is */
+    uint64_t last; /* highest id in the table */
 };
 
 static int blob_writer_open(struct index *index, MDB_txn *txn, struct blob_writer *out) {
@@ -97,7 +98,7 @@ static int write_answer(struct index *index, MDB_txn *txn, const struct retire_c
     return db_put(&index->db, txn, DB_REPLIES, key, sizeof key, data, copy->size, 0);
 }
 
-/* What ended or was forgotten while the copies waited is left out. */
+/* Writes the copies, except those whose task ended or whose reply was forgotten meanwhile. */
 static int write_copies(struct index *index, MDB_txn *txn) {
     const struct retire_batch *batch = &index->retire;
     struct blob_writer writer;
@@ -124,7 +125,7 @@ static int retire_body(void *argument, MDB_txn *txn) {
     return error != 0 ? error : meta_put(retire->index, txn, &retire->meta);
 }
 
-/* Writes what waits, and `log_start`. */
+/* Writes the waiting copies and `log_start`. */
 static int retire_flush(struct index *index, uint64_t log_start) {
     struct retire retire = {.index = index, .meta = index->meta};
     retire.meta.log_start = log_start;
@@ -145,7 +146,7 @@ int index_retire_frame(struct index *index, const struct frame_header *header, c
     assert(header->position < index->meta.position); /* LOG-3: the index has absorbed it */
     struct retire_batch *batch = &index->retire;
     int error = 0;
-    bool is_new = header->position >= batch->end; /* or a try before found no room for what was gathered (CALM-1) */
+    bool is_new = header->position >= batch->end; /* false: a repeated call, after the disk was full (CALM-1) */
     struct puts puts;
     puts.count = 0;
     for (size_t i = 0; is_new && body != NULL && i < body->n_records && error == 0; i++) {

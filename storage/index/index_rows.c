@@ -1,7 +1,7 @@
-/* index_rows.c: rows, packed and unpacked, and which of them are live or dead.
+/* index_rows.c: packs and unpacks rows, and finds live or dead rows.
  *
- * A packed row holds every field of struct row (row_hash must come out the same), the optional ones only when they are
- * not zero, and the log position of the record that changed it last (LOG-3). */
+ * A packed row has every field of struct row, so that row_hash stays equal; optional fields only when they are not
+ * zero. It also has the log position of the record that changed it last (LOG-3). */
 #include "index_parts.h"
 
 #include <assert.h>

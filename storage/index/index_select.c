@@ -1,8 +1,8 @@
-/* index_select.c: which slots to read for a stretch of a line, and the soonest entries in them.
+/* index_select.c: selects the slots to read for a part of a line, and the soonest entries in them.
  *
- * Slots of several levels overlap. A plan takes the first slots that overlap the start of the stretch, whatever their
- * size, and then further ones, in order of time, while the reading stays bounded; up to its horizon it is complete.
- * Memory does not grow with a slot: a selection keeps the count_max soonest entries and forgets the rest. */
+ * Slots of several levels overlap. A plan takes the first slots that overlap the start of the part, whatever their
+ * size. Then it adds further slots in order of time while the number of entries stays bounded. Up to its horizon the
+ * plan is complete. A selection keeps only the count_max soonest entries, so memory does not grow with a slot. */
 #include "index_select.h"
 
 #include <assert.h>
@@ -13,7 +13,7 @@ static bool is_in(const struct slot_key *key, const struct line *line, unsigned 
            key->level == level;
 }
 
-/* The first slot at or after `slot`, its entries counted up to WINDOW_READ_MAX. */
+/* Finds the first slot at or after `slot`, and counts its entries up to WINDOW_READ_MAX. */
 static int slot_next(MDB_cursor *cursor, const struct line *line, unsigned level, uint64_t slot,
                      struct slot_view *out) {
     struct slot_key from = {*line, (uint8_t)level, slot, 0}, at;
@@ -38,7 +38,7 @@ static uint64_t slot_start(const struct slot_view *view) {
     return view->slot << slot_shift(view->level);
 }
 
-/* The view that starts first, or NULL. */
+/* Returns the slot that starts first, or NULL. */
 static struct slot_view *first_of(struct slot_view *views) {
     struct slot_view *first = NULL;
     for (unsigned level = 0; level < SLOT_LEVELS; level++) {
@@ -102,7 +102,7 @@ static bool pair_before(struct pair a, struct pair b) {
     return a.first != b.first ? a.first < b.first : a.id < b.id;
 }
 
-/* Brings the `count` smallest of `size` pairs to the front, in any order. */
+/* Moves the `count` smallest of `size` pairs to the front, in any order. */
 static void nth_element(struct pair *pairs, size_t size, size_t count) {
     size_t low = 0, high = size;
     while (high - low > 1) {

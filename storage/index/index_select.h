@@ -1,5 +1,5 @@
-/* index_select.h: what windows and lists read of the slots, and what a window keeps of that for the next one. Private
- * to storage/index. */
+/* index_select.h: how windows and lists read slots, and the entries that a window keeps for the next window. Private to
+ * storage/index. */
 #ifndef TARRY_STORAGE_INDEX_SELECT_H
 #define TARRY_STORAGE_INDEX_SELECT_H
 
@@ -9,9 +9,9 @@
 struct plan {
     struct slot_view chosen[PLAN_SLOTS_MAX];
     size_t count;
-    uint64_t horizon_ms;      /* every entry due before it lies in a chosen slot; UINT64_MAX: all */
-    uint64_t upper;           /* entries of the first slots above level 0 */
-    struct slot_view highest; /* of them */
+    uint64_t horizon_ms;      /* the chosen slots hold every entry due before it; UINT64_MAX: all entries */
+    uint64_t upper;           /* number of entries in the first slots above level 0 */
+    struct slot_view highest; /* the highest of those slots */
 };
 int plan_make(struct index *index, MDB_txn *txn, const struct line *line, uint64_t from_ms, uint64_t until_ms,
               struct plan *out);
@@ -19,39 +19,40 @@ int plan_make(struct index *index, MDB_txn *txn, const struct line *line, uint64
 struct selection {
     struct pairs found;
     size_t count_max;
-    bool is_cut;        /* there were more */
-    struct due bound;   /* only entries below it matter */
-    uint64_t beyond_ms; /* the soonest due above until */
+    bool is_cut;        /* more than count_max entries were seen */
+    struct due bound;   /* entries at or after it are ignored */
+    uint64_t beyond_ms; /* the earliest due time seen after until_ms */
 };
 typedef int selection_ended(void *argument, uint64_t id, bool *out);
-/* Those of `count` pairs at `items` that are due after `after` and before the horizon. */
+/* Adds those of `count` pairs at `items` that are due after `after` and before the horizon. */
 int selection_take(struct selection *selection, const uint8_t *items, size_t count, struct due after,
                    uint64_t horizon_ms, uint64_t until_ms, selection_ended *ended, void *argument);
 int selection_read(struct index *index, MDB_txn *txn, const struct line *line, const struct plan *plan,
                    struct due after, uint64_t until_ms, selection_ended *ended, void *argument,
                    struct selection *selection);
-/* Up to where it is complete; from then on there are count_max at most, in any order. */
+/* Returns the point up to which the selection is complete. Cuts the selection to count_max entries, in any order. */
 struct due selection_through(struct selection *selection, uint64_t horizon_ms);
-/* The same, and sorts, and drops duplicates. */
+/* Like selection_through, and sorts the entries and removes duplicates. */
 void selection_finish(struct selection *selection, const struct plan *plan, struct due *out_through);
 
-/* ---- index_read_ahead.c: what a window read and did not give */
-/* For the line and from `after` on; NULL: the slots are to be read. */
+/* ---- index_read_ahead.c: entries that a window read and did not return */
+/* Finds the kept entries of the line that start at `after`; NULL: the caller must read the slots. */
 struct read_ahead *read_ahead_find(struct index *index, const struct line *line, struct due after);
-/* Of all that was selected after `after`, complete up to `through`; no row of it is read yet. -ENOMEM. */
+/* Makes a read-ahead of the entries selected after `after`, complete up to `through`; reads no rows yet. -ENOMEM. */
 int read_ahead_make(const struct line *line, const struct selection *selection, struct due after, struct due through,
                     struct read_ahead *out);
-/* A window gave the entries before `next`, and is complete up to `through`. What is over is dropped. */
+/* Records that a window returned the entries before `next` and is complete up to `through`. Drops a used-up read-ahead.
+ */
 void read_ahead_given(struct index *index, struct read_ahead *read_ahead, size_t next, struct due through);
-/* Takes what was made over from the caller, unless it is over. */
+/* Takes ownership of a new read-ahead. Drops an empty one, and any while a commit waits for disk space. */
 void read_ahead_keep(struct index *index, struct read_ahead *read_ahead);
 void read_ahead_drop(struct read_ahead *read_ahead);
-/* Bytes that its rows may take. */
+/* Returns the limit in bytes of its rows. */
 size_t read_ahead_room(const struct index *index, const struct read_ahead *read_ahead);
 size_t read_aheads_bytes(const struct index *index);
-/* A commit is about to put this into a slot. */
+/* Updates the read-ahead before a commit puts this entry into a slot. */
 void read_ahead_entry(struct index *index, const struct slot_entry *entry);
-/* A commit is about to change or end this. */
+/* Updates the read-ahead before a commit changes or ends this task. */
 void read_ahead_change(struct index *index, const struct change *change);
 void read_aheads_deinit(struct index *index);
 

@@ -1,12 +1,11 @@
-/* index_slots.c: due slots. The timing wheel goes on on disk.
+/* index_slots.c: due slots, the timing wheel's part on disk.
  *
  *   level   0      1      2       3        4         5
  *   width   1 s    65 s   70 min  3 days   199 days  35 years      (powers of two of milliseconds)
- *
- * An entry (due, id) goes to the level at which its distance from now is below 64 slots, so that a batch touches few
- * slots; entries of one slot are written together, as chunks of up to one page, in the order in which they came. When
- * a slot's time nears and it is large, it is moved to lower levels in bounded steps. An entry is stale if its row has
- * ended, does not wait, or says another line or due time; nobody looks for the entry of a task that changes. */
+ * An entry (due, id) goes to the level at which its due time is less than 64 slots from now, so a batch writes few
+ * slots. Entries of one slot are written together, as chunks of up to one page, in order of arrival. A large slot moves
+ * to lower levels in bounded steps when its time is near. An entry is stale if its row has ended, does not wait, or has
+ * another line or due time. A change of a task does not search for the task's old entry. */
 #include "index_parts.h"
 
 #include <assert.h>
@@ -76,7 +75,7 @@ int slot_writer_add(struct slot_writer *writer, const struct slot_entry *entry, 
     return error;
 }
 
-/* In the order of the keys on disk. */
+/* Compares buckets by the order of their keys on disk. */
 static int compare_buckets(const void *a, const void *b) {
     const struct bucket *x = a, *y = b;
     struct slot_key x_key = {x->line, x->level, x->slot, 0}, y_key = {y->line, y->level, y->slot, 0};

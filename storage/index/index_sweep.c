@@ -1,9 +1,9 @@
-/* index_sweep.c: stale entries leave the slots.
+/* index_sweep.c: deletes stale entries of slots.
  *
- * Two kinds of pass, both in bounded steps, both checking every entry against its row before it goes:
- *   advised  the slots of a line that lie below what the core still wants (index_advise_low)
- *   whole    all slots, once more than half of their entries must be stale: moves and cancels far ahead of their time
- *            would otherwise take room until it comes */
+ * There are two kinds of sweep. Both work in bounded steps, and check an entry's row before they delete the entry:
+ *   advised  the slots of a line below the core's advice (index_advise_low)
+ *   whole    all slots, when more than half of the entries must be stale. Otherwise the stale entries of tasks that
+ * were moved or cancelled long before their due time would use space until that time */
 #include "index_parts.h"
 
 #include <assert.h>
@@ -12,7 +12,7 @@
 #include "seeded_bug.h"
 
 #define LINES_MAX ((size_t)(QUEUE_PLACES + 1) * ROW_BASES * PRIORITY_COUNT)
-#define LOWS_PER_LOOK 64u /* of those that wait for the index to come so far */
+#define LOWS_PER_LOOK 64u /* lines examined per search for one that is due */
 
 static size_t low_place(const struct line *line) {
     return ((size_t)queue_place(line->queue) * ROW_BASES + line->base) * PRIORITY_COUNT + line->priority;
@@ -29,7 +29,7 @@ static struct low *low_of(struct index *index, const struct line *line) {
         *place = (uint32_t)index->lows.count;
     }
     struct low *low = &index->lows.items[*place - 1];
-    if (low->line.queue != line->queue) { /* another queue took the place */
+    if (low->line.queue != line->queue) { /* the place has another queue now */
         if (queue_generation(low->line.queue) > queue_generation(line->queue)) return NULL;
         *low = (struct low){.line = *line, .next = low->next, .is_listed = low->is_listed};
     }
@@ -48,7 +48,7 @@ static void list_low(struct index *index, struct low *low) {
     low->is_listed = true;
 }
 
-/* The first one leaves the list, or goes to its end if it still wants a pass. */
+/* Removes the first line from the list, or moves it to the end if it still needs a sweep. */
 static void pass_turn(struct index *index) {
     struct low *first = &index->lows.items[index->lows_wanted.first - 1];
     index->lows_wanted.first = first->next;
@@ -58,7 +58,7 @@ static void pass_turn(struct index *index) {
 
 void index_advise_low(struct index *index, const struct line *line, struct due low) {
     struct low *found = low_of(index, line);
-    if (found == NULL) return; /* advice only: it comes again */
+    if (found == NULL) return; /* drop the advice; the core repeats it */
     if (!due_before(found->low, low)) return;
     found->low = low;
     found->is_wanted = true;
@@ -68,13 +68,13 @@ void index_advise_low(struct index *index, const struct line *line, struct due l
 
 struct slot_sweep {
     struct index *index;
-    struct low *low;    /* NULL: a pass over the whole */
-    struct slot_key at; /* of the whole: the chunk to go on after */
+    struct low *low;    /* NULL: a sweep of all slots */
+    struct slot_key at; /* sweep of all slots: continue after this chunk */
     struct meta_record meta;
     unsigned level;
-    uint64_t slot, chunk; /* where the pass goes on */
+    uint64_t slot, chunk; /* where the sweep continues */
     bool kept, done;
-    bool is_changed; /* otherwise there is nothing to write */
+    bool is_changed; /* false: nothing to write */
 };
 
 /* Rewrites one chunk without its stale entries. */
@@ -112,7 +112,8 @@ static int sweep_chunk(struct slot_sweep *sweep, MDB_txn *txn, const MDB_val *ke
     return db_put(&index->db, txn, DB_SLOTS, key_bytes, sizeof key_bytes, left, count * sizeof(struct pair), 0);
 }
 
-/* The next chunk of the pass, or done. The position is sought anew each time: the last step may have deleted. */
+/* Finds the next chunk of the sweep, or the end. Searches again each time, because the last step may have deleted
+ * chunks. */
 static int sweep_next(struct slot_sweep *sweep, MDB_cursor *cursor, MDB_val *key, MDB_val *sealed) {
     const struct line *line = &sweep->low->line;
     for (; sweep->level < SLOT_LEVELS; sweep->level++, sweep->slot = sweep->chunk = 0) {
@@ -126,7 +127,7 @@ static int sweep_next(struct slot_sweep *sweep, MDB_cursor *cursor, MDB_val *key
         if (!slot_key_decode(key, &at)) return INDEX_DAMAGED;
         bool is_ours = at.line.queue == line->queue && at.line.base == line->base &&
                        at.line.priority == line->priority && at.level == sweep->level;
-        /* Only slots that end below the advice: the others may hold what is still wanted. */
+        /* Only slots that end below the advice; the core may still need entries of the others. */
         if (!is_ours || at.slot >= sweep->low->low.due_ms >> slot_shift(sweep->level)) continue;
         sweep->slot = at.slot;
         sweep->chunk = at.chunk + 1;
@@ -136,7 +137,7 @@ static int sweep_next(struct slot_sweep *sweep, MDB_cursor *cursor, MDB_val *key
     return 0;
 }
 
-/* The next chunk of the whole table, or done. */
+/* Finds the next chunk of the whole table, or the end. */
 static int whole_next(struct slot_sweep *sweep, MDB_cursor *cursor, MDB_val *key, MDB_val *sealed) {
     uint8_t bytes[SLOT_KEY_SIZE];
     slot_key_encode(&sweep->at, bytes);
@@ -179,8 +180,8 @@ static int slot_sweep_body(void *argument, MDB_txn *txn) {
     return sweep->is_changed ? meta_put(index, txn, &sweep->meta) : 1;
 }
 
-/* A pass over a line is wanted when its advice grew, or when the last pass left something and commits came since: the
- * index trails the core, so a lease or an ending that the advice rests on may come later. */
+/* Returns a line that needs a sweep: its advice grew, or its last sweep left entries and commits followed. The index is
+ * behind the core, so the leases and endings that the advice is based on may be absorbed later. */
 static struct low *low_wanted(struct index *index) {
     for (unsigned i = 0; i < LOWS_PER_LOOK && index->lows_wanted.first != 0; i++) {
         struct low *low = &index->lows.items[index->lows_wanted.first - 1];
@@ -212,7 +213,7 @@ static int sweep_whole(struct index *index, bool *out_did) {
     index->whole.at = sweep.at;
     if (sweep.done) {
         index->whole.is_open = false;
-        /* What is left is fresh, or there twice: the next pass waits until it has doubled. */
+        /* The remaining entries are valid, or duplicates. The next sweep starts when their number has doubled. */
         index->whole.entries_after = index->meta.slot_entries;
     }
     return 0;
@@ -240,7 +241,7 @@ int slots_sweep(struct index *index, bool *out_did) {
     if (sweep.done) {
         low->is_open = false;
         low->is_wanted = low->is_wanted || sweep.kept;
-        /* What it left will be looked at again, but ever more seldom while the advice stands still. */
+        /* Sweep the remaining entries again later; double the pause while the advice does not change. */
         low->pause = low->pause == 0 ? LOW_PAUSE_BYTES : low->pause * 2;
         low->not_before = sweep.kept ? index->meta.position + low->pause : 0;
         pass_turn(index);

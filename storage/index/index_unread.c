@@ -1,14 +1,13 @@
-/* index_unread.c: filters and fences that an opening has left on the disk (options.filters_later).
+/* index_unread.c: filters and fences that index_open left on disk (options.filters_later).
  *
- * They are all that an opening reads that grows with what is pending: 1.5 to 2 bytes a key, a page fault each 4 KiB.
- * Until a run's are in memory its filter says "perhaps" of every key, and a look-up reads of them what it needs, a page
- * or two a run: slower, and as exact. Then `is_read` is set, for good. A run that is made meanwhile has its own in
- * memory; one that is merged away meanwhile is not read any more. */
+ * They are the only data read at an opening that grows with the pending tasks: 1.5 to 2 bytes per key, and a page fault
+ * per 4 KiB. Until a run's filter is in memory, a lookup reads one or two pages of it from disk: slower, but exact.
+ * Then `is_read` is set for good. A new run has its filter in memory; a run that was merged meanwhile is not read. */
 #include "bytes.h"
 #include "index_parts.h"
 #include "seeded_bug.h"
 
-/* The chunk of filter or fences, which has `size` bytes. */
+/* Reads a chunk of the filter or fences, of `size` bytes. */
 static int part_get(struct index *index, MDB_txn *txn, const struct run *run, enum run_kind kind, uint32_t chunk,
                     size_t size, MDB_val *out) {
     uint8_t key[RUN_KEY_SIZE];
@@ -25,7 +24,7 @@ static size_t fences_size(const struct run *run, uint32_t chunk) {
     return chunk_part(run->chunks, chunk, FENCES_PER_CHUNK) * sizeof *run->fences;
 }
 
-/* ---- asked on the disk */
+/* ---- lookups on disk */
 
 int run_may_have(struct index *index, MDB_txn *txn, const struct run *run, uint64_t hash, bool *out) {
     if (run_is_read(run)) {
@@ -57,9 +56,9 @@ int run_fence(struct index *index, MDB_txn *txn, const struct run *run, uint32_t
     return error;
 }
 
-/* ---- read, a piece at a time */
+/* ---- reading into memory, one part at a time */
 
-/* A cursor finds the chunks without a look at them. */
+/* Asks the kernel to read the chunks' pages; a cursor finds the chunks without reading them. */
 static int foretell(struct index *index, MDB_txn *txn, const struct run *run, enum run_kind kind, uint32_t from,
                     uint32_t count) {
     MDB_val found[UNREAD_STEP_CHUNKS];
@@ -74,10 +73,10 @@ static int foretell(struct index *index, MDB_txn *txn, const struct run *run, en
     while (error == 0 && ++got < count) error = db_cursor_get(cursor, &key, &found[got], MDB_NEXT);
     mdb_cursor_close(cursor);
     db_will_need(found, got);
-    return error == MDB_NOTFOUND ? 0 : error; /* what is missing is missed when it is read */
+    return error == MDB_NOTFOUND ? 0 : error; /* the later read reports missing chunks */
 }
 
-/* From chunk *at on, of `all`; it goes on from there. */
+/* Reads chunks from *at on, of `all`, and advances *at. */
 static int read_part(struct index *index, MDB_txn *txn, struct run *run, enum run_kind kind, uint32_t all,
                      uint32_t *at) {
     uint32_t count = all - *at < UNREAD_STEP_CHUNKS ? all - *at : UNREAD_STEP_CHUNKS;

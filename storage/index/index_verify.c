@@ -1,4 +1,4 @@
-/* index_verify.c: everything recomputed from the rows and compared, offline.
+/* index_verify.c: recomputes all derived data from the rows and compares it, offline.
  *
  * Five passes over one snapshot: rows (checksums, digest, counts, ranges, contents), slots (every waiting row has an
  * entry), keys (every row with a key is in the tail or in exactly one run, in order, behind its fence and filter), held
@@ -18,13 +18,13 @@ struct verify {
     uint64_t live;
     uint64_t waiting;
     uint64_t held;
-    uint64_t leased; /* of them, those kept apart */
+    uint64_t leased; /* number of those in DB_LEASED */
     uint64_t keys_sum, keys;
-    struct calendar_state calendar; /* void if there is none */
+    struct calendar_state calendar; /* invalid if there is no calendar */
     uint64_t calendar_sums[CALENDAR_LEVELS], calendar_all_sums[CALENDAR_LEVELS];
     uint64_t **marks; /* beside the table of ranges: ids that a slot entry leads to */
     uint64_t marked;
-    uint64_t known_run; /* the one that the last chunk belonged to */
+    uint64_t known_run; /* run of the last chunk */
     uint64_t producer;  /* of the last result … */
     uint64_t results;   /* … and how many of its there were */
     char *message;
@@ -82,7 +82,7 @@ static int verify_blob(struct verify *verify, const struct row *row) {
     bool is_erased = error == 1 || (error == 0 && content_is_erased(content, data.mv_size));
     free(content);
     if (is_erased) {
-        verify->found.erased_task = row->id; /* as of a moment before it was redacted */
+        verify->found.erased_task = row->id; /* the index is as of a moment before the redaction */
         return complain(verify, "index: what task %llu contained has been erased", (unsigned long long)row->id);
     }
     if (error >= 0 && !is_whole) {
@@ -91,7 +91,7 @@ static int verify_blob(struct verify *verify, const struct row *row) {
     return error;
 }
 
-/* I-5. */
+/* Checks I-5. */
 static int verify_blob_row(struct verify *verify, const MDB_val *key, const MDB_val *data) {
     (void)data;
     MDB_val row;
@@ -103,7 +103,7 @@ static int verify_blob_row(struct verify *verify, const MDB_val *key, const MDB_
     return complain(verify, "index: a content is left of task %llu, which has no row", (unsigned long long)id);
 }
 
-/* What the calendar must have of a waiting row; verify_calendar takes it off again. */
+/* Adds a waiting row to the expected calendar; verify_calendar subtracts it again. */
 static void count_waiting(struct verify *verify, const struct row *row) {
     if (row->state != ROW_WAITING || row->id >= verify->calendar.counted) return;
     for (unsigned level = 0; level < CALENDAR_LEVELS; level++) {
@@ -321,7 +321,7 @@ static int nothing(struct verify *verify, const MDB_val *key, const MDB_val *dat
     return 0;
 }
 
-/* Every chunk belongs to a run, or to one that waits to be deleted. */
+/* Checks that every chunk belongs to a run, or to a run that waits for deletion. */
 static int verify_chunk(struct verify *verify, const MDB_val *key, const MDB_val *data) {
     const struct runs *runs = &verify->index->runs;
     if (key->mv_size != RUN_KEY_SIZE) return complain(verify, "index: a chunk of a key run is malformed");
@@ -372,7 +372,7 @@ static int take_job(void *argument, const Tarry__JobPut *job) {
     return 0;
 }
 
-/* What a start reads into memory as a whole, read as a start does. */
+/* Reads the data that a start loads into memory, in the same way as a start. */
 static int verify_memory(struct verify *verify) {
     struct index *index = verify->index;
     uint64_t outcomes = 0;

@@ -1,8 +1,8 @@
 /* index_window.c: the near window of a line.
  *
- * A window reads what the plan chose, keeps the soonest, and checks each against its row; what it has beyond what it
- * gives is kept for the line's next windows (index_read_ahead.c). Only the index thread calls it, so memory (ranges)
- * and disk say the same. */
+ * A window reads the slots of the plan, selects the soonest entries, and checks each against its row. Entries that it
+ * does not return are kept for the line's next windows (index_read_ahead.c). Only the index thread calls it, so ranges
+ * in memory agree with the disk. */
 #include "index_select.h"
 
 #include <assert.h>
@@ -20,16 +20,16 @@ bool row_waits_at(const struct row *row, const struct line *line, uint64_t due_m
            row->priority == line->priority;
 }
 
-#define PREFETCH_ROWS 8u /* rows lie in the order of their ids, and are given in that of due: so they are asked for */
+#define PREFETCH_ROWS 8u /* rows to prefetch: they are stored by id and returned by due time */
 
-/* Reads rows by rising id. What is leased has its row elsewhere, and is rare: so that is looked for once a leased task,
- * and not once a row; and a cursor that goes on finds the next row in the page where it stands. */
+/* Reads rows in ascending order of id. Leased rows are in DB_LEASED and rare, so the reader searches that table once
+ * per leased task, not once per row. A cursor that moves forward usually finds the next row on the same page. */
 struct rows_reader {
     struct index *index;
     MDB_txn *txn;
     MDB_cursor *rows;
     MDB_cursor *leased;
-    uint64_t next_leased; /* the lowest id of a leased task at or above what was read last; UINT64_MAX: none */
+    uint64_t next_leased; /* lowest id of a leased task at or above the last id read; UINT64_MAX: no such task */
 };
 
 static int find_leased(struct rows_reader *reader, uint64_t id) {
@@ -52,7 +52,7 @@ static void reader_close(struct rows_reader *reader) {
     if (reader->leased != NULL) mdb_cursor_close(reader->leased);
 }
 
-/* 1: there is none. */
+/* Reads a row. 1: not found. */
 static int reader_get(struct rows_reader *reader, uint64_t id, struct row *out, MDB_val *out_packed) {
     int error = reader->next_leased < id ? find_leased(reader, id) : 0;
     if (error != 0) return error;
@@ -65,9 +65,9 @@ static int reader_get(struct rows_reader *reader, uint64_t id, struct row *out, 
     return error == 0 && is_leased && out->state != ROW_LEASED ? INDEX_DAMAGED : error;
 }
 
-/* ---- rows of what was read ahead */
+/* ---- rows of a read-ahead */
 
-/* Reads the row of the entry `place`, whose task may be over or elsewhere by now. */
+/* Reads the row of the entry `place`, whose task may have ended or moved. */
 static int read_row(struct rows_reader *reader, struct read_ahead *read_ahead, size_t place) {
     const struct pair pair = read_ahead->pairs.items[place];
     struct row row;
@@ -76,7 +76,7 @@ static int read_row(struct rows_reader *reader, struct read_ahead *read_ahead, s
     if (ranges_ended(&reader->index->ranges, pair.id)) return 0;
     index_touched(reader->index, 1);
     int error = reader_get(reader, pair.id, &row, &packed);
-    if (error != 0) return error == 1 ? INDEX_DAMAGED : error; /* I-1: it has not ended */
+    if (error != 0) return error == 1 ? INDEX_DAMAGED : error; /* I-1: a task that has not ended must have a row */
     if (!row_waits_at(&row, &read_ahead->line, pair.first) && !SEEDED_BUG(stale_entry_taken)) return 0;
     const uint16_t size = (uint16_t)packed.mv_size;
     error = VECTOR_RESERVE(&read_ahead->rows, sizeof size + size);
@@ -88,8 +88,8 @@ static int read_row(struct rows_reader *reader, struct read_ahead *read_ahead, s
     return 0;
 }
 
-/* Rows of the entries from `from` to `to` (exclusive) that are not there yet, in the order of their ids, in which they
- * lie on disk, until they fill `room`. */
+/* Reads the missing rows of the entries from `from` to `to` (exclusive) in order of id, which is their order on disk.
+ * Stops when the rows fill `room` bytes. */
 static int read_rows(struct index *index, MDB_txn *txn, struct read_ahead *read_ahead, size_t from, size_t to,
                      size_t room) {
     size_t count = 0, unread_count = 0;
@@ -120,7 +120,7 @@ struct ask {
     size_t count_max;
 };
 
-/* Rows are read for several windows at once: of a million tasks that fall due at random, those of one window lie on
+/* Reads rows for several windows at once. With a million tasks and random due times, the rows of one window are on
  * nearly every page. */
 static int read_further(struct index *index, MDB_txn *txn, const struct ask *ask, struct read_ahead *read_ahead) {
     if (read_ahead->next < read_ahead->looked) return 0;
@@ -132,7 +132,7 @@ static int read_further(struct index *index, MDB_txn *txn, const struct ask *ask
     return read_rows(index, txn, read_ahead, read_ahead->next, to, read_ahead_room(index, read_ahead));
 }
 
-/* The entry after the last that the window may give, and up to where it is complete then. */
+/* Returns the end of the entries that the window returns, and the point up to which it is then complete. */
 static size_t window_end(const struct read_ahead *read_ahead, const struct ask *ask, struct due *out_through) {
     const struct pair *pairs = read_ahead->pairs.items;
     const uint64_t horizon_ms = read_ahead->horizon_ms;
@@ -143,7 +143,7 @@ static size_t window_end(const struct read_ahead *read_ahead, const struct ask *
     }
     uint64_t next_ms = end < read_ahead->pairs.count ? pairs[end].first : UINT64_MAX;
     if (end > read_ahead->next && next_ms <= ask->until_ms && next_ms < horizon_ms) {
-        *out_through = (struct due){pairs[end - 1].first, pairs[end - 1].id}; /* there are more */
+        *out_through = (struct due){pairs[end - 1].first, pairs[end - 1].id}; /* more entries follow */
         return end;
     }
     if (horizon_ms < next_ms) next_ms = horizon_ms;
@@ -153,7 +153,7 @@ static size_t window_end(const struct read_ahead *read_ahead, const struct ask *
     return end;
 }
 
-/* The rows of the entries up to `end`, in their order. */
+/* Returns the rows of the entries up to `end`, in order of the entries. */
 static int give_rows(const struct read_ahead *read_ahead, size_t end, struct arena *arena, struct index_rows *out) {
     size_t count = 0;
     for (size_t i = read_ahead->next; i < end; i++) count += read_ahead->places[i] != ROW_GONE;
@@ -185,7 +185,8 @@ static int window_give(struct index *index, MDB_txn *txn, const struct ask *ask,
     int error = read_further(index, txn, ask, read_ahead);
     if (error != 0) return error;
     const size_t end = window_end(read_ahead, ask, &through), kept = read_ahead->rows.count;
-    error = read_rows(index, txn, read_ahead, read_ahead->next, end, SIZE_MAX); /* what changed, or had no room */
+    error = read_rows(index, txn, read_ahead, read_ahead->next, end,
+                      SIZE_MAX); /* rows that a commit changed, or that did not fit before */
     if (error == 0) error = give_rows(read_ahead, end, arena, &rows);
     read_ahead->rows.count = kept;
     if (error != 0) return error;
@@ -196,13 +197,13 @@ static int window_give(struct index *index, MDB_txn *txn, const struct ask *ask,
     return 0;
 }
 
-/* What is kept for the line's next windows: more than this one may have. */
+/* Returns the number of entries to select, including those kept for the line's next windows. */
 static size_t read_ahead_pairs(const struct index *index) {
     size_t pairs = index->options.memory / READ_AHEAD_MEMORY_SHARE / sizeof(struct pair);
     return pairs < READ_AHEAD_PAIRS_MAX ? pairs : READ_AHEAD_PAIRS_MAX;
 }
 
-/* From the slots. */
+/* Reads a window from the slots. */
 static int window_read(struct index *index, MDB_txn *txn, const struct ask *ask, const struct plan *plan,
                        struct arena *arena, struct index_rows *out, struct due *out_through) {
     struct selection selection = {.found = index->scratch,
@@ -233,7 +234,7 @@ int index_window(struct index *index, const struct line *line, struct due after,
     assert(count_max > 0);
     const struct ask ask = {line, after, until_ms, count_max};
     uint64_t from_ms = after.due_ms;
-    if (after.id == UINT64_MAX && from_ms < UINT64_MAX) from_ms++; /* nothing of that millisecond is left */
+    if (after.id == UINT64_MAX && from_ms < UINT64_MAX) from_ms++; /* no entry of that millisecond is left */
     MDB_txn *txn;
     int error = db_read(&index->db, &txn);
     if (error != 0) return error;
@@ -243,7 +244,7 @@ int index_window(struct index *index, const struct line *line, struct due after,
         error = -ENOMEM;
     else if (read_ahead == NULL)
         error = plan_make(index, txn, line, from_ms, until_ms, plan);
-    /* Whoever may not write reads large slots as a whole, every time. */
+    /* A read-only index cannot cascade, so it reads large slots as a whole every time. */
     bool again = error == 0 && read_ahead == NULL && plan->upper > WINDOW_READ_MAX && !index->options.read_only;
     if (error == 0 && read_ahead != NULL)
         error = window_give(index, txn, &ask, read_ahead, arena, out, out_through);

@@ -1,7 +1,6 @@
 /* keyring.c: see keyring.h.
- *
- * Replacing the file, step by step, so that at a kill -9 anywhere there is one whole keyring, and the former one is
- * found and overwritten at the next start:
+ * An update replaces the file in these steps. After a kill -9 at any step there is one complete keyring, and the next
+ * start finds and overwrites the old one:
  *   1. keyring.new written, synced              3. keyring.new renamed to keyring, directory synced
  *   2. keyring linked as keyring.old, synced    4. keyring.old overwritten with zeros, synced, unlinked, synced */
 #include "keyring.h"
@@ -29,7 +28,7 @@
 #define LEAF_DEPTH 64u
 #define PATH_SIZE 4096u
 #define FILE_SIZE_MAX (1ll << 32)
-#define SPAN_DEPTH 56u /* a span: the 256 ids below one key that is remembered */
+#define SPAN_DEPTH 56u /* a span: the 256 ids below one cached key */
 #ifndef INDEX_TINY
 #define SPANS (1u << 17)
 #else
@@ -45,15 +44,15 @@ struct node { /* covers the ids that share its first `depth` bits */
     uint8_t key[crypto_kdf_KEYBYTES];
 };
 
-/* The way down to the last id: contents move in order of id, and neighbours share most of it. */
+/* Cached path of keys to the last id. Contents move in order of id, and neighbouring ids share most of the path. */
 struct way {
     uint8_t key[LEAF_DEPTH + 1][crypto_kdf_KEYBYTES];
     uint64_t id;
-    uint32_t top; /* depth that it begins at; above LEAF_DEPTH: there is none */
+    uint32_t top; /* depth of its first key; above LEAF_DEPTH: no cached path */
 };
 
 struct span_key {
-    uint64_t number; /* id >> (LEAF_DEPTH - SPAN_DEPTH), plus 1; 0: none */
+    uint64_t number; /* (id >> (LEAF_DEPTH - SPAN_DEPTH)) + 1; 0: unused */
     uint8_t key[crypto_kdf_KEYBYTES];
 };
 
@@ -61,12 +60,12 @@ struct keyring {
     char directory[PATH_SIZE];
     bool no_sync;
     pthread_mutex_t mutex;
-    struct node *nodes; /* by first; none covers another */
+    struct node *nodes; /* in order of `first`; no node covers another */
     size_t count;
     struct way to_span, in_span;
-    /* Contents are asked for in the order in which they are due, at random by id: eight steps from a span's key instead
-     * of the 25 that two of 30 million ids do not share (10 µs each, and 100,000 a second took a processor). By
-     * number, one a place; NULL: not asked for yet, or no memory. */
+    /* Cache of span keys, one per number modulo its size. Deliveries read contents in order of due time, so ids come at
+     * random. From a span key, a derivation takes 8 steps. Without it, it takes 25, the steps that two of 30 million
+     * ids do not share: 10 µs, or a whole CPU core at 100,000/s. NULL: not used yet, or out of memory. */
     struct span_key *spans;
 };
 
@@ -79,7 +78,7 @@ static uint64_t node_last(const struct node *node) {
     return node->depth == LEAF_DEPTH ? node->first : node->first + (UINT64_MAX >> node->depth);
 }
 
-/* SIZE_MAX: the key is destroyed. */
+/* Returns the index of the node that covers the id; SIZE_MAX: the key is destroyed. */
 static size_t node_of(const struct keyring *keyring, uint64_t id) {
     size_t low = 0, high = keyring->count;
     while (low < high) {
@@ -97,7 +96,8 @@ static unsigned bit_of(uint64_t id, uint32_t depth) {
 }
 
 static void child_key(const uint8_t parent[crypto_kdf_KEYBYTES], unsigned bit, uint8_t out[crypto_kdf_KEYBYTES]) {
-    (void)crypto_kdf_derive_from_key(out, crypto_kdf_KEYBYTES, bit, kdf_context, parent); /* fails on sizes alone */
+    (void)crypto_kdf_derive_from_key(out, crypto_kdf_KEYBYTES, bit, kdf_context,
+                                     parent); /* fails only for wrong sizes */
 }
 
 static void way_forget(struct way *way) {
@@ -105,18 +105,19 @@ static void way_forget(struct way *way) {
     way->top = LEAF_DEPTH + 1;
 }
 
-/* No derived key stays in memory. */
+/* Clears all derived keys from memory. */
 static void keys_forget(struct keyring *keyring) {
     way_forget(&keyring->to_span);
     way_forget(&keyring->in_span);
     if (keyring->spans != NULL) sodium_memzero(keyring->spans, SPANS * sizeof *keyring->spans);
 }
 
-/* The key at depth `bottom` on the way to the id, from `key` at depth `top`. */
+/* Derives the key at depth `bottom` on the path to the id, from `key` at depth `top`. */
 static const uint8_t *way_down(struct way *way, const uint8_t key[crypto_kdf_KEYBYTES], uint32_t top, uint32_t bottom,
                                uint64_t id) {
     uint64_t other = id ^ way->id;
-    uint32_t depth = other == 0 ? LEAF_DEPTH : (uint32_t)__builtin_clzll(other); /* shared so far */
+    uint32_t depth =
+        other == 0 ? LEAF_DEPTH : (uint32_t)__builtin_clzll(other); /* number of levels shared with the last path */
     if (way->top != top || depth < top) {
         depth = top;
         memcpy(way->key[depth], key, sizeof way->key[depth]);
@@ -127,7 +128,7 @@ static const uint8_t *way_down(struct way *way, const uint8_t key[crypto_kdf_KEY
     return way->key[bottom];
 }
 
-/* The key of the id's span, which lies below the node. */
+/* Returns the key of the id's span, which is below the node. */
 static const uint8_t *span_key(struct keyring *keyring, const struct node *node, uint64_t id) {
     if (keyring->spans == NULL) keyring->spans = calloc(SPANS, sizeof *keyring->spans);
     if (keyring->spans == NULL) return way_down(&keyring->to_span, node->key, node->depth, SPAN_DEPTH, id);
@@ -140,7 +141,7 @@ static const uint8_t *span_key(struct keyring *keyring, const struct node *node,
     return span->key;
 }
 
-/* 1: destroyed. */
+/* Derives the key of an id. 1: the key is destroyed. */
 static int key_of(struct keyring *keyring, uint64_t id, uint8_t out[crypto_kdf_KEYBYTES]) {
     size_t i = node_of(keyring, id);
     if (i == SIZE_MAX) return 1;
@@ -161,7 +162,8 @@ size_t keyring_bytes(struct keyring *keyring) {
 }
 
 int keyring_apply(struct keyring *keyring, uint64_t id, void *data, size_t size) {
-    static const uint8_t nonce[crypto_stream_chacha20_NONCEBYTES]; /* a key is used for one content */
+    static const uint8_t
+        nonce[crypto_stream_chacha20_NONCEBYTES]; /* nonce 0, because a key encrypts only one content */
     uint8_t key[crypto_kdf_KEYBYTES];
     pthread_mutex_lock(&keyring->mutex);
     int result = key_of(keyring, id, key);
@@ -188,7 +190,7 @@ static void file_encode(const struct node *nodes, size_t count, uint8_t *out) {
     put_u64(at, frame_sum(out, (size_t)(at - out)));
 }
 
-/* INDEX_DAMAGED, -ENOMEM. */
+/* Decodes the file. INDEX_DAMAGED, -ENOMEM. */
 static int file_decode(const uint8_t *in, size_t size, struct node **out, size_t *out_count) {
     if (size < HEADER_SIZE + SUM_SIZE || memcmp(in, magic, sizeof magic) != 0) return INDEX_DAMAGED;
     if (get_u64(in + size - SUM_SIZE) != frame_sum(in, size - SUM_SIZE)) return INDEX_DAMAGED;
@@ -257,7 +259,7 @@ static int sync_directory(const char *directory, bool no_sync) {
     return no_sync ? 0 : disk_posix.sync_directory(NULL, directory);
 }
 
-/* Overwrites and unlinks, if it is there and no other name of the keyring in use. */
+/* Overwrites and unlinks a file, if it exists and is not another name of the current keyring. */
 static int file_destroy(const char *directory, const char *suffix, bool no_sync) {
     char path[PATH_SIZE], current[PATH_SIZE];
     struct stat status, status_current;
@@ -279,7 +281,7 @@ static int file_destroy(const char *directory, const char *suffix, bool no_sync)
     return error == 0 ? sync_directory(directory, no_sync) : error;
 }
 
-/* Under its name there is never half a keyring (F-1): after a crash the next start would call it damaged. */
+/* The file gets its name when it is complete (F-1); the next start would report an incomplete file as damage. */
 int keyring_make(const char *directory, bool no_sync) {
     char path[PATH_SIZE], path_new[PATH_SIZE];
     struct node root = {0};
@@ -342,7 +344,7 @@ static int compare_nodes(const void *a, const void *b) {
     return left < right ? -1 : left > right;
 }
 
-/* The nodes beside the way from nodes[i] to the id take its place. There is room for them. */
+/* Replaces nodes[i] by the nodes beside the path from it to the id. The caller has reserved the space. */
 static void puncture(struct node *nodes, size_t *count, size_t i, uint64_t id) {
     struct node at = nodes[i];
     nodes[i] = nodes[--*count];
@@ -360,13 +362,13 @@ static void puncture(struct node *nodes, size_t *count, size_t i, uint64_t id) {
     qsort(nodes, *count, sizeof *nodes, compare_nodes);
 }
 
-/* The file that has these nodes takes the place of the one there is. */
+/* Replaces the file by one with these nodes. */
 static int replace(struct keyring *keyring, const struct node *nodes, size_t count) {
     char path[PATH_SIZE] = "", path_new[PATH_SIZE] = "", path_old[PATH_SIZE] = "";
     int error = path_of(keyring->directory, "", path);
     if (error == 0) error = path_of(keyring->directory, ".new", path_new);
     if (error == 0) error = path_of(keyring->directory, ".old", path_old);
-    if (error == 0) error = file_destroy(keyring->directory, ".old", keyring->no_sync); /* of a try that failed */
+    if (error == 0) error = file_destroy(keyring->directory, ".old", keyring->no_sync); /* of a failed attempt */
     if (error == 0) error = file_write(path_new, nodes, count, keyring->no_sync);
     if (error == 0 && link(path, path_old) != 0) error = -errno;
     if (error == 0) error = sync_directory(keyring->directory, keyring->no_sync);

@@ -1,4 +1,4 @@
-/* vector.h: lists that grow; `items` may be NULL, and is the owner's to free. One thread. */
+/* vector.h: growing arrays. `items` may be NULL; the owner frees it. Not thread-safe. */
 #ifndef TARRY_STORAGE_VECTOR_H
 #define TARRY_STORAGE_VECTOR_H
 
@@ -12,9 +12,9 @@
         size_t capacity;                                                                                               \
     }
 #define VECTOR(type) struct VECTOR_FIELDS(type)
-/* A larger place for the items, or NULL, the old one untouched. */
+/* Reallocates the items for at least `needed` entries. NULL: out of memory; the old items are unchanged. */
 void *vector_grown(void *items, size_t needed, size_t *capacity, size_t item_size);
-/* Makes room for `more` items; 0 or -ENOMEM. */
+/* Reserves space for `more` items; 0 or -ENOMEM. */
 #define VECTOR_RESERVE(vector, more)                                                                                   \
     ({                                                                                                                 \
         int error_ = 0;                                                                                                \

@@ -1,13 +1,13 @@
-/* log.c: the log's life, and what any thread may ask of it. See log.h; FORMAT.md has the bytes.
+/* log.c: opens and closes the log, and answers calls of any thread. See log.h; FORMAT.md has the bytes.
  *
- *   log_load     which segments, good headers      log_write    append, write, sync, roll; the latch
- *   log_recover  the end; torn tail or damage      log_prepare  the next file, made ready by a thread
- *   log_segment  files, the table, holds           log_cursor   frames in order, behind the writer
- *   log_block    a window over a segment's frames  log_erase    contents that are to be forgotten
- *   log_serve    frames as they are, for another   log_copy     frames of another log, taken over
- *   log_mark     how far it is durable, on disk
+ *   log_load     finds segments, checks headers        log_write    append, write, sync, roll; keeps the error
+ *   log_recover  the end; torn tail or damage          log_prepare  a thread that makes the next segment
+ *   log_segment  segment files, their table, holds     log_cursor   reads frames in order
+ *   log_block    a buffer for reading frames           log_erase    overwrites redacted contents
+ *   log_serve    reads frames for another log          log_copy     appends frames of another log
+ *   log_mark     the durable position, on disk
  *
- * What stands on it: quarantine (a tail that another log does not have, put aside and cut off), summary. */
+ * Other modules use the log: quarantine (keeps tails that were cut off), summary. */
 #include "log.h"
 
 #include <assert.h>
@@ -40,7 +40,8 @@ static struct log *log_new(const struct log_options *options) {
     pthread_mutex_init(&log->mutex, NULL);
     pthread_rwlockattr_t erasing;
     pthread_rwlockattr_init(&erasing);
-    /* Readers without a break must not keep the eraser out for ever; none of them holds the lock twice. */
+    /* Prefer writers, so a continuous stream of readers cannot block the eraser for ever. No reader takes the lock
+     * twice. */
     pthread_rwlockattr_setkind_np(&erasing, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     pthread_rwlock_init(&log->erasing, &erasing);
     pthread_rwlockattr_destroy(&erasing);
@@ -59,7 +60,7 @@ void log_close(struct log *log) {
     preparer_stop(log);
     for (size_t i = 0; i < log->segment_count; i++) {
         struct segment *segment = log->segments[i];
-        /* What counts was synced; an error here would say nothing about it. */
+        /* Ignore the error: all data that counts was synced before. */
         if (segment->handle >= 0) (void)log->disk->close(log->disk->context, segment->handle);
         free(segment);
     }
@@ -74,7 +75,7 @@ void log_close(struct log *log) {
     free(log);
 }
 
-/* After recovery: the state that the writer and the readers go on from. */
+/* Sets the state of writer and readers after recovery. */
 static int log_begin(struct log *log, struct recovery *recovery, bool prepare_ahead) {
     atomic_store_explicit(&log->written, log->end, memory_order_relaxed);
     atomic_store_explicit(&log->durable, log->end, memory_order_relaxed);
@@ -165,7 +166,7 @@ void log_chain(const struct log *log, uint8_t out[FRAME_CHAIN_SIZE]) {
     memcpy(out, log->chain, FRAME_CHAIN_SIZE);
 }
 
-/* Of a segment that is held, up to `end`. `now`: what is in memory. */
+/* Reads from a held segment, up to `end`. `now`: reads only the page cache. */
 static int read_held(struct log *log, const struct segment *segment, uint64_t end, uint64_t position, void *out,
                      size_t size, bool now) {
     if (size > end - position) return LOG_END;
@@ -176,7 +177,7 @@ static int read_held(struct log *log, const struct segment *segment, uint64_t en
                         : disk_read_all(log->disk, segment->handle, out, size, offset);
     pthread_rwlock_unlock(&log->erasing);
     if (count < 0) return (int)count;
-    return (size_t)count == size ? 0 : LOG_DAMAGED; /* the file has been cut short under us */
+    return (size_t)count == size ? 0 : LOG_DAMAGED; /* another process has shortened the file */
 }
 
 int log_read(struct log *log, uint64_t position, void *out, size_t size) {
@@ -213,7 +214,7 @@ int log_segment_header(struct log *log, uint64_t base, uint8_t out[SEGMENT_HEADE
 }
 
 void log_stats(const struct log *log, struct log_stats *out) {
-    struct log *shared = (struct log *)log; /* its mutexes change, nothing else */
+    struct log *shared = (struct log *)log; /* only its mutexes change */
     struct log_stats stats = {0};
     pthread_mutex_lock(&shared->mutex);
     stats.segments = log->segment_count;
@@ -268,7 +269,7 @@ bool log_segment_at(const struct log *log, uint64_t position, struct log_segment
     return found;
 }
 
-/* Takes the oldest segment out of the table; readers get LOG_RETIRED from here on. */
+/* Removes the oldest segment from the table; afterwards readers get LOG_RETIRED. */
 static int retire_from_table(struct log *log, uint64_t base, struct segment **out) {
     pthread_mutex_lock(&log->mutex);
     int result = log->retire_error;
@@ -281,7 +282,7 @@ static int retire_from_table(struct log *log, uint64_t base, struct segment **ou
         log->segment_count--;
         memmove(log->segments, log->segments + 1, log->segment_count * sizeof(struct segment *));
         oldest->retired = true;
-        oldest->users++; /* ours, until the file is gone */
+        oldest->users++; /* hold the segment until its file is deleted */
         *out = oldest;
     }
     pthread_mutex_unlock(&log->mutex);
@@ -319,7 +320,7 @@ int log_retire(struct log *log, uint64_t base) {
     char path[LOG_PATH_SIZE];
     segment_path(log, base, path);
     result = log->disk->unlink(log->disk->context, path);
-    /* Before the next one may go, or a crash could leave a gap. */
+    /* Sync before the next retirement; otherwise a crash could leave a gap between segments. */
     bool is_synced = result == 0 && !SEEDED_BUG(directory_unsynced_at_retirement);
     if (is_synced) result = log->disk->sync_directory(log->disk->context, log->directory);
     segment_drop(log, segment);

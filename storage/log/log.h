@@ -1,16 +1,15 @@
-/* log.h: the segment log. What happened, in order, and durable (LOG-1, LOG-4, LOG-5).
+/* log.h: the segment log: a durable, ordered record of all events (LOG-1, LOG-4, LOG-5).
  *
- * Files: DIR/log/<base position, 16 hex digits>.seg, each preallocated and zero-filled, made under a temporary
- * name, synced, renamed, directory synced, before a frame in it counts (F-6). A frame never spans segments.
- * A segment file = a 4096-byte header (see FORMAT.md; magic, format version, base position, capacity, cluster id, chain
- * hash, epoch and times before the first frame, checksum) and frames one after another from file offset 4096 on:
- * file offset = 4096 + (position - base).
- * Everything below a segment's base was durable before the segment got its name, so only the last one can have a torn
- * tail.
+ * Files: DIR/log/<base position, 16 hex digits>.seg. A segment file is preallocated and zero-filled under a temporary
+ * name, synced and renamed, and its directory is synced, before a frame in it counts (F-6). A frame never spans
+ * segments. A segment file has a 4096-byte header and then frames, one after another. The header has magic, format
+ * version, base position, capacity, cluster id, and the chain hash, epoch and times before the first frame, and a
+ * checksum (FORMAT.md). File offset = 4096 + (position - base). All frames below a segment's base were durable before
+ * the segment got its name, so only the last segment can have a torn tail.
  *
- * Threads: one *writer* calls append/write/sync/retire; any number of readers call log_read and cursors at the same
- * time. Errors: 0 fine; negative errno or LOG_DAMAGED… fatal. After a failed write or sync the log is poisoned: every
- * later append, write and sync returns the same error (LOG-4). */
+ * Threads: one *writer* calls append, write, sync and retire; any number of readers use log_read and cursors meanwhile.
+ * Errors: 0: success; negative errno or LOG_… (storage_codes.h): fatal. After a failed write or sync the log is
+ * poisoned: every later append, write and sync returns the same error (LOG-4). */
 #ifndef TARRY_STORAGE_LOG_H
 #define TARRY_STORAGE_LOG_H
 
@@ -25,63 +24,65 @@
 struct log;
 
 struct log_options {
-    const char *directory; /* DIR/log; made if missing */
+    const char *directory; /* DIR/log; log_open makes a missing directory */
     const struct disk *disk;
-    uint64_t
-        segment_size;     /* bytes of frames per segment, preallocated; a larger frame gets a segment of its own size */
-    uint8_t cluster[16];  /* written into and compared with every segment header */
-    uint64_t durable_min; /* the index says the log was durable up to here: never cut below, refuse (F-7, F-9) */
-    bool read_only;       /* nothing is cut, made or deleted: for verify */
-    bool prepare_ahead;   /* a thread of the log's own makes the next segment ready, so that a roll does not stall a
-                             commit; without it the writer makes it (a simulator wants no threads) */
-    const char *single;   /* the name of the one file of the directory that counts (quarantine.h); NULL: all of them */
+    uint64_t segment_size; /* preallocated bytes of frames per segment; a larger frame gets a larger segment */
+    uint8_t cluster[16];   /* cluster id; every segment header must have the same */
+    uint64_t durable_min;  /* the index knows that the log was durable up to here; log_open fails rather than cut below
+                              it (F-7, F-9) */
+    bool read_only;        /* cuts, makes and deletes nothing; for verify */
+    bool prepare_ahead;    /* a background thread makes the next segment, so a roll does not stall a commit; false: the
+                              writer makes it (for simulators without threads) */
+    const char *single;    /* name of the only file to open (quarantine.h); NULL: all segments of the directory */
 };
 
 struct log_recovery {
-    uint64_t start;                  /* position of the oldest frame there is; LOG_POSITION_FIRST for a new log */
-    uint64_t end;                    /* where the next frame goes */
+    uint64_t start;                  /* position of the oldest frame; LOG_POSITION_FIRST for a new log */
+    uint64_t end;                    /* position of the next frame */
     uint8_t chain[FRAME_CHAIN_SIZE]; /* chain hash at `end` */
-    uint32_t epoch;                  /* of the last frame; 0: none */
-    uint64_t steady_ns;              /* of the last frame; 0: none */
+    uint32_t epoch;                  /* of the last frame; 0: no frame. Likewise the times */
+    uint64_t steady_ns;
     uint64_t wall_ns;
-    uint64_t cut_bytes; /* torn tail that was cut (or would be, read-only); 0: none */
+    uint64_t cut_bytes; /* bytes of the torn tail that was cut (read-only: that would be cut); 0: no torn tail */
     uint64_t cut_at;
     uint64_t segments;
-    uint64_t last_commit; /* position of the last frame with a body among those that were scanned; 0: none was */
-    bool sealed;          /* the last frame is a seal that covers everything before it, or a fresh segment does so */
-    /* What the oldest segment's header says of the frame before it, and of the segment that it lies in; 0: there is
-     * none. */
+    uint64_t last_commit; /* position of the last scanned frame with a body; 0: no such frame */
+    bool sealed; /* the log ends with a seal that covers all earlier frames, or with a new segment, which proves the
+                    same */
+    /* The frame before the oldest segment, and the base of that frame's segment, from the oldest segment's header; 0:
+     * there was no earlier frame. */
     uint64_t start_segment;
     uint64_t start_steady_ns;
     uint64_t start_wall_ns;
     uint32_t start_epoch;
-    /* Chain hash at `scan_from` (at `start`, if later): compare it with the index's (LOG-3). */
+    /* Chain hash at `scan_from`, or at `start` if later. The caller compares it with the index's chain hash (LOG-3). */
     uint8_t scan_chain[FRAME_CHAIN_SIZE];
-    uint64_t stray_at;    /* where the first of these are, valid if there are any */
-    uint64_t stray_bytes; /* from the end of the frames to the last byte that is not zero, in closed segments that were
-                             scanned: harmless, but nothing of ours wrote them */
+    uint64_t stray_at;    /* position of the first stray bytes; valid if stray_bytes > 0 */
+    uint64_t stray_bytes; /* bytes behind the frames, up to the last non-zero byte, in closed segments that were
+                             scanned; harmless, but Tarry did not write them */
 };
 
-/* Opens or makes the log; finds its end by checking every frame's header, body, blob area, order and chain from
- * `scan_from` (or `start`, if later) on; older segments are only checked to be there, contiguous, by header. Cuts a
- * torn tail by the rule of LOG-5, and syncs what it keeps before it returns, for what was read need not be durable
- * (R6). On failure `*out` is untouched and `message` (size ≥ 256) holds a sentence that names file, offset and what is
- * wrong. */
+/* Opens the log, or makes it, and finds its end. From `scan_from` (or `start`, if later) on, checks every frame's
+ * header, body, blob area, order and chain. Checks older segments only by header: they must exist and be contiguous.
+ * Cuts a torn tail by the rule of LOG-5. Syncs the kept frames before it returns, because frames that were read need
+ * not be durable (R6). On failure `*out` is unchanged, and `message` (at least 256 bytes) has a sentence with file,
+ * offset and problem. */
 int log_open(struct log **out, const struct log_options *options, uint64_t scan_from, struct log_recovery *out_recovery,
              char *message, size_t message_size);
-void log_close(struct log *log); /* NULL is fine; does not sync */
+void log_close(struct log *log); /* does not sync; NULL is allowed */
 
-/* What lies before the first frame of a log that does not begin at the beginning. */
+/* State before the first frame of a log that begins after position LOG_POSITION_FIRST. */
 struct log_origin {
-    uint64_t position;      /* where it begins */
-    uint64_t previous_base; /* of the segment that was before it elsewhere; not 0 */
-    uint32_t epoch;         /* of the last frame before, like the times and the chain */
+    uint64_t position;      /* start of the log */
+    uint64_t previous_base; /* base of the previous segment in the original log; not 0 */
+    uint32_t epoch;         /* of the frame before `position`, like the times and the chain */
     uint64_t steady_ns;
     uint64_t wall_ns;
     uint8_t chain[FRAME_CHAIN_SIZE];
 };
-/* Makes a log that goes on from there, in a directory that holds none (-EEXIST). Durable, save for the directory's own
- * name in its parent. `durable_min` and `read_only` are void. 0 or a negative errno; then there may be half a log. */
+/* Makes a log that starts at `origin`, in a directory without a log (otherwise -EEXIST). The log is durable, but the
+ * directory's name in its parent is not synced. Ignores `durable_min` and `read_only`. 0 or a negative errno; after an
+ * error an incomplete log may remain. */
 int log_make(struct log **out, const struct log_options *options, const struct log_origin *origin);
 
 /* One piece of a frame's blob area. */
@@ -93,7 +94,7 @@ struct log_piece {
 struct log_frame {
     uint16_t type; /* enum frame_type */
     uint32_t epoch;
-    uint64_t position; /* must be where the log ends: log_end() */
+    uint64_t position; /* must equal log_end() */
     uint64_t steady_ns;
     uint64_t wall_ns;
     const void *body;
@@ -102,97 +103,98 @@ struct log_frame {
     size_t piece_count;
 };
 
-/* Encodes the frame into the write buffer: sums, chain, synced_to = log_durable(). Copies; the caller keeps its memory.
- * May create a segment (I/O). */
+/* Encodes the frame into the write buffer, with checksums, chain hash and synced_to = log_durable(). Copies the
+ * caller's data. May create a segment (I/O). */
 int log_append(struct log *log, const struct log_frame *frame);
-/* From here on frames say at most this position of how far the log is durable (`synced_to`), UINT64_MAX: what is true.
- * In a pair that answers only what both have it is how far both do: a follower syncs up to a frame's `synced_to` before
- * it writes that frame (log_copy.h), and so need not sync before it answers. Any thread. */
+/* Limits the `synced_to` of later frames to `position`; UINT64_MAX: no limit. A leader whose replies require both nodes
+ * passes the position that is durable on both. Reason: a follower syncs up to a frame's `synced_to` before it writes
+ * the frame (log_copy.h), so it then need not sync before it answers. Any thread. */
 void log_claim(struct log *log, uint64_t position);
-/* Hands everything appended to the operating system. Readers may see it from here on. */
+/* Writes all appended frames to the file, without sync. Readers can see them afterwards. */
 int log_write(struct log *log);
-/* fdatasync of what was written (all segments touched); afterwards log_durable() == what was written. Implies
- * log_write. */
+/* Calls log_write and then fdatasync on every segment written. Afterwards log_durable() is the end of the written
+ * frames. */
 int log_sync(struct log *log);
 
-uint64_t log_end(const struct log *log);     /* appended; writer only */
+uint64_t log_end(const struct log *log);     /* end of the appended frames; writer only */
 uint64_t log_durable(const struct log *log); /* any thread */
 uint64_t log_start(const struct log *log);   /* any thread */
-/* Notes durably (DIR/log/durable) that the log is durable up to log_durable(), for whoever opens it next: a log that
- * gets no seal of its own, a follower's, would otherwise protect its last frames by nothing (LOG-5). Writer only. */
+/* Stores log_durable() in DIR/log/durable, durably, for the next log_open. Reason: a follower writes no seals, so
+ * otherwise nothing would prove that its last frames were durable (LOG-5). Writer only. */
 int log_mark(struct log *log);
 #define LOG_MARK_NAME "durable"
 #define LOG_MARK_SIZE 48
-/* What that file says of a log that is durable up to `position`, for whoever makes a copy of one. */
+/* Encodes the content of DIR/log/durable for a log that is durable up to `position`; for making a copy of a log. */
 void log_mark_encode(const uint8_t cluster[16], uint64_t position, uint8_t out[LOG_MARK_SIZE]);
-/* Chain hash at log_end(); writer only. */
+/* Returns the chain hash at log_end(); writer only. */
 void log_chain(const struct log *log, uint8_t out[FRAME_CHAIN_SIZE]);
 
-/* `size` bytes at `position`, which must lie inside one frame that was written. Any thread. LOG_RETIRED below
- * log_start, LOG_END beyond what was written; the bytes are not checked, their sums are the caller's. */
+/* Reads `size` bytes at `position`, inside one written frame. Any thread. LOG_RETIRED: below log_start; LOG_END: beyond
+ * the written frames. Does not check the bytes; the caller checks their checksum. */
 int log_read(struct log *log, uint64_t position, void *out, size_t size);
-/* Likewise, without waiting for a disk or for somebody who does. -EAGAIN: that is what it would take. */
+/* Like log_read, but never waits for the disk, nor for a thread that waits for the disk. -EAGAIN: it would have to
+ * wait. */
 int log_read_now(struct log *log, uint64_t position, void *out, size_t size);
 
 struct log_stats {
     uint64_t segments;
-    uint64_t bytes;    /* on disk, preallocation included */
-    uint64_t reserved; /* bytes of frames that fit before the disk is asked for room again (F-4) */
-    int prepare_error; /* why the next segment could not be made ready, tried again five times a second; 0: fine */
+    uint64_t bytes;    /* bytes on disk, including preallocated space */
+    uint64_t reserved; /* bytes of frames that fit into the existing files (F-4) */
+    int prepare_error; /* error of the last attempt to make the next segment, repeated every 200 ms; 0: no error */
 };
 void log_stats(const struct log *log, struct log_stats *out); /* any thread */
-/* Whether `size` bytes of frames from `from` on (at or ahead of log_end) fit into files that are there (F-4); the next
- * one is asked for if not. Waits for no disk. 0; the error if it cannot be made, which is tried again five times a
- * second; -EINPROGRESS if that is not known yet; -EAGAIN if the next one would not be enough either. What a frame
- * leaves unused by going over to the next segment is the caller's to add. Any thread. */
+/* Checks whether `size` bytes of frames from `from` on (at least log_end) fit into the existing files (F-4). If not,
+ * requests the next segment. Never waits for the disk. 0: they fit; -EINPROGRESS: the next segment is not ready yet;
+ * -EAGAIN: one more segment is not enough; another error: making the segment failed and is retried every 200 ms. The
+ * caller adds the space that a frame leaves unused when it moves to the next segment. Any thread. */
 int log_fits(struct log *log, uint64_t from, uint64_t size);
 
 struct log_segment {
     uint64_t base;
-    uint64_t end;     /* position one past its last frame */
+    uint64_t end;     /* end position of its last frame */
     uint64_t wall_ns; /* logical wall time of its last frame */
-    uint64_t bytes;   /* on disk */
+    uint64_t bytes;   /* bytes on disk */
 };
-/* The segment that could be retired first. True if the oldest segment is closed (not the one written to) and ends at or
- * below `below`. Any thread. */
+/* Returns the oldest segment, the next to retire. True if that segment is closed (the writer has moved on) and ends at
+ * or below `below`. Any thread. */
 bool log_oldest(const struct log *log, uint64_t below, struct log_segment *out);
-/* The segment that `position` lies in; its `end` and `wall_ns` are 0 while it is written to. False: there is none. Any
- * thread. */
+/* Returns the segment that contains `position`. `end` and `wall_ns` are 0 for the segment that the writer uses. False:
+ * no such segment. Any thread. */
 bool log_segment_at(const struct log *log, uint64_t position, struct log_segment *out);
-/* The first 4096 bytes of the segment's file, as they are there: what its first frame continues (FORMAT.md). The
- * segment must hold a frame. LOG_RETIRED, LOG_END (no such segment). Any thread. */
+/* Reads the 4096-byte header of a segment's file, unchanged (FORMAT.md). The segment must have a frame. LOG_RETIRED;
+ * LOG_END: no such segment. Any thread. */
 int log_segment_header(struct log *log, uint64_t base, uint8_t out[4096]);
-/* Deletes the oldest segment, which must be `base`; log_start grows first, so readers get LOG_RETIRED, never a wrong
- * byte. Any one thread. A failure is final: the next call returns it again, so that no gap can come into being; but for
- * LOG_PINNED, which changed nothing. */
+/* Deletes the oldest segment, which must have base `base`. Raises log_start first, so readers get LOG_RETIRED and never
+ * wrong bytes. One thread at a time. A failure is permanent: later calls return it again, so that no gap arises. The
+ * exception is LOG_PINNED, which changes nothing. */
 int log_retire(struct log *log, uint64_t base);
-/* From here on no segment is retired: log_oldest finds none, and log_retire answers LOG_PINNED. → log_start, which
- * stays until the last pin is taken back. Any thread. */
+/* Prevents retirement until the matching log_unpin: log_oldest returns false, and log_retire returns LOG_PINNED.
+ * Returns log_start, which does not change while a pin exists. Any thread. */
 uint64_t log_pin(struct log *log);
 void log_unpin(struct log *log);
 bool log_is_pinned(struct log *log);
 
-/* A content in the blob area of the frame at `frame`. */
+/* Location of a content in the blob area of the frame at position `frame`. */
 struct log_content {
     uint64_t frame;
     uint64_t at;
     uint32_t size;
 };
-/* Overwrites contents with zeros, for good; a frame's flag says so first. Whoever reads at the same time gets all of a
- * content or zeros. Those below log_start are left out. Idempotent: after a crash it is simply done again. What the
- * index has not absorbed must not be erased (LOG-5: a torn write must not look like an erasure). LOG_DAMAGED: there is
- * no such frame, or it has no such content; nothing of its segment was changed then. Any one thread; not while a
- * segment is being retired. */
+/* Overwrites contents with zeros, durably; sets and syncs the frame's erased flag first. A concurrent reader gets the
+ * whole content or zeros. Skips contents below log_start. Idempotent: the caller repeats it after a crash. The index
+ * must have absorbed the frames (LOG-5: a torn write must not look like an erasure). LOG_DAMAGED: the frame or the
+ * content does not exist; then its segment is unchanged. One thread at a time, and not while a segment is being
+ * retired. */
 int log_erase(struct log *log, const struct log_content *contents, size_t count);
-/* Around log_erase, and what is erased elsewhere along with it. False: segments are pinned, and what is copied must not
- * change under the copier; try later. A pin waits until the erasing has ended. */
+/* log_erase_begin and log_erase_end enclose log_erase and the related erasures in archive and index. False: segments
+ * are pinned, because a copy is being made and must not change; try later. log_pin waits until log_erase_end. */
 bool log_erase_begin(struct log *log);
 void log_erase_end(struct log *log);
-/* How often something was erased so far: what was read before it grew may be gone since. Any thread. */
+/* Number of erasures so far. If it has grown, content that was read before may be erased now. Any thread. */
 uint64_t log_erasures(const struct log *log);
 
-/* Reads frames in order. A cursor belongs to one thread; it may trail the writer and sees frames once they are written
- * and below `limit`. */
+/* Reads frames in order. One thread uses a cursor. The cursor may follow the writer: it sees frames that are written
+ * and end at or below `limit`. */
 struct log_cursor;
 struct log_view {
     struct frame_header header;
@@ -200,14 +202,15 @@ struct log_view {
     const uint8_t *blob; /* likewise; NULL if the cursor was opened without blobs */
 };
 int log_cursor_open(struct log_cursor **out, struct log *log, uint64_t position, bool with_blobs);
-/* The next frame that ends at or below `limit`, its sums checked; LOG_END if there is none (call again later);
- * LOG_DAMAGED, LOG_RETIRED. Of a frame that has lost contents (FRAME_FLAG_ERASED) the blob area is not checked: each
- * content has a sum of its own. */
+/* Reads the next frame that ends at or below `limit`, and checks its checksums. LOG_END: no such frame yet;
+ * LOG_DAMAGED; LOG_RETIRED. Does not check the blob area of a frame with erased contents (FRAME_FLAG_ERASED); each
+ * content has its own checksum. */
 int log_cursor_next(struct log_cursor *cursor, uint64_t limit, struct log_view *out);
-uint64_t log_cursor_position(const struct log_cursor *cursor); /* of the next frame */
-/* Goes on at another place where a frame begins; what has been retired by then, the next call tells. */
+uint64_t log_cursor_position(const struct log_cursor *cursor); /* position of the next frame */
+/* Moves the cursor to the start of another frame. If that frame is retired, the next log_cursor_next returns
+ * LOG_RETIRED. */
 void log_cursor_seek(struct log_cursor *cursor, uint64_t position);
-uint64_t log_cursor_segment(const struct log_cursor *cursor); /* base of the segment that the last frame lay in */
+uint64_t log_cursor_segment(const struct log_cursor *cursor); /* base of the last frame's segment */
 void log_cursor_close(struct log_cursor *cursor);
 
 #endif

@@ -1,7 +1,7 @@
-/* log_block.c: reads a segment through a window, and says of a frame all that it alone can tell.
+/* log_block.c: reads a segment through a buffer, and checks each frame by itself.
  *
- * Whether a frame continues its predecessor (chain, epoch) only recovery asks. A file that ends early reads as
- * zeros, which are never a frame. */
+ * The callers check whether a frame continues the previous one (chain, epoch). Bytes beyond the end of the file read as
+ * zeros, which are never a valid frame. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -25,9 +25,9 @@ void block_attach(struct block *block, int handle, uint64_t base) {
     block->size = 0;
 }
 
-/* Room for at least `size` bytes. The window's content is lost. */
+/* Allocates at least `size` bytes, and discards the buffer's content. */
 static int block_reserve(struct block *block, size_t size) {
-    /* Little where there is little to read; what one large frame needed is given back once ordinary ones follow. */
+    /* Allocate only what the remaining bytes need, and free a large frame's memory when normal frames follow. */
     size_t wanted = SEGMENT_HEADER_SIZE;
     while (wanted < size && wanted < LOG_BLOCK_SIZE) wanted *= 2;
     if (wanted < size) wanted = size;
@@ -100,7 +100,7 @@ int block_frame_content(struct block *block, const struct frame_header *header, 
     if (frame_sum(body, header->body_size) != header->body_sum && !SEEDED_BUG(body_unchecked_by_cursor))
         return BLOCK_WRONG;
     *out_problem = "the frame's contents do not match their checksum";
-    /* An erased frame's contents are checked one by one, by the records that name them. */
+    /* The caller checks the contents of an erased frame one by one, by the records that name them. */
     bool is_checked = with_blob && !(header->flags & FRAME_FLAG_ERASED) && !SEEDED_BUG(contents_unchecked);
     if (is_checked && frame_sum(content, blob_size) != header->blob_sum) return BLOCK_WRONG;
     *out_problem = "the bytes that fill up the frame are not zero";

@@ -1,4 +1,4 @@
-/* log_copy.c: see log_copy.h. The bytes are gone through twice: all are judged before the first is taken. */
+/* log_copy.c: see log_copy.h. It checks all frames before it appends the first one. */
 #include "log_copy.h"
 
 #include <assert.h>
@@ -8,12 +8,13 @@
 #include "log_serve.h"
 #include "seeded_bug.h"
 
-/* Does the frame continue what `point` says? If so, the point moves behind it. NULL, or what is wrong. */
+/* Checks that the frame continues the log at `point`, and moves the point to the frame's end. Returns NULL, or the
+ * problem. */
 static const char *judge(struct block *block, uint64_t end, uint32_t epoch_max, struct log_point *point) {
     struct frame_header header;
     const uint8_t *body, *blob;
     const char *problem;
-    /* Every byte that is looked at lies in the block's window: nothing is read, and nothing can fail. */
+    /* All bytes are already in the block's buffer, so no read happens or fails. */
     if (block_frame_header(block, point->position, end, &header, &problem) != 0) return problem;
     if (block_frame_content(block, &header, true, end, &body, &blob, &problem) != 0) return problem;
     if (header.epoch < point->epoch) return "the frame's epoch is older than the one before";
@@ -28,7 +29,7 @@ static const char *judge(struct block *block, uint64_t end, uint32_t epoch_max, 
     return NULL;
 }
 
-/* One frame that was judged, of `size` bytes. */
+/* Appends one checked frame of `size` bytes. */
 static int take(struct log *log, const uint8_t *bytes, const struct frame_header *header, uint64_t size) {
     int result = 0;
     if (header->synced_to > log_durable(log) && !SEEDED_BUG(copied_ahead_of_sync)) result = log_sync(log);

@@ -1,11 +1,11 @@
-/* log_copy.h: frames of another log, taken over as they are (R2).
+/* log_copy.h: appends frames of another log, unchanged (R2).
  *
- * *Rule:* all of the bytes are whole frames that continue this log, or none of them is taken. *Reason:* they come from
- * the network, and what is in the log is the truth. *Consequence:* the log stays frame for frame the one that it
- * copies; where its segments end is its own affair. *Rule:* a frame is written once the log is durable up to the
- * frame's `synced_to`. *Reason:* recovery takes that word to mean that what is missing before was lost (LOG-5).
- * *Consequence:* a copy can be killed at any moment, as any log can. *Rule:* whoever copies writes nothing of its own,
- * not even seals. */
+ * *Rule:* log_copy takes all of the bytes, if they are whole frames that continue this log, or none. *Reason:* the
+ * bytes come from the network, and the log is the source of truth. *Consequence:* the copy has the same frames as the
+ * original; only its segment boundaries may differ. *Rule:* log_copy writes a frame only when this log is durable up to
+ * the frame's `synced_to`. *Reason:* recovery takes `synced_to` as proof that missing earlier frames were lost (LOG-5).
+ * *Consequence:* a copy survives a kill at any moment, like any log. *Rule:* a node that copies a log writes no frames
+ * of its own, not even seals. */
 #ifndef TARRY_STORAGE_LOG_COPY_H
 #define TARRY_STORAGE_LOG_COPY_H
 
@@ -14,11 +14,10 @@
 
 #include "log.h"
 
-/* Appends frames as log_serve gives them out, and writes them (log_write). `epoch_max`: what this node has promised;
- * frames of a later epoch are not taken. Writer only. Nothing of it counts before log_sync and log_durable say so: up
- * to there the frames may be confirmed. 0; LOG_UNFIT, nothing was taken and `*out_problem` (not NULL otherwise either)
- * is a phrase that says why, and
- * `*out_at` where; or a negative errno, as log_append. */
+/* Appends frames from log_serve and writes them (log_write). Refuses frames of an epoch above `epoch_max`, the epoch
+ * that this node has promised. Writer only. The caller may confirm the frames only up to log_durable(), after log_sync.
+ * 0; LOG_UNFIT: nothing was appended, `*out_problem` says why and `*out_at` where (`*out_problem` is never NULL); or a
+ * negative errno, as from log_append. */
 int log_copy(struct log *log, const void *bytes, size_t size, uint32_t epoch_max, uint64_t *out_at,
              const char **out_problem);
 

@@ -1,7 +1,7 @@
 /* log_cursor.c: reads frames in order, behind the writer.
  *
- * Holds no segment between calls, so it never keeps a retired one from going; its window may still give frames of one
- * that has just been retired, which are as good as they were. */
+ * A cursor holds no segment between calls, so it never delays a retirement. Its buffer may still return frames of a
+ * segment that was just retired; those frames are still valid. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 struct log_cursor {
     struct log *log;
     uint64_t position;
-    uint64_t cuts; /* of the log, when the window was read */
+    uint64_t cuts; /* value of log->cuts when the buffer was read */
     bool with_blobs;
     struct block block;
 };
@@ -47,7 +47,7 @@ uint64_t log_cursor_segment(const struct log_cursor *cursor) {
     return cursor->block.base;
 }
 
-/* The frame at the cursor, in a segment that is held. `end` is where readable bytes end. */
+/* Reads the frame at the cursor from a held segment. `end`: end of the readable bytes. */
 static int read_frame(struct log_cursor *cursor, uint64_t end, uint64_t limit, struct log_view *out) {
     struct log_view view = {0};
     const char *problem;
@@ -73,7 +73,7 @@ int log_cursor_next(struct log_cursor *cursor, uint64_t limit, struct log_view *
     uint64_t end;
     int result = segment_hold(cursor->log, cursor->position, &segment, &end);
     if (result < 0) return result;
-    /* The window stays good across calls: what was written does not change, unless the log is cut. */
+    /* The buffer stays valid across calls, because written frames change only when the log is cut. */
     uint64_t cuts = atomic_load_explicit(&cursor->log->cuts, memory_order_acquire);
     bool is_other = cursor->block.handle != segment->handle || cursor->block.base != segment->base;
     if (is_other || cursor->cuts != cuts) block_attach(&cursor->block, segment->handle, segment->base);
@@ -81,7 +81,7 @@ int log_cursor_next(struct log_cursor *cursor, uint64_t limit, struct log_view *
     pthread_rwlock_rdlock(&cursor->log->erasing);
     result = read_frame(cursor, end, limit, out);
     if (result == LOG_DAMAGED && cursor->with_blobs) {
-        /* The window may hold the header of before an erasure, and contents of after it. */
+        /* Read again: the buffer may have a header from before an erasure and contents from after it. */
         block_attach(&cursor->block, segment->handle, segment->base);
         result = read_frame(cursor, end, limit, out);
     }

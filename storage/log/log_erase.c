@@ -1,11 +1,12 @@
-/* log_erase.c: contents that are to be forgotten become zeros where they lie.
+/* log_erase.c: overwrites redacted contents with zeros in place.
  *
- *   1. the flag of every frame concerned: one byte, which its header_sum leaves out, so that it cannot be torn
- *   2. sync        3. zeros over the contents        4. sync
+ *   1. set the flag of every frame concerned: one byte, so it cannot be torn; header_sum does not cover it
+ *   2. sync        3. write zeros over the contents        4. sync
  *
- * At a kill -9 or a power cut between any two of them a frame says that contents may be missing before one is; the
- * chain covers neither flag nor contents, only their salted hashes. Whoever asked does all of it again (a redaction is
- * remembered by the index until it has been carried out). A descriptor of its own, for readers' are read-only. */
+ * After a kill -9 or a power cut between two steps, the flag says that contents may be missing before one is. The chain
+ * covers neither flag nor contents, only their salted hashes. The caller repeats all steps after a crash, because the
+ * index keeps a redaction until it is carried out. The erasure opens its own descriptor, because readers' descriptors
+ * are read-only. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,7 @@ static uint64_t offset_of(const struct erasure *erasure, uint64_t position) {
     return SEGMENT_HEADER_SIZE + (position - erasure->base);
 }
 
-/* The content lies where it is said to: in the blob area of a frame of this segment. */
+/* Checks that the content lies in the blob area of a frame of this segment. */
 static int check_content(const struct erasure *erasure, const struct log_content *content) {
     uint8_t bytes[FRAME_HEADER_SIZE];
     struct frame_header header;
@@ -37,7 +38,7 @@ static int check_content(const struct erasure *erasure, const struct log_content
 }
 
 static int set_flags(const struct erasure *erasure, const struct log_content *contents, size_t count) {
-    static const uint8_t erased = FRAME_FLAG_ERASED; /* the only flag there is */
+    static const uint8_t erased = FRAME_FLAG_ERASED; /* the only defined flag */
     const struct disk *disk = erasure->disk;
     int result = 0;
     for (size_t i = 0; i < count && result == 0; i++) {
@@ -76,7 +77,7 @@ int erase_in_file(struct erasure *erasure, const struct log_content *contents, s
     return result < 0 ? result : closed;
 }
 
-/* Those of one segment, which is held meanwhile. */
+/* Erases contents in one segment, and holds the segment meanwhile. */
 static int erase_in_segment(struct log *log, const struct log_content *contents, size_t count,
                             const struct segment *segment, uint64_t end) {
     uint64_t durable = log_durable(log);

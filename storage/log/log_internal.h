@@ -1,11 +1,11 @@
-/* log_internal.h: what the files log_*.c share; nobody else includes it.
+/* log_internal.h: declarations that the files of storage/log share; only archive_internal.h also includes it.
  *
- * Two threads and any number of readers meet in struct log. The fields say whose they are:
- *   mutex    held for a few instructions, never while a file is opened or read
- *   writer   the one thread that appends; also log_open and log_close
- *   atomic   written with release after what they announce is in place, read with acquire
- * A reader holds a segment (`users`) while it reads; whoever drops the last hold of a retired segment closes its
- * descriptor. So a read never races a close. */
+ * Two threads and any number of readers use struct log. Its fields have one of these kinds:
+ *   mutex    protected by the mutex, which is held for a few instructions and never while a file is opened or read
+ *   writer   used by the one thread that appends; also by log_open and log_close
+ *   atomic   stored with release after the data that it announces is in place, loaded with acquire
+ * A reader holds a segment (`users`) while it reads. The thread that drops the last hold of a retired segment closes
+ * its descriptor, so a read never races a close. */
 #ifndef TARRY_STORAGE_LOG_INTERNAL_H
 #define TARRY_STORAGE_LOG_INTERNAL_H
 
@@ -16,23 +16,23 @@
 #include "log_serve.h"
 
 #define SEGMENT_HEADER_SIZE 4096u
-/* Descriptors of closed segments kept open between reads. */
+/* Limit of the open descriptors of closed segments. */
 #define SEGMENT_HANDLES_MAX 64u
 #define LOG_BLOCK_SIZE ((size_t)1 << 20)  /* read-ahead of cursors and recovery */
-#define LOG_BUFFER_SIZE ((size_t)4 << 20) /* appended frames are written at the latest when this is full */
+#define LOG_BUFFER_SIZE ((size_t)4 << 20) /* log_append writes the buffer when it is full */
 #define LOG_PATH_SIZE 4096u
-#define SEGMENT_BASE_DIGITS 16 /* that a segment's name begins with */
+#define SEGMENT_BASE_DIGITS 16 /* number of hex digits at the start of a segment's name */
 #define LOG_SUFFIX_SIZE 32u
-#define LOG_POINTS_COUNT 64u /* that are remembered */
+#define LOG_POINTS_COUNT 64u /* number of points in log.points */
 
-/* The first 112 of a segment's 4096 bytes; the rest is zero. FORMAT.md has the table. */
+/* A segment's header: the first 112 of its 4096 bytes; the others are zero. FORMAT.md has the table. */
 struct segment_header {
     uint32_t version;
     uint64_t base;
     uint64_t capacity; /* bytes of frames that the file has room for */
     uint8_t cluster[16];
-    uint64_t previous_base; /* of the segment before; 0: this is the first one ever */
-    uint32_t epoch;         /* of the last frame before `base`; 0: none. Likewise the times and the chain */
+    uint64_t previous_base; /* base of the previous segment; 0: this is the first segment of the log */
+    uint32_t epoch;         /* of the last frame before `base`; 0: no frame. Likewise the times and the chain */
     uint64_t steady_ns;
     uint64_t wall_ns;
     uint8_t chain[FRAME_CHAIN_SIZE];
@@ -41,25 +41,25 @@ struct segment_header {
 struct segment {
     uint64_t base;
     uint64_t capacity;
-    uint64_t end;     /* one past its last frame; void while it is written to: log->written */
-    uint64_t wall_ns; /* of its last frame; void while it is written to */
+    uint64_t end;     /* end of its last frame; invalid for the current segment, whose end is log->written */
+    uint64_t wall_ns; /* of its last frame; invalid for the current segment */
     int handle;       /* negative: not open */
-    uint32_t users;   /* holds; the writer has one on the current segment */
-    uint64_t used;    /* when it was last held, in `log->holds`: who is closed first */
-    bool retired;     /* no longer in the table */
+    uint32_t users;   /* number of holds; the writer holds the current segment */
+    uint64_t used;    /* value of `log->holds` at the last hold; the smallest is closed first */
+    bool retired;     /* removed from the table */
 };
 
 enum preparer_state { PREPARER_IDLE, PREPARER_WANTED, PREPARER_WORKING, PREPARER_READY, PREPARER_TAKEN };
 
-struct preparer { /* under its own mutex */
+struct preparer { /* makes the next segment on its own thread; protected by its own mutex */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     pthread_t thread;
     bool running; /* writer */
     bool stop;
     enum preparer_state state;
-    int handle; /* in state READY: of NEXT_NAME, zero-filled and synced */
-    int error;  /* of the last try */
+    int handle; /* in state READY: open file of name segment_next_name, zero-filled and synced */
+    int error;  /* of the last attempt */
 };
 
 struct log {
@@ -67,41 +67,42 @@ struct log {
     char *directory;
     uint64_t segment_size;
     uint8_t cluster[16];
-    char suffix[LOG_SUFFIX_SIZE]; /* of its segments' names */
-    uint64_t single;              /* the base of the only one that counts; 0: they all do */
+    char suffix[LOG_SUFFIX_SIZE]; /* of the segments' file names */
+    uint64_t single;              /* base of the only segment to open; 0: all segments */
     bool read_only;
 
     _Atomic uint64_t start;
     _Atomic uint64_t written;
     _Atomic uint64_t durable;
-    _Atomic uint64_t claim; /* frames claim no more of it than this */
-    _Atomic uint64_t cuts;  /* how often the log was cut: what was read before may be another's */
+    _Atomic uint64_t claim; /* upper limit of the `synced_to` of new frames (log_claim) */
+    _Atomic uint64_t cuts;  /* number of cuts; after a cut, new frames may replace frames that were read before */
     _Atomic uint64_t erasures;
-    _Atomic int error; /* the latch of LOG-4 */
+    _Atomic int error; /* first write error, kept for good (LOG-4) */
 
-    pthread_mutex_t mutex;     /* of the table, and of every segment's changing fields */
-    struct segment **segments; /* by base */
+    pthread_mutex_t mutex;     /* protects the table and the variable fields of every segment */
+    struct segment **segments; /* in order of base */
     size_t segment_count;
     size_t segment_room;
-    uint32_t handles_open; /* of closed segments */
+    uint32_t handles_open; /* number of open descriptors of closed segments */
     uint64_t holds;
     struct segment *current; /* NULL when read-only */
     int retire_error;
-    uint32_t pins;                             /* while there are any, nothing is retired */
-    struct log_point points[LOG_POINTS_COUNT]; /* found or served lately; position 0: none */
+    uint32_t pins;                             /* number of pins; no segment is retired while it is above 0 */
+    struct log_point points[LOG_POINTS_COUNT]; /* recently found or served; position 0: unused entry */
     size_t point_next;
-    pthread_mutex_t erase_gate; /* held while something is erased, or a pin is set */
-    pthread_rwlock_t erasing;   /* written to while a content is overwritten, so that nobody reads half of it */
+    pthread_mutex_t erase_gate; /* held during an erasure, and while a pin is set */
+    pthread_rwlock_t erasing;   /* write lock: a content is being overwritten; readers take the read lock, so no reader
+                                   sees half of it */
 
     /* writer */
     uint64_t end;
-    uint64_t previous_base; /* of the segment before the current one */
+    uint64_t previous_base; /* base of the segment before the current one */
     uint8_t chain[FRAME_CHAIN_SIZE];
     uint32_t epoch; /* of the last frame, like the times */
     uint64_t steady_ns;
     uint64_t wall_ns;
-    uint64_t erased_end; /* of the last frame that was copied and had lost contents before; 0: there is none */
-    uint64_t mark;       /* what DIR/log/durable says; 0: there is none */
+    uint64_t erased_end; /* end of the last copied frame with contents erased before the copy; 0: no such frame */
+    uint64_t mark;       /* position in DIR/log/durable; 0: no such file */
     uint8_t *buffer;     /* frames from `written` to `end` */
     size_t buffer_used;
     size_t buffer_size;
@@ -114,54 +115,55 @@ struct log {
 void segment_path(const struct log *log, uint64_t base, char path[LOG_PATH_SIZE]);
 /* DIR/<name> */
 void log_path(const struct log *log, const char *name, char path[LOG_PATH_SIZE]);
-extern const char segment_next_name[];  /* of what is being made ready */
-extern const char segment_large_name[]; /* of one for a frame that is larger than a segment */
-extern const char segment_cut_name[];   /* of one that is to replace one that is longer */
+extern const char segment_next_name[];  /* name of the next segment while it is prepared */
+extern const char segment_large_name[]; /* name of a new segment for a frame that is larger than segment_size */
+extern const char segment_cut_name[];   /* name of a new segment that will replace a longer one after a cut */
 extern const char segment_suffix[];
-/* True, and the base, if `name` is a segment's with that suffix. */
+/* Parses a segment's file name with that suffix. False: not such a name. */
 bool segment_name_decode(const char *name, const char *suffix, uint64_t *out_base);
 void segment_header_encode(const struct segment_header *header, uint8_t out[SEGMENT_HEADER_SIZE]);
-/* NULL if it is right, else what is wrong with it. The version is the caller's to judge. */
+/* Decodes and checks a header. Returns NULL, or a phrase that says what is wrong. The caller checks the version. */
 const char *segment_header_decode(const uint8_t in[SEGMENT_HEADER_SIZE], struct segment_header *out);
-/* A zero-filled, synced file of that capacity under a temporary name. → handle */
+/* Makes a zero-filled, synced segment file under a temporary name. Returns a handle or a negative errno. */
 int segment_make(const struct log *log, const char *name, uint64_t capacity);
-/* The segment that follows what was appended, with header and name, durable (F-6), and current from then on. What comes
- * before must be synced. */
+/* Makes the next segment, with header and name, durably (F-6), and makes it current. All earlier frames must be synced.
+ */
 int segment_roll(struct log *log, uint64_t capacity_min);
-/* Adds to the end of the table; takes the segment over. */
+/* Adds a segment to the end of the table, and takes ownership of it. */
 int segment_add(struct log *log, const struct segment *segment);
-/* Holds the segment that `position` lies in, open; *out_end: what may be read of it. LOG_RETIRED, LOG_END (nothing
- * written there yet). */
+/* Opens and holds the segment that contains `position`. *out_end: end of its readable bytes. LOG_RETIRED; LOG_END:
+ * nothing is written there yet. */
 int segment_hold(struct log *log, uint64_t position, struct segment **out, uint64_t *out_end);
-/* Likewise, if it is open: -EAGAIN. */
+/* Like segment_hold, but never opens a file. -EAGAIN: the segment is not open. */
 int segment_hold_now(struct log *log, uint64_t position, struct segment **out, uint64_t *out_end);
-/* Likewise; the position may be where what is written ends. */
+/* Like segment_hold; the position may also be the end of the written frames. */
 int segment_hold_end(struct log *log, uint64_t position, struct segment **out, uint64_t *out_end);
 void segment_drop(struct log *log, struct segment *segment);
 
-/* ---- log_erase.c: in one file, which may be a segment of another directory */
+/* ---- log_erase.c: erases contents in one file, which may be a segment of another directory */
 struct erasure {
     const struct disk *disk;
-    struct log *log; /* whose readers are kept out while a content is overwritten; NULL: there are none */
+    struct log *log; /* log whose readers must wait while a content is overwritten; NULL: no readers */
     char path[LOG_PATH_SIZE];
     uint64_t base; /* of the segment */
-    uint64_t end;  /* of what may be read of it */
-    int handle;    /* erase_in_file's own */
+    uint64_t end;  /* end of its readable bytes */
+    int handle;    /* set by erase_in_file */
 };
-/* In the order of their places. 0, negative errno, LOG_DAMAGED: as log_erase. */
+/* Erases contents, which the caller sorts by position. Returns 0, a negative errno or LOG_DAMAGED, as log_erase. */
 int erase_in_file(struct erasure *erasure, const struct log_content *contents, size_t count);
 
-/* ---- log_prepare.c: the next segment, made ready by a thread */
+/* ---- log_prepare.c: a thread that makes the next segment */
 int preparer_start(struct log *log);
 void preparer_stop(struct log *log);
-/* The writer would like one soon. Cheap. */
+/* Requests the next segment; never waits for the disk. */
 void preparer_want(struct log *log);
-/* → handle of a file named segment_next_name, or -1 if there is none. Nobody else touches that name until it is given
- * back, by whatever name the file goes then; the one after it is made at once, long before it is needed. */
+/* Returns the handle of a file named segment_next_name; -1: not ready. The preparer does not use that name until
+ * preparer_give_back, when the file may have another name. After that the preparer makes the next file at once, long
+ * before it is needed. */
 int preparer_take(struct log *log);
 void preparer_give_back(struct log *log);
 
-/* ---- log_block.c: reading frames through a window */
+/* ---- log_block.c: reads frames through a buffer of part of a segment */
 struct block {
     const struct disk *disk;
     int handle;
@@ -173,13 +175,13 @@ struct block {
 };
 void block_init(struct block *block, const struct disk *disk);
 void block_deinit(struct block *block);
-/* Forgets the window. */
+/* Selects a segment file and empties the buffer. */
 void block_attach(struct block *block, int handle, uint64_t base);
-/* `size` bytes at `position`, reading ahead up to `end` at most; beyond the end of the file there are zeros. Valid
- * until the next call. */
+/* Reads `size` bytes at `position`, and may read ahead up to `end`. Bytes beyond the end of the file are zeros. `*out`
+ * is valid until the next call. */
 int block_get(struct block *block, uint64_t position, size_t size, uint64_t end, const uint8_t **out);
-/* The two halves of reading a frame that must end at or below `end`. 0, negative, or BLOCK_WRONG: *out_problem says
- * what is wrong with it (a phrase without a subject's final stop). */
+/* block_frame_header and block_frame_content read the two parts of a frame, which must end at or below `end`. 0;
+ * negative errno; BLOCK_WRONG: *out_problem says what is wrong, as a phrase without a full stop. */
 enum { BLOCK_WRONG = 1 };
 int block_frame_header(struct block *block, uint64_t position, uint64_t end, struct frame_header *out,
                        const char **out_problem);
@@ -196,26 +198,26 @@ struct recovery {
     char *message;
     size_t message_size;
 };
-/* Writes the sentence and returns `code`. */
+/* Writes the sentence to `message` and returns `code`. */
 int recovery_fail(struct recovery *recovery, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* `what` failed: "cannot <what> <path>: <errno's sentence>" */
+/* Writes "cannot <what> <path>: <text of errno>" to `message` and returns `code`. */
 int recovery_fail_io(struct recovery *recovery, int code, const char *what, const char *path);
 /* Finds the segments, checks their headers and fills the table. */
 int log_load(struct recovery *recovery);
-/* Finds the log's end, cuts a torn tail, makes what it keeps durable. */
+/* Finds the end of the log, cuts a torn tail and syncs the kept frames. */
 int log_recover(struct recovery *recovery);
 
 /* ---- log_mark.c */
-/* What DIR/log/durable says; 0: there is none. */
+/* Reads the position in DIR/log/durable; 0: no such file. */
 int mark_load(struct recovery *recovery, uint64_t *out);
 int mark_write(struct log *log, uint64_t position);
 
 /* ---- log_write.c */
-/* Room in the buffer for a frame of `size` bytes at the log's end; may go over to the next segment. */
+/* Reserves buffer space for a frame of `size` bytes at the end of the log; may start the next segment. */
 int log_reserve(struct log *log, uint64_t size, uint8_t **out);
-/* The frame with this header is in the buffer, where log_reserve said. */
+/* Moves the end of the log behind the frame, which the caller has put into the reserved space. */
 void log_advance(struct log *log, const struct frame_header *header);
-/* Latches the first error for good (LOG-4); returns what is latched. */
+/* Stores the first error for good (LOG-4); returns the stored error. */
 int log_poison(struct log *log, int error);
 
 #endif

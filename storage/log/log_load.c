@@ -1,7 +1,7 @@
-/* log_load.c: which segments there are, and whether their headers make one log.
+/* log_load.c: finds the segments, and checks that their headers form one log.
  *
- * Frames are not looked at here (log_recover.c). A segment under its own name was complete and durable before it got
- * that name, so any doubt about a header is damage, never a torn write. */
+ * log_recover.c checks the frames. A segment was complete and durable before it got its name, so an invalid header is
+ * damage, never a torn write. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +34,7 @@ struct names {
     uint64_t *bases;
     size_t count;
     size_t room;
-    bool next_left; /* half-made files of an earlier run */
+    bool next_left; /* temporary files of an earlier run exist */
     bool large_left;
     bool cut_left;
 };
@@ -45,7 +45,7 @@ static int names_take(void *argument, const char *name) {
     if (strcmp(name, segment_next_name) == 0) names->next_left = true;
     if (strcmp(name, segment_large_name) == 0) names->large_left = true;
     if (strcmp(name, segment_cut_name) == 0) names->cut_left = true;
-    if (!segment_name_decode(name, names->log->suffix, &base)) return 0; /* not ours: left alone */
+    if (!segment_name_decode(name, names->log->suffix, &base)) return 0; /* not a file of the log: ignore it */
     if (names->log->single != 0 && base != names->log->single) return 0;
     if (names->count == names->room) {
         size_t room = names->room ? names->room * 2 : 64;
@@ -83,8 +83,8 @@ static int list_names(struct recovery *recovery, struct names *names) {
         result = disk->list(disk->context, log->directory, names_take, names);
     }
     if (result < 0) return recovery_fail_io(recovery, result, "list", log->directory);
-    /* Before the first segment, whoever made the directory: the start that did may have ended before it came to this.
-     */
+    /* Sync before the first segment is made, because an earlier start may have made the directory and died before its
+     * sync. */
     if (names->count == 0) return log->read_only ? 0 : sync_parent(recovery);
     qsort(names->bases, names->count, sizeof(*names->bases), compare_bases);
     return 0;
@@ -97,7 +97,7 @@ static int delete_left_over(struct recovery *recovery, const char *name) {
     return result < 0 ? recovery_fail_io(recovery, result, "delete", path) : 0;
 }
 
-/* Compares the header with its name, this program and this cluster. */
+/* Checks the header against the file's name, this program's version and this cluster. */
 static int judge_header(struct recovery *recovery, const char *path, uint64_t base, const uint8_t *bytes,
                         struct segment_header *out) {
     struct segment_header header;
@@ -117,7 +117,7 @@ static int judge_header(struct recovery *recovery, const char *path, uint64_t ba
     return 0;
 }
 
-/* Opens the segment's file, judges its header. The last one's descriptor stays open, for writing if we may. */
+/* Opens a segment's file and checks its header. Keeps the last segment open, for writing unless read-only. */
 static int load_segment(struct recovery *recovery, uint64_t base, bool is_last, struct segment_header *out_header,
                         int64_t *out_size, int *out_handle) {
     struct log *log = recovery->log;
@@ -145,7 +145,7 @@ static int load_segment(struct recovery *recovery, uint64_t base, bool is_last, 
     return result;
 }
 
-/* Do `header` and the one before it, whose file has `before_size` bytes, lie next to each other? */
+/* Checks that `header` follows the previous segment, whose file has `before_size` bytes, without a gap. */
 static int judge_neighbours(struct recovery *recovery, const struct segment_header *before, int64_t before_size,
                             const struct segment_header *header) {
     char path[LOG_PATH_SIZE];

@@ -1,12 +1,12 @@
-/* log_mark.c: how far the log is durable, noted on the disk beside it, in DIR/log/durable (FORMAT.md has the bytes).
+/* log_mark.c: stores the log's durable position in DIR/log/durable (FORMAT.md has the bytes).
  *
- * A log that decides for itself needs no such note: its next frame, or its seal, says so (LOG-5). One that copies
- * another writes nothing of its own, and gets frames that have lost their contents already. It needs the note
- *   - for such a frame, before anything behind it is written: in the last segment its flag is believed only below what
- *     is known to be durable, or a torn write could look like an erasure. log_sync sees to it;
- *   - where it ends in order, for the last frames that it has confirmed: log_mark.
- * Rule: the note never says more than is durable; a cut lowers it first. So a log that ends before it has lost frames.
- */
+ * A leader's log needs no such file, because its next frame or seal has the durable position (LOG-5). A log that copies
+ * another writes no frames of its own, and may receive frames with erased contents. It needs the file:
+ *   - for such a frame, before any frame after it is written (log_sync). Recovery trusts an erased flag in the last
+ * segment only below the known durable position, because a torn write could look like an erasure;
+ *   - at a clean stop, for the last frames that it has confirmed (log_mark).
+ * *Rule:* the stored position is never beyond the durable one; a cut lowers it first. *Consequence:* a log that ends
+ * below the stored position has lost frames. */
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -55,7 +55,7 @@ int mark_load(struct recovery *recovery, uint64_t *out) {
     char path[LOG_PATH_SIZE];
     log_path(log, LOG_MARK_NAME, path);
     *out = 0;
-    /* It speaks of the segments that are here, not of a tail that was put aside. */
+    /* The file describes the log's segments, not a single quarantined tail. */
     if (log->single != 0) return 0;
     int64_t size = disk_read_file(log->disk, log->directory, LOG_MARK_NAME, bytes, sizeof(bytes));
     if (size == -ENOENT) return 0;

@@ -1,11 +1,11 @@
-/* log_prepare.c: a thread that makes the next segment ready, so that going over to it costs the writer two syncs and
- * not the writing of a whole file.
+/* log_prepare.c: a thread that makes the next segment. A roll then costs the writer two syncs, not the writing of a
+ * whole file.
  *
- * Only this thread touches next.tmp while the state is WORKING, only the writer while it is TAKEN, and nobody
- * otherwise: anybody may ask for a segment at any time (log_fits), and must not get the one that is about to be
- * renamed. A failure (a full disk, say) is no error of the log's: it is shown in the statistics and tried again after
- * PREPARE_AGAIN_MS, and when the writer needs the segment and there is none, it tries by itself and that answer counts.
- */
+ * In state WORKING only this thread uses next.tmp; in state TAKEN only the writer does; in other states no thread does.
+ * Any thread may request a segment at any time (log_fits), but must not get the file that the writer is renaming. A
+ * failure, such as a full disk, does not fail the log. log_stats shows it, and the thread retries after
+ * PREPARE_AGAIN_MS. If the writer needs the segment before that, the writer makes it, and an error of that attempt
+ * fails the log. */
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
@@ -13,10 +13,11 @@
 
 #include "log_internal.h"
 
-/* New tasks are refused until a full disk is found to have room again (F-4); a look at it costs a system call. */
+/* Short, because the broker refuses new tasks until the disk has space again (F-4), and an attempt costs one system
+ * call. */
 #define PREPARE_AGAIN_MS 200
 
-/* Waits PREPARE_AGAIN_MS, or until something changes. Under the mutex. */
+/* Waits PREPARE_AGAIN_MS, or until the state changes. The caller has the mutex. */
 static void preparer_pause(struct preparer *preparer) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -52,7 +53,7 @@ static void *preparer_run(void *argument) {
 
 int preparer_start(struct log *log) {
     struct preparer *preparer = &log->preparer;
-    /* Signals are the business of the program's own threads. */
+    /* Block all signals: the program's own threads handle them. */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -74,7 +75,7 @@ void preparer_stop(struct log *log) {
     pthread_join(preparer->thread, NULL);
     preparer->running = false;
     if (preparer->state != PREPARER_READY) return;
-    /* It holds nothing. If it stays, the next start deletes it. */
+    /* Ignore errors: the file has no data, and the next start deletes it. */
     char path[LOG_PATH_SIZE];
     log_path(log, segment_next_name, path);
     (void)log->disk->close(log->disk->context, preparer->handle);
@@ -98,8 +99,8 @@ void preparer_want(struct log *log) {
 }
 
 int log_fits(struct log *log, uint64_t from, uint64_t size) {
-    /* In this order: between the two a prepared segment may become the current one, and then there is more than found.
-     */
+    /* Read the current segment first. If a prepared segment becomes current in between, the result is too low, never
+     * too high. */
     pthread_mutex_lock(&log->mutex);
     uint64_t end = log->current->base + log->current->capacity;
     pthread_mutex_unlock(&log->mutex);

@@ -1,15 +1,17 @@
-/* log_recover.c: where does the log end, and may what follows be cut (LOG-5)?
+/* log_recover.c: finds the end of the log, and decides whether the bytes after it may be cut (LOG-5).
  *
- * Frames are read one after another, from the beginning of the segment that holds `scan_from`. The first one that is
- * not valid lies at d. Then
- *   - d below the end of a segment that has a successor: damage. The successor proves that all before it was durable.
- *   - a header anywhere after d, valid and in its place, with synced_to > d: damage. What lay at d had been durable.
- *   - d below what the caller knows to have been durable: the log has lost its tail (F-7, F-9).
- *   - else it is a torn tail. It is zeroed, so that a later recovery cannot meet stale frames in it.
- * Should the sync of that fail, and the process start again, the cache may show zeros where the disk has stale frames:
- * they stay harmless, for their chain does not continue a new frame's, and they claim nothing beyond where they lay.
- * What is kept is then written once more and synced: after SIGKILL it may be in the page cache alone (R6), and after a
- * failed fdatasync the cache may hold it as clean although the disk does not have it (F-5). */
+ * Recovery reads frames from the beginning of the segment that holds `scan_from`. Let d be the position of the first
+ * invalid frame. Then:
+ *   - d is below the end of a segment with a successor: damage. The successor proves that all frames before it were
+ *     durable.
+ *   - A valid header lies after d, at its own position, with synced_to > d: damage. The frame at d was durable.
+ *   - d is below the position that the caller knows to be durable: the log has lost its tail (F-7, F-9).
+ *   - Otherwise: a torn tail. Recovery overwrites it with zeros, so a later recovery cannot find stale frames in it.
+ * If the sync of the zeros fails and the process restarts, the page cache may show zeros where the disk has stale
+ * frames. Those frames are harmless: their chain does not continue a new frame's chain, and their synced_to is not
+ * beyond their own position.
+ * Then recovery writes the kept frames again and syncs them. After SIGKILL they may be in the page cache only (R6), and
+ * after a failed fdatasync the cache may show them as clean although the disk lacks them (F-5). */
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -23,42 +25,42 @@
 struct scan {
     struct recovery *recovery;
     struct block block;
-    uint64_t position; /* of the next frame */
+    uint64_t position; /* position of the next frame */
     uint64_t scan_from;
     bool scan_from_met;
     bool has_frame; /* `last` is valid */
     struct frame_header last;
-    uint64_t synced_max; /* the greatest synced_to of the segment's frames, or its base */
-    const char *problem; /* what is wrong with the frame at `position`; NULL: the segment is full */
-    uint64_t erased_end; /* a frame from here on has lost no content, whatever its flag says */
-    uint64_t torn_end;   /* end of the torn frame at `position`, if its header is whole; else `position` */
+    uint64_t synced_max; /* greatest synced_to of the segment's frames, or the segment's base */
+    const char *problem; /* problem of the frame at `position`; NULL: the segment is full */
+    uint64_t erased_end; /* frames from here on have no erased content; their erased flag is invalid */
+    uint64_t torn_end;   /* end of the torn frame at `position` if its header is valid; otherwise `position` */
 };
 
-struct tail {            /* what lies behind the last valid frame */
-    uint64_t end;        /* one past the last byte that is not zero; the log's end if there is none */
-    bool has_claim;      /* some frame there says that the log was durable up to … */
-    uint64_t claim_at;   /* where */
-    uint64_t claim_sync; /* … here */
+struct tail {            /* the bytes after the last valid frame */
+    uint64_t end;        /* position after the last non-zero byte; the log's end if all bytes are zero */
+    bool has_claim;      /* a frame there proves that the log was durable beyond its end */
+    uint64_t claim_at;   /* position of that frame */
+    uint64_t claim_sync; /* synced_to of that frame */
 };
 
 static uint64_t offset_of(const struct segment *segment, uint64_t position) {
     return SEGMENT_HEADER_SIZE + (position - segment->base);
 }
 
-/* Whoever opens the log knows that it was durable up to here. */
+/* Returns the position up to which the caller knows that the log was durable. */
 static uint64_t known_durable(const struct scan *scan) {
     uint64_t durable_min = scan->recovery->durable_min;
     return durable_min > scan->scan_from ? durable_min : scan->scan_from;
 }
 
-/* Reads the frame at scan->position and checks it against the one before. 0, negative, BLOCK_WRONG. */
+/* Reads the frame at scan->position and checks that it continues the previous frame. 0, negative, BLOCK_WRONG. */
 static int scan_frame(struct scan *scan, uint64_t end, struct frame_header *out) {
     struct log *log = scan->recovery->log;
     struct frame_header header;
     scan->torn_end = scan->position;
     int result = block_frame_header(&scan->block, scan->position, end, &header, &scan->problem);
     if (result != 0) return result;
-    /* What the index has not absorbed is not erased: it is a write gone wrong that looks like it. */
+    /* Only absorbed frames are erased, so this is a torn write that looks like an erasure. */
     scan->problem = "the frame says that a content was erased, but the index has not got so far";
     bool is_feigned = (header.flags & FRAME_FLAG_ERASED) != 0 && scan->position >= scan->erased_end;
     if (is_feigned && !SEEDED_BUG(feigned_erasure_accepted)) return BLOCK_WRONG;
@@ -67,7 +69,7 @@ static int scan_frame(struct scan *scan, uint64_t end, struct frame_header *out)
     const uint8_t *body, *blob;
     result = block_frame_content(&scan->block, &header, true, end, &body, &blob, &scan->problem);
     if (result != 0) return result;
-    /* Whole, but not the frame that belongs here: what lies inside it may be other frames after all. */
+    /* The frame is complete but does not belong here, so the bytes inside it may be other frames. */
     uint64_t torn_end = scan->torn_end;
     scan->torn_end = scan->position;
     scan->problem = "the frame's epoch is older than the one before";
@@ -87,7 +89,7 @@ static void meet_scan_from(struct scan *scan) {
     memcpy(scan->recovery->out->scan_chain, scan->recovery->log->chain, FRAME_CHAIN_SIZE);
 }
 
-/* Reads frames up to `end` or the first one that is wrong. 0 or negative (message written). */
+/* Reads frames up to `end` or the first invalid one. 0 or negative (message written). */
 static int scan_frames(struct scan *scan, const struct segment *segment, uint64_t end) {
     struct log *log = scan->recovery->log;
     scan->synced_max = segment->base;
@@ -117,7 +119,7 @@ static int scan_frames(struct scan *scan, const struct segment *segment, uint64_
     return 0;
 }
 
-/* What frames are to continue, from the segment's header. */
+/* Sets the log's state before the segment's first frame, from the segment's header. */
 static void take_over(struct log *log, const struct segment_header *header) {
     memcpy(log->chain, header->chain, FRAME_CHAIN_SIZE);
     log->epoch = header->epoch;
@@ -125,14 +127,14 @@ static void take_over(struct log *log, const struct segment_header *header) {
     log->wall_ns = header->wall_ns;
 }
 
-/* Up to the last byte that is not zero. */
+/* Returns the size up to the last non-zero byte. */
 static size_t used_size(const uint8_t *bytes, size_t size) {
     while (size >= FRAME_ALIGN && get_u64(bytes + size - FRAME_ALIGN) == 0) size -= FRAME_ALIGN;
     while (size > 0 && bytes[size - 1] == 0) size--;
     return size;
 }
 
-/* Looks at everything from `from` to the end of the segment's room. */
+/* Searches the bytes from `from` to the end of the segment's capacity. */
 static int look_behind(struct scan *scan, const struct segment *segment, uint64_t from, struct tail *out) {
     uint64_t end = segment->base + segment->capacity;
     uint64_t damage_at = scan->position;
@@ -149,9 +151,9 @@ static int look_behind(struct scan *scan, const struct segment *segment, uint64_
         size_t used = used_size(bytes, size);
         if (used > 0) tail.end = position + used;
         for (size_t i = 0; i < used && !tail.has_claim; i += FRAME_ALIGN) {
-            if (get_u32(bytes + i) != FRAME_MAGIC) continue; /* at every offset: quickly */
-            /* A frame at `damage_at` whose header is whole cannot have others inside: what looks like one there is
-             * a client's payload. */
+            if (get_u32(bytes + i) != FRAME_MAGIC) continue; /* runs for every offset, so check the magic first */
+            /* If the header at `damage_at` is valid, skip the bytes of that frame: a frame inside them is a client's
+             * payload. */
             struct frame_header header;
             if (position + i < scan->torn_end || size - i < FRAME_HEADER_SIZE) continue;
             if (!frame_header_decode(bytes + i, &header) || header.position != position + i) continue;
@@ -161,13 +163,13 @@ static int look_behind(struct scan *scan, const struct segment *segment, uint64_
             tail.claim_sync = header.synced_to;
         }
         if (size == end - position) break;
-        position += size - FRAME_HEADER_SIZE; /* a header may lie across */
+        position += size - FRAME_HEADER_SIZE; /* a header may cross the boundary */
     }
     *out = tail;
     return 0;
 }
 
-/* A closed segment must be whole: its successor says so. */
+/* Checks that a closed segment is complete, as its successor proves. */
 static int judge_closed(struct scan *scan, const struct segment *segment, const struct segment_header *next) {
     struct recovery *recovery = scan->recovery;
     const struct log *log = recovery->log;
@@ -192,7 +194,7 @@ static int judge_closed(struct scan *scan, const struct segment *segment, const 
     return result;
 }
 
-/* May what follows the last valid frame be cut? */
+/* Decides whether the bytes after the last valid frame may be cut. */
 static int judge_tail(struct scan *scan, const struct segment *segment, const struct tail *tail) {
     struct recovery *recovery = scan->recovery;
     char path[LOG_PATH_SIZE];
@@ -214,7 +216,7 @@ static int judge_tail(struct scan *scan, const struct segment *segment, const st
     return 0;
 }
 
-/* Zeroes what is cut, gives a file that was cut short its size back, and makes durable what is kept. */
+/* Overwrites the cut tail with zeros, restores the size of a truncated file, and syncs the kept frames. */
 static int settle_tail(struct scan *scan, const struct segment *segment, const struct tail *tail) {
     const struct disk *disk = scan->recovery->log->disk;
     int64_t size = disk->size(disk->context, segment->handle);
@@ -244,7 +246,7 @@ static int settle_tail(struct scan *scan, const struct segment *segment, const s
     return disk->sync(disk->context, segment->handle);
 }
 
-/* The last segment: the log's end is in it. */
+/* Recovers the last segment, which contains the end of the log. */
 static int finish(struct scan *scan, struct segment *segment) {
     struct recovery *recovery = scan->recovery;
     struct log *log = recovery->log;
@@ -274,7 +276,7 @@ static int finish(struct scan *scan, struct segment *segment) {
     segment->wall_ns = log->wall_ns;
     out->cut_bytes = tail.end - scan->position;
     out->cut_at = out->cut_bytes ? scan->position : 0;
-    /* A fresh segment seals what is before it by its existence. */
+    /* An empty segment proves that all frames before it are durable. */
     if (log->end == segment->base)
         out->sealed = true;
     else
@@ -285,7 +287,7 @@ static int finish(struct scan *scan, struct segment *segment) {
 static int scan_segments(struct scan *scan) {
     struct recovery *recovery = scan->recovery;
     struct log *log = recovery->log;
-    /* The chain can only be followed from a segment's beginning. */
+    /* Start at a segment's beginning, because only its header has a chain hash to check against. */
     size_t first = log->segment_count - 1;
     while (first > 0 && log->segments[first]->base > scan->scan_from) first--;
     take_over(log, &recovery->headers[first]);
@@ -316,7 +318,7 @@ static int scan_segments(struct scan *scan) {
     return 0;
 }
 
-/* There is no segment at all. */
+/* Starts a log without segments. */
 static int begin(struct recovery *recovery) {
     struct log *log = recovery->log;
     uint64_t known = recovery->durable_min > recovery->scan_from ? recovery->durable_min : recovery->scan_from;

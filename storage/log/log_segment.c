@@ -1,12 +1,12 @@
-/* log_segment.c: segment files and the table of them.
+/* log_segment.c: segment files and their table.
  *
- * A segment comes into being in this order, and no frame in it counts before the last step (F-6):
+ * A segment is made in these steps; no frame in it counts before the last step (F-6):
  *   1. zero-filled under a temporary name, synced      segment_make (often by the preparer's thread, long before)
- *   2. everything before its base is synced            the caller
+ *   2. all frames before its base are synced           by the caller
  *   3. header written, synced
  *   4. renamed to <base>.seg
  *   5. directory synced
- * Consequence: a segment under its own name has a good header, and proves that all before it was durable. */
+ * Consequence: a segment with its final name has a valid header and proves that all earlier frames were durable. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -101,7 +101,7 @@ const char *segment_header_decode(const uint8_t in[SEGMENT_HEADER_SIZE], struct 
     };
     memcpy(header.cluster, in + AT_CLUSTER, sizeof(header.cluster));
     memcpy(header.chain, in + AT_CHAIN, FRAME_CHAIN_SIZE);
-    /* What follows need not hold in another version, which the caller refuses by its number. */
+    /* Check the other fields only in this version; the caller refuses other versions. */
     if (header.version == FORMAT_VERSION) {
         if (get_u32(in + AT_HEADER_SIZE) != SEGMENT_HEADER_SIZE || get_u32(in + AT_RESERVED) != 0)
             return "has a header that makes no sense";
@@ -124,13 +124,13 @@ int segment_make(const struct log *log, const char *name, uint64_t capacity) {
     int result = disk->allocate(disk->context, handle, SEGMENT_HEADER_SIZE + capacity);
     if (result == 0) result = disk->sync(disk->context, handle);
     if (result == 0) return handle;
-    /* The error that counts is the first one; a file that is left over goes at the next start. */
+    /* Report the first error only; the next start deletes the leftover file. */
     (void)disk->close(disk->context, handle);
     (void)disk->unlink(disk->context, path);
     return result;
 }
 
-/* Steps 3 to 5 of the table above. */
+/* Does steps 3 to 5 (see the top of the file). */
 static int segment_publish(const struct log *log, int handle, const char *name, uint64_t capacity) {
     const struct disk *disk = log->disk;
     struct segment_header header = {
@@ -157,18 +157,17 @@ static int segment_publish(const struct log *log, int handle, const char *name, 
     return disk->sync_directory(disk->context, log->directory);
 }
 
-/* Closes the descriptor of a segment that is not in use. Under the mutex. */
+/* Closes the descriptor of a segment without holds. The caller has the mutex. */
 static void segment_close(struct log *log, struct segment *segment) {
     assert(segment->users == 0 && segment->handle >= 0);
-    /* Only read through: there is nothing that closing could lose. */
+    /* Ignore the error: the descriptor was only used for reading. */
     (void)log->disk->close(log->disk->context, segment->handle);
     segment->handle = -1;
     log->handles_open--;
 }
 
-/* Closes descriptors, the longest unused first, until at most `max` are open, or all of them are in use. Under the
- * mutex.
- */
+/* Closes descriptors, the least recently used first, until at most `max` are open or all are in use. The caller has the
+ * mutex. */
 static void handles_trim(struct log *log, uint32_t max) {
     while (log->handles_open > max) {
         struct segment *oldest = NULL;
@@ -182,7 +181,7 @@ static void handles_trim(struct log *log, uint32_t max) {
     }
 }
 
-/* The writer goes on from its current segment, if there is one, to `segment`. */
+/* Makes `segment` the current segment, instead of the previous one if any. */
 static int segment_switch(struct log *log, const struct segment *segment) {
     struct segment *old = log->current;
     if (!old) {
@@ -192,12 +191,12 @@ static int segment_switch(struct log *log, const struct segment *segment) {
     }
     pthread_mutex_lock(&log->mutex);
     if (old->base == segment->base) {
-        /* It held no frame, and its file was replaced by name: nobody can be reading it. */
+        /* The old segment had no frame, and its file was replaced, so it has no readers. */
         assert(old->users == 1);
         int handle = old->handle;
         *old = *segment;
         pthread_mutex_unlock(&log->mutex);
-        /* The file has no name any more: nothing of it matters. */
+        /* Ignore the error: the file has no name any more. */
         (void)log->disk->close(log->disk->context, handle);
         return 0;
     }
@@ -208,7 +207,7 @@ static int segment_switch(struct log *log, const struct segment *segment) {
     if (result < 0) return result;
     pthread_mutex_lock(&log->mutex);
     log->current = log->segments[log->segment_count - 1];
-    log->handles_open++; /* the old one's, which readers now use */
+    log->handles_open++; /* the old segment's descriptor, which readers use from now on */
     old->used = ++log->holds;
     handles_trim(log, SEGMENT_HANDLES_MAX);
     pthread_mutex_unlock(&log->mutex);
@@ -216,7 +215,7 @@ static int segment_switch(struct log *log, const struct segment *segment) {
     return 0;
 }
 
-/* `handle` is of a file made ready under that name; negative: it is made now. */
+/* Starts a segment from the prepared file `handle` with that name; a negative handle: makes the file now. */
 static int roll_to(struct log *log, int handle, const char *name, uint64_t capacity) {
     if (handle < 0) handle = segment_make(log, name, capacity);
     if (handle < 0) return handle;
@@ -228,7 +227,7 @@ static int roll_to(struct log *log, int handle, const char *name, uint64_t capac
         result = segment_switch(log, &segment);
         if (result == 0) return 0;
     }
-    /* The log is poisoned from here on; recovery puts right what was left half done. */
+    /* The caller poisons the log; recovery repairs the incomplete step. */
     (void)log->disk->close(log->disk->context, handle);
     return result;
 }
@@ -263,14 +262,14 @@ int segment_add(struct log *log, const struct segment *segment) {
     return 0;
 }
 
-/* Opens the file of a segment that is held, for reading. Not under the mutex: an open may take as long as a disk does,
- * and whoever writes wants the mutex too. On failure the hold is given up. */
+/* Opens the file of a held segment for reading. Without the mutex, because open may wait for the disk and the writer
+ * needs the mutex. Drops the hold on failure. */
 static int segment_open(struct log *log, struct segment *segment) {
     char path[LOG_PATH_SIZE];
     segment_path(log, segment->base, path);
     int handle = log->disk->open(log->disk->context, path, O_RDONLY, 0);
     pthread_mutex_lock(&log->mutex);
-    bool is_open = segment->handle >= 0; /* another one was quicker */
+    bool is_open = segment->handle >= 0; /* another thread opened it first */
     bool is_retired = segment->retired;
     if (!is_open && handle >= 0) {
         handles_trim(log, SEGMENT_HANDLES_MAX - 1);
@@ -278,13 +277,14 @@ static int segment_open(struct log *log, struct segment *segment) {
         log->handles_open++;
     }
     pthread_mutex_unlock(&log->mutex);
-    if (is_open && handle >= 0) (void)log->disk->close(log->disk->context, handle); /* only opened */
+    if (is_open && handle >= 0)
+        (void)log->disk->close(log->disk->context, handle); /* unused: another thread's descriptor is kept */
     if (is_open || handle >= 0) return 0;
     segment_drop(log, segment);
     return is_retired ? LOG_RETIRED : handle;
 }
 
-/* The segment with the greatest base ≤ position. Under the mutex. */
+/* Returns the segment with the greatest base ≤ position. The caller has the mutex. */
 static struct segment *segment_find(const struct log *log, uint64_t position) {
     size_t low = 0, high = log->segment_count;
     while (low < high) {
@@ -297,7 +297,10 @@ static struct segment *segment_find(const struct log *log, uint64_t position) {
     return low == 0 ? NULL : log->segments[low - 1];
 }
 
-enum { HOLD_END = 1, HOLD_NOW = 2 }; /* the position may be where what is written ends; it must be open */
+enum {
+    HOLD_END = 1,
+    HOLD_NOW = 2
+}; /* END: the position may be the end of the written frames; NOW: the segment must be open */
 
 static int hold(struct log *log, uint64_t position, unsigned how, struct segment **out, uint64_t *out_end) {
     bool must_open = false;

@@ -9,9 +9,9 @@
 #include "log_internal.h"
 #include "seeded_bug.h"
 
-/* ---- points that are remembered */
+/* ---- cached points */
 
-/* What is remembered about `position`, or about the last position before it from `from` on. False: nothing. */
+/* Finds the cached point at `position`, or the last one before it from `from` on. False: no such point. */
 static bool points_find(struct log *log, uint64_t from, uint64_t position, struct log_point *out) {
     const struct log_point *best = NULL;
     pthread_mutex_lock(&log->mutex);
@@ -46,9 +46,9 @@ static void point_of(const struct frame_header *header, struct log_point *out) {
     memcpy(out->chain, header->chain, FRAME_CHAIN_SIZE);
 }
 
-/* ---- walking from header to header */
+/* ---- reading from header to header */
 
-/* The point at the base of a segment that is held, by its header. */
+/* Returns the point at the base of a held segment, from its header. */
 static int base_point(struct log *log, const struct segment *segment, struct log_point *out) {
     uint8_t bytes[SEGMENT_HEADER_SIZE];
     struct segment_header header;
@@ -64,7 +64,7 @@ static int base_point(struct log *log, const struct segment *segment, struct log
     return 0;
 }
 
-/* From `point` to the next frame's end. `end`: of what may be read. */
+/* Moves `point` to the end of the next frame. `end`: end of the readable bytes. */
 static int walk_one(struct block *block, uint64_t end, struct log_point *point, struct frame_header *out) {
     const char *problem;
     int result = block_frame_header(block, point->position, end, out, &problem);
@@ -74,7 +74,7 @@ static int walk_one(struct block *block, uint64_t end, struct log_point *point, 
     return point->position <= end ? 0 : LOG_DAMAGED;
 }
 
-/* In a segment that is held. */
+/* Moves the point to `position` in a held segment. */
 static int walk_to(struct log *log, const struct segment *segment, uint64_t end, uint64_t position,
                    struct log_point *out) {
     struct log_point point;
@@ -104,14 +104,14 @@ int log_point(struct log *log, uint64_t position, struct log_point *out) {
     return result;
 }
 
-/* ---- frames as they are */
+/* ---- serving frames */
 
 void log_bytes_deinit(struct log_bytes *bytes) {
     free(bytes->data);
     *bytes = (struct log_bytes){0};
 }
 
-/* Room for `size` bytes; what was there is lost. A single large frame's memory is given back with the next call. */
+/* Allocates `size` bytes and discards the old content. Frees the memory of a single large frame on the next call. */
 static int bytes_reserve(struct log_bytes *bytes, size_t size) {
     if (bytes->room >= size && bytes->room / 4 <= size) return 0;
     uint8_t *data = malloc(size);
@@ -122,7 +122,7 @@ static int bytes_reserve(struct log_bytes *bytes, size_t size) {
     return 0;
 }
 
-/* Reads `size` bytes at `position`, none of them half erased. */
+/* Reads `size` bytes at `position`; no content among them is half erased. */
 static int bytes_read(struct log *log, const struct segment *segment, uint64_t position, size_t size,
                       struct log_bytes *out) {
     int result = bytes_reserve(out, size);
@@ -135,8 +135,8 @@ static int bytes_read(struct log *log, const struct segment *segment, uint64_t p
     return (size_t)count == size ? 0 : LOG_DAMAGED;
 }
 
-/* Checks the frames that were read from `position` to `end`, keeps those that are whole and end at or below `limit`.
- * `*out_wanted`: how large the first one is, if it is not whole. */
+/* Checks the frames that were read from `position` to `end`, and keeps the complete ones that end at or below `limit`.
+ * `*out_wanted`: size of the first frame, if it is not complete. */
 static int bytes_check(struct log_bytes *bytes, uint64_t position, uint64_t end, uint64_t limit, size_t *out_wanted) {
     struct block block = {
         .base = position, .data = bytes->data, .position = position, .size = bytes->size, .handle = -1};
@@ -165,7 +165,7 @@ static int bytes_check(struct log_bytes *bytes, uint64_t position, uint64_t end,
     return 0;
 }
 
-/* In a segment that is held, readable up to `end`, which is at most `limit`. */
+/* Serves frames of a held segment, which is readable up to `end`, at most `limit`. */
 static int serve(struct log *log, const struct segment *segment, uint64_t position, uint64_t end, size_t size_max,
                  struct log_bytes *out) {
     size_t wanted = size_max > FRAME_HEADER_SIZE ? size_max : FRAME_HEADER_SIZE;
@@ -177,7 +177,7 @@ static int serve(struct log *log, const struct segment *segment, uint64_t positi
         result = bytes_check(out, position, position + size, end, &wanted);
         if (result < 0) return result;
         if (out->frames > 0) return 0;
-        if (wanted <= size) return LOG_END; /* the first one ends behind the limit */
+        if (wanted <= size) return LOG_END; /* the first frame ends beyond the limit */
     }
 }
 
@@ -202,7 +202,7 @@ int log_serve(struct log *log, uint64_t position, uint64_t limit, size_t size_ma
 static int epochs_add(struct log_epochs *epochs, uint32_t epoch, uint64_t start) {
     if (epoch == 0) return 0;
     if (epochs->count > 0 && epochs->items[epochs->count - 1].epoch == epoch) return 0;
-    /* The room is the power of two at or above the count. */
+    /* The capacity is the power of two at or above the count. */
     if ((epochs->count & (epochs->count - 1)) == 0) {
         size_t room = epochs->count ? 2 * epochs->count : 1;
         struct log_epoch *items = realloc(epochs->items, room * sizeof(*items));
@@ -213,8 +213,8 @@ static int epochs_add(struct log_epochs *epochs, uint32_t epoch, uint64_t start)
     return 0;
 }
 
-/* Those of one segment that is held; with `last`, the epoch at its end, known by the next segment's header, nothing is
- * read if it is that of its beginning. */
+/* Adds the epochs of a held segment. `last`: epoch at its end, from the next segment's header. If that is the epoch at
+ * its start, the segment is not read. */
 static int epochs_of_segment(struct log *log, const struct segment *segment, uint64_t end, const uint32_t *last,
                              struct log_epochs *epochs) {
     struct log_point point;
@@ -234,7 +234,7 @@ static int epochs_of_segment(struct log *log, const struct segment *segment, uin
     return result;
 }
 
-/* The epoch at `position`, where a segment begins. LOG_END: none does (yet). */
+/* Returns the epoch at `position`, the base of a segment. LOG_END: no segment starts there yet. */
 static int epoch_at(struct log *log, uint64_t position, uint32_t *out) {
     struct segment *segment;
     uint64_t end;
@@ -258,7 +258,7 @@ int log_epochs_read(struct log *log, struct log_epochs *out) {
         result = segment_hold_end(log, position, &segment, &end);
         if (result < 0) break;
         int next = epoch_at(log, end, &last);
-        if (next == 0 && end == segment->base) next = LOG_END; /* it is empty, and the last one */
+        if (next == 0 && end == segment->base) next = LOG_END; /* the segment is empty and the last one */
         result = next == 0 || next == LOG_END ? epochs_of_segment(log, segment, end, next == 0 ? &last : NULL, &epochs)
                                               : next;
         segment_drop(log, segment);
@@ -282,7 +282,7 @@ static uint64_t min_u64(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-/* Where the epoch of that entry ends. */
+/* Returns the end position of the epoch at index `i`. */
 static uint64_t epoch_end(const struct log_epochs *epochs, size_t i) {
     return i + 1 < epochs->count ? epochs->items[i + 1].start : epochs->end;
 }

@@ -1,8 +1,8 @@
-/* log_write.c: the writer's side: append, write, sync, and going over to the next segment.
+/* log_write.c: the writer's calls: append, write, sync and roll (to start the next segment).
  *
- * Only the current segment is ever written to, and everything in the segments before it is durable: a roll syncs first.
- * After a failure nothing is tried again, whatever it was (LOG-4): the page cache may have dropped what it could not
- * write, and a second fdatasync would say yes. */
+ * The log writes only to the current segment; all earlier segments are durable, because a roll syncs first. After any
+ * failure the log never tries again (LOG-4). Reason: the page cache may have dropped data that it could not write, and
+ * a second fdatasync would then succeed. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ int log_poison(struct log *log, int error) {
     return atomic_load(&log->error);
 }
 
-/* Room for `size` more bytes in the buffer; writes it out first if it is full. */
+/* Reserves `size` more bytes in the buffer; writes a full buffer first. */
 static int buffer_reserve(struct log *log, size_t size) {
     if (log->buffer_used > 0 && log->buffer_used + size > LOG_BUFFER_SIZE) {
         int result = log_write(log);
@@ -28,7 +28,7 @@ static int buffer_reserve(struct log *log, size_t size) {
     }
     size_t wanted = log->buffer_used + size > LOG_BUFFER_SIZE ? log->buffer_used + size : LOG_BUFFER_SIZE;
     if (log->buffer_size >= wanted) return 0;
-    assert(log->buffer_used == 0); /* so nothing is copied twice */
+    assert(log->buffer_used == 0); /* so growing the buffer copies no frames */
     free(log->buffer);
     log->buffer = malloc(wanted);
     log->buffer_size = log->buffer ? wanted : 0;
@@ -62,7 +62,7 @@ void log_advance(struct log *log, const struct frame_header *header) {
     memcpy(log->chain, header->chain, FRAME_CHAIN_SIZE);
 }
 
-/* What a frame may say of how far the log is durable. */
+/* Returns the synced_to of a new frame. */
 static uint64_t claim_of(const struct log *log, const struct log_frame *frame) {
     uint64_t durable = atomic_load_explicit(&log->durable, memory_order_relaxed);
     uint64_t claim = atomic_load_explicit(&log->claim, memory_order_acquire);
@@ -70,7 +70,7 @@ static uint64_t claim_of(const struct log *log, const struct log_frame *frame) {
     return claim < durable ? claim : durable;
 }
 
-/* Writes the frame's bytes to the buffer, at `start`, and takes it as the last one. */
+/* Encodes the frame into the buffer at `start`, and makes it the last frame. */
 static void encode(struct log *log, const struct log_frame *frame, uint32_t blob_size, uint8_t *start) {
     uint64_t size = frame_size(frame->body_size, blob_size);
     uint8_t *blob = start + FRAME_HEADER_SIZE;
@@ -113,7 +113,7 @@ int log_append(struct log *log, const struct log_frame *frame) {
     for (size_t i = 0; i < frame->piece_count; i++) {
         assert(frame->pieces[i].size <= FRAME_BLOB_SIZE_MAX);
         blob_size += frame->pieces[i].size;
-        assert(blob_size <= FRAME_BLOB_SIZE_MAX); /* CAP-1: checked when it was decided */
+        assert(blob_size <= FRAME_BLOB_SIZE_MAX); /* CAP-1: checked when the commit was decided */
     }
     assert(frame->type != FRAME_SEAL || (blob_size == 0 && frame->body_size == 0));
     uint8_t *start;
@@ -134,7 +134,7 @@ int log_write(struct log *log) {
     atomic_store_explicit(&log->written, log->end, memory_order_release);
     log->buffer_used = 0;
     if (log->buffer_size > LOG_BUFFER_SIZE) {
-        /* CALM-1: one large frame's memory does not stay. */
+        /* CALM-1: do not keep the memory of one large frame. */
         free(log->buffer);
         log->buffer = NULL;
         log->buffer_size = 0;
@@ -148,11 +148,11 @@ int log_sync(struct log *log) {
     if (atomic_load_explicit(&log->durable, memory_order_relaxed) == log->end) return 0;
     if (!SEEDED_BUG(sync_skipped)) result = log->disk->datasync(log->disk->context, log->current->handle);
     if (result < 0 && SEEDED_BUG(sync_retried)) result = log->disk->datasync(log->disk->context, log->current->handle);
-    /* A flag on a frame in the last segment is believed only below what is known to be durable (FORMAT.md). */
+    /* Recovery trusts an erased flag in the last segment only below the known durable position (FORMAT.md). */
     if (result == 0 && log->erased_end > log->mark) result = mark_write(log, log->end);
     if (result < 0) return log_poison(log, result);
-    atomic_store_explicit(&log->durable, log->end, memory_order_release); /* LOG-1 rests on this line */
-    /* A log's first segment may stay its only one; whoever fills it has a second one by then (segment_roll). */
+    atomic_store_explicit(&log->durable, log->end, memory_order_release); /* LOG-1 depends on this line */
+    /* Prepare the second segment only when the first is half full, because many logs need only one. */
     if (log->end - log->current->base >= log->current->capacity / 2) preparer_want(log);
     return 0;
 }

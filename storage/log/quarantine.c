@@ -80,14 +80,14 @@ static int write_tail(const struct quarantine *quarantine, struct log *log, cons
         .steady_ns = point->steady_ns,
         .wall_ns = point->wall_ns,
     };
-    /* Where one may look for what was before. */
+    /* True if the log still has the frame before the point, so its segment is known. */
     bool has_before = point->position > log_start(log);
     if (has_before && log_segment_at(log, point->position - FRAME_ALIGN, &before)) header.previous_base = before.base;
     memcpy(header.cluster, quarantine->cluster, sizeof(header.cluster));
     memcpy(header.chain, point->chain, FRAME_CHAIN_SIZE);
     uint8_t bytes[SEGMENT_HEADER_SIZE];
     segment_header_encode(&header, bytes);
-    (void)disk->unlink(disk->context, path); /* of an attempt that was cut short */
+    (void)disk->unlink(disk->context, path); /* of an interrupted attempt */
     int handle = disk->open(disk->context, path, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (handle < 0) return handle;
     int result = disk_write_all(disk, handle, bytes, sizeof(bytes), 0);
@@ -97,7 +97,7 @@ static int write_tail(const struct quarantine *quarantine, struct log *log, cons
     return result < 0 ? result : closed;
 }
 
-/* The directory, and its name in its parent. */
+/* Makes the directory, and makes its name durable in its parent. */
 static int make_directory(const struct quarantine *quarantine) {
     const struct disk *disk = quarantine->disk;
     int result = disk->make_directory(disk->context, quarantine->directory, 0700);
@@ -148,7 +148,7 @@ static int take_name(void *argument, const char *name) {
     struct listing *listing = argument;
     uint64_t base;
     if (!name_decode(name, &base)) return 0;
-    /* The room is the power of two at or above the count. */
+    /* The capacity is the power of two at or above the count. */
     if ((listing->count & (listing->count - 1)) == 0) {
         size_t room = listing->count ? 2 * listing->count : 1;
         struct quarantine_tail *tails = realloc(listing->tails, room * sizeof(*tails));
@@ -193,7 +193,7 @@ int quarantine_open(struct log **out, const struct quarantine *quarantine, const
         .directory = quarantine->directory,
         .disk = quarantine->disk,
         .segment_size = SEGMENT_SIZE_DEFAULT,
-        .durable_min = tail->end, /* it was whole when it got its name */
+        .durable_min = tail->end, /* the file was complete when it got its name */
         .read_only = true,
         .single = tail->name,
     };

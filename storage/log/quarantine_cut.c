@@ -1,14 +1,13 @@
-/* quarantine_cut.c: a tail that the leader never had is put aside and cut off (R8).
+/* quarantine_cut.c: moves a tail that the leader never had from the log to the quarantine (R8).
  *
- *   1. all that was appended is synced                        4. the note of how far it is durable is lowered
- *   2. the tail is copied to the quarantine, durably          5. the segments behind go, the newest first, each synced
- *   3. what stays of the segment that is cut is copied to     6. that file takes the place of the segment; synced
- *      cut.tmp, with zeros behind, and synced
+ *   1. sync all appended frames                            4. lower the position in DIR/log/durable
+ *   2. copy the tail to the quarantine, durably            5. delete the later segments, newest first, syncing each
+ *   3. copy the kept part of the segment to cut.tmp, with  6. rename that file over the segment; sync
+ *      zeros after it, and sync it
  *
- * Killed between any two of them, the log is whole and ends somewhere between the position and where it ended; whoever
- * opens it compares again, and cuts again. Nothing is changed before 4, so a full disk costs nothing.
- * Who calls it answers for it that nobody has read beyond the position and goes on there: a cursor behind it finds
- * nothing, and then something else. */
+ * After a kill between two steps the log is valid, and ends between the position and its old end; the next start
+ * compares and cuts again. The log does not change before step 4, so a full disk does no harm. The caller guarantees
+ * that no cursor continues beyond the position: it would find no frames, and later other frames. */
 #include "quarantine.h"
 
 #include <assert.h>
@@ -22,16 +21,16 @@
 
 struct cut {
     struct log *log;
-    struct log_point point; /* where it will end */
-    uint64_t base;          /* of the segment that is cut */
+    struct log_point point; /* new end of the log */
+    uint64_t base;          /* of the segment that the cut shortens */
     uint64_t capacity;
     uint64_t previous_base;
-    int handle;            /* of the file that takes its place; -1: there is none yet */
-    struct segment **gone; /* that one as it was, and those behind it, by base */
+    int handle;            /* handle of the replacement file; -1: not made yet */
+    struct segment **gone; /* the old shortened segment and the later segments, in order of base */
     size_t gone_count;
 };
 
-/* What stays of the segment: its header, the frames before the point. */
+/* Copies the segment's header and the frames before the point. */
 static int copy_kept(struct cut *cut) {
     struct log *log = cut->log;
     uint8_t *bytes = malloc(LOG_BLOCK_SIZE);
@@ -58,13 +57,13 @@ static int copy_kept(struct cut *cut) {
     return result == 0 ? log->disk->sync(log->disk->context, cut->handle) : result;
 }
 
-/* Step 3. */
+/* Does step 3. */
 static int make_file(struct cut *cut) {
     cut->handle = segment_make(cut->log, segment_cut_name, cut->capacity);
     return cut->handle < 0 ? cut->handle : copy_kept(cut);
 }
 
-/* It was made, and is not needed. */
+/* Deletes a replacement file that is not needed. */
 static void drop_file(struct cut *cut) {
     const struct disk *disk = cut->log->disk;
     if (cut->handle < 0) return;
@@ -74,7 +73,7 @@ static void drop_file(struct cut *cut) {
     (void)disk->unlink(disk->context, path); /* if it stays, the next start deletes it */
 }
 
-/* The writer and the readers see the log that ends at the point. */
+/* Makes the log end at the point for writer and readers. */
 static int switch_table(struct cut *cut) {
     struct log *log = cut->log;
     struct segment *segment = calloc(1, sizeof(*segment));
@@ -90,9 +89,9 @@ static int switch_table(struct cut *cut) {
     for (size_t i = first - 1; i < log->segment_count; i++) {
         struct segment *gone = log->segments[i];
         gone->retired = true;
-        gone->users++; /* ours, until its file is gone */
+        gone->users++; /* hold the segment until its file is deleted */
         if (gone == log->current) {
-            gone->users--; /* the writer's */
+            gone->users--; /* drop the writer's hold */
             log->handles_open++;
         }
         cut->gone[cut->gone_count++] = gone;
@@ -114,18 +113,19 @@ static int switch_table(struct cut *cut) {
     return 0;
 }
 
-/* Steps 5 and 6. */
+/* Does steps 5 and 6. */
 static int change_files(struct cut *cut) {
     struct log *log = cut->log;
     const struct disk *disk = log->disk;
     char path[LOG_PATH_SIZE], temporary[LOG_PATH_SIZE];
-    /* For good before the segments go: others may come to have their bases and ends, and be others. */
+    /* Delete the summaries before the segments, because later segments may have the same bases and ends with other
+     * frames. */
     for (size_t i = 0; i < cut->gone_count; i++) summary_delete(log, cut->gone[i]->base);
     int result = disk->sync_directory(disk->context, log->directory);
     for (size_t i = cut->gone_count; result == 0 && i-- > 1;) {
         segment_path(log, cut->gone[i]->base, path);
         result = disk->unlink(disk->context, path);
-        /* Before the one before it may go, or a crash could leave a gap. */
+        /* Sync before the previous segment is deleted; otherwise a crash could leave a gap. */
         if (result == 0 && !SEEDED_BUG(cut_unsynced)) result = disk->sync_directory(disk->context, log->directory);
     }
     if (result < 0) return result;
@@ -149,7 +149,7 @@ static int change(struct cut *cut) {
     return result < 0 ? log_poison(log, result) : 0;
 }
 
-/* Between log_erase_begin and log_erase_end: what is erased meanwhile would be erased in the wrong file. */
+/* Called between log_erase_begin and log_erase_end, because a concurrent erasure would change the wrong file. */
 static int cut_at(struct log *log, uint64_t position, const struct quarantine *quarantine, const char *why,
                   struct quarantine_tail *out) {
     struct cut cut = {.log = log, .handle = -1};

@@ -1,8 +1,8 @@
-/* quarantine_erase.c: what is redacted goes from the tails that were put aside, too; see quarantine.h.
+/* quarantine_erase.c: erases redacted contents in quarantined tails; see quarantine.h.
  *
- * A redaction names a task of the log, and a tail is of another history: its ids and places say nothing. What a person
- * means is the same key in the same queue; and what must not be found again is the same content, which a client that
- * got no answer sends once more. */
+ * A redaction names a task of the log, but a tail belongs to another history, so its ids and positions do not match. So
+ * the erasure selects contents by the same key in the same queue, and equal contents, because a client without a reply
+ * sends the same content again. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 
 #define ARENA_SIZE_MAX ((size_t)256 << 20)
 
-/* A queue that came into being in the tail. */
+/* A queue that was created in the tail. */
 struct tail_queue {
     uint32_t number;
     char *name;
@@ -28,7 +28,7 @@ struct scan {
     size_t meant_count;
     struct tail_queue *queues;
     size_t queue_count;
-    struct log_content *contents; /* found */
+    struct log_content *contents; /* contents found */
     size_t count;
     size_t room;
 };
@@ -40,7 +40,8 @@ static void scan_deinit(struct scan *scan) {
 }
 
 static int note_queue(struct scan *scan, const Tarry__QueuePut *put) {
-    if (put->before_policy != NULL) return 0; /* it was there before, under the same number as in the log */
+    if (put->before_policy != NULL)
+        return 0; /* the queue existed before the tail, with the same number as in the log */
     struct tail_queue *queues = realloc(scan->queues, (scan->queue_count + 1) * sizeof *queues);
     if (queues == NULL) return -ENOMEM;
     scan->queues = queues;
@@ -90,7 +91,7 @@ static int look_at_task(struct scan *scan, const struct log_view *view, const Ta
         return LOG_DAMAGED;
     case CONTENT_ERASED:
         return 0;
-    case CONTENT_PARTLY: /* a kill in the middle of it: what is left is like nobody's content, and must go */
+    case CONTENT_PARTLY: /* a kill interrupted the erasure: the rest matches no known content, and must be erased */
         return add(scan, &content);
     default:
         break;

@@ -16,10 +16,10 @@
 
 #define SUMMARY_VERSION 2u
 #define PAGE_SIZE 4096u
-/* The head: as many pages as it takes; its first bytes, then the table of the parts. */
+/* The head: a header of HEADER_SIZE bytes, then the table of the parts; whole pages. */
 #define HEADER_SIZE 128u
 #define HEADER_SUMMED 120u
-/* A page of the filter: blocks, then what it is a page of. */
+/* A filter page: blocks, then the segment's base and the page number. */
 #define BLOCK_SIZE 64u
 #define PAGE_BLOCKS 63u
 #define PAGE_BASE (PAGE_BLOCKS * BLOCK_SIZE)
@@ -72,7 +72,7 @@ uint64_t summary_key_hash(uint32_t queue, const void *key, size_t key_size) {
 
 /* ---- the filter */
 
-/* The block that the hash chooses lies in this page. */
+/* Returns the page that has the block of the hash. */
 static uint64_t page_of(uint64_t pages, uint64_t hash) {
     return bloom_place(pages * PAGE_BLOCKS, hash) / PAGE_BLOCKS;
 }
@@ -82,8 +82,8 @@ static uint64_t *block_of(uint8_t *page, uint64_t pages, uint64_t hash) {
     return (uint64_t *)(void *)(page + bloom_place(pages * PAGE_BLOCKS, hash) % PAGE_BLOCKS * BLOCK_SIZE);
 }
 
-/* The bits of a hash in a part: other ones in each. The steps are those of splitmix64 (G. Steele, D. Lea, C. Flood,
- * Fast Splittable Pseudorandom Number Generators, 2014). */
+/* Returns the bits of a hash in a part; each part has other bits. The steps are those of splitmix64 (G. Steele, D. Lea,
+ * C. Flood, Fast Splittable Pseudorandom Number Generators, 2014). */
 static uint64_t bits_of(uint64_t hash, uint64_t part) {
     uint64_t mixed = hash + (part + 1) * 0x9E3779B97F4A7C15ull;
     mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9ull;
@@ -91,8 +91,8 @@ static uint64_t bits_of(uint64_t hash, uint64_t part) {
     return bloom_bits(mixed ^ mixed >> 31);
 }
 
-/* Hashes that wait until their blocks are in the cache: the filter is larger than that, and each block lies anywhere
- * in it. Bits are set in any order, so the file is the same. */
+/* Hashes that wait until their blocks are prefetched, because the filter is larger than the CPU cache. The order of
+ * setting bits does not change the file. */
 #define NOTES_MAX 16u
 struct notes {
     struct summary *summary;
@@ -155,7 +155,7 @@ static bool path_of(const char *directory, uint64_t base, const char *suffix, ch
     return size > 0 && (size_t)size < LOG_PATH_SIZE;
 }
 
-/* Bytes of the head: whole pages. */
+/* Returns the size of the head in bytes; whole pages. */
 static size_t head_size(uint64_t parts) {
     return (size_t)((HEADER_SIZE + 8 * parts + PAGE_SIZE - 1) / PAGE_SIZE * PAGE_SIZE);
 }
@@ -245,7 +245,7 @@ void summary_delete(const struct log *log, uint64_t base) {
     if (path_of(log->directory, base, ".sum", path)) log->disk->unlink(log->disk->context, path);
 }
 
-/* ---- asking */
+/* ---- queries */
 
 struct asking {
     const struct disk *disk;
@@ -299,7 +299,7 @@ static int read_head(struct asking *asking, uint64_t base) {
 }
 
 static void add_range(struct summary_answer *answer, uint64_t from, uint64_t to) {
-    if (from == to) return; /* no frame begins in that part */
+    if (from == to) return; /* no frame starts in that part */
     if (answer->count > 0 && answer->ranges[answer->count - 1].to == from)
         answer->ranges[answer->count - 1].to = to;
     else
@@ -381,7 +381,7 @@ int summary_like(struct summary **out, const struct disk *disk, const char *dire
     return result;
 }
 
-/* A page that is damaged is not used. */
+/* Checks a filter page; a damaged page hides nothing, because queries do not use it. */
 static int check_page(const struct summary *summary, const struct asking *asking, uint64_t number) {
     uint8_t page[PAGE_SIZE];
     const uint8_t *made = summary->filter + number * PAGE_SIZE;

@@ -1,17 +1,16 @@
-/* summary.h: what a closed segment of the log holds, in brief, so that a question about one task or one hour need not
- * read it: its times, and for each part of SUMMARY_PART_SIZE bytes of its file a filter over the ids and keys of the
- * tasks that the records there name.
+/* summary.h: a summary of a closed segment, so that a query about one task or one hour need not read the segment. A
+ * summary has the segment's times. For each part of SUMMARY_PART_SIZE bytes, it has a Bloom filter over the ids and
+ * keys of the tasks in that part's records.
  *
- * File: <base>.sum beside the segment, in the log or in the archive (FORMAT.md). A question about one task reads two
- * pages of it, however large it is: the head, and the page of the filter that is chosen by the hash; each has a sum of
- * its own. The bits within the block that the hash chooses depend on the part, too, so that one cache line answers for
- * every part.
+ * File: <base>.sum beside the segment, in the log or in the archive (FORMAT.md). A query about one task reads two pages
+ * of the file, whatever its size: the head, and the filter page that the hash selects. Each has its own checksum. The
+ * hash selects one block for all parts, and other bits of that block for each part, so one cache line answers for all
+ * parts.
  *
- * It is derived, and made by whoever reads the whole segment: the index thread as it goes. It may be missing, or be
- * deleted, at any time; it is not synced, and what is wrong in it is found by its sums. Nothing but skipping rests on
- * it: "certainly not here".
+ * A summary is derived data: the index thread makes it while it reads the whole segment. The file is not synced. It may
+ * be missing or deleted at any time, and its checksums reveal damage. Queries use it only to skip parts.
  *
- * Not thread-safe: one owner. */
+ * Not thread-safe. */
 #ifndef TARRY_STORAGE_SUMMARY_H
 #define TARRY_STORAGE_SUMMARY_H
 
@@ -23,68 +22,67 @@
 #include "log.h"
 #include "tarry.pb-c.h"
 
-/* As much as an archived segment's seekable frame unpacks to, and from the same places on (seekable.h). */
+/* Bytes per part: the unpacked size of an archived segment's seekable frames, with the same boundaries (seekable.h). */
 #define SUMMARY_PART_SIZE (1ull << 20)
 
-/* One being made. */
+/* A summary while it is being made. */
 struct summary {
     uint64_t base;
-    uint64_t end;      /* one past the last frame taken in */
-    uint64_t first_ns; /* logical steady times of the first and the last frame; void while end == base */
+    uint64_t end;      /* end of the last frame added */
+    uint64_t first_ns; /* logical steady times of the first and last frame; invalid while end == base */
     uint64_t last_ns;
     uint64_t records;
-    uint64_t parts; /* up to the last that a frame begins in */
+    uint64_t parts; /* number of parts up to the last one in which a frame starts */
     uint64_t parts_max;
-    uint64_t *starts; /* of each part: where the first frame lies that begins in it or behind it */
+    uint64_t *starts; /* per part: position of the first frame that starts in or after the part */
     uint64_t pages;
-    uint8_t *filter; /* these pages, as in the file, but for their sums */
+    uint8_t *filter; /* the filter pages as in the file, without their checksums */
 };
 
-/* For a segment with room for `capacity` bytes of frames; its filter takes a 32nd of that. NULL: out of memory. */
+/* Makes an empty summary for a segment with `capacity` bytes of frames; its filter takes 1/32 of that. NULL: out of
+ * memory. */
 struct summary *summary_new(uint64_t base, uint64_t capacity);
-void summary_free(struct summary *summary); /* NULL is fine */
+void summary_free(struct summary *summary); /* NULL is allowed */
 
-/* The next frame of the segment, which must begin within the capacity. `body` NULL: a seal. */
+/* Adds the next frame of the segment, which must start within the capacity. NULL `body`: a seal. */
 void summary_add(struct summary *summary, const struct frame_header *header, const Tarry__FrameBody *body);
 
-/* Writes it beside its segment, by way of a temporary name. 0 or a negative errno; a failure leaves nothing but the
- * temporary file, and costs nothing but time later. */
+/* Writes the summary beside its segment, first under a temporary name. 0 or a negative errno. A failure leaves at most
+ * the temporary file, and only makes later queries slower. */
 int summary_write(struct summary *summary, const struct log *log);
 int summary_write_to(struct summary *summary, const struct disk *disk, const char *directory);
-/* Deletes it, if it is there. */
+/* Deletes the summary file, if it exists. */
 void summary_delete(const struct log *log, uint64_t base);
 
-/* Is a file that somebody left to be believed? `*out` is an empty summary as large as it, to be filled with the frames
- * of its segment. 0; 1: there is no file, or one that nobody uses, for it is damaged or of another version; negative
- * errno. */
+/* First step of verifying a summary file: makes an empty summary of the same size, to which the caller adds the
+ * segment's frames. 0; 1: no file, or an unusable one (damaged or of another version); negative errno. */
 int summary_like(struct summary **out, const struct disk *disk, const char *directory, uint64_t base);
-/* 0: the file would lead nobody past what was added since summary_like; SUMMARY_LIES: it would; 1 and negative as
- * there. */
+/* Last step: compares the file with the frames that were added since summary_like. 0: the file hides none of them;
+ * SUMMARY_LIES: it hides some; 1 and negative errno as from summary_like. */
 int summary_check(const struct summary *summary, const struct disk *disk, const char *directory);
 #define SUMMARY_LIES 2
 
-/* Hashes to ask with: of a task's id, and of a key in a queue (by number). */
+/* Return the hash for summary_ask: of a task's id, or of a key in the queue with that number. */
 uint64_t summary_task_hash(uint64_t id);
 uint64_t summary_key_hash(uint32_t queue, const void *key, size_t key_size);
 
-/* What one says of its segment. */
+/* A range of log positions that may have matching frames. */
 struct summary_range {
-    uint64_t from; /* log positions, of frames */
-    uint64_t to;
+    uint64_t from; /* start of a frame */
+    uint64_t to;   /* exclusive */
 };
 struct summary_answer {
     uint64_t end; /* as in struct summary */
     uint64_t first_ns;
     uint64_t last_ns;
-    size_t count;                 /* 0: certainly no record of the segment names it */
-    struct summary_range *ranges; /* all frames that may name it lie in these: ascending, apart from each other */
+    size_t count;                 /* 0: certainly no record of the segment matches */
+    struct summary_range *ranges; /* all frames that may match lie in these ranges; ascending, not adjacent */
 };
-/* Where records of the segment `base` may name what was hashed; hash 0: anything, so one range. 0; 1: there is no
- * summary, or what had to be read of it is damaged or of another version; negative errno. Unless it is 0 there is
- * nothing to free. */
+/* Finds the ranges of segment `base` whose records may match `hash`; hash 0 matches everything and gives one range. 0;
+ * 1: no summary, or it is damaged or of another version; negative errno. The caller frees the answer only after 0. */
 int summary_ask(struct summary_answer *out, const struct disk *disk, const char *directory, uint64_t base,
                 uint64_t hash);
 int summary_ask_log(struct summary_answer *out, const struct log *log, uint64_t base, uint64_t hash);
-void summary_answer_deinit(struct summary_answer *answer); /* harmless when done twice, or to one of zeros */
+void summary_answer_deinit(struct summary_answer *answer); /* may be called twice, or on a zeroed answer */
 
 #endif
