@@ -302,7 +302,7 @@ struct tarry_call {
     uint64_t at_least;   /* a log position; 0: no requirement */
     /* A duration of at most INT32_MAX ms (24 days; more: TARRY_E_ARGUMENT). 0: no requirement. */
     uint64_t staleness_ms;
-    uint64_t reserved[5]; /* 0 */
+    uint64_t reserved[5]; /* must be 0 */
 };
 
 /* ---- the client --------------------------------------------------------------------------------------------------*/
@@ -342,7 +342,7 @@ struct tarry_options {
      * allowed, such calls fail with TARRY_DENIED. false: allowed only if the environment variable
      * TARRY_UNSAFE_PLAIN_TOKEN is 1. */
     bool unsafe_plain_token;
-    uint64_t reserved[8]; /* 0 */
+    uint64_t reserved[8]; /* must be 0 */
 };
 
 /* Opens a client. Programs call tarry_open, which passes the version of their tarry.h. */
@@ -402,7 +402,7 @@ struct tarry_schedule_options {
     enum tarry_on_conflict on_conflict;
     /* Timeout of this call. 0: the client's; TARRY_FOREVER: none. Must be 0 in a commit (see tarry_commit_timeout). */
     uint64_t timeout_ms;
-    uint64_t reserved[6]; /* 0 */
+    uint64_t reserved[6]; /* must be 0 */
 };
 
 /* Options of tarry_nack. */
@@ -413,7 +413,7 @@ struct tarry_nack_options {
     /* reason for the record and the dead letter; NULL: none */
     const char *reason;
     uint64_t timeout_ms;  /* timeout of this call, as in struct tarry_schedule_options */
-    uint64_t reserved[4]; /* 0 */
+    uint64_t reserved[4]; /* must be 0 */
 };
 
 /* Policy of a queue. tarry_queue_set applies only the fields that its `fields` argument selects. */
@@ -430,7 +430,7 @@ struct tarry_policy {
     /* URL, http:// or https://, at most 512 bytes. The primary POSTs due tasks to it (docs/WEBHOOKS.md). "" or NULL:
      * no push. Used only with TARRY_POLICY_PUSH. In a view: never NULL; valid as long as the view. */
     const char *push;
-    uint64_t reserved[8]; /* 0 */
+    uint64_t reserved[8]; /* must be 0 */
 };
 /* Bits that select fields of struct tarry_policy. */
 enum tarry_policy_field {

@@ -72,7 +72,7 @@ struct tarry_audit_options {
      * TARRY_BEHIND after the client's timeout_ms, and the call may be repeated. TARRY_TOO_OLD. */
     uint64_t at_least;
     uint64_t staleness_ms;
-    uint64_t reserved[6]; /* 0 */
+    uint64_t reserved[6]; /* must be 0 */
 };
 
 typedef struct tarry_audit tarry_audit;
@@ -116,7 +116,7 @@ struct tarry_audit_view {
     uint64_t gaps;
     uint64_t gaps_damaged;      /* of those, the ones that are damage of the archive */
     struct tarry_source source; /* of the last page */
-    uint64_t reserved[6];       /* 0 */
+    uint64_t reserved[6];       /* always 0 */
 };
 TARRY_API void tarry_audit_look(const tarry_audit *audit, struct tarry_audit_view *out_view);
 

@@ -62,7 +62,7 @@ struct tarry_list_options {
     uint64_t timeout_ms;   /* of each page that is asked for; 0: the client's; TARRY_FOREVER */
     uint64_t at_least;     /* of each page: as in struct tarry_call */
     uint64_t staleness_ms; /* likewise */
-    uint64_t reserved[6];  /* 0 */
+    uint64_t reserved[6];  /* must be 0 */
 };
 /* Asks nothing yet. A list is used by one thread at a time. */
 TARRY_API TARRY_MUST_USE int tarry_list_open(tarry_client *client, const struct tarry_list_options *options,
@@ -84,7 +84,7 @@ struct tarry_calendar_options {
     uint64_t timeout_ms;   /* 0: the client's; TARRY_FOREVER */
     uint64_t at_least;     /* as in struct tarry_call */
     uint64_t staleness_ms; /* likewise */
-    uint64_t reserved[6];  /* 0 */
+    uint64_t reserved[6];  /* must be 0 */
 };
 struct tarry_calendar_queue {
     const char *name;
@@ -225,7 +225,7 @@ struct tarry_job_view {
     uint64_t done; /* tasks ended or requeued so far */
     uint64_t left; /* dead letters left alone, because a live task holds their key */
     struct tarry_source source;
-    uint64_t reserved[11]; /* 0 */
+    uint64_t reserved[11]; /* always 0 */
 };
 TARRY_API TARRY_MUST_USE int tarry_job(tarry_client *client, const char *queue, uint64_t job,
                                        const struct tarry_call *call, struct tarry_job_view *out_view,
