@@ -13,9 +13,8 @@ extern "C" {
 
 /* Options of tarry_redact: the tasks whose payload and attributes are erased, and the reason. */
 struct tarry_redact_options {
-    struct tarry_ref
-        /* One task by id, all tasks that ever had a queue and key, or (queue alone) the tasks of a time range. */
-        task;
+    /* One task by id, all tasks that ever had a queue and key, or (queue alone) the tasks of a time range. */
+    struct tarry_ref task;
     const char *reason; /* reason for the record: 1 … 255 bytes of UTF-8 */
     uint64_t from_ms;   /* queue alone: only tasks scheduled at this time or later */
     uint64_t to_ms;     /* queue alone: only tasks scheduled before this time; 0: no end */
