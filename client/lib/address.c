@@ -29,8 +29,7 @@ int addresses_parse(struct addresses *addresses, const char *urls) {
         struct address *address = &addresses->items[addresses->count];
         if (place_parse(at, size, &address->place) != 0) return TARRY_E_ADDRESS;
         address->said[0] = 0;
-        if (addresses_find(addresses, address->place.url) == addresses->count)
-            addresses->count++; /* not twice the same */
+        if (addresses_find(addresses, address->place.url) == addresses->count) addresses->count++; /* no duplicates */
         if (*end == 0) return TARRY_OK;
         at = end + 1;
     }
