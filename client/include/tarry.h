@@ -115,7 +115,7 @@ enum tarry_code {
     TARRY_STALE_TOKEN = 7,   /* the caller no longer holds the lease; `outcome` has the task's state */
     TARRY_ABORTED = 8,       /* another operation of the same atomic commit was refused, so none took effect */
     TARRY_FORGOTTEN = 9,     /* the broker no longer remembers this retried request; the outcome is unknown */
-    TARRY_BUSY = 10,         /* the broker had no capacity until the deadline; nothing was done */
+    TARRY_BUSY = 10,         /* no capacity until the deadline, or earlier calls took too long; nothing was done */
     /* the broker was stopping, and no other accepted the call until the deadline; nothing was done */
     TARRY_STOPPING = 11,
     TARRY_NO_SUCH_SESSION = 12, /* never returned to programs: the consumer subscribes again */
