@@ -1,5 +1,5 @@
-/* check.c: see check.h. Everything here runs once per operation on the request path, so nothing allocates and a packed
- * Content is walked where it lies. Checks of whole operations are in check_op.c. */
+/* check.c: see check.h. These checks run once per operation of each request, so they allocate no memory and read a
+ * packed Content in place. check_op.c checks whole operations. */
 #include "check.h"
 
 #include <assert.h>
@@ -7,7 +7,7 @@
 
 #include "tarry_limits.h"
 
-/* The sentences spell the limits out; they must not drift apart. */
+/* The sentences contain these limits as text. */
 _Static_assert(QUEUE_NAME_SIZE_MAX == 128 && KEY_SIZE_MAX == 255, "sentences");
 _Static_assert(ATTRIBUTES_MAX == 64 && ATTRIBUTE_NAME_SIZE_MAX == 128 && ATTRIBUTE_VALUE_SIZE_MAX == 4096, "sentences");
 _Static_assert(CONTENT_OVERHEAD_MAX == 65536 && PRIORITY_COUNT == 10, "sentences");
@@ -18,8 +18,8 @@ const char check_key_long[] = "key is longer than 255 bytes";
 
 /* ---- text */
 
-/* Length of the UTF-8 sequence at `at`, its code point in *out; 0: malformed. After the table 3-7 of the Unicode
- * standard: no overlong forms, no surrogates, nothing above U+10FFFF. */
+/* Returns the length of the UTF-8 sequence at `at` and its code point in *out; 0: malformed. Implements table 3-7 of
+ * the Unicode standard: no overlong forms, no surrogates, nothing above U+10FFFF. */
 static size_t utf8_sequence(const uint8_t *at, size_t left, uint32_t *out) {
     uint8_t lead = at[0];
     size_t size;
@@ -111,14 +111,14 @@ const char *check_key(const void *key, size_t size) {
     return NULL;
 }
 
-/* ---- content: a walk over protobuf's wire format */
+/* ---- content: walks over the protobuf wire format */
 
 struct span {
     const uint8_t *at;
     size_t size;
 };
 
-/* A varint of at most 32 bits' worth, taken off the front of `in`. False: cut off or too large. */
+/* Reads a varint of at most 32 bits from the start of `in`. False: it is cut off or too large. */
 static bool take_varint(struct span *in, uint32_t *out) {
     uint64_t value = 0;
     for (unsigned i = 0; i < 5 && i < in->size; i++) {
@@ -134,7 +134,7 @@ static bool take_varint(struct span *in, uint32_t *out) {
     return false;
 }
 
-/* Field 1 or 2, length-delimited: everything that Content and Attribute are made of. */
+/* Reads a length-delimited field with number 1 or 2. Content and Attribute consist of such fields only. */
 static const char *take_field(struct span *in, uint32_t *out_field, struct span *out) {
     static const char broken[] = "content is malformed or cut off";
     uint32_t tag, size;
@@ -149,7 +149,7 @@ static const char *take_field(struct span *in, uint32_t *out_field, struct span 
 }
 
 static const char *check_attribute(struct span in, struct span *out_name, bool *out_too_large) {
-    struct span parts[3] = {{NULL, 0}, {NULL, 0}, {NULL, 0}}; /* by field number */
+    struct span parts[3] = {{NULL, 0}, {NULL, 0}, {NULL, 0}}; /* indexed by field number */
     while (in.size > 0) {
         uint32_t field;
         struct span part;
@@ -176,7 +176,7 @@ static const char *check_attribute(struct span in, struct span *out_name, bool *
     switch (check_text(value.at, value.size)) {
     case TEXT_BROKEN:
         return "an attribute value is not UTF-8";
-    case TEXT_NUL: /* values are C strings to many clients */
+    case TEXT_NUL: /* many clients handle values as C strings */
         return "an attribute value contains a NUL";
     case TEXT_CONTROL:
     case TEXT_PLAIN:
@@ -198,7 +198,7 @@ const char *check_content(const void *content, size_t size, uint32_t payload_max
     size_t count = 0;
     struct span payload = {NULL, 0};
     *out_too_large = true;
-    /* Before the walk, so that its length is bounded too. */
+    /* Checked before the walk, to limit its length. */
     if (size > (size_t)payload_max + CONTENT_OVERHEAD_MAX) return "content is larger than this broker's payload limit";
     *out_too_large = false;
     while (in.size > 0) {

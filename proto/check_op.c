@@ -1,5 +1,5 @@
-/* check_op.c: the operations of a commit, and what else is asked of a broker, field by field; see check.h. What needs
- * state (does the queue exist, is an absolute time too far ahead) is the core's business. */
+/* check_op.c: checks operations and other requests field by field; see check.h. The core checks everything that
+ * needs state, such as the existence of a queue or the distance of an absolute time. */
 #include "check.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static const char *check_when(const Tarry__When *when) {
     case TARRY__WHEN__KIND__DELAY:
         return when->ms <= DUE_AHEAD_MAX_MS ? NULL : "delay is longer than ten years (3653 days)";
     case TARRY__WHEN__KIND__AT:
-        return NULL; /* the past is fine; too far ahead needs a clock */
+        return NULL; /* a time in the past is valid; the limit for the future needs a clock */
     default:
         return "the kind of time (when.kind) is unknown";
     }
@@ -36,7 +36,7 @@ static const char *check_priority(bool has_priority, uint32_t priority) {
     return priority < PRIORITY_COUNT ? NULL : priority_high;
 }
 
-/* `priority`, `expires_ms`, `when` (range; overflow), on_conflict, queue, key; not the content. */
+/* Checks all fields of a Schedule except its content. */
 static const char *check_schedule(const Tarry__Schedule *schedule) {
     const char *problem = check_queue_name(schedule->queue);
     if (problem == NULL && name_is_dots(schedule->queue, strlen(schedule->queue))) problem = queue_dots;
@@ -45,7 +45,7 @@ static const char *check_schedule(const Tarry__Schedule *schedule) {
     if (problem == NULL) problem = check_when(schedule->when);
     if (problem != NULL) return problem;
     if (schedule->priority >= PRIORITY_COUNT) return priority_high;
-    /* Saturation of due + expires is harmless below this. */
+    /* Below this limit, saturation of due + expires is harmless. */
     if (schedule->expires_ms > DUE_AHEAD_MAX_MS) return "expires_ms is longer than ten years (3653 days)";
     switch (schedule->on_conflict) {
     case TARRY__SCHEDULE__ON_CONFLICT__REJECT:
@@ -111,7 +111,7 @@ static const char *check_dead(const Tarry__DeadOp *dead) {
 }
 
 static const char *check_policy_field(const Tarry__Policy *policy, const char *field) {
-    /* Unsigned comparison with a least value of 0 is meant; -Wtype-limits would object to it written out. */
+    /* The unsigned comparison with a lower limit of 0 is intended. -Wtype-limits would warn about it in plain code. */
 #define X(name, least, most, range)                                                                                    \
     if (strcmp(field, #name) == 0) {                                                                                   \
         uint64_t value = policy->name, value_min = (least), value_max = (most);                                        \
@@ -127,9 +127,9 @@ static const char *check_queue_set(const Tarry__QueueSet *set) {
     const char *problem = check_queue_name(set->queue);
     if (problem == NULL && name_is_dots(set->queue, strlen(set->queue))) problem = queue_dots;
     if (problem != NULL) return problem;
-    if (set->n_fields == 0) return NULL; /* creates the queue, if need be */
+    if (set->n_fields == 0) return NULL; /* creates the queue if it is missing */
     if (set->policy == NULL) return "policy is missing";
-    /* Looked at before the names are compared with each other, which bounds that work. */
+    /* Checked before the names are compared with each other, to limit that work. */
     if (set->n_fields > QUEUE_POLICY_FIELDS) return "more policy fields than there are";
     for (size_t i = 0; i < set->n_fields; i++) {
         problem = check_policy_field(set->policy, set->fields[i]);
@@ -151,7 +151,7 @@ static const char *check_queue_purge(const Tarry__QueuePurge *purge) {
     return check_queue_name(purge->queue);
 }
 
-/* One task by id, every task of a key, or a queue with a range of time. */
+/* Checks a redaction: of one task by id, of all tasks with a key, or of a queue's tasks in a time range. */
 static const char *check_redact(const Tarry__Redact *redact) {
     const Tarry__Ref *ref = redact->task;
     bool is_range = ref != NULL && ref->id == 0 && ref->key.len == 0 && ref->queue[0] != '\0';

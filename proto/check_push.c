@@ -1,5 +1,5 @@
-/* check_push.c: see check.h. It judges the form alone: what a name resolves to is judged when a connection is
- * made. */
+/* check_push.c: checks the form of a push URL; see check.h. The address that a host name resolves to is checked when
+ * a connection is made. */
 #include "check.h"
 
 #include <stdbool.h>
@@ -22,14 +22,14 @@ static bool is_hex(char c) {
     return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/* Behind the scheme; NULL: it is neither. */
+/* Returns the text after the scheme; NULL: neither http:// nor https://. */
 static const char *after_scheme(const char *url) {
     if (strncmp(url, "https://", 8) == 0) return url + 8;
     if (strncmp(url, "http://", 7) == 0) return url + 7;
     return NULL;
 }
 
-/* Behind the host; NULL: it is none. */
+/* Returns the text after the host; NULL: the host is invalid. */
 static const char *after_host(const char *at) {
     const char *from = at;
     if (*at == '[') {
@@ -41,7 +41,7 @@ static const char *after_host(const char *at) {
     return at > from ? at : NULL;
 }
 
-/* Behind the port, if there is one; NULL: it is none. */
+/* Returns the text after the optional port; NULL: the port is invalid. */
 static const char *after_port(const char *at) {
     unsigned port = 0, digits = 0;
     if (*at != ':') return at;

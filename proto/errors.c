@@ -1,5 +1,5 @@
-/* errors.c: see errors.h. One table for each enum of tarry.proto; a name is the enum's own in lower case, except where
- * tarry.proto says how it is printed. */
+/* errors.c: see errors.h. One table for each enum of tarry.proto. A name is the enumerator in lower case, unless
+ * tarry.proto gives another printed name. */
 #include "errors.h"
 
 #include <stddef.h>
@@ -48,7 +48,7 @@
     X(PENDING, "pending")                                                                                              \
     X(REDACTED, "redacted")
 
-/* -Wswitch makes the compiler find an enumerator that is missing here. */
+/* With -Wswitch the compiler reports a missing enumerator. */
 const char *code_name(Tarry__Code code) {
     switch (code) {
 #define X(symbol, name, sentence)                                                                                      \

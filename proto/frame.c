@@ -1,4 +1,4 @@
-/* frame.c: see frame.h, whose table gives the offsets used here. Pure functions; no I/O. */
+/* frame.c: see frame.h, whose table has the offsets. No I/O. */
 #include "frame.h"
 
 #include <assert.h>
@@ -32,7 +32,7 @@ _Static_assert(AT_HEADER_SUM + 8 == FRAME_HEADER_SIZE, "the table in frame.h");
 _Static_assert(crypto_generichash_BYTES == FRAME_CHAIN_SIZE, "BLAKE2b-256");
 _Static_assert(CONTENT_HASH_SIZE == FRAME_CHAIN_SIZE, "BLAKE2b-256");
 
-/* Bytes 0 … 71. */
+/* Encodes bytes 0 … 71 of the header. */
 static void frame_head_encode(const struct frame_header *header, uint16_t flags, uint64_t blob_sum,
                               uint8_t out[AT_CHAIN]) {
     put_u32(out + AT_MAGIC, FRAME_MAGIC);
@@ -50,7 +50,8 @@ static void frame_head_encode(const struct frame_header *header, uint16_t flags,
     put_u64(out + AT_BLOB_SUM, blob_sum);
 }
 
-/* The flag that says so can be set later, by writing one byte: nothing else changes, so nothing can be torn. */
+/* Computes header_sum as if the erased flag were 0. So the flag can be set later by writing a single byte, which
+ * cannot be torn. */
 static uint64_t header_sum(const uint8_t in[AT_HEADER_SUM]) {
     uint8_t bytes[AT_HEADER_SUM];
     memcpy(bytes, in, sizeof(bytes));
@@ -78,7 +79,7 @@ static bool frame_shape_is_right(const struct frame_header *header) {
 }
 
 bool frame_header_decode(const uint8_t in[FRAME_HEADER_SIZE], struct frame_header *out) {
-    /* The magic goes first: the scan for a torn tail (LOG-5) tries every offset. */
+    /* The magic is checked first, because the scan for a torn tail (LOG-5) tries every offset. */
     if (get_u32(in + AT_MAGIC) != FRAME_MAGIC) return false;
     bool is_whole = get_u64(in + AT_HEADER_SUM) == header_sum(in);
     if (!is_whole && !SEEDED_BUG(header_sum_unchecked)) return false;
@@ -104,7 +105,8 @@ bool frame_header_decode(const uint8_t in[FRAME_HEADER_SIZE], struct frame_heade
 
 void frame_chain(const uint8_t previous[FRAME_CHAIN_SIZE], const struct frame_header *header, const void *body,
                  uint8_t out[FRAME_CHAIN_SIZE]) {
-    /* Flags and blob_sum change when a content is erased; the chain must not (content hashes are in the body). */
+    /* Flags and blob_sum are hashed as 0, because erasing a content changes them but must not change the chain. (The
+     * body has the hashes of contents.) */
     uint8_t head[AT_CHAIN];
     frame_head_encode(header, 0, 0, head);
     crypto_generichash_state state;
@@ -113,7 +115,7 @@ void frame_chain(const uint8_t previous[FRAME_CHAIN_SIZE], const struct frame_he
     failed |= crypto_generichash_update(&state, head, sizeof(head));
     failed |= crypto_generichash_update(&state, body, header->body_size);
     failed |= crypto_generichash_final(&state, out, FRAME_CHAIN_SIZE);
-    assert(failed == 0); /* libsodium fails here on wrong sizes alone */
+    assert(failed == 0); /* libsodium fails here only on wrong sizes */
 }
 
 uint64_t frame_sum(const void *data, size_t size) {
@@ -128,7 +130,7 @@ uint64_t principal_owner(const char *name) {
 
 bool content_is_erased(const void *blob, size_t size) {
     const uint8_t *bytes = blob;
-    /* The salt decides in its first byte, as a rule; sodium_is_zero took 200 ns for 150 bytes. */
+    /* The first byte of the salt usually decides. sodium_is_zero took 200 ns for 150 bytes. */
     return size > 0 && bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0;
 }
 

@@ -1,4 +1,4 @@
-/* head.c: see head.h, whose table gives the offsets used here. */
+/* head.c: see head.h, whose table has the offsets. */
 #include "head.h"
 
 #include <assert.h>
@@ -25,7 +25,7 @@ enum {
 };
 
 static const char magic[8] = {'T', 'A', 'R', 'R', 'Y', 'H', 'D', '1'};
-/* Nothing else that a key of ours may ever sign begins like this. */
+/* Prefix of the signed bytes. Other uses of these keys must sign bytes with another prefix. */
 static const char context[] = "tarry signed head 1\n";
 static const char prefix[] = "tarry-head-1:";
 #define CONTEXT_SIZE (sizeof(context) - 1)

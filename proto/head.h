@@ -1,12 +1,12 @@
-/* head.h: a signed head: somebody's word for the log up to a position. storage/FORMAT.md tells the same to people.
+/* head.h: a signed head: a signed statement about the log up to a position. storage/FORMAT.md describes it for users.
  *
  *   offset size
  *        0    8  magic "TARRYHD1"
- *        8    8  number: of this signer's heads of this log, from 1 on without gaps
+ *        8    8  number: counts this signer's heads of this log, from 1 without gaps
  *       16   16  cluster
- *       32    8  position: the log up to here, where a frame ends
- *       40    8  segment: base of the segment that this last frame lies in
- *       48    8  kept_from: the oldest position that the signer's log still had
+ *       32    8  position: end of the last frame that the head covers
+ *       40    8  segment: base of the segment that contains this frame
+ *       48    8  kept_from: oldest position in the signer's log
  *       56    8  steady_ns   logical times of the last frame (TIME-2)
  *       64    8  wall_ns
  *       72    4  epoch       of the last frame
@@ -16,8 +16,8 @@
  *      120   64  signature: Ed25519 over "tarry signed head 1\n" ‖ bytes 0 … 119
  *      184    8  sum: XXH3-64 of bytes 0 … 183
  *
- * The chain hash stands for every frame before the position, so one head is proof for the whole log before it. All
- * integers are little-endian. Pure functions. */
+ * The chain hash covers every frame before the position, so one head proves the whole log before it. All integers are
+ * little-endian. No I/O. */
 #ifndef TARRY_PROTO_HEAD_H
 #define TARRY_PROTO_HEAD_H
 
@@ -31,7 +31,7 @@
 #define HEAD_SIZE 192u
 #define HEAD_SIGNATURE_SIZE 64u
 #define HEAD_CLUSTER_SIZE 16u
-/* "tarry-head-1:" and every byte of it in hexadecimal digits, and a terminator. */
+/* "tarry-head-1:", all bytes as hexadecimal digits, and a final 0. */
 #define HEAD_TEXT_SIZE (13 + 2 * HEAD_SIZE + 1)
 
 struct head {
@@ -48,18 +48,19 @@ struct head {
     uint8_t signature[HEAD_SIGNATURE_SIZE];
 };
 
-/* Sets signer and signature; the rest must be set. */
+/* Sets signer and signature. The other fields must be set. */
 void head_sign(struct head *head, const struct sign_secret *secret);
-/* Whether this key signed exactly this. */
+/* True: this key signed exactly these fields. */
 bool head_is_signed(const struct head *head, const struct sign_public *public);
 
 void head_encode(const struct head *head, uint8_t out[HEAD_SIZE]);
-/* False, `out` untouched, unless magic, sum and the reserved bytes are right. Says nothing about the signature. */
+/* Decodes a head. False: magic, sum or reserved bytes are wrong; `out` is then untouched. Does not check the
+ * signature. */
 bool head_decode(const uint8_t in[HEAD_SIZE], struct head *out);
 
-/* One line of text, to be kept elsewhere; returns `out`. */
+/* Writes the head as one line of text, to be stored elsewhere. Returns `out`. */
 char *head_format(const struct head *head, char out[HEAD_TEXT_SIZE]);
-/* Blanks around it are let pass. */
+/* Parses such a line. Blanks around it are ignored. */
 bool head_parse(const char *text, struct head *out);
 
 #endif

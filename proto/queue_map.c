@@ -10,7 +10,7 @@ void queue_map_deinit(struct queue_map *map, void (*free_value)(void *value)) {
     *map = (struct queue_map){0};
 }
 
-/* The place of `number`; it may belong to another. */
+/* Returns the index at which `number` is or would be inserted. */
 static size_t place_of(const struct queue_map *map, uint32_t number) {
     size_t low = 0, high = map->count;
     while (low < high) {

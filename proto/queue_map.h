@@ -1,5 +1,5 @@
-/* queue_map.h: something about each of some queues, by number. Numbers are sparse (row.h): former queues have some,
- * too. A sorted list. */
+/* queue_map.h: sorted map from queue numbers to values. Queue numbers are sparse, because deleted queues keep theirs
+ * (row.h). */
 #ifndef TARRY_PROTO_QUEUE_MAP_H
 #define TARRY_PROTO_QUEUE_MAP_H
 
@@ -11,24 +11,25 @@ struct queue_map_item {
     uint32_t number;
     void *value;
 };
-struct queue_map {                /* zeroed: empty */
-    struct queue_map_item *items; /* in order of number */
+struct queue_map {                /* all zero: empty */
+    struct queue_map_item *items; /* sorted by number */
     size_t count;
     size_t room;
 };
 
-/* `free_value`: called with each value; NULL: they are not the map's. */
+/* Frees the map. `free_value` is called with each value; NULL: the map does not own the values. */
 void queue_map_deinit(struct queue_map *map, void (*free_value)(void *value));
-/* NULL: there is none. */
+/* Returns the value of a number; NULL: none. */
 void *queue_map_get(const struct queue_map *map, uint32_t number);
-/* There is none of that number yet. False: no memory. */
+/* Adds a value. The map must not have the number yet. False: out of memory. */
 bool queue_map_put(struct queue_map *map, uint32_t number, void *value);
 
-/* ---- of names: each value is a copy, for free() */
+/* ---- maps of names: each value is a copy on the heap */
 
-/* A number keeps its first name. False: no memory. */
+/* Adds a name. A number that has a name keeps it. False: out of memory. */
 bool queue_map_learn(struct queue_map *map, uint32_t number, const char *name);
-/* How many numbers have the name: the queue that has it, and former ones. `out_number`: the highest of them. */
+/* Returns how many numbers (of the present queue and deleted ones) have this name. `out_number`: the highest of
+ * them. */
 size_t queue_map_find(const struct queue_map *map, const char *name, uint32_t *out_number);
 
 #endif

@@ -1,5 +1,5 @@
-/* row.c: see row.h. The encoding that is hashed is private to this file and never stored, but it must not change within
- * one FORMAT_VERSION: digests and before_hash values in old logs rest on it. */
+/* row.c: see row.h. The hashed encoding is private to this file and never stored. It must not change within one
+ * FORMAT_VERSION, because digests and before_hash values in old logs depend on it. */
 #include "row.h"
 
 #include <string.h>
@@ -150,7 +150,7 @@ uint64_t queue_hash(const Tarry__QueuePut *queue) {
         at = put_u32(at, (uint32_t)policy->backoff);
         at = put_u32(at, policy->backoff_jitter);
     }
-    if (queue->deleted) *at++ = 1; /* what is not has the hash that it had before there was such a thing */
+    if (queue->deleted) *at++ = 1; /* a queue that is not deleted keeps the hash from before this field existed */
     if (policy != NULL && policy->push[0] != '\0') { /* likewise */
         *at++ = 2;
         at = put_u64(at, XXH3_64bits(policy->push, strlen(policy->push)));
@@ -159,7 +159,7 @@ uint64_t queue_hash(const Tarry__QueuePut *queue) {
         *at++ = 3;
         at = put_u64(at, XXH3_64bits(queue->creator, strlen(queue->creator)));
     }
-    /* The name may be of any length in a damaged record, so it comes in as a hash of its own. */
+    /* The name is hashed separately, because it may have any length in a damaged record. */
     at = put_u64(at, XXH3_64bits(queue->name, strlen(queue->name)));
     return never_zero(XXH3_64bits(buffer, (size_t)(at - buffer)));
 }

@@ -22,7 +22,7 @@ _Static_assert(sizeof(secret_title) + 16 + sizeof(secret_name) + 64 + 1 <= SIGN_
 static void set_id(struct sign_public *public) {
     uint8_t hash[32];
     int failed = crypto_generichash(hash, sizeof(hash), public->bytes, sizeof(public->bytes), NULL, 0);
-    assert(failed == 0); /* libsodium fails here on wrong sizes alone */
+    assert(failed == 0); /* libsodium fails here only on wrong sizes */
     memcpy(public->id, hash, sizeof(public->id));
 }
 
@@ -54,7 +54,7 @@ size_t sign_public_format(const struct sign_public *public, char out[SIGN_KEY_TE
     return format(public_title, public->id, public_name, public->bytes, out);
 }
 
-/* Takes `text`, if it stands there. */
+/* Skips `text` if it is next. False: it is not. */
 static bool take_text(const char **at, const char *end, const char *text) {
     size_t size = strlen(text);
     if ((size_t)(end - *at) < size || memcmp(*at, text, size) != 0) return false;
@@ -62,7 +62,7 @@ static bool take_text(const char **at, const char *end, const char *text) {
     return true;
 }
 
-/* Takes `size` bytes as hexadecimal digits in lower case. */
+/* Reads `size` bytes as hexadecimal digits in lower case. */
 static bool take_hex(const char **at, const char *end, uint8_t *out, size_t size) {
     size_t taken;
     if ((size_t)(end - *at) < 2 * size) return false;
@@ -73,7 +73,7 @@ static bool take_hex(const char **at, const char *end, uint8_t *out, size_t size
     return true;
 }
 
-/* The title was taken. */
+/* Parses the lines after the title. */
 static const char *parse(const char *at, const char *end, const char *name, uint8_t id[SIGN_KEY_ID_SIZE],
                          uint8_t bytes[SEED_SIZE]) {
     bool is_whole = take_hex(&at, end, id, SIGN_KEY_ID_SIZE) && take_text(&at, end, name) &&

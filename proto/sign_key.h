@@ -1,12 +1,13 @@
-/* sign_key.h: Ed25519 keys that sign heads of the log (head.h), as text files. storage/FORMAT.md shows them to people.
+/* sign_key.h: Ed25519 keys that sign heads of the log (head.h), stored as text files. storage/FORMAT.md describes
+ * them for users.
  *
  *   tarry-secret-key 1             tarry-public-key 1
  *   id 0123456789abcdef            id 0123456789abcdef
  *   secret <64 hex digits>         public <64 hex digits>
  *
- * The id is the first 8 bytes of BLAKE2b-256 of the public key; `secret` is the seed of RFC 8032. Each line ends in a
- * line feed, digits are in lower case, and nothing else may stand there. Pure functions; no I/O. The caller keeps
- * secrets in memory that libsodium guards, and wipes what they were read into. */
+ * The id is the first 8 bytes of BLAKE2b-256 of the public key. `secret` is the seed of RFC 8032. Each line ends
+ * with a line feed, hexadecimal digits are in lower case, and the file contains nothing else. No I/O. The caller
+ * keeps secrets in memory that libsodium protects, and wipes the buffers from which it read them. */
 #ifndef TARRY_PROTO_SIGN_KEY_H
 #define TARRY_PROTO_SIGN_KEY_H
 
@@ -15,9 +16,9 @@
 
 #define SIGN_KEY_ID_SIZE 8u
 #define SIGN_PUBLIC_SIZE 32u
-#define SIGN_SECRET_SIZE 64u /* as libsodium wants it: the seed and the public key */
+#define SIGN_SECRET_SIZE 64u /* libsodium's form: seed and public key */
 #define SIGN_KEY_ID_TEXT_SIZE (2 * SIGN_KEY_ID_SIZE + 1)
-/* More than any key file's text, and a terminator. */
+/* Buffer size that is enough for the text of any key file with a final 0. */
 #define SIGN_KEY_TEXT_SIZE 128u
 
 struct sign_public {
@@ -32,15 +33,15 @@ struct sign_secret {
 
 void sign_key_generate(struct sign_secret *out);
 
-/* Text of a key file, terminated; returns its length. */
+/* Write the text of a key file with a final 0. Return its length in bytes. */
 size_t sign_secret_format(const struct sign_secret *secret, char out[SIGN_KEY_TEXT_SIZE]);
 size_t sign_public_format(const struct sign_public *public, char out[SIGN_KEY_TEXT_SIZE]);
 
-/* NULL, or what is wrong with the text, as the end of a sentence ("is …"); `out` is void then. */
+/* Parse a key file. Return NULL, or the error as the end of a sentence ("is …"); `out` is then invalid. */
 const char *sign_secret_parse(const char *text, size_t size, struct sign_secret *out);
 const char *sign_public_parse(const char *text, size_t size, struct sign_public *out);
 
-/* 16 hexadecimal digits. Returns `out`. */
+/* Writes the id as 16 hexadecimal digits. Returns `out`. */
 char *sign_key_id_format(const uint8_t id[SIGN_KEY_ID_SIZE], char out[SIGN_KEY_ID_TEXT_SIZE]);
 
 #endif

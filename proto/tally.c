@@ -1,5 +1,5 @@
-/* tally.c: see tally.h. Each record is checked wholly before anything changes, so a refusal leaves the tally as it
- * was. Looks at nothing but the record and the counts. */
+/* tally.c: see tally.h. Each record is checked completely before any change, so a refusal leaves the tally
+ * unchanged. The code uses only the record and the counts. */
 #include "tally.h"
 
 #include <assert.h>
@@ -10,7 +10,7 @@
 #include "frame.h"
 #include "seeded_bug.h"
 
-/* Where a task is counted; every live or dead task is in exactly one such place. */
+/* Returns the counter of a task's state, base and priority. Each live or dead task is counted in exactly one. */
 static uint64_t *tally_place(struct queue_tally *queue, unsigned state, unsigned base, unsigned priority) {
     assert(base < ROW_BASES && priority < PRIORITY_COUNT);
     switch (state) {
@@ -28,12 +28,12 @@ static bool state_is_live(unsigned state) {
     return state != ROW_BURIED;
 }
 
-/* Causes that create or change a task; the others end it. */
+/* True: the cause creates or changes a task. The other causes end it. */
 static bool cause_is_change(Tarry__Cause cause) {
     return cause >= TARRY__CAUSE__CAUSE_SCHEDULED && cause <= TARRY__CAUSE__CAUSE_REQUEUED;
 }
 
-/* NULL: the place belongs to another generation, whose queue is not this one. */
+/* Returns the counts of a queue; NULL: its place belongs to a queue of another generation. */
 static struct queue_tally *queue_of(const struct tally *tally, uint32_t number) {
     struct queue_tally *queue = &tally->queues[queue_place(number)];
     uint32_t own = queue->number != 0 ? queue->number : queue_place(number);
@@ -58,7 +58,7 @@ static bool tally_put(struct tally *tally, const Tarry__TaskPut *put, bool has_r
     if (queue == NULL) return false;
     uint64_t *after = tally_place(queue, row->state, row->base, row->priority);
     if (put->fresh) {
-        /* Ids grow in the order of scheduling. The last one is left out so that next_id cannot overflow. */
+        /* Ids grow in the order of scheduling. UINT64_MAX is excluded so that next_id cannot overflow. */
         if (row->id < tally->next_id || row->id == UINT64_MAX || row->state != ROW_WAITING) return false;
         tally->next_id = row->id + 1;
         tally->digest += hash_of(out);
@@ -85,7 +85,7 @@ static bool tally_put(struct tally *tally, const Tarry__TaskPut *put, bool has_r
     return true;
 }
 
-/* The counter of an ending; NULL: the cause ends nothing. */
+/* Returns the counter of ended tasks for this cause; NULL: the cause does not end a task. */
 static uint64_t *tally_ending(struct queue_tally *queue, Tarry__Cause cause) {
     switch (cause) {
     case TARRY__CAUSE__CAUSE_ACKED:
@@ -156,7 +156,7 @@ static bool tally_epoch(struct tally *tally, const Tarry__EpochPut *epoch) {
     return true;
 }
 
-/* It changes nothing that is counted. Its content lies in a frame before it, or nowhere. */
+/* Checks a redaction, which changes no counts. Its content is in an earlier frame or nowhere. */
 static bool tally_redaction(const struct tally *tally, const Tarry__Redaction *redaction) {
     if (redaction->id == 0 || redaction->id >= tally->next_id) return false;
     if (redaction->queue != 0 && !queue_number_is_valid(redaction->queue)) return false;
@@ -216,7 +216,7 @@ bool tally_record(struct tally *tally, const Tarry__Record *record) {
 uint64_t producer_hash(uint64_t producer) {
     uint8_t bytes[8];
     put_u64(bytes, producer);
-    /* The seed keeps it apart from every other kind of row. */
+    /* The seed makes the hash differ from that of any other kind of row. */
     uint64_t hash = XXH3_64bits_withSeed(bytes, sizeof(bytes), 0x70726f6475636572u);
     return hash != 0 ? hash : 1;
 }

@@ -1,32 +1,32 @@
-/* tarry_limits.h: every limit of Tarry, by name (CAP-1, CALM-1).
+/* tarry_limits.h: all limits of Tarry, by name (CAP-1, CALM-1).
  *
- * A value that a user meets is here and nowhere else; what can be configured has its default here.
- * Sizes are bytes, `_ms` are milliseconds. */
+ * Every limit or default that users can see is defined here and nowhere else. Sizes are in bytes; `_MS` means
+ * milliseconds, `_S` seconds. */
 #ifndef TARRY_PROTO_TARRY_LIMITS_H
 #define TARRY_PROTO_TARRY_LIMITS_H
 
 #define WIRE_VERSION 1u
-#define FORMAT_VERSION 1u /* of the data directory: log and index */
+#define FORMAT_VERSION 1u /* version of the data directory's format: log and index */
 #define DEFAULT_PORT 7272
 #define DEFAULT_URL "ws://127.0.0.1:7272"
 #define BEANSTALK_PORT 11300
 
-/* Tasks */
+/* Tasks. */
 #define QUEUE_NAME_SIZE_MAX 128
-#define QUEUE_RESERVED_PREFIX "tarry." /* of the broker's own queues (queue_is_reserved) */
+#define QUEUE_RESERVED_PREFIX "tarry." /* prefix of the broker's own queues (queue_is_reserved) */
 #define KEY_SIZE_MAX 255
 #define REASON_SIZE_MAX 255
 #define CLIENT_NAME_SIZE_MAX 128
-#define PRINCIPAL_SIZE_MAX 64 /* its name */
-#define PEER_SIZE_MAX 63      /* an address as text: "[IPv6%interface]:port" */
+#define PRINCIPAL_SIZE_MAX 64 /* bytes of a principal's name */
+#define PEER_SIZE_MAX 63      /* bytes of an address as text: "[IPv6%interface]:port" */
 #define CLUSTER_ID_SIZE 16
-#define URL_SIZE_MAX 299 /* of a broker: "ws://host:port" */
+#define URL_SIZE_MAX 299 /* bytes of a broker's URL: "ws://host:port" */
 #define ATTRIBUTES_MAX 64
 #define ATTRIBUTE_NAME_SIZE_MAX 128
 #define ATTRIBUTE_VALUE_SIZE_MAX 4096
 #define PAYLOAD_SIZE_MAX_DEFAULT (1u << 20)
 #define PAYLOAD_SIZE_MAX_LIMIT (8u << 20)
-#define CONTENT_OVERHEAD_MAX (64u << 10) /* attributes of one task, all together */
+#define CONTENT_OVERHEAD_MAX (64u << 10) /* bytes of all attributes of one task */
 #define PRIORITY_COUNT 10
 #define DUE_AHEAD_MAX_MS (3653ull * 24 * 3600 * 1000) /* ten years */
 #define LEASE_MAX_MS (24ull * 3600 * 1000)
@@ -34,61 +34,64 @@
 #define BACKOFF_MAX_MS (30ull * 24 * 3600 * 1000)
 #define PAUSE_MAX_MS DUE_AHEAD_MAX_MS
 
-/* Requests */
+/* Requests. */
 #define OPS_PER_COMMIT_MAX 8192
-#define REDACT_OPS_MAX 64     /* of a commit: each is a search through the log */
-#define REDACT_TASKS_MAX 1024 /* tasks that one operation redacts, and all of a commit's together */
+#define REDACT_OPS_MAX 64     /* redactions in one commit; each searches the log */
+#define REDACT_TASKS_MAX 1024 /* tasks that one redaction, or all redactions of one commit, may redact */
 #define REQUEST_SIZE_MAX (16u << 20)
 #define QUEUES_PER_SUBSCRIBE_MAX 256
 #define LIST_LIMIT_MAX 1000
 #define LIST_LIMIT_DEFAULT 1000
-#define LIST_READS_MAX 8u            /* of the index, for one result page: each looks at LIST_LIMIT_MAX tasks at most */
-#define FACTS_SIZE_MAX (16u << 20)   /* stored tasks that one request may read, bytes; less with a small --memory */
-#define DELIVERY_SIZE_MAX (4u << 20) /* contents in one message, save when a single task is larger */
+#define LIST_READS_MAX 8u            /* reads of the index for one result page, each of at most LIST_LIMIT_MAX tasks */
+#define FACTS_SIZE_MAX (16u << 20)   /* bytes of stored tasks that one request may read; less with a small --memory */
+#define DELIVERY_SIZE_MAX (4u << 20) /* bytes of contents in one message, unless a single task is larger */
 
-/* Looking at the log (Audit) */
+/* Reading the log (Audit). */
 #define AUDIT_FRAMES_MAX 8192
-#define AUDIT_SIZE_MAX (1u << 20)  /* a page ends with the frame that reaches it */
-#define AUDIT_WAIT_MAX_MS 10000ull /* a long poll */
-#define AUDIT_PAGE_MAX_MS 20ull    /* a page is read for so long, then answered as it is: others wait */
-#define AUDIT_READS_MAX 16         /* pages asked for and not read yet; beyond: BUSY */
-#define AUDIT_WAITS_MAX 32         /* long polls at once; beyond: BUSY */
+#define AUDIT_SIZE_MAX (1u << 20)  /* a result page ends with the frame that reaches this size */
+#define AUDIT_WAIT_MAX_MS 10000ull /* duration of a long poll */
+/* a result page is sent after this reading time, even if incomplete, because others wait */
+#define AUDIT_PAGE_MAX_MS 20ull
+#define AUDIT_READS_MAX 16 /* requested result pages that have not been read yet; more: BUSY */
+#define AUDIT_WAITS_MAX 32 /* long polls at the same time; more: BUSY */
 
-/* Tables of the broker */
+/* Tables of the broker. */
 #define QUEUES_MAX 4096 /* queues of clients */
-#define QUEUES_OWN 16   /* places beside them that only the broker's own queues (tarry.…) take */
+#define QUEUES_OWN 16   /* additional places for the broker's own queues (tarry.…) */
 #define QUEUE_PLACES (QUEUES_MAX + QUEUES_OWN)
-#define QUEUES_OF_CONFINED_DEFAULT 256 /* that a principal with prefixes may create, unless its row says queues= */
-#define QUEUES_AWAITED_MAX 16384u      /* names of queues that do not exist and that sessions wait for */
-#define QUEUES_FORMER_MAX 65536u       /* former queues whose names the index keeps */
+/* queues that a principal with prefixes may create, unless its token row has queues= */
+#define QUEUES_OF_CONFINED_DEFAULT 256
+#define QUEUES_AWAITED_MAX 16384u /* names of queues that do not exist yet and for which sessions wait */
+#define QUEUES_FORMER_MAX 65536u  /* deleted queues whose names the index keeps */
 #define SESSIONS_MAX 1024
 #define LANES_MAX SESSIONS_MAX
-#define LANE_REST_MS 1000u /* a lane that a session has left is not given to the next at once */
+/* pause before a lane that a session has left may be given to another session */
+#define LANE_REST_MS 1000u
 #define PREFETCH_DEFAULT 256
 #define PREFETCH_MAX 16384
 #define BATCH_DEFAULT 1024
 #define BATCH_MAX 4096
-#define LEASES_MAX (1u << 18) /* tasks in flight, all sessions together */
+#define LEASES_MAX (1u << 18) /* tasks in flight in all sessions together */
 #define PRODUCERS_MAX 16384
-#define PRODUCERS_SHARE 16u /* of each principal, that no other one can push out of the table */
+#define PRODUCERS_SHARE 16u /* producers of each principal that other principals cannot replace in the table */
 #define COMMITS_PER_PRODUCER_MAX 64
 #define PRODUCER_IDLE_MS (24ull * 3600 * 1000)
 #define JOBS_MAX 64
-#define CALENDAR_SPANS_MAX 10080u /* of one question: a week of minutes */
+#define CALENDAR_SPANS_MAX 10080u /* spans in one request: a week of minutes */
 #define CALENDAR_STEP_MAX_MS (366ull * 24 * 3600 * 1000)
-#define CALENDAR_TIME_MAX_MS 253402300800000ull /* the year 10000: no question goes further */
+#define CALENDAR_TIME_MAX_MS 253402300800000ull /* the year 10000: the latest time in a request */
 #define CALENDAR_UNIT_MS 60000ull
 #define OUTCOMES_MAX_DEFAULT 262144
 #define OUTCOME_RETENTION_DEFAULT_MS (3600ull * 1000)
 
-/* Defaults of a queue's policy */
+/* Defaults of a queue's policy. */
 #define LEASE_DEFAULT_MS (30ull * 1000)
 #define MAX_ATTEMPTS_DEFAULT 16
 #define BACKOFF_MIN_DEFAULT_MS 1000ull
 #define BACKOFF_MAX_DEFAULT_MS (10ull * 60 * 1000)
 #define BACKOFF_JITTER_DEFAULT 20
 
-/* The fields of a policy that QueueSet may name: X(field of tarry.Policy, least, most, the range for people). */
+/* Policy fields that QueueSet may set: X(field of tarry.Policy, least, most, the range as text). */
 #define QUEUE_POLICY(X)                                                                                                \
     X(lease_ms, LEASE_MIN_MS, LEASE_MAX_MS, "10 ms to 24 hours")                                                       \
     X(max_attempts, 0, UINT32_MAX, "0 to 4294967295")                                                                  \
@@ -97,73 +100,80 @@
     X(backoff_max_ms, 0, BACKOFF_MAX_MS, "0 to 30 days")                                                               \
     X(backoff_jitter, 0, 100, "0 to 100 per cent")
 #define QUEUE_POLICY_NUMBERS 6
-/* … and `push`, a text (check_push.c) */
+/* Number of policy fields: those of QUEUE_POLICY and the text `push` (check_push.c). */
 #define QUEUE_POLICY_FIELDS 7
 
-/* Webhooks (docs/WEBHOOKS.md) */
+/* Webhooks (docs/WEBHOOKS.md). */
 #define PUSH_URL_SIZE_MAX 512u
-#define PUSH_QUEUES_MAX 256u /* queues that are pushed */
-/* Requests at once: in all (--push-requests), to one host, of one queue. */
+#define PUSH_QUEUES_MAX 256u /* queues with a push URL */
+/* Concurrent requests: in total (--push-requests), to one host, of one queue. */
 #define PUSH_REQUESTS_DEFAULT 512u
 #define PUSH_REQUESTS_MAX 4096u
 #define PUSH_HOST_REQUESTS_DEFAULT 32u
 #define PUSH_QUEUE_REQUESTS_DEFAULT 32u
-/* How long a request may take, its connection, and the rest of a target that fails. */
+/* Time limit of a request, time limit of its connection, and pause after failures of a target. */
 #define PUSH_TIME_DEFAULT_MS (30ull * 1000)
 #define PUSH_CONNECT_DEFAULT_MS (10ull * 1000)
 #define PUSH_REST_DEFAULT_MS (60ull * 1000)
 #define PUSH_TIME_MIN_MS 100ull
 #define PUSH_TIME_MAX_MS (3600ull * 1000)
 
-/* Consumers */
-#define SESSION_SILENCE_MS (10ull * 1000) /* no heartbeat for so long: the session is gone */
+/* Consumers. */
+#define SESSION_SILENCE_MS (10ull * 1000) /* a session without a heartbeat for this long ends */
 #define SESSION_SILENCE_MIN_MS                                                                                         \
-    1000ull /* … or for as long as its leases last, if that is shorter, but no less than this */
-#define CLAIM_AFTER_START_MS 2000ull /* after a restart, leases no session has claimed are ready again */
+/* if the session's leases are shorter than SESSION_SILENCE_MS, their duration is the limit, but at least this */
+1000ull
+/* After a restart, leases that no session has claimed within this time are ready again. */
+#define CLAIM_AFTER_START_MS 2000ull
 
-/* Log and index */
+/* Log and index. */
 #define SEGMENT_SIZE_DEFAULT (64u << 20)
 #define SEGMENT_SIZE_MIN (1u << 20)
-#define SEGMENT_SIZE_MAX (1u << 30) /* and of its room: a header that says more is damaged */
+/* maximum of a segment's size and of its allocated size; a header with more is damaged */
+#define SEGMENT_SIZE_MAX (1u << 30)
 #define FRAME_BODY_SIZE_MAX (16u << 20)
-#define FRAME_BLOB_SIZE_MAX (17u << 20) /* a request full of contents, and their salts */
+#define FRAME_BLOB_SIZE_MAX (17u << 20) /* contents of a full request, with their salts */
 #define FRAME_SIZE_MAX (FRAME_BODY_SIZE_MAX + FRAME_BLOB_SIZE_MAX + 112u)
 #define SEAL_IDLE_MS 20ull
 #define INDEX_BATCH_RECORDS 50000u
-#define INDEX_BATCH_SCALE_MAX 5u /* with so many times MEMORY_DEFAULT batches are as much larger, and later */
-#define HEAD_INTERVAL_S 60ull    /* a head is signed at least this often while there is news */
-#define INDEX_DELAY_MS 200ull    /* the index absorbs at least this often while there is something */
+#define INDEX_BATCH_SCALE_MAX 5u /* the batch size grows with --memory / MEMORY_DEFAULT, at most by this factor */
+#define HEAD_INTERVAL_S 60ull    /* signing interval while the log grows */
+#define INDEX_DELAY_MS 200ull    /* the index is updated at least this often while the log grows */
 #define RETAIN_LOG_AGE_DEFAULT_MS (7ull * 24 * 3600 * 1000)
 #define RETAIN_LOG_SIZE_DEFAULT (1ull << 30)
 #define RETAIN_ARCHIVE_AGE_DEFAULT_MS (90ull * 24 * 3600 * 1000)
 #define RETAIN_ARCHIVE_SIZE_DEFAULT (4ull << 30)
-#define ARCHIVE_LEVEL_DEFAULT 3 /* zstd's */
+#define ARCHIVE_LEVEL_DEFAULT 3 /* zstd level */
 #define MEMORY_DEFAULT (256ull << 20)
 #define MEMORY_MIN (64ull << 20)
 
-/* The pair (broker/shell/pair) */
-#define FOLLOW_BYTES_MAX (4u << 20)     /* of frames in one answer; one frame is always whole */
-#define FOLLOW_NEAR_BYTES (16ull << 20) /* who lacks no more than this may be waited for (R5) */
-#define FOLLOW_EPOCHS_MAX 64u           /* that a question tells of */
-#define FOLLOW_WAIT_MAX_MS 10000ull     /* a question waits for news so long at most */
-#define FRESH_WAIT_MAX_MS 2000u         /* a question waits for what it asks for (Request.at_least) so long at most */
-#define FRESH_WAITS_MAX 64u             /* … and no more of them at once; beyond: BUSY */
-#define FRESH_WORD_MS 500u              /* a leader that is asked how far it is answers by then, or nothing is proved */
-#define FOLLOW_KEEP_MS (10ull * 60 * 1000) /* segments that a follower lacks stay for so long after it was heard */
+/* The pair (broker/shell/pair). */
+#define FOLLOW_BYTES_MAX (4u << 20) /* bytes of frames in one reply; a single frame is never cut */
+/* the primary may wait for a follower that lacks at most this many bytes (R5) */
+#define FOLLOW_NEAR_BYTES (16ull << 20)
+#define FOLLOW_EPOCHS_MAX 64u       /* epochs that one request may list */
+#define FOLLOW_WAIT_MAX_MS 10000ull /* longest time that a request waits for new frames */
+#define FRESH_WAIT_MAX_MS 2000u     /* longest time that a request waits for its position (Request.at_least) */
+#define FRESH_WAITS_MAX 64u         /* requests that may wait for a position at the same time; more: BUSY */
+#define FRESH_WORD_MS 500u          /* the leader must answer a question about its position within this time */
+/* segments that a follower lacks are kept for this long after its last request */
+#define FOLLOW_KEEP_MS (10ull * 60 * 1000)
 #define SOLO_AFTER_DEFAULT_MS 1500ull
 #define FAILOVER_AFTER_DEFAULT_MS 750ull
 
-/* Backup (storage/files/identity.h says why the gap) */
-#define BACKUPS_MAX 2u                /* at a time */
-#define BACKUP_READ_MAX (1u << 20)    /* of a file, in one answer */
-#define BACKUP_LIST_MAX 1000u         /* names in one answer */
-#define BACKUP_FILES_MAX (1u << 20)   /* in one backup */
-#define BACKUP_NAME_SIZE_MAX 255u     /* of a file in it, folder included */
-#define BACKUP_IDLE_MS (60ull * 1000) /* nobody asks for so long: it ends, and segments may be retired again */
+/* Backup (storage/files/identity.h explains the epoch gap). */
+#define BACKUPS_MAX 2u              /* backups at the same time */
+#define BACKUP_READ_MAX (1u << 20)  /* bytes of a file in one reply */
+#define BACKUP_LIST_MAX 1000u       /* names in one reply */
+#define BACKUP_FILES_MAX (1u << 20) /* files in one backup */
+#define BACKUP_NAME_SIZE_MAX 255u   /* bytes of a file name, with its folder */
+/* A backup without requests for this long ends, and its segments may be retired. */
+#define BACKUP_IDLE_MS (60ull * 1000)
 #define RESTORE_EPOCH_GAP (1u << 22)
-#define BACKUP_PARTIAL_NAME "backup.partial" /* a file in a copy that is not whole yet: nobody opens it */
+/* Marker file in an unfinished copy. tarryd and the tool refuse to open such a copy. */
+#define BACKUP_PARTIAL_NAME "backup.partial"
 
-/* Clock (TIME-2) */
+/* Clock (TIME-2). */
 #define CLOCK_JUMP_RUN_MS (3600ull * 1000)
 #define CLOCK_JUMP_START_MS (30ull * 24 * 3600 * 1000)
 

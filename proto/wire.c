@@ -6,10 +6,10 @@
 
 #include "bytes.h"
 
-/* Field 4 and field 8, numbers. */
+/* Tags of the fields 4 and 8, which are numbers. */
 #define REPLY_POSITION_TAG (4u << 3)
 #define REPLY_AGE_TAG (8u << 3)
-/* Field 11, length-delimited. `code` is OK = 0 and `message` empty, so proto3 leaves both out. */
+/* Tag of field 11, length-delimited. proto3 omits `code` (OK = 0) and the empty `message`. */
 #define REPLY_COMMIT_TAG ((11u << 3) | 2u)
 _Static_assert(REPLY_COMMIT_TAG < 0x80, "the tag takes one byte");
 

@@ -1,5 +1,5 @@
-/* wire_field.h: writes and reads single fields of protobuf messages, for the code that wire_generate.c prints (see
- * there for the order of fields). A field whose value is the default is left out, as proto3 has it. */
+/* wire_field.h: packs and unpacks single fields of protobuf messages, for the code that wire_generate.c generates
+ * (it explains the order of fields). As in proto3, a field with its default value is omitted. */
 #ifndef TARRY_PROTO_WIRE_FIELD_H
 #define TARRY_PROTO_WIRE_FIELD_H
 
@@ -12,22 +12,23 @@
 #include "arena.h"
 #include "bytes.h"
 
-/* wire_codec.c uses these functions some hundred times; GCC would stop to inline them there, at a price of a tenth of
- * the instructions. */
+/* wire_codec.c has several hundred calls of these functions. GCC would stop inlining them, which costs 10 % more
+ * instructions. */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 enum wire_type { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2 };
 
-/* What a field takes or clobbers at most, its tag (of a number below 2,048) included; of bytes, without them. */
+/* Upper bound of the bytes that a packed field takes or overwrites, with its tag (for field numbers below 2,048).
+ * For BYTES_ROOM: without the bytes themselves. */
 #define TAG_ROOM 2u
-#define NUMBER_ROOM (TAG_ROOM + 10u) /* enumerations too: negative ones take as much */
+#define NUMBER_ROOM (TAG_ROOM + 10u) /* also for enumerations: negative values take 10 bytes */
 #define NUMBER32_ROOM (TAG_ROOM + 8u)
 #define BOOL_ROOM (TAG_ROOM + 1u)
 #define FIXED64_ROOM (TAG_ROOM + 8u)
 #define BYTES_ROOM (TAG_ROOM + 10u)
 
-/* Of a number below 2^56, a byte for each seven bits, the lowest first, and the way back. Three steps instead of one
- * for each byte: at 6 bytes, which positions and times take, 30 instructions less a field. */
+/* Convert a number below 2^56 to bytes of seven bits each, the lowest first, and back. They use three steps, not one
+ * per byte. For 6 bytes, the usual size of positions and times, this saves 30 instructions per field. */
 ALWAYS_INLINE uint64_t varint_spread(uint64_t value) {
     value = (value & 0x000000000fffffffu) | (value & 0x00fffffff0000000u) << 4;
     value = (value & 0x00003fff00003fffu) | (value & 0x0fffc0000fffc000u) << 2;
@@ -39,9 +40,9 @@ ALWAYS_INLINE uint64_t varint_gather(uint64_t bytes) {
     return (bytes & 0x000000000fffffffu) | (bytes & 0x0fffffff00000000u) >> 4;
 }
 
-/* ---- written: each returns where what it has written begins, which ends at `at` */
+/* ---- packing: each function writes a field that ends at `at`, and returns its start */
 
-/* It may write up to 8 bytes before what it returns: what comes before them is written later. */
+/* May overwrite up to 8 bytes before the returned address, so earlier fields must be written later. */
 ALWAYS_INLINE uint8_t *varint_before(uint8_t *at, uint64_t value) {
     if (value < 0x80) {
         *--at = (uint8_t)value;
@@ -84,7 +85,7 @@ static inline uint8_t *fixed64_before(uint8_t *at, unsigned number, uint64_t val
     return tag_before(at - 8, number, WIRE_FIXED64);
 }
 
-/* What was written from `at` to `end` is a message: its length and tag. */
+/* Packs length and tag of a message whose bytes are between `at` and `end`. */
 static inline uint8_t *message_before(uint8_t *at, unsigned number, const uint8_t *end) {
     return tag_before(varint_before(at, (uint64_t)(end - at)), number, WIRE_BYTES);
 }
@@ -108,11 +109,11 @@ static inline uint8_t *text_before(uint8_t *at, unsigned number, const char *tex
     return data_before(at, number, text, text_size(text));
 }
 
-/* ---- read */
+/* ---- unpacking */
 
 struct wire_reader {
     const uint8_t *at, *end;
-    bool odd; /* the bytes are not as a packer writes them; whatever was read since is void */
+    bool odd; /* the bytes differ from what a packer writes; all values read so far are invalid */
 };
 
 ALWAYS_INLINE bool take_tag(struct wire_reader *reader, unsigned number, enum wire_type type) {
@@ -124,7 +125,7 @@ ALWAYS_INLINE bool take_tag(struct wire_reader *reader, unsigned number, enum wi
     return true;
 }
 
-/* Odd: a varint that does not end within 10 bytes. */
+/* Reads a varint. Sets `odd` if it does not end within 10 bytes. */
 ALWAYS_INLINE uint64_t take_varint(struct wire_reader *reader) {
     size_t left = (size_t)(reader->end - reader->at);
     if (left > 0 && *reader->at < 0x80) return *reader->at++;
@@ -149,7 +150,7 @@ ALWAYS_INLINE void take_number(struct wire_reader *reader, unsigned number, uint
     if (take_tag(reader, number, WIRE_VARINT)) *out = take_varint(reader);
 }
 
-/* Keeps the low 32 bits of a larger number, as protobuf does, for an enumeration too. */
+/* Keeps the low 32 bits of a larger number, as protobuf does, also for enumerations. */
 ALWAYS_INLINE void take_number32(struct wire_reader *reader, unsigned number, uint32_t *out) {
     if (take_tag(reader, number, WIRE_VARINT)) *out = (uint32_t)take_varint(reader);
 }
@@ -174,10 +175,11 @@ ALWAYS_INLINE void take_fixed64(struct wire_reader *reader, unsigned number, uin
     reader->at += 8;
 }
 
-/* Bytes of a length's varint. protobuf-c takes 5 bytes at most, and refuses some numbers in them: it judges those. */
+/* Longest varint of a length, in bytes. protobuf-c allows 5 bytes but refuses some values of that size, so it
+ * handles them itself. */
 #define LENGTH_SIZE_MAX 4
 
-/* The bytes of the field whose tag was taken; not copied. */
+/* Returns the bytes of the field whose tag was taken, without copying them. */
 ALWAYS_INLINE ProtobufCBinaryData take_sized(struct wire_reader *reader) {
     ProtobufCBinaryData bytes = {0};
     const uint8_t *from = reader->at;
@@ -192,7 +194,7 @@ ALWAYS_INLINE ProtobufCBinaryData take_sized(struct wire_reader *reader) {
     return bytes;
 }
 
-/* `data` is NULL if there is no such field. */
+/* Returns the bytes of the field. `data` is NULL if the field is absent. */
 ALWAYS_INLINE ProtobufCBinaryData take_bytes(struct wire_reader *reader, unsigned number) {
     return take_tag(reader, number, WIRE_BYTES) ? take_sized(reader) : (ProtobufCBinaryData){0};
 }
@@ -201,16 +203,16 @@ static inline struct wire_reader reader_of(ProtobufCBinaryData bytes) {
     return (struct wire_reader){.at = bytes.data, .end = bytes.data + bytes.len};
 }
 
-/* Whether all bytes were read, and are as a packer writes them. */
+/* True: all bytes were read, and they are as a packer writes them. */
 static inline bool reader_done(const struct wire_reader *reader) {
     return !reader->odd && reader->at == reader->end;
 }
 
-/* ---- kept: copied to an arena */
+/* ---- copying to an arena */
 
 struct copies {
     struct arena *arena;
-    bool refused; /* malformed bytes, or the arena is full: there is no message */
+    bool refused; /* the bytes are malformed or the arena is full, so there is no message */
 };
 
 static inline void *keep_room(struct copies *copies, size_t size) {
@@ -225,7 +227,7 @@ ALWAYS_INLINE void keep_bytes(struct copies *copies, ProtobufCBinaryData *bytes)
     bytes->data = copy;
 }
 
-/* Leaves `*out` as it is if there is no such field. */
+/* Copies a text to the arena. Leaves `*out` unchanged if the field is absent. */
 static inline void keep_text(struct copies *copies, ProtobufCBinaryData bytes, char **out) {
     char *copy = bytes.data != NULL ? keep_room(copies, bytes.len + 1) : NULL;
     if (copy == NULL) return;
@@ -234,12 +236,12 @@ static inline void keep_text(struct copies *copies, ProtobufCBinaryData bytes, c
     *out = copy;
 }
 
-/* Room for `count` pointers to messages. */
+/* Returns room for `count` pointers to messages. */
 static inline void *keep_list(struct copies *copies, size_t count) {
     return keep_room(copies, count * sizeof(ProtobufCMessage *));
 }
 
-/* ---- by protobuf-c */
+/* ---- packing and unpacking with protobuf-c */
 
 static inline uint8_t *any_before(uint8_t *at, const ProtobufCMessage *message) {
     at -= protobuf_c_message_get_packed_size(message);

@@ -126,7 +126,7 @@ static void each_field(const struct listed *message, bool is_rising, print_field
     }
 }
 
-/* Several cases of a oneof are listed: then nothing else is, and the first byte chooses. */
+/* True: several cases of the oneof are listed. Then no other field is listed, and the first byte selects the case. */
 static bool is_choice(const struct listed *message) {
     unsigned cases = 0;
     for (unsigned i = 0; i < message->type->n_fields; i++)
@@ -218,7 +218,7 @@ static void print_before(const struct listed *message, const ProtobufCFieldDescr
     }
 }
 
-/* A line for each case of a oneof; what the switch falls to is protobuf-c's. */
+/* Prints a line for each case of a oneof. Other cases are left to protobuf-c. */
 static void print_case_room(const struct listed *message, const ProtobufCFieldDescriptor *field) {
     (void)message;
     printf("    case %u:\n        return BYTES_ROOM + %s_room(m->%s);\n", field->id, snake(field->descriptor),
@@ -231,7 +231,8 @@ static void print_case_before(const struct listed *message, const ProtobufCField
            snake(field->descriptor), field->name, field->id);
 }
 
-/* Whether the message is to be packed without reflection. A oneof's case that is NULL: protobuf-c leaves it out. */
+/* Prints the condition for packing the message without reflection. A oneof whose selected case is NULL is left out,
+ * as protobuf-c does. */
 static void print_is_plain(const struct listed *message) {
     if (!is_choice(message)) {
         printf("    if (m->base.n_unknown_fields != 0)");
@@ -375,7 +376,8 @@ static void print_reader(const struct listed *message) {
     printf("    (void)copies;\n    return true;\n}\n");
 }
 
-/* The message by itself: an item of a repeated field, or one that wire.h has a function for. */
+/* Prints the function that copies one message: an item of a repeated field, or a message that wire.h has a function
+ * for. */
 static void print_copy(const struct listed *message) {
     const char *name = snake(message->type), *type = message->type->c_name;
     if (is_choice(message)) {
@@ -398,7 +400,7 @@ static void print_copy(const struct listed *message) {
     printf("    return copies.refused ? NULL : m;\n}\n");
 }
 
-/* Whether a message that wire.h has a function for, packing or unpacking, is this one or contains it. */
+/* True: wire.h has a function (packing or unpacking) for this message or for one that contains it. */
 static bool is_needed(const struct listed *message, unsigned public, bool only_as_item) {
     if ((message->public & public) != 0) return true;
     for (const struct listed *outer = message + 1; outer < all_listed + LISTED_COUNT; outer++)

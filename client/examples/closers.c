@@ -19,7 +19,7 @@
 #define BATCH 256
 #define END_PATIENCE_MS 5000
 
-/* ---- the closer's side */
+/* ---- the closer process */
 
 static volatile sig_atomic_t ending;
 
@@ -40,9 +40,9 @@ static void close_orders(tarry_client *client, const struct tarry_task **tasks, 
         printf("{\"id\":\"%s\",\"received_us\":%" PRIu64 ",\"lateness_ms\":%" PRId64 ",\"attempt\":%u}\n",
                tasks[i]->key != NULL ? tasks[i]->key : "", now_us, (int64_t)(tasks[i]->received_ms - tasks[i]->due_ms),
                tasks[i]->attempt);
-    if (fflush(stdout) != 0) exit(1); /* no consumer listens any more: what is not acknowledged comes again */
+    if (fflush(stdout) != 0) exit(1); /* the parent is gone; unacknowledged tasks are delivered again */
     for (size_t i = 0; i < count; i++) {
-        /* The answer does not matter here: if the lease was lost, another worker closes the order once more. */
+        /* The result does not matter here: if the lease was lost, another closer closes the order once more. */
         while (tarry_ack_async(client, tasks[i]->id, tasks[i]->token, NULL, NULL, NULL) == TARRY_E_FULL)
             if (tarry_drain(client, 0, NULL) != TARRY_OK) break;
         tarry_task_free(tasks[i]);
@@ -52,7 +52,7 @@ static void close_orders(tarry_client *client, const struct tarry_task **tasks, 
 int closer_main(const char *broker, const char *queue) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     signal(SIGTERM, on_signal);
-    signal(SIGINT, SIG_IGN); /* the terminal's; the parent asks with SIGTERM */
+    signal(SIGINT, SIG_IGN); /* from the terminal; the parent uses SIGTERM */
     struct tarry_options options = {.urls = broker, .name = "order_timeout/closer", .timeout_ms = 60000};
     tarry_client *client;
     char message[TARRY_MESSAGE_SIZE] = "";
@@ -82,7 +82,7 @@ failed:
     return 1;
 }
 
-/* ---- the parent's side */
+/* ---- the parent process */
 
 static int start_one(struct closer *closer, const char *broker, const char *queue) {
     int ends[2];
@@ -116,7 +116,7 @@ int closers_start(struct closers *closers, size_t count, const char *broker, con
     return 0;
 }
 
-/* {"id":"…","received_us":N,"lateness_ms":N,…} as close_orders prints it. */
+/* Parses a line {"id":"…","received_us":N,"lateness_ms":N,…} of close_orders. */
 static void take_line(struct ledger *ledger, char *line) {
     char id[64];
     uint64_t received_us;
@@ -128,7 +128,7 @@ static void take_line(struct ledger *ledger, char *line) {
         fprintf(stderr, "event=closer message=\"a line that makes no sense\"\n");
 }
 
-/* What a killed closer has not finished writing is no closing: it was not acknowledged either. */
+/* An unfinished line of a killed closer does not count: its task was not acknowledged either. */
 static void closer_ended(struct closer *closer) {
     close(closer->out);
     closer->out = -1;

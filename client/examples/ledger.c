@@ -12,7 +12,7 @@ struct entry {
     uint64_t submitted_us; /* 0: not yet */
     bool placed;
     bool paid;
-    bool paid_unseen; /* with the word that no worker had seen the closing, nor ever would */
+    bool paid_unseen; /* accepted, and the reply said that no worker had received or will receive the closing */
     bool late;
     unsigned closings;
 };
@@ -22,9 +22,9 @@ struct ledger {
     const struct orders *orders;
     uint64_t limit_us;
     struct entry *entries;
-    size_t *table; /* order + 1 by hash of its id; 0: free */
+    size_t *table; /* index of the order + 1, by hash of its id; 0: free */
     size_t table_size;
-    float *lateness; /* of first closings, unsorted */
+    float *lateness; /* lateness of first closings, unsorted */
     struct ledger_totals totals;
     size_t settled;
     size_t said;
@@ -36,7 +36,7 @@ static uint64_t hash(const char *id) {
     return h;
 }
 
-/* The place of `id` in the table, or the free one where it belongs. */
+/* Returns the slot of `id` in the table, or the free slot where it belongs. */
 static size_t *place_of(const struct ledger *ledger, const char *id) {
     size_t at = hash(id) & (ledger->table_size - 1);
     while (ledger->table[at] != 0 && strcmp(ledger->orders->items[ledger->table[at] - 1].id, id) != 0)
@@ -80,7 +80,7 @@ void ledger_free(struct ledger *ledger) {
     free(ledger);
 }
 
-/* What is wrong is said, but not without end. Lock held. */
+/* Reports an error, up to a limited number of messages. Lock held. */
 static void say(struct ledger *ledger, const char *what, const char *id, const char *message) {
     if (ledger->said++ < MESSAGES_MAX) fprintf(stderr, "event=%s order=%s message=\"%s\"\n", what, id, message);
 }
@@ -110,7 +110,7 @@ void ledger_paid(struct ledger *ledger, size_t order, uint32_t deliveries) {
         ledger->totals.broken++;
         say(ledger, "broken", id_of(ledger, order), "the payment was accepted after the order had been closed");
     }
-    /* Told that a worker may have closed it, the shop keeps to the closing if there was one. */
+    /* The reply said that a worker may have closed the order, so a closing counts if there was one. */
     if (entry->closings == 0) {
         entry->paid = true;
         ledger->totals.paid++;
@@ -136,7 +136,7 @@ void ledger_refused(struct ledger *ledger, const char *what, size_t order, const
 void ledger_closed(struct ledger *ledger, const char *id, uint64_t received_us, double lateness_ms) {
     pthread_mutex_lock(&ledger->lock);
     size_t order = *place_of(ledger, id);
-    if (order == 0) { /* another run's */
+    if (order == 0) { /* an order of another run */
         pthread_mutex_unlock(&ledger->lock);
         return;
     }
@@ -152,7 +152,7 @@ void ledger_closed(struct ledger *ledger, const char *id, uint64_t received_us, 
     if (entry->closings++ > 0) {
         ledger->totals.duplicates++;
     } else {
-        if (entry->paid) { /* accepted with the warning that a worker might have closed it: so it was */
+        if (entry->paid) { /* accepted, but the reply warned that a worker might have closed it, and one did */
             entry->paid = false;
             ledger->totals.paid--;
             ledger->settled--;

@@ -1,4 +1,5 @@
-/* ledger.h: the independent book of the demonstration. It knows what the shop did and what it was told, and judges:
+/* ledger.h: independent record of the demonstration. It has the shop's actions and the replies it got, and checks
+ * each order:
  *
  *   - early: closed before its limit had passed since it was placed
  *   - broken: closed although its payment had been accepted (a cancel answered "cancelled, deliveries 0")
@@ -19,36 +20,36 @@ struct ledger;
 
 struct ledger_totals {
     size_t orders;
-    size_t placed; /* their closing is scheduled, durably */
-    size_t paid;   /* accepted */
-    size_t late;   /* payments refused because the closing had won */
-    size_t closed; /* orders, each once */
+    size_t placed; /* orders whose closing is durably scheduled */
+    size_t paid;   /* accepted payments */
+    size_t late;   /* payments refused because the order was already closed */
+    size_t closed; /* closed orders, each counted once */
     size_t duplicates;
     size_t early;
     size_t broken;
-    size_t lost;    /* not settled (yet) */
-    size_t refused; /* answers that should not be */
+    size_t lost;    /* orders that are not paid or closed (yet) */
+    size_t refused; /* replies that must not occur */
     double lateness_p50_ms;
     double lateness_p99_ms;
     double lateness_max_ms;
 };
 
-/* `limit_us`: from placing to closing, in real time. NULL: out of memory, or two orders of one id (said on standard
- * error). */
+/* `limit_us`: real time from placing to closing. NULL: out of memory, or two orders have the same id (reported on
+ * standard error). */
 struct ledger *ledger_new(const struct orders *orders, uint64_t limit_us);
 void ledger_free(struct ledger *ledger);
 
-/* The shop is about to schedule the closing. */
+/* Notes that the shop will schedule the closing. */
 void ledger_submitted(struct ledger *ledger, size_t order, uint64_t now_us);
-/* It is scheduled. */
+/* Notes that the closing is scheduled. */
 void ledger_placed(struct ledger *ledger, size_t order);
-/* The payment was accepted; `deliveries`: how often the closing had been handed out before. */
+/* Notes an accepted payment. `deliveries`: how often the closing had been delivered before. */
 void ledger_paid(struct ledger *ledger, size_t order, uint32_t deliveries);
-/* The payment came too late. */
+/* Notes a payment that came too late. */
 void ledger_late(struct ledger *ledger, size_t order);
-/* An answer that should not be, with its sentence. */
+/* Notes a reply that must not occur, with its message. */
 void ledger_refused(struct ledger *ledger, const char *what, size_t order, const char *message);
-/* A consumer says that it closed this order. */
+/* Notes that a consumer closed this order. */
 void ledger_closed(struct ledger *ledger, const char *id, uint64_t received_us, double lateness_ms);
 
 bool ledger_is_settled(struct ledger *ledger);

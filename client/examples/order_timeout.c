@@ -1,12 +1,13 @@
-/* order_timeout.c: an order is placed; if it is not paid within 30 minutes it is closed.
+/* order_timeout.c: demonstration: an order that is not paid within 30 minutes is closed.
  *
- * Plays a day of orders faster than life: each order schedules its closing under its own number, each payment cancels
- * it, consumers in processes of their own close what falls due. A ledger that the broker knows nothing of checks every
- * order in the end; whatever is killed meanwhile must not matter. See README.md beside this file.
+ * It plays a day of orders faster than real time. Each order schedules its closing under its own number, and its
+ * payment cancels the closing. Consumers in separate processes close the orders that fall due. A ledger that is
+ * independent of the broker checks every order at the end, even if processes were killed meanwhile. See README.md
+ * beside this file.
  *
- *   orders ──► events in order of time ──► schedule, cancel ──► answers ──┐
- *                                                                        ├─► ledger ──► summary, exit status
- *                        closers (processes) ◄── broker      lines of JSON ┘                                   */
+ *   orders ──► events in order of time ──► schedule, cancel ──► replies ──┐
+ *                                                                         ├─► ledger ──► summary, exit status
+ *                         closers (processes) ◄── broker      lines of JSON ┘ */
 #include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
@@ -22,8 +23,8 @@
 #include "orders.h"
 #include "picture.h"
 
-#define SETTLE_PATIENCE_S 120 /* after the last event; leases of a lost consumer run out much earlier */
-#define AFTERMATH_US 300000   /* once all is settled: would anything else be closed now? */
+#define SETTLE_PATIENCE_S 120 /* after the last event; leases of a dead consumer expire much earlier */
+#define AFTERMATH_US 300000   /* waiting time after all orders are settled, in which nothing more should be closed */
 
 struct settings {
     const char *broker;
@@ -40,7 +41,7 @@ struct settings {
 
 enum event_kind { PLACED, PAID };
 struct event {
-    double at_s; /* of the day */
+    double at_s; /* second of the day */
     size_t order;
     enum event_kind kind;
 };
@@ -55,10 +56,10 @@ struct play {
     struct picture picture;
     tarry_client *client;
     uint64_t delay_ms;
-    double day_s; /* that is being played */
+    double day_s; /* second of the day that is being played */
 };
 
-/* One answer that is awaited. */
+/* One operation that waits for its reply. */
 struct asked {
     struct play *play;
     size_t order;
@@ -86,8 +87,8 @@ static int compare_events(const void *a, const void *b) {
     return (x->order > y->order) - (x->order < y->order);
 }
 
-/* Payments that come long after the closing would only stretch the day by nights: up to twice the limit they are
- * played, and come too late. */
+/* Payments are played up to twice the limit after placing; those after the limit come too late. Later payments are
+ * left out, because they would only make the day longer. */
 static int make_events(struct play *play) {
     play->events = calloc(2 * play->orders.count, sizeof(*play->events));
     if (play->events == NULL) return -1;
@@ -102,7 +103,7 @@ static int make_events(struct play *play) {
     return 0;
 }
 
-/* ---- what the shop does */
+/* ---- actions of the shop */
 
 static void placed_answer(void *arg, const struct tarry_result *result) {
     struct asked asked = *(struct asked *)arg;
@@ -121,7 +122,7 @@ static void paid_answer(void *arg, const struct tarry_result *result) {
         ledger_paid(ledger, asked.order, result->deliveries);
     } else if (result->code == TARRY_NOT_DONE &&
                (result->outcome == TARRY_IN_FLIGHT || result->outcome == TARRY_ACKED)) {
-        ledger_late(ledger, asked.order); /* the closing has won (TRUE-1): the payment goes back */
+        ledger_late(ledger, asked.order); /* the order is already closed (TRUE-1): the payment goes back */
     } else {
         ledger_refused(ledger, "payment_refused", asked.order, result->message);
     }
@@ -151,7 +152,7 @@ static int submit(struct play *play, const struct event *event) {
     return rv;
 }
 
-/* Draws if it is time to, and lets closings come in for up to `wait_ms`. */
+/* Draws if it is time to, and handles closings for up to `wait_ms`. */
 static void look(struct play *play, int wait_ms) {
     size_t alive = closers_read(&play->closers, play->ledger, wait_ms);
     if (!picture_is_due(&play->picture, now_us())) return;
@@ -180,11 +181,11 @@ static int play_day(struct play *play) {
     return 0;
 }
 
-/* Until every order is paid or closed, and a little longer: what would come now should not come. */
+/* Waits until every order is paid or closed, and a little longer, to see that no more closings come. */
 static void settle(struct play *play) {
     uint64_t until = now_us() + SETTLE_PATIENCE_S * 1000000ull + play->delay_ms * 1000;
     while (!ledger_is_settled(play->ledger) && now_us() < until && !interrupted) look(play, 20);
-    /* Payments that race with their closings are answered by now, save for those of a broker that is away. */
+    /* Payments during their closings are answered by now, unless the broker is away. */
     if (!interrupted && tarry_drain(play->client, 0, NULL) != TARRY_OK) interrupted = 1;
     until = now_us() + AFTERMATH_US;
     while (now_us() < until && !interrupted) look(play, 20);
@@ -220,7 +221,7 @@ static int run(struct play *play) {
     if (play->delay_ms == 0) play->delay_ms = 1;
     play->ledger = ledger_new(&play->orders, play->delay_ms * 1000);
     if (play->ledger == NULL || make_events(play) != 0) return 1;
-    /* Before the library starts its threads. */
+    /* Forks before the library starts its threads. */
     if (closers_start(&play->closers, settings->consumers, settings->broker, settings->queue) != 0) return 1;
     struct tarry_options options = {.urls = settings->broker,
                                     .name = "order_timeout",
@@ -264,7 +265,7 @@ static const char help[] =
     "\n"
     "example: order_timeout --orders orders.csv --speed 3600 --limit 30m\n";
 
-/* Seconds of "30s", "30m", "2h", "1d". */
+/* Parses "30s", "30m", "2h" or "1d" to seconds. */
 static bool parse_duration_s(const char *text, uint64_t *out_s) {
     char *end;
     unsigned long long value = strtoull(text, &end, 10);

@@ -25,7 +25,7 @@ static struct order *orders_add(struct orders *orders) {
     return order;
 }
 
-/* Unix seconds, all of the text. */
+/* Parses Unix seconds; the whole text must be a number. */
 static int parse_seconds(const char *text, int64_t *out_seconds) {
     char *end;
     errno = 0;
@@ -35,7 +35,7 @@ static int parse_seconds(const char *text, int64_t *out_seconds) {
     return 0;
 }
 
-/* NULL when fine, else what is wrong. */
+/* Returns NULL or the error. */
 static const char *parse_line(char *line, struct order *out) {
     char *rest = line, *id = strsep(&rest, ","), *placed = strsep(&rest, ","), *paid = strsep(&rest, ",");
     if (paid == NULL) return "fewer than three columns";
@@ -63,7 +63,7 @@ int orders_read(struct orders *orders, const char *path) {
     int rv = 0;
     while (rv == 0 && getline(&line, &size, file) > 0) {
         line[strcspn(line, "\r\n")] = 0;
-        if (number++ == 0 || line[0] == 0) continue; /* the names of the columns */
+        if (number++ == 0 || line[0] == 0) continue; /* the line with the column names */
         struct order *order = orders_add(orders);
         const char *problem = order == NULL ? "out of memory" : parse_line(line, order);
         if (problem == NULL) continue;
@@ -91,7 +91,7 @@ static double random_unit(uint64_t *state) {
     return (double)(random_next(state) >> 11) / 9007199254740992.0;
 }
 
-/* The time to pay of a real shop: quantiles with straight lines in between; 1.8 % never pay. */
+/* Time to payment in a real shop: quantiles with linear interpolation; 1.8 % of orders are never paid. */
 static int64_t pay_time_s(uint64_t *state) {
     static const struct {
         double share, seconds;
@@ -111,7 +111,7 @@ int orders_make_up(struct orders *orders, uint64_t seed, size_t count) {
         struct order *order = orders_add(orders);
         if (order == NULL) return -1;
         snprintf(order->id, sizeof(order->id), "order-%" PRIu64 "-%zu", seed, i + 1);
-        /* Two throws, the later one counts: evenings are busier than mornings. */
+        /* The later of two random times: evenings are busier than mornings. */
         uint64_t a = random_next(&state) % DAY_S, b = random_next(&state) % DAY_S;
         order->placed_s = a > b ? a : b;
         order->paid_after = pay_time_s(&state);

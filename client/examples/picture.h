@@ -1,4 +1,4 @@
-/* picture.h: one screen that shows how the day goes. Nothing is drawn unless standard output is a terminal. */
+/* picture.h: one screen that shows the progress of the day. It draws only if standard output is a terminal. */
 #ifndef PICTURE_H
 #define PICTURE_H
 
@@ -11,19 +11,19 @@
 struct picture {
     bool on;
     uint64_t drawn_us;
-    unsigned lines; /* of the last drawing */
+    unsigned lines; /* number of lines in the last drawing */
 };
 
 struct picture_now {
     const struct ledger_totals *totals;
     uint64_t day_s; /* time of day that is being played */
     double speed;
-    size_t closers;      /* alive */
-    uint64_t silence_ms; /* without a word from the broker */
+    size_t closers;      /* running closers */
+    uint64_t silence_ms; /* time without a reply from the broker */
 };
 
 void picture_begin(struct picture *picture);
-/* True at most five times a second: time to draw. */
+/* True at most five times a second, when the picture should be drawn. */
 bool picture_is_due(struct picture *picture, uint64_t now_us);
 void picture_draw(struct picture *picture, const struct picture_now *now);
 

@@ -1,11 +1,11 @@
-/* worker.c: a worker that calls something unreliable.
+/* worker.c: a worker that calls an unreliable service.
  *
- *   - A failed call is tried again after the queue's backoff, at most five times, then it is a dead letter. One that
- * was refused for good is a dead letter at once. Each says why.
- *   - A call that worked is acknowledged and its next step scheduled in one atomic commit: after a crash anywhere,
- *     either both have happened or neither.
+ *   - A failed call is retried after the queue's backoff, at most five times. Then the task becomes a dead letter. A
+ *     permanent refusal makes it a dead letter at once. Each failure has its reason.
+ *   - After a successful call, the task is acknowledged and its next step scheduled in one atomic commit. After a
+ *     crash, either both have happened or neither.
  *
- * It makes its own work: run it, watch it for some seconds, kill it and start it again as you like.
+ * The worker creates its own tasks. Run it for some seconds, kill it and start it again.
  *
  *     worker [ws://host:port] */
 #include <signal.h>
@@ -26,14 +26,14 @@ static void on_signal(int signal_number) {
 
 enum charge { CHARGED, CARD_EXPIRED, BANK_DOWN };
 
-/* The unreliable thing: works about every other time. */
+/* The unreliable service: about every second call succeeds. */
 static enum charge charge_card(const char *order) {
     (void)order;
     int luck = rand() % 20;
     return luck < 10 ? CHARGED : luck < 19 ? BANK_DOWN : CARD_EXPIRED;
 }
 
-/* At most five attempts, half a second after the first, doubling. */
+/* At most five attempts, with a backoff of 0.5 s, doubling. */
 static int set_policy(tarry_client *client) {
     struct tarry_policy policy = {
         .max_attempts = 5,
@@ -65,7 +65,7 @@ static void make_work(tarry_client *client) {
     }
 }
 
-/* Acknowledge and go on: both or neither. */
+/* Acknowledges the task and schedules the next step: both or neither. */
 static void finish_and_go_on(tarry_client *client, const struct tarry_task *task) {
     struct tarry_schedule_options ship = {.queue = "ship", .key = task->key, .when_ms = 1000};
     const struct tarry_result *results;
@@ -78,7 +78,7 @@ static void finish_and_go_on(tarry_client *client, const struct tarry_task *task
     if (rv == TARRY_OK) {
         printf("%s charged at attempt %u, ships in a second\n", task->key, task->attempt);
     } else {
-        /* The lease was lost meanwhile, say: the worker that has it now will do both. */
+        /* The lease was probably lost; the worker that has it now will do both. */
         printf("%s not finished: %s\n", task->key, tarry_code_sentence(rv));
     }
     tarry_commit_free(commit);
@@ -108,7 +108,7 @@ static enum tarry_verdict handle(void *arg, tarry_consumer *consumer, const stru
     return TARRY_DO_NACK;
 }
 
-/* Did the verdict come in time? If not, the task has come, or will come, to another worker: see `result->outcome`. */
+/* Checks whether the verdict came in time. If not, another worker has or will get the task: see `result->outcome`. */
 static void settled(void *arg, const struct tarry_task *task, const struct tarry_result *result) {
     (void)arg;
     if (result->code != TARRY_OK) fprintf(stderr, "worker: %s: %s\n", task->key, result->message);

@@ -90,66 +90,76 @@ extern "C" {
 #define TARRY_MUST_USE
 #endif
 
-/* The version of this header: major * 1,000,000 + minor * 1,000 + patch. Only a minor version brings new functions,
- * fields and values; only a major one takes any away. */
+/* Version of this header: major * 1,000,000 + minor * 1,000 + patch. Minor versions add functions, fields and
+ * values. Only major versions remove any. */
 #define TARRY_VERSION_MAJOR 0
 #define TARRY_VERSION_MINOR 1
 #define TARRY_VERSION_PATCH 0
 #define TARRY_VERSION_NUMBER (TARRY_VERSION_MAJOR * 1000000 + TARRY_VERSION_MINOR * 1000 + TARRY_VERSION_PATCH)
-/* Of the library that is loaded. Static; any thread. */
+/* Returns the version of the loaded library, as TARRY_VERSION_NUMBER does for the header. Any thread. */
 TARRY_API uint32_t tarry_version_number(void);
-TARRY_API const char *tarry_version(void); /* "1.2.3" */
+/* Returns the version of the loaded library as text: "1.2.3". Static string; any thread. */
+TARRY_API const char *tarry_version(void);
 
 /* ---- codes -------------------------------------------------------------------------------------------------------*/
 
 enum tarry_code {
     TARRY_OK = 0,
-    /* The broker's word; the numbers are those on the wire. */
-    TARRY_INVALID = 1,       /* malformed or out of range; the message says which field */
-    TARRY_TOO_LARGE = 2,     /* payload, key, request … over a named limit */
-    TARRY_UNSUPPORTED = 3,   /* an operation that this broker does not know */
-    TARRY_NO_SUCH_QUEUE = 4, /* the queue does not exist and creation is off */
-    TARRY_EXISTS = 5,        /* a live task holds this key; the result has its id and due time */
-    TARRY_NOT_DONE = 6,      /* the task is not in a state that allows this; `outcome` says which */
-    TARRY_STALE_TOKEN = 7,   /* the lease is no longer yours; `outcome` says what became of the task */
-    TARRY_ABORTED = 8,       /* an atomic commit was refused because of another of its operations */
-    TARRY_FORGOTTEN = 9,     /* a retry came too late to be recognised: whether it took effect is unknown */
-    TARRY_BUSY = 10,     /* no room for it until the deadline, or others before it took too long; nothing was done */
-    TARRY_STOPPING = 11, /* the broker was stopping, and no other was there until the deadline; nothing was done */
-    TARRY_NO_SUCH_SESSION = 12, /* never surfaces: the consumer subscribes again */
-    TARRY_NOT_PRIMARY = 13,     /* no address was the primary's until the deadline; nothing was done */
-    TARRY_FAILED = 14,          /* the broker's disk failed; whether it took effect is unknown */
-    TARRY_DENIED = 15,          /* you may not do this: the message says which role is missing, or whose the queue is,
-                                 * or why no broker lets you in, or what is wrong with the token's file */
-    TARRY_BEHIND = 16,          /* the node does not have all that the call requires (struct tarry_call) */
-    TARRY_TOO_OLD = 17, /* … : the follower cannot prove that its data are as recent as required (struct tarry_call) */
-    /* The library's. */
-    TARRY_E_TIMEOUT = 100,   /* no answer until the deadline; the request was sent: outcome unknown (tarry_ask) */
-    TARRY_E_NO_BROKER = 101, /* no broker was there until the deadline; it was never sent: nothing was done */
-    TARRY_E_CLOSED = 102,    /* the client or consumer was closed meanwhile; if sent, outcome unknown */
-    TARRY_E_NOMEM = 103,     /* out of memory; nothing was done */
-    TARRY_E_PROTOCOL = 104,  /* an answer that makes no sense: not a broker of this kind? */
-    TARRY_E_ADDRESS = 105,   /* a url that is not ws://host:port, wss://host:port or unix:///path */
-    TARRY_E_ARGUMENT = 106,  /* a call that makes no sense: NULL where a value is needed, an unknown flag … */
-    TARRY_E_FULL = 107,      /* more than queued_size_max bytes wait to be sent; nothing was done; see tarry_drain */
-    TARRY_E_CALLBACK = 108,  /* a blocking call from a completion callback; nothing was done */
-    TARRY_E_NOTHING = 109,   /* tarry_consumer_next, tarry_audit_next: nothing came within the wait */
-    TARRY_E_WOKEN = 110,     /* … : another thread called tarry_consumer_wake, tarry_audit_wake */
-    TARRY_E_END = 111,       /* tarry_list_next, tarry_audit_next: no more */
-    TARRY_E_SYSTEM = 112,    /* the operating system refused a thread or a socket */
-    TARRY_E_GAP = 113,       /* tarry_audit_next: frames are missing here; the next call goes on behind them */
-    TARRY_E_VERSION = 114,   /* the program was built for a newer libtarry, or sets an option of a newer one */
-    TARRY_E_FORKED = 115,    /* the client was opened before this process was forked; nothing was done */
-    TARRY_E_ABANDONED = 116  /* the commit never arrived, and never will: it was asked for before (tarry_once.h) */
+    /* Codes from the broker. The numbers are those of the wire protocol. */
+    TARRY_INVALID = 1,       /* a field is malformed or out of range; the message names the field */
+    TARRY_TOO_LARGE = 2,     /* the payload, key or request exceeds a limit; the message names it */
+    TARRY_UNSUPPORTED = 3,   /* the broker does not know this operation */
+    TARRY_NO_SUCH_QUEUE = 4, /* the queue does not exist, and the broker does not create queues by itself */
+    TARRY_EXISTS = 5,        /* a live task has this key; the result has its id and due time */
+    TARRY_NOT_DONE = 6,      /* the task's state does not allow this operation; `outcome` names the state */
+    TARRY_STALE_TOKEN = 7,   /* the caller no longer holds the lease; `outcome` has the task's state */
+    TARRY_ABORTED = 8,       /* another operation of the same atomic commit was refused, so none took effect */
+    TARRY_FORGOTTEN = 9,     /* the broker no longer remembers this retried request; the outcome is unknown */
+    TARRY_BUSY = 10,         /* no capacity until the deadline, or earlier calls took too long; nothing was done */
+    /* the broker was stopping, and no other accepted the call until the deadline; nothing was done */
+    TARRY_STOPPING = 11,
+    TARRY_NO_SUCH_SESSION = 12, /* never returned to programs: the consumer subscribes again */
+    TARRY_NOT_PRIMARY = 13,     /* no address led to the primary until the deadline; nothing was done */
+    TARRY_FAILED = 14,          /* the broker's disk failed; the outcome is unknown */
+    /* Permission denied. The message names the missing role, the queue's owner, the brokers' reason for the refusal,
+     * or the error in the token file. */
+    TARRY_DENIED = 15,
+    TARRY_BEHIND = 16, /* the node lacks log entries that the call requires (tarry_call.at_least) */
+    /* The follower cannot prove that its data are as recent as the call requires (tarry_call.staleness_ms). */
+    TARRY_TOO_OLD = 17,
+    /* Codes from the library. */
+    TARRY_E_TIMEOUT = 100, /* the request was sent, no reply came until the deadline; outcome unknown (tarry_ask) */
+    /* no broker was reachable until the deadline; the request was not sent; nothing was done */
+    TARRY_E_NO_BROKER = 101,
+    /* the client or consumer was closed during the call; if the request was sent, the outcome is unknown */
+    TARRY_E_CLOSED = 102,
+    TARRY_E_NOMEM = 103,    /* out of memory; nothing was done */
+    TARRY_E_PROTOCOL = 104, /* the reply is malformed; the peer may not be a Tarry broker */
+    TARRY_E_ADDRESS = 105,  /* the URL is not ws://host:port, wss://host:port or unix:///path */
+    TARRY_E_ARGUMENT = 106, /* an argument is invalid: NULL where a value is needed, an unknown flag … */
+    /* unanswered operations exceed tarry_options.queued_size_max bytes; nothing was done; see tarry_drain */
+    TARRY_E_FULL = 107,
+    TARRY_E_CALLBACK = 108, /* a callback made a blocking call; nothing was done */
+    TARRY_E_NOTHING = 109,  /* tarry_consumer_next, tarry_audit_next: nothing arrived within wait_ms */
+    /* tarry_consumer_next, tarry_audit_next: another thread woke this call (tarry_consumer_wake, tarry_audit_wake) */
+    TARRY_E_WOKEN = 110,
+    TARRY_E_END = 111,    /* tarry_list_next, tarry_audit_next: there are no more items */
+    TARRY_E_SYSTEM = 112, /* the operating system refused a thread, a socket or a file */
+    TARRY_E_GAP = 113,    /* tarry_audit_next: frames are missing here; the next call continues after them */
+    /* the program was built with a newer tarry.h, or sets a field that this library does not know */
+    TARRY_E_VERSION = 114,
+    TARRY_E_FORKED = 115, /* the client was opened before this process was forked; nothing was done */
+    /* the commit never arrived, and the broker will refuse it if it arrives later: see tarry_once.h */
+    TARRY_E_ABANDONED = 116
 };
 
-/* What became of a task, or what stands in the way. */
+/* The effect of an operation on a task, or the task's state that prevented the operation. */
 enum tarry_outcome {
     TARRY_NONE = 0,
     TARRY_SCHEDULED = 1,
-    TARRY_REPLACED = 2, /* scheduled in place of the live task of that key */
-    TARRY_KEPT = 3,     /* on_conflict: the live task stayed as it was */
-    TARRY_LIVE = 4,     /* printed as "exists" */
+    TARRY_REPLACED = 2, /* the task was scheduled and replaced the live task with the same key */
+    TARRY_KEPT = 3,     /* the live task with the same key was kept unchanged (tarry_on_conflict) */
+    TARRY_LIVE = 4,     /* a live task with the same key exists; its printed name is "exists" */
     TARRY_MOVED = 5,
     TARRY_CANCELLED = 6,
     TARRY_ALREADY_CANCELLED = 7,
@@ -158,44 +168,45 @@ enum tarry_outcome {
     TARRY_ACKED = 10,
     TARRY_EXPIRED = 11,
     TARRY_DROPPED = 12,
-    TARRY_UNKNOWN = 13, /* neither live nor ended since known_since_ms */
-    TARRY_NACKED = 14,  /* comes again after its delay */
-    TARRY_BURIED = 15,  /* nacked to the dead letters */
+    TARRY_UNKNOWN = 13, /* the task is not live, and has not ended since known_since_ms */
+    TARRY_NACKED = 14,  /* the task will be delivered again after its delay */
+    TARRY_BURIED = 15,  /* a nack moved the task to the dead letters */
     TARRY_EXTENDED = 16,
     TARRY_RELEASED = 17,
     TARRY_REQUEUED = 18,
     TARRY_DONE = 19,    /* an administrative operation took effect */
-    TARRY_PENDING = 20, /* live and not leased */
-    TARRY_REDACTED = 21 /* `count` tasks lose what they contained */
+    TARRY_PENDING = 20, /* the task is live and not leased */
+    TARRY_REDACTED = 21 /* `count` tasks lose their payload and attributes */
 };
 
-/* Lower-case names as the tool prints them ("not_done", "timeout"; "in_flight"). Static strings; "unknown" for numbers
- * that this version does not know. */
+/* Return the lower-case name that the tool prints: "not_done", "timeout"; "in_flight". Static strings; "unknown" for
+ * a number that this version does not know. Any thread. */
 TARRY_API const char *tarry_code_name(int code);
 TARRY_API const char *tarry_outcome_name(enum tarry_outcome outcome);
-/* A sentence for people, without a final stop. Static. */
+/* Returns one sentence that explains `code`, without a full stop. Static string; any thread. */
 TARRY_API const char *tarry_code_sentence(int code);
 
-/* ---- words -------------------------------------------------------------------------------------------------------*/
+/* ---- tokens, references, results --------------------------------------------------------------------------------- */
 
-/* A lease's fencing token: it grows with every lease, across restarts and failovers. */
+/* Fencing token of a lease. Every new lease has a greater token, also after restarts and failovers. Compare `epoch`
+ * first, then `position`. */
 struct tarry_token {
     uint32_t epoch;
     uint64_t position;
 };
 
-/* "epoch-position". `text` takes at most TARRY_TOKEN_SIZE bytes, the final 0 included. Returns `text`. */
+/* Writes the token to `text` as "epoch-position", at most TARRY_TOKEN_SIZE bytes with the final 0. Returns `text`. */
 #define TARRY_TOKEN_SIZE 32
 TARRY_API char *tarry_token_format(struct tarry_token token, char text[TARRY_TOKEN_SIZE]);
-/* TARRY_INVALID unless `text` is exactly such a token. */
+/* Parses the text that tarry_token_format writes. TARRY_INVALID: `text` is anything else. */
 TARRY_API TARRY_MUST_USE int tarry_token_parse(const char *text, struct tarry_token *out_token);
 
-/* A task by id, or (id = 0) by queue and key. */
+/* Reference to a task: by id, or (if id is 0) by queue and key. The strings stay the caller's. */
 struct tarry_ref {
     uint64_t id;
     const char *queue;
     const char *key;
-    size_t key_size; /* 0: strlen(key) */
+    size_t key_size; /* bytes; 0: strlen(key) */
 };
 
 struct tarry_attribute {
@@ -204,72 +215,78 @@ struct tarry_attribute {
 };
 
 enum tarry_when {
-    TARRY_DELAY = 0, /* a duration counted from the broker's receipt; no clock of yours is involved */
-    TARRY_AT = 1     /* Unix milliseconds */
+    /* `when_ms` is a delay, counted from the broker's receipt of the request; the program's clock has no effect */
+    TARRY_DELAY = 0,
+    TARRY_AT = 1 /* `when_ms` is Unix time in milliseconds */
 };
 
+/* Action if a live task has the same queue and key. */
 enum tarry_on_conflict {
-    TARRY_REJECT = 0,       /* TARRY_EXISTS, naming the live task: a repeated call is harmless */
-    TARRY_REPLACE = 1,      /* the live task ends as cancelled (replaced) */
-    TARRY_KEEP_EARLIER = 2, /* whichever is due earlier stays */
+    TARRY_REJECT = 0,       /* fail with TARRY_EXISTS and the live task's id; so repeating the call is harmless */
+    TARRY_REPLACE = 1,      /* cancel the live task and schedule the new one */
+    TARRY_KEEP_EARLIER = 2, /* keep the task that is due earlier */
     TARRY_KEEP_LATER = 3
 };
 
-/* Sentences for people, the final 0 included; a longer one is cut. Where a function takes such an array it may be NULL;
- * it is filled in on failure, with "" otherwise. */
+/* Size of a buffer for a message to people, in bytes, with the final 0. Longer messages are cut. A parameter of this
+ * size may be NULL. The function writes the message on failure and "" on success. */
 #define TARRY_MESSAGE_SIZE 768
 
-/* What became of one operation. A plain value of 1,024 bytes that borrows nothing: copy it and keep it as you like. */
+/* Result of one operation: a plain value of 1,024 bytes without pointers. It may be copied and kept without limit. */
 struct tarry_result {
-    int code; /* enum tarry_code; TARRY_OK: it took effect (or had taken effect before: TARRY_ALREADY_CANCELLED) */
+    /* An enum tarry_code. TARRY_OK: the operation took effect, or had taken effect before (TARRY_ALREADY_CANCELLED). */
+    int code;
     enum tarry_outcome outcome;
-    uint64_t id;                /* 0: not known */
-    uint64_t due_ms;            /* scheduled, moved, kept, exists */
-    uint32_t deliveries;        /* how often the task had left the broker */
-    uint32_t attempt;           /* attempts charged */
-    uint64_t at_ms;             /* in flight or dead since; ended at */
-    uint64_t session;           /* the session that holds it, or had it last; 0: none */
-    uint64_t delivered_ms;      /* the last delivery; 0: never */
-    struct tarry_token token;   /* in flight: the lease that stands in the way */
-    uint64_t known_since_ms;    /* unknown: endings are remembered since */
-    uint64_t lease_deadline_ms; /* extended */
-    uint64_t count;             /* queue-wide operations: how many tasks, as far as known at once */
-    uint64_t job;               /* queue-wide operations: see tarry_job; redacted: see tarry_redact */
-    uint64_t left;              /* redacted, of a range of time: live tasks left alone */
-    uint64_t producer;          /* the commit that carried it (ONCE-1); 0: it was never sent */
+    uint64_t id;                /* the task; 0: not known */
+    uint64_t due_ms;            /* due time; valid if the task was scheduled, moved or kept, or exists */
+    uint32_t deliveries;        /* number of deliveries of the task so far */
+    uint32_t attempt;           /* number of delivery attempts charged to the task */
+    uint64_t at_ms;             /* when the lease began, the task became a dead letter, or the task ended */
+    uint64_t session;           /* session that holds the task or held it last; 0: none */
+    uint64_t delivered_ms;      /* time of the last delivery; 0: never delivered */
+    struct tarry_token token;   /* TARRY_IN_FLIGHT: the current lease */
+    uint64_t known_since_ms;    /* TARRY_UNKNOWN: the broker remembers ended tasks since this time */
+    uint64_t lease_deadline_ms; /* TARRY_EXTENDED: the new deadline */
+    uint64_t count;             /* queue-wide operations: number of tasks, as far as known when the reply was sent */
+    uint64_t job;               /* queue-wide operations: see tarry_job; TARRY_REDACTED: see tarry_redact */
+    uint64_t left;              /* TARRY_REDACTED by time range: number of live tasks, which were not redacted */
+    uint64_t producer;          /* producer of the commit that carried the operation (ONCE-1); 0: never sent */
+    /* sequence number of that commit */
     uint64_t sequence;
-    uint64_t index;        /* which of its operations this was, from 0 */
-    uint64_t position;     /* log position for tarry_call.at_least: a question with it sees this change; 0: none */
-    uint64_t reserved[14]; /* 0 */
-    char message[TARRY_MESSAGE_SIZE]; /* a sentence; "" when fine */
+    uint64_t index; /* index of the operation in its commit, from 0 */
+    /* Log position for tarry_call.at_least. A request with this value sees the change. 0: none. */
+    uint64_t position;
+    uint64_t reserved[14];            /* always 0 */
+    char message[TARRY_MESSAGE_SIZE]; /* one sentence; "" on success */
 };
 
-/* The broker that answered. With tarry_options.follower_reads it may be a follower, whose answer shows what had
- * happened up to a log position: what was acknowledged since is not in it, and another answer may be as of an earlier
- * one. struct tarry_call says how recent an answer must be. */
+/* Broker that answered. With tarry_options.follower_reads it may be a follower. A follower's answer shows the state
+ * at a log position: it lacks changes that were acknowledged later. Two answers may have positions in any order.
+ * struct tarry_call limits how old an answer may be. */
 struct tarry_source {
     bool follower;
-    uint64_t position; /* a follower's; otherwise 0: as of now */
+    uint64_t position; /* log position of a follower's answer; 0 for a primary's, which is current */
 };
 
-/* How one call differs from the client's defaults. Where a function takes a pointer to it, NULL means: in nothing. The
- * function copies it.
+/* Settings of one call that differ from the client's defaults. A function that takes a pointer to it copies the
+ * struct; NULL means all defaults.
  *
- * A follower (tarry_options.follower_reads) answers questions from what it has, which may be old. `at_least` and
- * `staleness_ms` bound that; operations ignore them.
+ * A follower (tarry_options.follower_reads) answers from its own data, which may be old. `at_least` and
+ * `staleness_ms` limit their age. Operations ignore both fields.
  *
- *   at_least      The answer contains everything that is recorded below this log position. tarry_result.position of a
- *                 commit is such a position: a program that passes it on reads its own writes at any node, also in
- *                 another process. The call waits for a follower that is behind until its deadline; then TARRY_BEHIND,
- *                 and the message names the follower's position. A primary whose log ends before the position refuses
- *                 at once with TARRY_BEHIND.
- *   staleness_ms  The answer contains everything that was acknowledged more than this long before the question reached
- *                 the node. A follower proves that by its own clock, from when it last asked its primary, and asks
- *                 again if need be. A follower that does not hear its primary refuses with TARRY_TOO_OLD within 0.5 s.
- *                 A primary is never stale: it answers once its leadership is confirmed.
+ *   at_least      The answer contains all changes below this log position, for example tarry_result.position. A
+ *                 program that passes it on reads its own writes at any node, also from another process. If the
+ *                 follower lacks changes, the call waits until its deadline. Then it fails with TARRY_BEHIND, and
+ *                 the message has the follower's position. A primary whose log ends before the position refuses at
+ *                 once with TARRY_BEHIND.
+ *   staleness_ms  The answer contains all changes that were acknowledged more than this long before the request
+ *                 reached the node. A follower proves this by its own clock, from the time of its last request to
+ *                 the primary. If necessary it sends another one. A follower without contact to its primary refuses
+ *                 with TARRY_TOO_OLD within 0.5 s. A primary always has current data: it answers once it has
+ *                 confirmed that it still leads.
  *
- * A position belongs to the log of one cluster. After a forced promotion, or an unplanned one in asynchronous mode, a
- * position in the lost tail means nothing.
+ * A position belongs to the log of one cluster. A forced promotion, or an unplanned one in asynchronous mode, may
+ * lose the end of the log. A position in the lost part is meaningless.
  *
  *     // An order is paid: the customer waits at most half a second.
  *     int order_is_paid(tarry_client *client, const char *order) {
@@ -281,120 +298,141 @@ struct tarry_source {
  *         return code;
  *     } */
 struct tarry_call {
-    uint64_t timeout_ms;   /* from when the call is made; 0: the client's; TARRY_FOREVER: no deadline */
-    uint64_t at_least;     /* a log position; 0: any */
-    uint64_t staleness_ms; /* a duration, up to 24 days (INT32_MAX ms: otherwise TARRY_E_ARGUMENT); 0: any */
-    uint64_t reserved[5];  /* 0 */
+    uint64_t timeout_ms; /* time limit, counted from the start of the call; 0: the client's; TARRY_FOREVER: none */
+    uint64_t at_least;   /* a log position; 0: no requirement */
+    /* A duration of at most INT32_MAX ms (24 days; more: TARRY_E_ARGUMENT). 0: no requirement. */
+    uint64_t staleness_ms;
+    uint64_t reserved[5]; /* must be 0 */
 };
 
 /* ---- the client --------------------------------------------------------------------------------------------------*/
 
+/* Connection to one broker or pair. Any thread may use it. See the top of this file. */
 typedef struct tarry_client tarry_client;
 #define TARRY_DEFAULT_URL "ws://127.0.0.1:7272"
 #define TARRY_FOREVER UINT64_MAX
 
 struct tarry_event; /* see tarry_loop.h */
 typedef void (*tarry_event_fn)(void *arg, const struct tarry_event *event);
+/* Options of tarry_open. 0, false and NULL mean the default. */
 struct tarry_options {
-    const char *urls;    /* "ws://host:port", wss://, "unix:///path"; with commas, at most 16; NULL: the environment's
-                          * TARRY_BROKER, or TARRY_DEFAULT_URL if that says nothing */
-    const char *name;    /* for the broker's log; NULL: the program's name and process id; cut at 128 bytes */
-    uint64_t timeout_ms; /* of calls without one of their own; 0: 10,000; TARRY_FOREVER */
-    uint32_t commits_in_flight; /* 0 or 1: calls take effect in the order of submission; 2 … 16: they may not */
-    size_t queued_size_max;     /* bytes of operations not yet answered; 0: 64 MiB */
-    bool follower_reads;        /* a follower may answer what is asked (get, list, …): see struct tarry_source */
-    bool dispatch;              /* callbacks wait for tarry_dispatch: see tarry_loop.h */
-    tarry_event_fn on_event;    /* NULL: not wanted */
+    /* One to 16 addresses, separated by commas: "ws://host:port", "wss://host:port", "unix:///path". NULL: the
+     * environment variable TARRY_BROKER, or TARRY_DEFAULT_URL if it is not set. */
+    const char *urls;
+    /* client name in the broker's log, cut at 128 bytes; NULL: the program's name and process id */
+    const char *name;
+    uint64_t timeout_ms;        /* default timeout of calls; 0: 10,000; TARRY_FOREVER: none */
+    uint32_t commits_in_flight; /* 0 or 1: calls take effect in order of submission; 2 … 16: order not guaranteed */
+    size_t queued_size_max;     /* limit for the bytes of unanswered operations; 0: 64 MiB */
+    bool follower_reads;        /* followers may answer read requests (get, list, …): see struct tarry_source */
+    bool dispatch;              /* callbacks run only inside tarry_dispatch: see tarry_loop.h */
+    tarry_event_fn on_event;    /* called on connection changes (tarry_loop.h); NULL: no events */
+    /* passed to on_event */
     void *event_arg;
-    /* Files, read at each connect, so that they may be replaced. NULL: the environment's TARRY_TOKEN_FILE,
-     * TARRY_TLS_CA, TARRY_TLS_CERT, TARRY_TLS_KEY; "": none. Those with a token or a key must be closed to others (mode
-     * 0600). What is wrong with one is said like what an address said: tarry_addresses_say. While the token's cannot be
-     * read, calls end at once with TARRY_DENIED, and the next ones read it again; replace it by renaming. */
-    const char *token_file; /* one word, shown to the broker as "Authorization: Bearer …" */
-    const char *tls_ca;     /* PEM: authorities that a wss:// broker's certificate may be of; none: the system's */
-    const char *tls_cert;   /* PEM: this client's certificate, if the broker wants one … */
-    const char *tls_key;    /* … and its key; none: in tls_cert */
-    /* Show the token over ws:// to another machine, too, where it can be read on the way. Otherwise calls end with
-     * TARRY_DENIED. false: the environment's TARRY_UNSAFE_PLAIN_TOKEN, if that is 1. */
+    /* Paths of files. The library reads the files at each connect, so they may be replaced. NULL: the environment
+     * variable TARRY_TOKEN_FILE, TARRY_TLS_CA, TARRY_TLS_CERT or TARRY_TLS_KEY; "": no file. A file with a token or
+     * a key must be unreadable for other users (mode 0600). tarry_addresses_say reports errors in these files. While
+     * the token file is unreadable, calls fail at once with TARRY_DENIED, and later calls read it again. Replace a
+     * file by renaming. */
+    const char *token_file; /* a token without blanks; sent as "Authorization: Bearer …" */
+    const char *tls_ca;     /* PEM; trusted authorities for the certificate of a wss:// broker; "": the system's */
+    const char *tls_cert;   /* PEM; this client's certificate, if the broker requires one */
+    const char *tls_key;    /* PEM; private key of tls_cert; "": it is in the file tls_cert */
+    /* Allow sending the token over ws:// to another machine, where others can read it on the network. If not
+     * allowed, such calls fail with TARRY_DENIED. false: allowed only if the environment variable
+     * TARRY_UNSAFE_PLAIN_TOKEN is 1. */
     bool unsafe_plain_token;
-    uint64_t reserved[8]; /* 0 */
+    uint64_t reserved[8]; /* must be 0 */
 };
 
+/* Opens a client. Programs call tarry_open, which passes the version of their tarry.h. */
 TARRY_API TARRY_MUST_USE int tarry_open_version(const struct tarry_options *options, uint32_t header_version,
                                                 tarry_client **out_client);
-/* Starts to connect and returns at once; the broker need not run yet. `options` may be NULL and is copied.
- * TARRY_E_ADDRESS, _ARGUMENT, _NOMEM, _SYSTEM, _VERSION. The caller closes *out_client. */
+/* Opens a client, starts to connect and returns at once. The broker need not be running. `options` may be NULL and
+ * is copied. The caller closes *out_client with tarry_close. TARRY_E_ADDRESS, _ARGUMENT, _FORKED, _NOMEM, _SYSTEM,
+ * _VERSION. */
 TARRY_MUST_USE static inline int tarry_open(const struct tarry_options *options, tarry_client **out_client) {
     return tarry_open_version(options, TARRY_VERSION_NUMBER, out_client);
 }
 
-/* Ends the client. What is unanswered completes with TARRY_E_CLOSED, callbacks included, before this returns: call
- * tarry_drain first to have it answered. Close its consumers, lists and commits before. No other thread may be inside
- * a call on this client. NULL is fine. Otherwise nothing is done: TARRY_E_CALLBACK from a completion callback or a
- * consumer's handler, TARRY_E_ARGUMENT while a consumer of it is open, TARRY_E_FORKED. */
+/* Closes the client. Unanswered operations complete with TARRY_E_CLOSED, and their callbacks run before this
+ * returns; call tarry_drain first to wait for the replies. Close the client's consumers, lists and commits first. No
+ * other thread may be inside a call on this client. NULL is allowed.
+ * TARRY_E_CALLBACK (from a completion callback or a consumer's handler), TARRY_E_ARGUMENT (a consumer is still
+ * open), TARRY_E_FORKED: nothing was done. */
 TARRY_API int tarry_close(tarry_client *client);
 
-/* Waits until at most `pending_max` operations are unanswered. TARRY_E_TIMEOUT if others submit so much meanwhile that
- * there are still more at the deadline; TARRY_FOREVER: no deadline. TARRY_E_CLOSED. */
+/* Waits until at most `pending_max` operations are unanswered. TARRY_E_TIMEOUT: more than that were unanswered at
+ * the deadline. TARRY_E_CLOSED: the client was closed. `call` has the timeout; TARRY_FOREVER: no deadline. */
 TARRY_API TARRY_MUST_USE int tarry_drain(tarry_client *client, size_t pending_max, const struct tarry_call *call);
 
-/* How long something has waited without any answer from a broker, in milliseconds; 0: nothing waits (but for an audit
- * that waits for something to happen). */
+/* Returns for how many milliseconds requests have waited without any reply from a broker; 0: no request waits. An
+ * audit that waits for new log frames does not count. Any thread. */
 TARRY_API uint64_t tarry_silence_ms(tarry_client *client);
 
-/* How long something has waited because the broker is busy: memory for tasks or its disk is full, the index is behind,
- * …, in milliseconds; 0: nothing waits for that. `out_reason`, unless NULL: the broker's last sentence about it, or "".
- * Any thread. */
+/* Returns for how many milliseconds operations have waited because the broker is busy; 0: none wait for this reason.
+ * A broker is busy if its disk or task memory is full, or its index lags. `out_reason` (may be NULL) receives the
+ * broker's last message about it, or "". Any thread. */
 TARRY_API uint64_t tarry_busy_ms(tarry_client *client, char out_reason[TARRY_MESSAGE_SIZE]);
 
-/* What came of each address last, in words: "ws://a:7272: Connection refused; ws://b:7272: not the primary, …". For
- * people: the words may change. "" if client is NULL. Any thread. Returns `text`. */
+/* Writes the last result of each address to `text`, as text for people: "ws://a:7272: Connection refused;
+ * ws://b:7272: not the primary, …". The wording may change. "" if client is NULL. Returns `text`. Any thread. */
 TARRY_API char *tarry_addresses_say(tarry_client *client, char text[TARRY_MESSAGE_SIZE]);
 
-/* Waits for a word of the primary: is it there? TARRY_E_NO_BROKER, TARRY_E_TIMEOUT, TARRY_NOT_PRIMARY … */
+/* Waits for a reply from the primary. TARRY_OK: the primary is reachable. TARRY_E_NO_BROKER, TARRY_E_TIMEOUT,
+ * TARRY_NOT_PRIMARY … */
 TARRY_API TARRY_MUST_USE int tarry_ping(tarry_client *client, const struct tarry_call *call);
 
 /* ---- operations --------------------------------------------------------------------------------------------------*/
 
+/* Options of tarry_schedule. The pointers stay the caller's. */
 struct tarry_schedule_options {
     const char *queue;
-    const char *key; /* NULL or empty: none. UTF-8, at most 255 bytes, no control characters */
-    size_t key_size; /* 0: strlen(key) */
+    const char *key; /* at most 255 bytes of UTF-8 without control characters; NULL or "": no key */
+    size_t key_size; /* bytes; 0: strlen(key) */
     enum tarry_when when;
-    uint64_t when_ms; /* a delay, or Unix milliseconds; the past fires at once; at most ten years ahead */
+    /* A delay or a Unix time (see `when`), at most ten years ahead. A time in the past makes the task ready at once. */
+    uint64_t when_ms;
     const void *payload;
-    size_t payload_size; /* 1 MiB by default at most */
+    size_t payload_size; /* bytes; the broker's default limit is 1 MiB */
     const struct tarry_attribute *attributes;
     size_t attribute_count;
-    uint32_t priority;   /* 0 … 9, 9 first */
-    uint64_t expires_ms; /* a duration after due; 0: never */
+    uint32_t priority;   /* 0 … 9; among tasks that are ready, 9 is delivered first */
+    uint64_t expires_ms; /* duration after the due time at which an undelivered task expires; 0: never */
     enum tarry_on_conflict on_conflict;
-    uint64_t timeout_ms;  /* of this call; 0: the client's; TARRY_FOREVER. In a commit 0: see tarry_commit_timeout */
-    uint64_t reserved[6]; /* 0 */
+    /* Timeout of this call. 0: the client's; TARRY_FOREVER: none. Must be 0 in a commit (see tarry_commit_timeout). */
+    uint64_t timeout_ms;
+    uint64_t reserved[6]; /* must be 0 */
 };
 
+/* Options of tarry_nack. */
 struct tarry_nack_options {
-    bool has_delay; /* otherwise the queue's backoff decides */
+    bool has_delay; /* true: redeliver after delay_ms; false: after the queue's backoff */
     uint64_t delay_ms;
-    bool dead; /* straight to the dead letters */
+    bool dead; /* move the task to the dead letters now */
+    /* reason for the record and the dead letter; NULL: none */
     const char *reason;
-    uint64_t timeout_ms;  /* as when scheduling */
-    uint64_t reserved[4]; /* 0 */
+    uint64_t timeout_ms;  /* timeout of this call, as in struct tarry_schedule_options */
+    uint64_t reserved[4]; /* must be 0 */
 };
 
-/* Policy of a queue, and which fields of it an operation sets. */
+/* Policy of a queue. tarry_queue_set applies only the fields that its `fields` argument selects. */
 struct tarry_policy {
+    /* duration of a lease, 10 ms to 24 hours */
     uint64_t lease_ms;
-    uint32_t max_attempts;    /* 0: no end */
-    bool backoff_exponential; /* otherwise fixed */
+    uint32_t max_attempts;    /* delivery attempts before a task becomes a dead letter; 0: no limit */
+    bool backoff_exponential; /* true: double the delay after each attempt; false: always backoff_min_ms */
+    /* 0 to 30 days */
     uint64_t backoff_min_ms;
+    /* 0 to 30 days */
     uint64_t backoff_max_ms;
-    uint32_t backoff_jitter; /* per cent of the delay, 0 … 100, added at random */
-    /* http:// or https://, 512 bytes at most: the primary POSTs what is due there (docs/WEBHOOKS.md). "" or NULL: it
-     * does not. Read only with TARRY_POLICY_PUSH. In a view: never NULL, and as long-lived as that. */
+    uint32_t backoff_jitter; /* random extra delay, 0 … 100 per cent of the delay */
+    /* URL, http:// or https://, at most 512 bytes. The primary POSTs due tasks to it (docs/WEBHOOKS.md). "" or NULL:
+     * no push. Used only with TARRY_POLICY_PUSH. In a view: never NULL; valid as long as the view. */
     const char *push;
-    uint64_t reserved[8]; /* 0 */
+    uint64_t reserved[8]; /* must be 0 */
 };
+/* Bits that select fields of struct tarry_policy. */
 enum tarry_policy_field {
     TARRY_POLICY_LEASE = 1,
     TARRY_POLICY_MAX_ATTEMPTS = 2,
@@ -405,7 +443,7 @@ enum tarry_policy_field {
     TARRY_POLICY_PUSH = 64
 };
 
-/* Bits of task states, for purging and listing. */
+/* Bits that select task states, for tarry_queue_purge and tarry_list_open. */
 enum tarry_state {
     TARRY_STATE_PENDING = 1, /* not yet due */
     TARRY_STATE_READY = 2,
@@ -413,52 +451,60 @@ enum tarry_state {
     TARRY_STATE_DEAD = 8
 };
 
+/* Action on dead letters: schedule them again, or delete them. */
 enum tarry_dead_what { TARRY_REQUEUE = 0, TARRY_DROP = 1 };
 
-/* Blocking calls: each waits for the durable answer. The return value is result->code. `out_result` may be NULL.
- * Arguments are copied or sent before the call returns. TARRY_E_CALLBACK from a completion callback. */
+/* Blocking calls. Each waits for the broker's reply, which means that the change is durable. The return value is
+ * result->code; `out_result` may be NULL. Arguments are copied or sent before the call returns. TARRY_E_CALLBACK
+ * from a completion callback. */
+/* Schedules a task. */
 TARRY_API int tarry_schedule(tarry_client *client, const struct tarry_schedule_options *options,
                              struct tarry_result *out_result);
-/* `withdraw` ends the task even if it is in flight; the holder's ack is then answered with the truth. What is dead is
- * for tarry_dead to decide. */
+/* Cancels a task that is pending or ready. `withdraw`: also a task in flight; the consumer's later ack then fails
+ * with TARRY_STALE_TOKEN. For dead letters use tarry_dead. */
 TARRY_API int tarry_cancel(tarry_client *client, const struct tarry_ref *ref, bool withdraw,
                            const struct tarry_call *call, struct tarry_result *out_result);
+/* Gives a pending or ready task a new due time. */
 TARRY_API int tarry_move(tarry_client *client, const struct tarry_ref *ref, enum tarry_when when, uint64_t when_ms,
                          const struct tarry_call *call, struct tarry_result *out_result);
+/* Acknowledges a leased task: the task ends. */
 TARRY_API int tarry_ack(tarry_client *client, uint64_t id, struct tarry_token token, const struct tarry_call *call,
                         struct tarry_result *out_result);
-/* `options` NULL: the queue's backoff. */
+/* Gives back a leased task as failed. `options` NULL: redelivery after the queue's backoff. */
 TARRY_API int tarry_nack(tarry_client *client, uint64_t id, struct tarry_token token,
                          const struct tarry_nack_options *options, struct tarry_result *out_result);
-/* A new lease from now on; lease_ms 0: the session's own. */
+/* Extends a lease to `lease_ms` milliseconds from now; 0: the session's lease duration. */
 TARRY_API int tarry_extend(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t lease_ms,
                            const struct tarry_call *call, struct tarry_result *out_result);
-/* Gives a task back unseen: costs no attempt. */
+/* Gives back a leased task without charging an attempt. */
 TARRY_API int tarry_release(tarry_client *client, uint64_t id, struct tarry_token token, const struct tarry_call *call,
                             struct tarry_result *out_result);
-/* A dead letter by `ref`; or, with `all`, every dead letter of ref->queue whose key does not live again, as a job of
- * the broker's: see tarry_job. */
+/* Requeues or drops the dead letter `ref`. With `all`: every dead letter of ref->queue whose key no live task has,
+ * as a background job of the broker (tarry_job). */
 TARRY_API int tarry_dead(tarry_client *client, enum tarry_dead_what what, const struct tarry_ref *ref, bool all,
                          const struct tarry_call *call, struct tarry_result *out_result);
-/* `fields`: bits of enum tarry_policy_field. Creates the queue if creation is on. */
+/* Sets the policy fields that `fields` selects (bits of enum tarry_policy_field). Creates a missing queue if the
+ * broker allows that. */
 TARRY_API int tarry_queue_set(tarry_client *client, const char *queue, const struct tarry_policy *policy,
                               uint32_t fields, struct tarry_result *out_result);
-/* Of a queue that holds no task and no dead letter, has no consumer and no job: otherwise TARRY_NOT_DONE, and the
- * message says what stands in the way. TARRY_NO_SUCH_QUEUE. Its policy, pause and counts go with it; what has ended in
- * it is told of as before. Using it again, by a consumer too, creates it anew, if creation is on. */
+/* Deletes a queue with its policy, pause and counters. TARRY_NOT_DONE: the queue has tasks, dead letters, consumers
+ * or a job; the message says which. TARRY_NO_SUCH_QUEUE. Its ended tasks can still be looked up. A later use, also
+ * by a consumer, creates the queue again if the broker allows that. */
 TARRY_API int tarry_queue_delete(tarry_client *client, const char *queue, struct tarry_result *out_result);
-/* for_ms 0: until resumed. */
+/* Pauses a queue for `for_ms` milliseconds (0: until resumed), or resumes it if `paused` is false. */
 TARRY_API int tarry_queue_pause(tarry_client *client, const char *queue, bool paused, uint64_t for_ms,
                                 struct tarry_result *out_result);
-/* `states`: bits of enum tarry_state, as they are when the broker gets this; 0: pending and ready. A job of the
- * broker's, see tarry_job; tasks end as cancelled (purged). out_result->count: how many, as far as known at once. */
+/* Cancels the tasks whose state `states` selects when the request reaches the broker, as a background job
+ * (tarry_job). `states`: bits of enum tarry_state; 0: pending and ready. Their outcome is cancelled (purged).
+ * out_result->count: number of tasks, as far as known when the reply was sent. */
 TARRY_API int tarry_queue_purge(tarry_client *client, const char *queue, uint32_t states,
                                 struct tarry_result *out_result);
 
-/* Asynchronous twins. Arguments are copied before they return. `done` is called exactly once if TARRY_OK is returned,
- * and never otherwise; on the client's own thread, never from within the call; callbacks of one client run one at a
- * time, within a commit in order. A callback may submit; it must not block for long, nor make blocking calls. `done`
- * may be NULL. TARRY_E_FULL: nothing was done, see tarry_drain. TARRY_E_ARGUMENT, TARRY_TOO_LARGE, TARRY_E_NOMEM. */
+/* Asynchronous versions. Arguments are copied before the function returns. If it returns TARRY_OK, `done` is called
+ * exactly once, otherwise never. `done` runs on the client's own thread, never inside the call, and may be NULL.
+ * Callbacks of one client run one at a time; those of one commit run in order. A callback may submit operations. It
+ * must return soon and must not make blocking calls. TARRY_E_FULL: nothing was done, see tarry_drain.
+ * TARRY_E_ARGUMENT, TARRY_TOO_LARGE, TARRY_E_NOMEM. */
 typedef void (*tarry_done_fn)(void *arg, const struct tarry_result *result);
 
 TARRY_API TARRY_MUST_USE int tarry_schedule_async(tarry_client *client, const struct tarry_schedule_options *options,
@@ -483,19 +529,23 @@ TARRY_API TARRY_MUST_USE int tarry_dead_async(tarry_client *client, enum tarry_d
 
 /* ---- commits: several operations in one request -------------------------------------------------------------------*/
 
-/* One frame in the broker's log. Atomic: all of it takes effect or nothing does. Built by one thread. */
+/* Several operations in one request, stored as one frame of the broker's log. Atomic: either all take effect or
+ * none. Used by one thread at a time. */
 typedef struct tarry_commit tarry_commit;
 #define TARRY_OPS_PER_COMMIT_MAX 8192
 
+/* Creates an empty commit. The caller frees *out_commit. TARRY_E_ARGUMENT, _FORKED, _NOMEM. */
 TARRY_API TARRY_MUST_USE int tarry_commit_new(tarry_client *client, bool atomic, tarry_commit **out_commit);
-/* NULL is fine. */
+/* Frees the commit. NULL is allowed. */
 TARRY_API void tarry_commit_free(tarry_commit *commit);
-/* Empties it for another use. */
+/* Removes all operations, so that the commit can be used again. */
 TARRY_API void tarry_commit_clear(tarry_commit *commit);
+/* Returns the number of operations. */
 TARRY_API size_t tarry_commit_count(const tarry_commit *commit);
 
-/* Each adds one operation and copies its arguments. The first failure (TARRY_E_ARGUMENT, TARRY_TOO_LARGE, _E_NOMEM)
- * is remembered too: tarry_commit_run and _submit then return it and send nothing. */
+/* Each function adds one operation and copies its arguments. The commit remembers the first failure
+ * (TARRY_E_ARGUMENT, TARRY_TOO_LARGE, TARRY_E_NOMEM). tarry_commit_run and tarry_commit_submit then return that code
+ * and send nothing. */
 TARRY_API int tarry_commit_schedule(tarry_commit *commit, const struct tarry_schedule_options *options);
 TARRY_API int tarry_commit_cancel(tarry_commit *commit, const struct tarry_ref *ref, bool withdraw);
 TARRY_API int tarry_commit_move(tarry_commit *commit, const struct tarry_ref *ref, enum tarry_when when,
@@ -511,19 +561,20 @@ TARRY_API int tarry_commit_queue_set(tarry_commit *commit, const char *queue, co
 TARRY_API int tarry_commit_queue_pause(tarry_commit *commit, const char *queue, bool paused, uint64_t for_ms);
 TARRY_API int tarry_commit_queue_purge(tarry_commit *commit, const char *queue, uint32_t states);
 
-/* How long each run, submission and question (tarry_once.h) of it may take from now on, tarry_commit_clear or not. 0,
- * as it is at first: as long as the client's calls; TARRY_FOREVER. TARRY_E_ARGUMENT: `commit` is NULL. */
+/* Sets the timeout of all later runs, submissions and tarry_commit_ask calls of this commit; tarry_commit_clear
+ * keeps it. 0 (initially): the client's; TARRY_FOREVER: none. TARRY_E_ARGUMENT: `commit` is NULL. */
 TARRY_API int tarry_commit_timeout(tarry_commit *commit, uint64_t timeout_ms);
 
-/* Sends it and waits. *out_results (may be NULL) has one result per operation, in order; owned by the commit, valid
- * until its next run, clear or free. Returns TARRY_OK when every operation did well; TARRY_ABORTED when it was atomic
- * and refused (the results say by which operation); otherwise the first refusal's code. */
+/* Sends the commit and waits for the reply. *out_results (may be NULL) receives one result per operation, in order.
+ * The commit owns them; they are valid until its next run, clear or free. Returns TARRY_OK if every operation
+ * succeeded. TARRY_ABORTED: the commit was atomic and was refused; the results show which operation caused that.
+ * Otherwise returns the code of the first operation that failed. */
 TARRY_API TARRY_MUST_USE int tarry_commit_run(tarry_commit *commit, const struct tarry_result **out_results,
                                               size_t *out_count);
 
-/* Sends it; `done` is called once with all results, valid until it returns (`count` is 0 if there was no memory for
- * them by then). `code` as tarry_commit_run's. The commit is empty afterwards and may be used again or freed at once.
- */
+/* Sends the commit without waiting. `done` is called once with all results, which are valid until `done` returns.
+ * `count` is 0 if there was no memory for the results. `code` is as for tarry_commit_run. After this call the commit
+ * is empty and may be reused or freed at once. */
 typedef void (*tarry_commit_done_fn)(void *arg, int code, const struct tarry_result *results, size_t count);
 TARRY_API TARRY_MUST_USE int tarry_commit_submit(tarry_commit *commit, tarry_commit_done_fn done, void *arg);
 

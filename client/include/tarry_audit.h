@@ -1,8 +1,9 @@
-/* tarry_audit.h: what happened: the broker's log, frame by frame, while it runs. A part of tarry.h, which includes it
+/* tarry_audit.h: reading the broker's log, frame by frame, while the broker runs. Part of tarry.h, which includes it
  * and has the rules on units, errors and threads.
  *
- * What a frame says is a protobuf message, tarry.FrameBody, so any language can read it. Its definition is installed:
- * `pkg-config --variable=proto tarry` names the file. For C, with protobuf-c (and -lprotobuf-c):
+ * The body of a frame is a protobuf message, tarry.FrameBody, so any language can read it. Its definition is
+ * installed: `pkg-config --variable=proto tarry` prints the path of the file. In C, use protobuf-c (and
+ * -lprotobuf-c):
  *
  *     protoc-c --proto_path=$(dirname $FILE) --c_out=. $FILE      # writes tarry.pb-c.h and tarry.pb-c.c
  *
@@ -39,88 +40,95 @@
 extern "C" {
 #endif
 
-/* One frame of the log: what one commit changed, or what the broker did by itself (leases, starts, …). Contents of
- * tasks are not part of it. Owned by the audit; valid until the next call on it.
+/* One frame of the log: the changes of one commit, or changes that the broker made by itself (leases, starts, …).
+ * Payloads and attributes of tasks are not included. The audit owns the frame; it is valid until the next call on
+ * the audit.
  *
- * The body is a packed tarry.FrameBody (see above). Header and body are the bytes of
- * the log; the library has compared their checksums, and the hash chain wherever two frames are neighbours
- * (storage/FORMAT.md has the tables), so what comes here is what was written. */
+ * The body is a packed tarry.FrameBody (see above). Header and body are the bytes of the log. The library has
+ * verified their checksums, and also the hash chain between neighbouring frames (storage/FORMAT.md has the layout). */
 struct tarry_frame {
-    uint64_t position;    /* log position of its first byte */
-    uint64_t end;         /* … of the next frame: good for tarry_audit_options.position, also after a restart */
-    uint32_t epoch;       /* which start of the broker wrote it */
-    uint64_t steady_ns;   /* the broker's clock for delays; Unix nanoseconds. What the tools print */
-    uint64_t wall_ns;     /* … for absolute times */
-    const uint8_t *chain; /* 32 bytes: BLAKE2b-256 over this frame and, through its predecessor's, all before it */
+    uint64_t position; /* log position of the frame's first byte */
+    /* log position of the next frame; usable as tarry_audit_options.position, also after a restart */
+    uint64_t end;
+    uint32_t epoch;       /* epoch of the broker that wrote the frame; it grows with each start */
+    uint64_t steady_ns;   /* broker's clock for delays, Unix nanoseconds; the tools print this time */
+    uint64_t wall_ns;     /* broker's clock for absolute times, Unix nanoseconds */
+    const uint8_t *chain; /* 32 bytes: BLAKE2b-256 of this frame and of the previous frame's chain value */
     const void *header;
-    size_t header_size; /* 112 */
+    size_t header_size; /* always 112 */
     const void *body;
-    size_t body_size; /* 0: a seal, which only says that everything before it is durable */
+    size_t body_size; /* 0: a seal, which only confirms that all frames before it are durable */
 };
 
+/* Options of tarry_audit_open. 0, false and NULL mean the default. */
 struct tarry_audit_options {
-    uint64_t position; /* where to begin: 0, or a `tarry_frame.end` from before; 0: the oldest frame there is */
-    bool at_end;       /* begin with what happens from now on, instead */
-    bool follow;       /* go on at the end of the log, with what happens next */
-    uint64_t from_ms;  /* frames before it are left out */
-    uint64_t to_ms;    /* exclusive; 0: no end */
-    /* Frames that hold nothing but changes of other tasks are left out: other than this one, or than those that had
-     * this key of this queue. NULL: none are. This is what the broker can skip by; all else is yours to filter. */
+    uint64_t position; /* first frame: its position, or `tarry_frame.end` of the frame before it; 0: the oldest frame */
+    bool at_end;       /* start at the end of the log instead: only new frames */
+    bool follow;       /* at the end of the log, wait for new frames */
+    uint64_t from_ms;  /* skip frames before this time */
+    uint64_t to_ms;    /* skip frames at or after this time; 0: no end */
+    /* Skip frames that contain only changes of other tasks. A task by key means all tasks that ever had this key in
+     * this queue. NULL: skip none. The broker applies this filter; the program must do any other filtering itself. */
     const struct tarry_ref *task;
-    /* As in struct tarry_call, of each page: with at_least what is recorded below that log
-     * position is told if it is asked for. While a follower does not have it, tarry_audit_next waits as for a broker:
-     * TARRY_BEHIND after the client's timeout_ms, and the call may be repeated. TARRY_TOO_OLD. */
+    /* Requirements for each page request, as in struct tarry_call. With at_least, all frames below that log position
+     * are returned if they match. While the follower lacks frames, tarry_audit_next waits; after the client's
+     * timeout_ms it returns TARRY_BEHIND, and the call may be repeated. For staleness_ms it may return
+     * TARRY_TOO_OLD. */
     uint64_t at_least;
     uint64_t staleness_ms;
-    uint64_t reserved[6]; /* 0 */
+    uint64_t reserved[6]; /* must be 0 */
 };
 
+/* Reader of the log. One thread at a time may use it, except for tarry_audit_wake. */
 typedef struct tarry_audit tarry_audit;
 
-/* Asks nothing yet. `options` (NULL: the whole log) is copied. TARRY_E_ARGUMENT, _NOMEM, _VERSION. The caller closes
- * *out_audit. An audit is used by one thread at a time, save for tarry_audit_wake. */
+/* Opens a reader. No request is sent yet. `options` (NULL: the whole log) is copied. The caller closes *out_audit.
+ * TARRY_E_ARGUMENT, _NOMEM, _VERSION. */
 TARRY_API TARRY_MUST_USE int tarry_audit_open(tarry_client *client, const struct tarry_audit_options *options,
                                               tarry_audit **out_audit);
 
-/* The next frame, in the order of the log. Waits up to wait_ms for it (0: what is here already, and the question for
- * more is sent; TARRY_FOREVER), TARRY_E_NOTHING after that: call again. Only what is durable is told.
+/* Returns the next durable frame, in log order. Waits up to wait_ms for it. wait_ms 0: returns only a frame that has
+ * arrived already, and requests more; TARRY_FOREVER: no limit. TARRY_E_NOTHING: no frame arrived within wait_ms;
+ * call again. `out_message` may be NULL.
  *
- *   TARRY_E_END    that was the last one that was durable when the first was asked for; never with `follow`
- *   TARRY_E_GAP    frames are missing here: retired, pruned, or damaged in the archive. `out_message` says which
- *                  positions, and why. The next call goes on behind them.
+ *   TARRY_E_END    no more frames: all that were durable at the first request were returned; never with `follow`
+ *   TARRY_E_GAP    frames are missing here: retired, pruned, or damaged in the archive. `out_message` has the
+ *                  positions and the reason. The next call continues after them.
  *   TARRY_E_WOKEN  another thread called tarry_audit_wake
- *   TARRY_INVALID  `position` is not one of a frame, or the log is damaged there
- *   TARRY_E_TIMEOUT, TARRY_E_NO_BROKER  no broker has answered for the client's timeout_ms; the call may be repeated,
- *                  and goes on where it was: positions outlive the broker's restart
- *   TARRY_E_PROTOCOL  a checksum, the chain or the order is wrong; the call may not be repeated */
+ *   TARRY_INVALID  `position` is not the position of a frame, or the log is damaged there
+ *   TARRY_E_TIMEOUT, TARRY_E_NO_BROKER  no broker replied for the client's timeout_ms. The call may be repeated and
+ *                                       continues where it stopped; positions stay valid when the broker restarts.
+ *   TARRY_E_PROTOCOL  a checksum, the hash chain or the order is wrong; the call must not be repeated */
 TARRY_API TARRY_MUST_USE int tarry_audit_next(tarry_audit *audit, uint64_t wait_ms,
                                               const struct tarry_frame **out_frame,
                                               char out_message[TARRY_MESSAGE_SIZE]);
 
-/* Makes one waiting (or the next) tarry_audit_next return TARRY_E_WOKEN, and loses nothing. Any thread. Not from a
- * signal handler. */
+/* Makes one waiting tarry_audit_next, or else the next call, return TARRY_E_WOKEN. No frame is lost. Any thread, but
+ * not a signal handler. */
 TARRY_API void tarry_audit_wake(tarry_audit *audit);
 
-/* The name of a queue that a record of a frame so far mentions by number. NULL: none does. Valid until the audit is
- * closed. */
+/* Returns the name of a queue that records refer to by number. NULL: no frame so far has defined the number. Valid
+ * until the audit is closed. */
 TARRY_API const char *tarry_audit_queue(const tarry_audit *audit, uint32_t number);
 
-/* How far an audit has come. Positions count bytes of log. */
+/* Progress of an audit. Positions count bytes of the log. */
 struct tarry_audit_view {
-    uint64_t position;  /* everything before it has been handed out, or does not matter */
-    uint64_t log_start; /* of the oldest frame in the log itself; an archive reaches further back */
-    uint64_t durable;   /* the end of what was durable at the last answer */
+    uint64_t position;  /* all matching frames before this position have been returned */
+    uint64_t log_start; /* position of the oldest frame in the log, without the archive */
+    uint64_t durable;   /* end of the durable log at the last reply */
     uint64_t segments_read;
-    uint64_t segments_skipped; /* their summaries say that they cannot matter */
-    uint64_t queues;           /* names learnt so far: see tarry_audit_queue */
+    uint64_t segments_skipped; /* segments that the broker skipped, because their summaries show no matching frame */
+    uint64_t queues;           /* number of queue names known so far (tarry_audit_queue) */
+    /* number of gaps so far */
     uint64_t gaps;
-    uint64_t gaps_damaged;      /* of those, the ones that are damage of the archive */
-    struct tarry_source source; /* of the last page */
-    uint64_t reserved[6];       /* 0 */
+    uint64_t gaps_damaged;      /* of `gaps`: those caused by a damaged archive */
+    struct tarry_source source; /* node that answered the last page request */
+    uint64_t reserved[6];       /* always 0 */
 };
+/* Fills in *out_view. No request is sent. */
 TARRY_API void tarry_audit_look(const tarry_audit *audit, struct tarry_audit_view *out_view);
 
-/* NULL is fine. Does not wait: what was asked for is left to itself. */
+/* Closes the audit without waiting. NULL is allowed. The reply to a pending request is discarded. */
 TARRY_API void tarry_audit_close(tarry_audit *audit);
 
 #ifdef __cplusplus

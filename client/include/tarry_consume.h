@@ -1,5 +1,5 @@
-/* tarry_consume.h: getting what falls due, and what becomes of it. A part of tarry.h, which includes it and has the
- * rules on units, errors and threads. */
+/* tarry_consume.h: consumers, which receive due tasks and settle them (ack, nack, extend, release). Part of tarry.h,
+ * which includes it and has the rules on units, errors and threads. */
 #ifndef TARRY_CONSUME_H
 #define TARRY_CONSUME_H
 
@@ -11,101 +11,127 @@
 extern "C" {
 #endif
 
-/* A delivery. Owned by the library; valid until tarry_task_free (or, in a handler, until it returns). */
+/* One delivery of a task. The library owns it. It is valid until tarry_task_free, or in a handler until the handler
+ * returns. */
 struct tarry_task {
     uint64_t id;
     const char *queue;
-    const char *key; /* terminated by a 0 that key_size does not count; NULL: none */
+    const char *key; /* ends with a 0 that key_size does not count; NULL: no key */
     size_t key_size;
     uint64_t due_ms;
-    uint64_t delivered_ms;      /* the broker's clock when it was sent */
-    uint64_t received_ms;       /* this machine's CLOCK_REALTIME when it came */
-    uint64_t lease_deadline_ms; /* the broker's clock; settle or extend before */
-    uint32_t attempt;           /* from 1 */
-    uint32_t deliveries;        /* this one included */
+    uint64_t delivered_ms;      /* when the broker sent it, by the broker's clock */
+    uint64_t received_ms;       /* when the library received it, by this machine's CLOCK_REALTIME */
+    uint64_t lease_deadline_ms; /* end of the lease, by the broker's clock; settle or extend the task before it */
+    uint32_t attempt;           /* number of this delivery attempt, from 1 */
+    uint32_t deliveries;        /* number of deliveries so far, with this one */
     struct tarry_token token;
     uint32_t priority;
     const struct tarry_attribute *attributes;
     size_t attribute_count;
-    const void *payload; /* not terminated; never NULL */
+    const void *payload; /* without a final 0; never NULL */
     size_t payload_size;
 };
 
+/* Subscription to one or more queues. Its functions are thread-safe unless their comments say otherwise. */
 typedef struct tarry_consumer tarry_consumer;
-/* What a handler wants done with the task that it was given. */
+/* Action that the consumer takes on a task after its handler returns. */
 enum tarry_verdict {
     TARRY_DO_ACK = 0,
-    TARRY_DO_NACK = 1,    /* again, as struct tarry_nack_details says */
-    TARRY_DO_RELEASE = 2, /* back to the broker, unseen */
-    TARRY_DO_NOTHING = 3  /* the handler has settled it, or another thread will by id and token */
+    TARRY_DO_NACK = 1,    /* deliver again, as struct tarry_nack_details says */
+    TARRY_DO_RELEASE = 2, /* give back without charging an attempt */
+    TARRY_DO_NOTHING = 3  /* none: the handler has settled the task, or another thread will settle it by id and token */
 };
-/* What TARRY_DO_NACK means. The library's: zeroed before each call of the handler, which fills in what it likes. */
+/* Details of TARRY_DO_NACK. The library sets them to zero before each call of the handler, and the handler fills
+ * them in. */
 struct tarry_nack_details {
-    bool has_delay; /* otherwise the queue's backoff decides */
+    bool has_delay; /* true: redeliver after delay_ms; false: after the queue's backoff */
     uint64_t delay_ms;
-    bool dead;        /* straight to the dead letters */
-    char reason[256]; /* UTF-8, for the record and the dead letter; "": none. Cut between characters to what fits */
+    bool dead;        /* move the task to the dead letters now */
+    char reason[256]; /* UTF-8 reason for the record and the dead letter, cut at a character; "": none */
 };
 typedef enum tarry_verdict (*tarry_handler_fn)(void *arg, tarry_consumer *consumer, const struct tarry_task *task,
                                                struct tarry_nack_details *nack);
-/* What came of a handler's verdict: once for each but TARRY_DO_NOTHING. TARRY_STALE_TOKEN, say: the lease had run out,
- * and another consumer has the task, or had it. On the client's own thread, as completions, or on the handler's if
- * nothing could be sent. `task` and `result` are valid until it returns. It may submit; it must not make blocking
- * calls. */
+/* Receives the broker's answer to a handler's verdict, once for each verdict but TARRY_DO_NOTHING. Example:
+ * TARRY_STALE_TOKEN means that the lease had expired and the task was ready for other consumers. Runs on the
+ * client's own thread like completion callbacks, or on the handler's thread if nothing could be sent. `task` and
+ * `result` are valid until it returns. It may submit operations but must not make blocking calls. */
 typedef void (*tarry_settled_fn)(void *arg, const struct tarry_task *task, const struct tarry_result *result);
+/* Options of tarry_consumer_open. 0 and NULL mean the default, except for the queues. */
 struct tarry_consumer_options {
     const char *const *queues;
     size_t queue_count; /* 1 … 256 */
-    uint32_t prefetch;  /* unacknowledged tasks at most; 0: the broker's default (256) */
-    uint32_t max_batch; /* tasks in one message at most; 0: the broker's default */
-    uint64_t lease_ms;  /* 0: the queue's own */
-    /* NULL: tasks are fetched with tarry_consumer_next. Otherwise the consumer runs a thread of its own that calls the
-     * handler, one task at a time. The handler may make blocking calls; it cannot close its consumer. */
+    uint32_t prefetch;  /* limit of unsettled tasks at this consumer; 0: the broker's default (256) */
+    uint32_t max_batch; /* limit of tasks in one message; 0: the broker's default */
+    uint64_t lease_ms;  /* lease duration; 0: that of the queue's policy */
+    /* NULL: the program fetches tasks with tarry_consumer_next. Otherwise the consumer starts a thread that calls
+     * the handler for one task at a time. The handler may make blocking calls. It cannot close its consumer. */
     tarry_handler_fn handler;
-    void *arg;                /* the handler's, and of `settled` */
-    tarry_settled_fn settled; /* NULL: what came of the handler's verdicts is not wanted */
-    uint64_t timeout_ms;  /* of its opening; 0: the client's; TARRY_FOREVER: until a broker has accepted or refused */
-    uint64_t reserved[6]; /* 0 */
+    void *arg;                /* passed to `handler` and `settled` */
+    tarry_settled_fn settled; /* NULL: the broker's answers to verdicts are not reported */
+    /* Timeout of tarry_consumer_open. 0: the client's; TARRY_FOREVER: until a broker accepts or refuses. */
+    uint64_t timeout_ms;
+    uint64_t reserved[6]; /* must be 0 */
 };
 
-/* Subscribes and waits for the broker's word. `options` is copied. While it is open the consumer keeps its session
- * alive by itself; when the broker is lost it subscribes again and resumes its session, so that leases and tokens stay
- * good if the broker comes back within seconds; what cannot be resumed and was not handed out yet is forgotten here and
- * comes again. Deliveries of other sessions are dropped. TARRY_INVALID, _NO_SUCH_QUEUE, _E_TIMEOUT, _E_NO_BROKER … */
+/* Subscribes to the queues and waits for the broker's reply. `options` is copied. The caller closes *out_consumer.
+ *
+ * The consumer sends heartbeats to keep its session alive. If the connection breaks, it subscribes again and resumes
+ * its session. Leases and tokens stay valid if the broker is back within seconds. If the session cannot be resumed,
+ * the consumer discards the tasks that it has not handed out, and the broker delivers them again. It drops
+ * deliveries that belong to other sessions.
+ *
+ * TARRY_INVALID, _NO_SUCH_QUEUE, _E_TIMEOUT, _E_NO_BROKER … */
 TARRY_API TARRY_MUST_USE int tarry_consumer_open(tarry_client *client, const struct tarry_consumer_options *options,
                                                  tarry_consumer **out_consumer, char out_message[TARRY_MESSAGE_SIZE]);
 
-/* The next delivery. Waits up to wait_ms (0: what is here already; TARRY_FOREVER), TARRY_E_NOTHING after it.
- * TARRY_E_WOKEN after tarry_consumer_wake. TARRY_E_TIMEOUT when no broker has answered for the client's timeout_ms: the
- * consumer goes on trying, so the call may be repeated. The caller frees *out_task, whatever it does with the lease.
- * Several threads may share a consumer. TARRY_E_ARGUMENT if there is a handler; TARRY_E_CALLBACK from a
- * completion callback, unless wait_ms is 0. */
+/* Waits up to wait_ms for the next delivery. wait_ms 0: returns only a delivery that has arrived already;
+ * TARRY_FOREVER: no limit. The caller frees *out_task, however it settles the lease. Several threads may call this
+ * on one consumer.
+ *
+ *   TARRY_E_NOTHING   no delivery arrived within wait_ms
+ *   TARRY_E_WOKEN     another thread called tarry_consumer_wake
+ *   TARRY_E_TIMEOUT   no broker replied for the client's timeout_ms; the consumer keeps trying, so call again
+ *   TARRY_E_ARGUMENT  the consumer has a handler
+ *   TARRY_E_CALLBACK  called from a completion callback with a wait_ms other than 0 */
 TARRY_API TARRY_MUST_USE int tarry_consumer_next(tarry_consumer *consumer, uint64_t wait_ms,
                                                  const struct tarry_task **out_task);
-/* As above, but takes up to `max` tasks that are there, waiting only for the first. */
+/* Waits like tarry_consumer_next for the first task, then adds those that have arrived already, up to `max` in all.
+ * The caller frees each task. */
 TARRY_API TARRY_MUST_USE int tarry_consumer_next_batch(tarry_consumer *consumer, uint64_t wait_ms,
                                                        const struct tarry_task **out_tasks, size_t max,
                                                        size_t *out_count);
+/* Frees a task that tarry_consumer_next returned. Any thread, also after the consumer was closed. Does not settle
+ * the task. */
 TARRY_API void tarry_task_free(const struct tarry_task *task);
 
-/* Makes one waiting (or the next) tarry_consumer_next return TARRY_E_WOKEN. Not from a signal handler. */
+/* Makes one waiting tarry_consumer_next, or else the next call, return TARRY_E_WOKEN. Any thread, but not a signal
+ * handler. */
 TARRY_API void tarry_consumer_wake(tarry_consumer *consumer);
-/* The session's number, as results name it; 0 while it is being subscribed again. */
+/* Returns the session's number, as in tarry_result.session; 0 while the consumer subscribes again. Any thread. */
 TARRY_API uint64_t tarry_consumer_session(tarry_consumer *consumer);
 
-/* Settling goes by id and token, on any client: tarry_ack_async(client, task->id, task->token, NULL, NULL, NULL) … */
+/* A task is settled by its id and token, on any client: tarry_ack_async(client, task->id, task->token, NULL, NULL,
+ * NULL) … */
 
+/* Bits for tarry_consumer_close. */
 enum tarry_close_flag {
-    TARRY_KEEP_LEASES = 1 /* tasks handed out and not settled stay leased until settled by token or their deadline */
+    TARRY_KEEP_LEASES = 1 /* keep the leases of unsettled tasks until they are settled by token or expire */
 };
-/* Stops the handler's thread (after the task that it is at; `settled` has been called for all by the end), waits for
- * the answers to what settles leases, releases what was not handed out, and ends the session; from when the handler has
- * returned, this takes at most the timeout of `call`, or of the client (as long again if its verdict found no room in
- * the client's own queue): a verdict that is not answered by then is told as TARRY_E_TIMEOUT. What was handed out and
- * not settled is ready again at once and has cost an attempt, unless TARRY_KEEP_LEASES. `flags`: bits, 0 for none.
- * Frees the consumer; tasks not freed yet stay valid. NULL is fine. TARRY_E_CALLBACK (from its handler or a completion
- * callback), TARRY_E_FORKED: nothing is done. Any other code: it is closed and freed, but the broker has not confirmed
- * it; what it held comes again once that misses it. */
+/* Closes and frees the consumer. NULL is allowed. Tasks that are not freed yet stay valid. `flags`: bits of enum
+ * tarry_close_flag, or 0.
+ *
+ * It stops the handler's thread after the handler's current task. Then it waits for the answers to verdicts,
+ * releases the tasks that were not handed out, and ends the session. `settled` has been called for every verdict
+ * before this returns. Tasks that were handed out and not settled become ready at once and are charged an attempt,
+ * unless TARRY_KEEP_LEASES is set.
+ *
+ * After the handler has returned, this takes at most the timeout of `call`, or of the client. It may take twice that
+ * if the last verdict found the client's queue full. A verdict without an answer by then is reported as
+ * TARRY_E_TIMEOUT.
+ *
+ * TARRY_E_CALLBACK (from its handler or a completion callback), TARRY_E_FORKED: nothing was done. Any other code:
+ * the consumer is closed and freed, but the broker has not confirmed it. The broker delivers its unsettled tasks
+ * again after it has missed its heartbeats. */
 TARRY_API int tarry_consumer_close(tarry_consumer *consumer, uint32_t flags, const struct tarry_call *call);
 
 #ifdef __cplusplus

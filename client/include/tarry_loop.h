@@ -1,10 +1,10 @@
-/* tarry_loop.h: the library in a program's own event loop; and what it tells of its connections. A part of tarry.h,
+/* tarry_loop.h: use of the library in a program's own event loop, and events about connections. Part of tarry.h,
  * which includes it and has the rules on units, errors and threads.
  *
- * By default callbacks (completions, `settled`, events) run on the client's own thread, and handlers on their
- * consumers'. A client that was opened with tarry_options.dispatch calls nothing by itself: everything waits until
- * tarry_dispatch is called, and runs there, handlers included. tarry_client_fd says when that is worth while. The
- * library's thread goes on sending, receiving and keeping sessions alive, however long the program does not dispatch.
+ * By default, callbacks (completions, `settled`, events) run on the client's own thread, and handlers on the threads
+ * of their consumers. With tarry_options.dispatch the client calls nothing by itself: callbacks and handlers wait
+ * and run inside tarry_dispatch. tarry_client_fd shows when callbacks wait. The library's thread continues to send,
+ * to receive and to keep sessions alive, even if the program never calls tarry_dispatch.
  *
  *     #include <poll.h>
  *     #include <tarry.h>
@@ -16,8 +16,7 @@
  *             int code = tarry_dispatch(client, 100, NULL);
  *             if (code != TARRY_OK) return code;
  *         }
- *     }
- */
+ *     } */
 #ifndef TARRY_LOOP_H
 #define TARRY_LOOP_H
 
@@ -29,38 +28,40 @@
 extern "C" {
 #endif
 
-/* A descriptor that is readable while there is something to dispatch: for poll, epoll, libevent and the like, level or
- * edge. Only to be waited for: not to be read, written or closed. The same for the client's life, closed by
- * tarry_close. -1: the client was opened without tarry_options.dispatch. Any thread. */
+/* Returns a file descriptor that is readable while callbacks wait for tarry_dispatch; -1 without
+ * tarry_options.dispatch. It works with poll, epoll, libevent and others, level-triggered or edge-triggered. The
+ * program must not read, write or close it. It stays the same until tarry_close closes it. Any thread. */
 TARRY_API int tarry_client_fd(tarry_client *client);
 
-/* Calls what waits, `max` callbacks at most (0: all that wait by now), on this thread; does not wait. If any are left,
- * the descriptor stays readable, also for a loop that waits for edges. *out_count (may be NULL): how many were called.
- * Any thread, one at a time: another one waits for its turn. Callbacks may make blocking calls, which hold up the
- * others; they may not dispatch, nor close their client or a consumer (TARRY_E_CALLBACK). TARRY_E_ARGUMENT: no
- * tarry_options.dispatch.
+/* Runs the waiting callbacks on this thread, at most `max` (0: all that wait now). It does not wait for new ones. If
+ * callbacks remain, the descriptor becomes readable again, also for edge-triggered loops. *out_count (may be NULL)
+ * receives the number of callbacks that ran.
  *
- * tarry_consumer_close dispatches what its consumer waits for, and tarry_close what is left, on the thread that closes.
- */
+ * Any thread; a second thread waits for the first. Callbacks may make blocking calls, which delay the other
+ * callbacks. They must not call tarry_dispatch or close their client or a consumer (TARRY_E_CALLBACK).
+ * TARRY_E_ARGUMENT: the client was opened without tarry_options.dispatch.
+ *
+ * tarry_consumer_close runs the callbacks that its consumer waits for. tarry_close runs those that remain. Both use
+ * the closing thread. */
 TARRY_API int tarry_dispatch(tarry_client *client, size_t max, size_t *out_count);
 
 enum tarry_event_kind {
-    TARRY_CONNECTED = 1,    /* a connection to the broker at `url` is up; whether it leads is not known yet */
-    TARRY_DISCONNECTED = 2, /* … is not any more, or was given up; `message` says why, if that is known */
-    TARRY_LOG = 3           /* something of use in the search for a fault; `url` may be "" */
+    TARRY_CONNECTED = 1,    /* the connection to the broker at `url` is up; its role is not known yet */
+    TARRY_DISCONNECTED = 2, /* the connection to `url` was lost or given up; `message` says why, if known */
+    TARRY_LOG = 3           /* information that helps to find a fault; `url` may be "" */
 };
-/* The library's; valid until the callback returns. May grow. */
+/* One event. The library owns it; it is valid until the callback returns. New versions may add fields at its end. */
 struct tarry_event {
     enum tarry_event_kind kind;
-    uint64_t at_ms;      /* this machine's CLOCK_REALTIME */
-    const char *url;     /* as given to tarry_open; never NULL */
-    const char *message; /* a sentence; never NULL. The words of a log line may change */
+    uint64_t at_ms;      /* time of the event, by this machine's CLOCK_REALTIME */
+    const char *url;     /* the address as given to tarry_open; never NULL */
+    const char *message; /* one sentence; never NULL. The wording of TARRY_LOG may change */
 };
-/* tarry_options.on_event is called for each event, in order, on the client's own thread (or by tarry_dispatch); from
- * before tarry_open returns until tarry_close has returned. It may submit and look; a blocking call is refused
- * (TARRY_E_CALLBACK) on the client's thread. A try to connect that fails like the one before is told of every 10
- * seconds at most. If 256 events wait, later ones are dropped, and a log line says how many. The library itself writes
- * nothing anywhere. */
+/* tarry_options.on_event is called for each event, in order, on the client's own thread or inside tarry_dispatch.
+ * Calls may begin before tarry_open returns and end before tarry_close returns. The callback may submit operations.
+ * On the client's thread a blocking call is refused (TARRY_E_CALLBACK). Repeated failures to connect for the same
+ * reason are reported at most every 10 s. If 256 events wait, later ones are dropped, and a TARRY_LOG event has
+ * their number. The library itself writes no log. */
 
 #ifdef __cplusplus
 }

@@ -1,11 +1,12 @@
-/* tarry_once.h: what became of a commit whose answer never came, and going on with it after a restart (ONCE-1). A part
- * of tarry.h, which includes it and has the rules on units, errors and threads.
+/* tarry_once.h: finding the outcome of a commit whose reply was lost, and repeating a commit after a restart
+ * (ONCE-1). Part of tarry.h, which includes it and has the rules on units, errors and threads.
  *
- * The broker remembers the answer of a commit under its producer's number and its sequence, across its own crashes and
- * failovers, until 24 hours have passed without a commit of this producer, or 16,384 younger producers have pushed it
- * out. The library leaves a producer alone once an outcome of its is unknown, so that its answers stay.
+ * The broker remembers the reply to a commit under the commit's producer and sequence numbers, also after its own
+ * crashes and failovers. It forgets them after 24 hours without a commit of that producer, or when 16,384 newer
+ * producers have replaced it. When an outcome is unknown, the library stops using that producer, so that its replies
+ * are kept.
  *
- * After TARRY_E_TIMEOUT, TARRY_E_CLOSED and TARRY_FAILED, in the same process:
+ * After TARRY_E_TIMEOUT, TARRY_E_CLOSED or TARRY_FAILED, in the same process:
  *
  *     #include <stdio.h>
  *     #include <tarry.h>
@@ -20,10 +21,10 @@
  *         return code;
  *     }
  *
- * Across a crash of the own process: give the commit its name first, keep the name where it survives (in the
- * transaction of a database, say), then run it. A program that finds a name there after a restart builds the commit
- * anew and goes on with it (tarry_commit_resume), so that it takes effect once whatever had happened; or asks
- * (tarry_commit_ask). */
+ * After a crash of the program itself: give the commit a name (tarry_commit_prepare), store the name durably, for
+ * example in a database transaction, then run the commit. After a restart the program builds the same commit again
+ * and repeats it under the stored name (tarry_commit_resume). The commit then takes effect once, whatever had
+ * happened. Or the program asks for the outcome only (tarry_commit_ask). */
 #ifndef TARRY_ONCE_H
 #define TARRY_ONCE_H
 
@@ -35,53 +36,58 @@
 extern "C" {
 #endif
 
-/* A commit's name. A plain value, good in every process and for as long as the broker remembers; never changes. */
+/* Name of a commit: a plain value. It is valid in every process, for as long as the broker remembers the commit.
+ * This struct never changes. */
 struct tarry_commit_id {
     uint64_t producer;
     uint64_t sequence;
-    uint8_t cluster[16]; /* whose producer it is; zeros: not known, and not compared */
+    uint8_t cluster[16]; /* cluster of the producer; all zero: not known, and not compared */
 };
 
-/* "cluster-producer-sequence", the first in hexadecimal. `text` takes at most TARRY_COMMIT_ID_SIZE bytes, the final 0
- * included. Returns `text`. */
+/* Writes the name to `text` as "cluster-producer-sequence", with the cluster in hexadecimal. `text` takes at most
+ * TARRY_COMMIT_ID_SIZE bytes, with the final 0. Returns `text`. */
 #define TARRY_COMMIT_ID_SIZE 80
 TARRY_API char *tarry_commit_id_format(const struct tarry_commit_id *id, char text[TARRY_COMMIT_ID_SIZE]);
-/* TARRY_INVALID unless `text` is exactly such a name. */
+/* Parses the text that tarry_commit_id_format writes. TARRY_INVALID: `text` is anything else. */
 TARRY_API TARRY_MUST_USE int tarry_commit_id_parse(const char *text, struct tarry_commit_id *out_id);
 
-/* Gives the commit a name, before it is run or submitted; its operations may be added before or after. Asks the broker
- * for a producer now and then, and so blocks: TARRY_E_TIMEOUT, TARRY_E_NO_BROKER, TARRY_E_CALLBACK. TARRY_E_ARGUMENT if
- * it has one already. The name is used up by the commit's next run or submission, or by tarry_commit_clear.
- * `out_message` may be NULL. */
+/* Gives the commit a name before it is run or submitted. Operations may be added before or after. The call may
+ * request a producer number from the broker, so it blocks: TARRY_E_TIMEOUT, TARRY_E_NO_BROKER, TARRY_E_CALLBACK.
+ * TARRY_E_ARGUMENT: the commit has a name already. The next run or submission uses the name up; tarry_commit_clear
+ * discards it. `out_message` may be NULL. */
 TARRY_API TARRY_MUST_USE int tarry_commit_prepare(tarry_commit *commit, struct tarry_commit_id *out_id,
                                                   char out_message[TARRY_MESSAGE_SIZE]);
 
-/* Gives the commit this name, under which it, or another process, may have been sent before. It must be the same
- * commit: one that has taken effect is not executed again, and its results are the first one's (TARRY_E_PROTOCOL if
- * there are not as many as this has operations). TARRY_FORGOTTEN from its run: whether it took effect is unknown, it is
- * not executed. TARRY_E_ABANDONED: it was asked for before it arrived. Does not block. */
+/* Gives the commit a name under which this or another process may have sent it before. It must have the same
+ * operations as then. If it took effect before, the broker does not execute it again, and its results are those of
+ * the first execution. TARRY_E_PROTOCOL: the number of results differs from the number of operations. Does not
+ * block.
+ *
+ * The later run may return TARRY_FORGOTTEN: the broker did not execute it, and whether it took effect before is
+ * unknown. It may return TARRY_E_ABANDONED: tarry_commit_ask came before the commit, so the broker refuses it. */
 TARRY_API TARRY_MUST_USE int tarry_commit_resume(tarry_commit *commit, const struct tarry_commit_id *id);
 
-/* The name of the commit that carried the operation of this result; TARRY_E_ARGUMENT if it was never sent. */
+/* Writes the name of the commit that carried the operation of `result`. TARRY_E_ARGUMENT: the operation was never
+ * sent. */
 TARRY_API TARRY_MUST_USE int tarry_result_commit_id(tarry_client *client, const struct tarry_result *result,
                                                     struct tarry_commit_id *out_id);
 
-/* What became of the commit of this name? Returns what its tarry_commit_run returned or would have, with its results
- * (as there; owned by `commit`, which is any commit of this client's without operations, until its next run, question,
- * clear or free). Or:
+/* Asks the broker for the outcome of the commit with this name. Returns what tarry_commit_run returned, or would
+ * have returned, for it, with the same results. `commit` owns the results until its next run, ask, clear or free.
+ * `commit` may be any commit of this client without operations. Otherwise:
  *
- *   TARRY_E_ABANDONED  it never arrived, and from now on never will: the question takes its place. Nothing was done.
- *   TARRY_FORGOTTEN    the broker does not remember: whether it took effect is unknown
- *   TARRY_INVALID      a broker that cannot be asked (before 0.1)
- *   TARRY_E_TIMEOUT, TARRY_E_NO_BROKER, TARRY_NOT_PRIMARY …  not answered: ask again. A broker of another cluster is
- * not the primary.
+ *   TARRY_E_ABANDONED  the commit never arrived; the broker will refuse it from now on; nothing was done
+ *   TARRY_FORGOTTEN    the broker does not remember it: whether it took effect is unknown
+ *   TARRY_INVALID      the broker is older than 0.1 and cannot answer this request
+ *   TARRY_E_TIMEOUT, TARRY_E_NO_BROKER, TARRY_NOT_PRIMARY …  no answer: ask again. A broker of another cluster
+ *                                                            counts as not the primary.
  *
- * Blocking; any thread, save callbacks (TARRY_E_CALLBACK). */
+ * Blocks. Any thread, but no callbacks (TARRY_E_CALLBACK). */
 TARRY_API TARRY_MUST_USE int tarry_commit_ask(tarry_commit *commit, const struct tarry_commit_id *id,
                                               const struct tarry_result **out_results, size_t *out_count);
 
-/* The same for one operation: what became of what `unknown` is the result of? Returns out_result->code. `out_result`
- * may be NULL, or `unknown` itself. */
+/* Asks like tarry_commit_ask for the outcome of one operation. `unknown` is the result that had an unknown outcome.
+ * Returns out_result->code. `out_result` may be NULL or equal to `unknown`. */
 TARRY_API TARRY_MUST_USE int tarry_ask(tarry_client *client, const struct tarry_result *unknown,
                                        struct tarry_result *out_result);
 

@@ -1,8 +1,8 @@
-/* tarry_pair.h: a primary and its follower: how each is, and which leads. A part of tarry.h, which includes it and has
+/* tarry_pair.h: status and control of a pair, a primary and its follower. Part of tarry.h, which includes it and has
  * the rules on units, errors and threads.
  *
- * These calls mean one broker, so the client that they are given has one address; with several they are refused
- * (TARRY_E_ARGUMENT). A broker answers them whatever its role. */
+ * These calls concern one broker, so their client must have exactly one address; otherwise TARRY_E_ARGUMENT. A
+ * broker answers them in every role. All of them block. */
 #ifndef TARRY_PAIR_H
 #define TARRY_PAIR_H
 
@@ -17,75 +17,83 @@ extern "C" {
 enum tarry_role {
     TARRY_PRIMARY = 1,
     TARRY_FOLLOWER = 2,
-    TARRY_LOOKING = 3,      /* neither: it does not know the leader yet, or waits for an operator */
-    TARRY_PROMOTING = 4,    /* on its way to be the primary */
-    TARRY_HANDING_OVER = 5, /* still the primary, and takes no writes any more */
-    TARRY_COPYING = 6       /* a follower that fetches a snapshot first */
+    TARRY_LOOKING = 3,      /* neither: the node does not know the primary yet, or waits for an operator */
+    TARRY_PROMOTING = 4,    /* the node is about to become the primary */
+    TARRY_HANDING_OVER = 5, /* the node is still the primary, but accepts no writes */
+    TARRY_COPYING = 6       /* the node is a follower that must first fetch a snapshot */
 };
-/* "primary", "handing_over" …; "unknown" for numbers that this version does not know. Static. */
+/* Returns the role's name: "primary", "handing_over" …; "unknown" for a number that this version does not know.
+ * Static string. */
 TARRY_API const char *tarry_role_name(enum tarry_role role);
 
 enum tarry_replication {
     TARRY_REPLICATION_NONE = 0,
-    TARRY_REPLICATION_ASYNC = 1, /* the follower may lack what was acknowledged */
-    TARRY_REPLICATION_SYNC = 2   /* acknowledged is what is durable on both */
+    TARRY_REPLICATION_ASYNC = 1, /* the follower may lack acknowledged changes */
+    TARRY_REPLICATION_SYNC = 2   /* acknowledged changes are durable on both nodes */
 };
-TARRY_API const char *tarry_replication_name(enum tarry_replication replication); /* "none", "async", "sync" */
+/* Returns "none", "async" or "sync". Static string. */
+TARRY_API const char *tarry_replication_name(enum tarry_replication replication);
 
-/* A broker as it sees itself. Owned by the library; texts are never NULL. */
+/* A broker's own view of its pair. The library owns the memory; strings are never NULL. */
 struct tarry_pair_view {
     enum tarry_role role;
-    uint32_t epoch;      /* that it leads or follows */
-    uint32_t node;       /* 0: it founded the cluster, 1: it joined */
-    const char *cluster; /* hexadecimal */
-    const char *member;  /* the data directory's own id, hexadecimal */
-    const char *url;     /* how others reach it */
-    const char *primary; /* where the primary is, as far as known; "": not known */
+    uint32_t epoch;      /* epoch in which it leads or follows */
+    uint32_t node;       /* 0: it founded the cluster; 1: it joined */
+    const char *cluster; /* cluster id, hexadecimal */
+    const char *member;  /* id of the data directory, hexadecimal */
+    const char *url;     /* address that other nodes use for this broker */
+    const char *primary; /* address of the primary; "": not known */
     enum tarry_replication replication;
-    uint64_t
-        solo_after_ms; /* a duration: the primary goes on without a follower that is silent for so long; 0: never */
-    const char *coordinator; /* ""; an operator decides */
-    const char *problem;     /* a sentence: what keeps it from what it should do; "" */
-    uint64_t since_ms;       /* of the role */
+    /* A duration: how long the primary waits for a silent follower before it continues alone. 0: it always waits. */
+    uint64_t solo_after_ms;
+    const char *coordinator; /* the configured coordinator; "": an operator decides */
+    const char *problem;     /* one sentence: what prevents normal operation; "": no problem */
+    uint64_t since_ms;       /* when it took its present role */
     uint64_t now_ms;
-    bool in_sync;      /* what is acknowledged is durable on both */
-    bool alone;        /* a primary that has acknowledged without its follower since they were last in sync */
-    uint64_t appended; /* log positions count bytes */
+    bool in_sync;      /* acknowledged changes are durable on both nodes */
+    bool alone;        /* the primary has acknowledged changes without its follower since they were last in sync */
+    uint64_t appended; /* end of its log; log positions count bytes */
+    /* end of its durable log */
     uint64_t durable;
-    uint64_t committed;   /* durable wherever it must be */
-    uint64_t applied;     /* shown by answers */
-    uint64_t copied_size; /* TARRY_COPYING: so far, of … */
+    uint64_t committed;   /* end of the log that is durable wherever the replication mode requires it */
+    uint64_t applied;     /* answers show the log up to here */
+    uint64_t copied_size; /* TARRY_COPYING: bytes of the snapshot received so far */
+    /* TARRY_COPYING: size of the snapshot in bytes */
     uint64_t copy_size;
-    /* the other */
-    bool has_peer; /* otherwise the rest is void */
+    /* The other node of the pair. */
+    bool has_peer; /* false: the peer_ and lag_ fields are invalid */
     const char *peer_url;
-    const char *peer_member; /* "": never heard of */
-    uint64_t peer_heard_ms;  /* the last word of it; 0: never */
+    const char *peer_member; /* "": the peer has never answered */
+    uint64_t peer_heard_ms;  /* time of the last message from the peer; 0: never */
     uint64_t peer_durable;
     uint64_t peer_applied;
-    uint64_t lag_frames; /* the follower's behind the primary, whichever of them this one is */
+    uint64_t lag_frames; /* how far the follower is behind the primary, whichever of them this node is */
     uint64_t lag_size;
-    uint64_t lag_ms; /* age of the oldest frame that the follower lacks; 0: it has all */
-    /* the last digests of both, after the same log position */
+    uint64_t lag_ms; /* age of the oldest frame that the follower lacks; 0: it lacks none */
+    /* Last comparison of both nodes' digests (checksums of their state) at the same log position. */
     bool has_digest;
     uint64_t digest_position;
     uint64_t digest;
-    uint64_t peer_digest; /* the same, or one of the two is wrong */
+    uint64_t peer_digest; /* if it differs from `digest`, the state of one node is wrong */
+    /* when they were compared */
     uint64_t compared_ms;
-    uint64_t compared_count; /* how often since the broker started */
-    uint64_t alone_since_ms; /* a primary: since when what it acknowledges is on its disk only; 0: it is not */
-    const char *record;      /* of tarry_pair_record: the coordinator's, as text; "": there is none, or it was not asked
-                                for */
-    const char *const *urls; /* where it listens, in the order of its --listen … */
-    size_t url_count;        /* … all of it; 0: a version that does not say */
-    uint64_t peer_copied_size; /* asked of a primary, whose follower fetches a snapshot: so far, of … */
-    uint64_t peer_copy_size;   /* … so many bytes; 0: it fetches none */
-    uint64_t left_ms; /* about so long until the follower has that, or what it lacks; 0: little, or not known */
-    uint64_t
-        took_over_ms; /* a primary: when it took over from the node that it followed; 0: it has led since it began */
+    uint64_t compared_count; /* number of comparisons since the broker started */
+    /* primary: since when acknowledged changes are only on its own disk; 0: they are not, or the mode is async */
+    uint64_t alone_since_ms;
+    /* The coordinator's record as text, for tarry_pair_record. "": there is none, or it was not requested. */
+    const char *record;
+    const char *const *urls;   /* the addresses on which it listens, in the order of its --listen options */
+    size_t url_count;          /* number of `urls`; 0: the broker's version does not report them */
+    uint64_t peer_copied_size; /* primary whose follower fetches a snapshot: bytes that the follower has received */
+    /* primary whose follower fetches a snapshot: its size in bytes; 0: no snapshot is fetched */
+    uint64_t peer_copy_size;
+    /* Estimated time until the follower has the snapshot or the frames it lacks. 0: very short, or not known. */
+    uint64_t left_ms;
+    /* Primary: when it took over from the node that it followed before. 0: it has led since it started. */
+    uint64_t took_over_ms;
 };
 
-/* The same in numbers, as tarry_stats tells them; see tarry_pair_view. */
+/* The main numbers of struct tarry_pair_view, as part of tarry_stats. */
 struct tarry_pair_stats {
     enum tarry_role role;
     uint32_t epoch;
@@ -96,36 +104,39 @@ struct tarry_pair_stats {
     uint64_t lag_frames;
     uint64_t lag_size;
     uint64_t lag_ms;
-    uint64_t digest_position; /* 0: none has been compared yet */
+    uint64_t digest_position; /* 0: no digests have been compared yet */
     uint64_t compared_count;
-    uint64_t copied_size; /* as peer_copied_size of tarry_pair_view */
+    uint64_t copied_size; /* as peer_copied_size and peer_copy_size of struct tarry_pair_view */
     uint64_t copy_size;
     uint64_t left_ms;
 };
 
-/* How the broker is. The caller frees *out_view. TARRY_UNSUPPORTED: a broker that knows no pairs. */
+/* Asks the broker for its view of the pair. The caller frees *out_view. TARRY_UNSUPPORTED: the broker's version has
+ * no pairs. */
 TARRY_API TARRY_MUST_USE int tarry_pair_status(tarry_client *client, const struct tarry_call *call,
                                                struct tarry_pair_view **out_view, char out_message[TARRY_MESSAGE_SIZE]);
+/* Frees the view. NULL is allowed. */
 TARRY_API void tarry_pair_free(struct tarry_pair_view *view);
 
-/* An operator's word, where no coordinator decides. Recorded by the brokers. */
+/* Statement of the operator about the peer, for a pair without a coordinator. The brokers record it. */
 enum tarry_assertion {
     TARRY_ASSERT_NOTHING = 0,
-    TARRY_PEER_IS_STOPPED =
-        1,          /* and has not served alone since this broker was in sync: if that is wrong, tasks are lost */
-    TARRY_FORCE = 2 /* even if what the peer has acknowledged is lost */
+    /* The peer is stopped, and has not served alone since this broker was in sync. If this is wrong, tasks are lost. */
+    TARRY_PEER_IS_STOPPED = 1,
+    TARRY_FORCE = 2 /* promote even if changes that the peer has acknowledged are lost */
 };
-/* Begins to make the broker the primary; if another is, it hands over first. Answered at once, with how it is by then:
- * ask for its status until it is TARRY_PRIMARY. It is no error if it is already. TARRY_NOT_DONE: the message says what
- * stands in the way. */
+/* Starts to make the broker the primary. If the peer is the primary, the peer hands over first. Returns at once with
+ * the current status; call tarry_pair_status until the role is TARRY_PRIMARY. TARRY_OK if the broker is the primary
+ * already. TARRY_NOT_DONE: the message has the reason. The caller frees *out_view. */
 TARRY_API TARRY_MUST_USE int tarry_promote(tarry_client *client, enum tarry_assertion assertion,
                                            struct tarry_pair_view **out_view, char out_message[TARRY_MESSAGE_SIZE]);
-/* Begins to hand over to the follower, which becomes the primary once it has everything. Answered at once, as above. */
+/* Starts to hand over to the follower, which becomes the primary once it has the whole log. Returns at once with the
+ * current status. The caller frees *out_view. */
 TARRY_API TARRY_MUST_USE int tarry_demote(tarry_client *client, struct tarry_pair_view **out_view,
                                           char out_message[TARRY_MESSAGE_SIZE]);
-/* What the coordinator keeps of the pair. `writes`: it was lost, or put back to an earlier state, and the broker writes
- * it again, then starts again; for a broker that is not the primary the assertion must be TARRY_PEER_IS_STOPPED.
- * TARRY_NOT_DONE: the message says what stands in the way. */
+/* Returns the coordinator's record of the pair, in out_view->record. `writes`: the record was lost or set back to an
+ * old version, so the broker writes it again and then restarts itself. If the broker is not the primary, this needs
+ * the assertion TARRY_PEER_IS_STOPPED. TARRY_NOT_DONE: the message has the reason. The caller frees *out_view. */
 TARRY_API TARRY_MUST_USE int tarry_pair_record(tarry_client *client, bool writes, enum tarry_assertion assertion,
                                                struct tarry_pair_view **out_view, char out_message[TARRY_MESSAGE_SIZE]);
 

@@ -1,7 +1,7 @@
-/* address.c: the addresses of brokers: what a url may look like, which of them a broker means, and what each said last.
+/* address.c: addresses of brokers: parsing of URLs, comparison with addresses that brokers name, and the last result
+ * of each address.
  *
- * What an address said is for people: the sentence that a call ends with when no broker answered it names all of them.
- */
+ * The results are text for people. A call that no broker answered fails with a message that has all of them. */
 #include "client.h"
 
 #include <stdarg.h>
@@ -29,8 +29,7 @@ int addresses_parse(struct addresses *addresses, const char *urls) {
         struct address *address = &addresses->items[addresses->count];
         if (place_parse(at, size, &address->place) != 0) return TARRY_E_ADDRESS;
         address->said[0] = 0;
-        if (addresses_find(addresses, address->place.url) == addresses->count)
-            addresses->count++; /* not twice the same */
+        if (addresses_find(addresses, address->place.url) == addresses->count) addresses->count++; /* no duplicates */
         if (*end == 0) return TARRY_OK;
         at = end + 1;
     }

@@ -1,17 +1,19 @@
-/* answers.c: what comes back: what it means, and what is sent again.
+/* answers.c: replies: their meaning, and which requests are sent again.
  *
- * What an answer means for a commit:
+ * Meaning of a reply for a commit:
  *
  *   OK, final refusals ──────────► complete
- *   BUSY, STOPPING ──────────────► nothing was decided: again, later. If every send was refused the sequence is unused,
+ *   BUSY, STOPPING ──────────────► nothing was decided: retry later. If every send was refused, the sequence is
+ *   unused
  *                                  and given back; otherwise it stays the same
- *   NOT_PRIMARY ─────────────────► likewise, at the next address (link.c); and it does not count as an answer
- *   BEHIND of a follower ────────► it may have it later: again, until the deadline; of a primary: complete
- *   FAILED ──────────────────────► unknown: again, under the same one, but it does not count as an answer
- *   FORGOTTEN ───────────────────► never executed if every earlier send was refused: a new producer and again;
+ *   NOT_PRIMARY ─────────────────► the same, at the next address (link.c); does not count as a reply
+ *   BEHIND of a follower ────────► the follower may catch up: retry until the deadline; of a primary: complete
+ *   FAILED ──────────────────────► unknown: retry under the same sequence; does not count as a reply
+ *   FORGOTTEN ───────────────────► if every earlier send was refused, it was never executed: retry with a new
+ *   producer;
  *                                  otherwise complete as TARRY_FORGOTTEN
- *   abandoned ───────────────────► complete as TARRY_E_ABANDONED: its outcome was asked for too early
- *   connection lost, silence ────► again, under the same sequence */
+ *   abandoned ───────────────────► complete as TARRY_E_ABANDONED: its outcome was requested before it arrived
+ *   connection lost, silence ────► retry under the same sequence */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +27,7 @@ static uint64_t back_off(struct request *request, uint64_t now) {
     return now + request->backoff_ms;
 }
 
-/* Again, not before `at_ms`. */
+/* Queues the request to be sent again, not before `at_ms`. */
 static void put_back(tarry_client *client, struct request *request, uint64_t at_ms, uint64_t now) {
     if (request->kind == REQUEST_COMMIT) {
         request->retry_at_ms = at_ms;
@@ -37,9 +39,9 @@ static void put_back(tarry_client *client, struct request *request, uint64_t at_
     }
 }
 
-/* After an answer that allows it, `code`. */
+/* Queues a retry after a reply with `code` that allows one. */
 static void again(tarry_client *client, struct request *request, Tarry__Code code, uint64_t now) {
-    bool rests = code != TARRY__CODE__NOT_PRIMARY; /* there it is the link that waits */
+    bool rests = code != TARRY__CODE__NOT_PRIMARY; /* after NOT_PRIMARY the link waits, not the request */
     request->refused = code == TARRY__CODE__FORGOTTEN ? TARRY__CODE__OK : code;
     if (request->unanswered == 0) request->producer = request->sequence = 0;
     bool keeps_sequence = request->sequence != 0;
@@ -48,16 +50,16 @@ static void again(tarry_client *client, struct request *request, Tarry__Code cod
     if (rests && request->kind == REQUEST_COMMIT) queue_rest(client, request, code == TARRY__CODE__BUSY, now);
 }
 
-/* Is the answer what was asked for? */
+/* True: the reply has the type that the request needs. */
 static bool answer_fits(const struct request *request, const Tarry__Reply *reply) {
     if (reply->code != TARRY__CODE__OK || request->kind != REQUEST_COMMIT) return true;
     if (reply->body_case != TARRY__REPLY__BODY_COMMIT) return false;
     if (reply->commit->abandoned) return reply->commit->n_results == 0;
-    /* The requester does not know how many there were. */
+    /* The caller of this request does not know the number of results. */
     return request->inquires ? reply->commit->n_results > 0 : reply->commit->n_results == request->count;
 }
 
-/* A broker that is not the primary, or a follower's answer to a request for the primary's. */
+/* Handles NOT_PRIMARY, or a follower's reply to a request for the primary. */
 static bool is_from_elsewhere(const tarry_client *client, const struct request *request) {
     const Tarry__Reply *reply = request->reply;
     if (reply->code == TARRY__CODE__NOT_PRIMARY) return true;
@@ -67,7 +69,8 @@ static bool is_from_elsewhere(const tarry_client *client, const struct request *
 static void take_not_primary(tarry_client *client, const struct request *request) {
     const Tarry__Reply *reply = request->reply;
     client->not_primary_ms = now_ms();
-    if (request->sent_over != client->link.serial || client->link.again) return; /* we have moved on already */
+    /* the link has left that broker already */
+    if (request->sent_over != client->link.serial || client->link.again) return;
     link_not_primary(&client->link, reply->primary, reply->code == TARRY__CODE__OK ? "" : reply->message);
 }
 
@@ -78,7 +81,7 @@ static void note_busy(tarry_client *client, struct request *request, uint64_t no
              reason[0] != 0 ? reason : tarry_code_sentence(TARRY_BUSY));
 }
 
-/* Is it as new as it was asked to be? A follower of an older version does not know the question's wishes. */
+/* True: the reply is as recent as the request requires. A follower with an older version ignores the requirement. */
 static Tarry__Code check_new(const struct request *request, const Tarry__Reply *reply) {
     if (reply->code != TARRY__CODE__OK || !reply->follower) return reply->code;
     if (reply->position < request->at_least) return TARRY__CODE__BEHIND;
@@ -86,22 +89,22 @@ static Tarry__Code check_new(const struct request *request, const Tarry__Reply *
     return request->staleness_ms == 0 || is_young ? TARRY__CODE__OK : TARRY__CODE__TOO_OLD;
 }
 
-/* A follower that has not got so far: what it said is kept for the deadline. */
+/* Handles BEHIND of a follower. Its message is kept for the deadline. */
 static void note_behind(tarry_client *client, const Tarry__Reply *reply) {
     snprintf(client->busy_reason, sizeof(client->busy_reason), "%s",
              reply->message[0] != 0 ? reply->message : tarry_code_sentence(TARRY_BEHIND));
 }
 
-/* A broker is there that does what is asked. */
+/* Notes that a broker handled a request. */
 static void note_answer(tarry_client *client, const Tarry__Reply *reply, uint64_t now) {
     if (!reply->follower) client->primary_ms = now;
-    /* A follower's answers must keep no request that needs a primary waiting for ever. */
+    /* Replies of a follower must not keep a request for the primary waiting for ever. */
     if (reply->follower && (client->pending > 0 || client->primary_calls > 0)) return;
     client->answered_ms = now;
     client->not_primary_ms = 0;
 }
 
-/* Decides what the answer means. True: complete; false: it is back in its queue. */
+/* Handles a reply. True: the request is complete. False: it is back in its queue. */
 static bool understand(tarry_client *client, struct request *request, uint64_t now) {
     Tarry__Reply *reply = request->reply;
     if (reply == NULL || !answer_fits(request, reply)) {
@@ -138,7 +141,7 @@ static bool understand(tarry_client *client, struct request *request, uint64_t n
         note_behind(client, reply);
         request->unanswered--;
         break;
-    case TARRY__CODE__FAILED: /* whether it took effect is unknown */
+    case TARRY__CODE__FAILED: /* the outcome is unknown */
         break;
     case TARRY__CODE__FORGOTTEN:
         if (request->kind == REQUEST_COMMIT && request->unanswered == 1 && !request->named) {
@@ -158,7 +161,7 @@ static bool understand(tarry_client *client, struct request *request, uint64_t n
 }
 
 void answer_lost(tarry_client *client, struct request *request, uint64_t at_ms, uint64_t now) {
-    request->busy_since_ms = 0; /* the busy broker is not there any more, perhaps */
+    request->busy_since_ms = 0; /* the busy broker may be gone */
     if (request->kind == REQUEST_COMMIT) queue_wake(&client->commits[request->rank]);
     put_back(client, request, at_ms, now);
 }
@@ -169,14 +172,14 @@ void answers_lost(tarry_client *client) {
         if (client->slots[i].request != NULL) answer_lost(client, slot_release(client, &client->slots[i]), now, now);
 }
 
-/* The request stays in its slot while its answer is unpacked: until that has been understood, the broker must not be
- * told that it has arrived (oldest_unanswered). */
+/* The request stays in its slot until its reply is unpacked. Before that the broker must not learn that the reply
+ * has arrived (oldest_unanswered). */
 bool answer_take(tarry_client *client, const uint8_t *data, size_t size) {
     uint32_t tag = 0;
     if (size < REQUEST_ID_SIZE) return false;
     for (size_t i = 0; i < REQUEST_ID_SIZE; i++) tag = tag << 8 | data[i];
     struct slot *slot = slot_of(client, tag);
-    if (slot == NULL) return true; /* it was asked again meanwhile, or its time was over */
+    if (slot == NULL) return true; /* the request was sent again meanwhile, or its deadline has passed */
     struct request *request = slot->request;
     pthread_mutex_unlock(&client->lock);
     arena_reset(&request->arena);
@@ -186,7 +189,8 @@ bool answer_take(tarry_client *client, const uint8_t *data, size_t size) {
     const uint64_t now = now_ms();
     client->heard = true;
     if (request->reply == NULL && request->arena.starved) {
-        /* Out of memory says nothing about the answer: asked again, the broker gives the same one (ONCE-1). */
+        /* Out of memory says nothing about the reply. If the request is sent again, the broker gives the same one
+         * (ONCE-1). */
         answer_lost(client, request, now + RETRY_BACKOFF_MAX_MS, now);
     } else if (understand(client, request, now)) {
         timer_clear(&client->deadlines, &request->deadline);

@@ -1,8 +1,8 @@
-/* audit.c: the broker's log, page by page: what the user of an audit calls.
+/* audit.c: reads the broker's log page by page (tarry_audit.h).
  *
- * One question at most is under way. Its answer comes on the engine's thread, which may be after the user has given up
- * waiting, or the audit: it belongs to both, and the last of the two frees it. Pages are taken apart on the user's
- * thread; nothing that a page says is believed before its sums are compared. */
+ * At most one request is under way. Its reply arrives on the engine's thread, perhaps after the program has stopped
+ * waiting or has closed the audit. So the program and the request share the audit, and the last of them frees it.
+ * The program's thread unpacks the pages and verifies all checksums before it uses a page. */
 #include "client.h"
 
 #include <inttypes.h>
@@ -15,41 +15,41 @@
 #include "row.h"
 
 #define MESSAGE_SIZE 1024u
-/* A question may wait at the broker for so long for something to happen; well below RESEND_AFTER_MS. */
+/* Longest time that a request may wait at the broker for new frames; well below RESEND_AFTER_MS. */
 #define POLL_MS 2000u
-/* Of those at once, so that calls that do not wait find a slot. */
+/* Limit of such requests at the same time, so that slots remain for other calls. */
 #define POLLS_MAX (CALL_SLOTS / 2)
-#define POLL_PAUSE_MS 100u /* between two questions that found nothing */
+#define POLL_PAUSE_MS 100u /* pause between two requests that found nothing */
 
 struct tarry_audit {
     tarry_client *client;
     struct tarry_audit_options options; /* task: see `has_task` */
     bool has_task;
-    struct tarry_ref task;   /* queue and key are the audit's own */
-    struct queue_map queues; /* names */
+    struct tarry_ref task;   /* the audit owns queue and key */
+    struct queue_map queues; /* names of queues */
     struct tarry_audit_view view;
-    uint64_t end;    /* without `follow`: where it ends; 0: not known yet */
-    bool is_at_end;  /* the last page said that nothing more was durable */
-    bool is_broken;  /* a page made no sense */
-    uint64_t ask_ms; /* not before: what was asked just now found nothing */
+    uint64_t end;    /* without `follow`: end of the audit; 0: not known yet */
+    bool is_at_end;  /* the last page said that no more frames were durable */
+    bool is_broken;  /* a page was invalid */
+    uint64_t ask_ms; /* earliest time of the next request, because the last one found nothing */
     char message[MESSAGE_SIZE];
-    /* the page that is being handed out */
+    /* The current page. */
     struct arena arena;
     const Tarry__AuditReply *page; /* NULL: none */
     size_t at;
     struct tarry_frame frame;
-    uint8_t chain[FRAME_CHAIN_SIZE]; /* of the last frame handed out, if `chained` */
+    uint8_t chain[FRAME_CHAIN_SIZE]; /* chain hash of the last returned frame, if `chained` */
     bool is_chained;
-    /* the question */
-    pthread_mutex_t lock; /* of what follows; not held together with the client's */
+    /* The request. */
+    pthread_mutex_t lock; /* protects the fields below; not held together with the client's lock */
     pthread_cond_t changed;
-    unsigned owners; /* the user, the question */
+    unsigned owners; /* number of owners: the program, the request */
     unsigned wakes;
     bool is_asked;
-    bool is_polling; /* it counts among client->polls */
+    bool is_polling; /* counted in client->polls */
     bool is_answered;
     int code;
-    char refusal[MESSAGE_SIZE]; /* the sentence that goes with `code` */
+    char refusal[MESSAGE_SIZE]; /* message for `code` */
     Tarry__Reply *reply;        /* in `answer` */
     struct arena answer;
 };
@@ -67,7 +67,7 @@ static void audit_free(tarry_audit *audit) {
     free(audit);
 }
 
-/* One of the owners leaves. Lock held; it is given up. */
+/* Removes one owner. Lock held; released here. */
 static void leave(tarry_audit *audit) {
     bool is_last = --audit->owners == 0;
     pthread_mutex_unlock(&audit->lock);
@@ -120,7 +120,8 @@ int tarry_audit_open(tarry_client *client, const struct tarry_audit_options *giv
 }
 
 void tarry_audit_close(tarry_audit *audit) {
-    if (audit == NULL || process_is_other(audit->client)) return; /* a child leaves the lock alone, and the memory */
+    /* a child process touches neither the lock nor the memory */
+    if (audit == NULL || process_is_other(audit->client)) return;
     pthread_mutex_lock(&audit->lock);
     leave(audit);
 }
@@ -134,7 +135,7 @@ static void end_poll(tarry_audit *audit) {
     pthread_mutex_unlock(&audit->client->lock);
 }
 
-/* On the engine's thread. The answer's memory changes hands. */
+/* Takes over the reply with its memory. Runs on the engine's thread. */
 static void answered(void *arg, struct request *request) {
     tarry_audit *audit = arg;
     end_poll(audit);
@@ -151,11 +152,11 @@ static void answered(void *arg, struct request *request) {
     leave(audit);
 }
 
-/* How long the broker may keep the question. Client's lock held. */
+/* Returns how long the broker may keep the request. Client's lock held. */
 static uint64_t poll_ms(tarry_audit *audit) {
     tarry_client *client = audit->client;
     if (!audit->options.follow || !audit->is_at_end || client->polls >= POLLS_MAX) return 0;
-    /* An answer has to come before the silence is long enough to be given up. */
+    /* The reply must arrive before the silence limit. */
     uint64_t poll_ms = client->timeout_ms / 2 < POLL_MS ? client->timeout_ms / 2 : POLL_MS;
     audit->is_polling = true;
     client->polls++;
@@ -217,7 +218,7 @@ static int ask(tarry_audit *audit) {
 
 /* ---- waiting */
 
-/* Until the answer is there (asked) or a question may be asked (not asked). */
+/* Waits for the reply (asked), or until a request may be sent (not asked). */
 static int await(tarry_audit *audit, uint64_t until_ms) {
     int rv = TARRY_OK;
     pthread_mutex_lock(&audit->lock);
@@ -282,7 +283,7 @@ static int take_gap(tarry_audit *audit, const Tarry__AuditReply *page) {
     return TARRY_E_GAP;
 }
 
-/* The next page is there: what it says of itself. TARRY_OK: its frames may be handed out. */
+/* Checks the next page. TARRY_OK: its frames may be returned. */
 static int take_page(tarry_audit *audit, const Tarry__AuditReply *page) {
     struct tarry_audit_view *view = &audit->view;
     if (page->next < view->position || page->next > page->durable || page->gap_to > page->next)
@@ -348,7 +349,7 @@ static const char *check_frame(const tarry_audit *audit, const Tarry__AuditFrame
     return memcmp(chain, out->chain, sizeof(chain)) == 0 ? NULL : "the hash chain is broken here";
 }
 
-/* The next frame of the page. */
+/* Returns the next frame of the page. */
 static int take_frame(tarry_audit *audit, const struct tarry_frame **out_frame) {
     const Tarry__AuditFrame *frame = audit->page->frames[audit->at];
     struct frame_header header;
@@ -378,7 +379,7 @@ static bool is_over(const tarry_audit *audit) {
     return !audit->options.follow && audit->end != 0 && audit->view.position >= audit->end;
 }
 
-/* TARRY_OK: a frame. Otherwise audit->message says what, or is empty. */
+/* Returns TARRY_OK and a frame. Otherwise audit->message has the reason or is empty. */
 static int next_frame(tarry_audit *audit, uint64_t wait_ms, const struct tarry_frame **out_frame) {
     uint64_t now = now_ms();
     uint64_t until_ms = wait_ms > UINT64_MAX - now ? UINT64_MAX : now + wait_ms;

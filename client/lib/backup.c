@@ -1,7 +1,8 @@
-/* backup.c: tarry_backup: one call of the broker after another, and what it answers into a directory.
+/* backup.c: tarry_backup: requests one part after another and writes the replies to a directory.
  *
- * What the broker says is checked: names (backup_directory.c), sizes against what was announced. A broker that is lost
- * is asked again by the engine, as ever; one that was started anew does not know the backup, and says so. */
+ * The broker's values are checked: names (backup_directory.c), and sizes against those that were announced. If the
+ * connection is lost, the engine repeats the request as usual. A broker that has restarted does not know the backup
+ * and says so. */
 #include "backup_directory.h"
 
 #include <stdlib.h>
@@ -9,22 +10,22 @@
 
 #include "client.h"
 
-#define POLL_MS 20u /* while the index is copied */
+#define POLL_MS 20u /* poll interval while the broker copies the index */
 
 struct backup {
     tarry_client *client;
     const struct tarry_backup_options *options;
-    uint64_t deadline_ms; /* of now_ms; UINT64_MAX: none */
-    uint64_t number;      /* 0: none was begun, or it has ended */
+    uint64_t deadline_ms; /* on the clock of now_ms; UINT64_MAX: none */
+    uint64_t number;      /* number of the backup; 0: not begun, or ended */
     uint64_t written;
     uint64_t total;
     uint32_t file_count;
     struct tarry_backup_view view;
     struct backup_directory directory;
-    char message[TARRY_MESSAGE_SIZE]; /* "": the code's own */
+    char message[TARRY_MESSAGE_SIZE]; /* "": use the code's sentence */
 };
 
-/* Asks; the answer is call->reply->backup. call_end in either case. */
+/* Sends a request. The reply is call->reply->backup. The caller must use call_end in both cases. */
 static int ask(struct backup *backup, Tarry__Backup *body, struct call *call) {
     Tarry__Request wire = TARRY__REQUEST__INIT;
     body->backup = backup->number;
@@ -37,7 +38,7 @@ static int ask(struct backup *backup, Tarry__Backup *body, struct call *call) {
     return is_right ? TARRY_OK : TARRY_E_PROTOCOL;
 }
 
-/* Between any two calls: is it to go on? */
+/* Checks between two requests whether the backup should continue. */
 static int go_on(struct backup *backup, uint64_t done, uint64_t total) {
     const struct tarry_backup_options *options = backup->options;
     if (options->progress != NULL && !options->progress(options->arg, done, total)) return TARRY_E_WOKEN;
@@ -57,7 +58,7 @@ static void take_status(struct backup *backup, const Tarry__BackupReply *reply) 
                                               .file_count = reply->file_count};
 }
 
-/* Begins, and waits until the index is copied. */
+/* Begins the backup and waits until the broker has copied the index. */
 static int begin(struct backup *backup) {
     Tarry__Backup body = TARRY__BACKUP__INIT;
     struct call call;
@@ -99,7 +100,7 @@ static int copy_file(struct backup *backup, uint32_t number, const Tarry__Backup
     return rv == TARRY_OK ? backup_directory_close(&backup->directory) : rv;
 }
 
-/* The files of one page of the list, from `from` on; *out_count: how many. */
+/* Copies the files of one list page, starting with number `from`. *out_count: number of files. */
 static int copy_page(struct backup *backup, uint32_t from, uint32_t *out_count) {
     Tarry__Backup body = TARRY__BACKUP__INIT;
     struct call call;
@@ -110,7 +111,7 @@ static int copy_page(struct backup *backup, uint32_t from, uint32_t *out_count) 
         const Tarry__BackupReply *reply = call.reply->backup;
         bool is_right = reply->n_files > 0 && reply->n_files <= backup->file_count - from;
         for (size_t i = 0; is_right && i < reply->n_files; i++) {
-            /* More than was announced would be no end. */
+            /* A file longer than announced might never end. */
             is_right = reply->files[i]->size <= backup->total - backup->written;
             if (is_right) rv = copy_file(backup, from + (uint32_t)i, reply->files[i]);
             if (rv != TARRY_OK) break;
@@ -131,7 +132,7 @@ static int copy(struct backup *backup) {
     return rv == TARRY_OK ? backup_directory_end(&backup->directory) : rv;
 }
 
-/* Kept apart: what the library says next goes where this lies. */
+/* Copies the message, because later messages of the library overwrite its memory. */
 static void keep_message(struct backup *backup, int rv) {
     char *text = backup->directory.message;
     if (text[0] != 0) return;
@@ -139,7 +140,8 @@ static void keep_message(struct backup *backup, int rv) {
                  backup->message[0] != 0 ? backup->message : tarry_code_sentence(rv));
 }
 
-/* So that the broker may retire segments again. Whether it heard does not matter: it would find out. */
+/* Ends the backup at the broker, so that it may retire segments again. A lost request does not matter: the backup
+ * ends by timeout. */
 static void end(struct backup *backup) {
     Tarry__Backup body = TARRY__BACKUP__INIT;
     struct call call;

@@ -1,7 +1,7 @@
 /* backup_directory.c: see backup_directory.h.
  *
- * Mark, sync · files, each synced · folders synced · mark deleted, sync. So a crash at any moment leaves a directory
- * that is marked, or whole. */
+ * Order: create and sync the mark, write and sync each file, sync the folders, delete the mark, sync. So after a
+ * crash the directory is either marked or complete. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -60,13 +60,13 @@ static int sync_path(struct backup_directory *directory, const char *path) {
     return rv;
 }
 
-/* Calls `each` for every name in `path` but . and .. */
+/* Calls `each` for every name in `path` except . and .. */
 static int each_name(struct backup_directory *directory, const char *path,
                      int (*each)(struct backup_directory *directory, const char *path, const char *name)) {
     DIR *stream = opendir(path);
     if (stream == NULL) return fail_system(directory, "list", path);
     int rv = TARRY_OK;
-    /* The stream is ours alone; readdir_r is deprecated in glibc. */
+    /* No other thread uses this stream; readdir_r is deprecated in glibc. */
     // cppcheck-suppress readdirCalled
     for (struct dirent *entry; rv == TARRY_OK && (entry = readdir(stream)) != NULL;)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
@@ -85,7 +85,7 @@ static int remove_file(struct backup_directory *directory, const char *path, con
     return unlink(full) == 0 ? TARRY_OK : fail_system(directory, "delete", full);
 }
 
-/* What an unfinished backup wrote: files, and folders of files. */
+/* Deletes the files and folders of an unfinished backup. */
 static int remove_left(struct backup_directory *directory, const char *path, const char *name) {
     char full[BACKUP_PATH_SIZE];
     struct stat status;
@@ -121,7 +121,7 @@ int backup_directory_begin(struct backup_directory *directory, const char *path)
     return rv == TARRY_OK ? mark(directory) : rv;
 }
 
-/* The folder that `name` lies in. */
+/* Finds the folder that contains `name`. */
 static int make_folder(struct backup_directory *directory, const char *name) {
     const char *slash = strchr(name, '/');
     char path[BACKUP_PATH_SIZE];
@@ -172,7 +172,7 @@ int backup_directory_close(struct backup_directory *directory) {
     return rv;
 }
 
-/* The directory that `path` lies in, by way of itself: `path` may be anything, "." too. */
+/* Opens the parent of `path` through `path` itself, because `path` may be any path, even ".". */
 static int sync_parent(struct backup_directory *directory) {
     char parent[BACKUP_PATH_SIZE];
     int rv = path_join(directory, "..", parent);

@@ -1,4 +1,4 @@
-/* backup_directory.h: the directory that a backup is written into. Used by one thread. */
+/* backup_directory.h: writes the directory of a backup. One thread uses it. */
 #ifndef TARRY_CLIENT_BACKUP_DIRECTORY_H
 #define TARRY_CLIENT_BACKUP_DIRECTORY_H
 
@@ -16,26 +16,27 @@ struct backup_directory {
     const char *path; /* borrowed */
     char folders[BACKUP_FOLDERS_MAX][BACKUP_NAME_SIZE_MAX + 1];
     size_t folder_count;
-    int handle; /* of the file that is written; -1: none */
+    int handle; /* descriptor of the file that is being written; -1: none */
     uint64_t offset;
     char file_path[BACKUP_PATH_SIZE];
-    char message[BACKUP_MESSAGE_SIZE]; /* why a call failed */
+    char message[BACKUP_MESSAGE_SIZE]; /* reason for the last failure */
 };
 
-/* True if a broker may name a file so: letters, digits, `.`, `_`, `-`, one folder deep at most, no leading dot, and not
- * the marker. */
+/* True if a broker may use this file name: letters, digits, `.`, `_`, `-`, at most one folder, no leading dot, and
+ * not backup.partial. */
 bool backup_name_is_right(const char *name);
 
-/* All: 0, or a TARRY_ code and a sentence in `message`. */
-/* Makes the directory, or empties what an unfinished backup left in it, and marks it as unfinished. */
+/* All functions below return 0, or a TARRY_ code with a sentence in `message`. */
+/* Creates the directory, or deletes the files of an unfinished backup in it, and marks it as unfinished
+ * (backup.partial). */
 int backup_directory_begin(struct backup_directory *directory, const char *path);
 int backup_directory_create(struct backup_directory *directory, const char *name);
 int backup_directory_write(struct backup_directory *directory, const void *data, size_t size);
-/* The file is synced. */
+/* Syncs and closes the file. */
 int backup_directory_close(struct backup_directory *directory);
-/* Everything is durable, and the mark goes last. */
+/* Syncs all directories, then removes the mark. */
 int backup_directory_end(struct backup_directory *directory);
-/* After a failure: closes what is open, and leaves the rest. */
+/* Closes open files after a failure. The unfinished files stay. */
 void backup_directory_abandon(struct backup_directory *directory);
 
 #endif

@@ -1,8 +1,8 @@
-/* call.c: blocking calls that change nothing: one request each, repeated until it is answered. */
+/* call.c: blocking calls that change nothing. Each is one request, repeated until a reply comes. */
 #include "client.h"
 
 static void call_done(void *arg, struct request *request) {
-    /* The engine gives the request back to the pool when this returns: the answer's memory changes hands. */
+    /* When this returns, the engine puts the request back into the pool, so the call takes over the reply's memory. */
     struct call *call = arg;
     call->code = request->code;
     call->message = message_copy(call->message_text, sizeof(call->message_text), request->message);
@@ -50,8 +50,8 @@ out:
     return rv;
 }
 
-/* Asked again until the call's deadline, a follower waits for so long each time: well below RESEND_AFTER_MS, and below
- * what the call may take, so that it is heard what it says. */
+/* Returns how long a follower may wait per request. It is well below RESEND_AFTER_MS, and below the call's timeout,
+ * so that the follower's message arrives in time. */
 #define WISH_WAIT_MS 1000u
 _Static_assert(WISH_WAIT_MS <= FRESH_WAIT_MAX_MS, "no broker takes more");
 

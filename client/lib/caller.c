@@ -1,14 +1,13 @@
-/* caller.c: a caller that waits alone reads its answer by itself: of the two threads that a call put to sleep, the
- * caller and the engine, one is left, and its wake-up with it.
+/* caller.c: a blocking call with no other call beside it reads its reply itself. This saves one of the two threads
+ * that a call puts to sleep (caller and engine) and its wake-up.
  *
- * The connection is lent: taken out of what the engine waits for, so that the engine sleeps on. It stays lent from call
- * to call. It is taken back, by the thread that sees it first, when another one wants an answer too, when the answer
- * does not come or is not for callers alone, and by the engine when no caller has read for LENT_MS: until then no ping
- * is answered, no end of a connection seen, and nothing waited for.
+ * The caller borrows the connection: it is removed from the engine's epoll, so the engine stays asleep. It stays
+ * borrowed from call to call. A thread gives it back when another caller wants a reply, or when the reply does not
+ * come or is not only for callers. The engine takes it back when no caller has read for LENT_MS. Until then no ping
+ * is answered and a lost connection is not noticed, but nothing waits for that.
  *
- * The reading thread has the turn (caller_turns): the
- * engine does nothing meanwhile, and a caller never begins a turn unless the engine waits. So all that is said of the
- * engine's thread holds for both.
+ * The reading thread has the turn (caller_turns). The engine does nothing meanwhile, and a caller starts a turn only
+ * while the engine waits. So all rules about the engine's thread apply to both.
  *
  * (The pattern is Leader/Followers: Schmidt et al., Pattern-Oriented Software Architecture 2, 2000.) */
 #include <errno.h>
@@ -17,11 +16,14 @@
 #include "client.h"
 
 #define LEND_AFTER                                                                                                     \
-    4u /* calls in a row that were alone: a connection that came and went would cost more than it saves */
-/* The engine may have read the answer after all, and then nothing more wakes the caller up: it looks so often. */
+/* Number of consecutive calls without another beside them. Lending the connection for fewer calls would cost          \
+ * more than it saves. */
+4u
+/* Check interval of the caller. If the engine has read the reply after all, nothing else wakes the caller. */
 #define POLL_MAX_MS 10u
 
-static bool is_alone(const tarry_client *client) {
+    static bool
+    is_alone(const tarry_client *client) {
     return client->waiting == 1 && slots_busy(client) && client->engine_waits && !client->caller_reads;
 }
 
@@ -39,7 +41,7 @@ bool caller_may_read(tarry_client *client) {
 void caller_take_back(tarry_client *client) {
     struct connection *connection = &client->link.connection;
     if (!connection->is_lent) return;
-    if (!connection_take_back(connection)) link_stalled(client); /* the engine opens another */
+    if (!connection_take_back(connection)) link_stalled(client); /* the engine opens another connection */
     engine_kick(client);
 }
 
@@ -51,11 +53,11 @@ bool caller_is_gone(const tarry_client *client, uint64_t now) {
 static void lend(tarry_client *client, uint64_t now) {
     if (client->link.connection.is_lent) return;
     connection_lend(&client->link.connection);
-    if (client->engine_until_ms > now + LENT_MS) engine_kick(client); /* it is to take it back */
+    if (client->engine_until_ms > now + LENT_MS) engine_kick(client); /* the engine must take it back in time */
 }
 
-/* Until there is something to read, or the engine has been at work. Gives the lock up. False: it is not for this
- * caller. */
+/* Waits until there is something to read or the engine has worked. Releases the lock meanwhile. False: this caller
+ * must not read. */
 static bool wait_readable(tarry_client *client, uint32_t *out_events) {
     const uint64_t now = now_ms(), until = client->engine_until_ms, id = client->link.connection.id;
     const uint64_t wait_ms = until <= now ? 1 : until - now < POLL_MAX_MS ? until - now : POLL_MAX_MS;
@@ -63,11 +65,11 @@ static bool wait_readable(tarry_client *client, uint32_t *out_events) {
     pthread_mutex_unlock(&client->lock);
     const int count = poll(&readable, 1, (int)wait_ms);
     pthread_mutex_lock(&client->lock);
-    *out_events = count > 0 ? (uint32_t)readable.revents : 0; /* the same bits as epoll's */
+    *out_events = count > 0 ? (uint32_t)readable.revents : 0; /* poll and epoll use the same bits */
     return client->link.connection.is_lent && client->link.connection.id == id && (count >= 0 || errno == EINTR);
 }
 
-/* Reads what has come and completes it, if it is for callers alone. Gives the lock up. */
+/* Reads and completes what has arrived, if it is only for callers. Releases the lock meanwhile. */
 static void turn(tarry_client *client, uint32_t events) {
     client->caller_turns = true;
     link_turn(client, events);
@@ -81,7 +83,7 @@ static bool goes_on(tarry_client *client) {
     return connection->is_lent && connection_is_sent(connection) && client->finished.first == NULL;
 }
 
-/* Lends the connection, and reads until it is done or another thread has to go on. */
+/* Borrows the connection and reads until the call is done or another thread must read. */
 static void read_until(tarry_client *client, const atomic_bool *is_done) {
     uint32_t events;
     lend(client, now_ms());

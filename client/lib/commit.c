@@ -1,18 +1,18 @@
-/* commit.c: a commit built by hand: one request, one frame in the broker's log. */
+/* commit.c: commits that the program builds. Each is one request and one frame in the broker's log. */
 #include "client.h"
 
 #include <stdlib.h>
 
 struct tarry_commit {
     tarry_client *client;
-    struct request *request; /* what is being built; NULL: nothing yet */
+    struct request *request; /* the request that is being built; NULL: none yet */
     bool atomic;
-    uint64_t timeout_ms; /* of what is sent next; 0: the client's */
-    int failed;          /* the first failure to add */
-    /* the last run's answer */
+    uint64_t timeout_ms; /* timeout of later runs and submissions; 0: the client's */
+    int failed;          /* the first failure while adding an operation; TARRY_OK: none */
+    /* Reply to the last run. */
     struct tarry_result *results;
     size_t result_count;
-    bool is_named; /* what is sent next has this name (tarry_once.h) */
+    bool is_named; /* the next run or submission uses `name` (tarry_once.h) */
     struct tarry_commit_id name;
 };
 
@@ -100,7 +100,7 @@ static int add_begin(tarry_commit *commit) {
     return TARRY_OK;
 }
 
-/* `rv` is what packing said; `before` the body's size before it. */
+/* Completes the addition of an operation. `rv`: result of packing; `before`: size of the body before it. */
 static int add_end(tarry_commit *commit, int rv, size_t before, struct op_note note) {
     struct request *request = commit->request;
     note.size = (uint32_t)(request->body.size - before);
@@ -131,7 +131,7 @@ static int add_end(tarry_commit *commit, int rv, size_t before, struct op_note n
 int tarry_commit_schedule(tarry_commit *commit, const struct tarry_schedule_options *given) {
     struct tarry_schedule_options options;
     int taken = OPTIONS_TAKE(options, given);
-    if (taken == TARRY_OK && options.timeout_ms != 0) taken = TARRY_E_ARGUMENT; /* it goes with the commit */
+    if (taken == TARRY_OK && options.timeout_ms != 0) taken = TARRY_E_ARGUMENT; /* the commit has the timeout */
     ADD(commit, taken != TARRY_OK ? note_other(false) : note_schedules(&options),
         taken != TARRY_OK ? taken : pack_schedule(BODY(commit), &options));
 }
@@ -148,7 +148,7 @@ int tarry_commit_nack(tarry_commit *commit, uint64_t id, struct tarry_token toke
                       const struct tarry_nack_options *given) {
     struct tarry_nack_options options;
     int taken = OPTIONS_TAKE(options, given);
-    if (taken == TARRY_OK && options.timeout_ms != 0) taken = TARRY_E_ARGUMENT; /* it goes with the commit */
+    if (taken == TARRY_OK && options.timeout_ms != 0) taken = TARRY_E_ARGUMENT; /* the commit has the timeout */
     ADD(commit, note_settles(id, token), taken != TARRY_OK ? taken : pack_nack(BODY(commit), id, token, &options));
 }
 int tarry_commit_extend(tarry_commit *commit, uint64_t id, struct tarry_token token, uint64_t lease_ms) {
@@ -163,7 +163,7 @@ int tarry_commit_dead(tarry_commit *commit, enum tarry_dead_what what, const str
 int tarry_commit_redact(tarry_commit *commit, const struct tarry_redact_options *given) {
     struct tarry_redact_options options;
     int taken = OPTIONS_TAKE(options, given);
-    if (taken == TARRY_OK && options.timeout_ms != 0) taken = TARRY_E_ARGUMENT; /* it goes with the commit */
+    if (taken == TARRY_OK && options.timeout_ms != 0) taken = TARRY_E_ARGUMENT; /* the commit has the timeout */
     ADD(commit, note_other(false), taken != TARRY_OK ? taken : pack_redact(BODY(commit), &options));
 }
 int tarry_commit_queue_set(tarry_commit *commit, const char *queue, const struct tarry_policy *given, uint32_t fields) {
@@ -181,7 +181,7 @@ int tarry_commit_queue_purge(tarry_commit *commit, const char *queue, uint32_t s
 
 /* ---- running */
 
-/* The code of the whole: see tarry_commit_run. */
+/* Returns the code of the whole commit: see tarry_commit_run. */
 static int overall(const struct request *request) {
     if (request->code != TARRY_OK) return request->code;
     const Tarry__CommitReply *reply = request->reply->commit;
@@ -195,7 +195,7 @@ static void results_fill(const struct request *request, struct tarry_result *out
     for (size_t i = 0; i < request->count; i++) request_result(request, i, &out_results[i]);
 }
 
-/* Hands the request over; it stays the commit's on failure. *out_reads: the caller, which waits, reads its answer. */
+/* Submits the request; on failure the commit keeps it. *out_reads: the waiting caller reads the reply itself. */
 static int submit(tarry_commit *commit, request_done_fn *done, void *arg, bool *out_reads) {
     const bool waits = out_reads != NULL;
     commit->request->done = done;
@@ -213,7 +213,7 @@ static int submit(tarry_commit *commit, request_done_fn *done, void *arg, bool *
 
 struct running {
     tarry_commit *commit;
-    atomic_bool is_done; /* before `ready` */
+    atomic_bool is_done; /* set before `ready` is posted */
     sem_t ready;
     int code;
 };
@@ -227,7 +227,7 @@ static void run_done(void *arg, struct request *request) {
     sem_post(&running->ready);
 }
 
-/* Memory for the results is there before anything is sent: TARRY_E_NOMEM says that nothing was done. */
+/* Memory for the results is allocated before sending, so that TARRY_E_NOMEM means that nothing was done. */
 static int run(tarry_commit *commit) {
     struct running running = {.commit = commit};
     commit->results = malloc(commit->request->count * sizeof(*commit->results));
@@ -258,7 +258,7 @@ int tarry_commit_run(tarry_commit *commit, const struct tarry_result **out_resul
 }
 
 struct submitted {
-    struct deferred deferred; /* first */
+    struct deferred deferred; /* must be first */
     tarry_client *client;
     tarry_commit_done_fn done;
     void *arg;
@@ -274,8 +274,8 @@ static void submitted_tell(struct deferred *deferred) {
     free(submitted);
 }
 
-/* Results are large and many commits may wait, so memory for them is taken now. Without any the code is told all the
- * same: it is what became of the commit. */
+/* Allocates the results only now, because they are large and many commits may wait. Without memory the callback
+ * still gets the code, which is the commit's outcome. */
 static void submit_done(void *arg, struct request *request) {
     struct submitted *submitted = arg;
     if (submitted->done == NULL) {

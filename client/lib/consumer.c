@@ -1,4 +1,4 @@
-/* consumer.c: what the user of a consumer calls: open, next, wake, close; and the handler's thread. */
+/* consumer.c: public functions of a consumer (open, next, wake, close), and the handler's thread. */
 #include "consumer.h"
 
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static int consumer_take(tarry_consumer *consumer, const struct tarry_consumer_o
     return TARRY_OK;
 }
 
-/* Hands the consumer to the engine and waits for the broker's word. */
+/* Gives the consumer to the engine and waits for the broker's reply. */
 static int join_engine(tarry_consumer *consumer, uint32_t timeout_ms) {
     tarry_client *client = consumer->client;
     pthread_mutex_lock(&client->lock);
@@ -52,7 +52,7 @@ static int join_engine(tarry_consumer *consumer, uint32_t timeout_ms) {
     const uint64_t now = now_ms();
     consumer->open_until_ms = deadline_of(client, now, timeout_ms);
     engine_kick(client);
-    /* The engine ends it by then, unless a callback of the user's keeps it. */
+    /* The engine ends this wait by then, unless a callback of the program blocks it. */
     const uint64_t until_ms = deadline_of(client, now + DRAIN_GRACE_MS, timeout_ms);
     bool is_late = false;
     while (consumer->opening && !client->closing && !is_late) is_late = !wait_drained(client, until_ms);
@@ -61,7 +61,7 @@ static int join_engine(tarry_consumer *consumer, uint32_t timeout_ms) {
     return rv;
 }
 
-/* Takes the consumer out of the engine's hands. */
+/* Takes the consumer back from the engine. */
 static void leave_engine(tarry_consumer *consumer) {
     tarry_client *client = consumer->client;
     pthread_mutex_lock(&client->lock);
@@ -78,7 +78,7 @@ static void leave_engine(tarry_consumer *consumer) {
 
 static void *handler_run(void *arg);
 
-/* The sentence of a failure goes to `message`, which is empty before. */
+/* Opens a consumer. `message` must be empty; on failure it receives the error. */
 static int consumer_open(tarry_client *client, const struct tarry_consumer_options *options,
                          tarry_consumer **out_consumer, char message[TARRY_MESSAGE_SIZE]) {
     int rv = may_block(client);
@@ -138,7 +138,7 @@ static size_t take(tarry_consumer *consumer, const struct tarry_task **out_tasks
     return count;
 }
 
-/* Lock held. TARRY_OK: there is something to take. */
+/* Waits for a task, at most wait_ms. TARRY_OK: there is one. Lock held. */
 static int await(tarry_consumer *consumer, uint64_t wait_ms) {
     struct timespec until;
     deadline_after(wait_ms, &until);
@@ -205,11 +205,11 @@ uint64_t tarry_consumer_session(tarry_consumer *consumer) {
     return session;
 }
 
-/* Waits until every lease that was settled so far has been answered for. False: not all have, by until_ms. */
+/* Waits until all settling operations submitted so far are answered. False: until_ms has passed. */
 static bool drain_settling(tarry_client *client, uint64_t until_ms) {
     bool in_time = true;
     pthread_mutex_lock(&client->lock);
-    /* What gathers has a number already, and may still get others: those are answered together. */
+    /* Operations added later to the gathering request are answered together with it. */
     const uint64_t last = client->next_settling;
     while (client->settling.first != NULL && client->settling.first->settling <= last && !client->closing && in_time)
         in_time = wait_drained(client, until_ms);
@@ -217,8 +217,7 @@ static bool drain_settling(tarry_client *client, uint64_t until_ms) {
     return in_time;
 }
 
-/* Waits until something more may be submitted, or until the consumer closes and cannot wait for it any longer. False:
- * that. */
+/* Waits until more operations may be submitted. False: the consumer closes and cannot wait longer. */
 static bool await_room(tarry_consumer *consumer) {
     tarry_client *client = consumer->client;
     bool in_time = true;
@@ -231,7 +230,7 @@ static bool await_room(tarry_consumer *consumer) {
 
 /* ---- the handler's thread */
 
-/* A reason that was cut within a character, which the broker would refuse, ends before it. */
+/* Cuts a reason before an incomplete UTF-8 character, which the broker would refuse. */
 static void reason_trim(char reason[], size_t capacity) {
     size_t size = strnlen(reason, capacity - 1), first = size;
     while (first > 0 && size - first < 3 && ((uint8_t)reason[first - 1] & 0xc0) == 0x80) first--;
@@ -241,7 +240,7 @@ static void reason_trim(char reason[], size_t capacity) {
     reason[length > 1 && first + length > size ? first : size] = 0;
 }
 
-/* The task of a verdict stays until its answer has been told. */
+/* Verdict of a handler. It keeps its task until the answer was passed to `settled`. */
 static void settle_done(void *arg, const struct tarry_result *result) {
     struct held_task *held = arg;
     tarry_consumer *consumer = held->consumer;
@@ -273,7 +272,7 @@ static int settle_once(tarry_consumer *consumer, const struct tarry_task *task, 
     return TARRY_E_ARGUMENT;
 }
 
-/* Takes the task. */
+/* Takes ownership of the task. */
 static void settle(tarry_consumer *consumer, const struct tarry_task *task, enum tarry_verdict verdict,
                    struct tarry_nack_details *details) {
     const bool is_told = consumer->settled != NULL && verdict != TARRY_DO_NOTHING;
@@ -294,8 +293,8 @@ static void settle(tarry_consumer *consumer, const struct tarry_task *task, enum
         rv = settle_once(consumer, task, verdict, details, is_told ? settle_done : NULL, held);
         if (rv != TARRY_E_FULL || !await_room(consumer)) break;
     }
-    /* Not sent, out of memory say, or it closes and there was no room in time: the lease runs out and the task comes
-     * again, as if this process had crashed. */
+    /* The verdict was not sent: out of memory, or no queue space until the consumer closed. The lease expires, and
+     * the task is delivered again, as after a crash of this process. */
     if (is_told && rv != TARRY_OK) {
         struct tarry_result result;
         result_failed(rv, NULL, &result);
@@ -309,7 +308,7 @@ static bool is_verdict_of(const struct op_note *note, const void *consumer) {
     return held != NULL && held->consumer == consumer;
 }
 
-/* It waits for what `settled` is to be told: that ends with the closing, whatever time the client gives its calls. */
+/* Limits the wait for verdicts to the time of closing, whatever timeout the client gives its calls. */
 static void limit_verdicts(tarry_consumer *consumer, uint64_t until_ms) {
     if (until_ms == UINT64_MAX) return;
     pthread_mutex_lock(&consumer->client->lock);
@@ -317,9 +316,8 @@ static void limit_verdicts(tarry_consumer *consumer, uint64_t until_ms) {
     pthread_mutex_unlock(&consumer->client->lock);
 }
 
-/* Waits until its handler has returned and `settled` has been told of everything; by dispatching it, if no other thread
- * does.
- */
+/* Waits until the handler has returned and `settled` has been called for all verdicts. With dispatch it calls
+ * tarry_dispatch itself. */
 static void await_settled(tarry_consumer *consumer) {
     tarry_client *client = consumer->client;
     pthread_mutex_lock(&consumer->lock);
@@ -339,7 +337,7 @@ static void await_settled(tarry_consumer *consumer) {
 
 /* ---- handlers that tarry_dispatch calls */
 
-/* One with a task for its handler, which is marked. */
+/* Returns a consumer with a task for its handler, and marks it. */
 static tarry_consumer *consumer_with_work(tarry_client *client, const struct tarry_task **out_task) {
     tarry_consumer *found = NULL;
     pthread_mutex_lock(&client->lock);
@@ -373,7 +371,7 @@ bool consumers_handle_one(tarry_client *client) {
 static void *handler_run(void *arg) {
     tarry_consumer *consumer = arg;
     for (;;) {
-        /* One at a time: what lies in the queue is unseen and can be released at the end. */
+        /* Only one task is taken at a time, so that waiting tasks are unseen and can be released at the end. */
         const struct tarry_task *task = NULL;
         size_t count;
         int rv = next_batch(consumer, TARRY_FOREVER, &task, 1, &count);
@@ -387,7 +385,7 @@ static void *handler_run(void *arg) {
 
 /* ---- close */
 
-/* Behind the task that it is at. */
+/* Stops the handler's thread after its current task. */
 static void handler_stop(tarry_consumer *consumer, uint64_t timeout_ms) {
     tarry_client *client = consumer->client;
     pthread_mutex_lock(&client->lock);
@@ -401,21 +399,21 @@ static void handler_stop(tarry_consumer *consumer, uint64_t timeout_ms) {
     if (consumer->thread_runs) pthread_join(consumer->thread, NULL);
 }
 
-/* Tells the broker what was seen; all else is released unseen. */
+/* Sends the broker the ids of seen tasks. It releases all other tasks. */
 static int unsubscribe(tarry_consumer *consumer, uint64_t session, bool keep_leases, uint64_t until_ms) {
     Tarry__Request wire = TARRY__REQUEST__INIT;
     Tarry__Unsubscribe body = TARRY__UNSUBSCRIBE__INIT;
     body.session = session;
     body.keep_leases = keep_leases;
     pthread_mutex_lock(&consumer->lock);
-    consumer->current = 0; /* what arrives from now on is not even looked at */
+    consumer->current = 0; /* tasks that arrive from now on are ignored */
     body.seen = calloc(consumer->held.count + 1, sizeof(*body.seen));
     for (size_t i = 0; i < consumer->held.capacity && body.seen != NULL; i++) {
         const struct held_entry *entry = &consumer->held.entries[i];
         if (entry->id != 0 && entry->seen && !entry->settled) body.seen[body.n_seen++] = entry->id;
     }
     pthread_mutex_unlock(&consumer->lock);
-    /* Without memory the session is left to end by itself, with everything in it charged an attempt: the safe side. */
+    /* Without memory the session ends by itself and all its tasks are charged an attempt, which is safe. */
     if (body.seen == NULL) return TARRY_E_NOMEM;
     wire.body_case = TARRY__REQUEST__BODY_UNSUBSCRIBE;
     wire.unsubscribe = &body;
@@ -426,7 +424,7 @@ static int unsubscribe(tarry_consumer *consumer, uint64_t session, bool keep_lea
     int rv = call_run_within(consumer->client, &wire, timeout_ms, &call, NULL);
     call_end(&call);
     free(body.seen);
-    return rv == TARRY_NO_SUCH_SESSION ? TARRY_OK : rv; /* it has ended already */
+    return rv == TARRY_NO_SUCH_SESSION ? TARRY_OK : rv; /* the session has ended already */
 }
 
 int tarry_consumer_close(tarry_consumer *consumer, uint32_t flags, const struct tarry_call *given) {

@@ -1,11 +1,11 @@
-/* credentials.c: the client's identity, and the CAs that it trusts: names of files. What is in them is read at each
- * connect, so that they may be replaced while the program runs (transport/private.c, transport/tls.c). */
+/* credentials.c: file names of the client's credentials and of the authorities that it trusts. The files are read at
+ * each connect, so they may be replaced while the program runs (transport/private.c, transport/tls.c). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "client.h"
 
-/* An option that is not given is the environment's; one that is empty is none, whatever that says. */
+/* An option that is NULL is taken from the environment. An empty option means none, whatever the environment says. */
 static int take(char **out, const char *given, const char *variable) {
     const char *value = given != NULL ? given : secure_getenv(variable);
     if (value == NULL || value[0] == 0) return TARRY_OK;

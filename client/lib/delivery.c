@@ -1,5 +1,5 @@
-/* delivery.c: messages of a lane as tasks for the user. One allocation or two per message, however many tasks it has.
- */
+/* delivery.c: converts messages of a lane to tasks for the program. One or two allocations per message, independent
+ * of the number of tasks. */
 #include "consumer.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ void tarry_task_free(const struct tarry_task *task) {
     box_drop(((struct held_task *)task)->box);
 }
 
-/* Terminated copy; NULL: out of memory. */
+/* Returns a copy with a final 0; NULL: out of memory. */
 static char *copy_text(struct arena *arena, ProtobufCBinaryData text) {
     char *copy = arena_alloc(arena, text.len + 1);
     if (copy == NULL) return NULL;
@@ -27,7 +27,7 @@ static char *copy_text(struct arena *arena, ProtobufCBinaryData text) {
     return copy;
 }
 
-/* False: damaged, or out of memory. */
+/* False: the message is damaged, or out of memory. */
 static bool fill_content(struct arena *arena, ProtobufCBinaryData packed, struct tarry_task *out) {
     static const uint8_t nothing[1];
     out->payload = nothing;
@@ -67,12 +67,13 @@ static bool fill_task(struct arena *arena, const Tarry__DeliveredTask *from, uin
     return out->id != 0 && fill_content(arena, from->content, out);
 }
 
-/* NULL: damaged, or out of memory: as if the message had been lost; its leases run out. */
+/* Unpacks a message. NULL: damaged, or out of memory; then the message counts as lost, and its leases expire. */
 static struct delivery_box *unpack(const uint8_t *data, size_t size, uint64_t received_ms, uint64_t *out_session,
                                    struct held_task **out_tasks, size_t *out_count) {
     struct delivery_box *box = malloc(sizeof(*box));
     if (box == NULL) return NULL;
-    /* The smallest task takes some 15 bytes on the wire and some 500 in memory; a small message gets a small block. */
+    /* The smallest task takes about 15 bytes on the wire and about 500 in memory. A small message gets a small
+     * block. */
     arena_init(&box->arena, 4096 + 40 * size);
     atomic_init(&box->references, 1);
     Tarry__Delivery *delivery = delivery_unpack(&box->arena, size, data);
@@ -94,7 +95,7 @@ damaged:
     return NULL;
 }
 
-/* False: it is here already, or was. */
+/* False: the task is or was in the set of held leases. */
 static bool hold(tarry_consumer *consumer, const struct tarry_task *task, uint64_t now) {
     uint64_t lease_ms = task->lease_deadline_ms > task->delivered_ms ? task->lease_deadline_ms - task->delivered_ms : 0;
     struct held_entry entry = {.id = task->id, .token = task->token, .until_ms = now + lease_ms};

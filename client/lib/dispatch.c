@@ -1,8 +1,8 @@
 /* dispatch.c: callbacks that wait for tarry_dispatch (tarry_loop.h).
  *
- * The engine completes everything as ever; what it would call of the user's is put into a queue instead, with what it
- * is to be called with, and the descriptor (an eventfd) becomes readable. Tasks for handlers are not in that queue:
- * they stay with their consumers, and are looked for when it is empty. */
+ * The engine completes operations as usual. Instead of running a callback it puts the callback and its arguments
+ * into a queue and makes the descriptor (an eventfd) readable. Tasks for handlers are not in this queue. They stay
+ * with their consumers, and tarry_dispatch looks for them when the queue is empty. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -14,7 +14,7 @@
 
 void dispatch_signal(tarry_client *client) {
     const uint64_t one = 1;
-    /* It fails when 2^64 - 2 signals have not been read: then it is readable. */
+    /* The write fails only if the counter is full; then the descriptor is readable anyway. */
     while (write(client->dispatch.fd, &one, sizeof(one)) < 0 && errno == EINTR) {
     }
 }
@@ -68,7 +68,7 @@ bool dispatch_is_me(const tarry_client *client) {
 /* ---- results of operations */
 
 struct deferred_result {
-    struct deferred deferred; /* first */
+    struct deferred deferred; /* must be first */
     tarry_client *client;
     tarry_done_fn done;
     void *arg;
@@ -116,7 +116,7 @@ int tarry_client_fd(tarry_client *client) {
     return may_call(client) == TARRY_OK ? client->dispatch.fd : -1;
 }
 
-/* True: something was called. */
+/* True: a callback was called. */
 static bool dispatch_one(tarry_client *client) {
     struct deferred *deferred = take(&client->dispatch);
     if (deferred == NULL) return consumers_handle_one(client);
@@ -136,7 +136,7 @@ int tarry_dispatch(tarry_client *client, size_t max, size_t *out_count) {
     uint64_t signals;
     size_t count = 0;
     bool is_empty = false;
-    /* First the signals, then what they were for: what comes meanwhile signals anew. */
+    /* The signal is cleared before the queue is read, so callbacks that arrive meanwhile signal again. */
     (void)!read(dispatch->fd, &signals, sizeof(signals));
     while (!is_empty && (max == 0 || count < max)) {
         is_empty = !dispatch_one(client);

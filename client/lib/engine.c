@@ -1,7 +1,7 @@
-/* engine.c: the client's thread. It sends what no other thread has sent, reads, decides what is repeated, and runs
- * callbacks.
+/* engine.c: the client's thread. It sends the requests that no other thread has sent, reads replies, decides what to
+ * send again, and runs callbacks.
  *
- * What an answer means: answers.c. In which order commits go: queue.c. Until when: expiry.c. */
+ * See also answers.c (meaning of replies), queue.c (order of commits) and expiry.c (deadlines). */
 #include "client.h"
 
 #include <stddef.h>
@@ -20,8 +20,8 @@ bool engine_is_me(const tarry_client *client) {
 
 /* ---- hello: the producer's number (ONCE-1) */
 
-/* Wherever the client comes to: its producer's number means another producer in another cluster. With one address it is
- * the user's business what is there. */
+/* Remembers the cluster for Request.cluster, because the producer's number means another producer in another cluster.
+ * With one address the client accepts any cluster. */
 static void take_cluster(tarry_client *client, ProtobufCBinaryData cluster) {
     if (client->link.addresses.count == 1 || cluster.len != CLUSTER_ID_SIZE) return;
     memcpy(client->cluster, cluster.data, CLUSTER_ID_SIZE);
@@ -45,13 +45,13 @@ static void hello_done(void *arg, struct request *request) {
         take_cluster(client, request->reply->hello->cluster);
     } else {
         client->hello_retry_ms = now_ms() + RETRY_BACKOFF_MAX_MS;
-        /* A client that is not let in may be later: another token lies in the file. */
+        /* A refused client may be accepted later, for example with a new token in the file. */
         if (request->code > TARRY_OK && request->code < TARRY_E_TIMEOUT && !link_is_denied(&client->link)) {
             client->hello_refused = request->code;
             snprintf(client->hello_message, sizeof(client->hello_message), "%s", request->message);
         }
     }
-    engine_kick(client); /* commits wait for this */
+    engine_kick(client); /* commits wait for the producer's number */
     pthread_mutex_unlock(&client->lock);
 }
 
@@ -83,11 +83,10 @@ int request_fail(struct request *request, int code, const char *message) {
     return code;
 }
 
-/* What the broker would refuse, or has refused to be asked for. True: that is it. */
+/* Completes a request that the broker would refuse: it is too large, or Hello was refused for good. False: neither. */
 static bool refuse_unsent(tarry_client *client, struct request *request) {
     if (client->producer == 0 && request->sequence == 0)
-        request_fail(request, client->hello_refused,
-                     client->hello_message); /* no call waits for it to change its mind */
+        request_fail(request, client->hello_refused, client->hello_message); /* the broker would refuse again */
     else if (request->body.size + REQUEST_OVERHEAD_MAX > client->request_max)
         request_fail(request, TARRY_TOO_LARGE, "the request is larger than this broker takes");
     else
@@ -110,7 +109,7 @@ static void send_request(tarry_client *client, struct slot *slot, struct request
     if (!slot_send(client, slot, request, now)) answer_lost(client, request, now + RETRY_BACKOFF_MAX_MS, now);
 }
 
-/* What gathers, all of it blocking calls, waits for more of them. */
+/* True: the gathering request contains only blocking calls and waits for more of them. */
 static bool gathers_on(tarry_client *client, uint64_t now) {
     const struct request *next = queue_plain_next(client);
     const bool may = next != NULL && !next->ordered && next == client->commits[NEEDS_ROOM].gathering;
@@ -159,7 +158,8 @@ static uint64_t silence_deadline(const tarry_client *client) {
     return since + client->timeout_ms;
 }
 
-/* Calls end by their own deadlines; consumers, which have none, are told, and the next address has its turn. */
+/* Reports silence to consumers, which have no deadlines, and tries the next address. Calls end by their own
+ * deadlines. */
 static void check_silence(tarry_client *client, uint64_t now) {
     if (now < silence_deadline(client)) return;
     sessions_silent(client);
@@ -167,8 +167,8 @@ static void check_silence(tarry_client *client, uint64_t now) {
     link_stalled(client);
 }
 
-/* An answer that does not come although the connection stands: perhaps it stands on one side only. It is asked for
- * again. */
+/* Sends a request again if no reply comes although the connection is up. The connection may be broken at the other
+ * side. */
 static void check_stalled(tarry_client *client, uint64_t now) {
     for (uint32_t i = 0; i < SLOTS_MAX; i++) {
         struct slot *slot = &client->slots[i];
@@ -189,7 +189,7 @@ static uint64_t first_of(const struct timers *timers) {
     return first != NULL ? first->at_ms : UINT64_MAX;
 }
 
-/* When a patience ends: that of a call, or the library's with a broker. */
+/* Returns when the next limit ends: a call's deadline, or the library's limit for a broker's reply. */
 static uint64_t patience_deadline(const tarry_client *client) {
     uint64_t deadline = min_u64(silence_deadline(client), first_of(&client->deadlines));
     if (client->waiting > 0) deadline = min_u64(deadline, link_deadline(client));
@@ -223,7 +223,7 @@ void engine_submitted(tarry_client *client, bool sends) {
             min_u64(min_u64(first_of(&client->deadlines), group_deadline(&client->group, now)), now + RESEND_AFTER_MS);
         if (client->finished.first == NULL && is_waiting && client->engine_until_ms <= deadline &&
             client->engine_until_ms <= silence_deadline(client))
-            return; /* it has nothing to do with this before the answer comes */
+            return; /* the engine has nothing to do for this request before the reply */
     }
     engine_kick(client);
 }
@@ -235,7 +235,7 @@ static void expect_callers(tarry_client *client, const struct request *request) 
                slots_callers(client) + (gathering != NULL ? gathering->count : 0), now_ms());
 }
 
-/* Runs the callbacks of the first that is complete. Gives up the lock. */
+/* Runs the callbacks of the first completed request. Releases the lock meanwhile. */
 static void complete_first(tarry_client *client) {
     struct request *request = client->finished.first;
     list_remove(IN_QUEUE, request);
@@ -266,15 +266,15 @@ static bool is_idle(const tarry_client *client) {
            timers_first(&client->retries) == NULL;
 }
 
-/* F-13. No patience ends before what had come by then is read: this process, or a callback, may have stood still,
- * and the answer lies in the socket. */
+/* F-13: before a limit counts as exceeded, the engine reads all that has arrived. This process or a callback may
+ * have stopped for a while, and the reply may be in the socket. */
 static void read_first(tarry_client *client, uint64_t now) {
     if (now < patience_deadline(client)) return;
     caller_take_back(client);
     loop_wait(client, 0);
 }
 
-/* One turn. */
+/* Runs one iteration of the loop. */
 static void step(tarry_client *client) {
     const uint64_t now = now_ms();
     read_first(client, now);
@@ -301,9 +301,9 @@ void *engine_run(void *arg) {
         uint64_t deadline = engine_deadline(client, now);
         if (client->heard || client->link.connection.is_lent) deadline = min_u64(deadline, now + LOOK_AGAIN_MS);
         client->heard = false;
-        loop_wait(client, deadline); /* what is due already keeps no answer from being read */
+        loop_wait(client, deadline); /* reads replies even if something is already due */
     }
-    do { /* a callback may submit */
+    do { /* a callback may submit operations */
         expiry_all(client);
         complete_all(client);
     } while (!is_idle(client));

@@ -1,5 +1,5 @@
-/* event.c: what the library tells of its connections (tarry_loop.h). Events are noted under the client's lock, and told
- * without it: by the engine at each turn, or by tarry_dispatch. */
+/* event.c: events about connections (tarry_loop.h). Events are recorded under the client's lock. The engine, or
+ * tarry_dispatch, reports them without the lock. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #define SAME_AGAIN_MS 10000u
 
 struct event {
-    struct deferred deferred; /* first; its `next` is the queue's */
+    struct deferred deferred; /* must be first; its `next` belongs to the queue */
     tarry_client *client;
     enum tarry_event_kind kind;
     uint64_t at_ms;

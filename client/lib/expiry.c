@@ -1,19 +1,21 @@
-/* expiry.c: deadlines. A deadline belongs to a call: it begins when the call is made, and ends it, whatever others do.
+/* expiry.c: deadlines. A deadline belongs to a call. It starts with the call and ends it, whatever other calls do.
  *
- * Single operations of many calls travel in one commit, so each has a deadline of its own, and the request a timer for
- * the earliest. What is due is taken out of a commit that has no sequence, for nothing will be done then; from one that
- * may have been executed it is only told, and the commit goes on for the others under its sequence (ONCE-1).
+ * Operations of many calls share one commit, so each operation has its own deadline, and the request has a timer for
+ * the earliest. From a commit without a sequence, expired operations are removed, and nothing is done for them. From
+ * a commit that may have been executed they are not removed: their callers get the timeout, and the commit stays
+ * under way for the others under its sequence (ONCE-1).
  *
- * What the caller hears:
+ * Codes for the caller:
  *
- *   sent, and no answer to one of the sends ─► TARRY_FAILED if that is what the broker said last, else TARRY_E_TIMEOUT:
- *                                              whether it took effect is unknown
- *   not let in at any address, or no token ──► TARRY_DENIED, at once (expiry_denied); nothing was done
+ *   sent, and one send has no reply  ────────► TARRY_FAILED if that was the broker's last reply, else
+ *   TARRY_E_TIMEOUT:
+ *                                              the outcome is unknown
+ *   refused by all addresses, or no token ───► TARRY_DENIED, at once (expiry_denied); nothing was done
  *   in its file
- *   refused each time it was sent ───────────► that refusal: TARRY_BUSY, TARRY_STOPPING, TARRY_NOT_PRIMARY,
+ *   every send was refused ──────────────────► the last refusal: TARRY_BUSY, TARRY_STOPPING, TARRY_NOT_PRIMARY,
  *                                              TARRY_BEHIND
- *   never sent ──────────────────────────────► TARRY_BUSY if a broker has answered others since the call was made;
- *                                              TARRY_NOT_PRIMARY if that is all that was said; TARRY_E_NO_BROKER */
+ *   never sent ──────────────────────────────► TARRY_BUSY if a broker has replied to others since the call was made;
+ *                                              TARRY_NOT_PRIMARY if all replies said so; else TARRY_E_NO_BROKER */
 #include "client.h"
 
 #include <stddef.h>
@@ -55,7 +57,7 @@ void expiry_watch_notes(tarry_client *client, struct request *request) {
     expiry_watch(client, request, earliest_deadline(request));
 }
 
-/* Not complete: it waits, or is under way. */
+/* True: the request is not complete: it waits or is under way. */
 static bool is_open(const tarry_client *client, const struct request *request) {
     const struct request_list *list = request->links[IN_QUEUE].list;
     if (request->slot != NULL || client->commits[request->rank].gathering == request) return true;
@@ -82,9 +84,9 @@ void expiry_limit(tarry_client *client, bool is_meant(const struct op_note *note
     engine_kick(client);
 }
 
-/* ---- what the caller hears */
+/* ---- codes for the caller */
 
-/* The call has never been sent. */
+/* Returns the code of a call that was never sent. */
 static int code_of_unsent(const tarry_client *client, uint64_t made_ms) {
     if (client->answered_ms >= made_ms) return TARRY_BUSY;
     return client->not_primary_ms >= made_ms ? TARRY_NOT_PRIMARY : TARRY_E_NO_BROKER;
@@ -99,7 +101,7 @@ static const char *sentence_of(const tarry_client *client, const struct request 
     return "what was submitted before took too long, so this was not sent in time; nothing was done";
 }
 
-/* With what each address said, or why the broker is busy. */
+/* Writes a message with the last result of each address, or with the reason why the broker is busy. */
 static const char *explain(tarry_client *client, struct request *request, int code) {
     char told[MESSAGE_SIZE_MAX] = "";
     const char *sentence = sentence_of(client, request, code);
@@ -120,12 +122,12 @@ static uint64_t made_of(const struct request *request) {
     return is_divisible ? request->notes[0].made_ms : request->made_ms;
 }
 
-/* Gives it the code and the sentence of a call that has not ended in time. */
+/* Sets code and message of a call that exceeded its deadline. */
 static void expire(tarry_client *client, struct request *request) {
     int code;
     if (request->kind == REQUEST_COMMIT && request->unanswered > 0) producer_leave(client, request->producer);
     if (request->refused == TARRY__CODE__BEHIND)
-        code = TARRY_BEHIND; /* a question: asked once more, or not */
+        code = TARRY_BEHIND; /* a read request, whether or not it was sent again */
     else if (request->unanswered > 0)
         code = request->refused == TARRY__CODE__FAILED ? TARRY_FAILED : TARRY_E_TIMEOUT;
     else if (link_is_denied(&client->link))
@@ -140,7 +142,7 @@ static void expire(tarry_client *client, struct request *request) {
         request_fail(request, code, explain(client, request, code));
 }
 
-/* ---- what is due */
+/* ---- expired operations */
 
 static void finish(tarry_client *client, struct request *request) {
     if (request->slot != NULL) slot_release(client, request->slot);
@@ -156,13 +158,14 @@ static bool is_due(const struct op_note *note, uint64_t now) {
     return note_deadline(note) <= now;
 }
 
-/* The callers of what is due in a commit that may have been executed: they are told, and it goes on. */
+/* Returns a new request that reports the timeout of expired operations to their callers. The commit itself may have
+ * been executed and stays under way. */
 static struct request *tell(tarry_client *client, struct request *request, uint64_t now) {
     struct request *told = request_new(client, REQUEST_COMMIT);
     if (told == NULL) return NULL;
     for (size_t i = 0; i < request->count; i++) {
         struct op_note *note = &request->notes[i];
-        /* It settles nothing, and stands in no call's way: that the request does. */
+        /* It settles nothing now and blocks no other call; the request still does. */
         struct op_note only = {.done = note->done,
                                .arg = note->arg,
                                .rank = NEEDS_ROOM,
@@ -184,7 +187,7 @@ static struct request *tell(tarry_client *client, struct request *request, uint6
     return NULL;
 }
 
-/* Of single operations, each of which has its own deadline. */
+/* Handles a request with single operations, each with its own deadline. */
 static void end_due(tarry_client *client, struct request *request, uint64_t now) {
     bool may_be_executed = request->slot != NULL || request->sequence != 0;
     size_t count;
@@ -238,7 +241,7 @@ void expiry_denied(tarry_client *client) {
         struct request *request = (struct request *)(timer - offsetof(struct request, retry));
         if (request->unanswered == 0) {
             finish(client, request);
-            i = 0; /* the heap is another one */
+            i = 0; /* the heap has changed */
         } else {
             i++;
         }

@@ -1,18 +1,19 @@
-/* group.h: how many blocking calls travel in one commit (group commit).
+/* group.h: decides how many blocking calls share one commit (group commit).
  *
- * Each commit costs the broker a sync and both ends some thread switches, whatever is in it. The threads whose calls
- * one answer ends are woken together, and most call again at once: were the first of them to send alone, every second
- * commit would have one operation. So what gathers waits for the others, as long as they are likely to come:
+ * Each commit costs the broker an fsync and both sides some thread switches, whatever its size. One reply wakes the
+ * threads of all its calls together, and most of them call again at once. If the first of them sent alone, every
+ * second commit would have one operation. So a gathering commit waits for other callers while they are likely to
+ * come:
  *
- *   callers of the last answer are on their way   until half of all that call are there, or GROUP_MIN
- *   nobody is, and a commit is under way          until GROUP_MIN are there, or the answer comes
- *   neither                                       it goes
+ *   callers of the last reply are expected back   wait for half of all callers, at least GROUP_MIN
+ *   none is expected, a commit is under way       wait for GROUP_MIN callers or the reply
+ *   neither                                       send at once
  *
- * Halves, so that one commit is packed, sent and decided while the other one is synced. Nothing waits longer than
- * GROUP_WAIT_MS; when it does wait so long in vain (callers that do other things between calls, a broker far away), the
- * next GROUP_REST commits go at once. A call with no other beside it never waits.
+ * With halves, one commit is packed and sent while the other is synced. No commit waits longer than GROUP_WAIT_MS.
+ * If a commit waits that long without reaching its number, the next GROUP_REST commits are sent at once: the callers
+ * are busy with other work, or the broker is far away. A call with no other call beside it never waits.
  *
- * Pure; the client's lock is held. */
+ * No I/O. The client's lock is held. */
 #ifndef TARRY_GROUP_H
 #define TARRY_GROUP_H
 
@@ -21,24 +22,24 @@
 #include <stdint.h>
 
 #define GROUP_MIN 16u
-#define GROUP_WAIT_MS 2u /* by a clock of whole milliseconds: 1 ms at least */
+#define GROUP_WAIT_MS 2u /* 1 to 2 ms, because the clock counts whole milliseconds */
 #define GROUP_REST 256u
 
-struct group {             /* zeroed: no call is expected */
-    size_t returning;      /* callers that were woken and have not called again … */
-    uint64_t returning_ms; /* … by when they should have */
-    uint64_t until_ms;     /* what gathers waits until then; 0: it does not wait */
-    unsigned rest;         /* commits that go at once */
+struct group {             /* all zero: no caller is expected */
+    size_t returning;      /* callers that were woken and have not called again */
+    uint64_t returning_ms; /* time after which they are no longer expected */
+    uint64_t until_ms;     /* end of the gathering commit's wait; 0: it does not wait */
+    unsigned rest;         /* number of commits still to be sent at once */
 };
 
-/* `callers` were told their results, while `others` wait for theirs or gather. */
+/* Notes that `callers` threads received their results while `others` wait for replies or gather. */
 void group_woke(struct group *group, size_t callers, size_t others, uint64_t now);
-/* One has called. */
+/* Notes that a blocking call was submitted. */
 void group_came(struct group *group);
-/* What gathers, `gathered` blocking calls, is to wait for more; `under_way` have been sent. 0: nothing gathers that
- * could wait. */
+/* Returns true if the gathering commit should wait for more callers. `gathered`: its number of blocking calls, or 0
+ * if none may wait; `under_way`: calls in sent commits. */
 bool group_waits(struct group *group, size_t gathered, size_t under_way, uint64_t now);
-/* When it must be looked at again; UINT64_MAX: it does not matter. */
+/* Returns when group_waits must be called again; UINT64_MAX: not before another event. */
 uint64_t group_deadline(const struct group *group, uint64_t now);
 
 #endif

@@ -1,5 +1,5 @@
-/* held.c: see held.h. Open addressing with linear probing, at most half full; removal shifts back what follows, so that
- * there are no gravestones. */
+/* held.c: see held.h. Open addressing with linear probing, at most half full. Removal shifts later entries back, so
+ * there are no tombstones. */
 #include "held.h"
 
 #include <assert.h>
@@ -64,7 +64,7 @@ static void held_remove(struct held *held, uint64_t id) {
     if (found == NULL) return;
     size_t mask = held->capacity - 1, hole = (size_t)(found - held->entries);
     for (size_t at = (hole + 1) & mask; held->entries[at].id != 0; at = (at + 1) & mask) {
-        /* What lies between its home and here, hole included, may move into the hole. */
+        /* An entry may move into the hole if the hole lies between its home and its place. */
         size_t from_home = (at - home(held, held->entries[at].id)) & mask;
         if (from_home < ((at - hole) & mask)) continue;
         held->entries[hole] = held->entries[at];
@@ -74,7 +74,7 @@ static void held_remove(struct held *held, uint64_t id) {
     held->count--;
 }
 
-/* A task that came again meanwhile is held under a later token, which this one does not settle. */
+/* A task that was delivered again meanwhile has a later token, which this settling does not affect. */
 void held_settle(struct held *held, uint64_t id, struct tarry_token token) {
     struct held_entry *found = held_find(held, id);
     if (found == NULL || token_before(token, found->token)) return;
@@ -88,8 +88,8 @@ void held_resume(struct held *held) {
     size_t i = 0;
     while (i < held->capacity) {
         struct held_entry *entry = &held->entries[i];
-        if (entry->settled) {             /* the lane that might have brought it is gone */
-            held_remove(held, entry->id); /* may shift another one to this place */
+        if (entry->settled) {             /* the lane that could have brought a duplicate is closed */
+            held_remove(held, entry->id); /* may shift another entry to this place */
             continue;
         }
         entry->may_return = entry->id != 0;

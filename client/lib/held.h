@@ -1,10 +1,11 @@
-/* held.h: the leases that a consumer holds: from a delivery's arrival until its settling is answered. Not thread-safe.
+/* held.h: set of the leases that a consumer holds, from the arrival of a delivery until its settling is answered.
+ * Not thread-safe.
  *
- * After a restart the broker sends again what the resumed session holds; what is in this set is already here and is
- * dropped then. Such a message may be under way while the settling is answered, and arrive after it: so what was held
- * when the session came back leaves a mark when it is settled, until its lease has run out or the session comes back
- * again. There are never more marks than there were leases then. What the set still holds at the end tells the broker
- * what has been seen. */
+ * After a restart the broker sends all tasks of a resumed session again. Those in this set are duplicates and are
+ * dropped. A duplicate may also arrive after its settling was answered. So a lease that was held when the session
+ * resumed leaves a mark when it is settled. The mark is removed when the lease expires or the session resumes again.
+ * There are at most as many marks as there were leases at the resumption. When the session ends, the set tells the
+ * broker which tasks were seen. */
 #ifndef TARRY_HELD_H
 #define TARRY_HELD_H
 
@@ -15,12 +16,12 @@
 #include "tarry.h"
 
 struct held_entry {
-    uint64_t id; /* 0: free */
+    uint64_t id; /* 0: the entry is free */
     struct tarry_token token;
-    uint64_t until_ms; /* CLOCK_MONOTONIC; the lease has run out for certain unless it was extended */
-    bool seen;         /* handed to the user */
-    bool may_return;   /* held when the session came back: the broker may be sending it again */
-    bool settled;      /* a mark: no longer held */
+    uint64_t until_ms; /* CLOCK_MONOTONIC; the lease has expired then, unless it was extended */
+    bool seen;         /* handed out to the program */
+    bool may_return;   /* held when the session resumed: the broker may send it again */
+    bool settled;      /* a mark: the lease is no longer held */
 };
 
 struct held {
@@ -31,15 +32,15 @@ struct held {
 
 void held_deinit(struct held *held);
 struct held_entry *held_find(const struct held *held, uint64_t id);
-/* A delivery has arrived. False: it was here already, under this very lease or a later one (FENCE-1), or there is no
- * memory for it. */
+/* Adds the lease of a delivery. False: the set has this lease or a later one of the task (FENCE-1), or memory is
+ * full. */
 bool held_take(struct held *held, struct held_entry entry);
-/* The settling of this lease, or of a later one of the task, was answered. */
+/* Removes the lease of the task, or turns it into a mark, if `token` is the lease's or a later one. */
 void held_settle(struct held *held, uint64_t id, struct tarry_token token);
-/* The session came back: everything that is held may be sent again. */
+/* Marks all held leases as possibly sent again, because the session has resumed. */
 void held_resume(struct held *held);
 void held_clear(struct held *held);
-/* Forgets what ran out before `now_ms`. */
+/* Removes entries that expired before `now_ms`. */
 void held_sweep(struct held *held, uint64_t now_ms);
 
 #endif

@@ -1,15 +1,15 @@
-/* link.c: the way to the primary: one connection at a time (transport/), and which address is tried next.
+/* link.c: connection to the primary: one at a time (transport/), and the choice of the next address.
  *
- * A connection that is lost after it has brought an answer is tried anew at once, at the same address. A try that fails
- * sends the engine to the next address, at once too; when all of them have failed it waits, a little longer from round
- * to round. When the broker is not the primary, or has gone silent, the engine moves on in the same way (or dials the
- * only address anew, which ends a connection that is half open). In every round each address is tried once: the one
- * that a broker names as the primary comes next, if it is among the addresses and its turn has not been yet, so that
- * brokers that name each other, or themselves, lead no client in circles. While no call waits for an answer nothing is
- * dialled.
+ * If a connection is lost after it has brought a reply, the engine connects to the same address again at once. After
+ * a failed attempt it tries the next address, also at once. When all addresses have failed, it waits, a little
+ * longer after each round. If the broker is not the primary or has become silent, the engine moves on in the same
+ * way. (With one address it connects again, which ends a half-open connection.) Each round tries each address once.
+ * The address that a broker names as the primary comes next, if it is a given one and was not tried in this round.
+ * So brokers that name each other or themselves cannot make a client loop. While no call waits for a reply, the
+ * engine opens no connection.
  *
- * A host that dies says nothing. If there are other addresses, the kernel is told to look (HOST_DEAD_AFTER_MS), and a
- * dead one is not dialled first. */
+ * A dead host sends nothing. If there are other addresses, the kernel checks for it (HOST_DEAD_AFTER_MS), and a dead
+ * host is not tried first. */
 #include "client.h"
 
 #include <errno.h>
@@ -24,26 +24,26 @@ static struct address *present(struct link *link) {
     return &link->addresses.items[link->address];
 }
 
-/* A useful connection has ended: the rounds begin anew, with no wait before the first. */
+/* Resets the rounds after a useful connection has ended: no wait before the first attempt. */
 static void start_anew(struct link *link) {
     link->tries = 0;
     link->tried = 0;
     link->retry_at_ms = 0;
 }
 
-/* ---- what its connection says */
+/* ---- events of the connection */
 
 static void opened(tarry_client *client) {
     struct link *link = &client->link;
     link->trying = false;
     link->up = true;
-    if (link->opened != link->address) queue_forget_refusals(client); /* another one refused */
+    if (link->opened != link->address) queue_forget_refusals(client); /* the refusals came from another broker */
     link->opened = link->address;
     present(link)->denied = false;
     event_note(client, TARRY_CONNECTED, present(link)->place.url, "connected");
 }
 
-/* It has ended, or never came about. */
+/* Handles a connection that has ended or was never established. */
 static void lost(tarry_client *client) {
     struct link *link = &client->link;
     const bool was_up = link->up, was_useful = client->answered_ms >= link->since_ms;
@@ -58,7 +58,7 @@ static void lost(tarry_client *client) {
         if (was_useful) start_anew(link);
         if (link->connection.dead) {
             link->tried = 1u << link->address;
-            link->again = true; /* the next one first */
+            link->again = true; /* tries the next address first */
             sessions_host_dead(client, now_ms());
         }
     }
@@ -66,7 +66,7 @@ static void lost(tarry_client *client) {
     if (link_is_denied(link)) expiry_denied(client);
 }
 
-/* What the connection has to say now. True: it goes on. */
+/* Handles the connection's next event. True: there may be more events. */
 static bool take_news(tarry_client *client, enum connection_news news, const uint8_t *data, size_t size) {
     struct link *link = &client->link;
     switch (news) {
@@ -101,18 +101,18 @@ void link_turn(tarry_client *client, uint32_t events) {
     if (link->connection.state != state) link->progress_ms = now_ms();
 }
 
-/* ---- tries */
+/* ---- connection attempts */
 
-/* Half of it to all of it: not all clients at once. */
+/* Returns a random time between half of it and all of it, so that clients do not reconnect at the same moment. */
 static uint64_t some_of(uint64_t wait_ms) {
     uint32_t random = 0;
     (void)!getrandom(&random, sizeof(random), GRND_NONBLOCK);
     return wait_ms / 2 + random % (wait_ms / 2);
 }
 
-/* What is shown at the present address. False: nothing is sent, the connection says why, and the client is as good as
- * denied: a file that is replaced by renaming is never missing, so waiting for one would only hide that it is wrong.
- * The next try reads it again. */
+/* Reads the token to send to the current address. False: nothing is sent, and the connection has the error. The
+ * client then counts as denied. Reason: a file that is replaced by renaming is never missing, so waiting for one
+ * would only hide an error. The next attempt reads the file again. */
 static bool read_token(tarry_client *client, char token[TOKEN_SIZE_MAX + 1]) {
     struct connection *connection = &client->link.connection;
     const struct credentials *credentials = &client->credentials;
@@ -129,7 +129,7 @@ static bool read_token(tarry_client *client, char token[TOKEN_SIZE_MAX + 1]) {
     return !connection->denied;
 }
 
-/* Tries the present address. */
+/* Starts an attempt at the current address. */
 static void try_address(tarry_client *client) {
     struct link *link = &client->link;
     size_t count = link->addresses.count;
@@ -138,7 +138,7 @@ static void try_address(tarry_client *client) {
     link->serial++;
     link->tried |= 1u << link->address;
     link->retry_at_ms = now;
-    if (link->tries % count == 0) { /* they all have had their turn */
+    if (link->tries % count == 0) { /* all addresses have been tried */
         size_t rounds = link->tries / count;
         uint64_t wait_ms = rounds <= 3 ? DIAL_AGAIN_MIN_MS << (rounds - 1) : DIAL_AGAIN_MAX_MS;
         link->retry_at_ms = now + some_of(wait_ms);
@@ -199,7 +199,7 @@ bool link_is_ready(const struct link *link) {
     return link->up && !link->again;
 }
 
-/* How long the next step of a try may take. */
+/* Returns the time limit for the next step of an attempt. */
 static uint64_t patience_ms(const struct link *link) {
     const size_t count = link->addresses.count;
     if (count == 1) return DIAL_PATIENCE_ALONE_MS;
@@ -217,7 +217,7 @@ uint64_t link_deadline(const tarry_client *client) {
     return link->progress_ms + patience_ms(link);
 }
 
-/* The next address of this round. */
+/* Returns the next address of this round. */
 static size_t next_address(struct link *link) {
     size_t count = link->addresses.count, next = (link->address + 1) % count;
     if (link->hint < count && (link->tried & 1u << link->hint) == 0) {
@@ -229,8 +229,8 @@ static size_t next_address(struct link *link) {
     return next;
 }
 
-/* What is known of the present address, if it has said nothing itself. A try that is young does not blot out what came
- * of the one before. */
+/* Records the result of the current address if it has reported none. A young attempt does not overwrite the result
+ * of the previous one. */
 static void note_present(tarry_client *client) {
     struct link *link = &client->link;
     bool is_young = present(link)->said[0] != 0 && now_ms() < link->since_ms + DIAL_PATIENCE_MS;
@@ -264,7 +264,8 @@ void link_step(tarry_client *client, uint64_t now) {
 void link_not_primary(struct link *link, const char *primary, const char *message) {
     struct address *address = present(link);
     link->again = true;
-    /* It refuses the others too, and says so. A caller that does not hear it must take them for done, perhaps. */
+    /* The broker will also refuse the other requests. A caller that misses its refusal would have to assume that its
+     * commit may have been executed. */
     link->grace_until_ms = now_ms() + NOT_PRIMARY_GRACE_MS;
     link->hint = primary[0] != 0 ? addresses_find(&link->addresses, primary) : ADDRESSES_MAX;
     if (primary[0] == 0)

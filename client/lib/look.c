@@ -1,10 +1,10 @@
-/* look.c: asking, without changing anything. Answers come as plain structs in one allocation of an arena each. */
+/* look.c: read requests for tasks. Each result is a plain struct in one arena. */
 #include "client.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What the user gets is the first member, so that its pointer leads back to the arena. */
+/* The program's struct is the first member, so its address is also that of the arena. */
 struct view_box {
     struct tarry_view view;
     struct arena arena;
@@ -36,7 +36,7 @@ static enum tarry_outcome outcome_of_state(const char *state) {
     return TARRY_UNKNOWN;
 }
 
-/* `out` borrows from `from` and from the arena. */
+/* Converts a task. `out` borrows from `from` and from the arena. */
 static int fill_view(struct arena *arena, const Tarry__TaskView *from, bool with_content, struct tarry_view *out) {
     *out = (struct tarry_view){
         .id = from->id,
@@ -132,12 +132,12 @@ void tarry_view_free(struct tarry_view *view) {
 struct tarry_list {
     tarry_client *client;
     char *queue;
-    struct tarry_list_options options; /* queue and prefix are the list's own */
+    struct tarry_list_options options; /* the list owns queue and prefix */
     uint64_t left;                     /* UINT64_MAX: no limit */
     struct call page;
     bool has_page;   /* it was answered as asked */
-    size_t at;       /* in the page */
-    uint8_t *cursor; /* of the page after it */
+    size_t at;       /* index in the page */
+    uint8_t *cursor; /* cursor of the next page */
     size_t cursor_size;
     struct tarry_view view;
 };
@@ -160,7 +160,7 @@ int tarry_list_open(tarry_client *client, const struct tarry_list_options *given
     list->options = *options;
     list->left = options->limit == 0 ? UINT64_MAX : options->limit;
     if (options->prefix != NULL && options->prefix_size == 0) list->options.prefix_size = strlen(options->prefix);
-    /* Queue and prefix behind one another. */
+    /* Queue and prefix are stored one after the other. */
     size_t queue_size = strlen(options->queue) + 1;
     list->queue = malloc(queue_size + list->options.prefix_size);
     if (list->queue == NULL) {
@@ -175,7 +175,8 @@ int tarry_list_open(tarry_client *client, const struct tarry_list_options *given
     return TARRY_OK;
 }
 
-/* The next page. If that fails the list stays where it is, and the next call asks for the same page again. */
+/* Requests the next page. After a failure the list stays where it is, and the next call requests the same page
+ * again. */
 static int list_fetch(tarry_list *list, char out_message[TARRY_MESSAGE_SIZE]) {
     Tarry__Request wire = TARRY__REQUEST__INIT;
     Tarry__List body = TARRY__LIST__INIT;

@@ -1,10 +1,10 @@
-/* look_calendar.c: how much falls due when, as a plain struct. */
+/* look_calendar.c: tarry_calendar: counts of waiting tasks by due time. */
 #include <stdlib.h>
 
 #include "client.h"
 
 struct calendar_box {
-    struct tarry_calendar_view view; /* first: see tarry_calendar_free */
+    struct tarry_calendar_view view; /* must be first: see tarry_calendar_free */
     struct arena arena;
 };
 

@@ -1,15 +1,15 @@
-/* look_queues.c: queues and statistics as plain structs. */
+/* look_queues.c: read requests for queues and statistics. */
 #include "client.h"
 
 #include <stdlib.h>
 
 struct queues_box {
-    struct tarry_queues_view view; /* first: see tarry_queues_free */
+    struct tarry_queues_view view; /* must be first: see tarry_queues_free */
     struct arena arena;
 };
 
 struct stats_box {
-    struct tarry_stats_view view; /* first: see tarry_stats_free */
+    struct tarry_stats_view view; /* must be first: see tarry_stats_free */
     struct tarry_broker_stats broker;
     struct tarry_pair_stats pair;
     struct arena arena;
@@ -171,7 +171,7 @@ static const struct tarry_pair_stats *fill_pair(const Tarry__StatsReply *reply, 
     return out;
 }
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 static const struct tarry_push_stats *const *fill_push(const Tarry__BrokerStats *from, struct arena *arena) {
     size_t count = from != NULL ? from->n_push : 0;
     struct tarry_push_stats *rows = arena_alloc(arena, (count + 1) * sizeof(*rows));

@@ -1,4 +1,4 @@
-/* loop.c: what the engine waits for: connections, and other threads that want something of it. */
+/* loop.c: the engine's waiting: for connections and for other threads. */
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -39,7 +39,8 @@ static void take(tarry_client *client, const struct epoll_event *event) {
     else if (event->data.u64 == client->link.connection.id)
         link_turn(client, event->events);
     else
-        sessions_turn(client, event->data.u64, event->events); /* or of a connection that was closed meanwhile */
+        /* may also be an event of a connection that was closed meanwhile */
+        sessions_turn(client, event->data.u64, event->events);
 }
 
 void loop_wait(tarry_client *client, uint64_t until_ms) {

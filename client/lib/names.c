@@ -1,4 +1,4 @@
-/* names.c: see names.h. Open addressing with linear probing, at most half full; removal shifts back what follows. */
+/* names.c: see names.h. Open addressing with linear probing, at most half full. Removal shifts later entries back. */
 #include "names.h"
 
 #include <assert.h>
@@ -24,7 +24,7 @@ uint32_t name_of_key(const char *queue, const void *key, size_t key_size) {
     uint64_t hash = FNV_BASIS;
     size_t size = 0;
     while (queue[size] != 0) size++;
-    hash = mix(hash, queue, size + 1); /* its end divides it from the key */
+    hash = mix(hash, queue, size + 1); /* the final 0 separates the name from the key */
     return fold(mix(hash, key, key_size));
 }
 
@@ -37,7 +37,7 @@ void names_deinit(struct names *names) {
     *names = (struct names){NULL, 0, 0, 0};
 }
 
-/* Where it is, or would be. */
+/* Returns the index at which the name is or would be inserted. */
 static size_t place_of(const struct names *names, uint32_t name) {
     size_t mask = names->capacity - 1, at = name & mask;
     while (names->items[at].name != 0 && names->items[at].name != name) at = (at + 1) & mask;
@@ -71,7 +71,7 @@ void names_add(struct names *names, uint32_t name) {
 void names_remove(struct names *names, uint32_t name) {
     size_t hole = names->capacity > 0 ? place_of(names, name) : 0;
     if (names->capacity == 0 || names->items[hole].name == 0) {
-        assert(names->lost > 0); /* it is one of those */
+        assert(names->lost > 0); /* it is one of the lost names */
         names->lost--;
         return;
     }

@@ -1,10 +1,10 @@
-/* once.c: names of commits: given before they are sent, gone on with after a restart, asked about (tarry_once.h,
+/* once.c: names of commits: assigned before sending, used again after a restart, and asked about (tarry_once.h,
  * ONCE-1).
  *
- * Named commits have a producer of their own, the ledger's: their sequences are given out long before they are sent,
- * and would hold up the other commits, whose answers the broker may forget as soon as they have come. Whatever is sent
- * under another's name (a former process, a producer that was left) says oldest_unanswered = 1: it must not
- * make the broker forget an answer that may still be asked for. */
+ * Named commits have their own producer, in the ledger. Their sequences are assigned long before they are sent. With
+ * a shared producer the broker could not forget the replies of other commits soon. Requests under another process's
+ * name or under a former producer have oldest_unanswered = 1, so that the broker forgets no reply that may still be
+ * requested. */
 #include "client.h"
 
 #include <inttypes.h>
@@ -28,7 +28,7 @@ void ledger_close(struct ledger *ledger, const struct tarry_commit_id *id) {
         if (ledger->open[i] == id->sequence) ledger->open[i] = ledger->open[--ledger->open_count];
 }
 
-/* Is there a sequence that the broker would remember together with all that are open? */
+/* True: the broker would remember one more sequence together with all open ones. */
 static bool ledger_has_room(const struct ledger *ledger) {
     const struct tarry_commit_id next = {ledger->producer, ledger->next_sequence, {0}};
     return ledger->producer != 0 && ledger->open_count < LEDGER_MAX &&
@@ -40,8 +40,8 @@ void producer_leave(tarry_client *client, uint64_t producer) {
     if (producer == client->ledger.producer) client->ledger = (struct ledger){0};
 }
 
-/* A producer for names, if there is none with room. What is open under the present one stays good, with
- * oldest_unanswered = 1 from now on. */
+/* Requests a producer for names if there is none with a free sequence. Commits that are open under the former
+ * producer stay valid, with oldest_unanswered = 1. */
 static int ledger_open(tarry_client *client, uint32_t timeout_ms, char out_message[TARRY_MESSAGE_SIZE]) {
     if (may_block(client) != TARRY_OK) return message_say(out_message, may_block(client));
     pthread_mutex_lock(&client->lock);
@@ -78,7 +78,7 @@ int tarry_commit_prepare(tarry_commit *commit, struct tarry_commit_id *out_id, c
         if (rv != TARRY_OK) return rv;
         pthread_mutex_lock(&client->lock);
         struct ledger *ledger = &client->ledger;
-        if (ledger_has_room(ledger)) { /* otherwise other threads were quicker */
+        if (ledger_has_room(ledger)) { /* otherwise other threads have used the free sequences */
             id.producer = ledger->producer;
             id.sequence = ledger->next_sequence++;
             memcpy(id.cluster, client->greeted, sizeof(id.cluster));
@@ -140,7 +140,7 @@ static void inquiry_done(void *arg, struct request *request) {
     sem_post(&inquiry->ready);
 }
 
-/* The results are the caller's to free. */
+/* The caller frees the results. */
 static int inquire(tarry_client *client, const struct tarry_commit_id *id, uint32_t timeout_ms,
                    struct inquiry *inquiry) {
     *inquiry = (struct inquiry){.code = TARRY_OK};
@@ -191,7 +191,7 @@ int tarry_ask(tarry_client *client, const struct tarry_result *unknown, struct t
     if (inquiry.results != NULL && unknown->index < inquiry.count) {
         result = inquiry.results[unknown->index];
     } else {
-        if (inquiry.results != NULL) rv = TARRY_E_PROTOCOL; /* it had fewer operations */
+        if (inquiry.results != NULL) rv = TARRY_E_PROTOCOL; /* the commit had fewer operations */
         result_failed(rv, inquiry.message[0] != 0 && inquiry.results == NULL ? inquiry.message : NULL, &result);
     }
     free(inquiry.results);
@@ -209,7 +209,7 @@ char *tarry_commit_id_format(const struct tarry_commit_id *id, char text[TARRY_C
     return text;
 }
 
-/* -1: none. */
+/* Returns -1 if the character is not a hexadecimal digit. */
 static int digit_of(char hexadecimal) {
     if (hexadecimal >= '0' && hexadecimal <= '9') return hexadecimal - '0';
     return hexadecimal >= 'a' && hexadecimal <= 'f' ? hexadecimal - 'a' + 10 : -1;

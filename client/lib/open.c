@@ -1,4 +1,4 @@
-/* open.c: a client's beginning and end. */
+/* open.c: opening and closing of a client. */
 #include "client.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ static void client_free(tarry_client *client) {
         client->pool = next;
     }
     pthread_mutex_lock(&client->lock);
-    events_tell(client); /* of what happened while the link was closed */
+    events_tell(client); /* reports events that occurred while the link was closed */
     pthread_mutex_unlock(&client->lock);
     dispatch_close(client);
     timers_deinit(&client->deadlines);
@@ -54,13 +54,13 @@ static void client_free(tarry_client *client) {
     free(client);
 }
 
-/* A program that was built with a newer header may read fields of tasks and views that are not there. */
+/* A program built with a newer header may read fields of tasks and views that this library does not have. */
 static bool is_newer(uint32_t header_version) {
     const uint32_t patches = 1000;
     return header_version / patches > TARRY_VERSION_NUMBER / patches;
 }
 
-/* With the first try to connect, whose thread that looks up a name inherits the mask. */
+/* Blocks signals before the first connection attempt too, because its lookup thread inherits the mask. */
 static int engine_start(tarry_client *client) {
     sigset_t before;
     pthread_mutex_lock(&client->lock);
@@ -101,9 +101,9 @@ int tarry_open_version(const struct tarry_options *given, uint32_t header_versio
     return TARRY_OK;
 }
 
-#define GOODBYE_TAG "\x80\0\0\x1f" /* no slot's */
+#define GOODBYE_TAG "\x80\0\0\x1f" /* not the tag of any slot */
 
-/* Tells the broker that this producer will not come back (ONCE-1), if it can be told at once. */
+/* Sends Goodbye for the producer (ONCE-1), if the broker is connected. */
 static void say_goodbye(tarry_client *client) {
     if (client->producer == 0 || !client->link.up) return;
     Tarry__Request wire = TARRY__REQUEST__INIT;
@@ -122,7 +122,7 @@ static void say_goodbye(tarry_client *client) {
     packet_deinit(&packet);
 }
 
-/* A consumer's handler, or another thread that uses it, would go on with a client that is gone. */
+/* Closing is refused while a consumer is open: its handler or another thread would use a freed client. */
 static int may_close(tarry_client *client) {
     int rv = may_block(client);
     if (rv != TARRY_OK) return rv;
@@ -154,7 +154,7 @@ int tarry_drain(tarry_client *client, size_t pending_max, const struct tarry_cal
     if (rv == TARRY_OK) rv = may_block(client);
     if (rv != TARRY_OK) return rv;
     pthread_mutex_lock(&client->lock);
-    /* What was submitted before has ended by then; what others submit meanwhile need not have. */
+    /* Calls submitted before have ended by then; calls that others submit meanwhile may not. */
     const uint64_t until_ms = deadline_of(client, now_ms() + DRAIN_GRACE_MS, timeout_of(call.timeout_ms));
     while (client->pending > pending_max && !client->closing && rv == TARRY_OK)
         if (!wait_drained(client, until_ms)) rv = TARRY_E_TIMEOUT;
@@ -167,7 +167,7 @@ uint64_t tarry_silence_ms(tarry_client *client) {
     if (may_call(client) != TARRY_OK) return 0;
     pthread_mutex_lock(&client->lock);
     uint64_t silence_ms = 0, now = now_ms();
-    /* An audit that waits for something to happen is not kept waiting, while a broker is there. */
+    /* An audit that waits for new frames does not count as waiting, while a broker is connected. */
     if (client->waiting > (link_is_ready(&client->link) ? client->polls : 0)) {
         uint64_t since =
             client->answered_ms > client->waiting_since_ms ? client->answered_ms : client->waiting_since_ms;
@@ -181,7 +181,7 @@ static uint64_t earlier(uint64_t since_ms, uint64_t busy_since_ms) {
     return busy_since_ms != 0 && busy_since_ms < since_ms ? busy_since_ms : since_ms;
 }
 
-/* UINT64_MAX: nothing waits for that. Only what was refused is looked at. */
+/* Returns since when operations wait because of BUSY; UINT64_MAX: none wait. Only refused requests count. */
 static uint64_t busy_since(const tarry_client *client) {
     uint64_t since_ms = UINT64_MAX;
     for (int rank = 0; rank < COMMIT_RANKS; rank++) since_ms = earlier(since_ms, client->commits[rank].busy_since_ms);
@@ -223,7 +223,7 @@ int tarry_ping(tarry_client *client, const struct tarry_call *given) {
     if (client == NULL) return TARRY_E_ARGUMENT;
     int rv = OPTIONS_TAKE(taken, given);
     if (rv != TARRY_OK) return rv;
-    /* A session that cannot be: any word about it will do. */
+    /* This session number never exists, so any reply shows that the broker is there. */
     Tarry__Request wire = TARRY__REQUEST__INIT;
     Tarry__Heartbeat heartbeat = TARRY__HEARTBEAT__INIT;
     wire.body_case = TARRY__REQUEST__BODY_HEARTBEAT;

@@ -1,17 +1,17 @@
-/* ops.c: single operations, asynchronous and blocking. They gather in one request until the engine takes it. */
+/* ops.c: single operations, asynchronous and blocking. They gather in one request until it is sent. */
 #include "client.h"
 
 #include <string.h>
 
 /* A blocking call. */
 struct waiter {
-    struct gate *gate; /* where it waits */
-    bool reads;        /* it does not: it reads its answer by itself */
+    struct gate *gate; /* where the call waits */
+    bool reads;        /* the call does not wait at the gate: it reads its reply itself */
     atomic_bool is_done;
     struct tarry_result result;
 };
 
-/* A request for one more operation, by its note, which is filled in. Lock held. */
+/* Returns a request that can take one more operation, and completes the operation's note. Lock held. */
 static int gather_begin(tarry_client *client, bool wait_for_room, struct op_note *note, struct request **out_into) {
     note->made_ms = now_ms();
     if (note->timeout_ms == 0) note->timeout_ms = timeout_of(client->timeout_ms);
@@ -25,8 +25,8 @@ static int gather_begin(tarry_client *client, bool wait_for_room, struct op_note
     return into != NULL ? TARRY_OK : TARRY_E_NOMEM;
 }
 
-/* An operation that would make the request too large gets one of its own. Lock held; the operation has just been packed
- * behind `before`. */
+/* Moves the last packed operation, which starts at `before`, to its own request if it makes the request too large.
+ * Lock held. */
 static int gather_split(tarry_client *client, size_t before, struct request **into) {
     struct request *full = *into;
     if (before == 0 || full->body.size + REQUEST_OVERHEAD_MAX <= client->request_max / 2) return TARRY_OK;
@@ -41,7 +41,7 @@ static int gather_split(tarry_client *client, size_t before, struct request **in
     return TARRY_OK;
 }
 
-/* Lock held; `rv` is what packing said. */
+/* Ends a submission. `rv`: result of packing. Lock held. */
 static int gather_end(tarry_client *client, int rv, struct request *into, size_t before, struct op_note *note) {
     struct request *packed = into;
     note->gate = into->gate;
@@ -51,7 +51,7 @@ static int gather_end(tarry_client *client, int rv, struct request *into, size_t
     if (rv != TARRY_OK) {
         packed->body.size = before;
         struct request *gathering = client->commits[packed->rank].gathering;
-        if (gathering != NULL && gathering->count == 0) { /* it was begun for this */
+        if (gathering != NULL && gathering->count == 0) { /* the request was started for this operation */
             queue_ungather(client, gathering);
             request_free(client, gathering);
         }
@@ -67,7 +67,7 @@ static int gather_end(tarry_client *client, int rv, struct request *into, size_t
     return TARRY_OK;
 }
 
-/* What every submission has in common; `pack` is an expression over `body`. */
+/* Common part of every submission. `pack`: an expression that packs to `body`. */
 #define GATHER(client, wait_for_room, given_note, pack)                                                                \
     do {                                                                                                               \
         struct op_note gathered_note = (given_note);                                                                   \
@@ -88,11 +88,11 @@ static int gather_end(tarry_client *client, int rv, struct request *into, size_t
         return rv;                                                                                                     \
     } while (0)
 
-/* What is told of the result, and when at the latest. */
+/* Receiver of the result, and the timeout. */
 struct told {
     tarry_done_fn done;
     void *arg;
-    uint64_t timeout_ms; /* of the call; 0: the client's */
+    uint64_t timeout_ms; /* timeout of the call; 0: the client's */
 };
 
 static struct op_note told_to(struct op_note note, struct told told) {
@@ -151,7 +151,7 @@ static int submit_queue_purge(tarry_client *client, bool wait, const char *queue
     GATHER(client, wait, told_to(note_other(true), told), pack_queue_purge(body, queue, states));
 }
 
-/* Takes the user's options to `taken`, or ends the call with `refusal`, which may use `rv`. */
+/* Copies the program's options to `taken`, or ends the call with `refusal`, which may use `rv`. */
 #define TAKE(taken, given, refusal)                                                                                    \
     do {                                                                                                               \
         int rv = OPTIONS_TAKE(taken, given);                                                                           \
@@ -160,7 +160,7 @@ static int submit_queue_purge(tarry_client *client, bool wait, const char *queue
 
 /* ---- asynchronous */
 
-/* Submits an operation that has no options of its own. */
+/* Submits an asynchronous operation without its own options struct. */
 #define SUBMIT(given_call, submission)                                                                                 \
     do {                                                                                                               \
         struct tarry_call taken_call;                                                                                  \
@@ -211,7 +211,8 @@ int tarry_dead_async(tarry_client *client, enum tarry_dead_what what, const stru
 static void waiter_done(void *arg, const struct tarry_result *result) {
     struct waiter *waiter = arg;
     result_copy(result, &waiter->result);
-    atomic_store(&waiter->is_done, true); /* it may return now; its gate is opened behind this (request_complete) */
+    /* the caller may return from here on; request_complete opens its gate later */
+    atomic_store(&waiter->is_done, true);
 }
 
 static int waiter_begin(tarry_client *client, struct waiter *waiter) {
@@ -219,7 +220,7 @@ static int waiter_begin(tarry_client *client, struct waiter *waiter) {
     return may_block(client);
 }
 
-/* `rv` is what the submission said. */
+/* Waits for the result. `rv`: result of the submission. */
 static int waiter_end(tarry_client *client, struct waiter *waiter, int rv, struct tarry_result *out_result) {
     if (rv == TARRY_OK) {
         if (waiter->reads) caller_read(client, &waiter->is_done);
@@ -248,7 +249,7 @@ static int refused(int rv, struct tarry_result *out_result) {
         if (begun != TARRY_OK) return refused(begun, (out_result));                                                    \
         return waiter_end((client), &waiter, (submission), (out_result));                                              \
     } while (0)
-/* The same for an operation that has no options of its own. */
+/* Runs a blocking operation without its own options struct. */
 #define WAIT_CALL(client, given_call, out_result, submission)                                                          \
     do {                                                                                                               \
         struct tarry_call taken_call;                                                                                  \
@@ -300,7 +301,7 @@ int tarry_queue_set(tarry_client *client, const char *queue, const struct tarry_
                     struct tarry_result *out_result) {
     struct tarry_policy policy;
     TAKE(policy, given, refused(rv, out_result));
-    /* Without a policy, nothing is to be set. */
+    /* Without a policy no field is set. */
     WAIT(client, 0, out_result, submit_queue_set(client, true, queue, given == NULL ? NULL : &policy, fields, told));
 }
 int tarry_queue_pause(tarry_client *client, const char *queue, bool paused, uint64_t for_ms,

@@ -1,7 +1,7 @@
-/* pack.c: the user's arguments as packed operations.
+/* pack.c: packs the program's arguments as operations.
  *
- * Each function appends one entry of Commit.ops to `body`. The broker judges values; here only what cannot be packed at
- * all is refused. */
+ * Each function appends one entry of Commit.ops to `body`. The broker checks the values. This code refuses only what
+ * cannot be packed. */
 #include "client.h"
 
 #include <stdlib.h>
@@ -10,9 +10,9 @@
 #include "wire.h"
 #include "wire_field.h"
 
-#define COMMIT_OPS 5u /* the field of Commit */
+#define COMMIT_OPS 5u /* field number of ops in Commit */
 #define OP_SIZE_MAX (REQUEST_SIZE_MAX - REQUEST_OVERHEAD_MAX)
-/* An operation that needs more room than this is larger than OP_SIZE_MAX, whatever its numbers take. */
+/* An operation that needs more bytes than this is larger than OP_SIZE_MAX in any case. */
 #define OP_ROOM_MAX (OP_SIZE_MAX + 4096u)
 #define POLICY_FIELDS_ALL (TARRY_POLICY_PUSH * 2 - 1)
 
@@ -27,7 +27,7 @@ int buffer_reserve(struct buffer *buffer, size_t size) {
     return TARRY_OK;
 }
 
-/* Appends `op`, which is written to the room that ends at `end` and then moved to its place. */
+/* Appends `op`. It is packed backward from `end` and then moved to its place. */
 static int append(struct buffer *body, const Tarry__Op *op, uint8_t *end) {
     uint8_t *at = op_pack(op, end);
     if ((size_t)(end - at) > OP_SIZE_MAX) return TARRY_TOO_LARGE;
@@ -65,7 +65,7 @@ static bool schedule_is_complete(const struct tarry_schedule_options *o) {
     return true;
 }
 
-/* Bytes of room for the packed Content; more than OP_SIZE_MAX if it cannot fit. */
+/* Returns an upper bound of the packed Content's size in bytes; more than OP_SIZE_MAX if it cannot fit. */
 static size_t content_room(const struct tarry_schedule_options *o) {
     if (o->payload_size > OP_SIZE_MAX) return o->payload_size;
     size_t room = BYTES_ROOM + o->payload_size;
@@ -74,7 +74,7 @@ static size_t content_room(const struct tarry_schedule_options *o) {
     return room;
 }
 
-/* Content{attributes = 1, payload = 2}, from the options without an array of messages in between. */
+/* Packs Content{attributes = 1, payload = 2} directly from the options. */
 static uint8_t *content_before(uint8_t *at, const struct tarry_schedule_options *o) {
     at = data_before(at, 2, o->payload, o->payload_size);
     for (size_t i = o->attribute_count; i-- > 0;) {
@@ -103,7 +103,7 @@ int pack_schedule(struct buffer *body, const struct tarry_schedule_options *o) {
     schedule.on_conflict = (Tarry__Schedule__OnConflict)o->on_conflict;
     op.op_case = TARRY__OP__OP_SCHEDULE;
     op.schedule = &schedule;
-    /* The content is packed behind the operation's room, and copied into it. */
+    /* The content is packed after the operation's room and then copied into it. */
     const size_t room = BYTES_ROOM + op_room(&op) + content_size;
     if (room > OP_ROOM_MAX) return TARRY_TOO_LARGE;
     int rv = buffer_reserve(body, room + content_size);
@@ -114,7 +114,7 @@ int pack_schedule(struct buffer *body, const struct tarry_schedule_options *o) {
     return append(body, &op, op_end);
 }
 
-/* ---- a task that is named */
+/* ---- references to tasks */
 
 int ref_to_proto(const struct tarry_ref *ref, bool needs_key, Tarry__Ref *out) {
     if (ref == NULL || (ref->id == 0 && ref->queue == NULL)) return TARRY_E_ARGUMENT;
@@ -127,7 +127,7 @@ int ref_to_proto(const struct tarry_ref *ref, bool needs_key, Tarry__Ref *out) {
     return TARRY_OK;
 }
 
-/* The same, with a key that can be packed. */
+/* Converts a reference like ref_to_proto, and checks that the key can be packed. */
 static int ref_of(const struct tarry_ref *ref, bool needs_key, Tarry__Ref *out) {
     int rv = ref_to_proto(ref, needs_key, out);
     return rv == TARRY_OK && out->key.len > OP_SIZE_MAX ? TARRY_TOO_LARGE : rv;
@@ -223,7 +223,7 @@ int pack_extend(struct buffer *body, uint64_t id, struct tarry_token token, uint
     return pack_op(body, &op);
 }
 
-/* ---- dead letters and the past */
+/* ---- dead letters and ended tasks */
 
 int pack_dead(struct buffer *body, enum tarry_dead_what what, const struct tarry_ref *ref, bool all) {
     Tarry__Op op = TARRY__OP__INIT;

@@ -1,10 +1,10 @@
-/* pair.c: asking one broker how it is, and which is to lead. */
+/* pair.c: status and control of a pair. */
 #include "client.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What the user gets is the first member, so that its pointer leads back to the arena. */
+/* The program's struct is the first member, so its address is also that of the arena. */
 struct pair_box {
     struct tarry_pair_view view;
     char cluster[2 * CLUSTER_ID_SIZE + 1];

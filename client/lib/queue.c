@@ -1,24 +1,25 @@
-/* queue.c: the order of commits, and what may pass when the broker is busy.
+/* queue.c: order of commits, and which may pass others while the broker is busy.
  *
  *   submitted ─► queue ─► slot ─► answered
  *                 ▲  ▲      │
- *                 │  └──────┤ refused: nothing was decided, so it gives its sequence back and takes its place again
- *              resend ◄─────┘ the fate of the send is unknown: it keeps its sequence, and goes before all others
+ *                 │  └──────┤ refused: nothing was decided, so it loses its sequence and returns to its place
+ *              resend ◄─────┘ outcome unknown: it keeps its sequence and is sent before all others
  *
- * Everything waits in one queue, in the order of submission, until the broker says BUSY: it lacks room on its disk or
- * in memory, or its index is behind. It holds room back for what ends tasks and leases, but refuses a commit as a whole
- * (CAP-1). So from then on each rank of operations gathers apart, and what waits is divided: acks and the like go in
- * commits of their own, cancels and moves in others, so that none is refused for what travels with it. A cancel or move
- * does not pass what names the same task. Once those that were refused pass, all gather together again.
+ * All commits wait in one queue, in order of submission, until the broker replies BUSY: its disk or memory is full,
+ * or its index lags. The broker reserves capacity for operations that end tasks and leases, but it refuses a commit
+ * as a whole (CAP-1). So from then on each rank of operations gathers separately, and waiting commits are divided.
+ * Acks and the like get their own commits, and so do cancels and moves, so that no other operation causes their
+ * refusal. A cancel or move does not pass an operation that names the same task. Once the refused commits are
+ * accepted, all operations gather together again.
  *
- * What the user put in one commit stays in one commit, and passes as a whole or not at all. */
+ * A commit that the program built is never divided. It passes others as a whole or not at all. */
 #include "client.h"
 
 #include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
-/* ---- what an operation is */
+/* ---- ranks of operations */
 
 struct op_note note_settles(uint64_t id, struct tarry_token token) {
     return (struct op_note){.settles = id, .token = token, .rank = SETTLES};
@@ -65,14 +66,14 @@ int queue_wait_for_room(tarry_client *client, size_t size, bool wait, uint64_t u
     return client->closing ? TARRY_E_CLOSED : TARRY_OK;
 }
 
-/* Do the ranks gather apart? */
+/* True: each rank gathers separately. */
 static bool is_apart(const tarry_client *client) {
     for (int rank = 0; rank < COMMIT_RANKS; rank++)
         if (client->commits[rank].busy) return true;
     return false;
 }
 
-/* Something that waits for room names the task of this cancel or move, so that it must not pass. */
+/* True: an operation of rank NEEDS_ROOM that names the same task waits, so this cancel or move must not pass it. */
 static bool is_held_up(const tarry_client *client, const struct op_note *note) {
     return note->rank == CHANGES && note->name != 0 && names_has(&client->names, note->name);
 }
@@ -90,8 +91,8 @@ void queue_close_gathering(tarry_client *client, enum commit_rank rank) {
     queue->gathering = NULL;
 }
 
-/* One request has operations of times when all gathered together, or of times when they did not: so of two requests the
- * operations are submitted one after the other, unless they are of different ranks. */
+/* Returns no request that began to gather before the ranks were separated or joined. So a request never has operations
+ * from before and after that change, and the order within each rank is kept. */
 struct request *queue_gathering(tarry_client *client, enum commit_rank rank) {
     struct request *gathering = client->commits[rank].gathering;
     if (gathering == NULL || gathering->count >= OPS_PER_COMMIT_MAX || gathering->body.size >= BATCH_SIZE_MAX)
@@ -111,7 +112,7 @@ struct request *queue_gather(tarry_client *client, enum commit_rank rank) {
     return request;
 }
 
-/* In which lists a request that waits belongs, by what is in it. */
+/* Puts a waiting request into the lists that its operations require. */
 static void relist(tarry_client *client, struct request *request) {
     if (request->of_rank[SETTLES] == 0) {
         list_remove(AMONG_SETTLING, request);
@@ -144,7 +145,7 @@ void queue_admit(tarry_client *client, struct request *request, const struct op_
     relist(client, request);
 }
 
-/* An operation that does not pass: what names the same task must not pass it either. */
+/* Notes an operation that may not pass others. Operations on the same task must not pass it either. */
 static void stay(tarry_client *client, struct request *request, struct op_note *note) {
     if (note->rank != CHANGES) return;
     request->of_rank[CHANGES]--;
@@ -158,7 +159,7 @@ static void stay_whole(tarry_client *client, struct request *request) {
         stay(client, request, &request->notes[i]);
 }
 
-/* The rank of the whole: that of its most demanding operation. */
+/* Returns the rank of the whole request: that of its most demanding operation. */
 static enum commit_rank rank_of_whole(const tarry_client *client, struct request *request) {
     for (size_t i = 0; i < request->count && request->of_rank[CHANGES] > 0; i++)
         if (is_held_up(client, &request->notes[i])) return NEEDS_ROOM;
@@ -185,7 +186,7 @@ void queue_admit_part(tarry_client *client, struct request *part, struct request
     part->last_order = of->last_order;
     part->refused = of->refused;
     count_in(client, part);
-    if (part->of_rank[SETTLES] > 0) { /* what waits for the one waits for the other */
+    if (part->of_rank[SETTLES] > 0) { /* callers that wait for the one request also wait for the other */
         part->settling = of->settling;
         list_insert(&client->settling, AMONG_SETTLING, of->links[AMONG_SETTLING].previous, part);
     }
@@ -224,8 +225,8 @@ uint64_t oldest_unanswered(tarry_client *client, uint64_t producer, uint64_t seq
     return oldest;
 }
 
-/* May a commit be given a sequence? The broker remembers so many answers from the oldest unanswered commit on; if those
- * behind it used them all up, it would be refused as well, and for good. */
+/* True: a new commit may get a sequence. The broker remembers a limited number of replies from the oldest unanswered
+ * commit on. If later commits used them all up, it would refuse that commit for good. */
 static bool window_is_open(tarry_client *client) {
     uint64_t next = client->next_sequence;
     return client->producer == 0 || next - oldest_unanswered(client, client->producer, next) < COMMITS_PER_PRODUCER_MAX;
@@ -245,7 +246,8 @@ static struct request *take(tarry_client *client, enum commit_rank rank) {
     return request;
 }
 
-/* One whose sequence may have been executed. *out_from: those of this rank and above must wait for one of them. */
+/* Returns a commit that must be sent again because it may have been executed. *out_from: commits of this rank and
+ * above must wait for such a commit. */
 static struct request *next_resend(tarry_client *client, uint64_t now, enum commit_rank *out_from) {
     for (struct request *at = client->resend.first; at != NULL; at = at->links[IN_QUEUE].next) {
         client->looks++;
@@ -253,15 +255,15 @@ static struct request *next_resend(tarry_client *client, uint64_t now, enum comm
             list_remove(IN_QUEUE, at);
             return at;
         }
-        if (client->commits_in_flight > 1) continue; /* the order is not kept */
+        if (client->commits_in_flight > 1) continue; /* the order is not guaranteed */
         enum commit_rank from = at->refused == TARRY__CODE__BUSY ? at->rank : SETTLES;
         if (from < *out_from) *out_from = from;
     }
     return NULL;
 }
 
-/* A schedule must not pass a cancel or move of its task either, that was submitted before and refused, or waits for its
- * turn. What is to go next gathers no more, so that later ones do not keep it waiting for ever. */
+/* Returns the next commit. A schedule must also not pass an earlier cancel or move of its task that was refused or
+ * waits for its turn. The next commit is closed for more operations, so that later ones cannot delay it for ever. */
 static bool must_wait_for_changes(tarry_client *client) {
     const struct commit_queue *changes = &client->commits[CHANGES], *needs_room = &client->commits[NEEDS_ROOM];
     if (!has_one(changes)) return false;
@@ -274,7 +276,7 @@ struct request *queue_next(tarry_client *client, uint64_t now, bool with_new) {
     enum commit_rank blocked_from = COMMIT_RANKS;
     struct request *request = next_resend(client, now, &blocked_from);
     if (request != NULL || !with_new || !window_is_open(client)) return request;
-    /* A rank that was refused has its turn as soon as it may try again: others would keep it waiting for ever. */
+    /* A refused rank is sent first once its retry time has come. Otherwise other ranks could delay it for ever. */
     for (int refused_first = 1; refused_first >= 0; refused_first--) {
         for (int rank = 0; rank < (int)blocked_from; rank++) {
             const struct commit_queue *queue = &client->commits[rank];
@@ -316,7 +318,7 @@ uint64_t queue_deadline(tarry_client *client, uint64_t now) {
 
 /* ---- coming back */
 
-/* By sequence, or by order: only such as have come back, too, are passed on the way. */
+/* Inserts by sequence or by order of submission. It walks only over requests that were also put back. */
 void queue_put_back(tarry_client *client, struct request *request) {
     bool is_sent = request->sequence != 0;
     struct request_list *list = is_sent ? &client->resend : &client->commits[request->rank].waiting;
@@ -340,19 +342,19 @@ static void move(tarry_client *client, struct request *request, enum commit_rank
     request->rank = rank;
     list_remove(IN_QUEUE, request);
     queue_close_gathering(client, rank);
-    struct request *previous = client->commits[rank].waiting.last; /* usually: it is the youngest there */
+    struct request *previous = client->commits[rank].waiting.last; /* usually the request is the newest */
     while (previous != NULL && previous->order > request->order) previous = previous->links[IN_QUEUE].previous;
     list_insert(&client->commits[rank].waiting, IN_QUEUE, previous, request);
     relist(client, request);
 }
 
-/* What must not pass stays where it is, for good. */
+/* Marks operations that must not pass others; this is final. */
 static void hold_up(tarry_client *client, struct request *request) {
     for (size_t i = 0; i < request->count && request->of_rank[CHANGES] > 0; i++)
         if (is_held_up(client, &request->notes[i])) stay(client, request, &request->notes[i]);
 }
 
-/* False: out of memory; what is still together goes together. */
+/* Divides a request by rank. False: out of memory; the undivided rest is sent together. */
 static bool divide(tarry_client *client, struct request *request) {
     hold_up(client, request);
     for (int rank = SETTLES; rank < NEEDS_ROOM; rank++) {
@@ -384,7 +386,7 @@ static void move_whole(tarry_client *client, struct request *request) {
     }
 }
 
-/* Each operation that waits is looked at once: what stays behind is not among the mixed any more. */
+/* Divides the waiting requests. Each operation is examined once: requests that stay behind leave the list `mixed`. */
 static void part(tarry_client *client) {
     queue_close_gathering(client, NEEDS_ROOM);
     for (struct request *at = client->mixed.first, *next; at != NULL; at = next) {
@@ -404,12 +406,12 @@ void queue_rest(tarry_client *client, struct request *request, bool busy, uint64
     queue->retry_at_ms = now + queue->backoff_ms;
     if (busy && queue->busy_since_ms == 0) queue->busy_since_ms = now;
     queue->busy = busy;
-    /* A broker that stops refuses everything: nothing passes. */
+    /* A stopping broker refuses all commits, so none may pass. */
     for (int rank = 0; rank < COMMIT_RANKS && !busy; rank++)
         if (client->commits[rank].retry_at_ms < queue->retry_at_ms)
             client->commits[rank].retry_at_ms = queue->retry_at_ms;
     if (busy && request->sequence != 0)
-        stay_whole(client, request); /* it may have been executed: it cannot be divided */
+        stay_whole(client, request); /* it may have been executed, so it cannot be divided */
     if (busy) part(client);
 }
 

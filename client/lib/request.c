@@ -1,7 +1,7 @@
-/* request.c: requests outside the engine: memory, queues, bytes, completion.
+/* request.c: requests outside the engine: memory, lists, packed bytes, completion.
  *
- * A commit's operations are packed where they will be sent from, and its memory is used again, so that an operation
- * costs no allocation in the steady state. */
+ * Operations are packed in the memory from which they are sent, and that memory is reused. So an operation normally
+ * needs no allocation. */
 #include "client.h"
 
 #include <assert.h>
@@ -18,7 +18,7 @@ struct request *request_new(tarry_client *client, enum request_kind kind) {
         client->pool_count--;
         request->links[IN_QUEUE].next = NULL;
     } else {
-        /* Setting a timer must not fail later. */
+        /* Reserved now, because setting a timer must not fail later. */
         size_t count = client->request_count + 1;
         if (!timers_reserve(&client->deadlines, count) || !timers_reserve(&client->retries, count)) return NULL;
         request = calloc(1, sizeof(*request));
@@ -40,7 +40,7 @@ void request_destroy(struct request *request) {
     free(request);
 }
 
-/* Like new, but for the memory that it has. */
+/* Resets a request but keeps its memory. */
 static void request_reset(struct request *request) {
     struct request empty = {.body = request->body, .notes = request->notes, .note_capacity = request->note_capacity};
     arena_reset(&request->arena);
@@ -51,7 +51,7 @@ static void request_reset(struct request *request) {
 
 void request_free(tarry_client *client, struct request *request) {
     assert(request->deadline.place == 0 && request->retry.place == 0 && request->slot == NULL);
-    /* What one large payload needed is not kept. */
+    /* Memory that one large payload needed is freed. */
     if (client->pool_count >= REQUEST_POOL_MAX || request->body.capacity > 4 * BATCH_SIZE_MAX) {
         request_destroy(request);
         client->request_count--;
@@ -100,7 +100,7 @@ struct request *request_divide(tarry_client *client, struct request *request,
         request_free(client, part);
         return NULL;
     }
-    size_t kept = 0, from = 0, to = 0; /* operations; offsets in the body */
+    size_t kept = 0, from = 0, to = 0; /* numbers of operations; offsets in the body */
     for (size_t i = 0; i < request->count; i++) {
         const struct op_note note = request->notes[i];
         if (is_meant(&note, argument)) {
@@ -168,8 +168,8 @@ static uint8_t *put_number(uint8_t *out, uint8_t number, uint64_t value) {
     return put_varint(out, value);
 }
 
-/* Request{version, client, cluster, commit{producer, sequence, oldest_unanswered, atomic, ops}}: the operations are
- * packed already, so the few fields around them are written by hand. */
+/* Writes Request{version, client, cluster, commit{producer, sequence, oldest_unanswered, atomic, ops}}. The
+ * operations are packed already, so the few other fields are written by hand. */
 static bool commit_message(const tarry_client *client, const struct request *request, uint64_t oldest,
                            size_t prefix_size, struct packet *packet) {
     uint8_t head[64], *at = head;
@@ -178,7 +178,7 @@ static bool commit_message(const tarry_client *client, const struct request *req
     at = put_number(at, 3, oldest);
     if (request->atomic) at = put_number(at, 4, 1);
     if (request->inquires) at = put_number(at, 6, 1);
-    /* A name is good with its cluster alone, however many addresses there are. */
+    /* A named commit needs its cluster even if there is only one address. */
     const uint8_t *cluster = request->named ? request->name.cluster : client->cluster;
     static const uint8_t unknown[CLUSTER_ID_SIZE];
     size_t cluster_size = request->named ? CLUSTER_ID_SIZE : client->cluster_size;
@@ -244,7 +244,7 @@ void request_submit_call(tarry_client *client, struct request *request, bool sen
         expiry_watch(client, request, deadline_of(client, request->made_ms, request->timeout_ms));
     }
     list_append(&client->calls, IN_QUEUE, request);
-    if (!request->blocks) caller_take_back(client); /* only the engine reads its answer */
+    if (!request->blocks) caller_take_back(client); /* only the engine can read its reply */
     engine_submitted(client, sends);
 }
 
@@ -288,7 +288,7 @@ void request_result(const struct request *request, size_t index, struct tarry_re
     out->index = request->tells ? request->notes[index].index : index;
 }
 
-/* Of the blocking calls among them, or of the others. */
+/* Runs the callbacks of the request's blocking calls (`waits`), or of its other operations. */
 static void complete_notes(const struct request *request, bool waits) {
     for (size_t i = 0; i < request->count; i++) {
         const struct op_note *note = &request->notes[i];
@@ -299,7 +299,7 @@ static void complete_notes(const struct request *request, bool waits) {
     }
 }
 
-/* Wakes the threads of its blocking calls. They gathered together as a rule, so one gate is all there is. */
+/* Wakes the threads of the blocking calls. They usually wait at the same gate. */
 static void open_gates(tarry_client *client, const struct request *request) {
     uint64_t open = 0;
     static_assert(GATES <= 64, "a bit for each gate");

@@ -1,4 +1,4 @@
-/* result.c: answers of the wire as the user's plain structs. */
+/* result.c: converts replies of the wire protocol to the public structs. */
 #include "client.h"
 
 #include <stddef.h>
@@ -9,7 +9,7 @@ int code_from_proto(Tarry__Code code) {
     return (int)code >= TARRY_OK && (int)code < TARRY_E_TIMEOUT ? (int)code : TARRY_E_PROTOCOL;
 }
 
-/* Not the room for a sentence that it does not have: results are made by the million. */
+/* Leaves out the unused bytes of the message, because programs copy millions of results. */
 static void result_clear(struct tarry_result *out) {
     memset(out, 0, offsetof(struct tarry_result, message) + 1);
 }

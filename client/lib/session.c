@@ -1,7 +1,7 @@
-/* session.c: the engine's side of consumers: subscribe, dial the lane, heartbeat, notice loss, resume.
+/* session.c: the engine's part of consumers: subscribe, connect the lane, send heartbeats, detect losses, resume.
  *
- * Everything here runs on the engine's thread with the client's lock, which it gives up while it reads; `busy` keeps
- * the consumer from being freed meanwhile. */
+ * All functions run on the engine's thread with the client's lock. They release it while they read; `busy` then
+ * keeps the consumer from being freed. */
 #include "consumer.h"
 
 #include <assert.h>
@@ -25,8 +25,8 @@ static void session_lost(tarry_consumer *consumer, uint64_t now, uint64_t retry_
     consumer->session = 0;
 }
 
-/* Sends a request of the session's own. NULL: out of memory, later again. */
-/* `timeout_ms`: as in a note; the library's own calls have none. */
+/* Sends a request of the session. NULL: out of memory; the caller tries again later. */
+/* `timeout_ms`: as in struct op_note. The library's own calls have no timeout. */
 static struct session_call *session_send(tarry_consumer *consumer, Tarry__Request *wire, request_done_fn *done,
                                          uint32_t timeout_ms) {
     tarry_client *client = consumer->client;
@@ -61,7 +61,7 @@ static void accepted(tarry_consumer *consumer, const struct request *request, ui
     consumer->session = reply->session;
     consumer->lane = reply->lane;
     consumer->silence_ms = reply->silence_ms != 0 ? reply->silence_ms : SESSION_SILENCE_MS;
-    /* No broker asks for less; one that does would have the engine do nothing but beat. */
+    /* Limits the heartbeat rate. No correct broker requires a shorter interval. */
     if (consumer->silence_ms < SESSION_SILENCE_MIN_MS) consumer->silence_ms = SESSION_SILENCE_MIN_MS;
     consumer->heartbeat_at_ms = now + consumer->silence_ms / 3;
     consumer->secret_size = reply->secret.len;
@@ -84,7 +84,7 @@ static void accepted(tarry_consumer *consumer, const struct request *request, ui
 }
 
 static void refused(tarry_consumer *consumer, int code, const char *message, uint64_t now) {
-    /* The broker may have gone away between two tries, or forgotten the session: then a new one. */
+    /* The broker may have restarted or forgotten the session; then a new one is requested. */
     bool mend = code == TARRY_NO_SUCH_SESSION || code == TARRY_NOT_PRIMARY || code >= TARRY_E_TIMEOUT;
     if (code == TARRY_NO_SUCH_SESSION || code == TARRY_INVALID) consumer->secret_size = 0;
     bool first = consumer->opening;
@@ -122,7 +122,7 @@ static void subscribe_done(void *arg, struct request *request) {
     free(call);
 }
 
-/* What is left of the time that its opening may take. */
+/* Returns the remaining time of tarry_consumer_open. */
 static uint32_t open_timeout(const tarry_consumer *consumer, uint64_t now) {
     if (!consumer->opening || consumer->open_until_ms == UINT64_MAX) return TIMEOUT_NEVER;
     return consumer->open_until_ms > now ? timeout_of(consumer->open_until_ms - now) : 1;
@@ -181,7 +181,7 @@ static void lane_close(tarry_consumer *consumer) {
     connection_close(&consumer->connection);
 }
 
-/* Opens the one that the broker named. */
+/* Opens the lane that the broker named. */
 static void lane_open(tarry_consumer *consumer, uint64_t now) {
     tarry_client *client = consumer->client;
     char path[CONNECTION_PATH_MAX], secret[2 * SECRET_SIZE_MAX + 1] = "";
@@ -204,7 +204,7 @@ static bool lane_tries(const tarry_consumer *consumer) {
     return consumer->connection.state != CONNECTION_CLOSED && !consumer->lane_up;
 }
 
-/* Reads what has come, without the client's lock. */
+/* Reads arrived messages without the client's lock. */
 static void lane_turn(tarry_consumer *consumer, uint32_t events) {
     tarry_client *client = consumer->client;
     struct connection *connection = &consumer->connection;
@@ -237,14 +237,14 @@ void sessions_turn(tarry_client *client, uint64_t id, uint32_t events) {
 
 static const char no_lane[] = "the broker accepts the subscription, but its lane does not answer";
 
-/* The lane of an accepted session did not come up: subscribe again, a little later. */
+/* Subscribes again a little later, because the lane of an accepted session was not established. */
 static void lane_failed(tarry_consumer *consumer, uint64_t now) {
     session_lost(consumer, now, now + RETRY_BACKOFF_MAX_MS);
     if (now >= consumer->lane_missing_ms + LANE_PATIENCE_MS && consumer->client->link.up)
         opened(consumer, TARRY_E_NO_BROKER, no_lane);
 }
 
-/* The caller of tarry_consumer_open waits no longer. While it subscribes, the request has that deadline. */
+/* Ends the wait of tarry_consumer_open. While it subscribes, the request has that deadline. */
 static void check_opening(tarry_consumer *consumer, uint64_t now) {
     if (!consumer->opening || consumer->subscribing != NULL || now < consumer->open_until_ms) return;
     int code = consumer->trouble != 0 ? consumer->trouble : TARRY_E_TIMEOUT;
@@ -254,9 +254,9 @@ static void check_opening(tarry_consumer *consumer, uint64_t now) {
         opened(consumer, code, tarry_code_sentence(code));
 }
 
-/* ---- the engine's calls */
+/* ---- functions for the engine */
 
-/* The lane of an accepted session. */
+/* Handles the lane of an accepted session. */
 static void lane_step(tarry_consumer *consumer, uint64_t now) {
     if (!consumer->lane_tried) lane_open(consumer, now);
     if (consumer->lane_up) {
@@ -268,7 +268,8 @@ static void lane_step(tarry_consumer *consumer, uint64_t now) {
     }
 }
 
-/* The client has found the primary elsewhere: the broker that still holds the lane is not any more. */
+/* Moves the session, because the client has found the primary at another address: the broker with the lane no longer
+ * leads. */
 static bool is_left_behind(const tarry_consumer *consumer) {
     const tarry_client *client = consumer->client;
     return consumer->address != client->link.address && link_is_ready(&client->link) &&
@@ -346,7 +347,7 @@ int sessions_may_close(const tarry_client *client) {
     return TARRY_E_ARGUMENT;
 }
 
-/* What an operation that did well, or came too late, leaves without a holder here. */
+/* True: the operation's lease is no longer held, because the operation succeeded or came too late. */
 static bool settled(const Tarry__OpResult *result) {
     return result->code == TARRY__CODE__OK || result->code == TARRY__CODE__STALE_TOKEN;
 }

@@ -1,11 +1,11 @@
-/* slots.c: requests under way: one context of SP's REQ protocol each (proto/WIRE.md), with the number that its answer
- * brings back. How many commits may be under way, and which, is decided here. */
+/* slots.c: requests under way. Each is one context of SP's REQ protocol (proto/WIRE.md), with a number that the
+ * reply repeats. This file decides how many commits may be under way, and which. */
 #include <string.h>
 
 #include "client.h"
 
-#define TAG_MARK 0x80000000u /* SP: the last part of a backtrace */
-#define TAG_SLOT 0x1fu       /* the slot, in each number; the rest counts */
+#define TAG_MARK 0x80000000u /* SP: marks the last part of a backtrace */
+#define TAG_SLOT 0x1fu       /* the slot, in each number; the other bits count */
 
 static_assert(SLOTS_MAX <= TAG_SLOT + 1, "a slot's number fits");
 
@@ -15,8 +15,8 @@ struct slot *slot_free(tarry_client *client, uint32_t from, uint32_t to) {
     return NULL;
 }
 
-/* With one commit in flight two may be, if both consist of blocking calls alone: those are of different threads, which
- * do not know of each other, so the order in which they were submitted is not known. */
+/* With one commit in flight, a second one is allowed if both contain only blocking calls. Those belong to different
+ * threads, so their order of submission cannot be observed. */
 struct slot *slot_for_commit(tarry_client *client) {
     if (client->commits_in_flight > 1) return slot_free(client, 0, client->commits_in_flight);
     struct slot *free = slot_free(client, 0, 2);
@@ -27,7 +27,8 @@ struct slot *slot_for_commit(tarry_client *client) {
     return next != NULL && !next->ordered && !other->request->ordered ? free : NULL;
 }
 
-/* Of a producer that was left: there are outcomes that may still be asked for (once.c). */
+/* Returns the value of oldest_unanswered to send. It is 1 for a producer that is no longer used, because its unknown
+ * outcomes may still be requested (once.c). */
 static uint64_t oldest_of(tarry_client *client, const struct request *request) {
     if (request->kind != REQUEST_COMMIT) return 0;
     if (request->named) return ledger_oldest(&client->ledger, &request->name);
@@ -49,7 +50,8 @@ bool slot_send(tarry_client *client, struct slot *slot, struct request *request,
     request->sent_to = client->link.address;
     request->unanswered++;
     connection_send(&client->link.connection, packet, slot->tag);
-    if (packet->capacity > 4 * BATCH_SIZE_MAX) packet_deinit(packet); /* what one large payload needed is not kept */
+    /* memory that one large payload needed is freed */
+    if (packet->capacity > 4 * BATCH_SIZE_MAX) packet_deinit(packet);
     return true;
 }
 

@@ -1,11 +1,11 @@
-/* thread.c: the library's threads, and which may call.
+/* thread.c: the library's threads, and checks of the calling thread.
  *
- * Signals are the program's business: a handler that ran on one of the library's threads would hold up answers, and a
- * sigwait of the program's would never see what such a thread took. So all the library's threads block all signals but
- * those that a fault in their own code raises, and so do those that they start.
+ * Signals belong to the program. A handler on a library thread would delay replies, and a sigwait in the program
+ * would miss signals that such a thread received. So all library threads, and the threads that they start, block all
+ * signals except those for faults in their own code.
  *
- * A child process has the client's memory and none of its threads, and its locks as they happened to be. So
- * a child is told so at every call, before any lock is touched. */
+ * A child process has the client's memory, but none of its threads, and its locks in any state. So every call in a
+ * child returns TARRY_E_FORKED before it touches a lock. */
 #include "client.h"
 
 #include <signal.h>
@@ -38,7 +38,7 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *arg, const char 
 
 /* ---- forks */
 
-/* How many forks lie between the process that opened its first client, and this one. */
+/* Number of forks between this process and the one that opened its first client. */
 static atomic_uint forks;
 
 static void forked(void) {
@@ -46,14 +46,15 @@ static void forked(void) {
 }
 
 static void watch_forks(void) {
-    (void)pthread_atfork(NULL, NULL, forked); /* fails without memory alone: then a child is not told */
+    /* fails only without memory; then a child process does not notice the fork */
+    (void)pthread_atfork(NULL, NULL, forked);
 }
 
 int process_enter(unsigned *out_process) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
     *out_process = atomic_load_explicit(&forks, memory_order_relaxed);
-    /* A child cannot open another client either: that is what it has always been told, and programs rely on it. */
+    /* A child process cannot open another client. This has always been the rule, and programs rely on it. */
     return *out_process == 0 ? TARRY_OK : TARRY_E_FORKED;
 }
 

@@ -1,5 +1,4 @@
-/* time.c: clocks and conditions. Waiting goes by CLOCK_MONOTONIC, so that a jump of the wall clock moves no deadline.
- */
+/* time.c: clocks and conditions. Waiting uses CLOCK_MONOTONIC, so a jump of the wall clock moves no deadline. */
 #include "client.h"
 
 #include <errno.h>
@@ -20,7 +19,7 @@ uint64_t wall_ms(void) {
 }
 
 void deadline_after(uint64_t wait_ms, struct timespec *out_deadline) {
-    /* A year is for ever here, and keeps the sum from overflowing. */
+    /* A wait of more than a year counts as a year, so that the sum cannot overflow. */
     const uint64_t wait_max_ms = 365ull * 24 * 3600 * 1000;
     if (wait_ms > wait_max_ms) wait_ms = wait_max_ms;
     struct timespec now;

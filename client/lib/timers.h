@@ -1,5 +1,5 @@
-/* timers.h: moments at which something is to be done, the earliest first: a binary heap. O(log n), no walk. Intrusive:
- * a timer's memory is its owner's and must not move while it is set. Not thread-safe. */
+/* timers.h: timers in a binary heap, the earliest first. Setting and clearing take O(log n). A timer is embedded in
+ * its owner's memory, which must not move while the timer is set. Not thread-safe. */
 #ifndef TARRY_TIMERS_H
 #define TARRY_TIMERS_H
 
@@ -7,25 +7,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct timer { /* zeroed: not set */
+struct timer { /* all zero: not set */
     uint64_t at_ms;
-    size_t place; /* 1 … count; 0: it is not set */
+    size_t place; /* index in the heap, from 1; 0: not set */
 };
 
-struct timers { /* zeroed: none */
+struct timers { /* all zero: empty */
     struct timer **items;
     size_t count;
     size_t capacity;
 };
 
 void timers_deinit(struct timers *timers);
-/* Makes room for `count` timers in all. False: out of memory. */
+/* Makes room for `count` timers in total. False: out of memory. */
 bool timers_reserve(struct timers *timers, size_t count);
-/* Sets it, or moves it if it is set. There must be room. */
+/* Sets or moves a timer. There must be room (timers_reserve). */
 void timer_set(struct timers *timers, struct timer *timer, uint64_t at_ms);
-/* Nothing, unless it is set. */
+/* Clears a timer. Nothing happens if it is not set. */
 void timer_clear(struct timers *timers, struct timer *timer);
-/* The earliest; NULL: none is set. */
+/* Returns the earliest timer; NULL: none is set. */
 static inline struct timer *timers_first(const struct timers *timers) {
     return timers->count > 0 ? timers->items[0] : NULL;
 }

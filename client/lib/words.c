@@ -1,6 +1,7 @@
-/* words.c: names and sentences of codes and outcomes, tokens as text.
+/* words.c: names and sentences of codes and outcomes; tokens as text.
  *
- * tarry.h repeats the numbers of tarry.proto, so that its users need no protobuf; here the two are held together. */
+ * tarry.h repeats the numbers of tarry.proto, so that programs need no protobuf. Assertions here check that they are
+ * equal. */
 #include "client.h"
 
 #include <inttypes.h>
@@ -60,7 +61,8 @@ SAME(TARRY_REQUEUE, TARRY__DEAD_OP__WHAT__REQUEUE);
 SAME(TARRY_DROP, TARRY__DEAD_OP__WHAT__DROP);
 SAME(TARRY_OPS_PER_COMMIT_MAX, OPS_PER_COMMIT_MAX);
 
-/* What lies in the user's storage, and what others embed, keeps its size (tarry.h, Compatibility). */
+/* Structs in the program's storage, and structs that are embedded in others, keep their size (tarry.h,
+ * Compatibility). */
 #define KEEPS_SIZE(type, size)                                                                                         \
     _Static_assert(sizeof(void *) != 8 || sizeof(type) == (size), "programs were built with another size of " #type)
 KEEPS_SIZE(struct tarry_result, 1024);

@@ -1,4 +1,4 @@
-/* connection.c: see connection.h. How a connection comes about, and what it reads. */
+/* connection.c: opening and reading of a connection. See connection.h. */
 #include "connection.h"
 
 #include <assert.h>
@@ -35,7 +35,7 @@ void connection_deinit(struct connection *connection) {
 
 static void unwatch(struct connection *connection) {
     if (connection->watched == 0) return;
-    /* Closing it would not do: a forked child may have it too. */
+    /* Closing the descriptor is not enough, because a forked child may have a copy of it. */
     epoll_ctl(connection->epoll, EPOLL_CTL_DEL, connection->fd, NULL);
     connection->watched = 0;
 }
@@ -67,7 +67,7 @@ bool connection_take_back(struct connection *connection) {
 static void close_fd(struct connection *connection) {
     unwatch(connection);
     connection->is_lent = false;
-    /* The lookup's descriptor is its own. */
+    /* The lookup owns its descriptor. */
     if (connection->fd >= 0 && connection->state > CONNECTION_RESOLVING) close(connection->fd);
     connection->fd = -1;
 }
@@ -87,7 +87,7 @@ void connection_close(struct connection *connection) {
     explicit_bzero(connection->bearer, sizeof(connection->bearer));
 }
 
-/* ---- coming about */
+/* ---- opening */
 
 static const char *sentence_of(int error) {
     switch (error) {
@@ -143,7 +143,7 @@ static enum connection_news secures(struct connection *connection) {
     switch (tls_handshake(connection->tls, connection->said)) {
     case TLS_DONE:
         io_watch(connection, EPOLLIN);
-        connection->ready = EPOLLIN; /* some of what follows may have been received with it */
+        connection->ready = EPOLLIN; /* data after the handshake may have been received together with it */
         return begin_upgrade(connection);
     case TLS_WANTS_READ:
         io_watch(connection, EPOLLIN);
@@ -157,8 +157,8 @@ static enum connection_news secures(struct connection *connection) {
     return CONNECTION_LOST;
 }
 
-/* A host that dies resets nothing. The other kernel acknowledges what it is asked, however busy or stopped the broker
- * is; so it is asked, and one that does not answer is dead, or cut off. */
+/* Lets TCP detect a dead host, which sends no reset. A live kernel acknowledges probes even if its broker is busy or
+ * stopped. So a host that does not acknowledge them is dead or unreachable. */
 static void look_for_death(struct connection *connection) {
     const int fd = connection->fd, on = 1, idle_s = 1;
     const unsigned patience_ms = connection->dead_after_ms;
@@ -185,7 +185,7 @@ static enum connection_news connected(struct connection *connection) {
     return connection->tls != NULL ? secures(connection) : CONNECTION_LOST;
 }
 
-/* Tries to connect to one address. 0: it goes on; or errno. */
+/* Starts to connect to one address. 0: in progress; otherwise an errno. */
 static int try_address(struct connection *connection, const struct sockaddr *address, socklen_t size) {
     close_fd(connection);
     connection->state = CONNECTION_CONNECTING;
@@ -199,7 +199,7 @@ static int try_address(struct connection *connection, const struct sockaddr *add
     return errno == EINPROGRESS ? 0 : errno;
 }
 
-/* The next of the addresses that the name has, behind one that failed with `error`. */
+/* Tries the next address of the host name after one that failed with `error`. */
 static enum connection_news try_next(struct connection *connection, int error) {
     while (connection->next_address != NULL) {
         const struct addrinfo *address = connection->next_address;
@@ -214,7 +214,7 @@ static enum connection_news open_socket(struct connection *connection) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     memcpy(address.sun_path, connection->place.host, strnlen(connection->place.host, PLACE_SOCKET_MAX));
     const int error = try_address(connection, (const struct sockaddr *)&address, sizeof(address));
-    /* A Unix socket's queue that is full is no wait for it to come about. */
+    /* A full queue of a Unix socket sends no event later, so the attempt has failed. */
     return error != 0 ? lost(connection, error == EAGAIN ? ETIMEDOUT : error) : CONNECTION_NOTHING;
 }
 
@@ -272,10 +272,10 @@ static enum connection_news connects(struct connection *connection) {
 
 /* ---- reading */
 
-/* Receives once. MESSAGE: something came. */
+/* Receives once. MESSAGE: bytes arrived. */
 static enum connection_news receive(struct connection *connection) {
     size_t size;
-    /* What TLS has received already, no news of the socket will tell of. */
+    /* The socket's events do not announce bytes that TLS has buffered. */
     const bool has_pending = connection->tls != NULL && io_has_pending(connection);
     if ((connection->ready & (EPOLLIN | EPOLLERR | EPOLLHUP)) == 0 || (connection->reads_left == 0 && !has_pending))
         return CONNECTION_NOTHING;
@@ -296,7 +296,7 @@ static enum connection_news receive(struct connection *connection) {
         return connection->state == CONNECTION_OPEN ? lost_because(connection, "") : lost(connection, (int)-took);
     frame_reader_took(&connection->reader, (size_t)took);
     if ((size_t)took < size && (connection->tls == NULL || io_is_drained(connection)))
-        connection->ready = 0; /* that was all: epoll says when there is more */
+        connection->ready = 0; /* the socket is empty: epoll will announce more */
     return CONNECTION_MESSAGE;
 }
 
@@ -349,7 +349,8 @@ static enum connection_news reads(struct connection *connection, const uint8_t *
 }
 
 void connection_ready(struct connection *connection, uint32_t events) {
-    connection->ready |= connection->tls != NULL ? events | EPOLLIN : events; /* TLS may write in order to read */
+    /* TLS may have to write in order to read */
+    connection->ready |= connection->tls != NULL ? events | EPOLLIN : events;
     connection->reads_left = READS_A_TURN;
     if ((events & EPOLLOUT) != 0 && connection->state >= CONNECTION_UPGRADING) io_flush(connection);
 }

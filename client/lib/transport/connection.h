@@ -1,12 +1,13 @@
-/* connection.h: a WebSocket connection to a broker, by TCP, TLS or a Unix socket.
+/* connection.h: a WebSocket connection to a broker over TCP, TLS or a Unix socket.
  *
  *   CLOSED ─► RESOLVING ─► CONNECTING ─► SECURING ─► UPGRADING ─► OPEN
- *      ▲        (names)     (each address  (wss://)   (HTTP's       │
- *      │                     in turn)                  answer)      │
+ *      ▲        (names)     (each address  (wss://)   (HTTP         │
+ *      │                     in turn)                  response)    │
  *      └───────────── connection_close: at any moment ◄─────────────┘
  *
- * Nothing here waits. One thread owns it: opens, reads, closes. Others may send meanwhile, if the owner's lock keeps
- * that apart from opening and closing (link.c: client.lock). Deadlines are the owner's business. */
+ * No function blocks. One thread owns the connection: it opens, reads and closes. Other threads may send, if the
+ * owner's lock keeps them from sending during opening and closing (link.c: client.lock). The owner is responsible
+ * for deadlines. */
 #ifndef TARRY_CONNECTION_H
 #define TARRY_CONNECTION_H
 
@@ -35,14 +36,14 @@ enum connection_state {
     CONNECTION_OPEN
 };
 
-/* A message on its way out, with room before it for the frame's head. */
+/* A message to be sent, with free space before it for the frame header. */
 struct packet {
-    uint8_t *data; /* FRAME_HEAD_MAX bytes of room, then the payload */
-    size_t size;   /* of the payload */
+    uint8_t *data; /* FRAME_HEAD_MAX free bytes, then the payload */
+    size_t size;   /* bytes of the payload */
     size_t capacity;
 };
 
-/* Makes room for `size` bytes of payload, and returns where they go; NULL: out of memory. Memory is used again. */
+/* Makes room for `size` bytes of payload and returns their address; NULL: out of memory. Reuses the packet's memory. */
 uint8_t *packet_reserve(struct packet *packet, size_t size);
 void packet_deinit(struct packet *packet);
 
@@ -50,29 +51,29 @@ struct outgoing;
 
 struct connection {
     enum connection_state state;
-    int epoll;        /* where its descriptor is registered, under … */
-    uint64_t id;      /* … this number */
+    int epoll;        /* epoll instance that watches the descriptor */
+    uint64_t id;      /* number of the connection in its epoll events */
     int fd;           /* -1: none */
-    uint32_t watched; /* EPOLL…; 0: epoll does not know it */
-    bool is_lent;     /* epoll does not know it for a while */
+    uint32_t watched; /* watched EPOLL… events; 0: not registered */
+    bool is_lent;     /* temporarily not registered: see connection_lend */
     struct place place;
     char path[CONNECTION_PATH_MAX];
     const char *protocol;
     char bearer[CONNECTION_BEARER_MAX];
-    const struct tls_files *files; /* the owner's */
-    struct tls *tls;               /* NULL: there is none */
+    const struct tls_files *files; /* owned by the owner of the connection */
+    struct tls *tls;               /* NULL: no TLS */
     struct resolving *resolving;
-    const struct addrinfo *next_address; /* of the lookup's */
+    const struct addrinfo *next_address; /* in the result of the lookup */
     char accept[UPGRADE_ACCEPT_SIZE + 1];
     struct frame_reader reader;
-    uint32_t ready;              /* what epoll said, and has not been done yet */
-    unsigned reads_left;         /* of this turn, before others have theirs */
-    char said[UPGRADE_SAID_MAX]; /* why it is lost, in words */
-    bool denied;                 /* … and that is the client's fault (UPGRADE_DENIED) */
-    bool dead;                   /* … for the other host did not acknowledge in time */
-    uint32_t dead_after_ms;      /* 0: as long as TCP itself has patience */
-    /* io: what is to leave; and all that is asked of `tls` */
-    pthread_mutex_t io; /* innermost */
+    uint32_t ready;              /* epoll events that have not been handled yet */
+    unsigned reads_left;         /* reads left in this turn, before other connections are handled */
+    char said[UPGRADE_SAID_MAX]; /* why the connection was lost, as text */
+    bool denied;                 /* the server refused this client's credentials (UPGRADE_DENIED) */
+    bool dead;                   /* the other host did not acknowledge in time */
+    uint32_t dead_after_ms;      /* see struct connection_options; 0: TCP's own timeout */
+    /* Protected by `io`: outgoing data, and all calls of `tls`. */
+    pthread_mutex_t io; /* no other lock is taken while it is held */
     struct outgoing *first;
     struct outgoing *last;
     uint32_t masks[MASKS_AT_ONCE];
@@ -82,44 +83,45 @@ struct connection {
 struct connection_options {
     const struct place *place;
     const char *path;              /* "/rpc" */
-    const char *protocol;          /* static */
-    const char *bearer;            /* "": none */
-    const struct tls_files *files; /* for wss://; they outlive the connection */
-    size_t message_max;            /* larger ones end the connection */
-    /* A host whose kernel acknowledges nothing for so long is dead (ms; a second or more to be of use, for TCP asks an
-     * idle peer once a second); 0: it is not looked at. */
+    const char *protocol;          /* static string */
+    const char *bearer;            /* "": no token */
+    const struct tls_files *files; /* for wss://; must outlive the connection */
+    size_t message_max;            /* limit in bytes; a larger message ends the connection */
+    /* Time in ms after which a host that acknowledges nothing counts as dead. Useful values are at least 1,000,
+     * because TCP probes an idle peer once a second. 0: not checked. */
     uint32_t dead_after_ms;
 };
 
 void connection_init(struct connection *connection);
 void connection_deinit(struct connection *connection);
-/* Begins. It must be closed; it is again at once if it fails at once, and `said` says why. */
+/* Starts to connect. The connection must be closed. If this fails at once, it is closed again and `said` has the
+ * reason. */
 void connection_open(struct connection *connection, int epoll, uint64_t id, const struct connection_options *options);
-/* Drops what has not left. */
+/* Closes the connection. Unsent data is dropped. */
 void connection_close(struct connection *connection);
 
 enum connection_news { CONNECTION_NOTHING, CONNECTION_OPENED, CONNECTION_MESSAGE, CONNECTION_LOST };
 
-/* The owner has something to say about why it ends. */
+/* Sets the reason why the connection ends, on behalf of its owner. */
 void connection_say(struct connection *connection, const char *why);
-/* epoll named it. */
+/* Records epoll events for the connection. */
 void connection_ready(struct connection *connection, uint32_t events);
-/* What has become of it; to be called until it says NOTHING or LOST. MESSAGE: *out_data is valid until the next call.
- * LOST: `said` says why, or is "" if it just ended; nothing more comes, and it is to be closed. */
+/* Returns the next event. Call it until it returns NOTHING or LOST. MESSAGE: *out_data is valid until the next call.
+ * LOST: `said` has the reason, or "" if the server closed the connection; the owner must close it. */
 enum connection_news connection_next(struct connection *connection, const uint8_t **out_data, size_t *out_size);
 
-/* Sends the packet as one message, as far as the kernel takes it at once; the rest follows by itself. The packet's
- * memory stays the caller's, to be used again, or is taken (data is NULL then). The payload is masked, so worthless
- * afterwards. `tag`: for connection_unsend. What goes wrong is told by connection_next. Any thread. */
+/* Sends the packet as one message. Bytes that the kernel does not take at once are sent later. The function takes
+ * the packet's memory (data is then NULL) or leaves it to the caller for reuse. It masks the payload in place, which
+ * destroys it. `tag`: for connection_unsend. connection_next reports errors. Any thread. */
 void connection_send(struct connection *connection, struct packet *packet, uint32_t tag);
-/* Has all left that was sent? */
+/* True: all bytes have been sent. */
 bool connection_is_sent(struct connection *connection);
-/* An open one: epoll does not look at it until it is taken back; the reading thread waits for its descriptor meanwhile.
- */
+/* Removes an open connection from epoll until connection_take_back. Meanwhile the reading thread waits for its
+ * descriptor. */
 void connection_lend(struct connection *connection);
-/* False: the system refuses, and nothing more will be heard of it. */
+/* Registers the connection with epoll again. False: the system refused, so no more events will come. */
 bool connection_take_back(struct connection *connection);
-/* Of what has this tag nothing leaves, if not a byte has left yet. */
+/* Cancels the messages with this tag of which no byte has been sent. */
 void connection_unsend(struct connection *connection, uint32_t tag);
 
 #endif

@@ -1,8 +1,9 @@
 /* connection_io.c: see connection_io.h.
  *
- * The sending thread writes itself, if nothing waits before it. What the kernel does not take waits in a queue, in
- * order, and the owner of the connection writes it when epoll says so. A large message goes in fragments: the head of
- * the next one is written over the end of the one before, as soon as that has left, so that nothing is copied. */
+ * The sending thread writes to the socket itself if the queue is empty. Bytes that the kernel does not take wait in
+ * a queue. The connection's owner writes them when epoll reports that the socket is writable. A large message is
+ * sent in fragments. The header of the next fragment overwrites the end of the previous one once that has been sent,
+ * so no bytes are copied. */
 #include "connection_io.h"
 
 #include <assert.h>
@@ -13,16 +14,16 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
-#define PONG_TAG 1u /* a request's number has its highest bit set */
+#define PONG_TAG 1u /* differs from all request numbers, whose highest bit is set */
 #define CLOSE_NORMAL 1000u
 
 struct outgoing {
     struct outgoing *next;
-    uint8_t *memory; /* its own, in the queue */
-    size_t at;       /* what has not left of … */
-    size_t end;      /* … the present frame */
-    size_t rest;     /* from `end`: of the message, in further frames */
-    bool begun;      /* some of it has left, or a frame of it is sealed */
+    uint8_t *memory; /* owned, once it is in the queue */
+    size_t at;       /* start of the unsent bytes of the current frame */
+    size_t end;      /* end of the current frame */
+    size_t rest;     /* bytes after `end` that further frames will carry */
+    bool begun;      /* some bytes were sent, or a frame was sealed */
     enum frame_opcode opcode;
     uint32_t tag;
 };
@@ -99,9 +100,9 @@ uint32_t io_events(const struct connection *connection) {
     return connection->first != NULL ? EPOLLIN | EPOLLOUT : EPOLLIN;
 }
 
-/* ---- the queue. The lock `io` is held */
+/* ---- the send queue. The lock `io` is held. */
 
-/* What cannot be sent is found by the reader: the connection is at its end. */
+/* Shuts the socket down after a send error, so that the reader finds the end of the connection. */
 static void give_up(struct connection *connection) {
     shutdown(connection->fd, SHUT_RDWR);
 }
@@ -137,7 +138,7 @@ static bool next_mask(struct connection *connection, uint32_t *out_mask) {
     return true;
 }
 
-/* Makes a frame of what comes next of the message. False: there is no randomness. */
+/* Seals the next frame of the message. False: the system gave no random bytes. */
 static bool seal_next(struct connection *connection, struct outgoing *outgoing) {
     uint32_t mask;
     if (!next_mask(connection, &mask)) return false;
@@ -153,7 +154,7 @@ static bool seal_next(struct connection *connection, struct outgoing *outgoing) 
 
 enum leaving { HAS_LEFT, IS_FULL, IS_BROKEN };
 
-/* Writes as much as the kernel takes. */
+/* Writes as many bytes as the kernel takes. */
 static enum leaving write_some(struct connection *connection, struct outgoing *outgoing) {
     for (;;) {
         if (outgoing->at == outgoing->end) {
@@ -167,7 +168,8 @@ static enum leaving write_some(struct connection *connection, struct outgoing *o
     }
 }
 
-/* True: all has left, or never will; false: its memory is the queue's now. */
+/* Sends or queues a message. True: all bytes were sent, or the connection failed. False: the queue owns the memory
+ * now. */
 static bool write_or_queue(struct connection *connection, struct outgoing outgoing) {
     if (connection->first == NULL) {
         switch (write_some(connection, &outgoing)) {
@@ -185,7 +187,7 @@ static bool write_or_queue(struct connection *connection, struct outgoing outgoi
     return true;
 }
 
-/* True: the packet's memory is still its own. */
+/* Sends a packet. True: the caller keeps the packet's memory. */
 static bool send_packet(struct connection *connection, struct packet *packet, enum frame_opcode opcode, uint32_t tag) {
     return write_or_queue(connection, (struct outgoing){.memory = packet->data,
                                                         .at = FRAME_HEAD_MAX,
@@ -245,7 +247,7 @@ int io_send_raw(struct connection *connection, const void *bytes, size_t size) {
     const bool is_mine = write_or_queue(connection, (struct outgoing){.memory = memory, .end = size, .begun = true});
     pthread_mutex_unlock(&connection->io);
     if (is_mine) {
-        explicit_bzero(memory, size); /* there may be a token in it */
+        explicit_bzero(memory, size); /* the bytes may contain a token */
         free(memory);
     }
     return 0;

@@ -1,4 +1,4 @@
-/* connection_io.h: the bytes of a connection, for connection.c: what is to leave, and system calls. */
+/* connection_io.h: input and output of a connection, for connection.c: send queue and system calls. */
 #ifndef TARRY_CONNECTION_IO_H
 #define TARRY_CONNECTION_IO_H
 
@@ -6,23 +6,23 @@
 
 #include "connection.h"
 
-/* Bytes received; 0: the end; -EAGAIN: nothing now; or another negative errno. */
+/* Returns the number of received bytes; 0: end of stream; -EAGAIN: nothing now; or another negative errno. */
 ssize_t io_read(struct connection *connection, void *bytes, size_t size);
-/* TLS has received what has not been read. */
+/* True: TLS has buffered bytes that have not been read. */
 bool io_has_pending(struct connection *connection);
-/* Likewise: everything that the socket had has been read. */
+/* True: all bytes that the socket had have been read. */
 bool io_is_drained(struct connection *connection);
-/* What the descriptor is watched for from now on: EPOLLIN, EPOLLOUT. */
+/* Sets the watched events: EPOLLIN, EPOLLOUT. */
 void io_watch(struct connection *connection, uint32_t events);
-/* What it has to be watched for at present. The lock `io` is held. */
+/* Returns the events that must be watched now. The lock `io` is held. */
 uint32_t io_events(const struct connection *connection);
-/* Bytes that are no frame, copied. 0 or errno. */
+/* Sends a copy of bytes that are not a frame. 0 or errno. */
 int io_send_raw(struct connection *connection, const void *bytes, size_t size);
-/* Answers a ping; one answer at most waits to leave. */
+/* Answers a ping. At most one answer waits to be sent. */
 void io_pong(struct connection *connection, const uint8_t *payload, size_t size);
-/* Says that the connection ends, if that can leave at once. */
+/* Sends a close frame, if that is possible without waiting. */
 void io_say_close(struct connection *connection);
-/* The descriptor takes bytes again. */
+/* Sends queued bytes, because the descriptor is writable. */
 void io_flush(struct connection *connection);
 void io_drop_all(struct connection *connection);
 

@@ -1,4 +1,4 @@
-/* place.c: see place.h. Nothing is guessed: a path behind a port, a user's name, spaces are refused. */
+/* place.c: see place.h. Strict: it refuses a path after the port, a user name and blanks. */
 #include "place.h"
 
 #include <arpa/inet.h>
@@ -24,7 +24,7 @@ struct part {
     size_t size;
 };
 
-/* Without blanks and control characters. */
+/* True: the text has no blanks and no control characters. */
 static bool is_plain(struct part part) {
     for (size_t i = 0; i < part.size; i++)
         if ((unsigned char)part.at[i] <= ' ' || part.at[i] == 127) return false;
@@ -45,7 +45,7 @@ static bool parse_port(struct part text, char out[6]) {
     return strspn(out, "0123456789") == text.size && number >= 1 && number <= 65535;
 }
 
-/* "host", "host:port", "[address]:port". */
+/* Parses "host", "host:port" or "[address]:port". */
 static bool parse_host(struct part text, struct place *out) {
     struct part host = text;
     if (!may_be_host(text)) return false;

@@ -13,7 +13,7 @@
 
 static_assert(PEM_FILE_MAX == 1048576, "the sentence below says so");
 
-/* NULL, or why the file is not read, behind its name. */
+/* Returns why the file may not be read, to be placed after its name; NULL: it may be read. */
 static const char *judge(const struct stat *status) {
     if (!S_ISREG(status->st_mode)) return "is no file";
     return status->st_size > (off_t)PEM_FILE_MAX ? "is larger than 1 MiB" : NULL;
@@ -30,7 +30,7 @@ bool pem_check(const char *path, const char *what, char *said, size_t size) {
     return problem == NULL;
 }
 
-/* An open file, or -1. */
+/* Returns a descriptor of the file, or -1. */
 static int open_private(const char *path, const char *what, char *said, size_t size) {
     struct stat status;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);

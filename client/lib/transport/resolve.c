@@ -1,5 +1,5 @@
-/* resolve.c: see resolve.h. getaddrinfo may take half a minute, and cannot be stopped: so the requester and the
- * resolving thread hold the question together, and the last of them frees it. */
+/* resolve.c: see resolve.h. getaddrinfo may take half a minute and cannot be stopped. So the caller and the
+ * resolving thread share the lookup, and the last one to drop it frees it. */
 #include "resolve.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ struct resolving {
     int fd;
     int error;
     struct addrinfo *list;
-    char host[256]; /* NI_MAXHOST is more than any name has */
+    char host[256]; /* longer than any host name (NI_MAXHOST is larger) */
     char port[6];
 };
 

@@ -1,5 +1,5 @@
-/* resolve.h: looking up a host's name without waiting for it. A numeric address is answered at once; a name is looked
- * up by a thread of its own, which the requester may forget at any moment. */
+/* resolve.h: host name lookup that does not block. A numeric address is resolved at once. A name is looked up in a
+ * separate thread, and the caller may drop the lookup at any time. */
 #ifndef TARRY_RESOLVE_H
 #define TARRY_RESOLVE_H
 
@@ -8,13 +8,14 @@
 
 struct resolving;
 
-/* NULL: no memory, or no thread. Called by a thread of the library's, whose blocked signals the lookup's inherits. */
+/* Starts a lookup. NULL: no memory or no thread. The caller must be a library thread: the lookup's thread inherits
+ * its blocked signals. */
 struct resolving *resolve_begin(const char *host, const char *port);
-/* Readable once the answer is there. */
+/* Returns a descriptor that is readable once the lookup has ended. */
 int resolve_fd(const struct resolving *resolving);
-/* True: it is there. *out_error: 0, or one of getaddrinfo's (EAI_…); *out_list stays the lookup's. */
+/* Returns true if the lookup has ended. *out_error: 0 or an error of getaddrinfo (EAI_…). The lookup owns *out_list. */
 bool resolve_done(struct resolving *resolving, int *out_error, const struct addrinfo **out_list);
-/* NULL is fine. */
+/* Frees or drops the lookup. NULL is allowed. */
 void resolve_end(struct resolving *resolving);
 
 #endif

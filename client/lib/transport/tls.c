@@ -1,5 +1,4 @@
-/* tls.c: see tls.h. OpenSSL's own socket BIO would raise SIGPIPE in whatever thread of the program sends, so there is
- * one here that does not. */
+/* tls.c: see tls.h. It has its own socket BIO, because OpenSSL's would raise SIGPIPE in the sending thread. */
 #include "tls.h"
 
 #include <arpa/inet.h>
@@ -22,10 +21,11 @@ struct tls {
     SSL_CTX *context;
     SSL *ssl;
     int fd;
-    bool is_broken;  /* OpenSSL must not be asked for anything more */
-    bool is_drained; /* the socket had no more than what was received last */
-    /* OpenSSL asks for a record's head and then for the rest: what is short comes with one system call. */
-    size_t at; /* what was received ahead and not taken: up to … */
+    bool is_broken;  /* OpenSSL must not be called again */
+    bool is_drained; /* the last receive emptied the socket */
+    /* OpenSSL reads a record's header and then its body. Short reads come from this buffer, so one system call is
+     * enough. */
+    size_t at; /* start and end of the buffered bytes */
     size_t end;
     uint8_t ahead[AHEAD_SIZE];
 };
@@ -77,7 +77,7 @@ static int socket_begin(BIO *bio) {
     return 1;
 }
 
-static BIO_METHOD *method; /* for the process's life */
+static BIO_METHOD *method; /* lives as long as the process */
 
 static void method_make(void) {
     method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "tarry socket");
@@ -98,7 +98,7 @@ static BIO *socket_new(struct tls *tls) {
 
 /* ---- files */
 
-/* OpenSSL's word for what went wrong last, behind ours. */
+/* Writes our message followed by OpenSSL's last error. */
 static bool say(char said[TLS_SAID_MAX], const char *what, const char *path) {
     const char *reason = ERR_reason_error_string(ERR_peek_last_error());
     snprintf(said, TLS_SAID_MAX, "%s %s: %s", what, path, reason != NULL ? reason : "it cannot be used");
@@ -197,9 +197,9 @@ enum tls_progress tls_handshake(struct tls *tls, char said[TLS_SAID_MAX]) {
     return TLS_FAILED;
 }
 
-/* What a result that is no number of bytes means. */
+/* Converts an OpenSSL result that is not a number of bytes. */
 static ssize_t result_of(struct tls *tls, int rv, bool *out_wants_write) {
-    const int system_error = errno; /* of a SYSCALL */
+    const int system_error = errno; /* of SSL_ERROR_SYSCALL */
     const int error = SSL_get_error(tls->ssl, rv);
     *out_wants_write = error == SSL_ERROR_WANT_WRITE;
     if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return -EAGAIN;

@@ -1,8 +1,8 @@
-/* tls.h: TLS below a connection, by OpenSSL. It checks the server: its certificate against the authorities in a file,
- * or the system's, and the name or address that was dialled. There is no way to leave that out.
+/* tls.h: TLS for a connection, with OpenSSL. It always verifies the server: the certificate, against the authorities
+ * in a file or the system's, and the name or address of the host. No option turns this off.
  *
- * OpenSSL and not mbedTLS: 2.28, Debian 12's, has no TLS 1.3, does not check a certificate's addresses
- * (wss://127.0.0.1), and knows no system store; and libwebsockets, the other end, is OpenSSL too. */
+ * Why not mbedTLS: version 2.28 of Debian 12 has no TLS 1.3, does not verify IP addresses in certificates
+ * (wss://127.0.0.1) and cannot use the system's authorities. The broker's libwebsockets uses OpenSSL too. */
 #ifndef TARRY_TLS_H
 #define TARRY_TLS_H
 
@@ -11,32 +11,32 @@
 
 #define TLS_SAID_MAX 256u
 
-/* Files; NULL: none. Read at each connect, so that they may be replaced. */
+/* Paths of PEM files; NULL: none. They are read at each connect, so they may be replaced. */
 struct tls_files {
-    const char *ca;   /* PEM: authorities that the server's certificate may be of; NULL: the system's */
-    const char *cert; /* PEM: this client's certificate, and those between it and its authority … */
-    const char *key;  /* … and its key; NULL: in `cert` */
+    const char *ca;   /* trusted authorities for the server's certificate; NULL: the system's */
+    const char *cert; /* certificate of this client, followed by intermediate certificates */
+    const char *key;  /* its private key; NULL: in `cert` */
 };
 
 struct tls;
 
-/* For the socket `fd`, which does not block and stays the caller's. NULL: `said` says why. */
+/* Creates TLS for the non-blocking socket `fd`, which the caller keeps. NULL: `said` has the error. */
 struct tls *tls_new(int fd, const char *host, const struct tls_files *files, char said[TLS_SAID_MAX]);
-/* NULL is fine. */
+/* NULL is allowed. */
 void tls_free(struct tls *tls);
 
 enum tls_progress { TLS_DONE, TLS_WANTS_READ, TLS_WANTS_WRITE, TLS_FAILED };
 
 enum tls_progress tls_handshake(struct tls *tls, char said[TLS_SAID_MAX]);
-/* Bytes; 0: the end; -EAGAIN; -EPROTO. One thread at a time for both. *out_wants_write, with -EAGAIN of a read: it
- * waits for room to write. */
+/* Return the number of bytes; 0: end of stream; -EAGAIN; -EPROTO. Only one thread at a time may call either.
+ * *out_wants_write: set if a read returned -EAGAIN because TLS must write first. */
 ssize_t tls_read(struct tls *tls, void *bytes, size_t size, bool *out_wants_write);
 ssize_t tls_write(struct tls *tls, const void *bytes, size_t size);
-/* Something was received that has not been read: no news of the socket will tell so. */
+/* True: received bytes are buffered in TLS, so the socket's events will not announce them. */
 bool tls_has_pending(struct tls *tls);
-/* Everything that the socket had has been read: its next news tells of more. */
+/* True: all bytes of the socket have been read, so its next event announces new ones. */
 bool tls_is_drained(struct tls *tls);
-/* Says that the end is meant. */
+/* Sends the TLS close alert. */
 void tls_say_end(struct tls *tls);
 
 #endif

@@ -1,5 +1,5 @@
-/* upgrade.c: see upgrade.h. The answer is another's bytes: a header that is folded, repeated where one is meant, or
- * holds a control character is refused, and so is any protocol or extension that was not asked for. */
+/* upgrade.c: see upgrade.h. The response may be hostile. It is refused if a header is folded, repeated although only
+ * one is allowed, or contains a control character. A protocol or extension that was not requested is refused too. */
 #include "upgrade.h"
 
 #include <openssl/evp.h>
@@ -34,14 +34,14 @@ void upgrade_accept(const char *key, char accept[UPGRADE_ACCEPT_SIZE + 1]) {
     EVP_EncodeBlock((unsigned char *)accept, digest, sizeof(digest));
 }
 
-/* ---- the answer */
+/* ---- the response */
 
 struct text {
     const char *at;
     size_t size;
 };
 
-/* What has been seen of what must be there once. */
+/* Required headers that have been seen. */
 struct seen {
     bool upgrade;
     bool connection;
@@ -67,7 +67,7 @@ static struct text trim(struct text text) {
     return text;
 }
 
-/* Is `word` one of a list with commas? */
+/* True: `word` is an element of a comma-separated list. */
 static bool lists(struct text list, const char *word) {
     for (;;) {
         const char *comma = memchr(list.at, ',', list.size);
@@ -82,7 +82,7 @@ static bool is_token(char character) {
     return character > ' ' && character < 127 && strchr("()<>@,;:\\\"/[]?={}", character) == NULL;
 }
 
-/* "Name: value". False: it is none. */
+/* Splits "Name: value". False: the line has another form. */
 static bool split(struct text line, struct text *out_name, struct text *out_value) {
     const char *colon = memchr(line.at, ':', line.size);
     if (colon == NULL || colon == line.at) return false;
@@ -115,7 +115,7 @@ static bool take_header(struct text line, const char *accept, const char *protoc
     return true;
 }
 
-/* "HTTP/1.1 101 …". 0: it is none. */
+/* Parses "HTTP/1.1 101 …". Returns the status; 0: the line has another form. */
 static unsigned status_of(struct text line) {
     const char *at = line.at;
     if (line.size < 12 || memcmp(at, "HTTP/1.", 7) != 0 || (at[7] != '0' && at[7] != '1') || at[8] != ' ') return 0;
@@ -132,8 +132,7 @@ static enum upgrade_verdict refuse(char said[UPGRADE_SAID_MAX], const char *why)
     return UPGRADE_REFUSED;
 }
 
-/* The first line of what follows the head, if it is plain text: a broker says there why it does not let the client in.
- */
+/* Size of the first line of the body, if it is plain text. A broker writes there why it refused the client. */
 static size_t reason_size(const char *body, size_t size) {
     size_t count = 0;
     while (count < size && body[count] >= ' ' && body[count] < 127) count++;
@@ -142,7 +141,7 @@ static size_t reason_size(const char *body, size_t size) {
 
 static const char no_reason[] = "does it want a token, or is a proxy in front of the broker?";
 
-/* `wants_token`: the answer says that it is about what was shown. */
+/* Refuses the response. `wants_token`: the response concerns the client's credentials. */
 static enum upgrade_verdict refuse_status(char said[UPGRADE_SAID_MAX], unsigned status, bool wants_token,
                                           const char *body, size_t size) {
     const int reason = size > 0 ? (int)reason_size(body, size < 160 ? size : 160) : 0;
@@ -174,7 +173,7 @@ static enum upgrade_verdict judge_head(struct text head, const char *accept, con
         head = (struct text){head.at + used, head.size - used};
     }
     *out_wants_token = seen.wants_token;
-    if (*out_status != 101) return UPGRADE_NEEDS_MORE; /* the status says why */
+    if (*out_status != 101) return UPGRADE_NEEDS_MORE; /* the status has the reason */
     if (!seen.upgrade || !seen.connection) return refuse(said, no_broker);
     if (seen.accept != 1 || !seen.accept_fits)
         return refuse(said, "its Sec-WebSocket-Accept is not the answer to our key: does a proxy answer for it?");

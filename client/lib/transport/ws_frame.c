@@ -1,7 +1,7 @@
 /* ws_frame.c: see ws_frame.h.
  *
- * A frame is read when all of it is there. That of an unfragmented message is handed out where it lies; fragments are
- * moved together, each once. */
+ * A frame is read once all its bytes have arrived. The payload of an unfragmented message is returned in place.
+ * Fragments are moved together, each once. */
 #include "ws_frame.h"
 
 #include <assert.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define FIRST_CAPACITY ((size_t)16 << 10)
-#define KEPT_CAPACITY ((size_t)1 << 20) /* what one large message needed is not kept */
+#define KEPT_CAPACITY ((size_t)1 << 20) /* larger memory is freed after the message that needed it */
 #define FIN 0x80u
 #define RESERVED 0x70u
 #define OPCODE 0x0fu
@@ -55,7 +55,7 @@ void frame_reader_deinit(struct frame_reader *reader) {
     *reader = (struct frame_reader){.message_max = reader->message_max};
 }
 
-/* Closes the gaps: what has been handed out, and the heads of fragments. */
+/* Removes returned data and the headers of fragments from the buffer. */
 static void compact(struct frame_reader *reader) {
     const size_t rest = reader->end - reader->at;
     if (reader->begun > 0 && reader->size > 0) memmove(reader->data, reader->data + reader->begun, reader->size);
@@ -85,7 +85,7 @@ uint8_t *frame_reader_room(struct frame_reader *reader, size_t *out_size) {
     if (reader->capacity - reader->end < missing) compact(reader);
     if (reader->capacity - reader->end < missing) {
         const size_t all = reader->end + missing, doubled = 2 * reader->capacity;
-        size_t capacity = all < doubled ? all : doubled; /* not more than has come already */
+        size_t capacity = all < doubled ? all : doubled; /* at most doubles, so the buffer follows the received bytes */
         if (capacity < FIRST_CAPACITY) capacity = FIRST_CAPACITY;
         if (capacity > reader->capacity && !resize(reader, capacity)) return NULL;
     }
@@ -102,11 +102,11 @@ void frame_reader_took(struct frame_reader *reader, size_t size) {
 struct head {
     bool is_last;
     enum frame_opcode opcode;
-    size_t size; /* of the head itself */
+    size_t size; /* bytes of the header itself */
     uint64_t payload_size;
 };
 
-/* What is wrong with a head by itself; NULL: nothing. `extra`: bytes of its size. */
+/* Returns the error in a header; NULL: none. `extra`: number of bytes of its extended size field. */
 static const char *head_wrong(uint8_t first, uint8_t second, uint64_t size, size_t extra) {
     if ((first & RESERVED) != 0) return "a frame with reserved bits, which nobody agreed on";
     if ((second & MASKED) != 0) return "a masked frame, which only a client may send";
@@ -127,7 +127,7 @@ static const char *head_wrong(uint8_t first, uint8_t second, uint64_t size, size
     }
 }
 
-/* False: more bytes are needed, or it is wrong. */
+/* False: more bytes are needed, or the header is invalid (*out_wrong). */
 static bool head_read(struct frame_reader *reader, struct head *out, const char **out_wrong) {
     const uint8_t *bytes = reader->data + reader->at;
     const size_t unread = reader->end - reader->at;
@@ -145,7 +145,7 @@ static bool head_read(struct frame_reader *reader, struct head *out, const char 
     return true;
 }
 
-/* What is wrong with a frame of data behind those before it; NULL: nothing. */
+/* Returns the error in the order of data frames; NULL: none. */
 static const char *fragment_wrong(const struct frame_reader *reader, const struct head *head) {
     if (head->opcode >= FRAME_CLOSE) return NULL;
     if (head->opcode == FRAME_CONTINUATION && !reader->in_message) return "a fragment of no message";
@@ -154,7 +154,7 @@ static const char *fragment_wrong(const struct frame_reader *reader, const struc
     return head->payload_size > reader->message_max - before ? "a message that is larger than any answer" : NULL;
 }
 
-/* A whole frame of data is at `at`. */
+/* Handles a complete data frame at `at`. */
 static enum frame_news take_data(struct frame_reader *reader, const struct head *head, struct frame_read *out) {
     const size_t from = reader->at + head->size, size = (size_t)head->payload_size;
     if (!reader->in_message) {
