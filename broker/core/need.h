@@ -3,15 +3,17 @@
  * There are three memories. The region (slab.h) has a fixed size and holds tasks. The facts are rows that the shell
  * reads for a request. The arena holds the effects.
  *
- *   event               objects of the region at most         checked before by       if there is no room
- *   ------------------  ------------------------------------  ----------------------- ---------------------------------
- *   COMMIT              one per schedule, nack with a          commit.c:lacks_memory    BUSY, nothing is recorded;
- *                       sentence, named dead letter and                                 TOO_LARGE if the need never
- * fits live row in the facts                                           (need_may_fit) GET                 one per live
- * row in the facts          query.c:query_get        BUSY PAGE                one per row job_run.c:job_page       the
- * job asks for the page again WINDOW              one per row                            window.c:near_loaded     the
- * window ends before that row a frame (replay)    one per task that is not in memory,    core.c:core_replay
- * CORE_NO_MEMORY, nothing applied one per sentence a restored lease    one core_restore_lease       CORE_NO_MEMORY
+ *   event               objects of the region at most         checked before by        if there is no room
+ *   ------------------  ------------------------------------  -----------------------  ---------------------------
+ *   COMMIT              one per schedule, per nack with a     commit.c:lacks_memory    BUSY, nothing is recorded;
+ *                       sentence, per named dead letter and                            TOO_LARGE if it never fits
+ *                       per live row in the facts                                      (need_may_fit)
+ *   GET                 one per live row in the facts         query.c:query_get        BUSY
+ *   PAGE                one per row                           job_run.c:job_page       the job asks again later
+ *   WINDOW              one per row                           window.c:near_loaded     the window ends before the row
+ *   a frame (replay)    one per task that is not in memory,   core.c:core_replay       CORE_NO_MEMORY, nothing applied
+ *                       one per sentence
+ *   a restored lease    one                                   core_restore_lease       CORE_NO_MEMORY
  *   timers, deliveries  none                                   -                        -
  *   all other events    none                                   -                        -
  *
