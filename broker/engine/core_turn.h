@@ -157,7 +157,7 @@ uint64_t core_turn_age_ns(const struct core_turn *turn, const struct turn_now *n
 uint64_t core_turn_wait_ns(const struct core_turn *turn, const struct turn_now *now, uint64_t settle_ns);
 /* Returns the same, limited to the time at which a driver must look at its clocks again. */
 uint64_t core_turn_idle_ns(const struct core_turn *turn, const struct turn_now *now);
-/* Returns true if another thread may run the core for a single call. */
+/* Returns true if another thread may step a call in place of the sleeping core thread (inbox_borrow). */
 bool core_turn_may_lend(const struct core_turn *turn);
 
 /* Call after a turn. GOES_ON: continue, also while requests drain. CLOSES (once): core_turn_begin, CORE_CLOSE by
