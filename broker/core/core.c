@@ -159,9 +159,7 @@ int core_restore_lease(struct core *core, const struct row *row) {
     if (row->state != ROW_LEASED || !queue_has_place(core, row->queue)) return CORE_NONSENSE;
     if (SEEDED_BUG(lease_lost_in_recovery)) return 0;
     struct task *task = task_new(core, row, row_key(row).hash, false);
-    if (!task)
-        return CORE_NO_MEMORY; /* cannot happen if the region is as large as before: leases use at most half of it
-                                  (LEASES_SHARE) */
+    if (!task) return CORE_NO_MEMORY; /* cannot happen in a region of the same size (LEASES_SHARE) */
     task->hash = row_hash(row);
     lease_take(core, task);
     return 0;
@@ -556,8 +554,7 @@ static void seal_when_idle(struct core *core, struct core_effects *effects) {
 static void set_now_of(struct core *core, const struct core_event *event) {
     struct instant now = event->now;
     uint64_t behind_ns = core->now.steady_ns > now.steady_ns ? core->now.steady_ns - now.steady_ns : 0;
-    if (behind_ns > event->age_ns)
-        behind_ns = event->age_ns; /* a larger difference exists only between the clocks of two nodes */
+    if (behind_ns > event->age_ns) behind_ns = event->age_ns; /* only clocks of two nodes differ by more */
     if (!SEEDED_BUG(clocks_put_forward_apart)) now.wall_ns += behind_ns;
     set_now(core, &now);
 }
