@@ -204,8 +204,7 @@ void near_loaded(struct core *core, const struct core_event *event) {
     if (queue->number != event->line.queue) return; /* the queue was deleted meanwhile, and another took its place */
     struct line_state *line = &queue->lines[event->line.base][event->line.priority];
     assert(line->loading);
-    bool is_stale = due_before(line->horizon,
-                               line->load_after); /* eviction moved the horizon back: rows before these are missing */
+    bool is_stale = due_before(line->horizon, line->load_after); /* eviction moved it back: rows are missing */
     if (SEEDED_BUG(stale_window_taken)) is_stale = false;
     if (!line->settling) {
         line->settling = true;
