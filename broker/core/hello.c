@@ -28,9 +28,7 @@ static struct producer *pick(struct core *core, const struct core_caller *caller
     while (idle && (is_own ? idle->owner != owner : !producers_reach(core, idle->owner, PRODUCERS_SHARE + 1))) {
         idle = TAILQ_NEXT(idle, idle);
     }
-    return idle ? idle
-                : TAILQ_FIRST(
-                      &core->producers_idle); /* as many principals as shares: no principal has more than its share */
+    return idle ? idle : TAILQ_FIRST(&core->producers_idle); /* as many principals as shares, each with one share */
 }
 
 /* Removes some producers that were idle too long. If there is none, removes the one that must make room. */

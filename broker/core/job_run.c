@@ -1,9 +1,9 @@
-/* job_run.c: what goes over a whole queue: purge, requeue all, drop all (jobs.h).
+/* job_run.c: jobs over a whole queue: purge, requeue all, drop all (jobs.h).
  *
- * A job concerns the tasks that were there when it was asked for: ids below `id_end`. It starts once the index has
- * absorbed that position, reads rows in order of id, and ends or changes them in frames of bounded size, each of which
- * also says how far it has come; so it resumes after a restart, and no caller waits for it. What memory knows wins over
- * what was read. */
+ * A job concerns the tasks that existed at its request: ids below `id_end`. It starts once the index has absorbed that
+ * position. It reads rows in order of id, and ends or changes the tasks in frames of bounded size. Each frame records
+ * the job's progress, so a job resumes after a restart, and no caller waits for it. Memory wins over rows that were
+ * read. */
 #include <string.h>
 
 #include "ahead.h"
@@ -20,10 +20,9 @@ void jobs_run(struct core *core, struct core_effects *effects) {
     const uint32_t first = core->job_next;
     for (uint32_t i = 0; i < JOBS_MAX && core->pages_loading < JOB_PAGES_MAX; i++) {
         struct job *job = &core->jobs[(first + i) % JOBS_MAX];
-        if (!job->id || job->loading || core->indexed <= job->id)
-            continue;                                                    /* a job's id is the position of its frame */
-        if (core->overlay_count > core->options.index_lag_max) continue; /* the index must catch up first */
-        if (job->lacked && core->task_count >= job->lacked) continue;    /* reading the page again would not help yet */
+        if (!job->id || job->loading || core->indexed <= job->id) continue; /* a job's id is its frame's position */
+        if (core->overlay_count > core->options.index_lag_max) continue;    /* the index must catch up first */
+        if (job->lacked && core->task_count >= job->lacked) continue; /* reading the page again would not help yet */
         int hold = core_hold(core);
         if (hold < 0) return;
         job->loading = true;

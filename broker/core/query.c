@@ -134,8 +134,7 @@ void query_get(struct core *core, const struct core_event *event, struct core_ef
         struct row *row = must_copy(effects->arena, &known.row, sizeof known.row);
         reply->get->outcome = live_outcome(core, row);
         reply->get->task = query_view(core, row, effects->arena);
-        row->key = must_copy(effects->arena, row->key,
-                             row->key_size); /* copy the key: the task may change before it is read */
+        row->key = must_copy(effects->arena, row->key, row->key_size); /* copy it: the task may change */
         if (get->with_content) out->content = row;
     } else if (result.outcome == TARRY__OUTCOME__UNKNOWN) {
         reply->get->outcome = result.outcome;

@@ -1,15 +1,15 @@
-/* query_list.c: a page of tasks, in the order of (due, id): what was read from the index, less what memory knows
- * better, plus what the index does not have yet.
+/* query_list.c: a page of tasks in order of (due, id): the rows read from the index, without tasks that memory knows
+ * better, plus the tasks that the index does not have yet.
  *
- * That is the overlay, which may be long. So it is looked through in pieces, before the step (core_look), and the
- * soonest that match are kept, as many as the page has room for. What changes while it is looked through is offered as
- * it changes (list_saw), for it is at the overlay's end then, behind what is looked at. At the step each one is asked
- * again whether it is as it was when it was taken: the page is as of the step. What no longer is so may have kept
- * something else out, and what was trimmed since only the index has: the page is shorter then, and says how far it is
- * complete, as any page does.
+ * The latter are in the overlay, which may be long. So the overlay is scanned in pieces before the step (core_look).
+ * The scan keeps the earliest matching tasks, as many as the page has room for. A task that changes during the scan is
+ * offered at once (list_saw), because it moves to the end of the overlay, beyond the end of the scan. The page is as of
+ * the step, so each candidate is checked again then. A candidate that no longer matches may have kept another task out,
+ * and a trimmed task is only in the index. Then the page is shorter. Each page says up to which (due, id) it is
+ * complete.
  *
- * What was read may not match, for the index knows neither what has expired nor what time it is. While the page has
- * room, and the index has more, it is read on (core_list_goes_on), LIST_READS_MAX times at most. */
+ * Rows may not match, because the index knows neither expiry nor the time. While the page has room and the index has
+ * more, the shell reads on (core_list_goes_on), at most LIST_READS_MAX times. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -247,8 +247,7 @@ static Tarry__ListReply *make_page(struct core *core, struct list_scan *scan, st
             set_cursor(list, (struct due){candidate->due.due_ms, candidate->due.id - 1}, arena);
             return list;
         }
-        bool is_twice =
-            i > 0 && compare_candidates(candidate - 1, candidate) == 0; /* it changed and was offered again */
+        bool is_twice = i > 0 && compare_candidates(candidate - 1, candidate) == 0; /* changed and offered again */
         const struct row *row = is_twice ? NULL : still(core, scan, candidate);
         if (row) list->tasks[list->n_tasks++] = query_view(core, row, arena);
     }
