@@ -2,8 +2,8 @@
  *   A-1  a task leased ahead of time is in session->ahead, with a timer for its due time, or in session->due;
  *   A-2  this reign leased it to this session, which is present, and no delivery of it was given out;
  *   A-3  a session spends at most half of its prefetch ahead of time, and never its last credit;
- *   A-4  after a step session->due is empty, unless a delivery to the session has been under way for at most
- *        AHEAD_LATE_MS, or the session is still to be settled (core->changed). */
+ *   A-4  after a step session->due is empty, with two exceptions: a delivery to the session has been under way for at
+ *        most AHEAD_LATE_MS, or the session is not settled yet (core->changed). */
 #include "ahead.h"
 
 #include "effects.h"

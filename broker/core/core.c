@@ -548,9 +548,9 @@ static void seal_when_idle(struct core *core, struct core_effects *effects) {
 }
 
 /* Sets the time to that of the event. A delayed event counts from its arrival, which may be earlier than the time of an
- * event already handled. Then it counts from that later time on both clocks. If only the steady clock advanced, and the
- * wall clock was set while the event waited, a later start would compute a wrong difference of the clocks, and timers
- * would expire too early (TIME-1; history 20714502). */
+ * event already handled. Then it counts from that later time, on both clocks. Reason: a later start continues by the
+ * difference of the two clocks. If the wall clock was set during the delay and only the steady clock advanced here,
+ * timers would expire too early (TIME-1; history 20714502). */
 static void set_now_of(struct core *core, const struct core_event *event) {
     struct instant now = event->now;
     uint64_t behind_ns = core->now.steady_ns > now.steady_ns ? core->now.steady_ns - now.steady_ns : 0;

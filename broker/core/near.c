@@ -53,8 +53,8 @@ static void push_ready(struct core *core, struct line_state *line, struct task *
     near_update_serving(core, queue);
 }
 
-/* Sets the line's number of near tasks and moves the line to the list of its size class, so that the largest line is
- * found without a search (CALM-1). */
+/* Sets the number of near tasks and moves the line to the list of its size class. So the largest line is found without
+ * a search (CALM-1). */
 static void set_near_count(struct core *core, struct line_state *line, uint64_t count) {
     core->near_count += count - line->near_count;
     line->near_count = count;
