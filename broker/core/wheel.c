@@ -1,18 +1,18 @@
 /* wheel.c: see wheel.h.
  *
- * The level of a timer is the highest of its due time's 8-bit digits that differs from now's, and its slot is that
- * digit. Hence
- *   W-1  on each level every occupied slot lies above now's own digit, so the lowest bit set is the soonest slot;
- *   W-2  whatever lies on a lower level is due before anything on a higher one;
- *   W-3  moving now forward to no more than the soonest slot's first millisecond changes no other timer's place;
- *   W-4  timers due in the same millisecond are always in the same slot, and there in the order of being armed, those
- *        in its stage first.
+ * A timer's level is the highest 8-bit digit in which its due time differs from now. Its slot is that digit of the due
+ * time. Hence
+ *   W-1  on each level every occupied slot is above now's own digit, so the lowest bit set is the earliest slot;
+ *   W-2  every timer on a lower level is due before every timer on a higher level;
+ *   W-3  moving now forward, at most to the first millisecond of the earliest slot, changes no other timer's place;
+ *   W-4  timers due in the same millisecond are always in the same slot, in the order of arming, those in its stage
+ *        first.
  *
- * wheel_pop goes from slot to slot. A bucket whose slot has begun is spread over lower levels, its stage's as a whole;
- * what is due in just that millisecond is sorted by tie and becomes `expired`. That happens only while `expired` is
- * empty, so that it holds one millisecond at a time, and its order never needs a search. What is armed when due already
- * is appended to `expired` if it comes last there, and otherwise waits in `late`, which is sorted and merged in by the
- * next pop. */
+ * wheel_pop opens slot after slot. It distributes the bucket of an opened slot to lower levels, and moves the slot's
+ * stage as a whole. Timers due in the current millisecond are sorted by tie and move to `expired`. That happens only
+ * while `expired` is empty. So `expired` holds one millisecond at a time, and its order needs no search. A timer that
+ * is armed after its due time is appended to `expired` if it comes last there. Otherwise it goes into `late`, and the
+ * next pop sorts `late` and merges it. */
 #include "wheel.h"
 
 #include <assert.h>
