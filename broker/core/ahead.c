@@ -2,8 +2,8 @@
  *   A-1  a task leased ahead of time is in session->ahead, with a timer for its due time, or in session->due;
  *   A-2  this reign leased it to this session, which is present, and no delivery of it was given out;
  *   A-3  a session spends at most half of its prefetch ahead of time, and never its last credit;
- *   A-4  after a step session->due is empty, unless a delivery to the session has been under way for at most
- *        AHEAD_LATE_MS, or the session is still to be settled (core->changed). */
+ *   A-4  after a step session->due is empty, with two exceptions: a delivery to the session has been under way for at
+ *        most AHEAD_LATE_MS, or the session is not settled yet (core->changed). */
 #include "ahead.h"
 
 #include "effects.h"
@@ -18,13 +18,13 @@ void ahead_note(struct core *core, struct task *task) {
     bool is_taken = from_ms == now_ms && queue_at(core, task->row.queue)->taker_count > 0;
     if (is_taken && core->soon_count < TIMERS_PER_STEP_MAX) {
         core->soon[core->soon_count++] = task->row.id;
-        from_ms = now_ms + (due_ms - now_ms + 1) / 2; /* in case this step does not get to it */
+        from_ms = now_ms + (due_ms - now_ms + 1) / 2; /* retry time, if this step does not reach the task */
     }
     near_soon(core, task, from_ms > now_ms ? from_ms : due_ms);
 }
 
-/* Starts a pause of twice the length of the last one. A pause that began AHEAD_REST_MAX_MS after the last one ended is
- * the first again. */
+/* Starts a pause twice as long as the last one. If AHEAD_REST_MAX_MS or more have passed since the last pause ended,
+ * the length starts at AHEAD_REST_MS again. */
 static void pause_again(struct pause *pause, uint64_t now_ms) {
     if (now_ms < pause->until_ms) return;
     if (now_ms >= pause->until_ms + AHEAD_REST_MAX_MS) pause->length_ms = 0;
@@ -56,7 +56,7 @@ void ahead_stand_down(struct session *session) {
 
 /* ---- leasing */
 
-/* How many tasks more the session may get ahead of time. Ready tasks of the queue come first. */
+/* Returns how many more tasks the session may get ahead of time. Ready tasks of the queue take credit first. */
 static uint32_t room_of(const struct core *core, const struct session *session, const struct queue *queue) {
     bool is_fit = session->state == SESSION_UP && !session->gone && !session->resend_count &&
                   steady_ms(core) >= session->ahead_pause.until_ms &&
@@ -68,7 +68,8 @@ static uint32_t room_of(const struct core *core, const struct session *session, 
     return spare < half - session->ahead_count ? spare : half - session->ahead_count;
 }
 
-/* The next session in turn that has room; it goes to the end. NULL: no session of those looked at has. */
+/* Returns the next session in turn that has room and moves it to the end. NULL: none of the visited sessions has room.
+ */
 static struct session *next_taker(struct core *core, struct queue *queue) {
     uint32_t looks = queue->taker_count < AHEAD_TAKERS_PER_LOOK_MAX ? queue->taker_count : AHEAD_TAKERS_PER_LOOK_MAX;
     for (; looks; looks--) {
@@ -81,7 +82,7 @@ static struct session *next_taker(struct core *core, struct queue *queue) {
     return NULL;
 }
 
-/* The task, if it still waits for its time and all tasks that come before it are in memory; else NULL. */
+/* Returns the task if it is not due yet and all earlier tasks of its line are in memory; otherwise NULL. */
 static struct task *candidate(struct core *core, uint64_t id) {
     struct task *task = task_find(core, id);
     if (!task || task->place != PLACE_PENDING || task->row.base != ROW_STEADY) return NULL;
@@ -90,7 +91,7 @@ static struct task *candidate(struct core *core, uint64_t id) {
     return is_fit && !line_of(core, &task->row)->settling ? task : NULL;
 }
 
-/* Where the row of tasks of this queue that begins at `at` ends. */
+/* Returns the end of the run of tasks of this queue that begins at `at`. */
 static uint32_t run_end(struct core *core, uint32_t at, const struct queue *queue) {
     while (at < core->soon_count) {
         const struct task *task = candidate(core, core->soon[at]);
@@ -108,7 +109,7 @@ static struct row row_promised(const struct core *core, const struct queue *queu
     return leased;
 }
 
-/* Leases the first `count_max` of the tasks from `at` to `end` to one session. Returns where the rest begins. */
+/* Leases the first `count_max` tasks between `at` and `end` to one session. Returns the start of the rest. */
 static uint32_t lease_some(struct core *core, struct session *session, uint32_t at, uint32_t end, uint32_t count_max,
                            struct core_effects *effects) {
     struct draft draft;
@@ -126,7 +127,7 @@ static uint32_t lease_some(struct core *core, struct session *session, uint32_t 
     return at;
 }
 
-/* CAP-1: no more than memory has room for. */
+/* Limits `count` to the memory for leases and the maximum numbers of leases (CAP-1). */
 static uint32_t limit(const struct core *core, uint32_t count) {
     uint64_t fitting = need_lease_room(core) / task_size(KEY_SIZE_MAX);
     if (count > AHEAD_TASKS_MAX - core->ahead_count) count = (uint32_t)(AHEAD_TASKS_MAX - core->ahead_count);
@@ -134,8 +135,8 @@ static uint32_t limit(const struct core *core, uint32_t count) {
     return count > fitting ? (uint32_t)fitting : count;
 }
 
-/* Leases the tasks from `at` to `end`, which are of one queue: each consumer that has room gets a fair share. Returns
- * where the tasks begin that no consumer has room for. */
+/* Leases the tasks from `at` to `end`, all of one queue: each consumer with room gets a fair share. Returns the first
+ * task for which no consumer has room. */
 static uint32_t lease_run(struct core *core, struct queue *queue, uint32_t at, uint32_t end, uint32_t *records_left,
                           struct core_effects *effects) {
     uint32_t share = (end - at + queue->taker_count - 1) / queue->taker_count;
@@ -152,8 +153,8 @@ static uint32_t lease_run(struct core *core, struct queue *queue, uint32_t at, u
     return at;
 }
 
-/* Not all tasks of the span found room: the later ones would hold the credit that the sooner ones need. Halves the
- * queue's time ahead, so that all of them find room. near_halvings undoes it by time alone. */
+/* Halves the queue's time ahead, because not all tasks of the span found room. Otherwise later tasks would hold the
+ * credit that earlier tasks need. Only time undoes it (near_halvings). */
 static void narrow(struct core *core, struct queue *queue, uint32_t at, uint32_t end) {
     uint64_t now_ms = steady_ms(core);
     uint8_t halvings = near_halvings(core, queue);
@@ -185,7 +186,7 @@ void ahead_lease(struct core *core, uint32_t records_max, struct core_effects *e
     }
 }
 
-/* ---- until it is due */
+/* ---- before the due time */
 
 bool ahead_is(const struct core *core, const struct row *row) {
     const struct task *task = task_find(core, row->id);
@@ -198,7 +199,7 @@ void ahead_return(const struct core *core, const struct task *task, struct row *
     row_unsend(task, out);
 }
 
-/* A record that withdraws the lease. */
+/* Adds a record to the draft that withdraws the lease. */
 static void take_back(struct draft *draft, const struct task *task) {
     assert(task->ahead);
     struct known known = known_of(task);
@@ -207,7 +208,7 @@ static void take_back(struct draft *draft, const struct task *task) {
     draft_put(draft, TARRY__CAUSE__CAUSE_UNSENT, &known, &row);
 }
 
-/* TRUE-1: what is decided is decided about a task that no consumer has seen. */
+/* TRUE-1: the decision is about a task that no consumer has seen. */
 void ahead_see(struct draft *draft, struct known *known) {
     if (known->ended || known->row.state != ROW_LEASED || !ahead_is(draft->core, &known->row)) return;
     if (SEEDED_BUG(ahead_seen_as_leased)) return;
@@ -216,7 +217,7 @@ void ahead_see(struct draft *draft, struct known *known) {
     assert(is_known && known->row.state == ROW_WAITING);
 }
 
-/* Withdraws one list, in frames of bounded size. */
+/* Withdraws all leases of one list, in frames of bounded size. */
 static void withdraw_list(struct core *core, struct session *session, const struct task_list *list,
                           struct core_effects *effects) {
     while (!TAILQ_EMPTY(list)) {
@@ -227,7 +228,7 @@ static void withdraw_list(struct core *core, struct session *session, const stru
             if (draft.record_count == RECORDS_PER_FRAME_MAX) break;
             take_back(&draft, task);
         }
-        draft_commit(&draft, NULL, effects); /* the tasks leave the list */
+        draft_commit(&draft, NULL, effects); /* removes the tasks from the list */
     }
 }
 
@@ -247,9 +248,9 @@ void ahead_withdraw_all(struct core *core, struct core_effects *effects) {
     }
 }
 
-/* ---- when it is due */
+/* ---- at the due time */
 
-/* Its queue was paused since, its leases are of another length by now, or half of its lease is over. */
+/* Returns true if the task's queue was paused, its lease time changed, or half of its lease is over. */
 static bool is_outdated(const struct core *core, const struct session *session, const struct task *task) {
     const struct queue *queue = queue_at(core, task->row.queue);
     uint64_t lease_ms = task->row.lease_deadline_ms - task->row.due_ms - 1;
@@ -257,7 +258,8 @@ static bool is_outdated(const struct core *core, const struct session *session, 
     return lease_ms != session_lease_ms(session, queue) || steady_ms(core) > task->row.due_ms + lease_ms / 2;
 }
 
-/* The session's credit, or its place in the order, was needed otherwise: it gets nothing ahead of time for a while. */
+/* Pauses leases ahead of time to the session, because its credit or its place in the order was needed for other tasks.
+ */
 static void rest(const struct core *core, struct session *session) {
     pause_again(&session->ahead_pause, steady_ms(core));
 }
@@ -267,7 +269,7 @@ struct departure {
     uint32_t count;
     uint32_t count_max;
     uint64_t bytes;
-    struct draft back; /* withdraws the tasks that must wait */
+    struct draft back; /* the draft that withdraws leases of tasks that must wait */
 };
 
 static void commit_back(struct core *core, const struct session *session, struct departure *departure,
@@ -284,7 +286,7 @@ static bool must_wait(struct core *core, struct session *session, const struct t
     if (is_overtaken) rest(core, session);
     if (is_overtaken && SEEDED_BUG(ahead_overtaken_stays)) return true;
     take_back(&departure->back, task);
-    /* An outdated task is ready from here on, so that the next ones wait for it (KEEP-1). */
+    /* An outdated task becomes ready at once, so that the next tasks wait for it (KEEP-1). */
     bool is_full = departure->back.record_count == RECORDS_PER_FRAME_MAX;
     if (!is_overtaken || is_full) commit_back(core, session, departure, effects);
     return true;
@@ -312,7 +314,7 @@ static bool gather_due(struct core *core, struct session *session, uint32_t prio
     return true;
 }
 
-/* A full delivery has passed over the tasks of lower priority: those that are late by then become ready. */
+/* Withdraws late leases of a lower priority, which a full delivery has skipped; the tasks become ready. */
 static void take_back_late(struct core *core, struct session *session, uint32_t priority, struct departure *departure,
                            struct core_effects *effects) {
     const struct task *next = NULL;
@@ -325,7 +327,7 @@ static void take_back_late(struct core *core, struct session *session, uint32_t 
     }
 }
 
-/* The highest priority first, then due, then id. */
+/* Collects due tasks: highest priority first, then due time, then id. */
 static void gather(struct core *core, struct session *session, struct departure *departure,
                    struct core_effects *effects) {
     uint32_t mask = session->due_mask;
@@ -347,7 +349,7 @@ static void depart(struct core *core, struct session *session, struct core_effec
     draft_init_for(&departure.back, core, effects->arena, session, 16);
     gather(core, session, &departure, effects);
     uint64_t position = 0;
-    for (uint32_t i = 0; i < departure.count; i++) { /* the task may change before the message is made */
+    for (uint32_t i = 0; i < departure.count; i++) { /* copy keys: a task may change before its message is made */
         struct row *row = &departure.tasks[i].row;
         row->key = must_copy(effects->arena, row->key, row->key_size);
         if (row->lease_position > position) position = row->lease_position;
@@ -360,7 +362,7 @@ static void depart(struct core *core, struct session *session, struct core_effec
     *PUSH(effects, deliveries) = (struct core_delivery){
         .session = session->id,
         .lane = session->lane,
-        .after = position + 1, /* LOG-1: what is durable ends with a frame, so the lease's is wholly durable */
+        .after = position + 1, /* LOG-1: the durable log ends with a whole frame, here that of the lease */
         .tasks = departure.tasks,
         .count = departure.count,
         .departs = true,
@@ -377,7 +379,7 @@ void ahead_departed(struct session *session) {
     }
 }
 
-/* */
+/* Delivers or withdraws the due leases. */
 static void settle_due(struct core *core, struct session *session, struct core_effects *effects) {
     bool may_send = session->state == SESSION_UP && !session->sending && !session->resend_count && !session->gone;
     if (may_send && session->due_mask) depart(core, session, effects);
@@ -385,7 +387,7 @@ static void settle_due(struct core *core, struct session *session, struct core_e
     bool is_stuck = !session->sending || steady_ms(core) > session->sending_ms + AHEAD_LATE_MS;
     if (SEEDED_BUG(ahead_late_taken_back)) is_stuck = true;
     if (is_stuck && !SEEDED_BUG(ahead_overtaken_stays))
-        withdraw_due(core, session, effects); /* its consumer does not take what it gets */
+        withdraw_due(core, session, effects); /* its consumer does not take its delivery */
     else
         session_look_at(core, session, session->sending_ms + AHEAD_LATE_MS + 1);
 }

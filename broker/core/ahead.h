@@ -31,27 +31,28 @@
 #define AHEAD_LEASE_MIN_MS 1000u
 #define AHEAD_TAKERS_PER_LOOK_MAX 16u
 
-/* The task's timer has come before the due time: ahead_lease may lease the task in this step. */
+/* Notes the task for ahead_lease in this step. Call it when the task's timer expires before the due time. */
 void ahead_note(struct core *core, struct task *task);
-/* Leases the noted tasks to consumers with credit to spare; at most `records_max`. */
+/* Leases the noted tasks to consumers with spare credit; writes at most `records_max` records. */
 void ahead_lease(struct core *core, uint32_t records_max, struct core_effects *effects);
 
-/* Leased ahead of time by this reign, and its delivery has not left? */
+/* Returns true if this reign leased the task ahead of time and the delivery has not left. */
 bool ahead_is(const struct core *core, const struct row *row);
-/* The row as it was before that lease. */
+/* Returns in `out` the row as it was before that lease. */
 void ahead_return(const struct core *core, const struct task *task, struct row *out);
-/* Called before a decision about the task: withdraws a lease ahead of time by a record of the draft. */
+/* Withdraws a lease ahead of time by a record in the draft. Call it before a decision about the task. */
 void ahead_see(struct draft *draft, struct known *known);
 
-/* Gives out the session's due leases, or withdraws them; withdraws all when the session's credit is used up. */
+/* Delivers the session's due leases or withdraws them; withdraws all leases ahead of time if the session's credit is
+ * used up. */
 void ahead_settle(struct core *core, struct session *session, struct core_effects *effects);
-/* Withdraws all leases ahead of time of the session, or of all sessions. */
+/* Withdraw all leases ahead of time of one session, or of all sessions. */
 void ahead_withdraw(struct core *core, struct session *session, struct core_effects *effects);
 void ahead_withdraw_all(struct core *core, struct core_effects *effects);
-/* The delivery under way has left, or its leases are given back. */
+/* Call when the delivery under way has left, or when its leases are given back. */
 void ahead_departed(struct session *session);
 
-/* The session's lane is up: it takes leases ahead of time from here on. Not for pooled sessions. */
+/* Lets a session take leases ahead of time, once its lane is up. Not for pooled sessions. */
 void ahead_stand_up(struct session *session);
 void ahead_stand_down(struct session *session);
 

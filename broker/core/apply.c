@@ -1,6 +1,5 @@
-/* apply.c: see apply.h. Every record carries what it replaces, so nothing outside memory is looked up and nothing can
- * be refused; a record that contradicts the tally comes from a damaged log or a bug, and stops the start (or the
- * broker). */
+/* apply.c: see apply.h. Every record carries what it replaces, so apply reads nothing outside memory and refuses
+ * nothing. A record that contradicts the tally comes from a damaged log or a bug; it stops the start, or the broker. */
 #include "apply.h"
 
 #include <string.h>
@@ -33,8 +32,8 @@ static uint64_t key_hash_of(const struct row *row, const struct known *known) {
 static int apply_put(struct core *core, const Tarry__TaskPut *put, const struct tally_row *seen,
                      const struct known *known) {
     const struct row *row = &seen->row;
-    struct task *task = put->fresh ? NULL : task_find(core, row->id); /* the tally has seen that a fresh id is new */
-    bool was_ahead = task && task->ahead;                             /* what never left is as late as it will be */
+    struct task *task = put->fresh ? NULL : task_find(core, row->id); /* the tally has checked that a fresh id is new */
+    bool was_ahead = task && task->ahead; /* an undelivered lease does not affect lateness */
     bool is_extended =
         task && task->place == PLACE_LEASED && row->state == ROW_LEASED && row->session == task->row.session;
     if (is_extended) {
@@ -83,7 +82,7 @@ static int apply_end(struct core *core, const Tarry__TaskEnd *end, const struct 
         detach(core, task);
         task_leave_keys(core, task);
     } else {
-        task = task_new(core, row, key_hash, true); /* found by its id alone */
+        task = task_new(core, row, key_hash, true); /* found only by its id */
         if (!task) return CORE_NO_MEMORY;
     }
     task->place = PLACE_ENDED;
@@ -91,7 +90,7 @@ static int apply_end(struct core *core, const Tarry__TaskEnd *end, const struct 
     return 0;
 }
 
-/* `known`: as at apply_frame. */
+/* Applies one record. `known`: as in apply_frame. */
 static int apply_record(struct core *core, const Tarry__Record *record, const struct known *known) {
     struct tally_row seen;
     if (known) seen = (struct tally_row){.row = known->row, .hash = known->hash};
@@ -117,16 +116,16 @@ static int apply_record(struct core *core, const Tarry__Record *record, const st
     case TARRY__RECORD__FACT_EPOCH:
         core->epoch = record->epoch->epoch;
         return 0;
-    case TARRY__RECORD__FACT_REDACTION: /* carried out where contents lie */
+    case TARRY__RECORD__FACT_REDACTION: /* erasure happens where contents lie */
         outcomes_redacted(core->outcomes, record->redaction->id);
         return 0;
-    case TARRY__RECORD__FACT_CLOCK: /* acted on by the shell's clock */
+    case TARRY__RECORD__FACT_CLOCK: /* the shell's clock acts on it */
     case TARRY__RECORD__FACT_SESSION:
     case TARRY__RECORD__FACT_SESSION_END:
     case TARRY__RECORD__FACT_STOP:
     case TARRY__RECORD__FACT_REFUSED:
     case TARRY__RECORD__FACT_ALONE:
-        return 0; /* for readers of the log: sessions do not outlive a restart but by their leases */
+        return 0; /* for readers of the log: a session survives a restart only by its leases */
     case TARRY__RECORD__FACT__NOT_SET:
     default:
         return CORE_NONSENSE;

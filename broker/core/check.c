@@ -1,4 +1,4 @@
-/* check.c: core_check walks every invariant of state.h and near.h; O(tasks in memory). */
+/* check.c: core_check checks every invariant of state.h and near.h; O(tasks in memory). */
 #include "check.h"
 #include "ahead.h"
 #include "leases.h"
@@ -30,11 +30,11 @@ static uint64_t check_line(struct core *core, const struct line_state *line) {
     assert(near == line->near_count && far == line->far_count && ready == line->ready.count);
     assert(line->size_class == (near ? 64 - __builtin_clzll(near) : 0));
     assert(ready_check(&line->ready));
-    (void)line_index_only(core, line); /* asserts that memory holds no more than there is */
+    (void)line_index_only(core, line); /* asserts that memory holds no more waiting tasks than exist */
     return near + far;
 }
 
-/* A look-up of a key stops at the first match (tasks.c). */
+/* Checks the order of keys: a look-up stops at the first match (tasks.c). */
 static void check_keys(const struct core *core) {
     for (uint64_t slot = 0; slot <= core->table_mask; slot++) {
         for (struct task *const *at = &core->by_key[slot]; *at; at = &(*at)->by_key_next) {
@@ -86,13 +86,13 @@ static void check_ahead(const struct core *core) {
         }
         assert(count == session->ahead_count && count <= session->lease_count);
         bool is_behind = session->sending && steady_ms(core) <= session->sending_ms + AHEAD_LATE_MS;
-        assert(!session->due_mask || session->changed || is_behind); /* no second waiting state */
+        assert(!session->due_mask || session->changed || is_behind); /* only the two exceptions of A-4 */
         ahead += count;
     }
     assert(ahead == core->ahead_count);
 }
 
-/* What deliver() goes by: which sessions stand in which line, and which queues are served. */
+/* Checks the lists that deliver() uses: willing sessions per queue, and queues to serve. */
 static void check_serving(struct core *core) {
     uint32_t willing[QUEUE_PLACES + 1] = {0};
     for (uint32_t i = 0; i < core->sessions_end; i++) {
@@ -114,14 +114,14 @@ static void check_serving(struct core *core) {
         assert(ready_has(&queue->serving) == serves);
         bool is_idle = core->started && !core->stopping && !core->hurry && !core->full && may_lease(core);
         assert(!is_idle || !serves ||
-               !near_next_ready(core, &core->queues[number])); /* CALM-1: no task waits beside a free consumer */
+               !near_next_ready(core, &core->queues[number])); /* CALM-1: no task waits while a consumer is free */
         served += serves;
     }
     assert(ready_check(&core->serving) && core->serving.count == served && core->own_queue_count == own);
 }
 
 void core_check(const struct core *constant) {
-    struct core *core = (struct core *)constant; /* only walked */
+    struct core *core = (struct core *)constant; /* not changed */
     uint64_t counted = 0;
     uint64_t leased = 0;
     uint64_t other = 0;

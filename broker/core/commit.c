@@ -1,13 +1,13 @@
-/* commit.c: from a Commit to one frame and one reply.
+/* commit.c: turns a Commit into one frame and one reply.
  *
- *     known sequence? ── yes ──► the same answer again, from the log (ONCE-1)
- *          │ no, and it only asks ──► capacity, and a frame that takes its place: abandoned, now and for ever
+ *     known sequence? ── yes ──► repeat the recorded reply from the log (ONCE-1)
+ *          │ no, and `ask` is set ──► check capacity, then record the sequence as abandoned for ever
  *          │ no
- *     capacity (CAP-1) ── no ──► BUSY, nothing recorded, the sequence stays unused
+ *     capacity (CAP-1) ── no ──► BUSY, nothing is recorded, the sequence stays unused
  *          │
- *     its queues exist, or come into being: a frame of their own before it, which stays whatever becomes of the commit
+ *     create its missing queues: a separate frame before it, which stays even if the commit is refused
  *          │
- *     decide each operation on a draft ── atomic and one refused ──► a frame with the refusals alone
+ *     decide each operation on a draft ── atomic and one refused ──► a frame with the refusals only
  *          │
  *     one frame: records, results, (producer, sequence) ──► apply ──► reply once it is durable (LOG-1) */
 #include "commit.h"
@@ -23,10 +23,10 @@
 #include "seeded_bug.h"
 #include "wire.h"
 
-/* What a commit asks of memory and of the index. */
+/* What a commit needs from memory and from the index. */
 struct demand {
     size_t schedules;
-    size_t changes; /* moves, cancels and what else concerns tasks that may be in the index alone */
+    size_t changes; /* moves, cancels and other changes of tasks that only the index may hold */
     size_t jobs;
     struct need need;
 };
@@ -54,7 +54,7 @@ static struct demand demand_of(const struct core_event *event) {
         case TARRY__OP__OP_QUEUE_PURGE:
             demand.jobs++;
             break;
-        case TARRY__OP__OP_REDACT: /* any of them may be found to be expired */
+        case TARRY__OP__OP_REDACT: /* any of the tasks may be found to be expired */
             demand.changes++;
             break;
         case TARRY__OP__OP_NACK:
@@ -67,9 +67,9 @@ static struct demand demand_of(const struct core_event *event) {
     return demand;
 }
 
-/* Why a commit is not decided, and under which code: BUSY, it may be later; TOO_LARGE, it never will be. */
+/* Why a commit is refused before deciding. BUSY: a retry may succeed. TOO_LARGE: a retry never succeeds. */
 struct lack {
-    const char *sentence; /* NULL: nothing lacks */
+    const char *sentence; /* NULL: no refusal */
     Tarry__Code code;
 };
 
@@ -81,7 +81,7 @@ static struct lack too_large(const char *sentence) {
     return (struct lack){sentence, TARRY__CODE__TOO_LARGE};
 }
 
-/* All its queues together. */
+/* Checks the principal's limit of pending tasks over all its queues. */
 static struct lack lacks_pending(struct core *core, const struct core_caller *caller, size_t schedules) {
     if (!caller || !caller->pending_max || !schedules) return busy(NULL);
     if (schedules > caller->pending_max)
@@ -98,8 +98,9 @@ static struct lack lacks_memory(const struct core *core, const struct demand *de
     return busy("memory for tasks is full: try again in a moment");
 }
 
-/* Acks, extends and releases of what is leased always pass: it is in memory already. Nacks with a sentence, and what
- * settles a task that was leased once and is in the index alone now, may use the reserve. */
+/* Checks the capacity for a commit. Acks, extends and releases of leased tasks always pass, because these tasks are in
+ * memory. Two kinds of settling may use the reserve: a nack with a sentence, and settling a formerly leased task that
+ * only the index holds. */
 static struct lack lacks_capacity(struct core *core, const struct core_event *event) {
     struct demand demand = demand_of(event);
     if (SEEDED_BUG(capacity_unchecked)) return busy(NULL);
@@ -116,7 +117,8 @@ static struct lack lacks_capacity(struct core *core, const struct core_event *ev
     return lack;
 }
 
-/* The queue of an operation that needs it to exist; NULL: it needs none, or is refused by its result. */
+/* Returns the queue that must exist for the operation. Returns NULL if it needs none, or after a refusal in `result`.
+ */
 static const struct queue *need_queue(struct core *core, const struct core_event *event, const Tarry__Op *op,
                                       struct core_effects *effects, Tarry__OpResult *result) {
     const char *name = NULL;
@@ -231,13 +233,13 @@ static bool any_refused(const Tarry__CommitReply *reply) {
     return false;
 }
 
-/* What is the same for all operations of the event. */
+/* Fills in the members that are equal for all operations of the event. */
 static struct decision decision_of(struct core *core, struct draft *draft, const struct core_event *event,
                                    struct core_effects *effects) {
     return (struct decision){.core = core, .draft = draft, .effects = effects, .caller = event->caller};
 }
 
-/* `queue`: that the operation needs to exist. */
+/* Decides one operation. `queue`: the queue that it needs; NULL: none. */
 static void decide_one(struct decision *d, const struct core_event *event, size_t i, const struct queue *queue,
                        Tarry__OpResult *result) {
     const Tarry__Op *op = event->request->commit->ops[i];
@@ -245,10 +247,10 @@ static void decide_one(struct decision *d, const struct core_event *event, size_
     d->past = event->past ? &event->past[i] : NULL;
     d->queue = queue;
     d->result = result;
-    if (content && content->problem) { /* proto/check.h found it malformed, when it came in */
+    if (content && content->problem) { /* proto/check.h found it malformed at receipt */
         refuse(d, content->code, TARRY__OUTCOME__NONE, content->problem);
     } else if (op->op_case == TARRY__OP__OP_QUEUE_DELETE &&
-               event->request->commit->n_ops != 1) { /* it asks what the queue holds, not what the commit puts there */
+               event->request->commit->n_ops != 1) { /* it checks what the queue held before the commit */
         refuse(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "deleting a queue goes alone in its commit");
     } else if (may_touch(d, op_id(op))) {
         decide_op(d, op);
@@ -257,7 +259,7 @@ static void decide_one(struct decision *d, const struct core_event *event, size_
 
 static void decide_alone(struct core *core, const struct core_event *event, struct facts_table *facts, size_t i,
                          const struct queue *queue, Tarry__OpResult *result, struct core_effects *effects) {
-    if (result->code == TARRY__CODE__NO_SUCH_QUEUE || result->code == TARRY__CODE__TOO_LARGE) return; /* no draft yet */
+    if (result->code == TARRY__CODE__NO_SUCH_QUEUE || result->code == TARRY__CODE__TOO_LARGE) return; /* no draft */
     struct draft draft;
     draft_init(&draft, core, effects->arena, NULL, 1);
     draft.facts_table = facts;
@@ -266,8 +268,8 @@ static void decide_alone(struct core *core, const struct core_event *event, stru
     decide_one(&d, event, i, queue, result);
 }
 
-/* An atomic commit with a refusal: nothing takes effect. Each refused operation is asked again on its own, for its
- * answer must not rest on what another one would have done (TRUE-1); the others say that they were aborted. */
+/* Aborts an atomic commit with a refusal: nothing takes effect. Decides each refused operation again alone, because its
+ * answer must not depend on the effect of another operation (TRUE-1). All other operations get ABORTED. */
 static void abort_all(struct core *core, const struct core_event *event, struct facts_table *facts,
                       const struct queue *const *queues, Tarry__CommitReply *reply, struct core_effects *effects) {
     reply->aborted = true;
@@ -303,7 +305,7 @@ static void execute(struct core *core, const struct core_event *event, struct co
         if (!SEEDED_BUG(atomic_in_part)) draft_init(&draft, core, effects->arena, NULL, 0);
         draft_by_request(&draft, event);
     }
-    reply->abandoned = commit->ask; /* ONCE-1: a retry under this sequence is told the same */
+    reply->abandoned = commit->ask; /* ONCE-1: a retry with this sequence gets the same reply */
     size_t room = commit_reply_room(reply);
     uint8_t *end = (uint8_t *)must_have(effects->arena, room) + room;
     const uint8_t *packed = commit_reply_pack(reply, end);

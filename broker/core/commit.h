@@ -1,19 +1,19 @@
-/* commit.h: the one way for a client to change anything. */
+/* commit.h: handling of CORE_COMMIT, the only event by which a client changes tasks and queues. */
 #ifndef TARRY_CORE_COMMIT_H
 #define TARRY_CORE_COMMIT_H
 
 #include "state.h"
 
-/* The operation is to be refused with contents[i].problem, and nothing in it keeps to any limit: it is not looked into.
- */
+/* Returns true if the operation must be refused with contents[i].problem. The core does not read such an operation,
+ * because its fields may exceed every limit. */
 static inline bool op_is_malformed(const struct core_event *event, size_t i) {
     return event->contents && event->contents[i].problem;
 }
 
-/* The task that the operation means by its id; 0: by queue and key, or none. */
+/* Returns the id by which the operation names its task; 0: it uses queue and key, or names no task. */
 uint64_t op_id(const Tarry__Op *op);
 
-/* False: the step repeats an earlier answer or refuses the commit, whatever is stored. */
+/* Returns false if the step will repeat an earlier reply or refuse the commit, independent of stored data. */
 bool commit_decides(const struct core *core, const struct core_event *event);
 void commit_step(struct core *core, const struct core_event *event, struct core_effects *effects);
 

@@ -1,8 +1,4 @@
-/* core.c: the interface: memory at start, recovery, one step per event (core.h).
- *
- *     step:  time moves ─► timers ─► the event ─► deliveries ─► windows, jobs, trimming, eviction ─► seal
- *
- * Each part does a bounded amount; what is left makes core_deadline say "at once". */
+/* core.c: interface of the core: memory at the start, recovery, one step per event (core.h). */
 #include "core.h"
 
 #include <stdlib.h>
@@ -28,7 +24,7 @@
 
 #define CORE_MEMORY_MIN (8u << 20)
 
-/* About so many tasks fit into the memory, with their keys. */
+/* Approximate number of tasks, with keys, that fit into the memory. */
 static size_t tasks_max(const struct core *core) {
     return core->options.memory / (sizeof(struct task) + 64);
 }
@@ -128,7 +124,7 @@ void core_free(struct core *core) {
 /* ---- recovery */
 
 static void set_now(struct core *core, const struct instant *now) {
-    if (now->steady_ns > core->now.steady_ns) core->now.steady_ns = now->steady_ns; /* TIME-2: never backwards */
+    if (now->steady_ns > core->now.steady_ns) core->now.steady_ns = now->steady_ns; /* TIME-2: never decreases */
     if (now->wall_ns > core->now.wall_ns) core->now.wall_ns = now->wall_ns;
 }
 
@@ -148,11 +144,11 @@ int core_restore_queue(struct core *core, const Tarry__QueuePut *put) {
     if (!queue_number_is_valid(put->number)) return CORE_NONSENSE;
     const uint32_t number = core->tally.queues[queue_place(put->number)].number;
     const bool is_former = number && number != put->number && !SEEDED_BUG(former_queue_restored);
-    if (is_former) return 0; /* for readers of the past: another queue has its place */
+    if (is_former) return 0; /* kept only for readers of the past: another queue has its place */
     int error = queue_apply(core, put);
     if (error) return error;
     if (SEEDED_BUG(pause_lost_at_restart)) queue_at(core, put->number)->paused = false;
-    for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) { /* what the index holds is not in memory yet */
+    for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) { /* tasks in the index are not in memory yet */
         struct line_state *line = &queue_at(core, put->number)->lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
         if (line_index_only(core, line)) line->horizon = (struct due){0, 0};
     }
@@ -163,7 +159,7 @@ int core_restore_lease(struct core *core, const struct row *row) {
     if (row->state != ROW_LEASED || !queue_has_place(core, row->queue)) return CORE_NONSENSE;
     if (SEEDED_BUG(lease_lost_in_recovery)) return 0;
     struct task *task = task_new(core, row, row_key(row).hash, false);
-    if (!task) return CORE_NO_MEMORY; /* not half of the region, if it is as large as it was (LEASES_SHARE) */
+    if (!task) return CORE_NO_MEMORY; /* cannot happen in a region of the same size (LEASES_SHARE) */
     task->hash = row_hash(row);
     lease_take(core, task);
     return 0;
@@ -216,7 +212,7 @@ int core_replay(struct core *core, const struct frame_header *header, const Tarr
 
 /* ---- events */
 
-/* TIME-2: a reader of the log must see that the wall clock was moved by an operator. */
+/* Records that an operator moved the wall clock, so that a reader of the log can see it (TIME-2). */
 static void record_clock(struct draft *draft, const struct core_event *event) {
     Tarry__Record *record = draft_record(draft);
     record->fact_case = TARRY__RECORD__FACT_CLOCK;
@@ -239,14 +235,14 @@ static void record_epoch(struct draft *draft, const struct core_event *event) {
         (ProtobufCBinaryData){.data = (uint8_t *)options->config_digest, .len = CONFIG_DIGEST_SIZE};
 }
 
-/* Every start is a promotion: a new epoch, said before anything else is. */
+/* Starts a reign: every start is a promotion, and its first record is a new epoch. */
 static void start(struct core *core, const struct core_event *event, struct core_effects *effects) {
     assert(!core->started && event->epoch > core->epoch);
     core->durable = core->position;
     core->started = true;
     core->following = false;
     core->epoch = event->epoch;
-    core->session_next = (uint64_t)event->epoch << 32 | 1; /* never used by an earlier start */
+    core->session_next = (uint64_t)event->epoch << 32 | 1; /* unique: no earlier start used this range */
     struct draft draft;
     draft_init(&draft, core, effects->arena, NULL, 2);
     draft.client = event->who;
@@ -257,7 +253,7 @@ static void start(struct core *core, const struct core_event *event, struct core
     near_check_all(core);
 }
 
-/* No leader: what is recorded is what there is, as of the last frame. */
+/* Starts an inspection: the state stays as of the last frame, and no node leads. */
 static void inspect(struct core *core) {
     assert(!core->started && !core->inspected);
     core->durable = core->position;
@@ -266,7 +262,7 @@ static void inspect(struct core *core) {
     near_check_all(core);
 }
 
-/* The last record of a run that ends in order; a seal follows once it is durable. */
+/* Appends the last record of an orderly run; a seal follows once the record is durable. */
 static void close_log(struct core *core, const struct core_event *event, struct core_effects *effects) {
     assert(core->stopping && !core->closed);
     struct draft draft;
@@ -286,7 +282,7 @@ static uint64_t ms_ago(const struct core *core, uint64_t ago_ms) {
     return steady_ms(core) > ago_ms ? steady_ms(core) - ago_ms : 0;
 }
 
-/* A refused client: nothing changes but what an auditor can read. */
+/* Records refused clients for an auditor; the state does not change. */
 static void record_refusals(struct core *core, const struct core_event *event, struct core_effects *effects) {
     struct draft draft;
     draft_init(&draft, core, effects->arena, NULL, event->refusal_count);
@@ -307,7 +303,7 @@ static void record_refusals(struct core *core, const struct core_event *event, s
     draft_commit(&draft, NULL, effects);
 }
 
-/* An auditor sees from when to when what was acknowledged was on one disk only (KEEP-1). */
+/* Records when acknowledged data was on one disk only, so that an auditor can see it (KEEP-1). */
 static void record_alone(struct core *core, const struct core_event *event, struct core_effects *effects) {
     assert(core->started && !core->stopping && !core->closed);
     if (SEEDED_BUG(alone_unrecorded)) return;
@@ -321,7 +317,7 @@ static void record_alone(struct core *core, const struct core_event *event, stru
     draft_commit(&draft, NULL, effects);
 }
 
-/* What the shell wants to stand in the log. */
+/* Appends a record that the shell requests. */
 static void record_word(struct core *core, const struct core_event *event, struct core_effects *effects) {
     if (event->kind == CORE_ALONE)
         record_alone(core, event, effects);
@@ -335,7 +331,7 @@ static void lane_gone(struct core *core, const struct core_event *event, struct 
     struct session *session = session_find(core, event->session);
     if (!session || !session_is_present(session)) return;
     if (session->sending && !session->sending_again) {
-        session->gone = true; /* LANE_SENT is on its way: what never left costs no attempt (TRUE-1) */
+        session->gone = true; /* LANE_SENT will follow; a delivery that never left costs no attempt (TRUE-1) */
     } else {
         session_gone(core, session, TARRY__SESSION_END__CAUSE__PIPE_LOST, effects);
     }
@@ -352,7 +348,7 @@ static void take_news_of_lane(struct core *core, const struct core_event *event,
         session_credit(core, event);
 }
 
-/* Questions. A get may record that the task has expired. */
+/* Answers a question. A Get may record that the task has expired. */
 static void answer_question(struct core *core, const struct core_event *event, struct core_effects *effects) {
     switch (event->kind) {
     case CORE_GET:
@@ -403,7 +399,7 @@ static void resume(struct core *core) {
     near_check_all(core);
 }
 
-/* What is absorbed goes, and what is too much. */
+/* Removes absorbed tasks from memory, and evicts tasks if memory is short. */
 static void make_room(struct core *core) {
     core->trim_to = near_trim_limit(core);
     near_trim(core);
@@ -416,14 +412,15 @@ static bool has_more_to_do(const struct core *core) {
     return checks || near_is_trimming(core) || near_is_promoting(core) || near_is_relieving(core);
 }
 
-/* The work after a step's deliveries may let more tasks leave: they do not wait for the next event (CALM-1). */
+/* Returns true if ready tasks can leave at once, because work after the step's deliveries allowed it. They must not
+ * wait for the next event (CALM-1). */
 static bool may_deliver_now(const struct core *core, bool could_lease) {
     bool is_serving = core->started && !core->stopping && !core->full && core->serving.count && may_lease(core);
     return is_serving && (core->ready_anew || !could_lease) && !SEEDED_BUG(settled_unserved);
 }
 
-/* A step under another node's reign. Time is that of the last frame, for what apply makes of a frame must be the same
- * on both nodes; only a question wants to know how it is now. */
+/* Steps the core while another node leads. The time stays that of the last frame, because apply must have the same
+ * result on both nodes. Only a question uses the current time. */
 static void follow(struct core *core, const struct core_event *event, struct core_effects *effects) {
     struct instant then = core->now;
     switch (event->kind) {
@@ -443,7 +440,7 @@ static void follow(struct core *core, const struct core_event *event, struct cor
     case CORE_STOP:
         core->stopping = true;
         break;
-    case CORE_RESUME: /* told to hand over, and not to after all, before it had begun to lead */
+    case CORE_RESUME: /* a hand-over was ordered and withdrawn before this node began to lead */
         core->stopping = false;
         break;
     default:
@@ -464,7 +461,7 @@ bool core_may_free(const struct core *core) {
 }
 
 static void handle(struct core *core, const struct core_event *event, struct core_effects *effects) {
-    assert(event->kind != CORE_FOLLOW); /* it has a step of its own */
+    assert(event->kind != CORE_FOLLOW); /* follow() handles it */
     switch (event->kind) {
     case CORE_START:
         start(core, event, effects);
@@ -533,7 +530,7 @@ static void handle(struct core *core, const struct core_event *event, struct cor
     }
 }
 
-/* LOG-5: once everything is durable and nothing more comes, a seal says so. */
+/* Appends a seal once everything is durable and the log is idle (LOG-5). */
 static void seal_when_idle(struct core *core, struct core_effects *effects) {
     bool is_settled = core->durable == core->position || SEEDED_BUG(seal_too_soon);
     if (core->sealed || !core->started || !is_settled || SEEDED_BUG(seal_missing)) return;
@@ -550,13 +547,14 @@ static void seal_when_idle(struct core *core, struct core_effects *effects) {
     core->seal_at_ms = UINT64_MAX;
 }
 
-/* What waited is judged by the moment at which it came, and that may lie before one that was judged already. It counts
- * as of that one then by both clocks: a later start goes on by their difference, and would be early by what steady time
- * alone was put forward, had the wall clock been set while the event waited (TIME-1; history 20714502). */
+/* Sets the time to that of the event. A delayed event counts from its arrival, which may be earlier than the time of an
+ * event already handled. Then it counts from that later time, on both clocks. Reason: a later start continues by the
+ * difference of the two clocks. If the wall clock was set during the delay and only the steady clock advanced here,
+ * timers would expire too early (TIME-1; history 20714502). */
 static void set_now_of(struct core *core, const struct core_event *event) {
     struct instant now = event->now;
     uint64_t behind_ns = core->now.steady_ns > now.steady_ns ? core->now.steady_ns - now.steady_ns : 0;
-    if (behind_ns > event->age_ns) behind_ns = event->age_ns; /* farther apart are only the clocks of two nodes */
+    if (behind_ns > event->age_ns) behind_ns = event->age_ns; /* only clocks of two nodes differ by more */
     if (!SEEDED_BUG(clocks_put_forward_apart)) now.wall_ns += behind_ns;
     set_now(core, &now);
 }
@@ -574,7 +572,7 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
     uint64_t taken = slab_allocated(core->slab);
     core->soon_count = 0;
     core->hurry = timers_run(core, effects);
-    assert(slab_allocated(core->slab) == taken); /* CAP-1: what time brings about needs no memory */
+    assert(slab_allocated(core->slab) == taken); /* CAP-1: timers need no memory */
     const uint64_t visits = core->visits;
     handle(core, event, effects);
     assert(slab_allocated(core->slab) - taken <= need_objects_max(event));
@@ -582,7 +580,7 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
     taken = slab_allocated(core->slab);
     core->full = event->full;
     core->hurry |= event->behind || (!event->full && deliver(core, effects));
-    assert(slab_allocated(core->slab) == taken); /* nor do deliveries */
+    assert(slab_allocated(core->slab) == taken); /* CAP-1: deliveries need no memory */
     bool could_lease = may_lease(core);
     make_room(core);
     near_check_lines(core, effects);
@@ -592,7 +590,7 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
     assert(effects->arena->used - used <= STEP_EFFECTS_MAX); /* CALM-1 */
 }
 
-/* A wall timer, seen from the steady clock: as far ahead as it is on the wall clock now. */
+/* Returns the earliest wall timer in steady ms: as far ahead as it is on the wall clock now. */
 static uint64_t wall_deadline(const struct core *core) {
     uint64_t next_ms = wheel_next(&core->wheels[ROW_WALL]);
     if (next_ms == WHEEL_NEVER) return UINT64_MAX;

@@ -1,11 +1,10 @@
-/* core.h: what is decided. A deterministic state machine: no I/O, no clock, no thread, no global, no allocation after
- * start.
+/* core.h: interface of the core, the deterministic state machine that makes all decisions.
  *
- *   event ──► core_wants ──► (the shell looks up facts) ──► core_step ──► effects
+ *   event ──► core_wants ──► (the shell reads facts) ──► core_step ──► effects
  *
- * Inside a step, `decide` reads state and turns a command into records or a refusal; `apply` alone changes state
- * (LOG-2). Time comes in with every event (TIME-2). The same core runs under the real shell, in recovery and in the
- * simulator. */
+ * Inside a step, `decide` reads the state and turns a command into records or a refusal. Only `apply` changes the
+ * state (LOG-2). Each event carries the time (TIME-2). The core does no I/O, reads no clock, starts no thread, has no
+ * global variable and allocates only at start. The real shell, recovery and the simulator run the same core. */
 #ifndef TARRY_CORE_H
 #define TARRY_CORE_H
 
@@ -21,179 +20,187 @@
 
 struct core;
 
-/* Logical time, made by the shell's clock; neither half ever goes back. */
+/* Logical time. The shell's clock computes both values; neither ever decreases. */
 struct instant {
-    uint64_t steady_ns; /* delays, leases */
-    uint64_t wall_ns;   /* absolute times */
+    uint64_t steady_ns; /* steady base: for delays and leases */
+    uint64_t wall_ns;   /* wall base: for absolute times */
 };
 
-/* What tarryd gives as core_options.ahead_ms. Most disks hang for less at times (DESIGN.md, Leases ahead of time). */
+/* Value that tarryd sets in core_options.ahead_ms. Most disk stalls are shorter (DESIGN.md, Leases ahead of time). */
 #define LEASE_AHEAD_MS 50u
 
 struct core_options {
     size_t memory;       /* bytes for tasks in memory (near window and overlay) */
-    size_t near_max;     /* tasks within horizons at most; 0: as memory allows */
-    uint32_t work_max;   /* tasks, lines or queues that one part of a step looks at; 0: as state.h says. For tests */
-    uint32_t queues_max; /* of clients; 0: QUEUES_MAX. For tests */
+    size_t near_max;     /* maximum number of tasks within horizons; 0: limited by memory only */
+    uint32_t work_max;   /* for tests: maximum of tasks, lines or queues per part of a step; 0: see state.h */
+    uint32_t queues_max; /* for tests: maximum number of clients' queues; 0: QUEUES_MAX */
     uint32_t outcomes_max;
     uint64_t outcome_retention_ms;
-    uint64_t index_lag_max;  /* records not yet in the index: beyond it, commits that schedule are refused (BUSY) */
-    uint64_t index_lag_hard; /* …: moves, cancels and new leases too */
-    uint64_t ahead_ms;       /* how long before a task is due it may be leased (ahead.h); 0: never */
-    uint64_t salt;           /* random, of this process: where keys and names lie in hash tables, and nothing else */
-    bool create_queues;      /* on first use; otherwise NO_SUCH_QUEUE */
-    Tarry__Policy policy;    /* of new queues */
+    uint64_t index_lag_max;  /* records not yet in the index; above this limit, commits that schedule get BUSY */
+    uint64_t index_lag_hard; /* records not yet in the index; above this limit, moves, cancels and new leases are
+                                refused too */
+    uint64_t ahead_ms;       /* how many ms before its due time a task may be leased (ahead.h); 0: never early */
+    uint64_t salt;           /* random per process; only decides where keys and names lie in hash tables */
+    bool create_queues;      /* create a queue on first use; otherwise reply NO_SUCH_QUEUE */
+    Tarry__Policy policy;    /* policy of new queues */
     const char *version;
-    const uint8_t *config_digest; /* CONFIG_DIGEST_SIZE bytes, for the log; NULL: not said */
+    const uint8_t *config_digest; /* CONFIG_DIGEST_SIZE bytes, recorded in the log; NULL: not recorded */
 };
 
-#define WINDOW_PIECE_MAX 1024u /* rows in one CORE_WINDOW, so that the step is short */
+#define WINDOW_PIECE_MAX 1024u /* maximum rows in one CORE_WINDOW event; keeps the step short */
 
-/* Takes all memory at once. NULL: out of memory. */
+/* Allocates all memory of the core. Returns NULL if the system is out of memory. */
 struct core *core_new(const struct core_options *options);
 void core_free(struct core *core);
 
-/* ---- recovery: 1. restore what the index knows  2. apply the log's tail  3. CORE_START
- * A follower: 1.  CORE_FOLLOW  2. for as long as another node leads  3. CORE_START */
-struct core_base { /* as of the index's position */
+/* ---- recovery
+ * Start order of a primary: 1. restore the state from the index; 2. replay the tail of the log; 3. CORE_START.
+ * Start order of a follower: 1. restore; 2. CORE_FOLLOW; 3. replay while another node leads; 4. CORE_START. */
+struct core_base { /* state at the index's position */
     uint64_t position;
     const struct tally *tally;
     uint64_t known_since_ms;
-    struct instant then; /* of the last frame: a follower answers no question as of an earlier time (TIME-2) */
+    struct instant then; /* time of the last frame; a follower answers no question as of an earlier time (TIME-2) */
 };
 void core_restore(struct core *core, const struct core_base *base);
 int core_restore_queue(struct core *core, const Tarry__QueuePut *queue);
 int core_restore_lease(struct core *core, const struct row *row);
-/* In any order; `owner` as of principal_owner. */
+/* Restores a producer; any order is allowed. `owner`: result of principal_owner. */
 int core_restore_producer(struct core *core, uint64_t producer, uint64_t used_ms, uint64_t floor, uint64_t owner);
 int core_restore_result(struct core *core, uint64_t producer, uint64_t sequence, uint64_t position);
 int core_restore_job(struct core *core, const Tarry__JobPut *job);
-int core_restore_outcome(struct core *core, const struct outcome *outcome); /* oldest first */
+/* Restores an outcome; call it for the oldest outcome first. */
+int core_restore_outcome(struct core *core, const struct outcome *outcome);
 enum core_replay_error {
-    CORE_NONSENSE = -30001,  /* a record contradicts what was there: damage or a bug; refuse to start */
-    CORE_NO_MEMORY = -30002, /* what the index has not absorbed does not fit into options.memory */
+    CORE_NONSENSE = -30001,  /* a record contradicts the state: damage or a bug; the broker must not start */
+    CORE_NO_MEMORY = -30002, /* the records that the index has not absorbed do not fit into options.memory */
 };
-/* Applies one frame of the log. 0 or an enum core_replay_error; NO_MEMORY: nothing has changed, and the same frame may
- * be tried again. */
+/* Applies one frame of the log. Returns 0 or an enum core_replay_error. After CORE_NO_MEMORY nothing has changed, and
+ * the caller may replay the same frame again. */
 int core_replay(struct core *core, const struct frame_header *header, const Tarry__FrameBody *body);
-/* FOLLOW: false: memory is short until the index has absorbed more, or CORE_TICK has made room; core_replay waits. */
+/* For a follower. Returns false while memory is short: core_replay must wait until the index absorbs more or CORE_TICK
+ * frees memory. */
 bool core_may_replay(const struct core *core);
-/* After NO_MEMORY: the index has not absorbed all, or tasks can leave memory: there will be more. */
+/* After CORE_NO_MEMORY: returns true if memory can still become free, because the index has records to absorb or tasks
+ * can be evicted. */
 bool core_may_free(const struct core *core);
 
 /* ---- events */
 enum core_event_kind {
-    CORE_START = 1, /* recovery is over: this broker is primary under `epoch` */
-    CORE_TICK,      /* core_deadline has come */
+    CORE_START = 1, /* recovery is complete: this broker is primary with epoch `epoch` */
+    CORE_TICK,      /* core_deadline has passed */
     CORE_HELLO,
     CORE_GOODBYE,
     CORE_COMMIT,
-    CORE_SUBSCRIBE, /* the lane is chosen by the core: effect CORE_LANE_OPEN tells */
+    CORE_SUBSCRIBE, /* the core chooses the lane and reports it in a core_lane effect */
     CORE_UNSUBSCRIBE,
     CORE_HEARTBEAT,
     CORE_LANE_UP,   /* the session's pipe has been accepted on its lane */
-    CORE_LANE_GONE, /* … is gone, or the session was silent for too long */
-    CORE_LANE_SENT, /* the delivery under way on this lane left (ok), or provably never will (not ok) */
-    CORE_CREDIT,    /* each delivery to a pooled session may have `credit` tasks, until it is told otherwise */
+    CORE_LANE_GONE, /* the session's pipe is gone, or the session was silent for too long */
+    CORE_LANE_SENT, /* the delivery on this lane left the broker (ok), or certainly never will (not ok) */
+    CORE_CREDIT,    /* sets the task limit of each delivery to a pooled session to `credit` */
     CORE_GET,
     CORE_LIST,
     CORE_QUEUES,
     CORE_STATS,
     CORE_CALENDAR,
-    CORE_DURABLE, /* log durable up to `position` */
-    CORE_INDEXED, /* index reached `position` */
-    CORE_WINDOW,  /* a near window was loaded */
-    CORE_PAGE,    /* a page for a job was loaded */
-    CORE_STOP,    /* no new work; what is durable is answered */
-    CORE_RESUME,  /* after CORE_STOP: work goes on after all */
-    CORE_INSPECT, /* instead of CORE_START: time stands still, nothing is ever recorded. Only questions (GET, LIST,
+    CORE_DURABLE, /* the log is durable up to `position` */
+    CORE_INDEXED, /* the index has absorbed the log up to `position` */
+    CORE_WINDOW,  /* rows of a line's near window were read */
+    CORE_PAGE,    /* rows for a job were read */
+    CORE_STOP,    /* accept no new work; answer only what is durable */
+    CORE_RESUME,  /* after CORE_STOP: accept work again */
+    CORE_INSPECT, /* instead of CORE_START: the time stands still and nothing is recorded. Only questions (GET, LIST,
                      QUEUES, STATS, CALENDAR), WINDOW and STOP may follow, all at the time of the last frame */
-    CORE_FOLLOW,  /* instead of CORE_START, which may come later: the log is another node's. What it says comes by
-                     core_replay; the state is as of its last frame. Only questions (as of event.now), DURABLE, INDEXED,
+    CORE_FOLLOW,  /* instead of CORE_START, which may follow later: another node writes the log. core_replay applies the
+                     frames; the state is that of the last frame. Only questions (as of event.now), DURABLE, INDEXED,
                      TICK, START, STOP and RESUME may follow */
-    CORE_REFUSED, /* some were not let in, or were denied what few may: for the log */
-    CORE_ALONE,   /* the leader of a pair serves alone from here on, or does no more: `alone` is recorded as it is. Not
-                     after CORE_STOP */
-    CORE_CLOSE,   /* after CORE_STOP: the log says so, and takes no further record; DURABLE, INDEXED, TICK may follow */
+    CORE_REFUSED, /* records in the log that clients were refused access */
+    CORE_ALONE,   /* the leader of a pair starts or stops serving alone; `alone` is recorded unchanged. Not after
+                     CORE_STOP */
+    CORE_CLOSE,   /* after CORE_STOP: the log records the stop and then takes no further record; DURABLE, INDEXED, TICK
+                     may follow */
 };
 
-/* The caller, as far as a decision rests on it; what its roles allow, and the queues that are named, was judged before
- * the event was made (broker/access). The core looks at what only it knows: the queue of a task that is meant by its
- * id, and whose a session, a lease and a producer are. NULL: any caller, which may do everything. */
+/* The caller, as far as decisions depend on it. The shell (broker/access) has already checked the caller's roles and
+ * the queues that the request names. The core checks what only the core knows: the queue of a task that the request
+ * names by id, and the owners of sessions, leases and producers. A NULL pointer means a caller without any restriction.
+ */
 struct core_caller {
-    const char *name;     /* the principal's, PRINCIPAL_SIZE_MAX bytes at most: for records; "": a local one */
-    const char *prefixes; /* of the queues that it is confined to, one after the other, each terminated */
-    size_t prefix_count;  /* 0: none, it may use all */
-    bool acts_for_all;    /* others' sessions, leases and producers are its own, too */
-    bool is_broker;       /* this broker itself: the only one that may use its own queues (queue_is_reserved) */
-    /* What it may have at once; 0: no limit of its own. */
+    const char *name;     /* the principal's name for records, at most PRINCIPAL_SIZE_MAX bytes; "": a local caller */
+    const char *prefixes; /* prefixes of the allowed queues: NUL-terminated strings, one after another */
+    size_t prefix_count;  /* 0: the caller may use all queues */
+    bool acts_for_all;    /* the caller may use the sessions, leases and producers of others */
+    bool is_broker; /* the broker itself: the only caller that may use the broker's own queues (queue_is_reserved) */
+    /* Maximum number of each that the caller may have at the same time; 0: no limit per caller. */
     uint64_t sessions_max;
-    uint64_t queues_max;    /* queues that it has created; and, counted apart, that its consumers wait for */
-    uint64_t producers_max; /* beyond it its own that has been idle longest goes */
+    uint64_t queues_max;    /* limit for queues it created, and again for queues that its consumers wait for */
+    uint64_t producers_max; /* above this limit, the caller's producer that was idle longest is removed */
     uint64_t pending_max;   /* tasks in its queues, waiting or in flight */
 };
 
-/* A content of a schedule operation, prepared by the shell: salt ‖ packed Content. */
+/* Content of a schedule operation, prepared by the shell: salt ‖ packed Content. */
 struct core_content {
-    const void *data; /* only passed through */
+    const void *data; /* the core only passes this pointer on */
     uint32_t size;
     uint64_t sum;
     uint8_t hash[CONTENT_HASH_SIZE];
-    const char *problem; /* check_op's sentence: this operation is to be refused with it; NULL: fine */
-    Tarry__Code code;    /* valid with `problem` */
+    const char *problem; /* error message of check_op; the core refuses the operation with it; NULL: none */
+    Tarry__Code code;    /* valid if `problem` is not NULL */
 };
 
-/* A task that a redact operation means, as the shell found it in log and archive; what ended there, the core can tell.
- */
+/* A task that a redact operation names, as the shell found it in the log and the archive. The core adds how the task
+ * ended. */
 struct core_past_task {
     uint64_t id;
     uint32_t queue;
     uint64_t scheduled_ms;
-    uint64_t frame; /* that brought the content; 0: it is not there any more, and content_hash is void */
+    uint64_t frame; /* frame with the content; 0: the content is gone, and content_hash is not valid */
     uint64_t blob_at;
     uint32_t blob_size;
     uint8_t key_size;
     const char *key;
     uint8_t content_hash[CONTENT_HASH_SIZE];
-    uint64_t redacted_at; /* position of the frame that says so already; 0: none does */
+    uint64_t redacted_at; /* position of the frame that recorded the redaction; 0: not redacted yet */
 };
-struct core_past { /* of one operation, in order of id; REDACT_TASKS_MAX at most */
+struct core_past { /* past tasks of one operation, in order of id; at most REDACT_TASKS_MAX */
     struct core_past_task *tasks;
     size_t count;
-    uint64_t id_end; /* tasks from here on may have been too young to be found */
-    bool is_former;  /* a queue has the name that is asked for, or had it */
-    bool no_room;    /* operations before it took all that a commit may redact: it was not searched for */
+    uint64_t id_end; /* upper bound of the search: tasks with this id or a larger one may be missing: they were too new
+                        for the search */
+    bool is_former;  /* a queue has the requested name now, or had it earlier */
+    bool no_room; /* earlier operations used the whole limit of a commit; the shell did not search for this operation */
 };
 
-/* Rows that the shell read for the event, as of `position`. */
+/* Rows that the shell read from the index for the event, as of `position`. */
 struct core_facts {
     const struct row *rows;
     size_t count;
-    const struct want *wants; /* what was asked: anything wanted and not in rows is not in the index */
+    const struct want *wants; /* the requested ids and keys: one that is not among `rows` is not in the index */
     size_t want_count;
 };
 
-/* How much falls due when, as the shell read it from the index (core_plan_calendar). */
+/* Number of tasks that fall due per time span, as the shell read it from the index (core_plan_calendar). */
 enum core_calendar_found {
     CALENDAR_FOUND,
-    CALENDAR_BEHIND,   /* the index does not have yet what was recorded when the question came */
-    CALENDAR_COUNTING, /* it is counted anew, after an older program; tasks with ids below `counted` are, of those below
-                          `next_id` */
-    CALENDAR_TOO_MUCH, /* to be read at once */
+    CALENDAR_BEHIND,   /* the index has not yet absorbed all that was recorded when the question arrived */
+    CALENDAR_COUNTING, /* the index is recounting after an older program version; tasks with ids below `counted` are
+                          done, of all below `next_id` */
+    CALENDAR_TOO_MUCH, /* too many entries to read in one request */
 };
 struct core_calendar {
-    /* what is asked */
+    /* the question */
     uint64_t from_ms;
     uint64_t step_ms;
     uint32_t span_count;
-    bool of_all; /* all queues together; otherwise those below */
+    bool of_all; /* all queues together; otherwise the queues in `queues` */
     bool by_queue;
-    uint32_t *queues; /* numbers */
+    uint32_t *queues; /* queue numbers */
     size_t queue_count;
-    /* what was found */
+    /* the answer */
     enum core_calendar_found found;
-    const uint64_t *counts;          /* one a span */
-    const uint64_t *counts_by_queue; /* beside `queues` */
+    const uint64_t *counts;          /* one number per span */
+    const uint64_t *counts_by_queue; /* one number per entry of `queues` */
     uint64_t before, after;
     uint64_t position;
     uint64_t at_ms;
@@ -201,48 +208,52 @@ struct core_calendar {
     uint64_t next_id;
 };
 
-/* What one address did since the last record of it (tarry.proto, AccessRefused). */
+/* Refused requests of one address since its last record (tarry.proto, AccessRefused). */
 struct core_refusal {
     Tarry__AccessRefused__Why why;
     const char *address;
-    const char *principal; /* "": not known, or a local one */
-    const char *what;      /* ROLE_LACKS; otherwise "" */
+    const char *principal; /* "": not known, or a local principal */
+    const char *what;      /* set for ROLE_LACKS; otherwise "" */
     uint64_t count;
-    uint64_t first_ago_ms; /* before event.now */
+    uint64_t first_ago_ms; /* ms before event.now */
     uint64_t last_ago_ms;
 };
 
 struct core_event {
     enum core_event_kind kind;
-    bool behind; /* `now` is a while ago, and more waits: deliveries wait too, or their leases would begin then */
-    bool full;   /* too much is on its way out: no delivery begins. A TICK follows once that is over */
-    struct instant now; /* when it was received: what was due before that comes first, and nothing else (TIME-2) */
-    uint64_t age_ns;    /* how long ago that was */
-    uint64_t late_ns;   /* it may have come so much after `now`: what it wants "in so long" counts from then (TIME-1) */
-    uint64_t ticket;    /* comes back in the reply; 0: no reply wanted */
-    const Tarry__Request *request;    /* requests; checked by check.h */
-    const char *who;                  /* START, CLOSE: the system's user that did it; NULL: not known */
-    const struct core_caller *caller; /* requests; NULL: any caller */
+    bool behind; /* `now` is some time ago and more events are queued; no delivery starts, because its lease would start
+                    at `now` */
+    bool full;   /* too much data is being sent: no delivery starts. A TICK follows when this ends */
+    struct instant now; /* when the event was received; the core first does what was due before this time, and nothing
+                           later (TIME-2) */
+    uint64_t age_ns;    /* ns since `now` */
+    uint64_t late_ns;   /* the event may have arrived up to this much after `now`; its relative times count from then
+                           (TIME-1) */
+    uint64_t ticket;    /* copied into the reply; 0: no reply wanted */
+    const Tarry__Request *request; /* requests; already checked by check.h */
+    const char *who; /* START, CLOSE: the system user that started or stopped the broker; NULL: not known */
+    const struct core_caller *caller; /* requests; NULL: a caller without restrictions */
     const char *peer; /* requests: the client's network address, at most PEER_SIZE_MAX bytes; NULL: not known */
-    const struct core_content *contents; /* CORE_COMMIT: one per op, in order; size 0 for ops that are not schedules */
+    const struct core_content *contents; /* COMMIT: one per operation, in order; size 0 if not a schedule */
     struct core_facts facts;
-    const struct core_past *past; /* COMMIT with redact operations: one per op, in order; otherwise NULL */
-    uint32_t look;                /* LIST, STATS: core_look's; 0: it has not begun */
-    uint64_t session; /* LANE_UP, LANE_GONE, LANE_SENT, CREDIT; SUBSCRIBE: a resumed one (its secret was checked), 0:
-                         none */
-    /* SUBSCRIBE: many take turns behind the session (broker/gateway): it gets what it has credit for, silence does not
-     * end it, and its leases last until their deadlines, over a restart too (broker/gateway/README.md). */
+    const struct core_past *past; /* COMMIT with redact operations: one per operation, in order; otherwise NULL */
+    uint32_t look;                /* LIST, STATS: handle of core_look; 0: the look has not begun */
+    uint64_t session; /* LANE_UP, LANE_GONE, LANE_SENT, CREDIT; SUBSCRIBE: the resumed session (secret already checked),
+                         0: a new one */
+    /* SUBSCRIBE: a gateway shares the session among many clients. The core delivers as much as the session has credit
+     * for. Silence does not end the session. Its leases last until their deadlines, even across a restart
+     * (broker/gateway/README.md). */
     bool pooled;
     uint32_t credit;                /* CREDIT */
     bool ok;                        /* LANE_SENT */
     uint64_t position;              /* DURABLE, INDEXED */
-    const Tarry__AlonePut *alone;   /* ALONE; `request`, `peer` and `caller` say which client told it to, if one did */
-    uint64_t delivered_ns;          /* LANE_SENT: logical steady time when it was sent, for the lateness statistics */
+    const Tarry__AlonePut *alone;   /* ALONE; `request`, `peer` and `caller` name the client that ordered it, if any */
+    uint64_t delivered_ns;          /* LANE_SENT: logical steady time of sending, for the lateness statistics */
     uint32_t epoch;                 /* START */
-    Tarry__EpochPut__Before before; /* START: how the log ended until now */
-    bool clock_accepted;            /* START: an operator accepted a jump of the wall clock, to event.now (TIME-2) */
-    bool more; /* WINDOW: a piece of a load: `through` is its last row's, and other pieces follow */
-    /* WINDOW, PAGE: the answer to the effect of the same name. LIST: the page that was read. */
+    Tarry__EpochPut__Before before; /* START: how the log ended at the last run */
+    bool clock_accepted;            /* START: an operator accepted a jump of the wall clock to event.now (TIME-2) */
+    bool more;                      /* WINDOW: one piece of a load. `through` is its last row; other pieces follow */
+    /* WINDOW, PAGE: the rows that the effect of the same name asked for. LIST: the rows read for the list. */
     const struct row *rows;
     size_t row_count;
     struct due through;                  /* WINDOW, LIST */
@@ -252,56 +263,57 @@ struct core_event {
     uint64_t job;                         /* PAGE */
     uint64_t next_id;                     /* PAGE */
     const struct core_calendar *calendar; /* CALENDAR */
-    Tarry__BrokerStats *broker;           /* STATS: filled in by the shell but for what the core knows */
+    Tarry__BrokerStats *broker;           /* STATS: the shell fills this in, except what only the core knows */
 };
 
-/* ---- effects: everything lives in the arena until the shell resets it */
-struct core_append { /* one frame; positions are given by the core, without gaps */
+/* ---- effects: all of them live in the arena until the shell resets it */
+struct core_append { /* one frame to append; the core assigns positions without gaps */
     uint64_t position;
     uint16_t type;
     uint32_t epoch;
     struct instant now;
     const uint8_t *body;
     uint32_t body_size;
-    const struct core_content **contents; /* those of the event that were accepted, in order */
+    const struct core_content **contents; /* accepted contents of the event, in order */
     size_t content_count;
 };
 
-struct core_reply { /* leaves once the log is durable up to `after` (LOG-1) */
+struct core_reply { /* may leave once the log is durable up to `after` (LOG-1) */
     uint64_t ticket;
     uint64_t after;
-    const Tarry__Reply *reply; /* or … */
-    const uint8_t *commit;     /* … a packed CommitReply (code OK) … */
+    const Tarry__Reply *reply; /* the reply, if neither `commit` nor `repeat_position` is set */
+    const uint8_t *commit;     /* a packed CommitReply (code OK) */
     size_t commit_size;
-    uint64_t repeat_position; /* … or read it from the frame at this position (a retry, ONCE-1); 0: none */
+    uint64_t repeat_position; /* position of the frame that holds the reply to repeat (a retry, ONCE-1); 0: no repeat */
     uint64_t repeat_producer;
     uint64_t repeat_sequence;
-    const struct row *content; /* GET with_content: whose content the shell adds to reply->get->task; NULL: none */
+    const struct row *content; /* GET with_content: the shell adds this row's content to reply->get->task; NULL: none */
 };
 
 struct core_delivered {
-    struct row row; /* leased; key in the arena */
+    struct row row; /* the leased row; its key is in the arena */
     const char *queue_name;
 };
 
-struct core_delivery { /* one message; leaves once the log is durable up to `after` */
+struct core_delivery { /* one message; may leave once the log is durable up to `after` */
     uint64_t session;
     uint32_t lane;
-    uint64_t turn; /* of the lane; the shell's to fill in */
+    uint64_t turn; /* turn of the lane; the shell fills this in */
     uint64_t after;
     const struct core_delivered *tasks;
     size_t count;
-    bool departs; /* leased ahead of time, due now: no sync is needed but for `after`, which is most likely reached */
+    bool departs; /* leased ahead of time and due now: only `after` must be durable, which is almost always true already
+                   */
 };
 
-struct core_window { /* load the near window of a line: answer with CORE_WINDOW */
+struct core_window { /* order to load the near window of a line; the shell answers with CORE_WINDOW */
     struct line line;
     struct due after;
     uint64_t until_ms;
     size_t count_max;
 };
 
-struct core_page { /* read rows of a queue in order of id: answer with CORE_PAGE */
+struct core_page { /* order to read rows of a queue in order of id; the shell answers with CORE_PAGE */
     uint64_t job;
     uint32_t queue;
     uint64_t after_id;
@@ -309,14 +321,15 @@ struct core_page { /* read rows of a queue in order of id: answer with CORE_PAGE
     size_t count_max;
 };
 
-struct core_lane { /* open (expect the session's pipe) or close (drop its pipe, cancel what is queued) */
+struct core_lane { /* order to open a lane (expect the session's pipe) or to close it (drop the pipe, cancel queued
+                      deliveries) */
     uint64_t session;
     uint32_t lane;
     bool open;
-    const char *principal; /* open: whose the session is; valid until the next step */
+    const char *principal; /* open: owner of the session; valid until the next step */
 };
 
-struct core_low { /* everything of the line below `low` is gone from it: advice to the index */
+struct core_low { /* hint for the index: no row of the line below `low` exists any more */
     struct line line;
     struct due low;
 };
@@ -347,46 +360,46 @@ struct core_effects {
 };
 
 void core_effects_init(struct core_effects *effects, struct arena *arena);
-/* Forgets everything and resets the arena. */
+/* Removes all effects and resets the arena. */
 void core_effects_reset(struct core_effects *effects);
 
 /* ---- the interface */
-/* What the event needs to know that memory does not hold. Fills `wants` (in `arena`, keys borrowed from the event) and
- * returns how many; 0: step at once. `filter` is asked for keys before they are wanted (NULL: everything may exist).
- * COMMIT, GET and PAGE may want (LIST: see core_plan_list). Facts already in the event count as known, so a caller
- * loops until it returns 0. */
+/* Computes what the event needs from the index, because memory does not hold it. Fills `wants` (in `arena`; keys are
+ * borrowed from the event) and returns their number; 0: step now. `filter` is asked for each key first (NULL: every key
+ * may exist). Only COMMIT, GET and PAGE may need something (LIST: see core_plan_list). Facts in the event count as
+ * known, so a caller repeats the call until it returns 0. */
 struct core_filter {
     bool (*may_exist)(const void *keys, uint64_t key_hash);
-    void (*prefetch)(const void *keys, uint64_t key_hash); /* it will be asked soon; NULL: that is no use */
+    void (*prefetch)(const void *keys, uint64_t key_hash); /* announces a call of may_exist; NULL: not useful */
     const void *keys;
 };
 #define WANTS_NO_MEMORY SIZE_MAX /* `arena` is exhausted */
 size_t core_wants(struct core *core, const struct core_event *event, struct arena *arena,
                   const struct core_filter *filter, struct want **out_wants);
-/* Facts are about to be read for an event: what the index has not absorbed by now stays in memory until core_unhold
- * with the same handle. -1: too many under way (answer BUSY). core_deadline may be another one afterwards. */
+/* Call before the shell reads facts for an event: records that the index has not absorbed now stay in memory until
+ * core_unhold with the same handle. Returns -1 if too many holds are active (reply BUSY). May change core_deadline. */
 int core_hold(struct core *core);
 void core_unhold(struct core *core, int hold);
 
-/* What takes long to answer is looked into in pieces before its step, so that none is long: LIST, once it has its page
- * and a hold, and STATS. True: now it is to be stepped. False: call it again, other events may come in between. Once it
- * has begun (event->look) it is ended by core_look_end, after the step or instead of it. A step without looking gives
- * the same answer, in one long step. */
+/* Does the long part of a LIST (which needs its page and a hold) or a STATS in short pieces before the step. True: step
+ * the event now. False: call again; other events may be stepped between two calls. After the first call (event->look is
+ * set) the caller must call core_look_end, after the step or instead of it. A step without core_look gives the same
+ * answer in one long step. */
 bool core_look(struct core *core, struct core_event *event);
 void core_look_end(struct core *core, struct core_event *event);
 
-/* One event in, effects out (added to what is there). Never waits, never fails. */
+/* Processes one event and adds its effects to `effects`. Never waits and never fails. */
 void core_step(struct core *core, const struct core_event *event, struct core_effects *effects);
-/* When it next wants a tick: logical steady ms; UINT64_MAX: not before the next event. */
+/* Logical steady ms at which the core wants the next TICK; UINT64_MAX: none before the next event. */
 uint64_t core_deadline(const struct core *core);
-/* Order-free hash of the whole logical state, at core_position (DESIGN.md, Digest). */
+/* Hash of the whole logical state at core_position; independent of order (DESIGN.md, Digest). */
 uint64_t core_digest(const struct core *core);
-uint64_t core_position(const struct core *core); /* where the next frame goes */
-uint64_t core_live(const struct core *core);     /* pending, ready and in flight */
-/* What the shell reads from the index for a List request (in the order of (due, id)), before it hands the page in with
- * CORE_LIST. */
+uint64_t core_position(const struct core *core); /* position of the next frame */
+uint64_t core_live(const struct core *core);     /* number of tasks pending, ready and in flight */
+/* What the shell reads from the index for a List request, in order of (due, id), before it sends CORE_LIST with the
+ * rows. */
 struct core_list_plan {
-    uint32_t queue;  /* 0: there is no such queue; step without a page */
+    uint32_t queue;  /* 0: no such queue; step without rows */
     uint32_t states; /* mask 1 << enum row_state */
     uint64_t due_from_ms;
     uint64_t due_to_ms; /* exclusive */
@@ -395,25 +408,27 @@ struct core_list_plan {
     struct due after;
     size_t count_max;
 };
-/* The number of a queue, for the shell's search for what a redact operation means; 0: there is no such queue. */
+/* Returns the number of a queue, for the shell's search for tasks to redact; 0: no such queue. */
 uint32_t core_queue_number(const struct core *core, const char *name);
-/* It has another value as soon as a queue is pushed elsewhere than before, or no more. The thread that steps the core.
- */
+/* Version that changes when the push URL of any queue changes. Call it on the thread that steps the core. */
 uint64_t core_push_version(const struct core *core);
-/* Likewise: no task that is recorded below core_position has this id or a larger one. */
+/* Upper bound of task ids: no task recorded below core_position has this id or a larger one. Same thread as
+ * core_push_version. */
 uint64_t core_id_end(const struct core *core);
 void core_plan_list(const struct core *core, const Tarry__List *list, struct core_list_plan *out);
-/* Once core_look has said true of a LIST: its page has room for more than what was read and matched, and the index may
- * have some: *out says what to read next, and event.rows and .through then tell of both. The look begins anew. */
+/* Call when core_look has returned true for a LIST. Returns true if the result page has room left and the index may
+ * hold more matching rows. *out then says what to read next; event.rows and event.through must next cover both reads,
+ * and the look starts again. */
 bool core_list_goes_on(const struct core *core, const struct core_event *event, struct core_list_plan *out);
-/* What the shell reads from the index for a Calendar request, once that has all that is recorded by now; handed in with
- * CORE_CALENDAR. Without a queue where one is named there is nothing to be read. False: out of memory. */
+/* Computes what the shell reads from the index for a Calendar request, once the index has absorbed all that is recorded
+ * now; the shell sends the result with CORE_CALENDAR. If the named queue does not exist, there is nothing to read.
+ * Returns false if `arena` is exhausted. */
 bool core_plan_calendar(const struct core *core, const struct core_event *event, struct arena *arena,
                         struct core_calendar *out);
-/* How long a nack without a delay of its own puts the task off: a function of these alone, so that a reader of the log
- * can tell. Pure. */
+/* Returns the delay after a nack that names no delay. Depends on these arguments only, so that a reader of the log can
+ * compute it. */
 uint64_t backoff_ms(const Tarry__Policy *policy, uint64_t id, uint32_t attempt);
-/* Asserts every invariant; O(tasks in memory). For tests and the simulator. */
+/* Asserts every invariant; takes O(tasks in memory). For tests and the simulator. */
 void core_check(const struct core *core);
 
 #endif

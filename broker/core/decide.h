@@ -1,4 +1,5 @@
-/* decide.h: one operation of a commit: reads through the draft, writes records into it or refuses. */
+/* decide.h: decisions about one operation of a commit. Each reads through the draft and writes records into it, or
+ * refuses. */
 #ifndef TARRY_CORE_DECIDE_H
 #define TARRY_CORE_DECIDE_H
 
@@ -11,9 +12,9 @@ struct decision {
     struct core_effects *effects;
     const struct core_content *content; /* schedule */
     const struct core_past *past;       /* redact */
-    const struct core_caller *caller;   /* NULL: any caller */
-    bool is_question;                   /* a lease ahead of time stays: the answer shows the task as waiting */
-    const struct queue *queue;          /* that must exist for the operation (queue_need); NULL: none must */
+    const struct core_caller *caller;   /* NULL: a caller without restrictions */
+    bool is_question;                   /* true: keep leases ahead of time; the answer shows the task as waiting */
+    const struct queue *queue;          /* the queue that the operation requires (queue_need); NULL: none required */
     Tarry__OpResult *result;            /* initialised; code OK */
 };
 
@@ -34,37 +35,37 @@ void decide_queue_purge(struct decision *d, const Tarry__QueuePurge *purge);
 /* Starts a job over the whole queue (jobs.c); `states`: mask of enum state_bit. */
 void decide_job(struct decision *d, const char *queue_name, Tarry__JobPut__What what, uint32_t states);
 
-/* The queue, brought into being by a frame of its own, of the event's request, if it must be and may be. NULL:
- * *out_code, *out_message say why. */
+/* Finds the queue, or creates it by a separate frame for the event's request if that is needed and allowed. Returns
+ * NULL on refusal, with the reason in *out_code and *out_message. */
 struct queue *queue_need(struct core *core, const struct core_event *event, const char *name,
                          struct core_effects *effects, Tarry__Code *out_code, const char **out_message);
-extern const char queue_not_created[]; /* why not, where queues are not created on first use */
-/* A timed pause is over. */
+extern const char queue_not_created[]; /* error message if the broker does not create queues on first use */
+/* Ends a pause whose time is over. */
 void queue_pause_over(struct core *core, struct queue *queue, struct core_effects *effects);
 
 void refuse(struct decision *d, Tarry__Code code, Tarry__Outcome outcome, const char *message);
 
 /* ---- shared by several decisions (task_view.c) */
 
-/* The task with this id (0: none is meant) lies in a queue that the caller may use. False: refused, in the same words
- * whether there is such a task or not. */
+/* Returns true if the caller may use the queue of this task (id 0: no task is named). Otherwise refuses the operation
+ * with one message, whether the task exists or not. */
 bool may_touch(struct decision *d, uint64_t id);
-extern const char refused_brokers_task[]; /* the sentence, if the queue is one of the broker's own */
+extern const char refused_brokers_task[]; /* error message for a task in one of the broker's own queues */
 
 enum resolved { RESOLVED_LIVE, RESOLVED_DEAD, RESOLVED_ENDED };
-/* The task that the reference means, as this draft leaves it. Expiry is recorded here, before any answer about the
- * task. When it has ended, or was never known, the result says the truth about that (outcome, when, known since) and
- * RESOLVED_ENDED comes back. */
+/* Finds the task that the reference names, after this draft. Records expiry first, before any answer about the task. If
+ * the task has ended or was never known, returns RESOLVED_ENDED, and the result holds the outcome, its time and
+ * known-since. */
 enum resolved resolve(struct decision *d, const Tarry__Ref *ref, struct known *out);
 enum resolved resolve_id(struct decision *d, uint64_t id, struct known *out);
-/* What the result says about a task: id, due, deliveries, last session and time; in flight: token and since; dead
- * since. */
+/* Writes a task into the result: id, due time, deliveries, last session and time. In flight: also the token and since
+ * when. Dead: also since when. */
 void describe(Tarry__OpResult *result, const struct row *row, struct arena *arena);
-/* The same for whoever has settled the lease: without its token. */
+/* Does the same without the token, for a caller that has settled the lease. */
 void describe_tokenless(Tarry__OpResult *result, const struct row *row);
-/* Due time and base of a When. False: refused (more than ten years ahead). */
+/* Computes due time and base of a When. Returns false after refusing a time more than ten years ahead. */
 bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, uint8_t *out_base);
-/* A dead task as it comes back to life: due now, attempts from the start. */
+/* Returns in `out` the row of a dead task that becomes live again: due now, attempts reset. */
 void row_revive(const struct core *core, const struct row *row, struct row *out);
 
 #endif

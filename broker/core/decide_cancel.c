@@ -1,8 +1,9 @@
-/* decide_cancel.c: cancel and move, with decisive answers (TRUE-1). */
+/* decide_cancel.c: cancel and move, with definite answers (TRUE-1). */
 #include "decide.h"
 #include "seeded_bug.h"
 
-/* In flight or dead: the result says so, and which consumer or since when. True: it stands in the way. */
+/* Returns true if the task is in flight or dead, which prevents the operation. The result then names the consumer or
+ * the time of death. */
 static bool stands_in_the_way(struct decision *d, enum resolved resolved, const struct known *known) {
     if (resolved == RESOLVED_DEAD) {
         describe(d->result, &known->row, d->effects->arena);

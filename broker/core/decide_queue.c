@@ -1,4 +1,4 @@
-/* decide_queue.c: queues on first use, their policies and pauses, and jobs over a whole queue. */
+/* decide_queue.c: creation of queues on first use, policies, pauses, deletion, and jobs over a whole queue. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ static void done(struct decision *d) {
     d->result->outcome = TARRY__OUTCOME__DONE;
 }
 
-/* check_op has seen every field; this only takes them over. */
+/* Copies one field of a policy; check_op has checked it. */
 static void take_field(Tarry__Policy *policy, const Tarry__Policy *from, const char *field) {
 #define TAKE(name, minimum, maximum, range)                                                                            \
     if (!strcmp(field, #name)) policy->name = from->name;
@@ -21,7 +21,8 @@ static void take_field(Tarry__Policy *policy, const Tarry__Policy *from, const c
     if (!strcmp(field, "push")) policy->push = from->push;
 }
 
-/* With what this commit has decided already, at most; what it takes away again counts until it is done. */
+/* Returns true if one more queue may have a push URL. Counts those added in this commit; those it removes still count
+ * until it is applied. */
 static bool may_push(const struct decision *d) {
     return d->core->push_count + d->draft->pushes < PUSH_QUEUES_MAX;
 }
@@ -53,7 +54,7 @@ void decide_queue_pause(struct decision *d, const Tarry__QueuePause *pause) {
     done(d);
 }
 
-/* As far as known at once: what is ready behind a horizon counts as pending. */
+/* Counts tasks as far as memory knows: ready tasks beyond a horizon count as pending. */
 static uint64_t count_states(const struct core *core, const struct queue *queue, uint32_t states) {
     uint64_t ready = 0;
     for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++)
@@ -115,7 +116,7 @@ static uint32_t count_consumers(const struct core *core, const struct queue *que
     return count;
 }
 
-/* What stands in the way; NULL: nothing does. */
+/* Returns the reason why the queue cannot be deleted; NULL: it can. */
 static char *not_deletable(struct decision *d, const struct queue *queue) {
     enum { SENTENCE_SIZE = 200 };
     const uint64_t waiting = queue_waiting(d->core, queue), in_flight = queue_in_flight(d->core, queue);
@@ -138,8 +139,8 @@ static char *not_deletable(struct decision *d, const struct queue *queue) {
     return sentence;
 }
 
-/* An operator's deed and no habit of the broker's: a queue that runs empty keeps its policy, its pause and its counts,
- * which are read; only an operator knows that one was mistyped. */
+/* Deletes an empty queue. Only an operator deletes queues. The broker keeps an empty queue, because its policy, pause
+ * and counts are still used; only an operator knows that a name was mistyped. */
 void decide_queue_delete(struct decision *d, const Tarry__QueueDelete *delete) {
     const struct queue *queue = queue_find_live(d->core, delete->queue);
     if (!queue) {
@@ -161,7 +162,7 @@ void decide_queue_delete(struct decision *d, const Tarry__QueueDelete *delete) {
 const char queue_not_created[] =
     "there is no such queue, and this broker is configured not to create queues on first use";
 
-/* NULL: the event's caller may create the queue. Otherwise what it lacks. */
+/* Returns NULL if the event's caller may create the queue; otherwise the error message. */
 static const char *lacks_queues(const struct core *core, const struct core_event *event, struct arena *arena) {
     enum { SENTENCE_SIZE = 200 };
     const struct core_caller *caller = event->caller;

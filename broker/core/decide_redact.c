@@ -1,7 +1,6 @@
-/* decide_redact.c: what ended tasks contained is to be erased.
- *
- * The core knows the live tasks; where the contents of the long ended lie, the shell has looked up (core_past). Erasing
- * is done where they lie, once this record is durable and in the index (storage/README.md). */
+/* decide_redact.c: records that the contents of ended tasks must be erased. The core knows the live tasks. The shell
+ * has found the contents of tasks that ended long ago (core_past). Erasure follows once this record is durable and in
+ * the index (storage/README.md). */
 #include <string.h>
 
 #include "callers.h"
@@ -27,7 +26,8 @@ static void refuse_living(struct decision *d, const struct row *row) {
     refuse(d, TARRY__CODE__NOT_DONE, outcome, in_the_way(row));
 }
 
-/* False: refused. What resolve says about a task that has ended is not this operation's answer. */
+/* Returns true if the task has ended; otherwise refuses. The result of resolve about an ended task is not this
+ * operation's answer. */
 static bool has_ended(struct decision *d, const Tarry__Ref *ref) {
     for (uint64_t expired_id = 0;;) {
         struct known known = {0};
@@ -36,7 +36,7 @@ static bool has_ended(struct decision *d, const Tarry__Ref *ref) {
             refuse_living(d, &known.row);
             return false;
         }
-        /* One that was just found to be expired hides no dead letter of the same key. */
+        /* A task found to be expired just now must not hide a dead letter with the same key. */
         bool again = !ref->id && known.ended == TARRY__CAUSE__CAUSE_EXPIRED && known.row.id != expired_id;
         if (!again) return true;
         expired_id = known.row.id;
@@ -63,11 +63,11 @@ static void record(struct decision *d, const struct core_past_task *task, const 
 }
 
 struct redacted {
-    uint64_t id; /* the last one looked at, and when it was scheduled */
+    uint64_t id; /* the last task visited, and when it was scheduled */
     uint64_t at_ms;
     uint64_t count;
     uint64_t left;
-    uint64_t position; /* of the last frame that says so */
+    uint64_t position; /* of the last frame that records the redaction */
 };
 
 static void redact_task(struct decision *d, const struct core_past_task *task, const char *reason,
@@ -93,7 +93,7 @@ static void answer(struct decision *d, const struct redacted *redacted) {
     d->result->job = redacted->position;
 }
 
-/* The tasks that were scheduled in the range and have ended; the others are counted. */
+/* Redacts the ended tasks that were scheduled in the range; counts the others. */
 static void redact_range(struct decision *d, const Tarry__Redact *redact) {
     struct redacted redacted = {0};
     if (!queue_find(d->core, redact->task->queue) && !(d->past && d->past->is_former)) {
@@ -114,7 +114,8 @@ static void redact_range(struct decision *d, const Tarry__Redact *redact) {
     answer(d, &redacted);
 }
 
-/* Of tasks that the core has forgotten only what the shell found says in which queue they lay (may_touch). */
+/* Returns true if a task lay in one of the broker's own queues. For a task that the core has forgotten, only the
+ * shell's search knows the queue (may_touch). */
 static bool is_any_brokers(const struct decision *d) {
     if (caller_may_all(d->caller)) return false;
     for (size_t i = 0; d->past && i < d->past->count; i++) {
@@ -143,7 +144,7 @@ void decide_redact(struct decision *d, const Tarry__Redact *redact) {
     for (size_t i = 0; d->past && i < d->past->count; i++) {
         redact_task(d, &d->past->tasks[i], redact->reason, &redacted);
     }
-    /* What was scheduled during the search may have a content that it did not see. */
+    /* A task scheduled during the search may have a content that the search did not see. */
     bool is_known = redacted.id || (redact->task->id && d->past && redact->task->id < d->past->id_end);
     if (!is_known && (!redact->after_id || redact->task->id)) {
         bool is_young = redact->task->id && redact->task->id < d->draft->next_id;
@@ -151,7 +152,7 @@ void decide_redact(struct decision *d, const Tarry__Redact *redact) {
         d->result->message = is_young ? young : not_there;
         return;
     }
-    /* Nothing is left to say of it; yet the index may once have held its content. */
+    /* The task is forgotten, but the index may once have held its content. */
     if (!redacted.id && redact->task->id) {
         redact_task(d, &(struct core_past_task){.id = redact->task->id}, redact->reason, &redacted);
     }

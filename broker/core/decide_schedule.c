@@ -1,4 +1,4 @@
-/* decide_schedule.c: a new task, and what happens when its key is taken. */
+/* decide_schedule.c: schedules a new task, and handles a key that is taken. */
 #include "decide.h"
 #include "seeded_bug.h"
 
@@ -16,7 +16,7 @@ static bool takes_over(const Tarry__Schedule *schedule, uint64_t due_ms, const s
     }
 }
 
-/* The key is taken by a live task. True: it was replaced, go on. */
+/* Handles a key that a live task has. Returns true if that task was replaced and the new one may be scheduled. */
 static bool settle_conflict(struct decision *d, const Tarry__Schedule *schedule, uint64_t due_ms,
                             const struct known *holder) {
     describe(d->result, &holder->row, d->effects->arena);
@@ -53,12 +53,12 @@ void decide_schedule(struct decision *d, const Tarry__Schedule *schedule) {
     if (key.size && draft_find_key(d->draft, &key, &holder)) {
         Tarry__Ref ref = TARRY__REF__INIT;
         ref.id = holder.row.id;
-        enum resolved resolved = resolve(d, &ref, &holder); /* a dead task does not hold its key */
+        enum resolved resolved = resolve(d, &ref, &holder); /* a dead task does not occupy its key */
         if (resolved == RESOLVED_LIVE || (resolved == RESOLVED_DEAD && SEEDED_BUG(dead_holds_key))) {
             if (!settle_conflict(d, schedule, row.due_ms, &holder)) return;
             replaces = true;
         }
-        tarry__op_result__init(d->result); /* it told of the holder */
+        tarry__op_result__init(d->result); /* remove what it says about the other task */
     }
     draft_put_new(d->draft, &row, key.hash, d->content);
     d->result->outcome = replaces ? TARRY__OUTCOME__REPLACED : TARRY__OUTCOME__SCHEDULED;

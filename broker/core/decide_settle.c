@@ -1,4 +1,4 @@
-/* decide_settle.c: ack, nack, extend, release: what the holder of a lease says (FENCE-1), and dead letters. */
+/* decide_settle.c: ack, nack, extend and release by the holder of a lease (FENCE-1), and operations on dead letters. */
 #include <string.h>
 
 #include "ahead.h"
@@ -8,7 +8,7 @@
 #include "seeded_bug.h"
 #include "tasks.h"
 
-/* The task, if this token is its lease; else the result says what is true instead. */
+/* Finds the task if this token belongs to its lease; otherwise the result says what is true. */
 static bool holds_lease(struct decision *d, uint64_t id, const Tarry__Token *token, struct known *out) {
     enum resolved resolved = resolve_id(d, id, out);
     if (resolved == RESOLVED_LIVE && out->row.state == ROW_LEASED && token && token->epoch == out->row.lease_epoch &&
@@ -125,7 +125,7 @@ static void decide_requeue(struct decision *d, const struct known *known) {
     settled(d, TARRY__OUTCOME__REQUEUED, &row);
 }
 
-/* By key the dead one is meant, also when another task lives under it. */
+/* Finds the dead letter. A key means the dead task, even if a live task has the same key. */
 static bool find_dead(struct decision *d, const Tarry__Ref *ref, struct known *out) {
     if (!ref->id) {
         const struct queue *queue = queue_find(d->core, ref->queue);

@@ -1,8 +1,8 @@
-/* deliver.c: which consumer gets what is ready. A lease is a record, durable before its delivery leaves (LOG-1,
+/* deliver.c: leases ready tasks to consumers. A lease is a record that is durable before its delivery leaves (LOG-1,
  * TRUE-1).
  *
- * Per queue: the highest priority first, then due, then id. Among the consumers of a queue that have credit the next
- * in turn gets a fair share, so that a small burst does not end in one consumer's prefetch. */
+ * Order within a queue: highest priority, then due time, then id. The consumers of a queue with credit take turns, and
+ * each gets a fair share, so that one consumer's prefetch does not take a whole small burst. */
 #include "ahead.h"
 #include "decide.h"
 #include "effects.h"
@@ -17,7 +17,7 @@ static bool has_credit(const struct session *session) {
            session_credit_left(session) > 0;
 }
 
-/* Its subscriptions stand in line at their queues, the one that waits longest first. */
+/* Adds the session's subscriptions to the end of its queues' waiting lines. */
 static void enlist(struct core *core, struct session *session) {
     session->willing = true;
     for (uint32_t i = 0; i < session->subscription_count; i++) {
@@ -46,7 +46,8 @@ struct lease_batch {
     uint64_t bytes;
 };
 
-/* Takes ready tasks off their heaps, so that each is seen once, and puts them into the draft: leased, or expired. */
+/* Removes ready tasks from their heaps, so that each is visited once, and records them in the draft as leased or
+ * expired. */
 static void gather(struct core *core, struct queue *queue, const struct session *session, uint32_t count_max,
                    uint32_t records_max, struct lease_batch *batch) {
     while (batch->count < count_max && batch->draft.record_count < records_max) {
@@ -55,7 +56,7 @@ static void gather(struct core *core, struct queue *queue, const struct session 
         if (batch->count && batch->bytes + task->row.blob_size > DELIVERY_SIZE_MAX) return;
         near_prefetch_behind(task);
         struct known known = known_of(task);
-        /* Off its heap already; apply would take it off a moment later. */
+        /* Removed here, because near_next_ready would return it again; apply would remove it only later. */
         near_unplace(core, task);
         if (is_expired(core, &task->row) && !SEEDED_BUG(expired_delivered)) {
             draft_end(&batch->draft, TARRY__CAUSE__CAUSE_EXPIRED, &known);
@@ -69,8 +70,8 @@ static void gather(struct core *core, struct queue *queue, const struct session 
     }
 }
 
-/* A batch for the consumer that is next in turn. The number of tasks that were leased, or ended as expired, which is
- * `records_max` at most; 0: nothing may leave now. */
+/* Leases one batch to the next consumer in turn. Returns the number of tasks leased or expired, at most `records_max`;
+ * 0: no task can leave now. */
 static uint32_t deliver_batch(struct core *core, struct queue *queue, uint32_t records_max,
                               struct core_effects *effects) {
     struct session *session = TAILQ_FIRST(&queue->willing)->session;
@@ -85,8 +86,8 @@ static uint32_t deliver_batch(struct core *core, struct queue *queue, uint32_t r
     if (!batch.draft.record_count) return 0;
     uint64_t position = core->position;
     draft_commit(&batch.draft, NULL, effects);
-    if (!batch.count) return (uint32_t)batch.draft.record_count; /* all expired */
-    for (uint32_t i = 0; i < batch.count; i++) {                 /* the task may change before the message is made */
+    if (!batch.count) return (uint32_t)batch.draft.record_count; /* all tasks were expired */
+    for (uint32_t i = 0; i < batch.count; i++) { /* copy keys: a task may change before its message is made */
         struct row *row = &batch.tasks[i].row;
         row->key = must_copy(effects->arena, row->key, row->key_size);
     }
@@ -105,13 +106,13 @@ static uint32_t deliver_batch(struct core *core, struct queue *queue, uint32_t r
     return (uint32_t)batch.draft.record_count;
 }
 
-/* Leases that a returning session may never have got: the same tokens, no new record. */
+/* Delivers leases again that a returning session may not have received: same tokens, no new record. */
 static void send_again(struct core *core, struct session *session, struct core_effects *effects) {
     uint32_t count_max = session->batch_max < session->resend_count ? session->batch_max : session->resend_count;
     struct core_delivered *tasks = must_alloc(effects->arena, count_max * sizeof *tasks);
     uint32_t count = 0;
     uint64_t bytes = 0;
-    uint64_t later_ms = UINT64_MAX; /* leased ahead of time, before a restart */
+    uint64_t later_ms = UINT64_MAX; /* due time of tasks that were leased ahead of time before a restart */
     struct task *task = NULL;
     TAILQ_FOREACH(task, &session->leases, member) {
         core->visits++;
@@ -141,7 +142,8 @@ static void send_again(struct core *core, struct session *session, struct core_e
     };
 }
 
-/* Puts right which sessions stand in which line, and sends again what is to be sent again. True: for all sessions. */
+/* Updates the waiting lines for the changed sessions and repeats their lost deliveries. Returns true if no changed
+ * session is left. */
 static bool settle_sessions(struct core *core, struct core_effects *effects) {
     uint64_t until = core->visits + per_step(core, SETTLED_PER_STEP_MAX);
     struct session *session = NULL;
@@ -160,18 +162,18 @@ static bool settle_sessions(struct core *core, struct core_effects *effects) {
     return TAILQ_EMPTY(&core->changed);
 }
 
-/* What a step may still do. */
+/* Work that the step may still do. */
 struct allowance {
     uint32_t deliveries;
     uint32_t tasks;
-    uint32_t tasks_least; /* with no more than this left no further delivery begins: it would be a small one */
+    uint32_t tasks_least; /* at or below this number no further delivery starts, because it would be small */
 };
 
 static bool is_used_up(const struct allowance *left) {
     return !left->deliveries || left->tasks <= left->tasks_least;
 }
 
-/* Serves one queue for as long as it has something, a consumer takes it, and the step may. */
+/* Serves one queue until it is empty, no consumer has credit, or the step's limit is reached. */
 static bool serve(struct core *core, struct queue *queue, struct allowance *left, struct core_effects *effects) {
     bool did = false;
     while (ready_has(&queue->serving) && may_lease(core) && !is_used_up(left)) {
@@ -184,8 +186,8 @@ static bool serve(struct core *core, struct queue *queue, struct allowance *left
     return did;
 }
 
-/* The others come first next time, or a consumer of two queues would see nothing of the second until the first is empty
- * (F-41). */
+/* Moves the queue behind all others to serve. Otherwise a consumer of two queues would get nothing from the second
+ * until the first is empty (F-41). */
 static void to_the_end(struct core *core, struct queue *queue) {
     queue->served = ++core->turn;
     if (!ready_has(&queue->serving)) return;
@@ -199,7 +201,7 @@ bool deliver(struct core *core, struct core_effects *effects) {
     if (!settle_sessions(core, effects)) return true;
     uint32_t most = per_step(core, DELIVERED_PER_STEP_MAX);
     struct allowance left = {.deliveries = DELIVERIES_PER_STEP_MAX, .tasks = most, .tasks_least = most / 2};
-    /* A queue that yields nothing waits for a sweep of its line that is under way (near_is_relieving). */
+    /* A queue that yields nothing waits for the eviction under way in its line (near_is_relieving). */
     uint32_t looks = DELIVERIES_PER_STEP_MAX;
     uint64_t count = core->serving.count;
     for (; count && looks && !is_used_up(&left) && core->serving.count && may_lease(core); count--) {

@@ -11,12 +11,12 @@
 #include "tasks.h"
 #include "wire.h"
 
-/* What a record of a task says of it. The entry is part of the record's memory.
+/* State of a task after a record. The entry is part of the record's memory.
  *
- * The tables hold of each task the last entry alone, and of each key the last ended task alone: an operation's look-up
- * costs the same, however many operations of its commit were about the same key (CALM-1). */
+ * The tables contain only the last entry of each task, and only the last ended task of each key. So the cost of a
+ * look-up does not depend on how many operations of the commit use the same key (CALM-1). */
 struct draft_entry {
-    struct known known; /* first: draft->knowns point to it */
+    struct known known; /* must be first: draft->knowns point to it */
     struct draft_entry *by_id_next;
     struct draft_entry *by_key_next;
 };
@@ -43,7 +43,7 @@ void draft_init_for(struct draft *draft, struct core *core, struct arena *arena,
     draft->principal = session->principal;
 }
 
-/* Where the entry of the task hangs, or would. */
+/* Returns the link in the id table that points to the task's entry, or to which it would be added. */
 static struct draft_entry **place_of(struct draft *draft, uint64_t id) {
     struct draft_entry **at = &draft->by_id[id_slot(id, draft->table_mask)];
     for (; *at && (*at)->known.row.id != id; at = &(*at)->by_id_next) draft->core->visits++;
@@ -54,14 +54,14 @@ static bool entry_has_key(const struct draft_entry *entry, const struct task_key
     return entry->known.key_hash == key->hash && row_has_key(&entry->known.row, key);
 }
 
-/* Instead of what the draft said of the task until now. */
+/* Replaces the task's earlier entry of this draft. */
 static void enter_id(struct draft *draft, struct draft_entry *entry) {
     struct draft_entry **place = place_of(draft, entry->known.row.id);
     entry->by_id_next = *place ? (*place)->by_id_next : NULL;
     *place = entry;
 }
 
-/* Likewise; to the front of its key's entries. */
+/* Does the same in the key table; the entry becomes the first of its key. */
 static void enter_key(struct draft *draft, struct draft_entry *entry) {
     const struct row *row = &entry->known.row;
     if (!row->key_size) return;
@@ -80,8 +80,8 @@ static void enter_key(struct draft *draft, struct draft_entry *entry) {
     *slot = entry;
 }
 
-/* The records since the last call, in order. Each table is made when it is asked first: acks need no keys, new tasks no
- * ids, and leases neither. */
+/* Enters the records since the last call, in order. Each table is built at its first look-up: acks use no keys, new
+ * tasks no ids, and leases neither. */
 static void enter_all(struct draft *draft, struct draft_entry ***table, size_t *entered,
                       void (*enter)(struct draft *draft, struct draft_entry *entry)) {
     if (!*table) *table = must_alloc(draft->arena, (draft->table_mask + 1) * sizeof(struct draft_entry *));
@@ -91,22 +91,21 @@ static void enter_all(struct draft *draft, struct draft_entry ***table, size_t *
     }
 }
 
-/* The last record of this draft that is about the task; NULL: none is. */
+/* Returns the entry of the last record about the task; NULL: none. */
 static struct draft_entry *entry_of(struct draft *draft, uint64_t id) {
     if (!draft->record_count) return NULL;
     enter_all(draft, &draft->by_id, &draft->entered_ids, enter_id);
     return *place_of(draft, id);
 }
 
-/* The first of the entries that share the key's slot. */
+/* Returns the first of the entries in the key's slot. */
 static struct draft_entry *first_with_key(struct draft *draft, const struct task_key *key) {
     if (!draft->record_count) return NULL;
     enter_all(draft, &draft->by_key, &draft->entered_keys, enter_key);
     return draft->by_key[hash_slot(key->hash, draft->core->salt, draft->table_mask)];
 }
 
-/* Its hash is made when somebody asks for it: hardly a task is touched twice in one draft. Saves 300 instructions a
- * put. */
+/* Computes the hash only on demand, because few tasks change twice in one draft. Saves 300 instructions per put. */
 static struct known known_again(struct draft_entry *entry) {
     if (!entry->known.hash) entry->known.hash = row_hash(&entry->known.row);
     return entry->known;
@@ -132,7 +131,7 @@ bool draft_find(struct draft *draft, uint64_t id, struct known *out) {
 
 enum preference { LIVE_FIRST, DEAD_ONLY };
 
-/* The best of what has the key: live before dead, then the one that died last. */
+/* Keeps the better of two tasks with the key: a live one, or else the one that died last. */
 static void prefer(struct known *best, bool *found, const struct known *candidate, enum preference preference) {
     bool is_live = candidate->row.state != ROW_BURIED;
     if (is_live && preference == DEAD_ONLY) return;
@@ -150,7 +149,7 @@ static bool find_key(struct draft *draft, const struct task_key *key, enum prefe
         if (entry->known.ended || !entry_has_key(entry, key)) continue;
         struct known known = known_again(entry);
         prefer(best, &found, &known, preference);
-        if (found && best->row.state != ROW_BURIED) return true; /* no other lives */
+        if (found && best->row.state != ROW_BURIED) return true; /* only one task with the key can be live */
     }
     struct task *in_memory[2];
     task_find_key(draft->core, key, &in_memory[0], &in_memory[1]);
@@ -163,7 +162,7 @@ static bool find_key(struct draft *draft, const struct task_key *key, enum prefe
         for (const struct row *row = facts_first(draft->facts_table, key); row;
              row = facts_next(draft->facts_table, row)) {
             draft->core->visits++;
-            bool is_known = entry_of(draft, row->id) || task_find(draft->core, row->id); /* memory wins */
+            bool is_known = entry_of(draft, row->id) || task_find(draft->core, row->id); /* memory wins over facts */
             if (is_known && !SEEDED_BUG(facts_win)) continue;
             struct known known = known_of_row(row);
             prefer(best, &found, &known, preference);
@@ -190,14 +189,14 @@ bool draft_ended_key(struct draft *draft, const struct task_key *key, struct kno
     return false;
 }
 
-/* A copy of a list with an item for each record, with room for more. */
+/* Copies a list with one item per record into a larger array. */
 static void *grow(struct draft *draft, const void *items, size_t item_size, size_t capacity) {
     void *grown = must_have(draft->arena, capacity * item_size);
     if (draft->record_count) memcpy(grown, items, draft->record_count * item_size);
     return grown;
 }
 
-/* `known`: the task as the record leaves it; NULL: it is about something else. */
+/* Adds a record. `known`: the task after the record; NULL: the record is not about a task. */
 static void add(struct draft *draft, Tarry__Record *record, struct known *known) {
     if (draft->record_count == draft->record_capacity) {
         size_t capacity = draft->record_capacity ? draft->record_capacity * 2 : 16;
@@ -222,7 +221,7 @@ void draft_by_request(struct draft *draft, const struct core_event *event) {
     draft->principal = event->caller ? event->caller->name : NULL;
 }
 
-/* What a record of a task consists of: one piece of memory. */
+/* A task's record and all its parts in one allocation. */
 struct put_record {
     Tarry__Record record;
     Tarry__TaskPut put;
@@ -370,7 +369,7 @@ void draft_commit(struct draft *draft, const struct draft_commit *commit, struct
     uint8_t *end = (uint8_t *)must_have(draft->arena, room) + room;
     const uint8_t *bytes = frame_body_pack(&body, end);
     size_t size = (size_t)(end - bytes);
-    assert(size <= FRAME_BODY_SIZE_MAX && draft->blob_size <= FRAME_BLOB_SIZE_MAX); /* limits of requests see to it */
+    assert(size <= FRAME_BODY_SIZE_MAX && draft->blob_size <= FRAME_BLOB_SIZE_MAX); /* limits of requests */
     *PUSH(effects, appends) = (struct core_append){
         .position = core->position,
         .type = FRAME_COMMIT,
@@ -384,5 +383,5 @@ void draft_commit(struct draft *draft, const struct draft_commit *commit, struct
     core->sealed = false;
     core->seal_at_ms = UINT64_MAX;
     int error = apply_frame(core, frame_size((uint32_t)size, (uint32_t)draft->blob_size), &body, draft->knowns);
-    assert(error == 0); /* LOG-2: apply cannot fail on what decide decided */
+    assert(error == 0); /* LOG-2: apply cannot fail on decided records */
 }

@@ -1,7 +1,7 @@
-/* draft.h: what a frame is going to say, before anything is said (LOG-2).
+/* draft.h: the records of a frame before the frame is appended (LOG-2).
  *
- * `decide` writes records into a draft and reads through it, so that the second operation of a commit sees what the
- * first one decided. A draft that is dropped has changed nothing; draft_commit appends the frame and applies it. */
+ * `decide` writes records into a draft and reads through it. So the second operation of a commit sees the decision of
+ * the first. A dropped draft changes nothing; draft_commit appends the frame and applies it. */
 #ifndef TARRY_CORE_DRAFT_H
 #define TARRY_CORE_DRAFT_H
 
@@ -13,63 +13,63 @@ struct draft_queue;
 struct draft {
     struct core *core;
     struct arena *arena;
-    const struct core_facts *facts; /* NULL: memory knows all that is needed */
+    const struct core_facts *facts; /* NULL: everything needed is in memory */
     struct facts_table *facts_table;
     Tarry__Record **records;
-    struct known **knowns; /* of each record: the task as it leaves it; NULL: it is about something else */
+    struct known **knowns; /* [record]: the task after the record; NULL: the record is not about a task */
     size_t record_count;
     size_t record_capacity;
-    struct draft_entry **by_id; /* hash tables, each made when something is looked up in it first … */
+    struct draft_entry **by_id; /* hash tables, each built at its first look-up … */
     struct draft_entry **by_key;
-    size_t entered_ids; /* … of the first records so many */
+    size_t entered_ids; /* … from this many first records */
     size_t entered_keys;
     size_t table_mask;
-    struct draft_queue **queues;          /* what is said of queues, by number; NULL: nothing is yet */
-    uint32_t pushes;                      /* queues that get a push URL by it, and had none */
-    bool has_job;                         /* it starts a job */
+    struct draft_queue **queues;          /* changes of queues, by number; NULL: no change yet */
+    uint32_t pushes;                      /* queues without a push URL that get one in this draft */
+    bool has_job;                         /* the draft starts a job */
     const struct core_content **contents; /* accepted so far */
     size_t content_count;
     uint64_t blob_size;
     uint64_t next_id;
-    const char *client; /* the requester: for the frame (tarry.proto, FrameBody); NULL: the broker by itself */
+    const char *client; /* the requester, for the frame (tarry.proto, FrameBody); NULL: the broker itself */
     const char *peer;
     const char *principal;
 };
 
-/* `op_count`: about how many tasks will be touched. */
+/* Initialises a draft. `op_count`: estimated number of tasks that change. */
 void draft_init(struct draft *draft, struct core *core, struct arena *arena, const struct core_facts *facts,
                 size_t op_count);
 
-/* What the broker does for a session: its frame says whose that is. */
+/* Initialises a draft for a change that the broker makes for a session; the frame names the session's client. */
 void draft_init_for(struct draft *draft, struct core *core, struct arena *arena, const struct session *session,
                     size_t op_count);
 
-/* Draft, then memory, then facts. False: neither live nor dead, as far as memory and index know. A task that ended in
- * this very draft is found, with `ended` set. */
+/* Looks the task up in the draft, then in memory, then in the facts. Returns false if the task is neither live nor dead
+ * there. A task that ended in this draft is found, with `ended` set. */
 bool draft_find(struct draft *draft, uint64_t id, struct known *out);
-/* The live one with this key, else the one that died last. */
+/* Finds the live task with this key, or else the one that died last. */
 bool draft_find_key(struct draft *draft, const struct task_key *key, struct known *out);
-/* The dead one with this key that died last, whatever else lives under it. */
+/* Finds the dead task with this key that died last, even if a live task has the same key. */
 bool draft_find_dead(struct draft *draft, const struct task_key *key, struct known *out);
-/* The one with this key that ended in this very draft. */
+/* Finds the task with this key that ended in this draft. */
 bool draft_ended_key(struct draft *draft, const struct task_key *key, struct known *out);
 
-/* The event's request is what the draft decides on: its client is who. */
+/* Records the client of the event's request as the requester of the draft. */
 void draft_by_request(struct draft *draft, const struct core_event *event);
 
-/* A record that the task is now `row`. The record may be added to. */
+/* Adds a record that the task is now `row`. The caller may add fields to the record. */
 Tarry__TaskPut *draft_put(struct draft *draft, Tarry__Cause cause, const struct known *before, const struct row *row);
-/* A new task and its content (which says where it will lie). `key_hash`: row_key(row).hash. */
+/* Adds a new task and its content; `content` says where it will lie. `key_hash`: row_key(row).hash. */
 void draft_put_new(struct draft *draft, struct row *row, uint64_t key_hash, const struct core_content *content);
 void draft_end(struct draft *draft, Tarry__Cause cause, const struct known *before);
-/* Any other fact; the record lives in the arena, cleared and initialised. */
+/* Adds any other record; it lives in the arena, cleared and initialised. */
 Tarry__Record *draft_record(struct draft *draft);
-/* The queue's policy as this draft leaves it. */
+/* Returns the queue's policy after this draft. */
 const Tarry__Policy *draft_queue_now(const struct draft *draft, const struct queue *queue);
-/* The queue's row as this draft leaves it, to be changed: a record. */
+/* Adds or returns the record of the queue's row; the caller changes the row there. */
 Tarry__QueuePut *draft_queue(struct draft *draft, const struct queue *queue);
 
-struct draft_commit { /* of a client; NULL for decisions of the broker's own */
+struct draft_commit { /* a client's commit; NULL for decisions of the broker itself */
     uint64_t producer;
     uint64_t sequence;
     uint64_t oldest_unanswered;
@@ -77,7 +77,7 @@ struct draft_commit { /* of a client; NULL for decisions of the broker's own */
     const uint8_t *reply; /* packed CommitReply */
     size_t reply_size;
 };
-/* Appends the frame (if there is anything to say) and applies it. */
+/* Appends the frame, if the draft has records, and applies it. */
 void draft_commit(struct draft *draft, const struct draft_commit *commit, struct core_effects *effects);
 
 #endif

@@ -42,7 +42,7 @@ void core_effects_reset(struct core_effects *effects) {
     core_effects_init(effects, arena);
 }
 
-/* ---- answers */
+/* ---- replies */
 
 Tarry__Reply *reply_new(struct core_effects *effects, Tarry__Code code) {
     Tarry__Reply *reply = must_alloc(effects->arena, sizeof *reply);

@@ -1,9 +1,9 @@
-/* evict.c: moving the horizon of a line back when memory is short (CALM-1). See near.h; window.c moves it forward.
+/* evict.c: moves the horizon of a line back when memory is short (CALM-1). See near.h; window.c moves it forward.
  *
- * One of the lines with the most tasks near halves: its horizon drops to the median, and what lies beyond is swept out,
- * a bounded number at a time. Tasks beyond the horizon that are still in memory do no harm: they are true, and
- * near_next_ready does not deliver them before what the index may hold, or the sweep has put aside, in front of them.
- */
+ * One of the lines with the most near tasks is halved: its horizon moves to the median, and the tasks beyond it are
+ * removed from memory, a bounded number per step. Tasks beyond the horizon that are still in memory are harmless,
+ * because they are up to date. near_next_ready does not deliver them before earlier tasks that the index or `far` may
+ * hold. */
 #include <stdlib.h>
 
 #include "near.h"
@@ -13,10 +13,10 @@
 
 #define SAMPLE_MAX 255u
 #define SAMPLE_PROBES_MAX (EVICT_PER_STEP_MAX / 2)
-/* Lines of so few tasks are left alone. Small, for memory may be full of very many lines. A line that was halved does
- * not load again while memory is short, so nothing goes to and fro. */
+/* Minimum number of near tasks for eviction from a line. It is small, because memory may be full of very many lines. A
+ * halved line does not load again while memory is short, so loading and eviction do not alternate. */
 #define EVICT_LINE_MIN 8u
-/* Of the lines of the largest size class, which differ by less than a factor of two, so many are compared. */
+/* Maximum number of lines of the largest size class to compare; their sizes differ by less than a factor of two. */
 #define COMPARED_MAX 64u
 
 bool near_is_short(const struct core *core) {
@@ -47,7 +47,7 @@ static uint64_t next_random(struct core *core) { /* xorshift64*: Vigna 2016 */
     return x * 0x2545F4914F6CDD1Dull;
 }
 
-/* Of a small line, every nth task. */
+/* Samples every nth task of a small line. */
 static size_t sample_list(struct core *core, const struct line_state *line, struct due *sample) {
     size_t count = 0;
     uint64_t every = line->near_count / SAMPLE_MAX + 1, at = 0;
@@ -59,7 +59,7 @@ static size_t sample_list(struct core *core, const struct line_state *line, stru
     return count;
 }
 
-/* Of a big one, what is found at random places of the id table. */
+/* Samples a large line at random slots of the id table. */
 static size_t sample_table(struct core *core, const struct line_state *line, struct due *sample) {
     size_t count = 0;
     for (uint32_t probe = 0; probe < SAMPLE_PROBES_MAX && count < SAMPLE_MAX; probe++) {
@@ -73,15 +73,15 @@ static size_t sample_table(struct core *core, const struct line_state *line, str
     return count;
 }
 
-/* Where to halve the line: at about the median of its tasks in memory, from a sample, so that the first of the sample
- * stays and the last goes. A line that loses all would load it again at once, and lose it again. */
+/* Returns the new horizon: about the median of a sample of the line's tasks in memory. The first of the sample stays
+ * and the last goes. A line without any task left would load again at once and be evicted again. */
 static struct due halfway(struct core *core, const struct line_state *line) {
     struct due sample[SAMPLE_MAX];
     bool is_small = line->near_count <= SAMPLE_PROBES_MAX;
     size_t count = is_small ? sample_list(core, line, sample) : sample_table(core, line, sample);
     if (!count) return row_due(&TAILQ_FIRST(&line->near)->row);
     qsort(sample, count, sizeof *sample, compare_due);
-    if (due_before(sample[0], sample[count - 1])) return sample[(count - 1) / 2]; /* of two tasks one stays */
+    if (due_before(sample[0], sample[count - 1])) return sample[(count - 1) / 2]; /* one of two tasks stays */
     return (struct due){.due_ms = sample[0].due_ms, .id = sample[0].id - 1};
 }
 
@@ -97,7 +97,7 @@ static struct line_state *big_line(struct core *core) {
     return best;
 }
 
-/* False: the rest is overlay, and the index will catch up. */
+/* Returns false if no line is large enough: the rest is overlay, which the index will absorb. */
 static bool begin_eviction(struct core *core) {
     struct line_state *line = big_line(core);
     size_t least = window_count_max(core) < EVICT_LINE_MIN ? window_count_max(core) : EVICT_LINE_MIN;
@@ -122,7 +122,7 @@ static void evict_next(struct core *core, struct line_state *line) {
     if (!due_before(line->horizon, row_due(&task->row))) return;
     near_unplace(core, task);
     if (task->dirty && !SEEDED_BUG(evicted_dirty)) {
-        near_place_waiting(core, task); /* FAR: goes when the index has it */
+        near_place_waiting(core, task); /* FAR: removed when the index has absorbed it */
     } else {
         task_free(core, task);
     }
@@ -135,7 +135,7 @@ void near_relieve(struct core *core) {
         bool is_on = core->evicting || (memory_is_scarce(core) && begin_eviction(core));
         core->is_scarce = is_on;
         if (!is_on) return;
-        /* What sampling has cost counts; the sweep begins in this step, or in the next. */
+        /* The visits for sampling count too: the removal begins in this step or in the next. */
         if (core->visits < until) evict_next(core, core->evicting);
     }
 }

@@ -1,5 +1,6 @@
-/* facts.c: see facts.h. core_wants walks the operations of an event and asks for what neither memory nor the facts at
- * hand can tell; the caller reads that and asks again until nothing lacks, for memory may have changed meanwhile. */
+/* facts.c: see facts.h. core_wants visits the operations of an event and asks for the rows that neither memory nor the
+ * event's facts hold. The caller reads them and calls again until nothing is missing, because memory may have changed
+ * meanwhile. */
 #include "facts.h"
 
 #include <string.h>
@@ -12,17 +13,17 @@
 #include "tasks.h"
 
 struct facts_node {
-    const struct row *row;   /* or … */
-    const struct want *want; /* … what was asked */
+    const struct row *row;   /* the row, or … */
+    const struct want *want; /* … the want that was asked */
     struct facts_node *next;
 };
 
 struct facts_table {
     size_t mask;
     uint64_t salt;
-    struct facts_node **rows_by_id; /* NULL: there are no rows */
+    struct facts_node **rows_by_id; /* NULL: no rows */
     struct facts_node **rows_by_key;
-    struct facts_node **wants; /* NULL: nothing is wanted */
+    struct facts_node **wants; /* NULL: no wants */
 };
 
 static struct facts_node **slots_new(const struct facts_table *table, struct arena *arena) {
@@ -32,7 +33,7 @@ static struct facts_node **slots_new(const struct facts_table *table, struct are
     return slots;
 }
 
-/* False: the arena is exhausted. */
+/* Returns false if the arena is exhausted. */
 static bool insert(struct facts_node **slot, struct arena *arena, const struct row *row, const struct want *want) {
     struct facts_node *node = arena_alloc(arena, sizeof *node);
     if (!node) return false;
@@ -54,7 +55,7 @@ static bool insert_rows(struct facts_table *table, const struct core_facts *fact
     if (!table->rows_by_id || !table->rows_by_key) return false;
     for (size_t i = 0; i < facts->count; i++) {
         const struct row *row = &facts->rows[i];
-        if (facts_find(table, row->id)) continue; /* found by id and by key: once is enough */
+        if (facts_find(table, row->id)) continue; /* found by id and by key: enter it once */
         if (!insert(&table->rows_by_id[id_slot(row->id, table->mask)], arena, row, NULL)) return false;
         if (!row->key_size) continue;
         if (!insert(&table->rows_by_key[hash_slot(row_key(row).hash, table->salt, table->mask)], arena, row, NULL))
@@ -63,7 +64,7 @@ static bool insert_rows(struct facts_table *table, const struct core_facts *fact
     return true;
 }
 
-/* With room for `want_count` wants in all. NULL: the arena is exhausted. */
+/* Builds a table with room for `want_count` wants. Returns NULL if the arena is exhausted. */
 static struct facts_table *facts_table_sized(const struct core_facts *facts, size_t want_count, uint64_t salt,
                                              struct arena *arena) {
     struct facts_table *table = arena_alloc(arena, sizeof *table);
@@ -82,7 +83,7 @@ static struct facts_table *facts_table_sized(const struct core_facts *facts, siz
 
 struct facts_table *facts_table_new(const struct core_facts *facts, uint64_t salt, struct arena *arena) {
     struct facts_table *table = facts_table_sized(facts, facts->want_count, salt, arena);
-    assert(table); /* CALM-1: the reader bounds the facts (need.h), and the effects' arena holds them */
+    assert(table); /* CALM-1: the reader bounds the facts (need.h), so they fit into the effects' arena */
     return table;
 }
 
@@ -111,7 +112,7 @@ const struct row *facts_next(const struct facts_table *table, const struct row *
     return node ? match_from(node->next, &key) : NULL;
 }
 
-/* Was it asked for already? */
+/* Returns true if this id was asked for already. */
 static bool facts_asked_id(const struct facts_table *table, uint64_t id) {
     if (!table->wants) return false;
     for (const struct facts_node *node = table->wants[id_slot(id, table->mask)]; node; node = node->next) {
@@ -120,7 +121,7 @@ static bool facts_asked_id(const struct facts_table *table, uint64_t id) {
     return false;
 }
 
-/* `live_only`: of the key only the live task matters. */
+/* Returns true if this key was asked for already. `live_only`: only the live task with the key is needed. */
 static bool facts_asked_key(const struct facts_table *table, const struct task_key *key, bool live_only) {
     const struct facts_node *node = table->wants ? table->wants[hash_slot(key->hash, table->salt, table->mask)] : NULL;
     for (; node; node = node->next) {
@@ -133,20 +134,20 @@ static bool facts_asked_key(const struct facts_table *table, const struct task_k
     return false;
 }
 
-/* ---- what a command lacks */
+/* ---- rows that a command needs */
 
 struct wanting {
     struct core *core;
     struct arena *arena;
-    const struct core_filter *filter; /* NULL: everything may exist */
-    struct facts_table *asked;        /* wants of the event so far, and those found now */
+    const struct core_filter *filter; /* NULL: every key may exist */
+    struct facts_table *asked;        /* wants of the event, and those added now */
     struct want *wants;
     size_t count;
     size_t capacity;
-    bool is_exhausted; /* the arena */
+    bool is_exhausted; /* the arena is exhausted */
 };
 
-/* False: the arena is exhausted. */
+/* Returns false if the arena is exhausted. */
 static bool grow_wants(struct wanting *w) {
     if (w->count < w->capacity) return true;
     size_t grown = w->capacity ? w->capacity * 2 : 16;
@@ -159,7 +160,7 @@ static bool grow_wants(struct wanting *w) {
 }
 
 static void want(struct wanting *w, const struct want *item, uint64_t key_hash) {
-    /* Asked now: the same key twice in a commit is one want. The copy outlives the growth of the list. */
+    /* Remember it, so that the same key twice in a commit is one want. The copy stays valid when the list grows. */
     struct want *copy = arena_alloc(w->arena, sizeof *copy);
     if (copy) *copy = *item;
     if (!copy || !grow_wants(w) || !insert_want(w->asked, w->arena, copy, key_hash)) {
@@ -169,7 +170,7 @@ static void want(struct wanting *w, const struct want *item, uint64_t key_hash) 
     w->wants[w->count++] = *item;
 }
 
-/* It may be about to end: its key leaves one table and enters another. */
+/* Prefetches the buckets for the task's possible end: its key then moves from one table to another. */
 static void prefetch_end(const struct core *core, const struct task *task) {
     if (!task->keyed) return;
     task_prefetch_key_bucket(core, task->key_hash);
@@ -192,18 +193,18 @@ static void want_rows(struct wanting *w, const struct task_key *key, bool live_o
     want(w, &item, key->hash);
 }
 
-/* The live one and dead ones of the key, whatever memory knows of it. */
+/* Asks for the live task and the dead tasks with the key, even if memory holds some of them. */
 static void want_any_key(struct wanting *w, const struct task_key *key) {
     want_rows(w, key, false);
 }
 
-/* The task that has the key: a live one in memory settles that. A dead one counts if none lives. */
+/* Asks for the task with the key, unless memory holds a live one. A dead task counts only if none is live. */
 static void want_key(struct wanting *w, const struct task_key *key) {
     if (!key->size || task_find_live(w->core, key)) return;
     want_any_key(w, key);
 }
 
-/* Does a live task have the key? A key may have very many dead letters: they are not read for that. */
+/* Asks whether a live task has the key. Does not read dead letters, because one key may have very many. */
 static void want_live_key(struct wanting *w, const struct task_key *key) {
     if (!key->size || task_find_live(w->core, key)) return;
     want_rows(w, key, true);
@@ -221,8 +222,8 @@ static void want_ref(struct wanting *w, const Tarry__Ref *ref) {
     want_key(w, &key);
 }
 
-/* A dead letter by id or key, whatever lives under its key; and, for one that is to live again, the task that has its
- * key now. */
+/* Asks for a dead letter by id or key, even if a live task has the same key. If the operation requeues the letter, also
+ * asks for the task that has its key now. */
 static void want_dead(struct wanting *w, const Tarry__Ref *ref) {
     if (!ref->id) {
         const struct queue *queue = queue_find(w->core, ref->queue);
@@ -237,7 +238,7 @@ static void want_dead(struct wanting *w, const Tarry__Ref *ref) {
     want_live_key(w, &key);
 }
 
-/* Does any of them live? Of a key: does a task have it, live or dead? */
+/* Asks whether any of the tasks to redact is live; by key: whether a live or dead task has the key. */
 static void want_redact(struct wanting *w, const Tarry__Ref *ref, const struct core_past *past) {
     const struct queue *queue = ref->id ? NULL : queue_find(w->core, ref->queue);
     if (ref->id) want_id(w, ref->id);
@@ -249,7 +250,7 @@ static void want_redact(struct wanting *w, const Tarry__Ref *ref, const struct c
     }
 }
 
-/* `key`: of a schedule. */
+/* `key`: the key of a schedule. */
 static void want_op(struct wanting *w, const Tarry__Op *op, const struct task_key *key, const struct core_past *past) {
     switch (op->op_case) {
     case TARRY__OP__OP_SCHEDULE:
@@ -285,10 +286,10 @@ static void want_op(struct wanting *w, const Tarry__Op *op, const struct task_ke
     }
 }
 
-/* What an operation names. */
+/* Id and key in an operation. */
 struct named {
-    uint64_t id;         /* 0: none */
-    struct task_key key; /* of a schedule */
+    uint64_t id;         /* 0: no id */
+    struct task_key key; /* key of a schedule */
 };
 
 static void name(const struct core *core, const Tarry__Op *op, struct named *out) {
@@ -300,8 +301,9 @@ static void name(const struct core *core, const Tarry__Op *op, struct named *out
     if (queue) out->key = task_key_of(queue->number, (const char *)key.data, key.len);
 }
 
-/* What comes by the thousand, schedules by their keys and acks by ids, is looked up in step: the bucket is fetched now,
- * what hangs in it some operations later, and used later still. Otherwise each look-up waits for memory twice. */
+/* Number of operations between prefetch and use. Thousands of schedules and acks may arrive in one commit. Each bucket
+ * is prefetched first, its first task some operations later, and both are used later still. Otherwise each look-up
+ * waits for memory twice. */
 #define AHEAD 16u
 
 static void want_ops(struct wanting *w, const struct core_event *event) {
@@ -329,7 +331,7 @@ static void want_ops(struct wanting *w, const struct core_event *event) {
     }
 }
 
-/* A page of a job that brings dead tasks back: is a key of theirs taken? */
+/* For a page of a job that requeues dead tasks: asks whether a live task has one of their keys. */
 static void want_page(struct wanting *w, const struct core_event *event) {
     const struct job *job = job_find(w->core, event->job);
     if (!job || job->what != TARRY__JOB_PUT__WHAT__REQUEUE_ALL) return;

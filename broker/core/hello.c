@@ -1,5 +1,5 @@
-/* hello.c: producers come and go (producers.h). When the table is full, the one that has been idle longest goes, by a
- * record, and a commit of its that comes later is refused as forgotten, never executed (ONCE-1). */
+/* hello.c: producers register and leave (producers.h). If the table is full, a record removes the producer that was
+ * idle longest. Its later commits are refused as forgotten and never executed (ONCE-1). */
 #include "callers.h"
 #include "draft.h"
 #include "effects.h"
@@ -16,8 +16,8 @@ static void end_producer(struct draft *draft, uint64_t id, bool idle) {
     record->producer_end->idle = idle;
 }
 
-/* The producer that a new one pushes out of what its principal may have, or of the full table; NULL: none. What each
- * principal used last, PRODUCERS_SHARE of them, no other one can push out (ONCE-1). */
+/* Picks the producer that must make room for a new one, under the principal's limit or in a full table; NULL: none.
+ * Other principals cannot remove the PRODUCERS_SHARE producers that a principal used last (ONCE-1). */
 static struct producer *pick(struct core *core, const struct core_caller *caller, bool *out_is_beyond) {
     uint64_t owner = caller ? principal_owner(caller->name) : 0;
     bool is_full = core->producer_count >= PRODUCERS_MAX;
@@ -28,11 +28,10 @@ static struct producer *pick(struct core *core, const struct core_caller *caller
     while (idle && (is_own ? idle->owner != owner : !producers_reach(core, idle->owner, PRODUCERS_SHARE + 1))) {
         idle = TAILQ_NEXT(idle, idle);
     }
-    return idle ? idle : TAILQ_FIRST(&core->producers_idle); /* as many principals as shares: none has more */
+    return idle ? idle : TAILQ_FIRST(&core->producers_idle); /* as many principals as shares, each with one share */
 }
 
-/* Those that have been idle too long, a few at a time; and the one that makes room for the new one, if they have not.
- */
+/* Removes some producers that were idle too long. If there is none, removes the one that must make room. */
 static void end_some(struct core *core, struct draft *draft, const struct core_caller *caller) {
     uint64_t idle_limit_ms = steady_ms(core) > PRODUCER_IDLE_MS ? steady_ms(core) - PRODUCER_IDLE_MS : 0;
     bool is_beyond;
@@ -57,7 +56,7 @@ void producer_hello(struct core *core, const struct core_event *event, struct co
     draft_by_request(&draft, event);
     producers_order(core);
     end_some(core, &draft, event->caller);
-    /* The frame's position has never been given to another one. */
+    /* The frame's position is unique, so it is a new id. */
     uint64_t id = core->position;
     Tarry__Record *record = draft_record(&draft);
     record->fact_case = TARRY__RECORD__FACT_PRODUCER;

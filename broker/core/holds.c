@@ -1,5 +1,5 @@
-/* holds.c: what is being read from the index keeps the overlay from being trimmed beyond what the index had when the
- * reading began: a row read before a change and handed in after the trim would undo it. */
+/* holds.c: while rows are read from the index, the overlay is not trimmed beyond the index's position at the start of
+ * the reading. Otherwise a row read before a change and used after the trim would undo the change. */
 #include "near.h"
 #include "seeded_bug.h"
 
@@ -17,7 +17,7 @@ void core_unhold(struct core *core, int hold) {
     assert(hold >= 0 && hold < (int)HOLDS_MAX && core->holds[hold]);
     core->holds[hold] = 0;
     core->hold_count--;
-    /* A follower may wait for nothing but that room (core_may_replay), and then has no other step to come. */
+    /* A follower may be waiting for this memory only (core_may_replay), and then no other step follows. */
     if (core->following && core->trim_to < near_trim_limit(core)) core->hurry = true;
 }
 

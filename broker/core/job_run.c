@@ -1,9 +1,9 @@
-/* job_run.c: what goes over a whole queue: purge, requeue all, drop all (jobs.h).
+/* job_run.c: jobs over a whole queue: purge, requeue all, drop all (jobs.h).
  *
- * A job concerns the tasks that were there when it was asked for: ids below `id_end`. It starts once the index has
- * absorbed that position, reads rows in order of id, and ends or changes them in frames of bounded size, each of which
- * also says how far it has come; so it resumes after a restart, and no caller waits for it. What memory knows wins over
- * what was read. */
+ * A job concerns the tasks that existed at its request: ids below `id_end`. It starts once the index has absorbed that
+ * position. It reads rows in order of id, and ends or changes the tasks in frames of bounded size. Each frame records
+ * the job's progress, so a job resumes after a restart, and no caller waits for it. Memory wins over rows that were
+ * read. */
 #include <string.h>
 
 #include "ahead.h"
@@ -21,8 +21,8 @@ void jobs_run(struct core *core, struct core_effects *effects) {
     for (uint32_t i = 0; i < JOBS_MAX && core->pages_loading < JOB_PAGES_MAX; i++) {
         struct job *job = &core->jobs[(first + i) % JOBS_MAX];
         if (!job->id || job->loading || core->indexed <= job->id) continue; /* a job's id is its frame's position */
-        if (core->overlay_count > core->options.index_lag_max) continue;    /* the index goes first */
-        if (job->lacked && core->task_count >= job->lacked) continue;       /* to read it again would not help */
+        if (core->overlay_count > core->options.index_lag_max) continue;    /* the index must catch up first */
+        if (job->lacked && core->task_count >= job->lacked) continue; /* reading the page again would not help yet */
         int hold = core_hold(core);
         if (hold < 0) return;
         job->loading = true;
@@ -45,7 +45,7 @@ static uint32_t bit_for(const struct job *job, const struct row *row) {
     return row->due_ms <= job->split_ms[row->base] ? STATE_READY : STATE_PENDING;
 }
 
-/* The task as it is now, if the job still concerns it. */
+/* Finds the task's current state. Returns false if the job no longer concerns it. */
 static bool job_concerns(struct draft *draft, const struct job *job, const struct row *read, struct known *out) {
     const struct task *task = task_find(draft->core, read->id);
     if (task && task->place == PLACE_ENDED && !SEEDED_BUG(job_takes_ended)) return false;
@@ -55,7 +55,7 @@ static bool job_concerns(struct draft *draft, const struct job *job, const struc
     return out->row.state == ROW_BURIED;
 }
 
-/* False: its key lives again, and it stays dead, for a person to decide. */
+/* Requeues a dead task. Returns false if a live task has its key: it stays dead until a person decides. */
 static bool requeue(struct draft *draft, const struct known *known) {
     struct known holder;
     const struct task_key key = row_key(&known->row);
@@ -68,7 +68,7 @@ static bool requeue(struct draft *draft, const struct known *known) {
     return true;
 }
 
-/* What the job has done, with this page. */
+/* Totals of the job, including this page. */
 struct job_counts {
     uint64_t done;
     uint64_t left;
@@ -113,7 +113,7 @@ void job_page(struct core *core, const struct core_event *event, struct core_eff
     struct need need = {0};
     need_rows(&need, event->rows, event->row_count);
     job->lacked = need_fits(core, &need, ROOM_BUT_RESERVE) ? 0 : core->task_count;
-    if (core->stopping || job->lacked) return; /* asked for again by jobs_run */
+    if (core->stopping || job->lacked) return; /* jobs_run asks for the page again */
     struct draft draft;
     draft_init(&draft, core, effects->arena, &event->facts, event->row_count + 1);
     draft.client = job->client;
@@ -133,7 +133,7 @@ void job_page(struct core *core, const struct core_event *event, struct core_eff
         }
         counts.done++;
     }
-    /* Frames that only say how far a job has come are written now and then, not for every empty page. */
+    /* For empty pages, a frame with only the job's progress is written from time to time, not for each page. */
     if (draft.record_count || event->next_id == UINT64_MAX) {
         job_progress(&draft, job, &counts, event->next_id);
         draft_commit(&draft, NULL, effects);

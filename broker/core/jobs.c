@@ -1,4 +1,4 @@
-/* jobs.c: the table of jobs (jobs.h). What a job does is in job_run.c. */
+/* jobs.c: the table of jobs (jobs.h). job_run.c runs them. */
 #include "jobs.h"
 
 #include "queues.h"

@@ -1,4 +1,4 @@
-/* jobs.h: purges and the like, which go over a whole queue in bounded frames. */
+/* jobs.h: jobs such as a purge, which process a whole queue in frames of bounded size. */
 #ifndef TARRY_CORE_JOBS_H
 #define TARRY_CORE_JOBS_H
 
@@ -7,7 +7,7 @@
 struct job *job_find(struct core *core, uint64_t id);
 int job_apply_put(struct core *core, const Tarry__JobPut *put);
 int job_apply_end(struct core *core, const Tarry__JobEnd *end);
-/* Asks for the next page of every job that waits for one and whose tasks the index has. */
+/* Requests the next page of every waiting job, once the index has absorbed the job's tasks. */
 void jobs_run(struct core *core, struct core_effects *effects);
 void job_page(struct core *core, const struct core_event *event, struct core_effects *effects);
 

@@ -1,5 +1,5 @@
-/* leases.c: the table of sessions, the leases they hold, and what a lease makes of a row (leases.h). How consumers come
- * and go is in sessions.c. */
+/* leases.c: the table of sessions, their leases, and the rows of leased tasks (leases.h). Subscriptions and ends of
+ * sessions are in sessions.c. */
 #include "leases.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ struct session *session_find(struct core *core, uint64_t id) {
     return NULL;
 }
 
-/* A slot by linear probing; a slot once used keeps an id, so that probes go on past it. */
+/* Finds a free slot by linear probing. A used slot keeps an id after it is freed, so that probes continue past it. */
 struct session *session_new(struct core *core, uint64_t id, enum session_state state) {
     for (size_t i = 0; i < SESSIONS_TABLE; i++) {
         struct session *session = &core->sessions[(id + i) % SESSIONS_TABLE];
@@ -88,7 +88,7 @@ static void arm(struct core *core, struct task *task) {
     wheel_arm(&core->wheels[ROW_STEADY], &task->timer.wheel, deadline_ms ? deadline_ms : 1, task->row.id);
 }
 
-/* The delivery of the lease waits for the due time. */
+/* Holds the delivery of the lease back until the due time. */
 static void hold_back(struct core *core, struct session *session, struct task *task) {
     TAILQ_INSERT_TAIL(&session->ahead, task, member);
     task->ahead = AHEAD_PENDING;
@@ -98,16 +98,16 @@ static void hold_back(struct core *core, struct session *session, struct task *t
     task->timer.kind = TIMER_DEPART;
     wheel_arm(&core->wheels[ROW_STEADY], &task->timer.wheel, task->row.due_ms - SEEDED_BUG(departs_early),
               task->row.id);
-    if (core->scan_count) list_saw(core, task); /* a list that is being made took it for one in flight */
+    if (core->scan_count) list_saw(core, task); /* a List under way counted the task as in flight */
 }
 
 void lease_take(struct core *core, struct task *task) {
     assert(task->place == PLACE_NONE && task->row.state == ROW_LEASED);
     struct session *session = session_find(core, task->row.session);
     bool is_pooled = session_is_pooled(task->row.session) &&
-                     !SEEDED_BUG(pooled_given_back); /* it will not be claimed, and its leases stand */
+                     !SEEDED_BUG(pooled_given_back); /* nobody claims it, and its leases stay */
     if (!session) session = session_new(core, task->row.session, is_pooled ? SESSION_LEFT : SESSION_UNCLAIMED);
-    assert(session); /* twice as many slots as sessions: those of before a restart fit too */
+    assert(session); /* the table has twice as many slots as sessions, so sessions from before a restart fit too */
     task->place = PLACE_LEASED;
     session->lease_count++;
     core->leases++;
@@ -124,7 +124,7 @@ void lease_extend(struct core *core, struct task *task) {
     assert(task->place == PLACE_LEASED && task->row.state == ROW_LEASED);
     struct session *session = session_find(core, task->row.session);
     assert(session && session->lease_count);
-    if (task->resend) session_resent(core, session, task); /* the session that extends it has it */
+    if (task->resend) session_resent(core, session, task); /* a session that extends the lease has the task */
     wheel_cancel(&core->wheels[ROW_STEADY], &task->timer.wheel);
     arm(core, task);
 }
@@ -136,7 +136,7 @@ void session_resent(struct core *core, struct session *session, struct task *tas
     session_changed(core, session);
 }
 
-/* Also the counts of what is leased ahead of time. */
+/* Removes the task from its list and updates the counts of leases ahead of time. */
 static void leave_list(struct core *core, struct session *session, struct task *task) {
     if (!task->ahead) {
         TAILQ_REMOVE(&session->leases, task, member);
@@ -156,7 +156,7 @@ void lease_is_due(struct core *core, struct task *task) {
     assert(task->place == PLACE_LEASED && task->ahead == AHEAD_PENDING);
     struct session *session = session_find(core, task->row.session);
     TAILQ_REMOVE(&session->ahead, task, member);
-    TAILQ_INSERT_TAIL(&session->due[task->row.priority], task, member); /* timers come in the order (due, id) */
+    TAILQ_INSERT_TAIL(&session->due[task->row.priority], task, member); /* timers expire in order of (due, id) */
     session->due_mask |= 1u << task->row.priority;
     task->ahead = AHEAD_DUE;
     if (!SEEDED_BUG(ahead_overtaken)) session_changed(core, session);
@@ -213,7 +213,7 @@ struct row row_leased(const struct core *core, const struct queue *queue, const 
     leased.attempt++;
     leased.deliveries++;
     leased.lease_epoch = core->epoch;
-    leased.lease_position = core->position; /* FENCE-1: where this frame will lie */
+    leased.lease_position = core->position; /* FENCE-1: position of this frame */
     leased.lease_deadline_ms = from_ms(core) + lease_ms;
     leased.session = session->id;
     leased.delivered_ms = steady_ms(core);
@@ -231,7 +231,7 @@ Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__C
     *out = *row;
     out->state = ROW_WAITING;
     out->lease_deadline_ms = 0;
-    if (why == TARRY__CAUSE__CAUSE_LEASE_LOST) { /* it counts as an attempt and brings no backoff */
+    if (why == TARRY__CAUSE__CAUSE_LEASE_LOST) { /* a lost lease counts as an attempt, without backoff */
         uint32_t attempts_max = queue_at(core, row->queue)->policy.max_attempts;
         out->attempt -= SEEDED_BUG(lost_lease_is_free);
         if (!attempts_max || out->attempt < attempts_max) return why;
@@ -239,7 +239,7 @@ Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__C
         return TARRY__CAUSE__CAUSE_BURIED;
     }
     assert(out->attempt > 0);
-    out->attempt -= !SEEDED_BUG(release_costs_attempt); /* given back unseen: costs no attempt */
+    out->attempt -= !SEEDED_BUG(release_costs_attempt); /* returned unseen: no attempt is counted */
     return why;
 }
 

@@ -1,79 +1,83 @@
-/* leases.h: sessions and the leases they hold. A session is no state that survives a restart: what the log says of its
- * coming and going is for people; a lease is state, and names its session. */
+/* leases.h: sessions and their leases. A session does not survive a restart; its records in the log are for people. A
+ * lease survives a restart and names its session. */
 #ifndef TARRY_CORE_LEASES_H
 #define TARRY_CORE_LEASES_H
 
 #include "state.h"
 
 struct session *session_find(struct core *core, uint64_t id);
-/* NULL: the table is full. */
+/* Creates a session. Returns NULL if the table is full. */
 struct session *session_new(struct core *core, uint64_t id, enum session_state state);
-/* Must hold no lease and no subscription. */
+/* Frees a session that holds no lease and no subscription. */
 void session_free(struct core *core, struct session *session);
-/* It is known by its number, which its leases bear after a restart. */
+/* Bit in the id of a pooled session. The leases carry the id, so the bit is known after a restart too. */
 #define SESSION_POOLED (1ull << 31)
 static inline bool session_is_pooled(uint64_t id) {
     return (id & SESSION_POOLED) != 0;
 }
-/* Subscribed, its pipe there or expected. */
+/* Returns true if the session is subscribed and its pipe is connected or expected. */
 bool session_is_present(const struct session *session);
-/* A leased task into its session's list, its deadline armed; while core->leases_ahead is set, into the list of what was
- * leased ahead of time, its due time armed. A session of before a restart comes into being here. */
+/* Adds a leased task to its session's list and arms its deadline. If core->leases_ahead is set, adds it to the list of
+ * leases ahead of time and arms its due time. Creates the session if it is from before a restart. */
 void lease_take(struct core *core, struct task *task);
-/* It goes out once more, or no longer needs to. */
+/* Clears the task's `resend` mark: it is being delivered again, or need not be. */
 void session_resent(struct core *core, struct session *session, struct task *task);
-/* The same lease until the row's new deadline. Its session stays what it is, though this be all that keeps it. */
+/* Extends the lease to the row's new deadline. The session's state does not change, even if this lease is all that
+ * keeps the session. */
 void lease_extend(struct core *core, struct task *task);
-/* Out of the list; place NONE. */
+/* Removes the task from its session's list; PLACE_NONE. */
 void lease_drop(struct core *core, struct task *task);
 
 /* ---- a lease that was made ahead of time (ahead.h) */
-/* Its due time has come. */
+/* Moves the task to session->due when its due time has come. */
 void lease_is_due(struct core *core, struct task *task);
-/* Its delivery leaves: from here on it is a lease like any other. */
+/* Turns the lease into an ordinary lease when its delivery leaves. */
 void lease_depart(struct core *core, struct session *session, struct task *task);
 
 void session_subscribe(struct core *core, const struct core_event *event, struct core_effects *effects);
 void session_unsubscribe(struct core *core, const struct core_event *event, struct core_effects *effects);
-/* It settled something: a sign of life. */
+/* Notes a sign of life, because the session settled a task. */
 void session_heard(struct core *core, uint64_t id);
 void session_heartbeat(struct core *core, const struct core_event *event, struct core_effects *effects);
 void session_lane_up(struct core *core, const struct core_event *event);
 void session_credit(struct core *core, const struct core_event *event);
-/* The session ends: what it held is ready again, by records, the last of which says why. Returns how many. */
+/* Ends the session and returns its tasks to their queues by records; the last record gives the cause. Returns the
+ * number of records. */
 uint32_t session_gone(struct core *core, struct session *session, Tarry__SessionEnd__Cause why,
                       struct core_effects *effects);
 void session_sent(struct core *core, const struct core_event *event, struct core_effects *effects);
-/* The claim time after a start is over: what was not claimed is ready again. After about `records_max` records it
- * goes on in the next step. Returns how many. */
+/* Ends the claim time after a start: unclaimed tasks become ready again. Stops after about `records_max` records and
+ * goes on in the next step. Returns the number of records. */
 uint32_t session_claim_over(struct core *core, uint32_t records_max, struct core_effects *effects);
 
-/* Looks at the session again at `at_ms`, or at the time asked for before if that is earlier. */
+/* Schedules the next visit of the session at `at_ms`, unless an earlier one is scheduled. */
 void session_look_at(struct core *core, struct session *session, uint64_t at_ms);
-/* What it may get, or how much, may have changed: it got a lease or lost one, was heard, a delivery left … O(1);
- * deliver() looks at it. */
+/* Marks the session for deliver(), because its credit may have changed (lease gained or lost, sign of life, delivery
+ * left). O(1). */
 void session_changed(struct core *core, struct session *session);
-/* The session gets tasks of the queue from here on; nothing if it does already. */
+/* Subscribes the session to the queue; does nothing if it is subscribed already. */
 void session_subscribe_to(struct core *core, struct session *session, struct queue *queue);
-/* Leaves the lines of its queues. */
+/* Removes the session from the waiting lines of its queues. */
 void session_withdraw(struct core *core, struct session *session);
 
-/* How many tasks more it may get. Behind a pooled one it does not count what other clients hold that got it by this
- * session. */
+/* Returns how many more tasks the session may get. For a pooled session, tasks that other clients hold through it are
+ * not counted. */
 uint32_t session_credit_left(const struct session *session);
 uint64_t session_lease_ms(const struct session *session, const struct queue *queue);
-/* The row as it is leased now. */
+/* Returns the row with a new lease that begins now. */
 struct row row_leased(const struct core *core, const struct queue *queue, const struct session *session,
                       const struct row *row);
-/* A leased task whose lease is over: waiting again, or dead when its attempts are used up. Also the cause to record. */
+/* Returns in `out` the row after the end of its lease: waiting again, or dead if no attempts are left. Returns the
+ * cause to record. */
 Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__Cause why, struct row *out);
-/* UNSENT: the delivery of the task's lease provably never left. It does not count, and the consumer that had the task
- * before is again the last that may have acted on it (TRUE-1). */
+/* Undoes a delivery that certainly never left (UNSENT): it does not count as a delivery. The previous holder is again
+ * the last consumer that may have acted on the task (TRUE-1). */
 void row_unsend(const struct task *task, struct row *row);
-/* CAP-1: new leases wait for the index, and for others to end when they have their share of memory. */
+/* Returns false while new leases must wait: the index lags too far, or leases use their whole share of memory (CAP-1).
+ */
 bool may_lease(const struct core *core);
 
-/* Leases what is ready to consumers with credit. Bounded per call; true: there may be more at once. */
+/* Leases ready tasks to consumers with credit. Bounded per call; returns true if more may be left. */
 bool deliver(struct core *core, struct core_effects *effects);
 
 #endif

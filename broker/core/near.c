@@ -46,14 +46,15 @@ static void push_ready(struct core *core, struct line_state *line, struct task *
     struct queue *queue = queue_at(core, line->line.queue);
     task->place = PLACE_READY;
     assert(!wheel_is_armed(&task->timer.wheel));
-    task->ready = (struct ready_node){0}; /* where the timer was */
+    task->ready = (struct ready_node){0}; /* uses the memory of the timer */
     ready_push(&line->ready, &task->ready, task->row.due_ms, task->row.id);
     core->ready_anew = true;
     queue->ready_mask |= ready_bit(line);
     near_update_serving(core, queue);
 }
 
-/* To the lines of about the same size, so that the biggest is found without a search (CALM-1). */
+/* Sets the number of near tasks and moves the line to the list of its size class. So the largest line is found without
+ * a search (CALM-1). */
 static void set_near_count(struct core *core, struct line_state *line, uint64_t count) {
     core->near_count += count - line->near_count;
     line->near_count = count;
@@ -117,7 +118,7 @@ void near_unplace(struct core *core, struct task *task) {
     task->place = PLACE_NONE;
 }
 
-/* In front: a promotion that is under way need not look at it. */
+/* Adds the task to the front of `far`, so that a promotion under way need not check it. */
 static void enter_far(struct line_state *line, struct task *task) {
     task->place = PLACE_FAR;
     TAILQ_INSERT_HEAD(&line->far, task, member);
@@ -153,7 +154,7 @@ void near_place_waiting(struct core *core, struct task *task) {
     TAILQ_INSERT_TAIL(&line->near, task, member);
     set_near_count(core, line, line->near_count + 1);
     uint64_t now_ms = base_ms(core, task->row.base) + SEEDED_BUG(ready_early);
-    if (task->row.due_ms <= now_ms) { /* TIME-1: ready is due <= now, rounded down */
+    if (task->row.due_ms <= now_ms) { /* TIME-1: ready means due <= now, rounded down */
         push_ready(core, line, task);
         return;
     }
@@ -210,8 +211,9 @@ uint64_t near_ready_count(const struct queue *queue) {
     return count;
 }
 
-/* May something of the line that is not among its near tasks come before `due`? Beyond the horizon: what only the index
- * holds, and what a sweep that is under way has put among the far ones already. Before it: what is not promoted yet. */
+/* Returns true if a task that is not among the line's near tasks may come before `due`. Beyond the horizon, these are
+ * tasks that only the index holds, and tasks that an eviction under way has made far. Within it, these are tasks not
+ * promoted yet. */
 static bool may_come_before(const struct core *core, const struct line_state *line, struct due due) {
     bool is_far_sooner = line->far_soonest_ms <= due.due_ms;
     if (due_before(line->horizon, due)) {
@@ -221,7 +223,7 @@ static bool may_come_before(const struct core *core, const struct line_state *li
     return line->settling && due_before(line->sure, due) && is_far_sooner && !SEEDED_BUG(promotion_overtaken);
 }
 
-/* The soonest ready task of the line, if nothing may come before it. */
+/* Returns the earliest ready task of the line, if no other task may come before it. */
 static struct task *line_next(struct core *core, struct line_state *line) {
     struct task *task = near_first_ready(line);
     return task && !may_come_before(core, line, row_due(&task->row)) ? task : NULL;
@@ -229,7 +231,7 @@ static struct task *line_next(struct core *core, struct line_state *line) {
 
 struct task *near_next_ready(struct core *core, struct queue *queue) {
     struct task *best = NULL;
-    uint32_t either = queue->ready_mask | queue->ready_mask >> PRIORITY_COUNT; /* bit priority: of one of the bases */
+    uint32_t either = queue->ready_mask | queue->ready_mask >> PRIORITY_COUNT; /* bit priority: ready in either base */
     static_assert(ROW_BASES == 2, "as many as `either` looks at");
     for (either &= (1u << PRIORITY_COUNT) - 1; either && (!best || SEEDED_BUG(priority_ignored));) {
         uint32_t priority = 31u - (uint32_t)__builtin_clz(either);
@@ -259,15 +261,15 @@ static void settle_far(struct core *core, struct task *task) {
     struct line_state *line = line_of(core, &task->row);
     near_unplace(core, task);
     if (!due_before(line->horizon, row_due(&task->row))) {
-        assert(line->settling); /* a promotion is on its way to it */
+        assert(line->settling); /* a promotion under way will reach it */
         near_place_waiting(core, task);
         return;
     }
-    near_check_later(core, line); /* from here on only the index has it */
+    near_check_later(core, line); /* from now on only the index holds the task */
     task_free(core, task);
 }
 
-/* Clean: in the index as it is in memory. */
+/* Removes a task from the overlay, because the index now has the same state. */
 static void settle_clean(struct core *core, struct task *task) {
     if (core->scan_count) list_trims(core, task);
     TAILQ_REMOVE(&core->overlay, task, overlay);
@@ -291,7 +293,7 @@ static void settle_clean(struct core *core, struct task *task) {
     }
 }
 
-/* The first has come into the cache meanwhile: what its end touches comes now, and the second. */
+/* Prefetches the table buckets of the next task, whose memory is cached by now, and the memory of the task after it. */
 static void prefetch_next_two(const struct core *core, const struct task *first) {
     if (!first) return;
     task_prefetch_buckets(core, first);
@@ -302,8 +304,8 @@ void near_trim(struct core *core) {
     for (uint32_t n = 0; n < per_step(core, TRIM_PER_STEP_MAX) && !SEEDED_BUG(never_trimmed); n++) {
         struct task *task = TAILQ_FIRST(&core->overlay);
         bool is_early = SEEDED_BUG(tombstone_dropped) && task && task->place == PLACE_ENDED;
-        /* A question asks the index for waiting tasks, and there it is leased. Leased ahead: until it is due (ahead.h).
-         */
+        /* A task leased ahead of time stays until it is due (ahead.h): questions read waiting tasks from the index,
+         * where it is leased. */
         if (!task || task->ahead || task->changed >= (is_early ? core->indexed : core->trim_to)) break;
         prefetch_next_two(core, TAILQ_NEXT(task, overlay));
         settle_clean(core, task);

@@ -1,76 +1,76 @@
 /* near.h: which tasks are in memory: places, horizons, loads, trimming and eviction (DESIGN.md, Near and far).
  *
- * Invariant of a line: every waiting task with (due, id) up to `horizon` is in memory. Beyond it there are in memory
- * only dirty tasks (PLACE_FAR), and what eviction has not swept yet. */
+ * Invariant of a line: every waiting task with (due, id) up to `horizon` is in memory. Beyond the horizon, memory holds
+ * only dirty tasks (PLACE_FAR) and tasks that eviction has not reached yet. */
 #ifndef TARRY_CORE_NEAR_H
 #define TARRY_CORE_NEAR_H
 
 #include "state.h"
 
-#define AHEAD_LEAST_MS 1u /* a task that is due sooner than that is leased when it is due */
+#define AHEAD_LEAST_MS 1u /* a task due sooner than this is leased when it is due, not ahead of time */
 
 struct line_state *line_of(struct core *core, const struct row *row);
-/* Waiting tasks of the line that only the index holds. */
+/* Number of waiting tasks of the line that only the index holds. */
 uint64_t line_index_only(const struct core *core, const struct line_state *line);
 void line_init(struct line_state *line, uint32_t queue, uint8_t base, uint8_t priority);
-/* Takes the line of a deleted queue out of every list: another queue takes the place. */
+/* Removes the line of a deleted queue from every list, because another queue takes its place. */
 void line_leave(struct core *core, struct line_state *line);
 
-/* Takes the task out of whatever holds it; place NONE. Stays in the overlay. */
+/* Removes the task from its list, heap or wheel and sets PLACE_NONE. The task stays in the overlay. */
 void near_unplace(struct core *core, struct task *task);
-/* Puts the task where its row belongs. A leased one is put in its session's list by the caller (leases.h). */
+/* Puts a waiting task where its row belongs. The caller puts a leased task into its session's list (leases.h). */
 void near_place_waiting(struct core *core, struct task *task);
-/* Marks it as changed at `position`: to the end of the overlay. */
+/* Marks the task as changed at `position` and moves it to the end of the overlay. */
 void near_touch(struct core *core, struct task *task, uint64_t position);
-/* The task's timer has come: pending → ready. */
+/* Handles the task's due timer: pending → ready. */
 void near_due(struct core *core, struct task *task);
-/* The timer of what is pending comes next at `at_ms`, ahead of time (ahead.h), or when the task is due. */
+/* Sets the timer of a pending task to `at_ms`: start of leasing ahead of time (ahead.h) or due time. */
 void near_soon(struct core *core, struct task *task, uint64_t at_ms);
-/* How often the queue's time ahead (ahead.h) is halved now: time alone undoes it. */
+/* Number of halvings of the queue's time ahead (ahead.h) that are in force now. Only time undoes a halving. */
 uint8_t near_halvings(const struct core *core, const struct queue *queue);
-/* When the waiting task is to be looked at: when it is due, or ahead of time if it may be leased then. */
+/* Time at which to check the waiting task: its due time, or earlier if it may be leased ahead of time. */
 uint64_t near_look_ms(const struct core *core, const struct row *row);
-/* Is there a ready task that must leave before this one, which was leased ahead of time, or may there be? */
+/* Returns true if a ready task must leave before this task, or may have to. The task was leased ahead of time. */
 bool near_has_before(struct core *core, const struct row *row);
-/* Ready tasks of the queue that are in memory. */
+/* Number of ready tasks of the queue in memory. */
 uint64_t near_ready_count(const struct queue *queue);
 
-/* A queue is served while something is ready, a consumer is willing and it is not paused; call after any of these
- * changed. */
+/* Updates whether the queue is served: a task is ready, a consumer is willing and the queue is not paused. Call it
+ * after any of these changed. */
 void near_update_serving(struct core *core, struct queue *queue);
 
-/* The first of the line that is in memory and ready, by (due, id); NULL: none is. */
+/* Returns the first ready task of the line in memory, by (due, id); NULL: none. */
 struct task *near_first_ready(const struct line_state *line);
-/* The next ready task of the queue, by priority, due, id; NULL when none is both ready and known to be the next (the
- * window behind it may have to be loaded first). */
+/* Returns the next ready task of the queue, by priority, due time and id. Returns NULL if no task is ready, or if the
+ * order is unknown until a window has been loaded. */
 struct task *near_next_ready(struct core *core, struct queue *queue);
 
-/* What comes next of its line, into the cache. */
+/* Prefetches the tasks after this one in its line into the CPU cache. */
 void near_prefetch_behind(const struct task *task);
 
-/* CORE_INDEXED: what is absorbed may go. Bounded per call; near_is_trimming says that there is more. */
+/* Handles CORE_INDEXED: removes absorbed tasks from memory. Bounded per call; near_is_trimming returns true while more
+ * are left. */
 void near_trim(struct core *core);
 bool near_is_trimming(const struct core *core);
 uint64_t near_trim_limit(const struct core *core);
 
-/* The line's window or low mark may have to move: looked at by near_check_lines at the end of a step. */
+/* Queues the line for near_check_lines at the end of a step, because its window or low mark may have to move. */
 void near_check_later(struct core *core, struct line_state *line);
-/* So may those of all lines that the index holds something of. */
+/* Does the same for all lines of which the index holds tasks. */
 void near_check_all(struct core *core);
-/* Asks for the windows that are due, arms timers for those that will be, and advises the index of what has passed.
- * Bounded per call. */
+/* Requests the loads that are due, arms timers for later loads, and sends low marks to the index. Bounded per call. */
 void near_check_lines(struct core *core, struct core_effects *effects);
 bool near_is_checking(const struct core *core);
 void near_loaded(struct core *core, const struct core_event *event);
-/* Places the far tasks that a load has brought within a horizon: bounded per call. */
+/* Places the far tasks that a load has brought within a horizon. Bounded per call. */
 void near_promote(struct core *core);
 bool near_is_promoting(const struct core *core);
-/* Frees memory when it is short: bounded per call. */
+/* Frees memory when memory is short. Bounded per call. */
 void near_relieve(struct core *core);
 bool near_is_relieving(const struct core *core);
-/* There is little room, though none need be freed yet. */
+/* Returns true if little memory is left, even if near_relieve need not free any yet. */
 bool near_is_short(const struct core *core);
-/* Tasks that one load may bring. */
+/* Maximum number of tasks per load. */
 uint64_t window_count_max(const struct core *core);
 
 #endif

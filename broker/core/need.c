@@ -45,7 +45,7 @@ bool need_task_fits(const struct core *core, size_t key_size) {
 
 size_t need_objects_max(const struct core_event *event) {
     switch (event->kind) {
-    case CORE_COMMIT: /* of an operation, beside the rows: the task that it schedules, or the sentence of a nack */
+    case CORE_COMMIT: /* per operation: the task that it schedules, or the sentence of a nack; and the rows */
         return event->request->commit->n_ops + event->facts.count;
     case CORE_GET:
         return event->facts.count;
@@ -58,7 +58,7 @@ size_t need_objects_max(const struct core_event *event) {
 }
 
 #define VISITS_PER_OPERATION_MAX 64u
-#define VISITS_PER_QUEUE_MAX 32u /* pending.c, when it orders all of them */
+#define VISITS_PER_QUEUE_MAX 32u /* for pending.c, when it sorts all queues */
 
 uint64_t need_visits_max(const struct core_event *event) {
     if (event->kind != CORE_COMMIT) return UINT64_MAX;
@@ -71,7 +71,7 @@ static void need_record(struct need *need, const struct core *core, const Tarry_
     const Tarry__Task *task = NULL;
     if (record->fact_case == TARRY__RECORD__FACT_PUT) task = record->put->task;
     if (record->fact_case == TARRY__RECORD__FACT_END) task = record->end->task;
-    if (!task || task->key.len > KEY_SIZE_MAX) return; /* apply says what is wrong with it */
+    if (!task || task->key.len > KEY_SIZE_MAX) return; /* apply reports the error */
     bool is_put = record->fact_case == TARRY__RECORD__FACT_PUT;
     if ((is_put && record->put->fresh) || !task_find(core, task->id)) need_task(need, task->key.len);
     if (!is_put || !task->reason.len || task->reason.len > REASON_SIZE_MAX) return;
@@ -95,7 +95,7 @@ uint32_t need_pages_free(const struct core *core) {
 
 uint32_t need_pages_of(size_t count) {
     size_t each = SLAB_PAGE_SIZE / (task_size(KEY_SIZE_MAX) + SLAB_ALIGN);
-    size_t sizes = KEY_SIZE_MAX / SLAB_ALIGN + 2; /* of tasks and of sentences: each may begin a page */
+    size_t sizes = KEY_SIZE_MAX / SLAB_ALIGN + 2; /* sizes of tasks and sentences: each may start a page */
     return (uint32_t)((count + each - 1) / each + (count < sizes ? count : sizes));
 }
 

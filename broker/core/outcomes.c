@@ -1,5 +1,6 @@
-/* outcomes.c: see outcomes.h. Entries sit in a ring in the order of ending; two hash tables (by id, by queue and key)
- * chain them by index, newest first, doubly linked so that the oldest leaves in O(1) however hot its key is. */
+/* outcomes.c: see outcomes.h. Entries are in a ring in the order of ending. Two hash tables (by id, by queue and key)
+ * chain them by index, newest first. The chains are doubly linked, so the oldest leaves in O(1), even if many entries
+ * have its key. */
 #include "outcomes.h"
 
 #include <assert.h>
@@ -22,9 +23,9 @@ struct entry {
     struct link by_key;
 };
 
-/* Of the queue that has the place. */
+/* Outcomes of the queue that has the place. */
 struct queue_endings {
-    uint32_t number; /* 0: none is remembered */
+    uint32_t number; /* 0: no outcome is remembered */
     uint32_t count;
     uint64_t last_ms;
 };
@@ -34,17 +35,17 @@ struct outcomes {
     uint32_t count_max;
     uint64_t retention_ms;
     uint64_t known_since_ms;
-    uint64_t first; /* sequence of the oldest; entry index = sequence % count_max */
+    uint64_t first; /* sequence number of the oldest; entry index = sequence % count_max */
     uint64_t next;
-    uint64_t first_keyed; /* none before it has a key; first ≤ it ≤ next */
+    uint64_t first_keyed; /* no entry before it has a key; first ≤ first_keyed ≤ next */
     uint32_t mask;
-    uint64_t salt; /* slots.h */
+    uint64_t salt; /* see slots.h */
     struct entry *entries;
-    uint32_t *ids; /* heads */
+    uint32_t *ids; /* heads of chains */
     uint32_t *keys;
-    char *bytes; /* ring of keys; a key never wraps */
+    char *bytes; /* ring of keys; a key never wraps around */
     size_t bytes_size;
-    size_t bytes_head; /* where the next key goes */
+    size_t bytes_head; /* position of the next key */
 };
 
 struct outcomes *outcomes_new(uint32_t count_max, uint64_t retention_ms) {
@@ -104,7 +105,7 @@ static void chain_remove(struct outcomes *o, uint32_t *head, uint32_t index, boo
 }
 
 void outcomes_forget(struct outcomes *o, uint64_t ended_ms) {
-    /* Since the millisecond after it: nothing that ended since then is missing (TRUE-1). */
+    /* known_since is the next millisecond: nothing that ended since then is missing (TRUE-1). */
     bool grows = ended_ms >= o->known_since_ms && !SEEDED_BUG(known_since_stuck);
     if (grows) o->known_since_ms = ended_ms + 1;
 }
@@ -147,8 +148,8 @@ static void drop_oldest(struct outcomes *o) {
     o->first++;
 }
 
-/* The bytes [at, at + size) would be written: does the key of the oldest entry that has one lie there? What has none
- * is passed over once, not for each ending: a burst of tasks without keys may be as long as the ring. */
+/* Returns true if a write to bytes [at, at + size) would overwrite the key of the oldest entry with a key. Entries
+ * without a key are skipped only once, because a burst of them may fill the ring. */
 static bool oldest_overlaps(struct outcomes *o, size_t at, size_t size) {
     if (o->first_keyed < o->first) o->first_keyed = o->first;
     while (o->first_keyed < o->next && !o->entries[o->first_keyed % o->count_max].outcome.key_size) o->first_keyed++;
@@ -161,7 +162,7 @@ static bool oldest_overlaps(struct outcomes *o, size_t at, size_t size) {
 static char *take_bytes(struct outcomes *o, size_t size) {
     size_t at = o->bytes_head;
     if (at + size > o->bytes_size) {
-        /* What lies between here and the end is older than what lies at the start: it goes first. */
+        /* Keys from here to the end are older than keys at the start: drop them first. */
         while (oldest_overlaps(o, at, o->bytes_size - at)) drop_oldest(o);
         at = 0;
     }

@@ -1,4 +1,4 @@
-/* pending.c: see pending.h. Places in the order of names count from 1, as Fenwick's tree does. */
+/* pending.c: see pending.h. Indices in the order of names start at 1, as in a Fenwick tree. */
 #include "pending.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static void add(struct core *core, uint32_t place, uint64_t change) {
     for (; place <= pending->count; place += place & -place, core->visits++) pending->sums[place] += change;
 }
 
-/* Of the first `place` queues. */
+/* Returns the sum over the first `place` queues. */
 static uint64_t sum(struct core *core, uint32_t place) {
     uint64_t total = 0;
     for (; place; place -= place & -place, core->visits++) total += core->pending.sums[place];
@@ -66,7 +66,8 @@ void pending_changed(struct core *core, uint32_t queue, uint64_t change) {
     add(core, core->pending.places[queue_place(queue)], change);
 }
 
-/* Queues whose names come before those that begin with `prefix`, and with `with`: those too. */
+/* Returns the number of queues whose names sort before all names with the prefix. `with`: names with the prefix count
+ * too. */
 static uint32_t count_before(struct core *core, const char *prefix, bool with) {
     uint32_t low = 0, high = core->pending.count;
     while (low < high) {
@@ -85,7 +86,7 @@ static bool begins_with(const char *text, const char *prefix) {
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Another prefix of the caller covers all that this one does; of two that are equal the first one counts. */
+/* Returns true if another prefix of the caller covers this one; of two equal prefixes only the first counts. */
 static bool is_covered(const struct core_caller *caller, size_t at, const char *prefix) {
     const char *other = caller->prefixes;
     for (size_t i = 0; i < caller->prefix_count; i++, other += strlen(other) + 1) {

@@ -1,24 +1,24 @@
-/* pending.h: how many tasks wait or are in flight in all queues that a caller is confined to.
+/* pending.h: number of tasks that wait or are in flight in all queues that a caller may use.
  *
- * A principal with `pending=` asks with each commit that schedules, and may be confined to thousands of queues. So the
- * queues are kept in the order of their names, and their counts in a Fenwick tree over that order (P. Fenwick, A New
- * Data Structure for Cumulative Frequency Tables, 1994): a question and a change look at some tens of places (CALM-1).
- * The first question makes the tree, and the first one after a queue was created makes it anew. */
+ * A principal with `pending=` needs this number for each commit that schedules, and may use thousands of queues. So the
+ * queues are sorted by name, and a Fenwick tree holds their counts in this order (P. Fenwick, A New Data Structure for
+ * Cumulative Frequency Tables, 1994). A query or a change visits only some tens of entries (CALM-1). The first query
+ * builds the tree; the first query after a queue was created builds it again. */
 #ifndef TARRY_CORE_PENDING_H
 #define TARRY_CORE_PENDING_H
 
 #include "state.h"
 
-/* Tables of QUEUE_PLACES + 1 entries. False: out of memory. */
+/* Allocates tables of QUEUE_PLACES + 1 entries. Returns false if out of memory. */
 bool pending_init(struct pending *pending);
 void pending_deinit(struct pending *pending);
-/* A queue has a name that it had not. */
+/* Marks the tree as outdated, because a queue has a new name. */
 void pending_outdate(struct pending *pending);
-/* The queue has `change` more tasks that wait or are in flight (modulo 2^64: fewer). */
+/* Adds `change` to the queue's number of tasks that wait or are in flight (modulo 2^64, so it may be negative). */
 void pending_changed(struct core *core, uint32_t queue, uint64_t change);
-/* Of all queues that the caller may use. */
+/* Returns the number for all queues that the caller may use. */
 uint64_t pending_of(struct core *core, const struct core_caller *caller);
-/* Asserts that the tree tells what the tally does. */
+/* Asserts that the tree and the tally agree. */
 void pending_check(const struct core *core);
 
 #endif

@@ -14,7 +14,7 @@ struct producer *producer_find(const struct core *core, uint64_t id) {
     return at ? &core->producers[at - 1] : NULL;
 }
 
-/* Those of this owner, and of a few others. */
+/* Returns the list of this owner's producers, which also holds those of a few other owners. */
 static struct producer_list *producers_near(struct core *core, uint64_t owner) {
     return &core->producers_of[owner % OWNER_BUCKETS];
 }
@@ -89,7 +89,7 @@ int producer_apply_commit(struct core *core, uint64_t id, uint64_t sequence, uin
     return 0;
 }
 
-/* Of two in the same millisecond: whose last answer lies first in the log. */
+/* Orders producers used in the same millisecond: returns the log position of the last reply. */
 static uint64_t last_answer(const struct producer *producer) {
     uint64_t last = 0;
     for (uint32_t i = 0; i < producer->result_count; i++) {
@@ -105,7 +105,7 @@ static bool used_before(const struct producer *a, const struct producer *b) {
     return last_a != last_b ? last_a < last_b : a->id < b->id;
 }
 
-/* Moves the lesser head of two ordered lists to the end of `out`, until both are empty. */
+/* Moves the smaller head of two sorted lists to the end of `out`, until both are empty. */
 static void merge(struct producer_list *a, struct producer_list *b, struct producer_list *out) {
     while (!TAILQ_EMPTY(a) || !TAILQ_EMPTY(b)) {
         bool from_b = TAILQ_EMPTY(a) || (!TAILQ_EMPTY(b) && used_before(TAILQ_FIRST(b), TAILQ_FIRST(a)));
@@ -116,7 +116,7 @@ static void merge(struct producer_list *a, struct producer_list *b, struct produ
     }
 }
 
-/* Merge sort, bottom up: sorted[i] is empty or holds 2^i of them. */
+/* Bottom-up merge sort: sorted[i] is empty or holds 2^i producers. */
 void producers_order(struct core *core) {
     if (!core->producers_unordered) return;
     core->producers_unordered = false;

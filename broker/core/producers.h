@@ -1,13 +1,14 @@
-/* producers.h: which commits may be repeated (ONCE-1): per producer, where the answers to its unanswered commits lie.
- */
+/* producers.h: commits that a producer may retry (ONCE-1): for each unanswered commit, the position of its stored
+ * reply. */
 #ifndef TARRY_CORE_PRODUCERS_H
 #define TARRY_CORE_PRODUCERS_H
 
 #include "state.h"
 
-/* The idle list in the order of last use, which the index does not keep. Nothing to do but after a restore. */
+/* Sorts the idle list by last use after a restore, because the index does not store the order. Otherwise does nothing.
+ */
 void producers_order(struct core *core);
-/* The owner has so many, or more. */
+/* Returns true if the owner has at least `count` producers. */
 bool producers_reach(struct core *core, uint64_t owner, uint64_t count);
 struct producer *producer_find(const struct core *core, uint64_t id);
 int producer_apply_put(struct core *core, uint64_t id, uint64_t owner);

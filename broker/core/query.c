@@ -1,4 +1,4 @@
-/* query.c: one task. A page of them is in query_list.c, counts are in query_stats.c. */
+/* query.c: questions about one task. Pages of tasks are in query_list.c, counts in query_stats.c. */
 #include "query.h"
 
 #include <stdlib.h>
@@ -68,7 +68,7 @@ static const char *ended_name(Tarry__Outcome outcome) {
     }
 }
 
-/* What is still known of a task that has ended. */
+/* Returns what is remembered of a task that has ended. */
 static Tarry__TaskView *view_of_ended(struct core *core, const Tarry__Get *get, const Tarry__OpResult *result,
                                       struct arena *arena) {
     Tarry__TaskView *view = must_alloc(arena, sizeof *view);
@@ -118,12 +118,12 @@ void query_get(struct core *core, const struct core_event *event, struct core_ef
     enum resolved resolved = resolve(&d, get->task, &known);
     struct need need = {0};
     if (draft.record_count) need_facts(&need, &event->facts);
-    if (!need_fits(core, &need, ROOM_ALL)) { /* CAP-1: not even for one more ending */
+    if (!need_fits(core, &need, ROOM_ALL)) { /* CAP-1: not even room for one more ending */
         reply_refuse(core, effects, event->ticket, TARRY__CODE__BUSY,
                      "memory for tasks is full: try again in a moment");
         return;
     }
-    /* The task may just have been found to be expired. */
+    /* Commits the draft, because it may hold the task's expiry. */
     if (!core->stopping && is_deciding(core)) draft_commit(&draft, NULL, effects);
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
     reply->body_case = TARRY__REPLY__BODY_GET;
@@ -134,7 +134,7 @@ void query_get(struct core *core, const struct core_event *event, struct core_ef
         struct row *row = must_copy(effects->arena, &known.row, sizeof known.row);
         reply->get->outcome = live_outcome(core, row);
         reply->get->task = query_view(core, row, effects->arena);
-        row->key = must_copy(effects->arena, row->key, row->key_size); /* the task may change before it is read */
+        row->key = must_copy(effects->arena, row->key, row->key_size); /* copy it: the task may change */
         if (get->with_content) out->content = row;
     } else if (result.outcome == TARRY__OUTCOME__UNKNOWN) {
         reply->get->outcome = result.outcome;

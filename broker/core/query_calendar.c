@@ -1,5 +1,5 @@
-/* query_calendar.c: how much falls due when. The index has counted it, the shell has asked (core_plan_calendar); here
- * it is told which queues these are, and which the caller may see. */
+/* query_calendar.c: number of tasks that fall due per time span. The index keeps the counts and the shell reads them
+ * (core_plan_calendar). This file adds the queue names and removes queues that the caller may not see. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +44,7 @@ bool core_plan_calendar(const struct core *core, const struct core_event *event,
     return true;
 }
 
-/* Those that have anything in the spans, and were not deleted meanwhile. */
+/* Fills in the queues that have tasks in the spans and were not deleted meanwhile. */
 static void fill_queues(const struct core *core, const struct core_calendar *calendar, Tarry__CalendarReply *reply,
                         struct arena *arena) {
     reply->queues = must_alloc(arena, (calendar->queue_count + 1) * sizeof(Tarry__CalendarQueue *));

@@ -1,15 +1,15 @@
-/* query_list.c: a page of tasks, in the order of (due, id): what was read from the index, less what memory knows
- * better, plus what the index does not have yet.
+/* query_list.c: a page of tasks in order of (due, id): the rows read from the index, without tasks that memory knows
+ * better, plus the tasks that the index does not have yet.
  *
- * That is the overlay, which may be long. So it is looked through in pieces, before the step (core_look), and the
- * soonest that match are kept, as many as the page has room for. What changes while it is looked through is offered as
- * it changes (list_saw), for it is at the overlay's end then, behind what is looked at. At the step each one is asked
- * again whether it is as it was when it was taken: the page is as of the step. What no longer is so may have kept
- * something else out, and what was trimmed since only the index has: the page is shorter then, and says how far it is
- * complete, as any page does.
+ * The latter are in the overlay, which may be long. So the overlay is scanned in pieces before the step (core_look).
+ * The scan keeps the earliest matching tasks, as many as the page has room for. A task that changes during the scan is
+ * offered at once (list_saw), because it moves to the end of the overlay, beyond the end of the scan. The page is as of
+ * the step, so each candidate is checked again then. A candidate that no longer matches may have kept another task out,
+ * and a trimmed task is only in the index. Then the page is shorter. Each page says up to which (due, id) it is
+ * complete.
  *
- * What was read may not match, for the index knows neither what has expired nor what time it is. While the page has
- * room, and the index has more, it is read on (core_list_goes_on), LIST_READS_MAX times at most. */
+ * Rows may not match, because the index knows neither expiry nor the time. While the page has room and the index has
+ * more, the shell reads on (core_list_goes_on), at most LIST_READS_MAX times. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +47,7 @@ void core_plan_list(const struct core *core, const Tarry__List *list, struct cor
         .after = cursor_decode(&list->cursor),
         .count_max = limit,
     };
-    /* What is leased ahead of time is pending, and in the overlay until it is due (near_trim). */
+    /* A task leased ahead of time is pending, and stays in the overlay until it is due (near_trim). */
     if (wanted & (STATE_PENDING | STATE_READY)) out->states |= 1u << ROW_WAITING;
     if (wanted & STATE_IN_FLIGHT) out->states |= 1u << ROW_LEASED;
     if (wanted & STATE_DEAD) out->states |= 1u << ROW_BURIED;
@@ -66,7 +66,7 @@ static bool matches(const struct core *core, const struct list_scan *scan, uint3
            (!plan->prefix_size || memcmp(row->key, plan->prefix, plan->prefix_size) == 0);
 }
 
-/* ---- the soonest so far: a heap, the last one on top */
+/* ---- the earliest candidates so far: a heap with the latest on top */
 
 static void sift_up(struct list_candidate *heap, size_t at) {
     while (at > 0 && due_before(heap[(at - 1) / 2].due, heap[at].due)) {
@@ -87,9 +87,9 @@ static void sift_down(struct list_candidate *heap, size_t count) {
     }
 }
 
-/* `read`: from the index; NULL: the task is in memory. */
+/* Offers a task to the scan. `read`: row from the index; NULL: the task is in memory. */
 static void offer(const struct core *core, struct list_scan *scan, const struct row *row, const struct row *read) {
-    /* What is pending may be ready by the step, without a change. */
+    /* A pending task may become ready before the step without a change. */
     uint32_t wanted = scan->wanted | (scan->wanted & STATE_READY ? STATE_PENDING : 0);
     if (!matches(core, scan, wanted, row)) return;
     struct list_candidate candidate = {.due = row_due(row), .read = read};
@@ -104,9 +104,9 @@ static void offer(const struct core *core, struct list_scan *scan, const struct 
     sift_down(scan->heap, scan->count);
 }
 
-/* ---- looking through the overlay */
+/* ---- scan of the overlay */
 
-/* NULL: as many as there may be are under way. */
+/* Begins a scan. Returns NULL if LIST_SCANS_MAX scans are active. */
 static struct list_scan *scan_begin(struct core *core, const struct core_event *event) {
     struct list_scan *scan = core->scans;
     while (scan < core->scans + LIST_SCANS_MAX && scan->is_used) scan++;
@@ -130,7 +130,7 @@ static void scan_end(struct core *core, struct list_scan *scan) {
     core->scan_count--;
 }
 
-/* True: there is no more. */
+/* Scans one piece. Returns true if the scan is complete. */
 static bool scan_piece(const struct core *core, struct list_scan *scan, uint64_t count_max) {
     for (uint64_t i = 0; scan->next && scan->next->changed < scan->end; i++) {
         if (i == count_max) return false;
@@ -178,7 +178,7 @@ void list_look_end(struct core *core, const struct core_event *event) {
     scan_end(core, &core->scans[event->look - 1]);
 }
 
-/* ---- the page */
+/* ---- the result page */
 
 static int compare_candidates(const void *a, const void *b) {
     const struct list_candidate *x = a, *y = b;
@@ -186,7 +186,7 @@ static int compare_candidates(const void *a, const void *b) {
     return due_before(y->due, x->due);
 }
 
-/* The task as it is now, if it is still what was taken. */
+/* Returns the task's current row if it still matches the candidate; otherwise NULL. */
 static const struct row *still(const struct core *core, const struct list_scan *scan,
                                const struct list_candidate *candidate) {
     const struct task *task = task_find(core, candidate->due.id);
@@ -198,19 +198,19 @@ static const struct row *still(const struct core *core, const struct list_scan *
     return is_same && matches(core, scan, scan->wanted, row) ? row : NULL;
 }
 
-/* False: it was taken from the overlay, and trimmed since. The index had it when the question began, so the question's
- * hold does not keep it (core_hold), and it was not read, for memory knew it. */
+/* Returns false if the candidate came from the overlay and was trimmed since. The index had it when the question began,
+ * so the question's hold does not keep it (core_hold). It was not read from the index, because memory had it. */
 static bool is_in_reach(const struct core *core, const struct list_candidate *candidate) {
     return candidate->read || task_find(core, candidate->due.id);
 }
 
-/* How far the page is complete. */
+/* Returns the (due, id) up to which the page is complete. */
 static struct due reach_of(const struct list_scan *scan) {
     return scan->is_cut ? scan->heap[0].due : scan->through;
 }
 
-/* Only what is pending is due later: what is ready is due now; and what is in flight, or dead, was due when it was
- * leased, but for the difference of two nodes' clocks and what was leased ahead of time. */
+/* Returns true if no wanted task can be due after `reach`. Only pending tasks are due later than now. A task in flight
+ * or dead was due when it was leased, apart from differences between two nodes' clocks and leases ahead of time. */
 static bool is_past_all(const struct core *core, const struct list_scan *scan, struct due reach) {
     uint64_t steady = steady_ms(core), wall = base_ms(core, ROW_WALL), now_ms = steady > wall ? steady : wall;
     uint64_t margin_ms = scan->wanted == STATE_READY ? 0 : LIST_CLOCKS_MAX_MS;
@@ -243,11 +243,11 @@ static Tarry__ListReply *make_page(struct core *core, struct list_scan *scan, st
     list->tasks = must_alloc(arena, scan->count * sizeof(Tarry__TaskView *));
     for (size_t i = 0; i < scan->count; i++) {
         const struct list_candidate *candidate = &scan->heap[i];
-        if (!is_in_reach(core, candidate)) { /* the next page reads it */
+        if (!is_in_reach(core, candidate)) { /* the next page will read it */
             set_cursor(list, (struct due){candidate->due.due_ms, candidate->due.id - 1}, arena);
             return list;
         }
-        bool is_twice = i > 0 && compare_candidates(candidate - 1, candidate) == 0; /* it changed, but for its place */
+        bool is_twice = i > 0 && compare_candidates(candidate - 1, candidate) == 0; /* changed and offered again */
         const struct row *row = is_twice ? NULL : still(core, scan, candidate);
         if (row) list->tasks[list->n_tasks++] = query_view(core, row, arena);
     }
@@ -261,7 +261,7 @@ void query_list(struct core *core, const struct core_event *event, struct core_e
         return;
     }
     struct list_scan *scan = event->look ? &core->scans[event->look - 1] : scan_begin(core, event);
-    assert(scan); /* a caller that does not look first asks one thing at a time */
+    assert(scan); /* a caller without core_look has one scan at a time */
     bool is_all = scan_piece(core, scan, UINT64_MAX);
     assert(is_all);
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);

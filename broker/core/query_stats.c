@@ -33,16 +33,16 @@ void query_queues(struct core *core, const struct core_event *event, struct core
     reply_send(core, effects, event->ticket, reply);
 }
 
-/* Since when the task could have been delivered. What was due before it was scheduled could not leave before it was
- * there. */
+/* Returns the time from which the task could have been delivered: its due time, or its scheduling if that was later. */
 static uint64_t deliverable_ms(const struct row *row) {
     return row->due_ms > row->scheduled_ms ? row->due_ms : row->scheduled_ms;
 }
 
-/* Ready within the windows is exact; behind a horizon that has passed there may be more: a lower bound, and said so. */
+/* Counts ready tasks. The count is exact within horizons. Beyond a horizon in the past there may be more: then the
+ * count is marked as a lower bound. */
 static void count_ready(struct core *core, struct queue *queue, struct queue_look *look) {
     const struct queue_tally *tally = &core->tally.queues[queue_place(queue->number)];
-    look->is_lower_bound = core->following; /* the leader's timers say what is ready */
+    look->is_lower_bound = core->following; /* only the leader's timers make tasks ready */
     for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) {
         if (!tally->waiting[i / PRIORITY_COUNT][i % PRIORITY_COUNT]) continue;
         struct line_state *line = &queue->lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
@@ -56,7 +56,7 @@ static void count_ready(struct core *core, struct queue *queue, struct queue_loo
     }
 }
 
-/* What takes long: many lines, and buckets. All as of one moment. */
+/* Computes the slow part for one queue (many lines and buckets), all as of one moment. */
 static void look_at(struct core *core, struct queue *queue, struct queue_look *out) {
     const struct histogram *lateness = &queue->lateness_us;
     *out =
@@ -75,7 +75,8 @@ static bool is_of_all(const struct core_event *event) {
     return !name || !*name;
 }
 
-/* In pieces: each queue's numbers are of one moment; those of queues in different pieces may be of different ones. */
+/* Scans the queues in pieces: the numbers of one queue are of one moment; queues in different pieces may differ in
+ * time. */
 bool stats_look(struct core *core, struct core_event *event) {
     if (!is_of_all(event)) return true;
     if (!event->look && core->is_looked) return false;
@@ -92,7 +93,7 @@ void stats_look_end(struct core *core) {
     core->is_looked = false;
 }
 
-/* As of the step: a broker that has nothing to do looked at its queues by a clock that stood still. */
+/* Returns how long the oldest task is overdue at the step. The earlier scan may have used an older time. */
 static uint64_t overdue_ms(const struct core *core, const struct queue_look *look) {
     uint64_t most = 0;
     for (uint8_t base = 0; base < ROW_BASES; base++) {
@@ -123,7 +124,8 @@ static Tarry__Durations *durations_of(const struct durations *durations, struct 
     return out;
 }
 
-/* A counter never goes back: a delivery under way counts, and may turn out not to have left. */
+/* Returns the count of deliveries for Stats, which never decreases: a delivery under way counts, even if it then never
+ * leaves. */
 static uint64_t delivered_of(const struct core *core, struct queue *queue) {
     uint64_t delivered = core->tally.queues[queue_place(queue->number)].delivered - queue->ahead_count;
     if (delivered > queue->delivered_told) queue->delivered_told = delivered;
@@ -173,7 +175,7 @@ static void fill_broker(const struct core *core, Tarry__BrokerStats *broker) {
     broker->digest = core->tally.digest;
 }
 
-/* NULL: it is not known, or not any more. */
+/* Returns a job or its result; NULL: unknown, or forgotten. */
 static Tarry__JobView *job_of(struct core *core, uint64_t id, struct arena *arena) {
     const struct job *job = job_find(core, id);
     const struct ended_job *ended = NULL;
@@ -189,7 +191,7 @@ static Tarry__JobView *job_of(struct core *core, uint64_t id, struct arena *aren
     return view;
 }
 
-/* Of what is pushed, what the caller may know and has asked for. */
+/* Removes push statistics that the caller may not see or has not asked for. */
 static void keep_pushed(const struct core_event *event, const char *only) {
     Tarry__BrokerStats *broker = event->broker;
     size_t count = 0;

@@ -30,7 +30,8 @@ bool queue_has_place(const struct core *core, uint32_t number) {
     return queue_number_is_valid(number) && queue_at(core, number)->number == number;
 }
 
-/* CAP-1: may another queue take the place? Its own endings are told of by its name as long as they are remembered. */
+/* Returns true if another queue may take the place (CAP-1). Outcomes of a deleted queue are reported by its name as
+ * long as they are remembered. */
 static bool is_free(const struct core *core, uint32_t place) {
     if (!core->deletions[place]) return false;
     const uint32_t number = core->queues[place].number;
@@ -93,7 +94,7 @@ static void queue_init(struct core *core, struct queue *queue, const Tarry__Queu
     core->queue_names[slot] = queue_place(queue->number);
 }
 
-/* Another queue takes the place of one that was deleted. */
+/* Removes a deleted queue from the name table, because another queue takes its place. */
 static void queue_leave(struct core *core, struct queue *queue) {
     uint32_t *at = &core->queue_names[name_slot(core, queue->name)];
     while (*at != queue_place(queue->number)) at = &core->queues[*at].by_name_next;
@@ -104,13 +105,13 @@ static void queue_leave(struct core *core, struct queue *queue) {
     *queue = (struct queue){0};
 }
 
-/* `put->policy` may be the policy that the queue has. */
+/* Copies the policy. `put->policy` may be the queue's own policy. */
 static void take_policy(struct core *core, struct queue *queue, const Tarry__QueuePut *put) {
     const bool was_pushed = !queue->deleted && queue->push[0], is_pushed = !put->deleted && put->policy->push[0];
     core->push_count += (uint32_t)is_pushed - (uint32_t)was_pushed;
     core->push_version += was_pushed != is_pushed || strcmp(queue->push, put->policy->push) != 0;
     queue->policy = *put->policy;
-    queue->policy.base.n_unknown_fields = 0; /* they are the record's */
+    queue->policy.base.n_unknown_fields = 0; /* they belong to the record */
     queue->policy.base.unknown_fields = NULL;
     memmove(queue->push, put->policy->push, strlen(put->policy->push) + 1);
     queue->policy.push = queue->push;
@@ -126,7 +127,7 @@ static bool is_sound(const Tarry__QueuePut *put) {
            strlen(put->policy->push) <= PUSH_URL_SIZE_MAX && strlen(put->creator) <= PRINCIPAL_SIZE_MAX;
 }
 
-/* The place is the queue's own from here on. False: what the record says cannot be. */
+/* Gives the place to the queue. Returns false if the record contradicts the state. */
 static bool take_place(struct core *core, const Tarry__QueuePut *put) {
     struct queue *queue = queue_at(core, put->number);
     if (queue->number == put->number) return strcmp(queue->name, put->name) == 0;
@@ -153,14 +154,14 @@ int queue_apply(struct core *core, const Tarry__QueuePut *put) {
     if (!is_sound(put) || !take_place(core, put)) return CORE_NONSENSE;
     struct queue *queue = queue_at(core, put->number);
     if (put->deleted && (queue->job_count || queue->willing_count)) return CORE_NONSENSE;
-    if (put->deleted) { /* as its other counts: tally.c */
+    if (put->deleted) { /* like its other counts: tally.c */
         queue->delivered_told = 0;
         queue->lateness_us = (struct histogram){0};
         queue->lateness = (struct durations){0};
     }
     count_queue(core, queue, put);
     take_policy(core, queue, put);
-    memmove(queue->creator, put->creator, strlen(put->creator) + 1); /* it may be the queue's own */
+    memmove(queue->creator, put->creator, strlen(put->creator) + 1); /* may be the queue's own buffer */
     queue->is_counted = !put->deleted;
     queue->deleted = put->deleted;
     queue->paused = put->paused;

@@ -16,7 +16,7 @@ static unsigned rank_of(const struct ready_node *node) {
     return node != NULL ? node->rank : 0;
 }
 
-/* R-2 of one node, whose children obey it. False: its rank is what it was. */
+/* Restores R-2 of one node whose children obey it. Returns false if its rank is unchanged. */
 static bool rank_changes(struct ready_node *node) {
     if (rank_of(node->left) < rank_of(node->right)) {
         struct ready_node *swap = node->left;
@@ -29,7 +29,8 @@ static bool rank_changes(struct ready_node *node) {
     return changes;
 }
 
-/* Merges two trees along their ways down to the right; the result hangs below `above`, to which the caller ties it. */
+/* Merges two trees along their right spines. The root's parent becomes `above`; the caller sets the link from `above`.
+ */
 static struct ready_node *tree_merge(struct ready_node *a, struct ready_node *b, struct ready_node *above) {
     struct ready_node *root = NULL, **at = &root, *lowest = above;
     while (a != NULL && b != NULL) {
@@ -64,7 +65,7 @@ static void tree_remove(struct ready *ready, struct ready_node *node) {
         assert(above->right == node);
         above->right = merged;
     }
-    /* Ranks that change grow by one from parent to parent, so this too ends after O(log n). */
+    /* Changed ranks grow by one from parent to parent, so this loop also ends after O(log n). */
     while (above != NULL && rank_changes(above)) above = above->above;
 }
 
@@ -143,9 +144,9 @@ static bool node_check(const struct ready_node *node) {
     return rank_of(node->left) >= rank_of(node->right) && node->rank == rank_of(node->right) + 1; /* */
 }
 
-/* Down to the left, else to the right; then up until there is a right-hand sibling. */
+/* Next node in preorder: left child, else right child; else up until a right sibling exists. */
 static const struct ready_node *node_next(const struct ready_node *node) {
-    if (node->left != NULL) return node->left; /* by R-2 there is no right child without a left one */
+    if (node->left != NULL) return node->left; /* by R-2 a right child implies a left child */
     while (node->above != NULL && (node->above->right == node || node->above->right == NULL)) node = node->above;
     return node->above != NULL ? node->above->right : NULL;
 }

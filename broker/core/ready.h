@@ -1,11 +1,11 @@
-/* ready.h: an ordered set by (due, id), with a worst case of O(log n) for every call: no single one may hold up the
- * core's thread, however many tasks are ready.
+/* ready.h: a set ordered by (due, id). Every call takes O(log n) in the worst case, so that no call blocks the core
+ * thread for long.
  *
- * Two parts. The *run* is a sorted list: what comes in order, which is the rule for tasks whose time comes, is appended
- * to it in O(1) and taken from its front in O(1). What comes out of order goes into a *leftist tree* (Crane 1972;
- * Knuth, TAOCP 5.2.3): heap order, and the way down to the right is never longer than log2(n + 1), so that merging, and
- * with it push, pop and remove, take O(log n). Intrusive: a node's memory belongs to the caller and must not move while
- * it is in the set. Not thread-safe; allocates nothing. */
+ * The set has two parts. The *run* is a sorted list: tasks usually become due in order, and such a task is appended to
+ * the end, or taken from the front, in O(1). A task that arrives out of order goes into a *leftist tree* (Crane 1972;
+ * Knuth, TAOCP 5.2.3). The tree is heap-ordered, and its right spine has at most log2(n + 1) nodes. So merge, push, pop
+ * and remove take O(log n). Intrusive: the caller owns a node's memory and must not move the node while it is in the
+ * set. Not thread-safe; allocates nothing. */
 #ifndef TARRY_CORE_READY_H
 #define TARRY_CORE_READY_H
 
@@ -13,40 +13,40 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct ready_node {           /* zeroed before its first use */
-    struct ready_node *left;  /* tree: a child; run: the one before */
-    struct ready_node *right; /* tree: the child with the shorter way down; run: the one behind */
+struct ready_node {           /* zero-initialise before the first use */
+    struct ready_node *left;  /* tree: a child; run: the previous node */
+    struct ready_node *right; /* tree: the child with the shorter right spine; run: the next node */
     struct ready_node *above; /* tree: the parent */
     uint64_t due_ms;
     uint64_t id;
-    uint8_t rank; /* tree: nodes on the way down to the right, itself included; READY_RUN: in the run; 0: in no set */
+    uint8_t rank; /* tree: number of nodes on the right spine, this one included; READY_RUN: in the run; 0: in no set */
 };
 
 #define READY_RUN UINT8_MAX
 
-struct ready {                /* zeroed: empty */
-    struct ready_node *first; /* of the run */
+struct ready {                /* zero-initialised: empty */
+    struct ready_node *first; /* first node of the run */
     struct ready_node *last;
-    struct ready_node *root; /* of the tree */
-    uint64_t count;          /* in both */
+    struct ready_node *root; /* root of the tree */
+    uint64_t count;          /* number of nodes in both parts */
 };
 
-/* The node must be in no set. */
+/* Inserts a node that is in no set. */
 void ready_push(struct ready *ready, struct ready_node *node, uint64_t due_ms, uint64_t id);
-/* The node must be in this set. */
+/* Removes a node that is in this set. */
 void ready_remove(struct ready *ready, struct ready_node *node);
-/* The first by (due, id), still in the set; NULL: empty. */
+/* Returns the first node by (due, id) and leaves it in the set; NULL: empty. */
 struct ready_node *ready_min(const struct ready *ready);
-/* The first, removed; NULL: empty. */
+/* Removes and returns the first node; NULL: empty. */
 struct ready_node *ready_pop(struct ready *ready);
 static inline bool ready_has(const struct ready_node *node) {
     return node->rank != 0;
 }
-/* The one behind it in the run; NULL: there is none, or it is in the tree. For fetching it into the cache. */
+/* Returns the next node of the run, for a prefetch; NULL: no next node, or the node is in the tree. */
 static inline const struct ready_node *ready_behind(const struct ready_node *node) {
     return node->rank == READY_RUN ? node->right : NULL;
 }
-/* Walks every invariant, those that bound the work of a call included; O(n), without recursion; for tests. */
+/* Checks every invariant, including those that bound the work per call. O(n), no recursion; for tests. */
 bool ready_check(const struct ready *ready);
 
 #endif

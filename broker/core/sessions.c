@@ -1,4 +1,4 @@
-/* sessions.c: consumers come, listen, fall silent and go (leases.h). */
+/* sessions.c: subscriptions, heartbeats, silence and end of sessions (leases.h). */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,11 +28,11 @@ static bool is_subscribed(const struct session *session, const struct queue *que
 }
 
 void session_subscribe_to(struct core *core, struct session *session, struct queue *queue) {
-    if (is_subscribed(session, queue)) return; /* named twice */
+    if (is_subscribed(session, queue)) return; /* the request names the queue twice */
     assert(session->subscription_count < QUEUES_PER_SUBSCRIBE_MAX);
     struct subscription *subscription = &session->subscriptions[session->subscription_count++];
     *subscription = (struct subscription){.session = session, .queue = queue};
-    if (session->willing) { /* the queue came into being while the session waited for it */
+    if (session->willing) { /* the queue was created while the session waited for it */
         TAILQ_INSERT_TAIL(&queue->willing, subscription, of_queue);
         queue->willing_count++;
         near_update_serving(core, queue);
@@ -43,7 +43,7 @@ void session_subscribe_to(struct core *core, struct session *session, struct que
     }
 }
 
-/* A sign of life. */
+/* Notes a sign of life. */
 static void hear(struct core *core, struct session *session) {
     struct wheel *wheel = &core->wheels[ROW_STEADY];
     session->heard_ms = steady_ms(core);
@@ -52,7 +52,7 @@ static void hear(struct core *core, struct session *session) {
     uint64_t silent_ms = core->from_ns / 1000000 + session->silence_ms;
     bool is_armed = wheel_is_armed(&session->silence.wheel);
     if (is_armed && session->silence.wheel.due_ms == silent_ms)
-        return; /* heard in this millisecond: acks by the thousand */
+        return; /* a sign of life was noted in this millisecond: thousands of acks may arrive */
     wheel_cancel(wheel, &session->silence.wheel);
     if (session_is_pooled(session->id)) return;
     wheel_arm(wheel, &session->silence.wheel, silent_ms, session->id);
@@ -63,7 +63,7 @@ void session_heard(struct core *core, uint64_t id) {
     if (session && session_is_present(session)) hear(core, session);
 }
 
-/* A consumer with short leases is missed sooner. */
+/* Returns the silence after which the session is gone; shorter if its leases are short. */
 static uint64_t silence_of(const struct core *core, const struct session *session, const Tarry__Subscribe *subscribe) {
     uint64_t silence_ms = session->lease_ms ? session->lease_ms : SESSION_SILENCE_MS;
     for (size_t i = 0; !session->lease_ms && i < subscribe->n_queues; i++) {
@@ -75,9 +75,8 @@ static uint64_t silence_of(const struct core *core, const struct session *sessio
     return silence_ms < SESSION_SILENCE_MIN_MS ? SESSION_SILENCE_MIN_MS : silence_ms;
 }
 
-/* The lowest lane that no session has, and has not had for LANE_REST_MS; or else the one that was left longest ago.
- * What nng still has to do for the pipe of a consumer that is gone must not meet its successor's
- * (broker/shell/threads/lanes.c). */
+/* Returns the lowest lane that no session has had for LANE_REST_MS, or else the lane that was left longest ago. nng's
+ * late work for the pipe of a lost consumer must not affect its successor (broker/shell/threads/lanes.c). */
 static uint32_t free_lane(const struct core *core, const struct session *own) {
     uint64_t used[(LANES_MAX + 63) / 64] = {0};
     uint32_t longest = LANES_MAX;
@@ -91,7 +90,7 @@ static uint32_t free_lane(const struct core *core, const struct session *own) {
         if (!left_ms || steady_ms(core) - left_ms >= LANE_REST_MS) return lane;
         if (longest == LANES_MAX || left_ms < core->lane_left_ms[longest]) longest = lane;
     }
-    assert(longest < LANES_MAX); /* SESSIONS_MAX was checked */
+    assert(longest < LANES_MAX); /* because SESSIONS_MAX was checked */
     return longest;
 }
 
@@ -122,7 +121,7 @@ static void close_lane(struct core *core, struct session *session, struct core_e
     *PUSH(effects, lanes) = (struct core_lane){.session = session->id, .lane = session->lane, .open = false};
 }
 
-/* The session's consumer: for the log, as long as it lasts. Both texts were checked (CAP-1). */
+/* Copies the names of the session's consumer, for the log. The sizes were checked (CAP-1). */
 static void name_session(struct session *session, const struct core_event *event) {
     snprintf(session->client, sizeof session->client, "%s", event->request->client);
     snprintf(session->peer, sizeof session->peer, "%s", event->peer ? event->peer : "");
@@ -183,7 +182,7 @@ static const char *check_subscribe(const Tarry__Subscribe *subscribe) {
     return NULL;
 }
 
-/* All queues exist, or may be waited for. False: answered with a refusal. */
+/* Returns true if all queues exist or the session may wait for them. Otherwise sends a refusal. */
 static bool may_wait_for(struct core *core, const struct core_event *event, struct core_effects *effects) {
     enum { SENTENCE_SIZE = 200 };
     const Tarry__Subscribe *subscribe = event->request->subscribe;
@@ -251,13 +250,13 @@ void session_subscribe(struct core *core, const struct core_event *event, struct
     if (!resumed) {
         uint64_t id = core->session_next++ | (event->pooled ? SESSION_POOLED : 0);
         session = session_new(core, id, SESSION_WAITING_LANE);
-        if (!session) { /* those that have left and keep their leases need their places too */
+        if (!session) { /* sessions that have left and kept their leases use slots too */
             reply_refuse(core, effects, event->ticket, TARRY__CODE__BUSY,
                          "too many consumers have left and keep their leases: try again when some have run out");
             return;
         }
     } else if (session_is_present(session)) {
-        close_lane(core, session, effects); /* the newcomer gets a lane of its own */
+        close_lane(core, session, effects); /* the new consumer gets a lane of its own */
     }
     session->prefetch = subscribe->prefetch ? subscribe->prefetch : PREFETCH_DEFAULT;
     session->batch_max = subscribe->max_batch ? subscribe->max_batch : BATCH_DEFAULT;
@@ -281,11 +280,11 @@ void session_subscribe(struct core *core, const struct core_event *event, struct
 
 struct giving {
     bool under_way; /* only the leases of the delivery under way */
-    bool all_seen;  /* behind a pooled session it is not said which client has what; else task->seen tells */
-    bool keep_seen; /* those stay leased */
+    bool all_seen;  /* true: a pooled session, which does not report which client has what; false: see task->seen */
+    bool keep_seen; /* seen tasks stay leased */
     Tarry__Cause why;
-    Tarry__SessionEnd__Cause end;   /* the session ends with it: the last frame says so; NOT_SAID: it goes on */
-    const struct core_event *asked; /* by this request; NULL: by none */
+    Tarry__SessionEnd__Cause end;   /* recorded in the last frame; NOT_SAID: the session continues */
+    const struct core_event *asked; /* the request that asked for it; NULL: none */
 };
 
 static bool is_under_way(const struct session *session, const struct task *task) {
@@ -294,8 +293,8 @@ static bool is_under_way(const struct session *session, const struct task *task)
 
 #define AHEAD 16u
 
-/* The leases of the session that its user has seen. A request may name 262,144 ids (LEASES_MAX), in any order: they are
- * prefetched, not sorted. */
+/* Marks the leased tasks that the session's user has seen. A request may name 262,144 ids (LEASES_MAX) in any order:
+ * they are prefetched, not sorted. */
 static void mark_seen(struct core *core, const struct session *session, const uint64_t *ids, size_t count) {
     for (size_t i = 0; i < count + 2 * AHEAD; i++) {
         if (i < count) task_prefetch_id_bucket(core, ids[i]);
@@ -325,7 +324,7 @@ static void record_end(struct draft *draft, const struct session *session, const
     record->session_end->kept = held - returned;
 }
 
-/* Gives back leases of the session, in frames of bounded size. Returns how many. */
+/* Gives back leases of the session, in frames of bounded size. Returns their number. */
 static uint32_t give_back(struct core *core, struct session *session, const struct giving *giving,
                           struct core_effects *effects) {
     struct task *task = TAILQ_FIRST(&session->leases);
@@ -352,7 +351,7 @@ static uint32_t give_back(struct core *core, struct session *session, const stru
             record_end(&draft, session, giving, returned, held);
             is_over = true;
         }
-        draft_commit(&draft, NULL, effects); /* what it names leaves the list; `task` is not among it */
+        draft_commit(&draft, NULL, effects); /* removes the draft's tasks from the list, but not `task` */
     }
     return returned;
 }
@@ -360,19 +359,19 @@ static uint32_t give_back(struct core *core, struct session *session, const stru
 uint32_t session_gone(struct core *core, struct session *session, Tarry__SessionEnd__Cause why,
                       struct core_effects *effects) {
     if (session_is_present(session)) close_lane(core, session, effects);
-    session->state = SESSION_UP; /* keeps its slot while its leases go */
+    session->state = SESSION_UP; /* keeps its slot while its leases are given back */
     struct giving giving = {.why = TARRY__CAUSE__CAUSE_LEASE_LOST, .end = why};
     uint32_t returned = give_back(core, session, &giving, effects);
     session_free(core, session);
     return returned + 1;
 }
 
-/* In order: what was not seen costs no attempt. */
+/* Ends the session in order: a task that its user has not seen costs no attempt. */
 static void leave(struct core *core, struct session *session, const struct core_event *event,
                   struct core_effects *effects) {
     const Tarry__Unsubscribe *unsubscribe = event->request->unsubscribe;
     close_lane(core, session, effects);
-    session->state = SESSION_UP; /* keeps its slot while its leases go */
+    session->state = SESSION_UP; /* keeps its slot while its leases are given back */
     mark_seen(core, session, unsubscribe->seen, unsubscribe->n_seen);
     struct giving giving = {
         .all_seen = session_is_pooled(session->id) && !SEEDED_BUG(pool_left_returned),
@@ -383,7 +382,7 @@ static void leave(struct core *core, struct session *session, const struct core_
     };
     give_back(core, session, &giving, effects);
     if (session->lease_count) {
-        session->state = SESSION_LEFT; /* until each deadline, or an ack by token */
+        session->state = SESSION_LEFT; /* until the deadline of each lease, or an ack by token */
     } else {
         session_free(core, session);
     }
@@ -397,9 +396,10 @@ void session_unsubscribe(struct core *core, const struct core_event *event, stru
     reply_send(core, effects, event->ticket, reply_new(effects, TARRY__CODE__OK));
 }
 
-/* Heartbeats come, and no connection to its lane: the consumer takes another lane for its own. A late copy of its
- * subscription got the session this one, and that the other's connection was closed was lost on the way (F-17; history
- * 80923110). Subscribed again, the session keeps its leases. A pool's lane is in this process, and comes. */
+/* Returns true if the session sends heartbeats but never connects to its lane, because the consumer uses another lane.
+ * Cause: a late copy of its subscription moved the session to this lane, and the notice that the old connection was
+ * closed was lost (F-17; history 80923110). When it subscribes again, the session keeps its leases. A pooled session's
+ * lane is in this process and always connects. */
 static bool is_astray(const struct core *core, const struct session *session) {
     bool is_waiting = session->state == SESSION_WAITING_LANE && !session_is_pooled(session->id);
     return is_waiting && steady_ms(core) - session->lane_ms >= session->silence_ms && !SEEDED_BUG(astray_unsaid);
@@ -419,19 +419,20 @@ void session_heartbeat(struct core *core, const struct core_event *event, struct
         return;
     }
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
-    /* A client that waits behind a pooled session for what is there now learns whether something is on its way. */
+    /* Tells a client that waits behind a pooled session whether a delivery is under way. */
     if (session_is_pooled(session->id) && session->sending) reply->position = session->sending_position;
     reply_send(core, effects, event->ticket, reply);
 }
 
-/* What a returning session holds may have been lost on the way: it is all sent again, under the same tokens. */
+/* Connects the lane. Deliveries to a returning session may have been lost, so all its leases are delivered again with
+ * the same tokens. */
 void session_lane_up(struct core *core, const struct core_event *event) {
     struct session *session = session_find(core, event->session);
     if (!session || session->state != SESSION_WAITING_LANE) return;
     session->state = SESSION_UP;
     hear(core, session);
     session_changed(core, session);
-    if (session_is_pooled(session->id) && !SEEDED_BUG(pooled_sent_again)) return; /* others have them, behind it */
+    if (session_is_pooled(session->id) && !SEEDED_BUG(pooled_sent_again)) return; /* other clients hold these tasks */
     if (!session_is_pooled(session->id)) ahead_stand_up(session);
     struct task *task = NULL;
     TAILQ_FOREACH(task, &session->leases, member) {
@@ -440,7 +441,8 @@ void session_lane_up(struct core *core, const struct core_event *event) {
     }
 }
 
-/* The clients behind it are not told apart: a request for more shows that it lives. */
+/* Sets the credit. A request for more also is a sign of life of a pooled session, which does not tell its clients
+ * apart. */
 void session_credit(struct core *core, const struct core_event *event) {
     struct session *session = session_find(core, event->session);
     if (!session || !session_is_present(session) || !session_is_pooled(session->id)) return;
@@ -448,8 +450,8 @@ void session_credit(struct core *core, const struct core_event *event) {
     session_changed(core, session);
 }
 
-/* Lateness of what left just now, save for what came back with its old due time. What was due before it was scheduled
- * could not leave before it was there. The newest leases are last. */
+/* Records the lateness of the tasks just delivered, except those that returned with their old due time. A task that was
+ * scheduled after its due time counts from its scheduling. The newest leases are last in the list. */
 static void note_lateness(struct core *core, const struct session *session, uint64_t delivered_ns) {
     uint32_t left = session->sending_count;
     const struct task *task = NULL;
@@ -468,11 +470,11 @@ static void note_lateness(struct core *core, const struct session *session, uint
 
 void session_sent(struct core *core, const struct core_event *event, struct core_effects *effects) {
     struct session *session = session_find(core, event->session);
-    if (!session || !session->sending) return; /* it ended meanwhile */
+    if (!session || !session->sending) return; /* the session ended meanwhile */
     session->sending = false;
     session_changed(core, session);
     if (session->sending_again) {
-        session->sending_again = false; /* left or not: the leases stand */
+        session->sending_again = false; /* whether or not it left, its tasks stay leased */
     } else if (event->ok && !SEEDED_BUG(sent_taken_for_unsent)) {
         note_lateness(core, session, event->delivered_ns);
     } else {

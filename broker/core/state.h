@@ -1,4 +1,4 @@
-/* state.h: what the core holds in memory. Private to broker/core.
+/* state.h: the core's state in memory. Private to broker/core.
  *
  * A task has exactly one place:
  *
@@ -10,9 +10,9 @@
  *     BURIED   ─────────────────────────────► PLACE_DEAD      only while dirty
  *     ended    ─────────────────────────────► PLACE_ENDED     a tombstone, only while dirty
  *
- * Dirty: changed at a position that the index has not been trimmed up to. The dirty tasks, in order of change, are
- * the overlay; it wins over every row read from the index. What is neither dirty, nor within a horizon, nor leased
- * is not in memory at all. */
+ * A task is dirty if it changed at a log position that the overlay has not been trimmed to yet. The overlay is the list
+ * of dirty tasks in order of change; it overrides every row read from the index. A task that is not dirty, not within a
+ * horizon and not leased is not in memory. */
 #ifndef TARRY_CORE_STATE_H
 #define TARRY_CORE_STATE_H
 
@@ -28,49 +28,49 @@
 #include "slab.h"
 #include "wheel.h"
 
-#define CLOCK_LEAD_MS 15000ull  /* a line's window is loaded so long before its horizon comes */
-#define WINDOW_TASKS_MAX 16384u /* tasks asked for in one load */
+#define CLOCK_LEAD_MS 15000ull  /* how long before a line's horizon is reached its next window is loaded */
+#define WINDOW_TASKS_MAX 16384u /* maximum number of tasks requested in one load */
 #define WINDOW_TASKS_MIN 64u
-#define WINDOWS_LOADING_MAX 4u     /* full ones, or as many rows in smaller ones, are read at once (CALM-1) */
-#define WINDOW_READY_LOW 4096u     /* fewer ready than this: load more that is overdue */
-#define LOW_ADVICE_STEP_MS 2048ull /* the index is told of a line's low mark so often, in time passed */
-#define TIMERS_PER_STEP_MAX 4096u  /* bounded work per step: no queue delays another */
+#define WINDOWS_LOADING_MAX 4u     /* limit of simultaneous full loads, or as many rows in smaller loads (CALM-1) */
+#define WINDOW_READY_LOW 4096u     /* below this number of ready tasks, load more overdue tasks */
+#define LOW_ADVICE_STEP_MS 2048ull /* time step of a line's low mark after which the index gets a new hint */
+#define TIMERS_PER_STEP_MAX 4096u  /* limits the work per step, so that no queue delays another */
 #define TRIM_PER_STEP_MAX 8192u
 #define EVICT_PER_STEP_MAX 2048u
 #define PROMOTE_PER_STEP_MAX 2048u
 #define CHECK_PER_STEP_MAX 512u  /* lines */
-#define STARVED_PER_STEP_MAX 64u /* lines that waited for memory, and are checked again */
-#define LINE_SIZES 65u           /* 0: nothing near; n: from 2^(n-1) tasks on */
+#define STARVED_PER_STEP_MAX 64u /* lines that waited for memory and are checked again */
+#define LINE_SIZES 65u           /* size class 0: no near task; class n: at least 2^(n-1) near tasks */
 #define RECORDS_PER_FRAME_MAX 4096u
 #define DELIVERIES_PER_STEP_MAX 64u
 #define DELIVERED_PER_STEP_MAX                                                                                         \
-    1024u /* a step that has leased so many tasks, or ended them as expired, makes no further delivery */
-#define SETTLED_PER_STEP_MAX 4096u     /* subscriptions looked at because a session's credit changed */
-#define STEP_EFFECTS_MAX (96ull << 20) /* bytes in the arena that one step may add (need.h) */
+    1024u /* once a step has leased or expired this many tasks in total, it starts no further delivery */
+#define SETTLED_PER_STEP_MAX 4096u     /* subscriptions visited because a session's credit changed */
+#define STEP_EFFECTS_MAX (96ull << 20) /* bytes that one step may add to the arena (need.h) */
 #define JOB_PAGE_TASKS_MAX 2048u
-#define JOB_PAGES_MAX 4u              /* being read at once: one thread reads them (CALM-1) */
-#define LIST_SCANS_MAX 8u             /* Lists that are looked into at the same time; the others wait */
-#define LIST_CLOCKS_MAX_MS 3600000ull /* a wall clock that jumps farther is not believed (LIMITS.md) */
-#define LIST_PER_PIECE_MAX 4096u      /* tasks of the overlay */
-#define STATS_PER_PIECE_MAX 256u      /* queues */
+#define JOB_PAGES_MAX 4u              /* maximum number of pages being read at once; one thread reads them (CALM-1) */
+#define LIST_SCANS_MAX 8u             /* maximum number of List scans at once; others wait */
+#define LIST_CLOCKS_MAX_MS 3600000ull /* the broker ignores a larger jump of the wall clock (LIMITS.md) */
+#define LIST_PER_PIECE_MAX 4096u      /* tasks of the overlay per piece */
+#define STATS_PER_PIECE_MAX 256u      /* queues per piece */
 #define HOLDS_MAX 1024u
-#define SESSIONS_TABLE (2 * SESSIONS_MAX) /* live ones, and those of before a restart */
-#define RESERVE_PAGES 32u /* of the region, kept for what settles: a commit full of nacks fits (need.h) */
-#define LEASES_SHARE 2u   /* 1 / of the region is what leases may take: nothing but acks frees it (CAP-1) */
+#define SESSIONS_TABLE (2 * SESSIONS_MAX) /* live sessions, and sessions from before a restart */
+#define RESERVE_PAGES 32u /* pages of the region reserved for settling tasks: a commit full of nacks fits (need.h) */
+#define LEASES_SHARE 2u   /* leases may use 1/2 of the region, because only acks free it (CAP-1) */
 
 enum timer_kind {
     TIMER_DUE = 1,
-    TIMER_AHEAD,  /* of a task that is due soon: it may be leased from here on */
-    TIMER_DEPART, /* of a task that was leased ahead of time: it is due */
+    TIMER_AHEAD,  /* the task is due soon and may be leased ahead of time now */
+    TIMER_DEPART, /* the task was leased ahead of time and is due now */
     TIMER_LEASE,
     TIMER_PAUSE,
     TIMER_SILENCE,
     TIMER_WINDOW,
     TIMER_CLAIM,
-    TIMER_SESSION, /* the session must be looked at again */
+    TIMER_SESSION, /* the session must be visited again */
 };
 
-struct timer { /* `wheel` first: a popped wheel timer is cast back */
+struct timer { /* `wheel` must be the first member: the code casts a popped wheel timer to struct timer */
     struct wheel_timer wheel;
     uint8_t kind; /* enum timer_kind */
 };
@@ -81,22 +81,22 @@ struct session;
 
 enum ahead {
     AHEAD_NOT,     /* not leased ahead of time, or its delivery has left */
-    AHEAD_PENDING, /* leased ahead of time, its due time has not come: in session->ahead */
-    AHEAD_DUE,     /* its due time has come: in session->due, for this step or behind the delivery under way */
+    AHEAD_PENDING, /* leased ahead of time and not due yet: in session->ahead */
+    AHEAD_DUE, /* leased ahead of time and due: in session->due, for this step or until the current delivery has left */
 };
 
-struct holder { /* the session that had a task, and since when; 0: none */
+struct holder { /* the session that held a task, and since when; 0: no session */
     uint64_t session;
     uint64_t delivered_ms;
 };
 
 struct task {
-    union { /* by place; elsewhere nothing is armed, in no heap, and `before` is void */
+    union { /* by `place`; in other places no timer is armed, no heap holds the task, and `before` is not valid */
         struct {
-            struct timer timer; /* PENDING: due, or when it may be leased ahead of that; LEASED: deadline; leased ahead
-                                   of time: due */
-            struct holder before; /* LEASED: the session that had it before this lease, should the delivery never leave
-                                     (TRUE-1). Void after a restart: what left then is not known */
+            struct timer timer; /* PENDING: due time, or start of leasing ahead of time; LEASED: deadline; leased ahead
+                                   of time: due time */
+            struct holder before; /* LEASED: the previous holder, needed if this delivery never leaves (TRUE-1). Not
+                                     valid after a restart: the core does not know which deliveries left */
         };
         struct ready_node ready; /* READY */
     };
@@ -104,58 +104,58 @@ struct task {
     union {
         /* FAR: line->far; PENDING, READY: line->near; LEASED: session->leases, ->ahead or ->due, by `ahead` */
         TAILQ_ENTRY(task) member;
-        struct task **dead_at; /* DEAD, in the key table: the link that leads to it */
+        struct task **dead_at; /* DEAD: the pointer in the key table that points to this task */
     };
     struct task *by_id_next;
-    struct task *by_key_next; /* in the order of task_comes_first */
-    struct row row;           /* key follows this struct; reason is a slab object of its own */
+    struct task *by_key_next; /* sorted by task_comes_first */
+    struct row row;           /* its key follows this struct; its reason is a separate slab object */
     uint64_t hash;            /* row_hash(row) */
-    uint64_t key_hash;        /* row_key_hash; void without a key */
-    uint64_t changed;         /* position of the frame that changed it last */
+    uint64_t key_hash;        /* row_key_hash; not valid if the task has no key */
+    uint64_t changed;         /* position of the frame that last changed the task */
     uint8_t place;            /* enum place */
     bool dirty;
-    bool keyed;     /* in the key table */
-    bool resend;    /* leased, and its session has come back: it is sent again under the same token */
+    bool keyed;     /* the key table contains the task */
+    bool resend;    /* leased, and its session has come back: deliver it again with the same token */
     uint8_t ahead;  /* enum ahead */
-    bool seen;      /* leased, and the user of its session has seen it; while the session gives its leases back */
-    bool departing; /* leased ahead of time, and in the delivery that is under way */
-    bool returned;  /* came back from a lease with its old due time: lateness would mislead */
+    bool seen;      /* valid while the session gives its leases back: the session's user has seen this task */
+    bool departing; /* leased ahead of time and part of the delivery under way */
+    bool returned;  /* returned from a lease with its old due time; excluded from the lateness statistics */
     char key[];
 };
 TAILQ_HEAD(task_list, task);
 
-struct pause { /* of what did harm: each lasts twice as long as the one before it */
+struct pause { /* a pause after harm: each pause is twice as long as the previous one */
     uint64_t until_ms;
-    uint64_t length_ms; /* 0: there was none */
+    uint64_t length_ms; /* 0: no pause yet */
 };
 
 struct line_state {
     struct line line;
-    struct due horizon; /* every waiting task of the line up to it is in memory */
+    struct due horizon; /* memory holds every waiting task of the line up to here */
     struct task_list near;
     struct task_list far;
     uint64_t near_count;
     uint64_t far_count;
     struct ready ready;
-    struct timer window_timer;     /* when to look whether a load is due */
-    struct task *evict_cursor;     /* sweeping `near` for tasks beyond the horizon; NULL: not sweeping */
-    TAILQ_ENTRY(line_state) size;  /* in core->by_size[size_class]; class 0: in none */
-    TAILQ_ENTRY(line_state) check; /* in core->check or core->starved, by `checking` */
+    struct timer window_timer;     /* time at which to check whether a load is due */
+    struct task *evict_cursor;     /* next task of `near` to check for eviction; NULL: no eviction under way */
+    TAILQ_ENTRY(line_state) size;  /* in core->by_size[size_class]; class 0: in no list */
+    TAILQ_ENTRY(line_state) check; /* in core->check or core->starved, depending on `checking` */
     uint8_t size_class;
     uint8_t checking; /* enum checking */
     bool loading;
     int load_hold;          /* valid while loading */
-    uint64_t load_rows;     /* likewise: at most about as many come */
-    struct due load_after;  /* likewise: the horizon when it was asked for, or that of the last piece */
-    struct due low_advised; /* what the index was told last */
-    /* What was loaded has moved the horizon, and not all far tasks within it are placed yet: what is due after `sure`
-     * is not delivered before. */
+    uint64_t load_rows;     /* valid while loading: estimated maximum of rows that will arrive */
+    struct due load_after;  /* valid while loading: the horizon at the request, or the end of the last piece */
+    struct due low_advised; /* the last hint sent to the index */
+    /* A load has moved the horizon, and some far tasks within it are not placed yet. Tasks due after `sure` wait for
+     * that. */
     bool settling;
     struct due sure;                   /* valid while settling */
-    TAILQ_ENTRY(line_state) promotion; /* in core->promoting: settling, and all of the load is there */
-    struct task *promote_cursor;       /* likewise: the far task to look at next */
-    uint64_t promote_soonest_ms;       /* likewise: of the far tasks that were looked at and stay */
-    uint64_t far_soonest_ms;           /* no far task is due before; UINT64_MAX: there is none */
+    TAILQ_ENTRY(line_state) promotion; /* in core->promoting while settling, once the load is complete */
+    struct task *promote_cursor;       /* valid while promoting: the next far task to check */
+    uint64_t promote_soonest_ms; /* valid while promoting: earliest due time of the checked far tasks that stay far */
+    uint64_t far_soonest_ms;     /* earliest due time of all far tasks or earlier; UINT64_MAX: no far task */
 };
 
 enum checking { CHECK_NONE, CHECK_LISTED, CHECK_STARVED };
@@ -172,14 +172,14 @@ TAILQ_HEAD(subscription_list, subscription);
 
 TAILQ_HEAD(wish_list, wish);
 
-/* A queue that does not exist, and that sessions wait for. It takes no place in the table of queues and no record. */
+/* A queue that does not exist but has waiting sessions. It uses no place in the table of queues and no record. */
 struct awaited {
-    struct wish_list wishes; /* empty: unused */
-    uint32_t by_name_next;   /* index + 1; unused: of the next unused one */
+    struct wish_list wishes; /* empty: this entry is unused */
+    uint32_t by_name_next;   /* index + 1 of the next with the same hash; unused: of the next unused one */
     char name[QUEUE_NAME_SIZE_MAX + 1];
 };
 
-/* One session's subscription to it, which becomes a subscription to the queue once that exists. */
+/* One session's wait for such a queue; becomes a subscription when the queue is created. */
 struct wish {
     struct session *session;
     struct awaited *awaited;
@@ -190,38 +190,38 @@ struct wish {
 struct queue {
     uint32_t number; /* place and generation (row.h); 0: unused */
     char name[QUEUE_NAME_SIZE_MAX + 1];
-    Tarry__Policy policy;             /* its `push` is … */
-    char push[PUSH_URL_SIZE_MAX + 1]; /* … this */
+    Tarry__Policy policy;             /* policy.push points to … */
+    char push[PUSH_URL_SIZE_MAX + 1]; /* … this buffer */
     bool paused;
-    bool deleted; /* there is no such queue. Until it is used again, or another queue takes its place, what ended in it
-                     is still found by its name */
-    bool is_counted;                      /* among the live queues */
-    char creator[PRINCIPAL_SIZE_MAX + 1]; /* the principal whose limit of queues it counts to; "": none */
+    bool deleted;    /* the queue was deleted. Its name still finds the tasks that ended in it, until the queue or its
+                        place is used again */
+    bool is_counted; /* counted as a live queue */
+    char creator[PRINCIPAL_SIZE_MAX + 1]; /* principal whose limit of queues includes this queue; "": none */
     uint64_t paused_until_ms;
     uint64_t hash; /* queue_hash, for the digest */
     struct timer pause_timer;
     struct line_state lines[ROW_BASES][PRIORITY_COUNT];
-    uint32_t ready_mask;              /* bit base * PRIORITY_COUNT + priority: that line's ready heap is not empty */
-    struct subscription_list willing; /* of the sessions that may get something new, the next in turn first */
+    uint32_t ready_mask; /* bit base * PRIORITY_COUNT + priority: the ready heap of that line is not empty */
+    struct subscription_list willing; /* sessions that may get new tasks; the next in turn is first */
     uint32_t willing_count;
-    struct subscription_list takers; /* of the sessions whose lanes are up, the next in turn for a lease ahead first */
+    struct subscription_list takers; /* sessions whose lanes are up; the next in turn for an early lease is first */
     uint32_t taker_count;
     uint32_t ahead_count;      /* tasks leased ahead of time */
-    uint8_t ahead_halvings;    /* how often the time ahead was halved, for want of credit */
-    struct pause ahead_pause;  /* the first halving is undone at its end, each other one its length later */
-    struct ready_node serving; /* in core->serving while something is ready, a consumer willing, and it is not paused */
-    uint64_t served;           /* the turn when it was served last */
+    uint8_t ahead_halvings;    /* number of times that the time ahead was halved because credit was short */
+    struct pause ahead_pause;  /* its end undoes the first halving; each `length_ms` after it undoes one more */
+    struct ready_node serving; /* in core->serving if a task is ready, a consumer is willing and it is not paused */
+    uint64_t served;           /* value of core->turn when the queue was last served */
     uint32_t job_count;
     uint32_t by_name_next;   /* place */
-    uint64_t delivered_told; /* the highest count of deliveries that Stats was told */
+    uint64_t delivered_told; /* the highest count of deliveries that a Stats reply has shown */
     struct histogram lateness_us;
-    struct durations lateness; /* the same, for monitoring */
+    struct durations lateness; /* the same values, for monitoring */
 };
 enum session_state {
     SESSION_FREE = 0,
-    SESSION_WAITING_LANE, /* subscribed, its pipe is not there yet */
+    SESSION_WAITING_LANE, /* subscribed; its pipe is not connected yet */
     SESSION_UP,
-    SESSION_UNCLAIMED, /* of before a restart; holds leases until it returns or the claim time is over */
+    SESSION_UNCLAIMED, /* from before a restart; holds leases until the session returns or the claim time ends */
     SESSION_LEFT,      /* ended in order and kept its leases */
 };
 
@@ -229,48 +229,48 @@ struct session {
     uint64_t id;
     uint8_t state; /* enum session_state */
     uint32_t lane;
-    uint64_t lane_ms; /* … since then */
+    uint64_t lane_ms; /* steady ms at which the session got this lane */
     uint32_t prefetch;
     uint32_t batch_max;
-    uint64_t lease_ms;                     /* 0: the queue's */
-    char client[CLIENT_NAME_SIZE_MAX + 1]; /* for the log; empty: not known, of before a restart */
+    uint64_t lease_ms;                     /* 0: use the queue's lease time */
+    char client[CLIENT_NAME_SIZE_MAX + 1]; /* for the log; empty: not known (session from before a restart) */
     char peer[PEER_SIZE_MAX + 1];
-    char principal[PRINCIPAL_SIZE_MAX + 1]; /* whose it is; void unless is_owned */
-    bool is_owned; /* otherwise it is of before a restart, and has not come back: its owner is not known */
+    char principal[PRINCIPAL_SIZE_MAX + 1]; /* owner of the session; valid only if is_owned */
+    bool is_owned; /* false: the session is from before a restart and has not come back, so its owner is unknown */
     struct wish_list wishes;
     uint32_t wish_count;
     struct task_list leases;
-    struct task_list ahead;               /* leased ahead of time and not due yet */
-    struct task_list due[PRIORITY_COUNT]; /* leased ahead of time and due, each list by (due, id) */
+    struct task_list ahead;               /* tasks leased ahead of time and not due yet */
+    struct task_list due[PRIORITY_COUNT]; /* tasks leased ahead of time and due; each list is sorted by (due, id) */
     uint32_t due_mask;                    /* bit priority: due[priority] is not empty */
     uint32_t ahead_count;                 /* tasks in `ahead` and `due` */
-    struct pause ahead_pause;             /* nothing is leased ahead of time meanwhile: its credit was needed */
-    struct timer look;                    /* armed while the session must be looked at again later */
-    uint32_t lease_count;                 /* with those in `ahead` and `due` */
-    bool takes;                           /* its subscriptions are in their queues' takers */
+    struct pause ahead_pause;             /* no leases ahead of time in this pause, because credit was short */
+    struct timer look;                    /* armed while the session must be visited again later */
+    uint32_t lease_count;                 /* includes the tasks in `ahead` and `due` */
+    bool takes;                           /* queue->takers of its queues contain its subscriptions */
     bool sending;
-    uint64_t sending_ms;       /* since then */
+    uint64_t sending_ms;       /* start of the delivery under way */
     uint64_t sending_position; /* lease position of the delivery under way */
-    uint32_t sending_count;    /* tasks in it */
-    bool sending_departed;     /* its tasks were leased ahead of time: those that are `departing` */
-    bool sending_again;        /* it repeats leases: should it fail to leave, they stay leased */
-    bool gone;                 /* its pipe is gone; it ends once it is known whether the delivery under way left */
-    uint32_t resend_count;     /* leases to be sent again */
-    bool willing;              /* it may get something new, and stands in line at its queues; but see `changed` */
-    bool changed;              /* what it may get has changed since: it is in core->changed */
+    uint32_t sending_count;    /* tasks in the delivery under way */
+    bool sending_departed;     /* the delivery under way contains tasks leased ahead of time, marked `departing` */
+    bool sending_again;        /* the delivery under way repeats leases; if it never leaves, its tasks stay leased */
+    bool gone;                 /* the pipe is gone; the session ends once the fate of the delivery under way is known */
+    uint32_t resend_count;     /* leases to deliver again */
+    bool willing;              /* may get new tasks and waits in turn at its queues; outdated while `changed` is set */
+    bool changed;              /* its credit may have changed: it is in core->changed */
     TAILQ_ENTRY(session) change;
     struct timer silence;
-    uint64_t silence_ms; /* not heard of for so long: it is gone */
-    uint64_t heard_ms;   /* the last sign of life */
-    bool mute;           /* a lease ran out without a sign of life: nothing new until there is one */
-    uint32_t credit;     /* session_is_pooled: tasks that a delivery may have */
+    uint64_t silence_ms; /* after this long without a sign of life the session is gone */
+    uint64_t heard_ms;   /* time of the last sign of life */
+    bool mute;           /* a lease expired without a sign of life: no new tasks until the next sign */
+    uint32_t credit;     /* for a pooled session (session_is_pooled): maximum number of tasks per delivery */
     uint32_t subscription_count;
-    struct subscription *subscriptions; /* QUEUES_PER_SUBSCRIBE_MAX of them */
+    struct subscription *subscriptions; /* array of QUEUES_PER_SUBSCRIBE_MAX */
 };
 
 TAILQ_HEAD(session_list, session);
 
-struct commit_result { /* where the answer to a commit lies (ONCE-1) */
+struct commit_result { /* position of the stored reply to a commit (ONCE-1) */
     uint64_t sequence;
     uint64_t position;
 };
@@ -278,12 +278,12 @@ struct commit_result { /* where the answer to a commit lies (ONCE-1) */
 struct producer {
     uint64_t id; /* 0: unused */
     uint64_t used_ms;
-    uint64_t floor; /* sequences below are forgotten */
-    uint64_t owner; /* principal_owner of its principal's name */
+    uint64_t floor; /* the producer has forgotten all lower sequences */
+    uint64_t owner; /* principal_owner of the name of its principal */
     uint32_t result_count;
     uint32_t by_id_next;            /* index + 1 */
     TAILQ_ENTRY(producer) idle;     /* least recently used first */
-    TAILQ_ENTRY(producer) of_owner; /* in core->producers_of, by its owner */
+    TAILQ_ENTRY(producer) of_owner; /* in core->producers_of[owner's bucket] */
     struct commit_result results[COMMITS_PER_PRODUCER_MAX];
 };
 TAILQ_HEAD(producer_list, producer);
@@ -295,58 +295,59 @@ struct job {
     uint32_t states; /* mask of enum state_bit */
     uint64_t after_id;
     uint64_t id_end;
-    uint64_t split_ms[ROW_BASES];          /* ready is what was due by then */
+    uint64_t split_ms[ROW_BASES];          /* a task due at or before this time counts as ready */
     uint64_t done;                         /* tasks ended or requeued so far */
-    uint64_t left;                         /* dead letters whose keys live again */
-    char client[CLIENT_NAME_SIZE_MAX + 1]; /* the client that asked for it */
+    uint64_t left;                         /* dead letters that stay because a live task has the same key */
+    char client[CLIENT_NAME_SIZE_MAX + 1]; /* the client that requested the job */
     char peer[PEER_SIZE_MAX + 1];
     char principal[PRINCIPAL_SIZE_MAX + 1];
     bool loading;
     int hold;        /* valid while loading */
-    uint64_t lacked; /* tasks in memory when a page found no room: asked for again when there are fewer; 0: none did */
+    uint64_t lacked; /* task count when memory had no room for a page; the job asks again when fewer tasks are in
+                        memory; 0: there was room */
 };
-/* A job that has ended, for questions about its result. */
+/* A finished job, kept for questions about its result. */
 struct ended_job {
-    uint64_t id; /* 0: none */
+    uint64_t id; /* 0: unused */
     uint64_t done;
     uint64_t left;
 };
 
-/* A List that is being looked into (query_list.c). */
+/* A List that is being scanned (query_list.c). */
 struct list_candidate {
     struct due due;
-    const struct row *read; /* from the index; NULL: it is in memory */
+    const struct row *read; /* row from the index; NULL: the task is in memory */
 };
 struct list_scan {
-    struct core_list_plan plan;  /* its prefix is the request's */
-    struct due through;          /* the page that was read reaches so far */
-    struct task *next;           /* of the overlay */
-    uint64_t end;                /* what changed from this position on was offered when it changed */
-    struct list_candidate *heap; /* LIST_LIMIT_MAX of them */
+    struct core_list_plan plan;  /* its prefix points into the request */
+    struct due through;          /* last (due, id) that the rows read so far cover */
+    struct task *next;           /* next task of the overlay to check */
+    uint64_t end;                /* changes at or after this position reach the scan when they are made */
+    struct list_candidate *heap; /* array of LIST_LIMIT_MAX */
     size_t count;
-    uint32_t wanted; /* states */
+    uint32_t wanted; /* mask of the wanted states */
     bool is_used;
-    bool is_cut; /* there was one more than the page may have */
+    bool is_cut; /* more tasks match than the page can hold */
 };
 
-/* Of one queue, when it was looked at (query_stats.c). */
+/* State of one queue at the time of a Stats scan (query_stats.c). */
 struct queue_look {
     uint32_t number;
     uint64_t waiting, ready;
-    uint64_t oldest_due_ms[ROW_BASES];   /* of what is ready; UINT64_MAX: nothing is */
-    uint64_t count, p50, p99, p999, max; /* lateness */
+    uint64_t oldest_due_ms[ROW_BASES];   /* of the ready tasks; UINT64_MAX: no task is ready */
+    uint64_t count, p50, p99, p999, max; /* lateness: number of samples, then quantiles and maximum in microseconds */
     bool is_lower_bound;
 };
 
-struct pending { /* pending.h */
+struct pending { /* see pending.h */
     bool is_made;
-    uint32_t count;       /* queues, valid if made, as are … */
-    struct queue **order; /* … them, by name; */
-    uint32_t *places;     /* [place]: of each queue, in that order, from 1; */
-    uint64_t *sums;       /* Fenwick's tree over that order */
+    uint32_t count;       /* number of queues; valid if is_made, as are the next three members */
+    struct queue **order; /* the queues, sorted by name */
+    uint32_t *places;     /* [place]: index of each queue in `order`, starting at 1 */
+    uint64_t *sums;       /* Fenwick tree over `order` */
 };
 
-/* Lists of producers by their owners. */
+/* Number of lists of producers, hashed by owner. */
 #define OWNER_BUCKETS 1024u
 
 struct core {
@@ -354,85 +355,85 @@ struct core {
     struct instant now;
     uint64_t from_ns; /* see from_ms */
     uint32_t epoch;
-    bool started;   /* CORE_START was seen: decisions are made */
-    bool inspected; /* CORE_INSPECT was: nothing is decided, nothing recorded */
-    bool following; /* CORE_FOLLOW was, and no CORE_START yet: likewise, but the log goes on */
+    bool started;   /* CORE_START was received: the core makes decisions */
+    bool inspected; /* CORE_INSPECT was received: the core decides nothing and records nothing */
+    bool following; /* CORE_FOLLOW was received and CORE_START was not: the core only replays another node's log */
     bool stopping;
-    bool closed;              /* the log ends with a StopPut and a seal */
-    bool hurry;               /* the last step left something to do at once */
-    bool leases_ahead;        /* the draft that is being applied leases ahead of time (ahead.c) */
-    bool ready_anew;          /* since deliver() has looked, a task has become ready, or a line has settled */
-    bool full;                /* the last step made no deliveries, for the disk is behind (core_event.full) */
-    bool sealed;              /* the last frame of the log is a seal */
-    bool is_looked;           /* queue_looks are in use */
-    bool producers_unordered; /* restored: producers_idle is not in the order of last use yet */
+    bool closed;       /* the log ends with a StopPut and a seal */
+    bool hurry;        /* the last step left work that must be done at once */
+    bool leases_ahead; /* the draft being applied contains leases ahead of time (ahead.c) */
+    bool ready_anew;   /* since the last deliver(), a task became ready or a line settled */
+    bool full;         /* the last step made no deliveries, because too much data is being sent (core_event.full) */
+    bool sealed;       /* the last frame of the log is a seal */
+    bool is_looked;    /* queue_looks are in use */
+    bool producers_unordered; /* after a restore: producers_idle is not sorted by last use yet */
 
     /* log */
-    uint64_t position; /* where the next frame goes */
+    uint64_t position; /* position of the next frame */
     uint64_t durable;
     uint64_t indexed;
-    uint64_t seal_at_ms; /* when to write one; UINT64_MAX: not */
+    uint64_t seal_at_ms; /* time to write a seal; UINT64_MAX: no seal needed */
 
     /* tasks */
     struct slab *slab;
     struct task **by_id;
     struct task **by_key;
     uint64_t table_mask;
-    uint64_t salt; /* odd */
+    uint64_t salt; /* odd number */
     uint64_t task_count;
     struct task_list overlay;
     uint64_t overlay_count;
-    uint64_t trim_to;          /* the overlay below it may go */
-    uint64_t holds[HOLDS_MAX]; /* positions; 0: free */
+    uint64_t trim_to;          /* overlay entries below this position may be removed */
+    uint64_t holds[HOLDS_MAX]; /* log positions; 0: free */
     size_t hold_count;
     struct wheel wheels[ROW_BASES];
-    uint64_t near_count;   /* of all lines */
-    uint64_t rows_loading; /* of all lines: load_rows */
+    uint64_t near_count;   /* near tasks of all lines */
+    uint64_t rows_loading; /* sum of load_rows of all lines */
     struct line_state *evicting;
-    bool is_scarce;                       /* near_relieve has not made room enough yet, and can */
-    struct line_list by_size[LINE_SIZES]; /* lines by how many tasks of theirs are near */
+    bool is_scarce;                       /* near_relieve has not freed enough memory yet and can still free some */
+    struct line_list by_size[LINE_SIZES]; /* lines, grouped by their number of near tasks */
     uint64_t sizes;                       /* bit n - 1: by_size[n] is not empty */
     struct line_list check;               /* lines whose window or low mark may have to move */
-    struct line_list starved;             /* lines that want a window, and memory or a hold for it */
-    uint32_t unchecked;                   /* all lines of queues from this number on are to be checked; 0: of none */
+    struct line_list starved;             /* lines that need a window and wait for memory or a hold */
+    uint32_t unchecked;                   /* all lines of queues with this or a higher place must be checked; 0: none */
     struct line_list promoting;
-    uint64_t random; /* deterministic, for sampling */
-    uint64_t visits; /* queues, sessions, lines, tasks that were looked at in vain or in passing; for tests: a step's
-                        share is bounded */
+    uint64_t random; /* deterministic random state, for sampling */
+    uint64_t visits; /* for tests: objects visited in vain or in passing; bounded per step */
 
     struct tally tally;
     struct pending pending;
     struct outcomes *outcomes;
 
     struct queue *queues;   /* [place] */
-    uint32_t *queue_names;  /* hash table: places */
+    uint32_t *queue_names;  /* hash table of places */
     uint64_t *queue_owners; /* [place]: principal_owner of a live queue's creator; 0: none */
-    uint64_t *deletions;    /* [place]: when it was deleted, counted in deletions; 0: it was not */
+    uint64_t *deletions;    /* [place]: number of the deletion of its queue; 0: not deleted */
     uint64_t deletion_last;
-    struct awaited *awaited;  /* QUEUES_AWAITED_MAX of them */
-    uint64_t *awaited_owners; /* beside it: principal_owner of the principal that was the first to wait; unused: void */
+    struct awaited *awaited;  /* array of QUEUES_AWAITED_MAX */
+    uint64_t *awaited_owners; /* principal_owner of the first waiting principal, per entry of `awaited`; not valid for
+                                 unused entries */
     uint32_t *awaited_names;  /* hash table: index + 1 */
-    uint32_t awaited_free;    /* used before, unused again: index + 1 */
+    uint32_t awaited_free;    /* index + 1 of the first entry that is unused again */
     uint32_t awaited_end;     /* entries from here on have never been used */
     uint32_t awaited_count;
-    uint32_t own_queue_count;     /* live queues of the broker's own (queue_is_reserved) */
-    struct wish *wishes;          /* WISHES_MAX of them: what all sessions may subscribe to */
-    struct wish_list wishes_free; /* used before, free again */
+    uint32_t own_queue_count;     /* live queues that belong to the broker (queue_is_reserved) */
+    struct wish *wishes;          /* array of WISHES_MAX: enough for every subscription of every session */
+    struct wish_list wishes_free; /* entries used earlier and free again */
     uint32_t wishes_end;          /* entries from here on have never been used */
-    struct ready serving;         /* the queue that was served longest ago first, by (turn, place) */
+    struct ready serving;         /* queues to serve, sorted by (turn, place): the one served longest ago is first */
     uint64_t turn;
-    struct session_list changed; /* sessions that deliver() looks at before it serves any queue */
+    struct session_list changed; /* sessions that deliver() must visit before it serves any queue */
 
     struct session *sessions;
-    struct subscription (*subscriptions)[QUEUES_PER_SUBSCRIBE_MAX]; /* of the session at the same index */
+    struct subscription (*subscriptions)[QUEUES_PER_SUBSCRIBE_MAX]; /* [index of the session]: its subscriptions */
     uint32_t sessions_end;                                          /* slots from here on have never been used */
     uint64_t session_next;
-    uint64_t lane_left_ms[LANES_MAX]; /* when a session last left it; 0: never */
-    uint32_t session_count;           /* WAITING_LANE and UP */
+    uint64_t lane_left_ms[LANES_MAX]; /* steady ms at which a session last left the lane; 0: never */
+    uint32_t session_count;           /* sessions in state WAITING_LANE or UP */
     uint64_t leases;
-    uint64_t lease_bytes;               /* what the leased tasks take of the region */
+    uint64_t lease_bytes;               /* bytes of the region that leased tasks use */
     uint64_t ahead_count;               /* tasks leased ahead of time */
-    uint64_t soon[TIMERS_PER_STEP_MAX]; /* ids: may be leased ahead of time in this step */
+    uint64_t soon[TIMERS_PER_STEP_MAX]; /* ids of tasks that may be leased ahead of time in this step */
     uint32_t soon_count;
     struct timer claim;
 
@@ -440,21 +441,21 @@ struct core {
     uint32_t *producer_ids; /* hash table: index + 1 */
     struct producer_list producers_idle;
     struct producer_list producers_of[OWNER_BUCKETS];
-    struct producer_list producers_free; /* used before, free again */
+    struct producer_list producers_free; /* entries used earlier and free again */
     uint32_t producer_count;
     uint32_t producers_used; /* entries from here on have never been used */
 
     struct list_scan scans[LIST_SCANS_MAX];
     size_t scan_count;
-    struct queue_look *queue_looks; /* of one Stats at a time: [place] */
+    struct queue_look *queue_looks; /* [place]: used by one Stats request at a time */
 
     uint64_t push_version; /* core_push_version */
     struct job jobs[JOBS_MAX];
     uint32_t job_count;
-    uint32_t job_next; /* the job that may read a page first */
+    uint32_t job_next; /* index of the job that may read a page first */
     uint32_t pages_loading;
-    uint32_t push_count;                   /* queues that are pushed */
-    struct ended_job ended_jobs[JOBS_MAX]; /* a ring */
+    uint32_t push_count;                   /* queues with a push URL */
+    struct ended_job ended_jobs[JOBS_MAX]; /* ring buffer */
     uint32_t ended_job_next;
 };
 
@@ -463,15 +464,15 @@ struct core {
 #define WISHES_MAX (SESSIONS_MAX * QUEUES_PER_SUBSCRIBE_MAX)
 #define PRODUCER_TABLE_SIZE (2 * PRODUCERS_MAX)
 
-/* How much a part of a step does, where `max` is the rule. */
+/* Limit of work per step: `max`, or options.work_max if that is smaller. */
 static inline uint32_t per_step(const struct core *core, uint32_t max) {
     return core->options.work_max && core->options.work_max < max ? core->options.work_max : max;
 }
-/* The queue of a live task, a line or a job. */
+/* Returns the queue of a live task, a line or a job. */
 static inline struct queue *queue_at(const struct core *core, uint32_t number) {
     return &core->queues[queue_place(number)];
 }
-/* Whether this core may add to the log. */
+/* Returns true if this core may append to the log. */
 static inline bool is_deciding(const struct core *core) {
     return !core->inspected && !core->following;
 }
@@ -484,7 +485,7 @@ static inline uint64_t base_ms(const struct core *core, uint8_t base) {
 static inline uint64_t round_up_ms(uint64_t ns) {
     return ns / 1000000 + (ns % 1000000 != 0 && !SEEDED_BUG(deadline_rounded_down));
 } /* TIME-1 */
-/* What is to last, or to wait, for so long counts from here: the latest that the event may have come (TIME-1). */
+/* Start of relative times in the event: the latest time at which it may have arrived (TIME-1). */
 static inline uint64_t from_ms(const struct core *core) {
     return round_up_ms(core->from_ns);
 }

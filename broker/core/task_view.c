@@ -1,4 +1,4 @@
-/* task_view.c: what decisions share: which task is meant, what is true about it, and how rows change (decide.h). */
+/* task_view.c: shared parts of decisions: finding a task, describing its state, changing rows (decide.h). */
 #include <string.h>
 
 #include "ahead.h"
@@ -77,7 +77,7 @@ static void describe_outcome(Tarry__OpResult *result, const struct outcome *outc
     result->at_ms = outcome->ended_ms;
 }
 
-/* Found by draft_find…: ended in this very draft, expired, dead or live. */
+/* Classifies a task that draft_find… found: ended in this draft, expired, dead or live. */
 static enum resolved classify(struct decision *d, struct known *known) {
     if (!d->is_question || SEEDED_BUG(question_withdraws)) ahead_see(d->draft, known);
     if (!known->ended && known->row.state == ROW_WAITING && is_expired(d->core, &known->row)) {
@@ -134,7 +134,7 @@ enum resolved resolve(struct decision *d, const Tarry__Ref *ref, struct known *o
     if (!queue) return not_found(d, NULL);
     const struct task_key key = ref_key(queue, ref);
     if (draft_find_key(d->draft, &key, out)) return classify(d, out);
-    /* Ended in this very draft? The outcome comes into being only when the draft is applied. */
+    /* The task may have ended in this draft; its outcome exists only after the draft is applied. */
     if (draft_ended_key(d->draft, &key, out)) return classify(d, out);
     return not_found(d, outcomes_by_key(d->core->outcomes, queue->number, key.data, key.size));
 }
@@ -154,7 +154,7 @@ bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, u
         refuse(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "delay_ms is more than ten years");
         return false;
     }
-    *out_due_ms = from_ms(d->core) + delay_ms; /* TIME-1: receipt, rounded up, plus the delay */
+    *out_due_ms = from_ms(d->core) + delay_ms; /* TIME-1: time of receipt, rounded up, plus the delay */
     *out_base = SEEDED_BUG(delay_on_wall_clock) ? ROW_WALL : ROW_STEADY;
     return true;
 }
@@ -170,8 +170,8 @@ void row_revive(const struct core *core, const struct row *row, struct row *out)
     out->reason_size = 0;
 }
 
-/* Exponential: min × 2^(attempt-1) up to max; jitter adds up to so many per cent, drawn from the task's id and attempt,
- * so that a replay decides alike. */
+/* Exponential: min × 2^(attempt-1), at most max. Jitter adds up to the policy's percentage, derived from the task's id
+ * and attempt, so that a replay computes the same delay. */
 uint64_t backoff_ms(const Tarry__Policy *policy, uint64_t id, uint32_t attempt) {
     uint64_t delay_ms = policy->backoff_min_ms;
     if (policy->backoff == TARRY__POLICY__BACKOFF__EXPONENTIAL) {

@@ -33,7 +33,7 @@ bool task_comes_first(const struct task *task, const struct task *other) {
     return task->row.id > other->row.id;
 }
 
-/* From `task` on, in its bucket. */
+/* Returns the first task with the key in its bucket, from `task` on. */
 static struct task *next_with_key(struct core *core, struct task *task, const struct task_key *key) {
     for (; task && !row_has_key(&task->row, key); task = task->by_key_next) core->visits++;
     return task;
@@ -58,14 +58,14 @@ static bool is_dead(const struct task *task) {
     return task->row.state == ROW_BURIED;
 }
 
-/* `at` leads to `task` now; NULL: to the end. */
+/* Sets a link of a bucket to `task`; NULL: end of the bucket. */
 static void set_link(struct task **at, struct task *task) {
     *at = task;
     if (task && is_dead(task)) task->dead_at = at;
 }
 
-/* Into its bucket: live ones first, then the dead ones, the latest death first. A task that has just died is the first
- * of them. */
+/* Adds the task to its bucket: live tasks first, then dead ones, latest death first. A task that has just died is the
+ * first dead one. */
 static void enter_keys(struct core *core, struct task *task) {
     struct task **at = bucket_of(core, task->key_hash);
     if (is_dead(task))
@@ -101,7 +101,7 @@ void task_prefetch_by_key(const struct core *core, uint64_t key_hash) {
     __builtin_prefetch(first->key);
 }
 
-/* The broker's own sentence that says the same; NULL: it is a client's. */
+/* Returns the broker's own static sentence with this text; NULL: it is a client's sentence. */
 static const char *own_reason(const char *reason, uint8_t size) {
     static const char *const own[] = {reason_lease_lost, reason_attempts_used};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {

@@ -1,4 +1,4 @@
-/* tasks.h: the tasks in memory: two hash tables over slab objects. Knows nothing of lines, leases or time. */
+/* tasks.h: the tasks in memory: two hash tables over slab objects. Independent of lines, leases and time. */
 #ifndef TARRY_CORE_TASKS_H
 #define TARRY_CORE_TASKS_H
 
@@ -8,18 +8,19 @@
 
 #define CACHE_LINE 64u
 
-/* The reasons that the broker itself gives. They lie in static memory, for a queue that loses a thousand last attempts
- * at once needs no memory for them (CAP-1); a task that is given one of them, by a record too, keeps no copy. */
+/* Reasons that the broker itself gives. They are static strings: a thousand tasks that die at once need no memory for
+ * their reasons (CAP-1). A task with one of these reasons, even from a record, keeps no copy. */
 extern const char reason_lease_lost[];
 extern const char reason_attempts_used[];
-/* Is it one of them, by what it says? */
+/* Returns true if the text equals one of these reasons. */
 bool reason_is_own(const char *reason, uint8_t size);
-#define REASON_OBJECT_SIZE 256u /* of a client's reason: one size, so that it begins one page at most */
+#define REASON_OBJECT_SIZE 256u /* size of every client's reason; one size, so it starts at most one page */
 
-/* A key, hashed once: a task's is looked up or hung into seven tables in a life (60 instructions each). */
+/* A key with its hash. One task looks its key up in, or adds it to, seven tables in its life (60 instructions per
+ * hash). */
 struct task_key {
     uint32_t queue;
-    uint8_t size; /* 0: none */
+    uint8_t size; /* 0: no key */
     const char *data;
     uint64_t hash;
 };
@@ -29,7 +30,7 @@ static inline struct task_key task_key_of(uint32_t queue, const char *data, size
 static inline struct task_key row_key(const struct row *row) {
     return task_key_of(row->queue, row->key, row->key_size);
 }
-/* As the reference has it, of its queue. */
+/* Returns the key in a reference to a task of this queue. */
 static inline struct task_key ref_key(const struct queue *queue, const Tarry__Ref *ref) {
     return task_key_of(queue->number, (const char *)ref->key.data, ref->key.len);
 }
@@ -37,51 +38,52 @@ static inline bool row_has_key(const struct row *row, const struct task_key *key
     return row->queue == key->queue && row->key_size == key->size && memcmp(row->key, key->data, key->size) == 0;
 }
 
-/* All of a task's memory into the cache, one or some tasks ahead: whatever happens to it, its row is copied, and it
- * leaves and enters lists, tables and timers. */
+/* Prefetches all memory of a task into the CPU cache. Call it one or some tasks ahead: any change copies the row and
+ * updates lists, tables and timers. */
 static inline void task_prefetch(const struct task *task) {
     for (size_t at = 0; at < sizeof *task; at += CACHE_LINE) __builtin_prefetch((const char *)task + at);
 }
 
-/* NULL: not in memory (which says nothing about the index). Tombstones are found too. */
+/* Finds a task in memory, tombstones included. NULL: not in memory; the index may still hold it. */
 struct task *task_find(const struct core *core, uint64_t id);
-/* The live (waiting or leased) one in memory; at most one has the key. */
+/* Finds the live (waiting or leased) task in memory with this key; at most one exists. */
 struct task *task_find_live(struct core *core, const struct task_key *key);
-/* The live one and the dead one that died last, in memory; NULL: none. */
+/* Finds the live task with this key and the dead task that died last, both in memory; NULL: none. */
 void task_find_key(struct core *core, const struct task_key *key, struct task **out_live, struct task **out_dead);
-/* Into the cache, for batches: the bucket of a key's hash, or of an id, some operations ahead of the look-up; then what
- * hangs first in it. */
+/* Prefetch for batches: call the bucket function some operations before the look-up, then the function for the bucket's
+ * first task. */
 void task_prefetch_key_bucket(const struct core *core, uint64_t key_hash);
 void task_prefetch_id_bucket(const struct core *core, uint64_t id);
-/* The buckets of a task that is about to go. */
+/* Prefetches the buckets of a task that will be removed soon. */
 void task_prefetch_buckets(const struct core *core, const struct task *task);
 void task_prefetch_by_key(const struct core *core, uint64_t key_hash);
 void task_prefetch_by_id(const struct core *core, uint64_t id);
-/* A new object in the id table (and, unless a tombstone, the key table); row, key and reason are copied; place NONE.
- * `key_hash`: row_key(row).hash. NULL: memory is full (need.h: the caller has seen to it that it is not). */
+/* Creates a task in the id table and, unless it is a tombstone, in the key table. Copies row, key and reason;
+ * PLACE_NONE. `key_hash`: row_key(row).hash. Returns NULL if memory is full; callers check before (need.h). */
 struct task *task_new(struct core *core, const struct row *row, uint64_t key_hash, bool tombstone);
-/* Takes the row over: same id, queue, key. False: memory is full (only a client's reason needs some). */
+/* Copies the row into the task: same id, queue and key. Returns false if memory is full, which only a client's reason
+ * can cause. */
 bool task_set_row(struct core *core, struct task *task, const struct row *row);
-/* The order of a bucket of keys: live tasks, in any order; then dead ones, the latest death first. */
+/* Order of tasks in a bucket of the key table: live tasks in any order, then dead tasks, latest death first. */
 bool task_comes_first(const struct task *task, const struct task *other);
-void task_leave_keys(struct core *core, struct task *task); /* a task that ends no longer holds its key */
-void task_free(struct core *core, struct task *task);       /* must be in no list, heap or wheel */
-/* Bytes asked of the region, and taken there. */
+void task_leave_keys(struct core *core, struct task *task); /* removes an ending task's key from the key table */
+void task_free(struct core *core, struct task *task);       /* the task must be in no list, heap or wheel */
+/* Bytes requested from the region, and bytes used there. */
 size_t task_size(size_t key_size);
 size_t task_bytes(const struct task *task);
 
 /* A task as a decision sees it. */
 struct known {
-    struct row row;     /* key and reason borrowed */
-    uint64_t hash;      /* row_hash(row): what leaves the digest when it changes; 0: not made yet */
+    struct row row;     /* key and reason are borrowed */
+    uint64_t hash;      /* row_hash(row), which the digest loses when the task changes; 0: not computed yet */
     uint64_t key_hash;  /* row_key(row).hash */
-    Tarry__Cause ended; /* CAUSE_NONE: it lives (or is dead); otherwise how it ended in this draft */
+    Tarry__Cause ended; /* CAUSE_NONE: live or dead; otherwise how the task ended in this draft */
 };
 
 static inline struct known known_of(const struct task *task) {
     return (struct known){.row = task->row, .hash = task->hash, .key_hash = task->key_hash};
 }
-/* Of what was read from the index. */
+/* Makes a struct known from a row of the index. */
 static inline struct known known_of_row(const struct row *row) {
     return (struct known){.row = *row, .hash = row_hash(row), .key_hash = row_key(row).hash};
 }

@@ -1,4 +1,4 @@
-/* timers.c: see timers.h. Leases that run out together go into one frame. */
+/* timers.c: see timers.h. Leases that expire together go into one frame. */
 #include "timers.h"
 
 #include "ahead.h"
@@ -14,7 +14,8 @@ static struct task *task_of(struct timer *timer) {
     return (struct task *)((char *)timer - offsetof(struct task, timer));
 }
 
-/* How much it did: the leases that it gave back count too, for time may end all sessions at once (CALM-1). */
+/* Handles a timer that belongs to no task. Returns the amount of work: returned leases count too, because time may end
+ * all sessions at once (CALM-1). */
 static uint32_t run_other(struct core *core, struct timer *timer, struct core_effects *effects) {
     char *at = (char *)timer;
     switch ((enum timer_kind)timer->kind) {
@@ -42,7 +43,8 @@ static uint32_t run_other(struct core *core, struct timer *timer, struct core_ef
     return 0;
 }
 
-/* A consumer that has not been heard of since it got the task may be stopped: it gets nothing new until it is heard. */
+/* Returns a lost lease. A consumer without a sign of life since the delivery may be stopped, so it gets nothing new
+ * until it gives one. */
 static void return_lease(struct draft *draft, struct task *task) {
     struct session *session = session_find(draft->core, task->row.session);
     if (session && session->heard_ms <= task->row.delivered_ms) {
@@ -55,7 +57,7 @@ static void return_lease(struct draft *draft, struct task *task) {
     draft_put(draft, cause, &known, &row);
 }
 
-/* It is due, or soon will be. */
+/* Handles the timer of a task that is due, or will be soon. */
 static void come_near(struct core *core, struct task *task) {
     if (task->row.due_ms <= base_ms(core, task->row.base)) {
         near_due(core, task);
@@ -64,13 +66,14 @@ static void come_near(struct core *core, struct task *task) {
     ahead_note(core, task);
 }
 
-/* It is nearly always a task's. */
+/* Prefetches the next timer; it nearly always belongs to a task. */
 static void prefetch_next(const struct wheel *wheel) {
     const struct wheel_timer *next = wheel_at_hand(wheel);
     if (next) task_prefetch(task_of(timer_of((struct wheel_timer *)next)));
 }
 
-/* Timers of one wheel. Lost leases gather in the draft: they leave their lists only when it is applied. */
+/* Handles the timers of one wheel. Collects lost leases in a draft; they leave their lists only when the draft is
+ * applied. */
 static uint32_t run_wheel(struct core *core, uint8_t base, struct core_effects *effects) {
     struct draft lost;
     draft_init(&lost, core, effects->arena, NULL, 64);

@@ -1,12 +1,12 @@
-/* timers.h: what time brings about. */
+/* timers.h: actions of expired timers. */
 #ifndef TARRY_CORE_TIMERS_H
 #define TARRY_CORE_TIMERS_H
 
 #include "state.h"
 
-/* Handles what is due by now, a bounded number per call. True: there is more. */
+/* Handles expired timers, a bounded number per call. Returns true if more have expired. */
 bool timers_run(struct core *core, struct core_effects *effects);
-/* What is due by now is ready; whatever else has come is forgotten, for nothing ends any more (CORE_INSPECT). */
+/* For CORE_INSPECT: makes due tasks ready and drops all other expired timers, because nothing may end. */
 void timers_make_ready(struct core *core);
 
 #endif

@@ -1,18 +1,18 @@
 /* wheel.c: see wheel.h.
  *
- * The level of a timer is the highest of its due time's 8-bit digits that differs from now's, and its slot is that
- * digit. Hence
- *   W-1  on each level every occupied slot lies above now's own digit, so the lowest bit set is the soonest slot;
- *   W-2  whatever lies on a lower level is due before anything on a higher one;
- *   W-3  moving now forward to no more than the soonest slot's first millisecond changes no other timer's place;
- *   W-4  timers due in the same millisecond are always in the same slot, and there in the order of being armed, those
- *        in its stage first.
+ * A timer's level is the highest 8-bit digit in which its due time differs from now. Its slot is that digit of the due
+ * time. Hence
+ *   W-1  on each level every occupied slot is above now's own digit, so the lowest bit set is the earliest slot;
+ *   W-2  every timer on a lower level is due before every timer on a higher level;
+ *   W-3  moving now forward, at most to the first millisecond of the earliest slot, changes no other timer's place;
+ *   W-4  timers due in the same millisecond are always in the same slot, in the order of arming, those in its stage
+ *        first.
  *
- * wheel_pop goes from slot to slot. A bucket whose slot has begun is spread over lower levels, its stage's as a whole;
- * what is due in just that millisecond is sorted by tie and becomes `expired`. That happens only while `expired` is
- * empty, so that it holds one millisecond at a time, and its order never needs a search. What is armed when due already
- * is appended to `expired` if it comes last there, and otherwise waits in `late`, which is sorted and merged in by the
- * next pop. */
+ * wheel_pop opens slot after slot. It distributes the bucket of an opened slot to lower levels, and moves the slot's
+ * stage as a whole. Timers due in the current millisecond are sorted by tie and move to `expired`. That happens only
+ * while `expired` is empty. So `expired` holds one millisecond at a time, and its order needs no search. A timer that
+ * is armed after its due time is appended to `expired` if it comes last there. Otherwise it goes into `late`, and the
+ * next pop sorts `late` and merges it. */
 #include "wheel.h"
 
 #include <assert.h>
@@ -31,7 +31,7 @@ static bool ring_is_empty(const struct wheel_bucket *bucket) {
     return bucket->head.next == &bucket->head;
 }
 
-/* Puts the timer in front of `next`. */
+/* Inserts the timer before `next`. */
 static void ring_insert(struct wheel_timer *next, struct wheel_timer *timer) {
     timer->next = next;
     timer->prev = next->prev;
@@ -51,7 +51,7 @@ static bool timer_before(const struct wheel_timer *a, const struct wheel_timer *
 
 /* ---- sorting: merge sort of lists that are linked by `next` alone and end with NULL; no recursion */
 
-#define RUNS_MAX 48 /* run i has 2^i timers: more than an address space holds */
+#define RUNS_MAX 48 /* run i has 2^i timers, so 48 runs exceed any address space */
 
 static struct wheel_timer *merge(struct wheel_timer *a, struct wheel_timer *b) {
     struct wheel_timer *first = NULL, **end = &first;
@@ -65,7 +65,7 @@ static struct wheel_timer *merge(struct wheel_timer *a, struct wheel_timer *b) {
     return first;
 }
 
-/* Takes everything out of the ring, sorted. Timers mostly come in order already, which costs one walk. */
+/* Removes all timers from the ring and returns them sorted. They are usually sorted already, which takes one pass. */
 static struct wheel_timer *ring_take_sorted(struct wheel_bucket *bucket) {
     if (ring_is_empty(bucket)) return NULL;
     struct wheel_timer *first = bucket->head.next;
@@ -91,7 +91,7 @@ static struct wheel_timer *ring_take_sorted(struct wheel_bucket *bucket) {
     return first;
 }
 
-/* Merges what is late into `expired`. Walks no further than the last of the late ones needs. */
+/* Merges `late` into `expired`. Stops at the position of the last late timer. */
 static void wheel_settle(struct wheel *wheel) {
     struct wheel_timer *late = ring_take_sorted(&wheel->late);
     struct wheel_timer *at = wheel->expired.head.next;
@@ -109,7 +109,7 @@ static unsigned level_shift(unsigned level) {
     return level * WHEEL_BITS;
 }
 
-/* First millisecond of a slot above now. */
+/* Returns the first millisecond of a slot that is later than now. */
 static uint64_t slot_start(uint64_t now_ms, unsigned level, unsigned slot) {
     unsigned above = level_shift(level) + WHEEL_BITS;
     uint64_t high = above < 64 ? now_ms >> above << above : 0;
@@ -124,12 +124,12 @@ static void vacate(struct wheel *wheel, unsigned level, unsigned slot) {
     wheel->occupied[level][slot / 64] &= ~(1ull << slot % 64);
 }
 
-/* NULL: the level has none. */
+/* Returns the level's stage; NULL: it has none. */
 static struct wheel_stage *stage_of(struct wheel *wheel, unsigned level) {
     return level >= 1 && level <= WHEEL_STAGES ? &wheel->stages[level - 1] : NULL;
 }
 
-/* Its soonest slot may be another one now. */
+/* Notes that the level's earliest slot may be another one. */
 static void level_changed(struct wheel *wheel, unsigned level) {
     if (stage_of(wheel, level) != NULL) wheel->unprepared |= 1u << (level - 1);
 }
@@ -159,7 +159,7 @@ static void wheel_place(struct wheel *wheel, struct wheel_timer *timer) {
     occupy(wheel, level, slot);
 }
 
-/* The ring of `head` is empty now: then its slot may be. */
+/* Updates the occupancy after the ring of `head` became empty, because its slot may be empty too. */
 static void wheel_emptied(struct wheel *wheel, const struct wheel_timer *head) {
     uintptr_t slot_at = (uintptr_t)head - (uintptr_t)&wheel->slots[0][0];
     uintptr_t stage_at = (uintptr_t)head - (uintptr_t)&wheel->stages[0];
@@ -186,7 +186,7 @@ static void wheel_emptied(struct wheel *wheel, const struct wheel_timer *head) {
     level_changed(wheel, level);
 }
 
-/* The soonest slot of a level; WHEEL_SLOTS: there is none. */
+/* Returns the earliest slot of a level; WHEEL_SLOTS: none. */
 static unsigned level_first(const struct wheel *wheel, unsigned level) {
     for (unsigned word = 0; word < WHEEL_WORDS; word++) {
         uint64_t occupied = wheel->occupied[level][word];
@@ -195,7 +195,7 @@ static unsigned level_first(const struct wheel *wheel, unsigned level) {
     return WHEEL_SLOTS;
 }
 
-/* The soonest slot by W-1 and W-2. False: there is none. */
+/* Finds the earliest slot by W-1 and W-2. Returns false if there is none. */
 static bool wheel_first(const struct wheel *wheel, unsigned *out_level, unsigned *out_slot) {
     for (unsigned level = 0; level < WHEEL_LEVELS; level++) {
         unsigned slot = level_first(wheel, level);
@@ -207,9 +207,8 @@ static bool wheel_first(const struct wheel *wheel, unsigned *out_level, unsigned
     return false;
 }
 
-/* Of each level's soonest slot a timer goes to its stage. So no slot opens with much to do, as long as timers are
- * popped: as many come to a slot as go, and they lie anywhere in memory, but for the next one, which is fetched
- * meanwhile. */
+/* Moves one timer of each level's earliest slot to the level's stage. So the work is spread over the pops, and no slot
+ * has much to do when it opens. The timers lie anywhere in memory; the next one is prefetched. */
 static void wheel_prepare(struct wheel *wheel) {
     for (unsigned left = wheel->unprepared; left != 0; left &= left - 1) {
         unsigned level = (unsigned)__builtin_ctz(left) + 1;
@@ -227,8 +226,8 @@ static void wheel_prepare(struct wheel *wheel) {
     }
 }
 
-/* What was prepared of a slot of this level goes to the level below, where nothing is: but for the first slot there,
- * which has begun, too. */
+/* Moves the stage of an opened slot to the level below. That level is empty, except its first slot, which has begun
+ * too. */
 static void stage_open(struct wheel *wheel, struct wheel_stage *stage, unsigned level) {
     struct wheel_bucket *below = wheel->slots[level - 1];
     stage->slot = WHEEL_SLOTS;
@@ -251,13 +250,13 @@ static void stage_open(struct wheel *wheel, struct wheel_stage *stage, unsigned 
     }
 }
 
-/* Spreads what is in a bucket whose slot has begun. */
+/* Distributes the timers of a bucket whose slot has begun. */
 static void bucket_open(struct wheel *wheel, unsigned level, struct wheel_bucket *bucket) {
     struct wheel_timer *timer = bucket->head.next;
-    /* The links of the emptied ring are followed to its end, which is still the bucket's head. */
+    /* The links of the emptied ring still lead to the bucket's head. */
     while (timer != &bucket->head) {
         struct wheel_timer *next = timer->next;
-        assert(timer->due_ms >= wheel->now_ms); /* TIME-1: nothing was passed over */
+        assert(timer->due_ms >= wheel->now_ms); /* TIME-1: no timer was skipped */
         if (timer->due_ms == wheel->now_ms) {
             ring_insert(&wheel->late.head, timer);
         } else if (!SEEDED_BUG(cascade_drops_timer) || level < 2) {
@@ -268,7 +267,7 @@ static void bucket_open(struct wheel *wheel, unsigned level, struct wheel_bucket
     ring_init(bucket);
 }
 
-/* A slot has begun: now is its first millisecond. */
+/* Opens a slot: now is its first millisecond. */
 static void wheel_open_slot(struct wheel *wheel, unsigned level, unsigned slot) {
     struct wheel_stage *stage = stage_of(wheel, level);
     assert(ring_is_empty(&wheel->expired) && ring_is_empty(&wheel->late));
@@ -358,7 +357,7 @@ struct wheel_timer *wheel_pop(struct wheel *wheel, uint64_t now_ms) {
 
 /* ---- for tests */
 
-/* Number of timers in a ring whose links agree; -1 otherwise. */
+/* Returns the number of timers in a ring with consistent links; -1: inconsistent. */
 static int64_t ring_check(const struct wheel_bucket *bucket) {
     int64_t count = 0;
     for (const struct wheel_timer *at = &bucket->head; at->next != &bucket->head; at = at->next, count++)
@@ -370,7 +369,7 @@ static bool is_occupied(const uint64_t *occupied, unsigned slot) {
     return (occupied[slot / 64] >> slot % 64 & 1) != 0;
 }
 
-/* Number of timers in a ring of a slot; -1: one of them is in the wrong place. */
+/* Returns the number of timers in a slot's ring; -1: one is in the wrong place. */
 static int64_t bucket_check(const struct wheel *wheel, const struct wheel_bucket *bucket, unsigned level,
                             unsigned slot) {
     int64_t count = ring_check(bucket);
@@ -384,7 +383,7 @@ static int64_t bucket_check(const struct wheel *wheel, const struct wheel_bucket
     return count;
 }
 
-/* The same of a level's stage. */
+/* Returns the same for a level's stage. */
 static int64_t stage_check(const struct wheel *wheel, unsigned level) {
     const struct wheel_stage *stage = &wheel->stages[level - 1];
     int64_t total = 0;

@@ -1,27 +1,27 @@
-/* window.c: moving the horizon of a line forward: what comes near is loaded. See near.h; evict.c moves it back.
+/* window.c: moves the horizon of a line forward by loading tasks that become near. See near.h; evict.c moves it back.
  *
  *     time ──►   now ........ horizon ........ until (now + 2 × lead)
  *                 in memory    |  index only
  *
- * A load asks for the line's tasks beyond the horizon up to `until`; the answer, which may come in pieces, moves the
- * horizon to what it is complete through. Then the far tasks that now lie within it are placed, a bounded number at a
- * time; until that is done nothing is delivered that one of them might come before.
+ * A load asks for the line's tasks beyond the horizon up to `until`. The answer may come in pieces; the horizon moves
+ * to the last (due, id) up to which it is complete. Then the far tasks within the new horizon are placed, a bounded
+ * number per step. Until that is done, no task is delivered before which one of them might come.
  *
- * Every part does a bounded amount a step, however many lines there are: a line is looked at when something about it
- * has changed (core->check), or when there may be memory again for one that lacked it (core->starved). */
+ * The work per step is bounded, independent of the number of lines. A line is checked only when it has changed
+ * (core->check), or when memory may be free for a line that waits for memory (core->starved). */
 #include "effects.h"
 #include "near.h"
 #include "need.h"
 #include "seeded_bug.h"
 #include "tasks.h"
 
-/* Room for the smallest load, and the reserve. */
+/* Returns true if the smallest load and the reserve fit. */
 static bool fits_window(const struct core *core) {
     return need_pages_free(core) >= RESERVE_PAGES + need_pages_of(WINDOW_TASKS_MIN);
 }
 
-/* Loads are worth it when the horizon is near in time and memory allows. When memory is short only a line that has
- * nothing left loads: loading and evicting by turns would not help. */
+/* Returns true if the line should load: its horizon is near in time and memory allows it. If memory is short, only a
+ * line without near tasks loads. Otherwise loading and eviction would alternate. */
 static bool wants_window(const struct core *core, const struct line_state *line) {
     if (line->loading || line->settling || line->evict_cursor || !line_index_only(core, line)) return false;
     if (line->horizon.due_ms > base_ms(core, line->line.base) + CLOCK_LEAD_MS) return false;
@@ -47,7 +47,7 @@ void near_check_all(struct core *core) {
     core->unchecked = 1;
 }
 
-/* Of so many queues a step as have not been looked at yet. */
+/* Adds lines of unchecked queues to core->check, a bounded number per step. */
 static void list_unchecked(struct core *core) {
     uint32_t queues = per_step(core, CHECK_PER_STEP_MAX / (ROW_BASES * PRIORITY_COUNT));
     for (uint32_t n = 0; n < queues && core->unchecked; n++) {
@@ -94,7 +94,7 @@ static void arm_window_timer(struct core *core, struct line_state *line) {
     wheel_arm(wheel, &line->window_timer.wheel, line->horizon.due_ms - CLOCK_LEAD_MS, 0);
 }
 
-/* Whatever is waiting within the horizon and due is ready: below the first ready one nothing of the line is left. */
+/* Sends the index a new low mark of the line: every row below the first ready task, or the current time, is gone. */
 static void advise_low(struct core *core, struct line_state *line, struct core_effects *effects) {
     if (line->settling) return;
     const struct ready_node *first = ready_min(&line->ready);
@@ -106,13 +106,13 @@ static void advise_low(struct core *core, struct line_state *line, struct core_e
     *PUSH(effects, lows) = (struct core_low){.line = line->line, .low = low};
 }
 
-/* Short of memory with nothing ready. */
+/* Returns true if the line needs tasks from the index but has no near task. */
 static bool is_starved(const struct core *core, const struct line_state *line) {
     bool is_near = line->horizon.due_ms <= base_ms(core, line->line.base) + CLOCK_LEAD_MS;
     return is_near && !line->loading && !line->settling && line->near_count == 0 && line_index_only(core, line);
 }
 
-/* Lines that lacked memory, or a hold, once there is some. The line that gets it brings on the next step. */
+/* Checks starved lines again once memory or a hold is free. A line that loads causes the next step. */
 static void retry_starved(struct core *core) {
     if (core->hold_count == HOLDS_MAX || is_loading_enough(core) || (near_is_short(core) && !fits_window(core))) return;
     struct line_state *line = NULL;
@@ -147,11 +147,11 @@ bool near_is_checking(const struct core *core) {
     return core->unchecked || !TAILQ_EMPTY(&core->check);
 }
 
-/* ---- what was loaded */
+/* ---- loaded rows */
 
 #define AHEAD 16u
 
-/* Where the row's task will hang in the tables, into the cache; the hash of its key. */
+/* Prefetches the table slots of the row's task. Returns the hash of its key. */
 static uint64_t prefetch(const struct core *core, const struct core_event *event, size_t i) {
     if (i >= event->row_count) return 0;
     uint64_t key_hash = row_key(&event->rows[i]).hash;
@@ -160,7 +160,8 @@ static uint64_t prefetch(const struct core *core, const struct core_event *event
     return key_hash;
 }
 
-/* Rows of a piece, as far as memory goes. Complete through what is returned. */
+/* Creates tasks from the rows of a piece, as far as memory allows. Returns the (due, id) up to which the line is
+ * complete. */
 static struct due take_rows(struct core *core, struct line_state *line, const struct core_event *event) {
     uint64_t hashes[AHEAD];
     for (size_t i = 0; i < AHEAD; i++) hashes[i] = prefetch(core, event, i);
@@ -168,10 +169,10 @@ static struct due take_rows(struct core *core, struct line_state *line, const st
         const struct row *row = &event->rows[i];
         uint64_t key_hash = hashes[i % AHEAD];
         hashes[i % AHEAD] = prefetch(core, event, i + AHEAD);
-        bool is_known = task_find(core, row->id); /* what is in memory is at least as new */
+        bool is_known = task_find(core, row->id); /* a task in memory is at least as new */
         if (is_known && !SEEDED_BUG(loaded_row_wins)) continue;
         struct task *task = need_task_fits(core, row->key_size) ? task_new(core, row, key_hash, false) : NULL;
-        if (!task) { /* complete up to the row before this one */
+        if (!task) { /* complete up to the previous row */
             return i ? row_due(&event->rows[i - 1]) : line->horizon;
         }
         task->hash = row_hash(row);
@@ -181,7 +182,7 @@ static struct due take_rows(struct core *core, struct line_state *line, const st
     return event->through;
 }
 
-/* All of the load is there: what is far and lies within the new horizon is placed by near_promote. */
+/* Starts near_promote for the far tasks within the new horizon, once the load is complete. */
 static void begin_promotion(struct core *core, struct line_state *line) {
     bool has_any = line->far_soonest_ms <= line->horizon.due_ms && !SEEDED_BUG(far_left_behind);
     line->promote_cursor = has_any ? TAILQ_FIRST(&line->far) : NULL;
@@ -190,7 +191,7 @@ static void begin_promotion(struct core *core, struct line_state *line) {
 }
 
 void line_leave(struct core *core, struct line_state *line) {
-    assert(!line->near_count && !line->far_count); /* the queue was deleted, so it is empty */
+    assert(!line->near_count && !line->far_count); /* a deleted queue is empty */
     wheel_cancel(&core->wheels[line->line.base], &line->window_timer.wheel);
     if (line->checking) TAILQ_REMOVE(line->checking == CHECK_LISTED ? &core->check : &core->starved, line, check);
     if (line->loading) core_unhold(core, line->load_hold); /* near_loaded ignores the answer */
@@ -200,10 +201,10 @@ void line_leave(struct core *core, struct line_state *line) {
 
 void near_loaded(struct core *core, const struct core_event *event) {
     struct queue *queue = queue_at(core, event->line.queue);
-    if (queue->number != event->line.queue) return; /* it was deleted meanwhile, and another queue took its place */
+    if (queue->number != event->line.queue) return; /* the queue was deleted meanwhile, and another took its place */
     struct line_state *line = &queue->lines[event->line.base][event->line.priority];
     assert(line->loading);
-    bool is_stale = due_before(line->horizon, line->load_after); /* evicted meanwhile: there is a gap before the rows */
+    bool is_stale = due_before(line->horizon, line->load_after); /* eviction moved it back: rows are missing */
     if (SEEDED_BUG(stale_window_taken)) is_stale = false;
     if (!line->settling) {
         line->settling = true;
@@ -212,7 +213,7 @@ void near_loaded(struct core *core, const struct core_event *event) {
     if (!is_stale) {
         struct due through = take_rows(core, line, event);
         if (due_before(line->horizon, through)) line->horizon = SEEDED_BUG(horizon_too_far) ? DUE_END : through;
-        line->load_after = event->through; /* short of it: what else comes of this load is stale */
+        line->load_after = event->through; /* if the horizon is short of it, the rest of this load is stale */
     }
     if (event->more) return;
     line->loading = false;
@@ -221,7 +222,7 @@ void near_loaded(struct core *core, const struct core_event *event) {
     begin_promotion(core, line);
 }
 
-/* Dirty tasks that the index did not have when the window was read, and that lie within the new horizon. */
+/* Places far tasks within the new horizon: dirty tasks that the index did not have when the window was read. */
 void near_promote(struct core *core) {
     struct line_state *line = NULL;
     for (uint32_t n = 0; n < per_step(core, PROMOTE_PER_STEP_MAX) && (line = TAILQ_FIRST(&core->promoting)); n++) {

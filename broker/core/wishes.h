@@ -9,15 +9,15 @@
 
 #include "state.h"
 
-/* Whether a session waits for a queue of this name. */
+/* Returns true if a session waits for a queue of this name. */
 bool wish_is_pending(const struct core *core, const char *name);
-/* Names that the principal was the first to wait for. */
+/* Number of awaited names for which the principal was the first to wait. */
 uint32_t wishes_count_of(const struct core *core, const char *principal);
-/* There is room: fewer than QUEUES_AWAITED_MAX names, or this one is among them. A name that the session waits for
- * already adds nothing. */
+/* Adds a wait. The caller ensures room: fewer than QUEUES_AWAITED_MAX names, or this name is among them. Does nothing
+ * if the session already waits for the name. */
 void wish_add(struct core *core, struct session *session, const char *name);
 void wishes_drop(struct core *core, struct session *session);
-/* The queue has come into being: the sessions that wait for it are subscribed to it, the longest waiting one first. */
+/* Subscribes all waiting sessions to the new queue; the longest-waiting session first. */
 void wishes_grant(struct core *core, struct queue *queue);
 
 #endif

@@ -34,8 +34,8 @@ static void judge_at(struct core_turn *turn, uint64_t at_ns, uint64_t late_ns) {
     turn->late_ns = late_ns;
 }
 
-/* TIME-2: a core that has replayed nothing knows no time before it starts, so what the log ends with would not hold it.
- */
+/* TIME-2: steps the first event as of now. A core that replayed nothing does not know the log's last time, so it could
+ * not correct an earlier one. */
 void core_turn_begin(struct core_turn *turn, uint64_t boot_ns) {
     if (!SEEDED_BUG(start_judged_earlier)) judge_at(turn, boot_ns, 0);
 }
@@ -55,7 +55,7 @@ uint64_t core_turn_age_ns(const struct core_turn *turn, const struct turn_now *n
     return now->boot_ns > turn->at_ns ? now->boot_ns - turn->at_ns : 0;
 }
 
-/* TIME-2: by when it was received. */
+/* TIME-2: by the time of receipt. */
 struct instant core_turn_time(const struct core_turn *turn, const struct turn_now *now) {
     if (SEEDED_BUG(judged_when_handled)) return now->logical;
     return stall_judge(now->logical, core_turn_age_ns(turn, now));
@@ -82,7 +82,7 @@ void core_turn_look(struct core_turn *turn, const struct turn_now *now) {
     turn->is_due = core_turn_is_due(turn, now);
 }
 
-/* ---- the phases of a turn: each is asked until it has nothing more */
+/* ---- the phases of a turn: each is called until it has nothing more to do */
 
 static enum turn_effect step(struct core_turn *turn, struct core_event event) {
     turn->event = event;
@@ -126,7 +126,7 @@ static enum turn_effect follow(struct core_turn *turn) {
     return TURN_LEAD;
 }
 
-/* A leader that hands over looks, and decides nothing. TURN_DONE: it was put off. */
+/* Takes an item. A leader that hands over only answers questions. TURN_DONE: the item was deferred. */
 static enum turn_effect take(struct core_turn *turn, struct item *item) {
     turn->item = item;
     judge_at(turn, item->received_ns, item->late_ns);
@@ -207,7 +207,7 @@ static enum turn_effect flush(struct core_turn *turn) {
     return core_turn_has_effects(turn) ? once(turn, TURN_FLUSH) : TURN_DONE;
 }
 
-/* Once everything is committed, the seal included. */
+/* Reports the pause once everything is committed, including the seal. */
 static enum turn_effect tell_pause(struct core_turn *turn) {
     turn->position = core_position(turn->core);
     const bool is_committed = turn->durable >= turn->position || SEEDED_BUG(paused_uncommitted);
@@ -269,7 +269,7 @@ enum turn_effect core_turn_next(struct core_turn *turn) {
 /* ---- between turns */
 
 uint64_t core_turn_wait_ns(const struct core_turn *turn, const struct turn_now *now, uint64_t settle_ns) {
-    if (settle_ns > 0 && settle_ns <= SETTLE_NS) return settle_ns; /* nothing is due before */
+    if (settle_ns > 0 && settle_ns <= SETTLE_NS) return settle_ns; /* nothing is due earlier */
     const uint64_t deadline_ms = core_deadline(turn->core), now_ns = now->logical.steady_ns;
     if (deadline_ms >= UINT64_MAX / NS_PER_MS) return UINT64_MAX;
     return deadline_ms * NS_PER_MS > now_ns ? deadline_ms * NS_PER_MS - now_ns : 0;

@@ -5,7 +5,7 @@
 
 #include "seeded_bug.h"
 
-/* An operation becomes at most this much of a record, contents and what the request says apart. */
+/* Maximum record size of an operation, without its contents and the request's own bytes. */
 #define OP_RECORD_SIZE_MAX 256
 
 struct disk_reserve disk_reserve_of(uint64_t disk_size, uint64_t segment_size) {
@@ -37,13 +37,14 @@ static void decide(struct disk_admission *admission, int error) {
     admission->error = error;
 }
 
-/* A frame may leave as much unused as it is long when it goes over to the next segment, hence twice its size. */
+/* Asks the log for twice the commit's size: a frame that moves to the next segment may leave as many bytes unused as it
+ * has. */
 static void ask_log(struct disk_admission *admission, uint64_t left_behind) {
     admission->question = DISK_ASKS_LOG;
     admission->size = 2 * admission->commit_size + left_behind;
 }
 
-/* Half a segment behind the frame is left for acks, cancels and leases, in case that the next one cannot be made. */
+/* Leaves half a segment after the frame for acks, cancels and leases, in case the next segment cannot be created. */
 void disk_admission_begin(struct disk_admission *out, const struct disk_reserve *reserve, uint64_t free,
                           uint64_t commit_size) {
     *out = (struct disk_admission){.commit_size = commit_size};
@@ -55,11 +56,11 @@ void disk_admission_begin(struct disk_admission *out, const struct disk_reserve 
 
 void disk_admission_of_log(struct disk_admission *admission, const struct disk_reserve *reserve, int fits) {
     if (fits == -EINPROGRESS && !admission->asked_anew) {
-        /* It is not known whether the next one can be made: the last eighth is not given away. */
+        /* It is unknown whether the next segment can be created, so keep the last eighth. */
         admission->asked_anew = true;
         ask_log(admission, reserve->segment_size / 8);
     } else if (fits == -EAGAIN) {
-        /* More than a segment at once, this frame or what is under way before it: the writer will ask the disk. */
+        /* This frame, or the frames before it, need more than one segment: the writer will ask the disk. */
         admission->question = DISK_ASKS_DISK;
     } else {
         decide(admission, fits);

@@ -1,15 +1,14 @@
-/* disk_reserve.h: which writer may write how much when the disk is short (CAP-1, F-4). A reserve is kept free for what
- * must still be written then: the index's growth, acks, cancels and leases. The log may not preallocate a segment out
- * of it, and new tasks are refused before it is touched.
+/* disk_reserve.h: how much each writer may write when the disk is nearly full (CAP-1, F-4). The reserve is disk space
+ * for writes that must still succeed: growth of the index, acks, cancels and leases. The log may not preallocate a
+ * segment from the reserve, and new tasks are refused before it is used.
  *
- *   writer                                  what must stay free beside it
- *   a commit that schedules                 half of the reserve, and room in the log for acks behind it
+ *   writer                                  space that must stay free
+ *   a commit that schedules                 half of the reserve, and log space for later acks
  *   a segment of the log, preallocated      the reserve
- *   the archive (it gives room back)        half of the reserve
- *   a copy for a backup                     the reserve, and the two segments that the log will want next
+ *   the archive (it frees space later)      half of the reserve
+ *   a copy for a backup                     the reserve, and the next two segments of the log
  *
- * It decides on figures that the caller has looked up; sizes are in bytes. Not thread-safe where a pointer is not
- * const. */
+ * The caller supplies all figures; sizes are in bytes. Functions with a non-const pointer are not thread-safe. */
 #ifndef TARRY_ENGINE_DISK_RESERVE_H
 #define TARRY_ENGINE_DISK_RESERVE_H
 
@@ -17,50 +16,50 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DISK_RESERVE_MAX (64ull << 20) /* enough for what the index may lag behind … */
-#define DISK_RESERVE_SHARE 8           /* … but not more than this part of a small disk */
+#define DISK_RESERVE_MAX (64ull << 20) /* enough for the maximum lag of the index … */
+#define DISK_RESERVE_SHARE 8           /* … but at most 1/8 of a small disk */
 
 struct disk_reserve {
     uint64_t bytes;
-    uint64_t segment_size; /* of the log */
-    bool low;              /* as disk_reserve_note found it last */
+    uint64_t segment_size; /* segment size of the log */
+    bool low;              /* latest result of disk_reserve_note */
 };
 
-/* `disk_size`: of the whole disk; 0: not known. */
+/* Computes the reserve. `disk_size`: size of the whole disk; 0: not known. */
 struct disk_reserve disk_reserve_of(uint64_t disk_size, uint64_t segment_size);
 bool disk_reserve_admits_segment(const struct disk_reserve *reserve, uint64_t free, uint64_t size);
 bool disk_reserve_admits_archive(const struct disk_reserve *reserve, uint64_t free, uint64_t size);
 bool disk_reserve_admits_copy(const struct disk_reserve *reserve, uint64_t free, uint64_t size);
 
-/* ---- a commit that schedules: log and disk are asked in turn, until it is decided. Answers are 0 or a negative errno,
- * as log_fits gives them. */
+/* ---- admission of a commit that schedules: questions to log and disk in turn, until DISK_DECIDED. Answers are 0 or a
+ * negative errno, as from log_fits. */
 enum disk_question {
-    DISK_ASKS_LOG,  /* do `size` bytes fit into files that are there? → disk_admission_of_log */
-    DISK_ASKS_DISK, /* how much is free at this moment? → disk_admission_of_disk */
-    DISK_DECIDED,   /* `error` says what */
+    DISK_ASKS_LOG,  /* do `size` bytes fit into existing files? → disk_admission_of_log */
+    DISK_ASKS_DISK, /* how many bytes are free now? → disk_admission_of_disk */
+    DISK_DECIDED,   /* `error` holds the decision */
 };
 
 struct disk_admission {
     enum disk_question question;
     uint64_t size;
-    /* 0: admitted. -EINPROGRESS: the log's next segment is still being made, which no thread waits for: it is to be
-     * tried again in a moment. Any other: the disk is nearly full. */
+    /* 0: admitted. -EINPROGRESS: the log's next segment is being created and no thread may wait for it; try again soon.
+     * Other: the disk is nearly full. */
     int error;
 
     uint64_t commit_size;
-    bool asked_anew; /* for less, because the next segment is being made */
+    bool asked_anew; /* the log was asked again with a smaller size, because the next segment is being created */
 };
 
-/* What a commit may take of the log: what the request says, and each operation's record. */
+/* Upper bound of a commit's log space: the request's bytes, and one record per operation. */
 uint64_t disk_commit_size(uint64_t request_size, size_t op_count);
-/* `free`: as it was looked up lately. */
+/* Starts an admission. `free`: recently measured free space. */
 void disk_admission_begin(struct disk_admission *out, const struct disk_reserve *reserve, uint64_t free,
                           uint64_t commit_size);
 void disk_admission_of_log(struct disk_admission *admission, const struct disk_reserve *reserve, int fits);
 void disk_admission_of_disk(struct disk_admission *admission, const struct disk_reserve *reserve, uint64_t free);
 
-/* True: it became low, or fine again, with this decision: reserve->low says which. A small commit that still fits is no
- * sign that the disk is fine as long as the next segment cannot be made (`prepare_error`, log_stats). */
+/* Returns true if this decision changed reserve->low. A small commit that still fits does not clear `low` while the
+ * next segment cannot be created (`prepare_error`, log_stats). */
 bool disk_reserve_note(struct disk_reserve *reserve, int error, int prepare_error);
 
 #endif

@@ -39,9 +39,9 @@ static enum engine_request_need refuse_too_large(struct engine_request *engine_r
     return ENGINE_REQUEST_REFUSED;
 }
 
-/* ---- what the core must know */
+/* ---- data that the core needs */
 
-/* What is redacted may have ended long ago: where it lies is looked for first. */
+/* Asks for the tasks to redact. They may have ended long ago, so the shell first finds where they lie. */
 static enum engine_request_need ask_past(struct engine_request *engine_request, const struct core *core) {
     const Tarry__Commit *commit = engine_request->event.request->commit;
     engine_request->queue_numbers =
@@ -67,14 +67,14 @@ static enum engine_request_need ask_index(struct engine_request *engine_request,
     return ENGINE_REQUEST_READ;
 }
 
-/* Nothing that memory knows is added: so the index must have it first, and no hold is needed. */
+/* Asks for the counts of a calendar. The core adds nothing from memory, so the index must first absorb everything, and
+ * no hold is needed. */
 static enum engine_request_need ask_count(struct engine_request *engine_request, const struct core *core) {
     if (!core_plan_calendar(core, &engine_request->event, engine_request->arena, &engine_request->calendar))
         return refuse_too_large(engine_request);
     engine_request->past_end = core_position(core);
     if (engine_request->calendar.of_all || engine_request->calendar.queue_count > 0) return ENGINE_REQUEST_COUNT;
-    engine_request->calendar.position =
-        engine_request->past_end; /* nothing is asked about, and there is nothing to read */
+    engine_request->calendar.position = engine_request->past_end; /* no queue to count: nothing to read */
     engine_request_counted(engine_request);
     return ENGINE_REQUEST_NONE;
 }
@@ -83,7 +83,7 @@ void engine_request_counted(struct engine_request *engine_request) {
     engine_request->event.calendar = &engine_request->calendar;
 }
 
-/* A page that has room for more, though the index has some. */
+/* Returns true if the result page has room and the index may hold more matching rows. */
 static bool reads_on(struct engine_request *engine_request, struct core *core) {
     struct core_event *event = &engine_request->event;
     if (engine_request->reads == 0 || engine_request->reads == LIST_READS_MAX) return false;
@@ -96,8 +96,7 @@ static bool reads_on(struct engine_request *engine_request, struct core *core) {
 enum engine_request_need engine_request_next(struct engine_request *engine_request, struct core *core,
                                              const struct core_filter *filter) {
     if (engine_request->refusal.code != TARRY__CODE__OK) return ENGINE_REQUEST_REFUSED;
-    bool asks_room =
-        engine_request->schedules && !engine_request->room_asked; /* F-4: new tasks are what is refused first */
+    bool asks_room = engine_request->schedules && !engine_request->room_asked; /* F-4: new tasks are refused first */
     engine_request->room_asked = asks_room;
     if (asks_room) {
         engine_request->room = disk_commit_size(engine_request->size, engine_request->event.request->commit->n_ops);
@@ -120,7 +119,7 @@ enum engine_request_need engine_request_next(struct engine_request *engine_reque
     return is_list && reads_on(engine_request, core) ? ask_index(engine_request, core) : ENGINE_REQUEST_NONE;
 }
 
-/* What was known already and what was read now, one after the other. NULL: the arena is exhausted. */
+/* Joins the known items and the items just read. Returns NULL if the arena is exhausted. */
 static const void *joined(struct arena *arena, const void *old, size_t old_count, const void *new, size_t new_count,
                           size_t size) {
     if (old_count == 0) return new;

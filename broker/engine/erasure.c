@@ -5,9 +5,9 @@
 
 #include "seeded_bug.h"
 
-/* How long to wait before looking whether the copy or the archiving is over: not each of them tells its end. */
+/* Time between checks whether the copy or the archiving has ended; not each of them reports its end. */
 #define BUSY_NS 100000000ull
-/* What could not be written. */
+/* Time until a failed write is retried. */
 #define RETRY_NS 2000000000ull
 
 uint64_t erasure_wait_ns(const struct erasure *erasure, const struct erasure_facts *facts) {

@@ -14,7 +14,7 @@ void group_commit_begin(struct group_commit *group, size_t frames, uint64_t end,
                                    .is_replicated = is_replicated};
 }
 
-/* What follows the reading. */
+/* Returns the step after READ. */
 static enum group_step sync_or_release(const struct group_commit *group) {
     if (SEEDED_BUG(released_before_sync)) return GROUP_RELEASE;
     if (SEEDED_BUG(single_frame_unsynced) && group->frames == 1) return GROUP_RELEASE;

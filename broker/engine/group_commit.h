@@ -1,21 +1,21 @@
-/* group_commit.h: what is written together, and what happens in which order (LOG-1, LOG-4).
+/* group_commit.h: groups of frames that are written together, and the order of the steps (LOG-1, LOG-4).
  *
  *   IDLE ─ begin ─► APPEND ─► READ ─► SYNC ─► RELEASE ─► IDLE
  *                      │               │
  *                      └── an error ───┴─► FAILED, for ever
  *
- * Whatever has gathered while one group was written and synced is the next: nothing waits for company when the disk is
- * idle, and throughput grows with load. The hand carries out `step`, says group_commit_done, and goes on until IDLE; it
- * begins the next group at once if something has gathered.
+ * Frames that arrive while one group is written and synced form the next group. So an idle disk causes no wait, and
+ * throughput grows with load. The caller executes `step` and calls group_commit_done, until IDLE. It begins the next
+ * group at once if frames have arrived.
  *
- * APPEND: every frame is appended, in order, then written; what is written another node may copy, before the sync.
- * READ: contents of deliveries may be read from here on, while the sync runs. SYNC: fdatasync. RELEASE: the log is
- * durable here up to `end`. A group without frames is neither appended nor synced.
+ * APPEND: append every frame in order, then write; another node may copy written frames before the sync. READ: contents
+ * of deliveries may be read from here on, while the sync runs. SYNC: fdatasync. RELEASE: the log is durable on this
+ * node up to `end`. A group without frames is neither appended nor synced.
  *
- * A failure is final: nothing of the group leaves, the callers that wait are told FAILED, and the process ends without
- * touching the disk again (LOG-4).
+ * A failure is final: nothing of the group leaves, waiting callers get FAILED, and the process ends without any further
+ * disk access (LOG-4).
  *
- * Not thread-safe: one thread writes the log at a time. Memory: none of its own. */
+ * Not thread-safe: one thread writes the log at a time. Allocates nothing. */
 #ifndef TARRY_ENGINE_GROUP_COMMIT_H
 #define TARRY_ENGINE_GROUP_COMMIT_H
 
@@ -31,26 +31,26 @@ struct log_frame;
 enum group_step { GROUP_IDLE, GROUP_APPEND, GROUP_READ, GROUP_SYNC, GROUP_RELEASE, GROUP_FAILED };
 
 struct group_commit {
-    enum group_step step;   /* that the hand is to carry out */
-    size_t frames;          /* of this group */
-    uint64_t end;           /* of the log, behind the group */
-    bool is_replicated;     /* another node's word may be needed before anything leaves */
-    enum group_step failed; /* FAILED: the step that did … */
-    int error;              /* … and what the disk said */
+    enum group_step step;   /* step that the caller must execute */
+    size_t frames;          /* number of frames in this group */
+    uint64_t end;           /* end of the log after the group */
+    bool is_replicated;     /* another node may have to confirm before anything leaves */
+    enum group_step failed; /* FAILED: the step that failed … */
+    int error;              /* … and the error of storage */
 };
 
-/* No group is under way: asserted, and so it is never called after a failure (LOG-4). `end`: the log's, behind its
- * `frames`. */
+/* Begins a group; asserts that none is active, so it is never called after a failure (LOG-4). `end`: end of the log
+ * after its `frames`. */
 void group_commit_begin(struct group_commit *group, size_t frames, uint64_t end, bool is_replicated);
-/* `step` was carried out: 0, or the error of storage. */
+/* Reports the result of `step`: 0, or an error of storage. */
 void group_commit_done(struct group_commit *group, int error);
-/* Are frames under way to the disk? What comes meanwhile waits for the next group. */
+/* Returns true while frames are being written; later frames wait for the next group. */
 bool group_commit_is_writing(const struct group_commit *group);
-/* READ, of one batch with `frames` of the group's: are its contents read now? Otherwise once it may leave: a batch that
- * appended nothing waits for more than a position if another node has a say (R3). */
+/* READ, for a batch with `frames` frames in the group: returns true if its contents may be read now. Otherwise they are
+ * read when the batch may leave: a batch without frames may also need another node's confirmation (R3). */
 bool group_commit_reads(const struct group_commit *group, size_t frames);
 
-/* The log's view of what the core wants appended; `pieces` has room for its contents, and must outlive `out`. */
+/* Converts the core's append to a frame for the log. `pieces` has room for the contents and must outlive `out`. */
 void group_commit_frame(const struct core_append *append, struct log_piece *pieces, struct log_frame *out);
 
 #endif

@@ -6,13 +6,13 @@
 #include "seeded_bug.h"
 #include "tarry_limits.h"
 
-/* The index lags behind until a full disk is found to have room again, and new tasks are refused then (F-4). */
+/* Time between tries to commit to a full disk. Meanwhile the index lags, and new tasks are refused (F-4). */
 #define FULL_RETRY_NS 250000000ull
 #define NS_PER_MS 1000000ull
-/* What has waited for so long, or so much of the log, is worth waking up for. */
+/* Delay, or size of durable log, after which the writer wakes to absorb. */
 #define GATHER_NS (20 * NS_PER_MS)
 #define GATHER_BYTES (256u << 10)
-/* Nothing comes but orders, which wake the writer. */
+/* Wait of an inspection; only orders arrive, and they wake the writer. */
 #define INSPECT_WAIT_NS (3600ull * 1000000000ull)
 
 struct index_times index_times_of(uint64_t memory) {
@@ -46,7 +46,7 @@ static enum index_effect wait(struct index_schedule *schedule, uint64_t wait_ns,
     return INDEX_WAIT;
 }
 
-/* F-4: what is not in the index is in the log, and the next start takes it from there. */
+/* F-4: records missing in the index are in the log, and the next start replays them. */
 static enum index_effect when_full(struct index_schedule *schedule, const struct index_orders *orders) {
     if (schedule->stop_tried) return INDEX_STOP;
     uint64_t wait_ns = until(schedule->retry_ns, orders->now_ns);
@@ -55,7 +55,7 @@ static enum index_effect when_full(struct index_schedule *schedule, const struct
     return INDEX_COMMIT;
 }
 
-/* UINT64_MAX: nothing is to be committed. */
+/* Returns the time until the next commit; UINT64_MAX: nothing to commit. */
 static uint64_t commit_wait_ns(const struct index_schedule *schedule, const struct index_orders *orders) {
     if (schedule->absorbed == schedule->committed) return UINT64_MAX;
     bool is_awaited = schedule->committed < orders->hurry_to && schedule->absorbed >= orders->hurry_to;
@@ -63,7 +63,7 @@ static uint64_t commit_wait_ns(const struct index_schedule *schedule, const stru
     return until(schedule->oldest_ns + schedule->times.delay_ns, orders->now_ns);
 }
 
-/* How long it may rest but for what is durable and not absorbed. */
+/* Returns how long the writer may rest, apart from durable frames that are not absorbed. */
 static uint64_t rest_ns(const struct index_schedule *schedule, const struct index_orders *orders) {
     if (orders->stop || schedule->maintain) return 0;
     uint64_t wait_ns = min_u64(orders->sign_wait_ns, commit_wait_ns(schedule, orders));
@@ -71,7 +71,7 @@ static uint64_t rest_ns(const struct index_schedule *schedule, const struct inde
     return min_u64(wait_ns, min_u64(orders->erase_wait_ns, orders->retire_wait_ns));
 }
 
-/* The first frame wakes the writer, which then lets more of them gather for a while. */
+/* Returns true once enough frames have gathered. The first frame wakes the writer, which then waits for more. */
 static bool has_gathered(struct index_schedule *schedule, const struct index_orders *orders) {
     if (orders->durable - schedule->absorbed >= schedule->times.gather_bytes) return true;
     if (schedule->gather_until_ns == 0) schedule->gather_until_ns = orders->now_ns + schedule->times.gather_ns;

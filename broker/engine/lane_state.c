@@ -5,7 +5,7 @@
 
 #include "seeded_bug.h"
 
-/* What waits for a former holder is not sent. */
+/* Changes the holder; waiting deliveries for the former holder are not sent. */
 static uint64_t change_hands(struct lane_state *state, uint64_t session) {
     const uint64_t connection = state->connection;
     state->session = session;

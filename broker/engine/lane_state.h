@@ -1,15 +1,15 @@
-/* lane_state.h: which session holds a lane, and what may still leave on it (TRUE-1, FENCE-1).
+/* lane_state.h: which session holds a lane, and which deliveries may still leave on it (TRUE-1, FENCE-1).
  *
- * A lane has one holder, a session, and one connection, the holder's; a new connection that proves to be the holder's
- * replaces the former one. At most one delivery is under way on it. Its `turn` grows whenever another session gets the
- * lane, and a delivery that was decided in a former turn never begins to leave: what was meant for one consumer must
- * not reach the next. The core expects no news of such a delivery, also if its session has come back to the lane: it
- * would take them for those of its next one. Nor does it expect any other news of a former turn, which may be on their
- * way to it while the session moves to another lane: a connection on the one is none on the other.
+ * One session, the holder, has a lane, with one connection. A new connection that authenticates as the holder replaces
+ * the previous one. At most one delivery is being sent on a lane. `turn` grows whenever another session gets the lane.
+ * A delivery decided in an earlier turn never starts to leave, because it must not reach the next consumer. The core is
+ * not told about such a delivery, even if its session has come back to the lane: the core would apply the report to the
+ * session's next delivery. The core also ignores all other reports of an earlier turn, which may arrive while the
+ * session moves to another lane: a connection on the old lane says nothing about the new one.
  *
- * The caller (shell/threads/lanes.c) keeps one of these for each lane, opens and closes as the core says, carries out
- * what a function returns, and tells the core the result. Not thread-safe: the caller keeps a mutex. Memory: none of
- * its own. */
+ * The caller (shell/threads/lanes.c) keeps one lane_state per lane, opens and closes it as the core orders, executes
+ * what a function returns, and tells the core the result. Not thread-safe: the caller holds a mutex. Allocates nothing.
+ */
 #ifndef TARRY_ENGINE_LANE_STATE_H
 #define TARRY_ENGINE_LANE_STATE_H
 
@@ -19,37 +19,38 @@
 struct lane_state {
     uint64_t session; /* the holder; 0: none */
     uint64_t turn;
-    uint64_t connection; /* the holder's; 0: none */
-    bool sending;        /* a delivery of this turn */
+    uint64_t connection; /* the holder's connection; 0: none */
+    bool sending;        /* a delivery of this turn is being sent */
 };
 
-/* The session holds the lane from here on. What it returns is a former holder's connection, to be closed; 0: none. */
+/* Gives the lane to the session. Returns the previous holder's connection, which the caller must close; 0: none. */
 uint64_t lane_state_open(struct lane_state *state, uint64_t session);
-/* The session is gone: nothing that waits for it begins to leave. Returns its connection, which is its consumer's to
- * close; 0: none, or another session holds the lane. */
+/* Ends the session's hold: no waiting delivery starts to leave. Returns its connection, which its consumer must close;
+ * 0: none, or another session holds the lane. */
 uint64_t lane_state_close(struct lane_state *state, uint64_t session);
 
 enum lane_send {
-    LANE_DELIVERS, /* begins to leave by state->connection → lane_state_sent */
+    LANE_DELIVERS, /* starts to leave by state->connection → lane_state_sent */
     LANE_UNSENT,   /* never leaves: CORE_LANE_SENT, not ok */
-    LANE_SILENT    /* of a former turn: never leaves, and the core is not told */
+    LANE_SILENT    /* of an earlier turn: never leaves, and the core is not told */
 };
-/* A delivery of `turn` is to leave; `is_made`: there is something to send. Asserted: one at a time. */
+/* Decides about a delivery of `turn`. `is_made`: there is something to send. Asserts that no other is being sent. */
 enum lane_send lane_state_send(struct lane_state *state, uint64_t turn, bool is_made);
-/* Just before it leaves: does it still? */
+/* Returns true if the delivery may still leave; call it just before sending. */
 bool lane_state_leaves(const struct lane_state *state, uint64_t turn);
-/* What was begun has left, or never will. True: CORE_LANE_SENT. False: its turn is over; the core is not told. */
+/* Reports that the started delivery has left, or never will. True: send CORE_LANE_SENT. False: its turn is over; do not
+ * tell the core. */
 bool lane_state_sent(struct lane_state *state, uint64_t turn);
 
-/* A client has proved to be `session` (0: none): may it connect? */
+/* Returns true if a client that authenticated as `session` (0: none) may connect. */
 bool lane_state_admits(const struct lane_state *state, uint64_t session);
-/* A client that has proved to be `session` has connected. True: CORE_LANE_UP; `*out_former` is to be closed, unless it
- * is 0. False: it does not hold the lane. */
+/* Registers the connection of a client that authenticated as `session`. True: send CORE_LANE_UP, and close
+ * `*out_former` unless it is 0. False: the session does not hold the lane. */
 bool lane_state_up(struct lane_state *state, uint64_t session, uint64_t connection, uint64_t *out_former);
-/* The core is about to hear what was told in `turn`. False: it must not, for that turn is over. */
+/* Returns true if the core may hear a report made in `turn`. False: that turn is over. */
 bool lane_state_is_news(const struct lane_state *state, uint64_t turn);
-/* A connection has ended. True: CORE_LANE_GONE of state->session. What was begun on it comes to lane_state_sent, not
- * before. */
+/* Removes a closed connection. True: send CORE_LANE_GONE for state->session. A delivery started on it is reported only
+ * by lane_state_sent. */
 bool lane_state_gone(struct lane_state *state, uint64_t connection);
 
 #endif

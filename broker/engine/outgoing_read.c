@@ -23,7 +23,8 @@ static int read_retired(const struct outgoing_source *source, struct arena *aren
     return source->read_blob(source->context, row, arena, out, out_size);
 }
 
-/* `is_again`: something was erased since; then even an empty content is looked at, to learn whether it was that. */
+/* Returns true if there is a content to read. `is_again`: something was erased meanwhile; then even an empty content is
+ * read, to see whether it was erased. */
 static bool has_content(const struct row *row, bool is_again) {
     return row->blob_size > BLOB_SALT_SIZE || (row->blob_size == BLOB_SALT_SIZE && is_again);
 }
@@ -50,21 +51,21 @@ static int read_one(const struct outgoing_source *source, struct arena *arena, c
 
 /* ---- deliveries */
 
-/* A piece of the log with the contents of some tasks of a delivery, the next of which is `task_end`. */
+/* A piece of the log with the contents of some tasks of a delivery; `task_end` is the next task. */
 struct span {
     uint64_t at;
-    size_t size;    /* 0: nothing was read; each content is, alone */
-    uint8_t *bytes; /* room for OUTGOING_SPAN_MAX, used again and again; NULL: not needed yet */
+    size_t size;    /* 0: no piece was read; each content is read alone */
+    uint8_t *bytes; /* reused buffer of OUTGOING_SPAN_MAX bytes; NULL: not needed yet */
     size_t task_end;
 };
 
-/* Whether a content that begins so far behind another one is worth being read with it: bytes between them cost 0.1 ns
- * each, a read of its own 600. */
+/* Returns true if a content with this gap to the previous one is worth reading with it. A byte of the gap costs 0.1 ns,
+ * a separate read 600 ns. */
 static bool is_near(uint64_t gap, uint32_t blob_size) {
     return gap <= blob_size || gap <= OUTGOING_GAP_MAX;
 }
 
-/* Which contents one read gives, from that of task `first` on: those that lie behind one another, and near. */
+/* Chooses the contents for one read, from task `first` on: adjacent ones with small gaps. */
 static void span_choose(struct span *span, const struct core_delivery *delivery, size_t first, bool is_again) {
     size_t contents = 0;
     span->size = 0;
@@ -82,7 +83,8 @@ static void span_choose(struct span *span, const struct core_delivery *delivery,
     if (contents < 2) span->size = 0;
 }
 
-/* What cannot be read at once (it lies in two segments, or not in the log any more) is read one by one. */
+/* Reads the span. A span that cannot be read at once (in two segments, or no longer in the log) is read content by
+ * content. */
 static int span_read(const struct outgoing_source *source, struct arena *arena, struct span *span) {
     if (span->size == 0) return 0;
     if (span->bytes == NULL) span->bytes = arena_alloc(arena, OUTGOING_SPAN_MAX);
@@ -92,7 +94,7 @@ static int span_read(const struct outgoing_source *source, struct arena *arena, 
     return error == -EAGAIN ? error : 0;
 }
 
-/* From the span, whose bytes the next one replaces. */
+/* Copies a content out of the span, because the next span overwrites it. */
 static int copy_content(struct arena *arena, const struct span *span, const struct row *row, ProtobufCBinaryData *out) {
     assert(row->blob_at >= span->at && row->blob_at + row->blob_size <= span->at + span->size);
     const uint8_t *blob = span->bytes + (row->blob_at - span->at);
@@ -118,7 +120,8 @@ static void prefetch(const struct outgoing_source *source, const struct core_del
     source->prefetch(source->context, delivery->tasks + first, count);
 }
 
-/* A million contents of 32 bytes that were scheduled together took 340 ns each to read one by one, and take 40 so. */
+/* Reads all contents. With a million contents of 32 bytes scheduled together, single reads took 340 ns each; spans take
+ * 40 ns each. */
 static int read_all(const struct outgoing_source *source, struct arena *arena, const struct core_delivery *delivery,
                     bool is_again, struct outgoing_contents *out) {
     struct span span = {0};
@@ -135,7 +138,7 @@ static int read_all(const struct outgoing_source *source, struct arena *arena, c
         if (error < 0) return error;
         if (error == 0) {
             out->tasks[out->count++] = task;
-        } else { /* a later record ended it before it could leave; a task without its content is never sent */
+        } else { /* a later record ended the task before it could leave; a task is never sent without its content */
             out->gone++;
             out->gone_id = task->row.id;
         }
@@ -170,7 +173,7 @@ size_t outgoing_drop_overdue(struct outgoing_contents *contents, uint64_t now_ms
     return count - kept;
 }
 
-/* ---- answers */
+/* ---- replies */
 
 int outgoing_read_content(const struct outgoing_source *source, struct arena *arena, const struct core_reply *reply,
                           ProtobufCBinaryData *out) {
@@ -191,7 +194,7 @@ static int read_result(const struct outgoing_source *source, struct arena *arena
     return error;
 }
 
-/* Of a frame that lies at reply->repeat_position. */
+/* Reads the reply from the frame at reply->repeat_position. */
 static int read_frame(const struct outgoing_source *source, struct arena *arena, const struct core_reply *reply,
                       ProtobufCBinaryData *out) {
     uint8_t head[FRAME_HEADER_SIZE];

@@ -28,7 +28,8 @@ void recovery_index_opened(struct recovery_plan *plan, const struct recovery_ind
     plan->effect = RECOVERY_OPEN_LOG;
 }
 
-/* LOG-3: the index never leads the log, all that it refers to is there, and both tell the same history. */
+/* LOG-3: checks that the index does not lead the log, that the log has all data that the index refers to, and that both
+ * have the same history. */
 static bool fits_together(struct recovery_plan *plan) {
     const struct recovery_index *index = &plan->index;
     const struct log_recovery *log = &plan->log;
@@ -53,18 +54,18 @@ void recovery_log_opened(struct recovery_plan *plan, const struct log_recovery *
     if (fits_together(plan)) plan->effect = RECOVERY_MAKE_CORE;
 }
 
-/* ---- once the core is what it was */
+/* ---- after the core is restored */
 
 static void go_on_with_clock(struct recovery_plan *plan) {
     const struct recovery_index *index = &plan->index;
     const struct log_recovery *log = &plan->log;
-    /* The tail of the log may hold nothing; then the index knows the latest time. */
+    /* If the log has no tail after the index, the index has the latest time. */
     plan->last = (struct instant){max_u64(log->steady_ns, index->steady_ns), max_u64(log->wall_ns, index->wall_ns)};
     if (SEEDED_BUG(time_of_index_ignored)) plan->last = (struct instant){log->steady_ns, log->wall_ns};
     plan->effect = plan->options.inspects ? RECOVERY_STOP_CLOCK : RECOVERY_START_CLOCK;
 }
 
-/* Each start that decides begins an epoch of its own: no frame is written twice at one (epoch, position). */
+/* Begins a new epoch at each start that decides, so that no (epoch, position) is written twice. */
 static void end(struct recovery_plan *plan) {
     plan->effect = RECOVERY_DONE;
     plan->epoch = plan->log.epoch > plan->index.epoch ? plan->log.epoch : plan->index.epoch;

@@ -6,7 +6,7 @@
 
 #include "seeded_bug.h"
 
-/* A frame with a record or two is no longer. */
+/* Maximum size of a frame with one or two records. */
 #define FRAME_SMALL 512u
 
 void release_gate_init(struct release_gate *gate, uint64_t reached) {

@@ -1,17 +1,17 @@
-/* release_gate.h: the one release gate: which answers and deliveries may leave the broker (LOG-1, R2, R3).
+/* release_gate.h: the only release gate: decides which replies and deliveries may leave the broker (LOG-1, R2, R3).
  *
- *   effects of a group ──► release_gate_enter ──► … ──► release_gate_next ──► the hand lets them out
+ *   effects of a group ──► release_gate_enter ──► … ──► release_gate_next ──► the caller sends them
  *   the log is durable ──► release_gate_reach ──┘  └──► release_gate_tell ──► subscribers: reached up to here
  *
- * A release is a set of effects that leave together. It names the position of the log that it rests on, and, if it
- * appended nothing, the question that must be confirmed by then (R3). Releases leave in the order in which they
- * entered. Deliveries, and answers whose content must be read first, leave when their subscriber is told.
+ * A release is a set of effects that leave together. It names the log position that it depends on. If it appended
+ * nothing, it also names the question that must be confirmed first (R3). Releases leave in the order in which they
+ * entered. Deliveries, and replies whose content must be read first, leave when their subscriber is told.
  *
- * `reached` is the position up to which the log is durable wherever it must be: here, if the broker is alone; on every
- * member in sync, if it is one of a pair. The gate knows neither: the thread that makes the log durable, or hears of
- * the other node, calls release_gate_reach. Code that must know of the position subscribes; the gate knows no names.
+ * `reached` is the position up to which the log is durable on every node that must have it: on this node, if the broker
+ * is alone; on every in-sync member, if it is one of a pair. The gate does not know which applies: the thread that
+ * syncs the log, or that hears of the other node, calls release_gate_reach. Code that needs the position subscribes.
  *
- * Not thread-safe: the caller keeps a mutex. Memory: none of its own. */
+ * Not thread-safe: the caller holds a mutex. Allocates nothing. */
 #ifndef TARRY_ENGINE_RELEASE_GATE_H
 #define TARRY_ENGINE_RELEASE_GATE_H
 
@@ -19,51 +19,52 @@
 #include <stdint.h>
 
 struct release {
-    struct release *next; /* the gate's */
-    uint64_t position;    /* it rests on the log up to here */
+    struct release *next; /* used by the gate */
+    uint64_t position;    /* depends on the log up to here */
     uint64_t question;    /* … and on a confirmation of this question or a later one; 0: on none */
 };
 
-/* Must outlive the gate. `reached` may enter, reach and tell anew, but not subscribe. */
+/* A subscriber, which must outlive the gate. `reached` may call enter, reach and tell, but not subscribe. */
 struct release_subscriber {
     void (*reached)(void *context, uint64_t position);
     void *context;
-    struct release_subscriber *next; /* the gate's */
+    struct release_subscriber *next; /* used by the gate */
 };
 
 struct release_gate {
     struct release *first; /* oldest first */
     struct release **last;
-    uint64_t entered;   /* no release rests on more */
-    uint64_t reached;   /* the log is durable wherever it must be, up to here */
-    uint64_t told;      /* … as the subscribers know */
+    uint64_t entered;   /* highest position that a release depends on */
+    uint64_t reached;   /* the log is durable up to here on every node that must have it */
+    uint64_t told;      /* position last told to the subscribers */
     uint64_t confirmed; /* questions up to this one are confirmed */
     struct release_subscriber *subscribers;
     struct release_subscriber **subscribers_last;
 };
 
-/* `reached`: where the log ended, durably, at the start. No question is confirmed. */
+/* Initialises a gate. `reached`: durable end of the log at the start. No question is confirmed. */
 void release_gate_init(struct release_gate *gate, uint64_t reached);
-/* It is told of positions after all that subscribed before. */
+/* Adds a subscriber; earlier subscribers are told of a position first. */
 void release_gate_subscribe(struct release_gate *gate, struct release_subscriber *subscriber);
 
-/* Takes it over until release_gate_next or release_gate_take gives it back. */
+/* Takes ownership of the release until release_gate_next or release_gate_take returns it. */
 void release_gate_enter(struct release_gate *gate, struct release *release);
-/* The log is durable wherever it must be, up to `position`. Never less than before: asserted. */
+/* Sets `reached`: the log is durable up to `position` on every node that must have it. Asserts that it does not
+ * decrease. */
 void release_gate_reach(struct release_gate *gate, uint64_t position);
-/* Questions up to `question` are confirmed. UINT64_MAX: no confirmation is needed. May be less than before, when
- * another node counts again: its word is needed for what comes from then on. */
+/* Confirms questions up to `question`; UINT64_MAX: no confirmation is needed. May decrease when another node joins the
+ * in-sync members: later releases need its confirmation. */
 void release_gate_confirm(struct release_gate *gate, uint64_t question);
 
-/* May leave what rests on `position`, and on no confirmation? */
+/* Returns true if a release that depends on `position` only may leave. */
 bool release_gate_reaches(const struct release_gate *gate, uint64_t position);
-/* The next that may leave; NULL: none. */
+/* Returns the next release that may leave; NULL: none. */
 struct release *release_gate_next(struct release_gate *gate);
-/* The oldest, whether it may leave or not, for nothing will make it leave any more; NULL: none is left. */
+/* Returns the oldest release, even if it may not leave, because nothing will release it any more; NULL: none left. */
 struct release *release_gate_take(struct release_gate *gate);
-/* Does the oldest rest on what is reached, and wait for a confirmation alone? */
+/* Returns true if the oldest release depends on a reached position and only waits for a confirmation. */
 bool release_gate_wants_confirmation(const struct release_gate *gate);
-/* Tells the subscribers what is reached, unless they know. */
+/* Tells the subscribers the reached position, unless they know it. */
 void release_gate_tell(struct release_gate *gate);
 
 #endif

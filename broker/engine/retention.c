@@ -6,7 +6,7 @@
 #include "seeded_bug.h"
 
 #define NS_PER_MS 1000000ull
-/* A segment grows old without anything happening; it need not go to the second. */
+/* Time between checks of a segment's age; need not be exact. */
 #define LOOK_AGAIN_NS (60ull * 1000000000ull)
 
 void retention_init(struct retention *retention, const struct retention_policy *policy) {
@@ -18,7 +18,7 @@ uint64_t retention_bound(uint64_t indexed, uint64_t follower_from) {
     return follower_from < indexed ? follower_from : indexed;
 }
 
-/* By the policy. */
+/* Returns true if the policy requires the removal of the segment. */
 static bool is_due(const struct retention *retention, const struct log_segment *oldest,
                    const struct retention_facts *facts) {
     if (oldest == NULL || (facts->is_erasing && !SEEDED_BUG(retired_while_erasing))) return false;
@@ -59,7 +59,7 @@ static enum retention_effect after(enum retention_effect effect) {
     case RETENTION_MOVE:
         return SEEDED_BUG(removed_before_commit) ? RETENTION_REMOVE : RETENTION_COMMIT;
     case RETENTION_COMMIT:
-        /* Only once the transaction that replaces it is synced may the segment go (LOG-3). */
+        /* The segment may be removed only after the transaction that replaces it is synced (LOG-3). */
         return SEEDED_BUG(removed_before_commit) ? RETENTION_REST : RETENTION_SIGN;
     case RETENTION_SIGN:
         return RETENTION_REMOVE;

@@ -29,7 +29,7 @@ uint64_t stall_received(struct stall *stall, uint64_t now_ns) {
     bool is_late = *awaited_ns != 0 && now_ns > *awaited_ns + STOPPED_NS;
     if (is_late && !SEEDED_BUG(stall_unseen)) {
         uint64_t since_ns = is_asleep && !SEEDED_BUG(stall_slept_through) ? stall->asleep_since_ns : *awaited_ns;
-        if (since_ns >= stall->settled_ns) stall->stopped_ns = since_ns; /* else what came before is not all read yet */
+        if (since_ns >= stall->settled_ns) stall->stopped_ns = since_ns; /* else earlier input is still unread */
         stall->settled_ns = now_ns + SETTLE_NS;
         *awaited_ns = now_ns;
     }
