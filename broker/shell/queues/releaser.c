@@ -26,8 +26,8 @@ void releaser_subscribe(struct releaser *releaser, void (*reached)(void *context
 void releaser_enter(struct releaser *releaser, struct batch *batches, uint64_t question) {
     pthread_mutex_lock(&releaser->mutex);
     for (struct batch *batch = batches; batch != NULL; batch = batch->next) {
-        /* A batch with appends needs no confirmation of its own: its position is confirmed later than all of its
-         * questions. */
+        /* A batch with appends needs no extra confirmation. The follower confirms its position, which was sent after
+         * all of the batch's questions had arrived. */
         bool is_silent = batch->effects.appends.count == 0;
         batch->release = (struct release){.position = batch->end, .question = is_silent ? question : 0};
         release_gate_enter(&releaser->gate, &batch->release);
