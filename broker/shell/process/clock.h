@@ -39,7 +39,7 @@ struct clock_state {
     struct sample high;   /* sample at which the wall last advanced: real_ns = now.wall_ns */
     uint64_t jump_max_ns; /* CLOCK_JUMP_START_MS until the first believed sample, then CLOCK_JUMP_RUN_MS */
     bool held;            /* the wall stands still, so absolute times wait */
-    bool accepted;        /* at the start, accept_jump prevented that a jump was held */
+    bool accepted;        /* at the start, a jump was believed only because of accept_jump */
 };
 
 void clock_begin(struct clock_state *state, struct clock_origin origin, struct sample first);

@@ -84,8 +84,8 @@ struct config {
     char coordinator_certificate[CONFIG_TEXT_SIZE];
     char coordinator_key[CONFIG_TEXT_SIZE];
     uint64_t replication;       /* enum replication */
-    uint64_t solo_after_ms;     /* SOLO_NEVER: never; SOLO_UNSAID: use the default */
-    uint64_t failover_after_ms; /* 0: use the default */
+    uint64_t solo_after_ms;     /* wait for a silent follower before going on alone; SOLO_NEVER; SOLO_UNSAID: default */
+    uint64_t failover_after_ms; /* wait for a silent leader before failover; 0: default */
     uint64_t index_lag_max;     /* records; 0: computed from `memory` */
     uint64_t index_lag_hard;    /* records; 0: computed from index_lag_max */
     /* policy of new queues */

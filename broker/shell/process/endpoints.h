@@ -24,7 +24,7 @@ struct endpoints {
 int endpoints_parse(struct endpoints *endpoints, const char *urls, char message[ENDPOINTS_MESSAGE_SIZE]);
 /* Binds all addresses, or none. Returns 0, or 1 with an error message. */
 int endpoints_open(struct endpoints *endpoints, char message[ENDPOINTS_MESSAGE_SIZE]);
-/* Returns the first address that a network reaches, or else the first Unix socket. */
+/* Returns the first ws:// or wss:// address. Without one: the first Unix socket, or else the first address. */
 const struct listen_address *endpoints_main(const struct endpoints *endpoints);
 /* Writes all URLs, separated by spaces. */
 void endpoints_format(const struct endpoints *endpoints, char out[ENDPOINTS_TEXT_SIZE]);
