@@ -145,8 +145,8 @@ static int take_possession(struct archivist *archivist) {
     return error;
 }
 
-/* Returns -ENOENT if the directory is unused or came with a copy. Returns NOT_MOUNTED if it is empty though this broker
- * has used it. `is_new`: the default directory was just made, so nothing can be mounted on it. */
+/* Returns -ENOENT if the directory is unused or came with a copy, but NOT_MOUNTED if this broker has used it. `is_new`:
+ * the default directory did not exist before, so nothing can be mounted on it. */
 static int check_ours(const struct archivist *archivist, bool is_new) {
     int error = check_owner(archivist);
     return error == -ENOENT && !is_new && is_noted(archivist) ? NOT_MOUNTED : error;

@@ -122,7 +122,7 @@ static int mention_queues(struct page *page, const Tarry__Record *record) {
     return error;
 }
 
-/* Returns whether the queue has this name, or had it before it was deleted. */
+/* Returns whether the queue has this name. Deleted queues count too. */
 static bool is_named(const struct page *page, uint32_t number, const char *name) {
     const char *own = queue_map_get(&page->names->map, number);
     return own != NULL && strcmp(own, name) == 0;

@@ -417,7 +417,7 @@ static void begin_run(struct core_thread *core_thread, enum core_event_kind kind
 static void apply(struct core_thread *core_thread, uint64_t to) {
     const struct core_thread_needs *needs = &core_thread->needs;
     bool more = applier_step(&core_thread->applier, to);
-    /* LOG-3: part of a new leader's log may never be committed. */
+    /* LOG-3: part of the log with which a leader starts may never be confirmed. */
     uint64_t may_index = atomic_load(&needs->node->may_index), position = core_position(needs->core);
     indexer_durable(needs->indexer, may_index < position ? may_index : position);
     core_turn_applied(&core_thread->turn, more);
