@@ -80,7 +80,7 @@ struct shell {
     struct gateway *gateway;     /* used on the door's thread only */
     struct http_server *http;    /* used on the door's thread only */
     struct beanstalk *beanstalk; /* used on the door's thread only */
-    struct push *push;           /* webhooks */
+    struct push *push;           /* sends webhooks */
     struct tls *tls;             /* NULL: no TLS */
     struct authorizer authorizer;
     struct rpc rpc;

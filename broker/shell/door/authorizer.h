@@ -51,16 +51,15 @@ struct authorizer {
         bool exists;
     } mark;
     _Atomic uint64_t denied;  /* count of denied requests and operations */
-    _Atomic uint64_t limited; /* count of those refused because of a limit of the principal */
+    _Atomic uint64_t limited; /* count of requests and operations refused because of a limit of the principal */
     pthread_t thread;
     int wake; /* eventfd that wakes the thread: refusals are waiting, or `stops` is set */
     bool runs;
     _Atomic bool stops;
 };
 
-/* Counters for statistics. */
 struct authorizer_numbers {
-    uint64_t tokens; /* rows of the file */
+    uint64_t tokens; /* rows of the file of tokens */
     uint64_t failures;
     uint64_t denied;
     uint64_t limited;
@@ -70,7 +69,8 @@ struct authorizer_numbers {
 /* Reads the file of tokens. Returns 0, or 1 with an error message. */
 int authorizer_open(struct authorizer *authorizer, const struct config *config, struct lanes *lanes,
                     struct inbox *inbox, char *message, size_t size);
-void authorizer_start(struct authorizer *authorizer, struct door *door); /* Starts the thread. The door must exist. */
+void authorizer_start(struct authorizer *authorizer,
+                      struct door *door); /* Starts the authorizer's thread. The door must exist. */
 void authorizer_stop(struct authorizer *authorizer);
 /* Returns whether a token or a certificate can let a client in. */
 bool authorizer_has_rows(struct authorizer *authorizer);
@@ -78,7 +78,7 @@ bool authorizer_has_rows(struct authorizer *authorizer);
 bool authorizer_is_open(const struct authorizer *authorizer);
 void authorizer_numbers(struct authorizer *authorizer, struct authorizer_numbers *out);
 
-/* ---- the audit */
+/* ---- recording of refusals for the audit */
 /* Counts `count` more refusals (refusals.h). The caller holds the mutex. */
 void authorizer_note(struct authorizer *authorizer, Tarry__AccessRefused__Why why, const char *peer,
                      const char *principal, const char *what, uint64_t count);
@@ -96,7 +96,7 @@ enum authorizer_side {
     SIDE_CLIENT,  /* a connection to the door */
     SIDE_GATEWAY, /* made in this process: for a client of another protocol, or for the broker itself (broker/gateway)
                    */
-    SIDE_PEER     /* the other node of the pair, proved by its key */
+    SIDE_PEER     /* the other node of the pair, which proved its identity by the key */
 };
 /* Decides whether the principal may make this request. Writes the requester into the event; memory for that comes from
  * `arena`. In a commit, each operation that is not allowed gets its own error (core_content); the other operations are

@@ -24,7 +24,7 @@
 
 /* A request for the statistics. */
 struct numbers_call {
-    struct call call; /* first member */
+    struct call call; /* must be the first member */
     const struct http_needs *needs;
     uint64_t to; /* connection to answer */
     struct arena arena;

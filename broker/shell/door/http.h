@@ -16,7 +16,7 @@ struct run;
 
 struct http_needs {
     const struct run *run;
-    struct inbox *inbox; /* the core's inbox */
+    struct inbox *inbox;
     struct rpc *rpc;
     struct authorizer *authorizer;
     struct lanes *lanes;

@@ -59,11 +59,11 @@ struct rpc;
 /* Bytes that a question reserves before the core knows the size of its reply; a list adds RPC_LIST_ROW per task. */
 #define RPC_ANSWER_FIRST (4u << 10)
 #define RPC_LIST_ROW 256u
-/* Contexts of a pair that only the other node may use. */
+/* Contexts that only the other node of a pair may use. */
 #define RPC_CONTEXTS_OF_PEER 4
 
 struct rpc_context {
-    struct call call; /* first member */
+    struct call call; /* must be the first member */
     struct rpc *rpc;
     struct rpc_context *next;           /* the next free context */
     uint64_t from;                      /* id of the connection */
@@ -88,7 +88,7 @@ struct rpc_needs {
     const struct run *run;
     const struct peer_key *peer_key; /* set in a pair */
     struct log *log;
-    struct inbox *inbox; /* the core's inbox */
+    struct inbox *inbox;
     struct lone *lone;
     struct node *node;
     struct auditor *auditor;
@@ -105,8 +105,8 @@ struct rpc {
     _Atomic size_t charged;
     _Atomic size_t expected;                          /* bytes reserved for replies that may be long */
     _Atomic unsigned asking_long;                     /* contexts that wait for a reply that may be long */
-    _Atomic uint16_t asking_of[DOOR_CONNECTIONS_MAX]; /* pending questions with a long reply, per connection, by its
-                                                         index in the door's table */
+    _Atomic uint16_t asking_of[DOOR_CONNECTIONS_MAX]; /* pending questions whose reply may be long, of each connection,
+                                                         by its index in the door's table */
     _Atomic unsigned busy;                            /* contexts whose request has no reply yet */
     _Atomic unsigned followed;                        /* contexts with a Follow of the other node */
     _Atomic unsigned asking_core;                     /* contexts that wait for the core */

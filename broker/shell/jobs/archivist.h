@@ -38,7 +38,8 @@ void archive_count_read(struct archive_count *count, struct archive_numbers *out
 /* Counts all files. If the archive cannot be listed, the former numbers stay; an unreadable file is not counted. */
 void archive_count_survey(struct archive_count *count, const struct archive *archive);
 void archive_count_add(struct archive_count *count, const struct archive_info *info);
-void archive_count_fail(struct archive_count *count, const char *sentence); /* NULL: the failure is over */
+void archive_count_fail(struct archive_count *count,
+                        const char *sentence); /* `sentence`: reason of the failure; NULL: the failure is over */
 
 struct clock;
 struct config;
@@ -60,7 +61,7 @@ struct archivist {
     struct archivist_needs needs;
     struct log *log; /* set by archivist_start */
     bool on;
-    struct archive archive; /* for reading, through the plain disk; valid even if `on` is false */
+    struct archive archive; /* the archive, for reading through the plain disk; valid even if `on` is false */
     char directory[ARCHIVE_PATH_SIZE];
 
     _Atomic uint64_t done; /* segments that end at or below this position are in the archive or need not be */
@@ -73,13 +74,13 @@ struct archivist {
     struct archive_count count;
 
     /* used by the archivist's thread only */
-    struct disk disk; /* fails at a stop and when the reserve would be used */
+    struct disk disk; /* the disk for writing; fails at a stop and when the reserve would be used */
     bool is_same_disk;
-    bool swept; /* temporary files of a killed process are deleted */
+    bool swept; /* leftover temporary files were deleted */
     int error;  /* last logged error; 0: none */
     uint64_t said_ns;
     uint64_t pruned_ns;
-    uint64_t surveyed_ns; /* 0: never */
+    uint64_t surveyed_ns; /* CLOCK_MONOTONIC of the last recount; 0: never */
 };
 
 /* Finds the archive for its readers, before the log is opened. Returns 0, or 1 if the directory's name is too long. */

@@ -20,7 +20,7 @@ struct log;
 struct audit_source {
     struct log *log;
     struct index *index;
-    const struct archive *archive; /* contains the retired segments */
+    const struct archive *archive; /* the archive of retired segments */
 };
 
 /* Names of queues by number, loaded on demand. A name is never removed. */

@@ -41,11 +41,11 @@ struct backup_needs {
     struct disk_space *disk_space;
     struct log *log;
     struct index *index;
-    const struct archivist *archivist; /* its archive is copied */
+    const struct archivist *archivist; /* the archive to copy */
     struct node *node;
 };
 
-/* A file of the copy, and where its bytes are. */
+/* A file of the copy, and the place of its bytes. */
 struct backup_file {
     char *name;     /* name in the copy */
     char *path;     /* path in this data directory; NULL: the bytes are in `bytes` or in the copied index */
@@ -70,14 +70,14 @@ struct backup_slot {
     bool with_archive;
     bool is_peers;           /* the other node of the pair fetches its snapshot with it */
     uint64_t read;           /* bytes that were read so far */
-    struct index_copy *copy; /* valid in BACKUP_COPYING */
+    struct index_copy *copy; /* the copying of the index; valid in BACKUP_COPYING */
     int index_handle;        /* descriptor of the copied index, an unnamed file; -1: none */
     uint64_t index_position;
     uint64_t log_start;
     uint64_t position;
-    struct backup_files files; /* valid in BACKUP_READY */
+    struct backup_files files; /* the files of the copy; valid in BACKUP_READY */
     size_t open_file;          /* index of the file that `handle` is open on */
-    int handle;                /* -1: none */
+    int handle;                /* descriptor of the open file; -1: none */
 };
 
 struct backup {
@@ -92,7 +92,7 @@ struct backup {
     /* used by the backup thread only */
     struct backup_slot slots[BACKUPS_MAX];
     uint64_t number_last;
-    uint8_t *block; /* BACKUP_READ_MAX bytes */
+    uint8_t *block; /* buffer of BACKUP_READ_MAX bytes */
 };
 
 void backup_start(struct backup *backup, const struct backup_needs *needs);

@@ -39,7 +39,7 @@ struct eraser {
     Tarry__Redaction **slice; /* redactions being erased; in the arena or in `left` */
     size_t slice_count;
     Tarry__FrameBody *left; /* redactions from pending_erasures.h; NULL: none */
-    size_t left_done;       /* count of its records that are done */
+    size_t left_done;       /* count of records of `left` that are done */
 };
 
 void eraser_init(struct eraser *eraser, const struct eraser_needs *needs);

@@ -15,9 +15,9 @@ struct log;
 
 struct locator {
     struct log *log;
-    struct index *index; /* for names of queues */
+    struct index *index; /* source of the names of queues */
     const struct archive *archive;
-    struct inbox *inbox; /* the core's inbox */
+    struct inbox *inbox;
     struct worker worker;
     pthread_mutex_t mutex;
     pthread_cond_t changed;

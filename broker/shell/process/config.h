@@ -31,9 +31,9 @@ enum replication { REPLICATION_NONE, REPLICATION_ASYNC, REPLICATION_SYNC, REPLIC
 #define MEMORY_SHARE_CONTENTS(memory) ((memory) > MEMORY_CONTENTS_FROM ? ((memory)-MEMORY_CONTENTS_FROM) / 4 : 0)
 
 struct config {
-    uint64_t memory;                 /* bytes */
+    uint64_t memory;                 /* memory that the broker may use, in bytes */
     char data[CONFIG_TEXT_SIZE];     /* the data directory */
-    char listen[CONFIG_TEXT_SIZE];   /* URLs, separated by spaces */
+    char listen[CONFIG_TEXT_SIZE];   /* URLs to listen on, separated by spaces */
     bool listens;                    /* the operator gave `listen` */
     char file[CONFIG_TEXT_SIZE];     /* the INI file; empty: none */
     char sign_key[CONFIG_TEXT_SIZE]; /* file of the key that signs heads of the log; empty: no signing */
@@ -48,12 +48,12 @@ struct config {
     char allow_origin[CONFIG_TEXT_SIZE]; /* origins of web pages that may use the broker, separated by spaces */
     char push_secrets[CONFIG_TEXT_SIZE]; /* file of keys that sign webhooks; empty: no webhooks */
     char push_allow[CONFIG_TEXT_SIZE];   /* networks that webhooks may go to, separated by spaces */
-    char push_ca[CONFIG_TEXT_SIZE];      /* PEM file; empty: the CAs that this host trusts */
+    char push_ca[CONFIG_TEXT_SIZE];      /* PEM file of CAs for webhooks; empty: the CAs that this host trusts */
     bool accept_clock_jump;              /* TIME-2: believe the wall clock at this start, whatever it says */
     bool inspect;                        /* read-only: answer questions about the directory, change nothing in it */
     bool create_queues;
     bool archiving;       /* archive retired segments before they are deleted */
-    uint64_t payload_max; /* bytes */
+    uint64_t payload_max; /* largest payload of a task, in bytes */
     /* webhooks */
     uint64_t push_requests;       /* concurrent requests in total; fewer if the process has few file descriptors */
     uint64_t push_host_requests;  /* concurrent requests to one host */
@@ -67,15 +67,15 @@ struct config {
     uint64_t retain_log_size;
     char archive[CONFIG_TEXT_SIZE]; /* archive directory; empty: `archive` in the data directory */
     uint64_t archive_level;         /* zstd compression level */
-    uint64_t retain_archive_age_ms; /* 0: no limit */
-    uint64_t retain_archive_size;   /* bytes; 0: no limit */
+    uint64_t retain_archive_age_ms; /* age at which archived segments are pruned; 0: never */
+    uint64_t retain_archive_size;   /* size limit of the archive in bytes; 0: no limit */
     uint64_t segment_size;
     /* options of a pair; empty `peer`: no pair */
     char peer[CONFIG_TEXT_SIZE];            /* URL of the other node */
     char follow[CONFIG_TEXT_SIZE];          /* URL of the other node, given by --follow */
     bool joins;                             /* a new directory joins the peer's cluster instead of founding one */
     char advertise[CONFIG_TEXT_SIZE];       /* URL at which others reach this node; empty: the listen URL */
-    char peer_key[CONFIG_TEXT_SIZE];        /* file with the secret that both nodes share */
+    char peer_key[CONFIG_TEXT_SIZE];        /* file with the key that both nodes share */
     char peer_token_file[CONFIG_TEXT_SIZE]; /* file with the token that this node shows to the other one; empty: none */
     char coordinator[CONFIG_TEXT_SIZE];     /* URL; empty: an operator decides which node leads */
     char coordinator_credentials[CONFIG_TEXT_SIZE]; /* file with user:password; empty: none */
@@ -83,15 +83,17 @@ struct config {
         coordinator_ca[CONFIG_TEXT_SIZE]; /* PEM files for etcds://; empty: the host's own CAs, no client certificate */
     char coordinator_certificate[CONFIG_TEXT_SIZE];
     char coordinator_key[CONFIG_TEXT_SIZE];
-    uint64_t replication;       /* enum replication */
+    uint64_t replication;       /* an enum replication */
     uint64_t solo_after_ms;     /* wait for a silent follower before going on alone; SOLO_NEVER; SOLO_UNSAID: default */
     uint64_t failover_after_ms; /* wait for a silent leader before failover; 0: default */
-    uint64_t index_lag_max;     /* records; 0: computed from `memory` */
-    uint64_t index_lag_hard;    /* records; 0: computed from index_lag_max */
+    uint64_t
+        index_lag_max; /* most records that the index may lag before new tasks are refused; 0: computed from `memory` */
+    uint64_t index_lag_hard; /* most records that the index may lag before moves and leases are refused; 0: computed
+                                from index_lag_max */
     /* policy of new queues */
     uint64_t lease_ms;
     uint64_t max_attempts;
-    uint64_t backoff; /* Tarry__Policy__Backoff */
+    uint64_t backoff; /* a Tarry__Policy__Backoff */
     uint64_t backoff_min_ms;
     uint64_t backoff_max_ms;
     uint64_t backoff_jitter; /* percent */

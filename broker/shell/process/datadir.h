@@ -27,9 +27,9 @@ struct datadir {
     char log[1100];
     char index[1100];
     char quarantine[1100];
-    int lock; /* file descriptor */
+    int lock; /* file descriptor that holds the lock */
     uint8_t cluster[CLUSTER_ID_SIZE];
-    uint8_t secret[IDENTITY_SECRET_SIZE]; /* key for the sessions' secrets */
+    uint8_t secret[IDENTITY_SECRET_SIZE]; /* key from which the sessions' secrets are made */
     struct member member;
 };
 

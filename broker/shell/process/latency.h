@@ -16,7 +16,7 @@ struct latency {
     _Atomic uint64_t buckets[LATENCY_BUCKETS];
     _Atomic uint64_t count;
     _Atomic uint64_t max;
-    _Atomic uint64_t fixed[DURATION_BUCKETS]; /* fixed buckets, durations.h */
+    _Atomic uint64_t fixed[DURATION_BUCKETS]; /* counts in the fixed buckets of durations.h */
     _Atomic uint64_t sum;
 };
 

@@ -12,12 +12,12 @@
 #include "tarry.pb-c.h"
 
 struct run {
-    char url[CONFIG_TEXT_SIZE];     /* the first URL that a network reaches */
-    uint64_t started_ms;            /* logical time */
+    char url[CONFIG_TEXT_SIZE];     /* the first URL of this broker that a network reaches */
+    uint64_t started_ms;            /* logical Unix time of the start */
     _Atomic uint32_t epoch;         /* in a pair: written by the pair's thread; grows when this node starts to lead */
     Tarry__EpochPut__Before before; /* how the log ended before this start; in a pair: before this node led */
     char started_by[SYSTEM_USER_SIZE];
-    char stopped_by[SYSTEM_USER_SIZE]; /* set before inbox_stop */
+    char stopped_by[SYSTEM_USER_SIZE]; /* user that stopped the broker; set before inbox_stop */
     _Atomic bool stopping;
 };
 

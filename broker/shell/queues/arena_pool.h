@@ -11,7 +11,7 @@
 #include "arena.h"
 
 struct pooled_arena {
-    struct pooled_arena *next; /* the next idle arena */
+    struct pooled_arena *next; /* the next idle arena in the pool */
     struct arena arena;
 };
 

@@ -20,9 +20,9 @@ struct answer {
 };
 
 struct batch {
-    struct release release; /* entry in the release gate; first member: batch_of */
-    struct batch *next;     /* next in a queue of the sync thread */
-    struct batch *next_out; /* next in the queue of the delivery sender, at the same time */
+    struct release release; /* entry in the release gate; must be the first member: batch_of */
+    struct batch *next;     /* next batch in a queue of the sync thread */
+    struct batch *next_out; /* next batch in the queue of the delivery sender, at the same time */
     struct arena arena;
     struct core_effects effects;
     struct answer *answers; /* replies to send after the sync; in the arena */
@@ -53,7 +53,7 @@ struct inbox;
 void batches_init(struct batches *batches, struct inbox *inbox);
 /* Returns whether batch_take would wait. If so, the inbox is nudged as soon as a batch is free. */
 bool batches_has_none(struct batches *batches);
-/* Lets a thread that waits in batch_take continue, from now on. */
+/* Makes batch_take return at once from now on, even if too many batches are in use. */
 void batches_stop(struct batches *batches);
 /* Returns an empty batch with one user. Waits while too many batches are in use (core_turn_may_fill). Called by the
  * core thread or its stand-in, which calls inbox_look while it waits. */

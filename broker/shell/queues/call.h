@@ -7,7 +7,7 @@
 #include "message.h"
 
 struct call {
-    struct engine_request engine_request; /* first member */
+    struct engine_request engine_request; /* must be the first member */
     /* Ends the call with `reply`, which it owns from then on: a packed Tarry__Reply, or NULL if memory is exhausted.
      * Called once per call, on any thread. */
     void (*answer)(struct call *call, struct message *reply);

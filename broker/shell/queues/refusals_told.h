@@ -14,7 +14,7 @@
 #define REFUSALS_RECORDS_SIZE_MAX (REFUSALS_TOLD_MAX * 512u)
 
 struct refusals_told {
-    struct item item; /* first member */
+    struct item item; /* must be the first member */
     /* Gives the struct back to its owner. Refusals that were not recorded are offered again: a follower keeps them
      * until it leads. */
     void (*told)(struct refusals_told *told, bool is_recorded);

@@ -17,7 +17,7 @@
 struct batch;
 struct batches;
 
-/* The delivery sender, the core, the index, the auditor. */
+/* Number of subscribers: the delivery sender, the core, the index, the auditor. */
 #define RELEASER_SUBSCRIBERS_MAX 4
 
 struct releaser {
@@ -31,7 +31,7 @@ struct releaser {
     size_t subscriber_count;
 };
 
-/* `reached`: end of the durable log. */
+/* Starts with the log durable up to position `reached`. */
 void releaser_init(struct releaser *releaser, struct batches *batches, uint64_t reached);
 /* Sets the function that sends batches that must be read first. Call it before any batch enters, like
  * releaser_subscribe. */

@@ -21,15 +21,15 @@ struct applier {
     struct log_cursor *cursor;
     struct arena arena; /* memory of the frame's body */
     struct frame_header header;
-    Tarry__FrameBody *body; /* frame that was read but waits for memory; NULL: none */
+    Tarry__FrameBody *body; /* body of a frame that was read but waits for memory; NULL: none */
 };
 
-/* Starts at the core's position. */
+/* Initializes the applier at the core's position. */
 void applier_init(struct applier *applier, struct core *core, struct log *log, struct node *node);
 /* Applies a limited number of frames that end at or below `to`. Returns false if all are applied, or if the core's
  * memory is full until the index has absorbed more. Damage ends the process. */
 bool applier_step(struct applier *applier, uint64_t to);
-/* Ends the applying: from here on this node decides. */
+/* Ends the applier: from here on this node decides. */
 void applier_end(struct applier *applier);
 
 #endif

@@ -60,7 +60,7 @@ struct core_thread_needs {
     struct locator *locator;
     struct delivery_sender *delivery_sender;
     struct lanes *lanes;
-    struct push *push; /* webhooks */
+    struct push *push; /* sends webhooks */
     struct node *node;
     struct core_thread_calls calls;
 };
@@ -72,7 +72,7 @@ struct core_thread {
     const struct index_filter *filter; /* filter of an index position at or above the last CORE_INDEXED */
     struct core_turn turn;
     uint64_t push_version; /* last core_push_version that was reported to the webhook module (pusher.h) */
-    size_t stamped;        /* count of the batch's deliveries that have their lane's turn */
+    size_t stamped;        /* count of the batch's deliveries that know their lane's turn */
     struct watchdog watchdog;
     uint64_t looked_ns;     /* CLOCK_BOOTTIME of the last inbox_look */
     struct applier applier; /* used while another node leads */

@@ -30,10 +30,10 @@ struct indexer_needs {
     const struct config *config;
     const struct datadir *dir;
     struct clock *clock;
-    struct disk *disk; /* the log's disk */
+    struct disk *disk; /* the disk of the log */
     struct log *log;
     struct index *index;
-    struct inbox *inbox; /* the core's inbox */
+    struct inbox *inbox;
     struct signer *signer;
     struct archivist *archivist;
     const struct node *node;
@@ -41,7 +41,7 @@ struct indexer_needs {
 
 /* A near window to load, and its rows. The core thread frees it. */
 struct window_load {
-    struct item item; /* first member */
+    struct item item; /* must be the first member */
     struct core_window window;
     struct arena arena;
     struct window_rows rows;

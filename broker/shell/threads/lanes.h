@@ -20,18 +20,18 @@
 struct datadir;
 struct lanes;
 
-/* Same order as the core's event kinds in core_thread.c. */
+/* Events of a lane, in the order of the core's event kinds in core_thread.c. */
 enum lane_event { LANE_UP, LANE_GONE, LANE_SENT, LANE_CREDIT };
 
 /* Event of a lane for the core thread, which frees it. It is dropped unless lanes_is_news is true. */
 struct lane_news {
-    struct item item; /* first member */
+    struct item item; /* must be the first member */
     enum lane_event event;
     uint32_t lane;
     uint64_t turn; /* turn of the lane when the event was posted */
     uint64_t session;
     bool ok;               /* LANE_SENT: the delivery was sent */
-    uint32_t credit;       /* LANE_CREDIT: number of tasks */
+    uint32_t credit;       /* LANE_CREDIT: number of tasks that the session may receive */
     uint64_t delivered_ns; /* LANE_SENT: logical steady time of sending */
 };
 
@@ -43,8 +43,8 @@ struct lane {
 };
 
 struct lanes {
-    const struct datadir *dir; /* its secret is the key of the sessions' secrets */
-    struct inbox *inbox;       /* the core's inbox */
+    const struct datadir *dir; /* contains the key from which the sessions' secrets are made */
+    struct inbox *inbox;
     struct door *door;
     struct lane lanes[LANES_MAX];
 };

@@ -33,7 +33,7 @@ struct lone {
     struct core_thread *core_thread;
     struct sync *sync;
     struct door *door;
-    uint64_t from;    /* the connection of the last call */
+    uint64_t from;    /* connection of the last call */
     bool is_posted;   /* a call was posted in this round of the door; it may be processed at the end of the round */
     unsigned company; /* number of calls that still go through the threads */
 };

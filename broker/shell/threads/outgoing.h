@@ -27,12 +27,12 @@ struct outgoing_needs {
     void *context;
 };
 
-/* State of one thread. */
+/* State of one sending thread. */
 struct outgoing {
     const struct outgoing_needs *needs;
-    struct arena arena; /* contents of the message being made */
-    uint64_t end;       /* the message also waits until this position is durable */
-    bool may_wait;      /* reading may wait for a disk */
+    struct arena arena; /* memory for the message being made */
+    uint64_t end;       /* log position that must be durable before the message is sent */
+    bool may_wait;      /* this thread may wait for a disk */
 };
 
 enum { OUTGOING_COLD = 1 };

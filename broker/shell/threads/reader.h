@@ -14,7 +14,7 @@ struct index;
 
 /* A result page of a job (core_page), then the facts that the core lacks to act on it. */
 struct page_load {
-    struct engine_request engine_request; /* first member */
+    struct engine_request engine_request; /* must be the first member */
     struct arena arena;
     struct core_page page;
     bool read;
@@ -22,9 +22,9 @@ struct page_load {
 
 struct reader {
     struct index *index;
-    struct inbox *inbox; /* the core's inbox */
-    size_t rows_max;     /* most bytes of rows that requests may hold unused, in total */
-    atomic_size_t rows;  /* bytes of rows that requests hold */
+    struct inbox *inbox;
+    size_t rows_max;    /* most bytes of rows that requests may hold unused, in total */
+    atomic_size_t rows; /* bytes of rows that requests hold */
     struct worker worker;
 };
 
