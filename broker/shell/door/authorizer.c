@@ -184,7 +184,7 @@ static void *run(void *argument) {
 void authorizer_start(struct authorizer *authorizer, struct door *door) {
     int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (wake < 0) fatal("authorizer_failed", -errno);
-    pthread_mutex_lock(&authorizer->mutex); /* the door already runs */
+    pthread_mutex_lock(&authorizer->mutex); /* locked because the door's thread already runs */
     authorizer->door = door;
     authorizer->wake = wake;
     authorizer->runs = true;

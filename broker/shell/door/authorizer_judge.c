@@ -146,7 +146,8 @@ static bool is_peers(const struct access_principal *principal, enum authorizer_s
     bool is_proved = side == SIDE_PEER;
     bool is_near = principal->entry.kind == KIND_LOOPBACK || principal->entry.kind == KIND_OWNER;
     bool is_role = is_near || (principal->entry.roles & ROLE_peer) != 0;
-    if (request->body_case == TARRY__REQUEST__BODY_BACKUP) return is_role && is_proved; /* its snapshot */
+    if (request->body_case == TARRY__REQUEST__BODY_BACKUP)
+        return is_role && is_proved; /* the other node fetches its snapshot with Backup requests */
     return is_role && request->body_case == TARRY__REQUEST__BODY_FOLLOW;
 }
 
@@ -300,7 +301,8 @@ uint64_t authorizer_own(struct authorizer *authorizer) {
 bool authorizer_take_bytes(struct authorizer *authorizer, struct access_principal *principal, uint64_t before,
                            uint64_t after) {
     uint64_t most = principal->entry.limits[LIMIT_bytes];
-    uint64_t others = atomic_fetch_add(&principal->usage.bytes, after - before) - before; /* modulo 2^64 */
+    uint64_t others = atomic_fetch_add(&principal->usage.bytes, after - before) -
+                      before; /* a negative difference wraps around: addition is modulo 2^64 */
     if (most == 0 || after <= before || others == 0 || others + after <= most) return true;
     atomic_fetch_sub(&principal->usage.bytes, after - before);
     atomic_fetch_add(&authorizer->limited, 1);

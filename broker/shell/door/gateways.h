@@ -1,4 +1,5 @@
-/* gateways.h: connects the gateway (broker/gateway) to this broker: its callbacks and the protocols it serves. */
+/* gateways.h: connects the gateway (broker/gateway) to this broker: the callbacks through which it makes requests and
+ * checks principals. */
 #ifndef TARRY_SHELL_GATEWAYS_H
 #define TARRY_SHELL_GATEWAYS_H
 

@@ -9,8 +9,8 @@
 #include "core.h"
 #include "datadir.h"
 
-/* Counts of the outer levels of a packed request. They are taken before the request is unpacked, so that a flood of
- * requests costs no memory and a short request cannot make a large table (F-20, CAP-1).
+/* Counts of the outer levels of a packed request. They are taken before the request is unpacked. So a flood of requests
+ * costs no memory, and a short request cannot make a large table (F-20, CAP-1).
  *
  * The counts can only refuse a request. They never admit one and never decide its type: protobuf-c has its own rules
  * for repeated fields (the last member of a oneof wins). All further decisions use the unpacked request. */

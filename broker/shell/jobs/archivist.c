@@ -101,7 +101,7 @@ static bool is_noted(const struct archivist *archivist) {
     return size > 0 && strcmp(noted, archivist->directory) == 0;
 }
 
-/* Not synced: a power failure can only lose the warning. */
+/* Writes DIR/archived. It is not synced: a power failure can only lose the warning about a missing disk. */
 static int note(const struct archivist *archivist) {
     char path[1100];
     note_path(archivist, path);
@@ -287,7 +287,7 @@ static uint64_t take_wanted(struct archivist *archivist, uint64_t wait_ns) {
 static void *archivist_run(void *argument) {
     struct archivist *archivist = argument;
     uint64_t base = 0; /* requested, but not archived yet */
-    /* On Linux this affects only this thread. */
+    /* On Linux, a thread id makes setpriority affect this thread only. */
     if (setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS) != 0)
         logfmt("priority_unchanged", "thread=tarry-archive reason=\"%s\"", strerror(errno));
     survey(archivist);

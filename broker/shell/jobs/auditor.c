@@ -156,7 +156,8 @@ static void serve(struct auditor *auditor, struct audit *audit) {
 static void *auditor_run(void *argument) {
     struct auditor *auditor = argument;
     struct audit *audit;
-    /* On Linux this affects only this thread. If it fails, audits only take more time from other threads. */
+    /* On Linux, a thread id makes setpriority affect this thread only. If it fails, audits only take more time from
+     * other threads. */
     if (setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS) != 0) logfmt("limit_unchanged", "what=priority");
     while ((audit = next_audit(auditor)) != NULL) {
         if (atomic_load(&auditor->needs.run->stopping))

@@ -108,7 +108,7 @@ static bool erase_archived(struct eraser *eraser, Tarry__Redaction *const *redac
     char quoted[LOGFMT_VALUE_SIZE];
     const char *sentence = NULL;
     int error = archivist_check(eraser->needs.archivist, &sentence);
-    if (error == ARCHIVE_NOT_OURS) return true; /* its contents are not ours either */
+    if (error == ARCHIVE_NOT_OURS) return true; /* another broker's archive contains none of our contents */
     if (error == 0 && (error = erase_in_files(eraser, redactions, count)) != 0) sentence = storage_error(error);
     if (error != 0 && logfmt_allowed(&failure_limit))
         logfmt("archive_unerased", "reason=%s", logfmt_quote(sentence, quoted));

@@ -1,6 +1,6 @@
 /* signer.h: signs heads of the log (--sign-key) and stores them in DIR/heads (storage/history/heads.h). It signs at the
- * end of each segment, at least once a minute while the log grows, soon after a start, before a segment is retired, and
- * at a clean stop.
+ * end of each segment, and at least once a minute while the log grows. It also signs soon after a start, before a
+ * segment is retired, and at a clean stop.
  *
  * The signer runs on the index thread, which reads every frame once it is durable. So no head covers frames that could
  * still be lost, and no commit or delivery waits for a signature. A start trusts the last head: the log was durable up

@@ -89,7 +89,7 @@ static int make_directory(const char *path, char message[DATADIR_MESSAGE_SIZE]) 
     return 0;
 }
 
-/* `type` is F_WRLCK or F_RDLCK. */
+/* Locks the directory. `type` is F_WRLCK or F_RDLCK. */
 static int take_lock(struct datadir *dir, short type, char message[DATADIR_MESSAGE_SIZE]) {
     struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
     int error = 0;

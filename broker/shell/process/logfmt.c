@@ -80,7 +80,7 @@ bool logfmt_allowed(struct logfmt_limit *limit) {
     return atomic_fetch_add(&limit->count, 1) < LOGFMT_BURST;
 }
 
-/* FNV-1a hash. */
+/* Returns the FNV-1a hash of the text. */
 static uint64_t hash_of(const char *sentence) {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (; *sentence != '\0'; sentence++) hash = (hash ^ (uint8_t)*sentence) * UINT64_C(0x100000001b3);

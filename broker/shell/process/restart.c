@@ -17,7 +17,7 @@
 #include "logfmt.h"
 #include "notify.h"
 
-/* One per process. */
+/* Global variables, because there is one of each per process. */
 static char **process_arguments;
 static char listens_at[ENDPOINTS_TEXT_SIZE];
 
