@@ -94,8 +94,7 @@ bool authorizer_stays(struct authorizer *authorizer, uint64_t principal);
 /* Origin of a request. It is known from the connection, never from the bytes of the request. */
 enum authorizer_side {
     SIDE_CLIENT,  /* a connection to the door */
-    SIDE_GATEWAY, /* made in this process: for a client of another protocol, or for the broker itself (broker/gateway)
-                   */
+    SIDE_GATEWAY, /* made in this process: for a client of another protocol or the broker itself (broker/gateway) */
     SIDE_PEER     /* the other node of the pair, which proved its identity by the key */
 };
 /* Decides whether the principal may make this request. Writes the requester into the event; memory for that comes from
@@ -114,8 +113,7 @@ void authorizer_charge(struct access_principal *principal);
 Tarry__Code authorizer_judge_deed(struct authorizer *authorizer, struct access_principal *principal, bool leases,
                                   uint32_t operations, char sentence[ACCESS_SENTENCE_SIZE]);
 /* Decides whether the principal may get the receipt of a commit that has a key (gateway_once). It may if at least one
- * of the operations is allowed. Charges one operation. Returns OK, or the code and a message. The door's thread only.
- */
+ * operation is allowed. Charges one operation. Returns OK, or the code and a message. The door's thread only. */
 Tarry__Code authorizer_judge_key(struct authorizer *authorizer, struct access_principal *principal,
                                  const Tarry__Commit *commit, char sentence[ACCESS_SENTENCE_SIZE]);
 /* Decides whether the principal may lease from all these queues now. Charges one operation. Returns OK, or the code and

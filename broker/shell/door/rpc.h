@@ -105,8 +105,7 @@ struct rpc {
     _Atomic size_t charged;
     _Atomic size_t expected;                          /* bytes reserved for replies that may be long */
     _Atomic unsigned asking_long;                     /* contexts that wait for a reply that may be long */
-    _Atomic uint16_t asking_of[DOOR_CONNECTIONS_MAX]; /* pending questions whose reply may be long, of each connection,
-                                                         by its index in the door's table */
+    _Atomic uint16_t asking_of[DOOR_CONNECTIONS_MAX]; /* questions with a long reply, per index in the door's table */
     _Atomic unsigned busy;                            /* contexts whose request has no reply yet */
     _Atomic unsigned followed;                        /* contexts with a Follow of the other node */
     _Atomic unsigned asking_core;                     /* contexts that wait for the core */

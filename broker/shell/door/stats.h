@@ -34,8 +34,7 @@ struct stats_needs {
     struct push *push;
 };
 
-/* Returns the statistics in `arena`, or NULL if memory is exhausted. The core adds its own numbers. Core thread only.
- */
+/* Returns the statistics in `arena`; NULL if memory is exhausted. The core adds its numbers. Core thread only. */
 Tarry__BrokerStats *stats_broker(const struct stats_needs *needs, struct arena *arena, bool clock_held);
 
 #endif

@@ -196,8 +196,7 @@ static int read_frames(struct page *page, struct history *history, uint64_t dura
     return error == LOG_END ? 0 : error;
 }
 
-/* Makes the question for storage, which skips irrelevant segments. Returns 1 if no frame before `durable` is relevant.
- */
+/* Makes the question for storage, which skips irrelevant segments. Returns 1 if no frame before `durable` matters. */
 static int make_question(struct page *page, uint64_t position, uint64_t durable, struct history_question *out) {
     const Tarry__Audit *audit = page->audit;
     const Tarry__Ref *ref = audit->task;

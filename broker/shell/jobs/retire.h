@@ -1,6 +1,5 @@
 /* retire.h: retires old segments in slices. Contents of live tasks move into the index first, so that a timer of one
- * year keeps one payload and not a whole segment. The engine decides the order (engine/retention.h). Index thread only.
- */
+ * year keeps one payload and no whole segment. The engine decides the order (engine/retention.h). Index thread only. */
 #ifndef TARRY_SHELL_RETIRE_H
 #define TARRY_SHELL_RETIRE_H
 

@@ -86,10 +86,8 @@ struct config {
     uint64_t replication;       /* an enum replication */
     uint64_t solo_after_ms;     /* wait for a silent follower before going on alone; SOLO_NEVER; SOLO_UNSAID: default */
     uint64_t failover_after_ms; /* wait for a silent leader before failover; 0: default */
-    uint64_t
-        index_lag_max; /* most records that the index may lag before new tasks are refused; 0: computed from `memory` */
-    uint64_t index_lag_hard; /* most records that the index may lag before moves and leases are refused; 0: computed
-                                from index_lag_max */
+    uint64_t index_lag_max;     /* record lag above which new tasks are refused; 0: from `memory` */
+    uint64_t index_lag_hard;    /* record lag above which moves and leases are refused; 0: from index_lag_max */
     /* policy of new queues */
     uint64_t lease_ms;
     uint64_t max_attempts;
@@ -104,8 +102,7 @@ struct config {
 
 void config_defaults(struct config *config);
 
-/* Loads the defaults, then the INI file of --config, then the command line. Returns 0, or 1 with an error in `message`.
- */
+/* Loads the defaults, the INI file of --config and the command line. Returns 0, or 1 with an error in `message`. */
 int config_load(struct config *config, int argc, char **argv, char message[CONFIG_MESSAGE_SIZE]);
 
 /* Reads an INI file into `config`. Keys are outside of any section or in [tarryd]. */

@@ -193,8 +193,7 @@ static int name_directory(struct datadir *dir, const char *path, char message[DA
     return 0;
 }
 
-/* Refuses a directory that other users can write: they could replace its files, and so forge tasks, tokens and history.
- */
+/* Refuses a directory that other users can write: they could replace its files and forge tasks, tokens, history. */
 static int check_writers(const char *path, char message[DATADIR_MESSAGE_SIZE]) {
     struct stat status;
     uid_t uid = geteuid();

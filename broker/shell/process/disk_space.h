@@ -28,8 +28,7 @@ void disk_space_look(const struct disk_space *disk_space, uint64_t *out_free, ui
  * frame there; it may be ahead of the log's end.) Otherwise returns the reason of the refusal: the disk is nearly full,
  * or the log's next segment is still being made; the core never waits for that. Core thread only. */
 const char *disk_space_refusal(struct disk_space *disk_space, struct log *log, uint64_t position, uint64_t size);
-/* Returns whether writing `size` bytes leaves half of the reserve. For writers that free space in the end. Any thread.
- */
+/* Returns whether writing `size` bytes leaves half of the reserve. For writers that later free space. Any thread. */
 bool disk_space_has(const struct disk_space *disk_space, uint64_t size);
 
 /* Returns whether the disk has `size` free bytes beside the reserve and the next segments of the log. Any thread. */

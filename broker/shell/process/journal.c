@@ -92,8 +92,7 @@ static void look(void) {
         close(fd);
 }
 
-/* Returns whether standard error is the journal's stream ($JOURNAL_STREAM contains its device and inode). Any thread.
- */
+/* Returns whether standard error is the journal's stream ($JOURNAL_STREAM has its device and inode). Any thread. */
 static bool journal_is_there(void) {
     pthread_once(&once, look);
     return journal >= 0;

@@ -1,5 +1,4 @@
-/* last_shutdown.h: finds out how the log ended before this start. After a clean stop, the last record is a stop record.
- */
+/* last_shutdown.h: finds out how the log ended before this start. After a clean stop, its last record says so. */
 #ifndef TARRY_SHELL_LAST_SHUTDOWN_H
 #define TARRY_SHELL_LAST_SHUTDOWN_H
 

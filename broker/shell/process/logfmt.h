@@ -43,8 +43,7 @@ struct logfmt_repeat {
 };
 /* Returns whether to log `sentence` now. `out_count`: its occurrences, including this one. */
 bool logfmt_repeat_due(struct logfmt_repeat *repeat, const char *sentence, uint64_t now_s, uint64_t *out_count);
-/* Logs event=<event>, the formatted pairs and reason=<sentence> if due now. From the second line on, times=N is added.
- */
+/* Logs event=<event>, the formatted pairs and reason=<sentence> if due now. The second and later lines add times=N. */
 void logfmt_repeated(struct logfmt_repeat *repeat, const char *sentence, const char *event, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

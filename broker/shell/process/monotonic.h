@@ -10,8 +10,7 @@
 
 uint64_t boottime_ns(void);  /* CLOCK_BOOTTIME in nanoseconds */
 uint64_t monotonic_ns(void); /* CLOCK_MONOTONIC in nanoseconds */
-/* monotonic_cond_init makes a condition variable that uses CLOCK_MONOTONIC; monotonic_after returns a deadline for it.
- */
+/* monotonic_cond_init makes a condition variable that uses CLOCK_MONOTONIC; monotonic_after makes its deadline. */
 void monotonic_cond_init(pthread_cond_t *cond);
 struct timespec monotonic_after(uint64_t wait_ns);
 

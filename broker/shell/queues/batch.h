@@ -27,8 +27,10 @@ struct batch {
     struct core_effects effects;
     struct answer *answers; /* replies to send after the sync; in the arena */
     size_t answer_count;
-    uint64_t end; /* log position after the batch's appends. The batch is released once the log is durable up to `end`
-                     on all required nodes. 0: a follower's batch, which reads only committed records */
+    /* Log position after the batch's appends. The batch is released once the log is durable up to `end` on all required
+     * nodes. 0: a follower's batch, which reads only committed records. */
+    uint64_t end;
+
     bool must_be_read; /* the delivery sender must read contents for its deliveries or replies */
     bool reads_late;   /* the delivery sender gets the batch only when it is released, not before */
     unsigned users;

@@ -65,8 +65,7 @@ bool lanes_is_news(const struct lanes *lanes, const struct lane_news *news);
 void lanes_send(struct lanes *lanes, const struct core_delivery *delivery, struct message *message,
                 uint64_t delivered_ns);
 
-/* Copies the principal of the session on the lane. Returns false if the session no longer holds the lane. Any thread.
- */
+/* Copies the principal of the session on the lane. Returns false if the session lost the lane. Any thread. */
 bool lanes_principal(struct lanes *lanes, uint32_t number, uint64_t session, char out[PRINCIPAL_SIZE_MAX + 1]);
 
 /* Callbacks of the door (door.h). */

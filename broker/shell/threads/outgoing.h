@@ -1,6 +1,5 @@
 /* outgoing.h: reads, packs and sends deliveries and replies whose content must be read first. The rules are in
- * engine/outgoing_read.h. If a session has lost its lane meanwhile, its delivery reaches no consumer (TRUE-1, lanes.h).
- */
+ * engine/outgoing_read.h. If a session has lost its lane, its delivery reaches no consumer (TRUE-1, lanes.h). */
 #ifndef TARRY_SHELL_OUTGOING_H
 #define TARRY_SHELL_OUTGOING_H
 
