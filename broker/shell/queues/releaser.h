@@ -3,8 +3,7 @@
  * position the log is durable on all required nodes. Packed replies are sent here. The delivery sender sends
  * deliveries, and replies that must be read, when it learns the position.
  *
- * On a broker without a pair, the sync thread or its stand-in calls the releaser; on a pair's leader, the pair's leader
- * thread. */
+ * On a broker without a pair, the sync thread or its stand-in calls the releaser; in a pair, the pair thread. */
 #ifndef TARRY_SHELL_RELEASER_H
 #define TARRY_SHELL_RELEASER_H
 
