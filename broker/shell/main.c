@@ -1,8 +1,10 @@
-/* main.c: starting and stopping.
+/* main.c: starts and stops the broker.
  *
- * Order of starting: signals are blocked (every thread inherits that) → data directory → index, log, core → endpoints
- * (bound, not served) → threads → requests are received → ready. Stopping: new work is refused → the core stops and
- * drains → log synced → deliveries out → index caught up → answers sent, exit. */
+ * Start: signals are blocked (every thread inherits that) → data directory → index, log, core → endpoints (bound, not
+ * served) → threads → requests are received → ready.
+ *
+ * Stop: new work is refused → the core stops and drains → log synced → deliveries sent → index caught up → replies
+ * sent, exit. */
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
@@ -34,25 +36,25 @@
 #include "tls.h"
 
 #define EXIT_USAGE 2
-/* The ready line of a pair's node says which of the two it is, if that is known in this time. */
+/* Time limit of the wait for the pair's roles, which the ready line of a pair's node states. */
 #define SETTLE_MAX_MS 2000
-/* For files, and whatever else is no connection. */
+/* File descriptors that are not connections, such as files. */
 #define DESCRIPTORS_RESERVED 256
-/* A few allocator arenas are enough for a few threads; each may keep as much as it once had. */
+/* Settings of malloc: a few arenas are enough for a few threads. Each arena keeps its largest size. */
 #define MALLOC_ARENAS 4
 #define MALLOC_MMAP_BYTES (1 << 20)
 #define MALLOC_TRIM_BYTES (4 << 20)
 
 static struct shell shell;
 
-/* A page of the index that cannot be read is a signal, not an error: the disk failed, or the file was cut short (F-8).
- * Only what a handler may do: write and end. */
+/* Handler of SIGBUS: an LMDB page of the index cannot be read, because the disk failed or the file was cut short (F-8).
+ * It may only call async-signal-safe functions: write and _exit. */
 static void page_lost(int number) {
     static const char line[] =
         "event=index_unreadable reason=\"a page of a mapped file cannot be read: the disk failed, or "
         "the file was cut short; restore the data directory from a copy\" action=exit\n";
     ssize_t written = write(STDERR_FILENO, line, sizeof(line) - 1);
-    (void)written; /* there is nowhere else to tell it */
+    (void)written; /* there is no other place to report it */
     _exit(EXIT_STORAGE);
 }
 
@@ -62,11 +64,12 @@ static void block_signals(sigset_t *out) {
     sigaddset(out, SIGINT);
     sigaddset(out, SIGHUP);
     pthread_sigmask(SIG_BLOCK, out, NULL);
-    signal(SIGPIPE, SIG_IGN); /* a client gone is an error of write(2) */
+    signal(SIGPIPE, SIG_IGN); /* a client that has gone is an error of write(2) */
     signal(SIGBUS, page_lost);
 }
 
-/* A connection is a descriptor. No more than are needed, for the library's tables are as long as there may be. */
+/* Raises the limit of file descriptors to one per connection. Not more, because the library's tables are as long as the
+ * limit. */
 static void raise_descriptors(void) {
     struct rlimit limit;
     const rlim_t wanted = DOOR_CONNECTIONS_MAX + DESCRIPTORS_RESERVED;
@@ -90,7 +93,7 @@ static void tune_allocator(void) {
     mallopt(M_TRIM_THRESHOLD, MALLOC_TRIM_BYTES);
 }
 
-/* Checks the addresses before anything is touched. */
+/* Parses the addresses before anything is changed. */
 static void parse_endpoints(void) {
     struct endpoints *endpoints = &shell.endpoints;
     char message[ENDPOINTS_MESSAGE_SIZE], url[LISTEN_URL_SIZE];
@@ -132,7 +135,7 @@ static void read_certificates(void) {
     if (tls_open(&shell.tls, &files, on_tls, NULL, message) != 0) refuse_to_start("refused", message);
 }
 
-/* Over the network a principal is a client with a token or a certificate. */
+/* Refuses to start if clients from the network could not be admitted: they need a token or a certificate. */
 static void check_network(void) {
     bool is_network = false;
     for (unsigned i = 0; i < shell.endpoints.count; i++) is_network |= !shell.endpoints.addresses[i].loopback;
@@ -224,7 +227,7 @@ int main(int argc, char **argv) {
     int come = stop_open_signals(&signals);
     if (come < 0) refuse_to_start("start_failed", strerror(-come));
     shell_open_door(&shell, connections_max());
-    uint64_t live = core_live(shell.core); /* before the core is its thread's */
+    uint64_t live = core_live(shell.core); /* before the core's thread owns the core */
     shell_start_threads(&shell);
     error = door_start(shell.door);
     if (error != 0) refuse_to_start("listen_failed", strerror(error));
@@ -239,11 +242,11 @@ int main(int argc, char **argv) {
     system_user_of_signal(&caught, shell.run.stopped_by);
     notify("STOPPING=1");
     logfmt("stopping", "url=%s", shell.run.url);
-    push_stop(shell.push); /* while what it has under way can still be acked */
+    push_stop(shell.push); /* while its pending tasks can still be acked */
     if (shell.node.on) node_leave(&shell.node);
     shell_stop(&shell);
 #ifdef __SANITIZE_ADDRESS__
-    __lsan_do_leak_check(); /* _exit would skip it; what is still in use is reachable, and no leak */
+    __lsan_do_leak_check(); /* _exit would skip the check; memory still in use is reachable, so it is no leak */
 #endif
     fflush(NULL);
     _exit(0);

@@ -35,7 +35,7 @@ static int refuse(char *message, size_t message_size, const char *format, ...) {
 }
 #define REFUSE(...) refuse(message, message_size, __VA_ARGS__)
 
-/* Address space of the index at first; it grows when it is full. */
+/* First size of the index's address space; it grows when full. */
 #define INDEX_MAP_SIZE (4ull << 30)
 
 static int open_index(struct recovery *recovery, char *message, size_t message_size) {
@@ -47,7 +47,7 @@ static int open_index(struct recovery *recovery, char *message, size_t message_s
         .outcomes_max = (uint32_t)recovery->config->outcomes_max,
         .outcome_retention_ms = recovery->config->outcome_retention_ms,
         .read_only = recovery->config->inspect,
-        .filters_later = true, /* by the filter reader: who is due does not wait for them */
+        .filters_later = true, /* the filter reader reads them, so that due tasks do not wait for them */
     };
     memcpy(options.cluster, recovery->dir->cluster, sizeof(options.cluster));
     message[0] = '\0';
@@ -153,7 +153,7 @@ static int restore(struct recovery *recovery, enum recovery_part part, const str
     return 0;
 }
 
-/* All the frames that are to be replayed, or up to the one that cannot be. */
+/* Replays all frames to replay, or stops at the first one that fails. */
 static void replay(struct recovery *recovery, struct recovery_plan *plan) {
     struct log_cursor *cursor;
     struct arena arena;
@@ -258,7 +258,7 @@ static int find_log(struct recovery *recovery, struct recovery_plan *plan, char 
     return 0;
 }
 
-/* One effect. 1: it cannot be opened, and the message says why. */
+/* Carries out one effect. Returns 1 with an error message if index or log cannot be opened. */
 static int execute(struct recovery *recovery, struct recovery_plan *plan, struct index_meta *meta, char *message,
                    size_t message_size) {
     switch (plan->effect) {

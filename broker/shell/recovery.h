@@ -1,4 +1,5 @@
-/* recovery.h: from a data directory to a state: the index, the log's tail on top, and a core that has applied it. */
+/* recovery.h: restores the broker's state from a data directory: the index, then the log after the index's position,
+ * applied to the core. */
 #ifndef TARRY_SHELL_RECOVERY_H
 #define TARRY_SHELL_RECOVERY_H
 
@@ -19,21 +20,21 @@ struct signer;
 struct recovery {
     const struct config *config;
     const struct datadir *dir;
-    struct disk *disk; /* the log's */
+    struct disk *disk; /* the log's disk */
     const struct signer *signer;
     const uint8_t *config_digest;
     bool is_pair;
 
-    /* what it fills in */
+    /* outputs of recovery_run */
     struct clock *clock;
-    struct run *run; /* its epoch, and how the log ended before */
+    struct run *run; /* receives the epoch and how the log ended before */
     struct log *log;
     struct index *index;
     struct core *core;
 };
 
-/* Opens index and log and refuses what does not fit together (LOG-3). 0, or 1 with a sentence. No thread of ours runs
- * yet. */
+/* Opens index and log and refuses them if they do not match (LOG-3). Returns 0, or 1 with an error message. Called
+ * before the broker starts its threads. */
 int recovery_run(struct recovery *recovery, char *message, size_t message_size);
 
 #endif

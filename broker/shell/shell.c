@@ -1,6 +1,6 @@
-/* shell.c: which room gets what, and in which order they begin and end; see shell.h.
+/* shell.c: connects the modules, and starts and stops them in order; see shell.h.
  *
- * Stopping: new work is refused → the core stops and drains → log synced → deliveries out → index caught up → answers
+ * Stop: new work is refused → the core stops and drains → log synced → deliveries sent → index caught up → replies
  * sent. */
 #include "shell.h"
 
@@ -20,10 +20,10 @@
 #include "stats.h"
 #include "tls.h"
 
-/* What is answered already gets so long to leave. */
+/* Time limit for sending replies that are already made. */
 #define FLUSH_MAX_MS 1000
 
-/* ---- what the pair's thread calls */
+/* ---- callbacks of the pair's thread */
 
 static void on_follower_durable(void *context, uint64_t position) {
     struct shell *shell = context;
@@ -72,7 +72,7 @@ void shell_open_node(struct shell *shell) {
     if (node_open(&shell->node, &needs, message) != 0) refuse_to_start("refused", message);
 }
 
-/* ---- the subscribers to how far the log is durable wherever it must be; in this order */
+/* ---- subscribers of the durable position, in this order */
 
 static void tell_sender(void *context, uint64_t position) {
     delivery_sender_durable(context, position);
@@ -161,7 +161,7 @@ static void open_rpc(struct shell *shell) {
                                               .calls_us = &shell->calls_us});
 }
 
-/* What the door's calls come to. */
+/* Sets the callbacks of the door. */
 static void furnish_door(struct shell *shell) {
     shell->gateways_needs = (struct gateways_needs){.run = &shell->run,
                                                     .rpc = &shell->rpc,
@@ -244,7 +244,8 @@ static void start_indexer(struct shell *shell) {
     indexer_start(&shell->indexer, &needs, core_position(shell->core));
 }
 
-/* A follower may have applied what its index may not have yet (LOG-3): it tells what that may. */
+/* Waits for the index. A follower may have applied records that its index may not include yet (LOG-3): waits only for
+ * those that it may include. */
 static bool await_index(void *context, uint64_t position, uint64_t wait_ns) {
     struct shell *shell = context;
     if (shell->node.on && !atomic_load(&shell->node.leads)) {
@@ -341,10 +342,10 @@ static void start_core(struct shell *shell) {
 }
 
 void shell_start_threads(struct shell *shell) {
-    shell->inbox.durable = core_position(shell->core); /* of a follower not all is applied */
+    shell->inbox.durable = core_position(shell->core); /* a follower may not have applied all */
     shell->inbox.indexed = index_position(shell->index);
     shell->inbox.follow_to = core_position(shell->core);
-    node_recovered(&shell->node, shell->log, shell->index); /* before any thread asks how far it may go */
+    node_recovered(&shell->node, shell->log, shell->index); /* before any thread asks how far it may index or retire */
     start_auditor(shell);
     init_releaser(shell);
     start_sync(shell);
@@ -356,7 +357,7 @@ void shell_start_threads(struct shell *shell) {
     start_backup(shell);
     locator_start(&shell->locator, shell->log, shell->index, &shell->archivist.archive, &shell->inbox);
     start_core(shell);
-    filter_reader_start(&shell->filter_reader, shell->index); /* nobody waits for it */
+    filter_reader_start(&shell->filter_reader, shell->index); /* no thread waits for it */
     if (shell->node.on) node_start(&shell->node);
 }
 
@@ -364,7 +365,7 @@ void shell_stop(struct shell *shell) {
     uint64_t from_ms = monotonic_ns() / NS_PER_MS;
     atomic_store(&shell->run.stopping, true);
     authorizer_tell(&shell->authorizer, true); /* before the log's last record */
-    auditor_stop(&shell->auditor);             /* before the core: requests that wait for news get an answer now */
+    auditor_stop(&shell->auditor);             /* before the core: long polls get their reply now */
     inbox_stop(&shell->inbox);
     batches_stop(&shell->batches);
     core_thread_join(&shell->core_thread);

@@ -1,10 +1,10 @@
-/* shell.h: all rooms of one broker, and how they begin and end. Private to main.c and shell.c, which build the house: a
- * room gets what it needs as arguments, and does not know this.
+/* shell.h: all modules of one broker, and how they start and stop. Private to main.c and shell.c. A module gets what it
+ * needs as arguments and does not include this file.
  *
- * README.md draws the threads and their queues. Order of locks: a lane's mutex, then a queue's (inbox, reader, auditor,
- * delivery sender, sync, indexer, archivist, batches); no two queues' at once, except that the releaser's comes before
- * those that it tells. The door's own lock comes last; when it calls it holds `serving` alone, which no thread waits
- * for that holds another. */
+ * README.md draws the threads and their queues. Lock order: first a lane's mutex, then a queue's (inbox, reader,
+ * auditor, delivery sender, sync, indexer, archivist, batches). A thread holds at most one queue's mutex, with one
+ * exception: the releaser's comes before those of its subscribers. The door's own lock comes last. When the door calls
+ * back, it holds only `serving`; no thread waits for `serving` while it holds another lock. */
 #ifndef TARRY_SHELL_SHELL_H
 #define TARRY_SHELL_SHELL_H
 
@@ -53,10 +53,10 @@ struct shell {
     struct datadir dir;
     struct clock clock;
     struct disk_space disk_space;
-    struct disk disk; /* the log's, mindful of the room */
+    struct disk disk; /* the log's disk, which checks the free space */
     struct log *log;
     struct index *index;
-    struct core *core; /* the core thread's, once it runs */
+    struct core *core; /* owned by the core thread once it runs */
     struct endpoints endpoints;
     uint8_t config_digest[CONFIG_DIGEST_SIZE];
     struct run run;
@@ -68,7 +68,7 @@ struct shell {
     struct releaser releaser;
     struct delivery_sender delivery_sender;
     struct indexer indexer;
-    struct signer signer; /* the index thread's, once it runs */
+    struct signer signer; /* owned by the index thread once it runs */
     struct archivist archivist;
     struct reader reader;
     struct calendar_reader calendar_reader;
@@ -77,36 +77,37 @@ struct shell {
     struct backup backup;
     struct locator locator;
     struct door *door;
-    struct gateway *gateway;     /* the door's thread's, as … */
-    struct http_server *http;    /* … this is */
-    struct beanstalk *beanstalk; /* … and this */
-    struct push *push;           /* webhooks */
-    struct tls *tls;             /* NULL: none */
+    struct gateway *gateway;     /* used on the door's thread only */
+    struct http_server *http;    /* used on the door's thread only */
+    struct beanstalk *beanstalk; /* used on the door's thread only */
+    struct push *push;           /* sends webhooks */
+    struct tls *tls;             /* NULL: no TLS */
     struct authorizer authorizer;
     struct rpc rpc;
-    struct lone lone; /* the door's thread's */
+    struct lone lone; /* used on the door's thread only */
     struct lanes lanes;
     struct node node;
-    struct peer_key peer_key;            /* of a pair; fixed from the start on */
-    struct peer_credentials credentials; /* shown to the other node */
+    struct peer_key peer_key;            /* key of the pair; constant after the start */
+    struct peer_credentials credentials; /* credentials shown to the other node */
     struct latency fsync_us;
     struct latency calls_us;
 
-    /* what outlives the call that gives it */
+    /* arguments that modules keep a pointer to */
     struct pair_status pair_status;
     struct http_needs http_needs;
     struct gateways_needs gateways_needs;
 };
 
-/* In the order in which they are called; what must not be ends the process with a sentence (refuse_to_start). */
+/* The functions below are called in this order. On an error they end the process with an error message
+ * (refuse_to_start). */
 void shell_open_node(struct shell *shell);
-/* What watches how full the disk is, and where the archive is: before the log is opened. */
+/* Prepares disk-space monitoring and the archive's path, before the log is opened. */
 void shell_prepare_storage(struct shell *shell);
 void shell_recover(struct shell *shell);
-/* Bound, and not served yet. */
+/* Binds the listening sockets, and does not serve them yet. */
 void shell_open_door(struct shell *shell, unsigned connections_max);
 void shell_start_threads(struct shell *shell);
-/* Everything down, in the order in which work flows, so that nothing that was promised is left behind. */
+/* Stops all modules in the order in which work flows, so that every promised effect is completed. */
 void shell_stop(struct shell *shell);
 
 #endif

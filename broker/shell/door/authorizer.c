@@ -1,6 +1,5 @@
-/* authorizer.c: which clients come in, and the file that says so; see authorizer.h. What each may do is in
- * authorizer_judge.c.
- */
+/* authorizer.c: decides which clients may connect, and reads the file of tokens; see authorizer.h. authorizer_judge.c
+ * decides what each client may do. */
 #include "authorizer.h"
 
 #include <errno.h>
@@ -23,7 +22,7 @@
 #include "private_file.h"
 #include "token_file.h"
 
-/* The file is looked at this often, too, for file systems that tell of no changes. */
+/* Interval of checking the file, for file systems that do not report changes. */
 #define LOOK_MS 10000
 #define EVENTS_SIZE 4096
 #define PARENT_SIZE CONFIG_TEXT_SIZE
@@ -40,7 +39,7 @@ static uint64_t steady_s(void) {
     return (uint64_t)now.tv_sec + 1;
 }
 
-/* ---- the file */
+/* ---- the file of tokens */
 
 static struct authorizer_mark mark_of(const char *path) {
     struct stat status;
@@ -58,7 +57,7 @@ static bool is_same_mark(const struct authorizer_mark *a, const struct authorize
            a->changed_ns == b->changed_ns;
 }
 
-/* NULL, with a sentence: it cannot be read, or is wrong. */
+/* Returns NULL with an error message if the file cannot be read or is wrong. */
 static struct access_set *read_set(const char *path, char *message, size_t size) {
     const struct private_file file = {.what = "file of tokens",
                                       .path = path,
@@ -104,7 +103,7 @@ int authorizer_open(struct authorizer *authorizer, const struct config *config, 
     return authorizer->set == NULL;
 }
 
-/* Takes the new rows over, or says why not. */
+/* Reads the file again. Installs the new rows, or logs the error. */
 static void read_again(struct authorizer *authorizer, const struct authorizer_mark *mark) {
     char message[AUTHORIZER_PROBLEM_SIZE - 100], quoted[LOGFMT_VALUE_SIZE];
     struct access_set *set = read_set(authorizer->path, message, sizeof(message));
@@ -127,7 +126,7 @@ static void read_again(struct authorizer *authorizer, const struct authorizer_ma
     access_set_free(former);
 }
 
-/* ---- the thread that looks */
+/* ---- the thread that watches the file */
 
 static int watch(const char *path) {
     char parent[PARENT_SIZE + sizeof("/tokens")];
@@ -142,7 +141,7 @@ static int watch(const char *path) {
     return events;
 }
 
-/* Until the next of them expires, and no longer than LOOK_MS. */
+/* Returns the time until the next token expires, at most LOOK_MS. */
 static int wait_ms(struct authorizer *authorizer) {
     pthread_mutex_lock(&authorizer->mutex);
     uint64_t now_s = wall_s(), next_s = access_next_expiry(authorizer->set, now_s);
@@ -165,7 +164,7 @@ static void *run(void *argument) {
     uint64_t since_s = wall_s();
     eventfd_t woken;
     for (;;) {
-        /* First: what changed before the watch began is seen, too. */
+        /* Checked first, so that a change before the watch began is noticed. */
         struct authorizer_mark mark = mark_of(authorizer->path);
         uint64_t now_s = wall_s();
         bool is_changed = !is_same_mark(&mark, &authorizer->mark);
@@ -185,7 +184,7 @@ static void *run(void *argument) {
 void authorizer_start(struct authorizer *authorizer, struct door *door) {
     int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (wake < 0) fatal("authorizer_failed", -errno);
-    pthread_mutex_lock(&authorizer->mutex); /* the door runs already */
+    pthread_mutex_lock(&authorizer->mutex); /* locked because the door's thread already runs */
     authorizer->door = door;
     authorizer->wake = wake;
     authorizer->runs = true;
@@ -214,7 +213,7 @@ bool authorizer_has_rows(struct authorizer *authorizer) {
     return found;
 }
 
-/* ---- which clients come in */
+/* ---- which clients may connect */
 
 static const char nothing_shown[] = "this broker wants a token from here (TARRY_TOKEN_FILE, --token-file)";
 static const char unknown[] = "the token is none of this broker's";
@@ -222,7 +221,7 @@ static const char expired[] = "the token has expired; ask for a new one (tarry t
 static const char gone[] = "whose session this is may not use the broker any more";
 static const char too_many[] = "too many wrong tokens have come from this address; wait a minute";
 
-/* Under the mutex, like what follows. */
+/* The caller holds the mutex, as for the functions below. */
 static struct caller_verdict fail(struct authorizer *authorizer, const struct net_caller *caller,
                                   Tarry__AccessRefused__Why why, const char *principal) {
     static const char *const sentences[] = {[TARRY__ACCESS_REFUSED__WHY__NOTHING_SHOWN] = nothing_shown,
@@ -242,7 +241,7 @@ static struct caller_verdict fail(struct authorizer *authorizer, const struct ne
                                    .wants_token = true};
 }
 
-/* One more connection of the principal's, or one that is its own already and is judged anew: the door dismisses the
+/* Counts one more connection of the principal. A connection that is judged again already counts: the door dismisses its
  * former verdict after this one. */
 static struct caller_verdict let_in(struct authorizer *authorizer, const struct net_caller *caller,
                                     struct access_principal *principal) {
@@ -262,7 +261,7 @@ static bool is_local(const struct authorizer *authorizer, const struct net_calle
     return caller->way != CALLER_NETWORK || authorizer_is_open(authorizer);
 }
 
-/* The session's secret was checked, and stands for the client that has subscribed. */
+/* Admits a lane's connection. The session's secret was checked; the principal is that of the client that subscribed. */
 static struct caller_verdict admit_lane(struct authorizer *authorizer, const struct net_caller *caller) {
     const struct access_set *set = authorizer->set;
     char name[PRINCIPAL_SIZE_MAX + 1] = "";
@@ -311,7 +310,7 @@ static struct caller_verdict admit_shown(struct authorizer *authorizer, const st
 
 struct caller_verdict authorizer_admit(struct authorizer *authorizer, const struct net_caller *caller) {
     const struct access_rule *rule = caller->place == CALLER_PAGE ? access_rule_of_page(caller->path) : NULL;
-    /* A page without access control, for clients that show nothing. */
+    /* a page without access control, for clients that show no token */
     bool is_open = rule != NULL && rule->roles == ROLES_NONE && caller->token_size == 0;
     if (is_open) return (struct caller_verdict){0};
     pthread_mutex_lock(&authorizer->mutex);

@@ -1,5 +1,5 @@
-/* authorizer_audit.c: refused clients, on their way into the log; see authorizer.h. The door's thread counts
- * them (access/refusals.h), the authorizer's offers what is to be told to the core thread, which records it. */
+/* authorizer_audit.c: records refused clients in the log; see authorizer.h. The door's thread counts the refusals
+ * (access/refusals.h). The authorizer's thread offers them to the core thread, which records them. */
 #include <assert.h>
 #include <sys/eventfd.h>
 

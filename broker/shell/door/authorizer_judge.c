@@ -1,5 +1,6 @@
-/* authorizer_judge.c: may a principal ask for this? See authorizer.h. What a request names is looked at here; what it
- * means by a number alone (a task, a session, a producer) the core looks at, with the caller that it is given. */
+/* authorizer_judge.c: decides whether a principal may make a request; see authorizer.h. This file checks queues that a
+ * request names. If it names a task, a session or a producer only by number, the core checks it with the caller it
+ * gets. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 
 static const char denied_unsaid[] = "you may not do this, and there is no memory to say why";
 
-/* The sentence in the arena; every refusal of the same commit that says the same has the same one. */
+/* Copies the sentence into the arena. Equal refusals of one commit share one copy. */
 static const char *keep(struct arena *arena, const char *sentence) {
     size_t size = strlen(sentence) + 1;
     char *kept = arena_alloc(arena, size);
@@ -24,7 +25,7 @@ static struct request_refusal deny(struct authorizer *authorizer, struct arena *
     return (struct request_refusal){TARRY__CODE__DENIED, keep(arena, sentence)};
 }
 
-/* What few may do: an auditor wants to know which others tried. */
+/* Records refusals of operations that only few principals may do: an auditor wants to know which others tried. */
 static void note(struct authorizer *authorizer, const struct access_principal *principal,
                  const struct access_rule *rule, const char *peer, uint64_t count) {
     bool is_for_few = rule->roles != ROLES_NONE && (rule->roles & ~((unsigned)ROLE_admin | ROLE_peer)) == 0;
@@ -41,7 +42,7 @@ static const char *queue_of_ref(const Tarry__Ref *ref) {
     return ref != NULL && ref->id == 0 ? ref->queue : NULL;
 }
 
-/* NULL: it names none. */
+/* Returns the queue that the operation names; NULL: none. */
 static const char *queue_of_op(const Tarry__Op *op) {
     switch (op->op_case) {
     case TARRY__OP__OP_SCHEDULE:
@@ -73,10 +74,10 @@ static const char *queue_of_op(const Tarry__Op *op) {
     return NULL;
 }
 
-/* What is malformed has its sentence already, and names nothing that could be judged. */
+/* Checks the operations of a commit. A malformed operation already has its error, and is not checked. */
 static void judge_ops(struct authorizer *authorizer, const struct access_principal *principal, struct arena *arena,
                       const struct core_event *event) {
-    /* request_prepare made them, and gives them up as what the core may only read. */
+    /* request_prepare made the contents; the core may only read them */
     struct core_content *contents = (struct core_content *)event->contents;
     const Tarry__Commit *commit = event->request->commit;
     const struct access_rule *noted = NULL;
@@ -110,7 +111,7 @@ static const char *queue_of_request(const Tarry__Request *request) {
         return request->stats->queue[0] != '\0' ? request->stats->queue : NULL;
     case TARRY__REQUEST__BODY_CALENDAR:
         return request->calendar->queue[0] != '\0' ? request->calendar->queue : NULL;
-    case TARRY__REQUEST__BODY_SUBSCRIBE: /* the first; the others follow */
+    case TARRY__REQUEST__BODY_SUBSCRIBE: /* the first queue; may_request checks the others */
         return request->subscribe->queues[0];
     case TARRY__REQUEST__BODY_HELLO:
     case TARRY__REQUEST__BODY_COMMIT:
@@ -138,19 +139,20 @@ static bool may_request(const struct access_principal *principal, const struct a
     return true;
 }
 
-/* The other node of a pair proves its identity by the pair's key (rpc.c has seen to that, and asks it for the proof if
- * it has not): on this host that is as good as a token with the role `peer`. Over the network it needs both. */
+/* Returns whether this is the other node of the pair, which proves its identity by the pair's key (checked in rpc.c).
+ * On this host, the proof is as good as a token with the role `peer`. Over the network, the node needs both. */
 static bool is_peers(const struct access_principal *principal, enum authorizer_side side,
                      const Tarry__Request *request) {
     bool is_proved = side == SIDE_PEER;
     bool is_near = principal->entry.kind == KIND_LOOPBACK || principal->entry.kind == KIND_OWNER;
     bool is_role = is_near || (principal->entry.roles & ROLE_peer) != 0;
-    if (request->body_case == TARRY__REQUEST__BODY_BACKUP) return is_role && is_proved; /* its snapshot */
+    if (request->body_case == TARRY__REQUEST__BODY_BACKUP)
+        return is_role && is_proved; /* the other node fetches its snapshot with Backup requests */
     return is_role && request->body_case == TARRY__REQUEST__BODY_FOLLOW;
 }
 
-/* A client's own word alone is judged: the broker's other node and its gateway name themselves by words of this
- * program, which some principal may have for its name. */
+/* Checks only names that clients give themselves. The other node and the gateway use names from this program, and a
+ * principal may have the same name. */
 static bool is_anothers_name(struct authorizer *authorizer, const struct access_principal *principal,
                              enum authorizer_side side, const char *client) {
     if (side != SIDE_CLIENT) return false;
@@ -175,7 +177,8 @@ static struct request_refusal limit(struct authorizer *authorizer, const struct 
     return (struct request_refusal){TARRY__CODE__BUSY, keep(arena, sentence)};
 }
 
-/* A principal that may use all queues may fill the table by default: it may also delete what others have there. */
+/* Returns the principal's limit of queues; 0: none. A principal that may use all queues has none by default, because it
+ * may also delete the queues of others. */
 static uint64_t queues_max(const struct access_principal *principal) {
     const uint64_t limit = principal->entry.limits[LIMIT_queues];
     if (limit != 0) return limit;
@@ -235,7 +238,7 @@ struct request_refusal authorizer_judge(struct authorizer *authorizer, struct ac
     return fine;
 }
 
-/* One operation more, of which there is no request: OK or BUSY. */
+/* Charges one operation that has no request. Returns OK or BUSY. */
 static Tarry__Code take_one(struct authorizer *authorizer, struct access_principal *principal,
                             char sentence[ACCESS_SENTENCE_SIZE]) {
     if (access_take_rate(principal, 1, steady_ns())) return TARRY__CODE__OK;
@@ -298,7 +301,8 @@ uint64_t authorizer_own(struct authorizer *authorizer) {
 bool authorizer_take_bytes(struct authorizer *authorizer, struct access_principal *principal, uint64_t before,
                            uint64_t after) {
     uint64_t most = principal->entry.limits[LIMIT_bytes];
-    uint64_t others = atomic_fetch_add(&principal->usage.bytes, after - before) - before; /* modulo 2^64 */
+    uint64_t others = atomic_fetch_add(&principal->usage.bytes, after - before) -
+                      before; /* a negative difference wraps around: addition is modulo 2^64 */
     if (most == 0 || after <= before || others == 0 || others + after <= most) return true;
     atomic_fetch_sub(&principal->usage.bytes, after - before);
     atomic_fetch_add(&authorizer->limited, 1);

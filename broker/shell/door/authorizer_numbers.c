@@ -1,4 +1,4 @@
-/* authorizer_numbers.c: counts of what was let in and what was refused; see authorizer.h. */
+/* authorizer_numbers.c: counters of admitted and refused clients; see authorizer.h. */
 #include <string.h>
 
 #include "authorizer.h"

@@ -1,4 +1,4 @@
-/* gateways.c: see gateways.h. All of it is called on the door's thread. */
+/* gateways.c: see gateways.h. All functions are called on the door's thread. */
 #include "gateways.h"
 
 #include "authorizer.h"

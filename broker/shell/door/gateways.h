@@ -1,4 +1,5 @@
-/* gateways.h: the gateway (broker/gateway) in this broker: what it calls, and which clients it serves. */
+/* gateways.h: connects the gateway (broker/gateway) to this broker: the callbacks through which it makes requests and
+ * checks principals. */
 #ifndef TARRY_SHELL_GATEWAYS_H
 #define TARRY_SHELL_GATEWAYS_H
 
@@ -16,7 +17,8 @@ struct gateways_needs {
     struct lanes *lanes;
 };
 
-/* `needs` must outlive it. NULL: no memory. The door is to be told of it before it starts (gateway_serve). */
+/* Returns the gateway, or NULL if memory is exhausted. `needs` must outlive it. Register it with the door before the
+ * door starts (gateway_serve). */
 struct gateway *gateways_new(const struct gateways_needs *needs);
 
 #endif

@@ -1,4 +1,4 @@
-/* http.c: see http.h. A page that needs the core asks as a call like any other. */
+/* http.c: see http.h. A page that needs the core makes a call, as a client does. */
 #include "http.h"
 
 #include <stdatomic.h>
@@ -18,15 +18,15 @@
 #include "rpc.h"
 #include "run.h"
 
-/* Scrapes at once. */
+/* Concurrent requests for /metrics. */
 #define NUMBERS_MAX 8
 #define NUMBERS_ARENA_MAX (1u << 20)
 
-/* Asks for the statistics. */
+/* A request for the statistics. */
 struct numbers_call {
-    struct call call; /* first */
+    struct call call; /* must be the first member */
     const struct http_needs *needs;
-    uint64_t to; /* connection */
+    uint64_t to; /* connection to answer */
     struct arena arena;
     Tarry__Request request;
     Tarry__Stats stats;
@@ -52,7 +52,7 @@ static void readyz(const struct http_needs *needs, uint64_t to) {
     respond(needs, to, problem != NULL ? 503 : 200, "text/plain", text, (size_t)size);
 }
 
-/* `message` NULL: it cannot be told just now. */
+/* Sends the metrics. `message` NULL: the statistics are not available now. */
 static void stats_told(struct call *call, struct message *message) {
     struct numbers_call *numbers = (struct numbers_call *)call;
     Tarry__Reply *reply = message != NULL ? tarry__reply__unpack(NULL, message->size, message->bytes) : NULL;
@@ -98,7 +98,7 @@ static void numbers(const struct http_needs *needs, uint64_t to) {
     inbox_post(needs->inbox, &engine_request->item);
 }
 
-/* ---- what the door calls */
+/* ---- callbacks of the door */
 
 static const struct http_needs *needs_of(void *argument) {
     return argument;

@@ -1,5 +1,5 @@
-/* http.h: all that the door asks of the broker (door_calls): requests, lanes, the pages /healthz, /readyz and /metrics
- * for people and monitoring, and, for the log, which clients it refused. */
+/* http.h: the callbacks of the door (door_calls): requests, lanes, the pages /healthz, /readyz and /metrics for people
+ * and monitoring, and log lines about refused clients. */
 #ifndef TARRY_SHELL_HTTP_H
 #define TARRY_SHELL_HTTP_H
 
@@ -16,18 +16,18 @@ struct run;
 
 struct http_needs {
     const struct run *run;
-    struct inbox *inbox; /* the core's */
+    struct inbox *inbox;
     struct rpc *rpc;
     struct authorizer *authorizer;
     struct lanes *lanes;
     struct lone *lone;
     struct readiness readiness;
-    /* Both are there before the door starts. */
+    /* Both are set before the door starts. */
     struct door *door;
     struct gateway *gateway;
 };
 
-/* What the door calls, of all that answers it: requests, lanes and pages. `needs` must outlive the door. */
+/* Returns the callbacks of the door: requests, lanes and pages. `needs` must outlive the door. */
 struct door_calls http_calls(const struct http_needs *needs);
 
 #endif

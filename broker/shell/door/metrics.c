@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A label's value: quotes, backslashes and line feeds escaped. */
+/* Writes a label's value, with quotes, backslashes and newlines escaped. */
 static void put_value(FILE *out, const char *text) {
     for (; *text != '\0'; text++) {
         if (*text == '\n') {
@@ -22,7 +22,7 @@ static void put_head(FILE *out, const char *name, const char *type, const char *
     fprintf(out, "# HELP tarry_%s %s\n# TYPE tarry_%s %s\n", name, help, name, type);
 }
 
-/* What a number is told in: as it is, or in seconds though it is counted in milliseconds. */
+/* Unit of a number: unchanged, or in seconds converted from milliseconds. */
 enum unit { AS_IT_IS, FROM_MS };
 
 static void put_number(FILE *out, uint64_t value, enum unit unit) {
@@ -32,7 +32,7 @@ static void put_number(FILE *out, uint64_t value, enum unit unit) {
         fprintf(out, "%" PRIu64 "\n", value);
 }
 
-/* ---- one of a kind: X(name, type, unit, value, help); `b` is BrokerStats, `p` is PairStats */
+/* ---- single metrics: X(name, type, unit, value, help); `b` is BrokerStats, `p` is PairStats */
 
 #define BROKER_METRICS(X)                                                                                              \
     X("uptime_seconds", "gauge", FROM_MS, b->uptime_ms, "How long this process has run.")                              \
@@ -99,7 +99,7 @@ static void put_pair(FILE *out, const Tarry__PairStats *p) {
 
 /* ---- histograms */
 
-/* ` NAME_bucket{queue="Q",le="…"}` and so on; `queue` NULL: without one. */
+/* Writes `NAME_bucket{queue="Q",le="…"}` and the like; `queue` NULL: without that label. */
 static void put_sample(FILE *out, const char *name, const char *part, const char *queue, const char *bound) {
     fprintf(out, "tarry_%s_%s", name, part);
     if (queue == NULL && bound == NULL) return;
@@ -196,7 +196,7 @@ static void put_queues(FILE *out, Tarry__QueueStats *const *queues, size_t count
         put_histogram(out, "queue_lateness_seconds", queues[i]->name, queues[i]->lateness);
 }
 
-/* ---- queues that are pushed, PUSH_QUEUES_MAX at most: X(name, type, unit, field, help) */
+/* ---- queues with webhooks, at most PUSH_QUEUES_MAX: X(name, type, unit, field, help) */
 #define PUSH_METRICS(X)                                                                                                \
     X("push_requests_in_flight", "gauge", AS_IT_IS, in_flight, "Webhook requests on their way.")                       \
     X("push_requests_total", "counter", AS_IT_IS, sent, "Webhook requests that have ended.")                           \
@@ -221,7 +221,7 @@ static void put_pushed(FILE *out, Tarry__PushTarget *const *targets, size_t coun
 #undef X
 }
 
-/* Over all queues, those without series of their own included. */
+/* Writes the sums over all queues, including those without series of their own. */
 static void put_sums(FILE *out, const Tarry__StatsReply *stats, size_t shown) {
     put_head(out, "queues", "gauge", "Queues.");
     fprintf(out, "tarry_queues %zu\n", stats->n_queues);

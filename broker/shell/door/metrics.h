@@ -1,9 +1,9 @@
-/* metrics.h: the answer to a Stats request as text for Prometheus, by its conventions: base units, `_total` for what
- * only grows, histograms with fixed buckets, HELP and TYPE.
+/* metrics.h: formats the reply to a Stats request as text for Prometheus. It follows the Prometheus conventions: base
+ * units, `_total` for counters, histograms with fixed buckets, HELP and TYPE.
  *
- * How many series there are is bounded: queues have series of their own up to METRICS_QUEUES_MAX of them, in the order
- * in which they came into being, so that none of them comes and goes; those of later ones are in the sums over all
- * queues alone, and tarry_queues_left_out says how many these are. A queue has METRICS_QUEUE_SERIES series. */
+ * The number of series is limited. The oldest METRICS_QUEUES_MAX queues have series of their own, so that a queue's
+ * series does not come and go. Younger queues are counted only in the sums over all queues; tarry_queues_left_out is
+ * their number. Each queue has METRICS_QUEUE_SERIES series. */
 #ifndef TARRY_SHELL_METRICS_H
 #define TARRY_SHELL_METRICS_H
 
@@ -13,11 +13,11 @@
 #include "tarry.pb-c.h"
 
 #define METRICS_QUEUES_MAX 512u
-/* Tasks by state, gauges, counters, and a histogram: its buckets, that of all, sum and count. */
+/* Tasks by state, gauges, counters, and one histogram: its buckets (with +Inf), sum and count. */
 #define METRICS_QUEUE_SERIES (4u + 2u + 7u + DURATION_BUCKETS + 2u)
 #define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
-/* Allocated with malloc, and `*out_size` bytes without the end. NULL: out of memory. Any thread. */
+/* Returns text from malloc and its size without the terminating NUL; NULL if memory is exhausted. Any thread. */
 char *metrics_text(const Tarry__StatsReply *stats, size_t *out_size);
 
 #endif

@@ -1,4 +1,4 @@
-/* pair_status.c: see pair_status.h. A broker without a peer is the primary, whatever is said to it. */
+/* pair_status.c: see pair_status.h. A broker without a peer is always the primary. */
 #include "pair_status.h"
 
 #include "authorizer.h"

@@ -1,6 +1,5 @@
-/* pair_status.h: answers requests about the pair: how this node is (tarry status), and which node is to lead.
- *
- * Nothing here decides anything. */
+/* pair_status.h: answers requests about the pair: the status of this node (tarry status), and which node is to lead.
+ * This file makes no decision. */
 #ifndef TARRY_SHELL_PAIR_STATUS_H
 #define TARRY_SHELL_PAIR_STATUS_H
 
@@ -21,7 +20,7 @@ struct pair_status {
     struct run *run;
     struct clock *clock;
     struct endpoints *endpoints;
-    struct tls *tls; /* NULL: none */
+    struct tls *tls; /* NULL: no TLS */
     const struct disk_hang *hang;
     struct log *log;
     struct node *node;

@@ -16,9 +16,9 @@
 #include "push_secrets.h"
 #include "pusher.h"
 
-/* Of the descriptors of this process, what requests may take: one in so many. */
+/* Webhook requests may use one in DESCRIPTORS_SHARE of this process's file descriptors. */
 #define DESCRIPTORS_SHARE 16u
-#define CA_FILE_MAX (1 << 20) /* bytes; the sentence says so */
+#define CA_FILE_MAX (1 << 20) /* bytes; the error message below states it too */
 
 static int on_read_secrets(void *argument, char *out, size_t size, size_t *out_size, char *message,
                            size_t message_size) {
@@ -60,7 +60,8 @@ static int check_secrets(const struct config *config, char *message, size_t mess
     return result;
 }
 
-/* libcurl reads the CAs whole for each connection: a file that never ends (/dev/zero) would hold up all webhooks. */
+/* Checks the file of CAs. libcurl reads it whole for each connection, so a file that never ends (/dev/zero) would block
+ * all webhooks. */
 static int check_ca(const struct config *config, char *message, size_t message_size) {
     struct stat status;
     if (config->push_ca[0] == '\0' || stat(config->push_ca, &status) != 0) return 0;
@@ -69,7 +70,7 @@ static int check_ca(const struct config *config, char *message, size_t message_s
     return 1;
 }
 
-/* --push-requests, or what the system's descriptors have room for. */
+/* Returns --push-requests, or the number that the file descriptors allow. */
 static unsigned requests_of(const struct config *config) {
     struct rlimit limit;
     rlim_t share = 0;

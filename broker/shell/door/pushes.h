@@ -1,5 +1,5 @@
-/* pushes.h: webhooks (broker/push) in this broker: the file of secrets, the log, and how many requests there is room
- * for. */
+/* pushes.h: connects webhooks (broker/push) to this broker: the file of secrets, the log, and the number of concurrent
+ * requests. */
 #ifndef TARRY_SHELL_PUSHES_H
 #define TARRY_SHELL_PUSHES_H
 
@@ -10,8 +10,8 @@ struct datadir;
 struct gateway;
 struct push;
 
-/* After the gateway, before the door starts. `config` must outlive it. NULL with a sentence: the file of secrets is
- * given and wrong, or there is no memory. */
+/* Creates the webhook sender: after the gateway, before the door starts. `config` must outlive it. Returns NULL with an
+ * error message if the file of secrets is given but wrong, or memory is exhausted. */
 struct push *pushes_new(const struct config *config, const struct datadir *dir, struct gateway *gateway, char *message,
                         size_t message_size);
 

@@ -14,7 +14,7 @@ static const char *of_node(const struct node *node, char buffer[READINESS_TEXT_S
     if (!atomic_load(&node->leads)) {
         char primary[CONFIG_TEXT_SIZE];
         if (!atomic_load(&node->follows)) return "undecided: nobody of the pair leads, or it is not known yet who";
-        node_primary((struct node *)node, primary); /* a lock, and no change */
+        node_primary((struct node *)node, primary); /* takes a lock, changes nothing */
         snprintf(buffer, READINESS_TEXT_SIZE, "follower: the primary is %.900s",
                  primary[0] != '\0' ? primary : "not known");
         return buffer;

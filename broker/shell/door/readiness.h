@@ -1,5 +1,5 @@
-/* readiness.h: may this broker serve, and if not, why not (the page /readyz). That it answers at all says that it is
- * alive (/healthz). */
+/* readiness.h: decides whether this broker can serve clients, and if not, why not (the page /readyz). Any answer to
+ * /healthz means that the broker is alive. */
 #ifndef TARRY_SHELL_READINESS_H
 #define TARRY_SHELL_READINESS_H
 
@@ -21,9 +21,9 @@ struct readiness {
     const struct node *node;
 };
 
-/* NULL: changes are taken and tasks delivered here. Otherwise a sentence that begins with one word for machines:
- * stopping, inspecting, follower, undecided, handing-over, stalled, disk-hangs, disk-full. It lies in `buffer`. Any
- * thread. */
+/* Returns NULL if this broker accepts changes and delivers tasks. Otherwise returns a message that starts with one word
+ * for machines: stopping, inspecting, follower, undecided, handing-over, stalled, disk-hangs or disk-full. The message
+ * is a constant or is written to `buffer`. Any thread. */
 const char *readiness_problem(const struct readiness *readiness, char buffer[READINESS_TEXT_SIZE]);
 
 #endif

@@ -28,13 +28,13 @@ static bool refuse(struct request_refusal *out, Tarry__Code code, const char *se
     return false;
 }
 
-/* The arena is full for good, or the system has no memory just now (F-11). */
+/* Refuses for lack of memory: the request is too large for its arena, or the system has no memory now (F-11). */
 static bool refuse_memory(const struct arena *arena, struct request_refusal *out) {
     if (arena->starved) return refuse(out, TARRY__CODE__BUSY, NULL);
     return refuse(out, TARRY__CODE__TOO_LARGE, out_of_memory);
 }
 
-/* What is too large is told with its size and what is allowed. Without the memory for that: the sentence alone. */
+/* Adds the size and the limit to an error about size. Without memory for that: returns `problem`. */
 static const char *with_sizes(struct arena *arena, const char *problem, Tarry__Code code, const Tarry__Op *op,
                               uint32_t payload_max) {
     enum { SENTENCE_SIZE = 200 };
@@ -48,7 +48,7 @@ static const char *with_sizes(struct arena *arena, const char *problem, Tarry__C
     return sentence;
 }
 
-/* Checks every operation, and sums up what the accepted contents take, salt included. */
+/* Checks every operation. Returns the total size of the accepted contents, salts included. */
 static uint64_t check_ops(struct arena *arena, const Tarry__Commit *commit, uint32_t payload_max,
                           struct core_content *contents) {
     uint64_t total = 0;
@@ -76,7 +76,7 @@ static size_t count_redactions(const Tarry__Commit *commit) {
     return count;
 }
 
-/* salt ‖ content, one after another in one piece of memory. The salts come from one seed per commit. */
+/* Writes salt ‖ content for each operation into one piece of memory. One seed per commit generates the salts. */
 static bool salt_contents(struct arena *arena, const Tarry__Commit *commit, uint64_t total,
                           struct core_content *contents) {
     uint8_t *blob = arena_alloc(arena, total);
@@ -193,7 +193,7 @@ static const char *check_follow(const Tarry__Follow *follow) {
     if (strlen(follow->url) > URL_SIZE_MAX) return "url is longer than " NUMBER(URL_SIZE_MAX) " bytes";
     if (follow->n_epochs > FOLLOW_EPOCHS_MAX) return "more than 64 epochs are told of";
     if (follow->n_epochs != follow->n_epoch_starts) return "epochs and epoch_starts are not as many";
-    if (follow->cluster.len == 0) return NULL; /* to join */
+    if (follow->cluster.len == 0) return NULL; /* a node that joins */
     struct listen_address address;
     const char *problem;
     if (!listen_parse_peer(follow->url, &address, &problem)) return "url is not one by which a broker is reached";
@@ -241,7 +241,7 @@ static bool prepare_body(struct arena *arena, const Tarry__Request *request, con
         break;
     case TARRY__REQUEST__BODY_BACKUP:
         problem = check_backup(request->backup);
-        break; /* not the core's: out->kind stays 0 */
+        break; /* not for the core: out->kind stays 0 */
     case TARRY__REQUEST__BODY_STATS:
         if (request->stats->queue[0] != '\0') problem = check_queue_name(request->stats->queue);
         out->kind = CORE_STATS;
@@ -266,7 +266,7 @@ static bool prepare_body(struct arena *arena, const Tarry__Request *request, con
     return problem == NULL || refuse(out_refusal, TARRY__CODE__INVALID, problem);
 }
 
-/* What is refused before it takes memory. */
+/* Refuses requests before they use memory. */
 static bool check_counts(const struct request_peek *counts, struct request_refusal *out_refusal) {
     if (counts->body_count > 1) return refuse(out_refusal, TARRY__CODE__INVALID, too_many_bodies);
     if (counts->op_bodies_max > 1) return refuse(out_refusal, TARRY__CODE__INVALID, too_many_op_bodies);

@@ -1,4 +1,4 @@
-/* request.h: from the bytes of a request to an event for the core. Pure but for randomness; any thread. */
+/* request.h: converts the bytes of a request into an event for the core. Pure except for random salts; any thread. */
 #ifndef TARRY_SHELL_REQUEST_H
 #define TARRY_SHELL_REQUEST_H
 
@@ -9,41 +9,40 @@
 #include "core.h"
 #include "datadir.h"
 
-/* What a packed request holds at its outer levels, counted before it is unpacked, so that a flood costs no memory and
- * no small lie becomes a large table (F-20, CAP-1).
+/* Counts of the outer levels of a packed request. They are taken before the request is unpacked. So a flood of requests
+ * costs no memory, and a short request cannot make a large table (F-20, CAP-1).
  *
- * The counts may refuse a request. They never admit one, and never say what it is: protobuf-c has rules of its own
- * about fields that come twice (of a oneof the last one stays), so whatever is decided about an admitted request rests
- * on what was unpacked. */
+ * The counts can only refuse a request. They never admit one and never decide its type: protobuf-c has its own rules
+ * for repeated fields (the last member of a oneof wins). All further decisions use the unpacked request. */
 struct request_peek {
-    size_t body_count;    /* bodies that this broker knows; what was unpacked has one of them, or none */
-    bool schedules;       /* there is a schedule operation in some commit */
-    size_t op_count;      /* of all commits */
-    size_t op_bodies_max; /* bodies of the operation that has most of them */
-    size_t queue_count;   /* of all subscriptions */
+    size_t body_count;    /* bodies of a type that this broker knows; the unpacked request has at most one of them */
+    bool schedules;       /* some commit contains a schedule operation */
+    size_t op_count;      /* operations of all commits */
+    size_t op_bodies_max; /* the largest number of bodies in one operation */
+    size_t queue_count;   /* queues of all subscriptions */
 };
-/* False: it is no protobuf message at all. */
+/* Counts `data`. Returns false if it is not a protobuf message. */
 bool request_peek(const uint8_t *data, size_t size, struct request_peek *out);
 
-/* Why a request is not passed on. */
+/* Reason why a request is refused. */
 struct request_refusal {
     Tarry__Code code;
     const char *sentence;
 };
 
-/* What a request is judged by. */
+/* Parameters for checking a request. */
 struct request_setting {
-    const uint8_t *secret; /* IDENTITY_SECRET_SIZE bytes: of the data directory */
-    const char *principal; /* the requester, as in records: a session that is to be resumed must be its own */
+    const uint8_t *secret; /* the data directory's secret, IDENTITY_SECRET_SIZE bytes */
+    const char *principal; /* the requester's name, as in records; it can resume only its own sessions */
     uint32_t payload_max;
 };
 
-/* Unpacks, checks and prepares: kind, request, contents (one per operation of a commit; their bytes, salt included, in
- * `arena`), session (of a resumed subscription). Kind 0: it is not for the core (audit, backup, follow, pair). False:
- * `*out_refusal` says why not. */
+/* Unpacks and checks a request and fills in kind, request, contents and, for a resumed subscription, session. There is
+ * one content per operation of a commit; its bytes, salt included, are in `arena`. Kind 0 means that the request is not
+ * for the core (audit, backup, follow, pair). Returns false with the reason in `*out_refusal`. */
 bool request_prepare(struct arena *arena, const uint8_t *data, size_t size, const struct request_setting *setting,
                      struct core_event *out, struct request_refusal *out_refusal);
-/* Whether the request is a commit that has an operation of this kind. */
+/* Returns whether the request is a commit that contains an operation of this type. */
 bool request_has_op(const Tarry__Request *request, Tarry__Op__OpCase op_case);
 
 #endif

@@ -27,7 +27,7 @@ static bool walk_varint(struct walk *walk, uint64_t *out) {
     return false;
 }
 
-/* The next field. `*out_inner` is its bytes if it is length-delimited, else empty. */
+/* Reads the next field. `*out_inner` is its bytes if it is length-delimited, otherwise empty. */
 static bool walk_field(struct walk *walk, uint64_t *out_field, struct walk *out_inner) {
     uint64_t tag, value = 0;
     if (!walk_varint(walk, &tag)) return false;
@@ -54,14 +54,14 @@ static bool walk_field(struct walk *walk, uint64_t *out_field, struct walk *out_
     return true;
 }
 
-/* One of the fields of the message's oneof, of which it may have one. (Neither Request nor Op has a second oneof.) */
+/* Returns whether the field belongs to the message's oneof. (Request and Op have only one oneof.) */
 static bool is_body(const ProtobufCMessageDescriptor *message, uint64_t field) {
     if (field > UINT32_MAX) return false;
     const ProtobufCFieldDescriptor *known = protobuf_c_message_descriptor_get_field(message, (unsigned)field);
     return known != NULL && (known->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0;
 }
 
-/* Unknown fields may stand beside an operation's body: a newer client's. */
+/* Counts the bodies of an operation. Unknown fields of a newer client are allowed beside the body. */
 static bool peek_op(struct walk op, struct request_peek *out) {
     size_t body_count = 0;
     while (op.at < op.end) {

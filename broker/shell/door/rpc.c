@@ -21,10 +21,10 @@
 #include "run.h"
 #include "wire.h"
 
-/* Unpacking, contents and salts usually take at most about this much more than the message itself. */
+/* Memory of an unpacked request with contents and salts, as a multiple of the packed size; usually an upper bound. */
 #define CHARGE_FACTOR 4
-/* A commit full of acks stays below, packed and unpacked; what is larger is nothing that must go first. Nor is any
- * other request that is larger than one with good manners: a heartbeat, a subscription, a question. */
+/* Size limits of urgent requests, which are admitted beyond the budget. A commit full of acks is smaller, packed and
+ * unpacked. So is every other normal urgent request: a heartbeat, a subscription, a question. */
 #define URGENT_SIZE_MAX (512u << 10)
 #define URGENT_COMMIT_CHARGE_MAX (CHARGE_FACTOR * URGENT_SIZE_MAX)
 #define URGENT_OTHER_CHARGE_MAX (256u << 10)
@@ -37,7 +37,7 @@ static void forget_request(struct rpc_context *context) {
     context->memory = NULL;
 }
 
-/* NULL: none is free; the door will be told when one is. */
+/* Takes a free context. NULL: none is free; door_resume tells the door when one is. */
 static struct rpc_context *context_take(struct rpc *rpc) {
     pthread_mutex_lock(&rpc->mutex);
     struct rpc_context *context = rpc->free;
@@ -49,7 +49,8 @@ static struct rpc_context *context_take(struct rpc *rpc) {
     return context;
 }
 
-/* Where its connection's questions are counted; NULL: a requester inside the broker, which has one at a time. */
+/* Returns the counter of the connection's questions. NULL: the requester is inside the broker and has one question at a
+ * time. */
 static _Atomic uint16_t *asking_of(const struct rpc_context *context) {
     if (door_is_inside(context->from)) return NULL;
     return &context->rpc->asking_of[context->from % DOOR_CONNECTIONS_MAX];
@@ -105,7 +106,7 @@ static void context_give(struct rpc_context *context) {
     if (is_awaited) door_resume(rpc->needs.door);
 }
 
-/* False: no memory. */
+/* Appends the proof. Returns false if memory is exhausted. */
 static bool prove(const struct rpc_context *context, struct message **reply) {
     size_t size = (*reply)->size + PEER_REPLY_TRAILER_SIZE;
     if (!message_grow(reply, size)) return false;
@@ -115,7 +116,7 @@ static bool prove(const struct rpc_context *context, struct message **reply) {
     return true;
 }
 
-/* False: no memory. */
+/* Appends the age limit. Returns false if memory is exhausted. */
 static bool say_age(struct message **reply, uint32_t age_max_ms) {
     uint8_t field[WIRE_AGE_SIZE_MAX];
     size_t size = wire_age_encode(age_max_ms, field);
@@ -125,7 +126,8 @@ static bool say_age(struct message **reply, uint32_t age_max_ms) {
     return true;
 }
 
-/* NULL, or no memory for the proof: the connection is dropped, so that the client asks again rather than waits. */
+/* Sends the reply. `reply` NULL, or no memory for the proof: the connection is closed, so that the client asks again
+ * and does not wait. */
 static void send_reply(struct call *call, struct message *reply) {
     struct rpc_context *context = (struct rpc_context *)call;
     struct door *door = context->rpc->needs.door;
@@ -139,23 +141,24 @@ static void send_reply(struct call *call, struct message *reply) {
         reply = NULL;
     }
     if (reply != NULL) message_put_head(reply, context->head, context->head_size);
-    /* First: a client that reads the answer finds this context free, and `busy` without it. */
+    /* Before the reply: a client that reads it finds this context free and not counted in `busy`. */
     context_give(context);
     door_answer(door, from, reply);
 }
 
-/* Is there room for another commit that schedules, or is large? One may always be under way, however large. */
+/* Returns whether memory and contexts are left for another commit that schedules or is large. The only pending request
+ * is always admitted, however large. */
 static bool has_room(const struct rpc *rpc, size_t charge) {
     size_t charged = atomic_load(&rpc->charged);
     size_t expected = atomic_load(&rpc->expected);
-    if (expected > rpc->budget / 2) expected = rpc->budget / 2; /* the other half is never for answers */
+    if (expected > rpc->budget / 2) expected = rpc->budget / 2; /* replies count as at most half of the budget */
     if (charged != charge && charged + expected + door_held(rpc->needs.door) > rpc->budget) return false;
     return atomic_load(&rpc->busy) <= RPC_CONTEXTS - RPC_CONTEXTS_RESERVED;
 }
 
-/* What a question reserves at first; 0: its answer is short. Answers of these kinds are long, and wait for the
- * requester to read them: a crowd of small questions must not fill memory with them (CALM-1). Those of a task without
- * its content are short. */
+/* Returns the bytes that a question reserves at first; 0: its reply is short. Long replies wait until the requester
+ * reads them. Without a reservation, many small questions could fill the memory (CALM-1). A reply to a Get without
+ * content is short. */
 static size_t answer_size(const struct core_event *event) {
     switch (event->kind) {
     case CORE_LIST: {
@@ -173,7 +176,8 @@ static size_t answer_size(const struct core_event *event) {
     }
 }
 
-/* A message of very many small fields is much larger unpacked than was thought. False: too large to stay now. */
+/* Charges the real size of the unpacked request: many small fields take much more memory than estimated. Returns false
+ * if it is too large now. */
 static bool may_stay(struct rpc_context *context, const struct core_event *event) {
     struct rpc *rpc = context->rpc;
     size_t used = context->memory->arena.used;
@@ -185,8 +189,8 @@ static bool may_stay(struct rpc_context *context, const struct core_event *event
     return context->charge <= urgent_max || has_room(rpc, context->charge);
 }
 
-/* The answer that this context expects is among those that are reserved for: do all of them fit, and is the principal's
- * share of them not too large? One may always be under way. */
+/* Returns whether all reserved replies fit into the budget, including this one, and the principal's share is not
+ * exceeded. A single reply is always admitted. */
 static bool fits(const struct rpc_context *context) {
     const struct rpc *rpc = context->rpc;
     const size_t charged = atomic_load(&rpc->charged), expected = atomic_load(&rpc->expected);
@@ -196,7 +200,8 @@ static bool fits(const struct rpc_context *context) {
            atomic_load(&context->principal->usage.answers_bytes) <= RPC_BYTES_SHARE * (rpc->budget - used);
 }
 
-/* Is one more question among those of its connection and its principal? */
+/* Returns whether the connection and the principal stay within their shares of questions. A single question is always
+ * admitted. */
 static bool has_share(const struct rpc_context *context) {
     const _Atomic uint16_t *of_connection = asking_of(context);
     const unsigned asking = atomic_load(&context->rpc->asking_long);
@@ -206,7 +211,7 @@ static bool has_share(const struct rpc_context *context) {
            atomic_load(&context->principal->usage.questions) <= RPC_PRINCIPAL_SHARE * left;
 }
 
-/* May it ask for an answer that may be long? */
+/* Reserves memory and a place for a reply that may be long. Returns whether both are granted. */
 static bool may_ask(struct rpc_context *context, const struct core_event *event) {
     const size_t size = answer_size(event);
     if (size == 0) return true;
@@ -215,14 +220,15 @@ static bool may_ask(struct rpc_context *context, const struct core_event *event)
     return has_share(context) && fits(context);
 }
 
-/* The core knows how long the answer will be. */
+/* Replaces the estimate of the reply's size by the size that the core found. */
 static bool expect_size(struct call *call, size_t size) {
     struct rpc_context *context = (struct rpc_context *)call;
     struct rpc *rpc = context->rpc;
     const size_t before = context->expected;
-    if (before == 0) return true; /* of another kind: short */
+    if (before == 0) return true; /* a short reply: nothing is reserved */
     context->expected = size > 0 ? size : 1;
-    atomic_fetch_add(&rpc->expected, context->expected - before); /* modulo 2^64 */
+    atomic_fetch_add(&rpc->expected,
+                     context->expected - before); /* a negative difference wraps around: addition is modulo 2^64 */
     atomic_fetch_add(&context->principal->usage.answers_bytes, context->expected - before);
     return context->expected <= before || fits(context);
 }
@@ -236,7 +242,7 @@ static const char no_peer[] =
 
 static const char another_cluster[] = "this broker's data are of another cluster than the client's producer";
 
-/* A producer's number means another producer there, and so does its sequence (ONCE-1). */
+/* A producer's number means another producer in another cluster, and so does its sequence (ONCE-1). */
 static bool is_of_another_cluster(const struct rpc_needs *needs, const Tarry__Request *request) {
     if (request->cluster.len == 0) return false;
     return request->cluster.len != CLUSTER_ID_SIZE ||
@@ -249,19 +255,20 @@ static bool is_question(const struct core_event *event) {
            event->request->body_case == TARRY__REQUEST__BODY_AUDIT;
 }
 
-/* The last contexts are the other node's, or the requests that wait for its word would keep it from being heard. */
+/* Returns whether only the other node's contexts are left. Otherwise requests that wait for its confirmation could keep
+ * it from sending one. */
 static bool is_too_busy(const struct rpc *rpc) {
     return rpc->needs.node->on && atomic_load(&rpc->busy) > RPC_CONTEXTS - RPC_CONTEXTS_OF_PEER;
 }
 
-/* Whether anything may go on now. A pair's broker that stops still answers the other node. */
+/* Returns whether any request is admitted now. A pair's broker that is stopping still answers the other node. */
 static Tarry__Code refuse_now(const struct rpc *rpc, bool follows) {
     if (follows) return TARRY__CODE__OK;
     if (atomic_load(&rpc->needs.run->stopping)) return TARRY__CODE__STOPPING;
     return is_too_busy(rpc) ? TARRY__CODE__BUSY : TARRY__CODE__OK;
 }
 
-/* What is refused without being unpacked: what it seems to be is enough for that, and for nothing else. */
+/* Refuses requests before they are unpacked. The packed bytes can only lead to a refusal; they decide nothing else. */
 static Tarry__Code refuse_packed(struct rpc_context *context, const uint8_t *data, size_t size) {
     struct rpc *rpc = context->rpc;
     struct request_peek peek = {0};
@@ -271,11 +278,11 @@ static Tarry__Code refuse_packed(struct rpc_context *context, const uint8_t *dat
     return TARRY__CODE__OK;
 }
 
-/* What is too much just now. */
+/* Refuses an unpacked request if there is too much load now. */
 static Tarry__Code refuse_load(struct rpc_context *context, const struct core_event *event) {
     struct rpc *rpc = context->rpc;
     bool follows = context->proof == PEER_RIGHT && event->request->body_case == TARRY__REQUEST__BODY_FOLLOW;
-    bool is_last = event->kind == 0 && !follows; /* a question about the log, a backup: others go first */
+    bool is_last = event->kind == 0 && !follows; /* a question about the log or a backup: all others have priority */
     bool schedules = request_has_op(event->request, TARRY__OP__OP_SCHEDULE);
     Tarry__Code code = refuse_now(rpc, follows);
     if (code != TARRY__CODE__OK) return code;
@@ -290,7 +297,7 @@ static const char stale[] = "this broker was started since: prove anew, with its
 static const char another_key[] =
     "who asks has another peer key than this broker: give both nodes of the pair the same (tarryd --peer-key)";
 
-/* NULL: the request needs no proof, or has a right one. */
+/* Returns NULL if the request needs no proof or has a valid one. */
 static const char *refuse_proof(const struct rpc_context *context, const Tarry__Request *request) {
     static struct logfmt_limit limit;
     char quoted[LOGFMT_VALUE_SIZE];
@@ -314,7 +321,7 @@ static struct message *pack_challenge(const struct rpc_needs *needs, const char 
 static const char only_looked_at[] =
     "what is only inspected (--inspect) is as old as its last record: nobody can say how old that is (staleness_ms)";
 
-/* A broker alone is never stale; one of a pair looks later (node_wish). */
+/* Checks the wishes about staleness. A broker without a pair is never stale; in a pair, node_wish checks later. */
 static struct request_refusal refuse_wish(const struct rpc_needs *needs, const Tarry__Request *request,
                                           struct arena *arena) {
     uint64_t end = log_durable(needs->log);
@@ -326,7 +333,7 @@ static struct request_refusal refuse_wish(const struct rpc_needs *needs, const T
     return (struct request_refusal){TARRY__CODE__OK, NULL};
 }
 
-/* What is refused though it makes sense. */
+/* Refuses valid requests that this broker cannot serve. */
 static struct request_refusal refuse_unpacked(const struct rpc_needs *needs, const struct core_event *event,
                                               struct arena *arena) {
     struct request_refusal refusal = {TARRY__CODE__OK, NULL};
@@ -437,7 +444,7 @@ static void handle(struct rpc_context *context, struct message *message) {
         !request_prepare(&context->memory->arena, data, size, &setting, &engine_request->event, &refusal)) {
         authorizer_charge(context->principal);
     } else if (refusal.code == TARRY__CODE__OK) {
-        engine_request->event.peer = context->peer; /* the requester: for records, those of refusals too */
+        engine_request->event.peer = context->peer; /* the requester, for records, also those of refusals */
         engine_request->event.pooled = door_is_inside(context->from);
         unproved_why = refuse_proof(context, engine_request->event.request);
         refusal.code = refuse_load(context, &engine_request->event);
@@ -447,11 +454,12 @@ static void handle(struct rpc_context *context, struct message *message) {
             refusal = authorizer_judge(needs->authorizer, context->principal, side_of(context), &context->memory->arena,
                                        &engine_request->event);
     }
-    message_free(message); /* unpacking copied what is needed */
+    message_free(message); /* unpacking has copied the needed bytes */
     if (refusal.code != TARRY__CODE__OK || unproved_why != NULL) {
         struct message *answer =
             unproved_why != NULL ? pack_challenge(needs, unproved_why) : pack_refusal(needs, refusal);
-        forget_request(context); /* now, and not when the answer has left: a flood of nonsense must cost no memory */
+        forget_request(
+            context); /* free it before the refusal is sent: a flood of malformed requests must not use memory */
         send_reply(&context->call, answer);
         return;
     }
@@ -513,6 +521,6 @@ void rpc_init(struct rpc *rpc, const struct rpc_needs *needs) {
 }
 
 unsigned rpc_busy(const struct rpc *rpc) {
-    unsigned followed = atomic_load(&rpc->followed); /* first: then there is one `busy` for each */
+    unsigned followed = atomic_load(&rpc->followed); /* read first, so that `busy` includes each of them */
     return atomic_load(&rpc->busy) - followed;
 }

@@ -1,19 +1,23 @@
-/* rpc.h: requests from /rpc: a bounded pool of contexts. One is taken for each request, which is prepared on the door's
- * thread, and given back when the answer is handed over to the door. Without a free one the door keeps the request, and
- * its connection waits.
+/* rpc.h: handles requests to /rpc with a fixed pool of contexts. Each request takes one context, is prepared on the
+ * door's thread, and returns the context when its reply goes to the door. When no context is free, the door keeps the
+ * request and its connection waits.
  *
- * What requests in flight may hold is bounded: beyond the budget, or when few contexts are left, a commit that
- * schedules, a question about the log, or any request above half a MiB, is refused as busy without being unpacked, and
- * one that turns out to be large unpacked is refused then; everything else passes (CAP-1). What a refused request took
- * is given back before the refusal is sent (CALM-1).
+ * Memory of pending requests is limited (CAP-1). Some requests are refused as busy when the budget is exceeded or few
+ * contexts are left: a commit that schedules, a question about the log, and any request above 512 KiB. The refusal
+ * comes before unpacking; a request that turns out to be large is refused after unpacking. All other requests are
+ * admitted. A refused request frees its memory before its refusal is sent (CALM-1).
  *
- * A question whose answer may be long reserves room for it in two steps: a little when it is asked, and the answer's
- * size once the core knows it, before the answer is packed or read. Beyond the budget, or beyond half of the contexts,
- * the answer is BUSY. No requester takes all of that: a connection may have as many questions under way as further ones
- * are allowed, a principal twice as many, and the answers of a principal four times as many bytes as are free: so one
- * that asks without end always leaves room for another one. Answers never take more than half of the budget from other
- * requests: however long a disk keeps readers waiting, writers are not refused because of that. In all, requests in
- * flight thus hold one and a half budgets at most. */
+ * A question whose reply may be long reserves memory in two steps: a small amount on arrival, and the reply's size as
+ * soon as the core knows it, before the reply is packed or read. Beyond the budget, or beyond half of the contexts, the
+ * reply is BUSY.
+ *
+ * No requester can use up the whole budget, because its share depends on what is still free. A connection may have as
+ * many pending questions as there are free places for questions, a principal twice as many. The replies to a principal
+ * may use four times as many bytes as are free. So a requester that never stops asking always leaves space for another
+ * one.
+ *
+ * When another request needs memory, the reserved replies count as at most half of the budget. So writers are not
+ * refused when a slow disk delays many readers. In total, pending requests use at most 1.5 times the budget. */
 #ifndef TARRY_SHELL_RPC_H
 #define TARRY_SHELL_RPC_H
 
@@ -43,48 +47,48 @@ struct run;
 struct rpc;
 
 #define RPC_CONTEXTS 256
-/* With fewer contexts than this left, new tasks are refused, so that acks and heartbeats find one. */
+/* When fewer contexts are free, new tasks are refused, so that acks and heartbeats still find a context. */
 #define RPC_CONTEXTS_RESERVED 64
-/* No more than so many are for questions whose answers may be long. */
+/* Contexts for questions whose reply may be long, at most. */
 #define RPC_CONTEXTS_OF_ANSWERS 128
-/* … of which a principal may have so many times as many as are left, so that one alone has two thirds; a connection as
- * many as are left, so that one alone has half. */
+/* A principal may have up to this many times the number of free places for questions: one alone gets two thirds. A
+ * connection may have as many as are free: one alone gets half. */
 #define RPC_PRINCIPAL_SHARE 2u
-/* The answers of a principal may have so many times as many bytes as are free, so that one alone has four fifths. */
+/* The replies to a principal may use up to this many times the free bytes: one alone gets four fifths. */
 #define RPC_BYTES_SHARE 4u
-/* What a question reserves before the core knows its answer's size; a list, for each task that it may show. */
+/* Bytes that a question reserves before the core knows the size of its reply; a list adds RPC_LIST_ROW per task. */
 #define RPC_ANSWER_FIRST (4u << 10)
 #define RPC_LIST_ROW 256u
-/* … and in a pair these are for the other node alone. */
+/* Contexts that only the other node of a pair may use. */
 #define RPC_CONTEXTS_OF_PEER 4
 
 struct rpc_context {
-    struct call call; /* first */
+    struct call call; /* must be the first member */
     struct rpc *rpc;
-    struct rpc_context *next;           /* while it is free */
-    uint64_t from;                      /* connection */
-    struct access_principal *principal; /* the requester; held until it is answered */
-    size_t size;                        /* of its bytes under way; 0: they are not counted */
+    struct rpc_context *next;           /* the next free context */
+    uint64_t from;                      /* id of the connection */
+    struct access_principal *principal; /* the requester; held until it has its reply */
+    size_t size;                        /* bytes counted against the principal's limit; 0: not counted */
     char peer[PEER_SIZE_MAX + 1];
-    uint8_t head[MESSAGE_HEAD_MAX]; /* the request's backtrace, for its answer */
+    uint8_t head[MESSAGE_HEAD_MAX]; /* backtrace of the request, copied to its reply */
     uint8_t head_size;
-    size_t charge;         /* bytes of the budget … */
-    size_t expected;       /* … and those of the answer, if it may be long; 0: it is short */
-    bool follows;          /* it is the other node's question */
-    bool asks_core;        /* it was posted to the core */
-    uint64_t posted_ns;    /* … at once, and when; MONOTONIC. 0: it was not */
-    enum peer_proof proof; /* PEER_RIGHT: the other node of the pair asks, and the reply is to be proved, too ... */
-    uint8_t nonce[PEER_NONCE_SIZE]; /* ... naming this */
-    struct pooled_arena *memory;    /* between a request and its answer */
+    size_t charge;         /* bytes of the request, charged to the budget */
+    size_t expected;       /* bytes reserved for a reply that may be long; 0: the reply is short */
+    bool follows;          /* the request is a Follow of the other node */
+    bool asks_core;        /* the request was posted to the core */
+    uint64_t posted_ns;    /* CLOCK_MONOTONIC, when the request was posted to the core on arrival; 0: it was not */
+    enum peer_proof proof; /* PEER_RIGHT: the requester is the other node of the pair, so the reply needs a proof too */
+    uint8_t nonce[PEER_NONCE_SIZE]; /* nonce of the request, for the proof of the reply */
+    struct pooled_arena *memory;    /* memory of the request, from its arrival to its reply */
 };
 
 struct rpc_needs {
     const struct config *config;
     const struct datadir *dir;
     const struct run *run;
-    const struct peer_key *peer_key; /* of a pair */
+    const struct peer_key *peer_key; /* set in a pair */
     struct log *log;
-    struct inbox *inbox; /* the core's */
+    struct inbox *inbox;
     struct lone *lone;
     struct node *node;
     struct auditor *auditor;
@@ -99,29 +103,29 @@ struct rpc {
     struct rpc_needs needs;
     size_t budget;
     _Atomic size_t charged;
-    _Atomic size_t expected;                          /* bytes of answers that may be long … */
-    _Atomic unsigned asking_long;                     /* … and contexts that wait for one … */
-    _Atomic uint16_t asking_of[DOOR_CONNECTIONS_MAX]; /* … of each connection, by its place in the door's table */
-    _Atomic unsigned busy;                            /* contexts between a request and its answer ... */
-    _Atomic unsigned followed;    /* ... and those of them that the other node of the pair waits for */
-    _Atomic unsigned asking_core; /* … and those that the core answers */
+    _Atomic size_t expected;                          /* bytes reserved for replies that may be long */
+    _Atomic unsigned asking_long;                     /* contexts that wait for a reply that may be long */
+    _Atomic uint16_t asking_of[DOOR_CONNECTIONS_MAX]; /* questions with a long reply, per index in the door's table */
+    _Atomic unsigned busy;                            /* contexts whose request has no reply yet */
+    _Atomic unsigned followed;                        /* contexts with a Follow of the other node */
+    _Atomic unsigned asking_core;                     /* contexts that wait for the core */
     struct arena_pool arenas;
-    uint64_t follower;     /* connection that brought the other node's newest question; 0: none. The door's thread's */
-    pthread_mutex_t mutex; /* of the list */
+    uint64_t follower;     /* the connection of the other node's newest Follow; 0: none. The door's thread only */
+    pthread_mutex_t mutex; /* guards `free` and `is_awaited` */
     struct rpc_context *free;
-    bool is_awaited; /* the door keeps requests, for none was free */
+    bool is_awaited; /* the door keeps requests because no context was free */
     struct rpc_context contexts[RPC_CONTEXTS];
 };
 
 void rpc_init(struct rpc *rpc, const struct rpc_needs *needs);
-/* The door's calls, on its thread (door.h). */
+/* Callbacks of the door, on its thread (door.h). */
 bool rpc_request(struct rpc *rpc, uint64_t from, uint64_t principal, const char *peer, struct message *request);
 struct message *rpc_refusal(bool is_principals);
 void rpc_gone(struct rpc *rpc, uint64_t from);
-/* A question that waited goes to the thread that answers it. Any thread. */
+/* Passes a question that was delayed to the thread that answers it. Any thread. */
 void rpc_go_on(struct rpc *rpc, struct call *call);
-/* Requests of clients that have no answer yet. The other node of a pair always waits for something, and would keep this
- * one from ever being at rest. */
+/* Returns the number of clients' requests without a reply. The other node's Follow requests are not counted: one is
+ * always pending, so this broker would never be idle. */
 unsigned rpc_busy(const struct rpc *rpc);
 
 #endif

@@ -25,7 +25,7 @@ static uint64_t resident_bytes(void) {
     return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* `numbers` lives as long as `out`. */
+/* Fills in the numbers of the archive. `numbers` must live as long as `out`. */
 static void stats_archive(const struct stats_needs *needs, Tarry__BrokerStats *out, struct archive_numbers *numbers) {
     archive_count_read(&needs->archivist->count, numbers);
     out->archived_segments = numbers->segments;
@@ -35,7 +35,7 @@ static void stats_archive(const struct stats_needs *needs, Tarry__BrokerStats *o
     out->archive_error = numbers->failure;
 }
 
-/* Likewise. */
+/* Fills in the numbers of tokens and refusals. `numbers` must live as long as `out`. */
 static void stats_access(const struct stats_needs *needs, Tarry__BrokerStats *out, struct authorizer_numbers *numbers) {
     authorizer_numbers(needs->authorizer, numbers);
     out->tokens = numbers->tokens;
@@ -50,7 +50,7 @@ struct stats_durations {
     uint64_t counts[2][DURATION_BUCKETS];
 };
 
-/* Likewise. */
+/* Fills in the histograms. `durations` must live as long as `out`. */
 static void stats_durations(const struct stats_needs *needs, Tarry__BrokerStats *out,
                             struct stats_durations *durations) {
     tarry__durations__init(&durations->syncs);

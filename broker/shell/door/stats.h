@@ -1,4 +1,4 @@
-/* stats.h: what the rooms know about the broker, for an answer to Stats. */
+/* stats.h: collects the broker's part of the reply to Stats from the modules. */
 #ifndef TARRY_SHELL_STATS_H
 #define TARRY_SHELL_STATS_H
 
@@ -34,7 +34,7 @@ struct stats_needs {
     struct push *push;
 };
 
-/* In `arena`; what the core knows is left to it. NULL: out of memory. Core thread only. */
+/* Returns the statistics in `arena`; NULL if memory is exhausted. The core adds its numbers. Core thread only. */
 Tarry__BrokerStats *stats_broker(const struct stats_needs *needs, struct arena *arena, bool clock_held);
 
 #endif

@@ -23,13 +23,13 @@
 #define RETRY_NS 2000000000ull
 #define SAY_NS 60000000000ull
 #define PRUNE_NS 60000000000ull
-/* Not the lowest: retirement waits for it, and with that room in the log and redactions. */
+/* Not the lowest priority: retirement waits for this thread, and so do redactions and free space in the log. */
 #define NICENESS 10
 
-/* What is wrong with the place itself: no errno, and none of storage_codes.h. */
+/* Error of the archive's directory: neither an errno nor one of storage_codes.h. */
 enum { NOT_MOUNTED = -30001 };
 
-/* ---- the disk that it writes through: gives up at a stop, and leaves the reserve alone */
+/* ---- the disk for writing: fails at a stop, and does not use the reserve */
 
 static int64_t minded_pread(void *context, int handle, void *out, size_t size, uint64_t offset) {
     struct archivist *archivist = context;
@@ -83,10 +83,10 @@ void archivist_want(struct archivist *archivist, uint64_t base) {
     pthread_mutex_unlock(&archivist->mutex);
 }
 
-/* ---- the place */
+/* ---- the archive's directory */
 
-/* DIR/archived notes in which directory this broker has put its name: if that is empty the next time, its disk is not
- * mounted. */
+/* DIR/archived stores the directory in which this broker has written its name. If that directory is empty later, its
+ * disk is not mounted. */
 static void note_path(const struct archivist *archivist, char out[1100]) {
     snprintf(out, 1100, "%s/archived", archivist->needs.dir->path);
 }
@@ -101,7 +101,7 @@ static bool is_noted(const struct archivist *archivist) {
     return size > 0 && strcmp(noted, archivist->directory) == 0;
 }
 
-/* Losing it in a power failure costs nothing but the warning. */
+/* Writes DIR/archived. It is not synced: a power failure can only lose the warning about a missing disk. */
 static int note(const struct archivist *archivist) {
     char path[1100];
     note_path(archivist, path);
@@ -119,7 +119,7 @@ static struct archive_owner us(const struct archivist *archivist) {
     return owner;
 }
 
-/* LOG_FOREIGN: it is another broker's. What lies in the data directory itself came with it when it was copied, and
+/* Returns LOG_FOREIGN if the archive is another broker's. An archive inside the data directory was copied with it, and
  * belongs to the copy. */
 static int check_owner(const struct archivist *archivist) {
     struct archive_owner owner, own = us(archivist);
@@ -130,12 +130,13 @@ static int check_owner(const struct archivist *archivist) {
     return archivist->needs.config->archive[0] == '\0' ? -ENOENT : LOG_FOREIGN;
 }
 
-/* Its own name is made durable first. */
+/* Syncs the parent directory first, so that the archive's own name is durable. */
 static int take_possession(struct archivist *archivist) {
     char parent[ARCHIVE_PATH_SIZE + 4];
     snprintf(parent, sizeof(parent), "%s/..", archivist->directory);
     int error = disk_posix.sync_directory(NULL, parent);
-    if (error != 0 && error != -EACCES) return error; /* where this process may not look, another one made it */
+    if (error != 0 && error != -EACCES)
+        return error; /* no permission to open the parent, so another process made the directory */
     int lock = archive_lock(&archivist->archive);
     if (lock < 0) return lock;
     struct archive_owner owner = us(archivist);
@@ -144,15 +145,15 @@ static int take_possession(struct archivist *archivist) {
     return error;
 }
 
-/* -ENOENT: not used yet, or what a copy came with. NOT_MOUNTED: likewise, though this broker has used it. `is_new`: the
- * default directory, which was not there; whatever is mounted is mounted on one. */
+/* Returns -ENOENT if the directory is unused or came with a copy, but NOT_MOUNTED if this broker has used it. `is_new`:
+ * the default directory did not exist before, so nothing can be mounted on it. */
 static int check_ours(const struct archivist *archivist, bool is_new) {
     int error = check_owner(archivist);
     return error == -ENOENT && !is_new && is_noted(archivist) ? NOT_MOUNTED : error;
 }
 
-/* Is the archive there, and ours? The default directory is made; one that was named must exist, for what is not mounted
- * would be made on the wrong disk. */
+/* Checks that the archive exists and is ours. The default directory is made. A configured directory must exist: if its
+ * disk is not mounted, it would be made on the wrong disk. */
 static int check_place(struct archivist *archivist) {
     struct stat data, place;
     bool is_made = archivist->needs.config->archive[0] == '\0' && mkdir(archivist->directory, 0700) == 0;
@@ -167,7 +168,7 @@ static int check_place(struct archivist *archivist) {
     return error;
 }
 
-/* ---- what is said */
+/* ---- log messages */
 
 static const char *sentence(int error, const char *problem) {
     switch (error) {
@@ -216,7 +217,7 @@ static void say_done(struct archivist *archivist, const struct archive_info *inf
 
 /* ---- the work */
 
-/* True: it is in the archive. */
+/* Returns whether the segment is now in the archive. */
 static bool archive_segment(struct archivist *archivist, uint64_t base) {
     const struct archivist_needs *needs = &archivist->needs;
     struct archive archive = archivist->archive;
@@ -242,7 +243,7 @@ static void say_pruned(void *argument, const struct archive_info *info) {
     logfmt("archive_pruned", "base=%" PRIu64 " end=%" PRIu64 " bytes=%" PRIu64, info->base, info->end, info->bytes);
 }
 
-/* Retention. Whatever hinders it, there is another time. */
+/* Applies the retention. After an error it is tried again later. */
 static void prune(struct archivist *archivist) {
     const struct config *config = archivist->needs.config;
     uint64_t now_ns = clock_now(archivist->needs.clock, NULL).wall_ns,
@@ -254,7 +255,7 @@ static void prune(struct archivist *archivist) {
     struct archive_pruning pruning;
     archivist->pruned_ns = monotonic_ns();
     if (limits.before_wall_ns == 0 && limits.bytes_max == UINT64_MAX) return;
-    /* An empty mount point is left as it is. */
+    /* Leave an empty mount point unchanged. */
     if (check_owner(archivist) != 0) return;
     int lock = archive_lock(&archivist->archive);
     if (lock < 0) return;
@@ -270,7 +271,7 @@ static void survey(struct archivist *archivist) {
     archivist->surveyed_ns = monotonic_ns();
 }
 
-/* The segment asked for; 0: none, something else may be due. Waits for `wait_ns` at most. */
+/* Waits at most `wait_ns` for a requested segment. Returns its base; 0: none. */
 static uint64_t take_wanted(struct archivist *archivist, uint64_t wait_ns) {
     struct timespec until = monotonic_after(wait_ns);
     int error = 0;
@@ -285,8 +286,8 @@ static uint64_t take_wanted(struct archivist *archivist, uint64_t wait_ns) {
 
 static void *archivist_run(void *argument) {
     struct archivist *archivist = argument;
-    uint64_t base = 0; /* that could not be archived yet */
-    /* Of this thread alone, as Linux has it. */
+    uint64_t base = 0; /* requested, but not archived yet */
+    /* On Linux, a thread id makes setpriority affect this thread only. */
     if (setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS) != 0)
         logfmt("priority_unchanged", "thread=tarry-archive reason=\"%s\"", strerror(errno));
     survey(archivist);
@@ -302,7 +303,7 @@ static void *archivist_run(void *argument) {
     return NULL;
 }
 
-/* What only a retirement would meet, perhaps in weeks, is said today. */
+/* Logs a missing archive at the start. Otherwise only a retirement would notice it, perhaps weeks later. */
 static void look_at_place(const struct archivist *archivist) {
     char place[ARCHIVE_PATH_SIZE + 4], quoted[LOGFMT_VALUE_SIZE];
     snprintf(place, sizeof(place), "%s/.", archivist->directory);

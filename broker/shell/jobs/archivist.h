@@ -1,10 +1,10 @@
-/* archivist.h: the thread that puts segments into the archive before they are retired, and prunes the archive. It works
- * with a low priority, one segment at a time, and only the retirement of that segment waits for it.
+/* archivist.h: the thread that copies segments into the archive before they are retired, and prunes the archive. It
+ * runs with a low priority, one segment at a time. Only the retirement of that segment waits for it.
  *
- * What it cannot archive (the archive is missing, not mounted, full, another broker's) stays in the log: it says so,
- * once a minute and when it changes, and tries again. The log then grows until the disk's reserve stops new tasks
- * (disk_space.h): refusing work is better than losing history that was to be kept. `archiving = no` gives the log its
- * room back. */
+ * A segment that cannot be archived stays in the log, for example because the archive is missing, not mounted, full, or
+ * belongs to another broker. The thread logs this once a minute and whenever the reason changes, and retries. The log
+ * then grows until the disk's reserve stops new tasks (disk_space.h): refusing work is better than losing history that
+ * the operator wants to keep. With `archiving = no` the log can shrink again. */
 #ifndef TARRY_SHELL_ARCHIVIST_H
 #define TARRY_SHELL_ARCHIVIST_H
 
@@ -15,16 +15,16 @@
 
 #include "archive.h"
 
-/* ---- archivist_count.c: what the archive holds, in numbers, for the statistics: counted by the archivist's thread,
- * which adds what it archives and counts anew once a minute (commands prune and hold too); read by any thread. */
+/* ---- archivist_count.c: size of the archive, for the statistics. The archivist's thread counts what it archives, and
+ * recounts all files once a minute because commands also prune and hold. Any thread may read the numbers. */
 #define ARCHIVE_FAILURE_SIZE 256u
 
 struct archive_numbers {
     uint64_t segments;
-    uint64_t bytes;                     /* of their files */
-    uint64_t oldest_ms;                 /* Unix time at which the oldest of them ended; 0: there is none */
-    uint64_t held;                      /* segments that a hold keeps from being pruned */
-    char failure[ARCHIVE_FAILURE_SIZE]; /* why nothing can be archived just now; empty: all is well */
+    uint64_t bytes;                     /* bytes of the segments' files */
+    uint64_t oldest_ms;                 /* Unix time at which the oldest segment ended; 0: no segment */
+    uint64_t held;                      /* segments that a hold protects from pruning */
+    char failure[ARCHIVE_FAILURE_SIZE]; /* reason why archiving fails now; empty: no failure */
 };
 
 struct archive_count {
@@ -34,11 +34,12 @@ struct archive_count {
 
 void archive_count_init(struct archive_count *count);
 void archive_count_read(struct archive_count *count, struct archive_numbers *out);
-/* ---- the archivist's thread */
-/* Looks at every file. What cannot be read keeps the numbers of before, or is left out of them. */
+/* ---- called by the archivist's thread only */
+/* Counts all files. If the archive cannot be listed, the former numbers stay; an unreadable file is not counted. */
 void archive_count_survey(struct archive_count *count, const struct archive *archive);
 void archive_count_add(struct archive_count *count, const struct archive_info *info);
-void archive_count_fail(struct archive_count *count, const char *sentence); /* NULL: all is well again */
+void archive_count_fail(struct archive_count *count,
+                        const char *sentence); /* `sentence`: reason of the failure; NULL: the failure is over */
 
 struct clock;
 struct config;
@@ -51,51 +52,53 @@ struct archivist_needs {
     const struct datadir *dir;
     struct clock *clock;
     struct disk_space *disk_space;
-    void (*archived)(void *context); /* told after each segment that was wanted; its thread */
+    void (*archived)(
+        void *context); /* called after each archived segment that was requested, on the archivist's thread */
     void *context;
 };
 
 struct archivist {
     struct archivist_needs needs;
-    struct log *log; /* from archivist_start on */
+    struct log *log; /* set by archivist_start */
     bool on;
-    struct archive archive; /* read through the plain disk; valid whether on or not */
+    struct archive archive; /* the archive, for reading through the plain disk; valid even if `on` is false */
     char directory[ARCHIVE_PATH_SIZE];
 
-    _Atomic uint64_t done; /* what lies below this position is in the archive, or need not be */
+    _Atomic uint64_t done; /* segments that end at or below this position are in the archive or need not be */
     _Atomic bool stopping;
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    pthread_mutex_t working; /* held while it writes or deletes */
+    pthread_mutex_t working; /* held while the thread writes or deletes files */
     uint64_t wanted;         /* base of the segment to archive; 0: none */
     struct archive_count count;
 
-    /* the thread's own */
-    struct disk disk; /* minds the stop and the reserve */
+    /* used by the archivist's thread only */
+    struct disk disk; /* the disk for writing; fails at a stop and when the reserve would be used */
     bool is_same_disk;
-    bool swept; /* of what a killed process left */
-    int error;  /* as it was last said; 0: all is well */
+    bool swept; /* leftover temporary files were deleted */
+    int error;  /* last logged error; 0: none */
     uint64_t said_ns;
     uint64_t pruned_ns;
-    uint64_t surveyed_ns; /* 0: not yet */
+    uint64_t surveyed_ns; /* CLOCK_MONOTONIC of the last recount; 0: never */
 };
 
-/* Before the log is opened: where the archive is, for its readers. 0, or 1: the directory's name is too long. */
+/* Finds the archive for its readers, before the log is opened. Returns 0, or 1 if the directory's name is too long. */
 int archivist_init(struct archivist *archivist, const struct archivist_needs *needs);
 void archivist_start(struct archivist *archivist, struct log *log);
 void archivist_stop(struct archivist *archivist);
-/* True: the segment that ends at `end` may go. Any thread. */
+/* Returns whether the segment that ends at `end` may be retired. Any thread. */
 bool archivist_has(struct archivist *archivist, uint64_t end);
-/* False: it is at work. Otherwise it writes and deletes nothing until archivist_resume: what is archived while it is
- * being erased would escape. Index thread. */
+/* Stops all writes and deletions until archivist_resume, so that no segment is archived while it is being erased.
+ * Returns false if the thread is writing now. Index thread only. */
 bool archivist_pause(struct archivist *archivist);
 void archivist_resume(struct archivist *archivist);
-/* 0: what lies there is ours, if anything does. ARCHIVE_NOT_OURS: another broker's. Else it is not known just now (its
- * disk is not mounted, say); why is in *out_sentence, which lasts. Index thread. */
+/* Checks whose archive the directory contains. Returns 0 if it is this broker's or empty, ARCHIVE_NOT_OURS if it is
+ * another broker's. Any other value means that this is unknown now, for example because the disk is not mounted; the
+ * reason is in *out_sentence, a constant. Index thread only. */
 enum { ARCHIVE_NOT_OURS = 1 };
 int archivist_check(const struct archivist *archivist, const char **out_sentence);
-/* Asks for that segment; needs.archived follows when it is done. Index thread. */
+/* Requests a segment; needs.archived is called when it is archived. Index thread only. */
 void archivist_want(struct archivist *archivist, uint64_t base);
 
 #endif

@@ -13,10 +13,10 @@
 #include "monotonic.h"
 #include "units.h"
 
-/* Read between two looks at the clock. */
+/* Bytes of log to read between two looks at the clock. */
 #define SLICE_BYTES (1u << 20)
-/* A page without a frame helps no reader: it goes on for longer, or a question about one task would be as many round
- * trips as its last segment has slices. */
+/* Time limit of a page without frames. It is longer, because otherwise a question about one task would need a round
+ * trip per slice of its last segment. */
 #define EMPTY_PAGE_MAX_MS (10 * AUDIT_PAGE_MAX_MS)
 
 struct page {
@@ -45,7 +45,7 @@ static int learn_from_body(struct queue_names *names, const Tarry__FrameBody *bo
     return error;
 }
 
-/* What the index has not absorbed yet: a fraction of a second's worth of log, as a rule. */
+/* Learns the names that the index has not absorbed yet: usually less than a second of log. */
 static int learn_from_log(const struct audit_source *source, struct queue_names *names, uint64_t up_to) {
     struct history *history;
     struct history_question question = {.position = names->known_to};
@@ -59,10 +59,10 @@ static int learn_from_log(const struct audit_source *source, struct queue_names 
     return error == LOG_END ? 0 : error;
 }
 
-/* The names of all queues that came into being before `up_to`, which must be durable. */
+/* Learns the names of all queues created before `up_to`, which must be durable. */
 static int learn_names(const struct audit_source *source, struct queue_names *names, uint64_t up_to) {
     if (names->known_to >= up_to) return 0;
-    uint64_t indexed = index_position(source->index); /* first: what is read afterwards is no older */
+    uint64_t indexed = index_position(source->index); /* read first, so that the names are not older */
     int error = index_each_queue(source->index, learn, names);
     if (error != 0) return error;
     if (indexed > names->known_to) names->known_to = indexed;
@@ -108,7 +108,7 @@ static const Tarry__Task *task_of(const Tarry__Record *record) {
     return record->fact_case == TARRY__RECORD__FACT_END ? record->end->task : NULL;
 }
 
-/* The queues that a record names by number. */
+/* Notes the queues that a record names by number. */
 static int mention_queues(struct page *page, const Tarry__Record *record) {
     const Tarry__Task *task = task_of(record);
     int error = 0;
@@ -122,13 +122,14 @@ static int mention_queues(struct page *page, const Tarry__Record *record) {
     return error;
 }
 
-/* The queue that has the name, or a former one that had it. */
+/* Returns whether the queue has this name. Deleted queues count too. */
 static bool is_named(const struct page *page, uint32_t number, const char *name) {
     const char *own = queue_map_get(&page->names->map, number);
     return own != NULL && strcmp(own, name) == 0;
 }
 
-/* Anything but another task's change may be needed to understand this one's: which consumer a session was, say. */
+/* Returns whether a record may be needed to understand the task: every record except another task's changes. For
+ * example, the record that names a session's consumer. */
 static bool concerns(const struct page *page, const Tarry__Record *record) {
     const Tarry__Ref *ref = page->audit->task;
     const Tarry__Task *task = task_of(record);
@@ -183,19 +184,19 @@ static int read_frames(struct page *page, struct history *history, uint64_t dura
         error = history_next(history, limit, &view, &body);
         if (error == 0 && is_wanted(page, body)) error = add_frame(page, &view, body);
         if (error != LOG_END || limit >= durable) continue; /* a gap ends the page, too */
-        /* The slice is over. The next one begins where segments were skipped to; it grows until a frame that is larger
-         * than a slice fits. */
+        /* The slice ends. The next slice begins after the skipped segments. It grows until a frame that is larger than
+         * a slice fits. */
         if (limit < history_position(history)) limit = history_position(history);
         limit = durable - limit > SLICE_BYTES ? limit + SLICE_BYTES : durable;
         uint64_t max_ms = page->out->n_frames > 0 ? AUDIT_PAGE_MAX_MS : EMPTY_PAGE_MAX_MS;
-        /* However late it is: a page that has come no further would be asked for again and again. */
+        /* Go on without progress even if it is late, because the same page would be requested again and again. */
         bool is_begun = page->out->n_frames > 0 || history_position(history) > begin;
         if (!is_begun || monotonic_ns() - begin_ns < max_ms * NS_PER_MS) error = 0;
     }
     return error == LOG_END ? 0 : error;
 }
 
-/* The question for storage: what segments cannot matter. 1: nothing before `durable` can. */
+/* Makes the question for storage, which skips irrelevant segments. Returns 1 if no frame before `durable` matters. */
 static int make_question(struct page *page, uint64_t position, uint64_t durable, struct history_question *out) {
     const Tarry__Audit *audit = page->audit;
     const Tarry__Ref *ref = audit->task;
@@ -213,15 +214,15 @@ static int make_question(struct page *page, uint64_t position, uint64_t durable,
     const size_t count = queue_map_find(&page->names->map, ref->queue, &number);
     if (count == 0) return 1;
     out->task = (struct history_task){
-        .queue = count == 1 ? number : 0, /* former queues had the name, too: the key in any queue */
+        .queue = count == 1 ? number : 0, /* several queues had the name: search the key in any queue */
         .key = ref->key.data,
         .key_size = ref->key.len,
     };
     return 0;
 }
 
-/* Frames are missing at `from`. If that is where the page begins, it says so; otherwise it ends there, and the next one
- * does. */
+/* Frames are missing from position `gap->from` on. If the page begins there, it reports the gap. Otherwise the page
+ * ends there, and the next one reports it. */
 static int answer_gap(struct page *page, const struct history_gap *gap, uint64_t position) {
     Tarry__AuditReply *out = page->out;
     out->next = gap->from;
@@ -254,9 +255,9 @@ static int fill(struct page *page, const struct history_question *question, uint
     out->segments_skipped = stats.segments_skipped;
     out->end = out->next >= durable;
     bool is_begun = out->n_frames > 0 || out->next != question->position;
-    if (error == LOG_RETIRED && is_begun) return 0; /* the next page says so */
+    if (error == LOG_RETIRED && is_begun) return 0; /* the next page reports it */
     if (error == HISTORY_GAP || error == LOG_RETIRED) return answer_gap(page, &gap, question->position);
-    if (error == LOG_DAMAGED && is_begun) return 0; /* likewise */
+    if (error == LOG_DAMAGED && is_begun) return 0; /* the next page reports it */
     return error == LOG_DAMAGED ? -EINVAL : error;
 }
 

@@ -1,5 +1,5 @@
-/* audit_page.h: one page of the log for one Audit request: the durable frames from a position on that may matter, and
- * the names of the queues that their records mention. Auditor thread only. */
+/* audit_page.h: reads one result page of the log for an Audit request: the durable frames from a position on that may
+ * be relevant, and the names of the queues in their records. Auditor thread only. */
 #ifndef TARRY_SHELL_AUDIT_PAGE_H
 #define TARRY_SHELL_AUDIT_PAGE_H
 
@@ -16,22 +16,23 @@ struct archive;
 struct index;
 struct log;
 
-/* Where it is read from. */
+/* Data sources of the audit. */
 struct audit_source {
     struct log *log;
     struct index *index;
-    const struct archive *archive; /* where retired segments are */
+    const struct archive *archive; /* the archive of retired segments */
 };
 
-/* Names of queues, by number, as far as they were needed. A name, once given, stays. */
+/* Names of queues by number, loaded on demand. A name is never removed. */
 struct queue_names {
     struct queue_map map;
-    uint64_t known_to; /* the queues that came into being before this position have their names here */
+    uint64_t known_to; /* `map` has the names of all queues created before this log position */
 };
 
-/* Reads into `out` (and what it points to, into `arena`) from `position` on, until the page is full, AUDIT_PAGE_MAX_MS
- * have passed, or `committed` is reached, up to which anything may be told. out->next is where to go on, also when
- * there are no frames. 0, or negative: a result of storage, -EINVAL if no frame begins at `position`. */
+/* Reads frames from `position` on into `out`, which points into `arena`. Stops when the page is full, AUDIT_PAGE_MAX_MS
+ * have passed, or the position `committed` is reached: later frames must not be shown yet. out->next is the position to
+ * continue at, even if no frame was found. Returns 0 or a negative storage error; -EINVAL if no frame begins at
+ * `position`. */
 int audit_page_read(const struct audit_source *source, struct queue_names *names, const Tarry__Audit *audit,
                     uint64_t position, uint64_t committed, struct arena *arena, Tarry__AuditReply *out);
 

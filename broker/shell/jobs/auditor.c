@@ -14,20 +14,20 @@
 #include "node.h"
 #include "run.h"
 
-/* Of the thread: it may use what the others leave. */
+/* Low priority of the thread: it uses the time that the others leave. */
 #define NICENESS 10
-/* The page's memory that is kept from one to the next. */
+/* Bytes of the arena that are kept from page to page. */
 #define ARENA_KEEP (4u << 20)
 
 static struct logfmt_limit failure_limit;
 
-/* A request under way; lies in its call's arena. */
+/* A pending request, in the arena of its call. */
 struct audit {
     struct audit *next;
     struct call *call;
     const Tarry__Audit *request;
-    uint64_t position; /* everything before it is answered, or did not matter; 0: from the oldest on */
-    uint64_t until_ns; /* MONOTONIC: with or without anything to tell, it is answered then */
+    uint64_t position; /* everything before it was sent or is irrelevant; 0: start at the oldest frame */
+    uint64_t until_ns; /* CLOCK_MONOTONIC, deadline of the reply, even if nothing was found */
 };
 
 static void list_init(struct audit_list *list) {
@@ -50,7 +50,7 @@ static struct audit *list_take(struct audit_list *list) {
     return audit;
 }
 
-/* ---- answers */
+/* ---- replies */
 
 static void refuse(struct call *call, Tarry__Code code, const char *sentence) {
     call->answer(call, reply_pack_refusal(code, sentence));
@@ -66,7 +66,7 @@ static void answer(struct auditor *auditor, struct audit *audit, Tarry__AuditRep
     audit->call->answer(audit->call, reply.follower ? node_pack(node, &reply) : reply_pack(&reply));
 }
 
-/* What could not be read. Nothing else rests on it, so the broker goes on. */
+/* Sends the read error. No other part depends on this read, so the broker continues. */
 static void answer_failure(struct audit *audit, int error) {
     char sentence[256];
     if (error == -ENOMEM) {
@@ -91,19 +91,19 @@ static void answer_failure(struct audit *audit, int error) {
 
 /* ---- waiting */
 
-/* Back to sleep: there was nothing, and its time is not over. False: too many requests wait. */
+/* Lets a request wait that found nothing before its deadline. Returns false if too many requests wait. */
 static bool put_to_wait(struct auditor *auditor, struct audit *audit) {
     pthread_mutex_lock(&auditor->mutex);
     bool may_wait = auditor->waits.count < AUDIT_WAITS_MAX;
-    /* More may be durable meanwhile: then it will not be told again. */
+    /* If more is durable already, no wake-up will follow: read again at once. */
     if (may_wait)
         list_add(node_committed(auditor->needs.node) > audit->position ? &auditor->reads : &auditor->waits, audit);
     pthread_mutex_unlock(&auditor->mutex);
     return may_wait;
 }
 
-/* Long polls that have something to read, or have waited long enough (at a stop: all), go to the end of the queue.
- * Returns how long the others may sleep. Mutex held. */
+/* Moves long polls to the end of the read queue if they have something to read or their deadline has passed (at a stop:
+ * all). Returns how long the others may sleep. The caller holds the mutex. */
 static uint64_t end_waits(struct auditor *auditor) {
     struct audit *audit = auditor->waits.first, *next;
     if (audit == NULL) return 0;
@@ -118,7 +118,7 @@ static uint64_t end_waits(struct auditor *auditor) {
     return sleep_ns;
 }
 
-/* The next whose turn it is. NULL: the end. */
+/* Returns the next request to read; NULL: stop. */
 static struct audit *next_audit(struct auditor *auditor) {
     struct audit *audit;
     pthread_mutex_lock(&auditor->mutex);
@@ -156,7 +156,8 @@ static void serve(struct auditor *auditor, struct audit *audit) {
 static void *auditor_run(void *argument) {
     struct auditor *auditor = argument;
     struct audit *audit;
-    /* Of this thread alone, on Linux. Without it an audit is only less polite. */
+    /* On Linux, a thread id makes setpriority affect this thread only. If it fails, audits only take more time from
+     * other threads. */
     if (setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS) != 0) logfmt("limit_unchanged", "what=priority");
     while ((audit = next_audit(auditor)) != NULL) {
         if (atomic_load(&auditor->needs.run->stopping))

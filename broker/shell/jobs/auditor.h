@@ -1,14 +1,14 @@
-/* auditor.h: the thread that tells what happened: it answers Audit requests from the durable log, a page at a time
+/* auditor.h: the thread that answers Audit requests. It reads the durable log one result page at a time
  * (storage/history/history.h), so that a question about a large log delays no other request.
  *
- *   - Only what is durable is told (LOG-1).
- *   - Nothing is kept between two pages: the position that a page ends with is all that the next one needs.
- *   - What is under way is bounded (CALM-1): AUDIT_READS_MAX pages to read, AUDIT_WAITS_MAX long polls, one page in
- *     memory; beyond that a request is refused as busy, and costs nothing. A page takes AUDIT_PAGE_MAX_MS at most, then
- *     it is the next one's turn.
- *   - The thread runs at a lower priority than all others, holds no lock while it reads, and no transaction of the
- *     index across a wait.
- *   - What it cannot read it says to the requester; the broker goes on. */
+ *   - It returns only durable frames (LOG-1).
+ *   - It keeps no state between two pages: the next page needs only the position at which the last one ended.
+ *   - Pending work is limited (CALM-1): AUDIT_READS_MAX pages to read, AUDIT_WAITS_MAX long polls, one page in memory.
+ *     Further requests are refused as busy and use no memory. A page takes at most AUDIT_PAGE_MAX_MS; then the next
+ *     request has its turn.
+ *   - The thread runs at a low priority. It holds no lock while it reads, and no transaction of the index while it
+ * waits.
+ *   - A read error is sent to the requester; the broker continues. */
 #ifndef TARRY_SHELL_AUDITOR_H
 #define TARRY_SHELL_AUDITOR_H
 
@@ -41,22 +41,22 @@ struct auditor {
     struct auditor_needs needs;
     pthread_t thread;
     pthread_mutex_t mutex;
-    pthread_cond_t changed;  /* on CLOCK_MONOTONIC */
-    struct audit_list reads; /* whose turn it is, in order */
-    struct audit_list waits; /* long polls: there was nothing for them */
+    pthread_cond_t changed;  /* uses CLOCK_MONOTONIC */
+    struct audit_list reads; /* requests to read, in order */
+    struct audit_list waits; /* long polls that found nothing yet */
     bool stop;
 
-    /* the auditor thread's own */
-    struct arena arena; /* the page */
+    /* used by the auditor thread only */
+    struct arena arena; /* memory of the page */
     struct queue_names names;
 };
 
 void auditor_start(struct auditor *auditor, const struct auditor_needs *needs);
-/* Takes the call over; its request is an Audit that was checked. Any thread. */
+/* Takes over the call, which must contain a checked Audit request. Any thread. */
 void auditor_post(struct auditor *auditor, struct call *call);
-/* More is durable: requests that wait for that get it. */
+/* Wakes long polls that wait for a higher durable position. */
 void auditor_durable(struct auditor *auditor);
-/* Ends the thread. Whatever waits, or comes later, is answered STOPPING. */
+/* Ends the thread. All waiting and later requests get STOPPING. */
 void auditor_stop(struct auditor *auditor);
 
 #endif

@@ -21,11 +21,12 @@
 #include "node.h"
 #include "run.h"
 
-/* Of the index, between two looks at what was asked meanwhile. */
+/* Bytes of the index copied between two checks for new requests. */
 #define SLICE_BYTES ((size_t)4 << 20)
-/* While a backup is under way: is it idle, has the disk still room? */
+/* Interval of the checks during a backup: is it idle, has the disk free space? */
 #define LOOK_NS (1000ull * 1000000u)
-/* A look counts no more than this as idle: what this process stood still for says nothing of the client (F-13). */
+/* Longest idle time that one check adds. While the whole process was stopped, the client could not send requests
+ * (F-13). */
 #define LOOK_COUNTS_NS (2 * LOOK_NS)
 #define TEMPORARY_NAME "backup.tmp"
 #define PATH_SIZE 1200
@@ -39,9 +40,10 @@ static const char no_room[] = "the broker's disk has no room for a copy of the i
 static const char not_ready[] = "the index is still being copied";
 static const char no_file[] = "the backup has no such file";
 
-/* ---- one backup's life */
+/* ---- the life of one backup */
 
-/* A file that goes with its descriptor. Between its two lines the name is there: backup_start deletes it. */
+/* Creates a file without a name, which disappears with its descriptor. If the process dies before unlink, backup_start
+ * deletes the file. */
 static int open_unnamed(const struct backup *backup) {
     char path[PATH_SIZE];
     snprintf(path, sizeof(path), "%s/%s", backup->needs.dir->path, TEMPORARY_NAME);
@@ -64,7 +66,7 @@ static void slot_end(struct backup *backup, struct backup_slot *slot, const char
     *slot = (struct backup_slot){.state = BACKUP_FREE};
 }
 
-/* NULL: as many are under way as may be. */
+/* Returns NULL if BACKUPS_MAX backups exist. */
 static struct backup_slot *slot_free(struct backup *backup) {
     for (size_t i = 0; i < BACKUPS_MAX; i++)
         if (backup->slots[i].state == BACKUP_FREE) return &backup->slots[i];
@@ -83,7 +85,7 @@ static bool any_slot(const struct backup *backup, enum backup_state state) {
     return false;
 }
 
-/* NULL, or why not. */
+/* Returns NULL, or the reason of the failure. */
 static const char *slot_begin(struct backup *backup, struct backup_slot *slot, bool with_archive) {
     const struct backup_needs *needs = &backup->needs;
     struct index_stats stats;
@@ -133,7 +135,7 @@ static void slot_step(struct backup *backup, struct backup_slot *slot) {
            slot->number, slot->position, slot->index_position, slot->files.count, slot->files.bytes);
 }
 
-/* ---- answers */
+/* ---- replies */
 
 static void answer(struct call *call, Tarry__BackupReply *backup) {
     Tarry__Reply reply = TARRY__REPLY__INIT;
@@ -256,7 +258,7 @@ static void look_after(struct backup *backup) {
     }
 }
 
-/* The next call; NULL: there is other work, or (with *out_stop) none any more. */
+/* Returns the next call; NULL: there is other work, or (with *out_stop) the thread must end. */
 static struct call *next_call(struct backup *backup, bool *out_stop) {
     bool copying = any_slot(backup, BACKUP_COPYING), ready = any_slot(backup, BACKUP_READY);
     int error = 0;
@@ -295,7 +297,7 @@ static void *backup_run(void *argument) {
 void backup_start(struct backup *backup, const struct backup_needs *needs) {
     char path[PATH_SIZE];
     *backup = (struct backup){.needs = *needs, .block = fatal_calloc(BACKUP_READ_MAX)};
-    /* Numbers of an earlier run must not be taken for one of this. */
+    /* Unique across runs: a number of an earlier run must not match one of this run. */
     backup->number_last = (uint64_t)atomic_load(&needs->run->epoch) << 32;
     backup->last = &backup->first;
     pthread_mutex_init(&backup->mutex, NULL);

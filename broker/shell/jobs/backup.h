@@ -1,18 +1,18 @@
-/* backup.h: the thread that lets a copy of the data directory be made while the broker works.
+/* backup.h: the thread that lets a client copy the data directory while the broker works.
  *
- * A backup is consistent because of the order in which its parts are fixed:
- *   1. segments are pinned: none is retired until the end
+ * A backup is consistent because its parts are fixed in this order:
+ *   1. segments are pinned: none is retired until the backup ends
  *   2. the index is copied into a file of its own (index_copy), as of a position I
- *   3. what only refers to durable positions (signed heads, the archive) is listed
- *   4. the log is durable up to P ≥ I: that is where the copy of the log ends
- *   5. identity of a new member, with a secret of its own (identity.h)
- * The files are then read by the client at its own pace. Bytes of the log below P do not change: nothing is erased
- * while segments are pinned, for half of an erasure in a copy would be damage. Redactions wait for the backup's end.
+ *   3. files that refer only to durable positions (signed heads, the archive) are listed
+ *   4. the log is durable up to P ≥ I: the copy of the log ends at P
+ *   5. a new member identity is made, with a secret of its own (identity.h)
+ * The client then reads the files at its own speed. Bytes of the log below P do not change. Nothing is erased while
+ * segments are pinned, because half of an erasure in a copy would be damage. So redactions wait for the backup's end.
  *
- * Only what is durable is handed out (LOG-1). What a backup holds is bounded: BACKUPS_MAX at a time; one ends when no
- * request has come for BACKUP_IDLE_MS, and when the disk has no more room than the broker needs itself (F-4). Its copy
- * of the index has no name: it goes with the process, whatever happens. Only requests for backups wait for this thread;
- * the index thread does for the length of one block when the index's map has to grow. */
+ * Only durable data are handed out (LOG-1). At most BACKUPS_MAX backups exist at a time. A backup ends when no request
+ * has come for BACKUP_IDLE_MS, and when the disk has only as much free space as the broker needs itself (F-4). Its copy
+ * of the index is an unnamed file, so it disappears with the process in every case. Only backup requests wait for this
+ * thread. Exception: the index thread waits while one block is copied when the index's map must grow. */
 #ifndef TARRY_SHELL_BACKUP_H
 #define TARRY_SHELL_BACKUP_H
 
@@ -41,15 +41,15 @@ struct backup_needs {
     struct disk_space *disk_space;
     struct log *log;
     struct index *index;
-    const struct archivist *archivist; /* where the archive is */
+    const struct archivist *archivist; /* the archive to copy */
     struct node *node;
 };
 
-/* A file of the copy: where its bytes are. */
+/* A file of the copy, and the place of its bytes. */
 struct backup_file {
-    char *name;     /* in the copy */
-    char *path;     /* here; NULL: `bytes`, or the copied index */
-    uint8_t *bytes; /* made for the copy */
+    char *name;     /* name in the copy */
+    char *path;     /* path in this data directory; NULL: the bytes are in `bytes` or in the copied index */
+    uint8_t *bytes; /* content made for the copy */
     uint64_t size;
 };
 
@@ -57,7 +57,7 @@ struct backup_files {
     struct backup_file *items;
     size_t count;
     size_t room;
-    uint64_t bytes; /* of all */
+    uint64_t bytes; /* total size of all files */
 };
 
 enum backup_state { BACKUP_FREE, BACKUP_COPYING, BACKUP_READY };
@@ -65,19 +65,19 @@ enum backup_state { BACKUP_FREE, BACKUP_COPYING, BACKUP_READY };
 struct backup_slot {
     enum backup_state state;
     uint64_t number;
-    uint64_t asked_ns;  /* MONOTONIC, the last request for it … */
-    struct waited idle; /* … since when none has come */
+    uint64_t asked_ns;  /* CLOCK_MONOTONIC, time of the last request for this backup */
+    struct waited idle; /* time without a request */
     bool with_archive;
-    bool is_peers;           /* it is the snapshot that the other node of the pair fetches … */
-    uint64_t read;           /* … and has so many bytes of */
-    struct index_copy *copy; /* COPYING */
-    int index_handle;        /* of the copied index, which has no name; -1: none */
+    bool is_peers;           /* the other node of the pair fetches its snapshot with it */
+    uint64_t read;           /* bytes that were read so far */
+    struct index_copy *copy; /* the copying of the index; valid in BACKUP_COPYING */
+    int index_handle;        /* descriptor of the copied index, an unnamed file; -1: none */
     uint64_t index_position;
     uint64_t log_start;
     uint64_t position;
-    struct backup_files files; /* READY */
-    size_t open_file;          /* the one that `handle` is of */
-    int handle;                /* -1: none */
+    struct backup_files files; /* the files of the copy; valid in BACKUP_READY */
+    size_t open_file;          /* index of the file that `handle` is open on */
+    int handle;                /* descriptor of the open file; -1: none */
 };
 
 struct backup {
@@ -85,27 +85,27 @@ struct backup {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    struct item *first; /* calls */
+    struct item *first; /* calls to answer */
     struct item **last;
     bool stop;
 
-    /* the thread's own */
+    /* used by the backup thread only */
     struct backup_slot slots[BACKUPS_MAX];
     uint64_t number_last;
-    uint8_t *block; /* BACKUP_READ_MAX */
+    uint8_t *block; /* buffer of BACKUP_READ_MAX bytes */
 };
 
 void backup_start(struct backup *backup, const struct backup_needs *needs);
-/* Takes over a call whose request is a checked Backup; it is answered by the thread. Any thread. */
+/* Takes over a call whose request is a checked Backup. The thread answers it. Any thread. */
 void backup_post(struct backup *backup, struct call *call);
-/* Answers what waits, and ends all backups. */
+/* Answers the waiting calls and ends all backups. */
 void backup_stop(struct backup *backup);
 
 /* ---- backup_files.c */
-/* What the copy is made of, once the index has been copied. 0 or a negative errno. */
+/* Lists the files of the copy, once the index has been copied. Returns 0 or a negative errno. */
 int backup_files_list(const struct backup_needs *needs, struct backup_slot *slot);
 void backup_files_free(struct backup_files *files);
-/* Up to `size` bytes of a file of the slot. Their count, or a negative errno. */
+/* Reads up to `size` bytes of a file of the slot. Returns their count, or a negative errno. */
 int64_t backup_files_read(struct backup_slot *slot, size_t file, uint64_t offset, uint8_t *out, size_t size);
 
 #endif

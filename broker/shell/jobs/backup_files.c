@@ -1,4 +1,4 @@
-/* backup_files.c: what a copy of the data directory is made of; see backup.h. */
+/* backup_files.c: the files of a copy of the data directory; see backup.h. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,9 +22,9 @@
 
 #define PATH_SIZE 2048
 #define FILES_FIRST 64
-#define SEGMENT_HEADER_SIZE 4096u /* FORMAT.md */
+#define SEGMENT_HEADER_SIZE 4096u /* see FORMAT.md */
 
-/* Takes `bytes` over, whatever comes of it. */
+/* Adds a file. Takes over `bytes` in any case. */
 static int add(struct backup_files *files, const char *name, const char *path, uint8_t *bytes, uint64_t size) {
     int error = files->count >= BACKUP_FILES_MAX ? -EMFILE : 0;
     if (error == 0 && files->count == files->room) {
@@ -51,7 +51,7 @@ static int add(struct backup_files *files, const char *name, const char *path, u
     return 0;
 }
 
-/* A file of the data directory that may be missing, as long as it is now. */
+/* Adds a file of the data directory with its present size, if it exists. */
 static int add_file(const struct backup_needs *needs, struct backup_files *files, const char *name) {
     char path[PATH_SIZE];
     struct stat status;
@@ -60,12 +60,12 @@ static int add_file(const struct backup_needs *needs, struct backup_files *files
     return add(files, name, path, NULL, (uint64_t)status.st_size);
 }
 
-/* The files of a folder that belongs to others, as long as they are now. One that is not there has none. */
+/* Adds the files of a folder with their present sizes. A missing folder counts as empty. */
 static int add_folder(struct backup_files *files, const char *name, const char *path) {
     DIR *folder = opendir(path);
     if (folder == NULL) return errno == ENOENT ? 0 : -errno;
     int error = 0;
-    /* The stream is ours alone; readdir_r is deprecated in glibc. */
+    /* The stream is used by this thread only; readdir_r is deprecated in glibc. */
     // cppcheck-suppress readdirCalled
     for (struct dirent *entry; error == 0 && (entry = readdir(folder)) != NULL;) {
         char from[PATH_SIZE], to[BACKUP_NAME_SIZE_MAX + 1];
@@ -75,15 +75,15 @@ static int add_folder(struct backup_files *files, const char *name, const char *
         if (entry->d_name[0] == '.' || is_temporary) continue;
         if ((size_t)snprintf(from, sizeof(from), "%s/%s", path, entry->d_name) >= sizeof(from)) continue;
         if ((size_t)snprintf(to, sizeof(to), "%s/%s", name, entry->d_name) >= sizeof(to)) continue;
-        if (stat(from, &status) != 0) continue; /* it went meanwhile */
+        if (stat(from, &status) != 0) continue; /* deleted meanwhile */
         if (S_ISREG(status.st_mode)) error = add(files, to, from, NULL, (uint64_t)status.st_size);
     }
     closedir(folder);
     return error;
 }
 
-/* The segment's frames up to `position`, and its summary if there is one. What lies behind the last frame are zeros,
- * which are not needed: an opened log takes them as read. */
+/* Adds the segment's frames up to `position`, and its summary if there is one. After the last frame there are only
+ * zeros. They are not copied, because an opened log treats missing bytes as zeros. */
 static int add_segment(const struct backup_needs *needs, struct backup_slot *slot, const struct log_segment *segment) {
     char name[64], path[PATH_SIZE];
     bool is_last = segment->end == 0 || segment->end >= slot->position;
@@ -96,7 +96,7 @@ static int add_segment(const struct backup_needs *needs, struct backup_slot *slo
     return add_file(needs, &slot->files, name);
 }
 
-/* The note of how far the log is durable, if the log has one: the copy is, up to its end. */
+/* Adds the note of the durable position, if the log has one. The whole copied log is durable. */
 static int add_mark(const struct backup_needs *needs, struct backup_slot *slot) {
     char path[PATH_SIZE];
     snprintf(path, sizeof(path), "%s/" LOG_MARK_NAME, needs->dir->log);
@@ -119,7 +119,7 @@ static int add_log(const struct backup_needs *needs, struct backup_slot *slot) {
     }
 }
 
-/* A new member: it must not be able to speak for this one, nor repeat its epochs. */
+/* Adds the identity of a new member. It must not be able to act as this member or reuse its epochs. */
 static int add_identity(const struct backup_needs *needs, struct backup_files *files) {
     struct identity own, identity;
     struct member member;

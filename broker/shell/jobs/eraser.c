@@ -50,7 +50,7 @@ static void erase_in_log(struct eraser *eraser) {
     size_t found = 0;
     for (size_t i = 0; i < eraser->slice_count; i++) {
         const Tarry__Redaction *redaction = eraser->slice[i];
-        if (redaction->frame == 0) continue; /* it has left the log */
+        if (redaction->frame == 0) continue; /* the content is not in the log any more */
         contents[found++] = (struct log_content){redaction->frame, redaction->blob_at, redaction->blob_size};
     }
     int error = log_erase(eraser->needs.log, contents, found);
@@ -63,7 +63,7 @@ static int compare_ranges(const void *a, const void *b) {
     return 0;
 }
 
-/* What the slice has in the archive's file [base, end). 0, or what went wrong. */
+/* Erases the slice's contents in the archive's file [base, end). Returns 0 or a negative error. */
 static int erase_in_file(struct eraser *eraser, uint64_t base, uint64_t end, Tarry__Redaction *const *redactions,
                          size_t count) {
     struct archive_range ranges[ERASER_SLICE_COUNT];
@@ -80,7 +80,7 @@ static int erase_in_file(struct eraser *eraser, uint64_t base, uint64_t end, Tar
     return archive_erase(&archivist->archive, base, ranges, found, (int)eraser->needs.config->archive_level, &problem);
 }
 
-/* Of every file that is there: segments are archived before they are retired. */
+/* Erases the slice's contents in all files. A retired segment has a file, because it was archived first. */
 static int erase_in_files(struct eraser *eraser, Tarry__Redaction *const *redactions, size_t count) {
     const struct archive *archive = &eraser->needs.archivist->archive;
     uint64_t *bases;
@@ -103,12 +103,12 @@ static int erase_in_files(struct eraser *eraser, Tarry__Redaction *const *redact
     return error;
 }
 
-/* False: not now, which is said. */
+/* Returns false if the archive cannot be erased now; the reason is logged. */
 static bool erase_archived(struct eraser *eraser, Tarry__Redaction *const *redactions, size_t count) {
     char quoted[LOGFMT_VALUE_SIZE];
     const char *sentence = NULL;
     int error = archivist_check(eraser->needs.archivist, &sentence);
-    if (error == ARCHIVE_NOT_OURS) return true; /* neither is what it contains */
+    if (error == ARCHIVE_NOT_OURS) return true; /* another broker's archive contains none of our contents */
     if (error == 0 && (error = erase_in_files(eraser, redactions, count)) != 0) sentence = storage_error(error);
     if (error != 0 && logfmt_allowed(&failure_limit))
         logfmt("archive_unerased", "reason=%s", logfmt_quote(sentence, quoted));
@@ -119,7 +119,7 @@ static bool erase_archived(struct eraser *eraser, Tarry__Redaction *const *redac
 
 static enum erasure_result begin(struct eraser *eraser) {
     const struct eraser_needs *needs = &eraser->needs;
-    /* What is being archived would take along what is being erased. */
+    /* A segment that is archived now would copy contents that are being erased. */
     if (!archivist_pause(needs->archivist)) return ERASURE_BUSY;
     if (log_erase_begin(needs->log)) return ERASURE_DONE;
     archivist_resume(needs->archivist);
@@ -172,7 +172,8 @@ static enum erasure_result execute(struct eraser *eraser) {
     return ERASURE_DONE;
 }
 
-/* Of what the index knows of, or else of what a snapshot passed over: archive and tails were here before it. */
+/* Finds the next slice: redactions in the index, or else those that a snapshot skipped. This node's archive and tails
+ * are older than the snapshot. */
 static void find_slice(struct eraser *eraser, bool in_index) {
     Tarry__FrameBody *left = eraser->left;
     size_t count = 0;

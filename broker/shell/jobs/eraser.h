@@ -1,6 +1,6 @@
-/* eraser.h: carries out redactions in bounded slices, on the index thread: contents become zeros in the log, in the
- * archive and in tails that were put aside, keys of those that the index held are destroyed, and the redaction leaves
- * the index's table. The engine says what is done when (engine/erasure.h); this executes it. */
+/* eraser.h: carries out redactions in limited slices, on the index thread. It overwrites contents with zeros in the
+ * log, in the archive and in quarantined tails. For contents in the index, it destroys their encryption keys. Then it
+ * removes the redaction from the index's table. The engine decides the order (engine/erasure.h). */
 #ifndef TARRY_SHELL_ERASER_H
 #define TARRY_SHELL_ERASER_H
 
@@ -22,37 +22,37 @@ struct retirement;
 struct eraser_needs {
     const struct config *config;
     const struct datadir *dir;
-    struct disk *disk; /* the log's */
+    struct disk *disk; /* the log's disk */
     struct log *log;
     struct index *index;
     struct archivist *archivist;
     const struct retirement *retirement;
 };
 
-/* Redactions per slice: contents of a MiB each still take less than a tenth of a second. */
+/* Redactions per slice. Even with 1 MiB contents, a slice takes less than 100 ms. */
 #define ERASER_SLICE_COUNT 64
 
 struct eraser {
     struct eraser_needs needs;
     struct erasure erasure;
     struct arena arena;
-    Tarry__Redaction **slice; /* that is being erased, in the arena, or in `left` */
+    Tarry__Redaction **slice; /* redactions being erased; in the arena or in `left` */
     size_t slice_count;
-    Tarry__FrameBody *left; /* of pending_erasures.h; NULL: nothing */
-    size_t left_done;       /* of its records */
+    Tarry__FrameBody *left; /* redactions from pending_erasures.h; NULL: none */
+    size_t left_done;       /* count of records of `left` that are done */
 };
 
 void eraser_init(struct eraser *eraser, const struct eraser_needs *needs);
 void eraser_deinit(struct eraser *eraser);
-/* How long the thread may sleep on its account; 0: there is something to erase. */
+/* Returns how long the thread may sleep; 0: there is something to erase. */
 uint64_t eraser_wait_ns(const struct eraser *eraser);
-/* One slice. 1: there may be more; 0: nothing to do (now); -ENOSPC: no room for the index just now, to be tried again.
- * Any other failure ends the process (LOG-4). */
+/* Erases one slice. Returns 1 if there may be more, 0 if nothing can be done now, and -ENOSPC if the index has no space
+ * now (retry later). Any other failure ends the process (LOG-4). */
 int eraser_step(struct eraser *eraser);
 
 /* ---- eraser_tails.c */
-/* What these mean in the tails of DIR/quarantine (storage/log/quarantine.h). False: one of them cannot be read or
- * written just now, which is said. */
+/* Erases the redacted contents in the tails in DIR/quarantine (storage/log/quarantine.h). Returns false if a tail
+ * cannot be read or written now; the reason is logged. */
 bool eraser_in_tails(struct eraser *eraser, Tarry__Redaction *const *redactions, size_t count);
 
 #endif

@@ -1,5 +1,5 @@
-/* eraser_tails.c: see eraser.h. A tail is of another history than the log: its places say nothing of it, so what is
- * meant there is told by queue and key, and by the content, as long as the log still has that. */
+/* eraser_tails.c: see eraser.h. A tail belongs to another history than the log, so log positions do not apply to it.
+ * Contents there are found by queue and key, and by the content itself, as long as the log still has it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +12,14 @@
 #include "logfmt.h"
 #include "quarantine.h"
 
-/* Contents held at a time, beside one of any size. */
+/* Bytes of contents in memory at a time, plus one content of any size. */
 #define CONTENTS_BYTES (16u << 20)
 
 static struct logfmt_limit failure_limit;
 
 struct meant {
     struct quarantine_meant *items;
-    uint8_t **contents; /* what `items` point into; owned */
+    uint8_t **contents; /* owned; `items` point into them */
     size_t count;
     size_t bytes;
 };
@@ -30,7 +30,7 @@ static struct quarantine quarantine_of(const struct eraser_needs *needs) {
     return quarantine;
 }
 
-/* The content with its salt; NULL: it is not in the log any more. free() it. */
+/* Returns the content with its salt; NULL: the log no longer has it. Release it with free(). */
 static uint8_t *read_content(const struct eraser_needs *needs, const Tarry__Redaction *redaction) {
     if (redaction->frame == 0 || redaction->blob_size <= BLOB_SALT_SIZE) return NULL;
     uint8_t *content = fatal_calloc(redaction->blob_size);
@@ -54,7 +54,7 @@ static void add(struct meant *meant, const struct eraser_needs *needs, const Tar
     meant->bytes += content != NULL ? redaction->blob_size : 0;
 }
 
-/* Tails may have numbered their queues in their own way. */
+/* Adds the queue's name, because tails may number their queues differently. */
 static int name_queue(void *argument, const Tarry__QueuePut *queue) {
     struct meant *meant = argument;
     for (size_t i = 0; i < meant->count; i++) {
@@ -75,7 +75,7 @@ static void forget(struct meant *meant) {
     meant->bytes = 0;
 }
 
-/* Some of them. False: not now. */
+/* Erases the collected contents. Returns false if that is not possible now. */
 static bool erase_some(const struct eraser_needs *needs, struct meant *meant) {
     struct quarantine quarantine = quarantine_of(needs);
     char message[LOGFMT_VALUE_SIZE / 2] = "", quoted[LOGFMT_VALUE_SIZE];
@@ -96,7 +96,7 @@ static bool has_tails(const struct eraser_needs *needs) {
     struct quarantine quarantine = quarantine_of(needs);
     struct quarantine_tail *tails;
     size_t count;
-    if (quarantine_list(&quarantine, &tails, &count) != 0) return true; /* erasing there says what is wrong */
+    if (quarantine_list(&quarantine, &tails, &count) != 0) return true; /* the erasing reports the error */
     free(tails);
     return count > 0;
 }

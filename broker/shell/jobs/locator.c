@@ -1,4 +1,4 @@
-/* locator.c: see locator.h. One search per redact operation, through the segments that may name what it means. */
+/* locator.c: see locator.h. Each redact operation makes one search, through the segments that may contain its tasks. */
 #include "locator.h"
 
 #include <assert.h>
@@ -21,10 +21,11 @@ struct search {
     struct locator *locator;
     struct engine_request *engine_request;
     const Tarry__Redact *redact;
-    struct queue_map queues; /* numbers of the queue, and of former queues of the name; none: the task is named by id */
+    struct queue_map
+        queues; /* numbers of the queue and of former queues with its name; empty: the task is named by id */
     struct core_past *past;
-    size_t room;       /* for tasks in `past` */
-    bool is_exhausted; /* the request's arena */
+    size_t room;       /* most tasks in `past` */
+    bool is_exhausted; /* the request's arena is exhausted */
 };
 
 static bool is_range(const struct search *search) {
@@ -39,7 +40,7 @@ static bool is_meant(const struct search *search, uint64_t id, uint32_t queue, c
     return is_range(search) || (key->len == ref->key.len && memcmp(key->data, ref->key.data, key->len) == 0);
 }
 
-/* The place of `id` in the list, which is in order of id; it may belong to another. */
+/* Returns the index of `id` in the list, which is sorted by id. Another task may be at that index. */
 static size_t place_of(const struct core_past *past, uint64_t id) {
     size_t low = 0, high = past->count;
     while (low < high) {
@@ -57,7 +58,7 @@ static struct core_past_task *find(const struct core_past *past, uint64_t id) {
     return place < past->count && past->tasks[place].id == id ? &past->tasks[place] : NULL;
 }
 
-/* Memory for the key of one more task: that of the last one, which gives way to it, if there are as many as may be.
+/* Returns memory for the key of one more task. If the list is full, the last task is removed and its memory reused.
  * NULL: the arena is exhausted. */
 static char *key_room(struct search *search) {
     struct core_past *past = search->past;
@@ -65,7 +66,7 @@ static char *key_room(struct search *search) {
     return (char *)past->tasks[--past->count].key;
 }
 
-/* NULL: as many as an operation redacts have been found, all of them with smaller ids; or the arena is exhausted. */
+/* Returns NULL if the list is full of tasks with smaller ids, or the arena is exhausted. */
 static struct core_past_task *find_or_add(struct search *search, const Tarry__Task *task) {
     struct core_past *past = search->past;
     size_t place = place_of(past, task->id);
@@ -115,7 +116,7 @@ static void take_frame(struct search *search, const struct frame_header *header,
     }
 }
 
-/* What comes later than the last of so many is for the next operation. */
+/* Later tasks are left for the next operation. */
 static bool is_full(const struct search *search) {
     return is_range(search) && search->past->count == search->room;
 }
@@ -144,7 +145,7 @@ static int read_past(struct search *search) {
     return error == LOG_END ? 0 : error;
 }
 
-/* The records of a range of time do not say which of its tasks were redacted later; their bytes do. */
+/* Marks erased tasks of a time range. The records in the range do not show a later redaction; the erased bytes do. */
 static void mark_erased(struct search *search) {
     for (size_t i = 0; is_range(search) && i < search->past->count; i++) {
         struct core_past_task *task = &search->past->tasks[i];
@@ -161,7 +162,8 @@ static int learn_queue(void *argument, const Tarry__QueuePut *queue) {
     return queue_map_put(&search->queues, queue->number, search) ? 0 : -ENOMEM;
 }
 
-/* `number`: as the core knows it, which may be ahead of the index; 0: it has none of the name. */
+/* Finds the queue's numbers. `number`: the one that the core knows, which may be newer than the index; 0: the core
+ * knows no such queue. */
 static int find_queues(struct search *search, uint32_t number) {
     if (search->redact->task->id != 0) return 0;
     if (number != 0 && !queue_map_put(&search->queues, number, search)) return -ENOMEM;
@@ -171,9 +173,9 @@ static int find_queues(struct search *search, uint32_t number) {
 static int run_search(struct search *search) {
     int error;
     search->past->is_former = search->queues.count > 0;
-    if (search->queues.count == 0 && search->redact->task->id == 0) return 0; /* no such queue: the core says so */
+    if (search->queues.count == 0 && search->redact->task->id == 0) return 0; /* no such queue: the core replies so */
     const struct arena_mark mark = arena_mark(search->engine_request->arena);
-    do { /* a segment may be retired under the reader */
+    do { /* a segment may be retired during the search */
         arena_rewind(search->engine_request->arena, mark);
         search->past->count = 0;
         error = read_past(search);
@@ -211,7 +213,7 @@ static int locate(struct locator *locator, struct engine_request *engine_request
     return error;
 }
 
-/* What was recorded before the question is what it is about. */
+/* Waits until the records before the question are durable, because the question refers to them. */
 static void wait_durable(struct locator *locator, uint64_t position) {
     pthread_mutex_lock(&locator->mutex);
     while (locator->durable < position) pthread_cond_wait(&locator->changed, &locator->mutex);

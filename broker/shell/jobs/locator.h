@@ -1,6 +1,6 @@
-/* locator.h: the thread that searches log and archive for the tasks that a redaction means: which there were, and where
- * their contents lie. The core knows the live tasks, and nothing of those that ended long ago. A search may take a
- * second; it delays redactions, and nothing else. */
+/* locator.h: the thread that searches log and archive for the tasks of a redaction and the places of their contents. It
+ * is needed because the core knows only live tasks, not those that ended long ago. A search may take a second; it
+ * delays only redactions. */
 #ifndef TARRY_SHELL_LOCATOR_H
 #define TARRY_SHELL_LOCATOR_H
 
@@ -15,19 +15,19 @@ struct log;
 
 struct locator {
     struct log *log;
-    struct index *index; /* names of queues */
+    struct index *index; /* source of the names of queues */
     const struct archive *archive;
-    struct inbox *inbox; /* the core's */
+    struct inbox *inbox;
     struct worker worker;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    uint64_t durable; /* of the log, as the locator has been told */
+    uint64_t durable; /* durable log position, as last reported to the locator */
 };
 
 void locator_start(struct locator *locator, struct log *log, struct index *index, const struct archive *archive,
                    struct inbox *inbox);
-/* Takes the request of a commit over; it comes back to the core's inbox with event.past. Its queue_numbers
- * and what follows them must be set. */
+/* Takes over the request of a commit and posts it to the core's inbox with event.past. Its queue_numbers and the
+ * members after them must be set. */
 void locator_post(struct locator *locator, struct engine_request *engine_request);
 void locator_durable(struct locator *locator, uint64_t position);
 void locator_stop(struct locator *locator);

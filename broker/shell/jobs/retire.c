@@ -15,7 +15,7 @@
 #include "summary.h"
 #include "wire.h"
 
-/* Bytes of frames per slice. */
+/* Bytes of frames moved per slice. */
 #define SLICE_BYTES (2u << 20)
 
 void retire_init(struct retirement *retire, const struct retirement_needs *needs) {
@@ -26,7 +26,7 @@ void retire_init(struct retirement *retire, const struct retirement_needs *needs
     fatal_arena_init(&retire->arena);
 }
 
-/* NULL: no segment may be looked at. */
+/* Returns the oldest segment that may be retired by position; NULL: none. */
 static const struct log_segment *find_oldest(struct retirement *retire, struct log_segment *segment,
                                              struct retention_facts *facts) {
     const struct retirement_needs *needs = &retire->needs;
@@ -90,7 +90,8 @@ static enum retention_result remove_segment(struct retirement *retire) {
     const struct log_segment *segment = &retire->retention.segment;
     close_segment(retire);
     int error = log_retire(needs->log, segment->base);
-    if (error == LOG_PINNED) return RETENTION_PINNED; /* a backup began meanwhile: it goes when that is over */
+    if (error == LOG_PINNED)
+        return RETENTION_PINNED; /* a backup began meanwhile; the segment is removed after it ends */
     if (error != 0) fatal("retire_failed", error);
     summary_delete(needs->log, segment->base);
     logfmt("segment_retired", "base=%" PRIu64 " end=%" PRIu64 " bytes=%" PRIu64, segment->base, segment->end,

@@ -1,6 +1,5 @@
-/* retire.h: old segments go, in slices: what is still alive in them moves into the index first, so that one year-long
- * timer pins one payload and not a disk. The engine says what is done when (engine/retention.h); this executes it.
- * Index thread only. */
+/* retire.h: retires old segments in slices. Contents of live tasks move into the index first, so that a timer of one
+ * year keeps one payload and no whole segment. The engine decides the order (engine/retention.h). Index thread only. */
 #ifndef TARRY_SHELL_RETIRE_H
 #define TARRY_SHELL_RETIRE_H
 
@@ -31,16 +30,17 @@ struct retirement_needs {
 struct retirement {
     struct retirement_needs needs;
     struct retention retention;
-    struct log_cursor *cursor; /* in the segment that is being retired; NULL: none is read */
+    struct log_cursor *cursor; /* reads the segment being retired; NULL: none */
     struct arena arena;
 };
 
 void retire_init(struct retirement *retire, const struct retirement_needs *needs);
-/* Does a bounded piece of what is due. 0: nothing is due; 1: did something; -ENOSPC: the index has no room for it, try
- * again later (it begins the segment anew, which is harmless). Any other failure ends the process. */
+/* Runs one slice. Returns 0 if nothing is due, 1 if it did something, and -ENOSPC if the index has no space now. After
+ * -ENOSPC, retry later; the segment is then read again from its start, which is harmless. Any other failure ends the
+ * process. */
 int retire_step(struct retirement *retire);
 bool retire_active(const struct retirement *retire);
-/* When to look again, at the latest, if nothing else happens. */
+/* Returns the longest time until the next look, if nothing else happens. */
 uint64_t retire_wait_ns(struct retirement *retire);
 
 #endif

@@ -18,7 +18,7 @@
 
 #define NS_PER_S 1000000000ull
 #define INTERVAL_NS (HEAD_INTERVAL_S * NS_PER_S)
-/* After a start: what was left unsigned by a crash need not wait for long. */
+/* Delay after a start, short because a crash may have left frames unsigned. */
 #define SOON_NS NS_PER_S
 
 static int refuse(char *message, size_t message_size, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -38,7 +38,7 @@ static const char *parse_key(void *out, const uint8_t *text, size_t size) {
     return sign_secret_parse((const char *)text, size, out);
 }
 
-/* A process that can read the file can sign in this broker's name. */
+/* Reads the key. A process that can read the file can sign in this broker's name. */
 static int read_key(struct sign_secret *out, const char *path, char *message, size_t message_size) {
     const struct private_file file = {.what = "sign key",
                                       .path = path,
@@ -48,7 +48,7 @@ static int read_key(struct sign_secret *out, const char *path, char *message, si
 }
 
 static int load_key(struct signer *signer, const char *path, char *message, size_t message_size) {
-    /* Guard pages around it, locked into memory, left out of core dumps. */
+    /* Memory with guard pages, locked, and left out of core dumps. */
     signer->secret = sodium_malloc(sizeof(*signer->secret));
     if (signer->secret == NULL) return REFUSE("there is no memory to guard the sign key in");
     if (read_key(signer->secret, path, message, message_size) != 0) {
@@ -121,7 +121,7 @@ void signer_told(const struct signer *signer, uint64_t *out_position, uint64_t *
     *out_ms = atomic_load(&signer->told_ms);
 }
 
-/* Whether the last head, if it speaks of this position, names this chain hash. */
+/* Returns false if the last head is at this position with another chain hash. */
 static bool signer_agrees(const struct signer *signer, uint64_t position, const uint8_t chain[FRAME_CHAIN_SIZE]) {
     return signer->last.position != position || memcmp(signer->last.chain, chain, FRAME_CHAIN_SIZE) == 0;
 }
@@ -132,7 +132,7 @@ void signer_start(struct signer *signer, struct log *log) {
     signer->log = log;
 }
 
-/* Signs what was taken in. */
+/* Signs and stores `next`. */
 static void sign(struct signer *signer) {
     struct head head = signer->next;
     head.number = signer->last.number + 1;
@@ -182,7 +182,7 @@ void signer_step(struct signer *signer) {
 
 void signer_retire(struct signer *signer, uint64_t kept_from) {
     if (signer->secret == NULL || signer->next.position <= signer->last.position) {
-        /* Nothing new: the same head once more, but for where the log begins. */
+        /* Nothing new: repeat the last head with the new start of the log. */
         if (signer->secret == NULL || signer->last.number == 0) return;
         signer->next = signer->last;
     }
@@ -193,6 +193,6 @@ void signer_retire(struct signer *signer, uint64_t kept_from) {
 void signer_stop(struct signer *signer) {
     if (signer->due_ns != 0) sign(signer);
     heads_close(&signer->heads);
-    sodium_free(signer->secret); /* wipes it; NULL is fine */
+    sodium_free(signer->secret); /* wipes the key; NULL is allowed */
     signer->secret = NULL;
 }

@@ -1,12 +1,12 @@
-/* signer.h: signs heads of the log (--sign-key) and keeps them in DIR/heads (storage/history/heads.h): at the end of
- * each segment, at least once a minute while there is news, soon after a start, before a segment goes, and at a clean
- * stop.
+/* signer.h: signs heads of the log (--sign-key) and stores them in DIR/heads (storage/history/heads.h). It signs at the
+ * end of each segment, and at least once a minute while the log grows. It also signs soon after a start, before a
+ * segment is retired, and at a clean stop.
  *
- * It is the index thread's, which reads every frame once it is durable: so nothing is signed that could still be lost,
- * and neither commits nor deliveries ever wait for a signature. A start takes the last head for what it is: the log was
- * durable up to there, and had this chain hash.
+ * The signer runs on the index thread, which reads every frame once it is durable. So no head covers frames that could
+ * still be lost, and no commit or delivery waits for a signature. A start trusts the last head: the log was durable up
+ * to its position and had its chain hash.
  *
- * A head that cannot be written is loud, and no reason to stop: the log is none the worse, and the next head speaks for
+ * A head that cannot be written is logged, and the broker continues. The log is not affected, and the next head covers
  * everything before it. */
 #ifndef TARRY_SHELL_SIGNER_H
 #define TARRY_SHELL_SIGNER_H
@@ -23,38 +23,39 @@ struct log;
 
 struct signer {
     const struct datadir *dir;
-    struct log *log;            /* from signer_start on */
+    struct log *log;            /* set by signer_start */
     struct sign_secret *secret; /* guarded by libsodium; NULL: nothing is signed */
     struct heads heads;
-    struct head last;               /* of ours; number 0: there is none */
-    struct head next;               /* the log as far as it was taken in; position 0: nothing was */
-    uint64_t due_ns;                /* MONOTONIC, when `next` is to be signed; 0: there is no news */
-    uint64_t signed_ns;             /* MONOTONIC, when the last one was; 0: not in this run */
-    _Atomic uint64_t told_position; /* of `last`, for any thread … */
-    _Atomic uint64_t told_ms;       /* … and when that was, by the log's clock */
+    struct head last;               /* the last signed head; number 0: none */
+    struct head next;               /* the head that covers the log read so far; position 0: nothing read */
+    uint64_t due_ns;                /* CLOCK_MONOTONIC, when `next` is to be signed; 0: nothing new to sign */
+    uint64_t signed_ns;             /* CLOCK_MONOTONIC, time of the last signature; 0: none in this run */
+    _Atomic uint64_t told_position; /* position of `last`, for any thread */
+    _Atomic uint64_t told_ms;       /* time of `last` by the log's clock, for any thread */
 };
 
-/* Reads the key, if one is configured and the broker may change anything, and the last head. 0, or 1 with a sentence
+/* Reads the last head, and the key if one is configured and the broker may write. Returns 0, or 1 with an error message
  * that says what to do. */
 int signer_open(struct signer *signer, const struct config *config, const struct datadir *dir, char *message,
                 size_t message_size);
-/* The log was durable up to here; 0: nothing was signed. */
+/* Returns the position of the last head: the log was durable up to it; 0: no head. */
 uint64_t signer_known(const struct signer *signer);
-/* The last head's position and time (Unix milliseconds); 0: there is none. Any thread. */
+/* Returns the last head's position and time (Unix milliseconds); 0: no head. Any thread. */
 void signer_told(const struct signer *signer, uint64_t *out_position, uint64_t *out_ms);
 
-/* The log is open; before the index thread starts. */
+/* Sets the log, once it is open and before the index thread starts. */
 void signer_start(struct signer *signer, struct log *log);
 
-/* The rest: index thread. The next durable frame, and the base of the segment that it lies in. */
+/* The functions below are for the index thread. signer_take receives the next durable frame and the base of its
+ * segment. */
 void signer_take(struct signer *signer, uint64_t segment, const struct frame_header *header);
-/* For how long there is nothing to do; UINT64_MAX: until there is news. */
+/* Returns the time until there is something to do; UINT64_MAX: wait for the next frame. */
 uint64_t signer_wait_ns(const struct signer *signer);
-/* Signs, if it is time. */
+/* Signs if it is due. */
 void signer_step(struct signer *signer);
-/* Says, before it is so, that the log will begin at `kept_from`. */
+/* Signs a head that states that the log begins at `kept_from`. Call it before the segments below are deleted. */
 void signer_retire(struct signer *signer, uint64_t kept_from);
-/* Signs what is left, and wipes the key. */
+/* Signs the rest of the log, and wipes the key. */
 void signer_stop(struct signer *signer);
 
 #endif

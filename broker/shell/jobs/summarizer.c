@@ -18,7 +18,7 @@ void summarizer_deinit(struct summarizer *summarizer) {
     summarizer->summary = NULL;
 }
 
-/* Its segment is over. Without the file questions take longer, and nothing else changes. */
+/* Writes the summary at the end of its segment. Without the file, questions only take longer. */
 static void finish(struct summarizer *summarizer) {
     int error = summary_write(summarizer->summary, summarizer->log);
     if (error != 0 && logfmt_allowed(&failure_limit))
@@ -26,7 +26,7 @@ static void finish(struct summarizer *summarizer) {
     summarizer_deinit(summarizer);
 }
 
-/* NULL: there is no memory for it this time. */
+/* Returns NULL if memory is exhausted; then the segment has no summary. */
 static struct summary *begin(const struct summarizer *summarizer, uint64_t base) {
     struct log_segment segment;
     return log_segment_at(summarizer->log, base, &segment) ? summary_new(base, segment.bytes) : NULL;

@@ -1,6 +1,5 @@
-/* summarizer.h: makes the summary of each segment while the index absorbs it (summary.h). A segment that was not
- * absorbed from its first frame on, because the broker was started in the middle of it, gets none from here. Index
- * thread only. */
+/* summarizer.h: makes the summary of each segment while the index absorbs it (summary.h). If the broker was started in
+ * the middle of a segment, that segment gets no summary here. Index thread only. */
 #ifndef TARRY_SHELL_SUMMARIZER_H
 #define TARRY_SHELL_SUMMARIZER_H
 
@@ -10,12 +9,12 @@ struct log;
 
 struct summarizer {
     struct log *log;
-    struct summary *summary; /* of the segment being absorbed; NULL: none is made of it */
+    struct summary *summary; /* summary of the segment being absorbed; NULL: none is made */
 };
 
 void summarizer_init(struct summarizer *summarizer, struct log *log);
 void summarizer_deinit(struct summarizer *summarizer);
-/* The next frame that the index absorbed, and the base of the segment that it lies in. */
+/* Receives the next frame that the index absorbed, and the base of its segment. */
 void summarizer_take(struct summarizer *summarizer, uint64_t base, const struct frame_header *header,
                      const Tarry__FrameBody *body);
 

@@ -16,7 +16,7 @@
 #define NOTE_SIZE (NAME_SIZE + 32)
 #define PATH_SIZE 1200
 
-/* As a string; empty: nothing could be read. */
+/* Reads a file as a string; empty if it cannot be read. */
 static void read_text(const char *path, char *out, size_t size) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t got = fd < 0 ? 0 : read(fd, out, size - 1);
@@ -24,7 +24,7 @@ static void read_text(const char *path, char *out, size_t size) {
     out[got > 0 ? got : 0] = '\0';
 }
 
-/* What tells this boot, as this process sees it, from every other. BOOTTIME is another one in a time namespace. */
+/* Makes a name that is unique to this boot and time namespace: BOOTTIME differs between time namespaces. */
 static bool boot_name(char out[NAME_SIZE]) {
     char id[BOOT_ID_SIZE + 1], space[64];
     read_text(BOOT_ID_PATH, id, sizeof(id));

@@ -1,4 +1,4 @@
-/* clock.c: see clock.h. Does not log: the caller sees `held` change, and says so. */
+/* clock.c: see clock.h. It does not log: the caller logs changes of `held`. */
 #include "clock.h"
 
 #include <assert.h>
@@ -10,9 +10,10 @@ static uint64_t max_u64(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-/* Is `sample` further ahead of the trusted line (the wall where it last advanced, plus BOOTTIME since) than allowed? A
- * clock that was set back and is put right again is no jump; one that is wrong stays disbelieved however long it runs.
- * Backward jumps need no rule: the wall stands still until the clock is there again. */
+/* Returns whether `sample` is further ahead of the expected wall time than allowed. Expected: the wall where it last
+ * advanced, plus BOOTTIME since then. A clock that was set back and then corrected is no jump. A wrong clock stays
+ * disbelieved however long it runs. Backward jumps need no rule: the wall stands still until the clock reaches it
+ * again. */
 static bool clock_jumps(const struct clock_state *state, struct sample sample) {
     uint64_t line_ns = state->high.real_ns + (sample.boot_ns - state->high.boot_ns);
     return sample.real_ns > line_ns && sample.real_ns - line_ns > state->jump_max_ns;
@@ -31,9 +32,9 @@ void clock_begin(struct clock_state *state, struct clock_origin origin, struct s
     state->accepted = jumps && origin.accept_jump;
     state->held = jumps && !origin.accept_jump;
     if (state->accepted) state->jump_max_ns = UINT64_MAX;
-    /* In the same boot BOOTTIME knows what has passed, whatever was done to the wall clock meanwhile. Otherwise the
-     * wall clocks tell, unless their difference is not believed. Where steady time is ahead of the wall, the wall stood
-     * still meanwhile (held, or put back), and what passed then has been counted (TIME-1). */
+    /* Within a boot, BOOTTIME gives the time that has passed, whatever happened to the wall clock. Otherwise the
+     * difference of the wall clocks gives it, unless that is not believed. If steady time is ahead of the wall, the
+     * wall stood still (held, or set back). The time that passed then is already counted (TIME-1). */
     uint64_t counted_ns = max_u64(last.wall_ns, last.steady_ns);
     if (origin.boot_steady_ns != 0)
         state->now.steady_ns = max_u64(last.steady_ns, origin.boot_steady_ns + first.boot_ns);
@@ -44,7 +45,7 @@ void clock_begin(struct clock_state *state, struct clock_origin origin, struct s
 }
 
 struct instant clock_advance(struct clock_state *state, struct sample sample) {
-    /* BOOTTIME does not go back, but samples of two threads may arrive in the other order. */
+    /* BOOTTIME does not go back, but samples of two threads may arrive in reverse order. */
     sample.boot_ns = max_u64(sample.boot_ns, state->high.boot_ns);
     uint64_t steady_ns = state->steady_from;
     if (sample.boot_ns > state->boot_from) steady_ns += sample.boot_ns - state->boot_from;
@@ -57,7 +58,7 @@ struct instant clock_advance(struct clock_state *state, struct sample sample) {
             state->high = sample;
         }
     }
-    return state->now; /* TIME-2: both halves only ever grew */
+    return state->now; /* TIME-2: both members only grow */
 }
 
 static uint64_t read_ns(clockid_t id) {
@@ -78,8 +79,8 @@ static struct sample sample_now(void) {
     return sample;
 }
 
-/* The first sample anchors steady time for the whole run, so the pair with the least delay between its halves counts.
- */
+/* The first sample sets steady time for the whole run. So take the sample with the shortest delay between its two
+ * reads. */
 static struct sample sample_closest(void) {
     struct sample best = sample_now();
     for (int i = 1; i < SAMPLES; i++) {
@@ -109,7 +110,7 @@ void clock_init_stopped(struct clock *clock, struct instant at) {
 }
 
 uint64_t clock_boot_steady(const struct clock *clock) {
-    const struct clock_state *state = &clock->state; /* both are fixed at the start */
+    const struct clock_state *state = &clock->state; /* both are constant after the start */
     return state->steady_from > state->boot_from ? state->steady_from - state->boot_from : 0;
 }
 

@@ -1,4 +1,4 @@
-/* config.c: see config.h. One table says every option: its name, what it takes, its range, its help. */
+/* config.c: see config.h. One table defines every option: its name, its type, its range, its help. */
 #include "config.h"
 
 #include <assert.h>
@@ -24,25 +24,25 @@ enum option_kind {
     OPTION_BACKOFF,
     OPTION_MODE,
     OPTION_SOLO,
-    OPTION_LISTEN,  /* may be repeated: they add up; those of the command line replace the file's */
-    OPTION_ORIGINS, /* may be repeated: they add up */
-    OPTION_NETWORKS /* likewise */
+    OPTION_LISTEN,  /* may be repeated: values are added; those of the command line replace the file's */
+    OPTION_ORIGINS, /* may be repeated: values are added */
+    OPTION_NETWORKS /* may be repeated: values are added */
 };
 
 struct option {
     const char *name;
     enum option_kind kind;
-    size_t offset; /* of the field in struct config */
+    size_t offset; /* offset of the member in struct config */
     uint64_t least;
     uint64_t most;
-    const char *argument; /* for the help */
+    const char *argument; /* name of the value in the help */
     const char *help;
     uint64_t flags; /* COMMAND_LINE_ONLY, NO_BEHAVIOUR */
 };
 
 enum {
-    COMMAND_LINE_ONLY = 1, /* cannot stand in the file of --config */
-    NO_BEHAVIOUR = 2       /* says where the broker is, or counts for one start: not part of config_print */
+    COMMAND_LINE_ONLY = 1, /* not allowed in the file of --config */
+    NO_BEHAVIOUR = 2       /* says where the broker is, or is for a single start: not in config_print */
 };
 
 #define FIELD(name) offsetof(struct config, name)
@@ -213,7 +213,7 @@ static const struct option *option_find(const char *name, size_t size) {
     for (size_t i = 0; i < OPTIONS; i++) {
         if (strlen(options[i].name) != size) continue;
         size_t at = 0;
-        /* retain_log_age and retain-log-age are the same option. */
+        /* An underscore equals a hyphen: retain_log_age is retain-log-age. */
         while (at < size && options[i].name[at] == (name[at] == '_' ? '-' : name[at])) at++;
         if (at == size) return &options[i];
     }
@@ -297,7 +297,7 @@ static int text_set(const struct option *option, char *field, const char *value,
     return 0;
 }
 
-/* One more, behind those that are there. */
+/* Appends a value to the list. */
 static int list_add(const struct option *option, char *field, const char *value, char message[CONFIG_MESSAGE_SIZE]) {
     size_t used = strlen(field), size = strlen(value);
     struct push_network network;
@@ -323,7 +323,7 @@ static int option_set(struct config *config, const struct option *option, const 
                       char message[CONFIG_MESSAGE_SIZE]) {
     void *field = (char *)config + option->offset;
     if (option->kind == OPTION_TEXT) return text_set(option, field, value, message);
-    if (option->kind == OPTION_LISTEN && !config->listens) config->listen[0] = '\0'; /* the default */
+    if (option->kind == OPTION_LISTEN && !config->listens) config->listen[0] = '\0'; /* replaces the default */
     if (option->kind == OPTION_LISTEN) config->listens = true;
     if (option->kind == OPTION_LISTEN || option->kind == OPTION_ORIGINS || option->kind == OPTION_NETWORKS)
         return list_add(option, field, value, message);
@@ -361,13 +361,13 @@ static_assert(CONFIG_FILE_MAX == 1048576, "the sentence below says so");
 struct ini_load {
     struct config *config;
     const char *path;
-    char *message;        /* CONFIG_MESSAGE_SIZE; set by the first wrong line */
-    const char *at, *end; /* the text that no line has been taken of */
-    int number;           /* of the line that was taken last, from 1 */
+    char *message;        /* CONFIG_MESSAGE_SIZE bytes; set by the first wrong line */
+    const char *at, *end; /* the unread text */
+    int number;           /* number of the last line that was read, from 1 */
 };
 
-/* One line for inih, which would take what does not fit into `room` for a line of its own: the end of a long comment
- * for an option. */
+/* Reads one line for inih. inih would treat the rest of a line longer than `room` as a line of its own: the end of a
+ * long comment as an option. */
 static char *ini_line(char *out, int room, void *stream) {
     struct ini_load *load = stream;
     if (load->message[0] != '\0' || load->at == load->end) return NULL;
@@ -411,8 +411,8 @@ static int ini_option(void *user, const char *section, const char *name, const c
     return option_set(load->config, option, value == NULL ? "" : value, load->message) == 0;
 }
 
-/* Reads the file whole, at most CONFIG_FILE_MAX bytes of it: it may be a FIFO or /dev/stdin, and /dev/zero never ends.
- * Returns its text, or NULL with a sentence. */
+/* Reads the whole file, at most CONFIG_FILE_MAX bytes: it may be a FIFO or /dev/stdin, and /dev/zero never ends.
+ * Returns its text, or NULL with an error message. */
 static char *file_read(const char *path, size_t *out_size, char message[CONFIG_MESSAGE_SIZE]) {
     FILE *file = fopen(path, "re");
     char *text = file != NULL ? malloc(CONFIG_FILE_MAX + 1) : NULL;
@@ -448,7 +448,7 @@ int config_read(struct config *config, const char *path, char message[CONFIG_MES
     return 1;
 }
 
-/* One option of the command line; moves *at past it and its value. */
+/* Reads one option of the command line, and moves *at after it and its value. */
 static int argument_take(struct config *config, int argc, char **argv, int *at, char message[CONFIG_MESSAGE_SIZE]) {
     const char *argument = argv[(*at)++];
     if (strncmp(argument, "--", 2) != 0 || argument[2] == '\0') {
@@ -485,13 +485,14 @@ static int arguments_take(struct config *config, int argc, char **argv, char mes
     return 0;
 }
 
-/* What a systemd unit hands over under the name of an option that names such a file, unless that is given. */
+/* Uses a credential of the systemd unit for an option that names a secret file, unless the option is given. The
+ * credential has the option's name. */
 static void credentials_take(struct config *config) {
     bool is_coordinated = config->coordinator[0] != '\0';
     bool is_over_tls = config_uses_tls(config), is_pair = config->peer[0] != '\0' || config->follow[0] != '\0';
     const struct {
         const char *name;
-        char *path; /* CONFIG_TEXT_SIZE */
+        char *path; /* CONFIG_TEXT_SIZE bytes */
         bool is_wanted;
     } files[] = {{"sign-key", config->sign_key, true},
                  {"tokens", config->tokens, true},
@@ -514,7 +515,7 @@ static void credentials_take(struct config *config) {
 
 int config_load(struct config *config, int argc, char **argv, char message[CONFIG_MESSAGE_SIZE]) {
     config_defaults(config);
-    /* Once for --config, and once more on top of what the file says. */
+    /* First pass, to find --config. A second pass follows the file, because the command line has priority. */
     if (arguments_take(config, argc, argv, message) != 0) return 1;
     if (config->help || config->version) return 0;
     bool is_printed = config->print_config;
@@ -524,7 +525,7 @@ int config_load(struct config *config, int argc, char **argv, char message[CONFI
         bool listens = config->listens;
         config_defaults(config);
         if (config_read(config, file, message) != 0) return 1;
-        config->listens = config->listens && !listens; /* what the command line says replaces the file's */
+        config->listens = config->listens && !listens; /* the command line's values replace the file's */
         if (arguments_take(config, argc, argv, message) != 0) return 1;
     }
     if (config->data[0] == '\0' && !is_printed) {
@@ -592,7 +593,7 @@ bool config_digest(const struct config *config, uint8_t out[CONFIG_DIGEST_SIZE])
     if (stream == NULL) return false;
     config_print(config, stream);
     bool is_whole = ferror(stream) == 0;
-    is_whole = fclose(stream) == 0 && is_whole; /* this settles text and size */
+    is_whole = fclose(stream) == 0 && is_whole; /* fclose completes `text` and `size` */
     if (is_whole) crypto_generichash(out, CONFIG_DIGEST_SIZE, (const uint8_t *)text, size, NULL, 0);
     free(text);
     return is_whole;

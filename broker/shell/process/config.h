@@ -1,5 +1,5 @@
-/* config.h: what the operator asked for. Every option is a key of the INI file and, with two dashes before it, an
- * option of the command line; the command line wins, whatever the order. Pure but for reading the file. */
+/* config.h: the operator's options. Every option is a key of the INI file and, with two dashes before it, an option of
+ * the command line. The command line has priority, in any order. Pure, except for reading the file. */
 #ifndef TARRY_SHELL_CONFIG_H
 #define TARRY_SHELL_CONFIG_H
 
@@ -13,116 +13,118 @@
 
 #define CONFIG_TEXT_SIZE 1024
 #define CONFIG_MESSAGE_SIZE 512
-/* Bytes that the INI file may have. */
+/* Maximum size of the INI file in bytes. */
 #define CONFIG_FILE_MAX (1u << 20)
 
 enum replication { REPLICATION_NONE, REPLICATION_ASYNC, REPLICATION_SYNC, REPLICATION_UNSAID };
 #define SOLO_NEVER UINT64_MAX
 #define SOLO_UNSAID (UINT64_MAX - 1)
 
-/* How `memory` is shared out; the rest is for stacks, the door, batches and the C library (CALM-1). */
+/* Shares of `memory`. The rest is for stacks, the door, batches and the C library (CALM-1). */
 #define MEMORY_SHARE_CORE(memory) ((memory) / 2)
 #define MEMORY_SHARE_INDEX(memory) ((memory) / 4 - MEMORY_SHARE_CONTENTS(memory) / 2)
 #define MEMORY_SHARE_REQUESTS(memory) ((memory) / 8)
 /* Stored tasks that were read for requests and are not used yet. */
 #define MEMORY_SHARE_FACTS(memory) ((memory) / 16)
-/* Contents that have left the log: of a large budget what neither the index nor the rest has a use for. */
+/* Cache for contents that have left the log: a part of a large budget, of no use to the index and the rest. */
 #define MEMORY_CONTENTS_FROM (1ull << 30)
 #define MEMORY_SHARE_CONTENTS(memory) ((memory) > MEMORY_CONTENTS_FROM ? ((memory)-MEMORY_CONTENTS_FROM) / 4 : 0)
 
 struct config {
-    uint64_t memory;                 /* bytes */
+    uint64_t memory;                 /* memory that the broker may use, in bytes */
     char data[CONFIG_TEXT_SIZE];     /* the data directory */
-    char listen[CONFIG_TEXT_SIZE];   /* URLs, separated by blanks */
-    bool listens;                    /* … and they were said */
+    char listen[CONFIG_TEXT_SIZE];   /* URLs to listen on, separated by spaces */
+    bool listens;                    /* the operator gave `listen` */
     char file[CONFIG_TEXT_SIZE];     /* the INI file; empty: none */
-    char sign_key[CONFIG_TEXT_SIZE]; /* file of the key that signs heads of the log; empty: none does */
+    char sign_key[CONFIG_TEXT_SIZE]; /* file of the key that signs heads of the log; empty: no signing */
     /* PEM files; empty: none */
     char tls_cert[CONFIG_TEXT_SIZE];
     char tls_key[CONFIG_TEXT_SIZE];
-    char tls_client_ca[CONFIG_TEXT_SIZE]; /* a client must show a certificate of it */
-    char tls_peer_ca[CONFIG_TEXT_SIZE];   /* the other node's is of it; empty: tls_client_ca */
+    char tls_client_ca[CONFIG_TEXT_SIZE]; /* CA of client certificates; if set, a client must show one */
+    char tls_peer_ca[CONFIG_TEXT_SIZE];   /* CA of the other node's certificate; empty: tls_client_ca */
     bool unsafe_no_tls;                   /* ws:// may listen on an address that is not loopback */
     char tokens[CONFIG_TEXT_SIZE];        /* file of tokens; empty: `tokens` in the data directory */
-    bool unsafe_no_tokens; /* a client from the network that shows nothing is let in as if it were local */
-    char allow_origin[CONFIG_TEXT_SIZE]; /* origins of web pages that may use the broker, separated by blanks */
-    char push_secrets[CONFIG_TEXT_SIZE]; /* file of what webhooks are signed with; empty: nothing is pushed */
-    char push_allow[CONFIG_TEXT_SIZE];   /* networks that webhooks may go to, separated by blanks */
-    char push_ca[CONFIG_TEXT_SIZE];      /* PEM file; empty: the CAs that this host trusts */
+    bool unsafe_no_tokens; /* clients from the network without a token or certificate are admitted as if local */
+    char allow_origin[CONFIG_TEXT_SIZE]; /* origins of web pages that may use the broker, separated by spaces */
+    char push_secrets[CONFIG_TEXT_SIZE]; /* file of keys that sign webhooks; empty: no webhooks */
+    char push_allow[CONFIG_TEXT_SIZE];   /* networks that webhooks may go to, separated by spaces */
+    char push_ca[CONFIG_TEXT_SIZE];      /* PEM file of CAs for webhooks; empty: the CAs that this host trusts */
     bool accept_clock_jump;              /* TIME-2: believe the wall clock at this start, whatever it says */
-    bool inspect;                        /* answer questions about the directory, and change nothing in it */
+    bool inspect;                        /* read-only: answer questions about the directory, change nothing in it */
     bool create_queues;
-    bool archiving;       /* retired segments are archived first */
-    uint64_t payload_max; /* bytes */
+    bool archiving;       /* archive retired segments before they are deleted */
+    uint64_t payload_max; /* largest payload of a task, in bytes */
     /* webhooks */
-    uint64_t push_requests;       /* at once, in all; fewer, where the system grants few descriptors */
-    uint64_t push_host_requests;  /* … to one host */
-    uint64_t push_queue_requests; /* … of one queue */
-    uint64_t push_timeout_ms;     /* of a request */
+    uint64_t push_requests;       /* concurrent requests in total; fewer if the process has few file descriptors */
+    uint64_t push_host_requests;  /* concurrent requests to one host */
+    uint64_t push_queue_requests; /* concurrent requests of one queue */
+    uint64_t push_timeout_ms;     /* timeout of a request */
     uint64_t push_connect_timeout_ms;
-    uint64_t push_rest_ms; /* the longest, of a target that fails */
+    uint64_t push_rest_ms; /* longest backoff of a failing target */
     uint64_t outcome_retention_ms;
     uint64_t outcomes_max;
     uint64_t retain_log_age_ms;
     uint64_t retain_log_size;
-    char archive[CONFIG_TEXT_SIZE]; /* where to; empty: the data directory's `archive` */
-    uint64_t archive_level;         /* zstd's */
-    uint64_t retain_archive_age_ms; /* 0: for ever */
-    uint64_t retain_archive_size;   /* bytes; 0: no limit */
+    char archive[CONFIG_TEXT_SIZE]; /* archive directory; empty: `archive` in the data directory */
+    uint64_t archive_level;         /* zstd compression level */
+    uint64_t retain_archive_age_ms; /* age at which archived segments are pruned; 0: never */
+    uint64_t retain_archive_size;   /* size limit of the archive in bytes; 0: no limit */
     uint64_t segment_size;
-    /* the pair; without `peer` there is none */
+    /* options of a pair; empty `peer`: no pair */
     char peer[CONFIG_TEXT_SIZE];            /* URL of the other node */
-    char follow[CONFIG_TEXT_SIZE];          /* the same, said by --follow */
+    char follow[CONFIG_TEXT_SIZE];          /* URL of the other node, given by --follow */
     bool joins;                             /* a new directory joins the peer's cluster instead of founding one */
-    char advertise[CONFIG_TEXT_SIZE];       /* URL by which others reach this node; empty: as it listens */
-    char peer_key[CONFIG_TEXT_SIZE];        /* file with the secret that both nodes have */
-    char peer_token_file[CONFIG_TEXT_SIZE]; /* with the token that the other node knows this one by; empty: none */
-    char coordinator[CONFIG_TEXT_SIZE];     /* URL; empty: an operator decides */
+    char advertise[CONFIG_TEXT_SIZE];       /* URL at which others reach this node; empty: the listen URL */
+    char peer_key[CONFIG_TEXT_SIZE];        /* file with the key that both nodes share */
+    char peer_token_file[CONFIG_TEXT_SIZE]; /* file with the token that this node shows to the other one; empty: none */
+    char coordinator[CONFIG_TEXT_SIZE];     /* URL; empty: an operator decides which node leads */
     char coordinator_credentials[CONFIG_TEXT_SIZE]; /* file with user:password; empty: none */
-    char coordinator_ca[CONFIG_TEXT_SIZE];          /* PEM files, of etcds://; empty: the host's own CAs, none */
+    char
+        coordinator_ca[CONFIG_TEXT_SIZE]; /* PEM files for etcds://; empty: the host's own CAs, no client certificate */
     char coordinator_certificate[CONFIG_TEXT_SIZE];
     char coordinator_key[CONFIG_TEXT_SIZE];
-    uint64_t replication;       /* enum replication */
-    uint64_t solo_after_ms;     /* SOLO_NEVER: never; SOLO_UNSAID: as fits */
-    uint64_t failover_after_ms; /* 0: unsaid */
-    uint64_t index_lag_max;     /* records; 0: from `memory` */
-    uint64_t index_lag_hard;    /* records; 0: from index_lag_max */
+    uint64_t replication;       /* an enum replication */
+    uint64_t solo_after_ms;     /* wait for a silent follower before going on alone; SOLO_NEVER; SOLO_UNSAID: default */
+    uint64_t failover_after_ms; /* wait for a silent leader before failover; 0: default */
+    uint64_t index_lag_max;     /* record lag above which new tasks are refused; 0: from `memory` */
+    uint64_t index_lag_hard;    /* record lag above which moves and leases are refused; 0: from index_lag_max */
     /* policy of new queues */
     uint64_t lease_ms;
     uint64_t max_attempts;
-    uint64_t backoff; /* Tarry__Policy__Backoff */
+    uint64_t backoff; /* a Tarry__Policy__Backoff */
     uint64_t backoff_min_ms;
     uint64_t backoff_max_ms;
-    uint64_t backoff_jitter; /* per cent */
-    bool help;               /* --help and --version: the rest is void */
+    uint64_t backoff_jitter; /* percent */
+    bool help;               /* --help or --version was given: all other members are invalid */
     bool version;
-    bool print_config; /* … is printed, and that is all */
+    bool print_config; /* print the options in force and exit */
 };
 
 void config_defaults(struct config *config);
 
-/* Defaults, then the INI file that --config names, then the command line. 0, or 1 with a sentence in `message`. */
+/* Loads the defaults, the INI file of --config and the command line. Returns 0, or 1 with an error in `message`. */
 int config_load(struct config *config, int argc, char **argv, char message[CONFIG_MESSAGE_SIZE]);
 
-/* Reads an INI file into `config`. Keys stand outside of any section or in [tarryd]. */
+/* Reads an INI file into `config`. Keys are outside of any section or in [tarryd]. */
 int config_read(struct config *config, const char *path, char message[CONFIG_MESSAGE_SIZE]);
 
 void config_help(FILE *out);
 
-/* The options in force that concern how the broker behaves, as lines `name=value` in a fixed order, durations in ms and
- * sizes in bytes. Left out: where it stands (data, listen, config), and what is said at one start only. */
+/* Prints the options in force that affect the broker's behaviour, as lines `name=value` in a fixed order, durations in
+ * ms and sizes in bytes. Not printed: where the broker is (data, listen, config), and options for a single start. */
 void config_print(const struct config *config, FILE *out);
-/* BLAKE2b-256 of what config_print prints, for the log: `tarryd --print-config … | b2sum -l 256`. False: no memory. */
+/* Computes BLAKE2b-256 of the output of config_print, for the log: `tarryd --print-config … | b2sum -l 256`. Returns
+ * false if memory is exhausted. */
 bool config_digest(const struct config *config, uint8_t out[CONFIG_DIGEST_SIZE]);
 
-/* ---- config_pair.c: what the options of a pair say together, and what they leave unsaid. Pure. */
-/* Fills in what was not said. 0, or 1 with a sentence. */
+/* ---- config_pair.c: checks the options of a pair together, and sets the defaults of missing ones. Pure. */
+/* Sets the missing options. Returns 0, or 1 with an error message. */
 int config_resolve_pair(struct config *config, char message[CONFIG_MESSAGE_SIZE]);
 
-/* ---- config_tls.c: what the options of TLS say together. Pure. */
-/* It listens at wss://, or its peer does. */
+/* ---- config_tls.c: checks the options of TLS together. Pure. */
+/* Returns whether the broker listens on wss://, or its peer does. */
 bool config_uses_tls(const struct config *config);
-/* 0, or 1 with a sentence. */
+/* Returns 0, or 1 with an error message. */
 int config_check_tls(const struct config *config, char message[CONFIG_MESSAGE_SIZE]);
 
 #endif

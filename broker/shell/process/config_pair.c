@@ -1,10 +1,10 @@
-/* config_pair.c: what the options of a pair say together, and what they leave unsaid. */
+/* config_pair.c: checks the options of a pair together, and sets the missing ones. */
 #include "config.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* What is said of a pair that there is not would be believed, and be in vain. */
+/* Returns a pair option that was given without a pair. It must be refused, because the operator would rely on it. */
 static const char *said_of_pair(const struct config *config) {
     bool has_mode = config->replication == REPLICATION_ASYNC || config->replication == REPLICATION_SYNC;
     if (config->coordinator[0] != '\0') return "coordinator";
@@ -16,7 +16,7 @@ static const char *said_of_pair(const struct config *config) {
     return config->failover_after_ms != 0 ? "failover-after" : NULL;
 }
 
-/* NULL also if there is a coordinator. */
+/* Returns a coordinator option that was given without a coordinator; NULL: none. */
 static const char *said_of_coordinator(const struct config *config) {
     if (config->coordinator[0] != '\0') return NULL;
     if (config->coordinator_credentials[0] != '\0') return "coordinator-credentials";

@@ -1,5 +1,5 @@
-/* config_tls.c: what the options of TLS say together. What is said and would be in vain is refused: it would be
- * believed. */
+/* config_tls.c: checks the options of TLS together. An option without effect is refused, because the operator would
+ * rely on it. */
 #include "config.h"
 
 #include <string.h>

@@ -26,7 +26,7 @@ static int refuse(char *message, const char *format, ...) {
     return 1;
 }
 #define REFUSE(...) refuse(message, __VA_ARGS__)
-/* A broker that was just killed holds its lock until the system has cleared it away. */
+/* Limit of the wait for the lock. A broker that was just killed holds it until the system has cleaned up. */
 #define FOREIGN_NAME_SIZE 100
 #define LOCK_TRIES 50
 #define LOCK_TRY_US 20000
@@ -39,7 +39,7 @@ static int sync_path(const char *path) {
     return result;
 }
 
-/* Its owner and this process's user, with what mends it: "; it belongs to uid 0, and …". */
+/* Writes the path's owner, this process's user and advice: "; it belongs to uid 0, and …". */
 static void say_owner(const char *path, char *out, size_t size) {
     struct stat status;
     uid_t uid = geteuid();
@@ -59,7 +59,7 @@ static int refuse_unwritable(const char *path, const char *what, int error, char
     return REFUSE("data directory %s is not writable: %s%s%s", path, what, strerror(error), owner);
 }
 
-/* A new directory within another broker's: one of the two was not meant. */
+/* Refuses a new directory inside another broker's directory: one of them is a mistake. */
 static int check_not_nested(const char *path, char message[DATADIR_MESSAGE_SIZE]) {
     char parent[1024], identity[1100];
     snprintf(identity, sizeof(identity), "%s/" IDENTITY_NAME, path);
@@ -89,7 +89,7 @@ static int make_directory(const char *path, char message[DATADIR_MESSAGE_SIZE]) 
     return 0;
 }
 
-/* `type` is F_WRLCK or F_RDLCK. */
+/* Locks the directory. `type` is F_WRLCK or F_RDLCK. */
 static int take_lock(struct datadir *dir, short type, char message[DATADIR_MESSAGE_SIZE]) {
     struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
     int error = 0;
@@ -132,14 +132,14 @@ static bool is_ours(const char *name) {
     return false;
 }
 
-/* A name that is not ours, copied to `argument`. */
+/* Copies the first foreign name to `argument`. */
 static int each_name(void *argument, const char *name) {
     if (is_ours(name)) return 0;
     snprintf(argument, FOREIGN_NAME_SIZE, "%s", name);
     return 1;
 }
 
-/* A directory without identity must hold nothing else, or it is not Tarry's, or has lost its identity. */
+/* Checks that a directory without identity is empty. Otherwise it is not Tarry's, or has lost its identity. */
 static int check_empty(const struct datadir *dir, char message[DATADIR_MESSAGE_SIZE]) {
     char foreign[FOREIGN_NAME_SIZE];
     int result = disk_posix.list(disk_posix.context, dir->path, each_name, foreign);
@@ -155,8 +155,8 @@ static int check_empty(const struct datadir *dir, char message[DATADIR_MESSAGE_S
         dir->path, foreign);
 }
 
-/* The directory's own names, made at the first start unless nothing may be written. `member` is younger than
- * `identity`: a directory without one is of a former version, and gets it now. */
+/* Reads the identity and the member; makes them at the first start unless the directory is read-only. `member` was
+ * added later than `identity`: a directory of an older version gets it now. */
 static int identity_open(struct datadir *dir, bool may_write, char message[DATADIR_MESSAGE_SIZE]) {
     struct identity identity;
     int error = identity_read(dir->path, &identity, message);
@@ -193,19 +193,19 @@ static int name_directory(struct datadir *dir, const char *path, char message[DA
     return 0;
 }
 
-/* Who may write into the directory may replace each of its files, and so forge tasks, tokens and history. */
+/* Refuses a directory that other users can write: they could replace its files and forge tasks, tokens, history. */
 static int check_writers(const char *path, char message[DATADIR_MESSAGE_SIZE]) {
     struct stat status;
     uid_t uid = geteuid();
     if (stat(path, &status) != 0) return REFUSE("data directory %s cannot be looked at: %s", path, strerror(errno));
     if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        bool is_shared = (status.st_mode & S_ISVTX) != 0; /* as /tmp is, and the root of a tmpfs */
+        bool is_shared = (status.st_mode & S_ISVTX) != 0; /* like /tmp, or the root of a tmpfs */
         return REFUSE("data directory %s may be written by other users (mode %04o): %s%s%sname a directory below it "
                       "with --data, which tarryd makes",
                       path, (unsigned)(status.st_mode & 07777), is_shared ? "" : "chmod go-w ", is_shared ? "" : path,
                       is_shared ? "" : ", or ");
     }
-    /* Of another's directory that cannot be written the next steps say so. */
+    /* If another user's directory is not writable, the next steps report it. */
     if (status.st_uid == uid || access(path, W_OK | X_OK) != 0) return 0;
     return REFUSE("data directory %s belongs to uid %u, who may replace what is in it, and this broker runs as uid %u: "
                   "run tarryd as its owner, or chown -R %u:%u %s",
@@ -215,13 +215,13 @@ static int check_writers(const char *path, char message[DATADIR_MESSAGE_SIZE]) {
 int datadir_open(struct datadir *dir, const char *path, char message[DATADIR_MESSAGE_SIZE]) {
     if (name_directory(dir, path, message) != 0) return 1;
     if (make_directory(path, message) != 0) return 1;
-    /* Looked at before the lock file is made, so that nothing is left in a foreign directory. */
+    /* Checked before the lock file is made, so that no file is left in a foreign directory. */
     char identity[1100];
     snprintf(identity, sizeof(identity), "%s/identity", path);
     if (access(identity, F_OK) != 0 && errno == ENOENT && check_empty(dir, message) != 0) return 1;
     if (check_writers(path, message) != 0) return 1;
     if (lock_directory(dir, message) != 0) return 1;
-    /* A read-only file system may still open a lock file that exists; what follows could not be written. */
+    /* On a read-only file system an existing lock file can still be opened, but later writes would fail. */
     if (access(path, W_OK | X_OK) != 0) return refuse_unwritable(path, "", errno, message);
     return identity_open(dir, true, message);
 }
@@ -237,14 +237,14 @@ int datadir_join(const char *path, const struct identity *identity, const struct
     int error = member_write(path, &member);
     if (error == 0) error = hard_state_write(&disk_posix, path, hard_state);
     if (error == 0 && wants_snapshot) error = snapshot_want(path, 0);
-    if (error == 0) error = identity_write(path, identity); /* last: where it is, all is */
+    if (error == 0) error = identity_write(path, identity); /* written last: if it exists, all other files exist */
     return error == 0 ? 0 : REFUSE("data directory %s cannot be written: %s", path, strerror(-error));
 }
 
 int datadir_inspect(struct datadir *dir, const char *path, char message[DATADIR_MESSAGE_SIZE]) {
     char name[1100];
     if (name_directory(dir, path, message) != 0) return 1;
-    /* Looked at first, for identity_open would make one. */
+    /* Checked first, because identity_open would make one. */
     snprintf(name, sizeof(name), "%s/identity", path);
     if (access(name, F_OK) != 0)
         return REFUSE("%s: %s; this is no data directory, and --inspect makes none", name, strerror(errno));

@@ -13,10 +13,10 @@
 
 struct search {
     const char *parent;
-    const char *own; /* name of the new directory below `parent` */
+    const char *own; /* name of the new directory in `parent` */
     char found[PATH_SIZE];
     unsigned looked_at;
-    unsigned others; /* found beside the first one */
+    unsigned others; /* number of further data directories */
 };
 
 bool neighbours_is_data(const char *path) {
@@ -25,7 +25,7 @@ bool neighbours_is_data(const char *path) {
     return !directory_is_partial(path) && identity_read(path, &identity, message) == 0;
 }
 
-/* Length of `path` without its last name and the slashes around it. */
+/* Returns the length of `path` without its last name and the slashes around it. */
 static size_t parent_length(const char *path) {
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') length--;
@@ -53,7 +53,7 @@ static int each_name(void *argument, const char *name) {
     return 0;
 }
 
-/* The last name of `path`, without slashes behind it. */
+/* Writes the last name of `path`, without trailing slashes. */
 static void own_name(const char *path, char *out, size_t size) {
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') length--;

@@ -1,25 +1,23 @@
-/* disk_hang.h: how long the log's disk has kept a write waiting for its sync: the sync thread notes it; status and the
- * hand-over look. */
+/* disk_hang.h: how long the log's disk has delayed a sync. The sync thread writes it; status and failover read it. */
 #ifndef TARRY_SHELL_DISK_HANG_H
 #define TARRY_SHELL_DISK_HANG_H
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* A disk whose sync takes so long wants an operator. A disk that collects garbage, or a full cache of a controller,
- * takes up to a second or two. A
- * process that was stopped in the middle of a sync says so as well, until that sync is over. (One of a pair that waits
- * much longer lets its follower lead, if it was awake meanwhile: LEADER_DISK_HUNG_MS, hung_disk.h.) */
+/* An operator is needed if a sync takes this long. A disk that collects garbage, or a full cache of a controller, takes
+ * up to a second or two. A process that was stopped in the middle of a sync reports this too, until that sync ends.
+ * (The leader of a pair lets its follower lead after LEADER_DISK_HUNG_MS, if it was awake meanwhile: hung_disk.h.) */
 #define DISK_HANG_MS 1000u
 #define DISK_HANG_PROBLEM_SIZE 256
 
 struct disk_hang {
-    _Atomic uint64_t since_ns; /* MONOTONIC: when the oldest write that is not synced yet began; 0: there is none */
+    _Atomic uint64_t since_ns; /* CLOCK_MONOTONIC, when the oldest unsynced write began; 0: none */
 };
 
-/* When the oldest write that is not synced yet began; 0: none waits. Any thread. */
+/* Returns when the oldest unsynced write began; 0: none. Any thread. */
 uint64_t disk_hang_since_ns(const struct disk_hang *hang);
-/* … what wants an operator because of that, as a sentence in `buffer`; NULL: nothing. Any thread. */
+/* Returns the problem for the operator as a message in `buffer`; NULL: no problem. Any thread. */
 const char *disk_hang_problem(const struct disk_hang *hang, char buffer[DISK_HANG_PROBLEM_SIZE]);
 
 #endif

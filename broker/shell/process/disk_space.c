@@ -51,7 +51,7 @@ bool disk_space_spares(const struct disk_space *disk_space, uint64_t size) {
     return free_bytes(disk_space->path, &free, &total) && disk_reserve_admits_copy(&disk_space->reserve, free, size);
 }
 
-/* Free bytes, looked up now and then only. */
+/* Returns the free bytes, read again every LOOK_NS. */
 static uint64_t look(struct disk_space *disk_space) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -76,7 +76,7 @@ static int admit(struct disk_space *disk_space, struct log *log, uint64_t positi
     return admission.error;
 }
 
-/* Says when the disk becomes low, and when it is fine again. */
+/* Logs when the disk becomes low, and when it has enough space again. */
 static void note(struct disk_space *disk_space, const struct log *log, int error) {
     struct log_stats stats;
     log_stats(log, &stats);

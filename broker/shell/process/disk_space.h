@@ -1,5 +1,5 @@
-/* disk_space.h: looks at how much of the disk is free, and has the engine decide which writer may use how much of it
- * (CAP-1, F-4; engine/disk_reserve.h). */
+/* disk_space.h: reads the free space of the disk and asks the engine which writer may use how much of it (CAP-1, F-4;
+ * engine/disk_reserve.h). */
 #ifndef TARRY_SHELL_DISK_SPACE_H
 #define TARRY_SHELL_DISK_SPACE_H
 
@@ -13,25 +13,25 @@ struct log;
 
 struct disk_space {
     const char *path;            /* the data directory */
-    struct disk_reserve reserve; /* but for `low`, which is the core thread's, it stays as it was made */
-    uint64_t looked_ns;          /* MONOTONIC; core thread only */
-    uint64_t free;               /* bytes, then; core thread only */
-    bool is_awaited;             /* the last refusal is for a moment: the segment is being made; core thread only */
+    struct disk_reserve reserve; /* constant, except `low`, which the core thread owns */
+    uint64_t looked_ns;          /* CLOCK_MONOTONIC of the last look; core thread only */
+    uint64_t free;               /* free bytes at the last look; core thread only */
+    bool is_awaited; /* the last refusal is temporary: the log's next segment is being made; core thread only */
 };
 
-/* `*out_disk` is what the log is opened with. There is one in a process, and it stays where it is. */
+/* Initializes `disk_space` and `*out_disk`, with which the log is opened. There is one per process, and it must not
+ * move. */
 void disk_space_init(struct disk_space *disk_space, const char *path, uint64_t segment_size, struct disk *out_disk);
-/* Bytes that the file system has left, and has in all; 0: it does not say. Any thread. */
+/* Returns the free and total bytes of the file system; 0: not known. Any thread. */
 void disk_space_look(const struct disk_space *disk_space, uint64_t *out_free, uint64_t *out_bytes);
-/* NULL: the disk has space for new tasks that would take up to `size` bytes of log at `position` (where the core puts
- * its next frame, which may be ahead of the log's end). Otherwise why they are to be refused, a sentence: the disk is
- * nearly full; or the log's next segment is still being made, which no thread of the core's waits for. Core thread. */
+/* Returns NULL if the disk has space for new tasks of up to `size` bytes of log at `position`. (The core puts its next
+ * frame there; it may be ahead of the log's end.) Otherwise returns the reason of the refusal: the disk is nearly full,
+ * or the log's next segment is still being made; the core never waits for that. Core thread only. */
 const char *disk_space_refusal(struct disk_space *disk_space, struct log *log, uint64_t position, uint64_t size);
-/* Writing so much to the disk would leave half of the reserve: for what frees space in the end. Any thread. */
+/* Returns whether writing `size` bytes leaves half of the reserve. For writers that later free space. Any thread. */
 bool disk_space_has(const struct disk_space *disk_space, uint64_t size);
 
-/* True: the disk has `size` bytes to spare beside the reserve and the segments that the log will want next. Any thread.
- */
+/* Returns whether the disk has `size` free bytes beside the reserve and the next segments of the log. Any thread. */
 bool disk_space_spares(const struct disk_space *disk_space, uint64_t size);
 
 #endif

@@ -9,8 +9,8 @@
 
 #include "tarry_limits.h"
 
-/* How often and at what distance a port is tried: a broker that was just killed holds it until the system has cleared
- * it away. */
+/* Number and interval of the attempts to bind a port. A broker that was just killed holds it until the system has
+ * cleaned up. */
 #define PORT_TRIES 20
 #define PORT_TRY_US 50000
 
@@ -54,7 +54,7 @@ int endpoints_parse(struct endpoints *endpoints, const char *urls, char message[
         snprintf(message, ENDPOINTS_MESSAGE_SIZE, "--listen says no address");
         return 1;
     }
-    /* The tool and Tarry's own clients must find the broker, whatever else does. */
+    /* The tool and Tarry's clients need an address of their own, beside other protocols. */
     bool is_foreign = true;
     for (unsigned i = 0; i < endpoints->count; i++) is_foreign &= endpoints->addresses[i].scheme == LISTEN_BEANSTALK;
     return is_foreign ? add(endpoints, DEFAULT_URL, strlen(DEFAULT_URL), message) : 0;

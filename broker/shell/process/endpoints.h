@@ -1,5 +1,4 @@
-/* endpoints.h: where this broker listens: the addresses of --listen, and their sockets until the door has them. Main
- * thread only. */
+/* endpoints.h: the addresses of --listen, and their sockets until the door takes them over. Main thread only. */
 #ifndef TARRY_SHELL_ENDPOINTS_H
 #define TARRY_SHELL_ENDPOINTS_H
 
@@ -16,20 +15,20 @@ struct endpoints {
     unsigned count;
     struct listen_address addresses[DOOR_LISTENERS_MAX];
     struct listen_socket sockets[DOOR_LISTENERS_MAX];
-    /* Each as text, once it is bound. Any thread may read them when the door runs. */
+    /* Each address as text, once bound. Any thread may read them while the door runs. */
     char texts[DOOR_LISTENERS_MAX][LISTEN_URL_SIZE];
     char *urls[DOOR_LISTENERS_MAX];
 };
 
-/* URLs separated by blanks. 0, or 1 with a sentence. */
+/* Parses URLs separated by spaces. Returns 0, or 1 with an error message. */
 int endpoints_parse(struct endpoints *endpoints, const char *urls, char message[ENDPOINTS_MESSAGE_SIZE]);
-/* Binds them all, or none. 0, or 1 with a sentence. */
+/* Binds all addresses, or none. Returns 0, or 1 with an error message. */
 int endpoints_open(struct endpoints *endpoints, char message[ENDPOINTS_MESSAGE_SIZE]);
-/* Those that a network reaches, or, of a broker that has none of them, its Unix socket: the first. */
+/* Returns the first ws:// or wss:// address. Without one: the first Unix socket, or else the first address. */
 const struct listen_address *endpoints_main(const struct endpoints *endpoints);
-/* All of them, separated by blanks. */
+/* Writes all URLs, separated by spaces. */
 void endpoints_format(const struct endpoints *endpoints, char out[ENDPOINTS_TEXT_SIZE]);
-/* Before the door closes them: Unix sockets go. */
+/* Deletes the Unix sockets, before the door closes them. */
 void endpoints_remove(const struct endpoints *endpoints);
 
 #endif

@@ -30,7 +30,7 @@ const char *storage_error(int error) {
     default:
         break;
     }
-    /* LMDB's own codes lie around -30790. */
+    /* LMDB's own codes are near -30790. */
     return error > -4096 && error < 0 ? strerror(-error) : "LMDB failed";
 }
 

@@ -30,8 +30,8 @@ static void put_char(struct entry *entry, char c) {
     put(entry, &c, 1);
 }
 
-/* `"a \"b\""` without its quotes. Returns what follows the value. A line feed would begin a field of its own: logfmt
- * escapes it, so there is none. */
+/* Writes a value without its quotes: `"a \"b\""`. Returns the text after it. The value contains no newline, which would
+ * start another field: logfmt escapes newlines. */
 static const char *put_value(struct entry *entry, const char *at, const char *end) {
     bool is_quoted = at < end && *at == '"';
     if (is_quoted) at++;
@@ -44,7 +44,7 @@ static const char *put_value(struct entry *entry, const char *at, const char *en
 }
 
 static bool is_name(const char *at, size_t size) {
-    if (size == 0 || size > 56) return false; /* the journal takes 64 bytes, TARRY_ included */
+    if (size == 0 || size > 56) return false; /* the journal allows 64 bytes, including TARRY_ */
     for (size_t i = 0; i < size; i++)
         if (!isalnum((unsigned char)at[i]) && at[i] != '_') return false;
     return true;
@@ -92,7 +92,7 @@ static void look(void) {
         close(fd);
 }
 
-/* Standard error is the journal's own stream ($JOURNAL_STREAM names its device and inode). Any thread. */
+/* Returns whether standard error is the journal's stream ($JOURNAL_STREAM has its device and inode). Any thread. */
 static bool journal_is_there(void) {
     pthread_once(&once, look);
     return journal >= 0;

@@ -3,14 +3,14 @@
 
 #include <assert.h>
 
-/* Values below 16 have a bucket each; above, every power of two is cut into 16. */
+/* Values below 16 have one bucket each. Above, each power of two is divided into 16 buckets. */
 static unsigned bucket_of(uint64_t value) {
     if (value < 16) return (unsigned)value;
     unsigned power = 63u - (unsigned)__builtin_clzll(value);
     return (power - 3) * 16 + (unsigned)((value >> (power - 4)) & 15);
 }
 
-/* The largest value that falls into the bucket: a quantile is never told too small. */
+/* Returns the largest value of the bucket, so that a quantile is never too small. */
 static uint64_t bucket_top(unsigned bucket) {
     if (bucket < 16) return bucket;
     unsigned power = bucket / 16 + 3;

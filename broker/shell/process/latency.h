@@ -1,6 +1,6 @@
-/* latency.h: how long something took, in microseconds: log-linear buckets, at most 1/16 wrong.
+/* latency.h: a histogram of durations in microseconds, with log-linear buckets: the error is at most 1/16.
  *
- * Any number of writers and readers at the same time; a reader may see a count that is some behind. */
+ * Any number of threads may write and read at the same time. A reader may miss the newest counts. */
 #ifndef TARRY_SHELL_LATENCY_H
 #define TARRY_SHELL_LATENCY_H
 
@@ -16,15 +16,15 @@ struct latency {
     _Atomic uint64_t buckets[LATENCY_BUCKETS];
     _Atomic uint64_t count;
     _Atomic uint64_t max;
-    _Atomic uint64_t fixed[DURATION_BUCKETS]; /* durations.h */
+    _Atomic uint64_t fixed[DURATION_BUCKETS]; /* counts in the fixed buckets of durations.h */
     _Atomic uint64_t sum;
 };
 
 void latency_add(struct latency *latency, uint64_t value);
-/* Fills in everything but the message's base. */
+/* Sets all members except the message's base. */
 void latency_quantiles(const struct latency *latency, Tarry__Quantiles *out);
 
-/* The same, in fixed buckets. `counts` has room for DURATION_BUCKETS, and must live as long as `out`. */
+/* Sets the durations in fixed buckets. `counts` has DURATION_BUCKETS elements and must live as long as `out`. */
 void latency_durations(const struct latency *latency, uint64_t *counts, Tarry__Durations *out);
 
 #endif

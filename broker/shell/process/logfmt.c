@@ -25,7 +25,7 @@ static void put_line(int priority, const char *event, const char *level, const c
     const size_t mark_size = is_marked ? strlen("<4>") : 0;
     if (journal_send(line + mark_size, size - mark_size, priority)) return;
     line[size++] = '\n';
-    /* Without standard error there is nowhere to tell it. */
+    /* Errors are ignored: there is no other place to report them. */
     while (write(STDERR_FILENO, line, size) < 0 && errno == EINTR) {
     }
 }
@@ -75,12 +75,12 @@ bool logfmt_allowed(struct logfmt_limit *limit) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
     uint64_t second = (uint64_t)now.tv_sec;
-    /* Two threads that reset it at once let a few more lines through; that is all. */
+    /* If two threads reset it at the same time, only a few more lines are logged. */
     if (atomic_exchange(&limit->second, second) != second) atomic_store(&limit->count, 0);
     return atomic_fetch_add(&limit->count, 1) < LOGFMT_BURST;
 }
 
-/* FNV-1a. */
+/* Returns the FNV-1a hash of the text. */
 static uint64_t hash_of(const char *sentence) {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (; *sentence != '\0'; sentence++) hash = (hash ^ (uint8_t)*sentence) * UINT64_C(0x100000001b3);
@@ -90,7 +90,7 @@ static uint64_t hash_of(const char *sentence) {
 bool logfmt_repeat_due(struct logfmt_repeat *repeat, const char *sentence, uint64_t now_s, uint64_t *out_count) {
     uint64_t hash = hash_of(sentence);
     bool is_other = repeat->count == 0 || repeat->sentence_hash != hash;
-    bool is_over = now_s > repeat->next_s + LOGFMT_REPEAT_MAX_S; /* it had ended, and comes again */
+    bool is_over = now_s > repeat->next_s + LOGFMT_REPEAT_MAX_S; /* the problem had ended and occurs again */
     if (is_other || is_over) *repeat = (struct logfmt_repeat){.sentence_hash = hash, .next_s = now_s};
     *out_count = ++repeat->count;
     if (now_s < repeat->next_s) return false;

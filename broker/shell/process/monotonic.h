@@ -1,4 +1,4 @@
-/* monotonic.h: the machine's clocks that cannot be set, and how threads wait by them. */
+/* monotonic.h: the machine's clocks that cannot be set, and waiting by them. */
 #ifndef TARRY_SHELL_MONOTONIC_H
 #define TARRY_SHELL_MONOTONIC_H
 
@@ -8,9 +8,9 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-uint64_t boottime_ns(void);  /* CLOCK_BOOTTIME */
-uint64_t monotonic_ns(void); /* CLOCK_MONOTONIC */
-/* A condition variable that waits on CLOCK_MONOTONIC, and an absolute time for it. */
+uint64_t boottime_ns(void);  /* CLOCK_BOOTTIME in nanoseconds */
+uint64_t monotonic_ns(void); /* CLOCK_MONOTONIC in nanoseconds */
+/* monotonic_cond_init makes a condition variable that uses CLOCK_MONOTONIC; monotonic_after makes its deadline. */
 void monotonic_cond_init(pthread_cond_t *cond);
 struct timespec monotonic_after(uint64_t wait_ns);
 

@@ -24,7 +24,7 @@ static void tell(const char *state, int flags) {
         return;
     }
     memcpy(address.sun_path, path, size);
-    if (path[0] == '@') address.sun_path[0] = '\0'; /* the abstract name space */
+    if (path[0] == '@') address.sun_path[0] = '\0'; /* abstract namespace */
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size);
     if (fd < 0 || sendto(fd, state, strlen(state), MSG_NOSIGNAL | flags, (struct sockaddr *)&address, length) < 0)
@@ -40,9 +40,9 @@ void notify(const char *state) {
 
 #define NS_PER_US 1000u
 #define NS_PER_S 1000000000u
-#define FEEDS 3u /* in the time after which it bites */
+#define FEEDS 3u /* pings per watchdog timeout */
 
-/* 0: there is none, or another process's. */
+/* Returns 0 if there is no watchdog, or it watches another process. */
 static uint64_t watchdog_us(void) {
     const char *us = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
     if (us == NULL || (pid != NULL && strtoll(pid, NULL, 10) != getpid())) return 0;
@@ -69,7 +69,7 @@ uint64_t watchdog_feed(struct watchdog *watchdog) {
 void watchdog_suspend(void) {
     char state[64];
     if (watchdog_us() == 0) return;
-    snprintf(state, sizeof(state), "WATCHDOG_USEC=%" PRIu64, UINT64_MAX); /* infinity */
+    snprintf(state, sizeof(state), "WATCHDOG_USEC=%" PRIu64, UINT64_MAX); /* infinity: the watchdog never fires */
     tell(state, 0);
 }
 

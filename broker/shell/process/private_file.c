@@ -13,8 +13,8 @@
 
 #include "disk.h"
 
-/* NULL, or why its content should not be trusted. Where systemd grants a credential by an ACL, the group's bits of its
- * mode are the ACL's mask, and not for a group. */
+/* Returns NULL, or the reason not to trust the file. If systemd grants access to a credential by an ACL, the group bits
+ * of its mode are the ACL's mask and grant the group nothing. */
 static const char *judge(int handle, const char *path) {
     struct stat status;
     mode_t others = credential_is(path) ? S_IRWXO | S_IWGRP | S_IXGRP : S_IRWXO | S_IRWXG;
@@ -40,7 +40,7 @@ static void refuse_unreadable(const struct private_file *file, int error, char *
 
 int private_file_read(const struct private_file *file, void *out, size_t size, size_t *out_size, char *message,
                       size_t message_size) {
-    int handle = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hold up the start */
+    int handle = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a FIFO must not block the start */
     if (handle < 0) {
         refuse_unreadable(file, errno, message, message_size);
         return 1;

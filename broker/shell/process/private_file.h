@@ -1,5 +1,5 @@
-/* private_file.h: reads a small file that holds a secret, and refuses one that others can read. Leaves no copy of it
- * but the caller's. Any thread. */
+/* private_file.h: reads a small file that contains a secret, and refuses a file that others can read. Leaves no copy of
+ * the secret except the caller's. Any thread. */
 #ifndef TARRY_SHELL_PRIVATE_FILE_H
 #define TARRY_SHELL_PRIVATE_FILE_H
 
@@ -8,32 +8,33 @@
 #include <stdint.h>
 
 struct private_file {
-    const char *what; /* it is, for sentences: "sign key" */
+    const char *what; /* noun for error messages: "sign key" */
     const char *path;
-    const char *option; /* that names the file, without dashes; a credential (below) is named so too: "sign-key" */
-    const char *remedy; /* where there is no such file: "; tarry keygen makes one" */
+    const char
+        *option; /* option that names the file, without dashes ("sign-key"); also the name of its credential (below) */
+    const char *remedy; /* advice if the file does not exist: "; tarry keygen makes one" */
 };
 
-/* Up to `size` bytes; how many there are: `*out_size`. 0, or 1 with a sentence. */
+/* Reads up to `size` bytes; `*out_size` is their number. Returns 0, or 1 with an error message. */
 int private_file_read(const struct private_file *file, void *out, size_t size, size_t *out_size, char *message,
                       size_t message_size);
 
 #define PRIVATE_FILE_TEXT_MAX 1025u
-/* Takes what it needs of the text into `out`. NULL, or what is wrong with it, behind the file's name: "is empty". */
+/* Parses the text into `out`. Returns NULL, or the error to print after the file's name: "is empty". */
 typedef const char *(*private_file_take)(void *out, const uint8_t *text, size_t size);
-/* Up to `size` bytes, PRIVATE_FILE_TEXT_MAX at most, for `take`: one more than are allowed, so that it sees that there
- * are too many. Leaves no copy but what `take` has made. 0, or 1 with a sentence. */
+/* Reads up to `size` bytes and passes them to `take`. `size` is one more than allowed, so that `take` can detect a
+ * longer file; at most PRIVATE_FILE_TEXT_MAX. Leaves no copy except `take`'s. Returns 0, or 1 with an error message. */
 int private_file_use(const struct private_file *file, size_t size, private_file_take take, void *out, char *message,
                      size_t message_size);
 
-/* ---- credentials: files with secrets that a systemd unit hands over (LoadCredential=NAME:FILE). They lie in the
- * directory $CREDENTIALS_DIRECTORY, which the unit's user alone can read, whichever user owns the originals. Any
- * thread. */
+/* ---- credentials: files with secrets from a systemd unit (LoadCredential=NAME:FILE). They are in
+ * $CREDENTIALS_DIRECTORY. Only the unit's user can read it, whichever user owns the originals. Any thread. */
 #define CREDENTIAL_PATH_SIZE 1024
 
-/* The path of the credential with this name. False: there is none, or `size` is too small; `out` is left alone. */
+/* Finds the path of the credential `name`. Returns false, with `out` unchanged, if it does not exist or `size` is too
+ * small. */
 bool credential_find(const char *name, char *out, size_t size);
-/* Whether `path` names a file in that directory. */
+/* Returns whether `path` names a file in that directory. */
 bool credential_is(const char *path);
 
 #endif

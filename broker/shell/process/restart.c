@@ -17,7 +17,7 @@
 #include "logfmt.h"
 #include "notify.h"
 
-/* A process has one of each. */
+/* Global variables, because there is one of each per process. */
 static char **process_arguments;
 static char listens_at[ENDPOINTS_TEXT_SIZE];
 
@@ -29,7 +29,7 @@ void restart_remember_urls(const char *urls) {
     strncpy(listens_at, urls, sizeof(listens_at) - 1);
 }
 
-/* A signal is either taken and known to restart, or still there for the next run. */
+/* Guards the signal: either stop_wait has taken it and restart knows, or the next run receives it. */
 static pthread_mutex_t stop_mutex = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool told_to_stop;
 
@@ -49,13 +49,13 @@ void stop_wait(int come, const sigset_t *signals, siginfo_t *out) {
         pthread_mutex_lock(&stop_mutex);
         int number = sigtimedwait(signals, out, &now);
         if (number == SIGTERM || number == SIGINT) atomic_store(&told_to_stop, true);
-        pthread_mutex_unlock(&stop_mutex); /* any other, a terminal gone, is no reason to stop */
+        pthread_mutex_unlock(&stop_mutex); /* other signals, such as a closed terminal, do not stop the broker */
     }
     close(come);
 }
 
 _Noreturn void restart(void) {
-    pthread_mutex_lock(&stop_mutex); /* for good */
+    pthread_mutex_lock(&stop_mutex); /* never unlocked */
     if (stop_is_told()) {
         logfmt("stopped", "reason=\"it was to start again, and was told to stop meanwhile\"");
         _exit(0);

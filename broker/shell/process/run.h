@@ -1,5 +1,5 @@
-/* run.h: this run of the process: when it began and how, and whether it ends. Written by the main thread before the
- * others start, but for what is atomic. */
+/* run.h: data about this run of the process: when and how it began, and whether it is stopping. The main thread writes
+ * it before the other threads start, except for the atomic members. */
 #ifndef TARRY_SHELL_RUN_H
 #define TARRY_SHELL_RUN_H
 
@@ -12,12 +12,12 @@
 #include "tarry.pb-c.h"
 
 struct run {
-    char url[CONFIG_TEXT_SIZE];     /* the first that a network reaches */
-    uint64_t started_ms;            /* logical */
-    _Atomic uint32_t epoch;         /* of a pair: the pair thread's, and it grows when this node comes to lead */
-    Tarry__EpochPut__Before before; /* how the log ended before this start; of a pair: before this node led */
+    char url[CONFIG_TEXT_SIZE];     /* the first URL of this broker that a network reaches */
+    uint64_t started_ms;            /* logical Unix time of the start */
+    _Atomic uint32_t epoch;         /* in a pair: written by the pair's thread; grows when this node starts to lead */
+    Tarry__EpochPut__Before before; /* how the log ended before this start; in a pair: before this node led */
     char started_by[SYSTEM_USER_SIZE];
-    char stopped_by[SYSTEM_USER_SIZE]; /* set before the inbox says stop */
+    char stopped_by[SYSTEM_USER_SIZE]; /* user that stopped the broker; set before inbox_stop */
     _Atomic bool stopping;
 };
 

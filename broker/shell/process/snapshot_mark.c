@@ -14,8 +14,7 @@
 
 int snapshot_want(const char *directory, uint64_t erased) {
     char text[32] = "", left[PATH_SIZE];
-    /* Killed after its very last step but one, an earlier one has left its empty folder, which looks like a whole one.
-     */
+    /* An earlier snapshot that was killed at its last step has left its empty folder, which would look complete. */
     snprintf(left, sizeof(left), "%s/" SNAPSHOT_NAME, directory);
     if (rmdir(left) != 0 && errno != ENOENT && errno != ENOTEMPTY) return -errno;
     if (erased != 0) snprintf(text, sizeof(text), "%" PRIu64 "\n", erased);

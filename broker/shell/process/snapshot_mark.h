@@ -1,5 +1,5 @@
-/* snapshot_mark.h: DIR/snapshot.wanted: the log and the index in DIR are of no use any more, and the next start fetches
- * a snapshot (pair/snapshot.h). Durable. */
+/* snapshot_mark.h: the file DIR/snapshot.wanted. It means that the log and the index in DIR are useless, and that the
+ * next start fetches a snapshot (pair/snapshot.h). Durable. */
 #ifndef TARRY_SHELL_SNAPSHOT_MARK_H
 #define TARRY_SHELL_SNAPSHOT_MARK_H
 
@@ -9,11 +9,11 @@
 #define SNAPSHOT_NAME "snapshot"
 #define SNAPSHOT_WANTED_NAME "snapshot.wanted"
 
-/* Says durably that the next start fetches one. Redactions recorded below `erased` are carried out in what is here; 0:
- * there is nothing here. 0 or a negative errno. */
+/* Makes the next start fetch a snapshot; durable. The data here have all redactions below position `erased` carried
+ * out; 0: there are no data here. Returns 0 or a negative errno. */
 int snapshot_want(const char *directory, uint64_t erased);
 bool snapshot_is_wanted(const char *directory);
-/* Below which position; 0: there was nothing here before, or the mark does not say. */
+/* Returns the `erased` of snapshot_want; 0: there were no data before, or the file does not say. */
 uint64_t snapshot_erased_before(const char *directory);
 
 #endif

@@ -8,9 +8,10 @@
 #include <unistd.h>
 
 #define HOST_SIZE 65
-#define ENTRY_SIZE 4096 /* of /etc/passwd; at a larger entry the search ends */
+#define ENTRY_SIZE 4096 /* bytes of an entry of /etc/passwd; the search ends at a longer entry */
 
-/* Not getpwuid_r: glibc 2.36 crashes in it when an allocation fails, and a directory service may keep it waiting. */
+/* Finds the user's name in /etc/passwd. Not by getpwuid_r: in glibc 2.36 it crashes when an allocation fails, and a
+ * directory service may delay it. */
 static bool name_of(uid_t user, char *buffer, size_t size, const char **out) {
     FILE *file = fopen("/etc/passwd", "re");
     struct passwd entry = {0}, *found = NULL;
@@ -18,7 +19,7 @@ static bool name_of(uid_t user, char *buffer, size_t size, const char **out) {
     while (fgetpwent_r(file, &entry, buffer, size, &found) == 0 && found->pw_uid != user) continue;
     fclose(file);
     if (found == NULL) return false;
-    *out = found->pw_name; /* in the buffer */
+    *out = found->pw_name; /* points into `buffer` */
     return true;
 }
 

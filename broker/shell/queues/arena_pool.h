@@ -1,8 +1,8 @@
-/* arena_pool.h: arenas that many users share in turn, the last used first: what is in use follows the load, not the
+/* arena_pool.h: a pool of arenas. The arena used last is handed out first, so memory use follows the load and not the
  * number of possible users.
  *
- * Thread-safe. What is taken is the taker's alone until it is given back. Memory: `idle_max` idle arenas of `keep_max`
- * bytes each at most. */
+ * Thread-safe. An arena that was taken belongs to the taker until it is given back. The pool keeps at most `idle_max`
+ * idle arenas of `keep_max` bytes each. */
 #ifndef TARRY_SHELL_ARENA_POOL_H
 #define TARRY_SHELL_ARENA_POOL_H
 
@@ -11,25 +11,25 @@
 #include "arena.h"
 
 struct pooled_arena {
-    struct pooled_arena *next; /* while it is idle */
+    struct pooled_arena *next; /* the next idle arena in the pool */
     struct arena arena;
 };
 
 struct arena_pool {
     pthread_mutex_t mutex;
-    size_t size_max; /* of each, as arena_init has it */
-    size_t keep_max; /* … as arena.h has it, between two uses */
-    size_t idle_max; /* so many are kept */
+    size_t size_max; /* most bytes of an arena (arena_init) */
+    size_t keep_max; /* most bytes that an idle arena keeps (arena.h) */
+    size_t idle_max; /* most idle arenas that the pool keeps */
     struct pooled_arena *idle;
     size_t idle_count;
 };
 
 void arena_pool_init(struct arena_pool *pool, size_t size_max, size_t keep_max, size_t idle_max);
-/* Frees those that are idle; the others were given back before. */
+/* Frees the idle arenas. All others must have been given back. */
 void arena_pool_deinit(struct arena_pool *pool);
-/* An empty one; NULL: there is no memory for it. */
+/* Returns an empty arena; NULL if memory is exhausted. */
 struct pooled_arena *arena_pool_take(struct arena_pool *pool);
-/* What was handed out of it is gone. */
+/* Gives an arena back; memory allocated from it becomes invalid. */
 void arena_pool_give(struct arena_pool *pool, struct pooled_arena *arena);
 
 #endif

@@ -1,10 +1,10 @@
-/* batch.h: the effects of some steps of the core, on their way to the disk and out.
+/* batch.h: the effects of some steps of the core, on their way to the disk and to the clients.
  *
  *   core thread: fills ─┬─► sync thread: appends, syncs, answers ───────────────────────┬─► free again
- *                        └─► (delivery sender: reads meanwhile, delivers when it is synced) ┘
+ *                       └─► (delivery sender: reads meanwhile, delivers when it is synced) ┘
  *
- * Everything in `effects` lives in the batch's arena. Positions only grow from batch to batch, and nothing in a batch
- * waits for a position beyond its own appends, so a batch may be let out once it is synced (LOG-1). */
+ * The batch's arena owns everything in `effects`. Log positions only grow from batch to batch. No effect of a batch
+ * needs a position after the batch's own appends. So a batch may be released once it is synced (LOG-1). */
 #ifndef TARRY_SHELL_BATCH_H
 #define TARRY_SHELL_BATCH_H
 
@@ -20,28 +20,30 @@ struct answer {
 };
 
 struct batch {
-    struct release release; /* while it waits at the gate; first: batch_of */
-    struct batch *next;     /* in a queue of the sync thread */
-    struct batch *next_out; /* in the queue of the delivery sender, at the same time */
+    struct release release; /* entry in the release gate; must be the first member: batch_of */
+    struct batch *next;     /* next batch in a queue of the sync thread */
+    struct batch *next_out; /* next batch in the queue of the delivery sender, at the same time */
     struct arena arena;
     struct core_effects effects;
-    struct answer *answers; /* ready to leave after the sync; in the arena */
+    struct answer *answers; /* replies to send after the sync; in the arena */
     size_t answer_count;
-    uint64_t end;      /* the log's, behind it: leaves once everything up to here is durable wherever it must be; 0: a
-                          follower's, which rests on what is committed */
-    bool must_be_read; /* it has deliveries, or replies whose content leaves: by the delivery sender */
-    bool reads_late;   /* … which the delivery sender gets once the batch may leave, not before */
+    /* Log position after the batch's appends. The batch is released once the log is durable up to `end` on all required
+     * nodes. 0: a follower's batch, which reads only committed records. */
+    uint64_t end;
+
+    bool must_be_read; /* the delivery sender must read contents for its deliveries or replies */
+    bool reads_late;   /* the delivery sender gets the batch only when it is released, not before */
     unsigned users;
 };
 
 struct batches {
     pthread_mutex_t mutex;
-    pthread_cond_t freed; /* on CLOCK_MONOTONIC */
+    pthread_cond_t freed; /* uses CLOCK_MONOTONIC */
     struct batch *free;
     unsigned made;
-    bool stops; /* the process is to stop */
+    bool stops; /* the process is stopping */
     bool is_awaited;
-    struct inbox *inbox; /* nudged when there is one again that was asked for in vain */
+    struct inbox *inbox; /* nudged when a batch is free again after batches_has_none returned true */
 };
 
 static inline struct batch *batch_of(struct release *release) {
@@ -51,15 +53,15 @@ static inline struct batch *batch_of(struct release *release) {
 struct inbox;
 
 void batches_init(struct batches *batches, struct inbox *inbox);
-/* Would batch_take wait? Then the inbox is nudged once it would not. */
+/* Returns whether batch_take would wait. If so, the inbox is nudged as soon as a batch is free. */
 bool batches_has_none(struct batches *batches);
-/* A thread that waits for one gets it, from here on. */
+/* Makes batch_take return at once from now on, even if too many batches are in use. */
 void batches_stop(struct batches *batches);
-/* An empty batch with one user; waits while too many are under way (core_turn_may_fill). Of the core's thread, or
- * the one that stands in for it, which looks meanwhile (inbox_look). */
+/* Returns an empty batch with one user. Waits while too many batches are in use (core_turn_may_fill). Called by the
+ * core thread or its stand-in, which calls inbox_look while it waits. */
 struct batch *batch_take(struct batches *batches);
 void batch_hold(struct batches *batches, struct batch *batch);
-/* The last one to drop it frees it for the next. */
+/* Drops one use of the batch. The last drop frees the batch for reuse. */
 void batch_drop(struct batches *batches, struct batch *batch);
 
 #endif

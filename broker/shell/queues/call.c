@@ -1,4 +1,4 @@
-/* call.c: replies as messages; see call.h. */
+/* call.c: packs replies into messages; see call.h. */
 #include "call.h"
 
 #include "errors.h"

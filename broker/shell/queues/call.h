@@ -1,6 +1,5 @@
-/* call.h: a *call* is a request (engine/engine_request.h) on behalf of a client that waits for an answer. It
- * has one owner at a time: it is in the core's inbox, in the reader's queue, or in the hands of the thread that took it
- * from there. */
+/* call.h: a *call* is a request (engine/engine_request.h) of a client that waits for a reply. A call has one owner at a
+ * time: the core's inbox, a queue of another thread (such as the reader's), or the thread that took it from there. */
 #ifndef TARRY_SHELL_CALL_H
 #define TARRY_SHELL_CALL_H
 
@@ -8,17 +7,18 @@
 #include "message.h"
 
 struct call {
-    struct engine_request engine_request; /* first */
-    /* Takes `reply` over (a packed Tarry__Reply; NULL: out of memory) and ends the call. Once per call, any thread. */
+    struct engine_request engine_request; /* must be the first member */
+    /* Ends the call with `reply`, which it owns from then on: a packed Tarry__Reply, or NULL if memory is exhausted.
+     * Called once per call, on any thread. */
     void (*answer)(struct call *call, struct message *reply);
-    /* Asked once the core has answered, before the reply is packed or read: may it have `size` bytes? False: there is
-     * no room, and the answer is BUSY. NULL: it is not counted. Core thread. */
+    /* Reserves memory for a reply of `size` bytes, before the reply is packed or read. False: not enough memory, and
+     * the reply is BUSY. NULL: the size is not limited. Core thread only. */
     bool (*sized)(struct call *call, size_t size);
-    bool from_peer;      /* the other node of the pair asks, and has proved that it does */
-    uint32_t age_max_ms; /* a follower's answer says so (Reply.age_max_ms); 0: it does not */
+    bool from_peer;      /* the request comes from the other node of the pair, which has proved its identity */
+    uint32_t age_max_ms; /* a follower's reply states this age limit (Reply.age_max_ms); 0: no limit is stated */
 };
 
-/* A call is its own ticket. */
+/* The ticket of a call is its address. */
 static inline uint64_t call_ticket(struct call *call) {
     return (uint64_t)(uintptr_t)call;
 }
@@ -26,18 +26,18 @@ static inline struct call *call_of(uint64_t ticket) {
     return (struct call *)(uintptr_t)ticket;
 }
 
-/* A packed Reply; NULL: out of memory. */
+/* Returns a packed Reply; NULL if memory is exhausted. */
 struct message *reply_pack(const Tarry__Reply *reply);
-/* `position`: what it did is recorded below. */
+/* Packs the reply to a commit. The records of the commit lie below log position `position`. */
 struct message *reply_pack_commit(const void *commit, size_t commit_size, uint64_t position);
-/* BUSY, for a moment: the client is told to ask again after SOON_MS (Reply.retry_ms). */
+/* Packs a short-lived BUSY: the client retries after SOON_MS (Reply.retry_ms). */
 #define SOON_MS 20u
 struct message *reply_pack_soon(const char *sentence);
-/* With TARRY__CODE__FAILED. */
+/* Message of a reply with TARRY__CODE__FAILED. */
 #define CALL_UNCONFIRMED                                                                                               \
     "this broker stops or is no longer the leader, and the other node has not confirmed the request: whether it took " \
     "effect is unknown; look before you send it again, or send it with the key that makes it once only"
-/* A refusal; `sentence` NULL: that of the code. */
+/* Packs a refusal. `sentence` NULL: the default message of the code. */
 struct message *reply_pack_refusal(Tarry__Code code, const char *sentence);
 
 #endif

@@ -10,10 +10,10 @@ void inbox_init(struct inbox *inbox) {
     monotonic_cond_init(&inbox->changed);
 }
 
-/* True: it is the first. */
+/* Returns whether the item is the first one in the inbox. */
 static bool append(struct inbox *inbox, struct item *item) {
     item->next = NULL;
-    item_receive(item, &inbox->stall, boottime_ns()); /* under the mutex, so in the order of posting */
+    item_receive(item, &inbox->stall, boottime_ns()); /* under the mutex, so that the times are in posting order */
     bool was_empty = inbox->first == NULL;
     *inbox->last = item;
     inbox->last = &item->next;
@@ -27,7 +27,7 @@ static void wake(struct inbox *inbox) {
 
 void inbox_post(struct inbox *inbox, struct item *item) {
     pthread_mutex_lock(&inbox->mutex);
-    /* The core thread takes all at once, so only the first item can find it asleep. */
+    /* The core thread takes all items at once, so only the first item can find it asleep. */
     if (append(inbox, item) || inbox->owes_wake) wake(inbox);
     pthread_mutex_unlock(&inbox->mutex);
 }
@@ -51,7 +51,7 @@ void inbox_durable(struct inbox *inbox, uint64_t position) {
     pthread_mutex_lock(&inbox->mutex);
     assert(position >= inbox->durable);
     inbox->durable = position;
-    /* Only a stop waits for it; otherwise the core thread learns of it when it wakes up anyway (TURN_DURABLE_NS). */
+    /* Only a stop waits for it. Otherwise the core thread reads it at its next wake-up (TURN_DURABLE_NS). */
     if (inbox->stop) {
         inbox->nudged = true;
         pthread_cond_signal(&inbox->changed);
@@ -115,7 +115,7 @@ void inbox_look(struct inbox *inbox) {
     pthread_mutex_unlock(&inbox->mutex);
 }
 
-/* All that there is. */
+/* Takes everything in the inbox. */
 static void take_all(struct inbox *inbox, struct turn_load *out) {
     uint64_t now_ns = boottime_ns();
     uint64_t taken_ns = stall_received(&inbox->stall, now_ns);
@@ -140,7 +140,7 @@ void inbox_take(struct inbox *inbox, uint64_t wait_ns, bool may_lend, struct tur
         struct timespec until = monotonic_after(wait_ns);
         int error = 0;
         uint64_t now_ns = boottime_ns();
-        stall_look(&inbox->stall, now_ns); /* it may have been stopped since it was known how long there is to wait */
+        stall_look(&inbox->stall, now_ns); /* the process may have been stopped since `wait_ns` was computed */
         stall_sleep(&inbox->stall, now_ns, wait_ns);
         inbox->is_lendable = may_lend;
         while ((inbox->first == NULL || inbox->owes_wake) && !inbox->nudged && error == 0)
@@ -177,6 +177,6 @@ void inbox_give_back(struct inbox *inbox, uint64_t wait_ns) {
     inbox->is_lent = false;
     if (boottime_ns() + wait_ns < inbox->stall.asleep_until_ns) inbox->nudged = true;
     if (inbox->nudged || !inbox->is_lendable)
-        wake(inbox); /* it has slept long enough, or is awake and waits for this */
+        wake(inbox); /* the core thread must wake earlier than planned, or is awake and waits for the end of the loan */
     pthread_mutex_unlock(&inbox->mutex);
 }

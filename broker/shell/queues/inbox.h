@@ -1,8 +1,8 @@
-/* inbox.h: what waits for the core thread. Any thread posts; the core thread takes everything at once.
+/* inbox.h: the queue of the core thread. Any thread posts items; the core thread takes all of them at once.
  *
- * An item (engine/engine_request.h) is a member of whatever waits: struct call, struct lane_news, struct window_load,
- * struct page_load, struct refusals_told; posting allocates nothing and never waits. Positions are not items: only the
- * latest counts. */
+ * An item (engine/engine_request.h) is a member of the posted struct: struct call, struct lane_news, struct
+ * window_load, struct page_load or struct refusals_told. So posting allocates no memory and never waits. Log positions
+ * are not items: only the latest position counts. */
 #ifndef TARRY_SHELL_INBOX_H
 #define TARRY_SHELL_INBOX_H
 
@@ -15,48 +15,49 @@
 
 struct inbox {
     pthread_mutex_t mutex;
-    pthread_cond_t changed; /* on CLOCK_MONOTONIC */
+    pthread_cond_t changed; /* uses CLOCK_MONOTONIC */
     struct item *first;
     struct item **last;
     uint64_t durable;
     uint64_t indexed;
-    uint64_t follow_to; /* another node's frames are to be applied up to here */
-    bool lead;          /* … and then this one leads */
-    bool pause;         /* nothing more is to be decided, until it is taken back */
-    bool stop;          /* an orderly stop was asked for */
-    bool nudged;        /* something else changed that the core thread waits for */
-    bool is_lendable;   /* the core thread sleeps, and another may stand in for it */
-    bool is_lent;       /* one does, until it gives back */
-    bool owes_wake;     /* the first item came by inbox_post_alone: the core thread has not been woken for it */
-    struct stall stall; /* of the process, as the core thread shows it */
+    uint64_t follow_to; /* the core applies frames of another node up to this position */
+    bool lead;          /* after it has applied them, this node leads */
+    bool pause;         /* the core decides nothing more until the pause is withdrawn */
+    bool stop;          /* an orderly stop was requested */
+    bool nudged;        /* another event happened that the core thread waits for */
+    bool is_lendable;   /* the core thread sleeps, and another thread may stand in for it */
+    bool is_lent;       /* another thread stands in, until inbox_give_back */
+    bool owes_wake;     /* inbox_post_alone posted the first item, and the core thread has not been woken */
+    struct stall stall; /* stalls of the process, detected by the wake-ups of the core thread */
 };
 
 void inbox_init(struct inbox *inbox);
 void inbox_post(struct inbox *inbox, struct item *item);
 void inbox_durable(struct inbox *inbox, uint64_t position);
 void inbox_indexed(struct inbox *inbox, uint64_t position);
-/* A pair: apply the log up to `position`; afterwards lead. */
+/* For a pair: inbox_follow asks the core to apply the log up to `position`; inbox_lead asks it to lead afterwards. */
 void inbox_follow(struct inbox *inbox, uint64_t position);
 void inbox_lead(struct inbox *inbox, uint64_t position);
-/* Decide nothing more (node_paused tells when it is so), or go on. */
+/* Pauses the core's decisions (node_paused reports when it is done), or resumes them. */
 void inbox_pause(struct inbox *inbox, bool pause);
 void inbox_stop(struct inbox *inbox);
 void inbox_nudge(struct inbox *inbox);
-/* The core thread, or the one that stands in for it, is awake (stall_look): every STALL_LOOK_NS, or oftener. */
+/* Notes that the core thread, or its stand-in, is awake (stall_look). Call it at least every STALL_LOOK_NS. */
 void inbox_look(struct inbox *inbox);
-/* Waits until there is something new, or for `wait_ns`; 0: does not wait. `may_lend`: meanwhile another thread may
- * stand in (inbox_borrow). Core thread only. */
+/* Waits at most `wait_ns` for something new, then takes everything; 0: does not wait. `may_lend`: during the wait
+ * another thread may stand in (inbox_borrow). Core thread only. */
 void inbox_take(struct inbox *inbox, uint64_t wait_ns, bool may_lend, struct turn_load *out);
 
-/* ---- the thread that brings a single item may carry it through instead of the core thread (lone.h) */
-/* Posts, and does not wake the core thread yet: inbox_borrow or inbox_wake must follow. A second item wakes it. */
+/* ---- the thread that posts a single item may process it instead of the core thread (lone.h) */
+/* Posts without waking the core thread: inbox_borrow or inbox_wake must follow. A second item wakes it. */
 void inbox_post_alone(struct inbox *inbox, struct item *item);
-/* True: the core thread sleeps, nothing waits but one call, which is in `*out`, and until inbox_give_back the caller is
- * all that the core thread is. False: the core thread takes what waits. */
+/* Makes the caller stand in for the core thread until inbox_give_back. Returns true if the core thread sleeps and the
+ * inbox contains nothing but one call, which is in `*out`. Returns false otherwise; then the core thread takes the
+ * items. */
 bool inbox_borrow(struct inbox *inbox, struct turn_load *out);
-/* The core has something to do in `wait_ns`, at the latest. */
+/* Ends the stand-in. The core has work again in `wait_ns` at the latest. */
 void inbox_give_back(struct inbox *inbox, uint64_t wait_ns);
-/* Wakes the core thread, if inbox_post_alone has not. */
+/* Wakes the core thread, if inbox_post_alone has not woken it. */
 void inbox_wake(struct inbox *inbox);
 
 #endif

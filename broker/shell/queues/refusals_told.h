@@ -1,4 +1,5 @@
-/* refusals_told.h: refused clients, for the log: offered to the core thread, which records it and gives it back. */
+/* refusals_told.h: refused clients, to be recorded in the log. The owner offers them to the core thread, which records
+ * them and gives the struct back. */
 #ifndef TARRY_SHELL_REFUSALS_TOLD_H
 #define TARRY_SHELL_REFUSALS_TOLD_H
 
@@ -9,20 +10,21 @@
 #include "engine_request.h"
 #include "refusals.h"
 
-/* What records of AccessRefused take of the log, at most. */
+/* Most bytes of log that the AccessRefused records of one offer use. */
 #define REFUSALS_RECORDS_SIZE_MAX (REFUSALS_TOLD_MAX * 512u)
 
 struct refusals_told {
-    struct item item; /* first */
-    /* Given back. What was not recorded is offered again: a follower keeps it until it leads. */
+    struct item item; /* must be the first member */
+    /* Gives the struct back to its owner. Refusals that were not recorded are offered again: a follower keeps them
+     * until it leads. */
     void (*told)(struct refusals_told *told, bool is_recorded);
     void *owner;
-    bool is_offered; /* it is the core thread's; the owner's mutex */
-    size_t count;    /* 0: all was recorded */
+    bool is_offered; /* the core thread owns the struct; guarded by the owner's mutex */
+    size_t count;    /* rows to record; 0: all rows were recorded */
     struct refusal rows[REFUSALS_TOLD_MAX];
 };
 
-/* What is to be recorded, in `arena`, as long as `told` is not given back. Returns how many. */
+/* Packs the rows into `arena`, valid until `told` is given back. Returns their number. */
 size_t refusals_told_pack(const struct refusals_told *told, struct arena *arena, const struct core_refusal **out);
 
 #endif

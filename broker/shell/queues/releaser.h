@@ -1,8 +1,9 @@
-/* releaser.h: the hand of the release gate (engine/release_gate.h): lets the answers of batches out, hands
- * to the delivery sender what must be read first, and tells the subscribers how far the log is durable wherever it
- * must be. Packed answers leave here; deliveries, and what is read first, when the sender is told.
+/* releaser.h: carries out what the release gate (engine/release_gate.h) decides. It sends the replies of released
+ * batches and passes batches that must be read first to the delivery sender. It tells the subscribers up to which
+ * position the log is durable on all required nodes. Packed replies are sent here. The delivery sender sends
+ * deliveries, and replies that must be read, when it learns the position.
  *
- * Alone the sync thread drives it, or the thread that stands in; the leader's half of a pair its own thread. */
+ * On a broker without a pair, the sync thread or its stand-in calls the releaser; in a pair, the pair thread. */
 #ifndef TARRY_SHELL_RELEASER_H
 #define TARRY_SHELL_RELEASER_H
 
@@ -15,12 +16,13 @@
 struct batch;
 struct batches;
 
-/* The delivery sender, the core, the index, the auditor. */
+/* Number of subscribers: the delivery sender, the core, the index, the auditor. */
 #define RELEASER_SUBSCRIBERS_MAX 4
 
 struct releaser {
     struct batches *batches;
-    void (*send)(void *sender, struct batch *batch); /* takes over one use of a batch that must be read to leave */
+    void (*send)(void *sender,
+                 struct batch *batch); /* takes over one use of a batch that must be read before it is sent */
     void *sender;
     pthread_mutex_t mutex;
     struct release_gate gate;
@@ -28,26 +30,28 @@ struct releaser {
     size_t subscriber_count;
 };
 
-/* `reached`: where the log ends, durably. */
+/* Starts with the log durable up to position `reached`. */
 void releaser_init(struct releaser *releaser, struct batches *batches, uint64_t reached);
-/* What sends what must be read first. Before anything enters, like the subscriptions. */
+/* Sets the function that sends batches that must be read first. Call it before any batch enters, like
+ * releaser_subscribe. */
 void releaser_send_by(struct releaser *releaser, void (*send)(void *sender, struct batch *batch), void *sender);
-/* It is told how far the log is reached, after all that subscribed before. */
+/* Calls `reached` whenever the durable position grows, after all earlier subscribers. */
 void releaser_subscribe(struct releaser *releaser, void (*reached)(void *context, uint64_t position), void *context);
-/* Takes over the list of batches, in the order of the log. `question`: what confirms those that appended nothing (R3);
- * 0: they need no confirmation. */
+/* Takes over the list of batches, in log order. `question`: number of the question whose confirmation the batches
+ * without appends need (R3); 0: they need none. */
 void releaser_enter(struct releaser *releaser, struct batch *batches, uint64_t question);
-/* See release_gate_reach and release_gate_confirm. Nothing leaves before releaser_run. */
+/* See release_gate_reach and release_gate_confirm. No batch is released before releaser_run. */
 void releaser_reach(struct releaser *releaser, uint64_t position);
 void releaser_confirm(struct releaser *releaser, uint64_t question);
-/* Tells the subscribers how far the log is reached. */
+/* Tells the subscribers the durable position. */
 void releaser_tell(struct releaser *releaser);
-/* Lets out what may leave, then tells. True: something has left. */
+/* Releases all batches that may leave, then tells the subscribers. Returns true if a batch was released. */
 bool releaser_run(struct releaser *releaser);
-/* Something waits to leave; … for a confirmation alone. */
+/* releaser_has_any: a batch waits for its release. releaser_wants_confirmation: the oldest batch waits only for a
+ * confirmation. */
 bool releaser_has_any(struct releaser *releaser);
 bool releaser_wants_confirmation(struct releaser *releaser);
-/* Nothing that waits will leave any more: its callers are told FAILED, for the outcome is unknown. */
+/* Drops all waiting batches. Their callers get FAILED, because the outcome is unknown. */
 void releaser_fail(struct releaser *releaser);
 
 #endif

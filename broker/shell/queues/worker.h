@@ -1,4 +1,4 @@
-/* worker.h: a thread that carries out requests one after the other, in the order in which they came. */
+/* worker.h: a thread that processes requests one after the other, in the order of posting. */
 #ifndef TARRY_SHELL_WORKER_H
 #define TARRY_SHELL_WORKER_H
 
@@ -14,15 +14,15 @@ struct worker {
     struct item *first;
     struct item **last;
     bool stop;
-    void (*run)(void *owner, struct engine_request *engine_request); /* takes it over */
+    void (*run)(void *owner, struct engine_request *engine_request); /* takes over the request */
     void *owner;
 };
 
 void worker_start(struct worker *worker, const char *name,
                   void (*run)(void *owner, struct engine_request *engine_request), void *owner);
-/* Takes the request over. Any thread. */
+/* Takes over the request. Any thread. */
 void worker_post(struct worker *worker, struct engine_request *engine_request);
-/* Ends the thread, once everything that was posted is done. */
+/* Ends the thread after it has processed all posted requests. */
 void worker_stop(struct worker *worker);
 
 #endif

@@ -21,7 +21,7 @@ void applier_init(struct applier *applier, struct core *core, struct log *log, s
     if (error != 0) fatal("apply_failed", error);
 }
 
-/* False: there is none (yet). */
+/* Reads the next frame. Returns false if there is none yet. */
 static bool read_one(struct applier *applier, uint64_t to) {
     struct log_view view;
     int error = log_cursor_next(applier->cursor, to, &view);
@@ -33,7 +33,8 @@ static bool read_one(struct applier *applier, uint64_t to) {
     return true;
 }
 
-/* False: there is none (yet), or it does not fit into memory before the index has absorbed more. */
+/* Applies the next frame. Returns false if there is none yet, or if it does not fit into memory until the index has
+ * absorbed more. */
 static bool apply_one(struct applier *applier, uint64_t to) {
     struct core *core = applier->core;
     if (applier->body == NULL && !read_one(applier, to)) return false;

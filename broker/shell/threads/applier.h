@@ -1,5 +1,5 @@
-/* applier.h: applies to the core what another node of the pair has decided, frame by frame, as far as it is told to.
- * Core thread only. */
+/* applier.h: on a follower, applies the frames of the leader's log to the core, up to a given position. Core thread
+ * only. */
 #ifndef TARRY_SHELL_APPLIER_H
 #define TARRY_SHELL_APPLIER_H
 
@@ -19,17 +19,17 @@ struct applier {
     struct core *core;
     struct node *node;
     struct log_cursor *cursor;
-    struct arena arena; /* the frame's body */
+    struct arena arena; /* memory of the frame's body */
     struct frame_header header;
-    Tarry__FrameBody *body; /* a frame that was read and waits for memory; NULL: none */
+    Tarry__FrameBody *body; /* body of a frame that was read but waits for memory; NULL: none */
 };
 
-/* From the core's position on. */
+/* Initializes the applier at the core's position. */
 void applier_init(struct applier *applier, struct core *core, struct log *log, struct node *node);
-/* Applies what ends at or below `to`, a bounded number of frames. False: all, or memory is short, until the index has
- * absorbed more. Damage ends the process. */
+/* Applies a limited number of frames that end at or below `to`. Returns false if all are applied, or if the core's
+ * memory is full until the index has absorbed more. Damage ends the process. */
 bool applier_step(struct applier *applier, uint64_t to);
-/* The core decides for itself from here on. */
+/* Ends the applier: from here on this node decides. */
 void applier_end(struct applier *applier);
 
 #endif

@@ -50,7 +50,7 @@ static struct instant look_at_clock(struct core_thread *core_thread) {
     return now;
 }
 
-/* Effects that need no sync: lanes, departures, windows, pages. */
+/* Carries out effects that need no sync: lanes, early deliveries, windows, result pages. */
 static void carry_out_at_once(struct core_thread *core_thread) {
     const struct core_thread_needs *needs = &core_thread->needs;
     struct core_effects *effects = &core_thread->batch->effects;
@@ -83,14 +83,15 @@ static void carry_out_at_once(struct core_thread *core_thread) {
     effects->lanes.count = effects->windows.count = effects->lows.count = effects->pages.count = 0;
 }
 
-/* The inbox is told that this thread is awake, often enough. */
+/* Notes in the inbox that this thread is awake, at least every STALL_LOOK_NS. */
 static void show_awake(struct core_thread *core_thread, uint64_t boot_ns) {
     if (boot_ns - core_thread->looked_ns < STALL_LOOK_NS) return;
     core_thread->looked_ns = boot_ns;
     inbox_look(core_thread->needs.inbox);
 }
 
-/* The logical clock first: a process that is stopped in between judges earlier, not later. */
+/* Reads the logical clock first. If the process is stopped between the two reads, the core sees an earlier time, not a
+ * later one. */
 static struct turn_now look(struct core_thread *core_thread) {
     struct instant logical = look_at_clock(core_thread);
     uint64_t boot_ns = boottime_ns();
@@ -100,7 +101,7 @@ static struct turn_now look(struct core_thread *core_thread) {
                              .full = delivery_sender_is_full(core_thread->needs.delivery_sender)};
 }
 
-/* A follower, or an inspected directory, pushes nothing. */
+/* Tells the webhook module that push settings changed. A follower or an inspected directory sends no webhooks. */
 static void tell_push(struct core_thread *core_thread, bool begins) {
     const uint64_t version = core_push_version(core_thread->needs.core);
     const bool leads = !core_thread->turn.follows && !core_thread->turn.inspects;
@@ -109,7 +110,7 @@ static void tell_push(struct core_thread *core_thread, bool begins) {
     push_changed(core_thread->needs.push);
 }
 
-/* Something happens to the core, now. */
+/* Passes one event to the core, with the current time. */
 static void core_thread_step(struct core_thread *core_thread, struct core_event *event) {
     struct turn_now now = look(core_thread);
     core_turn_step(&core_thread->turn, event, &now);
@@ -117,7 +118,7 @@ static void core_thread_step(struct core_thread *core_thread, struct core_event 
     tell_push(core_thread, event->kind == CORE_START);
 }
 
-/* What the shell knows and the core does not: whose data these are, and how large a payload may be. */
+/* Adds what only the shell knows: the cluster of these data, and the largest payload. */
 static struct message *pack_greeted(const struct core_thread_needs *needs, const Tarry__Reply *reply) {
     Tarry__Reply copy = *reply;
     Tarry__HelloReply hello = *reply->hello;
@@ -127,7 +128,7 @@ static struct message *pack_greeted(const struct core_thread_needs *needs, const
     return reply_pack(&copy);
 }
 
-/* The session's secret is the shell's to make. */
+/* Adds the session's secret, which the shell makes. */
 static struct message *pack_subscribed(struct core_thread *core_thread, const Tarry__Reply *reply) {
     uint8_t secret[SESSION_SECRET_SIZE];
     char principal[PRINCIPAL_SIZE_MAX + 1];
@@ -140,7 +141,7 @@ static struct message *pack_subscribed(struct core_thread *core_thread, const Ta
     return reply_pack(&copy);
 }
 
-/* CALM-1: is there room for this reply? Its content waits to be read for as long as a disk hangs. */
+/* Returns whether memory is left for this reply (CALM-1). Its content may wait in memory as long as a disk hangs. */
 static bool has_room(const struct core_reply *reply) {
     struct call *call = call_of(reply->ticket);
     if (reply->reply == NULL || call->sized == NULL) return true;
@@ -148,20 +149,20 @@ static bool has_room(const struct core_reply *reply) {
     return call->sized(call, tarry__reply__get_packed_size(reply->reply) + content_size);
 }
 
-/* Is there a delivery that does not go its own way? */
+/* Returns whether a delivery is not an early one, and so waits for this batch. */
 static bool has_ordinary(const struct core_effects *effects) {
     for (size_t i = 0; i < effects->deliveries.count; i++)
         if (!effects->deliveries.items[i].departs) return true;
     return false;
 }
 
-/* Packs the replies that need nothing read; the others are the delivery sender's. */
+/* Packs the replies that need no reading. The delivery sender packs the others. */
 static void pack_answers(struct core_thread *core_thread) {
     struct batch *batch = core_thread->batch;
     struct core_effects *effects = &batch->effects;
     batch->must_be_read = has_ordinary(effects);
     batch->answers = arena_alloc(&batch->arena, (effects->replies.count + 1) * sizeof(*batch->answers));
-    assert(batch->answers != NULL); /* fatal_arena_init */
+    assert(batch->answers != NULL); /* fatal_arena_init: never NULL */
     for (size_t i = 0; i < effects->replies.count; i++) {
         struct core_reply *reply = &effects->replies.items[i];
         if (reply->ticket == 0) continue;
@@ -174,7 +175,7 @@ static void pack_answers(struct core_thread *core_thread) {
             continue;
         }
         if (is_refused) {
-            reply->ticket = 0; /* nothing is read for it */
+            reply->ticket = 0; /* nothing is read for this reply */
             message = reply_pack_refusal(TARRY__CODE__BUSY, NULL);
         } else if (reply->commit != NULL)
             message = reply_pack_commit(reply->commit, reply->commit_size, reply->after);
@@ -196,7 +197,7 @@ static void fill_batch(struct core_thread *core_thread) {
     core_turn_fill(&core_thread->turn, &core_thread->batch->effects);
 }
 
-/* The sync thread gets what was decided. */
+/* Passes the batch to the sync thread. */
 static void flush(struct core_thread *core_thread) {
     const struct core_thread_needs *needs = &core_thread->needs;
     pack_answers(core_thread);
@@ -208,8 +209,8 @@ static void flush(struct core_thread *core_thread) {
     core_turn_flushed(&core_thread->turn);
 }
 
-/* The disk hangs, or another node is waited for: whatever else is decided joins this batch, and what departs meanwhile
- * is on time. */
+/* Returns whether the batch must wait because no other is free: the disk hangs, or the other node has not confirmed.
+ * Further decisions join this batch. Early deliveries are still sent on time. */
 static bool is_put_off(struct core_thread *core_thread) {
     return !core_turn_is_large(&core_thread->turn) && batches_has_none(core_thread->needs.batches);
 }
@@ -223,7 +224,7 @@ static void end_request(struct core_thread *core_thread, struct engine_request *
     reader_release(core_thread->needs.reader, engine_request);
 }
 
-/* F-4. True: it was refused, for the disk has no room for it. */
+/* Refuses the request if the disk has not enough free space for it (F-4). Returns whether it was refused. */
 static bool refuse_for_room(struct core_thread *core_thread, struct engine_request *engine_request) {
     const struct core_thread_needs *needs = &core_thread->needs;
     const char *refusal =
@@ -238,7 +239,8 @@ static bool refuse_for_room(struct core_thread *core_thread, struct engine_reque
     return true;
 }
 
-/* True: the event lacks nothing and may be stepped. False: the request is under way, or was refused. */
+/* Returns true if the event has all facts and can be stepped. False: the request waits in another thread, or was
+ * refused. */
 static bool has_all(struct core_thread *core_thread, struct engine_request *engine_request) {
     const struct core_thread_needs *needs = &core_thread->needs;
     const struct core_filter filter = {.may_exist = may_exist, .prefetch = prefetch, .keys = core_thread->filter};
@@ -279,7 +281,7 @@ static void take_call(struct core_thread *core_thread, struct call *call) {
     if (engine_request->event.kind == CORE_STATS) {
         engine_request->event.broker = core_thread->needs.calls.stats(core_thread->needs.calls.context,
                                                                       engine_request->arena, core_thread->clock_held);
-        if (engine_request->event.broker == NULL) { /* a request that fills its arena */
+        if (engine_request->event.broker == NULL) { /* the statistics do not fit into the request's arena */
             end_request(core_thread, engine_request);
             refuse(call, TARRY__CODE__TOO_LARGE, NULL);
             return;
@@ -329,7 +331,8 @@ static void take_news(struct core_thread *core_thread, struct lane_news *news) {
     free(news);
 }
 
-/* For the audit, if this node may write, and a full disk has room (F-4). Otherwise it is offered again. */
+/* Records refusals for the audit, if this node may write and the disk has enough free space (F-4). Otherwise they are
+ * offered again. */
 static void take_refusals(struct core_thread *core_thread, struct refusals_told *told) {
     const struct core_thread_needs *needs = &core_thread->needs;
     struct core_event event = {.kind = CORE_REFUSED};
@@ -341,7 +344,7 @@ static void take_refusals(struct core_thread *core_thread, struct refusals_told 
     told->told(told, may);
 }
 
-/* What comes too late. No caller is told anything untrue: it hears that the broker stops. */
+/* Drops an item that arrives too late. A caller gets STOPPING. */
 static void drop_item(struct core_thread *core_thread, struct item *item) {
     struct call *call = (struct call *)item;
     struct page_load *page = (struct page_load *)item;
@@ -389,7 +392,7 @@ static void take_item(struct core_thread *core_thread, struct item *item) {
 static void refuse_call(struct core_thread *core_thread, struct call *call) {
     bool pooled = call->engine_request.event.pooled;
     end_request(core_thread, &call->engine_request);
-    if (pooled) /* node_admits says why */
+    if (pooled) /* node_admits gives the reason */
         call->answer(call, node_pack_refusal(core_thread->needs.node, handing_over));
     else
         refuse(call, TARRY__CODE__BUSY, handing_over);
@@ -410,11 +413,11 @@ static void begin_run(struct core_thread *core_thread, enum core_event_kind kind
                                            .clock_accepted = needs->clock->state.accepted});
 }
 
-/* A pair: what is committed is applied until this node leads. */
+/* In a pair: applies what is committed, until this node leads. */
 static void apply(struct core_thread *core_thread, uint64_t to) {
     const struct core_thread_needs *needs = &core_thread->needs;
     bool more = applier_step(&core_thread->applier, to);
-    /* LOG-3: of what a leader begins with some may never be acknowledged. */
+    /* LOG-3: part of the log with which a leader starts may never be confirmed. */
     uint64_t may_index = atomic_load(&needs->node->may_index), position = core_position(needs->core);
     indexer_durable(needs->indexer, may_index < position ? may_index : position);
     core_turn_applied(&core_thread->turn, more);
@@ -483,7 +486,7 @@ static void execute(struct core_thread *core_thread, enum turn_effect effect) {
     }
 }
 
-/* Everything that was taken. True: there is more to do at once. */
+/* Processes everything that was taken. Returns true if there is more to do at once. */
 static bool run_turn(struct core_thread *core_thread, const struct turn_load *load) {
     enum turn_effect effect;
     core_turn_take(&core_thread->turn, load);
@@ -491,7 +494,7 @@ static bool run_turn(struct core_thread *core_thread, const struct turn_load *lo
     return core_thread->turn.more;
 }
 
-/* How long the core has nothing to do, unless something comes. */
+/* Returns how long the core has nothing to do if nothing arrives. */
 static uint64_t idle_ns(struct core_thread *core_thread) {
     struct turn_now now = look(core_thread);
     return core_turn_idle_ns(&core_thread->turn, &now);
@@ -504,7 +507,7 @@ void core_thread_stand_in(struct core_thread *core_thread, const struct turn_loa
     inbox_give_back(core_thread->needs.inbox, more ? 0 : idle_ns(core_thread));
 }
 
-/* True: the run is over. */
+/* Returns whether the run is over. */
 static bool has_ended(struct core_thread *core_thread) {
     const struct core_thread_needs *needs = &core_thread->needs;
     if (!core_thread->turn.stopping) return false;
@@ -517,7 +520,7 @@ static bool has_ended(struct core_thread *core_thread) {
 static void *core_thread_run(void *argument) {
     struct core_thread *core_thread = argument;
     const struct core_thread_needs *needs = &core_thread->needs;
-    prctl(PR_SET_TIMERSLACK, 1); /* a late wake-up is lateness of every task */
+    prctl(PR_SET_TIMERSLACK, 1); /* a late wake-up delays every task */
     begin_run(core_thread, needs->config->inspect ? CORE_INSPECT : needs->node->on ? CORE_FOLLOW : CORE_START);
     struct turn_load load = {0};
     bool more = false;

@@ -1,6 +1,6 @@
-/* core_thread.h: the core thread: the hand of engine/core_turn.h, which says what the core is told when. It sends the
- * effects on their way, and never waits for a disk; what needs one is done by the other threads and comes back as an
- * event. */
+/* core_thread.h: the core thread. It carries out what engine/core_turn.h decides about the order of the core's events.
+ * It passes the core's effects to other threads and never waits for a disk. Work that needs a disk is done by other
+ * threads and comes back as an event. */
 #ifndef TARRY_SHELL_CORE_THREAD_H
 #define TARRY_SHELL_CORE_THREAD_H
 
@@ -33,12 +33,12 @@ struct disk_space;
 struct run;
 struct sync;
 
-/* What the core thread asks the door. */
+/* Callbacks to the door. */
 struct core_thread_calls {
     void *context;
-    /* What a Stats answer says beside what the core knows, in `arena`; NULL: out of memory. */
+    /* Returns the broker's part of a reply to Stats, in `arena`; NULL if memory is exhausted. */
     Tarry__BrokerStats *(*stats)(void *context, struct arena *arena, bool clock_held);
-    /* Clients wait for an answer. */
+    /* Returns whether clients wait for a reply. */
     bool (*is_busy)(void *context);
 };
 
@@ -50,7 +50,7 @@ struct core_thread_needs {
     struct disk_space *disk_space;
     struct log *log;
     struct index *index;
-    struct core *core; /* the core thread's, once it runs */
+    struct core *core; /* owned by the core thread once it runs */
     struct inbox *inbox;
     struct batches *batches;
     struct sync *sync;
@@ -60,7 +60,7 @@ struct core_thread_needs {
     struct locator *locator;
     struct delivery_sender *delivery_sender;
     struct lanes *lanes;
-    struct push *push; /* webhooks */
+    struct push *push; /* sends webhooks */
     struct node *node;
     struct core_thread_calls calls;
 };
@@ -68,23 +68,23 @@ struct core_thread_needs {
 struct core_thread {
     struct core_thread_needs needs;
     pthread_t thread;
-    struct batch *batch;               /* being filled */
-    const struct index_filter *filter; /* of an index position at or above the last CORE_INDEXED */
+    struct batch *batch;               /* the batch being filled */
+    const struct index_filter *filter; /* filter of an index position at or above the last CORE_INDEXED */
     struct core_turn turn;
-    uint64_t push_version; /* core_push_version, as the desk was told (pusher.h) */
-    size_t stamped;        /* deliveries of the batch that are counted, and know their lane's turn */
+    uint64_t push_version; /* last core_push_version that was reported to the webhook module (pusher.h) */
+    size_t stamped;        /* count of the batch's deliveries that know their lane's turn */
     struct watchdog watchdog;
-    uint64_t looked_ns;     /* BOOTTIME: as the inbox was told last that this thread is awake */
-    struct applier applier; /* while another node leads */
+    uint64_t looked_ns;     /* CLOCK_BOOTTIME of the last inbox_look */
+    struct applier applier; /* used while another node leads */
     bool clock_held;
     bool is_lent; /* another thread stands in for the core thread */
 };
 
 void core_thread_start(struct core_thread *core_thread, const struct core_thread_needs *needs);
-/* After inbox_borrow, on the thread that has borrowed: all that the core thread does with what was taken. Gives back.
- * What is to be synced was posted without waking the sync thread: sync_stand_in must follow. */
+/* Runs one turn of the core thread on the thread that called inbox_borrow, then gives back. Batches are posted without
+ * waking the sync thread: sync_stand_in must follow. */
 void core_thread_stand_in(struct core_thread *core_thread, const struct turn_load *load);
-/* Returns once the core has stopped: what was decided lies with the sync thread. */
+/* Returns once the core has stopped. All its decisions are then with the sync thread. */
 void core_thread_join(struct core_thread *core_thread);
 
 #endif

@@ -10,17 +10,17 @@
 #include "inbox.h"
 #include "log.h"
 
-/* What is not in memory, with all that it needs: it outlives its batch. */
+/* A delivery or reply that is not in memory, with copies of all its data: it outlives its batch. */
 struct cold_item {
     struct cold_item *next;
-    struct arena arena; /* of the copies */
+    struct arena arena; /* memory of the copies */
     uint64_t end;
     bool is_reply;
     struct core_delivery delivery;
     struct core_reply reply;
 };
 
-/* ---- how much is under way */
+/* ---- bytes of unsent deliveries */
 
 static uint64_t delivery_bytes(const struct core_delivery *delivery) {
     uint64_t bytes = sizeof(struct cold_item);
@@ -37,7 +37,7 @@ bool delivery_sender_is_full(const struct delivery_sender *delivery_sender) {
     return atomic_load(&delivery_sender->out_bytes) >= OUT_BYTES_MAX;
 }
 
-/* The delivery has left, or never will. */
+/* The delivery was sent, or never will be. */
 static void has_left(struct delivery_sender *delivery_sender, const struct core_delivery *delivery) {
     uint64_t bytes = delivery_bytes(delivery);
     uint64_t before = atomic_fetch_sub(&delivery_sender->out_bytes, bytes);
@@ -45,7 +45,7 @@ static void has_left(struct delivery_sender *delivery_sender, const struct core_
     if (before >= OUT_BYTES_MAX && before - bytes < OUT_BYTES_MAX) inbox_nudge(delivery_sender->inbox);
 }
 
-/* ---- what waits for the disk */
+/* ---- waiting for the durable position */
 
 static bool wait_durable(void *context, uint64_t position) {
     struct delivery_sender *delivery_sender = context;
@@ -63,7 +63,7 @@ static bool wait_durable(void *context, uint64_t position) {
 
 static void *copied(struct arena *arena, const void *data, size_t size) {
     void *copy = arena_alloc(arena, size);
-    assert(copy != NULL); /* fatal_arena_init */
+    assert(copy != NULL); /* fatal_arena_init: never NULL */
     if (size > 0) memcpy(copy, data, size);
     return copy;
 }
@@ -77,7 +77,7 @@ static struct cold_item *cold_item_new(uint64_t end) {
 
 static void row_own(struct arena *arena, struct row *row) {
     row->key = copied(arena, row->key, row->key_size);
-    row->reason = NULL; /* it is not sent */
+    row->reason = NULL; /* not sent */
     row->reason_size = 0;
 }
 
@@ -85,7 +85,7 @@ static struct cold_item *copy_delivery(const struct core_delivery *delivery, uin
     struct cold_item *item = cold_item_new(end);
     struct core_delivered *tasks = copied(&item->arena, delivery->tasks, delivery->count * sizeof(*tasks));
     for (size_t i = 0; i < delivery->count; i++) row_own(&item->arena, &tasks[i].row);
-    item->delivery = *delivery; /* names of queues stay */
+    item->delivery = *delivery; /* queue names are never freed */
     item->delivery.tasks = tasks;
     return item;
 }
@@ -119,7 +119,7 @@ static void cold_post(struct delivery_sender *delivery_sender, struct cold_item 
     pthread_mutex_unlock(&delivery_sender->mutex);
 }
 
-/* OUTGOING_COLD: nothing has happened. */
+/* OUTGOING_COLD: nothing was done. */
 static int deliver(struct delivery_sender *delivery_sender, struct outgoing *outgoing,
                    const struct core_delivery *delivery) {
     int result = outgoing_deliver(outgoing, delivery);
@@ -132,7 +132,7 @@ static void take_out(struct outgoing *outgoing, struct delivery_sender *delivery
     outgoing->end = batch->end;
     for (size_t i = 0; i < effects->deliveries.count; i++) {
         const struct core_delivery *delivery = &effects->deliveries.items[i];
-        if (delivery->departs) continue; /* it has gone its own way */
+        if (delivery->departs) continue; /* an early delivery, sent by delivery_sender_depart */
         if (deliver(delivery_sender, outgoing, delivery) == OUTGOING_COLD)
             cold_post(delivery_sender, copy_delivery(delivery, batch->end));
     }
@@ -183,7 +183,7 @@ static void *cold_run(void *argument) {
         if (delivery_sender->cold_first == NULL) delivery_sender->cold_last = &delivery_sender->cold_first;
         pthread_mutex_unlock(&delivery_sender->mutex);
         outgoing.end = item->end;
-        /* What it reads must have been written. */
+        /* Wait until the records that the read needs are written. */
         if (!item->is_reply && item->delivery.departs) (void)wait_durable(delivery_sender, item->delivery.after);
         int result = item->is_reply ? outgoing_reply(&outgoing, &item->reply)
                                     : deliver(delivery_sender, &outgoing, &item->delivery);
@@ -233,7 +233,7 @@ void delivery_sender_durable(struct delivery_sender *delivery_sender, uint64_t p
     pthread_mutex_lock(&delivery_sender->mutex);
     if (position > delivery_sender->durable) delivery_sender->durable = position;
     if (delivery_sender->durable >= delivery_sender->awaited) {
-        delivery_sender->awaited = UINT64_MAX; /* a thread that waits for more says so again */
+        delivery_sender->awaited = UINT64_MAX; /* a thread that waits for a higher position sets it again */
         pthread_cond_broadcast(&delivery_sender->grown);
     }
     pthread_mutex_unlock(&delivery_sender->mutex);
@@ -245,7 +245,7 @@ void delivery_sender_stop(struct delivery_sender *delivery_sender) {
     pthread_cond_signal(&delivery_sender->posted);
     pthread_cond_broadcast(&delivery_sender->grown);
     pthread_mutex_unlock(&delivery_sender->mutex);
-    pthread_join(delivery_sender->thread, NULL); /* nothing more grows cold */
+    pthread_join(delivery_sender->thread, NULL); /* no more items for the cold readers */
     pthread_mutex_lock(&delivery_sender->mutex);
     delivery_sender->cold_stop = true;
     pthread_cond_broadcast(&delivery_sender->chilled);

@@ -1,13 +1,13 @@
-/* delivery_sender.h: the thread that takes out what must be read before it leaves (outgoing.h), batch by batch, and the
- * threads that read for it what is not in memory.
+/* delivery_sender.h: the thread that sends deliveries and replies whose content must be read first (outgoing.h), batch
+ * by batch; and the cold readers, threads that read contents that are not in memory.
  *
- * It reads while the sync runs. It never waits for a disk: what would need one is copied out of its batch, so that the
- * batch goes back to the core at once, and given to the cold readers. A disk that hangs, or that is slow, thus delays
- * only the requests that wait for what lies on it.
+ * It reads while the sync runs, and never waits for a disk. An item that may need the disk is copied out of its batch
+ * and passed to the cold readers. So the batch is free for the core at once, and a slow or hanging disk delays only the
+ * requests whose content lies on it.
  *
- * What is under way is limited: the core begins no delivery while OUT_BYTES_MAX of them have not left
- * (core_event.full), so what the copies take is bounded by that and one step's deliveries. Replies are bounded by
- * requests under way. Contents are in memory only while they are read: a message for each thread. */
+ * Memory is limited. The core begins no delivery while OUT_BYTES_MAX of deliveries are unsent (core_event.full), so the
+ * copies use at most that plus the deliveries of one step. Replies are limited by the number of pending requests.
+ * Contents are in memory only while a message is made: one message per thread. */
 #ifndef TARRY_SHELL_DELIVERY_SENDER_H
 #define TARRY_SHELL_DELIVERY_SENDER_H
 
@@ -28,52 +28,52 @@ struct delivery_sender_needs {
     struct index *index;
     struct clock *clock;
     struct batches *batches;
-    struct inbox *inbox; /* the core's */
+    struct inbox *inbox;
     struct lanes *lanes;
     struct node *node;
 };
 
-/* A disk serves several reads at once; more of them would only take memory. */
+/* Number of cold readers. A disk serves several reads at once; more threads would only use memory. */
 #define COLD_READERS 4
-/* Of deliveries that the core has decided and that have not left, contents included: room for eight full ones. */
+/* Most bytes of unsent deliveries, contents included: space for eight of the largest ones. */
 #define OUT_BYTES_MAX (8ull * DELIVERY_SIZE_MAX)
 
 struct delivery_sender {
     struct batches *batches;
     struct inbox *inbox;
-    struct outgoing_needs outgoing; /* of each thread */
+    struct outgoing_needs outgoing; /* arguments for outgoing.h, shared by all threads */
     pthread_t thread;
     pthread_t readers[COLD_READERS];
     pthread_mutex_t mutex;
-    pthread_cond_t posted;  /* for the delivery sender's thread */
-    pthread_cond_t chilled; /* for the readers */
-    pthread_cond_t grown;   /* `durable` has reached `awaited` */
+    pthread_cond_t posted;  /* wakes the delivery sender's thread */
+    pthread_cond_t chilled; /* wakes the cold readers */
+    pthread_cond_t grown;   /* signals that `durable` has reached `awaited` */
     struct batch *first;
     struct batch **last;
     struct cold_item *cold_first;
     struct cold_item **cold_last;
     uint64_t durable;
-    uint64_t awaited; /* the first position that a thread sleeps for; UINT64_MAX: none */
-    bool ended;       /* `durable` does not grow any more: threads that wait for more give up */
+    uint64_t awaited; /* the lowest position that a thread waits for; UINT64_MAX: none */
+    bool ended;       /* `durable` does not grow any more, so waiting threads give up */
     bool stop;
     bool cold_stop;
     _Atomic uint64_t out_bytes;
 };
 
 void delivery_sender_start(struct delivery_sender *delivery_sender, const struct delivery_sender_needs *needs);
-/* Takes over one use of the batch, whose appends have been written (not: synced). Sync thread only. */
+/* Takes over one use of the batch. Its appends have been written, but not synced. Sync thread only. */
 void delivery_sender_post(struct delivery_sender *delivery_sender, struct batch *batch);
 void delivery_sender_durable(struct delivery_sender *delivery_sender, uint64_t position);
-/* Ends the threads once all that was posted has left, but what waits for a position that was never confirmed: it never
- * leaves. Nothing may become durable or confirmed any more. */
+/* Ends the threads once all posted items are sent. Items that wait for a position that was never confirmed are not
+ * sent. The durable position must not grow any more. */
 void delivery_sender_stop(struct delivery_sender *delivery_sender);
 
-/* The core has decided this delivery. Core thread only. */
+/* Counts a delivery that the core has decided. Core thread only. */
 void delivery_sender_decided(struct delivery_sender *delivery_sender, const struct core_delivery *delivery);
-/* … and it departs (core_delivery.departs): it is copied, and leaves as soon as its leases are durable, whatever else
- * is under way to the disk. Core thread only. */
+/* Sends an early delivery (core_delivery.departs): it is copied and sent as soon as its own leases are durable,
+ * independently of the rest of its batch. Core thread only. */
 void delivery_sender_depart(struct delivery_sender *delivery_sender, const struct core_delivery *delivery);
-/* Too much is under way; the inbox is nudged when it no longer is. */
+/* Returns whether too many bytes are unsent. If so, the inbox is nudged when this ends. */
 bool delivery_sender_is_full(const struct delivery_sender *delivery_sender);
 
 #endif

@@ -1,5 +1,5 @@
-/* filter_reader.h: the thread that reads the filters of keys after a start, while the broker serves already. It ends
- * once all are in memory; until then keys are looked for on the disk (index.h, options.filters_later). */
+/* filter_reader.h: the thread that reads the key filters after a start, while the broker already serves. It ends once
+ * all filters are in memory. Until then keys are looked up on the disk (index.h, options.filters_later). */
 #ifndef TARRY_SHELL_FILTER_READER_H
 #define TARRY_SHELL_FILTER_READER_H
 
@@ -15,7 +15,7 @@ struct filter_reader {
 };
 
 void filter_reader_start(struct filter_reader *reader, struct index *index);
-/* Done or not; before the index is closed. */
+/* Stops the thread, finished or not. Call it before the index is closed. */
 void filter_reader_stop(struct filter_reader *reader);
 
 #endif

@@ -18,10 +18,10 @@
 #include "signer.h"
 #include "wire.h"
 
-/* What a frame of a few thousand records takes unpacked, so that the next one takes no new pages for it. */
+/* Enough for an unpacked frame of a few thousand records, so that the next frame needs no new memory. */
 #define ARENA_KEEP (4u << 20)
 
-/* The only failure that passes is a full disk: false. */
+/* Returns false if the disk is full. Any other error ends the process. */
 static bool has_room(struct indexer *indexer, const char *what, int error) {
     if (error == 0) return true;
     if (error != -ENOSPC) fatal(what, error);
@@ -43,7 +43,7 @@ static void commit(struct indexer *indexer) {
     if (has && was_full) logfmt("index_resumed", "indexed=%" PRIu64, index_position(needs->index));
 }
 
-/* False: there is no frame. */
+/* Returns false if there is no frame. */
 static bool absorb_frame(struct indexer *indexer, uint64_t limit) {
     const struct indexer_needs *needs = &indexer->needs;
     struct log_view view;
@@ -70,7 +70,7 @@ static void absorb(struct indexer *indexer) {
     index_schedule_absorbed(schedule, log_cursor_position(indexer->cursor), records, monotonic_ns());
 }
 
-/* True: it is loaded. False: the disk is full; it stays, and is loaded later. */
+/* Loads the window. Returns false if the disk is full; the window is then loaded later. */
 static bool load_window(struct indexer *indexer) {
     const struct indexer_needs *needs = &indexer->needs;
     struct window_load *load = indexer->window;
@@ -91,7 +91,7 @@ static bool load_window(struct indexer *indexer) {
     return true;
 }
 
-/* A slice: 0 or more, or what went wrong. */
+/* Runs one slice. Returns 0 or more, or a negative error. */
 static int run_slice(struct indexer *indexer, enum index_effect effect, bool *out_more) {
     if (effect == INDEX_ERASE) return eraser_step(&indexer->eraser);
     if (effect == INDEX_RETIRE) return retire_step(&indexer->retire);
@@ -137,7 +137,7 @@ static void execute(struct indexer *indexer, enum index_effect effect) {
     }
 }
 
-/* ---- orders */
+/* ---- input of the schedule */
 
 static uint64_t maintain_wait_ns(struct indexer *indexer) {
     uint64_t at_ns = index_maintain_at(indexer->needs.index);
@@ -146,7 +146,7 @@ static uint64_t maintain_wait_ns(struct indexer *indexer) {
     return at_ns > now_ns ? at_ns - now_ns : 0;
 }
 
-/* Under the mutex. */
+/* The caller holds the mutex. */
 static struct index_orders find_orders(struct indexer *indexer) {
     struct index_orders orders = {
         .durable = indexer->durable,
@@ -174,7 +174,7 @@ static void take_window(struct indexer *indexer) {
     if (indexer->windows == NULL) indexer->windows_last = &indexer->windows;
 }
 
-/* What is to be done next; WAIT: nothing, but there is advice. */
+/* Returns the next effect. INDEX_WAIT: there are only hints to process. */
 static enum index_effect next_effect(struct indexer *indexer, struct low_note **out_lows) {
     enum index_effect effect;
     pthread_mutex_lock(&indexer->mutex);
@@ -266,7 +266,7 @@ void indexer_window(struct indexer *indexer, const struct core_window *window) {
 
 void indexer_low(struct indexer *indexer, const struct core_low *low) {
     struct low_note *note = malloc(sizeof(*note));
-    if (note == NULL) return; /* it is advice, given again later */
+    if (note == NULL) return; /* only a hint; it comes again later */
     note->low = *low;
     pthread_mutex_lock(&indexer->mutex);
     note->next = indexer->lows;

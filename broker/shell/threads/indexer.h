@@ -1,6 +1,5 @@
-/* indexer.h: the index thread, the only one that writes the index: it absorbs and commits, loads near windows, signs
- * heads, erases, retires segments, and does the index's own housekeeping, in the order that the engine says
- * (engine/index_schedule.h). */
+/* indexer.h: the index thread, the only writer of the index. It absorbs and commits, loads near windows, signs heads,
+ * erases, retires segments and maintains the index. The engine decides the order (engine/index_schedule.h). */
 #ifndef TARRY_SHELL_INDEXER_H
 #define TARRY_SHELL_INDEXER_H
 
@@ -31,24 +30,24 @@ struct indexer_needs {
     const struct config *config;
     const struct datadir *dir;
     struct clock *clock;
-    struct disk *disk; /* the log's */
+    struct disk *disk; /* the disk of the log */
     struct log *log;
     struct index *index;
-    struct inbox *inbox; /* the core's */
+    struct inbox *inbox;
     struct signer *signer;
     struct archivist *archivist;
     const struct node *node;
 };
 
-/* A near window to load, and what was loaded. The core thread frees it. */
+/* A near window to load, and its rows. The core thread frees it. */
 struct window_load {
-    struct item item; /* first */
+    struct item item; /* must be the first member */
     struct core_window window;
     struct arena arena;
     struct window_rows rows;
 };
 
-/* Advice that a line's low mark moved. */
+/* A hint that a line's low mark has moved. */
 struct low_note {
     struct low_note *next;
     struct core_low low;
@@ -63,16 +62,16 @@ struct indexer {
     struct item **windows_last;
     struct low_note *lows;
     uint64_t durable;
-    uint64_t wanted;   /* the durable position that is worth waking the thread for */
-    uint64_t hurry_to; /* a request waits until the index has what is recorded below */
+    uint64_t wanted;   /* durable position that wakes the thread */
+    uint64_t hurry_to; /* a request waits until the index includes all records below this position */
     pthread_cond_t committed;
     bool stop;
 
-    /* the index thread's own */
+    /* used by the index thread only */
     struct index_schedule schedule;
     struct log_cursor *cursor;
-    struct window_load *window; /* being loaded */
-    struct arena arena;         /* frame bodies */
+    struct window_load *window; /* the window being loaded */
+    struct arena arena;         /* memory of frame bodies */
     struct retirement retire;
     struct eraser eraser;
     struct summarizer summarizer;
@@ -82,12 +81,13 @@ void indexer_start(struct indexer *indexer, const struct indexer_needs *needs, u
 void indexer_window(struct indexer *indexer, const struct core_window *window);
 void indexer_low(struct indexer *indexer, const struct core_low *low);
 void indexer_durable(struct indexer *indexer, uint64_t position);
-/* Waits, for `wait_ns` at most, until the index has what is recorded below `position`; it commits at once for that.
- * True: it has. Any thread but the index's. */
+/* Waits at most `wait_ns` until the index includes all records below `position`; the index thread commits at once for
+ * it. Returns whether it does. Any thread but the index thread. */
 bool indexer_await(struct indexer *indexer, uint64_t position, uint64_t wait_ns);
-/* Looks again at what is to be retired. `indexer` is one (archivist_needs.archived). Any thread. */
+/* Makes the thread look again for segments to retire. `indexer` is a struct indexer (archivist_needs.archived). Any
+ * thread. */
 void indexer_wake(void *indexer);
-/* Ends the thread once everything durable is in the index. */
+/* Ends the thread once all durable records are in the index. */
 void indexer_stop(struct indexer *indexer);
 
 #endif

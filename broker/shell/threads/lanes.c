@@ -1,5 +1,5 @@
-/* lanes.c: see lanes.h. The door may be told things under a lane's mutex: it takes no lock of ours while it holds its
- * own. */
+/* lanes.c: see lanes.h. The door may be called under a lane's mutex, because the door takes no lock of this file while
+ * it holds its own. */
 #include "lanes.h"
 
 #include <assert.h>
@@ -61,7 +61,8 @@ void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session) {
     struct lane *lane = lane_at(lanes, number);
     pthread_mutex_lock(&lane->mutex);
     uint64_t former = lane_state_close(&lane->state, session);
-    /* nng's dialer would redial at once a connection that is closed on it, and its own close hangs if it meets that. */
+    /* The consumer must close: nng's dialer reconnects at once when the peer closes, and its own close hangs during
+     * that. */
     if (former != 0) door_linger(lanes->door, former);
     pthread_mutex_unlock(&lane->mutex);
 }

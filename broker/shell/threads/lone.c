@@ -32,7 +32,7 @@ void lone_served(struct lone *lone) {
     }
     struct turn_load load;
     if (!inbox_borrow(lone->inbox, &load)) return;
-    uint64_t from = lone->from; /* while the disk has its time others may be served */
+    uint64_t from = lone->from; /* read before the sync: other connections may be served during it */
     core_thread_stand_in(lone->core_thread, &load);
     sync_stand_in(lone->sync);
     if (door_has_more(lone->door, from)) lone->company = LONE_COMPANY_CALLS;

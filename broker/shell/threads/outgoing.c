@@ -18,7 +18,7 @@
 
 static struct logfmt_limit overdue_limit;
 
-/* ---- the source (outgoing_read.h): the log and the index. Without `may_wait` nothing is read that may be on the disk
+/* ---- the source (outgoing_read.h): the log and the index. Without `may_wait`, nothing that may be on the disk is read
  */
 
 static int read_log(void *context, uint64_t position, void *out, size_t size) {
@@ -27,7 +27,7 @@ static int read_log(void *context, uint64_t position, void *out, size_t size) {
     return outgoing->may_wait ? log_read(log, position, out, size) : log_read_now(log, position, out, size);
 }
 
-/* What LMDB has mapped may be on the disk. */
+/* LMDB's mapped memory may be on the disk, so this needs `may_wait`. */
 static int read_result(void *context, const struct core_reply *reply, struct arena *arena, void **out,
                        size_t *out_size) {
     const struct outgoing *outgoing = context;
@@ -42,7 +42,8 @@ static int read_blob(void *context, const struct row *row, struct arena *arena, 
                               : index_blob_now(index, row->id, arena, out, out_size);
 }
 
-/* Those that the index has lie in memory here and there: to wait for each took the delivery sender most of its time. */
+/* Prefetches contents from the index. They are scattered in memory, and the wait for each took most of the sender's
+ * time. */
 static void prefetch(void *context, const struct core_delivered *tasks, size_t count) {
     const struct outgoing *outgoing = context;
     const uint64_t start = log_start(outgoing->needs->log);
@@ -59,7 +60,7 @@ static uint64_t erasures(void *context) {
     return log_erasures(outgoing->needs->log);
 }
 
-/* LOG-1. */
+/* Waits for the message's position and `after` (LOG-1). */
 static bool wait_durable(void *context, uint64_t after) {
     const struct outgoing *outgoing = context;
     return outgoing->needs->wait_durable(outgoing->needs->context, after > outgoing->end ? after : outgoing->end);
@@ -75,20 +76,21 @@ static struct outgoing_source source_of(struct outgoing *outgoing) {
                                     .wait = wait_durable};
 }
 
-/* Whether the result is one to go on with: 0 or 1. False: -EAGAIN. Anything else ends the process. */
+/* Checks a result of reading. Returns true for 0, 1 and -ECANCELED, and false for -EAGAIN. Any other error ends the
+ * process. */
 static bool was_read(const struct outgoing *outgoing, const char *what, int error) {
     if (error == -EAGAIN && !outgoing->may_wait) return false;
     if (error < 0 && error != -ECANCELED) fatal(what, error);
     return true;
 }
 
-/* The broker stops, and what the answer rests on is not confirmed by the follower. */
+/* Replies FAILED: the broker stops, and the follower has not confirmed the records that the reply needs. */
 static void reply_unknown(const struct core_reply *reply) {
     struct call *call = call_of(reply->ticket);
     call->answer(call, reply_pack_refusal(TARRY__CODE__FAILED, CALL_UNCONFIRMED));
 }
 
-/* ---- answers */
+/* ---- replies */
 
 static int reply_repeat(struct outgoing *outgoing, const struct core_reply *reply) {
     const struct outgoing_source source = source_of(outgoing);
@@ -155,7 +157,7 @@ static void tell_overdue(const struct core_delivery *delivery, size_t count) {
         logfmt("lease_over_unsent", "session=%" PRIu64 " tasks=%zu", delivery->session, count);
 }
 
-/* NULL: out of memory. */
+/* NULL: memory is exhausted. */
 static struct message *delivery_message(struct outgoing *outgoing, const struct core_delivery *delivery,
                                         const struct outgoing_contents *contents, struct instant now) {
     struct arena *arena = &outgoing->arena;
@@ -190,14 +192,14 @@ int outgoing_deliver(struct outgoing *outgoing, const struct core_delivery *deli
     int error = outgoing_read_delivery(&source, &outgoing->arena, delivery, &contents);
     if (!was_read(outgoing, "content_unreadable", error)) return OUTGOING_COLD;
     if (error == -ECANCELED) {
-        lanes_send(needs->lanes, delivery, NULL, 0); /* it never will be sent */
+        lanes_send(needs->lanes, delivery, NULL, 0); /* it will never be sent */
         return 0;
     }
     if (contents.gone > 0) logfmt("content_gone", "tasks=%zu last_id=%" PRIu64, contents.gone, contents.gone_id);
-    struct instant now = clock_now(needs->clock, NULL); /* that of leaving */
+    struct instant now = clock_now(needs->clock, NULL); /* time of sending */
     size_t overdue = outgoing_drop_overdue(&contents, now.steady_ns / NS_PER_MS);
     tell_overdue(delivery, overdue);
-    bool is_over = contents.count == 0 && overdue > 0; /* nothing left that could be sent: it never will be */
+    bool is_over = contents.count == 0 && overdue > 0; /* all tasks are overdue, so nothing can be sent */
     struct message *message = is_over ? NULL : delivery_message(outgoing, delivery, &contents, now);
     lanes_send(needs->lanes, delivery, message, now.steady_ns);
     return 0;

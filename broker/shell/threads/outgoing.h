@@ -1,5 +1,5 @@
-/* outgoing.h: the hand of what is read before it leaves (engine/outgoing_read.h, which has the rules): reads it, packs
- * it, and sends it. A delivery whose session has left its lane meanwhile reaches no consumer (TRUE-1, lanes.h). */
+/* outgoing.h: reads, packs and sends deliveries and replies whose content must be read first. The rules are in
+ * engine/outgoing_read.h. If a session has lost its lane, its delivery reaches no consumer (TRUE-1, lanes.h). */
 #ifndef TARRY_SHELL_OUTGOING_H
 #define TARRY_SHELL_OUTGOING_H
 
@@ -20,24 +20,25 @@ struct outgoing_needs {
     struct clock *clock;
     struct lanes *lanes;
     struct node *node;
-    /* Until the log is durable wherever it must be (LOG-1). False: the broker stops before it is. */
+    /* Waits until the log is durable up to the position on all required nodes (LOG-1). Returns false if the broker
+     * stops before that. */
     bool (*wait_durable)(void *context, uint64_t position);
     void *context;
 };
 
-/* One thread's. */
+/* State of one sending thread. */
 struct outgoing {
     const struct outgoing_needs *needs;
-    struct arena arena; /* contents of the message that is being made */
-    uint64_t end;       /* leaves once this is durable too */
-    bool may_wait;      /* for a disk */
+    struct arena arena; /* memory for the message being made */
+    uint64_t end;       /* log position that must be durable before the message is sent */
+    bool may_wait;      /* this thread may wait for a disk */
 };
 
 enum { OUTGOING_COLD = 1 };
-/* Sends it, or finds out that it never will be sent. 0; without `may_wait` OUTGOING_COLD: nothing has happened, for a
- * part of it is not in memory. What cannot be read ends the process (LOG-4). */
+/* Sends the delivery, or reports that it will never be sent. Returns 0. Without `may_wait` it may return OUTGOING_COLD:
+ * nothing was done, because a part is not in memory. A read error ends the process (LOG-4). */
 int outgoing_deliver(struct outgoing *outgoing, const struct core_delivery *delivery);
-/* Likewise, of a reply that has a content or repeats one. */
+/* The same for a reply that has a content or repeats an earlier reply. */
 int outgoing_reply(struct outgoing *outgoing, const struct core_reply *reply);
 
 #endif

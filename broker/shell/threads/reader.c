@@ -5,7 +5,7 @@
 #include "inbox.h"
 #include "index.h"
 
-/* Rows that a page of a job may look at, of any queue, before it comes back. */
+/* Most rows, of any queue, that a job's result page may examine before it is returned. */
 #define EXAMINE_MAX 65536
 
 static void count_rows(struct reader *reader, size_t size) {
@@ -17,7 +17,7 @@ void reader_release(struct reader *reader, struct engine_request *engine_request
     engine_request->facts_size = 0;
 }
 
-/* CALM-1: of one request, and of all together. */
+/* Reads the wanted rows, within the limits of one request and of all requests (CALM-1). */
 static void read_facts(struct reader *reader, struct engine_request *engine_request) {
     struct index_rows rows;
     const size_t used = engine_request->arena->used;

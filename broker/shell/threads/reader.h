@@ -1,5 +1,5 @@
-/* reader.h: the thread that reads the index for the core: facts of commands, pages of lists and of jobs. A page fault
- * or a slow disk delays the requests that need it, and no others. */
+/* reader.h: the thread that reads the index for the core: stored tasks for commands, result pages of lists and of jobs.
+ * A page fault or a slow disk delays only the requests that need it. */
 #ifndef TARRY_SHELL_READER_H
 #define TARRY_SHELL_READER_H
 
@@ -12,9 +12,9 @@
 struct inbox;
 struct index;
 
-/* A page of a job (core_page), and afterwards what the core lacks to act on it. */
+/* A result page of a job (core_page), then the facts that the core lacks to act on it. */
 struct page_load {
-    struct engine_request engine_request; /* first */
+    struct engine_request engine_request; /* must be the first member */
     struct arena arena;
     struct core_page page;
     bool read;
@@ -22,17 +22,18 @@ struct page_load {
 
 struct reader {
     struct index *index;
-    struct inbox *inbox; /* the core's */
-    size_t rows_max;     /* bytes of rows that requests may have been given and not have used yet, in all */
-    atomic_size_t rows;  /* … that they have */
+    struct inbox *inbox;
+    size_t rows_max;    /* most bytes of rows that requests may hold unused, in total */
+    atomic_size_t rows; /* bytes of rows that requests hold */
     struct worker worker;
 };
 
-/* Calls beyond `rows_max` are refused as busy (CALM-1); pages are few (JOB_PAGES_MAX). */
+/* Starts the thread. Calls beyond `rows_max` are refused as busy (CALM-1). Job pages are not: there are few
+ * (JOB_PAGES_MAX). */
 void reader_start(struct reader *reader, struct index *index, struct inbox *inbox, size_t rows_max);
-/* Takes the request over; it comes back to the core's inbox with what it wanted. */
+/* Takes over the request and posts it to the core's inbox with the rows that it needs. */
 void reader_post(struct reader *reader, struct engine_request *engine_request);
-/* The request ends, and what was read for it will be forgotten. Core thread. */
+/* Releases the rows that were read for a request, which ends. Core thread only. */
 void reader_release(struct reader *reader, struct engine_request *engine_request);
 void reader_stop(struct reader *reader);
 

@@ -23,7 +23,7 @@
 
 #define FAILED_FLUSH_MS 200
 
-/* The disk failed: tell the waiting callers that the outcome is unknown, and end (LOG-4). */
+/* The disk failed: replies to the waiting callers that the outcome is unknown, and ends the process (LOG-4). */
 static _Noreturn void sync_fail(struct sync *sync, struct batch *batches, int error) {
     logfmt("log_failed", "error=%d reason=\"%s\" action=exit", error, storage_error(error));
     for (struct batch *batch = batches; batch != NULL; batch = batch->next) {
@@ -32,12 +32,12 @@ static _Noreturn void sync_fail(struct sync *sync, struct batch *batches, int er
             call->answer(call, reply_pack_refusal(TARRY__CODE__FAILED, NULL));
         }
     }
-    door_stop(sync->needs.door, FAILED_FLUSH_MS); /* nothing else may happen meanwhile */
+    door_stop(sync->needs.door, FAILED_FLUSH_MS); /* other threads must do nothing meanwhile */
     _exit(EXIT_STORAGE);
 }
 
 static int append_one(struct log *log, const struct core_append *append) {
-    assert(append->position == log_end(log)); /* the core gives positions without gaps */
+    assert(append->position == log_end(log)); /* the core assigns positions without gaps */
     struct log_piece stack[64];
     struct log_piece *pieces = stack;
     struct log_frame frame;
@@ -51,7 +51,7 @@ static int append_one(struct log *log, const struct core_append *append) {
     return error;
 }
 
-/* Appends and writes all; the other node of a pair may copy it from then on. */
+/* Appends and writes all frames. From then on the other node of a pair may copy them. */
 static int append_all(struct sync *sync, const struct batch *batches) {
     struct log *log = sync->needs.log;
     const struct group_commit *group = &sync->group;
@@ -103,7 +103,7 @@ static void begin_group(struct sync *sync, const struct batch *batches, bool is_
     group_commit_begin(&sync->group, frames, end, is_pair);
 }
 
-/* Carries the group out, up to its release. 0, or the error of storage (LOG-4). */
+/* Carries out the group's steps before its release. Returns 0, or the storage error (LOG-4). */
 static int make_durable(struct sync *sync, struct batch *batches) {
     struct group_commit *group = &sync->group;
     atomic_store(&sync->hang.since_ns, monotonic_ns());
@@ -119,12 +119,13 @@ static int make_durable(struct sync *sync, struct batch *batches) {
     return 0;
 }
 
-/* What is durable here may leave, or need not be committed yet: the other node has a say (R3). */
+/* Releases the durable batches. In a pair, passes them to the node: the other node must confirm them first (R3). */
 static void release(struct sync *sync, struct batch *batches) {
     const struct sync_needs *needs = &sync->needs;
     struct group_commit *group = &sync->group;
     assert(group->frames == 0 || log_durable(needs->log) == group->end); /* LOG-1 */
-    if (group->frames > 0) locator_durable(needs->locator, group->end);  /* before a redaction of what it finds */
+    if (group->frames > 0)
+        locator_durable(needs->locator, group->end); /* before a redaction of the records that it finds */
     if (group->is_replicated) {
         node_durable(needs->node, log_durable(needs->log), batches);
     } else {
@@ -135,7 +136,7 @@ static void release(struct sync *sync, struct batch *batches) {
     group_commit_done(group, 0);
 }
 
-/* The next group; NULL: there is none. The mutex is held. */
+/* Returns the next group, or NULL. The caller holds the mutex. */
 static struct batch *take_group(struct sync *sync) {
     struct batch *batches = sync->first;
     sync->first = NULL;
@@ -165,7 +166,7 @@ static void *sync_run(void *argument) {
     return NULL;
 }
 
-/* The disk may hang, and the port is served meanwhile. */
+/* Makes the group durable while the door's second thread serves the port, because the disk may hang. */
 static int make_durable_aside(struct sync *sync, struct batch *batches) {
     struct door *door = sync->needs.door;
     const bool waits = sync->group.frames > 0;
@@ -180,12 +181,12 @@ void sync_stand_in(struct sync *sync) {
     struct batch *batches = sync->is_busy ? NULL : take_group(sync);
     pthread_mutex_unlock(&sync->mutex);
     if (batches == NULL) return;
-    assert(!node_writes(sync->needs.node)); /* a leader's frames leave while its disk syncs */
+    assert(!node_writes(sync->needs.node)); /* a leader sends its frames while its own disk syncs */
     begin_group(sync, batches, false);
     int error = make_durable_aside(sync, batches);
     if (error == 0) release(sync, batches);
     pthread_mutex_lock(&sync->mutex);
-    sync->is_busy = error != 0; /* then for ever: no thread touches the disk again */
+    sync->is_busy = error != 0; /* after an error it stays true: no thread touches the disk again */
     if (error != 0) sync->failed = batches;
     if (sync->first != NULL || sync->stop || error != 0) pthread_cond_signal(&sync->changed);
     pthread_mutex_unlock(&sync->mutex);
@@ -209,7 +210,7 @@ void sync_start(struct sync *sync, const struct sync_needs *needs) {
 void sync_post(struct sync *sync, struct batch *batch, bool wakes) {
     batch->next = NULL;
     pthread_mutex_lock(&sync->mutex);
-    if (wakes && !sync->is_busy) pthread_cond_signal(&sync->changed); /* else the busy thread looks again */
+    if (wakes && !sync->is_busy) pthread_cond_signal(&sync->changed); /* otherwise the busy thread looks again */
     *sync->last = batch;
     sync->last = &batch->next;
     pthread_mutex_unlock(&sync->mutex);

@@ -1,8 +1,8 @@
-/* sync.h: the disk thread: the hand of engine/group_commit.h, which says what is appended, read, synced and let out in
- * which order (LOG-1).
+/* sync.h: the sync thread, which writes the log. It carries out engine/group_commit.h, which decides the order of
+ * append, read, sync and release (LOG-1).
  *
- * A failure is final (LOG-4): it is logged, the waiting callers are told FAILED, and the process ends without touching
- * the disk again. */
+ * A failure is final (LOG-4): it is logged, the waiting callers get FAILED, and the process ends without another access
+ * to the disk. */
 #ifndef TARRY_SHELL_SYNC_H
 #define TARRY_SHELL_SYNC_H
 
@@ -43,27 +43,27 @@ struct sync {
     struct batch *first;
     struct batch **last;
     bool stop;
-    bool is_busy; /* a group is being committed, by the thread or by the one that stands in for it */
+    bool is_busy; /* the sync thread, or its stand-in, is committing a group */
     struct group_commit group;
-    struct batch *failed; /* … by the thread that stood in: the disk failed, and the sync thread tells it (LOG-4) */
-    _Atomic uint64_t took_us; /* the last sync */
+    struct batch *failed; /* the stand-in's batches whose sync failed; the sync thread reports the failure (LOG-4) */
+    _Atomic uint64_t took_us; /* duration of the last sync */
     struct disk_hang hang;
 };
 
-/* A thread that stands in for the sync thread saves three hand-overs, some 100 µs: nothing beside a sync that takes
- * longer. */
+/* Limit for a stand-in. It saves three hand-overs between threads, about 100 µs; a slower sync makes that saving
+ * unimportant. */
 #define SYNC_QUICK_US 1000u
 
 void sync_start(struct sync *sync, const struct sync_needs *needs);
-/* Takes the batch over. Core thread only: the order of posting is the order of the log. Not `wakes`: sync_stand_in
- * follows. */
+/* Takes over the batch. Core thread only: the order of posting is the order of the log. If not `wakes`, sync_stand_in
+ * must follow. */
 void sync_post(struct sync *sync, struct batch *batch, bool wakes);
-/* Nothing is under way, and the disk was quick last. Any thread. */
+/* Returns whether nothing is pending and the last sync was faster than SYNC_QUICK_US. Any thread. */
 bool sync_is_quick(struct sync *sync);
-/* Commits what was posted without waking the thread, on the door's thread, and lets the answers out; unless the thread
- * has come to it first. */
+/* On the door's thread: commits the batches that were posted without waking the sync thread and sends their replies.
+ * Does nothing if the sync thread already took them. */
 void sync_stand_in(struct sync *sync);
-/* Ends the thread once all that was posted is durable. */
+/* Ends the thread once all posted batches are durable. */
 void sync_stop(struct sync *sync);
 
 #endif
