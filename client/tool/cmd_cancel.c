@@ -11,11 +11,11 @@ static int run_cancel(struct tool *tool, const struct args *args);
 static int run_move(struct tool *tool, const struct args *args);
 
 static const struct arg_spec cancel_options[] = {
-    {"id", ARG_VALUE, "ID", "the task by its id instead of QUEUE and KEY"},
+    {"id", ARG_VALUE, "ID", "id of the task, instead of QUEUE and KEY"},
     {"withdraw", ARG_FLAG, NULL,
-     "end it even if it is in flight; its holder's ack is then answered\nwith the truth (what is dead, 'tarry dead' "
-     "decides)"},
-    {"from", ARG_VALUE, "FILE", "many, one JSON object a line; - is standard input"},
+     "also end a task that is in flight; the answer to its consumer's ack then\nsays that the task is cancelled (a "
+     "dead letter is left to 'tarry dead')"},
+    {"from", ARG_VALUE, "FILE", "file with many tasks, one JSON object a line; - is standard input"},
     {0},
 };
 
@@ -23,11 +23,16 @@ const struct command command_cancel = {
     .name = "cancel",
     .usage = "QUEUE KEY [--withdraw]\n--id ID [--withdraw]\n--from FILE|- [--withdraw]",
     .summary = "withdraw a task before it is delivered",
-    .text = "Ends a task, and says exactly one of: cancelled (with the number of earlier deliveries: 0 means that\n"
-            "no consumer has seen it or ever will), already_cancelled, in_flight (who holds it, since when), dead,\n"
-            "acked, expired (when), unknown (neither live nor ended since known_since_ms).\n"
+    .text = "Ends a task before it is delivered, and prints exactly one of these results:\n"
+            "  cancelled          the task has ended; with its earlier deliveries (0: no consumer has seen it)\n"
+            "  already_cancelled  the task was cancelled before\n"
+            "  in_flight          a consumer has the task: which session, since when\n"
+            "  dead               the task is a dead letter\n"
+            "  acked              a consumer has acked the task: when\n"
+            "  expired            the task has expired: when\n"
+            "  unknown            the task is not live and has not ended since known_since_ms\n"
             "The exit status is 0 for the first two and 1 for the others.\n\n"
-            "--from reads {\"queue\",\"key\"} or {\"id\"} a line, and answers every line once, in order:\n"
+            "--from reads {\"queue\",\"key\"} or {\"id\"} from each line, and answers each line once, in order:\n"
             "  {\"line\":1,\"id\":\"…\",\"queue\":\"…\",\"key\":\"…\",\"result\":\"cancelled\",\"deliveries\":0}",
     .options = cancel_options,
     .positional_min = 0,
@@ -40,11 +45,11 @@ const struct command command_cancel = {
 };
 
 static const struct arg_spec move_options[] = {
-    {"id", ARG_VALUE, "ID", "the task by its id instead of QUEUE and KEY"},
-    {"in", ARG_VALUE, "DUR", "due so long after the broker receives this"},
-    {"at", ARG_VALUE, "RFC3339", "due at a time, such as 2026-11-21T04:00:00+01:00"},
-    {"due-ms", ARG_VALUE, "N", "due at a time in Unix milliseconds"},
-    {"from", ARG_VALUE, "FILE", "many, one JSON object a line; - is standard input"},
+    {"id", ARG_VALUE, "ID", "id of the task, instead of QUEUE and KEY"},
+    {"in", ARG_VALUE, "DUR", "delay, counted from when the broker receives the request"},
+    {"at", ARG_VALUE, "RFC3339", "due time, such as 2026-11-21T04:00:00+01:00"},
+    {"due-ms", ARG_VALUE, "N", "due time in Unix milliseconds"},
+    {"from", ARG_VALUE, "FILE", "file with many tasks, one JSON object a line; - is standard input"},
     {0},
 };
 
@@ -53,10 +58,11 @@ const struct command command_move = {
     .usage = "QUEUE KEY (--in DUR | --at RFC3339 | --due-ms N)\n--id ID (--in DUR | --at RFC3339 | --due-ms N)\n--from "
              "FILE|-",
     .summary = "change when a task is due",
-    .text = "Gives a live task another due time. The answer is 'moved' with the new due time, or says what stands in\n"
-            "the way, as for cancel, with exit status 1.\n\n"
-            "--from reads {\"queue\",\"key\"} or {\"id\"}, and \"delay_ms\" or \"due_ms\", a line, and answers every\n"
-            "line once, in order.",
+    .text =
+        "Changes the due time of a live task. The result is 'moved' with the new due time. If the task\n"
+        "cannot be moved, the result says why, as for 'tarry cancel', and the exit status is 1.\n\n"
+        "--from reads {\"queue\",\"key\"} or {\"id\"}, with \"delay_ms\" or \"due_ms\", from each line, and answers\n"
+        "each line once, in order.",
     .options = move_options,
     .positional_min = 0,
     .positional_max = 2,

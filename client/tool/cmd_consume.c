@@ -47,15 +47,17 @@ struct consume {
 static int run(struct tool *tool, const struct args *args);
 
 static const struct arg_spec options[] = {
-    {"count", ARG_VALUE, "N", "stop when N tasks have been settled"},
-    {"for", ARG_VALUE, "DUR", "stop after so long"},
-    {"prefetch", ARG_VALUE, "N", "tasks held and not settled at most (default 256; 1 with --exec)"},
-    {"lease", ARG_VALUE, "DUR", "how long a task is held before it goes to somebody else\n(default: the queue's, 30s)"},
+    {"count", ARG_VALUE, "N", "number of tasks to settle before the command ends [no limit]"},
+    {"for", ARG_VALUE, "DUR", "time after which the command ends [no limit]"},
+    {"prefetch", ARG_VALUE, "N", "maximum number of tasks that are received and not yet settled [256; 1 with\n--exec]"},
+    {"lease", ARG_VALUE, "DUR",
+     "lease of each delivery: after that time another consumer may get the task\n[the queue's, 30s]"},
     {"ack", ARG_VALUE, "MODE",
-     "auto (default): ack after printing; none: leave it to 'tarry ack'\nor the lease; nack: nack after printing"},
+     "auto: ack each task after it is printed; none: do not settle (use 'tarry\nack', or let the lease end); nack: "
+     "nack after it is printed [auto]"},
     {"exec", ARG_VALUE, "CMD",
-     "run sh -c CMD for each task with the body on standard input;\nexit status 0 acks, another nacks, with the status "
-     "as the reason"},
+     "command to run for each task (sh -c CMD), with the body on standard input;\nexit status 0 acks the task, any "
+     "other nacks it with the status as the\nreason"},
     {0},
 };
 
@@ -64,18 +66,22 @@ const struct command command_consume = {
     .usage = "QUEUE… [--count N] [--for DUR] [--prefetch N] [--lease DUR] [--ack auto|none|nack] [--exec CMD]",
     .summary = "receive tasks, print or run them, and settle them",
     .text =
-        "Prints each task as it is delivered, and acks it once its line has been written. With --json a line is\n"
+        "Prints each task when it is delivered, and acks it after its line was written. With --json a line\n"
+        "is\n"
         "  "
         "{\"id\",\"queue\",\"key\",\"due_ms\",\"delivered_ms\",\"received_ms\",\"attempt\",\"deliveries\",\"token\",\n"
         "   \"priority\",\"attributes\",\"body\"}\n"
-        "(\"body_base64\" if the body is no text).\n\n"
-        "At its end (--count, --for, SIGINT, SIGTERM) it settles what it has printed and releases the rest, which\n"
-        "costs no attempt. With --ack none what was printed stays leased.\n\n"
-        "A broker that goes away is waited for, without an end unless --timeout says one, and standard error says\n"
-        "so after a second. If none answers at the start it gives up after --timeout (10s).\n\n"
-        "A command of --exec finds TARRY_ID, TARRY_TOKEN, TARRY_QUEUE, TARRY_KEY, TARRY_ATTEMPT,\n"
-        "TARRY_DELIVERIES, TARRY_DUE_MS, TARRY_BROKER and each attribute as TARRY_ATTR_NAME in its environment.\n"
-        "Its lease is renewed while it runs. With --json its standard output goes to standard error.",
+        "A body that is not valid UTF-8 is \"body_base64\" instead of \"body\".\n\n"
+        "When the command ends (--count, --for, SIGINT or SIGTERM), it settles the tasks that it has\n"
+        "printed and releases the others. A release costs no attempt. With --ack none, printed tasks stay\n"
+        "leased.\n\n"
+        "While no broker answers, the command retries, and says so on standard error after one second. It\n"
+        "retries without end, unless --timeout is given. If no broker answers at the start, the command\n"
+        "gives up after --timeout (10s by default).\n\n"
+        "The command of --exec has these environment variables: TARRY_ID, TARRY_TOKEN, TARRY_QUEUE,\n"
+        "TARRY_KEY, TARRY_ATTEMPT, TARRY_DELIVERIES, TARRY_DUE_MS, TARRY_BROKER, and TARRY_ATTR_NAME for\n"
+        "each attribute. The tool renews the lease of the task while the command runs. With --json the\n"
+        "standard output of the command goes to standard error.",
     .options = options,
     .positional_min = 1,
     .positional_max = QUEUES_PER_SUBSCRIBE_MAX,

@@ -16,12 +16,12 @@ static int run(struct tool *tool, const struct args *args);
 #define PATIENCE_MS 2000u /* for one answer, meanwhile */
 
 #define OPTION_WAIT                                                                                                    \
-    { "wait", ARG_VALUE, "DUR", "how long to wait for it to be done (default 30s; 0s: not at all)" }
+    { "wait", ARG_VALUE, "DUR", "maximum time to wait until the change is done; 0s: do not wait [30s]" }
 
 static const struct arg_spec promote_options[] = {
     {"peer-is-stopped", ARG_FLAG, NULL,
-     "your word: the other broker is stopped, and has not\nserved alone since this one was last in sync"},
-    {"force", ARG_FLAG, NULL, "even if what the other has acknowledged is lost"},
+     "you confirm that the other broker is stopped, and has not served alone since\nthis one was last in sync"},
+    {"force", ARG_FLAG, NULL, "promote even if requests that the other broker has acknowledged are lost"},
     OPTION_WAIT,
     {0},
 };
@@ -30,18 +30,18 @@ const struct command command_promote = {
     .name = "promote",
     .usage = "[--peer-is-stopped | --force] [--wait DUR]",
     .summary = "make a follower the primary",
-    .text =
-        "Makes the broker that --broker names the primary; of several, the one that is not the primary, or, with\n"
-        "--peer-is-stopped, the one that answers. If another is the primary, and answers, it hands over first: it\n"
-        "takes no more writes, the follower catches up, the roles swap, and nothing is lost. It is no error if it is\n"
-        "the primary already.\n\n"
-        "If the primary is gone and no coordinator decides, you have to. --peer-is-stopped is your word that it is\n"
-        "stopped, will stay so until it comes back as a follower, and has not acknowledged anything without this\n"
-        "one; if that is wrong, acknowledged tasks are lost and others delivered twice. --force says that you know\n"
-        "and want it all the same; copy the other's data directory before it is started again, for what only it has\n"
-        "may be gone then. Both brokers record what you said.\n\n"
-        "Said to the primary, --peer-is-stopped makes it go on without its follower, which it would wait for\n"
-        "otherwise (tarryd --solo-after never), until that one is back and has everything.",
+    .text = "Makes the broker that --broker names the primary. If --broker names several, the command takes the\n"
+            "one that is not the primary, or, with --peer-is-stopped, the one that answers. If another broker\n"
+            "is the primary and answers, it hands over: it accepts no more writes, the follower catches up, and\n"
+            "the roles swap. Nothing is lost. If the broker is already the primary, the command succeeds.\n\n"
+            "If the primary does not answer and there is no coordinator to decide, you must decide. With\n"
+            "--peer-is-stopped you confirm that the primary is stopped, stays stopped until it comes back as a\n"
+            "follower, and has acknowledged nothing without this broker. If that is wrong, acknowledged tasks\n"
+            "are lost, and other tasks are delivered twice. With --force you accept that loss. Copy the data\n"
+            "directory of the other broker before it is started again: requests that only it has may be lost\n"
+            "then. Both brokers record which option you gave.\n\n"
+            "If the broker is the primary and waits for its follower (tarryd --solo-after never),\n"
+            "--peer-is-stopped makes it continue alone until the follower is back and has caught up.",
     .options = promote_options,
     .positional_min = 0,
     .positional_max = 0,
@@ -61,10 +61,10 @@ const struct command command_demote = {
     .name = "demote",
     .usage = "[--wait DUR]",
     .summary = "make the primary hand over to its follower",
-    .text =
-        "The broker that --broker names (of several, the primary) takes no more writes, waits until its follower has\n"
-        "everything, and hands over to it: nothing is lost, and clients that know both addresses see a pause. It is\n"
-        "refused if there is no follower that could take over. It is no error if it follows already.",
+    .text = "Makes the broker that --broker names (of several: the primary) hand over to its follower. The\n"
+            "primary accepts no more writes, waits until its follower has caught up, and hands over. Nothing is\n"
+            "lost; clients that know both addresses see a pause. The broker refuses if no follower can take\n"
+            "over. If the broker is already a follower, the command succeeds.",
     .options = demote_options,
     .positional_min = 0,
     .positional_max = 0,

@@ -18,12 +18,12 @@
 static int run(struct tool *tool, const struct args *args);
 
 static const struct arg_spec options[] = {
-    {"id", ARG_VALUE, "ID", "one task by its id, instead of QUEUE and KEY"},
-    {"queue", ARG_VALUE, "QUEUE", "all tasks of this queue that were scheduled …"},
-    {"from", ARG_VALUE, "T", "… at T or later: RFC 3339, or Unix ms"},
-    {"to", ARG_VALUE, "T", "… before T"},
-    {"reason", ARG_VALUE, "TEXT", "why, for the log (needed)"},
-    {"no-wait", ARG_FLAG, NULL, "do not wait for the erasure; it is recorded, and goes on by itself"},
+    {"id", ARG_VALUE, "ID", "id of one task, instead of QUEUE and KEY"},
+    {"queue", ARG_VALUE, "QUEUE", "queue of the tasks to redact; needs --from or --to"},
+    {"from", ARG_VALUE, "T", "with --queue: tasks that were scheduled at T or later: RFC 3339, or Unix ms"},
+    {"to", ARG_VALUE, "T", "with --queue: tasks that were scheduled before T"},
+    {"reason", ARG_VALUE, "TEXT", "reason for the redaction, kept in the log (required)"},
+    {"no-wait", ARG_FLAG, NULL, "return when the redaction is recorded; the broker erases in the background"},
     {0},
 };
 
@@ -31,16 +31,16 @@ const struct command command_redact = {
     .name = "redact",
     .usage = "QUEUE KEY --reason TEXT\n--id ID --reason TEXT\n--queue QUEUE (--from T | --to T) --reason TEXT",
     .summary = "erase the payload and attributes of ended tasks",
-    .text =
-        "Erases payload and attributes of tasks that have ended from the broker's log, archive and index, and\n"
-        "records when, by whom and why. What happened to the tasks, ids, queues and keys stay in the log, and\n"
-        "'tarry verify' still proves all of it. By QUEUE and KEY every task that ever had the key is meant. A live\n"
-        "task is refused: cancel it first; so is a dead letter: drop it first. By time, live tasks are left alone\n"
-        "and counted, with exit status 1.\n\n"
-        "By key it finds what log and archive still name, by time those whose scheduling they still hold; others\n"
-        "are found by --id alone.\n\n"
-        "Waits until it is done; a broker that is killed meanwhile goes on with it when it starts again. What\n"
-        "consumers, backups, file-system snapshots, swap or the flash of an SSD have kept is beyond its reach.",
+    .text = "Erases the payload and the attributes of ended tasks from the broker's log, archive and index, and\n"
+            "records when, by whom and why. The history of the tasks, ids, queues and keys stay in the log, and\n"
+            "'tarry verify' can still prove all of it. QUEUE and KEY select every task that ever had the key.\n"
+            "The broker refuses a live task (cancel it first) and a dead letter (drop it first). A redaction by\n"
+            "time skips and counts live tasks; the exit status is then 1.\n\n"
+            "A redaction by key finds the tasks that log and archive still name. A redaction by time finds the\n"
+            "tasks whose schedule record is still in log or archive. Other tasks can only be redacted by --id.\n\n"
+            "The command waits until the erasure is done. If the broker is killed meanwhile, it continues the\n"
+            "erasure after its next start. The command cannot erase what consumers, backups, file-system\n"
+            "snapshots, swap space or the flash cells of an SSD have kept.",
     .options = options,
     .positional_min = 0,
     .positional_max = 2,

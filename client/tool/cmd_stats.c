@@ -20,8 +20,8 @@
 static int run(struct tool *tool, const struct args *args);
 
 static const struct arg_spec options[] = {
-    {"watch", ARG_FLAG, NULL, "again every second, with rates, until interrupted"},
-    {"wide", ARG_FLAG, NULL, "all columns, however wide (by default: what fits the terminal, or 80 columns)"},
+    {"watch", ARG_FLAG, NULL, "print again every second, with rates, until interrupted"},
+    {"wide", ARG_FLAG, NULL, "print all columns in full [only what fits the terminal, or 80 columns]"},
     OPTIONS_FRESH,
     {0},
 };
@@ -30,15 +30,15 @@ const struct command command_stats = {
     .name = "stats",
     .usage = "[QUEUE] [--watch] [--wide]",
     .summary = "show counts, rates and latencies of the broker and its queues",
-    .text =
-        "Shows, per queue, how many tasks are pending, ready, in flight and dead, what has happened since the queue\n"
-        "came into being, how late deliveries were, and the state of the broker; of queues that are pushed, how their\n"
-        "targets answer: STATUS is HTTP's, of the last request; REFUSED are those with 410, of the FAILED ones. A\n"
-        "count of ready tasks with a + is a lower bound: more may lie beyond what the broker holds in memory. Numbers\n"
-        "from ten millions on are rounded, and long names are cut, but for --wide and --json.\n\n"
-        "--watch waits for a broker that goes away, without an end unless --timeout says one, and says how old the\n"
-        "numbers are meanwhile.\n\n"
-        "--json prints an object per queue and one for the broker, with \"queue\":null.",
+    .text = "Shows, for each queue, how many tasks are pending, ready, in flight and dead, what has happened\n"
+            "since the queue was created, and how late deliveries were; and the state of the broker. For queues\n"
+            "with push it also shows how the targets answer: STATUS is the HTTP status of the last request,\n"
+            "FAILED counts the failed requests, and REFUSED those of them that were answered with 410. A number\n"
+            "of ready tasks with a + is a lower bound: there may be more than the broker has in memory. Numbers\n"
+            "from 10 million on are rounded and long names are cut, except with --wide and --json.\n\n"
+            "While no broker answers, --watch retries, and shows the age of the numbers. It retries without\n"
+            "end, unless --timeout is given.\n\n"
+            "--json prints one object for each queue, and one for the broker, with \"queue\":null.",
     .options = options,
     .positional_min = 0,
     .positional_max = 1,

@@ -21,16 +21,16 @@ static int run_list(struct tool *tool, const struct args *args);
 static int run_revoke(struct tool *tool, const struct args *args);
 
 #define OPTIONS_FILE                                                                                                   \
-    {"file", ARG_VALUE, "FILE", "the file of tokens (tarryd --tokens)"}, {                                             \
-        "data", ARG_VALUE, "DIR", "the file `tokens` in this data directory, which tarryd reads by default"            \
+    {"file", ARG_VALUE, "FILE", "file of tokens (tarryd --tokens)"}, {                                                 \
+        "data", ARG_VALUE, "DIR", "data directory; its file `tokens` is the one that tarryd reads by default"          \
     }
 
 static const struct arg_spec add_options[] = {
-    {"role", ARG_MANY, "ROLE", "what it may do, repeated; see below"},
-    {"queue", ARG_MANY, "PREFIX", "only queues whose names begin so, repeated [all]"},
-    {"expires", ARG_VALUE, "WHEN", "90d, or 2027-01-31, or a time in RFC 3339 [never]"},
-    {"limit", ARG_MANY, "NAME=N", "no more than that, repeated; see below [none]"},
-    {"certificate", ARG_FLAG, NULL, "NAME is a client certificate's; there is no token"},
+    {"role", ARG_MANY, "ROLE", "role of the principal, see below; may be repeated"},
+    {"queue", ARG_MANY, "PREFIX", "prefix of the queue names that the principal may use; may be repeated [all]"},
+    {"expires", ARG_VALUE, "WHEN", "expiry of the token: 90d, or 2027-01-31, or a time in RFC 3339 [never]"},
+    {"limit", ARG_MANY, "NAME=N", "limit of the principal, see below; may be repeated [none]"},
+    {"certificate", ARG_FLAG, NULL, "NAME is the name in a client certificate; no token is made"},
     OPTIONS_FILE,
     {0},
 };
@@ -43,18 +43,18 @@ const struct command command_token_add = {
     .usage = "NAME --role ROLE… [--queue PREFIX]… [--expires WHEN] [--limit NAME=N]… --file FILE",
     .summary = "add a principal, and print its token",
     .text =
-        "Adds a principal to the file of tokens and prints its token, this once: the file keeps a hash of it. A\n"
-        "broker reads the file anew when it changes. Give the token to a client as a file that nobody else can\n"
-        "read (TARRY_TOKEN_FILE). NAME stands in the log beside all that is done with it.\n\n"
+        "Adds a principal to the file of tokens, and prints its token. The token is printed only once: the\n"
+        "file keeps a hash of it. A broker reads the file again when it changes. Give the token to a client\n"
+        "in a file that nobody else can read (TARRY_TOKEN_FILE). The broker's log records NAME with\n"
+        "everything that is done with the token.\n\n"
         "Roles:\n" ACCESS_ROLES(
             X) "  none: nothing\n\n"
-               "Limits: connections, sessions, producers (at once), rate (operations a second), bytes (of requests "
-               "under\n"
-               "way), pending (tasks in its queues), queues (that it has created; 256 unless said, if --queue is "
-               "given).\n\n"
-               "NAME `loopback` stands for whoever comes from the broker's own host and shows nothing: without such a "
-               "row\n"
-               "he may produce, consume, read and operate. It has no token. Names with --certificate have none either.",
+               "Limits: connections, sessions, producers (at the same time), rate (operations per second), bytes\n"
+               "(of requests in progress), pending (tasks in its queues), queues (that it has created). By default\n"
+               "there is no limit, except 256 queues for a principal with --queue.\n\n"
+               "The NAME `loopback` means clients on the broker's own host that show neither token nor\n"
+               "certificate. Without an entry `loopback` they may produce, consume, read and operate. `loopback`\n"
+               "and names with --certificate have no token.",
     .options = add_options,
     .positional_min = 1,
     .positional_max = 1,
@@ -84,9 +84,9 @@ const struct command command_token_revoke = {
     .name = "token revoke",
     .usage = "NAME --file FILE",
     .summary = "remove a principal",
-    .text = "Removes a principal from the file of tokens. The broker reads it anew at once, and ends the connections\n"
-            "and consumers of whoever is not in it any more; what they held comes back as from any consumer that is\n"
-            "gone.",
+    .text = "Removes a principal from the file of tokens. The broker reads the file at once, and closes the\n"
+            "connections and consumers of principals that are not in it any more. The tasks that those\n"
+            "consumers hold are delivered again, as after any lost consumer.",
     .options = file_options,
     .positional_min = 1,
     .positional_max = 1,

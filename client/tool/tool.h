@@ -58,9 +58,9 @@ uint64_t steady_ms(void);     /* CLOCK_MONOTONIC */
 
 /* Of a question that a follower may answer. */
 #define OPTIONS_FRESH                                                                                                  \
-    {"from-follower", ARG_FLAG, NULL, "a follower may answer, which is marked: it may lag behind"},                    \
-        {"at-least", ARG_VALUE, "N", "only with all that is recorded below log position N"}, {                         \
-        "staleness", ARG_VALUE, "DUR", "only if it is certainly no older than DUR"                                     \
+    {"from-follower", ARG_FLAG, NULL, "allow a follower to answer; its answer is marked, because a follower may lag"}, \
+        {"at-least", ARG_VALUE, "N", "only answer from a state that includes the log below position N"}, {             \
+        "staleness", ARG_VALUE, "DUR", "only answer from a state that is provably at most DUR old"                     \
     }
 /* Options that several commands share: value of an option in its own type. 0, or EXIT_USAGE after a sentence. An
  * absent option leaves *out untouched. */

@@ -28,8 +28,8 @@ static int run_release(struct tool *tool, const struct args *args);
 
 /* clang-format off */
 #define WHERE_OPTIONS                                                                                                  \
-    {"data", ARG_VALUE, "DIR", "the broker's data directory; it may run"},                                             \
-    {"archive", ARG_VALUE, "DIR", "where its archive is, if not in DIR/archive; enough alone"}
+    {"data", ARG_VALUE, "DIR", "data directory of the broker, which may run"},                                         \
+    {"archive", ARG_VALUE, "DIR", "archive, without --data too [DIR/archive]"}
 /* clang-format on */
 
 static const struct arg_spec list_options[] = {WHERE_OPTIONS, {0}};
@@ -38,11 +38,10 @@ const struct command command_archive_list = {
     .name = "archive list",
     .usage = "--data DIR | --archive DIR",
     .summary = "list the archived log segments",
-    .text =
-        "Lists the archived segments, the oldest first: the file, the log positions and the times that it covers (by\n"
-        "the broker's clock), its records, its size, and the holds on it; then the holds themselves. What is wrong\n"
-        "with a file is said in its line, and the exit status is 1; this reads the head of each file only, 'tarry\n"
-        "verify' reads all.",
+    .text = "Lists the archived segments, the oldest first: file, log positions, times by the broker's clock,\n"
+            "number of records, size, and the holds on it; then the holds. If a file is damaged, its line says\n"
+            "so, and the exit status is 1. The command reads only the head of each file; 'tarry verify' reads\n"
+            "everything.",
     .options = list_options,
     .positional_min = 0,
     .positional_max = 0,
@@ -53,9 +52,9 @@ const struct command command_archive_list = {
 
 static const struct arg_spec prune_options[] = {
     WHERE_OPTIONS,
-    {"older-than", ARG_VALUE, "DUR", "what ended so long ago"},
-    {"keep-size", ARG_VALUE, "SIZE", "the oldest, until all files together are no larger"},
-    {"dry-run", ARG_FLAG, NULL, "say what would go, and delete nothing"},
+    {"older-than", ARG_VALUE, "DUR", "delete segments that ended at least this long ago"},
+    {"keep-size", ARG_VALUE, "SIZE", "delete the oldest segments until all files together have at most SIZE"},
+    {"dry-run", ARG_FLAG, NULL, "print what would be deleted, and delete nothing"},
     {0},
 };
 
@@ -63,8 +62,9 @@ const struct command command_archive_prune = {
     .name = "archive prune",
     .usage = "(--data DIR | --archive DIR) (--older-than DUR | --keep-size SIZE)… [--dry-run]",
     .summary = "delete the oldest archived segments",
-    .text = "Deletes archived segments for good, from the oldest on, and prints each. What is held ('tarry archive\n"
-            "hold') stays. The broker does the same by itself (tarryd --retain-archive-age, --retain-archive-size).",
+    .text = "Deletes archived segments for good, the oldest first, and prints each one. Segments with a hold\n"
+            "('tarry archive hold') stay. The broker can do the same by itself (tarryd --retain-archive-age,\n"
+            "--retain-archive-size).",
     .options = prune_options,
     .positional_min = 0,
     .positional_max = 0,
@@ -76,11 +76,11 @@ const struct command command_archive_prune = {
 
 static const struct arg_spec hold_options[] = {
     WHERE_OPTIONS,
-    {"reason", ARG_VALUE, "TEXT", "why, and for whom (required)"},
-    {"from", ARG_VALUE, "T", "what happened at T or later: RFC 3339, or Unix ms"},
-    {"to", ARG_VALUE, "T", "what happened before T; it may lie ahead"},
-    {"from-position", ARG_VALUE, "N", "what lies at this log position or later"},
-    {"to-position", ARG_VALUE, "N", "what lies before this log position"},
+    {"reason", ARG_VALUE, "TEXT", "reason for the hold, and who asked for it (required)"},
+    {"from", ARG_VALUE, "T", "records at T or later: RFC 3339, or Unix ms"},
+    {"to", ARG_VALUE, "T", "records before T; T may be in the future"},
+    {"from-position", ARG_VALUE, "N", "records at log position N or later"},
+    {"to-position", ARG_VALUE, "N", "records before log position N"},
     {0},
 };
 
@@ -88,8 +88,9 @@ const struct command command_archive_hold = {
     .name = "archive hold",
     .usage = "(--data DIR | --archive DIR) --reason TEXT [--from T] [--to T] [--from-position N] [--to-position N]",
     .summary = "protect archived segments from being pruned",
-    .text = "No segment that touches the range is pruned, by the broker or by anybody, until 'tarry archive release'\n"
-            "of the number that this prints. The range may reach into the future: what is archived later is held too.",
+    .text = "Protects each segment that overlaps the range: neither the broker nor anyone else prunes it until\n"
+            "'tarry archive release' with the number that this command prints. The range may reach into the\n"
+            "future: the hold also protects segments that are archived later.",
     .options = hold_options,
     .positional_min = 0,
     .positional_max = 0,
@@ -105,7 +106,7 @@ const struct command command_archive_release = {
     .name = "archive release",
     .usage = "(--data DIR | --archive DIR) NUMBER",
     .summary = "end the protection of archived segments",
-    .text = "Ends the hold with that number ('tarry archive list' shows them).",
+    .text = "Ends the hold with this number; 'tarry archive list' prints the numbers.",
     .options = release_options,
     .positional_min = 1,
     .positional_max = 1,

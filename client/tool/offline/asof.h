@@ -12,11 +12,11 @@
 /* The command, if --as-of or --as-of-position was given. */
 int asof_run(struct tool *tool, const struct args *args);
 #define ASOF_OPTIONS                                                                                                   \
-    {"as-of", ARG_VALUE, "T", "instead: what was pending, in flight and dead at T; counts per queue"},                 \
-        {"as-of-position", ARG_VALUE, "N", "… as the log says below its position N"},                                  \
-        {"list", ARG_FLAG, NULL, "with --as-of: the tasks instead of counts, as 'tarry list' would have shown them"},  \
-        {"state", ARG_VALUE, "STATES", "with --list: any of pending,ready,in_flight,dead (default: all but dead)"}, {  \
-        "into", ARG_VALUE, "NEWDIR", "with --as-of: make a data directory as of then, for tarryd --inspect"            \
+    {"as-of", ARG_VALUE, "T", "print what was pending, in flight and dead at T; counts per queue"},                    \
+        {"as-of-position", ARG_VALUE, "N", "same, for the log below position N"},                                      \
+        {"list", ARG_FLAG, NULL, "with --as-of: print the tasks instead of counts, as 'tarry list' did then"},         \
+        {"state", ARG_VALUE, "STATES", "with --list: states, any of pending,ready,in_flight,dead [all but dead]"}, {   \
+        "into", ARG_VALUE, "NEWDIR", "with --as-of: make a data directory as of T, for tarryd --inspect"               \
     }
 
 /* ---- between asof*.c */

@@ -13,14 +13,14 @@
 static int run(struct tool *tool, const struct args *args);
 
 static const struct arg_spec options[] = {
-    {"data", ARG_VALUE, "DIR", "the data directory of a broker that is not running,\ninstead of the broker"},
+    {"data", ARG_VALUE, "DIR", "data directory of a broker that is not running, to read instead of a broker"},
     STORE_ARCHIVE_OPTION,
     OPTIONS_FRESH,
-    {"quarantined", ARG_VALUE, "TAIL", "read a tail that was cut off instead of its log; 'tarry verify' lists them"},
+    {"quarantined", ARG_VALUE, "TAIL", "quarantined tail to read instead of the log; 'tarry verify' lists them"},
     SCAN_OPTIONS,
-    {"limit", ARG_VALUE, "N", "at most N records, or tasks"},
-    {"follow", ARG_FLAG, NULL, "go on with what happens, as it happens; without --from\nonly that"},
-    {"summary", ARG_FLAG, NULL, "in numbers: per queue what happened how often, lateness, busiest seconds"},
+    {"limit", ARG_VALUE, "N", "maximum number of records, or tasks [no limit]"},
+    {"follow", ARG_FLAG, NULL, "print new records as they are written; without --from, only new ones"},
+    {"summary", ARG_FLAG, NULL, "print numbers: records per queue and kind, lateness, busiest seconds"},
     ASOF_OPTIONS,
     {0},
 };
@@ -34,24 +34,25 @@ const struct command command_audit = {
              "QUEUE]\n"
              "--data DIR (--as-of T | --as-of-position N) --into NEWDIR",
     .summary = "print the log, record by record",
-    .text =
-        "Prints the records of the log, the oldest first: what happened to which task, when by the broker's clock,\n"
-        "by whose commit (client, producer, sequence), who held it, and the due time before and after. Reads as\n"
-        "far back as segments are kept, in the log or in the archive (tarryd --retain-archive-age,\n"
-        "--retain-archive-size), and changes nothing. What is missing in between is said on standard error. Each\n"
-        "frame is checked by its sums; 'tarry verify' checks the whole.\n\n"
-        "With --quarantined it tells what a tail says that a node of a pair cut off and put aside when it came back\n"
-        "(its leader had never had it): what was decided there, and never confirmed by both.\n\n"
-        "With --follow it ends at --limit or a signal, with exit status 0; a broker that goes away is waited for,\n"
-        "as long as --timeout says.\n\n"
-        "With --as-of T: what was pending, ready, in flight and dead at T, as counts per queue, as a list, or as a\n"
-        "data directory that 'tarryd --inspect' opens. The log is replayed from its beginning, archive included, or\n"
-        "on top of the index for what it does not have yet; if neither reaches to T, that is said, and nothing else.\n"
-        "T is the broker's clock, as in every record; ready is what was due at T; EXPIRED counts tasks whose time\n"
-        "was over before the broker had come across them. The index made on the way lies in $TMPDIR, or /tmp.\n\n"
-        "With --summary the records that the filters let through are counted: by queue and kind, how late tasks were\n"
-        "delivered (after their due time; what came back from an earlier lease is left out), and which seconds saw\n"
-        "the most records. With --json a line per queue, and one over everything whose queue is null.",
+    .text = "Prints the records of the log, the oldest first: what happened to which task, at which time of the\n"
+            "broker's clock, by whose commit (client, producer, sequence), which consumer had the task, and the\n"
+            "due time before and after. It reads all segments that the log and the archive still have (tarryd\n"
+            "--retain-archive-age, --retain-archive-size), and changes nothing. It reports gaps in between on\n"
+            "standard error. It checks the checksums of each frame; 'tarry verify' checks the whole log.\n\n"
+            "--quarantined reads a tail that a node of a pair cut off and put aside when it came back, because\n"
+            "its leader did not have it: records that were written there, and never confirmed by both nodes.\n\n"
+            "--follow ends at --limit or at a signal, with exit status 0. While the broker does not answer, it\n"
+            "retries without end, unless --timeout is given.\n\n"
+            "--as-of T shows what was pending, ready, in flight and dead at T: as counts per queue, as a list,\n"
+            "or as a data directory for 'tarryd --inspect'. The command replays the log from its beginning,\n"
+            "archive included, or starts from the index and replays what the index does not have yet. If\n"
+            "neither reaches T, the command only says so. T is the time of the broker's clock, as in each\n"
+            "record. A task that was due at T is ready. EXPIRED counts tasks that had expired before the broker\n"
+            "noticed it. The command keeps a temporary index in $TMPDIR, or in /tmp.\n\n"
+            "--summary counts the records that pass the filters: records by queue and kind, how late tasks were\n"
+            "delivered (after their due time; not those that came back from an earlier lease), and the seconds\n"
+            "with the most records. --json prints one line for each queue, and one for all queues, whose queue\n"
+            "is null.",
     .options = options,
     .positional_min = 0,
     .positional_max = 0,

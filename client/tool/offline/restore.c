@@ -34,7 +34,7 @@
 static int run(struct tool *tool, const struct args *args);
 
 static const struct arg_spec options[] = {
-    {"data", ARG_VALUE, "DIR", "where the broker's data directory is to be: not there yet, or empty"},
+    {"data", ARG_VALUE, "DIR", "data directory to make; it does not exist yet, or is empty"},
     {0},
 };
 
@@ -42,17 +42,17 @@ const struct command command_restore = {
     .name = "restore",
     .usage = "BACKUP --data DIR",
     .summary = "make a data directory from a backup",
-    .text =
-        "Checks everything in BACKUP (as 'tarry verify' does), copies it, and puts the copy in place as DIR at once. "
-        "If\n"
-        "anything is wrong, DIR stays as it was. The restored directory is a new member of its cluster: it has an\n"
-        "id, a secret and epochs of its own, so that no lease token is ever given out twice, and it can run beside\n"
-        "its original. Consumers subscribe again, and what was in flight comes again.\n\n"
-        "DIR is what the broker is started with (/var/lib/tarry/main under the systemd units); directories above it\n"
-        "are made if they are missing. If root restores, DIR belongs to the owner of the directory that it lies in.\n\n"
-        "BACKUP may be any data directory that no broker runs on: this is how to clone one. (What 'cp -a' makes has\n"
-        "the id and the epochs of its original.) Exit status 1 with the place of the damage if BACKUP is damaged.\n"
-        "A torn tail, which a crash leaves, is no damage, but is told of: a backup had none when it was made.",
+    .text = "Checks everything in BACKUP as 'tarry verify' does, copies it, and puts the copy in place as DIR\n"
+            "in one step. If anything is wrong, DIR stays as it was. The restored directory is a new member of\n"
+            "its cluster, with its own id, secret and epochs. So no lease token is ever given out twice, and it\n"
+            "can run beside the original. Consumers subscribe again, and tasks that were in flight are\n"
+            "delivered again.\n\n"
+            "DIR is the data directory of the broker (/var/lib/tarry/main under the systemd units). Missing\n"
+            "parent directories are created. If root restores, DIR gets the owner of its parent directory.\n\n"
+            "BACKUP may be any data directory without a running broker, so this command can clone one. (A copy\n"
+            "by 'cp -a' has the id and the epochs of its original.) If BACKUP is damaged, the exit status is 1,\n"
+            "and the place of the damage is printed. A torn tail, which a crash leaves, is no damage, but is\n"
+            "reported: a backup has none when it is made.",
     .options = options,
     .positional_min = 1,
     .positional_max = 1,

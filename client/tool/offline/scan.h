@@ -29,14 +29,15 @@ int scan(struct store *store, const struct scan_filter *filter, int (*each)(void
 /* --from, --to, --kind, --queue, --key, --prefix, --id, --producer, --session. 0, or EXIT_USAGE after a sentence. */
 int scan_options(const struct args *args, struct scan_filter *out);
 #define SCAN_OPTIONS                                                                                                   \
-    {"from", ARG_VALUE, "T", "what happened at T or later: RFC 3339, or Unix ms"},                                     \
-        {"to", ARG_VALUE, "T", "what happened before T"},                                                              \
-        {"kind", ARG_VALUE, "KINDS", "any of scheduled,moved,leased,acked,cancelled,… (the JSON's `kind`)"},           \
-        {"queue", ARG_VALUE, "QUEUE", "what concerns this queue"}, {"key", ARG_VALUE, "KEY", "… and this key"},        \
-        {"prefix", ARG_VALUE, "P", "… and keys that start with P"},                                                    \
-        {"id", ARG_VALUE, "ID", "what concerns this task"},                                                            \
-        {"producer", ARG_VALUE, "N", "what this producer committed"}, {                                                \
-        "session", ARG_VALUE, "N", "what concerns this session, or a task that it holds or held last"                  \
+    {"from", ARG_VALUE, "T", "only records at T or later: RFC 3339, or Unix ms"},                                      \
+        {"to", ARG_VALUE, "T", "only records before T"},                                                               \
+        {"kind", ARG_VALUE, "KINDS", "kinds of records: scheduled,moved,leased,acked,cancelled,… (`kind` in JSON)"},   \
+        {"queue", ARG_VALUE, "QUEUE", "only records of this queue"},                                                   \
+        {"key", ARG_VALUE, "KEY", "with --queue: only records of this key"},                                           \
+        {"prefix", ARG_VALUE, "P", "with --queue: only records of keys that start with P"},                            \
+        {"id", ARG_VALUE, "ID", "only records of this task"},                                                          \
+        {"producer", ARG_VALUE, "N", "only commits of this producer"}, {                                               \
+        "session", ARG_VALUE, "N", "only records of this session, or of tasks that it holds or held last"              \
     }
 
 #endif

@@ -48,7 +48,7 @@ int store_open_archive(struct store *store, const char *directory);
 int store_open(struct store *store, const struct args *args);
 
 #define STORE_ARCHIVE_OPTION                                                                                           \
-    { "archive", ARG_VALUE, "DIR", "where its archive is, if not in DIR/archive" }
+    { "archive", ARG_VALUE, "DIR", "archive of the broker [DIR/archive]" }
 
 /* Notes what is wrong; returns EXIT_REFUSED. */
 int store_damaged(struct store *store, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -58,7 +58,7 @@ static int run(struct tool *tool, const struct args *args);
 static const struct arg_spec options[] = {STORE_ARCHIVE_OPTION,
                                           EVIDENCE_OPTIONS,
                                           {"against", ARG_VALUE, "DIR2",
-                                           "compare with another data directory instead: a backup, a follower"},
+                                           "other data directory to compare with, instead: a backup, a follower"},
                                           {0}};
 
 const struct command command_verify = {
@@ -66,22 +66,24 @@ const struct command command_verify = {
     .usage = "DIR [--archive DIR] [--key FILE]... [--heads PATH]... [--head HEAD] [--pruned]\nDIR [--archive DIR] "
              "--against DIR2",
     .summary = "check a data directory for damage, offline",
-    .text =
-        "Checks the data directory of a broker that is not running: every frame of the log by checksum, order and\n"
-        "hash chain, every row of the index, index against log, the content of every task, and the digest. It\n"
-        "changes nothing. Exit status 0 if all is well, 1 with the place of the damage otherwise, or with the\n"
-        "reason why nothing was checked (locked, no_data_directory). A torn tail, which a crash leaves and the\n"
-        "next start cuts, is reported and is no damage; nor are tails that a returning node put aside because its\n"
-        "leader had never had them: they are checked, and listed for 'tarry audit --quarantined'.\n"
-        "With --key it also proves, by the heads that the broker has signed (tarryd --sign-key), that nothing up to\n"
-        "the last head was edited, dropped, reordered, inserted or cut, and says between which positions the\n"
-        "first difference lies. It prints the last head: kept where nobody who can write to DIR can change it, and\n"
-        "given to --head later, it shows that log and heads were not cut together either. With the keys of both nodes\n"
-        "of a pair, and the other node's heads by --heads, it says how far the log is countersigned: a primary that\n"
-        "wrote its log anew and signed that is betrayed by what its follower had signed. Take the node whose log is\n"
-        "longer, and the heads of the other.\n"
-        "With --against it compares two directories instead, frame by frame: whether they tell the same history as\n"
-        "far as both have it, where the first difference lies, and which one is longer. Exit status 1 if they differ.",
+    .text = "Checks the data directory of a broker that is not running: each frame of the log by checksum,\n"
+            "order and hash chain, each row of the index, the index against the log, the content of each task,\n"
+            "and the digest. It changes nothing. The exit status is 0 if all is well. It is 1 if there is\n"
+            "damage, with its place, or if nothing could be checked, with the reason (locked,\n"
+            "no_data_directory). A crash leaves a torn tail, which the next start cuts: it is reported, but is\n"
+            "no damage. A returning node of a pair puts aside tails that its leader did not have: they are\n"
+            "checked, and listed for 'tarry audit --quarantined'.\n\n"
+            "--key also proves, with the heads that the broker has signed (tarryd --sign-key), that nothing up\n"
+            "to the last head was edited, dropped, reordered, inserted or cut. If not, it prints between which\n"
+            "positions the first difference lies. It prints the last head. Keep this head where nobody who can\n"
+            "write to DIR can change it: given to --head later, it proves that log and heads were not cut\n"
+            "together. With the keys of both nodes of a pair, and the heads of the other node (--heads), it\n"
+            "prints how far the log is countersigned: if a primary rewrote its log and signed it again, the\n"
+            "heads of its follower show it. Check the node whose log is longer, with the heads of the other\n"
+            "node.\n\n"
+            "--against compares two directories frame by frame: whether both have the same history as far as\n"
+            "both reach, where the first difference lies, and which one is longer. The exit status is 1 if they\n"
+            "differ.",
     .options = options,
     .positional_min = 1,
     .positional_max = 1,

@@ -113,10 +113,10 @@ struct evidence {
 /* --key, --head and --heads. 0, or an exit status after a sentence. */
 int evidence_options(struct evidence *evidence, const struct args *args);
 #define EVIDENCE_OPTIONS                                                                                               \
-    {"key", ARG_MANY, "FILE", "prove the log by its signed heads; FILE is a public key (once for each signer)"},       \
-        {"pruned", ARG_FLAG, NULL, "… though archived segments were pruned between others that are held"},             \
-        {"head", ARG_VALUE, "HEAD", "… and by this head, which was kept elsewhere"}, {                                 \
-        "heads", ARG_MANY, "PATH", "… and by those that another node signed: its directory, or its file of heads"    \
+    {"key", ARG_MANY, "FILE", "public key; prove the log by the heads signed with it (repeat for each\nsigner)"},      \
+        {"pruned", ARG_FLAG, NULL, "with --key: accept that archived segments were pruned between held ones"},         \
+        {"head", ARG_VALUE, "HEAD", "with --key: also check by this head, which was kept elsewhere"}, {                \
+        "heads", ARG_MANY, "PATH", "with --key: heads that another node signed: its directory, or its file of\nheads"  \
     }
 
 /* Each: 0, or EXIT_REFUSED with a sentence in the store's message. `at` is where `frames` is: before the first frame,
