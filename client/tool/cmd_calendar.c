@@ -131,7 +131,7 @@ static int read_options(const struct tool *tool, const struct args *args, struct
     };
     int status = option_duration_positive(args, "step", &out->step_ms);
     if (status == 0 && out->step_ms % CALENDAR_UNIT_MS != 0)
-        status = tool_usage(args, "--step: %s is not a number of whole minutes", args_get(args, "step"));
+        status = tool_usage(args, "--step: %s is not a whole number of minutes", args_get(args, "step"));
     if (status == 0) status = option_number(args, "spans", 1, CALENDAR_SPANS_MAX, &spans);
     if (status == 0) status = option_time(args, "from", &out->from_ms);
     if (status != 0) return status;

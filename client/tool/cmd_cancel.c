@@ -117,7 +117,8 @@ static int run_cancel(struct tool *tool, const struct args *args) {
     struct tarry_result result = {0};
     bool withdraw = args_has(args, "withdraw");
     if (args_has(args, "from")) {
-        if (!from_alone(args, "withdraw")) return tool_usage(args, "--from stands alone, but for --withdraw");
+        if (!from_alone(args, "withdraw"))
+            return tool_usage(args, "--from allows no task and no other option but --withdraw");
         return stream_run(tool, args, VERB_CANCEL, args_get(args, "from"), withdraw);
     }
     int status = option_ref(args, &ref);
@@ -133,7 +134,8 @@ static int run_move(struct tool *tool, const struct args *args) {
     enum tarry_when when;
     uint64_t when_ms;
     if (args_has(args, "from")) {
-        if (!from_alone(args, "")) return tool_usage(args, "--from stands alone: each line says its task and time");
+        if (!from_alone(args, ""))
+            return tool_usage(args, "--from allows no task and no other option: each line has its own task and time");
         return stream_run(tool, args, VERB_MOVE, args_get(args, "from"), false);
     }
     int status = option_ref(args, &ref);

@@ -210,7 +210,7 @@ static bool still_ours(struct consume *c, const struct tarry_task *task) {
     if (tarry_extend(c->tool->client, task->id, task->token, lease_ms, &(struct tarry_call){.timeout_ms = lease_ms},
                      &result) == TARRY_OK)
         return true;
-    tool_say("task %llu waited too long for its turn: %s", (unsigned long long)task->id,
+    tool_say("task %llu was not run: its lease ended while it waited: %s", (unsigned long long)task->id,
              tarry_code_sentence(result.code));
     return false;
 }
@@ -323,7 +323,8 @@ static int take_mode(const struct args *args, struct consume *c) {
     const char *text = args_get(args, "ack");
     c->command = args_get(args, "exec");
     if (text == NULL) return 0;
-    if (c->command != NULL) return tool_usage(args, "--ack and --exec: the command's exit status decides");
+    if (c->command != NULL)
+        return tool_usage(args, "--ack and --exec exclude each other: the exit status of the command decides");
     for (size_t i = 0; i < 3; i++)
         if (strcmp(text, names[i]) == 0) {
             c->mode = (enum ack_mode)i;

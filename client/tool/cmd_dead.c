@@ -78,7 +78,7 @@ static int run_list(struct tool *tool, const struct args *args) {
     struct tarry_list_options options = {.queue = args->positional[0], .states = TARRY_STATE_DEAD};
     const char *key = args->positional_count == 2 ? args->positional[1] : NULL;
     uint64_t count = 0;
-    if (key != NULL && args_has(args, "all")) return tool_usage(args, "KEY and --all: one is enough");
+    if (key != NULL && args_has(args, "all")) return tool_usage(args, "KEY and --all exclude each other");
     int status = option_number(args, "limit", 1, UINT64_MAX, &options.limit);
     if (status == 0) status = option_fresh(tool, args);
     options.at_least = tool->fresh.at_least;
@@ -166,7 +166,7 @@ static int run_decide(struct tool *tool, const struct args *args) {
     bool all = args_has(args, "all");
     struct tarry_ref ref;
     if (all && (args->positional_count != 1 || args_has(args, "id")))
-        return tool_usage(args, "--all wants QUEUE and neither KEY nor --id");
+        return tool_usage(args, "--all needs QUEUE, and excludes KEY and --id");
     int status = all ? 0 : option_ref(args, &ref);
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;

@@ -110,7 +110,8 @@ static int run_list(struct tool *tool, const struct args *args) {
     if (status == 0) status = option_time(args, "due-from", &options.due_from_ms);
     if (status == 0) status = option_time(args, "due-to", &options.due_to_ms);
     if (status == 0 && args_has(args, "due-to") && options.due_to_ms == 0)
-        status = tool_usage(args, "--due-to: nothing is due before 1970"); /* 0 means no end on the wire */
+        status =
+            tool_usage(args, "--due-to: T must be later than 1970-01-01T00:00:00Z"); /* 0 means no end on the wire */
     if (status == 0) status = option_number(args, "limit", 1, UINT64_MAX, &options.limit);
     if (status == 0) status = tool_connect(tool);
     return status == 0 ? view_print_list(tool, &options, false, NULL, NULL, NULL) : status;

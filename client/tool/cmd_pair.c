@@ -59,11 +59,11 @@ static int tell(const struct tool *tool, const struct node *node, bool writes) {
 static int run(struct tool *tool, const struct args *args) {
     bool writes = args_has(args, "write"), is_stopped = args_has(args, "peer-is-stopped");
     struct nodes nodes;
-    if (writes && args_has(args, "show")) return tool_usage(args, "--show and --write: one of the two");
-    if (is_stopped && !writes) return tool_usage(args, "--peer-is-stopped is for --write");
+    if (writes && args_has(args, "show")) return tool_usage(args, "--show and --write exclude each other");
+    if (is_stopped && !writes) return tool_usage(args, "--peer-is-stopped needs --write");
     int status = nodes_open(&nodes, tool, tool->timeout_ms);
     if (status == EXIT_FINE && nodes.count > 1)
-        status = tool_usage(args, "--broker: name one of the two, whose word it is to be");
+        status = tool_usage(args, "--broker: name only one broker, the one that is to answer");
     if (status == EXIT_FINE) {
         struct node *node = &nodes.items[0];
         struct tarry_pair_view *view = NULL;

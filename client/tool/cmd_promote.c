@@ -106,7 +106,7 @@ static struct node *choose(struct nodes *nodes, bool promotes, bool peer_is_stop
             "one that shall",
             candidates);
     else
-        tool_say("it is not plain whom to %s: name one of them alone with --broker", verb);
+        tool_say("several brokers could be meant by %s: name only one with --broker", verb);
     return NULL;
 }
 
@@ -204,7 +204,7 @@ static int run(struct tool *tool, const struct args *args) {
     uint64_t wait_ms = WAIT_DEFAULT_MS;
     struct nodes nodes;
     if (promotes && args_has(args, "peer-is-stopped") && args_has(args, "force"))
-        return tool_usage(args, "--peer-is-stopped and --force: one is enough");
+        return tool_usage(args, "--peer-is-stopped and --force exclude each other");
     int status = option_duration(args, "wait", &wait_ms);
     if (status != 0) return status;
     status = nodes_open(&nodes, tool, args->timeout != NULL ? tool->timeout_ms : PATIENCE_MS);

@@ -263,7 +263,7 @@ static int run_set(struct tool *tool, const struct args *args) {
         policy.push = policy_push(push);
         fields |= TARRY_POLICY_PUSH;
     }
-    if (status == 0 && fields == 0) status = tool_usage(args, "QUEUE and name=value or --push are wanted");
+    if (status == 0 && fields == 0) status = tool_usage(args, "missing field: give name=value or --push URL");
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
     tarry_queue_set(tool->client, args->positional[0], &policy, fields, &result);

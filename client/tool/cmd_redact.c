@@ -65,18 +65,19 @@ static int option_redact(const struct args *args, struct tarry_redact_options *o
     out->reason = args_get(args, "reason");
     out->task.queue = args_get(args, "queue");
     bool is_range = out->task.queue != NULL;
-    if (out->reason == NULL || out->reason[0] == 0) return tool_usage(args, "--reason TEXT says why: the log keeps it");
+    if (out->reason == NULL || out->reason[0] == 0)
+        return tool_usage(args, "missing --reason TEXT; the log keeps the reason");
     if (is_range && (args_has(args, "id") || args->positional_count > 0))
-        return tool_usage(args, "which tasks? Give QUEUE and KEY, or --id ID, or --queue QUEUE with --from and --to");
+        return tool_usage(args, "missing task: give QUEUE and KEY, or --id ID, or --queue QUEUE with --from and --to");
     if (!is_range && (args_has(args, "from") || args_has(args, "to")))
-        return tool_usage(args, "--from and --to go with --queue QUEUE");
+        return tool_usage(args, "--from and --to need --queue QUEUE");
     if (!is_range) return option_ref(args, &out->task);
     status = option_time(args, "from", &out->from_ms);
     if (status == 0) status = option_time(args, "to", &out->to_ms);
     if (status == 0 && out->from_ms == 0 && out->to_ms == 0)
-        return tool_usage(args, "--queue needs --from T or --to T: a whole queue is not redacted by mistake");
+        return tool_usage(args, "--queue needs --from T or --to T, so that no whole queue is redacted by mistake");
     if (status == 0 && out->to_ms != 0 && out->to_ms <= out->from_ms)
-        return tool_usage(args, "--to is not later than --from");
+        return tool_usage(args, "--to must be later than --from");
     return status;
 }
 

@@ -79,7 +79,7 @@ static int read_body(const char *path, struct text *out) {
 
 static int take_body(const struct args *args, struct tarry_schedule_options *schedule, struct text *file) {
     const char *body = args_get(args, "body"), *path = args_get(args, "body-file");
-    if (body != NULL && path != NULL) return tool_usage(args, "--body and --body-file: one is enough");
+    if (body != NULL && path != NULL) return tool_usage(args, "--body and --body-file exclude each other");
     if (path != NULL) {
         int status = read_body(path, file);
         if (status != 0) return status;
@@ -95,7 +95,8 @@ static int take_body(const struct args *args, struct tarry_schedule_options *sch
 /* "k=v" into attributes; the names are cut out of copies that the caller frees. */
 static int take_attributes(const struct args *args, struct tarry_schedule_options *schedule,
                            struct tarry_attribute attributes[ATTRIBUTES_MAX]) {
-    if (args->many_count > ATTRIBUTES_MAX) return tool_usage(args, "more than %d attributes", ATTRIBUTES_MAX);
+    if (args->many_count > ATTRIBUTES_MAX)
+        return tool_usage(args, "more than %d attributes: give fewer --attr", ATTRIBUTES_MAX);
     schedule->attributes = attributes;
     for (size_t i = 0; i < args->many_count; i++) {
         const char *text = args->many[i].value, *equals = strchr(text, '=');
@@ -146,7 +147,9 @@ static int run_from(struct tool *tool, const struct args *args, const char *path
     bool other = args->positional_count > 0 || args->many_count > 0;
     for (size_t i = 0; options[i].name != NULL; i++)
         if (args->values[i] != NULL && strcmp(options[i].name, "from") != 0) other = true;
-    if (other) return tool_usage(args, "--from stands alone: each line says its queue, time and body");
+    if (other)
+        return tool_usage(args,
+                          "--from allows no QUEUE and no other option: each line has its own queue, time and body");
     return stream_run(tool, args, VERB_SCHEDULE, path, false);
 }
 
@@ -157,9 +160,10 @@ static int run(struct tool *tool, const struct args *args) {
     struct tarry_attribute attributes[ATTRIBUTES_MAX] = {0};
     struct text file = {0};
     uint64_t priority = 0;
-    int status = args->positional_count == 1 ? 0 : tool_usage(args, "which queue? Give QUEUE, or --from FILE");
+    int status = args->positional_count == 1 ? 0 : tool_usage(args, "missing queue: give QUEUE, or --from FILE");
     const char *key = args_get(args, "key");
-    if (status == 0 && key != NULL && key[0] == 0) status = tool_usage(args, "--key: the key is empty");
+    if (status == 0 && key != NULL && key[0] == 0)
+        status = tool_usage(args, "--key: the key is empty; omit --key for a task without a key");
     if (status == 0) status = option_when(args, &schedule.when, &schedule.when_ms);
     if (status == 0) status = option_number(args, "priority", 0, PRIORITY_COUNT - 1, &priority);
     if (status == 0) status = option_duration_positive(args, "expires", &schedule.expires_ms);

@@ -88,10 +88,10 @@ static int nack(struct tool *tool, const struct args *args, uint64_t id, struct 
     struct tarry_nack_options options = {.reason = args_get(args, "dead")};
     options.dead = options.reason != NULL;
     if (options.dead && args_has(args, "reason"))
-        return tool_usage(args, "--dead says the reason: --reason is one too many");
+        return tool_usage(args, "--dead has the reason already: omit --reason");
     if (!options.dead) options.reason = args_get(args, "reason");
     options.has_delay = args_has(args, "delay");
-    if (options.dead && options.has_delay) return tool_usage(args, "--delay and --dead: one is enough");
+    if (options.dead && options.has_delay) return tool_usage(args, "--delay and --dead exclude each other");
     int status = option_duration(args, "delay", &options.delay_ms);
     if (status == 0) status = tool_connect(tool);
     if (status == 0) tarry_nack(tool->client, id, token, &options, out_result);
@@ -150,7 +150,7 @@ static int run_settle(struct tool *tool, const struct args *args) {
     uint64_t id = 0;
     int status = option_id(args, args->positional[0], &id);
     if (status == 0 && tarry_token_parse(args->positional[1], &token) != TARRY_OK)
-        status = tool_usage(args, "'%s' is no token such as 3-81920", args->positional[1]);
+        status = tool_usage(args, "'%s' is not a token such as 3-81920", args->positional[1]);
     if (status == 0) status = settle(tool, args, id, token, &result);
     if (status != 0) return status;
     if (tool->json) {

@@ -419,7 +419,7 @@ static int show(struct watching *w) {
 static void say_stale(struct watching *w, bool is_stale) {
     char said[TARRY_MESSAGE_SIZE], duration[UNITS_TEXT_SIZE];
     if (is_stale && !w->is_stale && !w->is_screen)
-        tool_say("no broker answers; it is waited for (%s)", tarry_addresses_say(w->tool->client, said));
+        tool_say("no broker answers; retrying (%s)", tarry_addresses_say(w->tool->client, said));
     if (!is_stale && w->is_stale && !w->is_screen)
         tool_say("a broker answers again, after %s",
                  duration_format((w->totals.at_ms - w->before.at_ms) / 1000 * 1000, duration));

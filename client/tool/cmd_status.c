@@ -227,7 +227,7 @@ static struct verdict judge(const struct nodes *nodes) {
 static int tell(const struct nodes *nodes, const struct verdict *verdict) {
     if (verdict->answers == 0) return exit_status_of(nodes->items[0].code);
     if (verdict->primaries > 1) tool_say("%zu brokers say that they are the primary", verdict->primaries);
-    if (nodes->count > 1 && verdict->primaries == 0) tool_say("none of these brokers is the primary");
+    if (nodes->count > 1 && verdict->primaries == 0) tool_say("none of the brokers in --broker is the primary");
     return verdict->is_fine ? EXIT_FINE : EXIT_REFUSED;
 }
 

@@ -98,7 +98,8 @@ const struct command command_token_revoke = {
 /* Which file is meant. 0, or EXIT_USAGE after a sentence. */
 static int path_of(const struct args *args, char out[PATH_SIZE]) {
     const char *file = args_get(args, "file"), *data = args_get(args, "data");
-    if ((file == NULL) == (data == NULL)) return tool_usage(args, "say with --file FILE or --data DIR which tokens");
+    if ((file == NULL) == (data == NULL))
+        return tool_usage(args, "missing file of tokens: give either --file FILE or --data DIR");
     int size = file != NULL ? snprintf(out, PATH_SIZE, "%s", file) : snprintf(out, PATH_SIZE, "%s/tokens", data);
     return size < PATH_SIZE ? 0 : tool_usage(args, "the file's name is too long");
 }
@@ -109,7 +110,7 @@ static int take_role(const struct args *args, struct access_entry *entry, const 
         return 0;
     }
     unsigned role = access_role_of(value, strlen(value));
-    if (role == 0) return tool_usage(args, "--role: there is no role '%s'", value);
+    if (role == 0) return tool_usage(args, "--role: unknown role '%s'; see 'tarry token add --help'", value);
     entry->roles |= role;
     return 0;
 }
@@ -117,7 +118,7 @@ static int take_role(const struct args *args, struct access_entry *entry, const 
 static int take_prefix(const struct args *args, struct access_entry *entry, const char *value) {
     const char *problem = access_prefix_problem(value, strlen(value));
     if (problem != NULL) return tool_usage(args, "--queue '%s': %s", value, problem);
-    if (entry->prefix_count == ACCESS_PREFIXES_MAX) return tool_usage(args, "--queue: at most 16");
+    if (entry->prefix_count == ACCESS_PREFIXES_MAX) return tool_usage(args, "--queue may be given at most 16 times");
     if (access_entry_add_prefix(entry, value, strlen(value))) return 0;
     tool_say("there is no memory");
     return EXIT_REFUSED;
@@ -128,11 +129,12 @@ static int take_limit(const struct args *args, struct access_entry *entry, const
     size_t size = equals != NULL ? (size_t)(equals - value) : strlen(value);
     enum access_limit limit = access_limit_of(value, size);
     uint64_t least, most, number;
-    if (limit == LIMITS) return tool_usage(args, "--limit: there is no limit '%.*s'", (int)size, value);
+    if (limit == LIMITS)
+        return tool_usage(args, "--limit: unknown limit '%.*s'; see 'tarry token add --help'", (int)size, value);
     access_limit_range(limit, &least, &most);
     bool is_number = equals != NULL && size_parse(equals + 1, &number);
     if (!is_number || number < least || number > most)
-        return tool_usage(args, "--limit %s: from %" PRIu64 " to %" PRIu64, value, least, most);
+        return tool_usage(args, "--limit %s: the number must be between %" PRIu64 " and %" PRIu64, value, least, most);
     if (entry->limits[limit] != 0) return tool_usage(args, "--limit: %.*s is given twice", (int)size, value);
     entry->limits[limit] = number;
     return 0;
@@ -164,7 +166,10 @@ static int take_expiry(const struct args *args, struct access_entry *entry) {
         bool is_day = strlen(text) == sizeof "2027-01-31" - 1;
         snprintf(midnight, sizeof midnight, "%.10sT00:00:00Z", text);
         if (rfc3339_parse(is_day ? midnight : text, &ms) != NULL)
-            return tool_usage(args, "--expires '%s' is none of 90d, 2027-01-31, 2027-01-31T12:00:00Z", text);
+            return tool_usage(
+                args,
+                "--expires: '%s' is not a duration, a day or a time such as 90d, 2027-01-31 or 2027-01-31T12:00:00Z",
+                text);
     }
     if (ms <= wall_ms()) return tool_usage(args, "--expires '%s' is not in the future", text);
     entry->expires_s = (ms + 999) / 1000;
@@ -176,15 +181,17 @@ static int fill_entry(const struct args *args, struct access_entry *entry) {
     const char *problem = access_name_problem(name, strlen(name));
     bool is_loopback = strcmp(name, "loopback") == 0, says_none = false;
     if (problem != NULL) return tool_usage(args, "'%s': %s", name, problem);
-    if (strcmp(name, "owner") == 0) return tool_usage(args, "the name owner is the broker's own");
-    if (is_loopback && args_has(args, "certificate")) return tool_usage(args, "loopback is no certificate's name");
+    if (strcmp(name, "owner") == 0) return tool_usage(args, "the name 'owner' is reserved for the broker");
+    if (is_loopback && args_has(args, "certificate"))
+        return tool_usage(args, "'loopback' cannot be the name in a certificate");
     snprintf(entry->name, sizeof entry->name, "%s", name);
     entry->kind = is_loopback ? KIND_LOOPBACK : args_has(args, "certificate") ? KIND_CERTIFICATE : KIND_TOKEN;
     int status = take_many(args, entry, &says_none);
     if (status == 0) status = take_expiry(args, entry);
     if (status != 0) return status;
     if (says_none == (entry->roles != 0))
-        return tool_usage(args, says_none ? "--role none goes alone" : "say with --role what %s may do", name);
+        return tool_usage(args, says_none ? "--role none excludes other roles" : "missing --role: what may %s do?",
+                          name);
     if (is_loopback && (entry->roles & (ROLE_admin | ROLE_peer)) != 0)
         return tool_usage(args, "loopback cannot have the roles admin and peer: they always need a token");
     return 0;
@@ -322,7 +329,7 @@ static int run_revoke(struct tool *tool, const struct args *args) {
     if (status != 0) return status;
     status = token_store_open(&store, path, true, true);
     if (status == 0 && !token_file_remove(&store.file, name)) {
-        tool_say("%s has nobody of the name '%s'", path, name);
+        tool_say("%s has no principal named '%s'", path, name);
         status = EXIT_REFUSED;
     }
     if (status == 0) status = token_store_write(&store);

@@ -106,7 +106,7 @@ static int run(struct args *args, int argc, char **argv) {
         return EXIT_FINE;
     }
     if (args->command == NULL) {
-        tool_say("what shall be done? See 'tarry --help'");
+        tool_say("missing command; see 'tarry --help'");
         return EXIT_USAGE;
     }
     status = globals(&tool, args);

@@ -44,13 +44,13 @@ static int lock_directory(struct token_store *store) {
 /* Whoever can write it could make himself a token; whoever can read it learns names. */
 static int check_mode(const char *path, const struct stat *status) {
     if (!S_ISREG(status->st_mode)) {
-        tool_say("%s is not a file", path);
+        tool_say("%s is not a regular file", path);
     } else if ((status->st_mode & (S_IRWXG | S_IRWXO)) != 0) {
         tool_say("%s may be used by others; chmod 600 it", path);
     } else if (status->st_uid != geteuid() && geteuid() != 0) {
         tool_say("%s belongs to another user (uid %u)", path, (unsigned)status->st_uid);
     } else if (status->st_size > TOKEN_FILE_SIZE_MAX) {
-        tool_say("%s is larger than 4 MiB: it is no file of tokens", path);
+        tool_say("%s is larger than 4 MiB, so it is not a file of tokens", path);
     } else {
         return 0;
     }

@@ -71,7 +71,7 @@ static int connect_to(const struct tool *tool, const char *url, uint64_t timeout
     int code = tarry_open(&options, out_client);
     if (code == TARRY_OK) return EXIT_FINE;
     if (code == TARRY_E_ADDRESS) {
-        tool_say("'%s' is no broker's address such as ws://127.0.0.1:7272", url);
+        tool_say("'%s' is not a broker's address such as ws://127.0.0.1:7272", url);
         return EXIT_USAGE;
     }
     return tool_refused(tool, code, NULL);
@@ -116,7 +116,7 @@ void tool_disconnect(struct tool *tool) {
 
 void tool_warn_source(const struct tarry_source *source) {
     if (source->follower)
-        tool_say("a follower says so, as of log position %llu; what was acknowledged since is not in it",
+        tool_say("answer of a follower, as of log position %llu; it lacks later acknowledged changes",
                  (unsigned long long)source->position);
 }
 

@@ -56,8 +56,8 @@ static void look_at_busy(void) {
     char duration[UNITS_TEXT_SIZE], reason[TARRY_MESSAGE_SIZE];
     uint64_t busy_ms = tarry_busy_ms(watch.client, reason);
     if (is_due(&watch.busy, busy_ms, BUSY_SAID_AFTER_MS))
-        tool_say("the broker has been busy for %s, and is asked again until it is not: %s",
-                 duration_format(busy_ms / 1000 * 1000, duration), reason);
+        tool_say("the broker has been busy for %s; retrying: %s", duration_format(busy_ms / 1000 * 1000, duration),
+                 reason);
 }
 
 static void look_at_silence(void) {
@@ -74,7 +74,7 @@ static void look_at_silence(void) {
     if (!is_due(&watch.silence, silence_ms, is_connected ? SLOW_SAID_AFTER_MS : SILENCE_SAID_AFTER_MS)) return;
     tarry_addresses_say(watch.client, said);
     if (patience_ms == TARRY_FOREVER)
-        tool_say("no broker answers; it is waited for (%s)", said);
+        tool_say("no broker answers; retrying (%s)", said);
     else
         tool_say("no broker answers; giving up after %s (%s)", duration_format(patience_ms, duration), said);
 }

@@ -76,7 +76,7 @@ static int take_password(const struct args *args, char out[PASSWORD_SIZE], const
     out[size] = 0;
     out[strcspn(out, "\r\n")] = 0;
     if (out[0] == 0) {
-        tool_say("%s: there is no password in its first line", path);
+        tool_say("%s: the first line has no password", path);
         return EXIT_USAGE;
     }
     *out_password = out;
@@ -86,7 +86,7 @@ static int take_password(const struct args *args, char out[PASSWORD_SIZE], const
 /* Options of the other kind of server would be silently forgotten. */
 static int refuse_others(const struct args *args, const char *const *others, const char *with) {
     for (; *others != NULL; others++)
-        if (args_has(args, *others)) return tool_usage(args, "--%s has no meaning with --%s", *others, with);
+        if (args_has(args, *others)) return tool_usage(args, "--%s cannot be used with --%s", *others, with);
     return 0;
 }
 
@@ -98,11 +98,14 @@ static int from_beanstalkd(struct import *import, const struct args *args, bool 
     int status = refuse_others(args, others, "beanstalkd");
     if (status != 0) return status;
     if (args->positional_count > 0)
-        return tool_usage(args, "'%s': a tube becomes the queue of its name (--queue-prefix)", args->positional[0]);
-    if (args->many_count > TUBES_MAX) return tool_usage(args, "more than %u tubes", TUBES_MAX);
+        return tool_usage(args,
+                          "unexpected QUEUE '%s': each tube becomes the queue of the same name (see --queue-prefix)",
+                          args->positional[0]);
+    if (args->many_count > TUBES_MAX)
+        return tool_usage(args, "more than %u tubes: import them in several runs", TUBES_MAX);
     for (size_t i = 0; i < args->many_count; i++) tubes[bean.tube_count++] = args->many[i].value;
     for (size_t i = 0; i < bean.tube_count; i++)
-        if (!bean_is_tube(tubes[i])) return tool_usage(args, "--tube: '%s' is no name of a tube", tubes[i]);
+        if (!bean_is_tube(tubes[i])) return tool_usage(args, "--tube: '%s' is not a valid tube name", tubes[i]);
     if (bean.prefix == NULL) bean.prefix = "";
     bean_origin(import, &bean);
     return import_run(import, is_dry);
@@ -119,12 +122,12 @@ static int from_redis(struct import *import, const struct args *args, bool is_dr
     if (status == 0) status = option_number(args, "redis-db", 0, INT32_MAX, &redis.database);
     if (status == 0) status = take_password(args, password, &redis.password);
     if (status != 0) return status;
-    if (args->many_count > 0) return tool_usage(args, "--tube has no meaning with --redis-zset");
-    if (args->positional_count == 0) return tool_usage(args, "into which queue? Give QUEUE");
+    if (args->many_count > 0) return tool_usage(args, "--tube cannot be used with --redis-zset");
+    if (args->positional_count == 0) return tool_usage(args, "missing queue: give QUEUE");
     if (score != NULL && strcmp(score, "s") != 0 && strcmp(score, "ms") != 0)
-        return tool_usage(args, "--score: '%s' is neither s nor ms", score);
+        return tool_usage(args, "--score: '%s' is not s or ms", score);
     if (redis.user != NULL && redis.password == NULL)
-        return tool_usage(args, "--redis-user: and the password? --redis-password-file, or TARRY_REDIS_PASSWORD");
+        return tool_usage(args, "--redis-user needs a password: --redis-password-file, or TARRY_REDIS_PASSWORD");
     if (score != NULL) redis.score_scale = strcmp(score, "s") == 0 ? 1000 : 1;
     redis.queue = args->positional[0];
     redis_origin(import, &redis);
@@ -136,8 +139,9 @@ static int run(struct tool *tool, const struct args *args) {
     const char *bean = args_get(args, "beanstalkd"), *zset = args_get(args, "redis-zset"),
                *redis = args_get(args, "redis");
     struct import import = {.tool = tool, .is_copy = args_has(args, "copy"), .link = {.fd = -1}};
-    if ((bean != NULL) == (zset != NULL)) return tool_usage(args, "from where? --beanstalkd HOST, or --redis-zset KEY");
-    if (is_dry && import.is_copy) return tool_usage(args, "--dry-run and --copy: one is enough");
+    if ((bean != NULL) == (zset != NULL))
+        return tool_usage(args, "missing source: give either --beanstalkd HOST or --redis-zset KEY");
+    if (is_dry && import.is_copy) return tool_usage(args, "--dry-run and --copy exclude each other");
     import.address = bean != NULL ? bean : redis != NULL ? redis : REDIS_DEFAULT;
     return bean != NULL ? from_beanstalkd(&import, args, is_dry) : from_redis(&import, args, is_dry);
 }

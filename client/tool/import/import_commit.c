@@ -22,7 +22,7 @@ int import_receipt_find(struct import *import, struct receipt *out) {
     if (view->outcome == TARRY_PENDING) {
         import->receipt_task = view->id;
         if (!view->has_content || !receipt_parse(out, view->payload, view->payload_size)) {
-            tool_say("the task '%s' of queue %s is no receipt of an import; if it is not wanted, cancel it",
+            tool_say("the task '%s' of queue %s is not a receipt of an import; cancel it if it is not needed",
                      import->receipt_key, RECEIPT_QUEUE);
             status = EXIT_REFUSED;
         }

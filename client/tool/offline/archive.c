@@ -148,7 +148,7 @@ enum place { PLACE_AS_IT_IS, PLACE_MADE };
  * nothing in it, unless it is to be made. */
 static int open_place(struct store *store, const struct args *args, enum place place, bool *out_is_yet_to_come) {
     const char *data = args_get(args, "data"), *archive = args_get(args, "archive");
-    if (data == NULL && archive == NULL) return tool_usage(args, "--data DIR or --archive DIR says which archive");
+    if (data == NULL && archive == NULL) return tool_usage(args, "missing archive: give --data DIR or --archive DIR");
     store_init(store, data != NULL ? data : "");
     if (strlen(store->directory) + 16 > STORE_PATH_SIZE)
         return tool_usage(args, "--data: the directory's name is too long");
@@ -387,7 +387,7 @@ static int prune_limits(const struct args *args, struct archive_limits *out) {
     *out = (struct archive_limits){.bytes_max = UINT64_MAX};
     if (size != NULL && !size_parse(size, &out->bytes_max))
         return tool_usage(args, "--keep-size: '%s' is not a size such as 500MiB or 10GiB", size);
-    if (size == NULL && age_ms == 0) return tool_usage(args, "--older-than DUR or --keep-size SIZE says what shall go");
+    if (size == NULL && age_ms == 0) return tool_usage(args, "missing limit: give --older-than DUR or --keep-size SIZE");
     if (age_ms != 0 && now_ms > age_ms) out->before_wall_ns = (now_ms - age_ms) * NS_PER_MS;
     return 0;
 }
@@ -423,21 +423,21 @@ static int run_prune(struct tool *tool, const struct args *args) {
 static int hold_options_take(const struct args *args, struct archive_hold *out) {
     uint64_t from_ms = 0, to_ms = 0;
     const char *reason = args_get(args, "reason");
-    if (reason == NULL || reason[0] == 0) return tool_usage(args, "--reason TEXT says why, for whoever finds it");
+    if (reason == NULL || reason[0] == 0) return tool_usage(args, "missing --reason TEXT: why the segments are held");
     if (strlen(reason) >= ARCHIVE_REASON_SIZE)
         return tool_usage(args, "--reason: at most %u bytes", ARCHIVE_REASON_SIZE - 1);
     *out = (struct archive_hold){.made_ms = wall_ms()};
     memcpy(out->reason, reason, strlen(reason) + 1);
     bool some = args_has(args, "from") || args_has(args, "to") || args_has(args, "from-position") ||
                 args_has(args, "to-position");
-    if (!some) return tool_usage(args, "--from, --to, --from-position or --to-position says what to hold");
+    if (!some) return tool_usage(args, "missing range: give --from, --to, --from-position or --to-position");
     int status = option_time(args, "from", &from_ms);
     if (status == 0) status = option_time(args, "to", &to_ms);
     if (status == 0) status = option_number(args, "from-position", 0, UINT64_MAX, &out->from);
     if (status == 0) status = option_number(args, "to-position", 1, UINT64_MAX, &out->to);
     if (status != 0) return status;
     if (from_ms > UINT64_MAX / NS_PER_MS || to_ms > UINT64_MAX / NS_PER_MS)
-        return tool_usage(args, "--from, --to: that is too far ahead");
+        return tool_usage(args, "--from, --to: the time is too far in the future");
     if ((args_has(args, "to") && to_ms <= from_ms) || (out->to != 0 && out->to <= out->from))
         return tool_usage(args, "the range ends before it begins");
     out->from_ns = from_ms * NS_PER_MS;
@@ -478,7 +478,7 @@ static int run_release(struct tool *tool, const struct args *args) {
     const char *text = args->positional[0];
     unsigned long number = strtoul(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != 0 || number == 0 || number > UINT32_MAX)
-        return tool_usage(args, "'%s' is no number of a hold", text);
+        return tool_usage(args, "'%s' is not the number of a hold; 'tarry archive list' prints them", text);
     int lock = -1;
     bool is_yet_to_come = false;
     int status = open_place(&store, args, PLACE_AS_IT_IS, &is_yet_to_come);

@@ -217,13 +217,14 @@ static int check_options(struct asof *asof) {
     asof->queue = args_get(args, "queue");
     asof->prefix = args_get(args, "prefix");
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (args_has(args, others[i])) return tool_usage(args, "--%s does not go with --as-of", others[i]);
+        if (args_has(args, others[i])) return tool_usage(args, "--%s cannot be used with --as-of", others[i]);
     if (args_has(args, "as-of") && args_has(args, "as-of-position"))
-        return tool_usage(args, "--as-of and --as-of-position name two moments");
+        return tool_usage(args, "--as-of and --as-of-position exclude each other");
     if (is_into && (is_list || asof->queue != NULL || asof->prefix != NULL))
-        return tool_usage(args, "--into makes a whole directory: no other option goes with it");
+        return tool_usage(args,
+                          "--into excludes --list, --queue, --state, --prefix and --limit: it makes a whole directory");
     if (!is_list && (asof->prefix != NULL || args_has(args, "state") || args_has(args, "limit")))
-        return tool_usage(args, "--prefix, --state and --limit go with --list");
+        return tool_usage(args, "--prefix, --state and --limit need --list");
     return 0;
 }
 
@@ -238,7 +239,7 @@ static int parse(struct asof *asof) {
     if (status == 0) status = option_states(args, &asof->states);
     if (status == 0) status = option_number(args, "limit", 1, UINT64_MAX, &asof->limit);
     if (status == 0 && !question->by_position && question->steady_ms > wall_ms())
-        status = tool_usage(args, "--as-of: that moment has not come yet");
+        status = tool_usage(args, "--as-of: the time is in the future");
     return status;
 }
 

@@ -114,24 +114,23 @@ static int run(struct tool *tool, const struct args *args) {
     struct source source;
     bool follow = printing.follow;
     bool as_of = args_has(args, "as-of") || args_has(args, "as-of-position");
-    if (follow && as_of) return tool_usage(args, "--follow tells what happens, --as-of what was so: one of them");
-    if (as_of && args_has(args, "summary"))
-        return tool_usage(args, "--summary counts what happened, --as-of what was so: one of them");
+    if (follow && as_of) return tool_usage(args, "--follow and --as-of exclude each other");
+    if (as_of && args_has(args, "summary")) return tool_usage(args, "--summary and --as-of exclude each other");
     if (as_of && args_has(args, "quarantined"))
         return tool_usage(args,
                           "--quarantined tells what a tail that was cut off says, record by record: leave --as-of");
     if (as_of) return asof_run(tool, args);
     if (args_has(args, "list") || args_has(args, "into") || args_has(args, "state"))
-        return tool_usage(args, "--list, --state and --into go with --as-of T");
-    if (follow && args_has(args, "data"))
-        return tool_usage(args, "--follow asks a running broker: nothing happens in a directory of --data");
+        return tool_usage(args, "--list, --state and --into need --as-of T");
+    if (follow && args_has(args, "data")) return tool_usage(args, "--follow needs a running broker: omit --data");
     if (args_has(args, "quarantined") && (!args_has(args, "data") || args_has(args, "archive")))
-        return tool_usage(args, "--quarantined goes with --data, which it lies in, and has no archive");
-    if (follow && args_has(args, "to")) return tool_usage(args, "--follow has no end: leave --to");
+        return tool_usage(args, "--quarantined needs --data DIR, and excludes --archive");
+    if (follow && args_has(args, "to")) return tool_usage(args, "--follow has no end: omit --to");
     int status = scan_options(args, &filter);
     if (status == 0) status = option_number(args, "limit", 1, UINT64_MAX, &printing.left);
     if (status == 0 && args_has(args, "summary") && (follow || args_has(args, "limit")))
-        status = tool_usage(args, "--summary counts all that the filters let through: leave --limit and --follow");
+        status =
+            tool_usage(args, "--summary excludes --limit and --follow: it counts all records that pass the filters");
     if (status == 0) status = source_open(&source, tool, args, follow);
     if (status != 0) return status;
     if (args_has(args, "quarantined") && tails_enter(source.store, args_get(args, "quarantined")) != 0)

@@ -363,7 +363,7 @@ static int run(struct tool *tool, const struct args *args) {
     struct text out = {0};
     uint64_t from_ms = steady_ms();
     store_init(&r.store, args->positional[0]);
-    if (r.target == NULL || r.target[0] == 0) return tool_usage(args, "--data DIR says where the directory is to be");
+    if (r.target == NULL || r.target[0] == 0) return tool_usage(args, "missing target: give --data DIR");
     if (strlen(r.store.directory) + SUFFIX_ROOM > STORE_PATH_SIZE || strlen(r.target) + SUFFIX_ROOM > STORE_PATH_SIZE)
         return tool_usage(args, "the directory's name is too long");
     int status = restore(&r, &verified, &member);

@@ -23,10 +23,10 @@ int source_open(struct source *source, struct tool *tool, const struct args *arg
     store_init(source->store, NULL);
     bool is_wish = args_has(args, "at-least") || args_has(args, "staleness");
     if (args_has(args, "data") && is_wish)
-        return tool_usage(args, "--at-least and --staleness ask a running broker: a directory is as old as it is");
+        return tool_usage(args, "--at-least and --staleness need a running broker: omit --data");
     if (args_has(args, "data")) return store_open(source->store, args);
     if (args_has(args, "archive"))
-        return tool_usage(args, "--archive goes with --data: a running broker knows where its archive is");
+        return tool_usage(args, "--archive needs --data: a running broker knows its archive");
     source->is_live = true;
     int status = option_fresh(tool, args);
     if (status != 0) return status;

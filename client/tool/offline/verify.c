@@ -370,7 +370,7 @@ static int run(struct tool *tool, const struct args *args) {
     int status = evidence_options(&v.evidence, args);
     if (status != 0) return status;
     if (args_has(args, "against") && v.evidence.key_count > 0)
-        return tool_usage(args, "--against compares two directories; check each of them by --key");
+        return tool_usage(args, "--against cannot be used with --key: check each directory separately with --key");
     v.archive = args_get(args, "archive");
     if (args_has(args, "against")) {
         const char *against = args_get(args, "against");

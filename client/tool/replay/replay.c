@@ -68,7 +68,7 @@ static int option_speed(const struct args *args, double *out) {
     double speed = strtod(text, &end);
     bool is_number = end != text && *end == 0 && strspn(text, "0123456789.") == strlen(text);
     if (!is_number || !isfinite(speed) || speed < 0.001 || speed > 1e6)
-        return tool_usage(args, "--speed: '%s' is neither a number from 0.001 to 1000000 nor max", text);
+        return tool_usage(args, "--speed: '%s' is not a number from 0.001 to 1000000, or max", text);
     *out = speed;
     return 0;
 }
@@ -77,7 +77,7 @@ static int option_missing(const struct args *args, bool *out_as_empty) {
     const char *text = args_get(args, "missing");
     *out_as_empty = text != NULL && strcmp(text, "empty") == 0;
     if (text == NULL || *out_as_empty || strcmp(text, "skip") == 0) return 0;
-    return tool_usage(args, "--missing: '%s' is neither skip nor empty", text);
+    return tool_usage(args, "--missing: '%s' is not skip or empty", text);
 }
 
 static bool has_many(const struct args *args, const char *option) {
@@ -90,12 +90,11 @@ static bool has_many(const struct args *args, const char *option) {
 static int check_way(const struct args *args) {
     static const char *const only_into[] = {"from-position", "speed", "settle", "policies", "missing"};
     bool dry = args_has(args, "dry-run");
-    if (dry == args_has(args, "into"))
-        return tool_usage(args, "give --into URL, the broker to replay into, or --dry-run");
-    if (!dry) return has_many(args, "set") ? tool_usage(args, "--set goes with --dry-run") : 0;
+    if (dry == args_has(args, "into")) return tool_usage(args, "missing target: give --into URL, or --dry-run");
+    if (!dry) return has_many(args, "set") ? tool_usage(args, "--set needs --dry-run") : 0;
     for (size_t i = 0; i < sizeof only_into / sizeof *only_into; i++)
-        if (args_has(args, only_into[i])) return tool_usage(args, "--%s goes with --into", only_into[i]);
-    return has_many(args, "map") ? tool_usage(args, "--map goes with --into") : 0;
+        if (args_has(args, only_into[i])) return tool_usage(args, "--%s needs --into", only_into[i]);
+    return has_many(args, "map") ? tool_usage(args, "--map needs --into") : 0;
 }
 
 static int run(struct tool *tool, const struct args *args) {
@@ -107,7 +106,7 @@ static int run(struct tool *tool, const struct args *args) {
     if (status == 0) status = option_time(args, "from", &replay.from_ms);
     if (status == 0) status = option_time(args, "to", &replay.to_ms);
     if (status == 0 && replay.to_ms != 0 && replay.to_ms <= replay.from_ms)
-        status = tool_usage(args, "--to is not after --from: there is nothing between them");
+        status = tool_usage(args, "--to must be later than --from");
     if (status == 0) status = option_number(args, "from-position", 1, UINT64_MAX, &replay.from_position);
     if (status == 0) status = option_speed(args, &replay.speed);
     if (status == 0) status = option_missing(args, &replay.missing_as_empty);
