@@ -387,7 +387,8 @@ static int prune_limits(const struct args *args, struct archive_limits *out) {
     *out = (struct archive_limits){.bytes_max = UINT64_MAX};
     if (size != NULL && !size_parse(size, &out->bytes_max))
         return tool_usage(args, "--keep-size: '%s' is not a size such as 500MiB or 10GiB", size);
-    if (size == NULL && age_ms == 0) return tool_usage(args, "missing limit: give --older-than DUR or --keep-size SIZE");
+    if (size == NULL && age_ms == 0)
+        return tool_usage(args, "missing limit: give --older-than DUR or --keep-size SIZE");
     if (age_ms != 0 && now_ms > age_ms) out->before_wall_ns = (now_ms - age_ms) * NS_PER_MS;
     return 0;
 }
