@@ -17,8 +17,7 @@ struct dry {
     struct lives lives;
     struct stage stage;
     struct agenda steady, wall; /* events by the steady clock, and by the wall clock */
-    struct logical_time before,
-        next;            /* frames before and after the current time; they give the wall clock in between */
+    struct logical_time before, next; /* frames around now: interpolate the wall clock */
     struct asked *frame; /* frame that is being read; owned */
     bool frame_pages, frame_jobs_end;
     uint64_t position;
