@@ -1,5 +1,5 @@
-/* args.c: see args.h. Walks the words once for the command's name, then once for everything else, because options that
- * may stand anywhere can come before the command that says what the others mean. */
+/* args.c: see args.h. Walks the arguments twice: first for the command's name, then for everything else, because
+ * options may precede the command that defines them. */
 #include "args.h"
 
 #include <assert.h>
@@ -39,7 +39,7 @@ static bool is_option(const char *word) {
     return word[0] == '-' && word[1] != 0;
 }
 
-/* Name of a long option in `word`, its size, and the value behind "=" (NULL: none). */
+/* Returns the name of a long option in `word`, its size, and the value after "=" (NULL: none). */
 static const char *option_name(const char *word, size_t *out_size, const char **out_value) {
     const char *name = word + 2;
     const char *equals = strchr(name, '=');
@@ -61,8 +61,8 @@ static const struct command *command_named(const struct command *const *commands
     return NULL;
 }
 
-/* The first one or two words that are no options and no global option's value. Their places go to `out_at`; an option
- * before them that is not global goes to `out_stray`. */
+/* Finds the first one or two words that are neither options nor values of global options. Their indexes go to
+ * `out_at`; an option before them that is not global goes to `out_stray`. */
 static int command_words(const struct parse *p, int out_at[2], const char **out_stray) {
     int count = 0;
     for (int i = 1; i < p->argc && count < 2; i++) {
@@ -99,7 +99,7 @@ static int unknown_command(const struct parse *p, const char *first, const char 
     return USAGE;
 }
 
-/* Finds the command; its words are marked in `at` so that the second walk skips them. */
+/* Finds the command; `at` gets the indexes of its words, which the second walk skips. */
 static int find_command(struct parse *p, int at[2], int *out_words) {
     *out_words = 0;
     const char *stray = NULL;
@@ -162,7 +162,7 @@ static int unknown_option(const struct parse *p, const char *word) {
     return USAGE;
 }
 
-/* The last one counts, so that a wrapper's can be overridden. */
+/* The last value is used, so that a wrapper script's option can be overridden. */
 static void take_global(struct args *args, const struct arg_spec *spec, const char *value) {
     const struct {
         const char *name;

@@ -1,8 +1,8 @@
 /* cmd_consume.c: tarry consume.
  *
- * One loop on the main thread: fetch what is there, print it, settle what was printed. Invariants: a task is settled
- * only after its whole line was accepted by standard output; settled + under way never exceeds --count; whatever was
- * fetched and not printed is released. Completions run on the library's thread and only count. */
+ * One loop on the main thread: receive tasks, print them, settle the printed ones. Invariants: a task is settled only
+ * after its whole line was written to standard output; settled + under_way never exceeds --count; received tasks that
+ * are not printed are released. Completions run on the library's thread and only count. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -19,10 +19,10 @@
 #include "tarry_limits.h"
 #include "tool.h"
 
-/* Tasks printed with one write at most: the first of them waits for the last to be written before it is acked. */
+/* Maximum number of tasks per write: the first of them is acked only after the write of the last. */
 #define CONSUME_BATCH 256u
 
-/* While nothing comes, it is looked at this often whether standard output is still read. */
+/* Interval of the check whether standard output is still open, while no task arrives. */
 #define LOOK_MS 500u
 
 enum ack_mode { ACK_AUTO, ACK_NONE, ACK_NACK };
@@ -31,17 +31,17 @@ struct consume {
     struct tool *tool;
     enum ack_mode mode;
     const char *command; /* --exec; NULL: none */
-    uint64_t count;      /* 0: no end */
-    uint64_t until_ms;   /* steady; UINT64_MAX: no end */
+    uint64_t count;      /* 0: no limit */
+    uint64_t until_ms;   /* steady; UINT64_MAX: no limit */
     tarry_consumer *consumer;
     struct text out;
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t settled;
-    uint64_t refused;   /* leases that were lost before they could be settled */
-    uint64_t under_way; /* settlements not answered yet */
-    int failure;        /* a code that ends the command; TARRY_OK: none */
+    uint64_t refused;   /* leases that ended before they were settled */
+    uint64_t under_way; /* unanswered settlements */
+    int failure;        /* code that ends the command; TARRY_OK: none */
 };
 
 static int run(struct tool *tool, const struct args *args);
@@ -121,7 +121,7 @@ static int submit(struct consume *c, const struct tarry_task *task, const struct
 static void settle(struct consume *c, const struct tarry_task *task, const struct tarry_nack_options *nack) {
     pthread_mutex_lock(&c->lock);
     if (c->mode == ACK_NONE)
-        c->settled++; /* printed is all that --ack none does to a task */
+        c->settled++; /* --ack none: printed counts as settled */
     else
         c->under_way++;
     pthread_mutex_unlock(&c->lock);
@@ -173,14 +173,15 @@ static void print_words(struct text *out, const struct tarry_task *task, bool wi
     }
     if (task->payload_size > 0) {
         text_add_str(out, "  ");
-        ndjson_string(out, task->payload, task->payload_size); /* quoted: a payload must not drive the terminal */
+        ndjson_string(out, task->payload,
+                      task->payload_size); /* quoted: control characters in a payload must not reach the terminal */
     }
     text_add_char(out, '\n');
 }
 
 /* ---- the loop */
 
-/* Prints the batch with one write, then settles what went out whole, and releases the rest. */
+/* Prints the batch with one write, then settles the tasks whose lines were written whole, and releases the others. */
 static void print_and_settle(struct consume *c, const struct tarry_task **tasks, size_t count) {
     size_t ends[CONSUME_BATCH];
     for (size_t i = 0; i < count; i++) {
@@ -200,13 +201,13 @@ static void print_and_settle(struct consume *c, const struct tarry_task **tasks,
     }
 }
 
-/* A task that waited here for its turn may have lost its lease: then another consumer has it. */
+/* A task that waited in the batch may have lost its lease; then another consumer has it. */
 static bool still_ours(struct consume *c, const struct tarry_task *task) {
     uint64_t lease_ms = task->lease_deadline_ms > task->delivered_ms ? task->lease_deadline_ms - task->delivered_ms : 0;
     uint64_t now_ms = wall_ms();
     if (now_ms >= task->received_ms && now_ms - task->received_ms < lease_ms / 3) return true;
     struct tarry_result result = {.message = ""};
-    /* Once the lease is over there is nothing left to extend. */
+    /* An ended lease cannot be extended. */
     if (tarry_extend(c->tool->client, task->id, task->token, lease_ms, &(struct tarry_call){.timeout_ms = lease_ms},
                      &result) == TARRY_OK)
         return true;
@@ -240,7 +241,7 @@ static void execute(struct consume *c, const struct tarry_task *task) {
     settle(c, task, reason[0] != 0 ? &nack : NULL);
 }
 
-/* How many more may be fetched now: waits while all that --count wants is under way. 0: the end. */
+/* Returns how many tasks may be fetched now; waits while --count tasks are in progress. 0: the end. */
 static size_t may_fetch(struct consume *c) {
     size_t most = c->command != NULL ? 1 : CONSUME_BATCH;
     pthread_mutex_lock(&c->lock);
@@ -309,7 +310,7 @@ static int consume(struct consume *c, const struct tarry_consumer_options *subsc
     int finished = finish(c);
     if (code == TARRY_OK) code = finished;
     if (code != TARRY_OK) (void)tool_refused(c->tool, code, NULL);
-    tool_disconnect(c->tool); /* from now on no answer comes */
+    tool_disconnect(c->tool); /* no completion runs after this */
     if (code == TARRY_OK && c->failure != TARRY_OK) (void)tool_refused(c->tool, code = c->failure, NULL);
     if (!c->tool->json)
         tool_say("%llu %s%s", (unsigned long long)c->settled, c->mode == ACK_NONE ? "printed" : "settled",
@@ -346,7 +347,7 @@ static int run(struct tool *tool, const struct args *args) {
     signals_graceful();
     if (args_has(args, "for")) c.until_ms = steady_ms() + for_ms;
     if (prefetch == 0) prefetch = c.command != NULL ? 1 : PREFETCH_DEFAULT;
-    if (c.count > 0 && c.count < prefetch) prefetch = c.count; /* what would be released anyway is not asked for */
+    if (c.count > 0 && c.count < prefetch) prefetch = c.count; /* do not request tasks that would be released */
     struct tarry_consumer_options subscription = {.queues = args->positional,
                                                   .queue_count = args->positional_count,
                                                   .prefetch = (uint32_t)prefetch,

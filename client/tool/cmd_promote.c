@@ -1,5 +1,5 @@
-/* cmd_promote.c: tarry promote and tarry demote: which node of a pair is to be the primary. The broker answers at once,
- * with how it is; how it goes on is asked for here until it is done, or --wait is over. */
+/* cmd_promote.c: tarry promote and tarry demote: choose the primary of a pair. The broker answers at once with its
+ * status; the command then asks for the status until the change is done, or --wait is over. */
 #include <stdio.h>
 #include <time.h>
 
@@ -13,7 +13,7 @@ static int run(struct tool *tool, const struct args *args);
 
 #define WAIT_DEFAULT_MS 30000u
 #define ASK_AGAIN_MS 50u
-#define PATIENCE_MS 2000u /* for one answer, meanwhile */
+#define PATIENCE_MS 2000u /* timeout of each answer */
 
 #define OPTION_WAIT                                                                                                    \
     { "wait", ARG_VALUE, "DUR", "maximum time to wait until the change is done; 0s: do not wait [30s]" }
@@ -74,13 +74,13 @@ const struct command command_demote = {
     .run = run,
 };
 
-/* Could this one be meant? By an operator that says that the peer is stopped: any that answers, also a primary that
+/* Whether the operator may mean this broker. With --peer-is-stopped: any broker that answers, also a primary that
  * waits for its follower. */
 static bool is_candidate(const struct node *node, bool promotes, bool peer_is_stopped) {
     return node->view != NULL && (peer_is_stopped || node_is_primary(node) != promotes);
 }
 
-/* Which of the brokers is meant. NULL after a sentence. */
+/* Returns the broker that is meant. NULL after an error message. */
 static struct node *choose(struct nodes *nodes, bool promotes, bool peer_is_stopped) {
     struct node *chosen = NULL;
     size_t candidates = 0;
@@ -110,7 +110,7 @@ static struct node *choose(struct nodes *nodes, bool promotes, bool peer_is_stop
     return NULL;
 }
 
-/* Has it come to what was asked for? */
+/* Whether the change is done. */
 static bool is_done(const struct node *node, bool promotes) {
     if (node->view == NULL) return false;
     enum tarry_role role = node->view->role;
@@ -143,8 +143,8 @@ static void pause_ms(uint64_t ms) {
     nanosleep(&pause, NULL);
 }
 
-/* Until it is done, or the time is over. A broker that hands over starts itself again: that it does not answer for a
- * while is no failure. */
+/* Waits until the change is done, or the time is over. A broker that hands over restarts, so a missing answer is no
+ * failure. */
 static void follow(struct node *node, bool promotes, uint64_t until_ms) {
     struct progress progress;
     progress_start(&progress, "frames behind");

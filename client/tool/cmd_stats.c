@@ -193,13 +193,13 @@ static void cell_bar(struct table *table, uint64_t value, uint64_t max) {
     text_deinit(&text);
 }
 
-/* The first few stand by default. */
+/* The first columns are shown by default. */
 enum { NARROW_COLUMNS = 8, WIDE_COLUMNS = 15 };
 static const char *const heads[] = {"QUEUE",      ">PENDING",   ">READY", ">IN FLIGHT", ">DEAD",
                                     ">OVERDUE",   ">LATE P50",  ">P99",   "",           ">SCHEDULED",
                                     ">CANCELLED", ">DELIVERED", ">ACKED", ">RETRIED",   ">MAX"};
 
-/* Rounded, if there is no room for more. */
+/* Rounds the number if it does not fit. */
 static void cell_count(struct table *table, uint64_t count, const char *mark, bool is_wide) {
     static const char *const units[] = {"M", "G", "T", "P"};
     struct text text = {0};
@@ -299,7 +299,7 @@ static void words_pair(struct text *out, const struct tarry_pair_stats *pair) {
     text_printf(out, ", %s\n", duration_format(pair->lag_ms, age));
 }
 
-/* Queues that are pushed, with what their targets say. */
+/* Prints queues with push, with the answers of their targets. */
 static void words_push(struct text *out, const struct tarry_stats_view *view, bool is_wide) {
     static const char *const titles[] = {"PUSHED",  ">UNDER WAY", ">ACKED",    ">REFUSED",
                                          ">FAILED", ">STATUS",    "RESTS FOR", "LAST ERROR"};
@@ -393,14 +393,14 @@ struct watching {
     const char *queue;
     bool is_screen;
     bool is_wide;
-    bool is_stale;                 /* no broker has answered since */
-    struct tarry_stats_view *view; /* the last that there was */
-    struct totals totals;          /* of it */
-    struct totals before;          /* of the one before; at_ms 0: there was none */
+    bool is_stale;                 /* no broker has answered since `view` */
+    struct tarry_stats_view *view; /* last statistics */
+    struct totals totals;          /* totals of `view` */
+    struct totals before;          /* totals of the statistics before; at_ms 0: none */
     struct text out;
 };
 
-/* The last numbers there were, and how old they are if there are no newer ones. */
+/* Prints the last statistics, and their age if there are no newer ones. */
 static int show(struct watching *w) {
     if (w->is_screen) text_add_str(&w->out, "\033[H\033[2J");
     print(w->tool, &w->out, w->view, w->is_wide);
@@ -452,7 +452,7 @@ static int run_watch(struct watching *w) {
     signals_graceful();
     while (status == EXIT_FINE && !signals_ended() && !output_lost()) {
         status = look(w);
-        watch_silence(false); /* say_stale does, from the first numbers on */
+        watch_silence(false); /* say_stale reports outages after the first statistics */
         struct pollfd end = {.fd = signals_fd(), .events = POLLIN};
         if (status == EXIT_FINE) poll(&end, 1, WATCH_MS);
     }

@@ -1,4 +1,4 @@
-/* cmd_status.c: tarry status: how a broker, or both of a pair, are. */
+/* cmd_status.c: tarry status: the status of a broker, or of both nodes of a pair. */
 #include <string.h>
 #include <time.h>
 
@@ -15,7 +15,7 @@ static const struct arg_spec options[] = {
     {0},
 };
 
-/* Of several, one may well be down: it is not waited for as long as an only broker. */
+/* Timeout of each of several brokers: one of them may be down, so it is shorter than for a single broker. */
 #define PATIENCE_MS 2000u
 #define ASK_AGAIN_MS 50u
 
@@ -145,7 +145,7 @@ static void words_replication(struct text *out, const struct tarry_pair_view *vi
     text_printf(out, ", %s\n", view->coordinator[0] != 0 ? view->coordinator : "an operator decides");
 }
 
-/* Whole seconds: an estimate is no better. */
+/* Whole seconds, because it is an estimate. */
 static void words_left(struct text *out, const struct tarry_pair_view *view) {
     char duration[UNITS_TEXT_SIZE];
     if (view->left_ms != 0)
@@ -195,7 +195,7 @@ static void words_node(struct text *out, const struct node *node) {
     }
 }
 
-/* ---- the judgement */
+/* ---- the verdict */
 
 static bool is_fine(const struct node *node) {
     const struct tarry_pair_view *view = node->view;
@@ -208,7 +208,7 @@ static bool is_fine(const struct node *node) {
 struct verdict {
     size_t primaries;
     size_t answers;
-    bool is_fine; /* nothing wants an operator */
+    bool is_fine; /* nothing needs an operator */
 };
 
 static struct verdict judge(const struct nodes *nodes) {

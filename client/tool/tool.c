@@ -1,4 +1,4 @@
-/* tool.c: see tool.h: the connection, what a refusal means for the exit status, the clocks. */
+/* tool.c: see tool.h: connection, exit status of an error, clocks. */
 #include "tool.h"
 
 #include <pwd.h>
@@ -87,7 +87,7 @@ int tool_connect(struct tool *tool) {
     return status;
 }
 
-/* Any answer will do, of a follower too if one may answer. */
+/* Waits for the first answer of a broker, also of a follower if one may answer. */
 static int meet(const struct tool *tool, char out_message[TARRY_MESSAGE_SIZE]) {
     if (!tool->follower_reads) return tarry_ping(tool->client, &(struct tarry_call){.timeout_ms = tool->timeout_ms});
     struct tarry_view *view = NULL;
@@ -144,7 +144,7 @@ uint64_t steady_ms(void) {
     return clock_ms(CLOCK_MONOTONIC);
 }
 
-/* ---- who asks */
+/* ---- client name */
 
 #define USER_SHOWN 24 /* bytes: 64 + 2 + 24 + 1 + 24 + 7 + 7 is at most 128 */
 #define HOST_SHOWN 24
@@ -155,10 +155,10 @@ static bool is_plain(const char *text) {
     return is_utf8(text, strlen(text));
 }
 
-/* Names that are no UTF-8, or have control characters, would be refused by the broker. */
+/* Replaces control characters, because the broker refuses them. */
 static void add(char *out, const char *text, size_t shown) {
     size_t size = strnlen(text, shown);
-    while (size > 0 && ((unsigned char)text[size] & 0xC0) == 0x80) size--; /* no half character */
+    while (size > 0 && ((unsigned char)text[size] & 0xC0) == 0x80) size--; /* do not cut within a character */
     for (size_t i = 0; i < size; i++) out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7F ? '?' : text[i];
     out[size] = 0;
 }
