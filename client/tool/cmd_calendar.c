@@ -52,7 +52,7 @@ static uint64_t rounded(uint64_t ms, uint64_t step_ms) {
     return ms - ms % step_ms;
 }
 
-/* The span of this time zone that has begun. */
+/* Returns the start of the current span in this time zone. */
 static uint64_t begun_ms(uint64_t step_ms) {
     struct timespec now;
     struct tm local;

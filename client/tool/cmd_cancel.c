@@ -1,4 +1,4 @@
-/* cmd_cancel.c: tarry cancel and tarry move, which refer to a task and get the same kinds of answers. */
+/* cmd_cancel.c: tarry cancel and tarry move; both refer to a task and have the same results. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,7 +73,7 @@ const struct command command_move = {
     .run = run_move,
 };
 
-/* Prints what became of it. An id does not say its queue and key: the broker is asked, for the reader. */
+/* Prints the result. With --id it asks the broker for queue and key, to print them. */
 static int conclude(struct tool *tool, enum verb verb, const struct tarry_ref *ref, const struct tarry_result *result) {
     struct text out = {0};
     struct tarry_view *view = NULL;
@@ -103,7 +103,7 @@ static int conclude(struct tool *tool, enum verb verb, const struct tarry_ref *r
     return status;
 }
 
-/* Whether anything but --from (and `allowed`) is on the line. */
+/* Whether the command line has nothing but --from (and `allowed`). */
 static bool from_alone(const struct args *args, const char *allowed) {
     for (size_t i = 0; args->command->options[i].name != NULL; i++) {
         const char *name = args->command->options[i].name;

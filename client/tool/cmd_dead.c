@@ -1,4 +1,4 @@
-/* cmd_dead.c: tarry dead list, requeue, drop: tasks that no consumer could settle, and what becomes of them. */
+/* cmd_dead.c: tarry dead list, requeue, drop: dead letters. */
 #include <string.h>
 
 #include "answer.h"

@@ -1,5 +1,5 @@
-/* cmd_keygen.c: tarry keygen FILE: a key pair that signs heads of the log; with --peer, the secret by which the two
- * nodes of a pair know each other. It asks no broker. */
+/* cmd_keygen.c: tarry keygen FILE: a key pair that signs heads of the log; with --peer, the secret with which the
+ * nodes of a pair authenticate each other. It asks no broker. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
@@ -16,7 +16,7 @@
 
 static int run(struct tool *tool, const struct args *args);
 
-#define PEER_KEY_SIZE 32 /* bytes; the file has them in hexadecimal */
+#define PEER_KEY_SIZE 32 /* bytes; hexadecimal in the file */
 
 static const struct arg_spec options[] = {
     {"peer", ARG_FLAG, NULL, "make a secret for both nodes of a pair (tarryd --peer-key)"},
@@ -46,7 +46,7 @@ const struct command command_keygen = {
     .run = run,
 };
 
-/* Makes the file durable, or leaves none. 0 or errno. */
+/* Makes the file durable, or deletes it. 0 or errno. */
 static int write_file(const char *path, mode_t mode, const char *text, size_t size) {
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (file < 0) return errno;
@@ -58,7 +58,7 @@ static int write_file(const char *path, mode_t mode, const char *text, size_t si
     return error;
 }
 
-/* The name of a file is durable once its directory is. */
+/* Syncs the directory, which makes the name of the file durable. */
 static int sync_parent(const char *path) {
     char parent[PATH_SIZE];
     const char *slash = strrchr(path, '/');
@@ -92,7 +92,7 @@ static int write_pair(const char *path, const char *public_path, const struct si
     sodium_memzero(text, sizeof text);
     if (error == 0) error = sync_parent(path);
     if (error == 0) return EXIT_FINE;
-    if (error == EEXIST) unlink(public_path); /* it is the other half of no file */
+    if (error == EEXIST) unlink(public_path); /* delete the public key, because its secret key was not written */
     return refused(path, error);
 }
 

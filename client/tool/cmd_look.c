@@ -60,7 +60,7 @@ const struct command command_list = {
 static void unknown(struct tool *tool, const struct tarry_ref *ref, const struct tarry_view *view, struct text *out) {
     char time[RFC3339_TEXT_SIZE];
     if (!tool->json) {
-        bool forgot = view->known_since_ms != 0; /* otherwise every ending there ever was is known */
+        bool forgot = view->known_since_ms != 0; /* 0: no outcome was ever forgotten */
         tool_say("unknown: neither live nor ended%s%s", forgot ? " since " : "",
                  forgot ? rfc3339_format(view->known_since_ms, time) : "");
         return;
@@ -111,7 +111,7 @@ static int run_list(struct tool *tool, const struct args *args) {
     if (status == 0) status = option_time(args, "due-to", &options.due_to_ms);
     if (status == 0 && args_has(args, "due-to") && options.due_to_ms == 0)
         status =
-            tool_usage(args, "--due-to: T must be later than 1970-01-01T00:00:00Z"); /* 0 means no end on the wire */
+            tool_usage(args, "--due-to: T must be later than 1970-01-01T00:00:00Z"); /* 0 means no limit on the wire */
     if (status == 0) status = option_number(args, "limit", 1, UINT64_MAX, &options.limit);
     if (status == 0) status = tool_connect(tool);
     return status == 0 ? view_print_list(tool, &options, false, NULL, NULL, NULL) : status;

@@ -1,5 +1,5 @@
-/* cmd_pair.c: tarry pair record: what the coordinator keeps of a pair, and writing it again after it was lost. One
- * broker is asked. */
+/* cmd_pair.c: tarry pair record: shows the coordinator's record of a pair, and writes it again after a loss. Asks one
+ * broker. */
 #include <stdio.h>
 
 #include "ndjson.h"

@@ -1,4 +1,4 @@
-/* cmd_queue.c: tarry queues, and tarry queue set, pause, resume, purge. */
+/* cmd_queue.c: tarry queues, and tarry queue set, pause, resume, purge, delete. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,7 +216,7 @@ static int run_queues(struct tool *tool, const struct args *args) {
     return status;
 }
 
-/* ---- what the administrative commands print */
+/* ---- output of the administrative commands */
 
 /* {"queue","result",…}, with a count if there was a job. */
 static int conclude(struct tool *tool, const char *queue, const char *word, const struct tarry_result *result,
@@ -233,7 +233,7 @@ static int conclude(struct tool *tool, const char *queue, const char *word, cons
             ndjson_text(&out, "code", tarry_code_name(result->code));
             ndjson_text(&out, "message", message);
         }
-        /* A job goes on behind it. */
+        /* The job continues after the answer. */
         if (job == NULL && result->position != 0) ndjson_number(&out, "position", result->position);
         ndjson_end(&out);
     } else if (result->code == TARRY_OK) {

@@ -1,5 +1,5 @@
-/* cmd_redact.c: tarry redact: what ended tasks contained is erased for good. Asks in portions until nothing is left to
- * ask for, then waits until the broker has done it. */
+/* cmd_redact.c: tarry redact: erases the contents of ended tasks. Requests portions until none is left, then waits
+ * until the broker has erased them. */
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
@@ -56,7 +56,7 @@ struct redacting {
     struct tarry_redact_options asked;
     uint64_t count;
     uint64_t left;
-    uint64_t position; /* of the last frame that records a part of it */
+    uint64_t position; /* position of the last frame that records a portion */
     bool done;
 };
 
@@ -86,7 +86,7 @@ static void pause_ms(uint64_t ms) {
     nanosleep(&time, NULL);
 }
 
-/* Portion by portion. */
+/* Requests one portion after another. */
 static int ask(struct redacting *redacting) {
     struct tarry_redact_options asked = redacting->asked;
     struct tarry_result result = {.message = ""};
@@ -110,7 +110,7 @@ static int ask(struct redacting *redacting) {
     return tool_failed(redacting->tool, code, result.message);
 }
 
-/* Until the broker has erased what was recorded. */
+/* Waits until the broker has erased everything that was recorded. */
 static int wait_for_it(struct redacting *redacting) {
     struct progress progress;
     char message[TARRY_MESSAGE_SIZE] = "";

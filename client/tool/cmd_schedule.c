@@ -64,7 +64,8 @@ const struct command command_schedule = {
 static int read_body(const char *path, struct text *out) {
     int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     int status = fd < 0 ? EXIT_USAGE : 0;
-    while (status == 0 && out->size <= PAYLOAD_SIZE_MAX_LIMIT) { /* one byte more is enough to be refused */
+    while (status == 0 &&
+           out->size <= PAYLOAD_SIZE_MAX_LIMIT) { /* stop after one byte too many: the broker refuses it */
         ssize_t count = read(fd, text_reserve(out, 65536), 65536);
         if (count == 0) break;
         if (count > 0)
@@ -92,7 +93,7 @@ static int take_body(const struct args *args, struct tarry_schedule_options *sch
     return 0;
 }
 
-/* "k=v" into attributes; the names are cut out of copies that the caller frees. */
+/* Parses "k=v" into attributes; the names are in copies that the caller frees. */
 static int take_attributes(const struct args *args, struct tarry_schedule_options *schedule,
                            struct tarry_attribute attributes[ATTRIBUTES_MAX]) {
     if (args->many_count > ATTRIBUTES_MAX)

@@ -1,4 +1,4 @@
-/* cmd_settle.c: tarry ack, nack, extend, release: settling one delivery by hand, by its id and token. */
+/* cmd_settle.c: tarry ack, nack, extend, release: settles one delivery by its id and token. */
 #include <string.h>
 
 #include "answer.h"
@@ -98,7 +98,7 @@ static int nack(struct tool *tool, const struct args *args, uint64_t id, struct 
     return status;
 }
 
-/* 0 when the broker was asked; an exit status after a sentence otherwise. */
+/* 0 after the request was sent; otherwise an exit status after an error message. */
 static int settle(struct tool *tool, const struct args *args, uint64_t id, struct tarry_token token,
                   struct tarry_result *out_result) {
     const char *name = args->command->name;

@@ -1,5 +1,5 @@
-/* cmd_token.c: tarry token add, list, revoke: the principals of a broker, in the file that tarryd --tokens reads. It
- * asks no broker. */
+/* cmd_token.c: tarry token add, list, revoke: edits the file of principals that tarryd --tokens reads. It asks no
+ * broker. */
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -95,7 +95,7 @@ const struct command command_token_revoke = {
     .run = run_revoke,
 };
 
-/* Which file is meant. 0, or EXIT_USAGE after a sentence. */
+/* Gets the file of tokens. 0, or EXIT_USAGE after an error message. */
 static int path_of(const struct args *args, char out[PATH_SIZE]) {
     const char *file = args_get(args, "file"), *data = args_get(args, "data");
     if ((file == NULL) == (data == NULL))
@@ -224,7 +224,7 @@ static int add(const struct tool *tool, const char *path, struct access_entry *e
         tool_say("%s: %s; 'tarry token revoke' first, or take another name", path, message);
         status = EXIT_REFUSED;
     } else if (status == 0) {
-        entry->prefixes = NULL; /* the file's now */
+        entry->prefixes = NULL; /* the file owns them now */
         status = token_store_write(&store);
     }
     if (status == 0) status = print_added(tool, entry, token);

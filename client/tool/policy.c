@@ -8,7 +8,7 @@
 #include "tool.h"
 #include "units.h"
 
-/* A duration; with a name in _ms, as JSON has it, a number of milliseconds. */
+/* A duration; for a name with _ms, as in JSON, a number of milliseconds. */
 static int policy_duration(const struct args *args, const char *name, const char *value, uint64_t *out_ms) {
     size_t size = strlen(name);
     bool in_ms = size > 3 && strcmp(name + size - 3, "_ms") == 0;

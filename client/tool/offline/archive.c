@@ -1,5 +1,5 @@
-/* archive.c: tarry archive list, prune, hold, release: on the archive's files, beside a running broker or without one.
- * What a command deletes or holds is agreed with the broker by the archive's lock (archive_keep.h). */
+/* archive.c: tarry archive list, prune, hold, release: work on the archive's files, with or without a running broker.
+ * The archive's lock (archive_keep.h) keeps deletions and holds consistent with the broker. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -115,9 +115,9 @@ const struct command command_archive_release = {
     .run = run_release,
 };
 
-/* ---- where */
+/* ---- directory of the archive */
 
-/* A broker makes its archive when it archives the first segment. */
+/* A broker creates its archive when it archives the first segment. */
 static bool is_yet_to_come(const struct store *store, const struct args *args) {
     char used[STORE_PATH_SIZE + 16];
     snprintf(used, sizeof used, "%s/archived", store->directory);
@@ -125,7 +125,7 @@ static bool is_yet_to_come(const struct store *store, const struct args *args) {
            access(used, F_OK) != 0;
 }
 
-/* As the broker would, and for it. */
+/* Creates the archive as the broker does. */
 static int make_place(struct store *store) {
     if (mkdir(store->archive.directory, 0700) != 0 && errno != EEXIST)
         return store_damaged(store, "%s cannot be made: %s", store->archive.directory, strerror(errno));
@@ -134,7 +134,7 @@ static int make_place(struct store *store) {
     return error == 0 ? 0 : store_damaged(store, "%s cannot be made: %s", store->archive.directory, strerror(-error));
 }
 
-/* Gives a file that was made in the archive to the archive's owner. */
+/* Gives a file in the archive to the owner of the archive. */
 static int give_file(struct store *store, const char *name) {
     char path[STORE_PATH_SIZE + 64];
     snprintf(path, sizeof path, "%s/%s", store->archive.directory, name);
@@ -175,7 +175,7 @@ static int failed(struct store *store, int error) {
     return store_damaged(store, "%s: %s", store->archive.directory, store_sentence(error));
 }
 
-/* *out_lock is to be closed. */
+/* The caller closes *out_lock. */
 static int take_lock(struct store *store, int *out_lock) {
     int lock = -EAGAIN;
     for (int i = 0; i < LOCK_TRIES && lock == -EAGAIN; i++) {
@@ -196,7 +196,7 @@ static void file_name(uint64_t base, char out[32]) {
     snprintf(out, 32, "%016" PRIx64 ".seg.zst", base);
 }
 
-/* Numbers of the holds that touch it, as a JSON array or as words. */
+/* Appends the numbers of the holds on the segment, as a JSON array or as words. */
 static void add_holds(struct text *out, const struct archive_holds *holds, const struct archive_info *info, bool json) {
     size_t count = 0;
     for (size_t i = 0; i < holds->count; i++) {
@@ -294,7 +294,7 @@ static void list_file(struct listing *listing, uint64_t base) {
     struct archive_info info;
     const char *problem;
     int error = archive_look(&listing->store->archive, base, &info, &problem);
-    if (error == -ENOENT) return; /* pruned just now */
+    if (error == -ENOENT) return; /* pruned meanwhile */
     if (error != 0) {
         list_wrong(listing, base, error, problem);
         return;

@@ -1,4 +1,4 @@
-/* asof.c: see asof.h: the command line, the moment, and the counts. */
+/* asof.c: see asof.h: the command line, the state at the requested time, and the counts. */
 #include "asof.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "table.h"
 
 #define NS_PER_MS 1000000u
-#define DIRECTORY_SIZE 3072 /* of the temporary one */
+#define DIRECTORY_SIZE 3072 /* size of the name of the temporary directory */
 #define NFTW_HANDLES 8
 
 bool asof_is_wanted(const struct asof *asof, uint32_t place) {
@@ -29,7 +29,7 @@ void asof_words(const struct asof *asof, struct text *out) {
                 asof->moment.meta.position);
 }
 
-/* ---- the moment */
+/* ---- the state at the requested time */
 
 int asof_failed(struct asof *asof, int error) {
     const struct as_of *moment = &asof->moment;
@@ -72,7 +72,7 @@ static void show(void *argument, uint64_t done, uint64_t total, uint64_t records
 static int learn_queue(void *argument, const Tarry__QueuePut *queue) {
     struct asof *asof = argument;
     if (!queue_number_is_valid(queue->number)) return INDEX_DAMAGED;
-    if (queue->deleted) return 0; /* there was none then */
+    if (queue->deleted) return 0; /* the queue did not exist then */
     asof->queues[queue_place(queue->number)] = (struct asof_queue){
         .number = queue->number,
         .name = tool_strdup(queue->name),
@@ -101,14 +101,14 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
     return remove(path);
 }
 
-/* Whatever the index has made there, its keys above all. */
+/* Deletes all files that the index has made there, because they contain keys. */
 static void remove_all(const char *directory) {
     if (nftw(directory, remove_one, NFTW_HANDLES, FTW_DEPTH | FTW_PHYS) == 0) return;
     tool_say("%s cannot be deleted: %s; delete it yourself, it holds what tasks contain", directory, strerror(errno));
 }
 
-/* In a temporary directory whose files have no name any more once the moment is found: whatever happens to this process
- * then, nothing is left behind. */
+/* Uses a temporary directory, and deletes its files after they are open: if the process is killed later, nothing
+ * remains. */
 static int find_for_now(struct asof *asof) {
     const char *parent = getenv("TMPDIR");
     char directory[DIRECTORY_SIZE], index[DIRECTORY_SIZE + 16];

@@ -1,4 +1,4 @@
-/* audit.c: tarry audit: what the log says, record by record. */
+/* audit.c: tarry audit: prints the log, record by record. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,7 +71,7 @@ const struct command command_audit = {
 struct printing {
     struct tool *tool;
     struct text out;
-    uint64_t left; /* of --limit */
+    uint64_t left; /* records left of --limit */
     bool follow;
 };
 
@@ -85,7 +85,7 @@ static int print(void *argument, const struct entry *entry) {
     return --printing->left == 0 || output_lost();
 }
 
-/* Nothing more is there: what was told is seen. */
+/* Flushes the output before the source waits for new records. */
 static void idle(void *argument) {
     struct printing *printing = argument;
     output_write(&printing->out, true);

@@ -1,4 +1,4 @@
-/* backup.c: tarry backup DIR: libtarry copies, and then the copy is checked as tarry verify does. */
+/* backup.c: tarry backup DIR: libtarry copies the directory; then the copy is checked as by tarry verify. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "units.h"
 #include "verify.h"
 
-/* For so long the brokers are asked which one is the follower. */
+/* Timeout of the status requests that find the follower. */
 #define ASK_MS 3000u
 
 static int run(struct tool *tool, const struct args *args);
@@ -59,7 +59,7 @@ static bool is_good_follower(const struct tarry_pair_view *view) {
     return view->role == TARRY_FOLLOWER && (view->in_sync || !waits);
 }
 
-/* Of several brokers, the follower; or the leader. NULL: neither has answered. The caller frees it. */
+/* Returns the follower among several brokers, or else the leader. NULL: neither has answered. The caller frees it. */
 static char *choose(const struct tool *tool) {
     struct nodes nodes;
     char *follower = NULL, *primary = NULL;
@@ -139,7 +139,7 @@ static int run(struct tool *tool, const struct args *args) {
         free(from);
         return status;
     }
-    tool_disconnect(tool); /* reading the copy may take long */
+    tool_disconnect(tool); /* reading the copy may take minutes */
     if (verify) status = verify_store(&store, &verified);
     if (status == EXIT_FINE) print(tool, store.directory, &view, verify ? &verified : NULL, from, &out);
     free(from);

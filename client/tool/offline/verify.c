@@ -33,16 +33,16 @@
 #include "wire.h"
 
 #define ARENA_SIZE_MAX (256u << 20)
-#define CHECK_OVER (-1) /* every frame was looked at */
+#define CHECK_OVER (-1) /* all frames are checked */
 
 struct verify {
     struct store store;
     struct index_verification rows;
-    struct tally tail;  /* the index's counts, brought up to the end of the log */
-    struct tally whole; /* from the first frame on; void unless the log reaches back */
+    struct tally tail;  /* counts of the index, advanced to the end of the log */
+    struct tally whole; /* counts from the first frame on; not valid if the log begins later */
     bool has_whole;
-    bool met;            /* the chain was compared at the index's position */
-    const char *archive; /* --archive; NULL: DIR/archive, if it is there */
+    bool met;            /* the chain was compared at the position of the index */
+    const char *archive; /* --archive; NULL: DIR/archive, if it exists */
     struct frames frames;
     uint64_t frame_count;
     uint64_t records;
@@ -102,9 +102,9 @@ static void rows_progress(void *argument, uint64_t done, uint64_t total) {
     progress_show(&v->progress, done, total, done);
 }
 
-/* What another process saw of the index. */
+/* Result of the child process that read the index. */
 struct sight {
-    bool is_whole; /* it came to its end */
+    bool is_whole; /* the child read the whole index */
     int status;
     struct index_verification rows;
     char message[sizeof(((struct store *)0)->message)];
@@ -123,7 +123,7 @@ static int look_at_index(struct verify *v) {
     return 0;
 }
 
-/* In the process that may come to grief: by a signal, quietly. */
+/* Runs in the child process; a signal ends it without a message. */
 __attribute__((noreturn)) static void look_and_tell(struct verify *v, struct sight *sight) {
     static const int signals[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) signal(signals[i], SIG_DFL);
@@ -135,8 +135,8 @@ __attribute__((noreturn)) static void look_and_tell(struct verify *v, struct sig
     _exit(0);
 }
 
-/* LMDB trusts its pages, which have no sums of their own: a damaged one can bring it down. So another process reads all
- * of the index first; only what it came through is opened here. */
+/* LMDB pages have no checksums, so a damaged page can crash the process. Therefore a child process first reads the
+ * whole index; this process opens the index only if the child succeeded. */
 static int check_index(struct verify *v) {
     /* cppcheck-suppress invalidFunctionArg ; -1 is what goes with MAP_ANONYMOUS */
     struct sight *sight = mmap(NULL, sizeof *sight, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -186,7 +186,8 @@ static int check_frame(struct verify *v, const struct log_view *view, struct are
     return status == 0 ? summaries_frame(&v->summaries, &v->frames, &view->header, body) : status;
 }
 
-/* The counts at the index's position, by the log from its first frame on, must be the index's. */
+/* Compares the counts at the position of the index, computed from the first frame of the log, with the counts of the
+ * index. */
 static int meet(struct verify *v, const uint8_t chain[FRAME_CHAIN_SIZE]) {
     v->met = true;
     if (v->store.meta.position > LOG_POSITION_FIRST && v->store.meta.position > v->store.recovery.start &&
@@ -202,7 +203,7 @@ static int meet(struct verify *v, const uint8_t chain[FRAME_CHAIN_SIZE]) {
     return 0;
 }
 
-/* One step of the walk. CHECK_OVER: that was all. */
+/* One step of the walk. CHECK_OVER: all frames are checked. */
 static int check_next(struct verify *v, struct arena *arena) {
     struct frames *frames = &v->frames;
     struct log_view view;
@@ -243,7 +244,7 @@ static int check_log(struct verify *v) {
     return status;
 }
 
-/* ---- what a pair leaves */
+/* ---- tails of a pair */
 
 static int check_pair(struct verify *v) {
     struct hard_state hard_state;
@@ -255,7 +256,7 @@ static int check_pair(struct verify *v) {
     return tails_check(&v->tails, &v->store);
 }
 
-/* ---- the whole */
+/* ---- the command */
 
 static void tallies_init(struct verify *v) {
     size_t size = sizeof(struct queue_tally) * (QUEUE_PLACES + 1);
