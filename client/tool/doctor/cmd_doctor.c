@@ -1,4 +1,4 @@
-/* cmd_doctor.c: tarry doctor: looks at everything that an operator would, and says what to mend. */
+/* cmd_doctor.c: tarry doctor: checks a broker and its host, and says what to repair. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ void finding_add(struct findings *findings, enum found found, const char *check,
     if (findings->count == findings->capacity) {
         size_t capacity = findings->capacity == 0 ? 32 : findings->capacity * 2;
         struct finding *grown = realloc(findings->items, capacity * sizeof *grown);
-        if (grown == NULL) return; /* some are lost, and the tool is about to end anyway */
+        if (grown == NULL) return; /* drop the finding: without memory the tool ends soon */
         findings->items = grown;
         findings->capacity = capacity;
     }
@@ -119,7 +119,7 @@ static int run(struct tool *tool, const struct args *args) {
         doctor_tokens(&findings, tokens, true);
     }
     for (size_t i = 0; i < args->many_count; i++) doctor_certificate(&findings, args->many[i].value);
-    tool->follower_reads = true; /* a follower's disk and clock matter, too */
+    tool->follower_reads = true; /* also check the disk and the clock of a follower */
     if (asks_broker) status = doctor_brokers(&findings, tool);
     if (status == EXIT_FINE) status = print(tool, &findings);
     findings_deinit(&findings);

@@ -63,7 +63,7 @@ const struct command command_import = {
     .run = run,
 };
 
-/* The first line of the file, or the environment's. 0, or an exit status after a sentence. */
+/* Reads the first line of the file, or the environment variable. 0, or an exit status after an error message. */
 static int take_password(const struct args *args, char out[PASSWORD_SIZE], const char **out_password) {
     const char *path = args_get(args, "redis-password-file");
     *out_password = getenv("TARRY_REDIS_PASSWORD");
@@ -83,7 +83,7 @@ static int take_password(const struct args *args, char out[PASSWORD_SIZE], const
     return 0;
 }
 
-/* Options of the other kind of server would be silently forgotten. */
+/* Refuses options of the other kind of server, which would have no effect. */
 static int refuse_others(const struct args *args, const char *const *others, const char *with) {
     for (; *others != NULL; others++)
         if (args_has(args, *others)) return tool_usage(args, "--%s cannot be used with --%s", *others, with);

@@ -1,4 +1,4 @@
-/* import_commit.c: see import.h: what makes items tasks. */
+/* import_commit.c: see import.h: turns items into tasks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,7 +123,8 @@ static int refused_receipt(struct import *import, const struct tarry_result *res
     return tool_refused(import->tool, result->code, result->message);
 }
 
-/* Runs it and judges each item. An atomic commit takes effect only if *out_again says no. */
+/* Runs the commit and sets the verdict of each item. If *out_again is true, an atomic commit had no effect and must
+ * be repeated. */
 static int run(struct import *import, struct import_batch *batch, tarry_commit *commit, size_t receipt_ops,
                bool *out_again) {
     const struct tarry_result *results = NULL;

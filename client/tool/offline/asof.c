@@ -101,14 +101,14 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
     return remove(path);
 }
 
-/* Deletes all files that the index has made there, because they contain keys. */
+/* Deletes all files of the temporary index. */
 static void remove_all(const char *directory) {
     if (nftw(directory, remove_one, NFTW_HANDLES, FTW_DEPTH | FTW_PHYS) == 0) return;
     tool_say("%s cannot be deleted: %s; delete it yourself, it holds what tasks contain", directory, strerror(errno));
 }
 
-/* Uses a temporary directory, and deletes its files after they are open: if the process is killed later, nothing
- * remains. */
+/* Restores the state in a temporary directory, then deletes its files, which stay open. So nothing remains if the
+ * process is killed later. */
 static int find_for_now(struct asof *asof) {
     const char *parent = getenv("TMPDIR");
     char directory[DIRECTORY_SIZE], index[DIRECTORY_SIZE + 16];

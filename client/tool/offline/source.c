@@ -54,7 +54,7 @@ static void learn_queues(struct source *source, const Tarry__FrameBody *body) {
         if (body->records[i]->fact_case == TARRY__RECORD__FACT_QUEUE) learn_queue(source, body->records[i]->queue);
 }
 
-/* Names of queues that the broker sent with the frames. */
+/* Asks the audit stream for the name of a queue that is unknown so far. */
 static void hear_queue(struct source *source, uint32_t number) {
     if (number == 0 || queue_map_get(&source->queues, number) != NULL) return;
     const char *name = tarry_audit_queue(source->audit, number);
