@@ -290,8 +290,8 @@ static void wake(void *argument) {
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Waits for the answers to what was settled, and ends the session. At the end no broker is waited for without an end:
- * what has not been answered by then hears TARRY_E_CLOSED, and this returns what that is called. */
+/* Waits for the answers to settlements, and ends the session. The wait has a timeout: settlements that are unanswered
+ * then fail with TARRY_E_CLOSED. Returns the code of that wait. */
 static int finish(struct consume *c) {
     int code = tarry_drain(c->tool->client, 0, &(struct tarry_call){.timeout_ms = c->tool->timeout_ms});
     signals_on_end(NULL, NULL);

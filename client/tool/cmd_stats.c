@@ -414,8 +414,8 @@ static int show(struct watching *w) {
     return output_flush(&w->out, EXIT_FINE);
 }
 
-/* The numbers are stale from now on, or not any more. What is not a screen shows nothing twice: it is said once, on
- * standard error (watch.h cannot: no question waits all the while). */
+/* Records that the numbers are stale, or are current again. Without a screen this is reported once, on standard error
+ * (watch.h cannot, because between two refreshes no request waits). */
 static void say_stale(struct watching *w, bool is_stale) {
     char said[TARRY_MESSAGE_SIZE], duration[UNITS_TEXT_SIZE];
     if (is_stale && !w->is_stale && !w->is_screen)

@@ -1,8 +1,8 @@
 /* stream.c: see stream.h.
  *
- * Invariants: head ≤ tail ≤ head + STREAM_LINES_MAX; a slot between them belongs to the library until it is done, then
- * to the printer; slots are done in any order and printed in theirs. The lock covers head, tail, bytes and every
- * slot's `done`. Signals and a lost output wake the reader by signals_fd. */
+ * Invariants: head ≤ tail ≤ head + STREAM_LINES_MAX. A slot between them belongs to the library until it is done,
+ * then to the printer. Slots become done in any order, and are printed in input order. The lock protects head, tail,
+ * bytes and `done` of each slot. Signals and a closed output wake the reader through signals_fd. */
 #include "stream.h"
 
 #include <assert.h>

@@ -28,8 +28,8 @@ int exit_status_of(int code) {
     }
 }
 
-/* Nobody did what was asked within --timeout. What each address said is worth a line if there are several, or if it is
- * more than silence. */
+/* Reports that no broker, or no primary, answered within --timeout, with the answer of each address
+ * (tarry_addresses_say). */
 static int refused_by_silence(const struct tool *tool, int code) {
     char duration[UNITS_TEXT_SIZE], said[TARRY_MESSAGE_SIZE];
     const char *broker = tool->broker != NULL ? tool->broker : TARRY_DEFAULT_URL;

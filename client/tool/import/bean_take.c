@@ -1,16 +1,16 @@
-/* bean_take.c: see bean.h: jobs become items, and are removed.
+/* bean_take.c: see bean.h: turns jobs into items, and removes them.
  *
- * A ready job is reserved first, so that no worker there takes it meanwhile; a kill gives it back. A delayed one is
- * not, for a kill would make it ready too early: it is deleted as it lies, and due here when it would have been ready
- * there. A job that is gone when it is to be deleted has been taken by another worker. */
+ * A ready job is reserved first, so that no worker there takes it meanwhile; a kill releases it. A delayed job is not
+ * reserved, because a kill would make it ready too early. It is deleted in the delayed state, and is due here when it
+ * would have been ready there. A job that is gone when it is to be deleted was taken by another worker. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bean.h"
 
-/* As a put by way of tarryd's own beanstalk:// makes them (docs/BEANSTALKD.md): a ready job lies at its rank, a delayed
- * one has its time and comes first when that is over. */
+/* Makes the same task as a put through tarryd's own beanstalk:// (docs/BEANSTALKD.md): a ready job has its rank; a
+ * delayed job has its due time, and comes first after that. */
 #define PRIORITY_FRESH 9u
 #define BURIED_SUFFIX ".buried"
 

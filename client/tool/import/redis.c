@@ -1,7 +1,8 @@
-/* redis.c: see import.h: the members of a sorted set, soonest first.
+/* redis.c: see import.h: the members of a sorted set, in the order of their scores.
  *
- * The client that removes a member owns it: that is how workers on such a set claim a task, and so does the import, by
- * a script that removes a member only if its score is the one that was read. A page is read behind those that stay. */
+ * The client that removes a member owns it: this is how workers on such a set claim a task. The import does the same,
+ * with a script that removes a member only if its score is the one that was read. Each result page begins after the
+ * members that stay. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
