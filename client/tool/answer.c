@@ -8,7 +8,7 @@
 #include "tool.h"
 #include "units.h"
 
-/* Codes that come with a decisive outcome (TRUE-1). */
+/* Codes that have a definite outcome (TRUE-1). */
 static bool has_outcome(const struct tarry_result *result) {
     return result->outcome != TARRY_NONE && (result->code == TARRY_OK || result->code == TARRY_EXISTS ||
                                              result->code == TARRY_NOT_DONE || result->code == TARRY_STALE_TOKEN);
@@ -88,7 +88,8 @@ static void add_due(struct text *out, uint64_t due_ms) {
     uint64_t now_ms = wall_ms();
     add_time(out, ", due ", due_ms);
     if (due_ms > now_ms) {
-        uint64_t in_ms = due_ms - now_ms; /* whole seconds, but for the last ones: 29m59s997ms is not read */
+        uint64_t in_ms =
+            due_ms - now_ms; /* round to seconds, except for the last 10 s, because 29m59s997ms is hard to read */
         if (in_ms > 10000) in_ms = (in_ms + 500) / 1000 * 1000;
         text_printf(out, " (in %s)", duration_format(in_ms, duration));
     }
@@ -107,7 +108,7 @@ void answer_circumstances_words(struct text *out, const struct tarry_result *res
         break;
     case TARRY_UNKNOWN:
         text_add_str(out, ": neither live nor ended");
-        add_time(out, " since ", result->known_since_ms); /* 0: every ending there ever was is known */
+        add_time(out, " since ", result->known_since_ms); /* 0: no outcome was ever forgotten */
         return;
     case TARRY_ALREADY_CANCELLED:
     case TARRY_ACKED:

@@ -1,5 +1,5 @@
-/* args.c: see args.h. Walks the words once for the command's name, then once for everything else, because options that
- * may stand anywhere can come before the command that says what the others mean. */
+/* args.c: see args.h. Walks the arguments twice: first for the command's name, then for everything else, because
+ * options may precede the command that defines them. */
 #include "args.h"
 
 #include <assert.h>
@@ -39,7 +39,7 @@ static bool is_option(const char *word) {
     return word[0] == '-' && word[1] != 0;
 }
 
-/* Name of a long option in `word`, its size, and the value behind "=" (NULL: none). */
+/* Returns the name of a long option in `word`, its size, and the value after "=" (NULL: none). */
 static const char *option_name(const char *word, size_t *out_size, const char **out_value) {
     const char *name = word + 2;
     const char *equals = strchr(name, '=');
@@ -61,8 +61,8 @@ static const struct command *command_named(const struct command *const *commands
     return NULL;
 }
 
-/* The first one or two words that are no options and no global option's value. Their places go to `out_at`; an option
- * before them that is not global goes to `out_stray`. */
+/* Finds the first one or two words that are neither options nor values of global options. Their indexes go to
+ * `out_at`; an option before them that is not global goes to `out_stray`. */
 static int command_words(const struct parse *p, int out_at[2], const char **out_stray) {
     int count = 0;
     for (int i = 1; i < p->argc && count < 2; i++) {
@@ -92,21 +92,22 @@ static int unknown_command(const struct parse *p, const char *first, const char 
     const char *near = nearest(full, names, count);
     if (near == NULL) near = nearest(first, names, count);
     if (near != NULL)
-        snprintf(p->message, p->message_size, "there is no command '%s'; did you mean '%s'? See 'tarry --help'", full,
+        snprintf(p->message, p->message_size, "unknown command '%s'; did you mean '%s'? See 'tarry --help'", full,
                  near);
     else
-        snprintf(p->message, p->message_size, "there is no command '%s'; see 'tarry --help'", full);
+        snprintf(p->message, p->message_size, "unknown command '%s'; see 'tarry --help'", full);
     return USAGE;
 }
 
-/* Finds the command; its words are marked in `at` so that the second walk skips them. */
+/* Finds the command; `at` gets the indexes of its words, which the second walk skips. */
 static int find_command(struct parse *p, int at[2], int *out_words) {
     *out_words = 0;
     const char *stray = NULL;
     int count = command_words(p, at, &stray);
     if (count == 0) return 0;
     if (stray != NULL) {
-        snprintf(p->message, p->message_size, "'%s' stands before the command; a command's options follow it", stray);
+        snprintf(p->message, p->message_size, "'%s' precedes the command; put the options of a command after it",
+                 stray);
         return USAGE;
     }
     const char *first = p->argv[at[0]];
@@ -130,7 +131,7 @@ static int find_command(struct parse *p, int at[2], int *out_words) {
     if (!has_prefix(p->commands, first)) return unknown_command(p, first, "");
     if (count == 1) {
         if (p->args->help) return 0;
-        snprintf(p->message, p->message_size, "'%s' wants a word more; see 'tarry --help'", first);
+        snprintf(p->message, p->message_size, "'%s' needs a second word; see 'tarry --help'", first);
         return USAGE;
     }
     char full[256];
@@ -154,14 +155,14 @@ static int unknown_option(const struct parse *p, const char *word) {
     const char *of = command != NULL ? command->name : "";
     const char *space = command != NULL ? " " : "";
     if (near != NULL)
-        snprintf(p->message, p->message_size, "there is no option '%s'; did you mean '--%s'? See 'tarry %s%s--help'",
-                 word, near, of, space);
+        snprintf(p->message, p->message_size, "unknown option '%s'; did you mean '--%s'? See 'tarry %s%s--help'", word,
+                 near, of, space);
     else
-        snprintf(p->message, p->message_size, "there is no option '%s'; see 'tarry %s%s--help'", word, of, space);
+        snprintf(p->message, p->message_size, "unknown option '%s'; see 'tarry %s%s--help'", word, of, space);
     return USAGE;
 }
 
-/* The last one counts, so that a wrapper's can be overridden. */
+/* The last value is used, so that a wrapper script's option can be overridden. */
 static void take_global(struct args *args, const struct arg_spec *spec, const char *value) {
     const struct {
         const char *name;
@@ -198,7 +199,7 @@ static int take_option(struct parse *p, int *i) {
     }
     if (spec->kind == ARG_FLAG) value = "";
     if (value == NULL && *i + 1 >= p->argc) {
-        snprintf(p->message, p->message_size, "--%s wants a value (%s)", spec->name, spec->value);
+        snprintf(p->message, p->message_size, "--%s needs a value (%s)", spec->name, spec->value);
         return USAGE;
     }
     if (value == NULL) value = p->argv[++*i];
@@ -225,12 +226,12 @@ static int check_positional(struct parse *p) {
     const struct command *command = args->command;
     if (args->help || args->version || command == NULL) return 0;
     if (args->positional_count < command->positional_min) {
-        snprintf(p->message, p->message_size, "'%s' wants %s; see 'tarry %s --help'", command->name,
+        snprintf(p->message, p->message_size, "'%s' needs %s; see 'tarry %s --help'", command->name,
                  command->positional_names, command->name);
         return USAGE;
     }
     if (args->positional_count > command->positional_max) {
-        snprintf(p->message, p->message_size, "'%s' is a word too many; see 'tarry %s --help'",
+        snprintf(p->message, p->message_size, "unexpected argument '%s'; see 'tarry %s --help'",
                  args->positional[command->positional_max], command->name);
         return USAGE;
     }

@@ -1,7 +1,7 @@
-/* args.h: the command line, driven by a table per command, so that parsing, checking and help never disagree.
+/* args.h: the command line, parsed, checked and documented by one table per command.
  *
- * --broker, --timeout, --as, --json and --help may stand anywhere. `--name value` and `--name=value` are the same; `--`
- * ends the options. What follows a valued option is its value, whatever it looks like. */
+ * --broker, --timeout, --as, --json and --help may stand anywhere. `--name value` and `--name=value` are the same;
+ * `--` ends the options. The argument after an option with a value is always its value. */
 #ifndef TARRY_TOOL_ARGS_H
 #define TARRY_TOOL_ARGS_H
 
@@ -20,7 +20,7 @@ enum arg_kind {
 struct arg_spec {
     const char *name; /* without dashes; NULL ends the table */
     enum arg_kind kind;
-    const char *value; /* what the value is called in help; NULL for a flag */
+    const char *value; /* name of the value in help; NULL for a flag */
     const char *help;
 };
 
@@ -29,20 +29,20 @@ struct args;
 
 struct command {
     const char *name;  /* one word or two ("queue set") */
-    const char *usage; /* what follows the name; several lines for several forms */
+    const char *usage; /* arguments after the name; one line per form */
     const char *summary;
     const char *text; /* paragraphs */
     const struct arg_spec *options;
     size_t positional_min;
     size_t positional_max;
-    const char *positional_names; /* for the sentence when one is missing: "QUEUE and KEY" */
+    const char *positional_names; /* for the error message when one is missing: "QUEUE and KEY" */
     const char *examples;
     int (*run)(struct tool *tool, const struct args *args);
 };
 
 struct args {
-    const struct command *command;        /* NULL: none was named */
-    const char *values[ARGS_OPTIONS_MAX]; /* by place in the table; NULL: absent; a flag's is "" */
+    const struct command *command;        /* NULL: the command line has none */
+    const char *values[ARGS_OPTIONS_MAX]; /* by position in the table of options; NULL: absent; a flag is "" */
     const char **positional;              /* owned, points into argv */
     size_t positional_count;
     struct arg_many {
@@ -63,8 +63,8 @@ struct args {
     bool version;
 };
 
-/* 0, or EXIT_USAGE (2) with a sentence and a hint in `message` (terminated, no line feed). `args` is to be given to
- * args_deinit in both cases. */
+/* Returns 0, or EXIT_USAGE (2) with an error message and a hint in `message` (terminated, no line feed). The caller
+ * passes `args` to args_deinit in both cases. */
 int args_parse(struct args *args, const struct command *const *commands, int argc, char **argv, char *message,
                size_t message_size);
 void args_deinit(struct args *args);
@@ -72,10 +72,10 @@ void args_deinit(struct args *args);
 bool args_has(const struct args *args, const char *name);
 const char *args_get(const struct args *args, const char *name); /* NULL: absent */
 
-/* Help, on standard output. */
+/* Print help on standard output. */
 void help_print(const struct command *const *commands);
 void help_print_command(const struct command *command);
-/* The nearest of what may be meant, or NULL if nothing is near. */
+/* Returns the candidate that is most similar to `word`, or NULL if none is similar. */
 const char *nearest(const char *word, const char *const *candidates, size_t count);
 
 #endif

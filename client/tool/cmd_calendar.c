@@ -17,10 +17,11 @@
 static int run(struct tool *tool, const struct args *args);
 
 static const struct arg_spec options_known[] = {
-    {"from", ARG_VALUE, "T", "when the first span begins: RFC 3339, Unix ms, or +DUR from now (default: now)"},
-    {"step", ARG_VALUE, "DUR", "how long each span is, in whole minutes (default: 1h)"},
-    {"spans", ARG_VALUE, "N", "how many spans (default: 24)"},
-    {"by-queue", ARG_FLAG, NULL, "moreover, how many of each queue fall due within the spans"},
+    {"from", ARG_VALUE, "T",
+     "start of the first span: RFC 3339, Unix ms, or +DUR from now [start of the\ncurrent --step]"},
+    {"step", ARG_VALUE, "DUR", "length of each span, in whole minutes [1h]"},
+    {"spans", ARG_VALUE, "N", "number of spans [24]"},
+    {"by-queue", ARG_FLAG, NULL, "also print how many tasks of each queue fall due within the spans"},
     OPTIONS_FRESH,
     {0},
 };
@@ -29,14 +30,15 @@ const struct command command_calendar = {
     .name = "calendar",
     .usage = "[QUEUE] [--from T] [--step DUR] [--spans N] [--by-queue]",
     .summary = "count the tasks that fall due in each minute, hour or day",
-    .text =
-        "Counts the waiting tasks (pending and ready) by the time they are due: of QUEUE, or of all that you may see,\n"
-        "together. The counts are exact, as of a log position that is not older than the question, however many\n"
-        "tasks there are. `tarry list QUEUE --due-from T --due-to T` shows which tasks these are.\n\n"
-        "What begins within a minute begins with it. Without --from the first span is the hour (or day, or whatever\n"
-        "--step says) of your time zone that has begun. Leased tasks and dead letters are not due, and not counted.\n\n"
-        "--json prints an object per span, with --by-queue one per queue, and last one with what is due earlier and\n"
-        "later, and the position.",
+    .text = "Counts the waiting tasks (pending and ready) by due time: those of QUEUE, or the sum over all\n"
+            "queues that you may see. The counts are exact for any number of tasks. They are as of a log\n"
+            "position that is not older than the request. 'tarry list QUEUE --due-from T --due-to T' shows\n"
+            "which tasks these are.\n\n"
+            "Spans begin at whole minutes: a start within a minute is rounded down. Without --from, the first\n"
+            "span is the current hour (or day, or other --step) in your time zone. Tasks in flight and dead\n"
+            "letters are not counted.\n\n"
+            "--json prints one object for each span, then, with --by-queue, one for each queue. The last object\n"
+            "has the number of tasks that are due earlier and later, and the log position.",
     .options = options_known,
     .positional_min = 0,
     .positional_max = 1,
@@ -50,7 +52,7 @@ static uint64_t rounded(uint64_t ms, uint64_t step_ms) {
     return ms - ms % step_ms;
 }
 
-/* The span of this time zone that has begun. */
+/* Returns the start of the current span in this time zone. */
 static uint64_t begun_ms(uint64_t step_ms) {
     struct timespec now;
     struct tm local;
@@ -129,7 +131,7 @@ static int read_options(const struct tool *tool, const struct args *args, struct
     };
     int status = option_duration_positive(args, "step", &out->step_ms);
     if (status == 0 && out->step_ms % CALENDAR_UNIT_MS != 0)
-        status = tool_usage(args, "--step: %s is not a number of whole minutes", args_get(args, "step"));
+        status = tool_usage(args, "--step: %s is not a whole number of minutes", args_get(args, "step"));
     if (status == 0) status = option_number(args, "spans", 1, CALENDAR_SPANS_MAX, &spans);
     if (status == 0) status = option_time(args, "from", &out->from_ms);
     if (status != 0) return status;

@@ -1,4 +1,4 @@
-/* cmd_cancel.c: tarry cancel and tarry move, which refer to a task and get the same kinds of answers. */
+/* cmd_cancel.c: tarry cancel and tarry move; both refer to a task and have the same results. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,11 +11,11 @@ static int run_cancel(struct tool *tool, const struct args *args);
 static int run_move(struct tool *tool, const struct args *args);
 
 static const struct arg_spec cancel_options[] = {
-    {"id", ARG_VALUE, "ID", "the task by its id instead of QUEUE and KEY"},
+    {"id", ARG_VALUE, "ID", "id of the task, instead of QUEUE and KEY"},
     {"withdraw", ARG_FLAG, NULL,
-     "end it even if it is in flight; its holder's ack is then answered\nwith the truth (what is dead, 'tarry dead' "
-     "decides)"},
-    {"from", ARG_VALUE, "FILE", "many, one JSON object a line; - is standard input"},
+     "also end a task that is in flight; the answer to its consumer's ack then\nsays that the task is cancelled (a "
+     "dead letter is left to 'tarry dead')"},
+    {"from", ARG_VALUE, "FILE", "file with many tasks, one JSON object a line; - is standard input"},
     {0},
 };
 
@@ -23,11 +23,16 @@ const struct command command_cancel = {
     .name = "cancel",
     .usage = "QUEUE KEY [--withdraw]\n--id ID [--withdraw]\n--from FILE|- [--withdraw]",
     .summary = "withdraw a task before it is delivered",
-    .text = "Ends a task, and says exactly one of: cancelled (with the number of earlier deliveries: 0 means that\n"
-            "no consumer has seen it or ever will), already_cancelled, in_flight (who holds it, since when), dead,\n"
-            "acked, expired (when), unknown (neither live nor ended since known_since_ms).\n"
+    .text = "Ends a task before it is delivered, and prints exactly one of these results:\n"
+            "  cancelled          the task has ended; with its earlier deliveries (0: no consumer has seen it)\n"
+            "  already_cancelled  the task was cancelled before\n"
+            "  in_flight          a consumer has the task: which session, since when\n"
+            "  dead               the task is a dead letter\n"
+            "  acked              a consumer has acked the task: when\n"
+            "  expired            the task has expired: when\n"
+            "  unknown            the task is not live and has not ended since known_since_ms\n"
             "The exit status is 0 for the first two and 1 for the others.\n\n"
-            "--from reads {\"queue\",\"key\"} or {\"id\"} a line, and answers every line once, in order:\n"
+            "--from reads {\"queue\",\"key\"} or {\"id\"} from each line, and answers each line once, in order:\n"
             "  {\"line\":1,\"id\":\"…\",\"queue\":\"…\",\"key\":\"…\",\"result\":\"cancelled\",\"deliveries\":0}",
     .options = cancel_options,
     .positional_min = 0,
@@ -40,11 +45,11 @@ const struct command command_cancel = {
 };
 
 static const struct arg_spec move_options[] = {
-    {"id", ARG_VALUE, "ID", "the task by its id instead of QUEUE and KEY"},
-    {"in", ARG_VALUE, "DUR", "due so long after the broker receives this"},
-    {"at", ARG_VALUE, "RFC3339", "due at a time, such as 2026-11-21T04:00:00+01:00"},
-    {"due-ms", ARG_VALUE, "N", "due at a time in Unix milliseconds"},
-    {"from", ARG_VALUE, "FILE", "many, one JSON object a line; - is standard input"},
+    {"id", ARG_VALUE, "ID", "id of the task, instead of QUEUE and KEY"},
+    {"in", ARG_VALUE, "DUR", "delay, counted from when the broker receives the request"},
+    {"at", ARG_VALUE, "RFC3339", "due time, such as 2026-11-21T04:00:00+01:00"},
+    {"due-ms", ARG_VALUE, "N", "due time in Unix milliseconds"},
+    {"from", ARG_VALUE, "FILE", "file with many tasks, one JSON object a line; - is standard input"},
     {0},
 };
 
@@ -53,10 +58,11 @@ const struct command command_move = {
     .usage = "QUEUE KEY (--in DUR | --at RFC3339 | --due-ms N)\n--id ID (--in DUR | --at RFC3339 | --due-ms N)\n--from "
              "FILE|-",
     .summary = "change when a task is due",
-    .text = "Gives a live task another due time. The answer is 'moved' with the new due time, or says what stands in\n"
-            "the way, as for cancel, with exit status 1.\n\n"
-            "--from reads {\"queue\",\"key\"} or {\"id\"}, and \"delay_ms\" or \"due_ms\", a line, and answers every\n"
-            "line once, in order.",
+    .text =
+        "Changes the due time of a live task. The result is 'moved' with the new due time. If the task\n"
+        "cannot be moved, the result says why, as for 'tarry cancel', and the exit status is 1.\n\n"
+        "--from reads {\"queue\",\"key\"} or {\"id\"}, with \"delay_ms\" or \"due_ms\", from each line, and answers\n"
+        "each line once, in order.",
     .options = move_options,
     .positional_min = 0,
     .positional_max = 2,
@@ -67,7 +73,7 @@ const struct command command_move = {
     .run = run_move,
 };
 
-/* Prints what became of it. An id does not say its queue and key: the broker is asked, for the reader. */
+/* Prints the result. With --id it asks the broker for queue and key, to print them. */
 static int conclude(struct tool *tool, enum verb verb, const struct tarry_ref *ref, const struct tarry_result *result) {
     struct text out = {0};
     struct tarry_view *view = NULL;
@@ -97,7 +103,7 @@ static int conclude(struct tool *tool, enum verb verb, const struct tarry_ref *r
     return status;
 }
 
-/* Whether anything but --from (and `allowed`) is on the line. */
+/* Whether the command line has nothing but --from (and `allowed`). */
 static bool from_alone(const struct args *args, const char *allowed) {
     for (size_t i = 0; args->command->options[i].name != NULL; i++) {
         const char *name = args->command->options[i].name;
@@ -111,7 +117,8 @@ static int run_cancel(struct tool *tool, const struct args *args) {
     struct tarry_result result = {0};
     bool withdraw = args_has(args, "withdraw");
     if (args_has(args, "from")) {
-        if (!from_alone(args, "withdraw")) return tool_usage(args, "--from stands alone, but for --withdraw");
+        if (!from_alone(args, "withdraw"))
+            return tool_usage(args, "--from allows no task and no other option but --withdraw");
         return stream_run(tool, args, VERB_CANCEL, args_get(args, "from"), withdraw);
     }
     int status = option_ref(args, &ref);
@@ -127,7 +134,8 @@ static int run_move(struct tool *tool, const struct args *args) {
     enum tarry_when when;
     uint64_t when_ms;
     if (args_has(args, "from")) {
-        if (!from_alone(args, "")) return tool_usage(args, "--from stands alone: each line says its task and time");
+        if (!from_alone(args, ""))
+            return tool_usage(args, "--from allows no task and no other option: each line has its own task and time");
         return stream_run(tool, args, VERB_MOVE, args_get(args, "from"), false);
     }
     int status = option_ref(args, &ref);

@@ -1,8 +1,8 @@
 /* cmd_consume.c: tarry consume.
  *
- * One loop on the main thread: fetch what is there, print it, settle what was printed. Invariants: a task is settled
- * only after its whole line was accepted by standard output; settled + under way never exceeds --count; whatever was
- * fetched and not printed is released. Completions run on the library's thread and only count. */
+ * One loop on the main thread: receive tasks, print them, settle the printed ones. Invariants: a task is settled only
+ * after its whole line was written to standard output; settled + under_way never exceeds --count; received tasks that
+ * are not printed are released. Completions run on the library's thread and only count. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -19,10 +19,10 @@
 #include "tarry_limits.h"
 #include "tool.h"
 
-/* Tasks printed with one write at most: the first of them waits for the last to be written before it is acked. */
+/* Maximum number of tasks per write: the first of them is acked only after the write of the last. */
 #define CONSUME_BATCH 256u
 
-/* While nothing comes, it is looked at this often whether standard output is still read. */
+/* Interval of the check whether standard output is still open, while no task arrives. */
 #define LOOK_MS 500u
 
 enum ack_mode { ACK_AUTO, ACK_NONE, ACK_NACK };
@@ -31,31 +31,33 @@ struct consume {
     struct tool *tool;
     enum ack_mode mode;
     const char *command; /* --exec; NULL: none */
-    uint64_t count;      /* 0: no end */
-    uint64_t until_ms;   /* steady; UINT64_MAX: no end */
+    uint64_t count;      /* 0: no limit */
+    uint64_t until_ms;   /* steady; UINT64_MAX: no limit */
     tarry_consumer *consumer;
     struct text out;
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t settled;
-    uint64_t refused;   /* leases that were lost before they could be settled */
-    uint64_t under_way; /* settlements not answered yet */
-    int failure;        /* a code that ends the command; TARRY_OK: none */
+    uint64_t refused;   /* leases that ended before they were settled */
+    uint64_t under_way; /* unanswered settlements */
+    int failure;        /* code that ends the command; TARRY_OK: none */
 };
 
 static int run(struct tool *tool, const struct args *args);
 
 static const struct arg_spec options[] = {
-    {"count", ARG_VALUE, "N", "stop when N tasks have been settled"},
-    {"for", ARG_VALUE, "DUR", "stop after so long"},
-    {"prefetch", ARG_VALUE, "N", "tasks held and not settled at most (default 256; 1 with --exec)"},
-    {"lease", ARG_VALUE, "DUR", "how long a task is held before it goes to somebody else\n(default: the queue's, 30s)"},
+    {"count", ARG_VALUE, "N", "number of tasks to settle before the command ends [no limit]"},
+    {"for", ARG_VALUE, "DUR", "time after which the command ends [no limit]"},
+    {"prefetch", ARG_VALUE, "N", "maximum number of tasks that are received and not yet settled [256; 1 with\n--exec]"},
+    {"lease", ARG_VALUE, "DUR",
+     "lease of each delivery: after that time another consumer may get the task\n[the queue's, 30s]"},
     {"ack", ARG_VALUE, "MODE",
-     "auto (default): ack after printing; none: leave it to 'tarry ack'\nor the lease; nack: nack after printing"},
+     "auto: ack each task after it is printed; none: do not settle (use 'tarry\nack', or let the lease end); nack: "
+     "nack after it is printed [auto]"},
     {"exec", ARG_VALUE, "CMD",
-     "run sh -c CMD for each task with the body on standard input;\nexit status 0 acks, another nacks, with the status "
-     "as the reason"},
+     "command to run for each task (sh -c CMD), with the body on standard input;\nexit status 0 acks the task, any "
+     "other nacks it with the status as the\nreason"},
     {0},
 };
 
@@ -64,18 +66,22 @@ const struct command command_consume = {
     .usage = "QUEUE… [--count N] [--for DUR] [--prefetch N] [--lease DUR] [--ack auto|none|nack] [--exec CMD]",
     .summary = "receive tasks, print or run them, and settle them",
     .text =
-        "Prints each task as it is delivered, and acks it once its line has been written. With --json a line is\n"
+        "Prints each task when it is delivered, and acks it after its line was written. With --json a line\n"
+        "is\n"
         "  "
         "{\"id\",\"queue\",\"key\",\"due_ms\",\"delivered_ms\",\"received_ms\",\"attempt\",\"deliveries\",\"token\",\n"
         "   \"priority\",\"attributes\",\"body\"}\n"
-        "(\"body_base64\" if the body is no text).\n\n"
-        "At its end (--count, --for, SIGINT, SIGTERM) it settles what it has printed and releases the rest, which\n"
-        "costs no attempt. With --ack none what was printed stays leased.\n\n"
-        "A broker that goes away is waited for, without an end unless --timeout says one, and standard error says\n"
-        "so after a second. If none answers at the start it gives up after --timeout (10s).\n\n"
-        "A command of --exec finds TARRY_ID, TARRY_TOKEN, TARRY_QUEUE, TARRY_KEY, TARRY_ATTEMPT,\n"
-        "TARRY_DELIVERIES, TARRY_DUE_MS, TARRY_BROKER and each attribute as TARRY_ATTR_NAME in its environment.\n"
-        "Its lease is renewed while it runs. With --json its standard output goes to standard error.",
+        "A body that is not valid UTF-8 is \"body_base64\" instead of \"body\".\n\n"
+        "When the command ends (--count, --for, SIGINT or SIGTERM), it settles the tasks that it has\n"
+        "printed and releases the others. A release costs no attempt. With --ack none, printed tasks stay\n"
+        "leased.\n\n"
+        "While no broker answers, the command retries, and says so on standard error after one second. It\n"
+        "retries without end, unless --timeout is given. If no broker answers at the start, the command\n"
+        "gives up after --timeout (10s by default).\n\n"
+        "The command of --exec has these environment variables: TARRY_ID, TARRY_TOKEN, TARRY_QUEUE,\n"
+        "TARRY_KEY, TARRY_ATTEMPT, TARRY_DELIVERIES, TARRY_DUE_MS, TARRY_BROKER, and TARRY_ATTR_NAME for\n"
+        "each attribute. The tool renews the lease of the task while the command runs. With --json the\n"
+        "standard output of the command goes to standard error.",
     .options = options,
     .positional_min = 1,
     .positional_max = QUEUES_PER_SUBSCRIBE_MAX,
@@ -115,7 +121,7 @@ static int submit(struct consume *c, const struct tarry_task *task, const struct
 static void settle(struct consume *c, const struct tarry_task *task, const struct tarry_nack_options *nack) {
     pthread_mutex_lock(&c->lock);
     if (c->mode == ACK_NONE)
-        c->settled++; /* printed is all that --ack none does to a task */
+        c->settled++; /* --ack none: printed counts as settled */
     else
         c->under_way++;
     pthread_mutex_unlock(&c->lock);
@@ -167,14 +173,15 @@ static void print_words(struct text *out, const struct tarry_task *task, bool wi
     }
     if (task->payload_size > 0) {
         text_add_str(out, "  ");
-        ndjson_string(out, task->payload, task->payload_size); /* quoted: a payload must not drive the terminal */
+        ndjson_string(out, task->payload,
+                      task->payload_size); /* quoted: control characters in a payload must not reach the terminal */
     }
     text_add_char(out, '\n');
 }
 
 /* ---- the loop */
 
-/* Prints the batch with one write, then settles what went out whole, and releases the rest. */
+/* Prints the batch with one write, then settles the tasks whose lines were written whole, and releases the others. */
 static void print_and_settle(struct consume *c, const struct tarry_task **tasks, size_t count) {
     size_t ends[CONSUME_BATCH];
     for (size_t i = 0; i < count; i++) {
@@ -194,17 +201,17 @@ static void print_and_settle(struct consume *c, const struct tarry_task **tasks,
     }
 }
 
-/* A task that waited here for its turn may have lost its lease: then another consumer has it. */
+/* A task that waited in the batch may have lost its lease; then another consumer has it. */
 static bool still_ours(struct consume *c, const struct tarry_task *task) {
     uint64_t lease_ms = task->lease_deadline_ms > task->delivered_ms ? task->lease_deadline_ms - task->delivered_ms : 0;
     uint64_t now_ms = wall_ms();
     if (now_ms >= task->received_ms && now_ms - task->received_ms < lease_ms / 3) return true;
     struct tarry_result result = {.message = ""};
-    /* Once the lease is over there is nothing left to extend. */
+    /* An ended lease cannot be extended. */
     if (tarry_extend(c->tool->client, task->id, task->token, lease_ms, &(struct tarry_call){.timeout_ms = lease_ms},
                      &result) == TARRY_OK)
         return true;
-    tool_say("task %llu waited too long for its turn: %s", (unsigned long long)task->id,
+    tool_say("task %llu was not run: its lease ended while it waited: %s", (unsigned long long)task->id,
              tarry_code_sentence(result.code));
     return false;
 }
@@ -234,7 +241,7 @@ static void execute(struct consume *c, const struct tarry_task *task) {
     settle(c, task, reason[0] != 0 ? &nack : NULL);
 }
 
-/* How many more may be fetched now: waits while all that --count wants is under way. 0: the end. */
+/* Returns how many tasks may be fetched now; waits while --count tasks are in progress. 0: the end. */
 static size_t may_fetch(struct consume *c) {
     size_t most = c->command != NULL ? 1 : CONSUME_BATCH;
     pthread_mutex_lock(&c->lock);
@@ -283,8 +290,8 @@ static void wake(void *argument) {
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Waits for the answers to what was settled, and ends the session. At the end no broker is waited for without an end:
- * what has not been answered by then hears TARRY_E_CLOSED, and this returns what that is called. */
+/* Waits for the answers to settlements, and ends the session. The wait has a timeout: settlements that are unanswered
+ * then fail with TARRY_E_CLOSED. Returns the code of that wait. */
 static int finish(struct consume *c) {
     int code = tarry_drain(c->tool->client, 0, &(struct tarry_call){.timeout_ms = c->tool->timeout_ms});
     signals_on_end(NULL, NULL);
@@ -303,7 +310,7 @@ static int consume(struct consume *c, const struct tarry_consumer_options *subsc
     int finished = finish(c);
     if (code == TARRY_OK) code = finished;
     if (code != TARRY_OK) (void)tool_refused(c->tool, code, NULL);
-    tool_disconnect(c->tool); /* from now on no answer comes */
+    tool_disconnect(c->tool); /* no completion runs after this */
     if (code == TARRY_OK && c->failure != TARRY_OK) (void)tool_refused(c->tool, code = c->failure, NULL);
     if (!c->tool->json)
         tool_say("%llu %s%s", (unsigned long long)c->settled, c->mode == ACK_NONE ? "printed" : "settled",
@@ -317,7 +324,8 @@ static int take_mode(const struct args *args, struct consume *c) {
     const char *text = args_get(args, "ack");
     c->command = args_get(args, "exec");
     if (text == NULL) return 0;
-    if (c->command != NULL) return tool_usage(args, "--ack and --exec: the command's exit status decides");
+    if (c->command != NULL)
+        return tool_usage(args, "--ack and --exec exclude each other: the exit status of the command decides");
     for (size_t i = 0; i < 3; i++)
         if (strcmp(text, names[i]) == 0) {
             c->mode = (enum ack_mode)i;
@@ -339,7 +347,7 @@ static int run(struct tool *tool, const struct args *args) {
     signals_graceful();
     if (args_has(args, "for")) c.until_ms = steady_ms() + for_ms;
     if (prefetch == 0) prefetch = c.command != NULL ? 1 : PREFETCH_DEFAULT;
-    if (c.count > 0 && c.count < prefetch) prefetch = c.count; /* what would be released anyway is not asked for */
+    if (c.count > 0 && c.count < prefetch) prefetch = c.count; /* do not request tasks that would be released */
     struct tarry_consumer_options subscription = {.queues = args->positional,
                                                   .queue_count = args->positional_count,
                                                   .prefetch = (uint32_t)prefetch,

@@ -1,4 +1,4 @@
-/* cmd_dead.c: tarry dead list, requeue, drop: tasks that no consumer could settle, and what becomes of them. */
+/* cmd_dead.c: tarry dead list, requeue, drop: dead letters. */
 #include <string.h>
 
 #include "answer.h"
@@ -12,8 +12,8 @@ static int run_list(struct tool *tool, const struct args *args);
 static int run_decide(struct tool *tool, const struct args *args);
 
 static const struct arg_spec list_options[] = {
-    {"all", ARG_FLAG, NULL, "all of them, as without a KEY"},
-    {"limit", ARG_VALUE, "N", "at most N"},
+    {"all", ARG_FLAG, NULL, "list all dead letters, as without KEY"},
+    {"limit", ARG_VALUE, "N", "maximum number of dead letters [no limit]"},
     OPTIONS_FRESH,
     {0},
 };
@@ -22,8 +22,9 @@ const struct command command_dead_list = {
     .name = "dead list",
     .usage = "QUEUE [KEY|--all] [--limit N]",
     .summary = "list the dead letters of a queue",
-    .text = "Lists tasks that were given up after max_attempts, or nacked so, with the time and the reason. They wait\n"
-            "for 'tarry dead requeue' or 'tarry dead drop'.",
+    .text = "Lists dead letters with the time and the reason: tasks that have failed max_attempts times, and\n"
+            "tasks that a consumer has nacked as dead. They stay until 'tarry dead requeue' or 'tarry dead\n"
+            "drop'.",
     .options = list_options,
     .positional_min = 1,
     .positional_max = 2,
@@ -33,8 +34,8 @@ const struct command command_dead_list = {
 };
 
 static const struct arg_spec decide_options[] = {
-    {"id", ARG_VALUE, "ID", "the dead letter by its id instead of QUEUE and KEY"},
-    {"all", ARG_FLAG, NULL, "every dead letter that the queue holds at this moment"},
+    {"id", ARG_VALUE, "ID", "id of the dead letter, instead of QUEUE and KEY"},
+    {"all", ARG_FLAG, NULL, "every dead letter that the queue has at this moment"},
     {0},
 };
 
@@ -42,9 +43,10 @@ const struct command command_dead_requeue = {
     .name = "dead requeue",
     .usage = "QUEUE KEY\nQUEUE --all\n--id ID",
     .summary = "deliver dead letters again",
-    .text = "Makes a dead letter due at once, with its attempts at zero. It is refused ('exists') while a live task\n"
-            "holds its key. --all leaves such letters alone and says how many were requeued and how many were left\n"
-            "({\"queue\",\"result\",\"count\",\"left\"} with --json); if any was, the exit status is 1.",
+    .text = "Makes a dead letter due at once, and sets its attempts to zero. The broker refuses ('exists')\n"
+            "while a live task has the same key. --all skips such dead letters, and prints how many were\n"
+            "requeued and how many were left ({\"queue\",\"result\",\"count\",\"left\"} with --json). The exit status\n"
+            "is 1 if any was left.",
     .options = decide_options,
     .positional_min = 0,
     .positional_max = 2,
@@ -58,7 +60,7 @@ const struct command command_dead_drop = {
     .name = "dead drop",
     .usage = "QUEUE KEY\nQUEUE --all\n--id ID",
     .summary = "end dead letters for good",
-    .text = "Ends a dead letter for good, as dropped.",
+    .text = "Ends a dead letter for good; its outcome is dropped.",
     .options = decide_options,
     .positional_min = 0,
     .positional_max = 2,
@@ -76,7 +78,7 @@ static int run_list(struct tool *tool, const struct args *args) {
     struct tarry_list_options options = {.queue = args->positional[0], .states = TARRY_STATE_DEAD};
     const char *key = args->positional_count == 2 ? args->positional[1] : NULL;
     uint64_t count = 0;
-    if (key != NULL && args_has(args, "all")) return tool_usage(args, "KEY and --all: one is enough");
+    if (key != NULL && args_has(args, "all")) return tool_usage(args, "KEY and --all exclude each other");
     int status = option_number(args, "limit", 1, UINT64_MAX, &options.limit);
     if (status == 0) status = option_fresh(tool, args);
     options.at_least = tool->fresh.at_least;
@@ -164,7 +166,7 @@ static int run_decide(struct tool *tool, const struct args *args) {
     bool all = args_has(args, "all");
     struct tarry_ref ref;
     if (all && (args->positional_count != 1 || args_has(args, "id")))
-        return tool_usage(args, "--all wants QUEUE and neither KEY nor --id");
+        return tool_usage(args, "--all needs QUEUE, and excludes KEY and --id");
     int status = all ? 0 : option_ref(args, &ref);
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;

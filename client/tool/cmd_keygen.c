@@ -1,5 +1,5 @@
-/* cmd_keygen.c: tarry keygen FILE: a key pair that signs heads of the log; with --peer, the secret by which the two
- * nodes of a pair know each other. It asks no broker. */
+/* cmd_keygen.c: tarry keygen FILE: a key pair that signs heads of the log; with --peer, the secret with which the
+ * nodes of a pair authenticate each other. It asks no broker. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
@@ -16,10 +16,10 @@
 
 static int run(struct tool *tool, const struct args *args);
 
-#define PEER_KEY_SIZE 32 /* bytes; the file has them in hexadecimal */
+#define PEER_KEY_SIZE 32 /* bytes; hexadecimal in the file */
 
 static const struct arg_spec options[] = {
-    {"peer", ARG_FLAG, NULL, "a secret for both nodes of a pair (tarryd --peer-key)"},
+    {"peer", ARG_FLAG, NULL, "make a secret for both nodes of a pair (tarryd --peer-key)"},
     {0},
 };
 
@@ -27,16 +27,16 @@ const struct command command_keygen = {
     .name = "keygen",
     .usage = "[--peer] FILE",
     .summary = "make a key pair that signs the log, or a pair's key",
-    .text =
-        "Makes an Ed25519 key pair: the secret key in FILE, for nobody but its owner to read (mode 0600), and the\n"
-        "public key in FILE.pub. tarryd --sign-key FILE signs heads of its log with it, and whoever has FILE.pub\n"
-        "can prove with 'tarry verify DIR --key FILE.pub' that the log is what it was. Give FILE to the broker\n"
-        "alone, and keep FILE.pub, or its id, where the broker's machine cannot change it. Files that exist are\n"
-        "not written over. Under the systemd units FILE stays root's, and the unit hands it over: tarryd(8), "
-        "CREDENTIALS.\n\n"
-        "With --peer, makes another kind of key: a random secret in FILE (mode 0600), and nothing else. Both nodes\n"
-        "of a pair get the same (tarryd --peer-key FILE) and know each other by it; who has it can take part in the\n"
-        "pair. Copy it to the other node by a way that nobody else can read, such as scp.",
+    .text = "Makes an Ed25519 key pair: the secret key in FILE (mode 0600, readable only by its owner) and the\n"
+            "public key in FILE.pub. tarryd --sign-key FILE signs heads of its log with the secret key. Anyone\n"
+            "who has FILE.pub can prove with 'tarry verify DIR --key FILE.pub' that the log was not changed.\n"
+            "Give FILE to the broker only. Keep FILE.pub, or its id, where the broker's machine cannot change\n"
+            "it. The command does not overwrite files. Under the systemd units, root owns FILE, and the unit\n"
+            "passes it to the broker: tarryd(8), CREDENTIALS.\n\n"
+            "With --peer, makes another kind of key: a random secret in FILE (mode 0600), and no other file.\n"
+            "Both nodes of a pair get the same secret (tarryd --peer-key FILE), and authenticate each other\n"
+            "with it. Anyone who has the secret can take part in the pair. Copy it to the other node over a\n"
+            "confidential connection, such as scp.",
     .options = options,
     .positional_min = 1,
     .positional_max = 1,
@@ -46,7 +46,7 @@ const struct command command_keygen = {
     .run = run,
 };
 
-/* Makes the file durable, or leaves none. 0 or errno. */
+/* Makes the file durable, or deletes it. 0 or errno. */
 static int write_file(const char *path, mode_t mode, const char *text, size_t size) {
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (file < 0) return errno;
@@ -58,7 +58,7 @@ static int write_file(const char *path, mode_t mode, const char *text, size_t si
     return error;
 }
 
-/* The name of a file is durable once its directory is. */
+/* Syncs the directory, which makes the name of the file durable. */
 static int sync_parent(const char *path) {
     char parent[PATH_SIZE];
     const char *slash = strrchr(path, '/');
@@ -92,7 +92,7 @@ static int write_pair(const char *path, const char *public_path, const struct si
     sodium_memzero(text, sizeof text);
     if (error == 0) error = sync_parent(path);
     if (error == 0) return EXIT_FINE;
-    if (error == EEXIST) unlink(public_path); /* it is the other half of no file */
+    if (error == EEXIST) unlink(public_path); /* delete the public key, because its secret key was not written */
     return refused(path, error);
 }
 

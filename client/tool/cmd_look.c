@@ -9,7 +9,7 @@ static int run_get(struct tool *tool, const struct args *args);
 static int run_list(struct tool *tool, const struct args *args);
 
 static const struct arg_spec get_options[] = {
-    {"id", ARG_VALUE, "ID", "the task by its id instead of QUEUE and KEY"},
+    {"id", ARG_VALUE, "ID", "id of the task, instead of QUEUE and KEY"},
     OPTIONS_FRESH,
     {0},
 };
@@ -18,9 +18,10 @@ const struct command command_get = {
     .name = "get",
     .usage = "QUEUE KEY\n--id ID",
     .summary = "show one task",
-    .text = "Shows a task with its state (pending, ready, in_flight, dead), and its body. A task that has ended is\n"
-            "shown while its ending is remembered (an hour by default), with state acked, cancelled, expired or\n"
-            "dropped and the time, and whether it was redacted. Exit status 1 if the task is unknown.",
+    .text = "Shows a task with its state (pending, ready, in_flight or dead) and its body. The broker remembers\n"
+            "the outcome of a task that has ended (for one hour by default). For such a task the command shows\n"
+            "the state acked, cancelled, expired or dropped, the time, and whether the task was redacted. The\n"
+            "exit status is 1 if the task is unknown.",
     .options = get_options,
     .positional_min = 0,
     .positional_max = 2,
@@ -31,11 +32,11 @@ const struct command command_get = {
 };
 
 static const struct arg_spec list_options[] = {
-    {"state", ARG_VALUE, "STATES", "any of pending,ready,in_flight,dead (default: all but dead)"},
-    {"due-from", ARG_VALUE, "T", "due at T or later: RFC 3339, Unix ms, or +DUR from now"},
-    {"due-to", ARG_VALUE, "T", "due before T"},
-    {"prefix", ARG_VALUE, "P", "the key starts with P"},
-    {"limit", ARG_VALUE, "N", "at most N tasks"},
+    {"state", ARG_VALUE, "STATES", "states to list, any of pending,ready,in_flight,dead [all but dead]"},
+    {"due-from", ARG_VALUE, "T", "only tasks that are due at T or later: RFC 3339, Unix ms, or +DUR from now"},
+    {"due-to", ARG_VALUE, "T", "only tasks that are due before T"},
+    {"prefix", ARG_VALUE, "P", "only tasks whose key starts with P"},
+    {"limit", ARG_VALUE, "N", "maximum number of tasks [no limit]"},
     OPTIONS_FRESH,
     {0},
 };
@@ -44,8 +45,8 @@ const struct command command_list = {
     .name = "list",
     .usage = "QUEUE [--state STATES] [--due-from T] [--due-to T] [--prefix P] [--limit N]",
     .summary = "list a queue's tasks in order of due time",
-    .text = "Lists the tasks of QUEUE in order of due time, without their bodies. Long lists are fetched in pages,\n"
-            "so that the broker is not held up.",
+    .text = "Lists the tasks of QUEUE in order of due time, without their bodies. The tool fetches a long list\n"
+            "in several result pages, so that the broker can serve other requests in between.",
     .options = list_options,
     .positional_min = 1,
     .positional_max = 1,
@@ -59,7 +60,7 @@ const struct command command_list = {
 static void unknown(struct tool *tool, const struct tarry_ref *ref, const struct tarry_view *view, struct text *out) {
     char time[RFC3339_TEXT_SIZE];
     if (!tool->json) {
-        bool forgot = view->known_since_ms != 0; /* otherwise every ending there ever was is known */
+        bool forgot = view->known_since_ms != 0; /* 0: no outcome was ever forgotten */
         tool_say("unknown: neither live nor ended%s%s", forgot ? " since " : "",
                  forgot ? rfc3339_format(view->known_since_ms, time) : "");
         return;
@@ -109,7 +110,8 @@ static int run_list(struct tool *tool, const struct args *args) {
     if (status == 0) status = option_time(args, "due-from", &options.due_from_ms);
     if (status == 0) status = option_time(args, "due-to", &options.due_to_ms);
     if (status == 0 && args_has(args, "due-to") && options.due_to_ms == 0)
-        status = tool_usage(args, "--due-to: nothing is due before 1970"); /* 0 means no end on the wire */
+        status =
+            tool_usage(args, "--due-to: T must be later than 1970-01-01T00:00:00Z"); /* 0 means no limit on the wire */
     if (status == 0) status = option_number(args, "limit", 1, UINT64_MAX, &options.limit);
     if (status == 0) status = tool_connect(tool);
     return status == 0 ? view_print_list(tool, &options, false, NULL, NULL, NULL) : status;

@@ -1,5 +1,5 @@
-/* cmd_pair.c: tarry pair record: what the coordinator keeps of a pair, and writing it again after it was lost. One
- * broker is asked. */
+/* cmd_pair.c: tarry pair record: shows the coordinator's record of a pair, and writes it again after a loss. Asks one
+ * broker. */
 #include <stdio.h>
 
 #include "ndjson.h"
@@ -9,10 +9,11 @@
 static int run(struct tool *tool, const struct args *args);
 
 static const struct arg_spec options[] = {
-    {"show", ARG_FLAG, NULL, "what the coordinator keeps (the default)"},
-    {"write", ARG_FLAG, NULL, "write it again, as this broker knows it"},
+    {"show", ARG_FLAG, NULL, "print the record that the coordinator keeps [default]"},
+    {"write", ARG_FLAG, NULL, "write the record again, from what this broker knows"},
     {"peer-is-stopped", ARG_FLAG, NULL,
-     "your word, for a broker that is not the primary: the\nother is stopped, and has nothing that this one lacks"},
+     "for a broker that is not the primary: you confirm that the other broker is\nstopped, and has nothing that this "
+     "one lacks"},
     {0},
 };
 
@@ -20,13 +21,14 @@ const struct command command_pair_record = {
     .name = "pair record",
     .usage = "[--show | --write [--peer-is-stopped]]",
     .summary = "show the pair's record at the coordinator, or have it written again",
-    .text =
-        "Asks one broker what its coordinator keeps of the pair: who leads which epoch, and who is in sync.\n\n"
-        "If that record was deleted, or put back to an earlier state, nobody claims by it, and 'tarry status' says\n"
-        "so. If you cannot put it back, --write has the broker write what it knows: say it to the one that leads,\n"
-        "or, if nobody does, to the one that led last. It starts again then, and leads; start the other one again\n"
-        "yourself, for until then that believes no record older than what it has seen. Refused if the record is no\n"
-        "older than what the broker knows.",
+    .text = "Asks one broker which record its coordinator keeps of the pair: which node leads in which epoch,\n"
+            "and which node is in sync.\n\n"
+            "If the record was deleted or replaced by an earlier version, no node becomes the primary because\n"
+            "of it, and 'tarry status' says so. If you cannot restore the record, --write makes the broker\n"
+            "write what it knows. Ask the primary, or, if there is none, the node that led last. That broker\n"
+            "then restarts, and leads. Restart the other broker yourself: until then it accepts no record that\n"
+            "is older than the last one it has seen. The command is refused if the record is not older than\n"
+            "what the broker knows.",
     .options = options,
     .positional_min = 0,
     .positional_max = 0,
@@ -57,11 +59,11 @@ static int tell(const struct tool *tool, const struct node *node, bool writes) {
 static int run(struct tool *tool, const struct args *args) {
     bool writes = args_has(args, "write"), is_stopped = args_has(args, "peer-is-stopped");
     struct nodes nodes;
-    if (writes && args_has(args, "show")) return tool_usage(args, "--show and --write: one of the two");
-    if (is_stopped && !writes) return tool_usage(args, "--peer-is-stopped is for --write");
+    if (writes && args_has(args, "show")) return tool_usage(args, "--show and --write exclude each other");
+    if (is_stopped && !writes) return tool_usage(args, "--peer-is-stopped needs --write");
     int status = nodes_open(&nodes, tool, tool->timeout_ms);
     if (status == EXIT_FINE && nodes.count > 1)
-        status = tool_usage(args, "--broker: name one of the two, whose word it is to be");
+        status = tool_usage(args, "--broker: name only one broker, the one that is to answer");
     if (status == EXIT_FINE) {
         struct node *node = &nodes.items[0];
         struct tarry_pair_view *view = NULL;

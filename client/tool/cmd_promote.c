@@ -1,5 +1,5 @@
-/* cmd_promote.c: tarry promote and tarry demote: which node of a pair is to be the primary. The broker answers at once,
- * with how it is; how it goes on is asked for here until it is done, or --wait is over. */
+/* cmd_promote.c: tarry promote and tarry demote: choose the primary of a pair. The broker answers at once with its
+ * status; the command then asks for the status until the change is done, or --wait is over. */
 #include <stdio.h>
 #include <time.h>
 
@@ -13,15 +13,15 @@ static int run(struct tool *tool, const struct args *args);
 
 #define WAIT_DEFAULT_MS 30000u
 #define ASK_AGAIN_MS 50u
-#define PATIENCE_MS 2000u /* for one answer, meanwhile */
+#define PATIENCE_MS 2000u /* timeout of each answer */
 
 #define OPTION_WAIT                                                                                                    \
-    { "wait", ARG_VALUE, "DUR", "how long to wait for it to be done (default 30s; 0s: not at all)" }
+    { "wait", ARG_VALUE, "DUR", "maximum time to wait until the change is done; 0s: do not wait [30s]" }
 
 static const struct arg_spec promote_options[] = {
     {"peer-is-stopped", ARG_FLAG, NULL,
-     "your word: the other broker is stopped, and has not\nserved alone since this one was last in sync"},
-    {"force", ARG_FLAG, NULL, "even if what the other has acknowledged is lost"},
+     "you confirm that the other broker is stopped, and has not served alone since\nthis one was last in sync"},
+    {"force", ARG_FLAG, NULL, "promote even if requests that the other broker has acknowledged are lost"},
     OPTION_WAIT,
     {0},
 };
@@ -30,21 +30,20 @@ const struct command command_promote = {
     .name = "promote",
     .usage = "[--peer-is-stopped | --force] [--wait DUR]",
     .summary = "make a follower the primary",
-    .text =
-        "Makes the broker that --broker names the primary; of several, the one that is not the primary, or, with\n"
-        "--peer-is-stopped, the one that answers. If another is the primary, and answers, it hands over first: it\n"
-        "takes no more writes, the follower catches up, the roles swap, and nothing is lost. It is no error if it is\n"
-        "the primary already.\n\n"
-        "If the primary is gone and no coordinator decides, you have to. --peer-is-stopped is your word that it is\n"
-        "stopped, will stay so until it comes back as a follower, and has not acknowledged anything without this\n"
-        "one; if that is wrong, acknowledged tasks are lost and others delivered twice. --force says that you know\n"
-        "and want it all the same; copy the other's data directory before it is started again, for what only it has\n"
-        "may be gone then. Both brokers record what you said.\n\n"
-        "Said to the primary, --peer-is-stopped makes it go on without its follower, which it would wait for\n"
-        "otherwise (tarryd --solo-after never), until that one is back and has everything.\n\n"
-        "Without a coordinator the other broker is asked first, for up to 2.5 seconds: while it answers as the "
-        "primary,\n"
-        "--peer-is-stopped and --force are refused, and nothing is changed.",
+    .text = "Makes the broker that --broker names the primary. If --broker names several, the command takes the\n"
+            "one that is not the primary, or, with --peer-is-stopped, the one that answers. If another broker\n"
+            "is the primary and answers, it hands over: it accepts no more writes, the follower catches up, and\n"
+            "the roles swap. Nothing is lost. If the broker is already the primary, the command succeeds.\n\n"
+            "If the primary does not answer and there is no coordinator to decide, you must decide. With\n"
+            "--peer-is-stopped you confirm that the primary is stopped, stays stopped until it comes back as a\n"
+            "follower, and has acknowledged nothing without this broker. If that is wrong, acknowledged tasks\n"
+            "are lost, and other tasks are delivered twice. With --force you accept that loss. Copy the data\n"
+            "directory of the other broker before it is started again: requests that only it has may be lost\n"
+            "then. Both brokers record which option you gave.\n\n"
+            "If the broker is the primary and waits for its follower (tarryd --solo-after never),\n"
+            "--peer-is-stopped makes it continue alone until the follower is back and has caught up.\n\n"
+            "Without a coordinator the command asks the other broker first, for up to 2.5 s. While that broker\n"
+            "answers as the primary, --peer-is-stopped and --force are refused, and nothing is changed.",
     .options = promote_options,
     .positional_min = 0,
     .positional_max = 0,
@@ -64,10 +63,10 @@ const struct command command_demote = {
     .name = "demote",
     .usage = "[--wait DUR]",
     .summary = "make the primary hand over to its follower",
-    .text =
-        "The broker that --broker names (of several, the primary) takes no more writes, waits until its follower has\n"
-        "everything, and hands over to it: nothing is lost, and clients that know both addresses see a pause. It is\n"
-        "refused if there is no follower that could take over. It is no error if it follows already.",
+    .text = "Makes the broker that --broker names (of several: the primary) hand over to its follower. The\n"
+            "primary accepts no more writes, waits until its follower has caught up, and hands over. Nothing is\n"
+            "lost; clients that know both addresses see a pause. The broker refuses if no follower can take\n"
+            "over. If the broker is already a follower, the command succeeds.",
     .options = demote_options,
     .positional_min = 0,
     .positional_max = 0,
@@ -77,13 +76,13 @@ const struct command command_demote = {
     .run = run,
 };
 
-/* Could this one be meant? By an operator that says that the peer is stopped: any that answers, also a primary that
+/* Whether the operator may mean this broker. With --peer-is-stopped: any broker that answers, also a primary that
  * waits for its follower. */
 static bool is_candidate(const struct node *node, bool promotes, bool peer_is_stopped) {
     return node->view != NULL && (peer_is_stopped || node_is_primary(node) != promotes);
 }
 
-/* Which of the brokers is meant. NULL after a sentence. */
+/* Returns the broker that is meant. NULL after an error message. */
 static struct node *choose(struct nodes *nodes, bool promotes, bool peer_is_stopped) {
     struct node *chosen = NULL;
     size_t candidates = 0;
@@ -109,11 +108,11 @@ static struct node *choose(struct nodes *nodes, bool promotes, bool peer_is_stop
             "one that shall",
             candidates);
     else
-        tool_say("it is not plain whom to %s: name one of them alone with --broker", verb);
+        tool_say("several brokers could be meant by %s: name only one with --broker", verb);
     return NULL;
 }
 
-/* Has it come to what was asked for? */
+/* Whether the change is done. */
 static bool is_done(const struct node *node, bool promotes) {
     if (node->view == NULL) return false;
     enum tarry_role role = node->view->role;
@@ -146,8 +145,8 @@ static void pause_ms(uint64_t ms) {
     nanosleep(&pause, NULL);
 }
 
-/* Until it is done, or the time is over. A broker that hands over starts itself again: that it does not answer for a
- * while is no failure. */
+/* Waits until the change is done, or the time is over. A broker that hands over restarts, so a missing answer is no
+ * failure. */
 static void follow(struct node *node, bool promotes, uint64_t until_ms) {
     struct progress progress;
     progress_start(&progress, "frames behind");
@@ -207,7 +206,7 @@ static int run(struct tool *tool, const struct args *args) {
     uint64_t wait_ms = WAIT_DEFAULT_MS;
     struct nodes nodes;
     if (promotes && args_has(args, "peer-is-stopped") && args_has(args, "force"))
-        return tool_usage(args, "--peer-is-stopped and --force: one is enough");
+        return tool_usage(args, "--peer-is-stopped and --force exclude each other");
     int status = option_duration(args, "wait", &wait_ms);
     if (status != 0) return status;
     status = nodes_open(&nodes, tool, args->timeout != NULL ? tool->timeout_ms : PATIENCE_MS);

@@ -1,4 +1,4 @@
-/* cmd_queue.c: tarry queues, and tarry queue set, pause, resume, purge. */
+/* cmd_queue.c: tarry queues, and tarry queue set, pause, resume, purge, delete. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static int run_purge(struct tool *tool, const struct args *args);
 static const struct arg_spec no_options[] = {{0}};
 
 static const struct arg_spec set_options[] = {
-    {"push", ARG_VALUE, "URL", "as push=URL"},
+    {"push", ARG_VALUE, "URL", "same as push=URL"},
     {0},
 };
 
@@ -35,8 +35,8 @@ const struct command command_queues = {
     .name = "queues",
     .usage = "[--from-follower [--at-least N] [--staleness DUR]]",
     .summary = "list the queues and their policies",
-    .text = "Lists every queue with its policy, whether it is paused, and how many tasks it holds. PENDING counts\n"
-            "those that are ready too; 'tarry stats' tells them apart.",
+    .text = "Lists each queue with its policy, whether it is paused, and how many tasks it has. PENDING\n"
+            "includes ready tasks; 'tarry stats' shows the two numbers separately.",
     .options = queues_options,
     .positional_min = 0,
     .positional_max = 0,
@@ -48,17 +48,18 @@ const struct command command_queue_set = {
     .name = "queue set",
     .usage = "QUEUE [name=value…] [--push URL]",
     .summary = "change a queue's policy",
-    .text =
-        "Sets the named fields of a queue's policy; the others stay. A queue that is not there yet is made.\n\n"
-        "  lease=DUR              how long a delivered task belongs to its consumer (default 30s)\n"
-        "  max_attempts=N         then the task goes to the dead letters; 0: no end (default 16)\n"
-        "  backoff=KIND           fixed (always backoff_min) or exponential (doubling up to backoff_max)\n"
-        "  backoff_min=DUR        the first delay after a nack (default 1s)\n"
-        "  backoff_max=DUR        the longest delay (default 10m)\n"
-        "  backoff_jitter=N       per cent of the delay, added at random (default 20)\n"
-        "  push=URL               the primary POSTs what is due to this http:// or https:// URL, signed, and acks it\n"
-        "                         when the answer is 2xx (docs/WEBHOOKS.md); none: it does not (default)\n\n"
-        "The durations may be given as lease_ms, backoff_min_ms and backoff_max_ms too, in milliseconds.",
+    .text = "Sets the named fields of a queue's policy; the other fields do not change. A queue that does not\n"
+            "exist is created.\n\n"
+            "  lease=DUR              lease of a delivery: after that time the task is delivered again [30s]\n"
+            "  max_attempts=N         failed attempts before a task becomes a dead letter; 0: no limit [16]\n"
+            "  backoff=KIND           fixed (always backoff_min), or exponential (doubles up to backoff_max)\n"
+            "  backoff_min=DUR        delay after the first nack [1s]\n"
+            "  backoff_max=DUR        maximum delay after a nack [10m]\n"
+            "  backoff_jitter=N       random addition to the delay, in per cent of the delay [20]\n"
+            "  push=URL               http:// or https:// URL; the primary POSTs each due task to it, signed,\n"
+            "                         and acks the task if the answer is 2xx (docs/WEBHOOKS.md); none: no push\n"
+            "                         [none]\n\n"
+            "lease_ms, backoff_min_ms and backoff_max_ms set the same durations in milliseconds.",
     .options = set_options,
     .positional_min = 1,
     .positional_max = ARGS_POSITIONAL_ANY,
@@ -70,7 +71,7 @@ const struct command command_queue_set = {
 };
 
 static const struct arg_spec pause_options[] = {
-    {"for", ARG_VALUE, "DUR", "resume by itself after so long"},
+    {"for", ARG_VALUE, "DUR", "time after which the queue resumes by itself [no limit]"},
     {0},
 };
 
@@ -78,8 +79,8 @@ const struct command command_queue_pause = {
     .name = "queue pause",
     .usage = "QUEUE [--for DUR]",
     .summary = "pause the deliveries of a queue",
-    .text = "Holds back the deliveries of a queue. Tasks may be scheduled, moved and cancelled meanwhile, and what is\n"
-            "in flight may be settled. A queue that is not there yet is made.",
+    .text = "Pauses the deliveries of a queue. Meanwhile clients can schedule, move and cancel tasks, and\n"
+            "settle tasks that are in flight. A queue that does not exist is created.",
     .options = pause_options,
     .positional_min = 1,
     .positional_max = 1,
@@ -92,7 +93,7 @@ const struct command command_queue_resume = {
     .name = "queue resume",
     .usage = "QUEUE",
     .summary = "resume the deliveries of a queue",
-    .text = "Ends the pause of a queue. A queue that is not there yet is made.",
+    .text = "Ends the pause of a queue. A queue that does not exist is created.",
     .options = no_options,
     .positional_min = 1,
     .positional_max = 1,
@@ -102,7 +103,7 @@ const struct command command_queue_resume = {
 };
 
 static const struct arg_spec purge_options[] = {
-    {"state", ARG_VALUE, "STATES", "any of pending,ready,in_flight,dead (default pending,ready)"},
+    {"state", ARG_VALUE, "STATES", "states to purge, any of pending,ready,in_flight,dead [pending,ready]"},
     {0},
 };
 
@@ -110,12 +111,15 @@ const struct command command_queue_delete = {
     .name = "queue delete",
     .usage = "QUEUE",
     .summary = "delete a queue that is empty and has no consumers",
-    .text = "Deletes a queue that was mistyped, or is not used any more: it is in no list and no statistics, and its\n"
-            "policy, pause and counts are gone. It must hold no task and no dead letter and have no consumer;\n"
-            "otherwise the answer says what stands in the way, with exit status 1.\n\n"
-            "History and audit tell what happened in it, and who deleted it; what has ended in it is still answered\n"
-            "for. Who uses its name again creates it anew. Where all 4,096 places are taken, another queue gets its\n"
-            "place, once its endings are forgotten (tarryd --outcome-retention).",
+    .text = "Deletes a queue that nobody uses, for example one with a mistyped name. Lists and statistics do\n"
+            "not show the queue any more; its policy, its pause and its counts are lost. The queue must have no\n"
+            "task, no dead letter and no consumer. Otherwise the answer says what prevents the deletion, and\n"
+            "the exit status is 1.\n\n"
+            "'tarry history' and 'tarry audit' still show what happened in the queue, and who deleted it. The\n"
+            "broker still knows the outcomes of tasks that ended in the queue. A request with the same queue\n"
+            "name creates the queue anew. If all 4,096 queues of the broker are in use, another queue can take\n"
+            "the place of the deleted one when the broker has forgotten those outcomes (tarryd\n"
+            "--outcome-retention).",
     .positional_min = 1,
     .positional_max = 1,
     .positional_names = "QUEUE",
@@ -127,9 +131,8 @@ const struct command command_queue_purge = {
     .name = "queue purge",
     .usage = "QUEUE [--state STATES]",
     .summary = "cancel the tasks of a queue",
-    .text =
-        "Ends the tasks that the queue holds at this moment, as cancelled (purged). Younger tasks are not touched.\n"
-        "The command returns when all of them have ended.",
+    .text = "Ends the tasks that the queue has at this moment, as cancelled (purged). Tasks that are scheduled\n"
+            "later are not affected. The command returns when all of the tasks have ended.",
     .options = purge_options,
     .positional_min = 1,
     .positional_max = 1,
@@ -213,7 +216,7 @@ static int run_queues(struct tool *tool, const struct args *args) {
     return status;
 }
 
-/* ---- what the administrative commands print */
+/* ---- output of the administrative commands */
 
 /* {"queue","result",…}, with a count if there was a job. */
 static int conclude(struct tool *tool, const char *queue, const char *word, const struct tarry_result *result,
@@ -230,7 +233,7 @@ static int conclude(struct tool *tool, const char *queue, const char *word, cons
             ndjson_text(&out, "code", tarry_code_name(result->code));
             ndjson_text(&out, "message", message);
         }
-        /* A job goes on behind it. */
+        /* The job continues after the answer. */
         if (job == NULL && result->position != 0) ndjson_number(&out, "position", result->position);
         ndjson_end(&out);
     } else if (result->code == TARRY_OK) {
@@ -260,7 +263,7 @@ static int run_set(struct tool *tool, const struct args *args) {
         policy.push = policy_push(push);
         fields |= TARRY_POLICY_PUSH;
     }
-    if (status == 0 && fields == 0) status = tool_usage(args, "QUEUE and name=value or --push are wanted");
+    if (status == 0 && fields == 0) status = tool_usage(args, "missing field: give name=value or --push URL");
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
     tarry_queue_set(tool->client, args->positional[0], &policy, fields, &result);

@@ -1,5 +1,5 @@
-/* cmd_redact.c: tarry redact: what ended tasks contained is erased for good. Asks in portions until nothing is left to
- * ask for, then waits until the broker has done it. */
+/* cmd_redact.c: tarry redact: erases the contents of ended tasks. Requests portions until none is left, then waits
+ * until the broker has erased them. */
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
@@ -18,12 +18,12 @@
 static int run(struct tool *tool, const struct args *args);
 
 static const struct arg_spec options[] = {
-    {"id", ARG_VALUE, "ID", "one task by its id, instead of QUEUE and KEY"},
-    {"queue", ARG_VALUE, "QUEUE", "all tasks of this queue that were scheduled …"},
-    {"from", ARG_VALUE, "T", "… at T or later: RFC 3339, or Unix ms"},
-    {"to", ARG_VALUE, "T", "… before T"},
-    {"reason", ARG_VALUE, "TEXT", "why, for the log (needed)"},
-    {"no-wait", ARG_FLAG, NULL, "do not wait for the erasure; it is recorded, and goes on by itself"},
+    {"id", ARG_VALUE, "ID", "id of one task, instead of QUEUE and KEY"},
+    {"queue", ARG_VALUE, "QUEUE", "queue of the tasks to redact; needs --from or --to"},
+    {"from", ARG_VALUE, "T", "with --queue: tasks that were scheduled at T or later: RFC 3339, or Unix ms"},
+    {"to", ARG_VALUE, "T", "with --queue: tasks that were scheduled before T"},
+    {"reason", ARG_VALUE, "TEXT", "reason for the redaction, kept in the log (required)"},
+    {"no-wait", ARG_FLAG, NULL, "return when the redaction is recorded; the broker erases in the background"},
     {0},
 };
 
@@ -31,16 +31,16 @@ const struct command command_redact = {
     .name = "redact",
     .usage = "QUEUE KEY --reason TEXT\n--id ID --reason TEXT\n--queue QUEUE (--from T | --to T) --reason TEXT",
     .summary = "erase the payload and attributes of ended tasks",
-    .text =
-        "Erases payload and attributes of tasks that have ended from the broker's log, archive and index, and\n"
-        "records when, by whom and why. What happened to the tasks, ids, queues and keys stay in the log, and\n"
-        "'tarry verify' still proves all of it. By QUEUE and KEY every task that ever had the key is meant. A live\n"
-        "task is refused: cancel it first; so is a dead letter: drop it first. By time, live tasks are left alone\n"
-        "and counted, with exit status 1.\n\n"
-        "By key it finds what log and archive still name, by time those whose scheduling they still hold; others\n"
-        "are found by --id alone.\n\n"
-        "Waits until it is done; a broker that is killed meanwhile goes on with it when it starts again. What\n"
-        "consumers, backups, file-system snapshots, swap or the flash of an SSD have kept is beyond its reach.",
+    .text = "Erases the payload and the attributes of ended tasks from the broker's log, archive and index, and\n"
+            "records when, by whom and why. The history of the tasks, ids, queues and keys stay in the log, and\n"
+            "'tarry verify' can still prove all of it. QUEUE and KEY select every task that ever had the key.\n"
+            "The broker refuses a live task (cancel it first) and a dead letter (drop it first). A redaction by\n"
+            "time skips and counts live tasks; the exit status is then 1.\n\n"
+            "A redaction by key finds the tasks that log and archive still name. A redaction by time finds the\n"
+            "tasks whose schedule record is still in log or archive. Other tasks can only be redacted by --id.\n\n"
+            "The command waits until the erasure is done. If the broker is killed meanwhile, it continues the\n"
+            "erasure after its next start. The command cannot erase what consumers, backups, file-system\n"
+            "snapshots, swap space or the flash cells of an SSD have kept.",
     .options = options,
     .positional_min = 0,
     .positional_max = 2,
@@ -56,7 +56,7 @@ struct redacting {
     struct tarry_redact_options asked;
     uint64_t count;
     uint64_t left;
-    uint64_t position; /* of the last frame that records a part of it */
+    uint64_t position; /* position of the last frame that records a portion */
     bool done;
 };
 
@@ -65,18 +65,19 @@ static int option_redact(const struct args *args, struct tarry_redact_options *o
     out->reason = args_get(args, "reason");
     out->task.queue = args_get(args, "queue");
     bool is_range = out->task.queue != NULL;
-    if (out->reason == NULL || out->reason[0] == 0) return tool_usage(args, "--reason TEXT says why: the log keeps it");
+    if (out->reason == NULL || out->reason[0] == 0)
+        return tool_usage(args, "missing --reason TEXT; the log keeps the reason");
     if (is_range && (args_has(args, "id") || args->positional_count > 0))
-        return tool_usage(args, "which tasks? Give QUEUE and KEY, or --id ID, or --queue QUEUE with --from and --to");
+        return tool_usage(args, "missing task: give QUEUE and KEY, or --id ID, or --queue QUEUE with --from and --to");
     if (!is_range && (args_has(args, "from") || args_has(args, "to")))
-        return tool_usage(args, "--from and --to go with --queue QUEUE");
+        return tool_usage(args, "--from and --to need --queue QUEUE");
     if (!is_range) return option_ref(args, &out->task);
     status = option_time(args, "from", &out->from_ms);
     if (status == 0) status = option_time(args, "to", &out->to_ms);
     if (status == 0 && out->from_ms == 0 && out->to_ms == 0)
-        return tool_usage(args, "--queue needs --from T or --to T: a whole queue is not redacted by mistake");
+        return tool_usage(args, "--queue needs --from T or --to T, so that no whole queue is redacted by mistake");
     if (status == 0 && out->to_ms != 0 && out->to_ms <= out->from_ms)
-        return tool_usage(args, "--to is not later than --from");
+        return tool_usage(args, "--to must be later than --from");
     return status;
 }
 
@@ -85,7 +86,7 @@ static void pause_ms(uint64_t ms) {
     nanosleep(&time, NULL);
 }
 
-/* Portion by portion. */
+/* Requests one portion after another. */
 static int ask(struct redacting *redacting) {
     struct tarry_redact_options asked = redacting->asked;
     struct tarry_result result = {.message = ""};
@@ -109,7 +110,7 @@ static int ask(struct redacting *redacting) {
     return tool_failed(redacting->tool, code, result.message);
 }
 
-/* Until the broker has erased what was recorded. */
+/* Waits until the broker has erased everything that was recorded. */
 static int wait_for_it(struct redacting *redacting) {
     struct progress progress;
     char message[TARRY_MESSAGE_SIZE] = "";

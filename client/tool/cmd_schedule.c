@@ -12,18 +12,19 @@
 #include "tool.h"
 
 static const struct arg_spec options[] = {
-    {"key", ARG_VALUE, "KEY", "your name for the task, unique among the queue's live tasks"},
-    {"in", ARG_VALUE, "DUR", "due so long after the broker receives it (30m, 1h30m, 2d)"},
-    {"at", ARG_VALUE, "RFC3339", "due at a time, such as 2026-11-21T04:00:00+01:00"},
-    {"due-ms", ARG_VALUE, "N", "due at a time in Unix milliseconds; the past is due at once"},
-    {"body", ARG_VALUE, "TEXT", "the payload; without one it is empty"},
-    {"body-file", ARG_VALUE, "F", "the payload from a file; - is standard input"},
-    {"priority", ARG_VALUE, "N", "0 … 9, 9 is delivered first (default 0)"},
-    {"attr", ARG_MANY, "k=v", "an attribute; may be repeated"},
-    {"expires", ARG_VALUE, "DUR", "no longer delivered so long after it is due: it ends as expired"},
+    {"key", ARG_VALUE, "KEY", "name of the task that you choose, unique among the live tasks of the queue"},
+    {"in", ARG_VALUE, "DUR", "delay, counted from when the broker receives the request (30m, 1h30m, 2d)"},
+    {"at", ARG_VALUE, "RFC3339", "due time, such as 2026-11-21T04:00:00+01:00"},
+    {"due-ms", ARG_VALUE, "N", "due time in Unix milliseconds; a task with a past time is due at once"},
+    {"body", ARG_VALUE, "TEXT", "payload [empty]"},
+    {"body-file", ARG_VALUE, "F", "file with the payload; - is standard input"},
+    {"priority", ARG_VALUE, "N", "priority from 0 to 9; 9 is delivered first [0]"},
+    {"attr", ARG_MANY, "k=v", "attribute; may be repeated"},
+    {"expires", ARG_VALUE, "DUR",
+     "time after the due time at which the task ends as expired and is no longer\ndelivered [never]"},
     {"on-conflict", ARG_VALUE, "WHAT",
-     "if the key is taken: reject (default), replace,\nearlier or later (keep which due time)"},
-    {"from", ARG_VALUE, "FILE", "many tasks, one JSON object a line; - is standard input"},
+     "action if a live task has the key: reject, replace, or keep the task that is\ndue earlier or later [reject]"},
+    {"from", ARG_VALUE, "FILE", "file with many tasks, one JSON object a line; - is standard input"},
     {0},
 };
 
@@ -33,20 +34,22 @@ const struct command command_schedule = {
     .name = "schedule",
     .usage = "QUEUE [--key K] (--in DUR | --at RFC3339 | --due-ms N) [OPTION]…\n--from FILE|-",
     .summary = "create a task, or many from a file",
-    .text = "Creates a task that is delivered to a consumer of QUEUE when it is due, never before. When the\n"
-            "command returns, the task is on the broker's disk.\n\n"
-            "If a live task holds the key, the answer is 'exists' with that task's id and due time, and the\n"
-            "exit status is 1; so a repeated call is harmless. With --on-conflict the new task replaces it\n"
-            "('replaced'), or the one that is due earlier or later stays ('kept' or 'replaced').\n\n"
-            "--from reads one JSON object a line, all but queue and time optional:\n"
+    .text = "Creates a task. The broker delivers the task to a consumer of QUEUE when it is due, never before.\n"
+            "When the command returns, the task is on the broker's disk.\n\n"
+            "If a live task has the same key, the answer is 'exists' with the id and the due time of that task,\n"
+            "and the exit status is 1. So it is safe to repeat the command. With --on-conflict replace, the new\n"
+            "task replaces the other one ('replaced'). With earlier or later, the task that is due earlier or\n"
+            "later stays ('kept' or 'replaced').\n\n"
+            "--from reads one JSON object a line; all members but the queue and the due time are optional:\n"
             "  {\"queue\",\"key\",\"delay_ms\"|\"due_ms\",\"body\"|\"body_base64\",\"priority\",\"attributes\":{…},\n"
             "   \"expires_ms\",\"on_conflict\"}\n"
-            "delay_ms and expires_ms are durations, due_ms is a time.\n"
-            "Every line is handled as it arrives and answered once, in order, as soon as it is durable:\n"
+            "delay_ms and expires_ms are durations, due_ms is a Unix time. The tool handles each line as soon\n"
+            "as it arrives, and answers each line once, in order, when the task is durable:\n"
             "  {\"line\":1,\"id\":\"…\",\"queue\":\"…\",\"key\":\"…\",\"result\":\"scheduled\",\"due_ms\":…}\n"
-            "or with result replaced, kept, exists, or error (with code and message; the others go on).\n"
-            "Exit status 1 if any line was refused. A broker that goes away is waited for, and so is one that is busy\n"
-            "(its disk is full, say), without an end unless --timeout says one for each line; standard error says so.",
+            "The result is scheduled, replaced, kept, exists or error. An error has a code and a message, and\n"
+            "the tool goes on with the next line. The exit status is 1 if any line was refused. While the\n"
+            "broker is unreachable or busy (for example, its disk is full), the tool retries and says so on\n"
+            "standard error. It retries without end, unless --timeout sets a timeout for each line.",
     .options = options,
     .positional_min = 0,
     .positional_max = 1,
@@ -61,7 +64,8 @@ const struct command command_schedule = {
 static int read_body(const char *path, struct text *out) {
     int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     int status = fd < 0 ? EXIT_USAGE : 0;
-    while (status == 0 && out->size <= PAYLOAD_SIZE_MAX_LIMIT) { /* one byte more is enough to be refused */
+    while (status == 0 &&
+           out->size <= PAYLOAD_SIZE_MAX_LIMIT) { /* stop after one byte too many: the broker refuses it */
         ssize_t count = read(fd, text_reserve(out, 65536), 65536);
         if (count == 0) break;
         if (count > 0)
@@ -76,7 +80,7 @@ static int read_body(const char *path, struct text *out) {
 
 static int take_body(const struct args *args, struct tarry_schedule_options *schedule, struct text *file) {
     const char *body = args_get(args, "body"), *path = args_get(args, "body-file");
-    if (body != NULL && path != NULL) return tool_usage(args, "--body and --body-file: one is enough");
+    if (body != NULL && path != NULL) return tool_usage(args, "--body and --body-file exclude each other");
     if (path != NULL) {
         int status = read_body(path, file);
         if (status != 0) return status;
@@ -89,10 +93,11 @@ static int take_body(const struct args *args, struct tarry_schedule_options *sch
     return 0;
 }
 
-/* "k=v" into attributes; the names are cut out of copies that the caller frees. */
+/* Parses "k=v" into attributes; the names are in copies that the caller frees. */
 static int take_attributes(const struct args *args, struct tarry_schedule_options *schedule,
                            struct tarry_attribute attributes[ATTRIBUTES_MAX]) {
-    if (args->many_count > ATTRIBUTES_MAX) return tool_usage(args, "more than %d attributes", ATTRIBUTES_MAX);
+    if (args->many_count > ATTRIBUTES_MAX)
+        return tool_usage(args, "more than %d attributes: give fewer --attr", ATTRIBUTES_MAX);
     schedule->attributes = attributes;
     for (size_t i = 0; i < args->many_count; i++) {
         const char *text = args->many[i].value, *equals = strchr(text, '=');
@@ -143,7 +148,9 @@ static int run_from(struct tool *tool, const struct args *args, const char *path
     bool other = args->positional_count > 0 || args->many_count > 0;
     for (size_t i = 0; options[i].name != NULL; i++)
         if (args->values[i] != NULL && strcmp(options[i].name, "from") != 0) other = true;
-    if (other) return tool_usage(args, "--from stands alone: each line says its queue, time and body");
+    if (other)
+        return tool_usage(args,
+                          "--from allows no QUEUE and no other option: each line has its own queue, time and body");
     return stream_run(tool, args, VERB_SCHEDULE, path, false);
 }
 
@@ -154,9 +161,10 @@ static int run(struct tool *tool, const struct args *args) {
     struct tarry_attribute attributes[ATTRIBUTES_MAX] = {0};
     struct text file = {0};
     uint64_t priority = 0;
-    int status = args->positional_count == 1 ? 0 : tool_usage(args, "which queue? Give QUEUE, or --from FILE");
+    int status = args->positional_count == 1 ? 0 : tool_usage(args, "missing queue: give QUEUE, or --from FILE");
     const char *key = args_get(args, "key");
-    if (status == 0 && key != NULL && key[0] == 0) status = tool_usage(args, "--key: the key is empty");
+    if (status == 0 && key != NULL && key[0] == 0)
+        status = tool_usage(args, "--key: the key is empty; omit --key for a task without a key");
     if (status == 0) status = option_when(args, &schedule.when, &schedule.when_ms);
     if (status == 0) status = option_number(args, "priority", 0, PRIORITY_COUNT - 1, &priority);
     if (status == 0) status = option_duration_positive(args, "expires", &schedule.expires_ms);

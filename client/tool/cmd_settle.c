@@ -1,4 +1,4 @@
-/* cmd_settle.c: tarry ack, nack, extend, release: settling one delivery by hand, by its id and token. */
+/* cmd_settle.c: tarry ack, nack, extend, release: settles one delivery by its id and token. */
 #include <string.h>
 
 #include "answer.h"
@@ -10,8 +10,8 @@
 static int run_settle(struct tool *tool, const struct args *args);
 
 #define SETTLE_TEXT                                                                                                    \
-    "ID and TOKEN are those of the delivery, as 'tarry consume --json' prints them. A token that is no longer the\n"   \
-    "task's lease is refused, and the answer says what became of the task."
+    "ID and TOKEN identify one delivery; 'tarry consume --json' prints both. If the lease of TOKEN has\n"              \
+    "ended, the broker refuses, and the answer says what happened to the task."
 
 static const struct arg_spec no_options[] = {{0}};
 
@@ -29,9 +29,9 @@ const struct command command_ack = {
 };
 
 static const struct arg_spec nack_options[] = {
-    {"delay", ARG_VALUE, "DUR", "due again after so long, instead of the queue's backoff"},
-    {"reason", ARG_VALUE, "TEXT", "why, for the log (tarry history)"},
-    {"dead", ARG_VALUE, "REASON", "straight to the dead letters"},
+    {"delay", ARG_VALUE, "DUR", "time until the task is due again [the queue's backoff]"},
+    {"reason", ARG_VALUE, "TEXT", "reason for the failure, kept in the log (tarry history)"},
+    {"dead", ARG_VALUE, "REASON", "make the task a dead letter at once, for this reason"},
     {0},
 };
 
@@ -39,8 +39,9 @@ const struct command command_nack = {
     .name = "nack",
     .usage = "ID TOKEN [[--delay DUR] [--reason TEXT] | --dead REASON]",
     .summary = "report a delivered task as failed: retry it, or make it a dead letter",
-    .text = "Gives a delivered task back as failed: it comes again after the queue's backoff or after --delay, and\n"
-            "the attempt counts; after max_attempts it goes to the dead letters, with --dead at once.\n\n" SETTLE_TEXT,
+    .text = "Reports a delivered task as failed. The attempt counts, and the task is due again after --delay,\n"
+            "or after the queue's backoff. After max_attempts attempts, or at once with --dead, the task\n"
+            "becomes a dead letter.\n\n" SETTLE_TEXT,
     .options = nack_options,
     .positional_min = 2,
     .positional_max = 2,
@@ -51,7 +52,7 @@ const struct command command_nack = {
 };
 
 static const struct arg_spec extend_options[] = {
-    {"lease", ARG_VALUE, "DUR", "the new lease, from now on (default: the queue's)"},
+    {"lease", ARG_VALUE, "DUR", "new lease, counted from now [the queue's]"},
     {0},
 };
 
@@ -59,7 +60,7 @@ const struct command command_extend = {
     .name = "extend",
     .usage = "ID TOKEN [--lease DUR]",
     .summary = "extend the lease of a delivered task",
-    .text = "Gives a delivered task a new lease from now on. The token stays.\n\n" SETTLE_TEXT,
+    .text = "Gives a delivered task a new lease, counted from now. The token does not change.\n\n" SETTLE_TEXT,
     .options = extend_options,
     .positional_min = 2,
     .positional_max = 2,
@@ -72,7 +73,8 @@ const struct command command_release = {
     .name = "release",
     .usage = "ID TOKEN",
     .summary = "return a delivered task without counting an attempt",
-    .text = "Gives a delivered task back: it is ready again at once, and the attempt does not count.\n\n" SETTLE_TEXT,
+    .text =
+        "Returns a delivered task. The task is ready again at once, and the attempt does not count.\n\n" SETTLE_TEXT,
     .options = no_options,
     .positional_min = 2,
     .positional_max = 2,
@@ -86,17 +88,17 @@ static int nack(struct tool *tool, const struct args *args, uint64_t id, struct 
     struct tarry_nack_options options = {.reason = args_get(args, "dead")};
     options.dead = options.reason != NULL;
     if (options.dead && args_has(args, "reason"))
-        return tool_usage(args, "--dead says the reason: --reason is one too many");
+        return tool_usage(args, "--dead has the reason already: omit --reason");
     if (!options.dead) options.reason = args_get(args, "reason");
     options.has_delay = args_has(args, "delay");
-    if (options.dead && options.has_delay) return tool_usage(args, "--delay and --dead: one is enough");
+    if (options.dead && options.has_delay) return tool_usage(args, "--delay and --dead exclude each other");
     int status = option_duration(args, "delay", &options.delay_ms);
     if (status == 0) status = tool_connect(tool);
     if (status == 0) tarry_nack(tool->client, id, token, &options, out_result);
     return status;
 }
 
-/* 0 when the broker was asked; an exit status after a sentence otherwise. */
+/* 0 after the request was sent; otherwise an exit status after an error message. */
 static int settle(struct tool *tool, const struct args *args, uint64_t id, struct tarry_token token,
                   struct tarry_result *out_result) {
     const char *name = args->command->name;
@@ -148,7 +150,7 @@ static int run_settle(struct tool *tool, const struct args *args) {
     uint64_t id = 0;
     int status = option_id(args, args->positional[0], &id);
     if (status == 0 && tarry_token_parse(args->positional[1], &token) != TARRY_OK)
-        status = tool_usage(args, "'%s' is no token such as 3-81920", args->positional[1]);
+        status = tool_usage(args, "'%s' is not a token such as 3-81920", args->positional[1]);
     if (status == 0) status = settle(tool, args, id, token, &result);
     if (status != 0) return status;
     if (tool->json) {

@@ -20,8 +20,8 @@
 static int run(struct tool *tool, const struct args *args);
 
 static const struct arg_spec options[] = {
-    {"watch", ARG_FLAG, NULL, "again every second, with rates, until interrupted"},
-    {"wide", ARG_FLAG, NULL, "all columns, however wide (by default: what fits the terminal, or 80 columns)"},
+    {"watch", ARG_FLAG, NULL, "print again every second, with rates, until interrupted"},
+    {"wide", ARG_FLAG, NULL, "print all columns in full [only what fits the terminal, or 80 columns]"},
     OPTIONS_FRESH,
     {0},
 };
@@ -30,15 +30,15 @@ const struct command command_stats = {
     .name = "stats",
     .usage = "[QUEUE] [--watch] [--wide]",
     .summary = "show counts, rates and latencies of the broker and its queues",
-    .text =
-        "Shows, per queue, how many tasks are pending, ready, in flight and dead, what has happened since the queue\n"
-        "came into being, how late deliveries were, and the state of the broker; of queues that are pushed, how their\n"
-        "targets answer: STATUS is HTTP's, of the last request; REFUSED are those with 410, of the FAILED ones. A\n"
-        "count of ready tasks with a + is a lower bound: more may lie beyond what the broker holds in memory. Numbers\n"
-        "from ten millions on are rounded, and long names are cut, but for --wide and --json.\n\n"
-        "--watch waits for a broker that goes away, without an end unless --timeout says one, and says how old the\n"
-        "numbers are meanwhile.\n\n"
-        "--json prints an object per queue and one for the broker, with \"queue\":null.",
+    .text = "Shows, for each queue, how many tasks are pending, ready, in flight and dead, what has happened\n"
+            "since the queue was created, and how late deliveries were; and the state of the broker. For queues\n"
+            "with push it also shows how the targets answer: STATUS is the HTTP status of the last request,\n"
+            "FAILED counts the failed requests, and REFUSED those of them that were answered with 410. A number\n"
+            "of ready tasks with a + is a lower bound: there may be more than the broker has in memory. Numbers\n"
+            "from 10 million on are rounded and long names are cut, except with --wide and --json.\n\n"
+            "While no broker answers, --watch retries, and shows the age of the numbers. It retries without\n"
+            "end, unless --timeout is given.\n\n"
+            "--json prints one object for each queue, and one for the broker, with \"queue\":null.",
     .options = options,
     .positional_min = 0,
     .positional_max = 1,
@@ -193,13 +193,13 @@ static void cell_bar(struct table *table, uint64_t value, uint64_t max) {
     text_deinit(&text);
 }
 
-/* The first few stand by default. */
+/* The first columns are shown by default. */
 enum { NARROW_COLUMNS = 8, WIDE_COLUMNS = 15 };
 static const char *const heads[] = {"QUEUE",      ">PENDING",   ">READY", ">IN FLIGHT", ">DEAD",
                                     ">OVERDUE",   ">LATE P50",  ">P99",   "",           ">SCHEDULED",
                                     ">CANCELLED", ">DELIVERED", ">ACKED", ">RETRIED",   ">MAX"};
 
-/* Rounded, if there is no room for more. */
+/* Rounds the number if it does not fit. */
 static void cell_count(struct table *table, uint64_t count, const char *mark, bool is_wide) {
     static const char *const units[] = {"M", "G", "T", "P"};
     struct text text = {0};
@@ -299,7 +299,7 @@ static void words_pair(struct text *out, const struct tarry_pair_stats *pair) {
     text_printf(out, ", %s\n", duration_format(pair->lag_ms, age));
 }
 
-/* Queues that are pushed, with what their targets say. */
+/* Prints queues with push, with the answers of their targets. */
 static void words_push(struct text *out, const struct tarry_stats_view *view, bool is_wide) {
     static const char *const titles[] = {"PUSHED",  ">UNDER WAY", ">ACKED",    ">REFUSED",
                                          ">FAILED", ">STATUS",    "RESTS FOR", "LAST ERROR"};
@@ -393,14 +393,14 @@ struct watching {
     const char *queue;
     bool is_screen;
     bool is_wide;
-    bool is_stale;                 /* no broker has answered since */
-    struct tarry_stats_view *view; /* the last that there was */
-    struct totals totals;          /* of it */
-    struct totals before;          /* of the one before; at_ms 0: there was none */
+    bool is_stale;                 /* no broker has answered since `view` */
+    struct tarry_stats_view *view; /* last statistics */
+    struct totals totals;          /* totals of `view` */
+    struct totals before;          /* totals of the statistics before; at_ms 0: none */
     struct text out;
 };
 
-/* The last numbers there were, and how old they are if there are no newer ones. */
+/* Prints the last statistics, and their age if there are no newer ones. */
 static int show(struct watching *w) {
     if (w->is_screen) text_add_str(&w->out, "\033[H\033[2J");
     print(w->tool, &w->out, w->view, w->is_wide);
@@ -414,12 +414,12 @@ static int show(struct watching *w) {
     return output_flush(&w->out, EXIT_FINE);
 }
 
-/* The numbers are stale from now on, or not any more. What is not a screen shows nothing twice: it is said once, on
- * standard error (watch.h cannot: no question waits all the while). */
+/* Records that the numbers are stale, or are current again. Without a screen this is reported once, on standard error
+ * (watch.h cannot, because between two refreshes no request waits). */
 static void say_stale(struct watching *w, bool is_stale) {
     char said[TARRY_MESSAGE_SIZE], duration[UNITS_TEXT_SIZE];
     if (is_stale && !w->is_stale && !w->is_screen)
-        tool_say("no broker answers; it is waited for (%s)", tarry_addresses_say(w->tool->client, said));
+        tool_say("no broker answers; retrying (%s)", tarry_addresses_say(w->tool->client, said));
     if (!is_stale && w->is_stale && !w->is_screen)
         tool_say("a broker answers again, after %s",
                  duration_format((w->totals.at_ms - w->before.at_ms) / 1000 * 1000, duration));
@@ -452,7 +452,7 @@ static int run_watch(struct watching *w) {
     signals_graceful();
     while (status == EXIT_FINE && !signals_ended() && !output_lost()) {
         status = look(w);
-        watch_silence(false); /* say_stale does, from the first numbers on */
+        watch_silence(false); /* say_stale reports outages after the first statistics */
         struct pollfd end = {.fd = signals_fd(), .events = POLLIN};
         if (status == EXIT_FINE) poll(&end, 1, WATCH_MS);
     }

@@ -1,4 +1,4 @@
-/* cmd_status.c: tarry status: how a broker, or both of a pair, are. */
+/* cmd_status.c: tarry status: the status of a broker, or of both nodes of a pair. */
 #include <string.h>
 #include <time.h>
 
@@ -11,11 +11,11 @@
 static int run(struct tool *tool, const struct args *args);
 
 static const struct arg_spec options[] = {
-    {"wait", ARG_VALUE, "DUR", "wait until nothing wants an operator, and so long at most"},
+    {"wait", ARG_VALUE, "DUR", "maximum time to wait until nothing needs an operator [do not wait]"},
     {0},
 };
 
-/* Of several, one may well be down: it is not waited for as long as an only broker. */
+/* Timeout of each of several brokers: one of them may be down, so it is shorter than for a single broker. */
 #define PATIENCE_MS 2000u
 #define ASK_AGAIN_MS 50u
 
@@ -23,16 +23,16 @@ const struct command command_status = {
     .name = "status",
     .usage = "[--wait DUR]",
     .summary = "show the roles of the nodes of a pair, and how far the follower lags",
-    .text =
-        "Shows the role of every broker that --broker names (give both of a pair), its epoch, all addresses\n"
-        "where it listens if there are several, whether what is acknowledged is on both, the positions of its log,\n"
-        "how far the follower is behind, and whether the states of both were equal when they were last compared.\n\n"
-        "Exit status 1 if something wants an operator: a broker that does not answer (2s for each of several) or\n"
-        "says that it has a problem, no primary or two, a follower that should be in sync and is not, states that\n"
-        "differ. 3 if nobody answers.\n\n"
-        "--wait DUR asks again until the exit status is 0 (of a pair: one leads and the other is in sync), for DUR\n"
-        "at most, and shows the last answers.\n\n"
-        "--json prints an object a broker; one that does not answer has result error.",
+    .text = "Shows each broker that --broker names (name both nodes of a pair): its role, its epoch, all its\n"
+            "addresses if it listens at several, whether acknowledged requests are on both nodes, the positions\n"
+            "of its log, how far the follower lags, and whether the states of both nodes were equal at the last\n"
+            "comparison.\n\n"
+            "The exit status is 1 if something needs an operator: a broker that does not answer (within 2s for\n"
+            "each of several) or reports a problem, no primary or two primaries, a follower that should be in\n"
+            "sync and is not, or states that differ. The exit status is 3 if no broker answers.\n\n"
+            "--wait DUR asks again until the exit status is 0 (for a pair: one node leads and the other is in\n"
+            "sync), for at most DUR, and shows the last answers.\n\n"
+            "--json prints one object for each broker; a broker that does not answer has the result error.",
     .options = options,
     .positional_min = 0,
     .positional_max = 0,
@@ -145,7 +145,7 @@ static void words_replication(struct text *out, const struct tarry_pair_view *vi
     text_printf(out, ", %s\n", view->coordinator[0] != 0 ? view->coordinator : "an operator decides");
 }
 
-/* Whole seconds: an estimate is no better. */
+/* Whole seconds, because it is an estimate. */
 static void words_left(struct text *out, const struct tarry_pair_view *view) {
     char duration[UNITS_TEXT_SIZE];
     if (view->left_ms != 0)
@@ -195,7 +195,7 @@ static void words_node(struct text *out, const struct node *node) {
     }
 }
 
-/* ---- the judgement */
+/* ---- the verdict */
 
 static bool is_fine(const struct node *node) {
     const struct tarry_pair_view *view = node->view;
@@ -208,7 +208,7 @@ static bool is_fine(const struct node *node) {
 struct verdict {
     size_t primaries;
     size_t answers;
-    bool is_fine; /* nothing wants an operator */
+    bool is_fine; /* nothing needs an operator */
 };
 
 static struct verdict judge(const struct nodes *nodes) {
@@ -227,7 +227,7 @@ static struct verdict judge(const struct nodes *nodes) {
 static int tell(const struct nodes *nodes, const struct verdict *verdict) {
     if (verdict->answers == 0) return exit_status_of(nodes->items[0].code);
     if (verdict->primaries > 1) tool_say("%zu brokers say that they are the primary", verdict->primaries);
-    if (nodes->count > 1 && verdict->primaries == 0) tool_say("none of these brokers is the primary");
+    if (nodes->count > 1 && verdict->primaries == 0) tool_say("none of the brokers in --broker is the primary");
     return verdict->is_fine ? EXIT_FINE : EXIT_REFUSED;
 }
 

@@ -1,5 +1,5 @@
-/* cmd_token.c: tarry token add, list, revoke: the principals of a broker, in the file that tarryd --tokens reads. It
- * asks no broker. */
+/* cmd_token.c: tarry token add, list, revoke: edits the file of principals that tarryd --tokens reads. It asks no
+ * broker. */
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -21,16 +21,16 @@ static int run_list(struct tool *tool, const struct args *args);
 static int run_revoke(struct tool *tool, const struct args *args);
 
 #define OPTIONS_FILE                                                                                                   \
-    {"file", ARG_VALUE, "FILE", "the file of tokens (tarryd --tokens)"}, {                                             \
-        "data", ARG_VALUE, "DIR", "the file `tokens` in this data directory, which tarryd reads by default"            \
+    {"file", ARG_VALUE, "FILE", "file of tokens (tarryd --tokens)"}, {                                                 \
+        "data", ARG_VALUE, "DIR", "data directory; its file `tokens` is the one that tarryd reads by default"          \
     }
 
 static const struct arg_spec add_options[] = {
-    {"role", ARG_MANY, "ROLE", "what it may do, repeated; see below"},
-    {"queue", ARG_MANY, "PREFIX", "only queues whose names begin so, repeated [all]"},
-    {"expires", ARG_VALUE, "WHEN", "90d, or 2027-01-31, or a time in RFC 3339 [never]"},
-    {"limit", ARG_MANY, "NAME=N", "no more than that, repeated; see below [none]"},
-    {"certificate", ARG_FLAG, NULL, "NAME is a client certificate's; there is no token"},
+    {"role", ARG_MANY, "ROLE", "role of the principal, see below; may be repeated"},
+    {"queue", ARG_MANY, "PREFIX", "prefix of the queue names that the principal may use; may be repeated [all]"},
+    {"expires", ARG_VALUE, "WHEN", "expiry of the token: 90d, or 2027-01-31, or a time in RFC 3339 [never]"},
+    {"limit", ARG_MANY, "NAME=N", "limit of the principal, see below; may be repeated [none]"},
+    {"certificate", ARG_FLAG, NULL, "NAME is the name in a client certificate; no token is made"},
     OPTIONS_FILE,
     {0},
 };
@@ -43,18 +43,18 @@ const struct command command_token_add = {
     .usage = "NAME --role ROLE… [--queue PREFIX]… [--expires WHEN] [--limit NAME=N]… --file FILE",
     .summary = "add a principal, and print its token",
     .text =
-        "Adds a principal to the file of tokens and prints its token, this once: the file keeps a hash of it. A\n"
-        "broker reads the file anew when it changes. Give the token to a client as a file that nobody else can\n"
-        "read (TARRY_TOKEN_FILE). NAME stands in the log beside all that is done with it.\n\n"
+        "Adds a principal to the file of tokens, and prints its token. The token is printed only once: the\n"
+        "file keeps a hash of it. A broker reads the file again when it changes. Give the token to a client\n"
+        "in a file that nobody else can read (TARRY_TOKEN_FILE). The broker's log records NAME with\n"
+        "everything that is done with the token.\n\n"
         "Roles:\n" ACCESS_ROLES(
             X) "  none: nothing\n\n"
-               "Limits: connections, sessions, producers (at once), rate (operations a second), bytes (of requests "
-               "under\n"
-               "way), pending (tasks in its queues), queues (that it has created; 256 unless said, if --queue is "
-               "given).\n\n"
-               "NAME `loopback` stands for whoever comes from the broker's own host and shows nothing: without such a "
-               "row\n"
-               "he may produce, consume, read and operate. It has no token. Names with --certificate have none either.",
+               "Limits: connections, sessions, producers (at the same time), rate (operations per second), bytes\n"
+               "(of requests in progress), pending (tasks in its queues), queues (that it has created). By default\n"
+               "there is no limit, except 256 queues for a principal with --queue.\n\n"
+               "The NAME `loopback` means clients on the broker's own host that show neither token nor\n"
+               "certificate. Without an entry `loopback` they may produce, consume, read and operate. `loopback`\n"
+               "and names with --certificate have no token.",
     .options = add_options,
     .positional_min = 1,
     .positional_max = 1,
@@ -84,9 +84,9 @@ const struct command command_token_revoke = {
     .name = "token revoke",
     .usage = "NAME --file FILE",
     .summary = "remove a principal",
-    .text = "Removes a principal from the file of tokens. The broker reads it anew at once, and ends the connections\n"
-            "and consumers of whoever is not in it any more; what they held comes back as from any consumer that is\n"
-            "gone.",
+    .text = "Removes a principal from the file of tokens. The broker reads the file at once, and closes the\n"
+            "connections and consumers of principals that are not in it any more. The tasks that those\n"
+            "consumers hold are delivered again, as after any lost consumer.",
     .options = file_options,
     .positional_min = 1,
     .positional_max = 1,
@@ -95,10 +95,11 @@ const struct command command_token_revoke = {
     .run = run_revoke,
 };
 
-/* Which file is meant. 0, or EXIT_USAGE after a sentence. */
+/* Gets the file of tokens. 0, or EXIT_USAGE after an error message. */
 static int path_of(const struct args *args, char out[PATH_SIZE]) {
     const char *file = args_get(args, "file"), *data = args_get(args, "data");
-    if ((file == NULL) == (data == NULL)) return tool_usage(args, "say with --file FILE or --data DIR which tokens");
+    if ((file == NULL) == (data == NULL))
+        return tool_usage(args, "missing file of tokens: give either --file FILE or --data DIR");
     int size = file != NULL ? snprintf(out, PATH_SIZE, "%s", file) : snprintf(out, PATH_SIZE, "%s/tokens", data);
     return size < PATH_SIZE ? 0 : tool_usage(args, "the file's name is too long");
 }
@@ -109,7 +110,7 @@ static int take_role(const struct args *args, struct access_entry *entry, const 
         return 0;
     }
     unsigned role = access_role_of(value, strlen(value));
-    if (role == 0) return tool_usage(args, "--role: there is no role '%s'", value);
+    if (role == 0) return tool_usage(args, "--role: unknown role '%s'; see 'tarry token add --help'", value);
     entry->roles |= role;
     return 0;
 }
@@ -117,7 +118,7 @@ static int take_role(const struct args *args, struct access_entry *entry, const 
 static int take_prefix(const struct args *args, struct access_entry *entry, const char *value) {
     const char *problem = access_prefix_problem(value, strlen(value));
     if (problem != NULL) return tool_usage(args, "--queue '%s': %s", value, problem);
-    if (entry->prefix_count == ACCESS_PREFIXES_MAX) return tool_usage(args, "--queue: at most 16");
+    if (entry->prefix_count == ACCESS_PREFIXES_MAX) return tool_usage(args, "--queue may be given at most 16 times");
     if (access_entry_add_prefix(entry, value, strlen(value))) return 0;
     tool_say("there is no memory");
     return EXIT_REFUSED;
@@ -128,11 +129,12 @@ static int take_limit(const struct args *args, struct access_entry *entry, const
     size_t size = equals != NULL ? (size_t)(equals - value) : strlen(value);
     enum access_limit limit = access_limit_of(value, size);
     uint64_t least, most, number;
-    if (limit == LIMITS) return tool_usage(args, "--limit: there is no limit '%.*s'", (int)size, value);
+    if (limit == LIMITS)
+        return tool_usage(args, "--limit: unknown limit '%.*s'; see 'tarry token add --help'", (int)size, value);
     access_limit_range(limit, &least, &most);
     bool is_number = equals != NULL && size_parse(equals + 1, &number);
     if (!is_number || number < least || number > most)
-        return tool_usage(args, "--limit %s: from %" PRIu64 " to %" PRIu64, value, least, most);
+        return tool_usage(args, "--limit %s: the number must be between %" PRIu64 " and %" PRIu64, value, least, most);
     if (entry->limits[limit] != 0) return tool_usage(args, "--limit: %.*s is given twice", (int)size, value);
     entry->limits[limit] = number;
     return 0;
@@ -164,7 +166,10 @@ static int take_expiry(const struct args *args, struct access_entry *entry) {
         bool is_day = strlen(text) == sizeof "2027-01-31" - 1;
         snprintf(midnight, sizeof midnight, "%.10sT00:00:00Z", text);
         if (rfc3339_parse(is_day ? midnight : text, &ms) != NULL)
-            return tool_usage(args, "--expires '%s' is none of 90d, 2027-01-31, 2027-01-31T12:00:00Z", text);
+            return tool_usage(
+                args,
+                "--expires: '%s' is not a duration, a day or a time such as 90d, 2027-01-31 or 2027-01-31T12:00:00Z",
+                text);
     }
     if (ms <= wall_ms()) return tool_usage(args, "--expires '%s' is not in the future", text);
     entry->expires_s = (ms + 999) / 1000;
@@ -176,15 +181,17 @@ static int fill_entry(const struct args *args, struct access_entry *entry) {
     const char *problem = access_name_problem(name, strlen(name));
     bool is_loopback = strcmp(name, "loopback") == 0, says_none = false;
     if (problem != NULL) return tool_usage(args, "'%s': %s", name, problem);
-    if (strcmp(name, "owner") == 0) return tool_usage(args, "the name owner is the broker's own");
-    if (is_loopback && args_has(args, "certificate")) return tool_usage(args, "loopback is no certificate's name");
+    if (strcmp(name, "owner") == 0) return tool_usage(args, "the name 'owner' is reserved for the broker");
+    if (is_loopback && args_has(args, "certificate"))
+        return tool_usage(args, "'loopback' cannot be the name in a certificate");
     snprintf(entry->name, sizeof entry->name, "%s", name);
     entry->kind = is_loopback ? KIND_LOOPBACK : args_has(args, "certificate") ? KIND_CERTIFICATE : KIND_TOKEN;
     int status = take_many(args, entry, &says_none);
     if (status == 0) status = take_expiry(args, entry);
     if (status != 0) return status;
     if (says_none == (entry->roles != 0))
-        return tool_usage(args, says_none ? "--role none goes alone" : "say with --role what %s may do", name);
+        return tool_usage(args, says_none ? "--role none excludes other roles" : "missing --role: what may %s do?",
+                          name);
     if (is_loopback && (entry->roles & (ROLE_admin | ROLE_peer)) != 0)
         return tool_usage(args, "loopback cannot have the roles admin and peer: they always need a token");
     return 0;
@@ -217,7 +224,7 @@ static int add(const struct tool *tool, const char *path, struct access_entry *e
         tool_say("%s: %s; 'tarry token revoke' first, or take another name", path, message);
         status = EXIT_REFUSED;
     } else if (status == 0) {
-        entry->prefixes = NULL; /* the file's now */
+        entry->prefixes = NULL; /* the file owns them now */
         status = token_store_write(&store);
     }
     if (status == 0) status = print_added(tool, entry, token);
@@ -322,7 +329,7 @@ static int run_revoke(struct tool *tool, const struct args *args) {
     if (status != 0) return status;
     status = token_store_open(&store, path, true, true);
     if (status == 0 && !token_file_remove(&store.file, name)) {
-        tool_say("%s has nobody of the name '%s'", path, name);
+        tool_say("%s has no principal named '%s'", path, name);
         status = EXIT_REFUSED;
     }
     if (status == 0) status = token_store_write(&store);

@@ -18,10 +18,10 @@
 #define OWN_VARIABLES 8u
 #define LEASE_STEP_MIN_MS 10u
 
-/* The environment for one task: owned strings and a terminated array in one. */
+/* Environment for one task: owned strings and a terminated array in one block. */
 struct environment {
     char **strings;
-    size_t count; /* of those that are borrowed from environ, at the start */
+    size_t count; /* number of entries that are borrowed from environ, at the start */
     size_t total;
 };
 
@@ -50,7 +50,7 @@ static void add_attribute(struct environment *environment, const struct tarry_at
     text_deinit(&name);
 }
 
-/* What the command needs to speak to the same broker. */
+/* Variables with which the command connects to the same broker. */
 static bool is_credential(const char *variable) {
     return strncmp(variable, "TARRY_TLS_", 10) == 0 || strncmp(variable, "TARRY_TOKEN_FILE=", 17) == 0 ||
            strncmp(variable, "TARRY_UNSAFE_PLAIN_TOKEN=", 25) == 0;
@@ -62,7 +62,7 @@ static struct environment environment_new(const struct tool *tool, const struct 
     char token[TARRY_TOKEN_SIZE];
     while (environ[inherited] != NULL) inherited++;
     env.strings = tool_alloc(sizeof *env.strings * (inherited + OWN_VARIABLES + task->attribute_count + 1));
-    for (size_t i = 0; i < inherited; i++) /* a task's variables are its own, not those of a task further out */
+    for (size_t i = 0; i < inherited; i++) /* do not inherit TARRY_ variables of an outer task */
         if (strncmp(environ[i], "TARRY_", 6) != 0 || is_credential(environ[i])) env.strings[env.count++] = environ[i];
     env.total = env.count;
     const char *broker = tool->broker != NULL ? tool->broker : TARRY_DEFAULT_URL;
@@ -85,7 +85,7 @@ static void environment_free(struct environment *env) {
     free(env->strings);
 }
 
-/* The body in a file without a name, read from the start; or a negative errno. */
+/* Returns an unnamed file with the body, positioned at its start; or a negative errno. */
 static int body_fd(const struct tarry_task *task) {
     int fd = memfd_create("tarry-body", MFD_CLOEXEC);
     if (fd < 0) return -errno;
@@ -108,7 +108,8 @@ static int body_fd(const struct tarry_task *task) {
     return error;
 }
 
-/* Starts it. With --json standard output is ours alone: what the command prints goes to standard error. */
+/* Starts the command. With --json, its standard output goes to standard error, because standard output has only JSON.
+ */
 static int spawn(const struct tool *tool, const char *command, int body, char **env, pid_t *out_pid) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -132,7 +133,8 @@ static int spawn(const struct tool *tool, const char *command, int body, char **
     return -error;
 }
 
-/* Waits for the end; every third of the lease the lease is renewed, so that a long command keeps its task. */
+/* Waits for the end of the command. Renews the lease every third of its duration, so that a long command keeps its
+ * task. */
 static int await(struct tool *tool, const struct tarry_task *task, pid_t pid) {
     int status = 0;
     uint64_t lease_ms = task->lease_deadline_ms > task->delivered_ms ? task->lease_deadline_ms - task->delivered_ms : 0;

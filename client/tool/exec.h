@@ -1,10 +1,11 @@
-/* exec.h: running a command for one delivery.
+/* exec.h: runs a command for one delivery.
  *
- * `sh -c COMMAND` with the body on standard input (a file in memory, so a command that does not read it cannot block
- * the tool), TARRY_ID, TARRY_TOKEN, TARRY_QUEUE, TARRY_KEY, TARRY_ATTEMPT, TARRY_DELIVERIES, TARRY_DUE_MS, TARRY_BROKER
- * and an attribute NAME as TARRY_ATTR_NAME (letters made capital, others than letters and digits an underscore) in the
- * environment. It runs in a process group of its own: Ctrl-C asks the tool to end, and the command may finish.
- * posix_spawn, never fork: the library's threads do not survive one. */
+ * Runs `sh -c COMMAND` with the body on standard input. The body is a file in memory, so a command that does not read
+ * it cannot block the tool. The environment has TARRY_ID, TARRY_TOKEN, TARRY_QUEUE, TARRY_KEY, TARRY_ATTEMPT,
+ * TARRY_DELIVERIES, TARRY_DUE_MS, TARRY_BROKER, and TARRY_ATTR_NAME for an attribute NAME (capital letters; an
+ * underscore for other characters than letters and digits). The command has its own process group, so Ctrl-C ends the
+ * tool and lets the command finish. Uses posix_spawn and not fork, because the library's threads do not survive a
+ * fork. */
 #ifndef TARRY_TOOL_EXEC_H
 #define TARRY_TOOL_EXEC_H
 
@@ -12,8 +13,8 @@
 
 #define EXEC_REASON_SIZE 128
 
-/* Runs it to its end and extends the task's lease on the way. `out_reason`: how it failed, for the record and the dead
- * letter; "": it exited with status 0. 0, or a negative errno if it could not be started. */
+/* Runs the command until it ends, and extends the lease of the task meanwhile. `out_reason`: why it failed, for the
+ * log and the dead letter; empty after exit status 0. 0, or a negative errno if the command could not be started. */
 int exec_run(struct tool *tool, const char *command, const struct tarry_task *task, char out_reason[EXEC_REASON_SIZE]);
 
 #endif

@@ -13,7 +13,7 @@ static int refuse(struct fields *fields, const char *format, const char *name) {
     return TARRY_INVALID;
 }
 
-/* A member that is there and not null. */
+/* Returns a member that exists and is not null. */
 static json_t *member(const struct fields *fields, const char *name) {
     json_t *value = json_object_get(fields->root, name);
     return value == NULL || json_is_null(value) ? NULL : value;
@@ -37,7 +37,7 @@ static int number(struct fields *fields, const char *name, uint64_t *out) {
     return TARRY_OK;
 }
 
-/* A string; *out untouched if absent. `out_size` NULL: the string may hold no 0 byte. */
+/* A string; *out untouched if absent. `out_size` NULL: the string may not contain a 0 byte. */
 static int string(struct fields *fields, const char *name, const char **out, size_t *out_size) {
     json_t *value = member(fields, name);
     if (value == NULL) return TARRY_OK;
@@ -154,8 +154,8 @@ static int refer(struct fields *fields, enum verb verb) {
     return code;
 }
 
-/* A member with an unknown name is a slip of the pen, and what it was to say would be lost. The lines that
- * this tool prints may be given to cancel and move as they are, so their other members are let pass there. */
+/* A member with an unknown name is refused, because it is probably a typo and its value would be lost. Lines that
+ * this tool prints can be used as input of cancel and move, so their other members are allowed there. */
 static int unknown_member(struct fields *fields, enum verb verb) {
     static const char *const known[] = {"queue",       "key",      "delay_ms",   "due_ms",     "body",
                                         "body_base64", "priority", "attributes", "expires_ms", "on_conflict"};
@@ -213,7 +213,8 @@ int fields_parse(struct fields *fields, enum verb verb, const char *line, size_t
     if (!json_is_object(fields->root)) return refuse(fields, "%s", "not a JSON object");
     int code = string(fields, "queue", &fields->ref.queue, NULL);
     if (code == TARRY_OK) code = string(fields, "key", &fields->ref.key, &fields->ref.key_size);
-    if (code == TARRY_OK && fields->ref.key != NULL && fields->ref.key_size == 0) /* a slip, and not "no key" */
+    if (code == TARRY_OK && fields->ref.key != NULL &&
+        fields->ref.key_size == 0) /* an empty key is a typo, and does not mean "no key" */
         code = refuse(fields, "%s is empty; a task without a key has none, or null", "key");
     if (code == TARRY_OK && verb != VERB_SCHEDULE) code = task_id(fields);
     if (code == TARRY_OK) code = unknown_member(fields, verb);

@@ -1,4 +1,4 @@
-/* help.c: help from the same tables that parse the command line, and hints for what was mistyped. */
+/* help.c: help from the tables that also parse the command line, and suggestions for mistyped words. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* Edit distance: insertions, deletions, replacements, and neighbours swapped. */
+/* Edit distance: insertions, deletions, replacements, and swaps of neighbours. */
 static size_t distance(const char *a, const char *b) {
     size_t an = strlen(a), bn = strlen(b);
     size_t rows[3][WORD_SIZE_MAX + 1];
@@ -83,7 +83,7 @@ static void print_options(const struct arg_spec *spec) {
     }
 }
 
-/* Every line of `text` behind two spaces and `lead`. */
+/* Prints each line of `text` after two spaces and `lead`. */
 static void print_lines(const char *text, const char *lead) {
     while (*text != 0) {
         size_t size = strcspn(text, "\n");

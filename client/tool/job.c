@@ -37,7 +37,7 @@ int job_follow(struct tool *tool, const char *queue, const struct tarry_result *
         tool_say("interrupted after %llu; the broker goes on by itself", (unsigned long long)view.done);
         return EXIT_REFUSED;
     }
-    if (!view.known) tool_say("done; how many is not known, for the broker was started again meanwhile");
+    if (!view.known) tool_say("done; the number is unknown, because the broker was restarted meanwhile");
     *out_view = view;
     return EXIT_FINE;
 }

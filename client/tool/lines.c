@@ -20,7 +20,7 @@ void lines_deinit(struct lines *lines) {
     lines->data = NULL;
 }
 
-/* Makes room for a read at `end`. */
+/* Reserves space for a read at `end`. */
 static void make_room(struct lines *lines) {
     if (lines->start > 0 && lines->capacity - lines->end < READ_SIZE) {
         memmove(lines->data, lines->data + lines->start, lines->end - lines->start);
@@ -38,7 +38,7 @@ static void make_room(struct lines *lines) {
     }
 }
 
-/* LINES_LINE: something came, or the end. */
+/* LINES_LINE: bytes were read, or the input has ended. */
 static int read_more(struct lines *lines) {
     make_room(lines);
     struct pollfd fds[2] = {{.fd = lines->fd, .events = POLLIN}, {.fd = lines->wake_fd, .events = POLLIN}};
@@ -55,7 +55,7 @@ static int read_more(struct lines *lines) {
     }
 }
 
-/* Hands out `size` bytes at start; `feed`: how many bytes of line end follow. */
+/* Returns `size` bytes at start; `feed`: size of the line end after them. */
 static int hand_out(struct lines *lines, size_t size, size_t feed, const char **out_line, size_t *out_size) {
     bool too_long = lines->skipping || size > LINE_SIZE_MAX;
     *out_line = lines->data + lines->start;
@@ -74,7 +74,7 @@ int lines_next(struct lines *lines, const char **out_line, size_t *out_size) {
         const char *feed = left > 0 ? memchr(lines->data + lines->searched, '\n', left) : NULL;
         if (feed != NULL) return hand_out(lines, (size_t)(feed - (lines->data + lines->start)), 1, out_line, out_size);
         lines->searched = lines->end;
-        if (lines->end - lines->start > LINE_SIZE_MAX) { /* forget it, but not that it was there */
+        if (lines->end - lines->start > LINE_SIZE_MAX) { /* drop the line, but remember to report it */
             lines->skipping = true;
             lines->consumed += lines->end - lines->start;
             lines->start = lines->searched = lines->end = 0;

@@ -1,4 +1,4 @@
-/* main.c: the table of commands; finds the one asked for, and runs it. */
+/* main.c: the table of commands; finds the requested command and runs it. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "tool.h"
 #include "units.h"
 
-/* One a line. */
+/* One command a line. */
 // clang-format off
 static const struct command *const tool_commands[] = {
     &command_schedule,
@@ -58,7 +58,7 @@ static const struct command *const tool_commands[] = {
 };
 // clang-format on
 
-/* The library takes them from the environment, for whatever connects, and so does what `--exec` runs. */
+/* Sets the environment from which the library reads credentials, here and in commands of `--exec`. */
 static void credentials(const struct args *args) {
     const struct {
         const char *variable;
@@ -106,7 +106,7 @@ static int run(struct args *args, int argc, char **argv) {
         return EXIT_FINE;
     }
     if (args->command == NULL) {
-        tool_say("what shall be done? See 'tarry --help'");
+        tool_say("missing command; see 'tarry --help'");
         return EXIT_USAGE;
     }
     status = globals(&tool, args);
@@ -116,8 +116,9 @@ static int run(struct args *args, int argc, char **argv) {
     return status;
 }
 
-/* A standard stream that was closed (tarry … <&-) stays unusable: else the next file or socket opened would take its
- * number, and results would go into the broker's connection. Opened the wrong way round, so that using it fails. */
+/* Replaces a closed standard stream (tarry … <&-) by one that cannot be used. Otherwise the next file or socket would
+ * get its number, and results would be written to the broker's connection. It is opened in the wrong direction, so
+ * that each use fails. */
 static bool standard_streams_hold(void) {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) return false;

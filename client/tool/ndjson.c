@@ -29,18 +29,18 @@ void ndjson_key(struct text *out, const char *name) {
     out->size += (size_t)(at - start);
 }
 
-/* DEL and the control characters beyond it (U+0080 … U+009F, which drive terminals as well as ESC does). */
+/* DEL and the control characters U+0080 … U+009F, which control terminals as ESC does. */
 static bool is_late_control(const char *at, size_t size) {
     unsigned char first = (unsigned char)at[0];
     return first == 0x7f || (first == 0xC2 && size > 1 && (unsigned char)at[1] >= 0x80 && (unsigned char)at[1] < 0xA0);
 }
 
-/* U+2028 and U+2029: some readers of lines end a line there. */
+/* U+2028 and U+2029: some readers treat them as a line end. */
 static bool is_line_separator(const char *at, size_t size) {
     return size > 2 && (memcmp(at, "\xE2\x80\xA8", 3) == 0 || memcmp(at, "\xE2\x80\xA9", 3) == 0);
 }
 
-/* Bytes of the well-formed UTF-8 sequence that starts at `at`; 0: none does. */
+/* Returns the size of the well-formed UTF-8 sequence at `at`; 0: none. */
 static size_t sequence_size(const char *at, size_t size) {
     unsigned char first = (unsigned char)at[0];
     size_t length = first < 0x80 ? 1 : first < 0xC0 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF8 ? 4 : 0;
@@ -72,7 +72,7 @@ static void escape(struct text *out, unsigned char c) {
     }
 }
 
-/* Nearly every string: nothing in it needs an escape. */
+/* The usual case: no character needs an escape. */
 static bool is_plain(const char *string, size_t size) {
     unsigned char wrong = 0;
     for (size_t i = 0; i < size; i++) {
@@ -97,7 +97,7 @@ void ndjson_string(struct text *out, const char *string, size_t size) {
     }
     bool valid = is_utf8(string, size);
     text_add_char(out, '"');
-    size_t plain = 0; /* start of what can be copied as it is */
+    size_t plain = 0; /* start of the part that is copied unchanged */
     for (size_t i = 0; i < size;) {
         unsigned char c = (unsigned char)string[i];
         size_t step = valid || c < 0x80 ? 1 : sequence_size(string + i, size - i);
@@ -113,7 +113,8 @@ void ndjson_string(struct text *out, const char *string, size_t size) {
             plain = i += 3;
             continue;
         }
-        if (late && c != 0x7f) c = (unsigned char)string[++i]; /* U+0080 … U+009F end with their own number */
+        if (late && c != 0x7f)
+            c = (unsigned char)string[++i]; /* the second byte of U+0080 … U+009F is the code point */
         if (step == 0)
             text_add(out, "\xEF\xBF\xBD", 3);
         else

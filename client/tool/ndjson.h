@@ -1,7 +1,7 @@
-/* ndjson.h: writing JSON objects, one a line. Faster than building values, since every result passes here.
+/* ndjson.h: writes JSON objects, one a line, directly and not from a tree of values, because each result passes here.
  *
- * Members are written in the order of the calls; ndjson_key puts the comma. Strings that are not UTF-8 have their bad
- * bytes replaced by U+FFFD, so that the line stays JSON whatever the input was. */
+ * Members are written in the order of the calls; ndjson_key writes the comma. Bytes that are not UTF-8 are replaced
+ * by U+FFFD, so that the line is always valid JSON. */
 #ifndef TARRY_TOOL_NDJSON_H
 #define TARRY_TOOL_NDJSON_H
 
@@ -15,8 +15,8 @@
 void ndjson_begin(struct text *out);                                   /* { */
 void ndjson_end(struct text *out);                                     /* } and a line feed */
 void ndjson_key(struct text *out, const char *name);                   /* "name": */
-void ndjson_string(struct text *out, const char *string, size_t size); /* the value alone */
-/* For people: as it is, or quoted as JSON does it if it holds control characters, which must not drive the terminal. */
+void ndjson_string(struct text *out, const char *string, size_t size); /* the value only */
+/* For people: the string itself, or a JSON string if it has control characters, which must not reach the terminal. */
 void ndjson_words(struct text *out, const char *string, size_t size);
 void ndjson_text(struct text *out, const char *name, const char *string);               /* NULL: null */
 void ndjson_bytes(struct text *out, const char *name, const char *string, size_t size); /* NULL: null */

@@ -1,4 +1,4 @@
-/* nodes.h: the brokers that --broker names, each asked alone: a primary and its follower. One thread. */
+/* nodes.h: the brokers in --broker, each asked separately: a primary and its follower. One thread. */
 #ifndef TARRY_TOOL_NODES_H
 #define TARRY_TOOL_NODES_H
 
@@ -9,9 +9,9 @@
 struct node {
     char *url; /* owned */
     tarry_client *client;
-    struct tarry_pair_view *view;     /* of the last answer; NULL: it gave none */
-    int code;                         /* of the last question */
-    char message[TARRY_MESSAGE_SIZE]; /* with a code that is not TARRY_OK */
+    struct tarry_pair_view *view;     /* last answer; NULL: no answer */
+    int code;                         /* result of the last request */
+    char message[TARRY_MESSAGE_SIZE]; /* error message, if `code` is not TARRY_OK */
 };
 
 struct nodes {
@@ -19,16 +19,16 @@ struct nodes {
     size_t count;
 };
 
-/* Connects to each; `timeout_ms` for every question. EXIT_FINE, or an exit status after a sentence. nodes_close in any
- * case. */
+/* Connects to each broker; `timeout_ms` is the timeout of each request. EXIT_FINE, or an exit status after an error
+ * message. Call nodes_close in both cases. */
 int nodes_open(struct nodes *nodes, const struct tool *tool, uint64_t timeout_ms);
 void nodes_close(struct nodes *nodes);
-/* Asks one, or all of them at the same time, how they are. */
+/* Ask one broker, or all of them at the same time, for their status. */
 void node_ask(struct node *node);
 void nodes_ask(struct nodes *nodes);
-/* Keeps what a call on this node's client said. */
+/* Stores the result of a call on this node's client. */
 void node_take(struct node *node, int code, struct tarry_pair_view *view, const char *message);
-/* Leads, if only to hand over. */
+/* Whether the node is the primary, also while it hands over. */
 bool node_is_primary(const struct node *node);
 
 #endif

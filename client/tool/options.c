@@ -26,7 +26,7 @@ int option_duration(const struct args *args, const char *name, uint64_t *out_ms)
 int option_duration_positive(const struct args *args, const char *name, uint64_t *out_ms) {
     uint64_t ms = 1;
     int status = option_duration(args, name, &ms);
-    if (status == 0 && ms == 0) return tool_usage(args, "--%s: it must be longer than zero", name);
+    if (status == 0 && ms == 0) return tool_usage(args, "--%s: the duration must be longer than zero", name);
     if (status == 0 && args_has(args, name)) *out_ms = ms;
     return status;
 }
@@ -37,7 +37,7 @@ int option_number(const struct args *args, const char *name, uint64_t min, uint6
     if (text == NULL) return 0;
     if (!number_parse(text, &number)) return tool_usage(args, "--%s: '%s' is not a whole number", name, text);
     if (number < min || number > max)
-        return tool_usage(args, "--%s: %s lies outside %llu … %llu", name, text, (unsigned long long)min,
+        return tool_usage(args, "--%s: %s is not between %llu and %llu", name, text, (unsigned long long)min,
                           (unsigned long long)max);
     *out = number;
     return 0;
@@ -53,7 +53,7 @@ int option_id(const struct args *args, const char *text, uint64_t *out_id) {
 int option_when(const struct args *args, enum tarry_when *out_when, uint64_t *out_ms) {
     const char *in = args_get(args, "in"), *at = args_get(args, "at"), *due = args_get(args, "due-ms");
     if ((in != NULL) + (at != NULL) + (due != NULL) != 1)
-        return tool_usage(args, "when? Give exactly one of --in DUR, --at RFC3339, --due-ms N");
+        return tool_usage(args, "missing due time: give exactly one of --in DUR, --at RFC3339, --due-ms N");
     *out_when = in != NULL ? TARRY_DELAY : TARRY_AT;
     if (in != NULL) return option_duration(args, "in", out_ms);
     if (due != NULL) return option_number(args, "due-ms", 0, UINT64_MAX, out_ms);
@@ -66,10 +66,10 @@ int option_ref(const struct args *args, struct tarry_ref *out_ref) {
     *out_ref = (struct tarry_ref){0};
     if (id != NULL && args->positional_count == 0) return option_id(args, id, &out_ref->id);
     if (id != NULL || args->positional_count != 2)
-        return tool_usage(args, "which task? Give QUEUE and KEY, or --id ID");
+        return tool_usage(args, "missing task: give QUEUE and KEY, or --id ID");
     out_ref->queue = args->positional[0];
     out_ref->key = args->positional[1];
-    if (out_ref->key[0] == 0) return tool_usage(args, "the key is empty; a task without a key goes by --id");
+    if (out_ref->key[0] == 0) return tool_usage(args, "the key is empty; use --id for a task without a key");
     return 0;
 }
 
@@ -98,7 +98,7 @@ int option_fresh(struct tool *tool, const struct args *args) {
     int status = option_number(args, "at-least", 1, UINT64_MAX, &fresh->at_least);
     if (status == 0) status = option_duration_positive(args, "staleness", &fresh->staleness_ms);
     if (status == 0 && fresh->staleness_ms > INT32_MAX)
-        status = tool_usage(args, "--staleness: at most 24 days, or leave it");
+        status = tool_usage(args, "--staleness: the maximum is 24 days; omit the option for no limit");
     return status;
 }
 

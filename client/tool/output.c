@@ -11,7 +11,7 @@
 #include "say.h"
 #include "signals.h"
 
-/* After a signal a reader has so long to take the rest of a line that it has begun. */
+/* Time after a signal for a reader to take the rest of a line. */
 #define FINISH_LINE_MS 2000
 
 static bool lost;
@@ -21,18 +21,18 @@ bool output_lost(void) {
 }
 
 bool output_closed(void) {
-    struct pollfd fd = {.fd = STDOUT_FILENO}; /* asks for nothing: errors are told anyway */
+    struct pollfd fd = {.fd = STDOUT_FILENO}; /* no events: errors are always reported */
     if (!lost && poll(&fd, 1, 0) > 0 && (fd.revents & (POLLERR | POLLNVAL)) != 0) lost = true;
     return lost;
 }
 
-/* A pipe, socket or terminal may block. */
+/* Whether the descriptor may block: a pipe, socket or terminal. */
 static bool may_block(void) {
     struct stat status;
     return fstat(STDOUT_FILENO, &status) != 0 || !S_ISREG(status.st_mode);
 }
 
-/* Waits until standard output takes something. False: a signal asked for the end, and (inside a line) the reader took
+/* Waits until standard output is writable. False: a signal asked for the end, and (within a line) the reader read
  * nothing for FINISH_LINE_MS after it. */
 static bool wait_writable(bool inside_line) {
     struct pollfd fds[2] = {{.fd = STDOUT_FILENO, .events = POLLOUT}, {.fd = signals_fd(), .events = POLLIN}};
@@ -45,7 +45,7 @@ static bool wait_writable(bool inside_line) {
     }
 }
 
-/* How much to write at once: so much fits without blocking once poll says writable, and ends with a line if it can. */
+/* Returns the size of the next write: it fits without blocking after poll, and ends with a line if possible. */
 static size_t portion(const char *data, size_t size) {
     if (size <= PIPE_BUF) return size;
     const char *feed = memrchr(data, '\n', PIPE_BUF);

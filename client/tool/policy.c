@@ -8,7 +8,7 @@
 #include "tool.h"
 #include "units.h"
 
-/* A duration; with a name in _ms, as JSON has it, a number of milliseconds. */
+/* A duration; for a name with _ms, as in JSON, a number of milliseconds. */
 static int policy_duration(const struct args *args, const char *name, const char *value, uint64_t *out_ms) {
     size_t size = strlen(name);
     bool in_ms = size > 3 && strcmp(name + size - 3, "_ms") == 0;
@@ -24,7 +24,7 @@ static int policy_number(const struct args *args, const char *text, const char *
     char *end;
     unsigned long long number = strtoull(value, &end, 10);
     if (value[0] < '0' || value[0] > '9' || *end != 0 || number > UINT32_MAX)
-        return tool_usage(args, "%s: '%s' is not a whole number from 0", text, value);
+        return tool_usage(args, "%s: '%s' is not a whole number of 0 or more", text, value);
     *out = (uint32_t)number;
     return 0;
 }
@@ -74,8 +74,8 @@ int policy_field(const struct args *args, const char *text, struct tarry_policy 
             policy->push = policy_push(value);
             break;
         default:
-            status = near != NULL ? tool_usage(args, "a policy has no '%s' (did you mean '%s'?)", name, near)
-                                  : tool_usage(args, "a policy has no '%s'", name);
+            status = near != NULL ? tool_usage(args, "unknown policy field '%s' (did you mean '%s'?)", name, near)
+                                  : tool_usage(args, "unknown policy field '%s'; see 'tarry queue set --help'", name);
         }
     if (place < FIELDS) *fields |= 1u << place;
     free(name);

@@ -11,7 +11,7 @@
 #include "units.h"
 
 #define BAR_WIDTH_MAX 30u
-#define BAR_WIDTH_MIN 4u /* of a narrower one there is nothing to be seen: none is drawn */
+#define BAR_WIDTH_MIN 4u /* a narrower bar is not drawn */
 #define REDRAW_MS 100u
 
 void progress_start(struct progress *progress, const char *what) {
@@ -35,7 +35,7 @@ void progress_show(struct progress *progress, uint64_t done, uint64_t total, uin
             text_printf(&words, "  %s left", left_s == 0 ? "1s" : duration_format(left_s * 1000, left));
         }
     }
-    /* A line that wraps is not drawn over, but scrolls. The last column stays free. */
+    /* A wrapped line would scroll instead of being overwritten, so the last column stays free. */
     size_t columns = columns_of(STDERR_FILENO) - 1, frame = strlen("|| ");
     size_t bar = columns > words.size + frame ? columns - words.size - frame : 0;
     if (total > 0 && bar >= BAR_WIDTH_MIN) {
@@ -43,7 +43,7 @@ void progress_show(struct progress *progress, uint64_t done, uint64_t total, uin
         bar_add(&line, (double)done, (double)total, bar < BAR_WIDTH_MAX ? bar : BAR_WIDTH_MAX);
         text_add_str(&line, "▏ ");
     }
-    text_add(&line, text_str(&words), words.size < columns ? words.size : columns); /* nothing but ASCII */
+    text_add(&line, text_str(&words), words.size < columns ? words.size : columns); /* ASCII only */
     text_deinit(&words);
     fprintf(stderr, "\r%s\033[K", text_str(&line));
     fflush(stderr);

@@ -1,4 +1,4 @@
-/* progress.h: a progress bar on standard error for long work, on a terminal only, never in a pipe. */
+/* progress.h: progress bar on standard error for long work, on a terminal only. */
 #ifndef TARRY_TOOL_PROGRESS_H
 #define TARRY_TOOL_PROGRESS_H
 
@@ -14,10 +14,10 @@ struct progress {
 };
 
 void progress_start(struct progress *progress, const char *what);
-/* Draws at most ten times a second. `done` of `total` decides the bar (total 0: unknown, no bar); `count` is what has
- * been done in things, shown with its rate. Cheap when nothing is to be drawn. */
+/* Draws the bar, at most ten times a second. `done` / `total` is the length of the bar (total 0: no bar); `count` is
+ * the printed number, with its rate. Cheap if nothing is drawn. */
 void progress_show(struct progress *progress, uint64_t done, uint64_t total, uint64_t count);
-/* Takes the bar off the screen. */
+/* Removes the bar from the screen. */
 void progress_end(struct progress *progress);
 
 #endif

@@ -8,8 +8,8 @@
 void tool_say(const char *format, ...) {
     va_list list;
     va_start(list, format);
-    flockfile(stderr);                                                         /* busy.c has a thread of its own */
-    fputs(isatty(STDERR_FILENO) == 1 ? "\r\033[Ktarry: " : "tarry: ", stderr); /* over a bar that is drawn there */
+    flockfile(stderr);                                                         /* watch.c prints from its own thread */
+    fputs(isatty(STDERR_FILENO) == 1 ? "\r\033[Ktarry: " : "tarry: ", stderr); /* clear a progress bar on this line */
     vfprintf(stderr, format, list);
     fputc('\n', stderr);
     funlockfile(stderr);

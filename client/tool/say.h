@@ -1,5 +1,4 @@
-/* say.h: what the tool tells people, and the program that has started it: sentences on standard error, an exit status.
- */
+/* say.h: error messages on standard error, and the exit status of the tool. */
 #ifndef TARRY_TOOL_SAY_H
 #define TARRY_TOOL_SAY_H
 
@@ -7,14 +6,14 @@
 
 enum exit_status {
     EXIT_FINE = 0,
-    EXIT_REFUSED = 1, /* the broker said no, or (verify) the directory is damaged */
+    EXIT_REFUSED = 1, /* the broker refused, or (verify) the directory is damaged */
     EXIT_USAGE = 2,
-    EXIT_SILENCE = 3 /* no broker, or none that is the primary, answered for --timeout */
+    EXIT_SILENCE = 3 /* no broker, or no primary, answered within --timeout */
 };
 
-/* "tarry: …" and a line feed on standard error. */
+/* Prints "tarry: …" and a line feed on standard error. */
 void tool_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* A usage error: the sentence, a hint at --help; returns EXIT_USAGE. */
+/* Prints a usage error and a hint at --help; returns EXIT_USAGE. */
 int tool_usage(const struct args *args, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -18,7 +18,7 @@ static struct {
     atomic_int child;
     sigset_t original;
     sigset_t awaited;
-    sem_t running; /* the thread is there */
+    sem_t running; /* posted when the thread runs */
     pthread_mutex_t lock;
     void (*wake)(void *argument);
     void *argument;

@@ -1,8 +1,8 @@
 /* stream.c: see stream.h.
  *
- * Invariants: head ≤ tail ≤ head + STREAM_LINES_MAX; a slot between them belongs to the library until it is done, then
- * to the printer; slots are done in any order and printed in theirs. The lock covers head, tail, bytes and every
- * slot's `done`. Signals and a lost output wake the reader by signals_fd. */
+ * Invariants: head ≤ tail ≤ head + STREAM_LINES_MAX. A slot between them belongs to the library until it is done,
+ * then to the printer. Slots become done in any order, and are printed in input order. The lock protects head, tail,
+ * bytes and `done` of each slot. Signals and a closed output wake the reader through signals_fd. */
 #include "stream.h"
 
 #include <assert.h>
@@ -22,9 +22,9 @@
 #include "signals.h"
 #include "units.h"
 
-/* Results printed with one write at most, so that the output of a long run flows. */
+/* Maximum number of results per write, so that the output of a long run is continuous. */
 #define PRINT_BATCH 1024u
-/* While it waits for answers, it looks so often whether it is to end. */
+/* Interval of the check for an end, while the reader waits for answers. */
 #define ROOM_LOOK_MS 250u
 
 struct slot {
@@ -32,7 +32,7 @@ struct slot {
     struct tarry_result *result; /* owned; NULL: not done yet */
     uint64_t line;
     uint64_t id;
-    char *names; /* owned: queue, 0, key; NULL: neither is known */
+    char *names; /* owned: queue, 0, key; NULL: both unknown */
     uint32_t key_at;
     uint32_t key_size;
     uint32_t line_size;
@@ -45,12 +45,12 @@ struct stream {
     enum verb verb;
     bool withdraw;
     struct lines lines;
-    uint64_t input_size;            /* 0: not known */
-    atomic_uint_least64_t consumed; /* bytes of it */
+    uint64_t input_size;            /* 0: unknown */
+    atomic_uint_least64_t consumed; /* consumed bytes of the input */
 
     pthread_mutex_t lock;
-    pthread_cond_t room;    /* the head moved on */
-    pthread_cond_t printed; /* the slot at the head is done, or no more lines come */
+    pthread_cond_t room;    /* signalled when the head has moved */
+    pthread_cond_t printed; /* signalled when the slot at the head is done, or no more lines come */
     struct slot *slots;
     uint64_t head;
     uint64_t tail;
@@ -61,7 +61,7 @@ struct stream {
     /* Owned by the printer until it has ended. */
     uint64_t counts[TARRY_REDACTED + 2]; /* by outcome; the last one counts errors */
     uint64_t refused;
-    bool quiet; /* a terminal watches the bar: say refusals only */
+    bool quiet; /* a terminal shows the progress bar: print refusals only */
     struct progress progress;
 };
 
@@ -84,7 +84,7 @@ static void slot_done(void *arg, const struct tarry_result *result) {
     if (is_silence) stream->silent = true;
     if (slot == slot_at(stream, stream->head)) pthread_cond_signal(&stream->printed);
     pthread_mutex_unlock(&stream->lock);
-    if (is_silence) signals_end(); /* the reader may be waiting for input; its wake takes the lock */
+    if (is_silence) signals_end(); /* the reader may wait for input; its wake takes the lock */
 }
 
 /* ---- the printer */
@@ -106,7 +106,7 @@ static void print_slot(struct stream *stream, const struct slot *slot, struct te
     }
 }
 
-/* Waits for finished slots at the head; returns how many, 0 at the end. */
+/* Waits for done slots at the head; returns their number, 0 at the end. */
 static size_t await_slots(struct stream *stream) {
     size_t count = 0;
     pthread_mutex_lock(&stream->lock);
@@ -142,7 +142,7 @@ static void *print_slots(void *argument) {
             if (!stream->tool->json) progress_end(&stream->progress);
             output_write(&out, false);
         }
-        if (output_lost()) signals_end(); /* the answers are not read: read no further */
+        if (output_lost()) signals_end(); /* nobody reads the answers: stop reading input */
         give_back(stream, count);
         progress_show(&stream->progress, atomic_load(&stream->consumed), stream->input_size, stream->head);
     }
@@ -160,7 +160,7 @@ static void wake(void *argument) {
     pthread_mutex_unlock(&stream->lock);
 }
 
-/* Waits for room and takes the slot at the tail. NULL: it is to end, and there is no room. */
+/* Waits for a free slot and takes it at the tail. NULL: the stream ends, and no slot is free. */
 static struct slot *take_slot(struct stream *stream, size_t line_size) {
     pthread_mutex_lock(&stream->lock);
     bool is_full;
@@ -211,7 +211,7 @@ static int submit(struct stream *stream, const struct fields *fields, struct slo
     }
 }
 
-/* False: it is to end, and the line was not taken. */
+/* False: the stream ends, and the line was not taken. */
 static bool take_line(struct stream *stream, const char *line, size_t size) {
     struct fields fields;
     int code = fields_parse(&fields, stream->verb, line, size);
@@ -223,7 +223,7 @@ static bool take_line(struct stream *stream, const char *line, size_t size) {
     name_slot(slot, &fields.ref);
     if (code != TARRY_OK) {
         refuse_slot(slot, code, fields.message);
-    } else if (stream->silent) { /* it waited for room while the broker was given up: it waits no second time */
+    } else if (stream->silent) { /* the broker was given up during the wait for a slot: do not wait again */
         refuse_slot(slot, TARRY_E_NO_BROKER, NULL);
     } else {
         tarry_client *client = stream->tool->client;
@@ -236,18 +236,18 @@ static bool take_line(struct stream *stream, const char *line, size_t size) {
     return true;
 }
 
-/* A line that is longer than any may be: likewise. */
+/* Answers a line that is longer than LINE_SIZE_MAX. Returns as above. */
 static bool take_too_long(struct stream *stream) {
     struct slot *slot = take_slot(stream, 0);
     if (slot != NULL) refuse_slot(slot, TARRY_TOO_LARGE, "the line is longer than 16 MiB");
     return slot != NULL;
 }
 
-/* Reads to the end; returns 0 or an exit status after a sentence. */
+/* Reads to the end; returns 0 or an exit status after an error message. */
 static int read_lines(struct stream *stream) {
     const char *line;
     size_t size;
-    uint64_t taken = 0; /* the last line that is answered */
+    uint64_t taken = 0; /* last line that is answered */
     while (!signals_ended()) {
         int result = lines_next(&stream->lines, &line, &size);
         atomic_store(&stream->consumed, stream->lines.consumed);
@@ -264,7 +264,7 @@ static int read_lines(struct stream *stream) {
     return EXIT_REFUSED;
 }
 
-/* ---- the whole */
+/* ---- the command */
 
 static void summarize(const struct stream *stream) {
     char took[UNITS_TEXT_SIZE];
@@ -285,7 +285,8 @@ static void summarize(const struct stream *stream) {
     text_deinit(&text);
 }
 
-/* A stream that is told to end waits for no broker without an end: what is unanswered by then hears TARRY_E_CLOSED. */
+/* After a request to end, the stream waits for the broker only with a timeout; lines that are unanswered then fail
+ * with TARRY_E_CLOSED. */
 static void end_interrupted(struct stream *stream) {
     while (tarry_drain(stream->tool->client, 0, &(struct tarry_call){.timeout_ms = ROOM_LOOK_MS}) == TARRY_E_TIMEOUT &&
            !signals_ended()) {
@@ -348,7 +349,8 @@ int stream_run(struct tool *tool, const struct args *args, enum verb verb, const
     stream.slots = tool_alloc(sizeof *stream.slots * STREAM_LINES_MAX);
     for (size_t i = 0; i < STREAM_LINES_MAX; i++) stream.slots[i].stream = &stream;
     progress_start(&stream.progress, done[verb]);
-    if (isatty(STDIN_FILENO) == 1 && stream.input_size == 0) stream.progress.shown = false; /* a person types */
+    if (isatty(STDIN_FILENO) == 1 && stream.input_size == 0)
+        stream.progress.shown = false; /* a person types the input */
     stream.quiet = stream.progress.shown && isatty(STDOUT_FILENO) == 1 && stream.input_size > 0;
     if (isatty(STDOUT_FILENO) == 1 && !stream.quiet) stream.progress.shown = false;
     status = run(&stream);

@@ -12,7 +12,7 @@
 
 #define GAP 2u
 
-/* How many columns text takes. */
+/* Returns the number of columns of a text. */
 static size_t width_of(const char *text) {
     size_t width = 0;
     for (; *text != 0; text++) width += ((unsigned char)*text & 0xC0) != 0x80; /* not a continuation byte */
@@ -77,7 +77,7 @@ void table_cell_duration(struct table *table, uint64_t ms) {
     table_cell(table, duration_format(ms, text));
 }
 
-/* The same cell, or its beginning and …; takes the cell. */
+/* Returns the cell, or its beginning and …; takes ownership of the cell. */
 static char *cut(char *cell, size_t width) {
     size_t at = 0;
     if (width_of(cell) <= width) return cell;
@@ -134,7 +134,7 @@ void bar_add(struct text *out, double value, double max, size_t width) {
     if (share > 1) share = 1;
     if (share < 0) share = 0;
     size_t parts = (size_t)(share * (double)width * 8 + 0.5);
-    if (value > 0 && parts == 0) parts = 1; /* something is never shown as nothing */
+    if (value > 0 && parts == 0) parts = 1; /* a value above 0 is always visible */
     for (size_t i = 0; i < parts / 8; i++) text_add_str(out, "█");
     text_add_str(out, eighths[parts % 8]);
     size_t used = parts / 8 + (parts % 8 != 0 ? 1 : 0);

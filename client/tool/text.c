@@ -63,7 +63,7 @@ void text_add_char(struct text *text, char character) {
 void text_add_u64(struct text *text, uint64_t number) {
     char digits[20];
     size_t at = sizeof digits;
-    /* Two at a time: half the divisions. */
+    /* Two digits at a time halve the divisions. */
     for (; number >= 10; number /= 100) {
         unsigned pair = (unsigned)(number % 100);
         digits[--at] = (char)('0' + pair % 10);
@@ -82,7 +82,7 @@ void text_printf(struct text *text, const char *format, ...) {
     assert(format != NULL);
     va_list list;
     int size = 0;
-    /* As a rule it fits the first time. */
+    /* Usually the text fits at the first attempt. */
     do {
         char *at = text_reserve(text, (size_t)size + 1);
         va_start(list, format);

@@ -1,7 +1,6 @@
-/* text.h: a growing buffer that output is put together in before it is written at once.
+/* text.h: growing output buffer, which is written in one piece.
  *
- * Running out of memory ends the process with a sentence and status 1: a tool that cannot hold a line of output has
- * nothing better to do. Not thread-safe; one owner. */
+ * Without memory the process ends with an error message and status 1. Not thread-safe; one owner. */
 #ifndef TARRY_TOOL_TEXT_H
 #define TARRY_TOOL_TEXT_H
 
@@ -9,13 +8,13 @@
 #include <stdint.h>
 
 struct text {
-    char *data; /* not terminated unless text_str was asked for */
+    char *data; /* terminated only by text_str */
     size_t size;
     size_t capacity;
 };
 
 void text_deinit(struct text *text);
-/* Room for `size` more bytes; returns where they go. The caller adds to text->size what it used. */
+/* Reserves `size` more bytes and returns their address. The caller adds the used bytes to text->size. */
 char *text_reserve(struct text *text, size_t size);
 void text_add(struct text *text, const void *data, size_t size);
 void text_add_str(struct text *text, const char *string);

@@ -19,7 +19,7 @@ static int refused(const char *path, const char *what, int error) {
     return EXIT_REFUSED;
 }
 
-/* What root makes in another user's directory is that one's: the broker is to read it. */
+/* A file that root makes in a directory of another user gets that owner, because the broker must read it. */
 static void take_owner(struct token_store *store) {
     struct stat status;
     bool is_root = geteuid() == 0 && fstat(store->directory, &status) == 0;
@@ -41,16 +41,16 @@ static int lock_directory(struct token_store *store) {
     return 0;
 }
 
-/* Whoever can write it could make himself a token; whoever can read it learns names. */
+/* A user who can write the file can give himself a token; a user who can read it learns names. */
 static int check_mode(const char *path, const struct stat *status) {
     if (!S_ISREG(status->st_mode)) {
-        tool_say("%s is not a file", path);
+        tool_say("%s is not a regular file", path);
     } else if ((status->st_mode & (S_IRWXG | S_IRWXO)) != 0) {
         tool_say("%s may be used by others; chmod 600 it", path);
     } else if (status->st_uid != geteuid() && geteuid() != 0) {
         tool_say("%s belongs to another user (uid %u)", path, (unsigned)status->st_uid);
     } else if (status->st_size > TOKEN_FILE_SIZE_MAX) {
-        tool_say("%s is larger than 4 MiB: it is no file of tokens", path);
+        tool_say("%s is larger than 4 MiB, so it is not a file of tokens", path);
     } else {
         return 0;
     }
@@ -99,7 +99,7 @@ int token_store_open(struct token_store *store, const char *path, bool must_exis
 
 /* 0 or errno. */
 static int write_new(const struct token_store *store, const char *path, const char *text, size_t size) {
-    (void)unlink(path); /* of a run that was killed; the directory is locked */
+    (void)unlink(path); /* left by a killed run; the directory is locked */
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file < 0) return errno;
     int error = 0;

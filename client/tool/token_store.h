@@ -1,5 +1,5 @@
-/* token_store.h: the file of tokens on disk: read by whoever may, written anew as a whole, so that tarryd finds the old
- * one or the new one and never a part. One `tarry token` at a time: the file's directory is locked meanwhile. */
+/* token_store.h: the file of tokens on disk. A change replaces the whole file, so that tarryd reads the old or the
+ * new file and never a part. The file's directory is locked during a change: one `tarry token` at a time. */
 #ifndef TARRY_TOOL_TOKEN_STORE_H
 #define TARRY_TOOL_TOKEN_STORE_H
 
@@ -12,15 +12,16 @@ struct token_store {
     const char *path;
     struct token_file file;
     bool exists;
-    uid_t owner; /* of the file there is, or of the directory if root makes it: the new one has the same */
+    uid_t
+        owner; /* owner of the existing file, or of the directory if root creates it; a new file gets the same owner */
     gid_t group;
     int directory; /* -1: not open */
 };
 
-/* Reads `path`, which must stay. `must_exist`: no file is an error, else an empty one. `writes`: it is locked until
- * token_store_close. 0, or an exit status after a sentence. */
+/* Reads `path`, which must outlive the store. `must_exist`: a missing file is an error, otherwise it is empty.
+ * `writes`: locks the file until token_store_close. 0, or an exit status after an error message. */
 int token_store_open(struct token_store *store, const char *path, bool must_exist, bool writes);
-/* Durable when it returns. 0, or an exit status after a sentence; the old file stays then. */
+/* Writes the file; durable on return. 0, or an exit status after an error message; then the old file stays. */
 int token_store_write(const struct token_store *store);
 void token_store_close(struct token_store *store);
 

@@ -1,4 +1,4 @@
-/* tool.c: see tool.h: the connection, what a refusal means for the exit status, the clocks. */
+/* tool.c: see tool.h: connection, exit status of an error, clocks. */
 #include "tool.h"
 
 #include <pwd.h>
@@ -28,8 +28,8 @@ int exit_status_of(int code) {
     }
 }
 
-/* Nobody did what was asked within --timeout. What each address said is worth a line if there are several, or if it is
- * more than silence. */
+/* Reports that no broker, or no primary, answered within --timeout, with the answer of each address
+ * (tarry_addresses_say). */
 static int refused_by_silence(const struct tool *tool, int code) {
     char duration[UNITS_TEXT_SIZE], said[TARRY_MESSAGE_SIZE];
     const char *broker = tool->broker != NULL ? tool->broker : TARRY_DEFAULT_URL;
@@ -71,7 +71,7 @@ static int connect_to(const struct tool *tool, const char *url, uint64_t timeout
     int code = tarry_open(&options, out_client);
     if (code == TARRY_OK) return EXIT_FINE;
     if (code == TARRY_E_ADDRESS) {
-        tool_say("'%s' is no broker's address such as ws://127.0.0.1:7272", url);
+        tool_say("'%s' is not a broker's address such as ws://127.0.0.1:7272", url);
         return EXIT_USAGE;
     }
     return tool_refused(tool, code, NULL);
@@ -87,7 +87,7 @@ int tool_connect(struct tool *tool) {
     return status;
 }
 
-/* Any answer will do, of a follower too if one may answer. */
+/* Waits for the first answer of a broker, also of a follower if one may answer. */
 static int meet(const struct tool *tool, char out_message[TARRY_MESSAGE_SIZE]) {
     if (!tool->follower_reads) return tarry_ping(tool->client, &(struct tarry_call){.timeout_ms = tool->timeout_ms});
     struct tarry_view *view = NULL;
@@ -116,7 +116,7 @@ void tool_disconnect(struct tool *tool) {
 
 void tool_warn_source(const struct tarry_source *source) {
     if (source->follower)
-        tool_say("a follower says so, as of log position %llu; what was acknowledged since is not in it",
+        tool_say("answer of a follower, as of log position %llu; it lacks later acknowledged changes",
                  (unsigned long long)source->position);
 }
 
@@ -144,7 +144,7 @@ uint64_t steady_ms(void) {
     return clock_ms(CLOCK_MONOTONIC);
 }
 
-/* ---- who asks */
+/* ---- client name */
 
 #define USER_SHOWN 24 /* bytes: 64 + 2 + 24 + 1 + 24 + 7 + 7 is at most 128 */
 #define HOST_SHOWN 24
@@ -155,10 +155,10 @@ static bool is_plain(const char *text) {
     return is_utf8(text, strlen(text));
 }
 
-/* Names that are no UTF-8, or have control characters, would be refused by the broker. */
+/* Replaces control characters, because the broker refuses them. */
 static void add(char *out, const char *text, size_t shown) {
     size_t size = strnlen(text, shown);
-    while (size > 0 && ((unsigned char)text[size] & 0xC0) == 0x80) size--; /* no half character */
+    while (size > 0 && ((unsigned char)text[size] & 0xC0) == 0x80) size--; /* do not cut within a character */
     for (size_t i = 0; i < size; i++) out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7F ? '?' : text[i];
     out[size] = 0;
 }

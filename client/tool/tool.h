@@ -1,7 +1,6 @@
-/* tool.h: what every sub-command shares: the globals of the command line, the commands' table, exit statuses.
+/* tool.h: shared by all sub-commands: values of the global options, table of commands, exit statuses.
  *
- * Standard output holds results only; everything said to a person about them (summaries, warnings, refusals in
- * words, progress) goes to standard error. */
+ * Standard output has results only. Summaries, warnings, error messages and progress go to standard error. */
 #ifndef TARRY_TOOL_TOOL_H
 #define TARRY_TOOL_TOOL_H
 
@@ -14,61 +13,61 @@
 #include "text.h"
 
 #define TIMEOUT_DEFAULT_MS 10000u
-#define TOOL_NAME_SIZE 129 /* the broker takes 128 bytes, CLIENT_NAME_SIZE_MAX */
+#define TOOL_NAME_SIZE 129 /* the broker accepts 128 bytes, CLIENT_NAME_SIZE_MAX */
 
 struct tool {
-    const char *broker; /* one url or several; NULL: the default */
+    const char *broker; /* one URL or several; NULL: the default */
     uint64_t timeout_ms;
     bool has_timeout;          /* --timeout was given */
-    char name[TOOL_NAME_SIZE]; /* who asks: see tool_name */
+    char name[TOOL_NAME_SIZE]; /* client name, see tool_name */
     bool json;
-    bool follower_reads;     /* set before tool_connect by what --from-follower allows */
-    struct tarry_call fresh; /* how new an answer must be: option_fresh */
+    bool follower_reads;     /* --from-follower was given; set before tool_connect */
+    struct tarry_call fresh; /* required freshness of answers: option_fresh */
     tarry_client *client;    /* NULL until tool_connect */
 };
 
-#define AS_SIZE_MAX 64 /* of --as; so that user and host are never cut */
-/* Who asks, as the broker's log, `tarry history` and `tarry audit` tell it: "user@host tarry/PID", behind "AS: " if
- * that is given. It is what this process says of itself, and proves nothing: the address that it came from is recorded
- * beside it. EXIT_FINE, or EXIT_USAGE after a sentence. */
+#define AS_SIZE_MAX 64 /* maximum size of --as, so that user and host are never cut */
+/* Client name in the broker's log, `tarry history` and `tarry audit`: "user@host tarry/PID", after "AS: " if that is
+ * given. The broker does not check the name, but records the client's address beside it. EXIT_FINE, or EXIT_USAGE
+ * after an error message. */
 int tool_name(const char *as, char out_name[TOOL_NAME_SIZE]);
 
-/* Opens the client. EXIT_FINE, or an exit status after a sentence on standard error. */
+/* Opens the client. EXIT_FINE, or an exit status after an error message. */
 int tool_connect(struct tool *tool);
-/* Likewise, for what goes on until it is told to end: waits for a first answer for as long as any call may take; then
- * an outage is waited for without an end, unless --timeout was given. */
+/* The same, for commands that run until they are ended. The first answer must come within the timeout of a call.
+ * Later outages are waited for without end, unless --timeout was given. */
 int tool_connect_lasting(struct tool *tool);
-/* Closes it, if it is open. */
+/* Closes the client if it is open. */
 void tool_disconnect(struct tool *tool);
-/* The client of one broker alone, whatever --broker says; the caller closes it. As tool_connect. */
+/* Opens a client of one broker, ignoring --broker; the caller closes it. Returns as tool_connect. */
 int tool_connect_to(const struct tool *tool, const char *url, uint64_t timeout_ms, tarry_client **out_client);
-/* A follower's answer is marked: for people with a sentence, once; in JSON as members of the object at hand. */
+/* Marks the answer of a follower: once on standard error for people, or with JSON members by json_source. */
 void tool_say_source(const struct tool *tool, const struct tarry_source *source);
-/* Likewise, for what has no such mark in JSON. */
+/* Warns on standard error, also with --json: for output whose JSON has no mark. */
 void tool_warn_source(const struct tarry_source *source);
 void json_source(struct text *out, const struct tarry_source *source);
-/* Says what is wrong on standard error ("tarry: …") and returns the exit status that belongs to `code`. `message`
- * may be NULL or empty: the code's own sentence. */
+/* Prints an error message on standard error ("tarry: …") and returns the exit status of `code`. `message` may be NULL
+ * or empty: then the sentence of the code. */
 int tool_refused(const struct tool *tool, int code, const char *message);
-/* The same, and with --json an object with `result` "error", `code` and `message` on standard output. */
+/* The same. With --json also prints an object with `result` "error", `code` and `message` on standard output. */
 int tool_failed(const struct tool *tool, int code, const char *message);
 int exit_status_of(int code); /* of an enum tarry_code */
 uint64_t wall_ms(void);       /* CLOCK_REALTIME */
 uint64_t steady_ms(void);     /* CLOCK_MONOTONIC */
 
-/* Of a question that a follower may answer. */
+/* Options of requests that a follower may answer. */
 #define OPTIONS_FRESH                                                                                                  \
-    {"from-follower", ARG_FLAG, NULL, "a follower may answer, which is marked: it may lag behind"},                    \
-        {"at-least", ARG_VALUE, "N", "only with all that is recorded below log position N"}, {                         \
-        "staleness", ARG_VALUE, "DUR", "only if it is certainly no older than DUR"                                     \
+    {"from-follower", ARG_FLAG, NULL, "allow a follower to answer; its answer is marked, because a follower may lag"}, \
+        {"at-least", ARG_VALUE, "N", "only answer from a state that includes the log below position N"}, {             \
+        "staleness", ARG_VALUE, "DUR", "only answer from a state that is provably at most DUR old"                     \
     }
-/* Options that several commands share: value of an option in its own type. 0, or EXIT_USAGE after a sentence. An
- * absent option leaves *out untouched. */
+/* Options that several commands share: the value of an option in its own type. Returns 0, or EXIT_USAGE after an
+ * error message. An absent option leaves *out untouched. */
 int option_duration(const struct args *args, const char *name, uint64_t *out_ms);
-/* Where 0 would mean something else on the wire (for ever, the default): it is refused. */
+/* The same, but refuses 0: on the wire 0 has another meaning (no limit, or the default). */
 int option_duration_positive(const struct args *args, const char *name, uint64_t *out_ms);
 int option_number(const struct args *args, const char *name, uint64_t min, uint64_t max, uint64_t *out);
-/* An id as printed: a number from 1. */
+/* An id as it is printed: a number from 1. */
 int option_id(const struct args *args, const char *text, uint64_t *out_id);
 /* --in, --at, --due-ms: exactly one of them. */
 int option_when(const struct args *args, enum tarry_when *out_when, uint64_t *out_ms);
@@ -76,7 +75,7 @@ int option_when(const struct args *args, enum tarry_when *out_when, uint64_t *ou
 int option_ref(const struct args *args, struct tarry_ref *out_ref);
 /* "pending,ready": bits of enum tarry_state. */
 int option_states(const struct args *args, uint32_t *out_states);
-/* OPTIONS_FRESH: before tool_connect. */
+/* OPTIONS_FRESH; called before tool_connect. */
 int option_fresh(struct tool *tool, const struct args *args);
 /* RFC 3339, Unix milliseconds, or +DUR from now. */
 int option_time(const struct args *args, const char *name, uint64_t *out_ms);

@@ -38,7 +38,7 @@ void view_json(struct text *out, const struct tarry_view *view) {
     if (view->ended_ms == 0)
         ndjson_number(out, "attempt", view->attempt);
     else
-        ndjson_text(out, "attempt", NULL); /* of endings it is not remembered */
+        ndjson_text(out, "attempt", NULL); /* unknown for a task that has ended */
     ndjson_number(out, "deliveries", view->deliveries);
     if (view->scheduled_ms != 0) ndjson_number(out, "scheduled_ms", view->scheduled_ms);
     if (view->expires_ms != 0) ndjson_number(out, "expires_ms", view->expires_ms);
@@ -65,7 +65,8 @@ static void words_content(struct text *out, const struct tarry_view *view) {
     if (view->payload_size == 0) return;
     text_printf(out, "%-11s ", "body");
     if (is_utf8(view->payload, view->payload_size))
-        ndjson_string(out, view->payload, view->payload_size); /* quoted: a payload must not drive the terminal */
+        ndjson_string(out, view->payload,
+                      view->payload_size); /* quoted: control characters in a payload must not reach the terminal */
     else
         text_printf(out, "%zu bytes that are no text (--json prints them as base64)", view->payload_size);
     text_add_char(out, '\n');
@@ -131,7 +132,7 @@ int view_print_list(struct tool *tool, const struct tarry_list_options *options,
     const struct tarry_view *view;
     char message[TARRY_MESSAGE_SIZE] = "";
     uint64_t count = 0;
-    struct tarry_source source = {0}; /* of the newest page */
+    struct tarry_source source = {0}; /* source of the newest result page */
     table_init(&table, dead ? dead_heads : live_heads, 7);
     int code = tarry_list_open(tool->client, options, &list);
     while (code == TARRY_OK && !output_lost() && (code = tarry_list_next(list, &view, message)) == TARRY_OK) {

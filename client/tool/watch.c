@@ -12,13 +12,13 @@
 #define LOOK_EVERY_MS 250u
 #define BUSY_SAID_AFTER_MS 2000u
 #define SILENCE_SAID_AFTER_MS 1000u
-#define SLOW_SAID_AFTER_MS 5000u /* a connection stands: somebody has the request, and takes his time */
+#define SLOW_SAID_AFTER_MS 5000u /* used while a connection is open: a broker has the request, and is slow */
 #define SAID_EVERY_MS 60000u
 
-/* Something that a command may be kept waiting by. */
+/* A cause for which a command waits. */
 struct wait {
-    uint64_t lasted_ms; /* at the last look */
-    uint64_t next_ms;   /* how long it has to last to be said again; 0: it has not been said yet */
+    uint64_t lasted_ms; /* duration at the last check */
+    uint64_t next_ms;   /* duration at which it is reported again; 0: not reported yet */
 };
 
 static struct {
@@ -29,11 +29,11 @@ static struct {
     struct wait busy;
     struct wait silence;
     atomic_bool is_connected;
-    atomic_bool is_quiet; /* about silence */
+    atomic_bool is_quiet; /* do not report silence */
     atomic_uint_least64_t patience_ms;
 } watch;
 
-/* False: it is time to stop. */
+/* Returns false when the thread must stop. */
 static bool wait_a_little(void) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -43,9 +43,9 @@ static bool wait_a_little(void) {
     return sem_clockwait(&watch.stop, CLOCK_MONOTONIC, &until) != 0;
 }
 
-/* Is it to be said now that this has lasted for so long? */
+/* Whether a wait of this duration is reported now. */
 static bool is_due(struct wait *wait, uint64_t lasted_ms, uint64_t after_ms) {
-    if (lasted_ms < wait->lasted_ms) wait->next_ms = 0; /* that wait is over, and this another one */
+    if (lasted_ms < wait->lasted_ms) wait->next_ms = 0; /* the former wait has ended, and a new one has begun */
     wait->lasted_ms = lasted_ms;
     if (lasted_ms < after_ms || lasted_ms < wait->next_ms) return false;
     wait->next_ms = lasted_ms + SAID_EVERY_MS;
@@ -56,8 +56,8 @@ static void look_at_busy(void) {
     char duration[UNITS_TEXT_SIZE], reason[TARRY_MESSAGE_SIZE];
     uint64_t busy_ms = tarry_busy_ms(watch.client, reason);
     if (is_due(&watch.busy, busy_ms, BUSY_SAID_AFTER_MS))
-        tool_say("the broker has been busy for %s, and is asked again until it is not: %s",
-                 duration_format(busy_ms / 1000 * 1000, duration), reason);
+        tool_say("the broker has been busy for %s; retrying: %s", duration_format(busy_ms / 1000 * 1000, duration),
+                 reason);
 }
 
 static void look_at_silence(void) {
@@ -74,7 +74,7 @@ static void look_at_silence(void) {
     if (!is_due(&watch.silence, silence_ms, is_connected ? SLOW_SAID_AFTER_MS : SILENCE_SAID_AFTER_MS)) return;
     tarry_addresses_say(watch.client, said);
     if (patience_ms == TARRY_FOREVER)
-        tool_say("no broker answers; it is waited for (%s)", said);
+        tool_say("no broker answers; retrying (%s)", said);
     else
         tool_say("no broker answers; giving up after %s (%s)", duration_format(patience_ms, duration), said);
 }

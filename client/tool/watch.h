@@ -1,4 +1,5 @@
-/* watch.h: who waits for a broker is told so: one that is busy, or none at all, would look like a hang. */
+/* watch.h: reports on standard error that the tool waits for a broker that is busy or does not answer, which would
+ * otherwise look like a hang. */
 #ifndef TARRY_TOOL_WATCH_H
 #define TARRY_TOOL_WATCH_H
 
@@ -7,18 +8,18 @@
 
 #include "tarry.h"
 
-/* Watches `client` from a thread of its own until watch_end, and says on standard error, whether that is a terminal or
- * not, that it waits, and why: when nobody has answered for a second (five, while a connection stands), when the broker
- * has been busy for two, and every minute from then on; and when somebody answers again. Without the memory for a
- * thread it says nothing. */
+/* Watches `client` in a separate thread until watch_end. Reports on standard error, with or without a terminal, that
+ * the tool waits, and why: after one second without an answer (five while a connection is open), after two seconds if
+ * the broker is busy, then every minute; and when a broker answers again. Reports nothing if there is no memory for a
+ * thread. */
 void watch_begin(tarry_client *client, uint64_t patience_ms);
-/* After how long without an answer the command gives up; TARRY_FOREVER: never. From now on. */
+/* Sets the time without an answer after which the command gives up, counted from now; TARRY_FOREVER: never. */
 void watch_patience(uint64_t patience_ms);
-/* Whether silence is said at all: not to a screen that says it itself. */
+/* Whether an outage is reported; false for a screen that shows it itself. */
 void watch_silence(bool is_said);
-/* Before tarry_close. */
+/* Must be called before tarry_close. */
 void watch_end(void);
-/* tarry_options.on_event of the client that is watched. */
+/* tarry_options.on_event of the watched client. */
 void watch_event(void *argument, const struct tarry_event *event);
 
 #endif

@@ -467,19 +467,19 @@ class Tool(Case):
 
     def test_what_is_wrong_is_refused(self):
         path = self.path("tokens")
-        for arguments, sentence in ((("shop",), "--role"), (("shop", "--role", "root"), "no role 'root'"),
-                                    (("a b", "--role", "read"), "letters, digits"), (("owner", "--role", "read"), "broker's own"),
+        for arguments, sentence in ((("shop",), "--role"), (("shop", "--role", "root"), "unknown role 'root'"),
+                                    (("a b", "--role", "read"), "letters, digits"), (("owner", "--role", "read"), "reserved for the broker"),
                                     (("loopback", "--role", "admin"), "always need a token"),
-                                    (("shop", "--role", "read", "--expires", "yesterday"), "none of 90d"),
+                                    (("shop", "--role", "read", "--expires", "yesterday"), "such as 90d"),
                                     (("shop", "--role", "read", "--expires", "2020-01-01"), "not in the future"),
-                                    (("shop", "--role", "read", "--limit", "rate=0"), "from 1 to"),
+                                    (("shop", "--role", "read", "--limit", "rate=0"), "between 1 and"),
                                     (("shop", "--role", "read", "--queue", ""), "not empty")):
             self.assertIn(sentence, self.token("add", *arguments, "--file", path, status=2))
         self.assertIn("--file FILE or --data DIR", self.token("list", status=2))
         self.assertFalse(os.path.exists(path))
         self.token("add", "shop", "--role", "read", "--file", path)
         self.assertIn("there already", self.token("add", "shop", "--role", "read", "--file", path, status=1))
-        self.assertIn("nobody of the name", self.token("revoke", "other", "--file", path, status=1))
+        self.assertIn("no principal named", self.token("revoke", "other", "--file", path, status=1))
         os.chmod(path, 0o644)
         self.assertIn("chmod 600", self.token("list", "--file", path, status=1))
 

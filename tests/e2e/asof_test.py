@@ -117,7 +117,7 @@ class Cut(harness.Case):
         first = self.tool("audit", "--data", self.broker.data).objects[0]
         self.assertIn("before that there was nothing", self.as_of(first["at_ms"] - 1, status=1).err)
         self.assertEqual(self.as_of(first["at_ms"]).objects[-1]["live"], 0)
-        self.assertIn("has not come yet", self.as_of(harness.now_ms() + 60_000, status=2).err)
+        self.assertIn("is in the future", self.as_of(harness.now_ms() + 60_000, status=2).err)
         end = self.as_of(harness.now_ms()).objects[-1]
         self.assertEqual(end["live"], 1)
         positions = ("audit", "--data", self.broker.data, "--as-of-position")

@@ -109,7 +109,7 @@ class Inputs(Case):
         big = "x" * 70_000
         table = (
             (("schedule", "q", "--in", "soon"), 2, r"--in: 'soon' is not a duration such as 250ms, 30s, 1h30m or 2d"),
-            (("schedule", "q"), 2, r"when\? Give exactly one of --in DUR, --at RFC3339, --due-ms N"),
+            (("schedule", "q"), 2, r"missing due time: give exactly one of --in DUR, --at RFC3339, --due-ms N"),
             (("schedule", "q", "--in", "1h", "--attr", "k"), 2, r"--attr: 'k' is not name=value"),
             (("schedule", "q", "--in", "1h", "--body", big), 1, r"payload .*have 700\d\d bytes, .* may have 65536 \(tarryd --payload-max\)"),
             (("schedule", "q", "--in", "1h", "--body-file", "/no/such"), 2, r"/no/such: No such file or directory"),
@@ -123,7 +123,7 @@ class Inputs(Case):
             (("queue", "set", "q", "leese=1s"), 2, r"leese.*(lease|none of)"),
             (("ack", "1", "1"), 2, r"'1'.*token"),
             (("get", "--id", "0x10"), 2, r"'0x10' is not an id: a whole number from 1"),
-            (("stats", "--broker", "http://h:1"), 2, r"'http://h:1' is no broker's address such as ws://127.0.0.1:7272"),
+            (("stats", "--broker", "http://h:1"), 2, r"'http://h:1' is not a broker's address such as ws://127.0.0.1:7272"),
             (("stats", "--timeout", "soon"), 2, r"--timeout: 'soon' is not a duration above zero such as 500ms or 10s"),
             (("statz",), 2, r"'statz'.*did you mean 'stats'"),
             (("stats", "--wotch"), 2, r"'--wotch'.*did you mean '--watch'"),

@@ -49,7 +49,7 @@ class Waiting(Case):
         streams["schedule"].send({"queue": "q", "key": "meanwhile", "delay_ms": 0})
         for name, stream in streams.items():
             with self.subTest(name):
-                self.hear(stream, "no broker answers; it is waited for")
+                self.hear(stream, "no broker answers; retrying")
                 self.assertIn("refused", "".join(stream.errors))
         while not streams["stats"].lines.empty():
             streams["stats"].next()
@@ -105,7 +105,7 @@ class Waiting(Case):
         try:
             producer.send({"queue": "q", "key": "third", "delay_ms": 3_600_000})
             for stream in (consumer, producer):
-                self.hear(stream, "no broker answers; it is waited for")  # what is under way is: a connection stands
+                self.hear(stream, "no broker answers; retrying")  # what is under way is: a connection stands
             for stream in (consumer, producer):
                 stream.signal(signal.SIGTERM)
             self.assertEqual((consumer.wait(), producer.wait()), (3, 1))
@@ -146,7 +146,7 @@ class Screen(Case):
         self.broker.kill()
         stale = self.read_until(master, "THESE NUMBERS ARE 2s OLD")
         self.assertIn("refused", stale)
-        self.assertNotIn("waited for", stale)  # the screen says it itself
+        self.assertNotIn("retrying", stale)  # the screen says it itself
         self.broker.start()
         self.read_until(master, "per second")
         process.send_signal(signal.SIGTERM)

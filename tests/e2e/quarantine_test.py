@@ -92,9 +92,9 @@ class CutOff(harness.Case):
     def test_what_is_not_there_or_makes_no_sense_is_refused(self):
         answer = self.broker.refused("audit", "--data", self.broker.data, "--quarantined", "0000000000001000-0011223344556677")
         self.assertIn("'tarry verify' lists", answer.err)
-        for arguments, words in ((("--quarantined", "x"), "goes with --data"),
+        for arguments, words in ((("--quarantined", "x"), "needs --data DIR"),
                                  (("--data", self.broker.data, "--quarantined", "x", "--as-of", "now"), "leave --as-of"),
-                                 (("--data", self.broker.data, "--quarantined", "x", "--archive", "/tmp"), "goes with --data")):
+                                 (("--data", self.broker.data, "--quarantined", "x", "--archive", "/tmp"), "needs --data DIR")):
             self.assertIn(words, self.broker.refused("audit", *arguments, status=2).err)
 
     def test_a_damaged_note_of_a_pair_is_told(self):

@@ -103,7 +103,7 @@ class Signed(harness.Case):
         other = self.run_tool("verify", self.broker.data, "--key", self.path("other.key.pub"), status=1)
         self.assertIn("which no --key names", other.err)
         self.assertIn("--head needs --key", self.run_tool("verify", self.broker.data, "--head", last, status=2).err)
-        self.assertIn("no whole head", self.verify("--head", last[:-1], status=2).err)
+        self.assertIn("not a complete head", self.verify("--head", last[:-1], status=2).err)
         self.assertIn("is a secret key",
                       self.run_tool("verify", self.broker.data, "--key", self.key, status=2).err)
 
@@ -317,7 +317,7 @@ class Signed(harness.Case):
         words = subprocess.run([harness.find_program("tarry"), "verify", self.broker.data, "--against", copy],
                                stdout=subprocess.PIPE, text=True, check=False).stdout
         self.assertIn(f"differs at position {fork}", words)
-        self.assertIn("--against compares", self.verify("--against", copy, status=2).err)
+        self.assertIn("--against cannot be used with --key", self.verify("--against", copy, status=2).err)
 
     def test_a_cut_or_empty_copy_is_said_to_be_so(self):
         self.broker.start()

@@ -386,17 +386,17 @@ static void wrong_command_lines_get_a_hint(void **state) {
         const char *hint;
     } wrong[] = {
         {"pot q", "did you mean 'put'"},
-        {"put", "wants QUEUE"},
-        {"put q r", "'r' is a word too many"},
+        {"put", "needs QUEUE"},
+        {"put q r", "unexpected argument 'r'"},
         {"put q --kye k", "did you mean '--key'"},
-        {"put q --key", "wants a value"},
+        {"put q --key", "needs a value"},
         {"put q --force=1", "takes no value"},
         {"put q --key a --key b", "twice"},
-        {"queue", "wants a word more"},
+        {"queue", "needs a second word"},
         {"queue ste x", "did you mean 'queue set'"},
-        {"--force put q", "stands before the command"},
-        {"put q -x", "no option '-x'"},
-        {"xyzzy", "no command 'xyzzy'"},
+        {"--force put q", "precedes the command"},
+        {"put q -x", "unknown option '-x'"},
+        {"xyzzy", "unknown command 'xyzzy'"},
         {"put q --timeuot 3s", "did you mean '--timeout'"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

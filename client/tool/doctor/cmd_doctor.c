@@ -1,4 +1,4 @@
-/* cmd_doctor.c: tarry doctor: looks at everything that an operator would, and says what to mend. */
+/* cmd_doctor.c: tarry doctor: checks a broker and its host, and says what to repair. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +10,10 @@
 static int run(struct tool *tool, const struct args *args);
 
 static const struct arg_spec options[] = {
-    {"data", ARG_VALUE, "DIR", "look at this data directory and this host, too; without --broker, at no broker"},
-    {"tokens", ARG_VALUE, "FILE", "the file of tokens, if it is not the one in DIR"},
-    {"certificate", ARG_MANY, "FILE", "a certificate that the broker shows or trusts, repeated"},
+    {"data", ARG_VALUE, "DIR",
+     "data directory on this host to check; no broker is asked then, unless\n--broker is given"},
+    {"tokens", ARG_VALUE, "FILE", "file of tokens, if it is not in DIR"},
+    {"certificate", ARG_MANY, "FILE", "certificate that the broker shows or trusts; may be repeated"},
     {0},
 };
 
@@ -20,15 +21,15 @@ const struct command command_doctor = {
     .name = "doctor",
     .usage = "[--data DIR] [--tokens FILE] [--certificate FILE]…",
     .summary = "check a broker, its disk, clock, limits and files; say what to repair",
-    .text =
-        "Asks every broker that --broker names how it is: its role, problems, clock, memory, disk, the time that a\n"
-        "sync takes, the archive; of a pair whether one leads and the other is in sync.\n\n"
-        "With --data DIR it looks at that directory on this host, whether a broker runs on it or not: how much of the\n"
-        "disk is free, what kind of file system it is, how long a sync takes (it writes 64 KiB into a file without a\n"
-        "name), the file of tokens and who expires soon, the host's clock, and the limits of the broker's process\n"
-        "(if none runs: of this one): descriptors, locked memory, the cgroup's memory. It changes nothing.\n\n"
-        "Exit status 0: all is well, or nothing worse than a warning; 1: something is wrong. --json prints an object\n"
-        "a finding: check, result (fine, warning, wrong), what, mend.",
+    .text = "Asks each broker that --broker names for its role, problems, clock, memory, disk, sync times and\n"
+            "archive. For a pair it also checks that one node leads and the other is in sync.\n\n"
+            "With --data DIR it checks that directory on this host, with or without a running broker: free disk\n"
+            "space, the type of the file system, how long a sync takes (it writes 64 KiB into an unnamed file),\n"
+            "the file of tokens and which of them expire soon, the host's clock, and the limits of the broker's\n"
+            "process: descriptors, locked memory, memory of the cgroup. If no broker runs, it checks its own\n"
+            "limits. It changes nothing.\n\n"
+            "The exit status is 0 if there is nothing worse than a warning, and 1 if something is wrong. --json\n"
+            "prints one object for each finding: check, result (fine, warning or wrong), what, mend.",
     .options = options,
     .positional_max = 0,
     .positional_names = "nothing",
@@ -43,7 +44,7 @@ void finding_add(struct findings *findings, enum found found, const char *check,
     if (findings->count == findings->capacity) {
         size_t capacity = findings->capacity == 0 ? 32 : findings->capacity * 2;
         struct finding *grown = realloc(findings->items, capacity * sizeof *grown);
-        if (grown == NULL) return; /* some are lost, and the tool is about to end anyway */
+        if (grown == NULL) return; /* drop the finding: without memory the tool ends soon */
         findings->items = grown;
         findings->capacity = capacity;
     }
@@ -118,7 +119,7 @@ static int run(struct tool *tool, const struct args *args) {
         doctor_tokens(&findings, tokens, true);
     }
     for (size_t i = 0; i < args->many_count; i++) doctor_certificate(&findings, args->many[i].value);
-    tool->follower_reads = true; /* a follower's disk and clock matter, too */
+    tool->follower_reads = true; /* also check the disk and the clock of a follower */
     if (asks_broker) status = doctor_brokers(&findings, tool);
     if (status == EXIT_FINE) status = print(tool, &findings);
     findings_deinit(&findings);

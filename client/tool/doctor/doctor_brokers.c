@@ -1,4 +1,4 @@
-/* doctor_brokers.c: what the brokers say of themselves, and of a pair whether the two agree. */
+/* doctor_brokers.c: checks the status of the brokers, and whether both nodes of a pair agree. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "units.h"
 
 #define PATIENCE_MS 3000u
-#define CLOCK_OFF_MS 2000u /* beyond what an answer takes */
+#define CLOCK_OFF_MS 2000u /* tolerated difference, in addition to the time of the answer */
 #define SYNC_WARN_US 100000.0
 #define INDEX_BEHIND_BYTES (256ull << 20)
 #define MEMORY_FULL_PER_CENT 95u
@@ -22,7 +22,7 @@ static void look_at_clock(struct findings *findings, const char *url, const stru
     if (stats->clock_held)
         finding_add(findings, FOUND_FAIL, "clock", "set that host's clock, or start tarryd with --accept-clock",
                     "%s: the clock has jumped, and tasks with absolute times wait", url);
-    if (stats->host_ms == 0) return; /* an older broker, which does not say */
+    if (stats->host_ms == 0) return; /* an older broker does not send it */
     bool is_ahead = stats->host_ms > answered_ms;
     uint64_t off_ms = is_ahead                    ? stats->host_ms - answered_ms
                       : stats->host_ms < asked_ms ? asked_ms - stats->host_ms
@@ -90,7 +90,7 @@ static void look_at_stats(struct findings *findings, const struct node *node) {
     char message[TARRY_MESSAGE_SIZE] = "";
     uint64_t asked_ms = wall_ms();
     int code = tarry_stats(node->client, NULL, NULL, &view, message);
-    if (code == TARRY_NOT_PRIMARY) return; /* it only begins to follow, and says so */
+    if (code == TARRY_NOT_PRIMARY) return; /* the broker begins to follow, and reports that itself */
     if (code != TARRY_OK) {
         finding_add(findings, FOUND_WARN, "broker", "use a token with the role read (TARRY_TOKEN_FILE)",
                     "%s: it does not tell its numbers: %s", node->url,
@@ -132,7 +132,7 @@ static void look_at_silence(struct findings *findings, const struct node *node) 
                     "no broker at %s: %s", node->url, reason);
 }
 
-/* A certificate that will expire is no fault yet; the rest of what a broker calls a problem is. */
+/* A certificate that expires soon is no error yet; all other problems of a broker are errors. */
 static void look_at_problem(struct findings *findings, const struct node *node) {
     const char *problem = node->view->problem;
     if (problem[0] == 0) return;
@@ -188,7 +188,7 @@ static void look_at_lone_primary(struct findings *findings, const char *url, con
                     meanwhile);
 }
 
-/* Only a pair has a peer; one node of it alone knows both. */
+/* Only a node of a pair has a peer; one node knows the status of both. */
 static void look_at_pair(struct findings *findings, const struct nodes *nodes) {
     size_t primaries = 0, paired = 0;
     for (size_t i = 0; i < nodes->count; i++) {

@@ -1,4 +1,4 @@
-/* doctor_certificate.c: every certificate of a file in PEM. */
+/* doctor_certificate.c: checks every certificate in a PEM file. */
 #include <errno.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
@@ -12,9 +12,9 @@
 
 #define SOON_S (21ll * 24 * 3600)
 #define DAY_S 86400
-#define CERTIFICATE_FILE_MAX (1 << 20) /* bytes; the sentences say so */
+#define CERTIFICATE_FILE_MAX (1 << 20) /* bytes; error messages contain this number */
 
-/* Seconds from now until `time`; a past one is negative. False: it is none. */
+/* Returns the seconds from now until `time`; negative in the past. False: `time` is invalid. */
 static bool seconds_until(const ASN1_TIME *time, long long *out) {
     int days = 0, seconds = 0;
     if (time == NULL || ASN1_TIME_diff(&days, &seconds, NULL, time) != 1) return false;
@@ -22,7 +22,7 @@ static bool seconds_until(const ASN1_TIME *time, long long *out) {
     return true;
 }
 
-/* For people: whole days, or whole minutes if it is less than one. */
+/* Formats the time for people: whole days, or minutes if it is less than one day. */
 static uint64_t in_whole(long long seconds) {
     long long unit = seconds >= DAY_S ? DAY_S : 60;
     return (uint64_t)(seconds / unit * unit) * 1000;
@@ -51,7 +51,8 @@ static void look_at(struct findings *findings, const char *path, X509 *certifica
                     "%s: %s is valid for %s", path, name, duration_format(in_whole(ends_s), text));
 }
 
-/* Opens a regular file of at most CERTIFICATE_FILE_MAX bytes: /dev/zero would never end. NULL, and `*out_problem`. */
+/* Opens a regular file of at most CERTIFICATE_FILE_MAX bytes, because reading /dev/zero would never end. On failure
+ * returns NULL and sets `*out_problem`. */
 static FILE *open_file(const char *path, const char **out_problem) {
     struct stat status;
     bool is_wrong = stat(path, &status) == 0 && (!S_ISREG(status.st_mode) || status.st_size > CERTIFICATE_FILE_MAX);

@@ -1,4 +1,4 @@
-/* doctor_directory.c: a data directory, its disk, and the file of tokens. */
+/* doctor_directory.c: checks a data directory, its disk, and the file of tokens. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -16,7 +16,8 @@
 #include "token_store.h"
 
 #define MIB (1ull << 20)
-/* What the broker keeps free before it refuses new tasks is 64 MiB and a segment: below four times that it is short. */
+/* The broker refuses new tasks when less than 64 MiB and one segment are free; the doctor warns below four times
+ * that. */
 #define FREE_FAIL_BYTES (128 * MIB)
 #define FREE_WARN_BYTES (512 * MIB)
 #define FREE_WARN_PER_CENT 5u
@@ -73,7 +74,7 @@ static int compare_us(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* How long the way to the disk takes, by a file that has no name and so leaves nothing behind. */
+/* Measures the duration of a sync with an unnamed file, which leaves nothing behind. */
 static void look_at_syncs(struct findings *findings, const char *directory) {
     unsigned long long took_us[SYNCS];
     char block[SYNC_BYTES] = {0};
@@ -113,7 +114,7 @@ static void look_at_owner(struct findings *findings, const char *directory, cons
                     "%s belongs to another user: not all of it can be looked at", directory);
 }
 
-/* Whether a broker runs on it: it has locked the file. */
+/* Whether a broker runs on the directory: it holds a lock on the file. */
 static bool look_at_lock(struct findings *findings, const char *directory) {
     char path[4200];
     snprintf(path, sizeof path, "%s/lock", directory);
@@ -126,7 +127,8 @@ static bool look_at_lock(struct findings *findings, const char *directory) {
                         strerror(errno));
         return false;
     }
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET}; /* asked about, not taken: no process is kept out */
+    struct flock lock = {.l_type = F_WRLCK,
+                         .l_whence = SEEK_SET}; /* tested, not taken, so that no process is kept out */
     bool is_free = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
     close(fd);
     finding_add(findings, FOUND_FINE, "lock", NULL, is_free ? "no broker runs on it" : "a broker runs on it");
@@ -174,7 +176,7 @@ void doctor_tokens(struct findings *findings, const char *path, bool must_exist)
     }
     if ((status.st_mode & 0077) != 0)
         finding_add(findings, FOUND_FAIL, "tokens", "chmod 600", "%s is not for its owner alone", path);
-    if (token_store_open(&store, path, true, false) != 0) { /* which has said why */
+    if (token_store_open(&store, path, true, false) != 0) { /* it has printed the reason */
         finding_add(findings, FOUND_FAIL, "tokens",
                     "mend it, or make it anew with `tarry token`: a broker keeps the rows of before",
                     "%s is wrong, or cannot be read", path);

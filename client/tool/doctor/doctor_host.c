@@ -1,4 +1,4 @@
-/* doctor_host.c: this host's clock, and what the broker's process may take of the host. */
+/* doctor_host.c: checks this host's clock, and the limits of the broker's process. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +9,12 @@
 #include "tarry_limits.h"
 #include "units.h"
 
-/* tarryd serves so many connections at once if it may have the descriptors (net/door.h). */
+/* Number of connections that tarryd serves at once if it has enough descriptors (net/door.h). */
 #define DESCRIPTORS_WANTED (16384u + 256u)
 #define DESCRIPTORS_LEAST 1024u
-#define LOCKED_LEAST (64u << 10) /* keys are kept out of swap */
+#define LOCKED_LEAST (64u << 10) /* bytes; the broker locks keys in memory, to keep them out of swap */
 #define YEAR_2024_MS 1704067200000ull
-#define OFFSET_WARN_US 100000 /* the kernel never says more than half a second */
+#define OFFSET_WARN_US 100000 /* the kernel never reports more than half a second */
 
 static void look_at_clock(struct findings *findings) {
     struct timex clock = {0};
@@ -38,15 +38,15 @@ static void look_at_clock(struct findings *findings) {
                 "the clock is kept right, and off by about %lld µs", offset_us);
 }
 
-/* Whose limits are looked at: the broker's, if one runs and may be looked at; else this process's, which are those of
- * one that is started from here. */
+/* Process whose limits are checked: the broker, if it runs and may be inspected; else this process, which has the
+ * limits of a process that is started from here. */
 struct subject {
     char proc[32]; /* "/proc/123" */
-    char name[48]; /* for sentences */
+    char name[48]; /* name in messages */
 };
 
-/* The hard limit of the line that begins with `line` in /proc/N/limits; RLIM_INFINITY: there is none. False: cannot be
- * read. */
+/* Gets the hard limit of the line that begins with `line` in /proc/N/limits; RLIM_INFINITY: no limit. False: it
+ * cannot be read. */
 static bool read_limit(const struct subject *subject, const char *line, rlim_t *out) {
     char path[64], text[256];
     bool is_found = false;
@@ -94,7 +94,7 @@ static void look_at_locked_memory(struct findings *findings, const struct subjec
                     "%s may lock %s of memory", subject->name, size_format(limit, size));
 }
 
-/* The whole text of a small file, without the line's end. False: it cannot be read. */
+/* Reads the text of a small file, without its line end. False: it cannot be read. */
 static bool read_line(const char *path, char *out, size_t size) {
     FILE *file = fopen(path, "re");
     if (file == NULL) return false;
@@ -104,7 +104,7 @@ static bool read_line(const char *path, char *out, size_t size) {
     return is_read;
 }
 
-/* cgroup v2: of the process's group and of those above it, the least. */
+/* cgroup v2: the lowest limit of the process's group and its parent groups. */
 static void look_at_cgroup(struct findings *findings, const struct subject *subject) {
     char line[1024] = "", path[2048], value[64];
     unsigned long long least = UINT64_MAX;

@@ -1,5 +1,4 @@
-/* findings.h: what `tarry doctor` has found, one after another: of what, how bad, a sentence, and what to do. One
- * thread. */
+/* findings.h: findings of `tarry doctor`: what was checked, how bad it is, a sentence, and what to do. One thread. */
 #ifndef TARRY_TOOL_DOCTOR_FINDINGS_H
 #define TARRY_TOOL_DOCTOR_FINDINGS_H
 
@@ -8,7 +7,7 @@
 
 #include "tool.h"
 
-/* FOUND_FAIL: it does not work, or will lose something. FOUND_WARN: it will not go well for long. */
+/* FOUND_FAIL: something does not work, or data may be lost. FOUND_WARN: it will fail in the future. */
 enum found { FOUND_FINE, FOUND_WARN, FOUND_FAIL };
 
 #define FINDING_TEXT_SIZE 600u
@@ -22,7 +21,7 @@ struct finding {
     enum found found;
     const char *check; /* "disk", "certificate" …; static */
     char what[FINDING_TEXT_SIZE];
-    char mend[FINDING_TEXT_SIZE]; /* ""; nothing is to be done */
+    char mend[FINDING_TEXT_SIZE]; /* empty: nothing to do */
 };
 
 struct findings {
@@ -30,25 +29,26 @@ struct findings {
     size_t count, capacity;
 };
 
-/* Adds one. `mend` (borrowed for the call) NULL: nothing is to be done. */
+/* Adds a finding. `mend` is copied; NULL: nothing to do. */
 void finding_add(struct findings *findings, enum found found, const char *check, const char *mend, const char *format,
                  ...) __attribute__((format(printf, 5, 6)));
 
-/* ---- which file looks at what */
+/* ---- checks, one file each */
 
-/* A data directory and its disk: how much is free, how long a sync takes, what kind of file system. Whether a broker
- * runs on it. */
+/* Checks a data directory and its disk: free space, duration of a sync, type of the file system. Returns whether a
+ * broker runs on it. */
 bool doctor_directory(struct findings *findings, const char *directory);
-/* A file of tokens. */
+/* Checks a file of tokens. */
 void doctor_tokens(struct findings *findings, const char *path, bool must_exist);
-/* This host's clock, and what the broker on `directory` may take: descriptors, locked memory, the cgroup's memory. If
- * none runs there (`is_running` false), what a process that is started from here may. */
+/* Checks this host's clock, and the limits of the broker on `directory`: descriptors, locked memory, memory of the
+ * cgroup. If no broker runs there (`is_running` false), checks the limits of a process that is started from here. */
 void doctor_host(struct findings *findings, const char *directory, bool is_running);
-/* The process that has the file DIRECTORY/lock open and is called tarryd; 0: none that may be looked at. */
+/* Returns the process named tarryd that has DIRECTORY/lock open; 0: none, or it may not be inspected. */
 long doctor_broker_process(const char *directory);
-/* A certificate in PEM. */
+/* Checks a certificate in PEM. */
 void doctor_certificate(struct findings *findings, const char *path);
-/* Every broker that --broker names, and of a pair the two together. EXIT_FINE, or an exit status after a sentence. */
+/* Checks each broker in --broker, and both nodes of a pair together. EXIT_FINE, or an exit status after an error
+ * message. */
 int doctor_brokers(struct findings *findings, struct tool *tool);
 
 #endif

@@ -1,4 +1,4 @@
-/* bean.c: see bean.h: the connection, what the server says of itself and its tubes. */
+/* bean.c: see bean.h: the connection, and the statistics of the server and its tubes. */
 #include "bean.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ static const char *const kinds[COUNTS_MAX] = {"ready", "delayed", "buried", "res
 
 /* ---- replies */
 
-/* The size at the end of "RESERVED 7 100", "FOUND 7 100", "OK 100". */
+/* Parses the size at the end of "RESERVED 7 100", "FOUND 7 100", "OK 100". */
 static bool has_body(const char *line, uint64_t *out_size) {
     static const char *const words[] = {"OK ", "FOUND ", "RESERVED "};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
@@ -89,7 +89,7 @@ static int list_tubes(struct import *import) {
     return found == 0 ? 0 : import_nonsense(import, "list-tubes: no name of a tube", at, (size_t)(end - at));
 }
 
-/* How much one tube holds; nothing if it is gone. */
+/* Counts the jobs of one tube; 0 if the tube is gone. */
 static int count_tube(struct import *import, const char *tube, uint64_t numbers[COUNTS_MAX]) {
     char command[BEAN_TUBE_SIZE + 32], key[32];
     struct bean_reply reply;
@@ -150,9 +150,9 @@ static int show(struct import *import) {
     return status;
 }
 
-/* ---- the whole */
+/* ---- the origin */
 
-/* Whose process it is: its jobs' ids mean nothing to another one. */
+/* Gets the id of the server process, because job ids are only valid within one process. */
 static int identify(struct import *import) {
     struct bean *bean = import->state;
     struct bean_reply reply;
@@ -160,7 +160,8 @@ static int identify(struct import *import) {
     if (!bean_name(reply.body, reply.body_size, "id", import->server, BEAN_ID_SIZE))
         return import_nonsense(import, "stats has no id: not a beanstalkd, or one before 1.5", reply.line,
                                strlen(reply.line));
-    static const char ask[] = "reserve-job 0\r\n"; /* there is no such job: only whether it knows the command */
+    static const char ask[] =
+        "reserve-job 0\r\n"; /* job 0 never exists: the reply shows whether the server knows the command */
     if (!server_link_send(&import->link, ask, sizeof ask - 1) || !bean_read(import, &reply)) return import_lost(import);
     bean->has_reserve_job = strcmp(reply.line, "NOT_FOUND") == 0;
     return 0;

@@ -1,8 +1,8 @@
-/* bean.h: what bean.c, bean_scan.c and bean_take.c share: the import from a beanstalkd.
+/* bean.h: shared by bean.c, bean_scan.c and bean_take.c: the import from a beanstalkd.
  *
- * beanstalkd shows a client only the first job of each kind, so the jobs are found by their ids, which are numbers
- * given one after the other: from the highest down to 1, until as many have been seen as it counts (bean_scan.c). Then
- * they are taken in the order of their ids, which keeps the order of jobs with one pri (bean_take.c). */
+ * beanstalkd shows a client only the first job of each kind. So the import finds jobs by their ids, which are
+ * consecutive numbers: from the highest down to 1, until it has seen as many jobs as beanstalkd counts (bean_scan.c).
+ * It then imports them in the order of their ids, which keeps the order of jobs with the same pri (bean_take.c). */
 #ifndef TARRY_TOOL_IMPORT_BEAN_H
 #define TARRY_TOOL_IMPORT_BEAN_H
 
@@ -20,30 +20,31 @@
 
 struct bean {
     const struct bean_options *options;
-    char (*tubes)[BEAN_TUBE_SIZE]; /* owned; those to be imported */
+    char (*tubes)[BEAN_TUBE_SIZE]; /* owned; tubes to import */
     size_t tube_count;
-    bool has_reserve_job; /* since 1.12 */
-    uint64_t *ids;        /* owned; ascending, to be taken */
+    bool has_reserve_job; /* beanstalkd 1.12 and later */
+    uint64_t *ids;        /* owned; ids of the jobs to import, ascending */
     size_t id_count;
     size_t id_capacity;
-    size_t at;                  /* the next of them */
-    const struct receipt *only; /* while what it names is removed */
+    size_t at;                  /* index of the next id */
+    const struct receipt *only; /* receipt whose jobs are being removed; NULL: none */
 };
 
-/* One reply: its first line, and the body of those that have one. False: the link failed. */
+/* One reply: its first line, and its body if it has one. False: the link failed. */
 struct bean_reply {
     char line[BEAN_LINE_SIZE_MAX + 1];
     const char *body; /* NULL: none; valid until the next call on the link */
     size_t body_size;
-    bool is_huge; /* the body was larger than a task may be, and is thrown away */
+    bool is_huge; /* the body is larger than a task may be, and was discarded */
     uint64_t huge_size;
 };
 bool bean_read(struct import *import, struct bean_reply *out);
-/* A command, and its reply's YAML. False after a sentence; *out_there (may be NULL: it must be): not NOT_FOUND. */
+/* Sends a command and reads the YAML of its reply. False after an error message; *out_there is false after NOT_FOUND.
+ * If out_there is NULL, NOT_FOUND is an error. */
 bool bean_ask_yaml(struct import *import, const char *command, struct bean_reply *out, bool *out_there);
 bool bean_is_wanted(const struct bean *bean, const char *tube);
 
-/* Finds the ids of all jobs; 0, or an exit status after a sentence. */
+/* Finds the ids of all jobs. 0, or an exit status after an error message. */
 int bean_scan(struct import *import);
 int bean_next(struct import *import, struct import_batch *batch);
 int bean_remove(struct import *import, struct import_batch *batch);

@@ -1,4 +1,4 @@
-/* bean_scan.c: see bean.h: which jobs there are. */
+/* bean_scan.c: see bean.h: finds the jobs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,8 +6,8 @@
 #include "bean.h"
 #include "signals.h"
 
-/* The highest id there is: a job of our own is put into a tube of its own, and deleted at once. A server that takes no
- * jobs any more (DRAINING) gives no new ids: what it has counted since its start is as good then. */
+/* Finds the highest id: puts a job into a separate tube, and deletes it at once. A server that accepts no jobs
+ * (DRAINING) gives no new ids, so its count of all jobs since its start is used. */
 static int highest_id(struct import *import, uint64_t *out_id) {
     static const char put[] = "use " BEAN_PROBE "\r\nput 4294967295 86400 60 0\r\n\r\n";
     struct bean_reply reply;
@@ -48,7 +48,7 @@ static int remember(struct import *import, uint64_t id) {
     return 0;
 }
 
-/* Asks for the jobs from `first` down to `last`; *out_seen: how many of them are in a tube that is wanted. */
+/* Asks for the jobs from `first` down to `last`; *out_seen is the number of them in a wanted tube. */
 static int look_at(struct import *import, uint64_t first, uint64_t last, uint64_t *seen) {
     struct bean *bean = import->state;
     struct text commands = {0};
@@ -76,7 +76,9 @@ int bean_scan(struct import *import) {
     struct progress progress;
     uint64_t highest = 0, seen = 0, total = 0;
     int status = highest_id(import, &highest);
-    if (status == 0) status = import->origin->count(import, &import->before); /* behind it: none older is missed */
+    if (status == 0)
+        status = import->origin->count(
+            import, &import->before); /* count after the highest id is known, so that no older job is missed */
     if (status != 0) return status;
     for (size_t i = 0; i < import->before.count; i++) total += import->before.numbers[i];
     progress_start(&progress, "ids looked at");
@@ -87,7 +89,8 @@ int bean_scan(struct import *import) {
         progress_show(&progress, highest - id, highest, highest - id);
     }
     progress_end(&progress);
-    for (size_t i = 0; i < bean->id_count / 2; i++) { /* found from above, taken from below */
+    for (size_t i = 0; i < bean->id_count / 2;
+         i++) { /* ids were found in descending order, and are imported in ascending order */
         const uint64_t id = bean->ids[i];
         bean->ids[i] = bean->ids[bean->id_count - 1 - i];
         bean->ids[bean->id_count - 1 - i] = id;

@@ -1,16 +1,16 @@
-/* bean_take.c: see bean.h: jobs become items, and are removed.
+/* bean_take.c: see bean.h: turns jobs into items, and removes them.
  *
- * A ready job is reserved first, so that no worker there takes it meanwhile; a kill gives it back. A delayed one is
- * not, for a kill would make it ready too early: it is deleted as it lies, and due here when it would have been ready
- * there. A job that is gone when it is to be deleted has been taken by another worker. */
+ * A ready job is reserved first, so that no worker there takes it meanwhile; a kill releases it. A delayed job is not
+ * reserved, because a kill would make it ready too early. It is deleted in the delayed state, and is due here when it
+ * would have been ready there. A job that is gone when it is to be deleted was taken by another worker. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bean.h"
 
-/* As a put by way of tarryd's own beanstalk:// makes them (docs/BEANSTALKD.md): a ready job lies at its rank, a delayed
- * one has its time and comes first when that is over. */
+/* Makes the same task as a put through tarryd's own beanstalk:// (docs/BEANSTALKD.md): a ready job has its rank; a
+ * delayed job has its due time, and comes first after that. */
 #define PRIORITY_FRESH 9u
 #define BURIED_SUFFIX ".buried"
 
@@ -25,7 +25,7 @@ static void place(struct import *import, struct import_item *item, const struct 
     item->when_ms = (uint64_t)job->pri + 1;
     if (job->state == BEAN_DELAYED) {
         item->when = TARRY_DELAY;
-        item->when_ms = (job->left_s + 1) * 1000; /* TIME-1: what it says is rounded down */
+        item->when_ms = (job->left_s + 1) * 1000; /* TIME-1: the server rounds down */
         item->priority = PRIORITY_FRESH;
     }
     snprintf(item->note, sizeof item->note, "pri=%u ttr=%u delay=%u", job->pri, job->ttr_s, job->delay_s);
@@ -40,7 +40,7 @@ static void name(struct import *import, struct import_item *item, const struct b
     snprintf(item->key, sizeof item->key, "beanstalkd:%.32s:%llu", server, (unsigned long long)job->id);
 }
 
-/* What the jobs of this step are now; those that are not to be taken become 0. */
+/* Gets the current state of the jobs of this step; ids of jobs that are not imported become 0. */
 static int look(struct import *import, const uint64_t *ids, size_t count, struct bean_job *jobs) {
     const struct bean *bean = import->state;
     struct text commands = {0};
@@ -64,7 +64,7 @@ static bool is_to_hold(const struct import *import, const struct bean_job *job) 
     return job->state == BEAN_READY && bean->has_reserve_job && !import->is_copy;
 }
 
-/* "RESERVED id size", "FOUND id size": of this job. */
+/* Checks that the reply "RESERVED id size" or "FOUND id size" is for this job. */
 static bool is_of(const struct bean_reply *reply, uint64_t id) {
     const char *number = strchr(reply->line, ' ');
     const size_t size = number != NULL ? strcspn(number + 1, " ") : 0;
@@ -91,7 +91,7 @@ static void take_body(struct import *import, struct import_batch *batch, const s
         item->verdict = receipt_has(bean->only, &item->mark, BEAN_STAMP_SLACK_S) ? ITEM_HERE : ITEM_REFUSED;
 }
 
-/* One step: as many jobs as are asked for at once. */
+/* One step: a limited number of jobs, requested together. */
 static int take_step(struct import *import, struct import_batch *batch, const uint64_t *ids, size_t count) {
     struct bean_job jobs[BEAN_TAKE_STEP] = {{0}};
     struct text commands = {0};
@@ -107,7 +107,7 @@ static int take_step(struct import *import, struct import_batch *batch, const ui
         struct bean_reply reply;
         if (jobs[i].id == 0) continue;
         if (!bean_read(import, &reply)) break;
-        if (strcmp(reply.line, "NOT_FOUND") == 0) continue; /* another worker was quicker */
+        if (strcmp(reply.line, "NOT_FOUND") == 0) continue; /* another worker has taken it */
         if (!is_of(&reply, jobs[i].id))
             return import_nonsense(import, "it did not show a job; it said", reply.line, strlen(reply.line));
         take_body(import, batch, &jobs[i], &reply);
@@ -127,7 +127,7 @@ int bean_next(struct import *import, struct import_batch *batch) {
     return status;
 }
 
-/* What is ours is deleted, and what is held and does not come is given back as it was. */
+/* Deletes imported jobs, and releases reserved jobs that were not imported. */
 int bean_remove(struct import *import, struct import_batch *batch) {
     struct text commands = {0};
     for (size_t i = 0; i < batch->count; i++) {

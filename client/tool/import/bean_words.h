@@ -1,4 +1,4 @@
-/* bean_words.h: what beanstalkd answers, in its flat YAML, read without believing it. Pure functions. */
+/* bean_words.h: parses replies of beanstalkd in its flat YAML, which are not trusted. Pure functions. */
 #ifndef TARRY_TOOL_IMPORT_BEAN_WORDS_H
 #define TARRY_TOOL_IMPORT_BEAN_WORDS_H
 
@@ -11,7 +11,7 @@
 
 enum bean_state { BEAN_READY, BEAN_DELAYED, BEAN_BURIED, BEAN_RESERVED };
 
-/* Of stats-job. */
+/* The reply to stats-job. */
 struct bean_job {
     uint64_t id;
     char tube[BEAN_TUBE_SIZE];
@@ -20,20 +20,20 @@ struct bean_job {
     uint32_t ttr_s;
     uint32_t delay_s;
     uint64_t age_s;
-    uint64_t left_s; /* of its delay, rounded down */
+    uint64_t left_s; /* remaining delay, rounded down */
 };
 
-/* "key: value": the value, without quotes. False: there is none of that name. */
+/* Finds "key: value" and returns the value without quotes. False: no such key. */
 bool bean_value(const char *yaml, size_t size, const char *key, const char **out, size_t *out_size);
 bool bean_number(const char *yaml, size_t size, const char *key, uint64_t max, uint64_t *out);
-/* Copies it; false as well if it does not fit, or contains anything but what names of tubes may. */
+/* Copies the value. False also if it does not fit, or has characters that a tube name may not have. */
 bool bean_name(const char *yaml, size_t size, const char *key, char *out, size_t out_size);
 bool bean_job_parse(const char *yaml, size_t size, struct bean_job *out);
-/* "- item": the next one from *at on; *at moves behind it. 1; 0: no more; -1: one that names no tube. */
+/* Reads the next "- item" at *at and moves *at behind it. 1; 0: no more items; -1: the item is not a tube name. */
 int bean_item(const char **at, const char *end, char out[BEAN_TUBE_SIZE]);
-/* Whether a tube may have this name. */
+/* Whether `name` is a valid tube name. */
 bool bean_is_tube(const char *name);
-/* A decimal number and nothing else. */
+/* Parses a decimal number without any other character. */
 bool bean_decimal(const char *text, size_t size, uint64_t max, uint64_t *out);
 
 #endif

@@ -14,18 +14,18 @@
 #define REDIS_DEFAULT "127.0.0.1"
 
 static const struct arg_spec options[] = {
-    {"beanstalkd", ARG_VALUE, "HOST[:PORT]", "a beanstalkd's jobs; port 11300 if none is given"},
-    {"tube", ARG_MANY, "T", "only of this tube; may be repeated (default: all)"},
-    {"queue-prefix", ARG_VALUE, "P", "tube T becomes queue PT"},
-    {"redis-zset", ARG_VALUE, "KEY", "the members of a sorted set, each due at its score"},
-    {"redis", ARG_VALUE, "HOST[:PORT]", "where it is (default 127.0.0.1:6379)"},
-    {"redis-db", ARG_VALUE, "N", "the database's number (default 0)"},
-    {"redis-user", ARG_VALUE, "NAME", "who asks, if Redis has users (ACL)"},
-    {"redis-password-file", ARG_VALUE, "F", "the password, in a file; or TARRY_REDIS_PASSWORD"},
-    {"score", ARG_VALUE, "s|ms", "what a score counts since 1970 (default: as its size says)"},
-    {"member-key", ARG_FLAG, NULL, "the member is the task's key, too"},
-    {"dry-run", ARG_FLAG, NULL, "only count what is there"},
-    {"copy", ARG_FLAG, NULL, "leave everything there"},
+    {"beanstalkd", ARG_VALUE, "HOST[:PORT]", "beanstalkd whose jobs are imported [port 11300]"},
+    {"tube", ARG_MANY, "T", "tube to import; may be repeated [all tubes]"},
+    {"queue-prefix", ARG_VALUE, "P", "prefix of the queue names: tube T becomes queue PT"},
+    {"redis-zset", ARG_VALUE, "KEY", "sorted set in Redis whose members are imported, each due at its score"},
+    {"redis", ARG_VALUE, "HOST[:PORT]", "address of Redis [127.0.0.1:6379]"},
+    {"redis-db", ARG_VALUE, "N", "number of the Redis database [0]"},
+    {"redis-user", ARG_VALUE, "NAME", "Redis user, if Redis has users (ACL)"},
+    {"redis-password-file", ARG_VALUE, "F", "file with the Redis password [$TARRY_REDIS_PASSWORD]"},
+    {"score", ARG_VALUE, "s|ms", "unit of a score since 1970 [guessed from its size]"},
+    {"member-key", ARG_FLAG, NULL, "use the member as the key of the task, too"},
+    {"dry-run", ARG_FLAG, NULL, "only count the jobs or members"},
+    {"copy", ARG_FLAG, NULL, "remove nothing from the other server"},
     {0},
 };
 
@@ -35,22 +35,24 @@ const struct command command_import = {
     .name = "import",
     .usage = "--beanstalkd HOST[:PORT] [--tube T]… [OPTION]…\nQUEUE --redis-zset KEY [--redis HOST[:PORT]] [OPTION]…",
     .summary = "import the jobs of a beanstalkd, or of a sorted set in Redis",
-    .text =
-        "Takes what waits at another server: schedules it here, waits until it is durable, and only then removes it\n"
-        "there. Nothing is lost and nothing taken twice, whenever it is interrupted or killed: repeat it. What it has\n"
-        "in hand is named by a task in queue tarry-import, in the same atomic commit.\n\n"
-        "beanstalkd: tube T becomes queue T. A ready job is ready, in the order of pri and id; a delayed one is due "
-        "when\n"
-        "its delay is over (up to a second later: beanstalkd tells whole seconds, never earlier). Buried jobs become\n"
-        "tasks of queue T.buried, where nobody takes them unawares. What workers have reserved stays with them. For\n"
-        "beanstalkd's clients at tarryd --listen beanstalk://… the jobs keep pri and TTR; others see them in the\n"
-        "attribute 'beanstalk'. To find the highest id, a job is put into tube tarry-import-probe and deleted.\n\n"
-        "Redis: a member is a task's payload, its score when it is due, the past at once. Soonest first. A worker who\n"
-        "removes a member before us keeps it, and its task here is cancelled.\n\n"
-        "Stop the old workers first, or let the work be idempotent: if the import is killed while they run, the last\n"
-        "1,024 ready jobs may be worked on by both.\n\n"
-        "Exit status 1 if anything stays there, refused, reserved or new: repeat it. With --json an object for each\n"
-        "that is refused, and one at the end; with --dry-run one for each tube. RabbitMQ: see docs/MOVING_IN.md.",
+    .text = "Imports the waiting jobs of another server. It schedules them here, waits until they are durable,\n"
+            "and only then removes them there. If it is interrupted or killed, repeat it: nothing is lost, and\n"
+            "nothing is imported twice. A task in queue tarry-import names the jobs that are being moved; it is\n"
+            "written in the same atomic commit.\n\n"
+            "beanstalkd: tube T becomes queue T. Ready jobs are ready, in the order of pri and id. Delayed jobs\n"
+            "are due when their delay is over, or up to one second later, because beanstalkd reports whole\n"
+            "seconds. Buried jobs become tasks of queue T.buried, where no consumer gets them by accident.\n"
+            "Reserved jobs stay with their workers. Clients that use beanstalkd's protocol (tarryd --listen\n"
+            "beanstalk://…) see pri and TTR of the jobs; other clients see them in the attribute 'beanstalk'.\n"
+            "To find the highest job id, the command puts a job into tube tarry-import-probe and deletes it.\n\n"
+            "Redis: a member becomes the payload of a task, and its score the due time; past times are due at\n"
+            "once. Members that are due first are imported first. If a worker removes a member before the\n"
+            "import does, the worker keeps it, and the task here is cancelled.\n\n"
+            "Stop the old workers first, or make sure that a job may run twice: if the import is killed while\n"
+            "they run, old and new workers may both process the last 1,024 ready jobs.\n\n"
+            "The exit status is 1 if anything stays on the other server (refused, reserved or new): repeat the\n"
+            "import. --json prints one object for each refused job and one at the end; with --dry-run, one for\n"
+            "each tube. For RabbitMQ see docs/MOVING_IN.md.",
     .options = options,
     .positional_min = 0,
     .positional_max = 1,
@@ -61,7 +63,7 @@ const struct command command_import = {
     .run = run,
 };
 
-/* The first line of the file, or the environment's. 0, or an exit status after a sentence. */
+/* Reads the first line of the file, or the environment variable. 0, or an exit status after an error message. */
 static int take_password(const struct args *args, char out[PASSWORD_SIZE], const char **out_password) {
     const char *path = args_get(args, "redis-password-file");
     *out_password = getenv("TARRY_REDIS_PASSWORD");
@@ -74,17 +76,17 @@ static int take_password(const struct args *args, char out[PASSWORD_SIZE], const
     out[size] = 0;
     out[strcspn(out, "\r\n")] = 0;
     if (out[0] == 0) {
-        tool_say("%s: there is no password in its first line", path);
+        tool_say("%s: the first line has no password", path);
         return EXIT_USAGE;
     }
     *out_password = out;
     return 0;
 }
 
-/* Options of the other kind of server would be silently forgotten. */
+/* Refuses options of the other kind of server, which would have no effect. */
 static int refuse_others(const struct args *args, const char *const *others, const char *with) {
     for (; *others != NULL; others++)
-        if (args_has(args, *others)) return tool_usage(args, "--%s has no meaning with --%s", *others, with);
+        if (args_has(args, *others)) return tool_usage(args, "--%s cannot be used with --%s", *others, with);
     return 0;
 }
 
@@ -96,11 +98,14 @@ static int from_beanstalkd(struct import *import, const struct args *args, bool 
     int status = refuse_others(args, others, "beanstalkd");
     if (status != 0) return status;
     if (args->positional_count > 0)
-        return tool_usage(args, "'%s': a tube becomes the queue of its name (--queue-prefix)", args->positional[0]);
-    if (args->many_count > TUBES_MAX) return tool_usage(args, "more than %u tubes", TUBES_MAX);
+        return tool_usage(args,
+                          "unexpected QUEUE '%s': each tube becomes the queue of the same name (see --queue-prefix)",
+                          args->positional[0]);
+    if (args->many_count > TUBES_MAX)
+        return tool_usage(args, "more than %u tubes: import them in several runs", TUBES_MAX);
     for (size_t i = 0; i < args->many_count; i++) tubes[bean.tube_count++] = args->many[i].value;
     for (size_t i = 0; i < bean.tube_count; i++)
-        if (!bean_is_tube(tubes[i])) return tool_usage(args, "--tube: '%s' is no name of a tube", tubes[i]);
+        if (!bean_is_tube(tubes[i])) return tool_usage(args, "--tube: '%s' is not a valid tube name", tubes[i]);
     if (bean.prefix == NULL) bean.prefix = "";
     bean_origin(import, &bean);
     return import_run(import, is_dry);
@@ -117,12 +122,12 @@ static int from_redis(struct import *import, const struct args *args, bool is_dr
     if (status == 0) status = option_number(args, "redis-db", 0, INT32_MAX, &redis.database);
     if (status == 0) status = take_password(args, password, &redis.password);
     if (status != 0) return status;
-    if (args->many_count > 0) return tool_usage(args, "--tube has no meaning with --redis-zset");
-    if (args->positional_count == 0) return tool_usage(args, "into which queue? Give QUEUE");
+    if (args->many_count > 0) return tool_usage(args, "--tube cannot be used with --redis-zset");
+    if (args->positional_count == 0) return tool_usage(args, "missing queue: give QUEUE");
     if (score != NULL && strcmp(score, "s") != 0 && strcmp(score, "ms") != 0)
-        return tool_usage(args, "--score: '%s' is neither s nor ms", score);
+        return tool_usage(args, "--score: '%s' is not s or ms", score);
     if (redis.user != NULL && redis.password == NULL)
-        return tool_usage(args, "--redis-user: and the password? --redis-password-file, or TARRY_REDIS_PASSWORD");
+        return tool_usage(args, "--redis-user needs a password: --redis-password-file, or TARRY_REDIS_PASSWORD");
     if (score != NULL) redis.score_scale = strcmp(score, "s") == 0 ? 1000 : 1;
     redis.queue = args->positional[0];
     redis_origin(import, &redis);
@@ -134,8 +139,9 @@ static int run(struct tool *tool, const struct args *args) {
     const char *bean = args_get(args, "beanstalkd"), *zset = args_get(args, "redis-zset"),
                *redis = args_get(args, "redis");
     struct import import = {.tool = tool, .is_copy = args_has(args, "copy"), .link = {.fd = -1}};
-    if ((bean != NULL) == (zset != NULL)) return tool_usage(args, "from where? --beanstalkd HOST, or --redis-zset KEY");
-    if (is_dry && import.is_copy) return tool_usage(args, "--dry-run and --copy: one is enough");
+    if ((bean != NULL) == (zset != NULL))
+        return tool_usage(args, "missing source: give either --beanstalkd HOST or --redis-zset KEY");
+    if (is_dry && import.is_copy) return tool_usage(args, "--dry-run and --copy exclude each other");
     import.address = bean != NULL ? bean : redis != NULL ? redis : REDIS_DEFAULT;
     return bean != NULL ? from_beanstalkd(&import, args, is_dry) : from_redis(&import, args, is_dry);
 }

@@ -1,8 +1,8 @@
-/* import.h: `tarry import`: taking over what another server holds.
+/* import.h: `tarry import`: imports the waiting items of another server.
  *
- * An origin (beanstalkd, a sorted set of Redis) hands out items in batches, and removes them there once they are
- * durable here. What is between the two is import_commit.c: the batch and the receipt that names it are one atomic
- * commit (receipt.h). In this order nothing is lost; and nothing is taken twice, whenever the import is killed. */
+ * An origin (beanstalkd, a sorted set of Redis) returns items in batches, and removes them at the server after they
+ * are durable here. import_commit.c commits the batch together with a receipt that names it, atomically (receipt.h).
+ * In this order nothing is lost, and nothing is imported twice, even if the import is killed. */
 #ifndef TARRY_TOOL_IMPORT_IMPORT_H
 #define TARRY_TOOL_IMPORT_IMPORT_H
 
@@ -20,31 +20,31 @@
 #define REFUSALS_SAID_MAX 10u /* in words; of the others, how many */
 
 enum verdict {
-    ITEM_NEW,     /* not here yet */
-    ITEM_CAME,    /* durable here, by this commit */
-    ITEM_HERE,    /* durable here since before: by a receipt, or its key says so */
-    ITEM_REFUSED, /* it stays there */
+    ITEM_NEW,     /* not in Tarry yet */
+    ITEM_CAME,    /* durable in Tarry, by this commit */
+    ITEM_HERE,    /* durable in Tarry before, as a receipt or the key shows */
+    ITEM_REFUSED, /* refused; it stays at the server */
 };
 enum fate {
-    FATE_KEPT,    /* still there */
-    FATE_REMOVED, /* we removed it there */
-    FATE_TAKEN,   /* another client had taken it, or changed it, before we could */
+    FATE_KEPT,    /* still at the server */
+    FATE_REMOVED, /* removed by this import */
+    FATE_TAKEN,   /* another client took or changed it first */
 };
 
 struct import_item {
     struct mark mark;
     char *queue;             /* owned */
     char key[ITEM_KEY_SIZE]; /* terminated */
-    const char *own_key;     /* instead of `key`: in `payload` (--member-key); NULL: none */
-    char *payload;           /* owned; NULL: too large, and thrown away */
+    const char *own_key;     /* key inside `payload`, used instead of `key` (--member-key); NULL: none */
+    char *payload;           /* owned; NULL: too large, and discarded */
     uint64_t payload_size;
-    char note[ITEM_NOTE_SIZE]; /* the attribute that tells beanstalkd's clients of a job; "": none */
-    char *score;               /* owned, Redis: as it was read; NULL: none */
+    char note[ITEM_NOTE_SIZE]; /* attribute that shows pri and TTR to clients of beanstalkd's protocol; empty: none */
+    char *score;               /* owned; Redis: the score as text; NULL: none */
     enum tarry_when when;
-    uint64_t when_ms; /* a delay runs from read_ms on */
+    uint64_t when_ms; /* a delay counts from read_ms */
     uint64_t read_ms; /* steady */
     uint32_t priority;
-    bool is_held; /* beanstalkd: reserved by us, until the connection ends */
+    bool is_held; /* beanstalkd: reserved by this connection */
     uint64_t task;
     enum verdict verdict;
     enum fate fate;
@@ -56,7 +56,7 @@ struct import_batch {
     size_t bytes;
 };
 
-/* Numbers of what is there, with the names that they are shown under. */
+/* Numbers of items at the server, with the names that are printed. */
 struct counts {
     const char *names[COUNTS_MAX];
     uint64_t numbers[COUNTS_MAX];
@@ -65,20 +65,20 @@ struct counts {
 
 struct import;
 
-/* 0, or an exit status after a sentence. */
+/* Each function returns 0, or an exit status after an error message. */
 struct origin {
     const char *noun; /* "job" */
-    /* Connects, and counts. */
+    /* Connects, and counts the items. */
     int (*begin)(struct import *import);
-    /* Shows what is there, per tube. */
+    /* Prints the items, per tube. */
     int (*show)(struct import *import);
-    /* From the beginning, for the following calls of `next`; with a receipt, only what it names. */
+    /* Restarts `next` from the beginning; with a receipt, only its items. */
     int (*start)(struct import *import, const struct receipt *only);
-    /* The next items; an empty batch: no more. */
+    /* Gets the next items; an empty batch: no more. */
     int (*next)(struct import *import, struct import_batch *batch);
-    /* Those with ITEM_CAME and ITEM_HERE, there; sets each one's fate. */
+    /* Removes items with ITEM_CAME and ITEM_HERE at the server, and sets the fate of each. */
     int (*remove)(struct import *import, struct import_batch *batch);
-    /* Counts what is there now. */
+    /* Counts the items that are at the server now. */
     int (*count)(struct import *import, struct counts *out);
     void (*end)(struct import *import);
 };
@@ -86,22 +86,22 @@ struct origin {
 struct import {
     struct tool *tool;
     const struct origin *origin;
-    void *state;         /* the origin's */
-    const char *address; /* as it was given */
-    bool is_copy;        /* what is there stays there */
+    void *state;         /* private state of the origin */
+    const char *address; /* as in the option */
+    bool is_copy;        /* --copy: remove nothing at the server */
     char server[RECEIPT_SERVER_SIZE];
     char receipt_key[ITEM_KEY_SIZE];
-    uint64_t receipt_task; /* 0: none stands */
+    uint64_t receipt_task; /* 0: no receipt exists */
     struct server_link link;
     struct counts before;
-    uint64_t total; /* of what is to come, as counted before; for the progress */
+    uint64_t total; /* number of items to import, as counted at the start; for the progress bar */
     struct progress progress;
-    /* What became of items. */
+    /* Results: numbers of items. */
     uint64_t moved, copied, existed, refused, taken, doubled;
 };
 
 struct bean_options {
-    const char *const *tubes; /* those named */
+    const char *const *tubes; /* tubes in --tube */
     size_t tube_count;        /* 0: all */
     const char *prefix;
 };
@@ -111,35 +111,35 @@ struct redis_options {
     const char *user;
     const char *password; /* NULL: none */
     uint64_t database;
-    uint64_t score_scale; /* milliseconds of one unit of a score; 0: as its size says */
+    uint64_t score_scale; /* milliseconds per unit of a score; 0: guess it from the size of the score */
     bool member_key;
 };
 
-/* The origins. `options` must live as long as the import. */
+/* Set the origin. `options` must outlive the import. */
 void bean_origin(struct import *import, const struct bean_options *options);
 void redis_origin(struct import *import, const struct redis_options *options);
 
-/* The whole of it; returns the exit status. */
+/* Runs the import; returns the exit status. */
 int import_run(struct import *import, bool is_dry);
 
 /* import_commit.c. 0, or an exit status after a sentence. */
 int import_commit(struct import *import, struct import_batch *batch);
-/* Takes back what was taken by others there, if no consumer has it here yet. */
+/* Cancels tasks whose items other clients took at the server, unless a consumer here has them already. */
 int import_withdraw(struct import *import, struct import_batch *batch);
-/* The receipt of an import that did not come to its end; its count is 0 if there is none. */
+/* Finds the receipt of an unfinished import; its count is 0 if there is none. */
 int import_receipt_find(struct import *import, struct receipt *out);
 int import_receipt_drop(struct import *import);
 
-/* For origins. */
-/* Says what the link's error is; returns EXIT_REFUSED. */
+/* Used by origins. */
+/* Prints the error of the link; returns EXIT_REFUSED. */
 int import_lost(struct import *import);
-/* Says what is wrong with the server's answer, cut and without control characters. */
+/* Prints an error about the server's reply, which is cut and has its control characters removed. */
 int import_nonsense(struct import *import, const char *what, const char *answer, size_t size);
 void import_batch_clear(struct import_batch *batch);
-/* The next place in the batch, zeroed. There must be one. */
+/* Adds a zeroed item to the batch, which must have room. */
 struct import_item *import_batch_add(struct import_batch *batch);
 uint64_t import_hash(const void *bytes, size_t size);
-/* "<prefix>:<32 hex digits>" of the texts, which are kept apart. */
+/* Computes "<prefix>:<32 hex digits>" over the parts; each size is part of the hash. */
 void import_digest(char out[ITEM_KEY_SIZE], const char *prefix, const void *const *parts, const size_t *sizes,
                    size_t count);
 

@@ -1,4 +1,4 @@
-/* import_commit.c: see import.h: what makes items tasks. */
+/* import_commit.c: see import.h: turns items into tasks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ int import_receipt_find(struct import *import, struct receipt *out) {
     if (view->outcome == TARRY_PENDING) {
         import->receipt_task = view->id;
         if (!view->has_content || !receipt_parse(out, view->payload, view->payload_size)) {
-            tool_say("the task '%s' of queue %s is no receipt of an import; if it is not wanted, cancel it",
+            tool_say("the task '%s' of queue %s is not a receipt of an import; cancel it if it is not needed",
                      import->receipt_key, RECEIPT_QUEUE);
             status = EXIT_REFUSED;
         }
@@ -123,7 +123,8 @@ static int refused_receipt(struct import *import, const struct tarry_result *res
     return tool_refused(import->tool, result->code, result->message);
 }
 
-/* Runs it and judges each item. An atomic commit takes effect only if *out_again says no. */
+/* Runs the commit and sets the verdict of each item. If *out_again is true, an atomic commit had no effect and must
+ * be repeated. */
 static int run(struct import *import, struct import_batch *batch, tarry_commit *commit, size_t receipt_ops,
                bool *out_again) {
     const struct tarry_result *results = NULL;

@@ -1,4 +1,4 @@
-/* import_run.c: see import.h: batch after batch, and what is said of it. */
+/* import_run.c: see import.h: runs batch after batch, and prints the results. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +76,7 @@ static void tally(struct import *import, const struct import_batch *batch) {
     }
 }
 
-/* What is durable here is removed there; in this order alone. */
+/* Removes items at the server after they are durable here, never before. */
 static int take_batch(struct import *import, struct import_batch *batch) {
     int status = import_commit(import, batch);
     if (status == 0 && !import->is_copy) status = import->origin->remove(import, batch);
@@ -85,7 +85,7 @@ static int take_batch(struct import *import, struct import_batch *batch) {
     return status;
 }
 
-/* `only`: what an import that did not come to its end left there, though it is here already. */
+/* `only`: receipt of an unfinished import, whose items are already here but still at the server. */
 static int pass(struct import *import, const struct receipt *only) {
     struct import_batch batch = {.items = tool_alloc(BATCH_ITEMS_MAX * sizeof *batch.items)};
     int status = import->origin->start(import, only);
@@ -106,7 +106,7 @@ static int pass(struct import *import, const struct receipt *only) {
     return status;
 }
 
-/* Ends what was begun before, and removes there what is here. */
+/* Finishes an earlier, unfinished import: removes its items at the server. */
 static int resolve(struct import *import) {
     struct receipt receipt;
     int status = import_receipt_find(import, &receipt);
@@ -118,7 +118,7 @@ static int resolve(struct import *import) {
     return status;
 }
 
-/* ---- what is said */
+/* ---- output */
 
 static void say_part(struct text *out, const char **gap, uint64_t count, const char *words) {
     if (count == 0) return;
@@ -173,7 +173,7 @@ static int summarize(const struct import *import, const struct counts *left, int
     return status;
 }
 
-/* ---- the whole */
+/* ---- the import */
 
 static uint64_t sum(const struct counts *counts) {
     uint64_t all = 0;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define HEAD "tarry import 1 "
-#define NUMBERS_SIZE_MAX 64u /* of a line: three numbers, two spaces */
+#define NUMBERS_SIZE_MAX 64u /* size of a line: three numbers, two spaces */
 
 void receipt_begin(struct text *out, const char *server) {
     text_printf(out, HEAD "%.*s\n", (int)RECEIPT_SERVER_SIZE - 1, server);
@@ -17,7 +17,7 @@ void receipt_add(struct text *out, const struct mark *mark) {
     text_printf(out, "%" PRIu64 " %" PRIu64 " %016" PRIx64 "\n", mark->id, mark->stamp, mark->hash);
 }
 
-/* Digits of `base`, and `end` behind them; *at moves behind it. */
+/* Parses digits of `base`, followed by `end`; moves *at behind it. */
 static bool take(const char **at, int base, char end, uint64_t *out) {
     const char *digits = base == 16 ? "0123456789abcdef" : "0123456789";
     const size_t size = strspn(*at, digits);

@@ -1,11 +1,11 @@
-/* receipt.h: what an import had in hand, so that a repeated one after a kill takes nothing twice.
+/* receipt.h: items that an import was working on, so that a repeated import after a kill imports nothing twice.
  *
- * Tasks and the receipt that names them are one atomic commit: either both are durable or neither is. What the receipt
- * names is at Tarry, and only to be removed at the server; so it is never scheduled a second time, not even if a
- * consumer has long acked the first. It is a task in the queue RECEIPT_QUEUE, under a key made of the server's
- * address; it is due in a month, to be delivered to no consumer, and expires then.
+ * The tasks and their receipt are one atomic commit: both are durable, or neither is. Items of the receipt are in
+ * Tarry, and are only to be removed at the server. They are never scheduled again, even if a consumer has acked them
+ * long ago. The receipt is a task in queue RECEIPT_QUEUE, with a key made from the server's address. It is due in a
+ * month, is delivered to no consumer, and expires then.
  *
- * As text: "tarry import 1 <server>\n", then "<id> <stamp> <hash>\n" for each. */
+ * Text format: "tarry import 1 <server>\n", then "<id> <stamp> <hash>\n" for each item. */
 #ifndef TARRY_TOOL_IMPORT_RECEIPT_H
 #define TARRY_TOOL_IMPORT_RECEIPT_H
 
@@ -20,11 +20,11 @@
 #define RECEIPT_SERVER_SIZE 64u
 #define RECEIPT_ITEMS_MAX 8192u
 
-/* How a job, or a member, is known again. */
+/* Identifies a job, or a member of a sorted set. */
 struct mark {
-    uint64_t id;    /* beanstalkd: the job's; Redis: 0 */
+    uint64_t id;    /* beanstalkd: id of the job; Redis: 0 */
     uint64_t stamp; /* beanstalkd: Unix seconds when it was put; Redis: hash of the score */
-    uint64_t hash;  /* of the payload */
+    uint64_t hash;  /* hash of the payload */
 };
 
 struct receipt {
@@ -35,10 +35,10 @@ struct receipt {
 
 void receipt_begin(struct text *out, const char *server);
 void receipt_add(struct text *out, const struct mark *mark);
-/* False: it is none. `out` goes to receipt_deinit in any case. */
+/* Returns false if `text` is not a receipt. Pass `out` to receipt_deinit in each case. */
 bool receipt_parse(struct receipt *out, const char *text, size_t size);
 void receipt_deinit(struct receipt *receipt);
-/* Whether it names it; stamps may differ by `slack`. */
+/* Whether the receipt has this mark; the stamps may differ by `slack`. */
 bool receipt_has(const struct receipt *receipt, const struct mark *mark, uint64_t slack);
 
 #endif

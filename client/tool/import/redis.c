@@ -1,7 +1,8 @@
-/* redis.c: see import.h: the members of a sorted set, soonest first.
+/* redis.c: see import.h: the members of a sorted set, in the order of their scores.
  *
- * The client that removes a member owns it: that is how workers on such a set claim a task, and so does the import, by
- * a script that removes a member only if its score is the one that was read. A page is read behind those that stay. */
+ * The client that removes a member owns it: this is how workers on such a set claim a task. The import does the same,
+ * with a script that removes a member only if its score is the one that was read. Each result page begins after the
+ * members that stay. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,12 +17,12 @@
 
 #define REDIS_PORT "6379"
 #define PAGE_FIRST 64u
-#define PAGE_SMALL_BYTES (1u << 20) /* a smaller page: the next may have twice as many members */
+#define PAGE_SMALL_BYTES (1u << 20) /* after a smaller result page, the next one may have twice as many members */
 #define SCORE_IN_MS 1e11            /* seconds in the year 5138, milliseconds in 1973 */
 #define DUE_MS_MAX 9e18
 #define NOBODY "tarry-import: no member has this name"
 
-/* 1: removed; 0: it was not there; 2: its score is another one now. */
+/* 1: removed; 0: the member did not exist; 2: its score has changed. */
 static const char remove_script[] = "local out = {} "
                                     "for i = 1, #ARGV, 2 do "
                                     "local score = redis.call('ZSCORE', KEYS[1], ARGV[i]) "
@@ -33,12 +34,12 @@ static const char remove_script[] = "local out = {} "
 struct redis {
     const struct redis_options *options;
     const struct receipt *only;
-    uint64_t offset; /* members before it stay there */
-    uint64_t last;   /* of the last page, those that stay there */
-    uint64_t page;   /* members to be asked for */
+    uint64_t offset; /* number of members before it that stay in Redis */
+    uint64_t last;   /* members of the last result page that stay in Redis */
+    uint64_t page;   /* number of members to request */
 };
 
-/* ---- questions and answers */
+/* ---- requests and replies */
 
 static int refused(struct import *import, const char *what, const struct resp *resp) {
     if (import->link.error[0] != 0) return import_lost(import);
@@ -47,7 +48,7 @@ static int refused(struct import *import, const char *what, const struct resp *r
                            is_said ? resp->size : 25);
 }
 
-/* A command of words, and the first item of its answer. False after a sentence. */
+/* Sends a command of words, and reads the first item of its reply. False after an error message. */
 static bool ask(struct import *import, const char *const *words, size_t count, enum resp_kind kind, struct resp *out) {
     struct text text = {0};
     char what[64];
@@ -67,7 +68,7 @@ static bool ask(struct import *import, const char *const *words, size_t count, e
 
 /* ---- scores */
 
-/* When a score means. False: it is no number. */
+/* Converts a score to a time. False: it is not a number. */
 static bool due_of(const struct redis_options *options, const char *score, uint64_t *out_ms) {
     char *end;
     const double number = strtod(score, &end);
@@ -80,7 +81,7 @@ static bool due_of(const struct redis_options *options, const char *score, uint6
 
 /* ---- a page */
 
-/* The key that a member gets: one and the same whenever it is read. */
+/* Computes the key of a member, which is the same at each import. */
 static void name(const struct import *import, struct import_item *item) {
     const struct redis *redis = import->state;
     char database[24];
@@ -92,7 +93,7 @@ static void name(const struct import *import, struct import_item *item) {
     if (redis->options->member_key && item->payload_size > 0) item->own_key = item->payload;
 }
 
-/* A member and its score. False: the link failed, or after a sentence too. */
+/* Reads a member and its score. False: the link failed; or after an error message. */
 static bool take_member(struct import *import, struct import_batch *batch) {
     const struct redis *redis = import->state;
     struct resp resp;
@@ -121,7 +122,7 @@ static bool take_member(struct import *import, struct import_batch *batch) {
     return true;
 }
 
-/* The last of a batch, unread again: the next page has it. */
+/* Drops the last item of the batch; the next result page has it again. */
 static void drop_last(struct import_batch *batch) {
     struct import_item *item = &batch->items[--batch->count];
     free(item->queue);
@@ -190,7 +191,7 @@ static int remove_all(struct import *import, struct import_batch *batch) {
     return 0;
 }
 
-/* ---- the whole */
+/* ---- the origin */
 
 static int count_all(struct import *import, struct counts *out) {
     const struct redis *redis = import->state;
@@ -220,7 +221,7 @@ static int begin(struct import *import) {
     return count_all(import, &import->before);
 }
 
-/* When the member at `place` is due; *out_there: whether there is one. */
+/* Gets the due time of the member at `place`; *out_there: whether it exists. */
 static int due_at(struct import *import, const char *place, uint64_t *out_ms, bool *out_there) {
     const struct redis *redis = import->state;
     struct import_batch batch = {.items = tool_alloc(sizeof *batch.items)};
@@ -271,7 +272,7 @@ static int show(struct import *import) {
     return status;
 }
 
-/* Before anything is scheduled: may we remove here? A replica, or a user without the right, says no. */
+/* Checks, before anything is scheduled, that this user may remove members here; a replica refuses it too. */
 static int start(struct import *import, const struct receipt *only) {
     struct redis *redis = import->state;
     struct resp resp;

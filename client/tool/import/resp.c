@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The whole line is a number, with a sign at most. */
+/* Parses a line that is only a number, with an optional sign. */
 static bool number_of(const char *line, size_t size, int64_t *out) {
     const size_t sign = size > 0 && line[0] == '-';
     if (size == sign || size > 20 || strspn(line + sign, "0123456789") != size - sign) return false;
@@ -14,7 +14,7 @@ static bool number_of(const char *line, size_t size, int64_t *out) {
     return errno == 0;
 }
 
-/* A string of `size` bytes, and CR LF behind it. */
+/* Reads a string of `size` bytes and its CR LF. */
 static bool bulk(struct server_link *link, struct resp *out, uint64_t size) {
     const char *bytes;
     out->kind = size > RESP_BULK_SIZE_MAX ? RESP_HUGE : RESP_STRING;

@@ -1,7 +1,7 @@
-/* resp.h: one reply of Redis (RESP 2), item by item.
+/* resp.h: reads a reply of Redis (RESP 2), item by item.
  *
- * Of the protocol only what an import asks for: strings, numbers, errors, nulls, and arrays, whose items the caller
- * reads one after the other. Sizes and counts have limits; what makes no sense fails the link. */
+ * Supports only what an import needs: strings, numbers, errors, nulls, and arrays, whose items the caller reads one
+ * by one. Sizes and counts are limited; an invalid reply fails the link. */
 #ifndef TARRY_TOOL_IMPORT_RESP_H
 #define TARRY_TOOL_IMPORT_RESP_H
 
@@ -10,23 +10,23 @@
 
 #define RESP_LINE_SIZE_MAX 1024u
 #define RESP_ITEMS_MAX (1u << 16)
-/* A larger string is thrown away as it comes (RESP_HUGE): no task may be so large. */
+/* A larger string is discarded while it is read (RESP_HUGE): no task may be so large. */
 #define RESP_BULK_SIZE_MAX (8u << 20)
-/* Redis itself knows no larger one. */
+/* Maximum string size of Redis itself. */
 #define RESP_BULK_SIZE_END (1ull << 32)
 
 enum resp_kind { RESP_STRING, RESP_ERROR, RESP_INTEGER, RESP_NULL, RESP_ARRAY, RESP_HUGE };
 
 struct resp {
     enum resp_kind kind;
-    int64_t number;    /* RESP_INTEGER; RESP_ARRAY: how many items follow; RESP_HUGE: how many bytes it had */
+    int64_t number;    /* RESP_INTEGER: the number; RESP_ARRAY: number of items that follow; RESP_HUGE: size in bytes */
     const char *bytes; /* RESP_STRING, RESP_ERROR; valid until the next call on the link */
     size_t size;
 };
 
-/* False: the link has failed. */
+/* Returns false if the link has failed. */
 bool resp_read(struct server_link *link, struct resp *out);
-/* A command: first how many arguments, then each. */
+/* Build a command: first the number of arguments, then each argument. */
 void resp_begin(struct text *out, size_t count);
 void resp_argument(struct text *out, const void *bytes, size_t size);
 void resp_word(struct text *out, const char *word);

@@ -44,7 +44,7 @@ void server_link_over(struct server_link *link, const void *bytes, size_t size) 
     link->end = size;
 }
 
-/* Waits for `events`. False: nothing for timeout_ms. */
+/* Waits for `events`. False: nothing happened within timeout_ms. */
 static bool wait_for(struct server_link *link, short events) {
     struct pollfd item = {.fd = link->fd, .events = events};
     const int timeout = link->timeout_ms > INT32_MAX ? INT32_MAX : (int)link->timeout_ms;
@@ -71,7 +71,7 @@ static bool connect_to(struct server_link *link, const struct addrinfo *info) {
     return true;
 }
 
-/* "host", "host:port", "[v6]", "[v6]:port" into its parts. */
+/* Splits "host", "host:port", "[v6]" or "[v6]:port" into its parts. */
 static bool split(const char *address, const char *default_port, char host[SERVER_LINK_ADDRESS_SIZE],
                   char port[PORT_SIZE]) {
     const bool is_bracketed = address[0] == '[';
@@ -116,7 +116,7 @@ bool server_link_send(struct server_link *link, const void *data, size_t size) {
     return true;
 }
 
-/* Room for `size` bytes from `start` on, and a terminator. */
+/* Reserves space for `size` bytes from `start`, and a terminator. */
 static void make_room(struct server_link *link, size_t size) {
     if (link->start > 0) memmove(link->data, link->data + link->start, link->end - link->start);
     link->end -= link->start;
@@ -129,7 +129,7 @@ static void make_room(struct server_link *link, size_t size) {
     link->capacity = size + READ_SIZE + 1;
 }
 
-/* At least one byte more, behind what is there. */
+/* Receives at least one byte, and appends it. */
 static bool read_more(struct server_link *link) {
     if (link->fd < 0) return server_link_fail(link, "the server ended the connection");
     if (link->capacity - link->end < READ_SIZE / 4) make_room(link, link->end - link->start + READ_SIZE);
@@ -146,7 +146,7 @@ static bool read_more(struct server_link *link) {
 }
 
 bool server_link_line(struct server_link *link, size_t size_max, const char **out_line, size_t *out_size) {
-    size_t searched = 0; /* no end of a line among so many bytes */
+    size_t searched = 0; /* the first bytes that have no line end */
     while (link->error[0] == 0) {
         const size_t there = link->end - link->start;
         char *line = there > 0 ? link->data + link->start : NULL;

@@ -1,8 +1,8 @@
-/* server_link.h: a connection to a server that is not ours, read in lines and counted bytes.
+/* server_link.h: connection to a foreign server, read in lines and counted bytes.
  *
- * Whatever it sends is hostile: a line has a limit, a count is refused before anything is allocated for it, and a
- * server that falls silent is given up after timeout_ms. A link that has failed says why in `error` and stays failed.
- * One thread. */
+ * The server is not trusted: lines have a maximum size, counts are checked before memory is allocated for them, and a
+ * silent server fails the link after timeout_ms. A failed link has its error in `error`, and stays failed. One
+ * thread. */
 #ifndef TARRY_TOOL_IMPORT_LINK_H
 #define TARRY_TOOL_IMPORT_LINK_H
 
@@ -15,29 +15,30 @@
 
 struct server_link {
     int fd;              /* -1: not open, or failed */
-    uint64_t timeout_ms; /* without a byte in either direction */
-    char *data;          /* owned; what has arrived and is not taken yet lies from start to end */
+    uint64_t timeout_ms; /* timeout without a byte in either direction */
+    char *data;          /* owned; received bytes that are not read yet are between start and end */
     size_t start;
     size_t end;
     size_t capacity;
-    char error[SERVER_LINK_ERROR_SIZE]; /* what is wrong, in words; "": nothing */
+    char error[SERVER_LINK_ERROR_SIZE]; /* error message; empty: none */
 };
 
-/* Connects to "host", "host:port", "[v6]:port". False: see `error`; also for what is no such address. */
+/* Connects to "host", "host:port" or "[v6]:port". False: see `error`; also for an invalid address. */
 bool server_link_open(struct server_link *link, const char *address, const char *default_port, uint64_t timeout_ms);
-/* A link that has received these bytes already, and whose server then hung up: for tests. */
+/* Makes a link that has received these bytes and was closed by its server: for tests. */
 void server_link_over(struct server_link *link, const void *bytes, size_t size);
 void server_link_close(struct server_link *link);
 
-/* Each is false after a failure, at once if there was one before. What is handed out is valid until the next call. */
+/* Each returns false after a failure, also after an earlier one. Returned memory is valid until the next call. */
 bool server_link_send(struct server_link *link, const void *data, size_t size);
-/* A line without its CR LF; a lone LF ends none. `size_max`: a longer one is a failure. Terminated. */
+/* Reads a line, terminated, without its CR LF; a single LF does not end a line. A line longer than `size_max` is a
+ * failure. */
 bool server_link_line(struct server_link *link, size_t size_max, const char **out_line, size_t *out_size);
-/* Exactly `size` bytes. The caller has compared `size` with a limit. */
+/* Reads exactly `size` bytes. The caller has checked `size` against a limit. */
 bool server_link_bytes(struct server_link *link, size_t size, const char **out_bytes);
-/* The same, thrown away as they come: of any size. */
+/* Reads and discards `size` bytes; any size is allowed. */
 bool server_link_skip(struct server_link *link, uint64_t size);
-/* Remembers what is wrong, if nothing is yet, and closes; returns false. */
+/* Stores the error message, if it is the first, and closes the link; returns false. */
 bool server_link_fail(struct server_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

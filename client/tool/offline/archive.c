@@ -1,5 +1,5 @@
-/* archive.c: tarry archive list, prune, hold, release: on the archive's files, beside a running broker or without one.
- * What a command deletes or holds is agreed with the broker by the archive's lock (archive_keep.h). */
+/* archive.c: tarry archive list, prune, hold, release: work on the archive's files, with or without a running broker.
+ * The archive's lock (archive_keep.h) keeps deletions and holds consistent with the broker. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,8 +28,8 @@ static int run_release(struct tool *tool, const struct args *args);
 
 /* clang-format off */
 #define WHERE_OPTIONS                                                                                                  \
-    {"data", ARG_VALUE, "DIR", "the broker's data directory; it may run"},                                             \
-    {"archive", ARG_VALUE, "DIR", "where its archive is, if not in DIR/archive; enough alone"}
+    {"data", ARG_VALUE, "DIR", "data directory of the broker, which may run"},                                         \
+    {"archive", ARG_VALUE, "DIR", "archive, without --data too [DIR/archive]"}
 /* clang-format on */
 
 static const struct arg_spec list_options[] = {WHERE_OPTIONS, {0}};
@@ -38,11 +38,10 @@ const struct command command_archive_list = {
     .name = "archive list",
     .usage = "--data DIR | --archive DIR",
     .summary = "list the archived log segments",
-    .text =
-        "Lists the archived segments, the oldest first: the file, the log positions and the times that it covers (by\n"
-        "the broker's clock), its records, its size, and the holds on it; then the holds themselves. What is wrong\n"
-        "with a file is said in its line, and the exit status is 1; this reads the head of each file only, 'tarry\n"
-        "verify' reads all.",
+    .text = "Lists the archived segments, the oldest first: file, log positions, times by the broker's clock,\n"
+            "number of records, size, and the holds on it; then the holds. If a file is damaged, its line says\n"
+            "so, and the exit status is 1. The command reads only the head of each file; 'tarry verify' reads\n"
+            "everything.",
     .options = list_options,
     .positional_min = 0,
     .positional_max = 0,
@@ -53,9 +52,9 @@ const struct command command_archive_list = {
 
 static const struct arg_spec prune_options[] = {
     WHERE_OPTIONS,
-    {"older-than", ARG_VALUE, "DUR", "what ended so long ago"},
-    {"keep-size", ARG_VALUE, "SIZE", "the oldest, until all files together are no larger"},
-    {"dry-run", ARG_FLAG, NULL, "say what would go, and delete nothing"},
+    {"older-than", ARG_VALUE, "DUR", "delete segments that ended at least this long ago"},
+    {"keep-size", ARG_VALUE, "SIZE", "delete the oldest segments until all files together have at most SIZE"},
+    {"dry-run", ARG_FLAG, NULL, "print what would be deleted, and delete nothing"},
     {0},
 };
 
@@ -63,8 +62,9 @@ const struct command command_archive_prune = {
     .name = "archive prune",
     .usage = "(--data DIR | --archive DIR) (--older-than DUR | --keep-size SIZE)… [--dry-run]",
     .summary = "delete the oldest archived segments",
-    .text = "Deletes archived segments for good, from the oldest on, and prints each. What is held ('tarry archive\n"
-            "hold') stays. The broker does the same by itself (tarryd --retain-archive-age, --retain-archive-size).",
+    .text = "Deletes archived segments for good, the oldest first, and prints each one. Segments with a hold\n"
+            "('tarry archive hold') stay. The broker can do the same by itself (tarryd --retain-archive-age,\n"
+            "--retain-archive-size).",
     .options = prune_options,
     .positional_min = 0,
     .positional_max = 0,
@@ -76,11 +76,11 @@ const struct command command_archive_prune = {
 
 static const struct arg_spec hold_options[] = {
     WHERE_OPTIONS,
-    {"reason", ARG_VALUE, "TEXT", "why, and for whom (required)"},
-    {"from", ARG_VALUE, "T", "what happened at T or later: RFC 3339, or Unix ms"},
-    {"to", ARG_VALUE, "T", "what happened before T; it may lie ahead"},
-    {"from-position", ARG_VALUE, "N", "what lies at this log position or later"},
-    {"to-position", ARG_VALUE, "N", "what lies before this log position"},
+    {"reason", ARG_VALUE, "TEXT", "reason for the hold, and who asked for it (required)"},
+    {"from", ARG_VALUE, "T", "records at T or later: RFC 3339, or Unix ms"},
+    {"to", ARG_VALUE, "T", "records before T; T may be in the future"},
+    {"from-position", ARG_VALUE, "N", "records at log position N or later"},
+    {"to-position", ARG_VALUE, "N", "records before log position N"},
     {0},
 };
 
@@ -88,8 +88,9 @@ const struct command command_archive_hold = {
     .name = "archive hold",
     .usage = "(--data DIR | --archive DIR) --reason TEXT [--from T] [--to T] [--from-position N] [--to-position N]",
     .summary = "protect archived segments from being pruned",
-    .text = "No segment that touches the range is pruned, by the broker or by anybody, until 'tarry archive release'\n"
-            "of the number that this prints. The range may reach into the future: what is archived later is held too.",
+    .text = "Protects each segment that overlaps the range: neither the broker nor anyone else prunes it until\n"
+            "'tarry archive release' with the number that this command prints. The range may reach into the\n"
+            "future: the hold also protects segments that are archived later.",
     .options = hold_options,
     .positional_min = 0,
     .positional_max = 0,
@@ -105,7 +106,7 @@ const struct command command_archive_release = {
     .name = "archive release",
     .usage = "(--data DIR | --archive DIR) NUMBER",
     .summary = "end the protection of archived segments",
-    .text = "Ends the hold with that number ('tarry archive list' shows them).",
+    .text = "Ends the hold with this number; 'tarry archive list' prints the numbers.",
     .options = release_options,
     .positional_min = 1,
     .positional_max = 1,
@@ -114,9 +115,9 @@ const struct command command_archive_release = {
     .run = run_release,
 };
 
-/* ---- where */
+/* ---- directory of the archive */
 
-/* A broker makes its archive when it archives the first segment. */
+/* A broker creates its archive when it archives the first segment. */
 static bool is_yet_to_come(const struct store *store, const struct args *args) {
     char used[STORE_PATH_SIZE + 16];
     snprintf(used, sizeof used, "%s/archived", store->directory);
@@ -124,7 +125,7 @@ static bool is_yet_to_come(const struct store *store, const struct args *args) {
            access(used, F_OK) != 0;
 }
 
-/* As the broker would, and for it. */
+/* Creates the archive as the broker does. */
 static int make_place(struct store *store) {
     if (mkdir(store->archive.directory, 0700) != 0 && errno != EEXIST)
         return store_damaged(store, "%s cannot be made: %s", store->archive.directory, strerror(errno));
@@ -133,7 +134,7 @@ static int make_place(struct store *store) {
     return error == 0 ? 0 : store_damaged(store, "%s cannot be made: %s", store->archive.directory, strerror(-error));
 }
 
-/* Gives a file that was made in the archive to the archive's owner. */
+/* Gives a file in the archive to the owner of the archive. */
 static int give_file(struct store *store, const char *name) {
     char path[STORE_PATH_SIZE + 64];
     snprintf(path, sizeof path, "%s/%s", store->archive.directory, name);
@@ -147,7 +148,7 @@ enum place { PLACE_AS_IT_IS, PLACE_MADE };
  * nothing in it, unless it is to be made. */
 static int open_place(struct store *store, const struct args *args, enum place place, bool *out_is_yet_to_come) {
     const char *data = args_get(args, "data"), *archive = args_get(args, "archive");
-    if (data == NULL && archive == NULL) return tool_usage(args, "--data DIR or --archive DIR says which archive");
+    if (data == NULL && archive == NULL) return tool_usage(args, "missing archive: give --data DIR or --archive DIR");
     store_init(store, data != NULL ? data : "");
     if (strlen(store->directory) + 16 > STORE_PATH_SIZE)
         return tool_usage(args, "--data: the directory's name is too long");
@@ -174,7 +175,7 @@ static int failed(struct store *store, int error) {
     return store_damaged(store, "%s: %s", store->archive.directory, store_sentence(error));
 }
 
-/* *out_lock is to be closed. */
+/* The caller closes *out_lock. */
 static int take_lock(struct store *store, int *out_lock) {
     int lock = -EAGAIN;
     for (int i = 0; i < LOCK_TRIES && lock == -EAGAIN; i++) {
@@ -195,7 +196,7 @@ static void file_name(uint64_t base, char out[32]) {
     snprintf(out, 32, "%016" PRIx64 ".seg.zst", base);
 }
 
-/* Numbers of the holds that touch it, as a JSON array or as words. */
+/* Appends the numbers of the holds on the segment, as a JSON array or as words. */
 static void add_holds(struct text *out, const struct archive_holds *holds, const struct archive_info *info, bool json) {
     size_t count = 0;
     for (size_t i = 0; i < holds->count; i++) {
@@ -293,7 +294,7 @@ static void list_file(struct listing *listing, uint64_t base) {
     struct archive_info info;
     const char *problem;
     int error = archive_look(&listing->store->archive, base, &info, &problem);
-    if (error == -ENOENT) return; /* pruned just now */
+    if (error == -ENOENT) return; /* pruned meanwhile */
     if (error != 0) {
         list_wrong(listing, base, error, problem);
         return;
@@ -386,7 +387,8 @@ static int prune_limits(const struct args *args, struct archive_limits *out) {
     *out = (struct archive_limits){.bytes_max = UINT64_MAX};
     if (size != NULL && !size_parse(size, &out->bytes_max))
         return tool_usage(args, "--keep-size: '%s' is not a size such as 500MiB or 10GiB", size);
-    if (size == NULL && age_ms == 0) return tool_usage(args, "--older-than DUR or --keep-size SIZE says what shall go");
+    if (size == NULL && age_ms == 0)
+        return tool_usage(args, "missing limit: give --older-than DUR or --keep-size SIZE");
     if (age_ms != 0 && now_ms > age_ms) out->before_wall_ns = (now_ms - age_ms) * NS_PER_MS;
     return 0;
 }
@@ -422,21 +424,21 @@ static int run_prune(struct tool *tool, const struct args *args) {
 static int hold_options_take(const struct args *args, struct archive_hold *out) {
     uint64_t from_ms = 0, to_ms = 0;
     const char *reason = args_get(args, "reason");
-    if (reason == NULL || reason[0] == 0) return tool_usage(args, "--reason TEXT says why, for whoever finds it");
+    if (reason == NULL || reason[0] == 0) return tool_usage(args, "missing --reason TEXT: why the segments are held");
     if (strlen(reason) >= ARCHIVE_REASON_SIZE)
         return tool_usage(args, "--reason: at most %u bytes", ARCHIVE_REASON_SIZE - 1);
     *out = (struct archive_hold){.made_ms = wall_ms()};
     memcpy(out->reason, reason, strlen(reason) + 1);
     bool some = args_has(args, "from") || args_has(args, "to") || args_has(args, "from-position") ||
                 args_has(args, "to-position");
-    if (!some) return tool_usage(args, "--from, --to, --from-position or --to-position says what to hold");
+    if (!some) return tool_usage(args, "missing range: give --from, --to, --from-position or --to-position");
     int status = option_time(args, "from", &from_ms);
     if (status == 0) status = option_time(args, "to", &to_ms);
     if (status == 0) status = option_number(args, "from-position", 0, UINT64_MAX, &out->from);
     if (status == 0) status = option_number(args, "to-position", 1, UINT64_MAX, &out->to);
     if (status != 0) return status;
     if (from_ms > UINT64_MAX / NS_PER_MS || to_ms > UINT64_MAX / NS_PER_MS)
-        return tool_usage(args, "--from, --to: that is too far ahead");
+        return tool_usage(args, "--from, --to: the time is too far in the future");
     if ((args_has(args, "to") && to_ms <= from_ms) || (out->to != 0 && out->to <= out->from))
         return tool_usage(args, "the range ends before it begins");
     out->from_ns = from_ms * NS_PER_MS;
@@ -477,7 +479,7 @@ static int run_release(struct tool *tool, const struct args *args) {
     const char *text = args->positional[0];
     unsigned long number = strtoul(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != 0 || number == 0 || number > UINT32_MAX)
-        return tool_usage(args, "'%s' is no number of a hold", text);
+        return tool_usage(args, "'%s' is not the number of a hold; 'tarry archive list' prints them", text);
     int lock = -1;
     bool is_yet_to_come = false;
     int status = open_place(&store, args, PLACE_AS_IT_IS, &is_yet_to_come);

@@ -1,4 +1,4 @@
-/* asof.c: see asof.h: the command line, the moment, and the counts. */
+/* asof.c: see asof.h: the command line, the state at the requested time, and the counts. */
 #include "asof.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "table.h"
 
 #define NS_PER_MS 1000000u
-#define DIRECTORY_SIZE 3072 /* of the temporary one */
+#define DIRECTORY_SIZE 3072 /* size of the name of the temporary directory */
 #define NFTW_HANDLES 8
 
 bool asof_is_wanted(const struct asof *asof, uint32_t place) {
@@ -29,7 +29,7 @@ void asof_words(const struct asof *asof, struct text *out) {
                 asof->moment.meta.position);
 }
 
-/* ---- the moment */
+/* ---- the state at the requested time */
 
 int asof_failed(struct asof *asof, int error) {
     const struct as_of *moment = &asof->moment;
@@ -72,7 +72,7 @@ static void show(void *argument, uint64_t done, uint64_t total, uint64_t records
 static int learn_queue(void *argument, const Tarry__QueuePut *queue) {
     struct asof *asof = argument;
     if (!queue_number_is_valid(queue->number)) return INDEX_DAMAGED;
-    if (queue->deleted) return 0; /* there was none then */
+    if (queue->deleted) return 0; /* the queue did not exist then */
     asof->queues[queue_place(queue->number)] = (struct asof_queue){
         .number = queue->number,
         .name = tool_strdup(queue->name),
@@ -101,14 +101,14 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
     return remove(path);
 }
 
-/* Whatever the index has made there, its keys above all. */
+/* Deletes all files of the temporary index. */
 static void remove_all(const char *directory) {
     if (nftw(directory, remove_one, NFTW_HANDLES, FTW_DEPTH | FTW_PHYS) == 0) return;
     tool_say("%s cannot be deleted: %s; delete it yourself, it holds what tasks contain", directory, strerror(errno));
 }
 
-/* In a temporary directory whose files have no name any more once the moment is found: whatever happens to this process
- * then, nothing is left behind. */
+/* Restores the state in a temporary directory, then deletes its files, which stay open. So nothing remains if the
+ * process is killed later. */
 static int find_for_now(struct asof *asof) {
     const char *parent = getenv("TMPDIR");
     char directory[DIRECTORY_SIZE], index[DIRECTORY_SIZE + 16];
@@ -217,13 +217,14 @@ static int check_options(struct asof *asof) {
     asof->queue = args_get(args, "queue");
     asof->prefix = args_get(args, "prefix");
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (args_has(args, others[i])) return tool_usage(args, "--%s does not go with --as-of", others[i]);
+        if (args_has(args, others[i])) return tool_usage(args, "--%s cannot be used with --as-of", others[i]);
     if (args_has(args, "as-of") && args_has(args, "as-of-position"))
-        return tool_usage(args, "--as-of and --as-of-position name two moments");
+        return tool_usage(args, "--as-of and --as-of-position exclude each other");
     if (is_into && (is_list || asof->queue != NULL || asof->prefix != NULL))
-        return tool_usage(args, "--into makes a whole directory: no other option goes with it");
+        return tool_usage(args,
+                          "--into excludes --list, --queue, --state, --prefix and --limit: it makes a whole directory");
     if (!is_list && (asof->prefix != NULL || args_has(args, "state") || args_has(args, "limit")))
-        return tool_usage(args, "--prefix, --state and --limit go with --list");
+        return tool_usage(args, "--prefix, --state and --limit need --list");
     return 0;
 }
 
@@ -238,7 +239,7 @@ static int parse(struct asof *asof) {
     if (status == 0) status = option_states(args, &asof->states);
     if (status == 0) status = option_number(args, "limit", 1, UINT64_MAX, &asof->limit);
     if (status == 0 && !question->by_position && question->steady_ms > wall_ms())
-        status = tool_usage(args, "--as-of: that moment has not come yet");
+        status = tool_usage(args, "--as-of: the time is in the future");
     return status;
 }
 

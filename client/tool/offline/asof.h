@@ -1,5 +1,5 @@
-/* asof.h: tarry audit --as-of: what was pending, in flight and dead at an earlier moment. Counts, a list, or a
- * directory that a tarryd can open; storage/history/as_of.h says what a moment is and when there is an answer. */
+/* asof.h: tarry audit --as-of: tasks that were pending, in flight and dead at an earlier time: counts, a list, or a
+ * directory that tarryd can open. storage/history/as_of.h defines such a time, and when it can be answered. */
 #ifndef TARRY_TOOL_ASOF_H
 #define TARRY_TOOL_ASOF_H
 
@@ -9,19 +9,19 @@
 #include "tarry_limits.h"
 #include "tool.h"
 
-/* The command, if --as-of or --as-of-position was given. */
+/* Runs the command if --as-of or --as-of-position was given. */
 int asof_run(struct tool *tool, const struct args *args);
 #define ASOF_OPTIONS                                                                                                   \
-    {"as-of", ARG_VALUE, "T", "instead: what was pending, in flight and dead at T; counts per queue"},                 \
-        {"as-of-position", ARG_VALUE, "N", "… as the log says below its position N"},                                  \
-        {"list", ARG_FLAG, NULL, "with --as-of: the tasks instead of counts, as 'tarry list' would have shown them"},  \
-        {"state", ARG_VALUE, "STATES", "with --list: any of pending,ready,in_flight,dead (default: all but dead)"}, {  \
-        "into", ARG_VALUE, "NEWDIR", "with --as-of: make a data directory as of then, for tarryd --inspect"            \
+    {"as-of", ARG_VALUE, "T", "print what was pending, in flight and dead at T; counts per queue"},                    \
+        {"as-of-position", ARG_VALUE, "N", "same, for the log below position N"},                                      \
+        {"list", ARG_FLAG, NULL, "with --as-of: print the tasks instead of counts, as 'tarry list' did then"},         \
+        {"state", ARG_VALUE, "STATES", "with --list: states, any of pending,ready,in_flight,dead [all but dead]"}, {   \
+        "into", ARG_VALUE, "NEWDIR", "with --as-of: make a data directory as of T, for tarryd --inspect"               \
     }
 
 /* ---- between asof*.c */
 struct asof_queue {
-    char *name; /* NULL: there is none in that place */
+    char *name; /* NULL: no queue in this place */
     uint32_t number;
     bool paused;
     uint64_t paused_until_ms;
@@ -35,21 +35,21 @@ struct asof {
     struct as_of_question question;
     struct as_of moment;
     struct progress progress;
-    struct asof_queue queues[QUEUE_PLACES + 1]; /* by place, as of the moment */
-    const char *queue;                          /* --queue: no other; NULL: all */
+    struct asof_queue queues[QUEUE_PLACES + 1]; /* by place, at the requested time */
+    const char *queue;                          /* --queue; NULL: all queues */
     const char *prefix;
     uint32_t states; /* bits of enum tarry_state */
     uint64_t limit;
 };
 
-/* Prints what was asked for: 0, or EXIT_REFUSED after a sentence in store.message. */
+/* Prints counts or tasks. 0, or EXIT_REFUSED after an error message in store.message. */
 int asof_list(struct asof *asof, struct text *out);
-/* Makes the moment too. */
+/* Makes the directory of --into; also calls asof_find. */
 int asof_into(struct asof *asof, const char *directory, struct text *out);
 
-/* Finds the moment, in `directory`, with its queues. */
+/* Restores the state of the requested time, with its queues, into `directory`. */
 int asof_find(struct asof *asof, const char *directory, bool is_lasting);
-/* A sentence for an error of as_of.h. */
+/* Stores an error message for an error of as_of.h; returns EXIT_REFUSED. */
 int asof_failed(struct asof *asof, int error);
 /* "2026-11-21T…, log position 4711" */
 void asof_words(const struct asof *asof, struct text *out);

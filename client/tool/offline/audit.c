@@ -1,4 +1,4 @@
-/* audit.c: tarry audit: what the log says, record by record. */
+/* audit.c: tarry audit: prints the log, record by record. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,14 +13,14 @@
 static int run(struct tool *tool, const struct args *args);
 
 static const struct arg_spec options[] = {
-    {"data", ARG_VALUE, "DIR", "the data directory of a broker that is not running,\ninstead of the broker"},
+    {"data", ARG_VALUE, "DIR", "data directory of a broker that is not running, to read instead of a broker"},
     STORE_ARCHIVE_OPTION,
     OPTIONS_FRESH,
-    {"quarantined", ARG_VALUE, "TAIL", "read a tail that was cut off instead of its log; 'tarry verify' lists them"},
+    {"quarantined", ARG_VALUE, "TAIL", "quarantined tail to read instead of the log; 'tarry verify' lists them"},
     SCAN_OPTIONS,
-    {"limit", ARG_VALUE, "N", "at most N records, or tasks"},
-    {"follow", ARG_FLAG, NULL, "go on with what happens, as it happens; without --from\nonly that"},
-    {"summary", ARG_FLAG, NULL, "in numbers: per queue what happened how often, lateness, busiest seconds"},
+    {"limit", ARG_VALUE, "N", "maximum number of records, or tasks [no limit]"},
+    {"follow", ARG_FLAG, NULL, "print new records as they are written; without --from, only new ones"},
+    {"summary", ARG_FLAG, NULL, "print numbers: records per queue and kind, lateness, busiest seconds"},
     ASOF_OPTIONS,
     {0},
 };
@@ -34,24 +34,25 @@ const struct command command_audit = {
              "QUEUE]\n"
              "--data DIR (--as-of T | --as-of-position N) --into NEWDIR",
     .summary = "print the log, record by record",
-    .text =
-        "Prints the records of the log, the oldest first: what happened to which task, when by the broker's clock,\n"
-        "by whose commit (client, producer, sequence), who held it, and the due time before and after. Reads as\n"
-        "far back as segments are kept, in the log or in the archive (tarryd --retain-archive-age,\n"
-        "--retain-archive-size), and changes nothing. What is missing in between is said on standard error. Each\n"
-        "frame is checked by its sums; 'tarry verify' checks the whole.\n\n"
-        "With --quarantined it tells what a tail says that a node of a pair cut off and put aside when it came back\n"
-        "(its leader had never had it): what was decided there, and never confirmed by both.\n\n"
-        "With --follow it ends at --limit or a signal, with exit status 0; a broker that goes away is waited for,\n"
-        "as long as --timeout says.\n\n"
-        "With --as-of T: what was pending, ready, in flight and dead at T, as counts per queue, as a list, or as a\n"
-        "data directory that 'tarryd --inspect' opens. The log is replayed from its beginning, archive included, or\n"
-        "on top of the index for what it does not have yet; if neither reaches to T, that is said, and nothing else.\n"
-        "T is the broker's clock, as in every record; ready is what was due at T; EXPIRED counts tasks whose time\n"
-        "was over before the broker had come across them. The index made on the way lies in $TMPDIR, or /tmp.\n\n"
-        "With --summary the records that the filters let through are counted: by queue and kind, how late tasks were\n"
-        "delivered (after their due time; what came back from an earlier lease is left out), and which seconds saw\n"
-        "the most records. With --json a line per queue, and one over everything whose queue is null.",
+    .text = "Prints the records of the log, the oldest first: what happened to which task, at which time of the\n"
+            "broker's clock, by whose commit (client, producer, sequence), which consumer had the task, and the\n"
+            "due time before and after. It reads all segments that the log and the archive still have (tarryd\n"
+            "--retain-archive-age, --retain-archive-size), and changes nothing. It reports gaps in between on\n"
+            "standard error. It checks the checksums of each frame; 'tarry verify' checks the whole log.\n\n"
+            "--quarantined reads a tail that a node of a pair cut off and put aside when it came back, because\n"
+            "its leader did not have it: records that were written there, and never confirmed by both nodes.\n\n"
+            "--follow ends at --limit or at a signal, with exit status 0. While the broker does not answer, it\n"
+            "retries without end, unless --timeout is given.\n\n"
+            "--as-of T shows what was pending, ready, in flight and dead at T: as counts per queue, as a list,\n"
+            "or as a data directory for 'tarryd --inspect'. The command replays the log from its beginning,\n"
+            "archive included, or starts from the index and replays what the index does not have yet. If\n"
+            "neither reaches T, the command only says so. T is the time of the broker's clock, as in each\n"
+            "record. A task that was due at T is ready. EXPIRED counts tasks that had expired before the broker\n"
+            "noticed it. The command keeps a temporary index in $TMPDIR, or in /tmp.\n\n"
+            "--summary counts the records that pass the filters: records by queue and kind, how late tasks were\n"
+            "delivered (after their due time; not those that came back from an earlier lease), and the seconds\n"
+            "with the most records. --json prints one line for each queue, and one for all queues, whose queue\n"
+            "is null.",
     .options = options,
     .positional_min = 0,
     .positional_max = 0,
@@ -70,7 +71,7 @@ const struct command command_audit = {
 struct printing {
     struct tool *tool;
     struct text out;
-    uint64_t left; /* of --limit */
+    uint64_t left; /* records left of --limit */
     bool follow;
 };
 
@@ -84,7 +85,7 @@ static int print(void *argument, const struct entry *entry) {
     return --printing->left == 0 || output_lost();
 }
 
-/* Nothing more is there: what was told is seen. */
+/* Flushes the output before the source waits for new records. */
 static void idle(void *argument) {
     struct printing *printing = argument;
     output_write(&printing->out, true);
@@ -113,24 +114,23 @@ static int run(struct tool *tool, const struct args *args) {
     struct source source;
     bool follow = printing.follow;
     bool as_of = args_has(args, "as-of") || args_has(args, "as-of-position");
-    if (follow && as_of) return tool_usage(args, "--follow tells what happens, --as-of what was so: one of them");
-    if (as_of && args_has(args, "summary"))
-        return tool_usage(args, "--summary counts what happened, --as-of what was so: one of them");
+    if (follow && as_of) return tool_usage(args, "--follow and --as-of exclude each other");
+    if (as_of && args_has(args, "summary")) return tool_usage(args, "--summary and --as-of exclude each other");
     if (as_of && args_has(args, "quarantined"))
         return tool_usage(args,
                           "--quarantined tells what a tail that was cut off says, record by record: leave --as-of");
     if (as_of) return asof_run(tool, args);
     if (args_has(args, "list") || args_has(args, "into") || args_has(args, "state"))
-        return tool_usage(args, "--list, --state and --into go with --as-of T");
-    if (follow && args_has(args, "data"))
-        return tool_usage(args, "--follow asks a running broker: nothing happens in a directory of --data");
+        return tool_usage(args, "--list, --state and --into need --as-of T");
+    if (follow && args_has(args, "data")) return tool_usage(args, "--follow needs a running broker: omit --data");
     if (args_has(args, "quarantined") && (!args_has(args, "data") || args_has(args, "archive")))
-        return tool_usage(args, "--quarantined goes with --data, which it lies in, and has no archive");
-    if (follow && args_has(args, "to")) return tool_usage(args, "--follow has no end: leave --to");
+        return tool_usage(args, "--quarantined needs --data DIR, and excludes --archive");
+    if (follow && args_has(args, "to")) return tool_usage(args, "--follow has no end: omit --to");
     int status = scan_options(args, &filter);
     if (status == 0) status = option_number(args, "limit", 1, UINT64_MAX, &printing.left);
     if (status == 0 && args_has(args, "summary") && (follow || args_has(args, "limit")))
-        status = tool_usage(args, "--summary counts all that the filters let through: leave --limit and --follow");
+        status =
+            tool_usage(args, "--summary excludes --limit and --follow: it counts all records that pass the filters");
     if (status == 0) status = source_open(&source, tool, args, follow);
     if (status != 0) return status;
     if (args_has(args, "quarantined") && tails_enter(source.store, args_get(args, "quarantined")) != 0)

@@ -1,4 +1,4 @@
-/* backup.c: tarry backup DIR: libtarry copies, and then the copy is checked as tarry verify does. */
+/* backup.c: tarry backup DIR: libtarry copies the directory; then the copy is checked as by tarry verify. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,14 +12,14 @@
 #include "units.h"
 #include "verify.h"
 
-/* For so long the brokers are asked which one is the follower. */
+/* Timeout of the status requests that find the follower. */
 #define ASK_MS 3000u
 
 static int run(struct tool *tool, const struct args *args);
 
 static const struct arg_spec options[] = {
-    {"with-archive", ARG_FLAG, NULL, "archived segments too"},
-    {"deadline", ARG_VALUE, "DUR", "give up if it is not finished after so long"},
+    {"with-archive", ARG_FLAG, NULL, "also copy archived segments"},
+    {"deadline", ARG_VALUE, "DUR", "time after which an unfinished backup fails [no limit]"},
     {"no-verify", ARG_FLAG, NULL, "do not read the copy again to check it"},
     {0},
 };
@@ -28,18 +28,16 @@ const struct command command_backup = {
     .name = "backup",
     .usage = "DIR [--with-archive] [--deadline DUR] [--no-verify]",
     .summary = "copy a running broker's data directory",
-    .text =
-        "Copies the data directory of the running broker to DIR on this machine, as of one position of its log and\n"
-        "without stopping anything, and checks the copy. What was acknowledged before is in it. DIR is new, empty,\n"
-        "or what an unfinished backup left, which is deleted first. The copy is complete: 'tarry verify', 'tarry\n"
-        "history --data' and 'tarry restore' take it. It is a member of its own: it has another id and starts in\n"
-        "another epoch, so it can run beside its original.\n\n"
-        "Of a pair, name both nodes: the copy is made from the follower if that is in sync, so that the primary's "
-        "disk\n"
-        "is left to those who wait for it, and from the primary otherwise. A follower hears what is acknowledged some\n"
-        "milliseconds later: the position that is printed says up to where the copy goes.\n\n"
-        "Exit status 1 too if another backup is under way, or if the broker's disk has no room for a copy of its\n"
-        "index, which it keeps while the backup lasts.",
+    .text = "Copies the data directory of the running broker to DIR on this machine, as of one position of its\n"
+            "log, and checks the copy. The broker keeps running. The copy includes everything that was\n"
+            "acknowledged before. DIR is new, empty, or left by an unfinished backup, which is deleted first.\n"
+            "The copy is complete: 'tarry verify', 'tarry history --data' and 'tarry restore' accept it. It has\n"
+            "its own id and starts in another epoch, so it can run beside the original.\n\n"
+            "For a pair, name both nodes. If the follower is in sync, the copy is made from it, so that the\n"
+            "disk of the primary is free for clients; otherwise the copy is made from the primary. The follower\n"
+            "lags by some milliseconds: the printed position says how far the copy reaches.\n\n"
+            "The exit status is also 1 if another backup is running, or if the broker's disk has no room for a\n"
+            "copy of its index, which the broker keeps during the backup.",
     .options = options,
     .positional_min = 1,
     .positional_max = 1,
@@ -61,7 +59,7 @@ static bool is_good_follower(const struct tarry_pair_view *view) {
     return view->role == TARRY_FOLLOWER && (view->in_sync || !waits);
 }
 
-/* Of several brokers, the follower; or the leader. NULL: neither has answered. The caller frees it. */
+/* Returns the follower among several brokers, or else the leader. NULL: neither has answered. The caller frees it. */
 static char *choose(const struct tool *tool) {
     struct nodes nodes;
     char *follower = NULL, *primary = NULL;
@@ -141,7 +139,7 @@ static int run(struct tool *tool, const struct args *args) {
         free(from);
         return status;
     }
-    tool_disconnect(tool); /* reading the copy may take long */
+    tool_disconnect(tool); /* reading the copy may take minutes */
     if (verify) status = verify_store(&store, &verified);
     if (status == EXIT_FINE) print(tool, store.directory, &view, verify ? &verified : NULL, from, &out);
     free(from);

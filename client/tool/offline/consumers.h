@@ -1,7 +1,7 @@
-/* consumers.h: the consumers of sessions. A record names a session by its number; this remembers which client that was
- * and where it came from, as far as the log has told so far.
+/* consumers.h: consumers of sessions. A record has only the number of its session; this table maps the number to the
+ * client and its address, as far as the log was read.
  *
- * A table of fixed size, however long the log is: what it has forgotten is told by number alone. */
+ * The table has a fixed size for any length of the log. Of a forgotten session only the number is printed. */
 #ifndef TARRY_TOOL_CONSUMERS_H
 #define TARRY_TOOL_CONSUMERS_H
 
@@ -11,17 +11,17 @@
 #include "tarry_limits.h"
 
 struct consumer {
-    uint64_t session; /* 0: free */
+    uint64_t session; /* 0: unused */
     char client[CLIENT_NAME_SIZE_MAX + 1];
-    char peer[PEER_SIZE_MAX + 1]; /* empty: not known */
+    char peer[PEER_SIZE_MAX + 1]; /* empty: unknown */
 };
 
 struct consumers;
 struct consumers *consumers_new(void);
 void consumers_free(struct consumers *consumers); /* NULL is fine */
-/* Learns from a record and the frame that it stands in. */
+/* Adds the session of a record and its frame, if it has one. */
 void consumers_learn(struct consumers *consumers, const Tarry__FrameBody *body, const Tarry__Record *record);
-/* NULL: not known. Valid until the next record is learnt from. */
+/* Returns NULL for an unknown session. Valid until the next call of consumers_learn. */
 const struct consumer *consumers_find(const struct consumers *consumers, uint64_t session);
 
 #endif

@@ -19,7 +19,7 @@
 static int run(struct tool *tool, const struct args *args);
 
 static const struct arg_spec options[] = {
-    {"last", ARG_FLAG, NULL, "only the newest one, as the line of text that verify --head takes"},
+    {"last", ARG_FLAG, NULL, "print only the newest head, as the line of text that verify --head takes"},
     {0},
 };
 
@@ -27,10 +27,10 @@ const struct command command_heads = {
     .name = "heads",
     .usage = "DIR [--last]",
     .summary = "print the signed heads of a data directory",
-    .text = "Lists the heads that the broker has signed (tarryd --sign-key): up to which position of the log, as of\n"
-            "when, and by which key. It checks no signature; 'tarry verify DIR --key' does. --last prints the newest\n"
-            "one as one line of text: keep it where nobody who can write to DIR can change it, and give it to\n"
-            "'tarry verify --head' later. A broker may be running.",
+    .text = "Lists the heads that the broker has signed (tarryd --sign-key): up to which log position, at which\n"
+            "time, and with which key. The command checks no signature; 'tarry verify DIR --key' does. --last\n"
+            "prints the newest head as one line of text. Keep it where nobody who can write to DIR can change\n"
+            "it, and give it to 'tarry verify --head' later. The broker may be running.",
     .options = options,
     .positional_min = 1,
     .positional_max = 1,

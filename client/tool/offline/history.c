@@ -8,10 +8,10 @@
 static int run(struct tool *tool, const struct args *args);
 
 static const struct arg_spec options[] = {
-    {"data", ARG_VALUE, "DIR", "the data directory of a broker that is not running,\ninstead of the broker"},
+    {"data", ARG_VALUE, "DIR", "data directory of a broker that is not running, to read instead of a broker"},
     STORE_ARCHIVE_OPTION,
     OPTIONS_FRESH,
-    {"id", ARG_VALUE, "ID", "the task by its id instead of QUEUE and KEY"},
+    {"id", ARG_VALUE, "ID", "id of the task, instead of QUEUE and KEY"},
     {0},
 };
 
@@ -19,10 +19,10 @@ const struct command command_history = {
     .name = "history",
     .usage = "[--data DIR [--archive DIR]] QUEUE KEY\n[--data DIR [--archive DIR]] --id ID",
     .summary = "print the life of a task, from the log",
-    .text = "Prints all that the log knows about a task, or about every task that had the key: when it was scheduled,\n"
-            "moved, delivered, settled, and by whom; how it ended. Exit status 1 if the log does not know it: it\n"
-            "reaches as far back as segments are kept, in the log or in the archive (tarryd --retain-archive-age,\n"
-            "--retain-archive-size).",
+    .text = "Prints all that the log says about a task, or about every task that had the key: when it was\n"
+            "scheduled, moved, delivered and settled, by whom, and how it ended. It reads all segments that the\n"
+            "log and the archive still have (tarryd --retain-archive-age, --retain-archive-size). The exit\n"
+            "status is 1 if they do not contain the task.",
     .options = options,
     .positional_min = 0,
     .positional_max = 2,

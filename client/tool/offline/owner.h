@@ -1,6 +1,6 @@
-/* owner.h: whose the files are that an offline command makes. Root's commands work in directories of the broker's user,
- * and a file of root's there would stop the broker. So what root makes belongs to the owner of the directory that it is
- * made in. For other users nothing happens: they cannot give files away. */
+/* owner.h: owner of the files that an offline command makes. A file of root in the directory of the broker's user
+ * would stop the broker. So files made by root get the owner of the directory that they are in. Other users cannot
+ * give files away; for them nothing happens. */
 #ifndef TARRY_TOOL_OFFLINE_OWNER_H
 #define TARRY_TOOL_OFFLINE_OWNER_H
 
@@ -11,11 +11,11 @@ struct owner {
     gid_t gid;
 };
 
-/* Whose `directory` is; of one that is not there, whose the nearest directory above it is. Oneself if that cannot be
- * found out. */
+/* Returns the owner of `directory`; if it does not exist, of its nearest existing parent. If that fails, the current
+ * user. */
 struct owner owner_of(const char *directory);
-/* Gives the file, directory or symbolic link to `owner`, if this process is root's. 0 or a negative errno; 0 too where
- * the file system has no owners, or root may not do so here. */
+/* Gives the file, directory or symbolic link to `owner`, if root runs this process. 0 or a negative errno; also 0 if
+ * the file system has no owners, or root may not do it. */
 int owner_give(struct owner owner, const char *path);
 
 #endif

@@ -29,12 +29,12 @@
 
 #define BLOCK_SIZE ((size_t)4 << 20)
 #define SUFFIX ".restoring"
-#define SUFFIX_ROOM 64 /* for it, and for the longest name in a data directory */
+#define SUFFIX_ROOM 64 /* room for the suffix and for the longest file name in a data directory */
 
 static int run(struct tool *tool, const struct args *args);
 
 static const struct arg_spec options[] = {
-    {"data", ARG_VALUE, "DIR", "where the broker's data directory is to be: not there yet, or empty"},
+    {"data", ARG_VALUE, "DIR", "data directory to make; it does not exist yet, or is empty"},
     {0},
 };
 
@@ -42,17 +42,17 @@ const struct command command_restore = {
     .name = "restore",
     .usage = "BACKUP --data DIR",
     .summary = "make a data directory from a backup",
-    .text =
-        "Checks everything in BACKUP (as 'tarry verify' does), copies it, and puts the copy in place as DIR at once. "
-        "If\n"
-        "anything is wrong, DIR stays as it was. The restored directory is a new member of its cluster: it has an\n"
-        "id, a secret and epochs of its own, so that no lease token is ever given out twice, and it can run beside\n"
-        "its original. Consumers subscribe again, and what was in flight comes again.\n\n"
-        "DIR is what the broker is started with (/var/lib/tarry/main under the systemd units); directories above it\n"
-        "are made if they are missing. If root restores, DIR belongs to the owner of the directory that it lies in.\n\n"
-        "BACKUP may be any data directory that no broker runs on: this is how to clone one. (What 'cp -a' makes has\n"
-        "the id and the epochs of its original.) Exit status 1 with the place of the damage if BACKUP is damaged.\n"
-        "A torn tail, which a crash leaves, is no damage, but is told of: a backup had none when it was made.",
+    .text = "Checks everything in BACKUP as 'tarry verify' does, copies it, and puts the copy in place as DIR\n"
+            "in one step. If anything is wrong, DIR stays as it was. The restored directory is a new member of\n"
+            "its cluster, with its own id, secret and epochs. So no lease token is ever given out twice, and it\n"
+            "can run beside the original. Consumers subscribe again, and tasks that were in flight are\n"
+            "delivered again.\n\n"
+            "DIR is the data directory of the broker (/var/lib/tarry/main under the systemd units). Missing\n"
+            "parent directories are created. If root restores, DIR gets the owner of its parent directory.\n\n"
+            "BACKUP may be any data directory without a running broker, so this command can clone one. (A copy\n"
+            "by 'cp -a' has the id and the epochs of its original.) If BACKUP is damaged, the exit status is 1,\n"
+            "and the place of the damage is printed. A torn tail, which a crash leaves, is no damage, but is\n"
+            "reported: a backup has none when it is made.",
     .options = options,
     .positional_min = 1,
     .positional_max = 1,
@@ -67,7 +67,7 @@ struct restore {
     const char *target;
     char staging[STORE_PATH_SIZE];
     uint8_t *block;
-    struct owner owner; /* of what is restored */
+    struct owner owner; /* owner of the restored files */
     uint64_t total;     /* bytes */
     uint64_t copied;
     uint64_t files;
@@ -78,7 +78,7 @@ static int failed(struct restore *r, const char *what, const char *path, int err
     return store_damaged(&r->store, "cannot %s %s: %s", what, path, strerror(error < 0 ? -error : error));
 }
 
-/* What of a data directory is not copied: it is the place's, not the data's. */
+/* Files that are not copied, because they belong to the directory and not to the data. */
 static bool stays_behind(const char *name) {
     static const char *const names[] = {
         ".",        "..",      "lock",       "boot",     "boot.new",         "identity",   "identity.new",
@@ -89,14 +89,14 @@ static bool stays_behind(const char *name) {
     return false;
 }
 
-/* Calls `each` for every file below `path`, one folder deep, with its name from there; and for every folder before its
- * files, or (`folders_last`) behind them. */
+/* Calls `each` for every file in `path` and its direct subfolders, with its relative name; and for every folder
+ * before its files, or (`folders_last`) after them. */
 static int walk(struct restore *r, const char *path, const char *folder, bool folders_last,
                 int (*each)(struct restore *r, const char *path, const char *name, const struct stat *status)) {
     DIR *stream = opendir(path);
     if (stream == NULL) return failed(r, "list", path, errno);
     int result = 0;
-    /* The stream is ours alone; readdir_r is deprecated in glibc. */
+    /* The stream is not shared; readdir_r is deprecated in glibc. */
     // cppcheck-suppress readdirCalled
     for (struct dirent *entry; result == 0 && (entry = readdir(stream)) != NULL;) {
         char full[STORE_PATH_SIZE + 300], name[600];
@@ -175,17 +175,17 @@ static int sync_folder(struct restore *r, const char *path, const char *name, co
 }
 
 static int delete_file(struct restore *r, const char *path, const char *name, const struct stat *status) {
-    if (strcmp(name, BACKUP_PARTIAL_NAME) == 0) return 0; /* last */
+    if (strcmp(name, BACKUP_PARTIAL_NAME) == 0) return 0; /* the mark is deleted last */
     int result = S_ISDIR(status->st_mode) ? rmdir(path) : unlink(path);
     return result == 0 ? 0 : failed(r, "delete", path, errno);
 }
 
-/* The mark: before anything else is there, and until everything is. */
+/* Writes the mark of an unfinished directory: the first file that is made, and the last that is deleted. */
 static void mark_path(const char *directory, char out[STORE_PATH_SIZE + SUFFIX_ROOM]) {
     snprintf(out, STORE_PATH_SIZE + SUFFIX_ROOM, "%s/%s", directory, BACKUP_PARTIAL_NAME);
 }
 
-/* Makes the directories above the target that are missing, each durable. */
+/* Creates the missing parent directories of the target, each durable. */
 static int make_parents(struct restore *r) {
     char path[STORE_PATH_SIZE], parent[STORE_PATH_SIZE];
     for (size_t i = 1; r->staging[i] != 0; i++) {
@@ -208,7 +208,7 @@ static int stage_begin(struct restore *r) {
     int made = make_parents(r);
     if (made != 0) return made;
     mark_path(r->staging, mark);
-    (void)rmdir(r->staging); /* empty: a restore was killed before it could mark it */
+    (void)rmdir(r->staging); /* empty: a former restore was killed before it wrote the mark */
     if (mkdir(r->staging, 0700) != 0) {
         if (errno != EEXIST) return failed(r, "make", r->staging, errno);
         if (!directory_is_partial(r->staging))
@@ -230,7 +230,7 @@ static int give_identity(struct restore *r, const struct verified *verified, str
     char message[IDENTITY_MESSAGE_SIZE];
     int error = identity_read(r->store.directory, &own, message);
     if (error == 0) error = member_read(r->store.directory, &parent, message);
-    if (error == -ENOENT) error = 0; /* of a former version */
+    if (error == -ENOENT) error = 0; /* a former version has no such file */
     if (error > 0) return store_damaged(&r->store, "%s", message);
     if (error < 0) return failed(r, "read the identity in", r->store.directory, error);
     if (!identity_copy(&own, &parent, verified->epoch, &identity, out))
@@ -249,14 +249,14 @@ static int remove_mark(struct restore *r, const char *directory) {
     return error != 0 ? failed(r, "finish", directory, error) : 0;
 }
 
-/* What a restore that was killed at its very end has left under the name itself. */
+/* Deletes the target of a restore that was killed just before it was finished. */
 static int clear_target(struct restore *r) {
     if (!directory_is_partial(r->target)) return 0;
     int result = walk(r, r->target, "", true, delete_file);
     return result == 0 ? remove_mark(r, r->target) : result;
 }
 
-/* The staged directory is whole: it gets its name, and then loses its mark. */
+/* Renames the complete staged directory to its target, and then deletes its mark. */
 static int put_in_place(struct restore *r) {
     char parent[STORE_PATH_SIZE + SUFFIX_ROOM];
     snprintf(parent, sizeof parent, "%s/..", r->target);
@@ -265,8 +265,8 @@ static int put_in_place(struct restore *r) {
     if (result != 0) return result;
     int error = disk_posix.sync_directory(NULL, r->staging);
     if (error != 0) return failed(r, "sync", r->staging, error);
-    error =
-        disk_posix.rename(NULL, r->staging, r->target); /* over an empty directory, or nothing: anything else fails */
+    error = disk_posix.rename(NULL, r->staging,
+                              r->target); /* replaces an empty directory or nothing; anything else fails */
     if (error != 0) return failed(r, "put the restored directory in place as", r->target, error);
     error = disk_posix.sync_directory(NULL, parent);
     return error != 0 ? failed(r, "sync", parent, error) : remove_mark(r, r->target);
@@ -279,7 +279,7 @@ static int refuse_any(struct restore *r, const char *path, const char *name, con
                          name);
 }
 
-/* Before anything long is begun. */
+/* Checks the target before the long copy. */
 static int check_target(struct restore *r) {
     struct stat status;
     size_t length = strlen(r->target);
@@ -363,7 +363,7 @@ static int run(struct tool *tool, const struct args *args) {
     struct text out = {0};
     uint64_t from_ms = steady_ms();
     store_init(&r.store, args->positional[0]);
-    if (r.target == NULL || r.target[0] == 0) return tool_usage(args, "--data DIR says where the directory is to be");
+    if (r.target == NULL || r.target[0] == 0) return tool_usage(args, "missing target: give --data DIR");
     if (strlen(r.store.directory) + SUFFIX_ROOM > STORE_PATH_SIZE || strlen(r.target) + SUFFIX_ROOM > STORE_PATH_SIZE)
         return tool_usage(args, "the directory's name is too long");
     int status = restore(&r, &verified, &member);

@@ -1,4 +1,4 @@
-/* source.c: see source.h. Queue names are learnt from the log itself and, for queues that are older than it, from the
+/* source.c: see source.h. Queue names come from the log itself, and, for queues that are older than the log, from the
  * index or the broker. */
 #include "source.h"
 
@@ -14,8 +14,8 @@
 #include "wire.h"
 
 #define NS_PER_MS 1000000u
-#define BODY_SIZE_MAX ((size_t)256 << 20) /* unpacked */
-/* While nothing comes, it is looked at this often whether standard output is still read. */
+#define BODY_SIZE_MAX ((size_t)256 << 20) /* after decompression */
+/* Interval of the check whether standard output is still open, while no record arrives. */
 #define LOOK_MS 500u
 
 int source_open(struct source *source, struct tool *tool, const struct args *args, bool follow) {
@@ -23,10 +23,10 @@ int source_open(struct source *source, struct tool *tool, const struct args *arg
     store_init(source->store, NULL);
     bool is_wish = args_has(args, "at-least") || args_has(args, "staleness");
     if (args_has(args, "data") && is_wish)
-        return tool_usage(args, "--at-least and --staleness ask a running broker: a directory is as old as it is");
+        return tool_usage(args, "--at-least and --staleness need a running broker: omit --data");
     if (args_has(args, "data")) return store_open(source->store, args);
     if (args_has(args, "archive"))
-        return tool_usage(args, "--archive goes with --data: a running broker knows where its archive is");
+        return tool_usage(args, "--archive needs --data: a running broker knows its archive");
     source->is_live = true;
     int status = option_fresh(tool, args);
     if (status != 0) return status;
@@ -54,7 +54,7 @@ static void learn_queues(struct source *source, const Tarry__FrameBody *body) {
         if (body->records[i]->fact_case == TARRY__RECORD__FACT_QUEUE) learn_queue(source, body->records[i]->queue);
 }
 
-/* What the broker said with the frames. */
+/* Asks the audit stream for the name of a queue that is unknown so far. */
 static void hear_queue(struct source *source, uint32_t number) {
     if (number == 0 || queue_map_get(&source->queues, number) != NULL) return;
     const char *name = tarry_audit_queue(source->audit, number);
@@ -70,7 +70,7 @@ static void hear_queues(struct source *source, const Tarry__FrameBody *body) {
     }
 }
 
-/* Facts have no mark of their own. */
+/* Records have no mark in JSON, so a sentence marks the answer. */
 static void mark_follower(struct source *source) {
     struct tarry_audit_view view;
     tarry_audit_look(source->audit, &view);
@@ -91,7 +91,7 @@ static void ask_about(const struct source *source, const struct tarry_ref *task,
         out->position = source->store->meta.position;
         return;
     }
-    /* Former queues had the name, too: the key in any queue. */
+    /* Former queues had the same name: the key in any queue matches. */
     out->task =
         (struct history_task){.key = task->key, .key_size = strlen(task->key), .queue = count == 1 ? number : 0};
 }
@@ -114,8 +114,8 @@ static int begin_store(struct source *source, const struct source_question *ques
     return 0;
 }
 
-/* A part of the archive that is not there is said once, and is no damage; a part that cannot be read fails the command
- * in the end, when all the rest was told. */
+/* A missing part of the archive is reported once, and is no damage. A part that cannot be read fails the command, but
+ * only after everything else was printed. */
 static void tell_gap(struct source *source) {
     struct history_gap gap;
     char path[ARCHIVE_PATH_SIZE];
@@ -175,7 +175,7 @@ static int begin_live(struct source *source, const struct source_question *quest
     return 0;
 }
 
-/* The next frame there is, or why there is none. */
+/* Reads the next frame, or returns why there is none. */
 static int await_frame(struct source *source, const struct tarry_frame **out_frame,
                        char out_message[TARRY_MESSAGE_SIZE]) {
     int code = tarry_audit_next(source->audit, source->follow ? 0 : TARRY_FOREVER, out_frame, out_message);
@@ -206,7 +206,7 @@ static int next_of_broker(struct source *source, const Tarry__FrameBody **out_bo
     return is_whole ? 0 : refused(source, TARRY_E_PROTOCOL, tarry_code_sentence(TARRY_E_PROTOCOL));
 }
 
-/* ---- either */
+/* ---- both */
 
 int source_begin(struct source *source, const struct source_question *question) {
     return source->is_live ? begin_live(source, question) : begin_store(source, question);

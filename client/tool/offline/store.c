@@ -176,7 +176,7 @@ int store_open_archive(struct store *store, const char *directory) {
 
 int store_open(struct store *store, const struct args *args) {
     const char *directory = args_get(args, "data");
-    if (directory == NULL) return tool_usage(args, "--data DIR says which directory to read");
+    if (directory == NULL) return tool_usage(args, "missing directory: give --data DIR");
     if (strlen(directory) + 16 > STORE_PATH_SIZE) return tool_usage(args, "--data: the directory's name is too long");
     store_init(store, directory);
     int status = store_lock(store);

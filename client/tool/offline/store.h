@@ -1,7 +1,7 @@
-/* store.h: a data directory opened from outside, while no broker runs on it. Nothing in it is changed.
+/* store.h: read-only access to a data directory on which no broker runs.
  *
- * In this order: the lock (shared: it keeps brokers out), the identity, the index, the log; the archive is looked at by
- * its readers. */
+ * Open in this order: the lock (shared: it keeps brokers out), the identity, the index, the log. Readers of the
+ * archive open it themselves. */
 #ifndef TARRY_TOOL_STORE_H
 #define TARRY_TOOL_STORE_H
 
@@ -21,38 +21,38 @@ struct store {
     struct log *log;
     struct log_recovery recovery;
     char archive_directory[STORE_PATH_SIZE];
-    struct archive archive;               /* valid with the log; its directory may be missing */
-    const char *hindrance;                /* why nothing could be read ("locked", …); NULL: it could */
-    char message[STORE_PATH_SIZE + 1024]; /* what is wrong, and where; empty: nothing */
+    struct archive archive;               /* valid while the log is open; its directory may be missing */
+    const char *hindrance;                /* reason why nothing could be read ("locked", …); NULL: no such reason */
+    char message[STORE_PATH_SIZE + 1024]; /* error message with its place; empty: none */
 };
 
 /* `directory` must be shorter than STORE_PATH_SIZE - 16. */
 void store_init(struct store *store, const char *directory);
-/* Each: 0, or EXIT_REFUSED after a sentence in `message`. */
+/* Each returns 0, or EXIT_REFUSED after an error message in `message`. */
 int store_lock(struct store *store);
-int store_identity(struct store *store); /* without the lock: for what a broker may run beside */
+int store_identity(struct store *store); /* without the lock: for commands that may run beside a broker */
 int store_open_index(struct store *store);
-/* After the index. Frames are checked from `scan_from` on (0: all of them), and the log against the index's position.
- */
+/* Call after store_open_index. Checks the frames from `scan_from` on (0: all), and the log against the position of
+ * the index. */
 int store_open_log(struct store *store, uint64_t scan_from);
-/* Without an index: all frames are checked. */
+/* Opens the log without an index, and checks all frames. */
 int store_open_log_alone(struct store *store);
 void store_close(struct store *store);
-/* The end of a command: prints `out`, says what is wrong, if anything, and closes. Returns the exit status. */
+/* Ends a command: prints `out` and the error message, if any, and closes. Returns the exit status. */
 int store_finish(struct store *store, struct text *out, int status);
-/* Where retired segments are: the directory of --archive DIR, which must be there then, or DIR/archive. 0, or
- * EXIT_REFUSED after a sentence in `message`. After the identity. */
+/* Opens the archive of retired segments: the directory of --archive DIR, which must exist, or DIR/archive. Call after
+ * the identity. 0, or EXIT_REFUSED after an error message in `message`. */
 int store_open_archive(struct store *store, const char *directory);
-/* All of it, of --data DIR and --archive DIR, but no task can be looked up in the index; the log's frames are checked
- * as they are read. 0, or an exit status after a sentence on standard error, and nothing is open. */
+/* Opens everything of --data DIR and --archive DIR. Tasks cannot be looked up in the index; the frames of the log are
+ * checked when they are read. 0, or an exit status after an error message on standard error; then nothing is open. */
 int store_open(struct store *store, const struct args *args);
 
 #define STORE_ARCHIVE_OPTION                                                                                           \
-    { "archive", ARG_VALUE, "DIR", "where its archive is, if not in DIR/archive" }
+    { "archive", ARG_VALUE, "DIR", "archive of the broker [DIR/archive]" }
 
-/* Notes what is wrong; returns EXIT_REFUSED. */
+/* Stores an error message; returns EXIT_REFUSED. */
 int store_damaged(struct store *store, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* "it is damaged", of a negative result of `storage`. */
+/* Returns a sentence for a negative result of `storage`: "it is damaged". */
 const char *store_sentence(int error);
 
 #endif

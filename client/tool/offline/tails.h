@@ -1,5 +1,5 @@
-/* tails.h: the tails that were cut off a data directory's log and put aside (storage/log/quarantine.h): a broker came
- * back, and its leader had never had these frames. */
+/* tails.h: quarantined tails of a log (storage/log/quarantine.h): when a broker came back and its leader did not have
+ * these frames, they were cut off and put aside. */
 #ifndef TARRY_TOOL_TAILS_H
 #define TARRY_TOOL_TAILS_H
 
@@ -8,8 +8,8 @@
 
 struct tail {
     struct quarantine_tail file;
-    uint64_t frames; /* that were found right */
-    uint32_t epoch;  /* of the last one */
+    uint64_t frames; /* correct frames */
+    uint32_t epoch;  /* epoch of the last frame */
     char why[QUARANTINE_WHY_SIZE];
 };
 
@@ -19,16 +19,16 @@ struct tails {
     size_t count;
 };
 
-/* Lists them and checks every frame of each. 0, or EXIT_REFUSED with a sentence in the store's message; then `out` has
- * those before, too. After the identity. */
+/* Lists the tails and checks every frame of each. Call after the identity. 0, or EXIT_REFUSED with an error message
+ * in the store; then `out` has the tails before the damaged one. */
 int tails_check(struct tails *out, struct store *store);
 void tails_deinit(struct tails *tails);
-/* A member of an object; lines for people. */
+/* Append a JSON member, or lines for people. */
 void tails_json(const struct tails *tails, struct text *out);
 void tails_words(const struct tails *tails, const struct store *store, struct text *out);
 
-/* The store, which is open, is read from this tail instead of log and archive. `name` as tails_words says it. 0, or
- * EXIT_REFUSED with a sentence in the store's message. */
+/* Makes the open store read this tail instead of log and archive. `name` is as in tails_words. 0, or EXIT_REFUSED
+ * with an error message in the store. */
 int tails_enter(struct store *store, const char *name);
 
 #endif

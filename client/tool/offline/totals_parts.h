@@ -1,4 +1,4 @@
-/* totals_parts.h: what totals.c gathers and totals_print.c prints. Private to these two. */
+/* totals_parts.h: sums that totals.c collects and totals_print.c prints. Private to these two files. */
 #ifndef TARRY_TOOL_TOTALS_PARTS_H
 #define TARRY_TOOL_TOTALS_PARTS_H
 
@@ -11,7 +11,7 @@
 #define BUSIEST_MAX 5
 #define BANDS 12
 
-/* Lateness for people: a band holds what was late by its limit at most, and by more than the limit before. */
+/* Upper limits of the lateness bands: a band counts lateness above the limit before, up to its own limit. */
 extern const uint64_t band_limits_ms[BANDS]; /* the last: UINT64_MAX */
 
 struct second {
@@ -19,14 +19,14 @@ struct second {
     uint64_t records;
 };
 
-struct sum {                            /* of a queue, or of everything */
-    char name[QUEUE_NAME_SIZE_MAX + 1]; /* "#7" until it is known */
+struct sum {                            /* of one queue, or of all queues */
+    char name[QUEUE_NAME_SIZE_MAX + 1]; /* "#7" until the name is known */
     bool is_named;
     uint64_t counts[ENTRY_KINDS];
     uint64_t records;
     uint64_t bands[BANDS];
     struct histogram late_ms;
-    struct second now;                  /* being counted; records 0: none is */
+    struct second now;                  /* second that is being counted; records 0: none */
     struct second busiest[BUSIEST_MAX]; /* the busiest first; records 0: unused */
 };
 
@@ -34,12 +34,12 @@ struct totals {
     struct sum all;
     uint64_t first_ms; /* valid if all.records > 0 */
     uint64_t last_ms;
-    struct queue_map queues; /* sums; former queues of a name, and the queue that has it now, share one */
-    struct sum **sums;       /* each once */
+    struct queue_map queues; /* sums by queue; queues that had the same name, one after another, share one sum */
+    struct sum **sums;       /* each sum once */
     size_t sum_count;
 };
 
-/* The second that is being counted counts too. */
+/* Adds the second that is still being counted to the busiest ones, if it is one of them. */
 void sum_settle(struct sum *sum);
 
 #endif

@@ -33,16 +33,16 @@
 #include "wire.h"
 
 #define ARENA_SIZE_MAX (256u << 20)
-#define CHECK_OVER (-1) /* every frame was looked at */
+#define CHECK_OVER (-1) /* all frames are checked */
 
 struct verify {
     struct store store;
     struct index_verification rows;
-    struct tally tail;  /* the index's counts, brought up to the end of the log */
-    struct tally whole; /* from the first frame on; void unless the log reaches back */
+    struct tally tail;  /* counts of the index, advanced to the end of the log */
+    struct tally whole; /* counts from the first frame on; not valid if the log begins later */
     bool has_whole;
-    bool met;            /* the chain was compared at the index's position */
-    const char *archive; /* --archive; NULL: DIR/archive, if it is there */
+    bool met;            /* the chain was compared at the position of the index */
+    const char *archive; /* --archive; NULL: DIR/archive, if it exists */
     struct frames frames;
     uint64_t frame_count;
     uint64_t records;
@@ -58,7 +58,7 @@ static int run(struct tool *tool, const struct args *args);
 static const struct arg_spec options[] = {STORE_ARCHIVE_OPTION,
                                           EVIDENCE_OPTIONS,
                                           {"against", ARG_VALUE, "DIR2",
-                                           "compare with another data directory instead: a backup, a follower"},
+                                           "other data directory to compare with, instead: a backup, a follower"},
                                           {0}};
 
 const struct command command_verify = {
@@ -66,22 +66,24 @@ const struct command command_verify = {
     .usage = "DIR [--archive DIR] [--key FILE]... [--heads PATH]... [--head HEAD] [--pruned]\nDIR [--archive DIR] "
              "--against DIR2",
     .summary = "check a data directory for damage, offline",
-    .text =
-        "Checks the data directory of a broker that is not running: every frame of the log by checksum, order and\n"
-        "hash chain, every row of the index, index against log, the content of every task, and the digest. It\n"
-        "changes nothing. Exit status 0 if all is well, 1 with the place of the damage otherwise, or with the\n"
-        "reason why nothing was checked (locked, no_data_directory). A torn tail, which a crash leaves and the\n"
-        "next start cuts, is reported and is no damage; nor are tails that a returning node put aside because its\n"
-        "leader had never had them: they are checked, and listed for 'tarry audit --quarantined'.\n"
-        "With --key it also proves, by the heads that the broker has signed (tarryd --sign-key), that nothing up to\n"
-        "the last head was edited, dropped, reordered, inserted or cut, and says between which positions the\n"
-        "first difference lies. It prints the last head: kept where nobody who can write to DIR can change it, and\n"
-        "given to --head later, it shows that log and heads were not cut together either. With the keys of both nodes\n"
-        "of a pair, and the other node's heads by --heads, it says how far the log is countersigned: a primary that\n"
-        "wrote its log anew and signed that is betrayed by what its follower had signed. Take the node whose log is\n"
-        "longer, and the heads of the other.\n"
-        "With --against it compares two directories instead, frame by frame: whether they tell the same history as\n"
-        "far as both have it, where the first difference lies, and which one is longer. Exit status 1 if they differ.",
+    .text = "Checks the data directory of a broker that is not running: each frame of the log by checksum,\n"
+            "order and hash chain, each row of the index, the index against the log, the content of each task,\n"
+            "and the digest. It changes nothing. The exit status is 0 if all is well. It is 1 if there is\n"
+            "damage, with its place, or if nothing could be checked, with the reason (locked,\n"
+            "no_data_directory). A crash leaves a torn tail, which the next start cuts: it is reported, but is\n"
+            "no damage. A returning node of a pair puts aside tails that its leader did not have: they are\n"
+            "checked, and listed for 'tarry audit --quarantined'.\n\n"
+            "--key also proves, with the heads that the broker has signed (tarryd --sign-key), that nothing up\n"
+            "to the last head was edited, dropped, reordered, inserted or cut. If not, it prints between which\n"
+            "positions the first difference lies. It prints the last head. Keep this head where nobody who can\n"
+            "write to DIR can change it: given to --head later, it proves that log and heads were not cut\n"
+            "together. With the keys of both nodes of a pair, and the heads of the other node (--heads), it\n"
+            "prints how far the log is countersigned: if a primary rewrote its log and signed it again, the\n"
+            "heads of its follower show it. Check the node whose log is longer, with the heads of the other\n"
+            "node.\n\n"
+            "--against compares two directories frame by frame: whether both have the same history as far as\n"
+            "both reach, where the first difference lies, and which one is longer. The exit status is 1 if they\n"
+            "differ.",
     .options = options,
     .positional_min = 1,
     .positional_max = 1,
@@ -100,9 +102,9 @@ static void rows_progress(void *argument, uint64_t done, uint64_t total) {
     progress_show(&v->progress, done, total, done);
 }
 
-/* What another process saw of the index. */
+/* Result of the child process that read the index. */
 struct sight {
-    bool is_whole; /* it came to its end */
+    bool is_whole; /* the child read the whole index */
     int status;
     struct index_verification rows;
     char message[sizeof(((struct store *)0)->message)];
@@ -121,7 +123,7 @@ static int look_at_index(struct verify *v) {
     return 0;
 }
 
-/* In the process that may come to grief: by a signal, quietly. */
+/* Runs in the child process; a signal ends it without a message. */
 __attribute__((noreturn)) static void look_and_tell(struct verify *v, struct sight *sight) {
     static const int signals[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) signal(signals[i], SIG_DFL);
@@ -133,8 +135,8 @@ __attribute__((noreturn)) static void look_and_tell(struct verify *v, struct sig
     _exit(0);
 }
 
-/* LMDB trusts its pages, which have no sums of their own: a damaged one can bring it down. So another process reads all
- * of the index first; only what it came through is opened here. */
+/* LMDB pages have no checksums, so a damaged page can crash the process. Therefore a child process first reads the
+ * whole index; this process opens the index only if the child succeeded. */
 static int check_index(struct verify *v) {
     /* cppcheck-suppress invalidFunctionArg ; -1 is what goes with MAP_ANONYMOUS */
     struct sight *sight = mmap(NULL, sizeof *sight, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -184,7 +186,8 @@ static int check_frame(struct verify *v, const struct log_view *view, struct are
     return status == 0 ? summaries_frame(&v->summaries, &v->frames, &view->header, body) : status;
 }
 
-/* The counts at the index's position, by the log from its first frame on, must be the index's. */
+/* Compares the counts at the position of the index, computed from the first frame of the log, with the counts of the
+ * index. */
 static int meet(struct verify *v, const uint8_t chain[FRAME_CHAIN_SIZE]) {
     v->met = true;
     if (v->store.meta.position > LOG_POSITION_FIRST && v->store.meta.position > v->store.recovery.start &&
@@ -200,7 +203,7 @@ static int meet(struct verify *v, const uint8_t chain[FRAME_CHAIN_SIZE]) {
     return 0;
 }
 
-/* One step of the walk. CHECK_OVER: that was all. */
+/* One step of the walk. CHECK_OVER: all frames are checked. */
 static int check_next(struct verify *v, struct arena *arena) {
     struct frames *frames = &v->frames;
     struct log_view view;
@@ -241,7 +244,7 @@ static int check_log(struct verify *v) {
     return status;
 }
 
-/* ---- what a pair leaves */
+/* ---- tails of a pair */
 
 static int check_pair(struct verify *v) {
     struct hard_state hard_state;
@@ -253,7 +256,7 @@ static int check_pair(struct verify *v) {
     return tails_check(&v->tails, &v->store);
 }
 
-/* ---- the whole */
+/* ---- the command */
 
 static void tallies_init(struct verify *v) {
     size_t size = sizeof(struct queue_tally) * (QUEUE_PLACES + 1);
@@ -368,7 +371,7 @@ static int run(struct tool *tool, const struct args *args) {
     int status = evidence_options(&v.evidence, args);
     if (status != 0) return status;
     if (args_has(args, "against") && v.evidence.key_count > 0)
-        return tool_usage(args, "--against compares two directories; check each of them by --key");
+        return tool_usage(args, "--against cannot be used with --key: check each directory separately with --key");
     v.archive = args_get(args, "archive");
     if (args_has(args, "against")) {
         const char *against = args_get(args, "against");

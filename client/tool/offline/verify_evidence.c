@@ -87,9 +87,9 @@ int evidence_options(struct evidence *evidence, const struct args *args) {
     evidence->pruned = args_has(args, "pruned");
     if (status != 0 || text == NULL) return status;
     if (evidence->key_count == 0)
-        return tool_usage(args, "--head needs --key: a head proves nothing unless its signature does");
+        return tool_usage(args, "--head needs --key: a head proves nothing until its signature is checked");
     if (!head_parse(text, &evidence->elsewhere))
-        return tool_usage(args, "--head: this is no whole head; 'tarry heads DIR --last' prints one");
+        return tool_usage(args, "--head: this is not a complete head; 'tarry heads DIR --last' prints one");
     size_t which = signer_of(evidence, &evidence->elsewhere);
     if (which == evidence->key_count || !head_is_signed(&evidence->elsewhere, &evidence->keys[which]))
         return tool_usage(args, "--head: this head is not signed by the key of --key");

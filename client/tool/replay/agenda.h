@@ -1,5 +1,5 @@
-/* agenda.h: what is going to happen in a dry run, the earliest first; what is due at one instant happens in the order
- * of the record. A binary heap. */
+/* agenda.h: future events of a dry run, the earliest first; events of the same time are in the order of the log. A
+ * binary heap. */
 #ifndef TARRY_TOOL_AGENDA_H
 #define TARRY_TOOL_AGENDA_H
 
@@ -8,11 +8,11 @@
 
 struct agenda_entry {
     uint64_t at_ns;
-    uint64_t position; /* in the record, of what it repeats; UINT64_MAX: nothing */
-    uint64_t number;   /* in the order of adding; set by agenda_add */
+    uint64_t position; /* log position of the recorded event that it repeats; UINT64_MAX: none */
+    uint64_t number;   /* sequence number, set by agenda_add */
     void (*run)(void *argument, const struct agenda_entry *item);
     void *subject;
-    uint64_t version; /* of the subject: an item of an older one is void */
+    uint64_t version; /* version of the subject; the event is ignored if the subject has a newer one */
     const void *detail;
     uint32_t tries;
 };
@@ -24,7 +24,7 @@ struct agenda {
 };
 
 void agenda_add(struct agenda *agenda, const struct agenda_entry *item);
-const struct agenda_entry *agenda_first(const struct agenda *agenda); /* NULL: it is empty */
+const struct agenda_entry *agenda_first(const struct agenda *agenda); /* NULL: empty */
 struct agenda_entry agenda_take(struct agenda *agenda);               /* it must not be empty */
 void agenda_deinit(struct agenda *agenda);
 

@@ -1,4 +1,4 @@
-/* asked.h: what one recorded commit asked for, as far as it took effect; to be asked of the dry run's core. */
+/* asked.h: the requests of one recorded commit that took effect; the dry run sends them to its core. */
 #ifndef TARRY_TOOL_ASKED_H
 #define TARRY_TOOL_ASKED_H
 
@@ -18,7 +18,7 @@ enum ask_kind {
     ASK_QUEUE, /* policy, and pause if it changed */
     ASK_JOB,
     ASK_SETTLE, /* as the turn says */
-    ASK_TOUCH,  /* not recorded: has the task expired? */
+    ASK_TOUCH,  /* not in the log: makes the core check whether the task has expired */
 };
 
 struct ask {
@@ -43,15 +43,15 @@ struct asked {
     struct logical_time at;
     uint64_t position;
     bool atomic;
-    bool settles; /* it has a SETTLE */
+    bool settles; /* it contains an ASK_SETTLE */
     struct ask *items;
     size_t count, capacity;
 };
 
 struct asked *asked_new(const struct entry *entry);
 void asked_free(struct asked *asked); /* NULL is fine */
-/* Adds what the record asked for, if a client asked for it. `life` NULL: it is about no task that is known. Settlements
- * are the caller's. */
+/* Adds the request of a record, if a client asked for it. `life` NULL: the record is about no known task. The caller
+ * adds settlements itself. */
 void asked_take(struct asked *asked, const struct entry *entry, struct plan *plan, struct life *life);
 struct ask *asked_add(struct asked *asked, enum ask_kind kind, struct plan *plan, struct life *life);
 

@@ -1,4 +1,4 @@
-/* content.h: the contents that a record names, read from the log that it stands in. */
+/* content.h: reads the content of a recorded task from the log or the archive. */
 #ifndef TARRY_TOOL_CONTENT_H
 #define TARRY_TOOL_CONTENT_H
 
@@ -16,15 +16,15 @@ struct content {
     const void *payload; /* in the arena, or NULL */
     size_t payload_size;
     struct archive_cursor *archived; /* NULL: none is open */
-    uint64_t base;                   /* of its segment */
-    struct log_view view;            /* its last frame */
+    uint64_t base;                   /* base of the segment of `archived` */
+    struct log_view view;            /* last frame of `archived` */
 };
 
 void content_init(struct content *content);
 void content_deinit(struct content *content);
-/* Reads the content of a task as its record names it, in the frame at `frame`, from log or archive; valid until the
- * next one is read. Fast if frames come in order. 0; 1: it is no longer there (its segment is gone, or it was erased),
- * and `content` is empty; negative: the log cannot be read. */
+/* Reads the content of a task in the frame at `frame`, from log or archive; valid until the next read. Fast if frames
+ * are read in order. 0; 1: the content is lost (its segment was deleted, or the content was erased), and `content` is
+ * empty; negative: the log cannot be read. */
 int content_read(struct content *content, struct store *store, uint64_t frame, const Tarry__Task *task);
 
 #endif

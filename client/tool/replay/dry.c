@@ -163,7 +163,7 @@ int replay_dry(struct tool *tool, const struct replay_options *options, struct s
     dry->lives.plans = &dry->plans;
     if (status == 0) status = read_lives(dry, &filter, store);
     const char *missing = status == 0 ? plans_not_met(&dry->plans) : NULL;
-    if (missing != NULL) status = tool_usage(options->args, "--set: the record knows no queue '%s'", missing);
+    if (missing != NULL) status = tool_usage(options->args, "--set: the log has no queue '%s'", missing);
     if (status == 0) status = play(dry, &filter, store);
     const struct dry_lives came = {.lives = &dry->lives,
                                    .assumed = dry->assumed,

@@ -1,8 +1,8 @@
-/* holder.h: the replay as a consumer: it takes what the target delivers, and keeps each lease until the record says how
- * it was settled.
+/* holder.h: the replay as a consumer. It receives the deliveries of the target, and keeps each lease until the log
+ * says how the delivery was settled.
  *
- * Its leases are as long as they may be, so that none runs out however long the record takes. One consumer a queue,
- * which takes every delivery of it. One thread. */
+ * It asks for the longest possible leases, so that no lease ends before its settlement in the log. One consumer for
+ * each queue receives all its deliveries. One thread. */
 #ifndef TARRY_TOOL_HOLDER_H
 #define TARRY_TOOL_HOLDER_H
 
@@ -15,18 +15,19 @@ struct holder {
     uint64_t timeout_ms;
 };
 
-/* A consumer of the route's queue, if there is none yet. A code. */
+/* Subscribes to the queue of the route, if that is not done yet. Returns a code. */
 int holder_subscribe(struct holder *holder, struct route *route);
-/* The lease that is held on the image's task. False: none is, so far. */
+/* Gets the token of the lease on the task. False: no lease so far. */
 bool holder_has(struct holder *holder, uint64_t id, struct tarry_token *out_token);
-/* Waits until the task has been delivered, with a token other than `but` (NULL: any), and takes it out. False: it will
- * not be: `image` is left out and the difference noted; or a signal asked for the end. */
+/* Waits until the task has been delivered with a token other than `but` (NULL: any), and removes it from `held`.
+ * False: it will not be delivered (`image` is left out and the difference is recorded), or a signal asked for the
+ * end. */
 bool holder_wait(struct holder *holder, struct image *image, const struct tarry_token *but,
                  struct tarry_token *out_token);
-/* The task is about to change though no consumer holds it in the record: gives back what is held of it, or is about to
- * be, within the commit that is being filled. */
+/* Releases the lease on the task, also one that is about to come, within the commit that is being filled. Called
+ * before a change of a task that has no lease in the log. */
 void holder_let_go(struct holder *holder, struct image *image, uint64_t now_ms);
-/* Gives everything back unseen, and ends. */
+/* Releases all leases without an attempt, and closes the consumers. */
 void holder_close(struct holder *holder, struct routes *routes);
 
 #endif

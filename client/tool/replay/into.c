@@ -493,7 +493,7 @@ static void say_what_fell_short(const struct into *in) {
     for (size_t i = 0; i < SENDER_EXAMPLES_MAX && in->sender.examples[i] != NULL; i++)
         tool_say("%s", in->sender.examples[i]);
     if (in->sender.refused > SENDER_EXAMPLES_MAX)
-        tool_say("… and %" PRIu64 " more went differently there", in->sender.refused - SENDER_EXAMPLES_MAX);
+        tool_say("… and %" PRIu64 " more differences", in->sender.refused - SENDER_EXAMPLES_MAX);
 }
 
 static int conclude(struct into *in, int status) {

@@ -17,7 +17,7 @@
 #include "verdict.h"
 
 struct extension {
-    uint64_t after_ns; /* from the lease on */
+    uint64_t after_ns; /* steady time after the lease */
     uint64_t lease_ms;
     struct extension *next;
 };
@@ -26,8 +26,8 @@ struct asked;
 struct turn {
     struct logical_time leased;
     uint64_t position;    /* of the lease's frame: what came before what in one instant */
-    uint64_t deadline_ms; /* of the lease, as it was given */
-    uint64_t lease_ms;    /* that the consumer asked for; 0: the queue's own */
+    uint64_t deadline_ms; /* deadline of the lease, when it was given */
+    uint64_t lease_ms;    /* lease in the consumer's request; 0: the queue's own */
     enum verdict verdict;
     uint64_t settled_ns; /* steady */
     uint64_t settled_position;
@@ -41,8 +41,8 @@ struct phase {
     uint64_t due_ms;
     uint8_t base; /* enum row_base */
     struct logical_time since;
-    uint64_t earliest_ns; /* it might have begun: the lease before had run out by then (steady); else `since` */
-    struct turn *turn;    /* NULL: it was not delivered */
+    uint64_t earliest_ns; /* earliest possible start: the end of the lease before (steady); else `since` */
+    struct turn *turn;    /* NULL: not delivered */
     struct phase *next;
 };
 
@@ -57,9 +57,9 @@ struct life {
     struct phase *first, *last;
     uint32_t deliveries;
     enum outcome_kind outcome;
-    struct logical_time expired; /* EXPIRED: when it was seen */
+    struct logical_time expired; /* EXPIRED: time at which the broker noticed it */
     uint64_t expired_position;
-    struct twin *twin; /* what became of it in the dry run (stage.h); NULL: it was not scheduled there */
+    struct twin *twin; /* the task in the dry run (stage.h); NULL: not scheduled there */
 };
 
 struct lives {
@@ -67,23 +67,24 @@ struct lives {
     struct id_map by_id;
     struct life **items; /* in the order of scheduling */
     size_t count, capacity;
-    uint64_t before;                 /* records about tasks that were scheduled before what is read */
-    struct asked *frame;             /* what the frame that is being read asked for; owned */
-    struct turn *bound;              /* the first turn that it settles */
-    uint64_t position;               /* of that frame */
+    uint64_t before;                 /* records about tasks that were scheduled before the first record that is read */
+    struct asked *frame;             /* requests of the frame that is being read; owned */
+    struct turn *bound;              /* first turn that this frame settles */
+    uint64_t position;               /* position of that frame */
     struct logical_time first, last; /* frames */
 };
 
-/* How long the task was ready when it was leased. */
+/* Adds the time for which the task was ready before it was leased. */
 void lateness_add(struct lateness *late, const struct phase *phase, const struct logical_time *leased);
 
 const char *outcome_kind_name(enum outcome_kind outcome);
-/* How a record of this kind leaves its task; *out is untouched if it does not change that. */
+/* Sets *out to the outcome of a task after a record of this kind; unchanged if the record does not change the
+ * outcome. */
 void outcome_after(enum entry_kind kind, enum outcome_kind *out);
 
-/* The next record. 0. */
+/* Adds the next record. Returns 0. */
 int lives_take(void *lives, const struct entry *entry);
-void lives_end(struct lives *lives); /* after the last */
+void lives_end(struct lives *lives); /* call after the last record */
 struct life *lives_find(const struct lives *lives, uint64_t id);
 void lives_deinit(struct lives *lives);
 

@@ -60,8 +60,7 @@ static int take_sets(struct plans *plans, struct plan *plan) {
             status = policy_field(plans->args, field_of(value), &policy, &fields);
     }
     if (status == 0 && (fields & TARRY_POLICY_PUSH) != 0)
-        return tool_usage(plans->args, "--set: %s: a dry run pushes nothing: push makes no difference to it",
-                          plan->name);
+        return tool_usage(plans->args, "--set: %s: push has no effect in a dry run, which pushes nothing", plan->name);
     plan->set = policy_to_proto(&policy);
     plan->set_fields = fields;
     const char *wrong = status == 0 ? out_of_range(&plan->set, fields) : NULL;

@@ -1,4 +1,4 @@
-/* plan.h: the queues of a dry run: the policy that each had, and what is to be different. */
+/* plan.h: the queues of a dry run: their recorded policies, and the changes of --set. */
 #ifndef TARRY_TOOL_PLAN_H
 #define TARRY_TOOL_PLAN_H
 
@@ -8,24 +8,24 @@
 #include "store.h"
 #include "tarry.pb-c.h"
 
-struct lateness { /* of deliveries, in the order in which they came */
+struct lateness { /* lateness of deliveries, in the order of the deliveries */
     uint32_t *ms; /* owned */
     size_t count, capacity;
 };
 
 struct plan {
     char *name; /* owned */
-    bool taken; /* --queue lets it through */
-    bool told;  /* a record of it was read */
+    bool taken; /* selected by --queue */
+    bool told;  /* the log has a record of the queue */
     Tarry__Policy recorded;
-    bool paused;          /* in the record, by now */
+    bool paused;          /* current state in the log */
     Tarry__Policy set;    /* --set … */
-    uint32_t set_fields;  /* … of these: bits in the order of QUEUE_POLICY */
-    bool known;           /* the dry run's core has the queue */
-    uint32_t number;      /* … under this number */
+    uint32_t set_fields;  /* fields of `set` that are valid: bits in the order of QUEUE_POLICY */
+    bool known;           /* the queue exists in the dry run's core */
+    uint32_t number;      /* number of the queue in the core */
     struct workers *line; /* workers.h; owned by the dry run */
-    struct lateness late; /* of the dry run's deliveries */
-    uint64_t moved;       /* of them, those that came at another time than in the record */
+    struct lateness late; /* lateness of the dry run's deliveries */
+    uint64_t moved;       /* deliveries at another time than in the log */
 };
 
 struct plans {
@@ -34,18 +34,19 @@ struct plans {
     const struct args *args; /* --queue, --set */
 };
 
-/* 0, or EXIT_USAGE after a sentence. */
+/* 0, or EXIT_USAGE after an error message. */
 int plans_init(struct plans *plans, const struct args *args);
 /* Never NULL. */
 struct plan *plans_find(struct plans *plans, const char *name);
-/* Queues that are older than what is read have the policy of now. 0, or EXIT_REFUSED after a sentence. */
+/* Gives queues that are older than the read part of the log their current policy. 0, or EXIT_REFUSED after an error
+ * message. */
 int plans_learn(struct plans *plans, struct store *store);
-/* What --set names, but for queues that were not met. NULL: all were. */
+/* Returns a queue of --set that the log does not have. NULL: it has all of them. */
 const char *plans_not_met(const struct plans *plans);
-/* A copy of a policy in a record, without what belongs to the record: where it was pushed to makes no difference here.
- */
+/* Returns a copy of a recorded policy that does not borrow from the record. The push URL is left out, because a dry
+ * run does not push. */
 Tarry__Policy plan_recorded(const Tarry__Policy *from);
-/* The recorded policy with --set in force. */
+/* Returns the recorded policy with the fields of --set. */
 Tarry__Policy plan_policy(const struct plan *plan);
 void plans_deinit(struct plans *plans);
 

@@ -31,7 +31,7 @@ static bool is_taken(const struct args *args, const char *recorded) {
 static int check_map(const struct args *args, size_t at) {
     const char *value = args->many[at].value, *equals = strchr(value, '=');
     if (equals == NULL || equals == value || equals[1] == 0)
-        return tool_usage(args, "--map: '%s' is not old=new, two names of queues", value);
+        return tool_usage(args, "--map: '%s' is not OLD=NEW, two queue names", value);
     size_t size = (size_t)(equals - value) + 1;
     for (size_t i = 0; i < at; i++)
         if (strcmp(args->many[i].option, "map") == 0 && strncmp(args->many[i].value, value, size) == 0)

@@ -1,4 +1,4 @@
-/* routes.h: which recorded queues are replayed, and what they are called where they go. */
+/* routes.h: the recorded queues that are replayed, and their names at the target. */
 #ifndef TARRY_TOOL_ROUTES_H
 #define TARRY_TOOL_ROUTES_H
 
@@ -10,9 +10,9 @@
 
 struct route {
     const char *recorded; /* owned */
-    const char *name;     /* owned; where it goes */
-    bool taken;           /* --queue lets it through */
-    bool paused;          /* where it goes, as far as the replay has said so */
+    const char *name;     /* owned; name at the target */
+    bool taken;           /* selected by --queue */
+    bool paused;          /* paused at the target, as far as the replay has set it */
     tarry_consumer *consumer;
 };
 
@@ -20,13 +20,13 @@ struct routes {
     const struct args *args; /* borrowed: --queue and --map */
     struct route **items;    /* owned, each at a fixed address */
     size_t count;
-    struct route *last; /* found */
+    struct route *last; /* last result of routes_find */
 };
 
-/* --queue and --map. 0, or EXIT_USAGE after a sentence. */
+/* Parses --queue and --map. 0, or EXIT_USAGE after an error message. */
 int routes_init(struct routes *routes, const struct args *args);
-/* Of a recorded queue; made when it is first asked for. Never NULL. */
+/* Returns the route of a recorded queue; created on first use. Never NULL. */
 struct route *routes_find(struct routes *routes, const char *recorded);
-void routes_deinit(struct routes *routes); /* the consumers must be closed */
+void routes_deinit(struct routes *routes); /* the consumers must be closed before */
 
 #endif

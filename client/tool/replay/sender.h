@@ -1,11 +1,12 @@
-/* sender.h: operations on their way into the target: gathered into commits, sent one after another, answered later.
+/* sender.h: sends operations to the target: collects them in commits, sends these one after another, and handles the
+ * answers later.
  *
- * Order: what is added first takes effect first, for a client has one commit under way at a time. A recorded frame that
- * was one atomic commit goes as one; others travel together, each within one commit of the target's (one frame of its
- * log), so that a crash there cannot part what was together here.
+ * Order: operations take effect in the order in which they are added, because a client has one commit in progress at
+ * a time. A recorded frame that was one atomic commit is sent as one. Other frames are sent together, each whole
+ * within one commit of the target (one frame of its log), so that a crash of the target cannot split a frame.
  *
- * An image is a recorded task as it is in the target. It lives until it has ended in the record and nothing about it is
- * unanswered. Answers come on the client's thread; `lock` guards images, counts and what they say. */
+ * An image is a recorded task at the target. An image lives until its task has ended in the log and no operation on
+ * it is unanswered. Answers come on the client's thread; `lock` protects images, counts and examples. */
 #ifndef TARRY_TOOL_SENDER_H
 #define TARRY_TOOL_SENDER_H
 
@@ -24,12 +25,12 @@ struct image {
     struct route *route;
     char *key; /* owned; NULL: none */
     size_t key_size;
-    uint64_t due_ms;     /* in the target, about */
+    uint64_t due_ms;     /* due time at the target, approximately */
     uint64_t expires_ms; /* in the target: a duration after due; 0: never */
     unsigned unanswered;
-    bool leased;           /* by now, in the record */
-    bool ended;            /* likewise */
-    _Atomic bool left_out; /* the target has gone another way, or never had it: nothing more is done about it */
+    bool leased;           /* leased, at the current position of the log */
+    bool ended;            /* ended, at the current position of the log */
+    _Atomic bool left_out; /* the target behaved differently: skip */
 };
 
 enum op_kind {
@@ -42,70 +43,70 @@ enum op_kind {
     OP_REQUEUE,
     OP_DROP,
     OP_QUEUE,
-    OP_AUXILIARY, /* was not recorded: brings the target to where the record is; may be refused */
+    OP_AUXILIARY, /* not in the log: brings the target to the state of the log; may be refused */
     OP_KINDS
 };
 
 struct op {
     enum op_kind kind;
     uint64_t task;     /* id in the record; 0: none */
-    uint64_t position; /* of the frame that it was recorded in */
+    uint64_t position; /* position of its frame */
     struct tarry_nack_options nack;
     char *reason;   /* owned: nack.reason */
-    bool as_buried; /* the record says that this nack ended among the dead letters */
+    bool as_buried; /* in the log this nack made the task a dead letter */
     struct op *next;
 };
 
 struct sender {
     tarry_client *client;
-    tarry_commit *together; /* of several frames */
-    tarry_commit *atomic;   /* of one */
-    tarry_commit *commit;   /* the one that is being filled */
+    tarry_commit *together; /* commit for several frames */
+    tarry_commit *atomic;   /* atomic commit, for one frame */
+    tarry_commit *commit;   /* commit that is being filled */
     struct op *ops;         /* of `commit`, in order; owned */
     size_t op_count;
     size_t op_capacity;
     size_t bytes;
-    uint64_t position;      /* of the frame that is being replayed */
-    size_t frame_schedules; /* tasks that it has brought so far */
+    uint64_t position;      /* position of the frame that is being replayed */
+    size_t frame_schedules; /* schedules of this frame so far */
 
     pthread_mutex_t lock;
     struct id_map images; /* by id in the record */
     uint64_t done[OP_KINDS];
     uint64_t refused;
     char *examples[SENDER_EXAMPLES_MAX]; /* sentences; owned */
-    struct op *again;                    /* settlements to be made again, with another token; owned */
+    struct op *again;                    /* settlements to repeat with another token; owned */
     size_t unanswered;
-    int failure;        /* enum tarry_code: nothing more can be done */
-    uint64_t failed_at; /* position of the first frame that may not have got through */
+    int failure;        /* enum tarry_code that ends the replay; TARRY_OK: none */
+    uint64_t failed_at; /* position of the first frame that may not have reached the target */
 };
 
 int sender_init(struct sender *sender, tarry_client *client); /* a code */
 void sender_deinit(struct sender *sender);
 
-/* A new frame begins: what is full goes off. */
+/* Begins a frame; sends a full commit. */
 void sender_begin_frame(struct sender *sender, uint64_t position, bool atomic);
 void sender_end_frame(struct sender *sender);
-/* The frame is not complete, and goes no further: nothing of it if it is atomic. */
+/* Abandons the frame, which is incomplete; an atomic frame is not sent at all. */
 void sender_abandon_frame(struct sender *sender);
-/* Sends what was gathered, but for an atomic commit that is not complete. */
+/* Sends the collected operations, except an incomplete atomic commit. */
 void sender_flush(struct sender *sender);
-/* … and waits for every answer. */
+/* Sends as sender_flush, and waits for all answers. */
 void sender_settle(struct sender *sender);
-/* Notes the operation that was just added to sender->commit (`code`: what tarry_commit_… said). */
+/* Records the operation that was just added to sender->commit (`code`: result of tarry_commit_…). */
 void sender_note(struct sender *sender, int code, const struct op *op, size_t bytes);
 int sender_failure(struct sender *sender);
 
 struct image *sender_image(struct sender *sender, uint64_t recorded); /* NULL: not known */
 struct image *sender_image_new(struct sender *sender, uint64_t recorded, struct route *route, const void *key,
                                size_t key_size);
-/* It has ended in the record: `image` is not the caller's any more. */
+/* Marks the task as ended in the log; the caller must not use `image` afterwards. */
 void sender_image_end(struct sender *sender, struct image *image);
-/* The target's id; 0 if it is not known, and never will be. Waits for answers if it must. */
+/* Returns the id at the target; 0 if it will never be known. Waits for answers if necessary. */
 uint64_t sender_id(struct sender *sender, struct image *image);
-/* By id if it is known, else by key if it has one, else by the id that is waited for. */
+/* Refers to the task by id if it is known, else by key if it has one, else by id after waiting for it. */
 struct tarry_ref sender_ref(struct sender *sender, struct image *image);
 void sender_differs(struct sender *sender, const struct image *image, const char *verb, const char *sentence);
-/* One settlement to be made again; the caller frees it with op_free. NULL: none. */
+/* Takes one settlement that must be repeated; the caller frees it with op_free. NULL: none. */
 struct op *sender_again(struct sender *sender);
 void op_free(struct op *op);
 

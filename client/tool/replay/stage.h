@@ -16,15 +16,15 @@ struct twin {
     struct life *life;
     bool ended;
     enum outcome_kind outcome;
-    struct logical_time since; /* of the last record */
+    struct logical_time since; /* time of the last record */
     struct logical_time waited_since;
-    struct phase *phase;   /* of the record, that this waiting was found to be; NULL: none */
-    struct phase *next;    /* of the record, that the next waiting may be */
-    struct turn *turn;     /* of the record, that goes for the next or the current delivery; NULL: none */
-    uint64_t version;      /* grows with every change but of a lease's deadline */
+    struct phase *phase;   /* phase in the log that matches this period of waiting; NULL: none */
+    struct phase *next;    /* phase in the log that may match the next period of waiting */
+    struct turn *turn;     /* turn in the log for the next or the current delivery; NULL: none */
+    uint64_t version;      /* increases with each change except of a lease's deadline */
     uint64_t taken;        /* deliveries so far */
-    uint64_t take_ns;      /* when it is to be delivered next, about; steady */
-    struct twin *same_key; /* among those that were dead once */
+    uint64_t take_ns;      /* approximate time of the next delivery; steady */
+    struct twin *same_key; /* next task with the same key that was once dead */
     bool was_dead;
     struct workers *holder;
     LIST_ENTRY(twin) held;
@@ -32,7 +32,7 @@ struct twin {
 
 struct stage {
     struct core *core;
-    struct core_turn turn; /* steps it */
+    struct core_turn turn; /* event loop of the core */
     struct core_effects effects;
     struct arena arena, bodies, facts;
     struct instant now;
@@ -40,29 +40,29 @@ struct stage {
     uint64_t first_id;
     struct twin **twins; /* [id - first_id]; owned */
     size_t count, capacity;
-    struct id_map dead_keys; /* by key's hash: those that were dead once */
-    struct core_page *pages; /* that jobs wait for */
+    struct id_map dead_keys; /* tasks that were once dead, by the hash of their key */
+    struct core_page *pages; /* result pages that jobs wait for */
     size_t page_count, page_capacity;
-    /* the last reply */
+    /* last reply of the core */
     Tarry__Code code;
-    const Tarry__CommitReply *results; /* of a commit; in `arena` */
-    uint64_t session, silence_ms;      /* of a subscription */
-    const char *problem;               /* the core refused what the stage cannot do without; NULL: it did not */
+    const Tarry__CommitReply *results; /* results of a commit; in `arena` */
+    uint64_t session, silence_ms;      /* results of a subscription */
+    const char *problem; /* error message if the core refused a request that the stage needs; NULL: none */
     void (*on_twin)(void *argument, struct twin *twin, Tarry__Cause cause);
     void *argument;
 };
 
-/* `count`: tasks at most. False: out of memory. */
+/* `count`: maximum number of tasks. False: out of memory. */
 bool stage_init(struct stage *stage, uint64_t first_id, size_t count, struct logical_time now);
 void stage_deinit(struct stage *stage);
 void stage_event(struct stage *stage, struct core_event *event);
 void stage_tick(struct stage *stage);
 uint64_t stage_deadline_ns(const struct stage *stage);
-/* A request with the kind of event that it is. */
+/* Sends a request with its kind of event. */
 void stage_ask(struct stage *stage, enum core_event_kind kind, Tarry__Request *request);
-/* Commits; `lives` are the tasks that schedules bring, in order of the operations (NULL: it is none). */
+/* Commits; `lives` are the tasks of the schedules, in the order of the operations (NULL: no schedules). */
 void stage_commit(struct stage *stage, Tarry__Op **ops, size_t count, bool atomic, struct life *const *lives);
-/* Answers what the jobs wait for, once. False: none does. */
+/* Answers one round of the result pages that jobs wait for. False: no job waits. */
 bool stage_pages(struct stage *stage);
 
 #endif

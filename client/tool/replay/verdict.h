@@ -1,4 +1,4 @@
-/* verdict.h: when something was recorded, and how a delivery ended: the words that lives and what was asked share. */
+/* verdict.h: log times, and how deliveries ended; shared by life.h and asked.h. */
 #ifndef TARRY_TOOL_VERDICT_H
 #define TARRY_TOOL_VERDICT_H
 
@@ -16,15 +16,15 @@ static inline struct logical_time moment_of(const struct frame_header *header) {
 }
 
 enum verdict {
-    VERDICT_NONE, /* the record does not say: it is under way at its end, or another client ended the task */
+    VERDICT_NONE, /* the log does not say: the delivery was in progress at its end, or another client ended the task */
     VERDICT_ACK,
     VERDICT_NACK,         /* after the queue's backoff */
-    VERDICT_NACK_DELAYED, /* after a delay of its own */
+    VERDICT_NACK_DELAYED, /* after the delay of the request */
     VERDICT_BURY,
     VERDICT_RELEASE,
-    VERDICT_RUNS_OUT, /* nothing was heard until the lease's deadline */
-    VERDICT_LOST,     /* the consumer went away */
-    VERDICT_COMMIT,   /* by an atomic commit, with other operations */
+    VERDICT_RUNS_OUT, /* the lease ended without an answer */
+    VERDICT_LOST,     /* the consumer disconnected */
+    VERDICT_COMMIT,   /* settled in an atomic commit with other operations */
 };
 
 #endif
