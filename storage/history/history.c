@@ -163,8 +163,8 @@ static void forget_answer(struct history *history) {
     history->range = 0;
 }
 
-/* Result of the functions below: no such segment. Others: 0: a segment was entered or skipped; HISTORY_GAP; negative.
- */
+/* Result of the functions below if there is no such segment. Their other results: 0: a segment was entered or skipped;
+ * HISTORY_GAP; negative. */
 #define ABSENT 2
 
 static int skip_to(struct history *history, uint64_t position) {

@@ -64,7 +64,7 @@ static int keep_content(struct index *index, const struct frame_header *header, 
     return error == 1 ? INDEX_DAMAGED : error; /* 1: the content was redacted, but the task is live */
 }
 
-/* Appends contents in order of their tasks' ids, which fails only when a retirement is repeated. */
+/* Appends contents in order of their tasks' ids, except when a retirement is repeated. */
 struct blob_writer {
     MDB_cursor *cursor;
     uint64_t last; /* highest id in the table */
