@@ -120,9 +120,8 @@
 
 /* Consumers. */
 #define SESSION_SILENCE_MS (10ull * 1000) /* a session without a heartbeat for this long ends */
-#define SESSION_SILENCE_MIN_MS                                                                                         \
 /* if the session's leases are shorter than SESSION_SILENCE_MS, their duration is the limit, but at least this */
-1000ull
+#define SESSION_SILENCE_MIN_MS 1000ull
 /* After a restart, leases that no session has claimed within this time are ready again. */
 #define CLAIM_AFTER_START_MS 2000ull
 

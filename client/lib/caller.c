@@ -15,10 +15,9 @@
 
 #include "client.h"
 
-#define LEND_AFTER                                                                                                     \
-/* Number of consecutive calls without another beside them. Lending the connection for fewer calls would cost          \
+/* Number of consecutive calls without another beside them. Lending the connection for fewer calls would cost
  * more than it saves. */
-4u
+#define LEND_AFTER 4u
 /* Check interval of the caller. If the engine has read the reply after all, nothing else wakes the caller. */
 #define POLL_MAX_MS 10u
 

@@ -36,7 +36,7 @@ WEAKNESS = re.compile(r'^\s*WEAKNESS\((\w+), "([^"]+)", "([^"]+)"\)', re.MULTILI
 WEAK_SITE = re.compile(r"\bWEAK\((\w+)\)")
 BY_HISTORIES = {"unpromised", "unfit", "any_epoch", "alone", "stale_answer", "shrink_early", "grow_late", "grow_early",
                 "not_in_sync", "any_run", "fence_unheard", "stale_greeting", "fence_forgotten", "any_promise", "unasserted",
-                "alone_unnoted", "any_disk", "leads_on", "record_forgotten", "record_outdated"}
+                "alone_unnoted", "any_disk", "record_forgotten", "record_outdated"}
 TABLE_ROW = re.compile(r"^\| `(\w+)` \|[^\n]*\| (\w+) \| (\d+|one run) \| `[^\n]*$", re.MULTILINE)
 FIRST_SEED = 1
 AROUND = 4  # so many histories before the one that caught a bug last time, and so many after it
