@@ -2,8 +2,7 @@
  *
  * The door asks for a decision before it accepts an upgrade or serves a page, and before it reads a body. An admitted
  * client has a principal. The connection stores the principal and passes it on with each request. The number means
- * nothing
- * to the door, only to the callee. */
+ * nothing to the door, only to the callee. */
 #ifndef TARRY_NET_CALLER_H
 #define TARRY_NET_CALLER_H
 

@@ -9,9 +9,8 @@
  *                               └─ a page ──► page() … waits …              ◄── door_page
  *
  * Every connection has an id, which is never reused. The door drops a message for a connection that has ended, and
- * reports
- * a delivery for it as not sent. Only one thread at a time reads, writes and calls the functions in door_calls. Other
- * threads put messages into a queue, and wake the door's thread through a descriptor.
+ * reports a delivery for it as not sent. Only one thread at a time reads, writes and calls the functions in door_calls.
+ * Other threads put messages into a queue, and wake the door's thread through a descriptor.
  *
  * Memory: door_held() counts the bytes of half-received requests, of requests that wait for the callee, and of replies
  * that are not yet in the kernel. Beyond `held_max` the door refuses a growing request while it arrives: the door reads
@@ -62,8 +61,7 @@
  */
 #define DOOR_SILENT_S 2
 /* DOOR_UNREAD_S: timeout for a client that does not read its replies. DOOR_LINGER_S: time that a lane's connection
- * stays
- * open after its session has ended. */
+ * stays open after its session has ended. */
 #define DOOR_UNREAD_S 10
 #define DOOR_LINGER_S 10
 /* While the door's thread waits for a disk, a second thread starts to serve after this time. */
@@ -87,28 +85,21 @@ struct door_calls {
     /* Called once for each verdict that admitted a client, when its connection has ended; `id` is that connection. */
     void (*dismiss)(void *argument, uint64_t principal, uint64_t id);
     /* Returns whether the principal may stay connected; on false the door closes the connection. Called for every
-     * connection
-     * after door_review. */
+     * connection after door_review. */
     bool (*stays)(void *argument, uint64_t principal);
     /* Passes a request of `principal` from connection `from` at address `peer` ("127.0.0.1:40312"). True: the callee
-     * owns
-     * `request`, and will answer it. False: no capacity; the door keeps the request, and stops reading from that
-     * connection
-     * until door_resume. */
+     * owns `request`, and will answer it. False: no capacity; the door keeps the request, and stops reading from that
+     * connection until door_resume. */
     bool (*request)(void *argument, uint64_t from, uint64_t principal, const char *peer, struct message *request);
     /* Reports that a half-received request of this principal grows from `before` to `after` bytes; small requests count
-     * as
-     * 0. False: the principal would exceed its byte limit; the door reads the request to its end and refuses it. A
-     * decrease
-     * is always granted. */
+     * as 0. False: the principal would exceed its byte limit; the door reads the request to its end and refuses it. A
+     * decrease is always granted. */
     bool (*counts)(void *argument, uint64_t principal, size_t before, size_t after);
     /* Makes the reply to a request that exceeded the door's memory limit or (`is_principals`) its principal's byte
-     * limit.
-     * NULL: out of memory. */
+     * limit. NULL: out of memory. */
     struct message *(*refusal)(void *argument, bool is_principals);
     /* Checks whether the client with this Authorization (NULL: no such field) may pull from the lane. Returns 0 if not,
-     * else
-     * the value that the door passes to lane_up as `holder`. */
+     * else the value that the door passes to lane_up as `holder`. */
     uint64_t (*lane_asks)(void *argument, uint32_t lane, const char *authorization);
     /* Reports that the lane's connection is open. False: the lane no longer accepts it, and the door closes it. */
     bool (*lane_up)(void *argument, uint32_t lane, uint64_t holder, uint64_t id);
@@ -116,20 +107,16 @@ struct door_calls {
     /* Returns whether a delivery with this `turn` must still be sent. Called just before its first byte leaves. */
     bool (*lane_leaves)(void *argument, uint32_t lane, uint64_t turn);
     /* Reports the result of a delivery. `left` is true: all of it is in the kernel, or the connection broke and a part
-     * may
-     * have been sent. `left` is false: no byte was sent. */
+     * may have been sent. `left` is false: no byte was sent. */
     void (*lane_sent)(void *argument, uint32_t lane, uint64_t turn, bool left, uint64_t stamp);
     /* Requests a page; the callee answers with door_page. False: there is no such page. */
     bool (*page)(void *argument, uint64_t id, const char *path);
     /* Called at the end of an event-loop round that may have passed requests; replies made now leave at once. The
-     * callee may
-     * use the CPU here, but must call door_step_aside before any other wait. */
+     * callee may use the CPU here, but must call door_step_aside before any other wait. */
     void (*served)(void *argument);
     /* Passes a reply or a delivery (`is_delivery`) to a requester inside the broker (DOOR_INSIDE), which may only read
-     * it.
-     * The receiver of a delivery must call lane_sent with the result. NULL: no reply, because memory was short or the
-     * session
-     * of its lane has ended. */
+     * it. The receiver of a delivery must call lane_sent with the result. NULL: no reply, because memory was short or
+     * the session of its lane has ended. */
     void (*inside)(void *argument, uint64_t id, const struct message *message, bool is_delivery);
     /* Reports that there may be capacity for requests again; the door has already offered the waiting ones. */
     void (*resumed)(void *argument);
@@ -154,8 +141,7 @@ struct door_limits {
 /* Returns NULL when out of memory. */
 struct door *door_new(const struct door_calls *calls, const struct door_limits *limits);
 /* Takes ownership of a listening socket. `speaks`: the protocol of its connections, must outlive the door; NULL: HTTP
- * and
- * WebSocket. Call it before door_start. */
+ * and WebSocket. Call it before door_start. */
 void door_add(struct door *door, int fd, bool over_tls, const struct door_stream_calls *speaks);
 /* Starts the door's thread. Returns 0 or a positive errno. */
 int door_start(struct door *door);

@@ -1,6 +1,5 @@
 /* door_frames.h: checks the WebSocket frames of a client for errors that libwebsockets 4.1.6 accepts: an unmasked
- * frame,
- * and a Close with 1 byte, with a code above 4999, or with a reason that is not UTF-8. Pure. */
+ * frame, and a Close with 1 byte, with a code above 4999, or with a reason that is not UTF-8. Pure. */
 #ifndef TARRY_NET_DOOR_FRAMES_H
 #define TARRY_NET_DOOR_FRAMES_H
 

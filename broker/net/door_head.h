@@ -1,6 +1,5 @@
 /* door_head.h: checks a request head with the strict parser (http_head.h), and rewrites it for libwebsockets. The
- * library
- * reads only rewritten heads, never the client's bytes. Pure. */
+ * library reads only rewritten heads, never the client's bytes. Pure. */
 #ifndef TARRY_NET_DOOR_HEAD_H
 #define TARRY_NET_DOOR_HEAD_H
 

@@ -112,8 +112,7 @@ struct newcomers {
 };
 
 /* Slot of a connection; the low bits of its id are the index. `connection` belongs to the door's thread; the door's
- * mutex
- * guards the rest. */
+ * mutex guards the rest. */
 struct slot {
     struct connection *connection;
     uint64_t closing; /* ids of connections that must end, at once or after DOOR_LINGER_S; 0: none */
@@ -287,10 +286,8 @@ void ws_drop(struct connection *connection);
 /* Offers waiting requests to the callee in order of arrival, until one is refused. */
 void ws_offer_waiting(struct door *door);
 /* Checks received frame bytes before the library gets them. Returns `size`: pass the bytes on. Returns 0: report the
- * end
- * of the connection to the library, because the client's Close has followed the door's Close. Returns -1: the client
- * broke
- * a rule and was refused. */
+ * end of the connection to the library, because the client's Close has followed the door's Close. Returns -1: the
+ * client broke a rule and was refused. */
 ssize_t ws_follow(struct connection *connection, const uint8_t *bytes, size_t size);
 /* Pauses or resumes reading, depending on the limits. */
 void ws_regulate(struct connection *connection);

@@ -1,10 +1,8 @@
 /* door_stream.h: connections that speak a byte-stream protocol (HTTP of /v1, or beanstalkd's). The door accepts,
- * counts,
- * limits and encrypts them like all others, and passes their bytes on as they arrive.
+ * counts, limits and encrypts them like all others, and passes their bytes on as they arrive.
  *
  * Only the door's thread may call these functions, and it makes all callbacks. Every connection has an id, which is
- * never
- * reused. A message for a connection that has ended is dropped and reported as not sent. */
+ * never reused. A message for a connection that has ended is dropped and reported as not sent. */
 #ifndef TARRY_NET_DOOR_STREAM_H
 #define TARRY_NET_DOOR_STREAM_H
 
@@ -27,22 +25,18 @@ struct door_stream_calls {
      * door_stream_hold. After door_stream_pause only bytes that had already been read arrive. */
     void (*received)(void *connection, const uint8_t *bytes, size_t size);
     /* Reports that the client has shut down its sending side (half-close). True: the protocol still has replies to
-     * send, and
-     * will call door_stream_finish. False, or a NULL pointer: the door closes the connection. */
+     * send, and will call door_stream_finish. False, or a NULL pointer: the door closes the connection. */
     bool (*ended)(void *connection);
     /* Reports that all sent bytes are in the kernel. Not called when the kernel took them at once. */
     void (*drained)(void *connection);
     /* Starts the connection's next turn (door_turn.h): the protocol may continue with its stored bytes. */
     void (*turn)(void *connection);
     /* Reports the result of a message whose `stamp` is not 0. `left` is true: all of it is in the kernel, or the
-     * connection
-     * broke and a part may have been sent. `left` is false: no byte was sent. May be called after `gone`, and from
-     * within
-     * door_stream_send. */
+     * connection broke and a part may have been sent. `left` is false: no byte was sent. May be called after `gone`,
+     * and from within door_stream_send. */
     void (*sent)(void *argument, uint64_t stamp, bool left);
     /* Passes ownership of a page that door_stream_page requested (`status` and `type` are set); NULL: out of memory.
-     * The
-     * pointer may be NULL if the protocol requests no pages. */
+     * The pointer may be NULL if the protocol requests no pages. */
     void (*page)(void *connection, struct message *page);
     /* Reports the end of the connection; the door does not use `connection` after this call. */
     void (*gone)(void *connection);
@@ -53,8 +47,7 @@ struct door_stream_calls {
 struct caller_verdict door_stream_admit(struct door *door, uint64_t id, enum caller_place place, const char *path,
                                         const char *token, size_t token_size);
 /* Returns whether a web page with this Origin may use the broker (origin.h): allowed by the operator, or the broker's
- * own
- * page. Without a token the own page also needs a `host` (NULL: no Host field) that an attacker cannot forge. */
+ * own page. Without a token the own page also needs a `host` (NULL: no Host field) that an attacker cannot forge. */
 bool door_stream_origin(struct door *door, uint64_t id, const char *origin, const char *host, bool shows_token);
 
 /* Returns whether a client without a token may use this Host (NULL: no Host field). */
@@ -79,29 +72,23 @@ void door_stream_deadline(struct door *door, uint64_t id, uint64_t after_ms);
 /* For the log: an unauthenticated client was refused. */
 void door_stream_refused(struct door *door, uint64_t id, unsigned status, const char *sentence);
 /* Sets the number of bytes that the half-received request holds; 0: no request. The door counts them until the
- * connection
- * ends. False: the memory limit is reached, and nothing has changed; with `is_small` the result is always true. If
- * another
- * request needs memory, the door closes the connection whose request has made no progress for the longest time
- * (CALM-1). */
+ * connection ends. False: the memory limit is reached, and nothing has changed; with `is_small` the result is always
+ * true. If another request needs memory, the door closes the connection whose request has made no progress for the
+ * longest time (CALM-1). */
 bool door_stream_half(struct door *door, uint64_t id, size_t size, bool is_small);
 /* Marks the request as complete: its bytes stay counted until door_stream_half sets 0, and the door no longer closes
- * the
- * connection to free them. */
+ * the connection to free them. */
 void door_stream_whole(struct door *door, uint64_t id);
 /* Sets the bytes of the half-received request that count against its principal's limit (`--limit bytes=`), measured
- * after
- * decompression; small requests count as 0. False: the limit is reached, and nothing has changed. A decrease always
- * succeeds. */
+ * after decompression; small requests count as 0. False: the limit is reached, and nothing has changed. A decrease
+ * always succeeds. */
 bool door_stream_count(struct door *door, uint64_t id, size_t size);
 /* Sets the number of bytes that the connection buffers behind its current request. The door counts them until the
  * connection ends. False: the memory limit is reached, and nothing has changed. If another request needs memory, the
- * door
- * closes the connection whose buffered bytes have not decreased for the longest time. */
+ * door closes the connection whose buffered bytes have not decreased for the longest time. */
 bool door_stream_keep(struct door *door, uint64_t id, size_t size);
 /* Adds `bytes` (may be negative) to the bytes held for no particular connection. False: the memory limit is reached,
- * and
- * nothing has changed. A decrease always succeeds. */
+ * and nothing has changed. A decrease always succeeds. */
 bool door_stream_hold(struct door *door, int64_t bytes);
 
 #endif

@@ -5,10 +5,8 @@
  *                            └────────────────────────────────────────────────────► (by principal, in turn) ─► `turn`
  *
  * A connection whose last turn was long must queue before its next turn. The queue gets DOOR_ROUND_US of each
- * event-loop
- * round, and serves principals round robin. So one principal delays another principal's request by at most one round,
- * even
- * with many small requests, a large body, or a thousand connections. */
+ * event-loop round, and serves principals round robin. So one principal delays another principal's request by at most
+ * one round, even with many small requests, a large body, or a thousand connections. */
 #ifndef TARRY_NET_DOOR_TURN_H
 #define TARRY_NET_DOOR_TURN_H
 
@@ -33,8 +31,7 @@ struct door_turn {
 };
 
 /* Starts a turn. False: not now; the connection is queued, keeps its input, and gets its `turn` callback
- * (door_stream.h)
- * later. Only the door's thread may call these functions. */
+ * (door_stream.h) later. Only the door's thread may call these functions. */
 bool door_turn_begin(struct door *door, uint64_t id, struct door_turn *out);
 /* Counts `bytes` more processed bytes. False: the turn is over. */
 bool door_turn_goes_on(struct door_turn *turn, size_t bytes);

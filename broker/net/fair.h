@@ -2,8 +2,7 @@
  * with one. Items of one owner keep their order.
  *
  * Not thread-safe. Allocates nothing: an item is a member of the waiting object. Adding and removing take time linear
- * in
- * the number of waiting owners. */
+ * in the number of waiting owners. */
 #ifndef TARRY_NET_FAIR_H
 #define TARRY_NET_FAIR_H
 

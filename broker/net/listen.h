@@ -1,10 +1,8 @@
 /* listen.h: parses and checks the address on which the broker listens, and opens the listening socket.
  *
  * A Unix socket has mode 0660: its owner, its group and root may connect; their permissions depend on the user
- * (caller.h).
- * The broker replaces a socket file that a dead broker left. A lock on the directory serializes brokers that start at
- * the
- * same time. */
+ * (caller.h). The broker replaces a socket file that a dead broker left. A lock on the directory serializes brokers
+ * that start at the same time. */
 #ifndef TARRY_NET_LISTEN_H
 #define TARRY_NET_LISTEN_H
 
@@ -42,8 +40,7 @@ bool listen_parse_peer(const char *url, struct listen_address *out, const char *
 void listen_format(const struct listen_address *address, char *out, size_t size);
 /* Opens a listening socket; a port 0 in `address` is replaced by the assigned one. Returns 0 or a positive errno.
  * EADDRINUSE: another process listens there. EEXIST: a file that is not a socket has this path. Nothing is accepted
- * yet:
- * new connections wait in the kernel's queue. */
+ * yet: new connections wait in the kernel's queue. */
 int listen_open(struct listen_address *address, struct listen_socket *out);
 /* Removes the Unix socket's file if it is still the one that listen_open made. The descriptor stays open. */
 void listen_remove(const struct listen_address *address, const struct listen_socket *socket);

@@ -48,8 +48,7 @@ static inline size_t message_size(const struct message *message) {
 }
 
 /* Copies the backtrace from the start of the received bytes into `room`; the message starts after it. False: there is
- * no
- * valid backtrace. */
+ * no valid backtrace. */
 bool message_take_head(struct message *message);
 /* Sets the backtrace of `reply` to the `head_size` bytes at `head`. */
 void message_put_head(struct message *reply, const uint8_t *head, uint8_t head_size);

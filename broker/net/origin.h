@@ -1,6 +1,5 @@
 /* origin.h: decides which web pages may use the broker. A browser on this machine can reach loopback; its Origin field
- * names
- * the page that sent the request. Other clients send no Origin. Pure. */
+ * names the page that sent the request. Other clients send no Origin. Pure. */
 #ifndef TARRY_NET_ORIGIN_H
 #define TARRY_NET_ORIGIN_H
 
@@ -11,10 +10,8 @@ bool origin_is_valid(const char *text);
 /* Returns whether `origin` is in the blank-separated list `allowed`; "": no origin is. */
 bool origin_is_allowed(const char *origin, const char *allowed);
 /* Returns whether `origin` is the broker's own page, that is, names the same place as the Host field `host`. DNS
- * rebinding
- * can forge this match. So the page must also show a token, use TLS (the certificate has the name), or name this
- * machine
- * (origin_host_is_ours). */
+ * rebinding can forge this match. So the page must also show a token, use TLS (the certificate has the name), or name
+ * this machine (origin_host_is_ours). */
 bool origin_is_own(const char *origin, bool over_tls, const char *host, bool shows_token, const char *allowed);
 /* Returns whether the Host field `host` is a name that DNS rebinding cannot forge: an address, a name without a dot or
  * below .localhost, or the host of an origin in `allowed`. This check is needed because a rebound page sends no Origin
