@@ -10,8 +10,7 @@
 
 #define FAILURES_MAX 10u
 #define FAILURES_WINDOW_S 60u
-#define FAILURES_ADDRESSES                                                                                             \
-    1024u /* number of rows; when all are used, the address without failures for the longest time is replaced */
+#define FAILURES_ADDRESSES 1024u /* rows; a new address replaces the one without failures for the longest time */
 #define FAILURES_ADDRESS_SIZE 64 /* text without the port; a longer address is truncated */
 
 struct failures {
