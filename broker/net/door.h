@@ -57,8 +57,8 @@
 #define DOOR_REQUEST_S 30
 /* Unread pages may use 1/DOOR_PAGES_SHARE of `held_max`; one page is always allowed. */
 #define DOOR_PAGES_SHARE 4u
-/* A half-received request that has received nothing for this time may be dropped when another request needs its memory.
- */
+/* A half-received request without progress for this time may be dropped when another request needs its memory. Only
+ * each further DOOR_FRAME_OUT bytes count as progress. */
 #define DOOR_SILENT_S 2
 /* DOOR_UNREAD_S: timeout for a client that does not read its replies. DOOR_LINGER_S: time that a lane's connection
  * stays open after its session has ended. */

@@ -298,7 +298,8 @@ void ws_regulate(struct connection *connection);
 bool pressure_count(struct connection *connection, size_t capacity);
 /* Updates the held bytes after the buffer of a half-received request grew. */
 void pressure_half_grows(struct connection *connection, size_t before, size_t capacity);
-/* Notes that a half-received request made progress: its connection moves to the end of `halves`. */
+/* Notes progress of a half-received request, after each DOOR_FRAME_OUT bytes: its connection moves to the end of
+ * `halves`. */
 void pressure_half_comes_on(struct connection *connection);
 /* Removes the connection from `halves`, because its request is dropped while it arrives and holds no memory. */
 void pressure_half_is_nothing(struct connection *connection);
