@@ -150,7 +150,7 @@ void gateway_disown(struct gateway *gateway, uint64_t principal);
  * thread. It lives as long as the gateway. Create it before the door starts, or on its thread. NULL: out of memory. */
 struct gateway_wakeup;
 struct gateway_wakeup *gateway_wakeup(struct gateway *gateway, gateway_timeout *arrived, void *argument);
-/* Wakes the door's thread. Any thread; also within `rung`. */
+/* Wakes the door's thread. Call it on any thread; also within `arrived`. */
 void gateway_wake(struct gateway_wakeup *wakeup);
 
 #endif
