@@ -289,8 +289,7 @@ bool maker_reserve(struct gateway *gateway, const struct ask *ask, uint64_t *out
     *out_producer = producer->id;
     *out_sequence = producer->sequence++;
     producer->used_ms = steady_ms();
-    if (producer->sequence > COMMITS_PER_PRODUCER_MAX)
-        producer_free(producer); /* used up here; the broker keeps its replies */
+    if (producer->sequence > COMMITS_PER_PRODUCER_MAX) producer_free(producer); /* its window is used up */
     return true;
 }
 
