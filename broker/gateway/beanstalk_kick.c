@@ -5,8 +5,8 @@
 
 #include "beanstalk_parts.h"
 
-/* Subtracted from the due time of a kicked job. A job that is due now stays pending until the millisecond ends, and a
- * client that asks at once would see it as delayed and kick it again. 1 s also covers small clock differences. */
+/* Subtracted from the due time of a kicked job. A job that is due now stays pending until the millisecond ends. A
+ * client that asks at once would see it as delayed, and kick it again. 1 s also covers small clock differences. */
 #define KICKED_AGO_MS 1000u
 
 /* Operations that make a job ready at the place of its pri. If the pri is unknown, the job is fresh, and the connection

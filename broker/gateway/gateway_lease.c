@@ -268,7 +268,7 @@ static size_t share_out(struct share *share) {
 }
 
 /* Calls the callback of each lease. A callback may call any function of the interface, so each lease is looked up by
- * its handle, and the delivery is freed after the last callback has returned. */
+ * its handle. The delivery is freed after the last callback has returned. */
 static void tell_all(struct share *share) {
     struct gateway *gateway = share->pool->gateway;
     const uint64_t delivered_ms = share->delivery->delivered_ms;

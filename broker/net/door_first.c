@@ -3,7 +3,7 @@
  * writes it.
  *
  * The library parses HTTP itself and does not show the original head, so a head that it misreads would go unnoticed
- * (door_http.c). It reads by recv(2) or SSL_read. Both are replaced here, as poll(2) is in wait.h, and act like the
+ * (door_http.c). It reads by recv(2) or SSL_read. Both are replaced here, as poll(2) is in wait.h. They act like the
  * system's, except for a connection of the door whose head is not complete. If the first bytes are a request for /v1,
  * the highest bit of the first byte is set as a mark. No method begins so, so the library hands the connection over as
  * bytes that are not HTTP, and stream_event clears the mark. Bytes that do not yet decide the protocol are buffered
