@@ -53,7 +53,7 @@ const char *access_prefix_problem(const char *prefix, size_t size) {
     if (size > QUEUE_NAME_SIZE_MAX) return "a queue prefix is not longer than a queue's name, 128 bytes";
     if (memchr(prefix, '\0', size) != NULL) return "a queue prefix has no NUL";
     memcpy(name, prefix, size);
-    if (name[size - 1] == ' ') name[size - 1] = '.'; /* a name may go on after a blank */
+    if (name[size - 1] == ' ') name[size - 1] = '.'; /* a longer name may continue after a blank */
     name[size] = '\0';
     return check_queue_name(name);
 }
@@ -88,7 +88,7 @@ static int compare_names(const void *a, const void *b) {
     return strcmp((*x)->entry.name, (*y)->entry.name);
 }
 
-/* Principals that are not in the file. */
+/* Makes a principal that is not in the file. */
 static struct access_principal *make(const char *name, enum access_kind kind, unsigned roles) {
     struct access_principal *principal = calloc(1, sizeof(*principal));
     if (principal == NULL) return NULL;
@@ -99,7 +99,7 @@ static struct access_principal *make(const char *name, enum access_kind kind, un
     return principal;
 }
 
-/* False: no memory; what was made is the set's. */
+/* Adds the principals. False: out of memory; the set owns those already made. */
 static bool fill(struct access_set *set, size_t count) {
     set->principals = calloc(count + 1, sizeof(*set->principals));
     set->owner = make("owner", KIND_OWNER, ROLES_ALL);
@@ -122,7 +122,8 @@ struct access_set *access_set_new(struct access_entry *entries, size_t count) {
     }
     if (is_whole && set->loopback == NULL) set->loopback = make("loopback", KIND_LOOPBACK, ROLES_LOCAL);
     if (!is_whole || set->loopback == NULL) {
-        for (size_t i = 0; i < set->count; i++) set->principals[i]->entry.prefixes = NULL; /* the caller's */
+        for (size_t i = 0; i < set->count; i++)
+            set->principals[i]->entry.prefixes = NULL; /* the caller owns the prefixes */
         access_set_free(set);
         return NULL;
     }
@@ -208,7 +209,7 @@ bool access_is_same(const struct access_entry *a, const struct access_entry *b) 
     return size == prefixes_size(b) && memcmp(a->prefixes, b->prefixes, size) == 0;
 }
 
-/* ---- which principal is a client? */
+/* ---- which principal is a client */
 
 bool access_is_owner(uint32_t uid, uint32_t broker_uid) {
     return uid == 0 || (uid == broker_uid && uid != OVERFLOW_UID);
@@ -264,7 +265,7 @@ uint64_t access_next_expiry(const struct access_set *set, uint64_t now_s) {
     return next_s;
 }
 
-/* ---- may it? */
+/* ---- permissions */
 
 bool access_is_confined(const struct access_principal *principal) {
     return principal->entry.prefix_count != 0;
@@ -279,7 +280,7 @@ bool access_covers(const struct access_principal *principal, const char *queue) 
     return false;
 }
 
-/* What a denied client would have to show. */
+/* Returns what a denied client would need to show. */
 static const char *remedy(const struct access_principal *principal) {
     return principal->entry.kind == KIND_LOOPBACK
                ? "; show a token that has it, or come over the broker's Unix socket (docs/ACCESS.md)"
@@ -321,18 +322,17 @@ const char *access_record_name(const struct access_principal *principal) {
     return principal->entry.kind == KIND_LOOPBACK ? "" : principal->entry.name;
 }
 
-/* How much of its rate's time `count` operations take. */
+/* Returns the time in which the rate allows `count` operations. */
 static uint64_t rate_time_ns(const struct access_principal *principal, uint64_t count) {
     return count * 1000000000 / principal->entry.limits[LIMIT_rate];
 }
 
-/* A second's worth may come at once. */
+/* Returns whether the rate allows `count` operations now; a burst of one second's operations is allowed. */
 bool access_has_rate(const struct access_principal *principal, uint64_t count, uint64_t now_ns) {
     const uint64_t second_ns = 1000000000;
     if (principal->entry.limits[LIMIT_rate] == 0) return true;
     uint64_t from_ns = principal->usage.rate_ns > now_ns ? principal->usage.rate_ns : now_ns;
-    /* More at once than a second allows is let through for a principal that has done nothing for long, and then waited
-     * for. */
+    /* An idle principal may exceed one second's operations in a single request; it then waits longer for the next. */
     return from_ns == now_ns || from_ns - now_ns + rate_time_ns(principal, count) <= second_ns;
 }
 

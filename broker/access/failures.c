@@ -12,7 +12,7 @@ void failures_address(const char *peer, char out[FAILURES_ADDRESS_SIZE]) {
     if (size == 0) out[0] = '?';
 }
 
-/* The address's place, or the one to be given to it: a free one was last used at 0. */
+/* Returns the address's entry, or the least recently used one for it. A free entry has the last use 0. */
 static struct failures_of *place_of(struct failures *failures, const char address[FAILURES_ADDRESS_SIZE]) {
     struct failures_of *oldest = &failures->of[0];
     for (size_t i = 0; i < FAILURES_ADDRESSES; i++) {

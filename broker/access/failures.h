@@ -1,7 +1,6 @@
-/* failures.h: clients that show unknown tokens, by address, in a table that does not grow. A right token is always
- * let in, or a client behind the same address could keep others out; what is limited is what a wrong one
- * costs: beyond FAILURES_MAX of them in FAILURES_WINDOW_S the answer is 429, and the log says nothing more. One thread.
- */
+/* failures.h: counts clients that show unknown tokens, by address, in a table of fixed size. A valid token is always
+ * admitted; otherwise one client could lock out others behind the same address. Only the cost of invalid tokens is
+ * limited: beyond FAILURES_MAX in FAILURES_WINDOW_S the reply is 429, and nothing more is logged. One thread. */
 #ifndef TARRY_ACCESS_FAILURES_H
 #define TARRY_ACCESS_FAILURES_H
 
@@ -11,23 +10,23 @@
 
 #define FAILURES_MAX 10u
 #define FAILURES_WINDOW_S 60u
-#define FAILURES_ADDRESSES 1024u /* the one that has been quiet longest gives its place to a new one */
-#define FAILURES_ADDRESS_SIZE 64 /* as text, without the port; what is longer counts by its beginning */
+#define FAILURES_ADDRESSES 1024u /* rows; a new address replaces the one without failures for the longest time */
+#define FAILURES_ADDRESS_SIZE 64 /* text without the port; a longer address is truncated */
 
 struct failures {
     struct failures_of {
-        char address[FAILURES_ADDRESS_SIZE]; /* "": free */
-        uint64_t since_s;                    /* the window's first */
+        char address[FAILURES_ADDRESS_SIZE]; /* "": the row is free */
+        uint64_t since_s;                    /* start of the window */
         uint64_t last_s;
-        uint64_t count; /* in the window */
+        uint64_t count; /* failures in the window */
     } of[FAILURES_ADDRESSES];
-    uint64_t total;   /* since the start */
-    uint64_t limited; /* of them, beyond FAILURES_MAX */
+    uint64_t total;   /* failures since startup */
+    uint64_t limited; /* failures since startup beyond FAILURES_MAX */
 };
 
-/* Of a peer's text: without the port; of a Unix socket without the process ("unix:uid=1000"). */
+/* Writes the address in `peer`: without the port; for a Unix socket without the process ("unix:uid=1000"). */
 void failures_address(const char *peer, char out[FAILURES_ADDRESS_SIZE]);
-/* Another one, from `peer` ("192.0.2.7:40312"). `now_s`: a clock that does not go back. True: too many. */
+/* Counts a failure of `peer` ("192.0.2.7:40312"). `now_s` is a monotonic clock. True: the limit is exceeded. */
 bool failures_add(struct failures *failures, const char *peer, uint64_t now_s);
 
 #endif

@@ -9,7 +9,8 @@ static bool is_due(const struct refusal *row, uint64_t now_ms) {
     return row->told_ms == 0 || now_ms - row->told_ms >= REFUSALS_AGAIN_MS;
 }
 
-/* The row of this kind; or the one with nothing to tell that was told longest ago, made anew; or that of all others. */
+/* Returns the row of this kind. Otherwise reuses the row without unreported refusals that was reported longest ago. If
+ * there is none, returns the row `others`. */
 static struct refusal *row_of(struct refusals *refusals, const struct refusal *kind) {
     struct refusal *free_row = NULL;
     for (size_t i = 0; i < REFUSALS_ROWS; i++) {
@@ -55,7 +56,7 @@ size_t refusals_take(struct refusals *refusals, uint64_t now_ms, bool all, struc
         refusals->window_ms = now_ms;
         refusals->told = 0;
     }
-    /* First: it must not starve when rows are never quiet. */
+    /* `others` comes first, so that it is reported even if all rows are busy. */
     count += take(refusals, &refusals->others, now_ms, all, &out[count]);
     for (size_t i = 0; i < REFUSALS_ROWS && refusals->told < REFUSALS_TOLD_MAX; i++) {
         size_t at = (begin + i) % REFUSALS_ROWS;

@@ -1,5 +1,4 @@
-/* roles.c: see roles.h. The switches have no default, so that a new request or operation without a rule does not
- * compile. */
+/* roles.c: see roles.h. The switches have no default, so a new request or operation without a rule does not compile. */
 #include "roles.h"
 
 #include <stdio.h>
@@ -36,9 +35,10 @@ enum rule {
     RULES
 };
 
-/* Roles that may commit anything at all. */
+/* Roles that may commit some operation. */
 #define ROLES_COMMIT (ROLE_produce | ROLE_consume | ROLE_operate | ROLE_admin)
-/* An operator looks at what the operation does: a purge, or an erasure, is followed in the statistics. */
+/* Roles that may look. An operator needs it to follow an operation, such as a purge or an erasure, in the statistics.
+ */
 #define ROLES_LOOK (ROLE_read | ROLE_operate | ROLE_admin)
 
 static const struct access_rule rules[RULES] = {

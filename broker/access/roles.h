@@ -1,6 +1,5 @@
-/* roles.h: what a principal may do at a broker, in six words, and which of them each request and operation takes. The
- * table below is the one place that says so; docs/ACCESS.md repeats it for people, and tests/unit/access_rules_test.c
- * compares the two. Pure, any thread. */
+/* roles.h: the six roles, and the roles that each request and operation requires. The table below is the only source;
+ * docs/ACCESS.md repeats it for readers, and tests/unit/access_rules_test.c compares the two. Pure, any thread. */
 #ifndef TARRY_ACCESS_ROLES_H
 #define TARRY_ACCESS_ROLES_H
 
@@ -9,7 +8,7 @@
 
 #include "tarry.pb-c.h"
 
-/* X(name, bit, what it is for). */
+/* X(name, bit, purpose). */
 #define ACCESS_ROLES(X)                                                                                                \
     X(produce, 0, "schedule, move, cancel and get tasks")                                                              \
     X(consume, 1, "take tasks, and settle what was taken")                                                             \
@@ -25,38 +24,38 @@ enum access_role {
 };
 #define ROLES_NONE 0u
 #define ROLES_ALL 63u
-/* A client on this host that shows nothing. */
+/* Roles of a client on this host without token or certificate. */
 #define ROLES_LOCAL ((unsigned)ROLE_produce | ROLE_consume | ROLE_read | ROLE_operate)
 
-#define ROLES_TEXT_SIZE 64 /* "produce,consume,read,operate,admin,peer" */
+#define ROLES_TEXT_SIZE 64 /* size of "produce,consume,read,operate,admin,peer" */
 
-/* "produce"; 0: there is no such role. */
+/* Returns the bit of a role such as "produce"; 0: unknown role. */
 unsigned access_role_of(const char *name, size_t size);
-/* "produce, read" with `between` ", ". Returns `out`. */
+/* Writes the names of `roles`, separated by `between`, for example "produce, read". Returns `out`. */
 char *roles_format(unsigned roles, const char *between, char out[ROLES_TEXT_SIZE]);
 
-/* How a request or operation is bound to queues, for a principal that is confined to some. */
+/* How a request or operation depends on queues, for a principal that is confined to some queues. */
 enum access_reach {
-    REACH_NOTHING, /* it names no queue and shows none */
-    REACH_QUEUE,   /* the queue that it names, or that of the task it means */
-    REACH_OWN,     /* what it names has an owner, which must be the requester: a session, a producer, a lease */
-    REACH_SHOWN,   /* it is answered with what the requester may see */
-    REACH_ALL      /* all queues at once: no principal may that is confined to some */
+    REACH_NOTHING, /* names and shows no queue */
+    REACH_QUEUE,   /* uses one queue: the one it names, or the queue of its task */
+    REACH_OWN,     /* names a session, a producer or a lease, whose owner must be the client */
+    REACH_SHOWN,   /* the reply contains only what the client may see */
+    REACH_ALL      /* affects all queues, so a confined principal may not use it */
 };
 
 struct access_rule {
-    const char *name; /* as in docs/ACCESS.md: "commit: schedule", "get" */
-    unsigned roles;   /* any one of them is enough */
+    const char *name; /* as in docs/ACCESS.md, for example "commit: schedule" or "get" */
+    unsigned roles;   /* one of these roles is enough */
     enum access_reach reach;
 };
 
-/* NULL: this version knows no such request, and refuses it. A commit's operations have a rule each, and it has one of
- * its own. */
+/* Returns the rule of a request; NULL: unknown request, which the broker refuses. The operations in a commit have their
+ * own rules, in addition to the commit's. */
 const struct access_rule *access_rule_of_request(const Tarry__Request *request);
 const struct access_rule *access_rule_of_op(Tarry__Op__OpCase op);
-/* The page at `path`; NULL: there is none. */
+/* Returns the rule of the page at `path`; NULL: no such page. */
 const struct access_rule *access_rule_of_page(const char *path);
-/* All of them, for docs and tests. */
+/* Returns all rules, for documents and tests. */
 const struct access_rule *access_rules(size_t *out_count);
 
 #endif

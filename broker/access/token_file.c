@@ -10,7 +10,7 @@
 
 #define FIRST_LINE "tarry-tokens 1"
 #define FORMAT_WORD "tarry-tokens "
-#define VALUE_SHOWN_MAX 60 /* bytes of what is wrong, in a sentence */
+#define VALUE_SHOWN_MAX 60 /* maximum bytes of a wrong value in a message */
 
 static const char *const kinds[] = {
     [KIND_TOKEN] = "token", [KIND_CERTIFICATE] = "certificate", [KIND_LOOPBACK] = "loopback"};
@@ -27,11 +27,12 @@ struct span {
 
 struct parse {
     struct token_file *file;
-    size_t line; /* from 1 */
+    size_t line; /* counted from 1 */
     char *message;
 };
 
-/* What the file holds may be anything, and the sentence stands on terminals: a control character is shown as `?`. */
+/* Writes an error message. The file may contain any bytes and the message may appear on a terminal, so each control
+ * character is replaced by `?`. */
 __attribute__((format(printf, 2, 3))) static int wrong(const struct parse *parse, const char *format, ...) {
     va_list list;
     int used = snprintf(parse->message, TOKEN_FILE_MESSAGE_SIZE, "line %zu: ", parse->line);
@@ -49,7 +50,7 @@ static bool is_word(struct span span, const char *word) {
     return strlen(word) == span.size && memcmp(span.at, word, span.size) == 0;
 }
 
-/* What lies before the next `character`, taken off the front with it. */
+/* Removes and returns the text before the next `character`; removes that character, too. */
 static struct span take_until(struct span *from, char character) {
     const char *end = from->size > 0 ? memchr(from->at, character, from->size) : NULL;
     struct span head = {from->at, end != NULL ? (size_t)(end - from->at) : from->size};
@@ -59,7 +60,7 @@ static struct span take_until(struct span *from, char character) {
     return head;
 }
 
-/* A number in its one way: digits, no zero before them. */
+/* Parses a decimal number without leading zeros. */
 static bool take_number(struct span text, uint64_t *out) {
     uint64_t value = 0;
     if (text.size == 0 || text.size > 19 || (text.at[0] == '0' && text.size > 1)) return false;
@@ -174,7 +175,7 @@ static int take_field(const struct parse *parse, struct access_entry *entry, str
     return 0;
 }
 
-/* What the kind of row demands. */
+/* Checks the rules for rows of this kind. */
 static int check_row(const struct parse *parse, const struct access_entry *entry, struct seen seen) {
     const unsigned not_local = ROLE_admin | ROLE_peer;
     bool is_reserved = strcmp(entry->name, "loopback") == 0 || strcmp(entry->name, "owner") == 0;

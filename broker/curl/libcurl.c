@@ -11,10 +11,10 @@
 struct libcurl curl;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static char why[WHY_SIZE]; /* empty: it is loaded */
+static char why[WHY_SIZE]; /* empty: libcurl is loaded */
 
 static void load(void) {
-    static void *library; /* for as long as the process lives */
+    static void *library; /* never unloaded */
     library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
         snprintf(why, sizeof(why), "%s", dlerror());

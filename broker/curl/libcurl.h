@@ -1,13 +1,12 @@
-/* libcurl.h: libcurl's functions, found by the first user: an etcd:// that is opened, a queue that is pushed.
- * *Because* libcurl brings thirty libraries along, 30 ms and 6 MB a process. *So* a broker without etcd and webhooks
- * neither waits for them nor has them within itself; the library must be there where one has them, and a sentence says
- * so.
+/* libcurl.h: loads libcurl at run time, on first use: an etcd:// address or a queue with webhooks. libcurl loads thirty
+ * libraries, which cost 30 ms and 6 MB per process. So a broker without etcd and webhooks does not load it. Where it is
+ * needed and not installed, a sentence says so.
  *
- * Thread-safety: libcurl_load any thread; the functions are libcurl's. */
+ * Thread-safety: any thread may call libcurl_load; for the functions, libcurl's own rules apply. */
 #ifndef TARRY_CURL_LIBCURL_H
 #define TARRY_CURL_LIBCURL_H
 
-#define CURL_DISABLE_TYPECHECK /* its macros name the functions */
+#define CURL_DISABLE_TYPECHECK /* its macros use the functions' names */
 #include <curl/curl.h>
 
 #define LIBCURL_FUNCTIONS(X)                                                                                           \
@@ -35,10 +34,10 @@ struct libcurl {
 #undef LIBCURL_FIELD
 };
 
-/* Theirs after libcurl_load has returned NULL. */
+/* libcurl's functions; valid after libcurl_load has returned NULL. */
 extern struct libcurl curl;
 
-/* NULL, or why it is not there, for as long as the process lives. */
+/* Loads libcurl. Returns NULL, or why it is not available; the result is the same until the process ends. */
 const char *libcurl_load(void);
 
 #endif

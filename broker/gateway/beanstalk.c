@@ -1,4 +1,4 @@
-/* beanstalk.c: connections of beanstalkd's protocol, one command after the other (beanstalk.h). */
+/* beanstalk.c: connections of beanstalkd's protocol. A connection executes one command at a time (beanstalk.h). */
 #include "beanstalk.h"
 
 #include <assert.h>
@@ -18,9 +18,9 @@
 static_assert(QUEUES_PER_SUBSCRIBE_MAX >= BEANSTALK_WATCHED_MAX, "a watch list is one lease's");
 static_assert(OPS_PER_COMMIT_MAX >= BEANSTALK_RESERVED_MAX, "what is reserved is given back by one commit");
 
-/* Answers that may wait for a client to read them before it is heard again. */
+/* Unsent reply bytes of a connection at which it executes no further command until the client reads. */
 #define UNSENT_MAX (1u << 20)
-/* Bytes of commands that wait behind the one under way before the connection is not read any more. */
+/* Bytes of buffered input at which the gateway stops reading from the connection. */
 #define INPUT_MAX (64u << 10)
 #define CLIENT_NAME "beanstalkd client"
 #define TUBE_DEFAULT "default"
@@ -39,7 +39,7 @@ uint64_t beanstalk_wall_ms(void) {
     return clock_ms(CLOCK_REALTIME);
 }
 
-/* ---- out */
+/* ---- output */
 
 void connection_send(struct beanstalk_connection *connection, struct message *message) {
     if (message == NULL)
@@ -91,13 +91,13 @@ void connection_reply_yaml(struct beanstalk_connection *connection) {
     beanstalk_text_free(&connection->yaml);
 }
 
-/* ---- asking the broker */
+/* ---- requests to the broker */
 
 struct gateway_caller connection_caller(const struct beanstalk_connection *connection) {
     return (struct gateway_caller){.principal = connection->principal, .peer = connection->peer, .client = CLIENT_NAME};
 }
 
-/* There was no memory to ask, or too many ask: what is to be done with that answer is. */
+/* Passes BUSY to the callback: the request could not be made, because memory or a free place is missing. */
 static void answer_busy(struct beanstalk_connection *connection, gateway_reply *reply) {
     Tarry__Reply busy = TARRY__REPLY__INIT;
     busy.code = TARRY__CODE__BUSY;
@@ -130,8 +130,8 @@ void connection_list(struct beanstalk_connection *connection, Tarry__List *list,
     connection_ask(connection, &request, reply);
 }
 
-/* What is remembered of the order within tubes (beanstalk_choose.c) ends with the answer: a client that hears it may
- * count on it. */
+/* Marks the remembered order of tubes (beanstalk_choose.c) as changed before the client gets its reply: the client may
+ * rely on the new order afterwards. */
 static void on_committed(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
     if (connection->changes_one != NULL) connection->changes_one->changes++;
@@ -139,8 +139,8 @@ static void on_committed(void *argument, const Tarry__Reply *reply) {
     connection->committed(connection, reply);
 }
 
-/* What an operation changes in the order of what is ready: acks, burials of what is reserved, and extensions nothing.
- */
+/* Notes which tubes' order of ready jobs the operation changes. Acks, nacks of reserved jobs and extensions change
+ * none. */
 static void note_change(struct beanstalk_connection *connection, const Tarry__Op *op) {
     if (op->op_case == TARRY__OP__OP_SCHEDULE)
         connection->changes_one = connection->used;
@@ -191,8 +191,8 @@ void connection_answer(struct beanstalk_connection *connection, const char *line
     connection_finish(connection);
 }
 
-/* Whether the command took effect is not known, and the protocol has no word for that: each of its errors says that
- * nothing was done (ONCE-1). A client whose connection breaks knows that it does not know. */
+/* Ends the connection when the result of a command is unknown: each error reply of the protocol says that nothing was
+ * done (ONCE-1). A broken connection tells the client that the result is unknown. */
 static void connection_break(struct beanstalk_connection *connection) {
     connection->is_ended = true;
     door_stream_kill(connection->server->door, connection->id);
@@ -212,7 +212,7 @@ void connection_refuse(struct beanstalk_connection *connection, Tarry__Code code
         connection_answer(connection, "INTERNAL_ERROR");
 }
 
-/* A client may name it: queue names are shorter than beanstalkd's tube names, and some are the broker's own. */
+/* Whether a client may use the tube: queue names are shorter than beanstalkd's tube names, and some are reserved. */
 static bool is_queue(const char *tube) {
     return strlen(tube) <= QUEUE_NAME_SIZE_MAX && !queue_is_reserved(tube) && !name_is_dots(tube, strlen(tube));
 }
@@ -270,7 +270,8 @@ static void list_watched(struct beanstalk_connection *connection) {
     connection_reply_yaml(connection);
 }
 
-/* Gives back at once what the connection holds, and takes it out of what is counted: its socket may linger. */
+/* Gives back the connection's jobs and stops counting the connection at once, although its socket may stay open longer.
+ */
 static void leave(struct beanstalk_connection *connection) {
     struct beanstalk *server = connection->server;
     if (connection->has_left) return;
@@ -287,14 +288,14 @@ static void leave(struct beanstalk_connection *connection) {
     server->connection_count--;
 }
 
-/* Nothing more is done for it; what is not sent yet will be. */
+/* Executes no further command; replies that are not sent yet are still sent. */
 static void finish(struct beanstalk_connection *connection) {
     connection->is_ended = true;
     leave(connection);
     door_stream_finish(connection->server->door, connection->id);
 }
 
-/* What the connection answers by itself. False: it is another command. */
+/* Executes commands that need no request to the broker. False: it is another command. */
 static bool answer_at_once(struct beanstalk_connection *connection, const struct beanstalk_command *command) {
     switch (command->kind) {
     case BEANSTALK_BAD_FORMAT:
@@ -409,7 +410,7 @@ static bool may_go_on(const struct beanstalk_connection *connection) {
     return door_stream_unsent(connection->server->door, connection->id) < UNSENT_MAX;
 }
 
-/* Carries out what has come, for a turn. Returns how many bytes were taken. */
+/* Executes the received commands during one turn of the connection. Returns the number of consumed bytes. */
 static size_t carry_out_all(struct beanstalk_connection *connection, const uint8_t *bytes, size_t size) {
     struct door *door = connection->server->door;
     struct door_turn turn;
@@ -437,13 +438,13 @@ static void drop_input(struct beanstalk_connection *connection) {
     connection->input_size = connection->input_at = 0;
 }
 
-/* A client that sends nothing more has all its answers. */
+/* Finishes the connection if the client sends no more and every command is answered. */
 static void finish_if_done(struct beanstalk_connection *connection) {
     bool is_done = connection->is_deaf && !connection->is_busy && !connection->is_running && !connection->is_ended;
     if (is_done && connection->input == NULL) finish(connection);
 }
 
-/* Goes on with what has come. */
+/* Executes the buffered commands. */
 static void connection_run(struct beanstalk_connection *connection) {
     if (connection->is_running || connection->input == NULL) return;
     connection->is_running = true;
@@ -462,14 +463,14 @@ void connection_finish(struct beanstalk_connection *connection) {
     finish_if_done(connection);
 }
 
-/* Keeps what has come until its turn is there, and once that is INPUT_MAX hears no more: until then the end of what the
- * client sends is seen. False: there is no room. */
+/* Buffers input that cannot be executed yet. Pauses reading at INPUT_MAX bytes; below that, the end of the client's
+ * input is still noticed. False: the limit or the memory is exhausted. */
 static bool keep(struct beanstalk_connection *connection, const uint8_t *bytes, size_t size) {
     struct door *door = connection->server->door;
     size_t all = connection->input_size + size;
     if (!door_stream_keep(door, connection->id, all)) return false;
     uint8_t *input = realloc(connection->input, all);
-    if (input == NULL) return false; /* the connection ends, and what it holds with it */
+    if (input == NULL) return false; /* the caller ends the connection, which frees the input */
     memcpy(input + connection->input_size, bytes, size);
     connection->input = input;
     connection->input_size = all;
@@ -477,11 +478,11 @@ static bool keep(struct beanstalk_connection *connection, const uint8_t *bytes, 
     return true;
 }
 
-/* ---- what the door calls */
+/* ---- callbacks of the door */
 
 static bool hold(void *argument, int64_t bytes) {
     const struct beanstalk_connection *connection = argument;
-    size_t size = bytes > 0 ? (size_t)bytes : 0; /* a parser keeps one body at a time */
+    size_t size = bytes > 0 ? (size_t)bytes : 0; /* a parser holds one body at a time */
     return door_stream_half(connection->server->door, connection->id, size, size <= DOOR_SMALL_MAX);
 }
 
@@ -550,7 +551,7 @@ static void on_turn(void *argument) {
 static void on_sent(void *argument, uint64_t stamp, bool left) {
     struct beanstalk *server = argument;
     if (!left) server->changes++;
-    gateway_left(server->gateway, stamp, left); /* the stamp is the lease */
+    gateway_left(server->gateway, stamp, left); /* the stamp is the lease's handle */
 }
 
 static void on_gone(void *argument) {

@@ -1,30 +1,30 @@
-/* beanstalk.h: beanstalkd's protocol (protocol.txt 1.12) at the broker's door; docs/BEANSTALKD.md says how its words
- * map to Tarry's.
+/* beanstalk.h: beanstalkd's protocol (protocol.txt 1.12) at the broker's door. docs/BEANSTALKD.md explains how its
+ * commands map to Tarry.
  *
  *   door_stream ── bytes ──► parser ──► a connection's command ──► gateway_ask, gateway_commit, gateway_lease
  *        ▲                                                                     │
  *        └────────────── lines, bodies, YAML ◄── replies, leased tasks ◄───────┘
  *
- * A connection does one command after the other, as beanstalkd does. Everything is the door's thread's own. */
+ * A connection runs one command at a time, as beanstalkd does. Door's thread only. */
 #ifndef TARRY_GATEWAY_BEANSTALK_H
 #define TARRY_GATEWAY_BEANSTALK_H
 
 #include "door_stream.h"
 #include "gateway.h"
 
-/* Jobs that one connection has reserved, and tubes that it watches, at most; beyond it: OUT_OF_MEMORY. */
+/* Maximum number of reserved jobs, and of watched tubes, of one connection; beyond it: OUT_OF_MEMORY. */
 #define BEANSTALK_RESERVED_MAX 8192u
 #define BEANSTALK_WATCHED_MAX 256u
 
 struct beanstalk;
 
-/* NULL: no memory. */
+/* Returns NULL when out of memory. */
 struct beanstalk *beanstalk_new(struct gateway *gateway);
-/* Before the door starts. */
+/* Sets the door. Call it before the door starts. */
 void beanstalk_serve(struct beanstalk *beanstalk, struct door *door);
 /* For door_add; valid until beanstalk_free. */
 const struct door_stream_calls *beanstalk_calls(const struct beanstalk *beanstalk);
-/* The door has stopped, and its connections are gone. NULL is fine. */
+/* Frees the server after the door has stopped and all connections have ended. NULL is allowed. */
 void beanstalk_free(struct beanstalk *beanstalk);
 
 #endif

@@ -1,23 +1,23 @@
-/* beanstalk_choose.c: which of several watched tubes a reserve takes from; the first ready job of a range.
+/* beanstalk_choose.c: chooses the watched tube that a reserve leases from, and finds the first ready job of a range.
  *
- * The core knows the order within a queue, and between queues only whose turn it is. beanstalkd gives the job of the
- * least (pri, id) of all watched tubes. So the first ranked job of each is looked at, and the least one's tube is
- * leased from; if that has nothing any more, or none had, all of them are waited for.
+ * The core orders tasks within a queue, but not between queues. beanstalkd delivers the job with the least (pri, id) of
+ * all watched tubes. So this file compares the first ranked job of each watched tube, and leases from the tube with the
+ * least one. If that tube is empty by then, or no tube had a job, the reserve waits for all watched tubes.
  *
- * A job that is ready and not ranked (its delay has just ended, or a client of Tarry's own has scheduled it) has no
- * place in that order: while a watched tube has one, the tubes take turns, so that it waits behind no backlog.
- * That there is none is believed for BEANSTALK_TURN_MS.
+ * A ready job without a rank has no place in this order: its delay has just ended, or a Tarry client scheduled it.
+ * While a watched tube has such a job, the tubes take turns, so that the job does not starve. The knowledge that no
+ * such job exists stays valid for BEANSTALK_TURN_MS.
  *
- * What is found is remembered of the tube for as long, or until a connection here changes the order within it (a put,
- * a release, a kick, a delete of what is ready …; acks change nothing); what is leased is struck off. So of several
- * tubes a reserve looks at those alone that have changed, and not at all while one only takes. */
+ * Each tube caches its first jobs for the same time, or until a connection of this process changes the tube's order
+ * (put, release, kick, delete of a ready job …; acks change nothing). Leased jobs are removed from the cache. So a
+ * reserve looks only at the tubes that have changed; while clients only reserve, it looks at none. */
 #include "beanstalk_parts.h"
 
 static void choose_next(struct beanstalk_connection *connection);
 static void remember(struct beanstalk_connection *connection, const Tarry__ListReply *list);
 static void look_page(struct beanstalk_connection *connection, const ProtobufCBinaryData *cursor);
 
-/* ---- the first of a range */
+/* ---- the first job of a range */
 
 static void on_page(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
@@ -31,7 +31,7 @@ static void on_page(void *argument, const Tarry__Reply *reply) {
         connection->looked(connection, reply->list->n_tasks > 0 ? reply->list->tasks[0] : NULL, true);
     } else if (++connection->look_pages == BEANSTALK_LOOK_PAGES_MAX) {
         connection->looked(connection, NULL, false);
-    } else { /* what the index has there is leased since */
+    } else { /* the jobs that the index lists there were leased meanwhile */
         look_page(connection, &reply->list->next);
     }
 }
@@ -58,13 +58,13 @@ void look_for_first(struct beanstalk_connection *connection, const char *tube, u
     look_page(connection, NULL);
 }
 
-/* ---- what is remembered of a tube */
+/* ---- the cache of a tube */
 
 static uint64_t version_of(const struct beanstalk *server, const struct beanstalk_tube *tube) {
-    return server->changes + tube->changes; /* both only grow */
+    return server->changes + tube->changes; /* the sum identifies a version, because both only grow */
 }
 
-/* NULL: there is no such queue, so there are no jobs. */
+/* Stores the result in the tube's cache. NULL: the queue does not exist, so it has no jobs. */
 static void remember(struct beanstalk_connection *connection, const Tarry__ListReply *list) {
     struct beanstalk_tube *tube = connection->look_into;
     const size_t count = list != NULL ? list->n_tasks : 0;
@@ -98,7 +98,7 @@ void choose_took(struct beanstalk *server, const char *name, uint64_t id) {
     }
 }
 
-/* ---- the tube */
+/* ---- choosing the tube */
 
 static struct beanstalk_tube *tube_at_hand(const struct beanstalk_connection *connection) {
     return connection->watched[connection->choosing];
@@ -117,7 +117,7 @@ static void consider(struct beanstalk_connection *connection, uint64_t due_ms, u
     connection->chosen_id = id;
 }
 
-/* A job without a rank, or it is not known: turns. */
+/* Handles the search for an unranked job: if one exists, or it is unknown, the tubes take turns. */
 static void on_unranked(struct beanstalk_connection *connection, const Tarry__TaskView *first, bool is_known) {
     if (!is_known || first != NULL) {
         reserve_from(connection, BEANSTALK_ANY_TUBE);
@@ -128,7 +128,7 @@ static void on_unranked(struct beanstalk_connection *connection, const Tarry__Ta
     choose_next(connection);
 }
 
-/* True: the next tube; false: whether it has a job without a rank is asked. */
+/* Returns true to continue with the next tube, and false to ask first whether this tube has an unranked job. */
 static bool is_done_with(struct beanstalk_connection *connection, const struct beanstalk_tube *tube) {
     if (is_ranked_only(tube)) return true;
     look_for_first(connection, tube->name, BEANSTALK_RANK_END_MS, 0, on_unranked);
@@ -168,7 +168,7 @@ static void choose_next(struct beanstalk_connection *connection) {
         if (first != NULL) consider(connection, first->due_ms, first->id);
         if (!is_done_with(connection, tube)) return;
     }
-    /* The next connection that chooses takes the one behind it. */
+    /* The next connection that chooses starts with the tube after this one. */
     if (connection->chosen != BEANSTALK_ANY_TUBE)
         choose_took(connection->server, connection->watched[connection->chosen]->name, connection->chosen_id);
     reserve_from(connection, connection->chosen);

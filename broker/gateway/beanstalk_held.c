@@ -1,8 +1,9 @@
-/* beanstalk_held.c: jobs that connections have reserved: their TTR, and what becomes of them when a connection goes.
+/* beanstalk_held.c: the jobs that connections have reserved: enforces their TTR, and releases them when a connection
+ * ends.
  *
- * The broker's lease is longer than any TTR, and extended for as long as the TTR lasts; the TTR is kept here. When it
- * is over the job is released, which costs no attempt: beanstalkd gives a job to workers for ever. When tarryd dies,
- * leases end with it. */
+ * The TTR is kept here. The broker's lease lasts BEANSTALK_LEASE_MS and is extended until the TTR is over. Then the job
+ * is released, which costs no attempt, because beanstalkd never limits attempts. If tarryd dies, no lease is extended,
+ * so all leases end within BEANSTALK_LEASE_MS. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "beanstalk_parts.h"
 #include "waited.h"
 
-/* A lease that ends sooner is extended. */
+/* A lease with less time left is extended. */
 #define LEASE_LEFT_MIN_MS (BEANSTALK_LEASE_MS / 2)
 
 static void arm(struct beanstalk_connection *connection);
@@ -43,10 +44,10 @@ static void note_deadline(struct beanstalk *server, uint64_t id, uint64_t deadli
     if (note != NULL) note->deadline_ms = deadline_ms;
 }
 
-/* What no client waits for. */
+/* Ignores the reply: no client waits for it. */
 static void on_settled(void *argument, const Tarry__Reply *reply) {}
 
-/* Gives back all `count` of the list, and frees them. */
+/* Releases all `count` jobs of the list, and frees the entries. */
 static void release_all(struct beanstalk *server, const struct gateway_caller *caller,
                         struct beanstalk_reserved_list *list, size_t count) {
     Tarry__Commit commit = TARRY__COMMIT__INIT;
@@ -58,7 +59,7 @@ static void release_all(struct beanstalk *server, const struct gateway_caller *c
     struct beanstalk_reserved *reserved = NULL;
     for (size_t i = 0; (reserved = TAILQ_FIRST(list)) != NULL; i++) {
         TAILQ_REMOVE(list, reserved, all);
-        if (has_memory) { /* otherwise its lease runs out */
+        if (has_memory) { /* otherwise the lease ends at its deadline */
             token_of(reserved, &tokens[i]);
             tarry__release__init(&releases[i]);
             releases[i].id = reserved->id;
@@ -81,7 +82,7 @@ static void release_all(struct beanstalk *server, const struct gateway_caller *c
     free(tokens);
 }
 
-/* All that the connection has reserved, for as long again. */
+/* Extends the leases of all reserved jobs to BEANSTALK_LEASE_MS from now. */
 static void extend_all(struct beanstalk_connection *connection) {
     Tarry__Commit commit = TARRY__COMMIT__INIT;
     struct beanstalk_reserved *reserved = NULL;
@@ -116,7 +117,7 @@ static void extend_all(struct beanstalk_connection *connection) {
     free(tokens);
 }
 
-/* A TTR is over, or a lease is to be made longer. */
+/* Releases jobs whose TTR is over, and extends leases that end soon. */
 static void on_timer(void *argument) {
     struct beanstalk_connection *connection = argument;
     struct beanstalk *server = connection->server;
@@ -125,7 +126,7 @@ static void on_timer(void *argument) {
     size_t count = 0;
     bool extends = false;
     connection->timer = 0;
-    /* F-13: what workers said meanwhile is read before a job's time is over. */
+    /* F-13: after a standstill, commands that arrived meanwhile are read before any TTR ends. */
     if (now_ms > connection->timer_ms + STOOD_STILL_MS) connection->settles_ms = now_ms + STOOD_STILL_SETTLE_MS;
     const bool settles = now_ms < connection->settles_ms;
     for (struct beanstalk_reserved *reserved = TAILQ_FIRST(&connection->reserved), *next; reserved != NULL;
@@ -136,7 +137,7 @@ static void on_timer(void *argument) {
             extends |= reserved->lease_until_ms <= now_ms + LEASE_LEFT_MIN_MS;
             continue;
         }
-        gateway_left(server->gateway, reserved->lease, true); /* some of it may have left, if it is not all told */
+        gateway_left(server->gateway, reserved->lease, true); /* part of the job may have been sent already */
         TAILQ_REMOVE(&connection->reserved, reserved, all);
         TAILQ_INSERT_TAIL(&over, reserved, all);
         connection->reserved_count--;
@@ -185,7 +186,7 @@ void held_add(struct beanstalk_connection *connection, struct beanstalk_reserved
 
 void held_drop(struct beanstalk_connection *connection, struct beanstalk_reserved *reserved) {
     assert(connection->reserved_count > 0);
-    gateway_left(connection->server->gateway, reserved->lease, true); /* it was settled: another consumer has it */
+    gateway_left(connection->server->gateway, reserved->lease, true); /* settled: counts as delivered */
     note_deadline(connection->server, reserved->id, 0);
     TAILQ_REMOVE(&connection->reserved, reserved, all);
     connection->reserved_count--;
@@ -197,7 +198,7 @@ void held_give_back(struct beanstalk_connection *connection) {
     struct beanstalk *server = connection->server;
     const struct beanstalk_reserved *reserved = NULL;
     size_t count = connection->reserved_count;
-    /* Of what has not been told yet some may be in the kernel: it counts as delivered (TRUE-1). */
+    /* A job that the door has not reported yet may be partly in the kernel: it counts as delivered (TRUE-1). */
     TAILQ_FOREACH(reserved, &connection->reserved, all) {
         gateway_left(server->gateway, reserved->lease, true);
     }

@@ -13,7 +13,7 @@ void beanstalk_job_format(const struct beanstalk_job *job, char out[BEANSTALK_AT
              job->delay_s);
 }
 
-/* `name`, a number of 32 bits, and `end`; *at moves behind it. */
+/* Parses `name`, a 32-bit number and `end`; moves *at behind them. */
 static bool take(const char **at, const char *name, char end, uint32_t *out) {
     size_t size = strlen(name);
     if (strncmp(*at, name, size) != 0) return false;

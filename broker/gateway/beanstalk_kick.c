@@ -1,16 +1,16 @@
-/* beanstalk_kick.c: kick and kick-job: buried jobs, or else delayed ones, are ready again. */
+/* beanstalk_kick.c: kick and kick-job: makes buried jobs ready again; if there are none, delayed jobs. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "beanstalk_parts.h"
 
-/* What is due now is pending for the rest of the millisecond: a client that asks at once would be shown it as delayed,
- * and kick it again. So it was due a while ago, by any clock that is about right. */
+/* Subtracted from the due time of a kicked job. A job that is due now stays pending until the millisecond ends. A
+ * client that asks at once would see it as delayed, and kick it again. 1 s also covers small clock differences. */
 #define KICKED_AGO_MS 1000u
 
-/* To be ready at the place that its pri says; where that is not known it is fresh, and placed by the connection that
- * leases it. */
+/* Operations that make a job ready at the place of its pri. If the pri is unknown, the job is fresh, and the connection
+ * that leases it ranks it. */
 struct kicked {
     Tarry__Ref ref;
     Tarry__DeadOp dead;
@@ -18,7 +18,7 @@ struct kicked {
     Tarry__When when;
 };
 
-/* Appends its operations. Returns how many. */
+/* Appends the job's operations to `ops`. Returns the number of operations. */
 static size_t kick_ops(struct kicked *kicked, uint64_t id, bool is_dead, const uint32_t *pri, Tarry__Op *ops) {
     size_t count = 0;
     tarry__ref__init(&kicked->ref);
@@ -103,7 +103,7 @@ static void kick_done(struct beanstalk_connection *connection) {
     connection_finish(connection);
 }
 
-/* What was kicked before a later commit was refused stays kicked, and is told. */
+/* Replies with the number of jobs kicked so far if a later commit was refused: those jobs stay kicked. */
 static bool is_kicked_in_part(struct beanstalk_connection *connection, const Tarry__Reply *reply) {
     bool is_refused = reply != NULL && reply->code != TARRY__CODE__OK && reply->code != TARRY__CODE__FAILED;
     if (!is_refused || connection->done == 0) return false;
@@ -112,7 +112,7 @@ static bool is_kicked_in_part(struct beanstalk_connection *connection, const Tar
     return true;
 }
 
-/* Of each job the last operation's result says whether it is ready; what another client was quicker with does not
+/* Counts the kicked jobs. A job is kicked if its last operation succeeded; jobs that another client took first do not
  * count. */
 static void on_kicked(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
@@ -138,7 +138,7 @@ static uint64_t burial_of(const struct beanstalk *server, uint64_t id) {
 
 int burial_order(const struct beanstalk *server, const Tarry__TaskView *a, const Tarry__TaskView *b) {
     if (a->dead_ms != b->dead_ms) return a->dead_ms < b->dead_ms ? -1 : 1;
-    const uint64_t x = burial_of(server, a->id), y = burial_of(server, b->id); /* within a millisecond */
+    const uint64_t x = burial_of(server, a->id), y = burial_of(server, b->id); /* order within one millisecond */
     if (x != y) return x < y ? -1 : 1;
     return (a->id > b->id) - (a->id < b->id);
 }
@@ -176,12 +176,12 @@ static void on_page(void *argument, const Tarry__Reply *reply) {
     if (!is_empty && !reply_is_fine(connection, reply)) return;
     assert(reply != NULL);
     size_t count = is_empty ? 0 : reply->list->n_tasks;
-    if (!is_empty && count == 0 && reply->list->next.len > 0) { /* none of that state on this page */
+    if (!is_empty && count == 0 && reply->list->next.len > 0) { /* no task of that state on this result page */
         kick_page(connection, &reply->list->next);
         return;
     }
     if (count == 0 && connection->kicks_buried && connection->done == 0) {
-        connection->kicks_buried = false; /* there are none: delayed ones then */
+        connection->kicks_buried = false; /* no job is buried: kick delayed jobs */
         kick_page(connection, NULL);
         return;
     }
@@ -200,7 +200,7 @@ static void kick_page(struct beanstalk_connection *connection, const ProtobufCBi
     list.queue = connection->used->name;
     list.states = connection->kicks_buried ? STATE_DEAD : STATE_PENDING;
     list.limit = BEANSTALK_PAGE;
-    if (!connection->kicks_buried) list.due_from_ms = BEANSTALK_RANK_END_MS; /* what is ranked is ready */
+    if (!connection->kicks_buried) list.due_from_ms = BEANSTALK_RANK_END_MS; /* skips ranked jobs: ready */
     if (cursor != NULL) list.cursor = *cursor;
     connection_list(connection, &list, on_page);
 }

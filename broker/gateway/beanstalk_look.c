@@ -45,7 +45,7 @@ static void on_candidates(void *argument, const Tarry__Reply *reply) {
     }
     if (!reply_is_fine(connection, reply)) return;
     assert(reply != NULL);
-    if (reply->list->n_tasks == 0 && reply->list->next.len > 0) { /* none of that state on this page */
+    if (reply->list->n_tasks == 0 && reply->list->next.len > 0) { /* no task of that state on this result page */
         look_for(connection, &reply->list->next);
         return;
     }
@@ -62,12 +62,12 @@ static void look_for(struct beanstalk_connection *connection, const ProtobufCBin
     enum beanstalk_kind kind = connection->command.kind;
     list.queue = connection->used->name;
     list.states = kind == BEANSTALK_PEEK_READY ? STATE_READY : STATE_DEAD;
-    /* A page may hold nothing that is so any more; the next one is longer, for the answer must be right: it ends with
-     * the tube, and holds up no other. */
+    /* The first result page may contain only tasks whose state has changed; later pages are longer. The search goes on
+     * to the end of the tube, because the reply must be right; other requests are served between pages. */
     list.limit = kind == BEANSTALK_PEEK_BURIED || cursor != NULL ? BEANSTALK_PAGE : BEANSTALK_FEW;
     if (kind == BEANSTALK_PEEK_DELAYED) {
         list.states = STATE_PENDING;
-        list.due_from_ms = BEANSTALK_RANK_END_MS; /* what is ranked is ready */
+        list.due_from_ms = BEANSTALK_RANK_END_MS; /* ranked jobs are ready, so they are skipped */
     }
     if (cursor != NULL) list.cursor = *cursor;
     connection_list(connection, &list, on_candidates);

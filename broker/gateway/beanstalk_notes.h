@@ -1,8 +1,8 @@
-/* beanstalk_notes.h: what beanstalkd knows of a job and Tarry's rows do not: how often it was released, timed out,
- * buried and kicked, until when it is reserved, and the pri that a put or a release with a delay gave it.
+/* beanstalk_notes.h: data of a beanstalkd job that Tarry does not store: how often it was released, timed out, buried
+ * and kicked, until when it is reserved, and the pri from a put or release with a delay.
  *
- * Kept in memory, for BEANSTALK_NOTES_MAX jobs at most: beyond it the oldest note goes, and a restart forgets all. One
- * thread at a time. */
+ * Notes are kept in memory, for at most BEANSTALK_NOTES_MAX jobs. Beyond that the oldest note is dropped, and a restart
+ * loses all. One thread at a time. */
 #ifndef TARRY_GATEWAY_BEANSTALK_NOTES_H
 #define TARRY_GATEWAY_BEANSTALK_NOTES_H
 
@@ -17,10 +17,10 @@ struct beanstalk_note {
     TAILQ_ENTRY(beanstalk_note) by_age;
     struct beanstalk_note *next;
     uint64_t id;
-    uint64_t deadline_ms; /* reserved until then, in the server's time; 0: it is not */
+    uint64_t deadline_ms; /* end of the reservation, in the server's time; 0: not reserved */
     uint32_t pri;         /* valid if has_pri */
     uint32_t delay_s;     /* valid if has_delay */
-    uint64_t burial;      /* which of all burials its last one was; 0: none */
+    uint64_t burial;      /* serial number of its last burial; 0: none */
     bool has_pri;
     bool has_delay;
     uint32_t timeouts;
@@ -33,15 +33,15 @@ TAILQ_HEAD(beanstalk_note_list, beanstalk_note);
 
 struct beanstalk_notes {
     struct beanstalk_note *buckets[BEANSTALK_NOTE_BUCKETS];
-    struct beanstalk_note_list by_age; /* the oldest first */
+    struct beanstalk_note_list by_age; /* ordered by age, oldest first */
     uint32_t count;
 };
 
 void beanstalk_notes_init(struct beanstalk_notes *notes);
 void beanstalk_notes_free(struct beanstalk_notes *notes);
-/* NULL: nothing is noted. */
+/* Returns NULL if the job has no note. */
 struct beanstalk_note *beanstalk_note_find(const struct beanstalk_notes *notes, uint64_t id);
-/* An empty one if there was none; NULL: no memory. */
+/* Returns the job's note, and creates it if needed; NULL: out of memory. */
 struct beanstalk_note *beanstalk_note_make(struct beanstalk_notes *notes, uint64_t id);
 void beanstalk_note_drop(struct beanstalk_notes *notes, uint64_t id);
 

@@ -1,5 +1,5 @@
-/* beanstalk_parser.c: see beanstalk_parser.h. What is taken and refused is as in beanstalkd 1.12, which compares the
- * beginning of a line with its commands: "quitter" quits, "statsx" is malformed stats. */
+/* beanstalk_parser.c: see beanstalk_parser.h. It accepts and refuses the same input as beanstalkd 1.12, which compares
+ * the beginning of a line with its commands: "quitter" is quit, "statsx" is a malformed stats. */
 #include "beanstalk_parser.h"
 
 #include <assert.h>
@@ -21,12 +21,12 @@ enum form {
 };
 
 struct word {
-    const char *text; /* with the blank behind it, if one must follow */
+    const char *text; /* includes the space behind it, if one must follow */
     enum beanstalk_kind kind;
     enum form form;
 };
 
-/* In the order of comparison: "reserve" begins what stands before it. */
+/* In the order of comparison: a longer word such as "reserve-job" precedes its prefix "reserve". */
 static const struct word words[] = {
     {"put ", BEANSTALK_PUT, FORM_PUT},
     {"peek ", BEANSTALK_PEEK, FORM_ID},
@@ -89,7 +89,7 @@ const char *beanstalk_name(enum beanstalk_kind kind) {
 
 /* ---- arguments */
 
-/* The number at `*at`, behind blanks; `*at` moves behind it. False: there is none, or it is above `most`. */
+/* Parses the number at `*at` behind spaces, and moves `*at` behind it. False: no number, or a number above `most`. */
 static bool take_number(char **at, uint64_t most, uint64_t *out) {
     char *text = *at + strspn(*at, " ");
     if (*text < '0' || *text > '9') return false;
@@ -127,7 +127,7 @@ static bool take_pause(char *at, struct beanstalk_command *out) {
     return take_tube(at, out);
 }
 
-/* As strtol and strtoul have it: a sign is taken, and what is no number is 0 seconds. */
+/* Parses like strtol and strtoul: accepts a sign; text that is not a number is 0 seconds. */
 static bool take_timeout(const char *at, struct beanstalk_command *out) {
     errno = 0;
     out->timeout_s = strtol(at, NULL, 10);
@@ -203,7 +203,7 @@ static void give_body(struct beanstalk_parser *parser) {
     parser->body = NULL;
 }
 
-/* The line of a put has come. */
+/* Begins to receive the body of a put whose line is complete. */
 static void begin_body(struct beanstalk_parser *parser, const struct beanstalk_command *command) {
     size_t size = (size_t)command->body_size + 2;
     parser->put = *command;
@@ -243,7 +243,7 @@ static size_t skip_body(struct beanstalk_parser *parser, size_t size, struct bea
 
 /* ---- lines */
 
-/* One byte of a line. True: the line is whole. */
+/* Adds one byte to the line. True: the line is complete. */
 static bool take_byte(struct beanstalk_parser *parser, char byte) {
     bool is_end =
         byte == '\n' &&
@@ -275,7 +275,8 @@ static void end_line(struct beanstalk_parser *parser, struct beanstalk_command *
 size_t beanstalk_parse(struct beanstalk_parser *parser, const uint8_t *bytes, size_t size,
                        struct beanstalk_command *out) {
     *out = (struct beanstalk_command){.kind = BEANSTALK_NONE};
-    if (parser->body != NULL && parser->body_have == parser->put.body_size + 2) give_body(parser); /* it was reported */
+    if (parser->body != NULL && parser->body_have == parser->put.body_size + 2)
+        give_body(parser); /* already reported */
     size_t at = 0;
     while (at < size && out->kind == BEANSTALK_NONE) {
         if (parser->body != NULL)

@@ -1,9 +1,9 @@
-/* beanstalk_parser.h: bytes of a beanstalkd client become commands (protocol.txt 1.12).
+/* beanstalk_parser.h: parses the bytes of a beanstalkd client into commands (protocol.txt 1.12).
  *
- * Incremental: bytes come in pieces of any size. A line is kept in a fixed buffer; one that is too long is read to its
- * end and reported as malformed. The body of a put is kept in memory that is asked for before it comes; one that is too
- * large, or for which there is no room, is read to its end and not kept. Pure but for that memory; one thread at a
- * time. */
+ * The parser is incremental: bytes may arrive in pieces of any size. A line is stored in a fixed buffer; a longer line
+ * is read to its end and reported as malformed. The body of a put is stored in memory that is requested before it
+ * arrives. A body that is too large, or for which there is no memory, is read to its end and dropped. Pure except for
+ * that memory; one thread at a time. */
 #ifndef TARRY_GATEWAY_BEANSTALK_PARSER_H
 #define TARRY_GATEWAY_BEANSTALK_PARSER_H
 
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of a line with its CR LF, of a tube's name, and of a job's body, in bytes. The body's is beanstalkd's default. */
+/* Maximum bytes of a line with CR LF, of a tube's name, and of a job's body (beanstalkd's default). */
 #define BEANSTALK_LINE_MAX 224u
 #define BEANSTALK_TUBE_MAX 200u
 #define BEANSTALK_JOB_MAX 65535u
@@ -21,9 +21,9 @@ enum beanstalk_kind {
     BEANSTALK_BAD_FORMAT,
     BEANSTALK_UNKNOWN,
     BEANSTALK_JOB_TOO_BIG,
-    BEANSTALK_NO_ROOM, /* put: there was no memory for the body */
+    BEANSTALK_NO_ROOM, /* put: out of memory for the body */
     BEANSTALK_EXPECTED_CRLF,
-    BEANSTALK_PUT, /* from here on: commands */
+    BEANSTALK_PUT, /* first of the commands */
     BEANSTALK_PEEK,
     BEANSTALK_PEEK_READY,
     BEANSTALK_PEEK_DELAYED,
@@ -53,44 +53,44 @@ enum beanstalk_kind {
 
 struct beanstalk_command {
     enum beanstalk_kind kind;
-    bool counts;         /* of an error: it was a put of good form, and counts as a put (cmd-put) */
-    uint64_t id;         /* peek, reserve-job, delete, release, bury, kick-job, touch, stats-job */
-    uint32_t pri;        /* put, release, bury */
-    uint32_t delay_s;    /* put, release, pause-tube */
-    uint32_t ttr_s;      /* put; 1 at least */
-    uint32_t bound;      /* kick */
-    int64_t timeout_s;   /* reserve-with-timeout; below 0: none */
-    const char *tube;    /* use, watch, ignore, stats-tube, pause-tube; terminated; valid until the next call */
-    const uint8_t *body; /* put; valid until the next call */
+    bool counts;       /* for an error: the command was a well-formed put, and counts as one (cmd-put) */
+    uint64_t id;       /* set by peek, reserve-job, delete, release, bury, kick-job, touch, stats-job */
+    uint32_t pri;      /* set by put, release, bury */
+    uint32_t delay_s;  /* set by put, release, pause-tube */
+    uint32_t ttr_s;    /* set by put; at least 1 */
+    uint32_t bound;    /* set by kick */
+    int64_t timeout_s; /* set by reserve-with-timeout; negative: no timeout */
+    const char *tube; /* set by use, watch, ignore, stats-tube, pause-tube; NUL-terminated; valid until the next call */
+    const uint8_t *body; /* set by put; valid until the next call */
     uint32_t body_size;
 };
 
-/* May so many bytes more (or fewer) be kept? Fewer is always granted. */
+/* Returns whether `bytes` more may be stored. `bytes` may be negative; a decrease always succeeds. */
 typedef bool beanstalk_room(void *argument, int64_t bytes);
 
 struct beanstalk_parser {
-    beanstalk_room *room; /* NULL: always */
+    beanstalk_room *room; /* NULL: no limit */
     void *argument;
     char line[BEANSTALK_LINE_MAX + 1];
     uint32_t line_size;
-    bool line_is_long; /* it is read to its end and not kept */
-    bool was_cr;       /* likewise: of what was not kept the last byte was a CR */
+    bool line_is_long; /* the line is read to its end and dropped */
+    bool was_cr;       /* while bytes are dropped: the last one was a CR */
     bool has_nul;
-    struct beanstalk_command put; /* its body is coming: `body` or `skip` says how much */
+    struct beanstalk_command put; /* the put whose body is arriving, see `body` and `skip` */
     uint8_t *body;
     uint32_t body_have;
-    uint64_t skip; /* bytes of a body that is not kept; then `put` is reported */
+    uint64_t skip; /* remaining bytes of a dropped body; then `put` is reported */
 };
 
-/* Zeroed, with room and argument set, is a parser at its beginning. */
+/* To initialize a parser, zero it and set `room` and `argument`. */
 
-/* Takes bytes until a command is whole, or all of them. Returns how many; out->kind NONE: all were taken, and more are
- * needed. */
+/* Consumes bytes until a command is complete or all are consumed. Returns the number consumed. out->kind
+ * BEANSTALK_NONE: all were consumed, and the command is incomplete. */
 size_t beanstalk_parse(struct beanstalk_parser *parser, const uint8_t *bytes, size_t size,
                        struct beanstalk_command *out);
-/* Gives up what is kept. */
+/* Frees the stored bytes. */
 void beanstalk_parser_end(struct beanstalk_parser *parser);
-/* The command's name as protocol.txt writes it; of an error NULL. */
+/* Returns the command's name as in protocol.txt; NULL for an error. */
 const char *beanstalk_name(enum beanstalk_kind kind);
 
 #endif

@@ -5,11 +5,11 @@
  *   wait for a task ──► fresh, and another may come before it? ── yes ──► rank all fresh ──► wait again
  *        ▲   │                          │ no
  *        │   └─ another connection's    └──► RESERVED
- *        │      reserve-job wants it ──► it is that one's
- *        └── nothing: TIMED_OUT, DEADLINE_SOON, or a wait that was too long for the gateway
+ *        │      reserve-job wants it ──► that connection gets it
+ *        └── no task: TIMED_OUT, DEADLINE_SOON, or the wait exceeded the gateway's maximum
  *
- * reserve-job puts its job first in its tube and leases the first of that; the connection that gets it instead hands it
- * over. */
+ * reserve-job moves its job to the first place of its tube, then leases the tube's first job. If another connection
+ * gets that job, it passes the job on. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static void drop_held(struct beanstalk_connection *connection) {
     connection->held = NULL;
 }
 
-/* It goes back as if it had never been leased: no client has seen it. */
+/* Gives the job back as if it had never been leased: no client has seen it. */
 static void put_back(struct beanstalk_connection *connection) {
     connection->server->changes++;
     gateway_left(connection->server->gateway, connection->held->lease, false);
@@ -62,7 +62,7 @@ static void end_with(struct beanstalk_connection *connection, const char *line) 
     connection_answer(connection, line);
 }
 
-/* ---- what comes */
+/* ---- a task arrives */
 
 static void deliver(struct beanstalk_connection *connection) {
     struct beanstalk_reserved *reserved = connection->held;
@@ -85,10 +85,10 @@ static bool comes_before(const Tarry__TaskView *view, const struct beanstalk_res
 static void on_ranked(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
     connection->asked = 0;
-    reserve_try(connection); /* whether or not: another consumer may have it meanwhile */
+    reserve_try(connection); /* also after a failure: another consumer may have leased the job meanwhile */
 }
 
-/* What gives jobs the places that their pris say. */
+/* Operation that moves a job to the place of its pri. */
 struct ranking {
     Tarry__Op op;
     Tarry__Move move;
@@ -127,13 +127,13 @@ static void on_first_ranked(struct beanstalk_connection *connection, const Tarry
         deliver(connection);
 }
 
-/* The delay of the job has ended, or a client of Tarry's own has given it back: is a ranked one to come first? */
+/* Asks whether a ranked job precedes the held one, whose delay has ended or which a Tarry client has released. */
 static void look_at_ranked(struct beanstalk_connection *connection) {
     const struct beanstalk_reserved *held = connection->held;
     look_for_first(connection, held->tube, beanstalk_rank_ms(0), beanstalk_rank_ms(held->job.pri) + 1, on_first_ranked);
 }
 
-/* Ranks the held job, and of the others whose delay has ended too those whose pri is noted. False: no memory. */
+/* Ranks the held job, and other fresh jobs whose pri is noted. False: out of memory. */
 static bool rank_all(struct beanstalk_connection *connection, const Tarry__ListReply *list) {
     const struct beanstalk_notes *notes = &connection->server->notes;
     struct ranking *rankings = calloc(list->n_tasks + 1, sizeof(*rankings));
@@ -168,8 +168,8 @@ static void on_fresh(void *argument, const Tarry__Reply *reply) {
     if (!has_others || !rank_all(connection, reply->list)) look_at_ranked(connection);
 }
 
-/* Jobs whose delays have ended since the last reserve come by their due times until they are ranked. So all of them are
- * ranked before one of them is delivered, unless the held one is the only one. */
+/* Lists the tube's fresh jobs. A job whose delay has ended is ordered by its due time until it is ranked. So all fresh
+ * jobs are ranked before one is delivered, unless the held job is the only one. */
 static void look_at_fresh(struct beanstalk_connection *connection) {
     Tarry__List list = TARRY__LIST__INIT;
     list.queue = connection->held->tube;
@@ -187,7 +187,7 @@ static struct beanstalk_connection *who_wants(const struct beanstalk *server, ui
     return NULL;
 }
 
-/* False: no memory. */
+/* Keeps the leased task as the connection's held job. False: out of memory. */
 static bool hold_task(struct beanstalk_connection *connection, const Tarry__DeliveredTask *task, uint64_t lease) {
     struct beanstalk_reserved *reserved = calloc(1, sizeof(*reserved));
     Tarry__Content *content = tarry__content__unpack(NULL, task->content.len, task->content.data);
@@ -223,7 +223,7 @@ static void got(struct beanstalk_connection *connection, const Tarry__DeliveredT
     struct beanstalk_connection *to = who_wants(connection->server, task->id);
     choose_took(connection->server, task->queue, task->id);
     if (to == NULL) to = connection;
-    if (to != connection) { /* it is reserved by its id over there, where another one is awaited */
+    if (to != connection) { /* that connection reserves the job, so its own lease request is cancelled */
         gateway_cancel(gateway, to->lease);
         to->lease = 0;
     }
@@ -243,7 +243,7 @@ static void got(struct beanstalk_connection *connection, const Tarry__DeliveredT
     if (to != connection) reserve_try(connection);
 }
 
-/* ---- nothing comes */
+/* ---- no task arrives */
 
 static void on_undone(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
@@ -251,7 +251,7 @@ static void on_undone(void *argument, const Tarry__Reply *reply) {
     end_with(connection, "NOT_FOUND");
 }
 
-/* No client has got it: its tube is paused. It goes where it was, if it still waits. */
+/* Moves the job back to its old place if it still waits: no client has leased it, because its tube is paused. */
 static void undo_first(struct beanstalk_connection *connection) {
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__Move move = TARRY__MOVE__INIT;
@@ -292,7 +292,7 @@ static void on_leased(void *argument, const struct gateway_leased *leased) {
         connection->wanted = 0;
         connection_refuse(connection, leased->code);
     } else if (leased->count == 0 && connection->chosen != BEANSTALK_ANY_TUBE) {
-        connection->server->changes++; /* another client was quicker, or its tube is paused */
+        connection->server->changes++; /* another client leased it first, or the tube is paused */
         reserve_from(connection, BEANSTALK_ANY_TUBE);
     } else if (leased->count == 0) {
         got_nothing(connection);
@@ -312,7 +312,7 @@ void reserve_from(struct beanstalk_connection *connection, uint32_t tube) {
     } else if (tube != BEANSTALK_ANY_TUBE) {
         queues[0] = connection->watched[tube]->name;
         count = 1;
-        until_ms = now_ms; /* what is there, or nothing */
+        until_ms = now_ms; /* only a job that is ready now */
     } else {
         uint64_t soonest_ms = held_soonest_ms(connection);
         uint64_t margin_ms = soonest_ms > BEANSTALK_MARGIN_MS ? soonest_ms - BEANSTALK_MARGIN_MS : 0;
@@ -340,13 +340,13 @@ static void reserve_try(struct beanstalk_connection *connection) {
         choose_begin(connection);
 }
 
-/* beanstalkd gives no job to a client that has waited and then hung up. A reserve that came with the end has not looked
- * yet. */
+/* Ends the wait, because the client has shut down its sending side: beanstalkd gives no job to such a client. A reserve
+ * that arrived with the shutdown still looks once. */
 void reserve_hurry(struct beanstalk_connection *connection) {
     uint64_t now_ms = beanstalk_now_ms();
     if (!connection->is_waiting || connection->wanted != 0) return;
     connection->wait_until_ms = now_ms;
-    if (connection->lease == 0) return; /* something is asked, and it goes on by this time */
+    if (connection->lease == 0) return; /* a reply is outstanding, and its callback checks wait_until_ms */
     gateway_cancel(connection->server->gateway, connection->lease);
     connection->lease = 0;
     if (now_ms > connection->wait_began_ms + BEANSTALK_FIRST_LOOK_MS)
@@ -389,7 +389,7 @@ static void on_first(void *argument, const Tarry__Reply *reply) {
     reserve_try(connection);
 }
 
-/* The first of its tube: nothing is due before 1970, and nothing has a higher priority. */
+/* Moves the job to the first place of its tube: due time 0 is the earliest, and no priority is higher. */
 static void put_first(struct beanstalk_connection *connection, uint64_t id, bool is_dead) {
     Tarry__Op ops[2] = {TARRY__OP__INIT, TARRY__OP__INIT};
     Tarry__DeadOp dead = TARRY__DEAD_OP__INIT;
@@ -428,7 +428,7 @@ static void on_wanted(void *argument, const Tarry__Reply *reply) {
     if (note != NULL && is_dead && beanstalk_reason_parse(view->reason, &pri)) {
         note->pri = pri;
         note->has_pri = true;
-    } else if (note != NULL && !is_known && beanstalk_is_rank(view->due_ms)) { /* its place is lost */
+    } else if (note != NULL && !is_known && beanstalk_is_rank(view->due_ms)) { /* its place gets lost */
         note->pri = beanstalk_pri_of_rank(view->due_ms);
         note->has_pri = true;
     }

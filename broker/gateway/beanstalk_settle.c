@@ -1,4 +1,4 @@
-/* beanstalk_settle.c: put, and what becomes of a job: delete, release, bury, touch. */
+/* beanstalk_settle.c: put, and the commands that settle a reserved job: delete, release, bury, touch. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static void on_put(void *argument, const Tarry__Reply *reply) {
         connection_refuse(connection, code);
         return;
     }
-    if (connection->command.delay_s > 0) { /* its place says its pri only once it is ranked */
+    if (connection->command.delay_s > 0) { /* the due time shows the pri only once the job is ranked */
         struct beanstalk_note *note = beanstalk_note_make(&connection->server->notes, reply->commit->results[0]->id);
         if (note != NULL) {
             note->pri = connection->command.pri;
@@ -25,7 +25,7 @@ static void on_put(void *argument, const Tarry__Reply *reply) {
     connection_finish(connection);
 }
 
-/* When a job of this pri is ready, after its delay; and its priority until then. */
+/* Returns the due time and priority of a job with this pri and delay. */
 static void place(uint32_t pri, uint32_t delay_s, Tarry__When *out_when, uint32_t *out_priority) {
     tarry__when__init(out_when);
     out_when->kind = delay_s > 0 ? TARRY__WHEN__KIND__DELAY : TARRY__WHEN__KIND__AT;
@@ -74,7 +74,8 @@ void put_begin(struct beanstalk_connection *connection, const struct beanstalk_c
 
 /* ---- jobs that this connection has reserved */
 
-/* NULL: it has not reserved it. The job's time does not run out meanwhile. */
+/* Finds the reserved job of the command, and stops its TTR meanwhile. NULL: this connection has not reserved the job.
+ */
 static struct beanstalk_reserved *settle(struct beanstalk_connection *connection, Tarry__Token *out_token) {
     struct beanstalk_reserved *reserved = held_find(connection, connection->command.id);
     connection->settling = reserved;
@@ -86,7 +87,7 @@ static struct beanstalk_reserved *settle(struct beanstalk_connection *connection
     return reserved;
 }
 
-/* Whether it is as was asked for. False: it was not, and the client has been told. */
+/* Whether the operation succeeded. False: it failed, and the client has its reply. */
 static bool is_settled(struct beanstalk_connection *connection, const Tarry__Reply *reply) {
     struct beanstalk_reserved *reserved = connection->settling;
     Tarry__Code code = reply != NULL ? reply->code : TARRY__CODE__FAILED;
@@ -94,11 +95,11 @@ static bool is_settled(struct beanstalk_connection *connection, const Tarry__Rep
     if (code == TARRY__CODE__OK) code = result_code(reply, 0);
     if (code == TARRY__CODE__OK) return true;
     if (code == TARRY__CODE__STALE_TOKEN) {
-        held_drop(connection, reserved); /* the broker has taken it back */
+        held_drop(connection, reserved); /* the lease has ended */
         connection_answer(connection, "NOT_FOUND");
         return false;
     }
-    reserved->is_settling = false; /* its time runs on */
+    reserved->is_settling = false; /* its TTR continues */
     connection_refuse(connection, code);
     return false;
 }
@@ -130,12 +131,12 @@ static void on_removed(void *argument, const Tarry__Reply *reply) {
     if (code == TARRY__CODE__OK)
         deleted(connection, connection->tube);
     else if (code == TARRY__CODE__NOT_DONE)
-        connection_answer(connection, "NOT_FOUND"); /* another client was quicker */
+        connection_answer(connection, "NOT_FOUND"); /* another client took or deleted the job first */
     else
         connection_refuse(connection, code);
 }
 
-/* What no client has reserved. */
+/* Deletes a job that no client has reserved. */
 static void on_found(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
     if (!reply_is_fine(connection, reply)) return;

@@ -1,5 +1,5 @@
-/* beanstalk_stats.c: stats, stats-tube, list-tubes, pause-tube. Counts are the broker's; what only beanstalkd counts
- * (commands, connections) is counted here, since tarryd's start. */
+/* beanstalk_stats.c: stats, stats-tube, list-tubes, pause-tube. The broker counts jobs; counts that only beanstalkd has
+ * (commands, connections) are counted here since tarryd's start. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +70,7 @@ static void on_urgent(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
     connection->asked = 0;
     if (reply != NULL && reply->code == TARRY__CODE__OK) connection->counts.urgent += reply->list->n_tasks;
-    list_ready(connection, BEANSTALK_RANK_END_MS, 0, on_urgent_fresh); /* delays have ended: not ranked yet */
+    list_ready(connection, BEANSTALK_RANK_END_MS, 0, on_urgent_fresh); /* fresh jobs: not ranked yet */
 }
 
 static void count_urgent(struct beanstalk_connection *connection) {
@@ -181,9 +181,7 @@ static void describe_server(struct beanstalk_connection *connection) {
     beanstalk_text_server(&connection->yaml, &view);
 }
 
-/* Tubes that are referred to and are no queues that hold something are counted here, the others by what was seen of
- * them.
- */
+/* Returns the number of tubes: queues that contain tasks, tubes that a connection refers to, and "default". */
 static size_t count_tubes(const struct beanstalk *server, char *const *full, size_t full_count) {
     const struct beanstalk_tube *tube = NULL;
     size_t count = full_count;
@@ -284,7 +282,7 @@ static void pause_tube(struct beanstalk_connection *connection) {
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__QueuePause pause = TARRY__QUEUE_PAUSE__INIT;
     pause.queue = connection->tube;
-    pause.paused = connection->command.delay_s > 0; /* beanstalkd's 0 is over at once, too */
+    pause.paused = connection->command.delay_s > 0; /* beanstalkd's 0 also ends at once */
     pause.for_ms = (uint64_t)connection->command.delay_s * 1000;
     op.op_case = TARRY__OP__OP_QUEUE_PAUSE;
     op.queue_pause = &pause;

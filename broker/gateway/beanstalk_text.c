@@ -1,5 +1,5 @@
-/* beanstalk_text.c: see beanstalk_text.h. Keys, their order and their form are beanstalkd 1.12's: clients read them
- * with less than a YAML parser. */
+/* beanstalk_text.c: see beanstalk_text.h. Keys, their order and their format are those of beanstalkd 1.12, because
+ * clients read them without a full YAML parser. */
 #include "beanstalk_text.h"
 
 #include <inttypes.h>
@@ -46,18 +46,18 @@ void beanstalk_text_add(struct beanstalk_text *text, const char *format, ...) {
     va_end(again);
 }
 
-/* ---- YAML's scalars */
+/* ---- scalars of YAML */
 
-/* Bytes that a tube's name may hold; in this set no byte has a meaning in YAML but at the beginning of a scalar. */
+/* Bytes allowed in a tube's name. None of them has a meaning in YAML except at the beginning of a scalar. */
 static const char tube_bytes[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()";
 
-/* A decimal number that every reader turns back into the same text. */
+/* Whether it is a decimal number that every reader converts back to the same text. */
 static bool is_integer(const char *value, size_t size) {
     return size <= 15 && strspn(value, "0123456789") == size && (value[0] != '0' || size == 1);
 }
 
-/* Does YAML 1.1 or 1.2 read the plain scalar as null, a boolean, a number, a date or a mark, and not as a text? May say
- * so of more. */
+/* Whether YAML 1.1 or 1.2 may read the plain scalar as null, a boolean, a number, a date or a mark instead of a text.
+ * May return true for other texts, too. */
 static bool is_typed(const char *value, size_t size) {
     static const char *const words[] = {"null", "true", "false", "yes",  "no",    "on",   "off",
                                         "y",    "n",    ".inf",  ".nan", "+.inf", "-.inf"};
@@ -67,13 +67,13 @@ static bool is_typed(const char *value, size_t size) {
     return is_marked && strspn(value, "0123456789+-._xXoObBaAcCdDeEfF") == size;
 }
 
-/* Needs an escape within double quotes: what YAML takes for no printable character, or for a line's end. */
+/* Whether the character needs an escape within double quotes: YAML treats it as not printable or as a line end. */
 static bool is_escaped(uint32_t c) {
     return c < 0x20 || c == '"' || c == '\\' || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 || c == 0xfeff ||
            c == 0xfffe || c == 0xffff;
 }
 
-/* The first character of well-formed UTF-8. */
+/* Returns the first character of well-formed UTF-8. */
 static uint32_t character(const unsigned char *at, size_t *out_size) {
     size_t size = at[0] < 0x80 ? 1 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
     uint32_t c = size == 1 ? at[0] : at[0] & (0xffu >> (size + 1));
@@ -102,7 +102,7 @@ void beanstalk_text_string(struct beanstalk_text *text, const char *value) {
     beanstalk_text_add(text, "\"");
 }
 
-/* One line of a map. */
+/* Appends one line of a map. */
 static void string(struct beanstalk_text *text, const char *key, const char *value) {
     beanstalk_text_add(text, "%s: ", key);
     beanstalk_text_string(text, value);

@@ -1,4 +1,4 @@
-/* beanstalk_text.h: what beanstalkd's replies look like: lines, bodies, and YAML. Pure; one thread at a time. */
+/* beanstalk_text.h: formats beanstalkd's replies: lines, bodies, and YAML. Pure; one thread at a time. */
 #ifndef TARRY_GATEWAY_BEANSTALK_TEXT_H
 #define TARRY_GATEWAY_BEANSTALK_TEXT_H
 
@@ -8,23 +8,23 @@
 
 #include "beanstalk_parser.h"
 
-/* Text that grows; zeroed: empty. */
+/* Growing text; all zero: empty. */
 struct beanstalk_text {
     char *bytes;
     size_t size;
     size_t capacity;
-    bool failed; /* no memory: what was written after that is missing */
+    bool failed; /* out of memory; later text is missing */
 };
 
 void beanstalk_text_free(struct beanstalk_text *text);
 void beanstalk_text_add(struct beanstalk_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Adds a text as a scalar of YAML that every parser reads as this text: plain if that is possible, as beanstalkd 1.12
- * writes it, else within double quotes, as 1.13 writes it. */
+/* Appends a text as a YAML scalar that every parser reads as this text: plain if possible, as beanstalkd 1.12 writes
+ * it; else in double quotes, as 1.13 writes it. */
 void beanstalk_text_string(struct beanstalk_text *text, const char *value);
-/* Adds it as an item of a list: "- name". */
+/* Appends a list item: "- name". */
 void beanstalk_text_item(struct beanstalk_text *text, const char *name);
 
-/* In beanstalkd's words. */
+/* A job in beanstalkd's terms. */
 struct beanstalk_job_view {
     uint64_t id;
     const char *tube;
@@ -35,7 +35,7 @@ struct beanstalk_job_view {
 };
 void beanstalk_text_job(struct beanstalk_text *text, const struct beanstalk_job_view *job);
 
-struct beanstalk_counts { /* of jobs */
+struct beanstalk_counts { /* numbers of jobs */
     uint64_t urgent, ready, reserved, delayed, buried, total;
 };
 struct beanstalk_tube_view {
@@ -48,14 +48,14 @@ void beanstalk_text_tube(struct beanstalk_text *text, const struct beanstalk_tub
 
 struct beanstalk_server_view {
     struct beanstalk_counts jobs;
-    const uint64_t *commands; /* by enum beanstalk_kind */
+    const uint64_t *commands; /* indexed by enum beanstalk_kind */
     uint64_t timeouts;
     size_t tubes;
     uint32_t job_max;
     uint32_t connections, producers, workers, waiting;
     uint64_t connections_total;
     int64_t pid;
-    const char *version; /* of what beanstalkd is spoken */
+    const char *version; /* emulated version of beanstalkd */
     uint64_t user_us, system_us, uptime_s;
     bool draining;
     const char *id, *hostname, *os, *platform;

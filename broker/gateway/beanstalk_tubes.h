@@ -1,8 +1,8 @@
-/* beanstalk_tubes.h: the tubes that connections name, and what is counted of each.
+/* beanstalk_tubes.h: the tubes that connections name, and their statistics.
  *
- * A tube that is named here need not be a queue of the broker: that comes into being with the first job. A tube stays
- * while a connection uses or watches it; beyond BEANSTALK_TUBES_MAX those without a reference go, with their counts.
- * One thread at a time. */
+ * A tube may exist here without a queue in the broker, which its first job creates. A tube stays while a connection
+ * uses or watches it. Beyond BEANSTALK_TUBES_MAX, tubes that no connection uses are dropped with their statistics. One
+ * thread at a time. */
 #ifndef TARRY_GATEWAY_BEANSTALK_TUBES_H
 #define TARRY_GATEWAY_BEANSTALK_TUBES_H
 
@@ -15,7 +15,7 @@
 #define BEANSTALK_TUBES_MAX 4096u
 #define BEANSTALK_TUBE_BUCKETS 1024u
 
-/* Of a tube's first ranked jobs that are ready, so many are remembered. */
+/* Maximum number of cached first ready jobs of a tube (ranked ones only). */
 #define BEANSTALK_SEEN_MAX 16u
 
 struct beanstalk_seen {
@@ -24,22 +24,22 @@ struct beanstalk_seen {
 };
 
 struct beanstalk_tube {
-    TAILQ_ENTRY(beanstalk_tube) all; /* in the order of being named first */
+    TAILQ_ENTRY(beanstalk_tube) all; /* ordered by first mention */
     struct beanstalk_tube *next;
     uint32_t using;
     uint32_t watching;
     uint32_t waiting;
     uint64_t deletes;
     uint64_t pauses;
-    uint32_t pause_s;        /* of the last pause-tube */
-    uint64_t ranked_only_ms; /* then no job that was ready had no rank (beanstalk_choose.c) */
-    /* Its first ranked jobs that were ready when they were looked at, less what has been taken since. */
-    uint64_t seen_ms; /* then; 0: never */
+    uint32_t pause_s;        /* argument of the last pause-tube */
+    uint64_t ranked_only_ms; /* time at which every ready job had a rank (beanstalk_choose.c) */
+    /* Cache: the tube's first ready ranked jobs at seen_ms, without those leased since. */
+    uint64_t seen_ms; /* time of the cached look; 0: never */
     uint64_t seen_version;
     uint32_t seen_count;
-    bool seen_is_all; /* there were no more */
+    bool seen_is_all; /* the tube had no further ranked ready jobs */
     struct beanstalk_seen seen[BEANSTALK_SEEN_MAX];
-    uint64_t changes; /* so often something was put into it: what is remembered is not so any more */
+    uint64_t changes; /* number of order changes in the tube; a new value invalidates the cache */
     char name[BEANSTALK_TUBE_MAX + 1];
 };
 
@@ -53,9 +53,9 @@ struct beanstalk_tubes {
 
 void beanstalk_tubes_init(struct beanstalk_tubes *tubes);
 void beanstalk_tubes_free(struct beanstalk_tubes *tubes);
-/* NULL: no command has named it. */
+/* Returns NULL if no command has named the tube. */
 struct beanstalk_tube *beanstalk_tube_find(const struct beanstalk_tubes *tubes, const char *name);
-/* NULL: no memory, or too many that are referred to. */
+/* Returns the tube, and creates it if needed. NULL: out of memory, or too many tubes in use. */
 struct beanstalk_tube *beanstalk_tube_make(struct beanstalk_tubes *tubes, const char *name);
 static inline bool beanstalk_tube_is_referred(const struct beanstalk_tube *tube) {
     return tube->using > 0 || tube->watching > 0;

@@ -1,4 +1,4 @@
-/* gateway.c: handles, and requests on their way there and back; see gateway.h. */
+/* gateway.c: handles, and requests and their replies; see gateway.h. */
 #include "gateway.h"
 
 #include <assert.h>
@@ -99,7 +99,7 @@ static bool is_taken(struct ask *ask) {
     return true;
 }
 
-/* What waits for room is counted like what waits in a connection. */
+/* A request that waits for capacity counts like one that waits in a connection. */
 void ask_offer(struct ask *ask) {
     struct gateway *gateway = ask->gateway;
     if (TAILQ_EMPTY(&gateway->offered) && is_taken(ask)) return;
@@ -113,7 +113,7 @@ void ask_offer(struct ask *ask) {
 void gateway_resumed(struct gateway *gateway) {
     struct ask *ask;
     while ((ask = TAILQ_FIRST(&gateway->offered)) != NULL) {
-        assert(ask->request != NULL); /* it is kept until it is taken */
+        assert(ask->request != NULL); /* the ask owns it until the broker takes it */
         int64_t held = (int64_t)ask->request->capacity;
         if (!is_taken(ask)) return;
         TAILQ_REMOVE(&gateway->offered, ask, waits);
@@ -187,7 +187,7 @@ void gateway_inside(struct gateway *gateway, uint64_t id, const struct message *
         pool_ended(gateway, id);
 }
 
-/* ---- from beginning to end */
+/* ---- start and stop */
 
 struct gateway *gateway_new(const struct gateway_calls *calls) {
     struct gateway *gateway = calloc(1, sizeof(*gateway));
@@ -210,7 +210,7 @@ void gateway_free(struct gateway *gateway) {
         struct slot *slot = &gateway->slots[i];
         if (slot->kind == HANDLE_ASK) ask_free(slot->owner);
         if (slot->kind == HANDLE_TIMER)
-            gateway_timer_cancel(gateway, slot->id); /* the heap must not name it any more */
+            gateway_timer_cancel(gateway, slot->id); /* remove it from the heap before it is freed */
         if (slot->kind == HANDLE_LEASE) lease_forget(slot->owner);
         if (slot->kind == HANDLE_WAKEUP) wakeup_free(slot->owner);
     }

@@ -1,12 +1,12 @@
-/* gateway_commit.c: whose producers the commits of a gateway have (ONCE-1).
+/* gateway_commit.c: assigns each commit a producer and a sequence number (ONCE-1).
  *
- * A *maker* is a principal, and makes its commits' numbers: producers that the broker has issued to it, each with a
- * window of sequences as wide as the broker remembers answers. A commit without a key is sent once, so its answer may
- * be forgotten as soon as it has come. What has a key must find its answer again: its producer's answers are all kept,
- * and when such a producer has given out as many numbers as are remembered another takes its place (gateway_once.c).
+ * A *maker* is a principal with its producers, which the broker has issued to it. Each producer has a window of
+ * sequences as wide as the number of replies that the broker remembers. A commit without a key is sent once, so its
+ * reply may be forgotten once received. A commit with a key must find its reply again, so all replies of its producer
+ * are kept. When such a producer has used all numbers of its window, another one replaces it (gateway_once.c).
  *
- * The three numbers of a commit are filled in when it leaves: the request is packed with three varints of ten bytes,
- * which hold any number. */
+ * The request is packed with three varints of ten bytes, which hold any number. The three numbers of a commit are
+ * filled in when it is sent. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +17,8 @@
 #define VARINT_SIZE 10u
 #define FIELD_SIZE (1u + VARINT_SIZE)
 #define NUMBERS_SIZE (3u * FIELD_SIZE)
-/* Producers of a principal for commits without a key: more than may be under way in all of them is refused. */
+/* Producers of a principal for commits without a key. If all their windows are full, further commits are refused. */
 #define PRODUCERS_EACH 8u
-/* A producer that the broker has forgotten was idle for long; a commit that was refused for that was not carried out,
- * for it had been sent once. */
 #define TRIES_MAX 3u
 
 static const char too_many[] = "as many commits of this principal are under way as the broker remembers: try again";
@@ -28,13 +26,13 @@ static const char too_many[] = "as many commits of this principal are under way 
 struct producer {
     struct maker *maker;
     TAILQ_ENTRY(producer) next;
-    uint64_t id;       /* 0: it is asked for */
-    uint64_t sequence; /* the next */
-    uint64_t oldest;   /* unanswered */
-    uint64_t answered; /* bit i: oldest + i is */
+    uint64_t id;       /* 0: requested, not yet issued */
+    uint64_t sequence; /* the next sequence to assign */
+    uint64_t oldest;   /* the oldest sequence without a reply */
+    uint64_t answered; /* bit i: sequence oldest + i has its reply */
     unsigned under_way;
     uint64_t used_ms; /* steady_ms */
-    bool keeps;       /* its answers, for commits with a key */
+    bool keeps;       /* its replies are kept, for commits with a key */
     bool is_over;
 };
 TAILQ_HEAD(producer_list, producer);
@@ -45,10 +43,10 @@ struct maker {
     uint64_t principal;
     char name[PRINCIPAL_SIZE_MAX + 1];
     struct producer_list producers;
-    struct producer *keeping; /* the one that gives numbers to commits with a key */
+    struct producer *keeping; /* assigns numbers to commits with a key */
     unsigned count;
-    struct ask_list commits; /* that wait for a number */
-    struct ask_list keyed;   /* … that is kept */
+    struct ask_list commits; /* wait for a number */
+    struct ask_list keyed;   /* with a key; wait for a number whose reply is kept */
 };
 
 static struct maker *maker_of(struct gateway *gateway, uint64_t principal) {
@@ -66,20 +64,20 @@ static struct maker *maker_of(struct gateway *gateway, uint64_t principal) {
         TAILQ_INSERT_HEAD(&gateway->makers, maker, next);
     }
     if (maker == NULL || maker->principal == principal) return maker;
-    /* The same name, and another row: what it may do has changed. */
+    /* The principal of this name was replaced by another row, because its permissions changed. */
     if (maker->principal != 0) calls->release(calls->argument, maker->principal);
     maker->principal = calls->hold(calls->argument, principal);
     return maker;
 }
 
-/* The clock by which the broker forgets idle producers: it counts a suspended machine's time, too. */
+/* Time since boot, including suspended time: the broker also uses this clock to forget idle producers. */
 static uint64_t steady_ms(void) {
     struct timespec now;
     clock_gettime(CLOCK_BOOTTIME, &now);
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
-/* The broker may have forgotten it, or may soon. */
+/* Whether the broker may have forgotten the producer, or may do so soon. */
 static bool is_stale(const struct producer *producer) {
     return producer->under_way == 0 && steady_ms() - producer->used_ms > PRODUCER_IDLE_MS / 2;
 }
@@ -96,9 +94,8 @@ void commit_number(struct ask *ask, uint64_t producer, uint64_t sequence, uint64
     put_varint(at + 2 * FIELD_SIZE + 1, oldest);
 }
 
-/* Where the numbers lie: right behind the commit's head, which is the only place where three such fields stand in a
- * row.
- */
+/* Returns the offset of the three numbers: behind the commit's head, the only place where three such fields are in a
+ * row. */
 static size_t find_numbers(const struct message *message) {
     uint8_t numbers[NUMBERS_SIZE];
     for (unsigned i = 0; i < 3; i++) {
@@ -155,7 +152,7 @@ static void on_hello(void *argument, const Tarry__Reply *reply) {
     }
 }
 
-/* NULL: no memory. */
+/* Requests a producer from the broker. NULL: out of memory. */
 static struct producer *producer_new(struct maker *maker, const char *peer, bool keeps) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Hello hello = TARRY__HELLO__INIT;
@@ -194,7 +191,7 @@ static void serve_commits(struct maker *maker) {
     bool is_asked;
     while ((ask = TAILQ_FIRST(&maker->commits)) != NULL) {
         struct producer *producer = find_room(maker, &is_asked);
-        if (producer == NULL && is_asked) return; /* on_hello comes */
+        if (producer == NULL && is_asked) return; /* on_hello will continue */
         if (producer == NULL && maker->count < PRODUCERS_EACH && producer_new(maker, ask->peer, false) != NULL) return;
         TAILQ_REMOVE(&maker->commits, ask, waits);
         if (producer == NULL) {
@@ -210,7 +207,7 @@ static void serve_commits(struct maker *maker) {
     }
 }
 
-/* Sends a commit under a number of its caller's producers. */
+/* Assigns a number of its principal's producers to the commit, and sends it. */
 static void commit_send(struct ask *ask) {
     struct maker *maker = maker_of(ask->gateway, ask->principal);
     if (maker == NULL) {
@@ -230,7 +227,7 @@ static void note_answered(struct producer *producer, uint64_t sequence) {
     }
 }
 
-/* Later keys get numbers of another producer. */
+/* Gives up the forgotten producer, so that later keys get numbers of another one. */
 static void forget_keeping(const struct ask *ask) {
     struct maker *maker = maker_of(ask->gateway, ask->principal);
     bool is_its = maker != NULL && maker->keeping != NULL && maker->keeping->id == ask->kept_producer;
@@ -240,7 +237,7 @@ static void forget_keeping(const struct ask *ask) {
 bool commit_replied(struct ask *ask, const Tarry__Reply *reply) {
     struct producer *producer = ask->producer;
     bool is_forgotten = reply != NULL && reply->code == TARRY__CODE__FORGOTTEN;
-    if (producer == NULL) { /* with a key */
+    if (producer == NULL) { /* a commit with a key */
         if (is_forgotten) forget_keeping(ask);
         return false;
     }
@@ -250,7 +247,8 @@ bool commit_replied(struct ask *ask, const Tarry__Reply *reply) {
     producer->is_over |= is_forgotten;
     if (producer->is_over && producer->under_way == 0) producer_free(producer);
     serve_commits(maker);
-    /* Its bytes are gone with the first try: what is told is true, and nothing has been decided. */
+    /* The commit was sent only once and its bytes are freed. FORGOTTEN means that it was not executed, so BUSY is true.
+     */
     if (!is_forgotten) return false;
     ask_refuse(ask, TARRY__CODE__BUSY, "the broker has forgotten this gateway's producer: nothing was done, try again");
     return true;
@@ -278,7 +276,7 @@ uint64_t gateway_commit(struct gateway *gateway, const struct gateway_caller *ca
     return id;
 }
 
-/* ---- numbers that are kept */
+/* ---- numbers whose replies are kept */
 
 bool maker_reserve(struct gateway *gateway, const struct ask *ask, uint64_t *out_producer, uint64_t *out_sequence) {
     struct maker *maker = maker_of(gateway, ask->principal);
@@ -291,7 +289,7 @@ bool maker_reserve(struct gateway *gateway, const struct ask *ask, uint64_t *out
     *out_producer = producer->id;
     *out_sequence = producer->sequence++;
     producer->used_ms = steady_ms();
-    if (producer->sequence > COMMITS_PER_PRODUCER_MAX) producer_free(producer); /* the broker has it, and keeps it */
+    if (producer->sequence > COMMITS_PER_PRODUCER_MAX) producer_free(producer); /* its window is used up */
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* gateway_host.h: what the gateway is to its broker: made once, with what it calls; what the door tells it (door.h). */
+/* gateway_host.h: the gateway's interface to the broker that creates it, and to the door (door.h). */
 #ifndef TARRY_GATEWAY_GATEWAY_HOST_H
 #define TARRY_GATEWAY_GATEWAY_HOST_H
 
@@ -10,45 +10,47 @@
 
 struct door;
 
-/* On the door's thread. */
+/* Functions of the broker, called on the door's thread. */
 struct gateway_calls {
     void *argument;
-    /* As door_calls.request: false: there is no room; it is offered again after gateway_resumed. */
+    /* As door_calls.request. False: no capacity; the gateway offers the request again after gateway_resumed. */
     bool (*request)(void *argument, uint64_t from, uint64_t principal, const char *peer, struct message *request);
-    /* One reference more to a principal, or one fewer. */
+    /* Adds a reference to a principal, or removes one. */
     uint64_t (*hold)(void *argument, uint64_t principal);
     void (*release)(void *argument, uint64_t principal);
-    /* Its name, as in records; "": a local client. */
+    /* Returns the principal's name as in records; "": a local client. */
     const char *(*name)(void *argument, uint64_t principal);
-    /* What is known of it. */
+    /* Describes the principal. */
     void (*who)(void *argument, uint64_t principal, struct gateway_who *out);
-    /* The broker's own principal, one reference more: for the receipts of gateway_once. */
+    /* Returns a new reference to the broker's own principal, for the receipts of gateway_once. */
     uint64_t (*own)(void *argument);
-    /* May it have this commit remembered under a key, which is durable before the commit is judged? As may_lease. */
+    /* Checks whether the principal may store this commit under an idempotency key, before the key is made durable.
+     * Result as may_lease. */
     Tarry__Code (*may_key)(void *argument, uint64_t principal, const Tarry__Commit *commit,
                            char sentence[GATEWAY_SENTENCE_SIZE]);
-    /* May it do any of this, and does its rate allow one operation more, which is taken? As may_lease. */
+    /* Checks whether the principal may do any part of the deed, and takes one operation from its rate. Result as
+     * may_lease. */
     Tarry__Code (*pay)(void *argument, uint64_t principal, const struct gateway_deed *deed,
                        char sentence[GATEWAY_SENTENCE_SIZE]);
-    /* That operation is given back. */
+    /* Returns the operation that `pay` took. */
     void (*unpay)(void *argument, uint64_t principal);
-    /* May it lease from these queues now? OK, or the code and a sentence. */
+    /* Checks whether the principal may lease from these queues now. Returns OK, or a code and a sentence. */
     Tarry__Code (*may_lease)(void *argument, uint64_t principal, const char *const *queues, size_t queue_count,
                              char sentence[GATEWAY_SENTENCE_SIZE]);
-    /* Of the lane of a session that was subscribed from inside (lanes.h). */
+    /* Callbacks for the lane of a session that the gateway subscribed (lanes.h). */
     bool (*lane_up)(void *argument, uint32_t lane, uint64_t session, uint64_t id);
     void (*lane_sent)(void *argument, uint32_t lane, uint64_t turn, bool left, uint64_t stamp);
     void (*lane_credit)(void *argument, uint32_t lane, uint64_t session, uint32_t credit);
 };
 
-/* NULL: no memory. */
+/* Returns NULL when out of memory. */
 struct gateway *gateway_new(const struct gateway_calls *calls);
-/* The door's, before it starts. */
+/* Sets the door. Call it before the door starts. */
 void gateway_serve(struct gateway *gateway, struct door *door);
-/* The door has stopped; nothing is called back. */
+/* Frees the gateway after the door has stopped; calls no callback. */
 void gateway_free(struct gateway *gateway);
 
-/* What the door calls. */
+/* Functions that the door calls. */
 void gateway_inside(struct gateway *gateway, uint64_t id, const struct message *message, bool is_delivery);
 void gateway_resumed(struct gateway *gateway);
 void gateway_alarm(struct gateway *gateway);

@@ -1,16 +1,16 @@
-/* gateway_lease.c: clients that wait for tasks. Leases of one principal from the same queues, with the same time, stand
- * behind one session of the broker's, a *pool*'s: a long poll costs no record, no lane and no session of its own.
+/* gateway_lease.c: clients that wait for tasks. Leases of one principal from the same queues with the same lease time
+ * share one session of the broker, called a *pool*. So a long poll costs no record, no lane and no session of its own.
  *
- *     asleep ──► subscribing ──► up ──► (nobody waits for POOL_IDLE_MS) ──► leaving ──► asleep
- *                                 │  credit: what all who wait may have together
+ *     asleep ──► subscribing ──► up ──► (no client waits for POOL_IDLE_MS) ──► leaving ──► asleep
+ *                                 │  credit: the sum of the tasks that waiting clients accept
  *                                 ▼
- *                              delivery: shared out in the order of asking ──► left, or given back
+ *                              delivery: distributed in the order of the requests ──► sent, or given back
  *
- * The session is told how many tasks it may get (core.h, CORE_CREDIT), and gets nothing more before the fate of the
- * last delivery is told (LANE_SENT). Of a delivery that none of the waiting clients has seen, LANE_SENT says that it
- * never left, and no attempt counts (TRUE-1); what one of several did not see is released. It leaves with its leases
- * kept, and takes them over again when it is subscribed anew; after a restart they stand until their deadlines, or
- * until they are settled by their tokens. */
+ * The gateway sets how many tasks the session may get (core.h, CORE_CREDIT). The broker sends no further delivery until
+ * the gateway has reported the result of the last one (LANE_SENT). If no client has seen any task of a delivery,
+ * LANE_SENT reports it as not sent, and no attempt counts (TRUE-1). If only some clients have seen their tasks, the
+ * gateway releases the others. The session leaves but keeps its leases, and takes them over when it subscribes again.
+ * After a restart, the leases last until their deadlines, or until they are settled by their tokens. */
 #include "gateway.h"
 
 #include <assert.h>
@@ -20,7 +20,8 @@
 #include "gateway_parts.h"
 
 #define POOL_IDLE_MS 2000u
-/* Those that are asleep are remembered for their leases' sake; the one used longest ago is forgotten. */
+/* Maximum number of pools. A sleeping pool is kept because its session holds leases; the least recently used is
+ * evicted. */
 #define POOLS_MAX 1024u
 
 static const char too_many_wait[] = "as many wait for tasks as may (GATEWAY_LEASES_MAX)";
@@ -28,36 +29,36 @@ static const char too_many_wait[] = "as many wait for tasks as may (GATEWAY_LEAS
 enum pool_state { POOL_ASLEEP, POOL_SUBSCRIBING, POOL_UP, POOL_LEAVING };
 
 struct lease {
-    struct timer timer; /* first: the end of the wait */
+    struct timer timer; /* must be first; fires at the end of the wait */
     uint64_t id;
     struct gateway *gateway;
-    struct pool *pool;   /* NULL: it is refused, as soon as the timer fires */
-    struct share *share; /* NULL: it waits; otherwise its tasks are of this */
+    struct pool *pool;   /* NULL: the lease is refused when the timer fires */
+    struct share *share; /* the delivery that contains its tasks; NULL: the lease still waits */
     uint32_t max;
-    bool is_now;        /* what is there, or nothing */
-    bool is_asked;      /* … and whether anything is, is being asked */
+    bool is_now;        /* the client wants only tasks that are ready now */
+    bool is_asked;      /* a request to the broker whether tasks are ready covers this lease */
     bool is_given_back; /* no client has seen its tasks */
     gateway_leased *leased;
     void *argument;
     Tarry__DeliveredTask **tasks;
     size_t count;
-    Tarry__Code code; /* of a refusal */
-    char *sentence;   /* owned; NULL: that of the code */
+    Tarry__Code code; /* the refusal's code */
+    char *sentence;   /* owned; the refusal's message; NULL: the default text of the code */
     TAILQ_ENTRY(lease) next;
 };
 TAILQ_HEAD(lease_list, lease);
 
-/* A delivery, shared out. */
+/* A delivery whose tasks are distributed to leases. */
 struct share {
     struct pool *pool;
     Tarry__Delivery *delivery;
     struct lease_list leases;
     bool has_left;
-    bool is_telling; /* callbacks read `delivery`: it outlives all of them, whatever they say of it */
+    bool is_telling; /* callbacks read `delivery`, so it is not freed before the last callback returns */
 };
 
 struct pool {
-    struct timer idle; /* first */
+    struct timer idle; /* must be first */
     TAILQ_ENTRY(pool) next;
     struct gateway *gateway;
     uint64_t id;
@@ -75,18 +76,18 @@ struct pool {
     size_t secret_size;
     struct lease_list waiting;
     unsigned share_count;
-    bool is_asking;        /* what is there now */
-    struct share *current; /* LANE_SENT has not been told of it; NULL: of none */
+    bool is_asking;        /* a request whether tasks are ready now is under way */
+    struct share *current; /* the delivery that LANE_SENT has not yet reported; NULL: none */
     uint64_t turn;
     uint64_t stamp;
-    uint32_t credit; /* that was told last */
+    uint32_t credit; /* the last credit that the gateway set */
 };
 
 static void pool_run(struct pool *pool);
 
 /* ---- leases */
 
-/* How long what is there now may take to come. */
+/* Maximum wait of a lease that wants only tasks that are ready now. */
 #define NOW_MAX_MS 1000u
 
 static void lease_free(struct lease *lease) {
@@ -110,7 +111,7 @@ static void lease_tell(struct lease *lease, const struct gateway_leased *leased)
 static void refuse_waiting(struct pool *pool, const struct gateway_leased *refusal) {
     struct lease_list all = TAILQ_HEAD_INITIALIZER(all);
     struct lease *lease = NULL;
-    /* A client that asks anew from within the callback waits for the next try. */
+    /* A callback may make a new lease; that lease waits for the next attempt and is not refused here. */
     TAILQ_CONCAT(&all, &pool->waiting, next);
     while ((lease = TAILQ_FIRST(&all)) != NULL) {
         TAILQ_REMOVE(&all, lease, next);
@@ -119,8 +120,8 @@ static void refuse_waiting(struct pool *pool, const struct gateway_leased *refus
     }
 }
 
-/* A waiting client hears of it by its timer, for no callback comes from within a function of the interface. `asked`:
- * only clients that ask what is there now. */
+/* Refuses waiting leases (BUSY) by their timers, because no callback may run within a function of the interface.
+ * `asked`: refuses only leases with is_asked. */
 static void refuse_later(struct pool *pool, bool asked) {
     struct lease *lease, *next;
     for (lease = TAILQ_FIRST(&pool->waiting); lease != NULL; lease = next) {
@@ -129,13 +130,13 @@ static void refuse_later(struct pool *pool, bool asked) {
         TAILQ_REMOVE(&pool->waiting, lease, next);
         lease->pool = NULL;
         lease->code = TARRY__CODE__BUSY;
-        (void)timer_arm(pool->gateway, &lease->timer, 0); /* it has a place among them already */
+        (void)timer_arm(pool->gateway, &lease->timer, 0); /* cannot fail: the timer is already in the heap */
     }
 }
 
-/* ---- the fate of a delivery */
+/* ---- the result of a delivery */
 
-/* What was shared out and not seen, though others saw theirs. */
+/* Releases tasks that no client has seen, although other clients have seen tasks of the same delivery. */
 static void release(struct pool *pool, Tarry__DeliveredTask *const *tasks, size_t count) {
     Tarry__Op *ops = calloc(count, sizeof(*ops));
     Tarry__Op **pointers = calloc(count, sizeof(*pointers));
@@ -154,7 +155,7 @@ static void release(struct pool *pool, Tarry__DeliveredTask *const *tasks, size_
     }
     commit.n_ops = count;
     commit.ops = pointers;
-    /* Without memory, or an answer, their leases run out. */
+    /* If memory or a reply is missing, the leases end at their deadlines. */
     if (has_memory) (void)gateway_commit(pool->gateway, &caller, &commit, NULL, NULL, NULL);
     free(ops);
     free(pointers);
@@ -176,7 +177,7 @@ static void give_credit(struct pool *pool) {
     calls->lane_credit(calls->argument, pool->lane, pool->session, pool->credit);
 }
 
-/* Credit first: the session may get more as soon as it is told. */
+/* Sets the credit before LANE_SENT: the broker may send the next delivery as soon as it gets LANE_SENT. */
 static void tell_sent(struct share *share, bool left) {
     struct pool *pool = share->pool;
     const struct gateway_calls *calls = &pool->gateway->calls;
@@ -198,7 +199,7 @@ static void share_over(struct share *share) {
     pool_run(pool);
 }
 
-/* Something of it has left: what no client has seen goes back by itself. */
+/* Releases the tasks that no client has seen. Called when another part of the delivery was sent. */
 static void release_unseen(struct share *share) {
     struct lease *lease, *next;
     for (lease = TAILQ_FIRST(&share->leases); lease != NULL; lease = next) {
@@ -209,7 +210,7 @@ static void release_unseen(struct share *share) {
     }
 }
 
-/* Frees the delivery once the fate of each of its leases is known. */
+/* Frees the delivery once the result of each of its leases is known. */
 static void end_if_over(struct share *share) {
     const struct lease *lease = NULL;
     TAILQ_FOREACH(lease, &share->leases, next) {
@@ -228,7 +229,8 @@ void gateway_left(struct gateway *gateway, uint64_t handle, bool left) {
         tell_sent(share, true);
         lease_free(lease);
     } else {
-        lease->is_given_back = true; /* its fate is that of the whole delivery, if no other part of it leaves */
+        lease->is_given_back = true; /* released later if another part of the delivery is sent; otherwise LANE_SENT
+                                        reports the whole delivery as not sent */
     }
     if (share->has_left) release_unseen(share);
     if (!share->is_telling) end_if_over(share);
@@ -246,7 +248,7 @@ void gateway_cancel(struct gateway *gateway, uint64_t handle) {
     if (pool != NULL) pool_run(pool);
 }
 
-/* Decides which client gets how many: in the order of asking. */
+/* Distributes the tasks in the order of the requests. Returns the number of distributed tasks. */
 static size_t share_out(struct share *share) {
     struct pool *pool = share->pool;
     const Tarry__Delivery *delivery = share->delivery;
@@ -265,8 +267,8 @@ static size_t share_out(struct share *share) {
     return at;
 }
 
-/* Callbacks may call any function of the interface: each lease is looked up by its handle, and the delivery is freed
- * after the last callback has returned. */
+/* Calls the callback of each lease. A callback may call any function of the interface, so each lease is looked up by
+ * its handle. The delivery is freed after the last callback has returned. */
 static void tell_all(struct share *share) {
     struct gateway *gateway = share->pool->gateway;
     const uint64_t delivered_ms = share->delivery->delivered_ms;
@@ -293,7 +295,7 @@ void pool_delivery(struct gateway *gateway, uint64_t id, const struct message *m
     Tarry__Delivery *delivery = pool != NULL ? tarry__delivery__unpack(NULL, message->size, message->bytes) : NULL;
     bool is_wanted = delivery != NULL && delivery->session == pool->session && !TAILQ_EMPTY(&pool->waiting);
     struct share *share = is_wanted ? calloc(1, sizeof(*share)) : NULL;
-    if (share == NULL) { /* no client sees it */
+    if (share == NULL) { /* no client waits, or there is no memory */
         if (pool != NULL && pool->state == POOL_UP) give_credit(pool);
         gateway->calls.lane_sent(gateway->calls.argument, message->lane, message->turn, false, message->stamp);
         if (delivery != NULL) tarry__delivery__free_unpacked(delivery, NULL);
@@ -306,7 +308,7 @@ void pool_delivery(struct gateway *gateway, uint64_t id, const struct message *m
     pool->turn = message->turn;
     pool->stamp = message->stamp;
     size_t shared = share_out(share);
-    if (shared < delivery->n_tasks) { /* some have gone meanwhile */
+    if (shared < delivery->n_tasks) { /* some clients have left in the meantime */
         share->has_left = true;
         release(pool, delivery->tasks + shared, delivery->n_tasks - shared);
     }
@@ -317,7 +319,7 @@ void pool_delivery(struct gateway *gateway, uint64_t id, const struct message *m
 
 static const struct gateway_leased nothing_came = {.code = TARRY__CODE__OK};
 
-/* Its session's lane is told apart from that of the next by a handle of its own. */
+/* Frees the pool's handle. The next session gets another handle, so late messages for this session are ignored. */
 static void fall_asleep(struct pool *pool) {
     if (pool->id != 0) handle_free(pool->gateway, pool->id);
     pool->id = 0;
@@ -333,7 +335,7 @@ static void on_subscribed(void *argument, const Tarry__Reply *reply) {
         const struct gateway_leased refusal = {.code = reply != NULL ? reply->code : TARRY__CODE__BUSY,
                                                .message = reply != NULL ? reply->message : "",
                                                .primary = reply != NULL ? reply->primary : ""};
-        pool->secret_size = 0; /* one of before is worth nothing now */
+        pool->secret_size = 0; /* the old session cannot be resumed any more */
         refuse_waiting(pool, &refusal);
         fall_asleep(pool);
         return;
@@ -396,19 +398,19 @@ void pool_ended(struct gateway *gateway, uint64_t id) {
     if (pool != NULL && pool->state == POOL_UP) fall_asleep(pool);
 }
 
-/* ---- what is there now */
+/* ---- tasks that are ready now */
 
 static void on_heard(void *argument, const Tarry__Reply *reply) {
     struct pool *pool = argument;
     pool->is_asking = false;
-    bool is_coming = reply != NULL && reply->position != 0; /* a delivery is on its way */
+    bool is_coming = reply != NULL && reply->position != 0; /* a delivery is under way */
     struct lease *lease, *next;
     struct lease_list over = TAILQ_HEAD_INITIALIZER(over);
     for (lease = TAILQ_FIRST(&pool->waiting); lease != NULL; lease = next) {
         next = TAILQ_NEXT(lease, next);
         if (!lease->is_asked) continue;
         lease->is_asked = false;
-        if (is_coming) continue; /* a client that it does not reach asks again */
+        if (is_coming) continue; /* if the delivery does not reach this client, the pool asks the broker again */
         TAILQ_REMOVE(&pool->waiting, lease, next);
         TAILQ_INSERT_TAIL(&over, lease, next);
     }
@@ -420,7 +422,7 @@ static void on_heard(void *argument, const Tarry__Reply *reply) {
     if (!is_coming) pool_run(pool);
 }
 
-/* The core has seen the credit by the time it answers. */
+/* Asks the broker whether tasks are ready. When the broker replies, it has already processed the credit. */
 static void ask_what_is_there(struct pool *pool) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Heartbeat body = TARRY__HEARTBEAT__INIT;
@@ -439,7 +441,7 @@ static void ask_what_is_there(struct pool *pool) {
     if (!pool->is_asking) refuse_later(pool, true);
 }
 
-/* Does what is to be done next, whatever has changed. */
+/* Does the next step for the pool's state. Called after each change. */
 static void pool_run(struct pool *pool) {
     struct gateway *gateway = pool->gateway;
     bool is_awaited = !TAILQ_EMPTY(&pool->waiting);
@@ -475,12 +477,12 @@ static bool is_of(const struct pool *pool, const char *name, const struct gatewa
     return true;
 }
 
-/* False: all of them are used. */
+/* Evicts the least recently used idle pool. False: all pools are in use. */
 static bool forget_one(struct gateway *gateway) {
     struct pool *pool = NULL;
     TAILQ_FOREACH(pool, &gateway->pools, next) {
         bool rests = pool->state == POOL_ASLEEP && TAILQ_EMPTY(&pool->waiting) && pool->share_count == 0;
-        if (!rests || pool->is_asking) continue; /* an answer is awaited for it */
+        if (!rests || pool->is_asking) continue; /* a reply for the pool is outstanding */
         pool_free(pool);
         return true;
     }
@@ -496,7 +498,7 @@ static bool copy_queues(struct pool *pool, const struct gateway_lease_options *o
     return true;
 }
 
-/* NULL: no memory, or there are as many as there may be. */
+/* NULL: out of memory, or POOLS_MAX pools are in use. */
 static struct pool *pool_new(struct gateway *gateway, const char *name, const struct gateway_lease_options *options) {
     if (gateway->pool_count >= POOLS_MAX && !forget_one(gateway)) return NULL;
     struct pool *pool = calloc(1, sizeof(*pool));
@@ -547,7 +549,7 @@ static void on_waited(struct gateway *gateway, struct timer *timer) {
     pool_run(pool);
 }
 
-/* NULL: no memory. `after_ms` UINT64_MAX: there is no end to its wait. */
+/* NULL: out of memory. `after_ms` UINT64_MAX: the wait never ends. */
 static struct lease *lease_new(struct gateway *gateway, uint64_t after_ms, gateway_leased *leased, void *argument) {
     struct lease *lease = calloc(1, sizeof(*lease));
     if (lease == NULL) return NULL;
@@ -594,7 +596,8 @@ uint64_t gateway_lease(struct gateway *gateway, const struct gateway_caller *cal
     return id;
 }
 
-/* Leases that are refused, or have been given their tasks, are found by their handles. */
+/* Frees a lease without a callback. Leases that are refused or have tasks are in no pool's list, only in the handles.
+ */
 void lease_forget(struct lease *lease) {
     struct share *share = lease->share;
     lease_free(lease);

@@ -1,14 +1,14 @@
-/* gateway_once.c: commits with a key (gateway_once). What a key stands for must outlive this process and this node, so
- * it is in the log, as all else is: a *receipt*, which is a task of the broker's own queue.
+/* gateway_once.c: commits with an idempotency key (gateway_once). A key must survive this process and this node, so the
+ * log stores it: as a *receipt*, a task in a reserved queue of the broker.
  *
  *   reserve (producer, sequence) ──► schedule the receipt {producer, sequence, fingerprint}, keyed by the key's hash
  *        its key is free: ──► commit under (producer, sequence)
  *        it is taken: ──► read that receipt ──► commit under its (producer, sequence): the broker answers from its log,
  *                                              or, if it has never had that commit, carries it out now (ONCE-1)
  *
- * So whatever dies between two of these steps, the next try under the key goes on where it was. A receipt is due when
- * the key may be forgotten; then this gateway takes it away. The broker may have forgotten the answer by then (its
- * table of producers is bounded): that is FORGOTTEN, and never a second execution. */
+ * After a crash between two of these steps, the next request with the key continues at the same step. A receipt is due
+ * when the key may be forgotten; then this gateway removes it. The broker may forget a reply earlier, because its table
+ * of producers is bounded: then the result is FORGOTTEN, never a second execution. */
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -63,7 +63,7 @@ static bool read_number(const char *text, uint64_t *out) {
     return *end == '\0' && *out != 0;
 }
 
-/* 0: it is none; -1: of another request; 1: it is. */
+/* Reads a receipt. Returns 1 if it belongs to this request, -1 if to another request, 0 if it is no receipt. */
 static int read_receipt(const struct once *once, const ProtobufCBinaryData *packed, uint64_t *producer,
                         uint64_t *sequence) {
     char fingerprint[HEX_SIZE];
@@ -87,7 +87,7 @@ static void on_read(void *argument, const Tarry__Reply *reply) {
         return;
     }
     const Tarry__TaskView *task = reply->get->task;
-    if (task == NULL || task->content.len == 0) { /* taken away meanwhile: the key is free again */
+    if (task == NULL || task->content.len == 0) { /* removed meanwhile, so the key is free again */
         if (++ask->tries < TRIES_MAX)
             take_receipt(ask);
         else
@@ -133,7 +133,7 @@ static void on_receipt(void *argument, const Tarry__Reply *reply) {
         ask_refuse(ask, result->code, result->message);
 }
 
-/* NULL: no memory. */
+/* Returns NULL when out of memory. */
 static uint8_t *pack_content(const struct once *once, size_t *out_size) {
     char numbers[2][NUMBER_SIZE], fingerprint[HEX_SIZE];
     snprintf(numbers[0], NUMBER_SIZE, "%" PRIu64, once->producer);
@@ -227,12 +227,12 @@ static void sweep_over(struct gateway *gateway) {
 
 static void on_swept(void *argument, const Tarry__Reply *reply) {
     if (reply != NULL && reply->code == TARRY__CODE__OK)
-        sweep(argument); /* there may be more */
+        sweep(argument); /* there may be more receipts */
     else
         sweep_over(argument);
 }
 
-/* Leases of receipts that are not acknowledged run out, and the next sweep takes them again. */
+/* Receipts that are not acknowledged stay leased until the lease expires; the next sweep takes them again. */
 static void sweep_commit(struct gateway *gateway, Tarry__Op *const *ops, size_t count) {
     Tarry__Commit commit = TARRY__COMMIT__INIT;
     commit.n_ops = count;
@@ -275,7 +275,7 @@ static void lease_receipts(struct gateway *gateway) {
     if (gateway->sweep_lease == 0) sweep_over(gateway);
 }
 
-/* Former versions let clients pause the queue, and crashed over receipts until their attempts were used up. */
+/* Repairs the queue: older versions let clients pause it, and crashed on receipts until those were dead letters. */
 static void mend_queue(struct gateway *gateway) {
     Tarry__Op resume = TARRY__OP__INIT, drop = TARRY__OP__INIT, *const ops[] = {&resume, &drop};
     Tarry__QueuePause pause = TARRY__QUEUE_PAUSE__INIT;
@@ -323,7 +323,7 @@ static void on_sweep(struct gateway *gateway, struct timer *timer) {
         gateway->is_mended = false;
         sweep(gateway);
     }
-    (void)timer_arm(gateway, timer, SWEEP_MS); /* it has a place among the timers already */
+    (void)timer_arm(gateway, timer, SWEEP_MS); /* cannot fail, because the timer already has a place in the heap */
 }
 
 void once_start(struct gateway *gateway) {

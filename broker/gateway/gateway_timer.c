@@ -1,4 +1,4 @@
-/* gateway_timer.c: deadlines, in a binary heap; the door's alarm is set to the soonest. */
+/* gateway_timer.c: deadlines, in a binary heap; the door's alarm is set to the earliest deadline. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -79,10 +79,10 @@ void gateway_alarm(struct gateway *gateway) {
     set_alarm(gateway);
 }
 
-/* ---- of protocols */
+/* ---- timers of protocols */
 
 struct told_timer {
-    struct timer timer; /* first */
+    struct timer timer; /* must be first */
     uint64_t id;
     gateway_timeout *timeout;
     void *argument;

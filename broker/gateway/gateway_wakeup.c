@@ -1,4 +1,4 @@
-/* gateway_wakeup.c: how another thread makes the door's thread look; and whose requests the broker's own are. */
+/* gateway_wakeup.c: lets another thread wake the door's thread; and references to the broker's own principal. */
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 struct gateway_wakeup {
     struct gateway *gateway;
     uint64_t id;
-    _Atomic bool is_posted; /* so the door has it in its list once at most (DOOR_INSIDE_ENDS) */
+    _Atomic bool is_posted; /* the wakeup is at most once in the door's list (DOOR_INSIDE_ENDS) */
     gateway_timeout *arrived;
     void *argument;
 };

@@ -1,4 +1,4 @@
-/* http_answer.c: answers of HTTP: heads, bodies, problem details, streams of JSON lines; see http_exchange.h. */
+/* http_answer.c: HTTP responses: heads, bodies, problem details, streams of JSON lines; see http_exchange.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "http_connection.h"
 
 #define HEAD_ROOM 1024u
-#define SMALL_MAX (64u << 10) /* a body that travels in one piece with its head */
+#define SMALL_MAX (64u << 10) /* largest body that is sent in one message with its head */
 
 static const char *reason_of(unsigned status) {
     static const struct {
@@ -39,7 +39,7 @@ static const char *reason_of(unsigned status) {
     return "Status";
 }
 
-/* `size` may be SIZE_UNKNOWN: the answer to HEAD, of which RFC 9110 (8.6) does not ask a length. */
+/* `size` may be SIZE_UNKNOWN: the response to HEAD, for which RFC 9110 (8.6) requires no length. */
 #define SIZE_UNKNOWN SIZE_MAX
 static int write_head(const struct http_exchange *exchange, unsigned status, const char *type, size_t size,
                       char head[HEAD_ROOM]) {
@@ -74,7 +74,7 @@ bool http_answered_by_head(struct http_exchange *exchange) {
     return true;
 }
 
-/* Takes `body` over; NULL: it is empty. */
+/* Sends the response. Takes ownership of `body`; NULL: the body is empty. */
 static void send_answer(struct http_exchange *exchange, unsigned status, const char *type, struct message *body,
                         uint64_t stamp) {
     struct door *door = exchange->server->door;
@@ -134,7 +134,7 @@ void http_respond_text(struct http_exchange *exchange, unsigned status, const ch
 
 static void refuse_with(struct http_exchange *exchange, unsigned status, const char *code, const char *sentence,
                         const char *primary) {
-    if (exchange->is_stream) { /* nothing can be said any more but that it is not whole */
+    if (exchange->is_stream) { /* the response has begun, so only a broken connection can show that it is incomplete */
         door_stream_kill(exchange->server->door, exchange->id);
         return;
     }
@@ -156,7 +156,7 @@ static void refuse_with(struct http_exchange *exchange, unsigned status, const c
 }
 
 void http_refuse(struct http_exchange *exchange, unsigned status, const char *code, const char *sentence) {
-    if (exchange->is_building) { /* told once it is built: this may be the worker's thread */
+    if (exchange->is_building) { /* sent after the build: this may be the worker's thread */
         exchange->refusal.status = status;
         exchange->refusal.code = code;
         snprintf(exchange->refusal.sentence, sizeof(exchange->refusal.sentence), "%s", sentence);
@@ -235,7 +235,7 @@ bool http_stream_write(struct http_exchange *exchange, struct json_out *out) {
     struct door *door = exchange->server->door;
     bool failed = out->failed;
     struct message *body = out_take(out);
-    if (failed) { /* what is missing would not be missed */
+    if (failed) { /* otherwise the client would not notice the missing part */
         door_stream_kill(door, exchange->id);
         return true;
     }

@@ -1,5 +1,5 @@
-/* http_body.c: see http_body.h. What is unpacked is bounded by HTTP_BODY_MAX, whatever it was packed into; the windows
- * of both packings are bounded too. */
+/* http_body.c: see http_body.h. A decompressed body has at most HTTP_BODY_MAX bytes, whatever its compressed size. The
+ * windows of both compressions are limited, too. */
 #include "http_body.h"
 
 #include <stdlib.h>
@@ -8,17 +8,17 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#define GZIP_WINDOW (15 + 16) /* 32 KiB, with gzip's head */
-#define GZIP_SIZE (48u << 10) /* its state and its window */
-#define ZSTD_WINDOW_LOG 23    /* 8 MiB: what RFC 9659 asks for */
-#define ZSTD_HEAD_SIZE 18     /* of a frame's head, at most */
-/* What unpacking a small body holds: gzip's state, or zstd's with a window of 64 KiB at most. */
+#define GZIP_WINDOW (15 + 16) /* 32 KiB window; expects gzip's head */
+#define GZIP_SIZE (48u << 10) /* zlib's state and its window */
+#define ZSTD_WINDOW_LOG 23    /* 8 MiB: required by RFC 9659 */
+#define ZSTD_HEAD_SIZE 18     /* maximum size of a frame's head */
+/* Memory for decompressing a small body: gzip's state, or zstd's with a window of at most 64 KiB. */
 #define PACKING_SMALL_MAX (384u << 10)
 
 struct body_packing {
     bool is_gzip;
     bool is_over;
-    bool is_known; /* the frame's head has come (zstd) */
+    bool is_known; /* zstd: the frame's head has been received */
     uint8_t first_size;
     uint8_t first[ZSTD_HEAD_SIZE];
     z_stream gzip;
@@ -38,7 +38,7 @@ void body_unpacked(struct http_body *body) {
     if (body->packing == NULL) return;
     packing_free(body);
     size_t size = body->capacity;
-    (void)door_stream_half(body->door, body->id, size, true); /* it is less than it was */
+    (void)door_stream_half(body->door, body->id, size, true); /* cannot fail: the size shrinks */
     door_stream_whole(body->door, body->id);
 }
 
@@ -84,13 +84,13 @@ struct body_refusal body_begin(struct http_body *body, const struct head *head) 
     return (is_gzip ? begin_gzip(body->packing) : begin_zstd(body->packing)) ? fine : no_room;
 }
 
-/* What unpacking holds, its window included. */
+/* Memory that decompression uses, including its window. */
 static size_t packing_size(const struct body_packing *packing) {
     if (packing == NULL) return 0;
     return sizeof(*packing) + (packing->is_gzip ? GZIP_SIZE : ZSTD_sizeof_DStream(packing->zstd));
 }
 
-/* Room for so many bytes more, counted. */
+/* Makes room for `size` more bytes, and counts them. */
 static struct body_refusal grow(struct http_body *body, size_t size) {
     size_t needed = body->size + size + 1;
     if (body->size + size > HTTP_BODY_MAX) return too_large;
@@ -99,8 +99,8 @@ static struct body_refusal grow(struct http_body *body, size_t size) {
     if (body->capacity == 0 && body->expected > size) capacity = body->expected + 1;
     if (capacity > HTTP_BODY_MAX + 1) capacity = HTTP_BODY_MAX + 1;
     size_t all = capacity + packing_size(body->packing);
-    /* An ack must find room, whatever else is held (CAP-1), a packed one too. The door bounds what all of them hold
-     * together (pressure_bound_halves). */
+    /* A small body always finds room, even a compressed one, so that an ack is accepted whatever else is held (CAP-1).
+     * The door limits the total of all half-received requests (pressure_bound_halves). */
     bool is_small = capacity <= DOOR_SMALL_MAX && all - capacity <= PACKING_SMALL_MAX;
     if (!door_stream_count(body->door, body->id, capacity)) return no_share;
     if (!door_stream_half(body->door, body->id, all, is_small)) return no_room;
@@ -136,7 +136,7 @@ static struct body_refusal take_gzip(struct http_body *body, const char *bytes, 
     return keep(body, packing->piece, HTTP_PIECE - gzip->avail_out);
 }
 
-/* The size that a frame's head states is judged before a byte of it is unpacked. */
+/* Checks the size that a zstd frame's head states before any byte is decompressed. */
 static struct body_refusal look_at_frame(struct http_body *body, const char *bytes, size_t size) {
     struct body_packing *packing = body->packing;
     size_t part = ZSTD_HEAD_SIZE - packing->first_size;

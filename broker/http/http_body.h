@@ -1,5 +1,5 @@
-/* http_body.h: a body as it comes: unpacked (gzip, zstd) in pieces, bounded, and counted from its first byte: at the
- * door, and among its principal's bytes, as large as it is unpacked. */
+/* http_body.h: receives a request body. It decompresses gzip and zstd piece by piece, and enforces a size limit. From
+ * the first byte on, the decompressed size counts at the door and against the principal's byte limit. */
 #ifndef TARRY_HTTP_HTTP_BODY_H
 #define TARRY_HTTP_HTTP_BODY_H
 
@@ -8,35 +8,36 @@
 #include "http_head.h"
 #include "tarry_limits.h"
 
-/* Bytes of a body, unpacked. */
+/* Maximum bytes of a decompressed body. */
 #define HTTP_BODY_MAX REQUEST_SIZE_MAX
 
 struct http_body {
-    struct door *door; /* where it is counted … */
-    uint64_t id;       /* … for this connection */
-    char *bytes;       /* as far as it has come, unpacked, with a zero behind; NULL: it was read, or there is none */
+    struct door *door; /* the door that counts the bytes */
+    uint64_t id;       /* the connection whose bytes they are */
+    char *bytes;       /* decompressed bytes received so far, then a NUL; NULL: the body was parsed, or there is none */
     size_t size;
     size_t capacity;
-    size_t expected;              /* its size, unpacked, as its head or its frame says; 0: not known */
-    struct body_packing *packing; /* NULL: it comes as it is */
+    size_t expected;              /* decompressed size as stated by the head or the zstd frame; 0: unknown */
+    struct body_packing *packing; /* NULL: the body is not compressed */
 };
 
-/* Why a body is refused with HTTP's status `status`. */
+/* The reason for refusing a body. */
 struct body_refusal {
-    unsigned status; /* 0: it is not refused */
+    unsigned status; /* HTTP status; 0: not refused */
     const char *sentence;
 };
 
 struct body_refusal body_begin(struct http_body *body, const struct head *head);
-/* Takes some of the next `*size` bytes, which becomes how many were taken; unpacked they grow the body by HTTP_PIECE at
- * most. `*out_more`: call again, with what is left or with nothing, for the unpacker has more. */
+/* Consumes some of the next `*size` bytes, and sets `*size` to the number consumed. The decompressed body grows by at
+ * most HTTP_PIECE. `*out_more`: call again, with the remaining bytes or none, because the decompressor has more output.
+ */
 #define HTTP_PIECE (64u << 10)
 struct body_refusal body_take(struct http_body *body, const char *bytes, size_t *size, bool *out_more);
-/* It is whole. False: what was packed is not. */
+/* Ends the body after its last byte. False: the compressed data is incomplete. */
 bool body_finish(struct http_body *body);
-/* What has unpacked it is given back: it is whole. */
+/* Frees the decompressor once the body is complete. */
 void body_unpacked(struct http_body *body);
-/* It is not needed any more: a request may be worked at for long, and would hold it as long. */
+/* Frees the body. Call it early: a request may take long, and would keep its body as long. */
 void body_deinit(struct http_body *body);
 
 #endif

@@ -1,4 +1,4 @@
-/* http_calendar.c: how much falls due when. */
+/* http_calendar.c: the number of tasks that are due in each time span. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -17,7 +17,7 @@ static bool read_step(struct http_exchange *exchange, uint64_t *out) {
     return false;
 }
 
-/* Whole minutes are what is counted: what begins within one begins with it. */
+/* Rounds down to a whole step. The broker counts whole minutes. */
 static uint64_t rounded(uint64_t ms, uint64_t step_ms) {
     return step_ms > 0 ? ms - ms % step_ms : ms;
 }

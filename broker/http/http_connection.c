@@ -1,7 +1,8 @@
-/* http_connection.c: bytes of a connection: heads, bodies, and the answers in their order; see http_server.h.
+/* http_connection.c: the bytes of a connection: heads, bodies, and the responses in their order; see http_server.h.
  *
- * What has come and is not understood yet lies in `in`, counted, and waits while answers are unread. A head may take
- * HEAD_MS, a body BODY_MS for each 64 KiB, and between two requests a connection may rest for REST_MS. */
+ * Received bytes that are not parsed yet are stored in `in`, counted. They wait while too many response bytes are
+ * unsent. A head must be complete within HEAD_MS, each 64 KiB of a body within BODY_MS; between two requests a
+ * connection may be idle for REST_MS. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +15,9 @@
 #define HEAD_MS 10000u
 #define BODY_MS 30000u
 #define REST_MS 60000u
-#define IN_MAX (64u << 10) /* of requests behind the one that is worked at; of a body, what must come in BODY_MS */
+#define IN_MAX (64u << 10) /* of later requests buffered during a request; of a body to receive within BODY_MS */
 #define IN_FIRST 1024u
-#define CLIENT "http" /* what the log calls the requester */
+#define CLIENT "http" /* the client name in the log */
 
 static void run(struct http_connection *connection);
 
@@ -39,7 +40,8 @@ static void exchange_free(struct http_exchange *exchange) {
     free(exchange);
 }
 
-/* The client has gone. What the worker has is freed when it comes back, and counted until then. */
+/* Called when the client has left. If the worker still uses the exchange, it is freed afterwards, and counted until
+ * then. */
 static void exchange_abandon(struct http_exchange *exchange) {
     struct http_server *server = exchange->server;
     exchange->connection = NULL;
@@ -85,14 +87,14 @@ void exchange_over(struct http_exchange *exchange) {
         return;
     }
     connection->state = STATE_HEAD;
-    connection->is_due = true; /* run() comes, and this may be within it */
+    connection->is_due = true; /* this call may be within run(), which then continues */
     if (connection->is_running) return;
     run(connection);
 }
 
 /* ---- requests */
 
-/* What ends the connection with a refusal: where the next request begins is not known, or not to be trusted. */
+/* Refuses the request and ends the connection: the start of the next request is unknown or not trusted. */
 static void refuse_and_end(struct http_exchange *exchange, unsigned status, const char *sentence) {
     exchange->head.stays = false;
     door_stream_refused(exchange->server->door, exchange->id, status, sentence);
@@ -114,7 +116,7 @@ static const char *token_of(const struct head_text *authorization, size_t *out_s
     return *out_size > 0 && strchr(token, ' ') == NULL ? token : NULL;
 }
 
-/* The requester: as of the request before it, if it shows the same. */
+/* Authenticates the request; reuses the last result if the Authorization header is the same. */
 static bool admit(struct http_exchange *exchange) {
     struct http_connection *connection = exchange->connection;
     const struct head_text *authorization = &exchange->head.fields[HEAD_FIELD_authorization];
@@ -131,7 +133,7 @@ static bool admit(struct http_exchange *exchange) {
         refuse_and_end(exchange, 403, door_host_refused);
         return false;
     }
-    /* A page has a rule of its own (broker/access), and is judged by it each time. */
+    /* The page has its own access rule (broker/access), so it is checked for each request. */
     const struct head *head = &exchange->head;
     bool is_page = head->segment_count == 0 || strcmp(head->segments[0].text, "v1") != 0;
     enum caller_place place = is_page ? CALLER_PAGE : CALLER_RPC;
@@ -174,7 +176,7 @@ static void dispatch(struct http_exchange *exchange) {
     http_route(exchange);
 }
 
-/* What the head alone says about the body. False: the request is refused, and the connection ends. */
+/* Decides from the head how to treat the body. False: the request is refused, and the connection ends. */
 static bool begin_body(struct http_exchange *exchange) {
     const struct head *head = &exchange->head;
     const bool has_body = head->is_chunked || head->length > 0;
@@ -196,7 +198,7 @@ static bool begin_body(struct http_exchange *exchange) {
     return true;
 }
 
-/* The head is whole: `size` bytes at the beginning of what has come. */
+/* Begins a request whose head is complete: the first `size` bytes of `in`. */
 static bool begin_exchange(struct http_connection *connection, size_t size) {
     struct http_exchange *exchange = calloc(1, sizeof(*exchange));
     struct head_refusal refusal = {503, "there is not enough memory"};
@@ -241,7 +243,7 @@ static bool begin_exchange(struct http_connection *connection, size_t size) {
     return begin_body(exchange);
 }
 
-/* False: nothing more can be done with what has come. */
+/* Parses a head from the input. False: no progress is possible with the bytes received so far. */
 static bool take_head(struct http_connection *connection) {
     struct door *door = connection->server->door;
     const char *end = memmem(connection->in->bytes, connection->in->size, "\r\n\r\n", 4);
@@ -250,7 +252,7 @@ static bool take_head(struct http_connection *connection) {
         struct head head;
         struct head_refusal refusal;
         size_t used;
-        /* What is wrong already is told already: the rest of it is not waited for. */
+        /* Refuse an invalid head at once, without waiting for the rest of it. */
         bool is_bad =
             size > 0 && http_head_parse((char *)connection->in->bytes, size, &head, &used, &refusal) == HEAD_BAD;
         if (!is_bad) {
@@ -263,8 +265,8 @@ static bool take_head(struct http_connection *connection) {
     return begin_exchange(connection, size);
 }
 
-/* Finds the next bytes of the body in what has come: part_left of them, behind `*size` that are none. False: what has
- * come is no body. */
+/* Finds the next body bytes in the input: part_left bytes, behind `*size` bytes of chunk framing. False: the framing is
+ * malformed. */
 static bool find_part(struct http_connection *connection, char *bytes, size_t *size) {
     const struct http_exchange *exchange = connection->exchange;
     char *part = bytes;
@@ -287,7 +289,7 @@ static bool find_part(struct http_connection *connection, char *bytes, size_t *s
 
 static const struct body_refusal no_body = {413, "this request takes no body, and 1 MiB of one at most is passed over"};
 
-/* A body that is not read must end soon, or the connection does. */
+/* Drops body bytes of a refused request. Above HTTP_DROP_MAX bytes, returns a refusal that ends the connection. */
 static struct body_refusal drop(struct http_connection *connection, size_t size) {
     const struct http_refusal *refusal = &connection->exchange->refusal;
     connection->dropped += size;
@@ -295,7 +297,7 @@ static struct body_refusal drop(struct http_connection *connection, size_t size)
     return refusal->status != 0 ? (struct body_refusal){refusal->status, refusal->sentence} : no_body;
 }
 
-/* Takes some of the body's next bytes: `*size` becomes how many were taken. False: the request is refused. */
+/* Consumes some of the body's next bytes; sets `*size` to their number. False: the request is refused. */
 static bool take_part(struct http_connection *connection, char *bytes, size_t *size) {
     struct http_exchange *exchange = connection->exchange;
     struct http_body *body = &exchange->body;
@@ -319,7 +321,7 @@ static bool take_part(struct http_connection *connection, char *bytes, size_t *s
     return true;
 }
 
-/* The body has come, and all of it was taken. */
+/* Whether the whole body was received and consumed. */
 static bool is_whole(const struct http_connection *connection) {
     bool has_come = connection->exchange->head.is_chunked ? connection->is_whole : connection->left == 0;
     return has_come && connection->part_left == 0 && !connection->has_more;
@@ -328,7 +330,7 @@ static bool is_whole(const struct http_connection *connection) {
 static bool take_body(struct http_connection *connection, struct door_turn *turn) {
     struct http_exchange *exchange = connection->exchange;
     struct message *in = connection->in;
-    assert(exchange != NULL && in != NULL); /* its head was in it */
+    assert(exchange != NULL && in != NULL); /* `in` contained its head */
     size_t at = 0, size = 0;
     bool goes_on = true;
     while (goes_on && !connection->is_cut && !is_whole(connection) && (at < in->size || connection->has_more)) {
@@ -338,7 +340,7 @@ static bool take_body(struct http_connection *connection, struct door_turn *turn
         at += goes_on ? size : 0;
         connection->is_cut = goes_on && !door_turn_goes_on(turn, size + exchange->body.size - before);
     }
-    in->size -= at; /* once for all of them: there may be a chunk for each byte */
+    in->size -= at; /* moved once, not per chunk: there may be a chunk per byte */
     memmove(in->bytes, in->bytes + at, in->size);
     if (connection->state != STATE_BODY) return false;
     connection->body_come += at;
@@ -353,7 +355,7 @@ static bool take_body(struct http_connection *connection, struct door_turn *turn
     return false;
 }
 
-/* What holds nothing is given back: others may need the room. */
+/* Replaces the empty input buffer by a small one, so that other connections can use the memory. */
 static void shrink(struct http_connection *connection) {
     struct message *small = message_new(IN_FIRST);
     if (small == NULL) return;
@@ -367,7 +369,7 @@ static bool step(struct http_connection *connection, struct door_turn *turn) {
     switch (connection->state) {
     case STATE_HEAD:
         connection->is_unread = door_stream_unsent(connection->server->door, connection->id) >= HTTP_UNSENT_MAX;
-        return !connection->is_unread && take_head(connection); /* else on_drained goes on */
+        return !connection->is_unread && take_head(connection); /* otherwise on_drained continues */
     case STATE_BODY:
         return take_body(connection, turn);
     default:
@@ -375,7 +377,7 @@ static bool step(struct http_connection *connection, struct door_turn *turn) {
     }
 }
 
-/* Works at what has come, for a turn. */
+/* Processes the input during one turn of the connection. */
 static void run(struct http_connection *connection) {
     struct door *door = connection->server->door;
     struct door_turn turn;
@@ -396,7 +398,7 @@ static void run(struct http_connection *connection) {
     door_stream_pause(door, connection->id, is_full || waits);
 }
 
-/* ---- what the door calls */
+/* ---- callbacks of the door */
 
 static void *on_opened(void *argument, uint64_t id, const char *peer) {
     struct http_connection *connection = calloc(1, sizeof(*connection));
@@ -439,7 +441,7 @@ static void on_drained(void *argument) {
     struct http_connection *connection = argument;
     struct http_exchange *exchange = connection->exchange;
     void (*tell)(struct http_exchange * exchange) = exchange != NULL ? exchange->on_drained : NULL;
-    if (exchange == NULL) run(connection); /* the next request has waited for it */
+    if (exchange == NULL) run(connection); /* the next request waited for unsent responses */
     if (tell == NULL) return;
     exchange->on_drained = NULL;
     tell(exchange);

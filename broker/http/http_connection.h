@@ -1,4 +1,4 @@
-/* http_connection.h: a connection that speaks HTTP; for http_connection.c and http_answer.c alone. */
+/* http_connection.h: the state of an HTTP connection; only http_connection.c and http_answer.c include it. */
 #ifndef TARRY_HTTP_HTTP_CONNECTION_H
 #define TARRY_HTTP_HTTP_CONNECTION_H
 
@@ -11,27 +11,27 @@ struct http_connection {
     uint64_t id;
     const char *peer;
     enum http_state state;
-    bool is_running; /* run() is under way … */
-    bool is_due;     /* … and has more to do … */
-    bool is_cut;     /* … but its turn is over (door_turn.h) … */
-    bool is_unread;  /* … or waits for answers to be read */
+    bool is_running; /* run() is on the call stack */
+    bool is_due;     /* run() must do another pass */
+    bool is_cut;     /* run() stopped because its turn is over (door_turn.h) */
+    bool is_unread;  /* run() stopped because the client must read replies first */
     struct message *in;
-    uint64_t left;       /* of a body that has a length */
-    size_t part_left;    /* bytes at the beginning of `in` that are the body's, without chunks' heads */
-    bool has_more;       /* the unpacker of the body has more, without further bytes */
-    uint64_t dropped;    /* bytes of a body that were dropped */
-    bool is_whole;       /* the body */
-    uint64_t body_come;  /* bytes of a body */
-    uint64_t body_timed; /* … with which its next deadline begins */
-    bool head_is_timed;  /* a head has begun to come, and its deadline runs */
+    uint64_t left;       /* body bytes not received yet, if the body has a length */
+    size_t part_left;    /* number of body bytes at the start of `in`, without chunk headers */
+    bool has_more;       /* the decompressor has more output without further input */
+    uint64_t dropped;    /* number of dropped body bytes */
+    bool is_whole;       /* the body is complete */
+    uint64_t body_come;  /* number of received body bytes */
+    uint64_t body_timed; /* value of `body_come` at which the next deadline starts */
+    bool head_is_timed;  /* a head has started to arrive, and its deadline runs */
     struct chunks chunks;
     struct http_exchange *exchange;
     bool is_admitted;
     uint64_t principal;
-    char shown[512]; /* the Authorization that was admitted */
+    char shown[512]; /* the Authorization of the admitted principal */
 };
 
-/* Its answer has been sent: the next request, or the end. Frees it. */
+/* Frees the exchange after its reply was sent, and continues with the next request or the connection's end. */
 void exchange_over(struct http_exchange *exchange);
 
 #endif

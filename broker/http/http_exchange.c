@@ -1,4 +1,4 @@
-/* http_exchange.c: what handlers ask for: of the request, and of the broker; see http_exchange.h. */
+/* http_exchange.c: what handlers need: the request's parameters, and requests to the broker; see http_exchange.h. */
 #include "http_exchange.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 static const char no_memory[] = "there is not enough memory for this request just now";
 
-/* ---- what is waited for */
+/* ---- replies and timers */
 
 static void on_reply(void *argument, const Tarry__Reply *reply) {
     struct http_exchange *exchange = argument;
@@ -19,7 +19,7 @@ static void on_reply(void *argument, const Tarry__Reply *reply) {
     exchange->on_reply(exchange, reply);
 }
 
-/* What is asked of the broker now is judged and counted there. */
+/* Gives back the operation that was charged before the body was read: the broker charges its own requests. */
 static void take_payment_back(struct http_exchange *exchange) {
     if (exchange->has_paid) gateway_unpay(exchange->server->gateway, &exchange->caller);
     exchange->has_paid = false;
@@ -62,8 +62,8 @@ static void on_retry(void *argument) {
     send_commit(exchange);
 }
 
-/* A commit that was refused for a moment only (Reply.retry_ms) was not carried out, and is sent again: a 503 would have
- * its client wait a second (Retry-After). */
+/* Sends a commit again that was refused only for a moment (Reply.retry_ms) and was not executed: a 503 would make the
+ * client wait a second (Retry-After). */
 static void on_commit_reply(void *argument, const Tarry__Reply *reply) {
     struct http_exchange *exchange = argument;
     uint32_t retry_ms = reply != NULL && reply->code == TARRY__CODE__BUSY ? reply->retry_ms : 0;
@@ -115,16 +115,17 @@ void http_lease(struct http_exchange *exchange, const struct gateway_lease_optio
         http_refuse(exchange, 503, "busy", no_memory);
         return;
     }
-    /* It may wait for long, and is not to hold what it was asked with. */
+    /* The lease may wait for long, so it must not hold its request's memory. */
     json_decref(exchange->json);
     exchange->json = NULL;
     arena_deinit(&exchange->arena);
     body_deinit(&exchange->body);
 }
 
-/* ---- what the request says */
+/* ---- the request */
 
-/* One that is larger than there is room for may always be under way, or it could never be. */
+/* Counts the request's memory. One request that exceeds the free room is always allowed; otherwise it could never run.
+ */
 static bool hold(struct http_exchange *exchange, size_t size) {
     struct http_server *server = exchange->server;
     bool holds = door_stream_half(server->door, exchange->id, size, size <= HTTP_SMALL_MAX);
@@ -154,7 +155,7 @@ bool http_read_json(struct http_exchange *exchange, bool optional) {
         if (exchange->json == NULL) http_refuse(exchange, 503, "busy", no_memory);
         return exchange->json != NULL;
     }
-    /* A page's form cannot send this type without being asked first (CORS). */
+    /* A web page's form cannot send this type without a CORS preflight. */
     if (!is_json || exchange->body.bytes == NULL) {
         http_refuse(exchange, is_json ? 400 : 415, "invalid",
                     is_json ? "a body is missing" : "Content-Type is to be application/json");

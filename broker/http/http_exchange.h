@@ -1,9 +1,9 @@
-/* http_exchange.h: a request and its answer, for handlers; what the files of this folder share.
+/* http_exchange.h: one HTTP request and its reply, for handlers; shared by the files of this folder.
  *
- * A handler is called once the body is whole. It answers by http_respond or http_refuse, now or later, once; or by
- * http_stream_begin, http_stream_write …, http_stream_end. Until then it may wait for one thing at a time: a reply of
- * the gateway (http_ask, http_commit) or a lease. If the client goes first, what is waited for is forgotten, and the
- * handler hears nothing more. */
+ * A handler is called once the body is complete. It replies exactly once, now or later, with http_respond or
+ * http_refuse, or streams with http_stream_begin, http_stream_write …, http_stream_end. Until then it may wait for one
+ * thing at a time: a reply of the gateway (http_ask, http_commit) or a lease. If the client disconnects first, the wait
+ * is cancelled, and the handler is not called again. */
 #ifndef TARRY_HTTP_HTTP_EXCHANGE_H
 #define TARRY_HTTP_HTTP_EXCHANGE_H
 
@@ -23,18 +23,21 @@
 #include "message.h"
 #include "tarry_limits.h"
 
-/* What a handler's structures may take. */
+/* Maximum bytes of memory that a handler allocates for one request. */
 #define HTTP_ARENA_MAX (8ull * REQUEST_SIZE_MAX)
 
-/* A request of which all that it says weighs no more than this finds room, whatever else is held (CAP-1). */
+/* A request that holds at most this many bytes is always accepted, however much memory is in use (CAP-1). */
 #define HTTP_SMALL_MAX (128u << 10)
 
-/* A body up to this size is read as JSON on the door's thread, a larger one on the worker's (http_worker.h). */
+/* A body up to this size is parsed as JSON on the door's thread; a larger one on the worker's thread (http_worker.h).
+ */
 #define HTTP_INLINE_MAX (32u << 10)
-/* The body of a request that is refused by its head is read to its end, up to this size, and the connection stays. */
+/* If the head of a request leads to a refusal, up to this many body bytes are read and dropped, so that the connection
+ * can stay open. */
 #define HTTP_DROP_MAX (1u << 20)
 
-/* Streams of numbers at once (GET /v1/stats?follow=true), one to a connection, and how often each says something. */
+/* Maximum number of statistics streams (GET /v1/stats?follow=true), one per connection, and the interval of their
+ * events. */
 #define HTTP_LIVE_MAX 64u
 #define HTTP_LIVE_EVERY_MS 2000u
 
@@ -45,12 +48,12 @@ struct http_server {
     struct door *door;
     struct gateway *gateway;
     struct http_worker *worker;
-    struct http_exchange *alone; /* weighs more than there is room for: one may, however large; NULL: none does */
-    unsigned live_count;         /* streams of numbers */
+    struct http_exchange *alone; /* the one request that may exceed the memory limit; NULL: none does */
+    unsigned live_count;         /* number of statistics streams */
     struct door_stream_calls calls;
 };
 
-/* Why a request is refused; status 0: it is not. */
+/* The reason for refusing a request; status 0: not refused. */
 struct http_refusal {
     unsigned status;
     const char *code;
@@ -58,53 +61,54 @@ struct http_refusal {
 };
 
 struct http_exchange {
-    crypto_generichash_state hash; /* of all that is asked for, as far as it has come, if it has a key */
+    crypto_generichash_state hash; /* fingerprint of the received part of the request, if it has a key */
     struct http_server *server;
-    struct http_connection *connection; /* to be answered on; how, it knows alone. NULL: it has gone */
-    const struct route *route;          /* NULL: no path of /v1 */
-    struct http_refusal refusal;        /* found by the head, or while the request is built: told later */
-    bool drops_body;                    /* the body is read to its end and not kept */
-    bool has_paid;                      /* one operation of its principal's rate, before its body was read */
-    bool is_building;                   /* a handler runs to read the body and makes no answer; on either thread */
+    struct http_connection *connection; /* where the reply is sent; only http_connection.c and http_answer.c use its
+                                           members; NULL: closed */
+    const struct route *route;          /* NULL: the path is not in /v1 */
+    struct http_refusal refusal;        /* found while reading the head or building the request; sent later */
+    bool drops_body;                    /* the body is read and dropped */
+    bool has_paid;                      /* one operation of the principal's rate was taken before the body was read */
+    bool is_building;                   /* a handler is parsing the body, on either thread, and must not reply */
     bool is_old;                        /* HTTP/1.0 */
-    bool is_working;                    /* the worker has the job … */
-    struct http_job job;
-    void (*built)(struct http_exchange *exchange); /* … and then */
-    struct json_scan scan;                         /* of the body, as far as it has come */
-    size_t held;                                   /* bytes that http_hold counts */
-    uint64_t id;                                   /* of the connection */
-    struct gateway_caller caller;                  /* the requester */
+    bool is_working;                    /* the worker owns the exchange */
+    struct http_job job;                /* used by the worker */
+    void (*built)(struct http_exchange *exchange); /* called on the door's thread when the worker is done */
+    struct json_scan scan;                         /* state for json_weigh of the received part of the body */
+    size_t held;                                   /* bytes counted by http_hold */
+    uint64_t id;                                   /* id of the connection */
+    struct gateway_caller caller;                  /* the client's principal */
     char *head_bytes;
     struct head head;
     struct http_body body;
     struct arena arena;
-    struct json_in in; /* with the arena */
-    json_t *json;      /* the body; NULL: there is none, or it was not read */
+    struct json_in in; /* allocates in `arena` */
+    json_t *json;      /* the parsed body; NULL: no body, or not parsed */
     void (*on_reply)(struct http_exchange *exchange, const Tarry__Reply *reply);
     void (*on_leased)(struct http_exchange *exchange, const struct gateway_leased *leased);
     void (*on_drained)(struct http_exchange *exchange);
-    uint64_t handle; /* of what is waited for; 0: nothing */
+    uint64_t handle; /* handle of the awaited reply or lease; 0: none */
     uint64_t timer;
-    uint64_t retried_ms;    /* time that the commit has waited while the broker was busy for a moment */
-    struct http_live *live; /* a stream of numbers; NULL: it is none */
-    struct json_out out;    /* the handler's */
-    uint8_t fingerprint[GATEWAY_FINGERPRINT_SIZE]; /* of all that is asked for, if there is an Idempotency-Key */
-    /* The handler's own. */
-    const char *const *names; /* of operations, one each */
+    uint64_t retried_ms;    /* time that the commit has spent in retries while the broker was briefly busy */
+    struct http_live *live; /* a statistics stream; NULL: not a stream */
+    struct json_out out;    /* used by the handler */
+    uint8_t fingerprint[GATEWAY_FINGERPRINT_SIZE]; /* of the whole request; valid if there is an Idempotency-Key */
+    /* The following members belong to the handler. */
+    const char *const *names; /* names of the operations, one each */
     Tarry__Commit *commit;
-    struct gateway_lease_options lease; /* count of queues 0: none is asked for */
-    const char *line_at;                /* JSON lines: what has not been read of the body … */
-    const char *lines_end;              /* … and where the next commit begins … */
-    size_t lines_weight;                /* … what they weigh … */
-    uint64_t line;                      /* … the number of the last one that was … */
-    uint64_t *lines;                    /* … and those of the operations under way */
+    struct gateway_lease_options lease; /* queue count 0: no lease is requested */
+    const char *line_at;                /* JSON lines: the unparsed rest of the body */
+    const char *lines_end;              /* JSON lines: start of the next commit in the body */
+    size_t lines_weight;                /* JSON lines: weight of the parsed lines (json_weigh) */
+    uint64_t line;                      /* JSON lines: number of the last parsed line */
+    uint64_t *lines;                    /* JSON lines: line numbers of the operations in the current commit */
     uint64_t count;
     uint64_t pages;
     uint64_t position;
     uint64_t from_ms;
     uint64_t until_ms;
     uint64_t step_ms;
-    bool is_single; /* one operation, answered by itself */
+    bool is_single; /* one operation; the reply has its result alone */
     bool is_by_queue;
     bool follows;
     bool is_stream;
@@ -113,74 +117,76 @@ struct http_exchange {
     Tarry__Ref ref;
 };
 
-/* ---- answers */
-/* Takes `out` over. */
+/* ---- replies */
+/* Sends `out` as the reply, and takes ownership of it. */
 void http_respond(struct http_exchange *exchange, unsigned status, struct json_out *out);
 void http_respond_text(struct http_exchange *exchange, unsigned status, const char *type, const char *text,
                        size_t size);
-/* Takes over what the door has made (its status and type are set). */
+/* Sends a page that the door made (`status` and `type` are set), and takes ownership of it. */
 void http_respond_page(struct http_exchange *exchange, struct message *page);
-/* Problem details (RFC 9457). Within a stream: its end, which shows that it is not whole. */
+/* Refuses the request with problem details (RFC 9457). Within a stream it ends the stream visibly incomplete. */
 void http_refuse(struct http_exchange *exchange, unsigned status, const char *code, const char *sentence);
 void http_refuse_code(struct http_exchange *exchange, Tarry__Code code, const char *sentence, const char *primary);
-/* If the reply is a refusal, or none, says so and is true. */
+/* Returns true if the reply is missing or a refusal, after passing that on to the client. */
 bool http_refused(struct http_exchange *exchange, const Tarry__Reply *reply);
 unsigned http_status_of(Tarry__Code code);
-/* JSON lines, or events. A write takes `out` over; more than HTTP_UNSENT_MAX unsent: wait for on_drained. */
+/* Streams JSON lines or events. A write takes ownership of `out`. A handler with more than HTTP_UNSENT_MAX unsent bytes
+ * must wait for on_drained. */
 #define HTTP_UNSENT_MAX (256u << 10)
 void http_stream_begin(struct http_exchange *exchange, const char *type);
 bool http_stream_write(struct http_exchange *exchange, struct json_out *out);
 void http_stream_end(struct http_exchange *exchange);
-/* The answer whose first byte leaves is that of a lease: see gateway_left. */
+/* Sends leased tasks. When the first byte leaves, gateway_left reports them as delivered. */
 void http_respond_leased(struct http_exchange *exchange, struct json_out *out);
 
-/* ---- what is asked of the broker */
+/* ---- requests to the broker */
 void http_ask(struct http_exchange *exchange, Tarry__Request *request,
               void (*on_reply)(struct http_exchange *exchange, const Tarry__Reply *reply));
-/* A commit that the broker refuses for a moment is sent again, for so long in all. */
+/* Maximum total time in which a commit that the broker refuses as briefly busy is retried. */
 #define HTTP_RETRIED_MAX_MS 1000u
 void http_commit(struct http_exchange *exchange, Tarry__Commit *commit,
                  void (*on_reply)(struct http_exchange *exchange, const Tarry__Reply *reply));
 void http_lease(struct http_exchange *exchange, const struct gateway_lease_options *options,
                 void (*on_leased)(struct http_exchange *exchange, const struct gateway_leased *leased));
 
-/* The body as JSON, in a handler of a route that has one. False: refused. `optional`: none is an empty object. */
+/* Parses the body as JSON, in a handler of a route with a body. False: refused. `optional`: a missing body is an empty
+ * object. */
 bool http_read_json(struct http_exchange *exchange, bool optional);
-/* The body is whole: `build` reads it, here or on the worker's thread, and `built` goes on here. */
+/* Runs `build` on the complete body, on this thread or the worker's, and then `built` on the door's thread. */
 void http_build(struct http_exchange *exchange, void (*build)(struct http_exchange *exchange),
                 void (*built)(struct http_exchange *exchange));
-/* What is read of the body, which is held beside it as far as it is there, weighs so much (json_weigh). False: there is
- * no room for it now. */
+/* Reserves memory for parsed values of `weight` bytes (json_weigh), in addition to the body. False: the memory limit is
+ * reached. */
 bool http_hold(struct http_exchange *exchange, size_t weight);
-/* It holds so many bytes from now on, counted, until its end: of which it wants few (HTTP_SMALL_MAX), or there is room.
- */
+/* Sets the bytes that the exchange holds until its end. False: more than HTTP_SMALL_MAX, and the memory limit is
+ * reached. */
 bool http_keep(struct http_exchange *exchange, size_t size);
-/* More of the body has come, unpacked. */
+/* Passes further decompressed body bytes to the scan and the fingerprint. */
 void http_body_came(struct http_exchange *exchange, const char *bytes, size_t size);
-/* The head is whole: what follows is about all that is asked for. */
+/* Starts the fingerprint of the whole request, once the head is complete. */
 void http_fingerprint_begin(struct http_exchange *exchange);
-/* A parameter as a number from 0 to `most`, or as a boolean. False: refused. */
+/* Reads a query parameter as a number from 0 to `most`, or as a boolean. False: refused. */
 bool http_parameter_u64(struct http_exchange *exchange, const char *name, uint64_t most, uint64_t *out);
 bool http_parameter_bool(struct http_exchange *exchange, const char *name, bool *out);
 bool http_parameter_time(struct http_exchange *exchange, const char *name, uint64_t *out_ms);
-/* The query has no parameters but these, named in one text with a blank between, and each once. False: refused. */
+/* Checks that the query has only parameters in the blank-separated list `known`, each at most once. False: refused. */
 bool http_parameters_only(struct http_exchange *exchange, const char *known);
-/* Zeroed memory of the exchange; NULL: refused. */
+/* Allocates zeroed memory that lives as long as the exchange; NULL: refused. */
 void *http_make(struct http_exchange *exchange, size_t size);
 
-/* A request that has none of the answer's bytes to show (HEAD) is answered with its head alone, before anything is
- * rendered; it has no Content-Length. False: the answer's body is wanted. */
+/* Answers a HEAD request with a head alone, before a body is rendered; the head has no Content-Length. False: the
+ * request wants a body. */
 bool http_answered_by_head(struct http_exchange *exchange);
 
 /* ---- http_routes.c */
-/* By the head alone: whose request it is, whether the requester may make it, and whether its rate allows it now. What
- * is refused is told once the body was dropped (exchange->refusal). */
+/* Finds the route by the head alone, and checks the client's permission and rate. A refusal is stored in
+ * exchange->refusal, and sent after the body was dropped. */
 void http_route_find(struct http_exchange *exchange);
-/* The body is whole. */
+/* Runs the route's handler once the body is complete. */
 void http_route(struct http_exchange *exchange);
 
 /* ---- http_tasks.c */
-/* A commit of one operation, with the members of the body. */
+/* Commits one operation with the members of the body. */
 void http_commit_one(struct http_exchange *exchange, const char *name);
 
 /* ---- http_live.c */
@@ -206,11 +212,11 @@ void handle_calendar(struct http_exchange *exchange);
 void handle_status(struct http_exchange *exchange);
 void handle_audit(struct http_exchange *exchange);
 void handle_caller(struct http_exchange *exchange);
-/* What was built is a commit, a lease, or a refusal: asks for it, or tells. */
+/* Sends the built commit or lease to the broker, or the refusal to the client. */
 void http_built(struct http_exchange *exchange);
 void handle_openapi(struct http_exchange *exchange);
 
-/* ---- http_words.c: answers as JSON */
+/* ---- http_words.c: replies as JSON */
 void words_result(struct json_out *out, const char *name, const Tarry__Op *op, const Tarry__OpResult *result);
 void words_view(struct json_out *out, const Tarry__TaskView *view);
 void words_delivered(struct json_out *out, const Tarry__DeliveredTask *task);

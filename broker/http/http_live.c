@@ -1,13 +1,14 @@
-/* http_live.c: GET /v1/stats?follow=true: the numbers of queues and broker as they change, as server-sent events (the
- * HTML standard, 9.2), for pages that people look at. Each event is an object on one line:
+/* http_live.c: GET /v1/stats?follow=true: changing statistics of the queues and the broker as server-sent events (the
+ * HTML standard, 9.2), for web pages. Each event is an object on one line:
  *
  *   event: stats
  *   data: {"status": {…}, "broker": {…}, "all": true, "queues": [ … ]}
  *
- * Of the queues an event has those that have changed since the last one; `all`: it has every one, and those that it
- * lacks are gone. Between two events are HTTP_LIVE_EVERY_MS. An event is made when the one before it has been read, as
- * far as HTTP_UNSENT_MAX: a slow reader hears less often, and of nothing twice. Each is asked for as a request of
- * the principal's own: it says what that may see then, and a stream ends with the right to have it (door_review). */
+ * An event contains the queues that have changed since the last one. If `all` is true, it contains every queue, and
+ * queues that it lacks no longer exist. An event is made every HTTP_LIVE_EVERY_MS, but only if less than
+ * HTTP_UNSENT_MAX of the earlier ones is unsent: a slow reader gets fewer events and no repetitions. Each event is a
+ * request of the stream's principal, so it shows only what that principal may see then. A revoked permission ends the
+ * stream (door_review). */
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,13 +18,13 @@
 static const char text_stream[] = "text/event-stream";
 
 struct live_row {
-    uint64_t name; /* hashes, keyed with `key`, so that two queue names cannot be made to collide */
+    uint64_t name; /* keyed hashes (`key`), so that a client cannot choose queue names that collide */
     uint64_t content;
 };
 
 struct http_live {
     uint8_t key[crypto_shorthash_KEYBYTES];
-    struct live_row *rows; /* of the queues as they were told last, in that order */
+    struct live_row *rows; /* of the queues in the last event, in the same order */
     size_t count;
     size_t capacity;
 };
@@ -44,7 +45,7 @@ void http_live_end(struct http_exchange *exchange) {
     free(live);
 }
 
-/* Room for so many queues, counted as what the request holds. */
+/* Makes room for `count` queues, and counts it as memory of the request. */
 static bool grow(struct http_exchange *exchange, size_t count) {
     struct http_live *live = exchange->live;
     if (count <= live->capacity) return true;
@@ -57,7 +58,7 @@ static bool grow(struct http_exchange *exchange, size_t count) {
     return true;
 }
 
-/* The same queues as last time, in the same order, and maybe others behind them. */
+/* Whether the queues begin with those of the last event in the same order; others may follow. */
 static bool goes_on(const struct http_live *live, const Tarry__StatsReply *stats) {
     if (live->count == 0 || stats->n_queues < live->count) return false;
     for (size_t i = 0; i < live->count; i++) {
@@ -102,8 +103,8 @@ static void live_wait(struct http_exchange *exchange) {
     if (exchange->timer == 0) http_stream_end(exchange);
 }
 
-/* True: this was no answer to go on with, and that has been dealt with: what is busy is asked again, and all else is
- * the end. */
+/* Handles a reply that is not OK, and then returns true. Before the stream begins, the request is refused. Later, a
+ * busy broker is asked again after a delay, and any other reply ends the stream. */
 static bool is_over(struct http_exchange *exchange, const Tarry__Reply *reply) {
     if (reply != NULL && reply->code == TARRY__CODE__OK) return false;
     if (!exchange->is_stream) return http_refused(exchange, reply);

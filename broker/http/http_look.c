@@ -1,4 +1,4 @@
-/* http_look.c: lists, counts, statistics, what happened. */
+/* http_look.c: lists, counts, statistics, the audit log. */
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ void handle_openapi(struct http_exchange *exchange) {
     http_respond_text(exchange, 200, "application/json", (const char *)openapi_json, openapi_json_size);
 }
 
-/* The requester's principal and roles: so that a page need not offer what is refused. */
+/* Responds with the requester's principal and roles, so that a page need not offer what would be refused. */
 void handle_caller(struct http_exchange *exchange) {
     struct json_out out = {0};
     struct gateway_who who;
@@ -62,7 +62,7 @@ static bool read_cursor(struct http_exchange *exchange, ProtobufCBinaryData *out
     const struct head_text *value = head_parameter(&exchange->head, "cursor");
     if (value == NULL || value->size == 0) return true;
     uint8_t *made = http_make(exchange, CURSOR_SIZE);
-    if (made == NULL) return false; /* `out` may be the exchange's, which is gone */
+    if (made == NULL) return false; /* `out` may be the exchange's, which http_refuse frees */
     out->data = made;
     bool is_good = sodium_hex2bin(out->data, CURSOR_SIZE, value->text, value->size, NULL, &out->len, NULL) == 0 &&
                    out->len == CURSOR_SIZE;
@@ -121,7 +121,7 @@ void handle_list(struct http_exchange *exchange) {
     if (read_list(exchange, &exchange->list)) ask_list(exchange, on_listed);
 }
 
-/* Page by page, with other requests in between; no more than COUNT_PAGES_MAX in one request. */
+/* Counts one result page per request, so other requests run in between; at most COUNT_PAGES_MAX result pages. */
 static void on_counted(struct http_exchange *exchange, const Tarry__Reply *reply) {
     struct json_out out = {0};
     if (http_refused(exchange, reply)) return;
@@ -199,7 +199,7 @@ void handle_status(struct http_exchange *exchange) {
     http_ask(exchange, &request, on_status);
 }
 
-/* ---- what happened: a JSON line for each frame of the log */
+/* ---- audit: a JSON line for each frame of the log */
 
 static void audit_go_on(struct http_exchange *exchange);
 
@@ -209,7 +209,7 @@ static const char *queue_named(const Tarry__AuditReply *page, uint32_t number) {
     return "";
 }
 
-/* Of a history, the records about the task that is meant. */
+/* Whether the record is about the requested task, for a task's history. */
 static bool concerns(const Tarry__Record *record, const Tarry__Ref *ref, const Tarry__AuditReply *page) {
     const Tarry__Task *task = NULL;
     if (ref->queue == NULL) return true;
@@ -287,7 +287,8 @@ static void on_audit(struct http_exchange *exchange, const Tarry__Reply *reply) 
         (void)http_refused(exchange, reply);
         return;
     }
-    /* It reads too many at once, or is not the primary any more: what has been told is true, and `position` goes on. */
+    /* The broker is busy, or is no longer the primary: the lines sent so far are right, and reading continues at
+     * `position`. */
     if (is_refused) {
         bool is_busy = reply != NULL && reply->code == TARRY__CODE__BUSY;
         if (is_busy) exchange->timer = gateway_timer(exchange->server->gateway, AUDIT_BUSY_MS, audit_later, exchange);

@@ -1,4 +1,4 @@
-/* http_queues.c: queues: their policies, pauses, purges; and their ends. */
+/* http_queues.c: queues: their policies, pauses, purges and deletion. */
 #include <string.h>
 
 #include "http_exchange.h"
@@ -54,7 +54,7 @@ void handle_queue_get(struct http_exchange *exchange) {
     ask_queues(exchange, on_queue);
 }
 
-/* PATCH is its policy, DELETE its end; the others are named in the path. */
+/* PATCH changes the policy, DELETE deletes the queue; other changes are named in the path. */
 void handle_queue_change(struct http_exchange *exchange) {
     const struct head *head = &exchange->head;
     const char *name = head->method == HEAD_PATCH    ? "policy"

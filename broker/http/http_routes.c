@@ -1,5 +1,5 @@
-/* http_routes.c: which request is whose: the one table of paths. tests/e2e/http_api_test.py compares it with the
- * OpenAPI document, which names every one of them. */
+/* http_routes.c: the table of paths, and the handler of each. tests/e2e/http_api_test.py compares it with the OpenAPI
+ * document, which must contain every path. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -9,7 +9,7 @@
 
 static const char no_path[] = "there is no such path; /v1/openapi.json names those that there are";
 
-/* What a body asks for: tasks, or a commit with any of these operations. */
+/* Permissions that a body needs: to lease tasks, or to commit any of these operations. */
 #define LEASES                                                                                                         \
     { .leases = true }
 #define COMMITS(ops)                                                                                                   \
@@ -20,11 +20,11 @@ static const char no_path[] = "there is no such path; /v1/openapi.json names tho
 /* The rows of the table are read in this order. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
 struct route {
     enum head_method method;
-    const char *path; /* a * is any segment */
+    const char *path; /* a * matches any segment */
     void (*handle)(struct http_exchange *exchange);
-    struct gateway_deed deed; /* what the requester must be allowed before a body is read; nothing: none is read */
-    bool is_built;            /* `handle` reads a body of JSON: http_build */
-    void (*handle_lines)(struct http_exchange *exchange); /* a body of JSON lines; NULL: it takes none */
+    struct gateway_deed deed;                             /* checked before a body is read; empty: no body is read */
+    bool is_built;                                        /* `handle` parses a JSON body: http_build */
+    void (*handle_lines)(struct http_exchange *exchange); /* handles a body of JSON lines; NULL: not accepted */
 };
 
 static const struct route routes[] = {
@@ -85,8 +85,8 @@ static void refuse(struct http_exchange *exchange, unsigned status, const char *
     if (sentence != refusal->sentence) snprintf(refusal->sentence, sizeof(refusal->sentence), "%s", sentence);
 }
 
-/* A request with a body costs one operation of the rate before the body is read; what is asked of the broker then is
- * counted there instead. */
+/* Checks the permission, and charges one operation of the rate before a body is read. The charge is given back when
+ * the broker charges the request's own operations. */
 static void judge(struct http_exchange *exchange) {
     const struct head *head = &exchange->head;
     const struct gateway_deed *deed = &exchange->route->deed;
@@ -142,7 +142,7 @@ void http_route(struct http_exchange *exchange) {
         route->handle_lines(exchange);
     else if (!route->is_built)
         route->handle(exchange);
-    else if (weight <= JSON_WEIGHT_MAX && !http_hold(exchange, weight)) /* what weighs more is refused, and not read */
+    else if (weight <= JSON_WEIGHT_MAX && !http_hold(exchange, weight)) /* a heavier body is refused without parsing */
         http_refuse(exchange, 503, "busy", "there is not enough memory for this request just now");
     else
         http_build(exchange, route->handle, http_built);

@@ -1,8 +1,8 @@
-/* http_server.h: HTTP and JSON, /v1/…, for clients that have no library of Tarry's. All on the door's thread.
+/* http_server.h: the HTTP API with JSON under /v1/…, for clients without a Tarry library. Door's thread only.
  *
  *   door_stream ── bytes ──► http_connection (heads, bodies, answers) ──► http_routes ──► a handler ──► the gateway
  *
- * A connection stays for as many requests as its client likes, one after the other; what it sends meanwhile waits. */
+ * A connection serves any number of requests, one after the other; input that arrives meanwhile is buffered. */
 #ifndef TARRY_HTTP_HTTP_SERVER_H
 #define TARRY_HTTP_HTTP_SERVER_H
 
@@ -14,12 +14,12 @@ struct door;
 struct gateway;
 struct http_server;
 
-/* NULL: no memory. */
+/* Returns NULL when out of memory. */
 struct http_server *http_server_new(struct gateway *gateway);
-/* What the door is to call for /v1; the server's, as long as it is. */
+/* Returns the callbacks that the door uses for /v1; valid as long as the server. */
 const struct door_stream_calls *http_server_calls(const struct http_server *server);
 void http_server_serve(struct http_server *server, struct door *door);
-/* The door has stopped. */
+/* Frees the server. Call it after the door has stopped. */
 void http_server_free(struct http_server *server);
 
 #endif

@@ -1,4 +1,4 @@
-/* http_tasks.c: tasks are scheduled, changed, leased and settled. */
+/* http_tasks.c: schedules, changes, leases and settles tasks. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,16 +7,16 @@
 #include "units.h"
 
 #define LINES_PER_COMMIT 1000u
-/* What the lines of one commit weigh (json_weigh); one that weighs more is alone in its commit. */
+/* Maximum weight (json_weigh) of the lines of one commit. A line that exceeds it has a commit of its own. */
 #define LINES_WEIGHT_MAX (4u << 20)
-/* Before the next lines are looked at: others have their turn, and if there is no room, time to give some back. */
+/* Delays before the next lines are read: LINES_TURN_MS lets other requests run; LINES_BUSY_MS lets them free memory. */
 #define LINES_TURN_MS 1u
 #define LINES_BUSY_MS 100u
 #define LEASE_DEFAULT_COUNT 1u
 
 /* ---- commits */
 
-/* Operations, as they gather. */
+/* Operations of a commit being built. */
 struct ops {
     Tarry__Commit commit;
     const char **names;
@@ -55,7 +55,7 @@ static void on_single(struct http_exchange *exchange, const Tarry__Reply *reply)
         http_respond(exchange, is_new ? 201 : 200, &out);
         return;
     }
-    /* What is not there is 404, as people expect of a path. */
+    /* A task that does not exist is 404, as usual for a path. */
     if (result->code == TARRY__CODE__NOT_DONE && result->outcome == TARRY__OUTCOME__UNKNOWN) status = 404;
     out_begin(&out, '{');
     out_key(&out, "type");
@@ -104,7 +104,7 @@ static void send_ops(struct http_exchange *exchange, struct ops *ops, bool is_si
     if (!exchange->is_building) http_commit(exchange, &ops->commit, on_committed);
 }
 
-/* One operation of this name for each element; an object is one alone. */
+/* Commits an operation with this name for each element; an object is a single element. */
 static void commit_each(struct http_exchange *exchange, const char *name, json_t *elements, bool atomic) {
     bool is_single = json_is_object(elements);
     size_t count = is_single ? 1 : json_array_size(elements);
@@ -163,7 +163,7 @@ void handle_commit(struct http_exchange *exchange) {
     send_ops(exchange, ops, false);
 }
 
-/* POST /v1/ack, …, /v1/queues/Q/dead/requeue: {"tasks": [ … ], "atomic": …}, or one by itself. */
+/* POST /v1/ack, …, /v1/queues/Q/dead/requeue: {"tasks": [ … ], "atomic": …}, or a single task. */
 void handle_settle(struct http_exchange *exchange) {
     const char *name = exchange->head.segments[exchange->head.segment_count - 1].text;
     bool atomic = false;
@@ -177,7 +177,7 @@ void handle_settle(struct http_exchange *exchange) {
     commit_each(exchange, name, tasks != NULL ? tasks : exchange->json, atomic);
 }
 
-/* ---- JSON lines: as many as there are, a commit for each LINES_PER_COMMIT of them */
+/* ---- JSON lines: any number, with one commit for each LINES_PER_COMMIT lines */
 
 static void write_line_problem(struct http_exchange *exchange, const char *code, const char *sentence) {
     struct json_out *out = &exchange->out;
@@ -192,7 +192,7 @@ static void write_line_problem(struct http_exchange *exchange, const char *code,
 static void lines_go_on(struct http_exchange *exchange);
 static void lines_wait(struct http_exchange *exchange, uint64_t after_ms);
 
-/* What is to be said of them is said: the next ones. `waits`: others have their turn before. */
+/* Sends the results of the lines, and continues with the next ones. `waits`: other requests run first. */
 static void end_lines(struct http_exchange *exchange, bool waits) {
     json_decref(exchange->json);
     exchange->json = NULL;
@@ -205,13 +205,13 @@ static void end_lines(struct http_exchange *exchange, bool waits) {
         lines_go_on(exchange);
 }
 
-/* What is refused as a whole is said of each line. */
+/* Writes the result of each line. A refused commit counts for each of its lines. */
 static void on_lines(struct http_exchange *exchange, const Tarry__Reply *reply) {
     Tarry__OpResult refused = TARRY__OP_RESULT__INIT;
     const Tarry__Commit *commit = exchange->commit;
     bool is_ok = reply != NULL && reply->code == TARRY__CODE__OK && reply->commit != NULL &&
                  reply->commit->n_results == commit->n_ops;
-    refused.code = reply != NULL ? reply->code : TARRY__CODE__FAILED; /* it may have been done */
+    refused.code = reply != NULL ? reply->code : TARRY__CODE__FAILED; /* may have been executed */
     if (reply != NULL) refused.message = reply->message;
     for (size_t i = 0; i < commit->n_ops; i++) {
         out_begin(&exchange->out, '{');
@@ -240,14 +240,14 @@ static const char *line_end(const struct http_exchange *exchange, const char *at
     return found != NULL ? found + 1 : end;
 }
 
-/* Which lines are of the next commit, and what they weigh. Either thread. */
+/* Finds the lines of the next commit, and their weight. Either thread. */
 static void find_lines(struct http_exchange *exchange) {
     const char *end = exchange->body.bytes + exchange->body.size, *at = exchange->line_at;
     exchange->lines_weight = 0;
     for (size_t count = 0; at < end && count < LINES_PER_COMMIT; count++) {
         const char *next = line_end(exchange, at);
         size_t more = json_weigh(at, (size_t)(next - at));
-        more = more > JSON_WEIGHT_MAX ? 0 : more + (size_t)(next - at); /* what is too large is not read */
+        more = more > JSON_WEIGHT_MAX ? 0 : more + (size_t)(next - at); /* too large: not read */
         if (count > 0 && exchange->lines_weight + more > LINES_WEIGHT_MAX) break;
         exchange->lines_weight += more;
         at = next;
@@ -255,7 +255,7 @@ static void find_lines(struct http_exchange *exchange) {
     exchange->lines_end = at;
 }
 
-/* Reads the next line. NULL: it is none to be sent, and that has been said. */
+/* Parses the next line. NULL: the line is invalid, and its error is written. */
 static Tarry__Op *read_line(struct http_exchange *exchange) {
     const char *at = exchange->line_at, *end = line_end(exchange, at);
     exchange->line_at = end;
@@ -273,8 +273,7 @@ static Tarry__Op *read_line(struct http_exchange *exchange) {
     return op;
 }
 
-/* Reads the lines that were found: operations of exchange->commit, which is NULL if there is no memory. Either thread.
- */
+/* Parses the found lines into exchange->commit; NULL if out of memory. Either thread. */
 static void read_lines(struct http_exchange *exchange) {
     exchange->commit = NULL;
     Tarry__Commit *commit = arena_alloc(&exchange->arena, sizeof(*commit));
@@ -309,7 +308,7 @@ static void lines_found(struct http_exchange *exchange) {
         lines_wait(exchange, LINES_BUSY_MS);
 }
 
-/* A thousand lines at a time, right or wrong, so that requests of others come in between. */
+/* Handles at most LINES_PER_COMMIT lines, valid or not, so that other requests run in between. */
 static void lines_go_on(struct http_exchange *exchange) {
     if (exchange->line_at == exchange->body.bytes + exchange->body.size)
         http_stream_end(exchange);
@@ -326,7 +325,7 @@ void handle_lines(struct http_exchange *exchange) {
         return;
     }
     exchange->line_at = exchange->body.bytes;
-    /* Each commit of them is counted among its principal's bytes instead. */
+    /* The bytes of each commit are counted for the principal instead. */
     (void)door_stream_count(exchange->server->door, exchange->id, 0);
     http_stream_begin(exchange, "application/x-ndjson");
     if (exchange->body.size == 0)
@@ -446,7 +445,7 @@ static void on_leased(struct http_exchange *exchange, const struct gateway_lease
         http_respond(exchange, 200, &out);
 }
 
-/* NULL: refused. */
+/* Returns the names of the queues. NULL: the request is refused. */
 static const char **read_queues(struct http_exchange *exchange, size_t *out_count) {
     json_t *list = json_member(exchange->json, "queues"), *value;
     size_t i, count = exchange->in.queue != NULL ? 1 : json_array_size(list);
@@ -488,7 +487,7 @@ void handle_lease(struct http_exchange *exchange) {
     exchange->lease = options;
 }
 
-/* ---- what was built of a body */
+/* ---- after a body is parsed */
 
 void http_built(struct http_exchange *exchange) {
     const struct http_refusal *refusal = &exchange->refusal;
@@ -498,7 +497,7 @@ void http_built(struct http_exchange *exchange) {
     }
     size_t size = exchange->body.size;
     body_deinit(&exchange->body);
-    (void)http_hold(exchange, exchange->scan.weight + size); /* what was read, and what was made of it, has the text */
+    (void)http_hold(exchange, exchange->scan.weight + size); /* the parsed values and operations contain the text */
     if (exchange->commit != NULL)
         http_commit(exchange, exchange->commit, on_committed);
     else

@@ -1,5 +1,5 @@
-/* http_words.c: answers as JSON, in the words of the tool (client/tool): ids and tokens are texts, times are Unix
- * milliseconds, and RFC 3339 beside them. */
+/* http_words.c: responses as JSON, with the terms of the tool (client/tool): ids and tokens are strings; times are Unix
+ * milliseconds, with RFC 3339 beside them. */
 #include <string.h>
 
 #include "check.h"
@@ -7,7 +7,7 @@
 #include "http_exchange.h"
 #include "json_valid.h"
 
-/* The queue that the operation names; NULL: none. */
+/* Returns the queue that the operation names; NULL: it names none. */
 static const char *words_queue_of(const Tarry__Op *op) {
     switch (op->op_case) {
     case TARRY__OP__OP_SCHEDULE:
@@ -100,7 +100,7 @@ static bool says_json(const Tarry__Content *content) {
     return false;
 }
 
-/* What says that it is JSON is looked at: what is wrong would make all of the answer wrong. */
+/* Validates a payload that is marked as JSON: an invalid one would make the whole response invalid. */
 static bool is_json(const Tarry__Content *content) {
     const ProtobufCBinaryData *payload = &content->payload;
     if (!says_json(content) || payload->len == 0) return false;
@@ -111,7 +111,7 @@ static bool is_json(const Tarry__Content *content) {
 static void content_as(struct json_out *out, const ProtobufCBinaryData *packed) {
     Tarry__Content *content = tarry__content__unpack(NULL, packed->len, packed->data);
     if (content == NULL) {
-        out->failed = true; /* memory: what is stored was checked */
+        out->failed = true; /* out of memory: stored contents are valid */
         return;
     }
     if (content->n_attributes > 0) {

@@ -11,20 +11,20 @@ TAILQ_HEAD(job_list, http_job);
 struct http_worker {
     struct gateway_wakeup *wakeup;
     pthread_t thread;
-    pthread_mutex_t mutex; /* of what follows */
+    pthread_mutex_t mutex; /* protects the members below */
     pthread_cond_t posted;
     struct fair waiting;
     struct job_list done;
     bool stops;
 };
 
-/* NULL: the thread is to end. */
+/* Waits for the next job. NULL: the thread must end. */
 static struct http_job *next_job(struct http_worker *worker) {
     pthread_mutex_lock(&worker->mutex);
     while (fair_is_empty(&worker->waiting) && !worker->stops) pthread_cond_wait(&worker->posted, &worker->mutex);
     struct fair_item *item = worker->stops ? NULL : fair_take(&worker->waiting);
     pthread_mutex_unlock(&worker->mutex);
-    return (struct http_job *)item; /* its first member */
+    return (struct http_job *)item; /* `job` is its first member */
 }
 
 static void *run(void *argument) {

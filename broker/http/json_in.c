@@ -1,4 +1,4 @@
-/* json_in.c: see json_in.h. Values; operations are in json_ops.c. */
+/* json_in.c: see json_in.h. Parses values; operations are in json_ops.c. */
 #include "json_in.h"
 
 #include <stdio.h>
@@ -13,8 +13,8 @@ static bool wrong(struct json_in *in, const char *name, const char *what) {
     return false;
 }
 
-/* What stands for a value or a member, and what it takes: an object with its table, an operation made of it; an
- * array; an element or a member; a string. */
+/* Estimated memory of a JSON value and the data made of it: an object with its table and its operation; an array; an
+ * element or a member; a string. */
 #define OBJECT_WEIGHT 512u
 #define ARRAY_WEIGHT 144u
 #define ELEMENT_WEIGHT 48u
@@ -24,7 +24,7 @@ void json_scan_begin(struct json_scan *scan) {
     *scan = (struct json_scan){.weight = ELEMENT_WEIGHT};
 }
 
-/* Returns where the string ends, or `end`. */
+/* Returns the end of the string, or `end`. */
 static const char *scan_string(struct json_scan *scan, const char *at, const char *end) {
     bool is_escaped = scan->is_escaped;
     for (; at < end && (is_escaped || *at != '"'); at++) is_escaped = !is_escaped && *at == '\\';
@@ -64,7 +64,7 @@ size_t json_weigh(const char *text, size_t size) {
     return scan.weight;
 }
 
-/* Nesting costs stack where it is taken apart, and a writer of [[[[… means no good. */
+/* Parses a JSON text. Refuses deep nesting, because freeing nested values uses stack. */
 json_t *json_read(struct json_in *in, const char *text, size_t size) {
     json_error_t error;
     struct json_scan scan;

@@ -1,4 +1,4 @@
-/* json_ops.c: operations of a commit, from JSON; see json_in.h. */
+/* json_ops.c: converts JSON to the operations of a commit; see json_in.h. */
 #include <assert.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ static bool wrong(struct json_in *in, const char *sentence) {
     return false;
 }
 
-/* Zeroed; NULL: the arena is full. */
+/* Allocates zeroed memory from the arena. NULL: the arena is full. */
 static void *make(struct json_in *in, size_t size) {
     void *made = arena_alloc(in->arena, size > 0 ? size : 1);
     if (made != NULL) memset(made, 0, size);
@@ -28,7 +28,7 @@ static void *make(struct json_in *in, size_t size) {
 }
 #define MAKE(in, type) ((type *)make((in), sizeof(type)))
 
-/* ---- what operations are made of */
+/* ---- parts of operations */
 
 static bool get_when(struct json_in *in, json_t *members, Tarry__When *out) {
     uint64_t delay_ms = 0, due_ms = 0;
@@ -53,7 +53,7 @@ static bool get_when(struct json_in *in, json_t *members, Tarry__When *out) {
     return true;
 }
 
-/* The queue; that of the path if there is one. */
+/* Reads the queue. Default: the queue in the path. */
 static bool get_queue(struct json_in *in, json_t *members, char **out) {
     const char *queue = in->queue;
     if (!json_get_text(in, members, "queue", &queue)) return false;
@@ -71,7 +71,7 @@ static bool get_key(struct json_in *in, json_t *members, ProtobufCBinaryData *ou
     return true;
 }
 
-/* By id, or by queue and key. */
+/* Reads a reference to a task: by id, or by queue and key. */
 static Tarry__Ref *get_ref(struct json_in *in, json_t *members) {
     Tarry__Ref *ref = MAKE(in, Tarry__Ref);
     json_t *id = json_member(members, "id");
@@ -117,7 +117,7 @@ static bool dump_json(struct json_in *in, json_t *value, ProtobufCBinaryData *ou
 
 static bool get_payload(struct json_in *in, json_t *members, Tarry__Content *content, bool *out_is_json) {
     json_t *text = json_member(members, "body"), *base64 = json_member(members, "body_base64");
-    json_t *json = json_object_get(members, "json"); /* null is JSON, too */
+    json_t *json = json_object_get(members, "json"); /* null is also a JSON value */
     *out_is_json = json != NULL;
     if ((text != NULL) + (base64 != NULL) + (json != NULL) > 1)
         return wrong(in, "one of body, body_base64 and json is enough");
@@ -173,7 +173,7 @@ static bool get_content(struct json_in *in, json_t *members, ProtobufCBinaryData
     return true;
 }
 
-/* ---- operations: each takes its members and fills in the operation */
+/* ---- operations: each function reads its members and fills in the operation */
 
 static bool is_word_of(const char *text, const char *const *words, size_t count, size_t *out) {
     for (*out = 0; *out < count; (*out)++)

@@ -90,14 +90,14 @@ void out_key(struct json_out *out, const char *name) {
     out_raw(out, "\":", 2);
 }
 
-/* Bytes of the well-formed UTF-8 sequence that starts at `at`; 0: none does. */
+/* Returns the size of the well-formed UTF-8 sequence that starts at `at`; 0: none starts there. */
 static size_t sequence_size(const unsigned char *at, size_t size) {
     size_t length = at[0] < 0x80 ? 1 : at[0] < 0xC0 ? 0 : at[0] < 0xE0 ? 2 : at[0] < 0xF0 ? 3 : at[0] < 0xF8 ? 4 : 0;
     return length > 0 && length <= size && is_utf8(at, length) ? length : 0;
 }
 
-/* What stands for a byte in a string: the byte itself if `escapes` has 0, else a backslash and that letter; 'u':
- * \u00XX; 'l': a line's end may begin there. */
+/* How a byte is written in a string. 0: unchanged; a letter: a backslash and that letter; 'u': \u00XX; 'l': the
+ * first byte of a possible line end. */
 static const char escapes[256] = {
     [0x00 ... 0x08] = 'u', ['\t'] = 't',  ['\n'] = 'n', [0x0b ... 0x0c] = 'u', ['\r'] = 'r', [0x0e ... 0x1f] = 'u',
     ['"'] = '"',           ['\\'] = '\\', [0x7f] = 'u', [0xC2] = 'l',          [0xE2] = 'l'};
@@ -108,7 +108,8 @@ static void escape(struct json_out *out, unsigned char c) {
     out_raw(out, code, escapes[c] == 'u' ? sizeof(code) : 2);
 }
 
-/* Where some readers of lines end a line, beside control characters: U+0085, U+2028, U+2029. NULL, or its escape. */
+/* Returns the escape of a character that some readers treat as a line end: U+0085, U+2028, U+2029. NULL: it is none of
+ * them. */
 static const char *line_end(const unsigned char *at, size_t size, size_t *out_size) {
     static const struct {
         const char *character, *escape;
@@ -120,7 +121,7 @@ static const char *line_end(const unsigned char *at, size_t size, size_t *out_si
     return NULL;
 }
 
-/* What is no UTF-8 in between becomes U+FFFD. */
+/* Writes bytes, and replaces those that are not UTF-8 by U+FFFD. */
 static void write_broken(struct json_out *out, const unsigned char *bytes, size_t size) {
     for (size_t i = 0; i < size;) {
         size_t step = sequence_size(bytes + i, size - i), end_size;
@@ -303,7 +304,7 @@ static void write_value(struct json_out *out, const ProtobufCFieldDescriptor *fi
     case PROTOBUF_C_TYPE_FIXED64:
         write_u64(out, field->name, *(const uint64_t *)at);
         break;
-    default: /* tarry.proto has no other kinds of numbers */
+    default: /* tarry.proto has no other number types */
         out_u64(out, *(const uint32_t *)at);
     }
 }

@@ -1,5 +1,5 @@
-/* json_valid.c: see json_valid.h. Each function takes one thing at `at`; it returns where that ends, or NULL: it is
- * none. */
+/* json_valid.c: see json_valid.h. Each function parses one item at `at`, and returns its end. NULL: the item is
+ * invalid. */
 #include "json_valid.h"
 
 #include <stdint.h>
@@ -13,7 +13,7 @@ static const char *behind_blanks(const char *at, const char *end) {
     return at;
 }
 
-/* The four digits of \uXXXX. */
+/* Parses the four digits of \uXXXX. */
 static const char *take_unit(const char *at, const char *end, uint32_t *out) {
     static const char digits[] = "0123456789abcdef";
     *out = 0;
@@ -26,7 +26,7 @@ static const char *take_unit(const char *at, const char *end, uint32_t *out) {
     return at;
 }
 
-/* Behind the backslash. */
+/* Parses an escape behind its backslash. */
 static const char *take_escape(const char *at, const char *end) {
     uint32_t unit, low;
     if (at == end || *at == '\0') return NULL;
@@ -73,7 +73,7 @@ static const char *take_word(const char *at, const char *end, const char *word) 
 
 static const char *take_value(const char *at, const char *end, unsigned depth);
 
-/* Behind the bracket. */
+/* Parses members or elements behind the bracket. */
 static const char *take_members(const char *at, const char *end, unsigned depth, bool is_object) {
     const char bracket = is_object ? '}' : ']';
     if (depth == JSON_DEPTH_MAX) return NULL;

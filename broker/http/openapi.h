@@ -1,4 +1,4 @@
-/* openapi.h: the OpenAPI document (openapi.json), as it is served. Made by the build. */
+/* openapi.h: the OpenAPI document (openapi.json), embedded by the build and served as it is. */
 #ifndef TARRY_HTTP_OPENAPI_H
 #define TARRY_HTTP_OPENAPI_H
 

@@ -1,4 +1,4 @@
-/* door.c: the door's thread, and what others hand over to it; see door.h. */
+/* door.c: the door's thread, and the queue of messages from other threads; see door.h. */
 #include "door.h"
 
 #include <assert.h>
@@ -11,7 +11,7 @@
 #include "door_parts.h"
 #include "library.h"
 
-/* ---- what is handed over */
+/* ---- messages from other threads */
 
 static void hand_over(struct door *door, struct message *message) {
     message->next = NULL;
@@ -65,7 +65,7 @@ static void end_inside(struct door *door, uint64_t id) {
     lws_cancel_service(door->context);
 }
 
-/* A place in the table is in the list once, however often its connection's end is asked for. */
+/* Queues the end of a connection; a slot is in the list only once, however often its end is requested. */
 static void ask_for_end(struct door *door, uint64_t id, bool at_once) {
     if (door_is_inside(id)) {
         end_inside(door, id);
@@ -148,7 +148,7 @@ void door_carry_out(struct door *door) {
     }
 }
 
-/* False: no connection's end is asked for any more. */
+/* Takes the next requested end. False: the list is empty. */
 static bool take_end(struct door *door, uint64_t *out_closing, uint64_t *out_lingering) {
     pthread_mutex_lock(&door->mutex);
     struct slot *slot = door->ending;
@@ -163,7 +163,7 @@ static bool take_end(struct door *door, uint64_t *out_closing, uint64_t *out_lin
     return slot != NULL;
 }
 
-/* 0: there is none. */
+/* Takes the next ended inside id; 0: none. */
 static uint64_t take_inside_end(struct door *door) {
     pthread_mutex_lock(&door->mutex);
     uint64_t id = door->inside_end_count > 0 ? door->inside_ends[--door->inside_end_count] : 0;
@@ -229,7 +229,7 @@ static int event(struct lws *wsi, enum lws_callback_reasons reason, void *user, 
     }
 }
 
-/* Whether the certificates have changed, now and then. */
+/* Timer callback: checks whether the certificate files have changed. */
 static void look_at_tls(lws_sorted_usec_list_t *timer) {
     struct door *door = lws_container_of(timer, struct door, tls_look);
     tls_look(door->limits.tls);
@@ -257,7 +257,7 @@ static const struct lws_protocols protocols[] = {
     {0},
 };
 
-/* The kernel probes idle connections (listen.c), so no pings are sent. */
+/* The kernel's keepalive checks idle connections (listen.c), so no pings are sent. */
 static const lws_retry_bo_t no_pings;
 
 void door_round(struct door *door) {
@@ -269,7 +269,7 @@ void door_round(struct door *door) {
         abort();
     }
     http_push(door);
-    /* What this thread hands over needs no wake-up: it looks itself. */
+    /* Messages queued by this thread itself need no wake-up: it sends them here. */
     door_carry_out(door);
     turns_serve(door);
     door->calls.served(door->calls.argument);
@@ -289,7 +289,7 @@ static void *run(void *argument) {
     return NULL;
 }
 
-/* ---- from beginning to end */
+/* ---- start and stop */
 
 static bool make_vhosts(struct door *door) {
     const bool has_tls = door->limits.tls != NULL && tls_has_certificate(door->limits.tls);
@@ -301,7 +301,8 @@ static bool make_vhosts(struct door *door) {
         .timeout_secs_ah_idle = DOOR_HEAD_S,
         .keepalive_timeout = DOOR_IDLE_S,
         .retry_and_idle_policy = &no_pings,
-        /* What door_first.c has marked, the library takes for no HTTP: it goes on as bytes. */
+        /* Connections that door_first.c has marked do not look like HTTP to the library, so it treats them as raw
+         * bytes. */
         .options = LWS_SERVER_OPTION_FALLBACK_TO_APPLY_LISTEN_ACCEPT_CONFIG,
         .listen_accept_role = "raw-skt",
         .listen_accept_protocol = "stream",

@@ -1,4 +1,4 @@
-/* door_accept.c: connections that knock: taken from the listening sockets, counted, tuned, and given to the library. */
+/* door_accept.c: accepts new connections: counts them, sets their socket options, and gives them to libwebsockets. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -6,9 +6,9 @@
 
 #include "door_parts.h"
 
-/* So many in a row, before those that are there have their turn. */
+/* Maximum number of connections accepted in a row, before open connections get their turn. */
 #define ACCEPTED_IN_A_ROW 32
-/* How long none is accepted when none can be. */
+/* Pause after accept failed for lack of resources. */
 #define ACCEPT_AGAIN_MS 100
 
 static void refuse(struct door *door, int fd, const char *peer, const char *sentence) {
@@ -25,18 +25,19 @@ static void on_again(lws_sorted_usec_list_t *timer) {
     listen_or_not(door, true);
 }
 
-/* A connection that cannot be accepted would wake the thread again and again: it waits for a moment. */
+/* Pauses accepting. Otherwise the connection that cannot be accepted would wake the thread again and again. */
 static void rest(struct door *door) {
     listen_or_not(door, false);
     lws_sul_schedule(door->context, 0, &door->accept_again, on_again, ACCEPT_AGAIN_MS * (LWS_USEC_PER_SEC / 1000));
 }
 
-/* Without a descriptor to spare, what knocks would knock for ever. False: there is none. */
+/* Refuses one client with the reserve descriptor; without it the waiting client would wake the thread forever. False:
+ * no reserve descriptor. */
 static bool refuse_for_want_of_descriptors(struct door *door, int listener) {
     if (door->spare_fd >= 0) close(door->spare_fd);
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd >= 0) refuse(door, fd, "", "the broker has no descriptors left for connections");
-    door->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC); /* another thread may have been quicker */
+    door->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC); /* may fail if another thread took the descriptor */
     return fd >= 0;
 }
 
@@ -66,8 +67,8 @@ static void take(const struct listener *listener, int fd) {
                                   .fd.sockfd = fd,
                                   .vh_prot_name = is_http ? NULL : "stream",
                                   .opaque = connection};
-    struct lws *wsi = lws_adopt_descriptor_vhost_via_info(&how); /* it closes `fd` if it fails */
-    /* It may have failed without a word of it to the connection. */
+    struct lws *wsi = lws_adopt_descriptor_vhost_via_info(&how); /* closes `fd` on failure */
+    /* The library may have failed without a callback for the connection. */
     if (wsi == NULL && door->adopting != NULL) connection_free(connection);
     door->adopting = NULL;
 }
@@ -79,7 +80,7 @@ static void accept_some(const struct listener *listener) {
         if (fd >= 0) {
             take(listener, fd);
         } else if (errno == EAGAIN) {
-            return; /* none waits */
+            return; /* no client waits */
         } else if (errno == EMFILE || errno == ENFILE) {
             if (refuse_for_want_of_descriptors(door, listener->fd)) continue;
             rest(door);
@@ -87,7 +88,7 @@ static void accept_some(const struct listener *listener) {
         } else if (errno == ENOBUFS || errno == ENOMEM || errno == EPERM) {
             rest(door);
             return;
-        } /* else: it has gone again, or its network has (accept(2)) */
+        } /* else: the client or its network has gone (accept(2)) */
     }
 }
 

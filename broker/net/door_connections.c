@@ -1,4 +1,4 @@
-/* door_connections.c: the door's table of connections, how many there are of each address, and what they hold. */
+/* door_connections.c: the table of connections, the number of connections per address, and the bytes that they hold. */
 #include <arpa/inet.h>
 #include <assert.h>
 #include <net/if.h>
@@ -27,7 +27,7 @@ bool connections_init(struct door *door) {
     if (door->slots == NULL || door->free_slots == NULL) return false;
     for (unsigned i = 0; i < max; i++) door->free_slots[i] = max - 1 - i;
     door->free_count = max;
-    /* However few descriptors there are, neither one address nor connections that only arrive take all of them. */
+    /* Even with few descriptors, neither one address nor new connections may take all of them. */
     door->of_address_max = smaller(DOOR_CONNECTIONS_OF_ADDRESS_MAX, max - max / 4);
     struct newcomers *plain = &door->newcomers[false], *tls = &door->newcomers[true];
     size_t handshakes = door->limits.held_max / DOOR_HANDSHAKE_SIZE;
@@ -63,17 +63,19 @@ void door_done(struct door *door, struct message *message) {
 
 /* ---- addresses */
 
-/* 127.0.0.0/8, also as IPv6 has it, and ::1. */
+/* Returns whether the address is 127.0.0.0/8 (also mapped to IPv6) or ::1. */
 static bool is_loopback(const uint8_t bytes[DOOR_ADDRESS_SIZE]) {
     static const uint8_t six[DOOR_ADDRESS_SIZE] = {[15] = 1}, four[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127};
     return memcmp(bytes, six, sizeof(six)) == 0 || memcmp(bytes, four, sizeof(four)) == 0;
 }
 
-/* Connections of one user are counted together: the address is none that IPv6 has for a host. */
+/* Reads the process at the other end of a Unix socket. Connections of one user share an address that no IPv6 host has.
+ */
 static void look_at_process(int fd, struct connection *connection, uint8_t bytes[DOOR_ADDRESS_SIZE]) {
     struct ucred process;
     socklen_t size = sizeof(process);
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &process, &size) != 0) return; /* CALLER_NETWORK: an unknown client */
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &process, &size) != 0)
+        return; /* stays CALLER_NETWORK: an unknown client */
     connection->way = CALLER_UNIX;
     connection->uid = process.uid;
     connection->pid = (uint32_t)process.pid;
@@ -112,7 +114,7 @@ static struct address **address_place(struct door *door, const uint8_t bytes[DOO
     return place;
 }
 
-/* NULL: there are as many of it as there may be, or no memory. */
+/* Counts a connection of the address. NULL: the address has its maximum, or out of memory. */
 static struct address *address_take(struct door *door, const uint8_t bytes[DOOR_ADDRESS_SIZE]) {
     struct address **place = address_place(door, bytes);
     if (*place == NULL) {
@@ -162,7 +164,7 @@ struct connection *connection_new(struct door *door, int fd, bool over_tls, stru
     connection->is_in_http = true;
     if (++newcomers->count > newcomers->max) {
         struct connection *oldest = TAILQ_FIRST(&newcomers->list);
-        connection_leave_http(oldest); /* at once: more may knock before the library comes to close it */
+        connection_leave_http(oldest); /* at once, because more clients may connect before the library closes it */
         connection_kill(oldest);
     }
     return connection;

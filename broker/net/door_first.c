@@ -1,12 +1,13 @@
-/* door_first.c: whose a connection is, by its first bytes: what asks for /v1 over HTTP is a stream's (door_stream.h),
- * all else the library's, which gets its head as door_head.c writes it, once that is whole.
+/* door_first.c: decides by a connection's first bytes which code serves it. HTTP requests for /v1 go to the stream
+ * protocol (door_stream.h). Everything else goes to the library, which gets the head, once complete, as door_head.c
+ * writes it.
  *
- * The library parses HTTP itself and shows no head as it came, so that it could not be told what it passed over
- * (door_http.c). It reads by recv(2), or by SSL_read; both are ours here, as poll(2) is (wait.h), and do what the
- * system's do but for a connection of the door's whose head has not come yet. If its first bytes are a request for
- * /v1 the first of them is marked by its highest bit: no method begins so, the library gives the connection up to bytes
- * that are no HTTP, and stream_event takes the mark off. Bytes that do not say yet whose they are wait here, as if they
- * had not come. */
+ * The library parses HTTP itself and does not show the original head, so a head that it misreads would go unnoticed
+ * (door_http.c). It reads by recv(2) or SSL_read. Both are replaced here, as poll(2) is in wait.h. They act like the
+ * system's, except for a connection of the door whose head is not complete. If the first bytes are a request for /v1,
+ * the highest bit of the first byte is set as a mark. No method begins so, so the library hands the connection over as
+ * bytes that are not HTTP, and stream_event clears the mark. Bytes that do not yet decide the protocol are buffered
+ * here, as if they had not arrived. */
 #include <errno.h>
 #include <openssl/ssl.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 
 enum first { FIRST_WAITS, FIRST_LIBRARY, FIRST_STREAM };
 
-/* Does what has come begin with `METHOD /v1`, or may it, once more has? */
+/* Whether the bytes begin with `METHOD /v1`, or may do so once more bytes arrive. */
 static enum first compare(const char *wanted, const uint8_t *bytes, size_t size) {
     size_t wanted_size = strlen(wanted);
     size_t common = size < wanted_size ? size : wanted_size;
@@ -40,10 +41,10 @@ static enum first judge(const uint8_t *bytes, size_t size) {
     return best;
 }
 
-/* What is to become of bytes that have come. */
+/* Result for received bytes: wait for more, give them to the library, or end the connection. */
 enum look { LOOK_WAITS, LOOK_GIVES, LOOK_ENDS };
 
-/* Keeps what came behind what waits. False: no memory. */
+/* Appends the bytes to the buffered ones. False: out of memory. */
 static bool keep(struct connection *connection, const uint8_t *bytes, size_t size) {
     size_t needed = connection->first_size + size;
     if (needed > connection->first_capacity) {
@@ -59,13 +60,13 @@ static bool keep(struct connection *connection, const uint8_t *bytes, size_t siz
 }
 
 static void drop_first(struct connection *connection) {
-    if (connection->first != NULL) explicit_bzero(connection->first, connection->first_size); /* a token may be there */
+    if (connection->first != NULL) explicit_bzero(connection->first, connection->first_size); /* may contain a token */
     free(connection->first);
     connection->first = NULL;
     connection->first_size = connection->first_capacity = 0;
 }
 
-/* Gives all that came to the protocol of /v1, marked. */
+/* Gives all buffered bytes to the stream protocol of /v1, marked. */
 static enum look divert(struct connection *connection, uint8_t *buffer, size_t *size) {
     memcpy(buffer, connection->first, connection->first_size);
     *size = connection->first_size;
@@ -74,8 +75,8 @@ static enum look divert(struct connection *connection, uint8_t *buffer, size_t *
     return LOOK_GIVES;
 }
 
-/* Gives the library the head as door_head.h has written it, and of an upgrade what follows; or a byte that makes it
- * give the connection up, so that http_event answers with the refusal. */
+/* Gives the library the head as written by door_head.h and, for an upgrade, the bytes behind it. For an invalid head,
+ * gives a byte that makes the library hand the connection over, so that http_event answers with the refusal. */
 static enum look hand_over(struct connection *connection, uint8_t *buffer, size_t *size) {
     struct door_head head;
     enum head_result result = door_head_read(connection->first, connection->first_size, &head, &connection->early);
@@ -89,13 +90,13 @@ static enum look hand_over(struct connection *connection, uint8_t *buffer, size_
     size_t behind = head.is_upgrade ? connection->first_size - head.used : 0;
     memcpy(buffer, head.text, head.size);
     memcpy(buffer + head.size, connection->first + head.used, behind);
-    /* Broken frames right behind a head end the connection once it is upgraded; a refused upgrade is answered. */
+    /* Invalid frames right behind a head end the connection after its upgrade; a refused upgrade is still answered. */
     if (behind > 0 && ws_follow(connection, buffer + head.size, behind) < 0) behind = 0;
     *size = head.size + behind;
     return LOOK_GIVES;
 }
 
-/* Nothing waits any more. The table keeps an upgraded connection, for its frames. */
+/* Frees the buffered bytes. An upgraded connection stays in the table, so that its frames are checked. */
 static void head_is_over(struct connection *connection) {
     if (connection->is_followed)
         drop_first(connection);
@@ -103,7 +104,7 @@ static void head_is_over(struct connection *connection) {
         first_forget(connection);
 }
 
-/* `*size` bytes have come into `buffer`, which has room for a head as well. */
+/* Decides about `*size` bytes received into `buffer`, which also has room for a head. */
 static enum look look(struct connection *connection, uint8_t *buffer, size_t *size) {
     if (!keep(connection, buffer, *size)) return LOOK_ENDS;
     bool has_streams = connection->door->limits.http != NULL;
@@ -120,16 +121,16 @@ static struct connection *knocking(int fd) {
     return door != NULL && fd >= 0 && (size_t)fd < door->knocking_count ? door->knocking[fd] : NULL;
 }
 
-/* Bytes that are read at a time into a buffer of this size: those that wait for the head's end, and a head that is
- * written longer than it came, find room in it as well. */
+/* Returns how many bytes to read at a time into a buffer of this size. The rest is room for buffered bytes of an
+ * incomplete head, and for a written head that is longer than the received one. */
 static size_t room_of(size_t size) {
     return size - DOOR_HEAD_SIZE_MAX - DOOR_HEAD_WRITTEN_MAX;
 }
 
-/* The library reads into larger ones. */
+/* The library's own reads use larger buffers. */
 #define BUFFER_MIN (2u * DOOR_HEAD_SIZE_MAX)
 
-/* A stream that is no HTTP: the end of what its client sends is not the connection's end. */
+/* Reads for a stream that is not HTTP: the end of the client's input does not end the connection. */
 static ssize_t recv_stream(struct connection *connection, int fd, void *buffer, size_t size) {
     ssize_t got = recvfrom(fd, buffer, size, 0, NULL, NULL);
     if (got != 0 || size == 0 || !stream_ended(connection)) return got;
@@ -137,7 +138,7 @@ static ssize_t recv_stream(struct connection *connection, int fd, void *buffer, 
     return -1;
 }
 
-/* What the library is told of `got` bytes of an upgraded connection. */
+/* Checks `got` bytes of an upgraded connection. Returns the result that the library gets. */
 static ssize_t followed(struct connection *connection, const void *buffer, ssize_t got) {
     if (got <= 0) return got;
     ssize_t result = ws_follow(connection, buffer, (size_t)got);
@@ -167,17 +168,17 @@ __attribute__((visibility("default"))) int SSL_read(SSL *ssl, void *buffer, int 
         size_t read;
         if (!SSL_read_ex(ssl, buffer, size > 0 ? (size_t)size : 0, &read)) return -1;
         ssize_t result = followed(connection, buffer, (ssize_t)read);
-        return result > 0 ? (int)result : -1; /* which is taken for a broken connection */
+        return result > 0 ? (int)result : -1; /* the library treats -1 as a broken connection */
     }
     bool looks = connection != NULL && connection->over_tls && size >= (int)BUFFER_MIN;
     size_t got, room = looks ? room_of((size_t)size) : size > 0 ? (size_t)size : 0;
     enum look result = LOOK_GIVES;
-    /* A reader that is to wait has read until nothing more is there: that is what SSL_get_error says then. */
+    /* Read until SSL_read_ex has no more bytes, because SSL_get_error must then report that more input is needed. */
     do {
         if (!SSL_read_ex(ssl, buffer, room, &got)) return -1;
         if (looks) result = look(connection, buffer, &got);
     } while (result == LOOK_WAITS);
-    return result == LOOK_GIVES ? (int)got : -1; /* which is taken for a broken connection */
+    return result == LOOK_GIVES ? (int)got : -1; /* the library treats -1 as a broken connection */
 }
 
 bool first_expect(struct door *door, int fd, struct connection *connection) {

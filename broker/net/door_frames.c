@@ -1,4 +1,4 @@
-/* door_frames.c: see door_frames.h. Lengths, opcodes, reserved bits and fragments are the library's to judge. */
+/* door_frames.c: see door_frames.h. The library checks lengths, opcodes, reserved bits and fragments. */
 #include "door_frames.h"
 
 #include "check.h"
@@ -6,7 +6,7 @@
 #define OPCODE_CLOSE 8u
 #define MASK_SIZE 4u
 
-/* Bytes of the frame's head, by those that have come. */
+/* Returns the size of the frame's head, as far as the received bytes show it. */
 static size_t head_needs(const struct door_frames *frames) {
     if (frames->head_size < 2) return 2;
     unsigned length = frames->head[1] & 0x7fu;
@@ -25,8 +25,8 @@ static bool is_close(const struct door_frames *frames) {
     return (frames->head[0] & 0x0fu) == OPCODE_CLOSE;
 }
 
-/* Codes end at 4999 (RFC 6455, 7.4.2). The library refuses those below 3000 that none may send, by a Close with 1002.
- */
+/* The highest close code (RFC 6455, 7.4.2). The library itself refuses forbidden codes below 3000, by a Close with
+ * 1002. */
 #define CODE_MAX 4999u
 
 static const char *judge_close(struct door_frames *frames) {
@@ -45,7 +45,7 @@ static const char *end_frame(struct door_frames *frames) {
     return was_close ? judge_close(frames) : NULL;
 }
 
-/* The head is whole. */
+/* Begins the payload of a frame whose head is complete. */
 static const char *begin_payload(struct door_frames *frames) {
     frames->left = payload_size(frames);
     frames->is_in_payload = true;
@@ -55,7 +55,7 @@ static const char *begin_payload(struct door_frames *frames) {
     return frames->left == 0 ? end_frame(frames) : NULL;
 }
 
-/* Passes over payload; of a Close it keeps it. Returns how many bytes. */
+/* Consumes payload; stores that of a Close. Returns the number of consumed bytes. */
 static size_t take_payload(struct door_frames *frames, const uint8_t *bytes, size_t size) {
     size_t part = size < frames->left ? size : (size_t)frames->left;
     const uint8_t *mask = frames->head + frames->head_size - MASK_SIZE;

@@ -1,6 +1,6 @@
-/* door_head.c: see door_head.h. The library (4.1.6) misreads heads: it takes a header whose name is the beginning of a
- * known one ("X-Auth", "If") for that one, joins two fields of one name, and reads NUL, bare CR and blanks before a
- * colon otherwise than a proxy does. So it gets a request line and those fields only that something rests on. */
+/* door_head.c: see door_head.h. The library (4.1.6) misreads heads. It confuses a header whose name is the beginning of
+ * a known one ("X-Auth", "If") with that one. It joins two fields of the same name. It treats NUL, bare CR and spaces
+ * before a colon differently from a proxy. So it gets only a request line and the fields that are used. */
 #include "door_head.h"
 
 #include <assert.h>
@@ -13,7 +13,7 @@ static enum head_result refuse(struct head_refusal *out, unsigned status, const 
     return HEAD_BAD;
 }
 
-/* False: it does not fit. */
+/* Appends to the written head. False: it does not fit. */
 __attribute__((format(printf, 2, 3))) static bool add(struct door_head *out, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -24,7 +24,7 @@ __attribute__((format(printf, 2, 3))) static bool add(struct door_head *out, con
     return true;
 }
 
-/* The path of pages and lanes holds nothing that the library would decode or normalise. False: no path here does. */
+/* Whether the path contains nothing that the library would decode or normalize. False: no valid path of the door. */
 static bool is_plain(const struct head *head) {
     static const char bytes[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
     for (size_t i = 0; i < head->segment_count; i++) {
@@ -41,7 +41,7 @@ static bool write_path(const struct head *head, struct door_head *out) {
     return fits;
 }
 
-/* Fields that the library, or door_http.c by way of it, reads. */
+/* Writes the fields that the library, or door_http.c through it, reads. */
 static bool write_fields(const struct head *head, struct door_head *out) {
     static const struct {
         const char *name;

@@ -1,8 +1,8 @@
-/* door_http.c: HTTP at the door: which requests may go on to WebSocket, and pages.
+/* door_http.c: HTTP at the door: decides which requests may upgrade to WebSocket, and serves pages.
  *
- * The library reads heads that the strict parser has judged and written anew (door_first.c, door_head.h); what they ask
- * for is judged here, upgrades before anything is answered to them. GET and HEAD, no body, and an Origin (of a web page
- * in a browser) only if an operator allows it. A connection takes one request over HTTP. */
+ * libwebsockets reads heads that the strict parser has checked and rewritten (door_first.c, door_head.h). This file
+ * checks the requests themselves; an upgrade is checked before any response. Allowed are GET and HEAD without a body;
+ * an Origin (of a web page) must be allowed by the operator. A connection serves one HTTP request. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,31 +14,31 @@
 #define RPC_PROTOCOL "rep.sp.nanomsg.org"
 #define LANE_PROTOCOL "push.sp.nanomsg.org"
 #define LANE_PATH "/lane/"
-#define TEXT_SIZE 512 /* of a header that is looked at; a longer one is none that we know */
+#define TEXT_SIZE 512 /* buffer size of a header; a longer value is never valid */
 #define PAGE_HEAD_SIZE 1024
 #define REFUSAL_SIZE 512
 
 struct refusal {
-    unsigned status; /* 0: none */
+    unsigned status; /* 0: not refused */
     const char *sentence;
     bool wants_token;
 };
 #define REFUSED(number, text) ((struct refusal){.status = (number), .sentence = (text)})
 static const struct refusal taken;
 
-/* False: it is absent, empty or too long. */
+/* Reads a header. False: it is absent, empty or too long. */
 static bool header(struct lws *wsi, enum lws_token_indexes token, char out[TEXT_SIZE]) {
     out[0] = '\0';
     return lws_hdr_copy(wsi, out, TEXT_SIZE, token) > 0;
 }
 
-/* An empty one, too. */
+/* Returns whether the header is present; it may be empty. */
 static bool is_present(struct lws *wsi, enum lws_token_indexes token) {
     char nothing[1];
     return lws_hdr_total_length(wsi, token) > 0 || lws_hdr_copy_fragment(wsi, nothing, sizeof(nothing), token, 0) >= 0;
 }
 
-/* Status 403 comes before all others: what a page asks for is not looked at. */
+/* Checks the Origin before all else, so that a web page learns nothing but status 403. */
 static struct refusal judge_origin(const struct connection *connection) {
     char text[TEXT_SIZE];
     struct lws *wsi = connection->wsi;
@@ -76,8 +76,8 @@ static struct refusal judge_method(struct lws *wsi) {
     return taken;
 }
 
-/* RFC 9110, 2.5: what is of another major version may mean something else. Of a path with an escaped line end the
- * library reads no version. */
+/* Refuses other major versions, which may have other semantics (RFC 9110, 2.5). For a path with an escaped line end the
+ * library reports no version. */
 static struct refusal judge_version(struct lws *wsi) {
     char version[TEXT_SIZE];
     if (!is_present(wsi, WSI_TOKEN_HTTP)) return taken;
@@ -93,9 +93,9 @@ static struct refusal judge_request(const struct connection *connection) {
     return refusal.status != 0 ? refusal : judge_method(connection->wsi);
 }
 
-/* ---- callers */
+/* ---- clients */
 
-/* What stands behind "Bearer " (RFC 6750). False: Authorization is there, and no such thing. */
+/* Finds the token after "Bearer " (RFC 6750). False: Authorization exists, but has no such token. */
 static bool find_token(const char *authorization, struct net_caller *caller) {
     static const char scheme[] = "Bearer ";
     const size_t scheme_size = sizeof(scheme) - 1;
@@ -132,8 +132,7 @@ struct caller_verdict http_admit(struct connection *connection, enum caller_plac
     return verdict;
 }
 
-/* What is said and is not understood is no better than a wrong token: the client is not let in as if it had said
- * nothing. */
+/* Asks `admit` about the client. An Authorization that cannot be parsed is refused like a wrong token, not ignored. */
 static struct refusal judge_caller(struct connection *connection, enum caller_place place, const char *path) {
     char authorization[TEXT_SIZE];
     struct net_caller caller = {.token = ""};
@@ -148,8 +147,8 @@ static struct refusal judge_caller(struct connection *connection, enum caller_pl
 
 /* ---- upgrades */
 
-/* `/lane/N`, or `/lane/N/SECRET`: then `path` ends before the secret, and `out_secret` is where that begins; else NULL.
- */
+/* Parses `/lane/N` or `/lane/N/SECRET`. With a secret, `path` is cut before it, and `*out_secret` points to it; else
+ * NULL. */
 static bool lane_parse(char *path, uint32_t *out_lane, const char **out_secret) {
     uint32_t lane = 0;
     if (strncmp(path, LANE_PATH, sizeof(LANE_PATH) - 1) != 0) return false;
@@ -175,8 +174,8 @@ static struct refusal judge_handshake(struct lws *wsi, const char *upgrade, cons
     return taken;
 }
 
-/* A client may bring the secret of a lane's session, in Authorization or in the path, for a library that sends no
- * headers of its user's (mangos, nanomsg, a browser). */
+/* Checks a lane request. The session's secret may be in Authorization, or in the path for libraries that send no custom
+ * headers (mangos, nanomsg, a browser). */
 static struct refusal judge_lane(struct connection *connection, const char *path, const char *secret) {
     const struct door_calls *calls = &connection->door->calls;
     char authorization[TEXT_SIZE];
@@ -236,8 +235,7 @@ static const char *status_text(unsigned status) {
     }
 }
 
-/* An answer, and the connection's end. The library's own answer to what asks for an upgrade would be one of HTTP/1.0.
- */
+/* Sends a refusal and ends the connection. The library's own response to an upgrade would use HTTP/1.0. */
 static int refuse(struct connection *connection, struct refusal refusal) {
     const struct door_calls *calls = &connection->door->calls;
     char answer[LWS_PRE + REFUSAL_SIZE];
@@ -253,8 +251,8 @@ static int refuse(struct connection *connection, struct refusal refusal) {
     return -1;
 }
 
-/* The library writes `WebSocket` where nng 1.5.2's dialer wants `websocket`, byte by byte. `end` is where the answer's
- * headers end: what lies between is always the same. */
+/* Replaces `WebSocket` by `websocket`, which nng 1.5.2's dialer compares byte by byte. `end` is the end of the response
+ * headers; the text before it is always the same. */
 static int spell_upgrade(const struct connection *connection, char *end, const char *protocol) {
     static const char before[] = "Upgrade: ", word[] = "WebSocket", right[] = "websocket";
     const size_t accept_size = 28;
@@ -276,7 +274,7 @@ static int spell_upgrade(const struct connection *connection, char *end, const c
 static int ask_for_page(struct connection *connection, const char *path) {
     const struct door_calls *calls = &connection->door->calls;
     if (connection->is_answered || connection->is_admitted)
-        return -1; /* one request; and one verdict, to be dismissed */
+        return -1; /* only one request, because only one verdict is dismissed */
     struct refusal refusal = judge_request(connection);
     if (refusal.status == 0) refusal = judge_caller(connection, CALLER_PAGE, path);
     if (refusal.status != 0) return refuse(connection, refusal);
@@ -288,8 +286,8 @@ static int ask_for_page(struct connection *connection, const char *path) {
     return refuse(connection, REFUSED(404, "there is no such page; there are /, /healthz, /readyz and /metrics"));
 }
 
-/* A browser takes a page for what it says it is, puts it into no frame, keeps it nowhere, and tells no other site of
- * it. (What may run in the page at `/` it says itself: page/make_page.py.) */
+/* Security headers: no MIME sniffing, no framing, no caching, no referrer. (The page at `/` sets its own script policy:
+ * page/make_page.py.) */
 static const struct {
     const char *name, *value;
 } page_headers[] = {
@@ -314,12 +312,12 @@ static bool write_page_head(const struct connection *connection, const struct me
     return lws_finalize_write_http_header(wsi, start, &at, end) == 0;
 }
 
-/* Sends what the kernel takes. False: the connection is broken. */
+/* Sends as much as the kernel takes. False: the connection is broken. */
 static bool write_page(struct connection *connection) {
     const struct message *page = connection->page;
     struct lws *wsi = connection->wsi;
     for (;;) {
-        /* What the library keeps of the last part, it sends when it is asked to write nothing. */
+        /* A write of 0 bytes makes the library send the rest of the last part. */
         if (lws_partial_buffered(wsi) && lws_write(wsi, NULL, 0, LWS_WRITE_HTTP) < 0) return false;
         size_t rest = page->size - connection->page_at, part = rest < DOOR_FRAME_OUT ? rest : DOOR_FRAME_OUT;
         if (lws_partial_buffered(wsi) || rest == 0) return true;
@@ -338,7 +336,7 @@ void http_drop_page(struct connection *connection) {
     connection->page = NULL;
 }
 
-/* The rest of a page. Once all is sent the connection ends: as soon as there is room to write. */
+/* Sends the rest of a page. When all is sent, the connection ends at its next writable event. */
 static void push(struct connection *connection) {
     bool ok = write_page(connection);
     if (ok && (connection->page_at < connection->page->size || lws_partial_buffered(connection->wsi))) return;
@@ -359,9 +357,9 @@ void http_push(struct door *door) {
     }
 }
 
-/* A connection with a page under way is not read from until all of it is in the kernel: the library reads nothing while
- * it keeps something to send, and what has come would wake the thread again and again. Nor does it report room to write
- * of such a connection; but it waits for it, and http_push then sends. */
+/* Starts to send a page, and stops reading until all of it is in the kernel. The library reads nothing while it has
+ * bytes to send, so further input would wake the thread again and again. The library reports no writable event for such
+ * a connection, but does wait for it; http_push then sends. */
 void http_answer(struct connection *connection, struct message *page) {
     struct door *door = connection->door;
     bool ok = connection->awaits_page && write_page_head(connection, page);
@@ -407,7 +405,7 @@ int http_event(struct connection *connection, enum lws_callback_reasons reason, 
     case LWS_CALLBACK_RAW_ADOPT: /* a head that door_first.c refuses */
         assert(connection->early.status != 0);
         return refuse(connection, REFUSED(connection->early.status, connection->early.sentence));
-    /* A body: no code takes it. */
+    /* A request body: refused. */
     case LWS_CALLBACK_HTTP_BODY:
     case LWS_CALLBACK_RAW_RX:
         return -1;

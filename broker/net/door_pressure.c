@@ -1,9 +1,9 @@
-/* door_pressure.c: which connections give way when they hold too much: bounds on the halves of requests that are
- * coming, and on unread answers, of all connections together. However many there are, and whatever is allowed to each,
- * what they hold stays within `held_max` (CALM-1), and no connection holds room for long that another one needs.
+/* door_pressure.c: closes connections that hold too much memory. It limits half-received requests and unread replies of
+ * all connections together to `held_max` (CALM-1), whatever each connection may hold. No connection holds memory for
+ * long that another one needs.
  *
- * Each of two lists is in the order of the last progress, so that its first has been silent longest: it is ended. A
- * connection that sends on, however slowly, is behind those that do not. */
+ * Each list is ordered by last progress, and the door closes the first connection, which has been silent longest. A
+ * slow connection that still sends is closed later than a silent one. */
 #include <malloc.h>
 
 #include "door_parts.h"
@@ -13,14 +13,14 @@ static size_t counted_of(size_t capacity) {
 }
 
 static size_t share_of(const struct door *door) {
-    return door->limits.held_max + door->limits.request_max; /* one large one is always among them */
+    return door->limits.held_max + door->limits.request_max; /* one large request is always allowed */
 }
 
-/* ---- what the allocator keeps */
+/* ---- memory that the allocator keeps */
 
-/* How often, while there is pressure: it takes some milliseconds of the door's thread. */
+/* Interval of malloc_trim under memory pressure; each call takes a few milliseconds of the door's thread. */
 #define TRIM_EVERY_US (LWS_USEC_PER_SEC / 10)
-/* While more than this part of `held_max` is held, there is pressure. */
+/* Memory pressure: more than 1/PRESSURE_SHARE of `held_max` is held. */
 #define PRESSURE_SHARE 4
 
 static void on_trim(lws_sorted_usec_list_t *timer) {
@@ -30,8 +30,9 @@ static void on_trim(lws_sorted_usec_list_t *timer) {
     if (door->is_trim_due) lws_sul_schedule(door->context, 0, &door->trim, on_trim, TRIM_EVERY_US);
 }
 
-/* CALM-1: the bytes of ended connections lie between the bytes of those that stay, and the allocator keeps such gaps
- * for ever: after a crowd the process was as large as at its height. Whole pages of them go back to the kernel. */
+/* CALM-1: freed memory of closed connections lies between memory of open ones, and the allocator never returns such
+ * gaps. So after a peak the process would keep its peak size. malloc_trim returns whole pages of the gaps to the
+ * kernel. */
 static void trim_soon(struct door *door) {
     if (door->is_trim_due) return;
     door->is_trim_due = true;
@@ -56,7 +57,7 @@ static void end(struct connection *connection, const char *sentence) {
     connection_kill(connection);
 }
 
-/* ---- halves */
+/* ---- half-received requests */
 
 bool pressure_count(struct connection *connection, size_t capacity) {
     const struct door_calls *calls = &connection->door->calls;
@@ -132,7 +133,7 @@ bool pressure_may_wait(const struct door *door, const struct message *request) {
     return door->waiting_size == 0 || door->waiting_size + request->capacity <= share_of(door);
 }
 
-/* ---- answers */
+/* ---- replies */
 
 void pressure_is_read(struct connection *connection) {
     struct door *door = connection->door;

@@ -1,8 +1,8 @@
-/* door_stream.c: connections that speak a protocol of bytes; see door_stream.h.
+/* door_stream.c: connections that speak a byte-stream protocol; see door_stream.h.
  *
- * What leaves is given to the library a piece at a time, and the next only when the kernel has taken all of the one
- * before (as in door_ws.c): so what was sent, and what was not, is known to the byte. While the library keeps a piece
- * nothing is read: it would not read either, and what has come would wake the thread again and again. */
+ * libwebsockets gets outgoing data piece by piece, and the next piece when the kernel has all of the one before (as in
+ * door_ws.c). So the door knows to the byte what was sent. While the library holds a piece, the door does not read from
+ * the connection, because the library would not read, and new input would wake the thread again and again. */
 #include "door_stream.h"
 
 #include <assert.h>
@@ -13,9 +13,9 @@
 #include "origin.h"
 
 #define PIECES_IN_A_ROW 16
-/* How long the other side may take to end a connection that is done with. */
+/* Maximum time for the client to close a finished connection. */
 #define LINGER_US (2 * LWS_USEC_PER_SEC)
-#define MARK 0x80u /* of door_first.c */
+#define MARK 0x80u /* used by door_first.c */
 
 static struct connection *find(struct door *door, uint64_t id) {
     struct connection *connection = connection_find(door, id);
@@ -32,9 +32,9 @@ static void regulate(struct connection *connection) {
     lws_rx_flow_control(connection->wsi, !pauses);
 }
 
-/* ---- out */
+/* ---- outgoing */
 
-/* Answers may be short and many: what is around one counts too. */
+/* Returns the bytes that a message counts, with its header, because replies may be short and many. */
 static size_t weight_of(const struct message *message) {
     return message->capacity + sizeof(*message);
 }
@@ -94,7 +94,8 @@ static void on_unread(lws_sorted_usec_list_t *timer) {
     connection_kill(connection);
 }
 
-/* Nothing more is sent. A client that has not read all yet would lose it if what it still sends met a closed socket. */
+/* Stops sending, but keeps the socket open for a while. If the client still sends to a closed socket, it may lose
+ * replies that it has not read yet. */
 static void linger(struct connection *connection) {
     connection->lingers = true;
     lws_sul_cancel(&connection->too_late);
@@ -103,7 +104,7 @@ static void linger(struct connection *connection) {
     regulate(connection);
 }
 
-/* For the other side to read what is left, if anything is. */
+/* Starts the timeout for unread replies, if there are any. */
 static void begin_to_wait(struct connection *connection) {
     if (connection->out_first != NULL)
         lws_sul_schedule(connection->door->context, 0, &connection->unread, on_unread,
@@ -113,7 +114,7 @@ static void begin_to_wait(struct connection *connection) {
     pressure_is_read(connection);
 }
 
-/* Sends what the kernel takes, and `tells` when that was all. False: the connection is broken. */
+/* Sends as much as the kernel takes; `tells`: calls `drained` when all is sent. False: the connection is broken. */
 static bool write_some(struct connection *connection, bool tells) {
     struct lws *wsi = connection->wsi;
     bool had_some = connection->out_first != NULL;
@@ -129,7 +130,7 @@ static bool write_some(struct connection *connection, bool tells) {
             continue;
         }
         uint8_t *bytes = message->bytes + connection->out_at;
-        connection->out_at += part; /* before it: should it go wrong, some of it may have left */
+        connection->out_at += part; /* count before the write: if it fails, a part may have left */
         if (lws_write(wsi, bytes, part, LWS_WRITE_RAW) < 0) return false;
     }
     begin_to_wait(connection);
@@ -174,7 +175,7 @@ size_t door_stream_unsent(struct door *door, uint64_t id) {
     return connection != NULL ? connection->out_bytes : 0;
 }
 
-/* ---- what a protocol asks for */
+/* ---- requests of a protocol */
 
 void door_stream_pause(struct door *door, uint64_t id, bool pause) {
     struct connection *connection = find(door, id);
@@ -213,7 +214,7 @@ void door_stream_deadline(struct door *door, uint64_t id, uint64_t after_ms) {
 bool door_stream_half(struct door *door, uint64_t id, size_t size, bool is_small) {
     struct connection *connection = connection_find(door, id);
     bool is_there = connection != NULL && !connection->is_gone && !connection->gives_way;
-    if (!is_there) return size == 0; /* what it held is given back */
+    if (!is_there) return size == 0; /* its held bytes are already released */
     if (size == 0) {
         hold_no_half(connection);
         return true;
@@ -299,7 +300,8 @@ bool door_stream_page(struct door *door, uint64_t id, const char *path) {
     return door->calls.page(door->calls.argument, id, path);
 }
 
-/* While the rest is answered the end is not read again: it stays, and would wake the thread for ever. */
+/* Handles the client's shutdown while replies are sent. The end of input is not read again, because it stays readable
+ * and would wake the thread forever. */
 bool stream_ended(struct connection *connection) {
     bool is_told = connection->has_ended || connection->lingers || connection->gives_way;
     if (is_told || connection->stream == NULL || connection->speaks->ended == NULL) return false;
@@ -311,8 +313,8 @@ bool stream_ended(struct connection *connection) {
 
 void stream_answer(struct connection *connection, struct message *page) {
     struct door *door = connection->door;
-    assert(page->kind == ORDER_PAGE);   /* nothing is answered or delivered to a stream in any other way */
-    door_release(door, page->capacity); /* its protocol sends it anew */
+    assert(page->kind == ORDER_PAGE);   /* a stream gets replies and deliveries only through its protocol */
+    door_release(door, page->capacity); /* its protocol sends it as a new message */
     atomic_fetch_sub(&door->queued, 1);
     if (connection->stream != NULL)
         connection->speaks->page(connection->stream, page);

@@ -1,8 +1,8 @@
-/* door_stream.h: connections at the door that speak a protocol of bytes (HTTP of /v1, beanstalkd's): accepted, counted,
- * limited and encrypted like all others, their bytes handed on as they come.
+/* door_stream.h: connections that speak a byte-stream protocol (HTTP of /v1, or beanstalkd's). The door accepts,
+ * counts, limits and encrypts them like all others, and passes their bytes on as they arrive.
  *
- * Everything here is the door's thread's own, callbacks too. A connection is named by its id, which is never used
- * twice; what is meant for one that is gone is dropped, and told to be unsent. */
+ * Only the door's thread may call these functions, and it makes all callbacks. Every connection has an id, which is
+ * never reused. A message for a connection that has ended is dropped and reported as not sent. */
 #ifndef TARRY_NET_DOOR_STREAM_H
 #define TARRY_NET_DOOR_STREAM_H
 
@@ -15,79 +15,80 @@
 
 struct door;
 
-/* What speaks a protocol. */
+/* Callbacks of a protocol. */
 struct door_stream_calls {
     void *argument;
-    /* A connection has come. The value is handed back as `connection`; NULL: it is refused and ended. `peer` is valid
-     * until `gone`. The client is not admitted yet: see door_stream_admit. */
+    /* Reports a new connection, whose client is not admitted yet (door_stream_admit). Returns the value that the other
+     * callbacks get as `connection`; NULL: refuse and close the connection. `peer` is valid until `gone`. */
     void *(*opened)(void *argument, uint64_t id, const char *peer);
-    /* Bytes have come, all of which must be taken: what is kept of them the callee counts (door_stream_hold). After
-     * door_stream_pause none come, but for those that had been read already. */
+    /* Passes received bytes, all of which the protocol must take. The protocol reports the bytes that it stores with
+     * door_stream_hold. After door_stream_pause only bytes that had already been read arrive. */
     void (*received)(void *connection, const uint8_t *bytes, size_t size);
-    /* The client has shut down its sending side: no more bytes come (half-close). True: the protocol still has
-     * something to answer, and calls door_stream_finish then. False, or NULL: the connection ends. */
+    /* Reports that the client has shut down its sending side (half-close). True: the protocol still has replies to
+     * send, and will call door_stream_finish. False, or a NULL pointer: the door closes the connection. */
     bool (*ended)(void *connection);
-    /* All that was sent is in the kernel; not told of what the kernel took at once. */
+    /* Reports that all sent bytes are in the kernel. Not called when the kernel took them at once. */
     void (*drained)(void *connection);
-    /* The connection's next turn (door_turn.h): it may go on with what it keeps. */
+    /* Starts the connection's next turn (door_turn.h): the protocol may continue with its stored bytes. */
     void (*turn)(void *connection);
-    /* What became of a message with a `stamp` that is not 0. `left`: all of it is in the kernel; or the connection
-     * broke and some of it may have been. Not left: not a byte of it has gone out. Also after `gone`, and from within
-     * door_stream_send. */
+    /* Reports the result of a message whose `stamp` is not 0. `left` is true: all of it is in the kernel, or the
+     * connection broke and a part may have been sent. `left` is false: no byte was sent. May be called after `gone`,
+     * and from within door_stream_send. */
     void (*sent)(void *argument, uint64_t stamp, bool left);
-    /* A page that door_stream_page has asked for (status, type are set), which it takes over; NULL: no memory. May be
-     * NULL: the protocol asks for none. */
+    /* Passes ownership of a page that door_stream_page requested (`status` and `type` are set); NULL: out of memory.
+     * The pointer may be NULL if the protocol requests no pages. */
     void (*page)(void *connection, struct message *page);
-    /* The connection is no more; `connection` is not used after this. */
+    /* Reports the end of the connection; the door does not use `connection` after this call. */
     void (*gone)(void *connection);
 };
 
-/* The requester, with this token (size 0: none), for `path`: CALLER_RPC or CALLER_PAGE. Judged as an upgrade is, by
- * `admit` (door.h); an admitted one stays until the connection ends or another is admitted: `principal` is good for as
- * long. */
+/* Asks `admit` (door.h) whether the client with this token (size 0: no token) may use `path`; `place` is CALLER_RPC or
+ * CALLER_PAGE. An admitted `principal` is valid until the connection ends or the next one is admitted. */
 struct caller_verdict door_stream_admit(struct door *door, uint64_t id, enum caller_place place, const char *path,
                                         const char *token, size_t token_size);
-/* May a web page of this Origin use the broker (origin.h)? One that an operator allows, and the broker's own; without a
- * token only if `host` (Host; NULL: none is said) cannot have been made up. */
+/* Returns whether a web page with this Origin may use the broker (origin.h): allowed by the operator, or the broker's
+ * own page. Without a token the own page also needs a `host` (NULL: no Host field) that an attacker cannot forge. */
 bool door_stream_origin(struct door *door, uint64_t id, const char *origin, const char *host, bool shows_token);
 
-/* May a client without a token name the broker so (Host; NULL: it does not)? */
+/* Returns whether a client without a token may use this Host (NULL: no Host field). */
 bool door_stream_host(struct door *door, uint64_t id, const char *host);
-extern const char door_host_refused[]; /* … and why not */
+extern const char door_host_refused[]; /* reason for a refused Host */
 
-/* Asks for the page at this path (door.h, `page`): /metrics, /healthz. False: there is none. */
+/* Requests the page at this path (`page` in door.h), for example /metrics. False: there is no such page. */
 bool door_stream_page(struct door *door, uint64_t id, const char *path);
 
-/* Takes `message` over (`stamp` is set): its bytes follow all that was sent before. */
+/* Takes ownership of `message` and queues its bytes after all earlier ones; its `stamp` must be set. */
 void door_stream_send(struct door *door, uint64_t id, struct message *message);
-/* Bytes that were sent and are not in the kernel. */
+/* Returns the number of queued bytes that are not yet in the kernel. */
 size_t door_stream_unsent(struct door *door, uint64_t id);
-/* No more is read, or again. */
+/* Pauses or resumes reading from the connection. */
 void door_stream_pause(struct door *door, uint64_t id, bool pause);
-/* Ends once all that was sent is in the kernel. */
+/* Closes the connection once all queued bytes are in the kernel. */
 void door_stream_finish(struct door *door, uint64_t id);
-/* Ends at once. */
+/* Closes the connection at once. */
 void door_stream_kill(struct door *door, uint64_t id);
-/* Ends `after_ms` from now unless it is said again; 0: it may stay. */
+/* Closes the connection after `after_ms` milliseconds; replaces an earlier deadline. 0: no deadline. */
 void door_stream_deadline(struct door *door, uint64_t id, uint64_t after_ms);
-/* For the log: a stranger was refused. */
+/* For the log: an unauthenticated client was refused. */
 void door_stream_refused(struct door *door, uint64_t id, unsigned status, const char *sentence);
-/* The request that is coming holds `size` bytes in all from now on; 0: none. The door counts them, and gives them back
- * when the connection ends. False: that is more than may be held, and nothing has changed; `is_small`: it is never
- * refused. Whose request has not come on for longest gives way to those that need the room (CALM-1): it is ended. */
+/* Sets the number of bytes that the half-received request holds; 0: no request. The door counts them until the
+ * connection ends. False: the memory limit is reached, and nothing has changed; with `is_small` the result is always
+ * true. If another request needs memory, the door closes the connection whose request has made no progress for the
+ * longest time (CALM-1). */
 bool door_stream_half(struct door *door, uint64_t id, size_t size, bool is_small);
-/* … it is whole: it holds them until door_stream_half says 0, and does not give way. */
+/* Marks the request as complete: its bytes stay counted until door_stream_half sets 0, and the door no longer closes
+ * the connection to free them. */
 void door_stream_whole(struct door *door, uint64_t id);
-/* The bytes of its request that comes count among its principal's (`--limit bytes=`) from now on as `size`: unpacked,
- * and what is small as 0. False: those are more than the principal may have under way, and nothing has changed; fewer
- * is always granted. */
+/* Sets the bytes of the half-received request that count against its principal's limit (`--limit bytes=`), measured
+ * after decompression; small requests count as 0. False: the limit is reached, and nothing has changed. A decrease
+ * always succeeds. */
 bool door_stream_count(struct door *door, uint64_t id, size_t size);
-/* The connection keeps `size` bytes from now on of what has come too early: behind a request that is worked at. The
- * door counts them, and gives them back when it ends. False: that is more than may be held, and nothing has changed.
- * Whose have not become fewer for longest gives way, as above. */
+/* Sets the number of bytes that the connection buffers behind its current request. The door counts them until the
+ * connection ends. False: the memory limit is reached, and nothing has changed. If another request needs memory, the
+ * door closes the connection whose buffered bytes have not decreased for the longest time. */
 bool door_stream_keep(struct door *door, uint64_t id, size_t size);
-/* Bytes more (or fewer) that are kept, for no connection. False: that is more than may be held, and nothing has
- * changed; fewer is always granted. */
+/* Adds `bytes` (may be negative) to the bytes held for no particular connection. False: the memory limit is reached,
+ * and nothing has changed. A decrease always succeeds. */
 bool door_stream_hold(struct door *door, int64_t bytes);
 
 #endif

@@ -1,8 +1,8 @@
-/* door_substitute.c: a second thread, which serves while the first waits for a disk for too long.
+/* door_substitute.c: a second thread that serves connections while the door's thread waits too long for a disk.
  *
- * the holder of `serving` serves. The thread arms a timer and lets go of it; the substitute takes it when the
- * timer fires, and gives it back after the round in which it is wanted back. As a rule the timer is disarmed before,
- * and the substitute sleeps on. */
+ * The thread that holds the lock `serving` serves. The door's thread arms a timer and releases the lock. If the timer
+ * fires, the substitute takes the lock. When the door's thread wants it back, the substitute finishes its round and
+ * releases it. Usually the door's thread disarms the timer before, and the substitute keeps sleeping. */
 #include <errno.h>
 #include <sys/ioctl.h>
 #include <sys/timerfd.h>
@@ -27,7 +27,7 @@ void door_serve_here(const struct door *door, bool serves) {
 
 static void arm(const struct door *door, long wait_ms) {
     const struct itimerspec timer = {.it_value.tv_nsec = wait_ms * 1000000};
-    (void)timerfd_settime(door->aside_fd, 0, &timer, NULL); /* it cannot fail: the arguments are right */
+    (void)timerfd_settime(door->aside_fd, 0, &timer, NULL); /* cannot fail: the arguments are valid */
 }
 
 void door_step_aside(struct door *door) {
@@ -40,7 +40,7 @@ void door_step_aside(struct door *door) {
 void door_come_back(struct door *door) {
     atomic_store(&door->is_aside, false);
     if (pthread_mutex_trylock(&door->serving) != 0) {
-        lws_cancel_service(door->context); /* the substitute's round ends */
+        lws_cancel_service(door->context); /* ends the substitute's round */
         pthread_mutex_lock(&door->serving);
     }
     arm(door, 0);
@@ -52,7 +52,7 @@ static void *substitute_run(void *argument) {
     uint64_t fired;
     while (!atomic_load(&door->quits)) {
         if (read(door->aside_fd, &fired, sizeof(fired)) < 0 && errno != EINTR) break;
-        if (atomic_load(&door->quits) || pthread_mutex_trylock(&door->serving) != 0) continue; /* it has come back */
+        if (atomic_load(&door->quits) || pthread_mutex_trylock(&door->serving) != 0) continue; /* lock is taken */
         door_serve_here(door, true);
         door_carry_out(door);
         while (atomic_load(&door->is_aside) && !atomic_load(&door->quits)) door_round(door);

@@ -48,5 +48,5 @@ void turns_serve(struct door *door) {
         connection->is_heavy = false;
         if (connection->stream != NULL && !connection->gives_way) connection->speaks->turn(connection->stream);
     }
-    if (!fair_is_empty(&door->line)) lws_cancel_service(door->context); /* the next round does not wait */
+    if (!fair_is_empty(&door->line)) lws_cancel_service(door->context); /* makes the next round start without waiting */
 }

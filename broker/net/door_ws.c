@@ -1,9 +1,9 @@
-/* door_ws.c: the messages of nng's SP protocols (proto/WIRE.md) over WebSocket: frames become requests, answers and
- * deliveries become frames.
+/* door_ws.c: messages of nng's SP protocols (proto/WIRE.md) over WebSocket. It converts frames to requests, and replies
+ * and deliveries to frames.
  *
- * What leaves is given to the library a frame at a time, and the next only when the kernel has taken all of the one
- * before: so a message counts as sent once its last byte is in the kernel, and as not sent if the library never had its
- * first. */
+ * libwebsockets gets one outgoing frame at a time, and the next one when the kernel has all of the one before. So a
+ * message counts as sent when its last byte is in the kernel, and as not sent if libwebsockets never got its first
+ * byte. */
 #include <assert.h>
 #include <string.h>
 
@@ -14,9 +14,9 @@ static_assert(LWS_PRE + MESSAGE_HEAD_MAX <= MESSAGE_ROOM, "a frame's header and 
 
 #define FIRST_CAPACITY (16u << 10)
 #define KEPT_OF_REFUSED 64u /* enough for a backtrace */
-#define FRAMES_IN_A_ROW 16  /* for one connection, before the others have their turn */
+#define FRAMES_IN_A_ROW 16  /* per connection, before other connections get their turn */
 
-/* ---- in */
+/* ---- incoming */
 
 void ws_regulate(struct connection *connection) {
     bool pauses = connection->request != NULL || connection->under_way >= DOOR_REQUESTS_MAX ||
@@ -34,7 +34,7 @@ static bool resize(struct connection *connection, size_t capacity) {
     return true;
 }
 
-/* Reads on, and keeps nothing but what the refusal needs. */
+/* Continues to read a refused request, and stores only what the refusal needs. */
 static bool begin_to_discard(struct connection *connection) {
     struct message *incoming = connection->incoming;
     connection->discards = true;
@@ -44,14 +44,14 @@ static bool begin_to_discard(struct connection *connection) {
     return resize(connection, KEPT_OF_REFUSED);
 }
 
-/* One large request may always be under way, whatever else is held. */
+/* Returns whether the request exceeds the memory limit; one large request is always allowed. */
 static bool is_too_much(const struct connection *connection, size_t needed, size_t capacity) {
     const struct door *door = connection->door;
     size_t others = atomic_load(&door->held) - connection->incoming->capacity;
     return needed > DOOR_SMALL_MAX && others > door->limits.held_max / 2 && others + capacity > door->limits.held_max;
 }
 
-/* What does not come on gives way to what does. */
+/* Frees memory by closing stalled connections. */
 static bool make_room(struct connection *connection, size_t needed, size_t capacity) {
     connection->is_beyond_share = false;
     while (is_too_much(connection, needed, capacity))
@@ -60,7 +60,7 @@ static bool make_room(struct connection *connection, size_t needed, size_t capac
     return !connection->is_beyond_share && resize(connection, capacity);
 }
 
-/* So many bytes have come, and `expected` more will. False: no memory. */
+/* Stores `size` received bytes; `expected` more will follow. False: out of memory. */
 static bool keep(struct connection *connection, const void *bytes, size_t size, size_t expected) {
     struct door *door = connection->door;
     if (connection->incoming == NULL) {
@@ -105,12 +105,12 @@ static void answer_refused(struct connection *connection, const struct message *
     ws_send(connection, answer);
 }
 
-/* False: there was no room. */
+/* Offers a request to the callee. False: no capacity. */
 static bool offer(struct connection *connection, struct message *request) {
     struct door *door = connection->door;
     assert(request != NULL);
     size_t capacity = request->capacity, counted = connection->counted;
-    door_release(door, capacity); /* it is the callee's to count */
+    door_release(door, capacity); /* the callee counts it now */
     (void)pressure_count(connection, 0);
     bool is_taken =
         door->calls.request(door->calls.argument, connection->id, connection->principal, connection->peer, request);
@@ -120,7 +120,7 @@ static bool offer(struct connection *connection, struct message *request) {
     return false;
 }
 
-/* It was too much while it came, or is as one that waits. */
+/* Refuses a request that was too large while it arrived, or is too large to wait. */
 static void refuse_whole(struct connection *connection, struct message *request) {
     (void)pressure_count(connection, 0);
     answer_refused(connection, request);
@@ -136,7 +136,7 @@ static void wait_for_room(struct connection *connection, struct message *request
     TAILQ_INSERT_TAIL(&door->waiting, connection, in_waiting);
 }
 
-/* Its request, of this capacity, is the callee's, or freed. */
+/* Updates the counters after the callee took a waiting request of this capacity, or it was freed. */
 static void end_waiting(struct connection *connection, size_t capacity) {
     struct door *door = connection->door;
     TAILQ_REMOVE(&door->waiting, connection, in_waiting);
@@ -145,11 +145,11 @@ static void end_waiting(struct connection *connection, size_t capacity) {
     connection->request = NULL;
 }
 
-/* False: it has no SP header, or ends before it. */
+/* Handles a complete message. False: its SP header is missing or incomplete. */
 static bool whole(struct connection *connection) {
     struct message *request = connection->incoming;
     bool was_refused = connection->discards;
-    assert(request != NULL); /* its first bytes made it */
+    assert(request != NULL); /* created with its first bytes */
     lws_sul_cancel(&connection->too_late);
     pressure_half_ends(connection);
     connection->incoming = NULL;
@@ -175,14 +175,16 @@ void ws_offer_waiting(struct door *door) {
     struct connection *connection;
     while ((connection = TAILQ_FIRST(&door->waiting)) != NULL) {
         assert(connection->request != NULL);
-        size_t capacity = connection->request->capacity; /* it may be gone once it was taken */
+        size_t capacity =
+            connection->request->capacity; /* read first, because the callee may free a request that it takes */
         if (!offer(connection, connection->request)) break;
         end_waiting(connection, capacity);
         ws_regulate(connection);
     }
 }
 
-/* The rest of its request has not come. (The library's own timer of a connection cannot be cancelled in 4.1.6.) */
+/* Handles a request whose rest did not arrive in time. (In 4.1.6 the library's own connection timer cannot be
+ * cancelled.) */
 static void on_too_late(lws_sorted_usec_list_t *timer) {
     struct connection *connection = lws_container_of(timer, struct connection, too_late);
     const struct door_calls *calls = &connection->door->calls;
@@ -192,7 +194,7 @@ static void on_too_late(lws_sorted_usec_list_t *timer) {
 
 static void drop_out(struct connection *connection);
 
-/* As soon as it is known: what is not sent will not be. */
+/* Reports the end of the connection as soon as it is known; unsent messages will not be sent. */
 static void gone(struct connection *connection) {
     struct door *door = connection->door;
     connection->is_gone = true;
@@ -219,7 +221,7 @@ void ws_drop(struct connection *connection) {
     message_free(request);
 }
 
-/* Ends the connection for what it sent, and says why: in a Close frame, and in the log. -1 */
+/* Closes the connection for a broken rule, which the Close frame and the log name. Returns -1. */
 static int end(struct connection *connection, enum lws_close_status status, const char *sentence) {
     const struct door_calls *calls = &connection->door->calls;
     gone(connection);
@@ -243,7 +245,7 @@ static int received(struct connection *connection, const void *bytes, size_t siz
         return end(connection, LWS_CLOSE_STATUS_MESSAGE_TOO_LARGE, "a request has 16 MiB at most");
     if (!keep(connection, bytes, size, expected)) return -1;
     if (expected > 0 || !lws_is_final_fragment(wsi)) {
-        /* No client holds memory with half a request for ever (F-18). */
+        /* No client may hold memory with a half-received request forever (F-18). */
         bool is_more = connection->incoming_size == size ||
                        connection->incoming_size / DOOR_FRAME_OUT > (connection->incoming_size - size) / DOOR_FRAME_OUT;
         if (is_more) {
@@ -259,9 +261,9 @@ static int received(struct connection *connection, const void *bytes, size_t siz
                                    "what a request begins with, SP's header, is not there");
 }
 
-/* ---- out */
+/* ---- outgoing */
 
-/* The first message is done with: all in the kernel, or not to be sent. */
+/* Ends the first queued message: it is in the kernel, or will not be sent. */
 static void drop_first(struct connection *connection, bool left) {
     struct door *door = connection->door;
     struct message *message = connection->out_first;
@@ -277,7 +279,7 @@ static void drop_first(struct connection *connection, bool left) {
     door_done(door, message);
 }
 
-/* Drops what is not sent, and tells of deliveries. */
+/* Drops unsent messages, and reports the results of deliveries. */
 static void drop_out(struct connection *connection) {
     while (connection->out_first != NULL) drop_first(connection, connection->out_at > 0);
 }
@@ -289,7 +291,7 @@ static bool write_frame(struct connection *connection, struct message *message) 
     int kind = connection->out_at == 0 ? LWS_WRITE_BINARY : LWS_WRITE_CONTINUATION;
     if (part < rest) kind |= LWS_WRITE_NO_FIN;
     uint8_t *bytes = message->bytes - message->head_size + connection->out_at;
-    /* Before it: should it go wrong, some of it may have left. */
+    /* Count the bytes before the write: if the write fails, a part of them may have left. */
     connection->out_at += part;
     return lws_write(connection->wsi, bytes, part, (enum lws_write_protocol)kind) >= 0;
 }
@@ -301,9 +303,9 @@ static void on_unread(lws_sorted_usec_list_t *timer) {
     connection_kill(connection);
 }
 
-/* For the other side to read what is left, if anything is. A lane's consumer may be slow; its leases and its silence
- * are judged elsewhere. The library's own timer of a connection is not touched: it ends one that does not answer a
- * Close. */
+/* Starts the timeout for unread replies, if there are any. It does not apply to lanes: a consumer may be slow, and
+ * other code checks its leases and its silence. The library's own timer stays unchanged: it closes a connection that
+ * does not answer a Close. */
 static void begin_to_wait(struct connection *connection) {
     if (connection->kind == CONNECTION_RPC && connection->out_first != NULL)
         lws_sul_schedule(connection->door->context, 0, &connection->unread, on_unread,
@@ -313,16 +315,16 @@ static void begin_to_wait(struct connection *connection) {
     pressure_is_read(connection);
 }
 
-/* The library ends connections by itself, for frames that are none, and tells its user nothing before they are closed:
- * which may be seconds later, for the other side is to answer the Close. But a Close has a reason as soon as it is
- * decided upon; and the library sends what it is given even behind a Close. */
+/* Returns whether the library is closing the connection. For invalid frames the library closes by itself, and informs
+ * its user only at the end, which may be seconds later, because the client must answer the Close. But a Close reason is
+ * set at once; and the library would still send data behind its Close. */
 static bool is_being_closed(const struct connection *connection) {
     return lws_get_close_length(connection->wsi) > 0;
 }
 
 ssize_t ws_follow(struct connection *connection, const uint8_t *bytes, size_t size) {
     const struct door_calls *calls = &connection->door->calls;
-    bool is_upgraded = connection->kind != CONNECTION_HTTP; /* else these bytes came behind the head */
+    bool is_upgraded = connection->kind != CONNECTION_HTTP; /* false: these bytes followed the request head */
     const char *problem = door_frames_follow(&connection->frames, bytes, size);
     if (problem != NULL) {
         connection->frames_problem = problem;
@@ -330,11 +332,11 @@ ssize_t ws_follow(struct connection *connection, const uint8_t *bytes, size_t si
             calls->refused(calls->argument, connection->peer, LWS_CLOSE_STATUS_PROTOCOL_ERR, problem);
         return -1;
     }
-    /* The library waits 5 s for the answer to a Close that it sent for broken frames, and does not find it. */
+    /* After its Close for invalid frames the library misses the client's Close, and would wait 5 s. */
     return is_upgraded && connection->frames.has_closed && is_being_closed(connection) ? 0 : (ssize_t)size;
 }
 
-/* Sends what the kernel takes. False: the connection is broken. */
+/* Sends as much as the kernel takes. False: the connection is broken. */
 static bool write_some(struct connection *connection) {
     struct door *door = connection->door;
     if (is_being_closed(connection)) gone(connection);
@@ -374,7 +376,7 @@ void ws_send(struct connection *connection, struct message *message) {
     connection->out_bytes += message->size;
     if (message->kind == ORDER_ANSWER) connection->door->unread_size += message->capacity;
     ws_regulate(connection);
-    if (is_idle) send_first(connection); /* else the library calls when there is room */
+    if (is_idle) send_first(connection); /* else the library calls back when the socket is writable */
     pressure_bound_unread(connection->door);
 }
 
@@ -398,7 +400,7 @@ int ws_event(struct connection *connection, enum lws_callback_reasons reason, vo
         return received(connection, in, size);
     case LWS_CALLBACK_SERVER_WRITEABLE:
         return write_some(connection) ? 0 : -1;
-    case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE: /* what is behind it is not read any more */
+    case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE: /* do not read what follows the Close */
     case LWS_CALLBACK_CLOSED:
         gone(connection);
         return 0;

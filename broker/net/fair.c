@@ -12,7 +12,7 @@ bool fair_is_empty(const struct fair *fair) {
     return TAILQ_EMPTY(&fair->first);
 }
 
-/* NULL: no item of this owner is waiting. */
+/* Returns the owner's first item; NULL: no item of this owner is waiting. */
 static struct fair_item *first_of(const struct fair *fair, uint64_t owner) {
     struct fair_item *first = NULL;
     TAILQ_FOREACH(first, &fair->first, next)
@@ -32,7 +32,7 @@ void fair_add(struct fair *fair, struct fair_item *item, uint64_t owner) {
         TAILQ_INSERT_TAIL(&fair->first, item, next);
 }
 
-/* The item behind `first`, which has left the queue, becomes its owner's first one. NULL: there is none. */
+/* Makes the item after `first` its owner's first one, after `first` has left the queue. NULL: no such item. */
 static struct fair_item *succeed(struct fair_item *first) {
     struct fair_item *second = TAILQ_FIRST(&first->behind);
     if (second == NULL) return NULL;

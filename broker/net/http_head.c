@@ -38,7 +38,7 @@ static int hex_of(char c) {
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* In place. False: a percent sign without two digits, or a byte that no name holds. */
+/* Decodes in place. False: a percent sign without two hexadecimal digits, or a byte that no name may contain. */
 static bool decode(struct head_text *text, bool is_query) {
     char *to = text->text;
     for (const char *from = text->text; *from != '\0'; from++) {
@@ -58,12 +58,13 @@ static bool decode(struct head_text *text, bool is_query) {
     return true;
 }
 
-/* A proxy may take `..` away, and what stands before it. */
+/* Whether the segment is `.` or `..`: a proxy might remove `..` with the segment before it. */
 static bool is_dots(const struct head_text *segment) {
     return strcmp(segment->text, ".") == 0 || strcmp(segment->text, "..") == 0;
 }
 
-/* Each slash becomes the end of what stands before it; the first stays, so that a path of one segment is whole. */
+/* Splits the path in place: each slash is replaced by a 0 byte, except the first, so that a path of one segment stays
+ * whole. */
 static bool split_path(struct head *head, char *path, struct head_refusal *out) {
     char *segment = path + 1;
     for (bool is_last = false; !is_last;) {
@@ -108,7 +109,7 @@ static bool read_target(struct head *head, char *target, struct head_refusal *ou
     return split_query(head, query, out) && split_path(head, target, out);
 }
 
-/* "POST /v1/tasks HTTP/1.1", terminated. */
+/* Parses a request line such as "POST /v1/tasks HTTP/1.1", terminated by a 0 byte. */
 static bool read_request_line(struct head *head, char *line, bool *out_is_old, struct head_refusal *out) {
     char *target = strchr(line, ' ');
     char *version = target != NULL ? strchr(target + 1, ' ') : NULL;
@@ -125,8 +126,8 @@ static bool read_request_line(struct head *head, char *line, bool *out_is_old, s
 
 /* ---- fields */
 
-/* What some gateway might take for a field that decides about the body: underscores and other marks are the same as a
- * hyphen to those that make variables of names. */
+/* Whether a gateway might confuse the name with a field that defines the body. Gateways that turn names into variables
+ * treat underscores and other marks like a hyphen. */
 static bool looks_like(const char *name, const char *known) {
     for (; *name != '\0' && *known != '\0'; name++, known++) {
         char c = lower(*name);
@@ -154,13 +155,13 @@ static bool keep_field(struct head *head, const char *name, char *value, struct 
     return true;
 }
 
-/* What the lines of a head say that no single field does. */
+/* Flags collected from all lines of a head. */
 struct said {
-    bool keep_alive, upgrade; /* of Connection */
-    bool websocket;           /* of Upgrade */
+    bool keep_alive, upgrade; /* from Connection */
+    bool websocket;           /* from Upgrade */
 };
 
-/* Whether the list (RFC 9110, 5.6.1) has this member. */
+/* Whether the list (RFC 9110, 5.6.1) contains this member. */
 static bool lists(const char *list, const char *member) {
     size_t member_size = strlen(member);
     while (*list != '\0') {
@@ -171,7 +172,7 @@ static bool lists(const char *list, const char *member) {
     return false;
 }
 
-/* Connection and Upgrade: lists, each of which may come in several lines. What is not known in them is passed over. */
+/* Reads Connection and Upgrade. Each is a list that may span several lines; unknown members are ignored. */
 static void read_lists(struct head *head, const char *name, const char *value, struct said *said) {
     if (is_word(name, "connection")) {
         head->stays = head->stays && !lists(value, "close");
@@ -182,7 +183,7 @@ static void read_lists(struct head *head, const char *name, const char *value, s
     }
 }
 
-/* One line, terminated. */
+/* Parses one line, terminated by a 0 byte. */
 static bool read_field(struct head *head, char *line, struct said *said, struct head_refusal *out) {
     char *colon = strchr(line, ':');
     if (colon == NULL || colon == line) return refuse(out, 400, "a header line has no name and colon");
@@ -220,10 +221,10 @@ static bool read_body(struct head *head, bool is_old, struct head_refusal *out) 
     return !has_length || read_length(head, out);
 }
 
-/* ---- the whole */
+/* ---- the whole head */
 
-/* Where the head ends; 0: not yet. `*out_is_bad`: by a line that ends otherwise than in CR LF, or with a byte that no
- * line holds. */
+/* Returns the end of the head; 0: incomplete. `*out_is_bad`: a line does not end in CR LF, or contains a byte that no
+ * line may contain. */
 static size_t find_end(const char *bytes, size_t size, bool *out_is_bad) {
     *out_is_bad = false;
     for (size_t i = 0; i < size; i++) {
@@ -241,9 +242,9 @@ static size_t find_end(const char *bytes, size_t size, bool *out_is_bad) {
     return 0;
 }
 
-/* Terminates the line at `at`, and returns where the next begins. `end`: of the head; the bytes have no other. */
+/* Terminates the line at `at` with a 0 byte. Returns the start of the next line. `end`: the end of the head. */
 static char *end_line(char *at, const char *end) {
-    char *line_end = memchr(at, '\r', (size_t)(end - at)); /* there is one, and LF behind it: find_end */
+    char *line_end = memchr(at, '\r', (size_t)(end - at)); /* find_end has checked CR LF */
     *line_end = '\0';
     return line_end + 2;
 }
@@ -267,7 +268,7 @@ static bool read_lines(struct head *head, char *at, const char *end, struct head
     return read_body(head, is_old, out);
 }
 
-/* Is it clear already that the bytes begin no request? */
+/* Whether the bytes cannot begin a valid request. */
 static bool begins_wrong(const char *bytes, size_t size) {
     size_t spaces = 0, i = 0;
     for (; i < size && bytes[i] != '\r'; i++) {
@@ -333,19 +334,19 @@ static bool is_blank(char c) {
     return c == ' ' || c == '\t';
 }
 
-/* A byte of a chunk extension or of a trailer's value: no control character, and so no CR or LF. */
+/* Whether the byte may be in a chunk extension or a trailer's value: no control character, so neither CR nor LF. */
 static bool is_text(char c) {
     unsigned char byte = (unsigned char)c;
     return byte == '\t' || (byte >= ' ' && byte != 0x7f);
 }
 
-/* Goes on to `state` with a byte of an extension or a trailer. False: there are too many. */
+/* Ignores a byte of an extension or a trailer, and enters `state`. False: there are too many such bytes. */
 static bool pass_over(struct chunks *chunks, int state) {
     chunks->state = state;
     return ++chunks->passed_over <= CHUNKS_PASSED_OVER_MAX;
 }
 
-/* A byte of a chunk's size, or of what follows it in its line: extensions, which are passed over (RFC 9112, 7.1.1). */
+/* Consumes a byte of a chunk's size or of its extensions, which are ignored (RFC 9112, 7.1.1). */
 static bool step_size(struct chunks *chunks, char c) {
     int digit = chunks->state == SIZE ? hex_of(c) : -1;
     if (digit >= 0 && chunks->digits < DIGITS_MAX) {
@@ -363,8 +364,8 @@ static bool step_size(struct chunks *chunks, char c) {
     return c == ';' && pass_over(chunks, EXTENSION);
 }
 
-/* A byte behind the last chunk: of a trailer, which is read as strictly as a header field and passed over, or of the
- * empty line. */
+/* Consumes a byte behind the last chunk: of the empty line, or of a trailer, which is checked as strictly as a header
+ * field and then ignored. */
 static bool step_trailer(struct chunks *chunks, char c) {
     switch (chunks->state) {
     case LINE:
@@ -385,7 +386,7 @@ static bool step_trailer(struct chunks *chunks, char c) {
     }
 }
 
-/* A byte outside of the chunks' data. False: it may not stand there. */
+/* Consumes a byte outside of chunk data. False: the byte is not allowed there. */
 static bool step(struct chunks *chunks, char c) {
     switch (chunks->state) {
     case SIZE:

@@ -1,10 +1,10 @@
-/* http_head.h: the head of an HTTP/1.1 request, of any path, and the chunks of a body, read strictly: what a proxy
- * might read otherwise is refused, so that nothing can be smuggled past one (RFC 9112, 11.2). Pure; any thread.
+/* http_head.h: a strict parser for the head of an HTTP/1.1 request and for the chunks of a body. It refuses all input
+ * that a proxy might read differently, which prevents request smuggling (RFC 9112, 11.2). Pure; any thread.
  *
- * Refused are, among others: a line that ends in LF alone, a CR elsewhere, a blank before a colon, a line that goes on
- * (obs-fold), a field that decides about the body or the requester twice, a Content-Length beside a Transfer-Encoding,
- * names that a gateway might take for those (`Content_Length`). Chunk extensions and trailers are passed over, as RFC
- * 9112 wants it (7.1.1, 7.1.2); their bytes and line ends are judged as strictly as a head's. */
+ * Examples of refused heads: a line that ends in LF alone, a CR elsewhere, a blank before a colon, a folded line
+ * (obs-fold), a repeated field from HEAD_FIELDS, Content-Length together with Transfer-Encoding, and names that a
+ * gateway might normalize to those (`Content_Length`). The parser ignores the content of chunk extensions and trailers
+ * (RFC 9112, 7.1.1, 7.1.2), but checks their bytes and line ends as strictly as a head's. */
 #ifndef TARRY_NET_HTTP_HEAD_H
 #define TARRY_NET_HTTP_HEAD_H
 
@@ -19,7 +19,7 @@
 
 enum head_method { HEAD_GET, HEAD_HEAD, HEAD_POST, HEAD_PUT, HEAD_PATCH, HEAD_DELETE, HEAD_OPTIONS, HEAD_OTHER };
 
-/* Fields that something rests on; each may come once. */
+/* Fields that the broker uses; each may occur at most once. */
 #define HEAD_FIELDS(X)                                                                                                 \
     X(host, "host")                                                                                                    \
     X(length, "content-length")                                                                                        \
@@ -42,7 +42,7 @@ enum head_field {
         HEAD_FIELDS_KNOWN
 };
 
-struct head_text { /* terminated; NULL: it is not there */
+struct head_text { /* NUL-terminated text; `text` is NULL if absent */
     char *text;
     size_t size;
 };
@@ -52,20 +52,21 @@ struct head_parameter {
     struct head_text value;
 };
 
-/* All texts lie in the bytes that were parsed, which are changed for that. */
+/* A parsed head. All texts point into the parsed bytes, which the parser changes. */
 struct head {
     enum head_method method;
-    struct head_text segments[HEAD_SEGMENTS_MAX]; /* of the path, decoded: "/v1/queues/a%2Fb" is v1, queues, a/b */
+    struct head_text
+        segments[HEAD_SEGMENTS_MAX]; /* of the path, percent-decoded: "/v1/queues/a%2Fb" is v1, queues, a/b */
     size_t segment_count;
-    struct head_parameter parameters[HEAD_PARAMETERS_MAX]; /* of the query, decoded */
+    struct head_parameter parameters[HEAD_PARAMETERS_MAX]; /* of the query, percent-decoded */
     size_t parameter_count;
     struct head_text fields[HEAD_FIELDS_KNOWN];
-    bool stays;  /* the connection, after this request */
+    bool stays;  /* the connection stays open after this request */
     bool is_old; /* HTTP/1.0 */
     bool is_chunked;
     bool wants_go_ahead; /* Expect: 100-continue */
-    bool is_upgrade;     /* GET with Upgrade: websocket and Connection: upgrade; other upgrades are ignored (h2c) */
-    uint64_t length;     /* of the body, unless it is chunked; 0: there is none */
+    bool is_upgrade;     /* GET with Upgrade: websocket and Connection: upgrade; other upgrades (h2c) are ignored */
+    uint64_t length;     /* bytes of the body if not chunked; 0: no body */
 };
 
 enum head_result { HEAD_MORE, HEAD_DONE, HEAD_BAD };
@@ -75,28 +76,29 @@ struct head_refusal {
     const char *sentence;
 };
 
-/* DONE: `*out_used` bytes are the head, and are changed. MORE: the head is not whole; nothing is changed. */
+/* Parses a head. DONE: the first `*out_used` bytes are the head, and are changed. MORE: the head is incomplete, and
+ * nothing is changed. */
 enum head_result http_head_parse(char *bytes, size_t size, struct head *out, size_t *out_used,
                                  struct head_refusal *out_refusal);
-/* The path, decoded, as of a page: "/healthz"; "" if it is longer than that of any. Returns `out`. */
+/* Writes the decoded path of a page, for example "/healthz", or "" if it exceeds HEAD_PATH_SIZE. Returns `out`. */
 #define HEAD_PATH_SIZE 64u
 char *head_path(const struct head *head, char out[HEAD_PATH_SIZE]);
-/* NULL: there is no such parameter. */
+/* Returns the value of a query parameter; NULL: no such parameter. */
 const struct head_text *head_parameter(const struct head *head, const char *name);
 
 /* ---- chunks */
 
-/* Bytes that all chunk extensions and trailers of a body may have. */
+/* Maximum bytes of all chunk extensions and trailers of one body. */
 #define CHUNKS_PASSED_OVER_MAX 4096u
 
 struct chunks {
     int state;
-    uint64_t left; /* of the chunk */
+    uint64_t left; /* bytes of the current chunk that have not arrived */
     unsigned digits;
-    unsigned passed_over; /* bytes of extensions and trailers so far */
+    unsigned passed_over; /* bytes of extensions and trailers received */
 };
-/* Takes what it can of `*size` bytes: `*size` becomes how many were taken, `*out`, `*out_size` what they hold of the
- * body (within the bytes). DONE: the last chunk is over. MORE: call it again with the rest, if there is any. */
+/* Decodes chunked input. `*size` becomes the number of bytes consumed; `*out` and `*out_size` the body bytes found in
+ * them. DONE: the last chunk has ended. MORE: call again with the remaining bytes. */
 enum head_result chunks_take(struct chunks *chunks, char *bytes, size_t *size, char **out, size_t *out_size);
 
 #endif

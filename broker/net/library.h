@@ -1,18 +1,18 @@
-/* library.h: what libwebsockets has to say, and whether it had the memory. It has one log and one allocator a process,
- * for all users. */
+/* library.h: error messages and failed allocations of libwebsockets. The library has one log and one allocator per
+ * process. */
 #ifndef TARRY_NET_LIBRARY_H
 #define TARRY_NET_LIBRARY_H
 
 #include <stdbool.h>
 
-/* The function that is told its errors, without their end of line; NULL: none. Any thread calls `says`, which may be
- * called until the process ends. Before that, and without this, nothing is told. */
+/* Sets the function that gets the library's errors, without a newline; NULL: no function. Any thread may call `says`,
+ * until the process ends. Without this call errors are dropped. */
 void library_tell(void (*says)(void *argument, const char *text), void *argument);
-/* Before its first use. Any thread, any number of times. */
+/* Prepares the library. Call it before the first use; any thread, any number of times. */
 void library_begin(void);
-/* Whether an allocation of its has failed on this thread since this was last asked. What it makes then must not be
- * used: lws_create_vhost of 4.1.6 gives back one with a NULL in it, which the first connection follows. Nor can it be
- * destroyed: that follows it, too. */
+/* Returns whether an allocation of the library has failed on this thread since the last call. An object made meanwhile
+ * must be neither used nor destroyed: lws_create_vhost of 4.1.6 may return one with a NULL pointer, which it follows
+ * later. */
 bool library_lacked(void);
 
 #endif

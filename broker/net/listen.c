@@ -19,16 +19,16 @@
 
 #include "tarry_limits.h"
 
-/* Connections that wait to be accepted; the system cuts it to net.core.somaxconn. In a flood an overflowing queue costs
- * an honest client a second, which is how long TCP takes to knock again. */
+/* Maximum number of connections that wait to be accepted; the system limits it to net.core.somaxconn. If this queue
+ * overflows in a flood, an honest client loses a second, because TCP retries after 1 s. */
 #define BACKLOG 4096
-/* An idle connection is probed after a minute; one that answers nothing, or takes nothing of what it was sent, for
- * another minute is ended. A client that lives reads always, whatever its user does. */
+/* Keepalive: an idle connection is probed after 60 s. It is ended if its client does not respond, or accepts no sent
+ * bytes, for another 60 s. A live client library always reads, whatever its application does. */
 #define KEEPALIVE_IDLE_S 60
 #define KEEPALIVE_INTERVAL_S 15
 #define UNANSWERED_MAX_MS 60000
 
-/* How long another start may hold the directory of a Unix socket. */
+/* Maximum wait while another start holds the lock of a Unix socket's directory: tries, and time between two tries. */
 #define DIRECTORY_TRIES 100
 #define DIRECTORY_TRY_US 10000
 #define UNIX_MODE 0660
@@ -129,7 +129,7 @@ static bool bound_port(int fd, uint16_t *out) {
 
 /* ---- Unix sockets */
 
-/* An open descriptor of the socket's directory, which no other process holds locked; or a negative errno. */
+/* Opens the socket's directory and locks it against other processes. Returns the descriptor, or a negative errno. */
 static int lock_directory(const char *path) {
     char directory[LISTEN_PATH_MAX + 1];
     size_t size = (size_t)(strrchr(path, '/') - path);
@@ -145,7 +145,7 @@ static int lock_directory(const char *path) {
     return -EBUSY;
 }
 
-/* 0: nothing is there any more; EADDRINUSE: a process listens; EEXIST: it is no socket. */
+/* Removes an unused socket. 0: the place is free; EADDRINUSE: a process listens there; EEXIST: it is not a socket. */
 static int clear_place(const struct sockaddr_un *place) {
     struct stat status;
     if (lstat(place->sun_path, &status) != 0) return errno == ENOENT ? 0 : errno;
@@ -154,7 +154,7 @@ static int clear_place(const struct sockaddr_un *place) {
     if (fd < 0) return errno;
     int error = connect(fd, (const struct sockaddr *)place, sizeof(*place)) == 0 ? 0 : errno;
     close(fd);
-    if (error == 0 || error == EAGAIN) return EADDRINUSE; /* EAGAIN: so many knock that its queue is full */
+    if (error == 0 || error == EAGAIN) return EADDRINUSE; /* EAGAIN: its queue of connections is full */
     if (error != ECONNREFUSED) return error;
     return unlink(place->sun_path) == 0 ? 0 : errno;
 }
@@ -192,7 +192,7 @@ void listen_remove(const struct listen_address *address, const struct listen_soc
     int directory = lock_directory(address->host);
     bool is_ours =
         lstat(address->host, &status) == 0 && status.st_dev == socket->device && status.st_ino == socket->inode;
-    if (is_ours) (void)unlink(address->host); /* one that stays is replaced by the next start */
+    if (is_ours) (void)unlink(address->host); /* if it remains, the next start replaces it */
     if (directory >= 0) close(directory);
 }
 
@@ -221,7 +221,7 @@ int listen_open(struct listen_address *address, struct listen_socket *out) {
 }
 
 static void set_option(int fd, int level, int option, int value) {
-    /* One that is refused costs an honest client nothing. */
+    /* A failure is ignored: the connection works without the option. */
     (void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 

@@ -1,8 +1,8 @@
-/* listen.h: where the broker listens: the address that was asked for, checked, and the socket.
+/* listen.h: parses and checks the address on which the broker listens, and opens the listening socket.
  *
- * A Unix socket has mode 0660: its owner, its group, and root may connect; what they may do then depends on the user
- * (caller.h). One that a dead broker has left is replaced; two brokers that start there at
- * once agree by a lock on the directory. */
+ * A Unix socket has mode 0660: its owner, its group and root may connect; their permissions depend on the user
+ * (caller.h). The broker replaces a socket file that a dead broker left. A lock on the directory serializes brokers
+ * that start at the same time. */
 #ifndef TARRY_NET_LISTEN_H
 #define TARRY_NET_LISTEN_H
 
@@ -13,39 +13,38 @@
 
 #define LISTEN_HOST_SIZE 256
 #define LISTEN_URL_SIZE (LISTEN_HOST_SIZE + 24)
-#define LISTEN_PATH_MAX 107 /* bytes of a Unix socket's path: sun_path and its end */
+#define LISTEN_PATH_MAX 107 /* maximum bytes of a Unix socket's path: the size of sun_path without its terminator */
 
 enum listen_scheme { LISTEN_WS, LISTEN_WSS, LISTEN_BEANSTALK, LISTEN_UNIX };
 
 struct listen_address {
     enum listen_scheme scheme;
-    char host[LISTEN_HOST_SIZE]; /* without brackets; LISTEN_UNIX: the path */
-    uint16_t port;               /* 0: any */
-    bool loopback;               /* no client beyond this machine can reach it */
+    char host[LISTEN_HOST_SIZE]; /* without brackets; for LISTEN_UNIX the path */
+    uint16_t port;               /* 0: any free port */
+    bool loopback;               /* only clients on this machine can reach the address */
 };
 
-/* A socket that listens. */
+/* A listening socket. */
 struct listen_socket {
     int fd;
-    dev_t device; /* LISTEN_UNIX: the file that was made */
+    dev_t device; /* LISTEN_UNIX: device and inode of the socket file */
     ino_t inode;
 };
 
-/* "ws://HOST[:PORT]", "wss://…" or "beanstalk://…", nothing after it, or "unix:///PATH". False: `*out_problem` is a
- * sentence. Pure. */
+/* Parses "ws://HOST[:PORT]", "wss://…", "beanstalk://…" or "unix:///PATH". False: `*out_problem` is a sentence. Pure.
+ */
 bool listen_parse(const char *url, struct listen_address *out, const char **out_problem);
-/* The same, of where another broker is reached: ws:// or wss://. */
+/* Parses the address of another broker: ws:// or wss://. False: as listen_parse. */
 bool listen_parse_peer(const char *url, struct listen_address *out, const char **out_problem);
-/* "ws://HOST:PORT", IPv6 in brackets; "unix:///PATH". */
+/* Writes "ws://HOST:PORT" (IPv6 in brackets) or "unix:///PATH". */
 void listen_format(const struct listen_address *address, char *out, size_t size);
-/* A socket that listens there; a port 0 of `address` becomes the one that was given. 0 or a positive errno: EADDRINUSE:
- * another process listens there; EEXIST: there is a file in the Unix socket's place that is none. It accepts nothing by
- * itself: what knocks waits in the kernel's queue. */
+/* Opens a listening socket; a port 0 in `address` is replaced by the assigned one. Returns 0 or a positive errno.
+ * EADDRINUSE: another process listens there. EEXIST: a file that is not a socket has this path. Nothing is accepted
+ * yet: new connections wait in the kernel's queue. */
 int listen_open(struct listen_address *address, struct listen_socket *out);
-/* Removes the Unix socket, if it is still the one that was made. The descriptor stays open. */
+/* Removes the Unix socket's file if it is still the one that listen_open made. The descriptor stays open. */
 void listen_remove(const struct listen_address *address, const struct listen_socket *socket);
-/* Of a connection that was accepted: no waiting for more to send, and an end for one whose other side is gone without a
- * farewell (F-17). */
+/* Configures an accepted connection: no send delay (Nagle off), and keepalive that detects a vanished client (F-17). */
 void listen_tune_connection(int fd);
 
 #endif

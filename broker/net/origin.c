@@ -30,7 +30,7 @@ bool origin_is_allowed(const char *origin, const char *allowed) {
     return false;
 }
 
-/* Of "name:port" or "[::1]:port", without the port. */
+/* Returns the size of the name in "name:port" or "[::1]:port", without the port. */
 static size_t name_size(const char *host) {
     return host[0] == '[' ? strcspn(host, "]") : strcspn(host, ":");
 }
@@ -52,7 +52,7 @@ bool origin_host_is_ours(const char *host, const char *allowed) {
         const char *name = strstr(allowed, "://");
         if (name != NULL && name < allowed + origin_size && name_size(name + 3) >= size &&
             strncasecmp(name + 3, host, size) == 0 && strchr(": ", name[3 + size]) != NULL)
-            return true; /* strchr finds the end, too */
+            return true; /* strchr also matches the final 0 byte */
         allowed += origin_size + (allowed[origin_size] == ' ');
     }
     return false;

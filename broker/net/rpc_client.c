@@ -1,4 +1,5 @@
-/* rpc_client.c: see rpc_client.h. libwebsockets is the client; it calls back on the client's thread alone. */
+/* rpc_client.c: see rpc_client.h. Uses libwebsockets as the client; all its callbacks run on the client's own thread.
+ */
 #include "rpc_client.h"
 
 #include <assert.h>
@@ -12,7 +13,7 @@
 
 #include "library.h"
 
-/* How long after a dial that failed the next one follows. */
+/* Backoff between a failed connection attempt and the next one. */
 #define DIAL_AGAIN_MIN_MS 20u
 #define DIAL_AGAIN_MAX_MS 200u
 #define CONNECT_S 5
@@ -24,31 +25,31 @@
 struct rpc_client {
     struct listen_address where;
     struct peer_credentials credentials;
-    SSL_CTX *tls; /* NULL: without */
+    SSL_CTX *tls; /* NULL: no TLS */
     size_t answer_size_max;
     rpc_client_answered answered;
-    void (*told)(void *argument); /* of a lost connection; NULL: no function is */
+    void (*told)(void *argument); /* called when a connection is lost; may be NULL */
     void *argument;
     struct lws_context *context;
     pthread_t thread;
     _Atomic bool closed;
 
     pthread_mutex_t mutex;
-    struct message *next; /* asked, and not begun yet */
+    struct message *next; /* the next request, not begun yet */
     unsigned next_ms;
 
-    /* the thread's own */
-    struct lws *wsi;        /* dialled, or open */
-    bool dials;             /* … being dialled just now, and has not failed yet */
-    bool open;              /* it may be written to */
-    struct message *asked;  /* without an answer yet */
-    size_t sent;            /* bytes of it, on this connection */
-    uint32_t id;            /* its */
-    unsigned time_ms;       /* for which it is waited for without a part of it */
-    struct message *coming; /* of an answer */
+    /* used only by the client's thread */
+    struct lws *wsi;        /* connecting, or open */
+    bool dials;             /* lws_client_connect_via_info runs */
+    bool open;              /* `wsi` may be written to */
+    struct message *asked;  /* the request without a reply */
+    size_t sent;            /* bytes of `asked` sent on this connection */
+    uint32_t id;            /* id of `asked` */
+    unsigned time_ms;       /* timeout without progress of the reply */
+    struct message *coming; /* the reply's bytes so far */
     unsigned again_ms;
-    lws_sorted_usec_list_t too_late; /* `asked` ends without an answer */
-    lws_sorted_usec_list_t again;    /* the next dial */
+    lws_sorted_usec_list_t too_late; /* timeout of `asked` */
+    lws_sorted_usec_list_t again;    /* the next connection attempt */
 };
 
 static void lost(struct rpc_client *rpc_client);
@@ -58,7 +59,7 @@ static void dial(struct rpc_client *rpc_client) {
     bool is_six = strchr(rpc_client->where.host, ':') != NULL;
     snprintf(host, sizeof(host), "%s%s%s:%u", is_six ? "[" : "", rpc_client->where.host, is_six ? "]" : "",
              rpc_client->where.port);
-    /* The names in its certificate are checked by the context (tls_dial), also when they are IPv6 addresses. */
+    /* The context (tls_dial) checks the names in the server's certificate, also for IPv6 addresses. */
     const int over_tls = LCCSCF_USE_SSL | LCCSCF_SKIP_SERVER_CERT_HOSTNAME_CHECK;
     if (rpc_client->tls != NULL) tls_refresh(rpc_client->credentials.tls, rpc_client->tls);
     const struct lws_client_connect_info info = {
@@ -74,7 +75,7 @@ static void dial(struct rpc_client *rpc_client) {
         .ietf_version_or_minus_one = -1,
         .opaque_user_data = rpc_client,
     };
-    /* It may fail before this has returned, and be called back or not. */
+    /* The call may fail before it returns, with or without a callback. */
     rpc_client->dials = true;
     struct lws *wsi = lws_client_connect_via_info(&info);
     if (wsi != NULL && rpc_client->dials) rpc_client->wsi = wsi;
@@ -98,7 +99,7 @@ static void hang_up(struct rpc_client *rpc_client) {
     lws_set_timeout(rpc_client->wsi, PENDING_TIMEOUT_USER_REASON_BASE, LWS_TO_KILL_ASYNC);
 }
 
-/* `answer` NULL: none came. */
+/* Ends the request. `answer` NULL: there is no reply. */
 static void end_question(struct rpc_client *rpc_client, struct message *answer) {
     message_free(rpc_client->asked);
     rpc_client->asked = NULL;
@@ -115,13 +116,14 @@ static void on_too_late(lws_sorted_usec_list_t *sul) {
     end_question(rpc_client, NULL);
 }
 
-/* Once it is asked, and again with each part of an answer: a large one takes longer over a slow link. */
+/* Starts the timeout: after a request is made, and after each part of a reply, since a slow link needs longer for it.
+ */
 static void wait_on(struct rpc_client *rpc_client) {
     lws_sul_schedule(rpc_client->context, 0, &rpc_client->too_late, on_too_late,
                      (lws_usec_t)rpc_client->time_ms * US_PER_MS);
 }
 
-/* A request's id: with it the answers to former questions are told from this one's. */
+/* Gives the request a new id, so that late replies to earlier requests are recognized and dropped. */
 static void give_id(struct rpc_client *rpc_client) {
     rpc_client->id = (rpc_client->id + 1) | 0x80000000u;
     const uint8_t id[ID_SIZE] = {(uint8_t)(rpc_client->id >> 24), (uint8_t)(rpc_client->id >> 16),
@@ -136,7 +138,7 @@ static void look_for_question(struct rpc_client *rpc_client) {
     rpc_client->next = NULL;
     pthread_mutex_unlock(&rpc_client->mutex);
     if (next == NULL) return;
-    /* What was begun must be ended, or the other side takes this for its rest. */
+    /* A half-sent message must not be continued by another one, so the connection is closed. */
     bool is_half_sent =
         rpc_client->asked != NULL && rpc_client->sent > 0 && rpc_client->sent < ID_SIZE + rpc_client->asked->size;
     message_free(rpc_client->asked);
@@ -151,7 +153,7 @@ static void look_for_question(struct rpc_client *rpc_client) {
 
 /* ---- a connection */
 
-/* `at` is where the next header of the upgrade goes. */
+/* Adds the token to the upgrade request. `at`: position of the next header. */
 static int show_token(const struct rpc_client *rpc_client, char **at, size_t room) {
     char token[RPC_CLIENT_TOKEN_SIZE];
     if (rpc_client->credentials.token == NULL) return 0;
@@ -169,7 +171,7 @@ static int write_some(struct rpc_client *rpc_client, struct lws *wsi) {
     if (rest == 0) return 0;
     size_t part = rest < FRAME_OUT ? rest : FRAME_OUT;
     int kind = rpc_client->sent == 0 ? LWS_WRITE_BINARY : LWS_WRITE_CONTINUATION;
-    uint8_t frame[LWS_PRE + FRAME_OUT]; /* masking changes what is sent; it may be sent again */
+    uint8_t frame[LWS_PRE + FRAME_OUT]; /* a copy, because masking changes the bytes and they may be sent again */
     memcpy(frame + LWS_PRE, message_head(rpc_client->asked) + rpc_client->sent, part);
     if (part < rest) kind |= LWS_WRITE_NO_FIN;
     if (lws_write(wsi, frame + LWS_PRE, part, (enum lws_write_protocol)kind) < 0) return -1;
@@ -264,10 +266,10 @@ static void *run(void *argument) {
     return NULL;
 }
 
-/* ---- from beginning to end */
+/* ---- life cycle */
 
 static void deinit(struct rpc_client *rpc_client) {
-    if (rpc_client->context != NULL) lws_context_destroy(rpc_client->context); /* calls back for what is open */
+    if (rpc_client->context != NULL) lws_context_destroy(rpc_client->context); /* calls back for open connections */
     SSL_CTX_free(rpc_client->tls);
     message_free(rpc_client->next);
     message_free(rpc_client->asked);

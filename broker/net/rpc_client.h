@@ -1,14 +1,14 @@
-/* rpc_client.h: one question at a time to another broker's /rpc, and its answer, or that none came.
+/* rpc_client.h: sends one request at a time to another broker's /rpc, and reports its reply or that none arrived.
  *
- * A newer question replaces the one under way. A thread of its own dials, again and again for as long as a question
- * waits for an answer, and a question whose connection is lost is sent once more by the next. One of whose answer
- * nothing has come for its time ends without, and its connection with it: it may be dead.
+ * A newer request replaces the current one. The client's own thread connects, and retries as long as a request waits
+ * for its reply. A request whose connection breaks is sent again on the next one. If a reply makes no progress within
+ * its timeout, the request ends without a reply, and its connection is closed because it may be dead.
  *
- * With credentials it shows a token, and over TLS its certificate; the other's must be of the peers' CA, and for the
- * name or address by which it is reached. A dial that fails is tried again in the same way: what was refused may be
- * mended.
+ * With credentials, the client shows a token, and over TLS its certificate. The other broker's certificate must be
+ * issued by the peer CA, for the name or address that is dialed. A failed connection attempt is retried unchanged,
+ * because an operator may have fixed the cause.
  *
- * Thread-safety: ask and close by one thread; `answered` is called by the client's own. */
+ * Thread-safety: one thread calls ask and close; the client's own thread calls `answered`. */
 #ifndef TARRY_NET_RPC_CLIENT_H
 #define TARRY_NET_RPC_CLIENT_H
 
@@ -21,31 +21,31 @@
 
 struct rpc_client;
 
-/* Takes the answer over; NULL: none came. The rpc_client's thread; must not wait. */
+/* Callback that takes ownership of the reply; NULL: no reply. The client's thread calls it, and it must not block. */
 typedef void (*rpc_client_answered)(void *argument, struct message *answer);
 
 #define RPC_CLIENT_TOKEN_SIZE 256u
 
 struct peer_credentials {
-    struct tls *tls; /* for wss://; else NULL */
-    /* The token as it is now, for `Authorization: Bearer`; the client's thread. False: there is none to be had.
-     * NULL: nothing is shown. */
+    struct tls *tls; /* required for wss://; else NULL */
+    /* Gets the current token for `Authorization: Bearer`, on the client's thread. False: no token is available. A NULL
+     * pointer: send no token. */
     bool (*token)(const void *argument, char out[RPC_CLIENT_TOKEN_SIZE]);
     const void *argument;
 };
 
-/* `where` and `credentials` are copied; for wss:// there must be a `tls`, which must stay. 0 or a positive errno. */
+/* Starts a client; copies `where` and `credentials`. A wss:// address needs a `tls`, which must outlive the client.
+ * Returns 0 or a positive errno. */
 int rpc_client_open(struct rpc_client **out, const struct listen_address *where,
                     const struct peer_credentials *credentials, size_t answer_size_max, rpc_client_answered answered,
                     void *argument);
-/* Before the first question: `told` is called by the client's thread whenever a connection is lost, or a dial
- * fails; it must not wait. */
+/* Sets a callback for each lost connection and each failed connection attempt. The client's thread calls `told`, which
+ * must not block. Call this before the first request. */
 void rpc_client_tell_lost(struct rpc_client *rpc_client, void (*told)(void *argument));
-/* Takes `question` over. An answer is waited for `time_ms`, and for as long again after each part of it: large ones may
- * take longer. */
+/* Takes ownership of `question` and sends it. The timeout `time_ms` restarts with each received part of the reply, so
+ * that large replies may take longer. */
 void rpc_client_ask(struct rpc_client *rpc_client, struct message *question, unsigned time_ms);
-/* Nothing is asked any more; what is under way is forgotten. `answered` is not called again once this has returned.
- * NULL is fine. */
+/* Stops the client and drops its request. `answered` is not called after this returns. NULL is allowed. */
 void rpc_client_close(struct rpc_client *rpc_client);
 
 #endif

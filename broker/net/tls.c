@@ -1,4 +1,4 @@
-/* tls.c: see tls.h. tls_files.c reads. */
+/* tls.c: see tls.h. tls_files.c reads the files. */
 #include <assert.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
@@ -9,7 +9,7 @@
 
 #include "tls_parts.h"
 
-/* Forward secrecy and authenticated encryption; those of TLS 1.3 all are. */
+/* Ciphers with forward secrecy and authenticated encryption; all those of TLS 1.3 have both. */
 #define CIPHERS_1_2 "ECDHE+AESGCM:ECDHE+CHACHA20"
 #define SECONDS_OF_DAY 86400
 
@@ -17,10 +17,10 @@ struct tls {
     struct tls_files files;
     tls_says says;
     void *argument;
-    pthread_mutex_t mutex; /* of what follows */
+    pthread_mutex_t mutex; /* protects the members below */
     struct tls_identity identity;
-    struct tls_stamps read; /* of the files when they were read last, well or not */
-    unsigned failures;      /* in a row */
+    struct tls_stamps read; /* of the files at the last read, even if it failed */
+    unsigned failures;      /* consecutive */
     char problem[TLS_SENTENCE_SIZE];
 };
 
@@ -99,7 +99,7 @@ bool tls_has_certificate(const struct tls *tls) {
 
 /* ---- handshakes */
 
-/* 1: go on. */
+/* Sets the own certificate for a handshake. 1: success. */
 static int take_own(struct tls *tls, SSL *ssl) {
     const struct tls_identity *identity = &tls->identity;
     return identity->leaf == NULL || SSL_use_cert_and_key(ssl, identity->leaf, identity->key, identity->chain, 1);
@@ -113,7 +113,7 @@ static int when_somebody_comes(SSL *ssl, void *argument) {
     if (result == 1 && identity->client_store != NULL) {
         STACK_OF(X509_NAME) *names = SSL_dup_CA_list(identity->client_names);
         result = names != NULL && SSL_set1_verify_cert_store(ssl, identity->client_store);
-        if (names != NULL) SSL_set_client_CA_list(ssl, names); /* takes them over */
+        if (names != NULL) SSL_set_client_CA_list(ssl, names); /* takes ownership */
     }
     pthread_mutex_unlock(&tls->mutex);
     return result;
@@ -139,7 +139,7 @@ bool tls_serve(struct tls *tls, SSL_CTX *context) {
     if (must_show || may_show)
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER | (must_show ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0), NULL);
     SSL_CTX_set_cert_cb(context, when_somebody_comes, tls);
-    SSL_CTX_set_tlsext_servername_callback(context, NULL); /* whatever name is asked for, there is one certificate */
+    SSL_CTX_set_tlsext_servername_callback(context, NULL); /* one certificate serves all server names */
     return restrict_protocol(context);
 }
 
@@ -150,7 +150,7 @@ SSL_CTX *tls_dial(struct tls *tls, const char *host) {
     X509_VERIFY_PARAM_set_hostflags(wanted, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
     bool is_fine =
         X509_VERIFY_PARAM_set1_ip_asc(wanted, host) == 1 || X509_VERIFY_PARAM_set1_host(wanted, host, 0) == 1;
-    ERR_clear_error(); /* of a name that is no address */
+    ERR_clear_error(); /* left if the host is not an address */
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_cert_cb(context, when_a_certificate_is_asked_for, tls);
     if (is_fine && restrict_protocol(context)) return context;
@@ -164,7 +164,7 @@ void tls_refresh(struct tls *tls, SSL_CTX *context) {
     pthread_mutex_unlock(&tls->mutex);
 }
 
-/* A name with a 0 byte or a control character in it is none: a reader would take it for another. */
+/* Whether the name is valid: a 0 byte or a control character could make a reader confuse it with another name. */
 static bool is_plain(const uint8_t *text, int size) {
     for (int i = 0; i < size; i++)
         if (text[i] < ' ' || text[i] == 0x7f) return false;
@@ -177,7 +177,7 @@ void tls_name(SSL *ssl, char out[TLS_NAME_SIZE]) {
     if (shown == NULL) return;
     const X509_NAME *subject = X509_get_subject_name(shown);
     int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
-    /* Two of them would be two names. */
+    /* A second common name would make the name ambiguous. */
     bool is_one = at >= 0 && X509_NAME_get_index_by_NID(subject, NID_commonName, at) < 0;
     uint8_t *text = NULL;
     int size = is_one ? ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at))) : -1;

@@ -1,4 +1,5 @@
-/* tls_files.c: certificates and keys out of PEM files: whole and fitting, or a sentence that says what is wrong. */
+/* tls_files.c: reads certificates and keys from PEM files. A file that is incomplete or does not match gives a message.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/err.h>
@@ -26,12 +27,12 @@ __attribute__((format(printf, 2, 3))) static int complain(char message[TLS_SENTE
     return 1;
 }
 
-/* No password of a key is asked for: it is taken for none. */
+/* Refuses a key that needs a password, instead of asking for one on the terminal. */
 static int no_password(char *out, int size, int is_written, void *argument) {
     return -1;
 }
 
-/* NULL with a sentence. A key that all users can read is no secret. */
+/* Opens a file. NULL: failed, with a message. A secret file that all users can read is refused. */
 static BIO *read_file(const char *option, const char *path, bool is_secret, char message[TLS_SENTENCE_SIZE]) {
     struct stat status;
     BIO *content = NULL;
@@ -57,7 +58,7 @@ static BIO *read_file(const char *option, const char *path, bool is_secret, char
     return content;
 }
 
-/* All of a file. NULL with a sentence. */
+/* Reads all certificates of a file. NULL: failed, with a message. */
 static STACK_OF(X509) * read_certificates(const char *option, const char *path, char message[TLS_SENTENCE_SIZE]) {
     BIO *content = read_file(option, path, false, message);
     if (content == NULL) return NULL;
@@ -87,7 +88,7 @@ static int read_own(struct tls_identity *out, const struct tls_files *files, cha
     BIO *content = read_file(option_key, files->key, true, message);
     if (content == NULL) return 1;
     out->key = PEM_read_bio_PrivateKey(content, NULL, no_password, NULL);
-    BIO_free(content); /* which clears a secret's memory */
+    BIO_free(content); /* clears the memory of a secret */
     if (out->key == NULL)
         return complain(message, "%s %s holds no private key (PEM, without a password)", option_key, files->key);
     if (X509_check_private_key(out->leaf, out->key) != 1)
@@ -155,7 +156,7 @@ void tls_identity_free(struct tls_identity *identity) {
 struct tls_stamps tls_stamps(const struct tls_files *files) {
     const char *const paths[] = {files->certificate, files->key, files->client_ca, files->peer_ca};
     struct tls_stamps stamps;
-    memset(&stamps, 0, sizeof(stamps)); /* they are compared as bytes */
+    memset(&stamps, 0, sizeof(stamps)); /* padding must be 0, because stamps are compared as bytes */
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         struct stat status;
         if (paths[i][0] == '\0' || stat(paths[i], &status) != 0) continue;

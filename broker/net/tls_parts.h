@@ -1,4 +1,4 @@
-/* tls_parts.h: what the files of TLS share; no other file includes it. */
+/* tls_parts.h: declarations shared by the TLS files; no other file includes it. */
 #ifndef TARRY_NET_TLS_PARTS_H
 #define TARRY_NET_TLS_PARTS_H
 
@@ -8,17 +8,17 @@
 
 #include "tls.h"
 
-/* What the files said when they were read together. */
+/* The contents of all files, read together. */
 struct tls_identity {
-    X509 *leaf; /* NULL: none */
+    X509 *leaf; /* NULL: no certificate */
     STACK_OF(X509) * chain;
     EVP_PKEY *key;
-    X509_STORE *client_store; /* of clients: client_ca and peer_ca; NULL: none is asked for one */
+    X509_STORE *client_store; /* CAs of clients: client_ca and peer_ca; NULL: clients are not asked for a certificate */
     STACK_OF(X509_NAME) * client_names;
-    X509_STORE *peer_store; /* of the other node: peer_ca, else client_ca */
+    X509_STORE *peer_store; /* CAs of the other node: peer_ca, else client_ca */
 };
 
-/* By which a changed file is known. */
+/* File attributes that reveal a change. */
 struct tls_stamps {
     struct tls_stamp {
         dev_t device;
@@ -28,10 +28,10 @@ struct tls_stamps {
     } of[4];
 };
 
-/* 0, or 1 with a sentence and nothing to free. */
+/* Reads the files. Returns 0, or 1 with a sentence; after 1 there is nothing to free. */
 int tls_identity_read(struct tls_identity *out, const struct tls_files *files, char message[TLS_SENTENCE_SIZE]);
 void tls_identity_free(struct tls_identity *identity);
-/* Of files that are not there: zeros. */
+/* Returns the attributes of the files; zeros for a missing file. */
 struct tls_stamps tls_stamps(const struct tls_files *files);
 
 #endif

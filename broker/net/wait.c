@@ -1,5 +1,5 @@
-/* wait.c: see wait.h. `known` is the array as it was found last, with nothing in `revents`; `seen` says of each
- * descriptor in the set where it is in the array. */
+/* wait.c: see wait.h. `known` is a copy of the array of the last call, with `revents` 0. `seen` contains for each
+ * descriptor in the epoll set its index in the array. */
 #include "wait.h"
 
 #include <assert.h>
@@ -21,19 +21,19 @@ static_assert(POLLIN == EPOLLIN && POLLPRI == EPOLLPRI && POLLOUT == EPOLLOUT &&
 static_assert(sizeof(struct pollfd) == sizeof(uint64_t), "one comparison each");
 
 struct seen {
-    uint32_t place; /* in the array */
+    uint32_t place; /* index in the array */
     short events;
-    bool is_in; /* the set */
+    bool is_in; /* in the epoll set */
 };
 
 struct wait {
     int epoll;
-    bool is_broken; /* something could not be put into the set: poll does it … */
-    bool is_told;   /* … and wait_fell_back has said so */
+    bool is_broken; /* a descriptor could not be added: use poll */
+    bool is_told;   /* wait_fell_back has reported it */
     struct pollfd *known;
     size_t known_count;
     size_t capacity;   /* of `known` and `gone` */
-    int *gone;         /* are not where they were */
+    int *gone;         /* descriptors that left their place */
     size_t gone_count; /* in this round */
     struct seen *seen; /* by descriptor */
     size_t seen_count;
@@ -80,14 +80,14 @@ bool wait_fell_back(struct wait *wait) {
     return true;
 }
 
-/* ---- what has changed */
+/* ---- changes of the array */
 
 static bool has_room(struct wait *wait, size_t count) {
     if (count <= wait->capacity) return true;
     size_t capacity = 2 * count;
     struct pollfd *known = realloc(wait->known, capacity * sizeof(*known));
     if (known != NULL) wait->known = known;
-    int *gone = realloc(wait->gone, 2 * capacity * sizeof(*gone)); /* one of each place, and one beyond */
+    int *gone = realloc(wait->gone, 2 * capacity * sizeof(*gone)); /* at most two per place */
     if (gone != NULL) wait->gone = gone;
     if (known == NULL || gone == NULL) return false;
     wait->capacity = capacity;
@@ -106,14 +106,14 @@ static struct seen *seen_of(struct wait *wait, int fd) {
     return &wait->seen[fd];
 }
 
-/* False: it cannot be waited for in this way. */
+/* Adds or updates a descriptor in the epoll set. False: epoll cannot wait for it. */
 static bool put(struct wait *wait, int fd, short events, uint32_t place) {
     struct seen *seen = seen_of(wait, fd);
     struct epoll_event event = {.events = (uint32_t)events, .data.fd = fd};
     if (seen == NULL) return false;
     bool is_in = seen->is_in && seen->events == events;
     if (!is_in && !seen->is_in && epoll_ctl(wait->epoll, EPOLL_CTL_ADD, fd, &event) == 0) is_in = true;
-    /* It was known and closed, or was taken for new and is not. */
+    /* The descriptor was closed and reused (ADD), or wait_new was called although it was still in the set (MOD). */
     if (!is_in && epoll_ctl(wait->epoll, EPOLL_CTL_MOD, fd, &event) == 0) is_in = true;
     if (!is_in && epoll_ctl(wait->epoll, EPOLL_CTL_ADD, fd, &event) == 0) is_in = true;
     *seen = (struct seen){.place = place, .events = events, .is_in = is_in};
@@ -124,7 +124,7 @@ static void remember_gone(struct wait *wait, size_t place) {
     if (wait->known[place].fd >= 0) wait->gone[wait->gone_count++] = wait->known[place].fd;
 }
 
-/* Those that are nowhere in the array any more leave the set. (Closed ones have.) */
+/* Removes descriptors that are no longer in the array from the set. (Closed ones were removed by the system.) */
 static void drop_gone(struct wait *wait, const struct pollfd *fds, size_t count) {
     for (size_t i = 0; i < wait->gone_count; i++) {
         int fd = wait->gone[i];
@@ -137,7 +137,7 @@ static void drop_gone(struct wait *wait, const struct pollfd *fds, size_t count)
     wait->gone_count = 0;
 }
 
-/* Makes the set what the array is. False: it cannot be. */
+/* Updates the epoll set to match the array. False: impossible. */
 static bool follow(struct wait *wait, struct pollfd *fds, size_t count) {
     if (!has_room(wait, count)) return false;
     for (size_t i = 0; i < count; i++) {
@@ -170,7 +170,7 @@ static int wait_many(struct wait *wait, struct pollfd *fds, size_t count, int ti
     return ready_count < 0 ? -1 : result;
 }
 
-/* The C library's, for all threads but the door's. */
+/* Replaces the C library's poll. Other threads than the door's get the system's behaviour. */
 __attribute__((visibility("default"))) int poll(struct pollfd *fds, nfds_t count, int timeout_ms) {
     struct wait *wait = mine;
     if (wait != NULL && count >= WAIT_MANY && !wait->is_broken) {

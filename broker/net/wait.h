@@ -1,13 +1,13 @@
-/* wait.h: waiting for very many connections, most of which are idle.
+/* wait.h: a poll(2) replacement for thousands of connections that are mostly idle.
  *
- * libwebsockets as Debian builds it waits by poll(2) over all of them, which costs the kernel 55 µs per 1,000 each
- * time, and takes no other way to wait that works in both 4.1.6 and 4.3 (README.md). So tarryd brings its own poll(2):
- * for the door's thread, and for many descriptors, it keeps an epoll(7) set that is what poll's array is, and otherwise
- * does what the C library's does. What poll promises is kept: level-triggered, errors and hang-ups unasked.
+ * Debian's libwebsockets calls poll(2) for all connections, which costs the kernel 55 µs per 1,000 descriptors each
+ * time. No other event loop works in both 4.1.6 and 4.3 (README.md). So tarryd defines its own poll(2). For the door's
+ * thread and many descriptors, that function keeps an epoll(7) set equal to poll's array. In all other cases it does
+ * the same as the C library. It keeps poll's guarantees: level-triggered, and errors and hang-ups are always reported.
  *
- * The array belongs to the library, so what has changed in it is found by comparing it with a copy: 8 bytes a
- * descriptor. One thing that shows nothing: a descriptor that was closed, and whose number came back at once; of these
- * the door tells (wait_new).
+ * The array belongs to the library, so changes are found by comparing the array with a copy, 8 bytes per descriptor.
+ * The comparison cannot detect a closed descriptor whose number was reused at once; the door reports those with
+ * wait_new.
  *
  * Thread-safety: one thread at a time. */
 #ifndef TARRY_NET_WAIT_H
@@ -15,22 +15,22 @@
 
 #include <stdbool.h>
 
-/* From so many descriptors on. Below, poll itself is quicker. */
+/* Minimum number of descriptors for epoll; below it poll is faster. */
 #define WAIT_MANY 32u
 
 struct wait;
 
-/* Of the calling thread, whose poll it serves from now on; NULL: there is no memory, or no descriptor, and poll stays
- * as it is. */
+/* Creates a wait that serves the calling thread's poll from now on. NULL: out of memory or descriptors; poll stays the
+ * system's. */
 struct wait *wait_begin(void);
-/* Another thread's poll from now on, while no other uses it; NULL: the calling thread's is the system's. */
+/* Makes `wait` serve the calling thread's poll, while no other thread uses it; NULL: restores the system's poll. */
 void wait_use(struct wait *wait);
-/* It is not in use. NULL is fine. */
+/* Frees `wait`, which must not be in use; NULL is allowed. */
 void wait_end(struct wait *wait);
-/* This number is a new descriptor's, whatever was known of it. NULL is fine. */
+/* Reports that `fd` is a new descriptor, so earlier state of this number is invalid; NULL is allowed. */
 void wait_new(struct wait *wait, int fd);
-/* True once: something could not be waited for in this way, and from now on poll is the system's, for all of them. NULL
- * is fine. */
+/* Returns true once after epoll failed for a descriptor and poll became the system's for all of them. NULL is allowed.
+ */
 bool wait_fell_back(struct wait *wait);
 
 #endif

@@ -1,6 +1,5 @@
-/* page.h: the page for people at `/`: one HTML text with its own style and script, made from the files of this folder
- * by make_page.py when the broker is built. It holds nothing of the broker's: what it shows it asks for, with the token
- * that a person gives it. */
+/* page.h: the web page at `/`: one HTML text with its style and script, which make_page.py builds from this folder's
+ * files. The page contains no broker data: it requests what it shows, with the token that its user enters. */
 #ifndef TARRY_PAGE_PAGE_H
 #define TARRY_PAGE_PAGE_H
 

@@ -1,5 +1,5 @@
-/* push_address.c: see push_address.h. The networks are those of IANA's registries of special-purpose addresses (RFC
- * 6890 and what came later) that are not reachable from everywhere, and what clouds keep for themselves. */
+/* push_address.c: see push_address.h. Contains the networks that are not globally reachable, from IANA's registries of
+ * special-purpose addresses (RFC 6890 and its successors), and networks that clouds use internally. */
 #include "push_address.h"
 
 #include <arpa/inet.h>
@@ -47,9 +47,9 @@ static const struct special specials[] = {
     {{{0x3f, 0xff}, 20}, "an address for documentation"},
 };
 
-/* Global unicast; of IPv6 everything else is refused. */
+/* Global unicast. All other IPv6 addresses are refused. */
 static const struct push_network global = {{0x20}, 3};
-/* NAT64: the last four bytes are the IPv4 address that is reached. */
+/* NAT64: the last four bytes are the IPv4 address of the target. */
 static const struct push_network translated = {{0, 0x64, 0xff, 0x9b}, 96};
 
 static bool is_in(const uint8_t bytes[16], const struct push_network *network) {
@@ -64,7 +64,7 @@ static bool is_allowed(const uint8_t bytes[16], const struct push_allowed *allow
     return false;
 }
 
-/* False: it is of neither family. */
+/* Copies the address. False: neither IPv4 nor IPv6. */
 static bool take_address(const struct sockaddr *address, uint8_t out[16]) {
     if (address->sa_family == AF_INET) {
         const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)address;
@@ -91,7 +91,7 @@ const char *push_address_problem(const struct sockaddr *address, const struct pu
     return is_known ? NULL : "an address that is not reachable from everywhere";
 }
 
-/* 1 to 3 digits, `most` at most. False: it is no such number. */
+/* Parses a number of 1 to 3 digits, at most `most`. False: not such a number. */
 static bool take_prefix(const char *text, size_t size, unsigned most, unsigned *out) {
     *out = 0;
     if (size == 0 || size > 3 || (size > 1 && text[0] == '0')) return false;

@@ -1,8 +1,8 @@
-/* push_address.h: which addresses a webhook may go to. Pure, any thread.
+/* push_address.h: decides to which addresses a webhook may connect. Pure, any thread.
  *
- * A client that may set policies names the URL, and the broker stands where others do not: it reaches services that
- * trust their network, and what clouds tell their own machines. So an address is judged when a connection to it is
- * made, whatever name led there, and only a public address is let through, unless the operator allows more. */
+ * A client that may set policies chooses the URL. The broker can reach services that trust its network, and the
+ * metadata service of a cloud. So the address is checked when the connection is made, whatever name led to it. Only
+ * public addresses are allowed, unless the operator allows others. */
 #ifndef TARRY_PUSH_PUSH_ADDRESS_H
 #define TARRY_PUSH_PUSH_ADDRESS_H
 
@@ -13,10 +13,10 @@
 
 #define PUSH_ALLOWED_MAX 64u
 
-/* A network; IPv4 as ::ffff:a.b.c.d, with 96 added to its prefix. */
+/* A network; IPv4 is stored as ::ffff:a.b.c.d, with 96 added to its prefix length. */
 struct push_network {
     uint8_t bytes[16];
-    unsigned prefix; /* bits */
+    unsigned prefix; /* prefix length in bits */
 };
 
 struct push_allowed {
@@ -24,11 +24,11 @@ struct push_allowed {
     size_t count;
 };
 
-/* `10.1.0.0/16`, `fd00::/8`, `127.0.0.1`; no bits behind the prefix. False: it is none. */
+/* Parses `10.1.0.0/16`, `fd00::/8` or `127.0.0.1`; bits after the prefix must be 0. False: invalid. */
 bool push_network_parse(const char *text, size_t size, struct push_network *out);
-/* Networks between blanks. False: one of them is none, or there are too many. */
+/* Parses blank-separated networks. False: one is invalid, or there are too many. */
 bool push_allowed_parse(const char *text, struct push_allowed *out);
-/* NULL: a connection may be made. Else what is wrong with the address, for a sentence: "a private address". */
+/* Returns NULL if a connection is allowed, else the kind of address for a sentence, such as "a private address". */
 const char *push_address_problem(const struct sockaddr *address, const struct push_allowed *allowed);
 
 #endif

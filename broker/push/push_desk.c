@@ -1,11 +1,11 @@
-/* push_desk.c: leases, hosts and jobs: what is due becomes requests, as many as there is room for.
+/* push_desk.c: leases, hosts and jobs: leases due tasks and turns them into requests, within the limits.
  *
  *     leased ──► waits for its host ──► with the sender ──► done ──► settled (push_settle.c)
  *                     │ too little of its lease is left
  *                     └──────────────────────────────────────────► given back: costs no attempt
  *
- * A queue asks for tasks while it has fewer under way than it may, its host has room, and it does not rest. What
- * several queues of one host were given at the same moment waits in the host's line. */
+ * A queue leases tasks while it is below its limit, its host has free requests, and the queue is not paused. If several
+ * queues of one host leased at the same moment, the surplus jobs wait in the host's list. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +13,9 @@
 #include "check.h"
 #include "pusher_parts.h"
 
-/* A refused lease is asked for anew after this. */
+/* Pause after a refused lease. */
 #define REFUSED_REST_MS 1000u
-/* Without the sender's thread. */
+/* Pause if the sender's thread cannot start. */
 #define NO_SENDER_REST_MS 10000u
 
 /* ---- hosts */
@@ -40,7 +40,7 @@ void push_host_release(struct push *push, struct push_host *host) {
     free(host);
 }
 
-/* False: there is no thread, or no memory for one. */
+/* Starts the sender if needed. False: no thread, or out of memory. */
 static bool have_sender(struct push *push);
 
 static void send_job(struct push *push, struct push_job *job) {
@@ -54,7 +54,8 @@ static void send_job(struct push *push, struct push_job *job) {
     push_sender_post(push->sender, job);
 }
 
-/* In all: a queue that has nothing under way is not kept waiting by others that have much, but by twice the limit. */
+/* Returns whether the total limit allows a request. A queue without running requests may exceed the limit up to
+ * twofold, so that busy queues do not block it. */
 static bool has_room(const struct push_target *target) {
     const struct push *push = target->push;
     const unsigned most = push->options.limits.requests;
@@ -90,7 +91,7 @@ void push_job_free(struct push *push, struct push_job *job) {
     free(job);
 }
 
-/* NULL: no memory. */
+/* Returns NULL when out of memory. */
 static struct push_job *job_new(struct push_target *target, const Tarry__DeliveredTask *task, uint64_t delivered_ms) {
     struct push *push = target->push;
     const size_t url_size = strlen(target->url) + 1, queue_size = strlen(target->queue) + 1;
@@ -164,7 +165,7 @@ static void refused(struct push_target *target, const struct gateway_leased *lea
     push_target_rest(target, REFUSED_REST_MS);
 }
 
-/* Of those that there is no memory for, the lease ends by itself. */
+/* Makes jobs of the leased tasks. A task for which there is no memory stays leased until its lease expires. */
 static void take_tasks(struct push_target *target, const struct gateway_leased *leased) {
     struct push_host *host = target->host;
     for (size_t i = 0; i < leased->count; i++) {
@@ -173,7 +174,7 @@ static void take_tasks(struct push_target *target, const struct gateway_leased *
     }
 }
 
-/* How many tasks more the bytes that are free allow it. */
+/* Returns how many more tasks the target may lease within the byte limit. */
 static size_t tasks_of_bytes(const struct push_target *target) {
     const struct push *push = target->push;
     const struct push_host *host = target->host;
@@ -181,8 +182,8 @@ static size_t tasks_of_bytes(const struct push_target *target) {
     size_t of_host = PUSH_HOST_SHARE * free_bytes;
     if (host->held_bytes == 0 && free_bytes == 0) return push->held_bytes < 2 * PUSH_BYTES_MAX ? 1 : 0;
     if (target->held_bytes >= free_bytes || host->held_bytes >= of_host) return 0;
-    if (target->job_bytes == 0) return 1; /* the first one shows how large they are */
-    /* What it takes is not free any more. */
+    if (target->job_bytes == 0) return 1; /* the first task shows how large they are */
+    /* A leased task reduces the free bytes, hence the division. */
     size_t bytes = (free_bytes - target->held_bytes) / 2,
            bytes_of_host = (of_host - host->held_bytes) / (1 + PUSH_HOST_SHARE);
     if (bytes > bytes_of_host) bytes = bytes_of_host;
@@ -238,7 +239,7 @@ void push_target_run(struct push_target *target) {
                                                   .queue_count = 1,
                                                   .max = (uint32_t)room_of(target),
                                                   .wait_ms = GATEWAY_WAIT_MAX_MS};
-    if (options.max == 0) return; /* a job that ends runs it again */
+    if (options.max == 0) return; /* the end of a job calls this function again */
     struct gateway_caller caller = push_caller(push);
     target->lease = gateway_lease(push->gateway, &caller, &options, on_leased, target);
     gateway_disown(push->gateway, caller.principal);

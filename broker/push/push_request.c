@@ -23,12 +23,13 @@ static bool is_name_char(unsigned char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
-/* As CloudEvents has it: what is not printable ASCII, a blank, a quote or a per cent sign is %XX. */
+/* Whether CloudEvents sends the byte unchanged. Other bytes become %XX: not printable ASCII, space, quote, percent
+ * sign. */
 static bool is_plain(unsigned char c) {
     return c > ' ' && c <= '~' && c != '"' && c != '%';
 }
 
-/* Of a path's segment. */
+/* Whether a byte may be in a path segment unchanged. */
 static bool is_unreserved(unsigned char c) {
     return is_name_char(c) || c == '.' || c == '~';
 }
@@ -77,7 +78,7 @@ static void head_bytes(struct heads *heads, const char *name, const void *value,
     end(heads);
 }
 
-/* `webhook-id` and `ce-id`: the same for each delivery of a task, and no other task of any broker has it. */
+/* Writes `webhook-id` and `ce-id`: the same for each delivery of a task, and unique among tasks of all brokers. */
 static void push_id(const uint8_t cluster[8], uint64_t id, char out[PUSH_ID_SIZE]) {
     int size = snprintf(out, PUSH_ID_SIZE, "tarry-");
     for (size_t i = 0; i < CLUSTER_DIGITS / 2; i++)
@@ -91,7 +92,7 @@ static const char *attribute(const Tarry__Content *content, const char *name) {
     return NULL;
 }
 
-/* What a head may say as it is. */
+/* Whether a header can contain the text unchanged. */
 static bool is_printable(const char *text) {
     if (text == NULL || *text == '\0' || *text == ' ') return false;
     for (; *text != '\0'; text++)
@@ -99,7 +100,7 @@ static bool is_printable(const char *text) {
     return text[-1] != ' ';
 }
 
-/* An object or an array: a lone word or number is as well a text. */
+/* Whether the payload is a JSON object or array. A single JSON word or number may also be plain text. */
 static bool is_json(const ProtobufCBinaryData *payload) {
     json_t *root = json_loadb((const char *)payload->data, payload->len, 0, NULL);
     json_decref(root);
@@ -119,7 +120,7 @@ static void add_attributes(struct heads *heads, const Tarry__Content *content) {
         const char *name = content->attributes[i]->name, *value = content->attributes[i]->value;
         put_literal(heads, "tarry-attribute-");
         put(heads, name, strlen(name), is_name_char);
-        /* libcurl does not send `Name:`; for `Name;` it sends `Name:`. */
+        /* libcurl drops a header `Name:`, but sends `Name;` as `Name:`. */
         put_literal(heads, *value == '\0' ? ";" : ": ");
         put(heads, value, strlen(value), is_plain);
         end(heads);
@@ -154,7 +155,7 @@ bool push_heads(const struct push_words *words, push_add_head *add, void *argume
     push_id(words->cluster, words->job->id, id);
     push_sign(words->secret, id, words->timestamp_s, payload->data, payload->len, signature);
     head(&heads, "Content-Type", type_of(words->content));
-    head(&heads, "Expect", ""); /* the target need not answer 100 */
+    head(&heads, "Expect", ""); /* do not wait for 100 Continue */
     head(&heads, "webhook-id", id);
     head_number(&heads, "webhook-timestamp", words->timestamp_s);
     head(&heads, "webhook-signature", signature);

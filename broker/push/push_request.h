@@ -1,4 +1,5 @@
-/* push_request.h: the heads of a webhook: CloudEvents 1.0 in binary mode, and Standard Webhooks. Pure, any thread. */
+/* push_request.h: the headers of a webhook request: CloudEvents 1.0 in binary mode, and Standard Webhooks. Pure, any
+ * thread. */
 #ifndef TARRY_PUSH_PUSH_REQUEST_H
 #define TARRY_PUSH_PUSH_REQUEST_H
 
@@ -9,10 +10,10 @@
 #include "push_secrets.h"
 #include "tarry.pb-c.h"
 
-/* Of one head: a value of 4,096 bytes, each as %XX, and a name likewise. */
+/* Maximum size of one header: a value of 4,096 bytes, each as %XX, and a name likewise. */
 #define PUSH_HEAD_LINE_SIZE (3u * (ATTRIBUTE_VALUE_SIZE_MAX + ATTRIBUTE_NAME_SIZE_MAX) + 64u)
 
-/* False: it could not take it, and no more are made. */
+/* Callback that adds a header. False: it failed, and no further header is made. */
 typedef bool push_add_head(void *argument, const char *line);
 
 struct push_words {
@@ -20,11 +21,11 @@ struct push_words {
     const Tarry__Content *content;
     const struct push_secret *secret;
     const uint8_t *cluster; /* 8 bytes */
-    uint64_t timestamp_s;   /* Unix seconds */
+    uint64_t timestamp_s;   /* Unix time in seconds */
 };
 
-/* Makes each header as libcurl takes it: a line `Name: value` of printable ASCII, or `Name;` for a header whose value
- * is empty. False: one was not taken. */
+/* Makes each header in libcurl's form: a line `Name: value` of printable ASCII, or `Name;` if the value is empty.
+ * False: `add` failed. */
 bool push_heads(const struct push_words *words, push_add_head *add, void *argument);
 
 #endif

@@ -24,7 +24,7 @@ bool push_key_parse(const char *text, size_t size, struct push_key *out) {
     return is_key && end == text + size && out->size >= PUSH_SECRET_SIZE_MIN;
 }
 
-/* %XX becomes a byte. False: it is no name of a queue. */
+/* Decodes a queue's name: %XX becomes a byte. False: not a valid queue name. */
 static bool take_name(const char *text, size_t size, char out[QUEUE_NAME_SIZE_MAX + 1]) {
     size_t count = 0;
     for (size_t i = 0; i < size; i++) {
@@ -49,7 +49,7 @@ static size_t word(const char *text, size_t size, size_t *at) {
     return from;
 }
 
-/* NULL, or what is wrong with the line. */
+/* Parses a line. Returns NULL, or a message that says what is wrong. */
 static const char *take_line(const char *line, size_t size, struct push_secrets *out) {
     size_t at = 0, from = word(line, size, &at);
     struct push_secret secret = {0};

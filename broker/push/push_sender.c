@@ -15,7 +15,7 @@
 #include "push_secrets.h"
 #include "waited.h"
 
-/* It wakes by itself for deadlines alone. */
+/* Maximum wait of the thread: it wakes by itself only for deadlines. */
 #define POLL_MS 600000
 
 struct flight;
@@ -25,35 +25,35 @@ struct push_sender {
     struct push_sender_options options;
     pthread_t thread;
     CURLM *multi;
-    pthread_mutex_t mutex; /* of what follows, down to `is_down` */
+    pthread_mutex_t mutex; /* protects the members down to `is_down` */
     struct push_job_list posted;
     struct push_job_list done;
-    bool is_up;   /* `multi` may be woken */
-    bool is_down; /* there is no libcurl: nothing is taken */
+    bool is_up;   /* `multi` exists and can be woken */
+    bool is_down; /* libcurl is missing: no job is accepted */
     _Atomic bool stops;
-    /* the thread's own */
-    struct push_job_list waiting; /* taken, and not begun */
+    /* used only by the sender's thread */
+    struct push_job_list waiting; /* accepted, not begun */
     struct flight_list flights;
     struct push_secrets secrets;
-    uint64_t read_ms;               /* when they were read; 0: never */
-    char problem[PUSH_REASON_SIZE]; /* why nothing can be sent, or the secrets are those of before; empty: nothing */
+    uint64_t read_ms;               /* time of the last read of `secrets`; 0: never */
+    char problem[PUSH_REASON_SIZE]; /* why nothing can be sent, or why old secrets are used; empty: no problem */
 };
 
-/* A request under way. */
+/* A request in progress. */
 struct flight {
     TAILQ_ENTRY(flight) next;
     struct push_sender *sender;
     struct push_job *job;
     CURL *easy;
-    uint64_t until_ms; /* MONOTONIC: without an answer by then it has failed */
+    uint64_t until_ms; /* MONOTONIC: the deadline of the response */
     struct curl_slist *heads;
     Tarry__Content *content;
-    size_t head_size; /* of the answer, so far */
+    size_t head_size; /* of the response so far */
     size_t body_size;
-    const char *refused; /* what is wrong with an address that its name led to */
-    bool has_tried;      /* … and another one was let through */
-    bool is_enough;      /* of its body */
-    bool is_flooded;     /* by its heads */
+    const char *refused; /* why an address of the target's name was refused */
+    bool has_tried;      /* another address of the name was allowed */
+    bool is_enough;      /* the response's body exceeds the read limit */
+    bool is_flooded;     /* the response's head exceeds the limit */
 };
 
 uint64_t push_now_ms(void) {
@@ -69,7 +69,7 @@ uint64_t push_job_time_ms(const struct push_job *job, uint64_t now_ms) {
     return left < job->time_ms ? left : job->time_ms;
 }
 
-/* ---- what a job came to */
+/* ---- results of jobs */
 
 static void say(struct push_job *job, enum push_verdict verdict, const char *reason) {
     job->verdict = verdict;
@@ -102,7 +102,7 @@ static void judge_status(struct flight *flight, long status) {
     if (job->later_ms > 0) job->verdict = PUSH_LATER;
 }
 
-/* A whole answer counts, and one whose body is longer than is read. */
+/* Decides about a complete response, or one whose body is longer than the read limit. */
 static void judge(struct flight *flight, CURLcode code) {
     struct push_job *job = flight->job;
     long status = 0;
@@ -122,7 +122,7 @@ static void judge(struct flight *flight, CURLcode code) {
         snprintf(job->reason, sizeof(job->reason), "%s", curl.easy_strerror(code));
 }
 
-/* ---- what libcurl calls */
+/* ---- callbacks of libcurl */
 
 static curl_socket_t on_socket(void *argument, curlsocktype purpose, struct curl_sockaddr *address) {
     struct flight *flight = argument;
@@ -139,7 +139,7 @@ static curl_socket_t on_socket(void *argument, curlsocktype purpose, struct curl
 static size_t on_head(char *bytes, size_t one, size_t size, void *argument) {
     struct flight *flight = argument;
     (void)bytes;
-    (void)one; /* is 1 */
+    (void)one; /* is always 1 */
     flight->head_size += size;
     flight->is_flooded = flight->head_size > PUSH_HEAD_MAX;
     return flight->is_flooded ? 0 : size;
@@ -207,7 +207,7 @@ static void flight_end(struct flight *flight) {
 
 #define SET(option, value) (curl.easy_setopt(flight->easy, (option), (value)) == CURLE_OK)
 
-/* No proxy, no netrc, no cookies, no other protocol, no redirect: whatever the environment or the target says. */
+/* Forbids proxies, netrc, cookies, other protocols and redirects, whatever the environment or the target requests. */
 static bool set_limits(struct flight *flight) {
     return SET(CURLOPT_PROTOCOLS_STR, "http,https") && SET(CURLOPT_PROXY, "") && SET(CURLOPT_NOPROXY, "*") &&
            SET(CURLOPT_FOLLOWLOCATION, 0L) && SET(CURLOPT_DISALLOW_USERNAME_IN_URL, 1L) && SET(CURLOPT_NOSIGNAL, 1L) &&
@@ -231,7 +231,7 @@ static bool set_request(struct flight *flight, uint64_t time_ms) {
            SET(CURLOPT_CONNECTTIMEOUT_MS, connect_ms) && (options->ca[0] == '\0' || SET(CURLOPT_CAINFO, options->ca));
 }
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 static struct flight *flight_new(struct push_sender *sender, struct push_job *job, uint64_t until_ms) {
     struct flight *flight = calloc(1, sizeof(*flight));
     if (flight == NULL) return NULL;
@@ -296,9 +296,10 @@ static bool begin_all(struct push_sender *sender) {
     return any;
 }
 
-/* F-13: libcurl looks at the time before it looks at the socket, so this thread keeps the time itself. `now_ms`: from
- * before the sockets were read, so what had come by then was taken, however long the process stood still. If the
- * machine did, the answer may have to come up first. */
+/* Ends requests that are past their deadline. F-13: libcurl checks the time before the socket, so this thread checks
+ * deadlines itself. `now_ms` was taken before the sockets were read, so a response that had arrived by then is
+ * accepted, however long the process stood still. If the whole machine stood still, the response may still have to
+ * arrive. */
 static bool end_late(struct push_sender *sender, uint64_t now_ms) {
     bool any = false;
     for (struct flight *flight = TAILQ_FIRST(&sender->flights), *next; flight != NULL; flight = next) {
@@ -315,7 +316,7 @@ static bool end_late(struct push_sender *sender, uint64_t now_ms) {
     return any;
 }
 
-/* When the next one is late. */
+/* Returns the time until the next deadline. */
 static int wait_ms(const struct push_sender *sender) {
     const uint64_t now_ms = push_now_ms();
     uint64_t until_ms = now_ms + POLL_MS;
@@ -345,7 +346,7 @@ static bool end_all(struct push_sender *sender) {
 
 /* ---- the thread */
 
-/* Without libcurl: each job comes back, with the reason, as soon as it is posted. */
+/* Prepares libcurl. Without libcurl, each job is returned with the reason as soon as it is posted. */
 static bool open_multi(struct push_sender *sender) {
     const char *why = libcurl_load();
     if (why != NULL) {

@@ -1,8 +1,9 @@
-/* push_sender.h: the thread that has the connections. It takes jobs, makes requests of them, many at once, over
- * connections that are kept, and gives the jobs back with what became of them. Nothing that a target does holds up
- * another one, or any other thread: names are resolved by threads of libcurl's, and each request has its time.
+/* push_sender.h: the thread that sends webhook requests, many at once, over connections that are kept open. It takes
+ * jobs and returns them with their results. A slow target delays neither other targets nor other threads: libcurl's
+ * threads resolve names, and each request has a timeout.
  *
- * Thread-safety: new and free by the thread that starts and stops the broker; post and take by the desk's thread. */
+ * Thread-safety: the thread that starts and stops the broker calls new and free; the desk's thread calls post and take.
+ */
 #ifndef TARRY_PUSH_PUSH_SENDER_H
 #define TARRY_PUSH_PUSH_SENDER_H
 
@@ -11,41 +12,41 @@
 #include "push_address.h"
 #include "push_job.h"
 
-/* Of an answer: what is more is not read, and the connection closed. Its body is not kept. */
+/* Maximum bytes of a response body; beyond it the connection is closed. The body is not stored. */
 #define PUSH_ANSWER_MAX (64u << 10)
-/* … of all its heads. */
+/* Maximum bytes of all response headers. */
 #define PUSH_HEAD_MAX (32u << 10)
-/* What Retry-After may ask for; more is taken for this. */
+/* Maximum delay that Retry-After may request; a longer one is reduced to this. */
 #define PUSH_LATER_MAX_MS (24ull * 3600 * 1000)
-/* A connection is used for so long: then the name is resolved anew. */
+/* Maximum age of a connection; a new one resolves the name again. */
 #define PUSH_CONNECTION_MAX_S 300
-/* How often the file of secrets is read anew, if there is anything to send. */
+/* Interval at which the file of secrets is read again while there are jobs. */
 #define PUSH_SECRETS_MS 1000u
 
 struct push_sender_options {
     struct push_allowed allowed;
-    const char *ca;         /* PEM file; "": the CAs that this host trusts; must stay */
-    const char *version;    /* of tarryd; must stay */
-    uint8_t cluster[8];     /* what tells the tasks of this broker from those of others */
-    size_t connections_max; /* kept */
-    uint64_t connect_ms;    /* a connection takes no longer */
+    const char *ca;         /* PEM file; "": the CAs of this host; must outlive the sender */
+    const char *version;    /* tarryd's version; must outlive the sender */
+    uint8_t cluster[8];     /* distinguishes the tasks of this broker from those of others */
+    size_t connections_max; /* maximum number of connections kept open */
+    uint64_t connect_ms;    /* connection timeout */
     void *argument;
-    /* The text of the file of secrets. 0, or 1 with a sentence. On the sender's thread. */
+    /* Reads the file of secrets. Returns 0, or 1 with a sentence. Called on the sender's thread. */
     int (*read_secrets)(void *argument, char *out, size_t size, size_t *out_size, char *message, size_t message_size);
-    /* Some jobs are done: push_sender_take. On any thread, and may be within push_sender_post. */
+    /* Reports finished jobs, see push_sender_take. Called on any thread, even from within push_sender_post. */
     void (*done)(void *argument);
 };
 
 struct push_sender;
 
-/* NULL: no memory, or no thread. */
+/* Returns NULL when out of memory or without a thread. */
 struct push_sender *push_sender_new(const struct push_sender_options *options);
 void push_sender_post(struct push_sender *sender, struct push_job *job);
-/* Adds those that are done to the end of `out`. */
+/* Appends the finished jobs to `out`. */
 void push_sender_take(struct push_sender *sender, struct push_job_list *out);
-/* Breaks off what is under way; `done` is called no more, but from within push_sender_post. */
+/* Aborts running requests. Later, `done` is called only from within push_sender_post. */
 void push_sender_stop(struct push_sender *sender);
-/* After push_sender_stop, or instead of it. All jobs that it had: into `out`. */
+/* Frees the sender, with or without push_sender_stop before. Appends all its jobs to `out`. */
 void push_sender_free(struct push_sender *sender, struct push_job_list *out);
 
 #endif

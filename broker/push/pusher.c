@@ -1,4 +1,4 @@
-/* pusher.c: see pusher.h. Which queues are pushed, and from beginning to end. */
+/* pusher.c: the list of pushed queues, start, stop and statistics; see pusher.h. */
 #include "pusher.h"
 
 #include <stdio.h>
@@ -10,8 +10,8 @@
 
 #define ASK_AGAIN_MS 1000u
 #define STOP_LOOK_MS 5
-/* Each that begins asks for a session: so many at once, the next ones so much later, or clients would be told that the
- * broker is busy. */
+/* Each new target opens a session. So at most this many start at once, and the next ones later; otherwise other clients
+ * would get BUSY. */
 #define BEGIN_AT_ONCE 16u
 #define BEGIN_LATER_MS 20u
 
@@ -21,7 +21,7 @@ struct gateway_caller push_caller(struct push *push) {
     return (struct gateway_caller){.principal = gateway_own(push->gateway), .peer = "-", .client = "push"};
 }
 
-/* ---- which queues are pushed */
+/* ---- the list of pushed queues */
 
 static struct push_target *find(struct push *push, const char *queue) {
     struct push_target *target = NULL;
@@ -30,7 +30,7 @@ static struct push_target *find(struct push *push, const char *queue) {
     return NULL;
 }
 
-/* NULL: no memory. */
+/* Returns NULL when out of memory. */
 static struct push_target *target_new(struct push *push, const char *queue) {
     struct push_target *target = calloc(1, sizeof(*target));
     if (target == NULL) return NULL;
@@ -42,7 +42,7 @@ static struct push_target *target_new(struct push *push, const char *queue) {
     return target;
 }
 
-/* A new URL is a new chance. False: no memory. */
+/* Sets the target's URL; a new URL resets failures. False: out of memory. */
 static bool take_url(struct push_target *target, const char *url) {
     struct push *push = target->push;
     if (strcmp(target->url, url) == 0) return true;
@@ -63,7 +63,7 @@ static bool take_url(struct push_target *target, const char *url) {
     return true;
 }
 
-/* False: no memory. */
+/* Applies the policy of one queue. False: out of memory. */
 static bool take_view(struct push *push, const Tarry__QueueView *view) {
     struct push_target *target = find(push, view->name);
     if (view->policy == NULL || view->policy->push[0] == '\0') return true;
@@ -140,7 +140,7 @@ static void on_wakeup(void *argument) {
     push_take_done(push);
 }
 
-/* ---- from beginning to end */
+/* ---- start and stop */
 
 struct push *push_new(struct gateway *gateway, const struct push_options *options) {
     struct push *push = calloc(1, sizeof(*push));
@@ -169,7 +169,7 @@ void push_stop(struct push *push) {
     atomic_store(&push->stops, true);
     gateway_wake(push->wakeup);
     for (unsigned ms = 0; ms < PUSH_STOP_MS && atomic_load(&push->held) > 0; ms += STOP_LOOK_MS) nanosleep(&look, NULL);
-    push_sender_stop(atomic_load(&push->sender)); /* its jobs are lost with the process: their leases end */
+    push_sender_stop(atomic_load(&push->sender)); /* The jobs are lost with the process: their leases expire. */
 }
 
 static void free_jobs(struct push *push, struct push_job_list *jobs) {
@@ -201,7 +201,7 @@ void push_free(struct push *push) {
     free(push);
 }
 
-/* ---- how it goes */
+/* ---- statistics */
 
 static Tarry__PushTarget *view_of(const struct push_target *target, struct arena *arena) {
     const struct push_numbers *numbers = &target->numbers;

@@ -1,5 +1,4 @@
-/* pusher.h: webhooks: what is due in a queue that has a `push` is POSTed there by the broker that leads
- * (docs/WEBHOOKS.md).
+/* pusher.h: webhooks: the leader POSTs the due tasks of each queue that has a `push` URL (docs/WEBHOOKS.md).
  *
  *   core: a policy has changed ── push_changed ──► the desk, on the door's thread: which queues are pushed?
  *                                                   │  gateway_lease, as many as there is room for
@@ -9,8 +8,9 @@
  *                                                   ▼
  *                                          ack, dead, later, nack ──► gateway_commit, many in one
  *
- * It is a client of the seam (gateway.h) like any other: leases, tokens, backoff and dead letters are the core's, and
- * what it knew is lost with the process and nothing else: a lease ends, and the task is pushed again. */
+ *
+ * The pusher uses the gateway (gateway.h) like any other client: the core manages leases, tokens, backoff and dead
+ * letters. If the process dies, only the pusher's memory is lost: the leases expire, and the tasks are pushed again. */
 #ifndef TARRY_PUSH_PUSHER_H
 #define TARRY_PUSH_PUSHER_H
 
@@ -21,55 +21,55 @@
 #include "arena.h"
 #include "tarry.pb-c.h"
 
-/* Bytes of tasks that are leased and not settled, of all queues. A queue may hold as many as are free, so that one
- * alone holds half, and a host PUSH_HOST_SHARE times as many as are free, so that one alone holds two thirds: what one
- * of them keeps for long leaves room for the others. While there is no room a queue whose host holds nothing leases one
- * task, up to twice PUSH_BYTES_MAX in all. */
+/* Bytes of leased and unsettled tasks, over all queues. One queue may hold as many bytes as are free, so one queue
+ * alone holds at most half. One host may hold PUSH_HOST_SHARE times the free bytes, so one host alone holds at most two
+ * thirds. So a slow queue or host leaves memory for others. At the limit, a queue whose host holds nothing may still
+ * lease one task, up to 2 × PUSH_BYTES_MAX in all. */
 #define PUSH_BYTES_MAX (16u << 20)
 #define PUSH_HOST_SHARE 2u
-/* So many failures in a row, and a queue rests: 1 s, doubled each time that the next try fails too. */
+/* Number of consecutive failures after which a queue pauses: 1 s, doubled each time the next attempt fails, too. */
 #define PUSH_FAILURES_MAX 5u
 #define PUSH_REST_MIN_MS 1000u
-/* A stop waits so long for what is under way. */
+/* Maximum time that a stop waits for running requests. */
 #define PUSH_STOP_MS 2000u
 
 struct gateway;
 struct push;
 
-/* What an operator may set (tarry_limits.h has the ranges). */
+/* Limits that an operator may set (ranges: tarry_limits.h). */
 struct push_limits {
-    /* Requests at once: in all (a queue with none under way may have one up to twice as many), to one host (scheme,
-     * name, port), of one queue. */
+    /* Maximum numbers of concurrent requests: in all, to one host (scheme, name, port), and of one queue. A queue
+     * without running requests may start one until the total is twice `requests`. */
     unsigned requests;
     unsigned host_requests;
     unsigned queue_requests;
-    uint64_t time_ms;    /* a request takes no longer, nor than four fifths of its lease */
-    uint64_t connect_ms; /* … of which its connection */
-    uint64_t rest_ms;    /* the longest rest of a target that fails */
+    uint64_t time_ms;    /* timeout of a request, at most 4/5 of its lease */
+    uint64_t connect_ms; /* timeout of the connection, part of `time_ms` */
+    uint64_t rest_ms;    /* maximum pause of a failing target */
 };
 
 struct push_options {
-    const char *allow;   /* networks between blanks (push_address.h), parsed before; must stay */
-    const char *ca;      /* PEM file; "": the CAs that this host trusts; must stay */
-    const char *version; /* must stay */
+    const char *allow;   /* blank-separated networks (push_address.h), already checked; must outlive the pusher */
+    const char *ca;      /* PEM file; "": the CAs of this host; must outlive the pusher */
+    const char *version; /* must outlive the pusher */
     uint8_t cluster[8];
     struct push_limits limits;
     void *argument;
     /* As in push_sender.h. */
     int (*read_secrets)(void *argument, char *out, size_t size, size_t *out_size, char *message, size_t message_size);
-    /* For the log: a queue's deliveries have begun to fail, or go on again (sentence NULL). On the door's thread. */
+    /* For the log: the deliveries of a queue have begun to fail, or succeed again (`sentence` NULL). Door's thread. */
     void (*say)(void *argument, const char *queue, const char *sentence);
 };
 
-/* Before the door starts. NULL: no memory. */
+/* Creates the pusher before the door starts. NULL: out of memory. */
 struct push *push_new(struct gateway *gateway, const struct push_options *options);
-/* This broker leads from here on, or a queue is pushed elsewhere than before. Any thread. */
+/* Reports that this broker became leader, or that a queue's push URL changed. Any thread. */
 void push_changed(struct push *push);
-/* Leases nothing more, and waits for what is under way, PUSH_STOP_MS at most. Not on the door's thread. */
+/* Stops leasing, and waits at most PUSH_STOP_MS for running requests. Never call it on the door's thread. */
 void push_stop(struct push *push);
-/* The door has stopped. NULL is fine. */
+/* Frees the pusher after the door has stopped. NULL is allowed. */
 void push_free(struct push *push);
-/* How it goes with each queue that is pushed, in `arena`. False: no memory. Any thread. */
+/* Adds the state of each pushed queue to `out`, allocated in `arena`. False: out of memory. Any thread. */
 bool push_stats(struct push *push, struct arena *arena, Tarry__BrokerStats *out);
 
 #endif
