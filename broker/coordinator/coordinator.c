@@ -86,21 +86,20 @@ static const char *find_doubt(const struct seen *seen, uint64_t version, const s
     bool is_other_mark = seen->trait.mark != 0 && trait->mark != 0 && trait->mark != seen->trait.mark;
     if (seen->version > 0 && version == 0)
         return "coordinator: entry '%s' is gone (version %" PRIu64 " after %" PRIu64
-               "): somebody deleted it, or the coordinator's data were lost; put it back, or stop both nodes before "
-               "you "
-               "start anew";
+               "): somebody deleted it, or the coordinator lost its data, and no node takes over without it; restore "
+               "it, or run 'tarry pair record --write' at the node that leads";
     if (is_other_birth)
         return "coordinator: entry '%s' (version %" PRIu64 " after %" PRIu64
-               ") was deleted and made again since this node first saw it; stop both nodes, and start the one first "
-               "that "
-               "has all that was acknowledged";
+               ") was deleted and made again since this node first saw it, so this node does not trust it; stop both "
+               "nodes, and start first the one that has all acknowledged commits";
     if (version < seen->version)
-        return "coordinator: entry '%s' came at version %" PRIu64 ", older than %" PRIu64 ", which was seen already";
+        return "coordinator: entry '%s' was read at version %" PRIu64 ", older than %" PRIu64
+               ", which this node has seen: the server that answered lags behind";
     if (version == seen->version && is_other_mark)
-        return "coordinator: entry '%s' has another content at version %" PRIu64 " than was seen at version %" PRIu64
-               ": the coordinator was put back to an older state; stop both nodes, and start the one first that has "
-               "all "
-               "that was acknowledged";
+        return "coordinator: entry '%s' has another content at version %" PRIu64
+               " than this node saw at version %" PRIu64
+               ": the coordinator was put back to an older state; stop both nodes, and start first the one that has "
+               "all acknowledged commits";
     return NULL;
 }
 
@@ -377,15 +376,15 @@ static void start_all(struct coordinator *coordinator, struct coordinator_call *
         coordinator->under_way = call;
         const struct coordinator_change *stale = find_stale(coordinator, call), *other = find_other(coordinator, call);
         if (other != NULL)
-            coordinator_fail(
-                coordinator, call, PAIR_UNKNOWN,
-                "coordinator: entry '%s' was deleted and made again, or put back: nothing is changed on top of it",
-                other->name);
+            coordinator_fail(coordinator, call, PAIR_UNKNOWN,
+                             "coordinator: entry '%s' was deleted, made again or put back to an older state: this node "
+                             "changes nothing until it is restored; look at 'tarry pair record'",
+                             other->name);
         else if (stale == NULL)
             coordinator->backend->start(coordinator->state, call);
         else
-            coordinator_fail(coordinator, call, PAIR_REFUSED, "coordinator: entry '%s' has left version %" PRIu64,
-                             stale->name, stale->version);
+            coordinator_fail(coordinator, call, PAIR_REFUSED,
+                             "coordinator: entry '%s' is no longer at version %" PRIu64, stale->name, stale->version);
         call = next;
     }
 }
@@ -400,8 +399,8 @@ static struct coordinator_call *find_late(const struct coordinator *coordinator,
 static void end_late(struct coordinator *coordinator, uint64_t now_ms, const char *why) {
     for (struct coordinator_call *call; (call = find_late(coordinator, now_ms)) != NULL;) {
         coordinator->backend->abandon(coordinator->state, call);
-        coordinator_fail(coordinator, call, PAIR_UNKNOWN, "coordinator: no answer to %s '%s': %s",
-                         call->name != NULL ? "reading" : "a change of",
+        coordinator_fail(coordinator, call, PAIR_UNKNOWN, "coordinator: the %s of entry '%s' was given up: %s",
+                         call->name != NULL ? "read" : "change",
                          call->name != NULL ? call->name : call->changes[0].name, why);
     }
 }
@@ -426,7 +425,7 @@ static void *coordinator_run(void *argument) {
         start_all(coordinator, news.calls);
         declare(coordinator);
         coordinator->backend->turn(coordinator->state);
-        end_late(coordinator, coordinator_now_ms(), "its time is over");
+        end_late(coordinator, coordinator_now_ms(), "it timed out");
     } while (!news.stop);
     end_late(coordinator, UINT64_MAX, "this broker stops");
     return NULL;
@@ -464,16 +463,17 @@ static int check_file(const char *what, const char *path, char message[COORDINAT
     struct stat status;
     if (path == NULL || stat(path, &status) != 0) return 0;
     if (S_ISREG(status.st_mode) && status.st_size <= (off_t)COORDINATOR_FILE_MAX) return 0;
-    return coordinator_refuse(message, "coordinator: the %s %s is no file of PEM of at most 1 MiB", what, path);
+    return coordinator_refuse(message, "coordinator: the %s %s must be a PEM file of at most 1 MiB", what, path);
 }
 
 static int check_options(const struct backend *backend, const struct coordinator_options *options,
                          char message[COORDINATOR_MESSAGE_SIZE]) {
     if (options->call_ms < 100 || options->call_ms > 600000)
-        return coordinator_refuse(message, "coordinator: a call's time must be 100 ms to 10 minutes, not %u ms",
+        return coordinator_refuse(message,
+                                  "coordinator: the timeout of a request must be 100 ms to 10 minutes, not %u ms",
                                   options->call_ms);
     if (options->session_ms < 1000 || options->session_ms > 600000)
-        return coordinator_refuse(message, "coordinator: a session's time must be 1 s to 10 minutes, not %u ms",
+        return coordinator_refuse(message, "coordinator: the timeout of a session must be 1 s to 10 minutes, not %u ms",
                                   options->session_ms);
     if (options->presence_ms != 0 && (options->presence_ms < 100 || options->presence_ms > 600000))
         return coordinator_refuse(message, "coordinator: a presence must last 100 ms to 10 minutes, not %u ms",
@@ -495,7 +495,7 @@ static int check_options(const struct backend *backend, const struct coordinator
 
 static int start_thread(struct coordinator *coordinator, char message[COORDINATOR_MESSAGE_SIZE]) {
     int error = pthread_create(&coordinator->thread, NULL, coordinator_run, coordinator);
-    if (error != 0) return coordinator_refuse(message, "coordinator: no thread: %s", strerror(error));
+    if (error != 0) return coordinator_refuse(message, "coordinator: cannot start a thread: %s", strerror(error));
     pthread_setname_np(coordinator->thread, "tarry-coord");
     return 0;
 }
@@ -516,11 +516,12 @@ int coordinator_open(const char *url, const struct coordinator_options *options,
     coordinator->last = &coordinator->first;
     coordinator->session = (struct coordinator_session){.state = COORDINATOR_CONNECTING,
                                                         .since_ms = coordinator_now_ms(),
-                                                        .message = "not asked yet"};
+                                                        .message = "no connection was tried yet"};
     pthread_mutex_init(&coordinator->mutex, NULL);
     coordinator->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int failed = coordinator->wake < 0 ? coordinator_refuse(message, "coordinator: no descriptor: %s", strerror(errno))
-                                       : backend->open(coordinator, place, &whole, &coordinator->state, message);
+    int failed = coordinator->wake < 0
+                     ? coordinator_refuse(message, "coordinator: cannot open a file descriptor: %s", strerror(errno))
+                     : backend->open(coordinator, place, &whole, &coordinator->state, message);
     if (failed == 0 && start_thread(coordinator, message) != 0) {
         backend->close(coordinator->state);
         failed = 1;

@@ -40,9 +40,10 @@ void etcd_explain(const struct etcd *etcd, enum etcd_refusal refusal, const char
     int size = user_size(etcd);
     switch (refusal) {
     case ETCD_NO_TOKEN:
-        snprintf(out, COORDINATOR_MESSAGE_SIZE,
-                 "etcd at %.300s lets in only whom it knows: give --coordinator-credentials, a file with user:password",
-                 host);
+        snprintf(
+            out, COORDINATOR_MESSAGE_SIZE,
+            "etcd at %.300s requires a user and a password: give --coordinator-credentials, a file with user:password",
+            host);
         return;
     case ETCD_WRONG_USER:
         snprintf(out, COORDINATOR_MESSAGE_SIZE,
@@ -51,22 +52,21 @@ void etcd_explain(const struct etcd *etcd, enum etcd_refusal refusal, const char
         return;
     case ETCD_FORBIDDEN:
         snprintf(out, COORDINATOR_MESSAGE_SIZE,
-                 "etcd at %.300s does not let the user '%.*s' read and write all keys below %.400s: etcdctl role "
-                 "grant-permission ROLE --prefix=true readwrite %.400s",
+                 "etcd at %.300s does not let the user '%.*s' read and write all keys below %.400s: run 'etcdctl role "
+                 "grant-permission ROLE --prefix=true readwrite %.400s'",
                  host, size, user, etcd->prefix, etcd->prefix);
         return;
     case ETCD_NO_USERS:
         snprintf(out, COORDINATOR_MESSAGE_SIZE,
-                 "etcd at %.300s asks nobody for a password, so anybody can change the record: etcdctl auth enable, or "
-                 "start without --coordinator-credentials",
+                 "etcd at %.300s does not ask for a password, so anybody can change the record: run 'etcdctl auth "
+                 "enable', or start without --coordinator-credentials",
                  host);
         return;
     case ETCD_NO_ROOM:
-        snprintf(
-            out, COORDINATOR_MESSAGE_SIZE,
-            "etcd at %.300s has used up its quota and takes no change: etcdctl compact and defrag, then etcdctl alarm "
-            "disarm, or give it more (--quota-backend-bytes)",
-            host);
+        snprintf(out, COORDINATOR_MESSAGE_SIZE,
+                 "etcd at %.300s has used up its quota and takes no change: run 'etcdctl compact', 'etcdctl defrag', "
+                 "then 'etcdctl alarm disarm'; or raise --quota-backend-bytes",
+                 host);
         return;
     case ETCD_TOKEN_OLD:
     case ETCD_OTHER:
@@ -77,9 +77,9 @@ void etcd_explain(const struct etcd *etcd, enum etcd_refusal refusal, const char
 
 static void explain_cluster(uint64_t seen, uint64_t cluster, char out[COORDINATOR_MESSAGE_SIZE]) {
     snprintf(out, COORDINATOR_MESSAGE_SIZE,
-             "it belongs to another cluster (id %" PRIu64 ") than was seen before (%" PRIu64
-             "): all hosts of --coordinator must be members of one; after a cluster was set up anew stop both nodes, "
-             "and start the one first that has all that was acknowledged",
+             "it belongs to another cluster (id %" PRIu64 ") than this node saw before (%" PRIu64
+             "): all hosts of --coordinator must be members of one cluster; if the cluster was set up anew, stop both "
+             "nodes, and start first the one that has all acknowledged commits",
              cluster, seen);
 }
 

@@ -188,7 +188,7 @@ static void finish_refused(struct etcd_flight *flight, const struct etcd_entry *
     size_t i = 0;
     while (i + 1 < call->count && found[i].version == call->changes[i].version) i++;
     snprintf(call->reason, sizeof call->reason,
-             "coordinator: entry '%s' is at version %" PRIu64 ", with another content or history than what was seen "
+             "coordinator: entry '%s' is at version %" PRIu64 ", with another content or history than this node saw "
              "at version %" PRIu64,
              call->changes[i].name, found[i].version, call->changes[i].version);
     finish(flight, PAIR_REFUSED);

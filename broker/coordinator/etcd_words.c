@@ -141,7 +141,7 @@ static json_t *take_answer(const char *text, size_t size, uint64_t *out_cluster,
     if (take_u64(header, "cluster_id", out_cluster) && take_u64(header, "revision", &revision) && *out_cluster != 0)
         return answer;
     json_decref(answer);
-    (void)coordinator_refuse(message, "its answer is not etcd's: is that port another server's?");
+    (void)coordinator_refuse(message, "its reply is not one of etcd; does another server listen on that port?");
     return NULL;
 }
 
@@ -153,7 +153,7 @@ static int take_entry(const json_t *range, const char *key, struct etcd_entry *o
     size_t key_size;
     memset(out, 0, offsetof(struct etcd_entry, value));
     if (!json_is_object(range) || (kvs != NULL && (!json_is_array(kvs) || json_array_size(kvs) > 1)))
-        return coordinator_refuse(message, "its answer about %s is not etcd's", key);
+        return coordinator_refuse(message, "its reply about %s is not one of etcd", key);
     if (kv == NULL) return 0;
     const json_t *value = json_object_get(kv, "value");
     if (json_string_length(value) >= BASE64_SIZE(COORDINATOR_VALUE_SIZE_MAX))
@@ -164,7 +164,7 @@ static int take_entry(const json_t *range, const char *key, struct etcd_entry *o
                    take_bytes(kv, "value", out->value, COORDINATOR_VALUE_SIZE_MAX, &out->size) && out->version > 0 &&
                    out->birth > 0 && out->mark >= out->birth && key_size == strlen(key) &&
                    memcmp(found, key, key_size) == 0;
-    if (!is_good) return coordinator_refuse(message, "its answer about %s is not etcd's", key);
+    if (!is_good) return coordinator_refuse(message, "its reply about %s is not one of etcd", key);
     out->value[out->size] = '\0';
     return 0;
 }
@@ -203,7 +203,7 @@ static int take_entries(const json_t *answer, const struct etcd_change *changes,
     size_t puts = 0, wanted = 0, expected = 0;
     for (size_t i = 0; happened && i < count; i++) puts += changes[i].change->value != NULL;
     if (json_array_size(responses) != puts + count)
-        return coordinator_refuse(message, "its answer to a change of %s is not etcd's", changes[0].key);
+        return coordinator_refuse(message, "its reply to a change of %s is not one of etcd", changes[0].key);
     for (size_t i = 0; i < count; i++) {
         const json_t *range = json_object_get(json_array_get(responses, puts + i), "response_range");
         if (take_entry(range, changes[i].key, &out[i], message) != 0) return 1;
@@ -211,7 +211,7 @@ static int take_entries(const json_t *answer, const struct etcd_change *changes,
         expected += is_as_expected(&changes[i], &out[i]);
     }
     if (happened ? wanted == count : expected < count) return 0;
-    return coordinator_refuse(message, "its answer to a change of %s contradicts itself", changes[0].key);
+    return coordinator_refuse(message, "its reply to a change of %s contradicts itself", changes[0].key);
 }
 
 int etcd_take_change(const char *text, size_t size, const struct etcd_change *changes, size_t count,
@@ -238,7 +238,7 @@ int etcd_take_token(const char *text, size_t size, char out[ETCD_TOKEN_SIZE_MAX 
     for (size_t i = 0; is_good && i < found_size; i++) is_good = found[i] > ' ' && found[i] <= '~';
     if (is_good) memcpy(out, found, found_size + 1);
     json_decref(answer);
-    return is_good ? 0 : coordinator_refuse(message, "its answer to a user's name and password has no token");
+    return is_good ? 0 : coordinator_refuse(message, "its reply to the user and the password has no token");
 }
 
 int etcd_take_lease(const char *text, size_t size, uint64_t *out_lease, uint64_t *out_seconds,
@@ -247,7 +247,7 @@ int etcd_take_lease(const char *text, size_t size, uint64_t *out_lease, uint64_t
     const json_t *result = json_object_get(answer, "result"), *lease = result != NULL ? result : answer;
     bool is_good = take_u64(lease, "ID", out_lease) && take_u64(lease, "TTL", out_seconds) && *out_lease != 0;
     json_decref(answer);
-    return is_good ? 0 : coordinator_refuse(message, "its answer about a lease is not etcd's");
+    return is_good ? 0 : coordinator_refuse(message, "its reply about a lease is not one of etcd");
 }
 
 bool etcd_is_watch_over(const char *line, size_t size) {
@@ -289,7 +289,8 @@ enum etcd_refusal etcd_take_refusal(long status, const char *text, size_t size, 
     if (error == NULL) {
         json_decref(answer);
         (void)coordinator_refuse(
-            out, "it answers with HTTP status %ld, and not as etcd does: is that port another server's?", status);
+            out, "it replied with HTTP status %ld, and not as etcd does; does another server listen on that port?",
+            status);
         return ETCD_OTHER;
     }
     snprintf(out, COORDINATOR_MESSAGE_SIZE, "%.*s", QUOTED_MAX, error);

@@ -68,16 +68,16 @@ static int load(struct file *file) {
         return coordinator_refuse(file->problem, "coordinator file %s cannot be read: %s", file->path,
                                   strerror((int)-size));
     if (size <= ENTRIES_SIZE_MAX && entries_read(file->text, (size_t)size, &file->entries)) return 0;
-    return coordinator_refuse(
-        file->problem,
-        "coordinator file %s is damaged, or not one of Tarry's: name another, or stop both nodes before you remove it",
-        file->path);
+    return coordinator_refuse(file->problem,
+                              "coordinator file %s is damaged, or Tarry did not write it: name another file in "
+                              "--coordinator, or stop both nodes and then remove it",
+                              file->path);
 }
 
 /* 0, or 1 with file->problem; the new file may be there, or not. */
 static int store(struct file *file) {
     size_t size = entries_write(&file->entries, file->text);
-    const char *what = "cannot be made";
+    const char *what = "cannot be created";
     int handle = disk_posix.open(NULL, file->path_new, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     int error = handle < 0 ? handle : 0;
     if (error == 0) {
@@ -110,8 +110,9 @@ static int lock(struct file *file, uint64_t deadline_ms) {
             return coordinator_refuse(file->problem, "coordinator file %s cannot be locked: %s", file->path_lock,
                                       strerror(errno));
         if (coordinator_now_ms() >= deadline_ms)
-            return coordinator_refuse(file->problem, "coordinator file %s is locked by another process for too long",
-                                      file->path_lock);
+            return coordinator_refuse(
+                file->problem, "coordinator file %s stayed locked by another process until the request timed out",
+                file->path_lock);
         (void)poll(NULL, 0, FILE_LOCK_TRY_MS);
     }
     return 0;
@@ -281,7 +282,8 @@ static int open_files(struct file *file, char message[COORDINATOR_MESSAGE_SIZE])
             file->directory, network);
     file->lock = open(file->path_lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file->lock < 0)
-        return coordinator_refuse(message, "coordinator file %s cannot be made: %s", file->path_lock, strerror(errno));
+        return coordinator_refuse(message, "coordinator file %s cannot be created: %s", file->path_lock,
+                                  strerror(errno));
     file->notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (file->notify >= 0 && inotify_add_watch(file->notify, file->directory, IN_MOVED_TO | IN_DELETE) >= 0) return 0;
     return coordinator_refuse(message, "coordinator file: directory %s cannot be watched: %s", file->directory,

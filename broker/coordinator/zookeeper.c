@@ -106,7 +106,7 @@ static void add_addresses(const char *host, char out[ADDRESSES_SIZE], char why[Z
     int error = getaddrinfo(name, colon + 1, &hints, &found);
     if (error != 0) {
         snprintf(why, ZOOKEEPER_WHY_SIZE,
-                 "%s; '%.256s' is not found: check the hosts' names in --coordinator, and this host's resolver",
+                 "%s; '%.256s' is not found: check the hosts' names in --coordinator, and the resolver of this host",
                  gai_strerror(error), name);
         return;
     }
@@ -124,7 +124,7 @@ static void add_addresses(const char *host, char out[ADDRESSES_SIZE], char why[Z
 static bool look_up(const char *hosts, char out[ADDRESSES_SIZE], char why[ZOOKEEPER_WHY_SIZE]) {
     char list[COORDINATOR_URL_SIZE_MAX + 1], *rest = list;
     out[0] = '\0';
-    snprintf(why, ZOOKEEPER_WHY_SIZE, "no host has an address that can be connected to; check the hosts' names");
+    snprintf(why, ZOOKEEPER_WHY_SIZE, "no host has an address; check the hosts' names in --coordinator");
     snprintf(list, sizeof list, "%s", hosts);
     for (const char *host; (host = strtok_r(rest, ",", &rest)) != NULL;) add_addresses(host, out, why);
     return out[0] != '\0';

@@ -298,7 +298,7 @@ static void finish_failed(struct flight *flight, int rc, const char *name) {
 
 static void finish_refused(struct flight *flight, const char *name) {
     snprintf(flight->call->reason, sizeof flight->call->reason,
-             "coordinator: entry '%s' is at another version than the expected", name);
+             "coordinator: entry '%s' is not at the expected version: another node changed it", name);
     finish(flight, PAIR_REFUSED);
 }
 

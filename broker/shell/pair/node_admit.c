@@ -13,18 +13,17 @@
 #include "monotonic.h"
 
 static const char not_primary[] =
-    "this broker is the pair's follower: it answers questions; changes and subscriptions go "
-    "to the primary";
+    "this node is the pair's follower: it answers questions only; send changes and subscriptions to the primary";
 static const char nobody_yet[] =
-    "this broker does not lead: nobody does, or it is not known yet who; try again in a moment";
-static const char awaited[] =
-    "the follower does not confirm, and nothing is acknowledged without it: try again in a moment";
+    "no primary is known yet: try again in a moment; if this lasts, look at 'tarry status' on both nodes";
+static const char awaited[] = "the follower does not confirm, so nothing is acknowledged: try again in a moment; if "
+                              "this lasts, look at 'tarry status'";
 
-static const char handing_over[] = "this broker hands over to the other one of the pair: try again in a moment";
+static const char handing_over[] = "this broker hands over to the other node of the pair: try again in a moment";
 
 static const char differs[] =
-    "the follower's state is not the leader's though their logs are the same: one of the two is damaged; compare "
-    "them with 'tarry verify', then start the follower with an empty directory and --follow";
+    "the follower's state differs from the leader's although their logs are equal: one of the two nodes is damaged. "
+    "Compare them with 'tarry verify'; then start the damaged one with an empty directory and --follow";
 
 static bool is_question(const struct core_event *event) {
     return event->kind == CORE_GET || event->kind == CORE_LIST || event->kind == CORE_QUEUES ||
@@ -106,8 +105,8 @@ const char *node_compare(struct node *node, uint64_t position, uint64_t digest) 
     enum digest_verdict verdict = digests_told(&node->digests, position, digest, monotonic_ns(), &own);
     pthread_mutex_unlock(&node->mutex);
     if (verdict != DIGEST_DIFFERS) return NULL;
-    logfmt("digest_differs", "position=%" PRIu64 " own=%016" PRIx64 " follower=%016" PRIx64 " action=refuse", position,
-           own, digest);
+    logfmt("digest_differs", "position=%" PRIu64 " own=%016" PRIx64 " follower=%016" PRIx64 " action=refuse_follower",
+           position, own, digest);
     return differs;
 }
 

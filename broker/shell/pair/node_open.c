@@ -44,15 +44,15 @@ int node_check(const struct config *config, const struct endpoints *endpoints, c
         return 1;
     if (advertised.scheme == LISTEN_UNIX) {
         snprintf(message, DATADIR_MESSAGE_SIZE,
-                 "--listen: the other node of a pair reaches this one by ws:// or wss://, and it listens at a Unix "
-                 "socket only");
+                 "--listen: this node listens at a Unix socket only, but the other node of the pair connects by ws:// "
+                 "or wss://; add --listen ws://HOST:PORT");
         return 1;
     }
     bool is_own = is_same_place(&peer, &advertised);
     for (unsigned i = 0; i < endpoints->count; i++) is_own = is_own || is_same_place(&peer, &endpoints->addresses[i]);
     if (is_own) {
-        snprintf(message, DATADIR_MESSAGE_SIZE, "%s %s: that is this node itself; name the other one", option,
-                 config->peer);
+        snprintf(message, DATADIR_MESSAGE_SIZE, "%s %s: that is this node itself; give the URL of the other node",
+                 option, config->peer);
         return 1;
     }
     if (config->coordinator[0] == '\0' || coordinator_check_url(config->coordinator, problem) == 0) return 0;
@@ -76,8 +76,10 @@ static int join_as(const struct config *config, const struct peer_key *key, cons
     struct hard_state hard_state = {.node = (uint8_t)reply->node, .runs = 0};
     if (reply->cluster.len != CLUSTER_ID_SIZE || reply->node > 1 ||
         !peer_unseal(key, reply->secret.data, reply->secret.len, identity.secret)) {
-        snprintf(message, DATADIR_MESSAGE_SIZE, "the peer %s answers nonsense; is it a tarryd of the same version?",
-                 config->peer);
+        snprintf(
+            message, DATADIR_MESSAGE_SIZE,
+            "the peer %s sent an invalid reply to the request to join; run the same version of tarryd on both nodes",
+            config->peer);
         return 1;
     }
     memcpy(identity.cluster, reply->cluster.data, CLUSTER_ID_SIZE);
@@ -99,9 +101,11 @@ static int try_to_join(struct blocking_rpc *blocking_rpc, const struct config *c
     bool is_let_in =
         reply->body_case == TARRY__REPLY__BODY_FOLLOW && reply->follow->verdict == TARRY__FOLLOW_REPLY__VERDICT__JOIN;
     snprintf(message, DATADIR_MESSAGE_SIZE, "%s",
-             reply->body_case == TARRY__REPLY__BODY_FOLLOW ? "it answers, and does not lead yet"
-             : reply->message[0] != '\0'                   ? reply->message
-                                                           : "it answers what this version does not understand");
+             reply->body_case == TARRY__REPLY__BODY_FOLLOW
+                 ? "it answers, but it does not lead yet; this node joins when it does"
+             : reply->message[0] != '\0'
+                 ? reply->message
+                 : "this version does not understand its reply; run the same version of tarryd on both nodes");
     int result = is_let_in ? join_as(config, blocking_rpc->key, reply->follow, message) : -1;
     tarry__reply__free_unpacked(reply, NULL);
     return result;
@@ -123,7 +127,8 @@ int node_join(const struct config *config, const struct peer_key *key, const str
     if (config->replication == REPLICATION_NONE || !is_new(config->data)) return 0;
     int error = blocking_rpc_open(&blocking_rpc, config->peer, key, credentials);
     if (error != 0) {
-        snprintf(message, DATADIR_MESSAGE_SIZE, "the peer %s cannot be asked: %s", config->peer, strerror(error));
+        snprintf(message, DATADIR_MESSAGE_SIZE, "cannot prepare a connection to the peer %s: %s", config->peer,
+                 strerror(error));
         return 1;
     }
     logfmt("joining", "peer=%s", config->peer);
@@ -131,7 +136,8 @@ int node_join(const struct config *config, const struct peer_key *key, const str
     while ((result = try_to_join(&blocking_rpc, config, message)) < 0) {
         say_waiting(config, message, said);
         if (!blocking_rpc_pause()) continue;
-        logfmt("stopped", "reason=\"nobody who leads has answered at %s\"", config->peer);
+        logfmt("stopped", "reason=\"no leader has answered at %s; this node has not joined the pair yet\"",
+               config->peer);
         _exit(0);
     }
     blocking_rpc_close(&blocking_rpc);
@@ -160,8 +166,8 @@ static int check_alone(const struct node_needs *needs, char message[DATADIR_MESS
     if (needs->config->inspect || hard_state_read(&disk_posix, needs->dir->path, &hard_state, message) == -ENOENT)
         return 0;
     snprintf(message, DATADIR_MESSAGE_SIZE,
-             "data directory %.900s is one of a pair: alone it would acknowledge what the other one lacks; say --peer, "
-             "or let 'tarry restore' make a broker of its own of it",
+             "data directory %.900s belongs to a node of a pair: alone it would acknowledge what the other node lacks; "
+             "start it with --peer URL, or make an independent broker of it with 'tarry restore DIR --data NEW'",
              needs->dir->path);
     return 1;
 }

@@ -151,8 +151,8 @@ static void say_waiting(struct snapshot *snapshot, const char *reason) {
     if (strcmp(quoted, snapshot->said) == 0) return;
     memcpy(snapshot->said, quoted, sizeof(quoted));
     logfmt("snapshot_waits",
-           "peer=%s reason=%s hint=\"if it never comes back: stop this broker, delete %.900s/%s, and it "
-           "starts with what it had\"",
+           "peer=%s reason=%s hint=\"this node serves nothing until it has the leader's snapshot; if the leader is "
+           "lost for good: stop this broker, delete %.900s/%s, and start it again with the data that it had\"",
            snapshot->url, quoted, snapshot->directory, SNAPSHOT_WANTED_NAME);
 }
 
@@ -163,13 +163,16 @@ static void say_why(struct snapshot *snapshot, const Tarry__Reply *reply) {
         blocking_rpc_why(&snapshot->blocking_rpc, why, sizeof(why));
     else
         snprintf(why, sizeof(why), "%s",
-                 reply->message[0] != '\0' ? reply->message : "it answers what this version does not understand");
+                 reply->message[0] != '\0'
+                     ? reply->message
+                     : "this version does not understand its reply; run the same version of tarryd on both nodes");
     say_waiting(snapshot, why);
 }
 
 static void pause_talk(const struct snapshot *snapshot) {
     if (!blocking_rpc_pause()) return;
-    logfmt("stopped", "reason=\"a snapshot is not fetched yet from %s\"", snapshot->url);
+    logfmt("stopped", "reason=\"the snapshot from %s is not complete; the next start fetches it again\"",
+           snapshot->url);
     _exit(0);
 }
 
@@ -186,9 +189,9 @@ static int check_peer(struct snapshot *snapshot) {
                    memcmp(reply->pair->cluster.data, snapshot->cluster, CLUSTER_ID_SIZE) == 0;
     if (!is_pair) say_why(snapshot, reply);
     if (is_pair && !is_ours)
-        say_waiting(snapshot, "the data there are another cluster's, and nothing here is given up for them: bring the "
-                              "leader back; if it is lost for good, 'tarry restore' makes a broker of its own of what "
-                              "is here");
+        say_waiting(snapshot, "the peer belongs to another cluster, so nothing of it is copied and this node keeps its "
+                              "data: bring the leader back; if it is lost for good, make an independent broker of this "
+                              "directory with 'tarry restore DIR --data NEW'");
     if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
     return is_ours ? 0 : -1;
 }
@@ -257,9 +260,12 @@ static int copy_content(struct snapshot *snapshot, uint32_t number, uint64_t siz
         if (error != 0) return error;
         const ProtobufCBinaryData *data = &reply->backup->data;
         if (data->len != body.size)
-            error = fail(snapshot, "the leader's answer is not as long as what it announced");
+            error = fail(snapshot, "the leader sent another number of bytes than it announced; start this node again");
         else if ((error = disk_write_all(&disk_posix, handle, data->data, data->len, offset)) != 0)
-            error = fail(snapshot, "%s: a snapshot cannot be written: %s", snapshot->directory, strerror(-error));
+            error = fail(snapshot,
+                         "%s: the snapshot cannot be written: %s; check that disk and its free space, then start this "
+                         "node again",
+                         snapshot->directory, strerror(-error));
         tarry__reply__free_unpacked(reply, NULL);
         offset += body.size;
         say_progress(snapshot, body.size);
@@ -287,7 +293,7 @@ static int copy_file(struct snapshot *snapshot, uint32_t number, const Tarry__Ba
     }
     path_of(snapshot, file->name, path);
     int handle = disk_posix.open(NULL, path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (handle < 0) return fail(snapshot, "%.1000s cannot be made: %s", path, strerror(-handle));
+    if (handle < 0) return fail(snapshot, "%.1000s cannot be created: %s", path, strerror(-handle));
     int error = copy_content(snapshot, number, file->size, handle);
     int synced = disk_posix.sync(NULL, handle);
     disk_posix.close(NULL, handle);
@@ -305,7 +311,7 @@ static int copy_files(struct snapshot *snapshot) {
         error = ask(snapshot, &body, &reply);
         if (error != 0) return error;
         size_t count = reply->backup->n_files;
-        if (count == 0) error = fail(snapshot, "the leader lists fewer files than it announced");
+        if (count == 0) error = fail(snapshot, "the leader lists fewer files than it announced; start this node again");
         for (size_t i = 0; i < count && error == 0; i++)
             error = copy_file(snapshot, from + (uint32_t)i, reply->backup->files[i]);
         tarry__reply__free_unpacked(reply, NULL);
@@ -335,8 +341,10 @@ static int keep_redactions(struct snapshot *snapshot) {
     int result =
         position != 0 ? missed_redactions_ask(&snapshot->blocking_rpc, snapshot->directory, position, &error) : 0;
     if (result <= 0) return result;
-    return fail(snapshot, "%s: what was redacted meanwhile cannot be kept in mind: %s", snapshot->directory,
-                storage_error(error));
+    return fail(
+        snapshot,
+        "%s: the redactions made during the copy cannot be recorded: %s; check that disk, then start this node again",
+        snapshot->directory, storage_error(error));
 }
 
 static int fetch_begun(struct snapshot *snapshot) {
@@ -350,7 +358,11 @@ static int fetch_begun(struct snapshot *snapshot) {
     if (made == 0 && error == 0) error = keep_redactions(snapshot);
     if (made == 0 && error == 0) made = end_files(snapshot);
     if (error != 0) return error;
-    return made == 0 ? 0 : fail(snapshot, "%s: a snapshot cannot be written: %s", snapshot->directory, strerror(-made));
+    return made == 0 ? 0
+                     : fail(snapshot,
+                            "%s: the snapshot cannot be written: %s; check that disk and its free space, then start "
+                            "this node again",
+                            snapshot->directory, strerror(-made));
 }
 
 static int fetch_once(struct snapshot *snapshot) {
@@ -366,7 +378,8 @@ static int fetch_all(struct snapshot *snapshot, const struct peer_key *key,
                      const struct peer_credentials *credentials) {
     if (is_whole(snapshot)) return 0;
     int error = blocking_rpc_open(&snapshot->blocking_rpc, snapshot->url, key, credentials);
-    if (error != 0) return fail(snapshot, "the peer %s cannot be asked: %s", snapshot->url, strerror(error));
+    if (error != 0)
+        return fail(snapshot, "cannot prepare a connection to the peer %s: %s", snapshot->url, strerror(error));
     do {
         error = fetch_once(snapshot);
         if (error < 0) pause_talk(snapshot);
@@ -382,7 +395,10 @@ int snapshot_fetch(const struct datadir *dir, const char *url, const struct peer
     message[0] = '\0';
     if (fetch_all(&snapshot, key, credentials) != 0) return 1;
     int error = put_in_place(&snapshot);
-    if (error != 0) return fail(&snapshot, "%s: a snapshot cannot be put in place: %s", directory, strerror(-error));
+    if (error != 0)
+        return fail(&snapshot,
+                    "%s: the snapshot cannot be moved into place: %s; check that disk, then start this node again",
+                    directory, strerror(-error));
     logfmt("snapshot_taken", "position=%" PRIu64 " bytes=%" PRIu64, snapshot.position, snapshot.bytes);
     return 0;
 }
