@@ -248,10 +248,10 @@ bool pair_takes(const struct pair *pair, const struct pair_message *answer);
 bool pair_is_lost(const struct pair *pair, const struct pair_event *event);
 /* LEADING: replies that depend on positions up to this one may be sent (R3). */
 uint64_t pair_committed(const struct pair *pair);
-/* LEADING: registers a client's question that appends nothing; returns the number for pair_may_answer. */
+/* LEADING: returns the stamp to pass to pair_may_answer for a question that arrived now and appends nothing. */
 uint64_t pair_question(const struct pair *pair);
 bool pair_may_answer(const struct pair *pair, uint64_t question);
-/* LEADING: number of the newest confirmed question; UINT64_MAX: none needs a confirmation. */
+/* LEADING: newest stamp that is confirmed; UINT64_MAX: no confirmation is needed. */
 uint64_t pair_confirmed(const struct pair *pair);
 /* Returns whether this node leads and does not hand over. */
 bool pair_takes_writes(const struct pair *pair);

@@ -23,10 +23,11 @@ void record_reads_init(struct record_reads *reads);
 bool record_reads_ask(struct record_reads *reads, bool presence, uint64_t now_ns);
 /* True: read the record now, with `reads->presence`. */
 bool record_reads_due(struct record_reads *reads, uint64_t now_ns);
-/* Call it with each PAIR_RECORD_READ and PAIR_RECORD_SWAPPED before pair_step. True: the read failed. */
+/* Call it with each PAIR_RECORD_READ and PAIR_RECORD_SWAPPED before pair_step. True: the read got no answer. */
 bool record_reads_took(struct record_reads *reads, const struct pair *pair, const struct pair_event *event);
-/* Returns whether a copy of this node's data directory leads: the record names this node with another run, and no claim
- * of an earlier run can land after one of this run (F-29). */
+/* Returns whether a copy of this node's data directory leads: the record names this node as the leader of a later
+ * epoch. Only this node claims under its number, and no claim of an earlier run can land after one of this run (F-29).
+ */
 bool record_reads_is_copied(const struct pair *pair, const struct pair_event *event);
 
 #endif
