@@ -75,8 +75,9 @@ struct silence_verdict silence_look(struct silence *silence, const struct pair *
 uint64_t silence_timer(const struct silence *silence, const struct pair *pair, bool has_left, uint64_t stuck_ns);
 /* Returns whether the answer to a probe, by a node that leads `epoch` (0: none), proves that the leader lives. */
 bool silence_probe_counts(const struct pair *pair, bool has_left, uint32_t epoch);
-/* The other node's process has died: the connection broke and a new one is refused. True: it was the leader; report
- * PAIR_SILENT with `gone` now. False: silence_look reports a follower as silent from now on. */
+/* The other node's process has died: the connection broke and a new one is refused. True: if it was the leader, report
+ * PAIR_SILENT with `gone` now; if it was the follower, silence_look reports the silence. False: this node does not wait
+ * for it, or has just reported it. */
 bool silence_is_gone(struct silence *silence, const struct pair *pair, bool has_left, uint64_t now_ns);
 /* Checks for a pause of this node; call it when the thread wakes up and when its turn ends (silence_look checks in
  * between). True: this node was paused, and the timeout has started again. */
