@@ -171,8 +171,8 @@ static void what_was_refused_is_told_again(void **state) {
     assert_int_equal(desk.owned, 0);
 }
 
-/* A hand-over that does not come about, and a commit that nobody confirmed: this node may lead again before the leases
- * end, and what was done under a lease's token is not done twice. */
+/* After a failed hand-over or an unconfirmed commit this node may lead again before the leases end. A lease's token
+ * makes a repeated decision harmless. */
 static void unknown_outcomes_are_told_again_until_the_lease_is_over(void **state) {
     static const Tarry__Code unknown[] = {TARRY__CODE__NOT_PRIMARY, TARRY__CODE__FAILED};
     struct fx f;
@@ -200,7 +200,7 @@ static void unknown_outcomes_are_told_again_until_the_lease_is_over(void **state
     }
 }
 
-/* A broker that stops tells nobody any more; an invalid commit stays invalid. */
+/* A broker that stops commits no more; an invalid commit stays invalid. */
 static void what_cannot_be_told_ends(void **state) {
     static const Tarry__Code final[] = {TARRY__CODE__STOPPING, TARRY__CODE__INVALID, TARRY__CODE__NOT_PRIMARY};
     struct fx f;

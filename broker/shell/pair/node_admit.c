@@ -1,4 +1,4 @@
-/* node_admit.c: which requests a node answers, and how; see node.h. */
+/* node_admit.c: decides which requests a node answers in which role; see node.h. */
 #include "node.h"
 
 #include <assert.h>
@@ -30,7 +30,7 @@ static bool is_question(const struct core_event *event) {
            event->kind == CORE_STATS || event->kind == CORE_CALENDAR;
 }
 
-/* What is not for the core: about the log, or about the pair. */
+/* Returns whether the request is about the log or the pair, and so does not reach the core. */
 static bool is_aside(const struct core_event *event) {
     return event->kind == 0;
 }
@@ -41,8 +41,7 @@ Tarry__Code node_admits(const struct node *node, const struct core_event *event,
         bool is_handing_over = atomic_load(&node->paused) && !is_question(event);
         if (atomic_load(&node->stalled_ns) == 0 && !is_handing_over) return TARRY__CODE__OK;
         *out_sentence = is_handing_over ? handing_over : awaited;
-        /* A client of HTTP that is told to try again waits a second (Retry-After); the other node serves long before.
-         */
+        /* An HTTP client waits 1 s after BUSY (Retry-After); the other node serves long before that. */
         return is_handing_over && event->pooled ? TARRY__CODE__NOT_PRIMARY : TARRY__CODE__BUSY;
     }
     if (is_question(event) && !atomic_load(&node->writes)) return TARRY__CODE__OK;

@@ -1,4 +1,4 @@
-/* node_open.c: becoming a node of a pair; see node.h. */
+/* node_open.c: checks the options of a pair, joins its cluster and opens the node; see node.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 #include "snapshot_mark.h"
 #include "wire.h"
 
-/* The other node cannot be where this one is. (Of `*` and other names for a host it cannot be told.) */
+/* Returns whether both URLs name the same address. (`*` and other names of the same host are not detected.) */
 static bool is_same_place(const struct listen_address *a, const struct listen_address *b) {
     if (b->scheme == LISTEN_UNIX) return false;
     bool is_same_host = strcasecmp(a->host, b->host) == 0 || (a->loopback && b->loopback);
@@ -62,7 +62,8 @@ int node_check(const struct config *config, const struct endpoints *endpoints, c
 
 /* ---- joining */
 
-/* A directory that has an identity has joined, or was a node's before: its hard state says. */
+/* Returns whether the directory has no identity yet. One with an identity has joined already, or was used by a node
+ * before. */
 static bool is_new(const char *path) {
     char name[CONFIG_TEXT_SIZE + 16];
     struct stat status;
@@ -87,7 +88,7 @@ static int join_as(const struct config *config, const struct peer_key *key, cons
     return datadir_join(config->data, &identity, &hard_state, reply->log_start > LOG_POSITION_FIRST, message);
 }
 
-/* 0: joined; 1: refused; -1: not yet. Otherwise than joined, with a sentence. */
+/* Returns 0: joined; 1: refused; -1: not yet. After 1 and -1 `message` has a sentence. */
 static int try_to_join(struct blocking_rpc *blocking_rpc, const struct config *config,
                        char message[DATADIR_MESSAGE_SIZE]) {
     Tarry__Request request = blocking_rpc_request(TARRY__REQUEST__BODY_FOLLOW);
@@ -111,7 +112,7 @@ static int try_to_join(struct blocking_rpc *blocking_rpc, const struct config *c
     return result;
 }
 
-/* Once for each reason. */
+/* Logs each new reason once. */
 static void say_waiting(const struct config *config, const char *reason, char said[LOGFMT_VALUE_SIZE]) {
     char quoted[LOGFMT_VALUE_SIZE];
     logfmt_quote(reason, quoted);
@@ -160,7 +161,7 @@ static int read_hard_state(struct node *node, char message[DATADIR_MESSAGE_SIZE]
     return error != 0;
 }
 
-/* One of a pair that is started without the other would acknowledge what that one lacks, while it may lead. */
+/* Refuses to start a node of a pair as a single broker: the other node may lead, and would lack its commits. */
 static int check_alone(const struct node_needs *needs, char message[DATADIR_MESSAGE_SIZE]) {
     struct hard_state hard_state;
     if (needs->config->inspect || hard_state_read(&disk_posix, needs->dir->path, &hard_state, message) == -ENOENT)

@@ -22,7 +22,7 @@
 
 #define PATH_SIZE 1400
 
-/* What the leader's index and log are in; nothing else of its directory is this node's. */
+/* Folders that are copied: the leader's index and log. The rest of its directory belongs to the leader. */
 static const char *const folders[] = {"log", "index"};
 #define FOLDERS (sizeof(folders) / sizeof(folders[0]))
 
@@ -30,14 +30,15 @@ struct snapshot {
     struct blocking_rpc blocking_rpc;
     const char *directory;
     const char *url;
-    const uint8_t *cluster; /* CLUSTER_ID_SIZE: the own one */
-    char *message; /* DATADIR_MESSAGE_SIZE; empty: only the connection failed, or the backup is not known any more */
-    char said[LOGFMT_VALUE_SIZE]; /* what is waited for, as it was logged last */
-    uint64_t number;              /* 0: there is no backup to be ended */
+    const uint8_t *cluster; /* id of this node's cluster, CLUSTER_ID_SIZE bytes */
+    char *message; /* DATADIR_MESSAGE_SIZE; empty: the connection failed or the leader has dropped the backup, so try
+                      again */
+    char said[LOGFMT_VALUE_SIZE]; /* reason of the last snapshot_waits line */
+    uint64_t number;              /* number of the leader's backup; 0: none to end */
     uint32_t file_count;
     uint64_t bytes;
     uint64_t position;
-    uint64_t copied; /* bytes, and what is not copied, so far */
+    uint64_t copied; /* bytes copied or skipped so far */
     struct copy_progress progress;
 };
 
@@ -62,7 +63,7 @@ static int remove_name(void *argument, const char *name) {
     return disk_posix.unlink(NULL, path);
 }
 
-/* A folder of plain files, which may not be there. */
+/* Removes a folder of plain files; a missing folder is no error. */
 static int remove_folder(const char *path) {
     int error = disk_posix.list(NULL, path, remove_name, (void *)path);
     if (error == -ENOENT) return 0;
@@ -83,7 +84,7 @@ static int touch(const char *path) {
     return error;
 }
 
-/* An empty DIR/snapshot, marked as not whole. */
+/* Creates an empty DIR/snapshot, marked as incomplete. */
 static int begin_files(const struct snapshot *snapshot) {
     char base[PATH_SIZE], path[PATH_SIZE];
     path_of(snapshot, "", base);
@@ -119,7 +120,7 @@ static bool is_whole(const struct snapshot *snapshot) {
     return access(base, F_OK) == 0 && access(partial, F_OK) != 0;
 }
 
-/* A folder that has been moved already is not moved again. */
+/* Moves a folder into place, unless an earlier run has done that. */
 static int move_folder(const struct snapshot *snapshot, const char *name) {
     char from[PATH_SIZE], to[PATH_SIZE];
     path_of(snapshot, name, from);
@@ -129,7 +130,7 @@ static int move_folder(const struct snapshot *snapshot, const char *name) {
     return error == 0 ? disk_posix.rename(NULL, from, to) : error;
 }
 
-/* In the place of what was there. Killed in between, it is done again: only the last step takes the mark away. */
+/* Replaces log and index. After a crash in between, the next start repeats it, because the mark is removed last. */
 static int put_in_place(const struct snapshot *snapshot) {
     char path[PATH_SIZE];
     int error = 0;
@@ -144,7 +145,7 @@ static int put_in_place(const struct snapshot *snapshot) {
 
 /* ---- waiting */
 
-/* Once for each reason: this node answers no request meanwhile, and its leader may never come back. */
+/* Logs each new reason once, because this node answers no requests meanwhile and its leader may never come back. */
 static void say_waiting(struct snapshot *snapshot, const char *reason) {
     char quoted[LOGFMT_VALUE_SIZE];
     logfmt_quote(reason, quoted);
@@ -156,7 +157,7 @@ static void say_waiting(struct snapshot *snapshot, const char *reason) {
            snapshot->url, quoted, snapshot->directory, SNAPSHOT_WANTED_NAME);
 }
 
-/* The answer was none, or no. */
+/* Logs why a request failed or was refused. */
 static void say_why(struct snapshot *snapshot, const Tarry__Reply *reply) {
     char why[DATADIR_MESSAGE_SIZE];
     if (reply == NULL)
@@ -176,9 +177,9 @@ static void pause_talk(const struct snapshot *snapshot) {
     _exit(0);
 }
 
-/* ---- asking. -1: no answer, or the backup is not known any more. */
+/* ---- requests. They return -1 if there is no answer, or the leader has dropped the backup. */
 
-/* Is it a node of the own pair that answers there? */
+/* Checks that the peer is a node of this cluster. */
 static int check_peer(struct snapshot *snapshot) {
     Tarry__Request request = blocking_rpc_request(TARRY__REQUEST__BODY_PAIR);
     Tarry__Pair pair = TARRY__PAIR__INIT;
@@ -237,7 +238,8 @@ static int begin(struct snapshot *snapshot) {
     }
 }
 
-/* Now and then: this node answers no request meanwhile. The leader's status knows, too. */
+/* Logs the progress from time to time, because this node answers no requests meanwhile. The leader's status shows it,
+ * too. */
 static void say_progress(struct snapshot *snapshot, uint64_t size) {
     snapshot->copied += size;
     uint64_t left = snapshot->bytes > snapshot->copied ? snapshot->bytes - snapshot->copied : 0;
@@ -273,7 +275,7 @@ static int copy_content(struct snapshot *snapshot, uint32_t number, uint64_t siz
     return error;
 }
 
-/* What is in one of the folders; the rest is the leader's own. */
+/* Returns whether the file lies in one of the copied folders. */
 static bool is_wanted(const char *name) {
     if (strlen(name) > BACKUP_NAME_SIZE_MAX) return false;
     for (size_t i = 0; i < FOLDERS; i++) {
@@ -334,7 +336,8 @@ static void end(struct snapshot *snapshot) {
     if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
 }
 
-/* The leader says in the snapshot that what was redacted meanwhile is erased: there, not here. */
+/* Records the redactions made since this node's log ended. The snapshot counts them as erased, which is true of the
+ * leader's disk only. */
 static int keep_redactions(struct snapshot *snapshot) {
     uint64_t position = snapshot_erased_before(snapshot->directory);
     int error;
@@ -373,7 +376,7 @@ static int fetch_once(struct snapshot *snapshot) {
     return error;
 }
 
-/* 0, or 1 with a sentence. */
+/* Returns 0, or 1 with a sentence. */
 static int fetch_all(struct snapshot *snapshot, const struct peer_key *key,
                      const struct peer_credentials *credentials) {
     if (is_whole(snapshot)) return 0;
