@@ -322,8 +322,8 @@ static int copy_files(struct snapshot *snapshot) {
     return error;
 }
 
-/* Asked once, also for one that came to nothing: the leader keeps its log and a copy of its index for a minute if it
- * does not hear it, and a follower whose disk is full begins another with each of its starts. */
+/* Tells the leader once that the backup is over, even if it failed. Otherwise the leader keeps its log and a copy of
+ * its index for 1 min. A follower whose disk is full would begin another backup at each start. */
 static void end(struct snapshot *snapshot) {
     Tarry__Request request = blocking_rpc_request(TARRY__REQUEST__BODY_BACKUP);
     Tarry__Backup body = TARRY__BACKUP__INIT;
