@@ -126,7 +126,8 @@ static bool settle(struct node *node, struct fresh_wait *wait, uint64_t applied,
     return false;
 }
 
-/* What they wait for is said to the core's thread before it is looked whether it is there already. */
+/* Looks at all waiting questions. It sets `awaited` before it reads the state, so that the core thread wakes it if the
+ * position is applied in between. */
 static uint64_t look(struct node *node) {
     uint64_t awaited = UINT64_MAX, applied = atomic_load(&node->applied), now_ns = boottime_ns();
     size_t kept = 0;
@@ -182,7 +183,7 @@ uint64_t node_wishes_timer(const struct node *node) {
     }
     if (until_ns == UINT64_MAX) return UINT64_MAX;
     uint64_t at_ns = until_ns > boot_ns ? now_ns + (until_ns - boot_ns) : now_ns;
-    /* A probe that came to nothing is followed by another one. */
+    /* If a probe fails, another one follows. */
     uint64_t again_ns = node->following.probe_until_ns;
     return again_ns > now_ns && again_ns < at_ns ? again_ns : at_ns;
 }

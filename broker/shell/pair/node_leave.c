@@ -15,10 +15,10 @@
 #include "node.h"
 #include "node_parts.h"
 
-/* A planned switch-over takes some 40 ms. */
+/* A planned switch-over takes about 40 ms. */
 #define NODE_HAND_OVER_MAX_MS 1000u
 
-/* ---- the pair's thread */
+/* ---- pair thread */
 
 void node_has_left(struct node *node) {
     pthread_mutex_lock(&node->mutex);
@@ -40,7 +40,7 @@ void node_is_left(struct node *node) {
     silence_is_left(&node->silence, monotonic_ns());
 }
 
-/* ---- the main thread */
+/* ---- main thread */
 
 void node_leave(struct node *node) {
     struct timespec until = monotonic_after(NODE_HAND_OVER_MAX_MS * NS_PER_MS);
