@@ -1,10 +1,10 @@
-/* node_alone.c: a leader that serves alone says so: in the program's log, in the status, and in the log of what
- * happened, for an auditor (AlonePut); see node.h and alone.h.
+/* node_alone.c: reports that a leader serves alone: in the program's log, in the status, and as an AlonePut in the
+ * broker's log, for an auditor; see node.h and alone.h.
  *
- *   pair thread: begins, or is over ──► node->alone ──► core thread, once it decides: is that recorded? ──► CORE_ALONE
+ *   pair thread: it begins or ends ──► node->alone ──► core thread, once it decides: not recorded yet? ──► CORE_ALONE
  *
- * A time that was over before the core could record it leaves no record: nothing was decided in it, so nothing was
- * acknowledged. */
+ * A period that ended before the core could record it leaves no record: nothing was decided in that period, so nothing
+ * was acknowledged. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* node_problem.c: what wants an operator, as a sentence that says what to do; see node.h.
+/* node_problem.c: describes problems that need an operator, in a sentence that says what to do; see node.h.
  *
- * Only what does not end by itself: a short time in which no node leads is no problem. What the rules say for
- * themselves comes first, and is not here. */
+ * It omits problems that end without help, for example a short time without a leader. Sentences of the rules themselves
+ * have priority, and are not in this file. */
 #include <stdio.h>
 
 #include "config.h"
