@@ -72,7 +72,7 @@ struct etcd {
     struct endpoint endpoints[ETCD_HOSTS_MAX];
     struct endpoint *current; /* the member that gets requests; NULL: none */
     uint64_t cluster;         /* id of the cluster; 0: unknown */
-    uint64_t sessions;        /* number of changes from "no member" to "a member serves" */
+    uint64_t sessions;        /* number of times that is_up became true */
     uint64_t begun_ms;        /* time of the first probes */
     uint64_t heard_ms;        /* when a member last served */
     uint64_t search_ms;       /* start of the search (is_searching) */

@@ -56,7 +56,8 @@ static void wait_again(struct etcd_flight *flight) {
     flight->again_ms = coordinator_now_ms() + AGAIN_MS;
 }
 
-/* ---- What was seen ----------------------------------------------------------------------------------------------- */
+/* ---- Entries seen ---------------------------------------------------------------------------------------------------
+ */
 
 static struct etcd_known *known_of(struct etcd *etcd, const char *name) {
     for (size_t i = 0; i < COORDINATOR_NAMES_MAX; i++) {
@@ -68,19 +69,22 @@ static struct etcd_known *known_of(struct etcd *etcd, const char *name) {
     return NULL;
 }
 
-/* After etcd is put back to an older state it gives out the same revisions again, so the value is part of the mark. */
+/* Returns the trait of an entry. An etcd that is restored from an older state assigns the same revisions again, so the
+ * trait includes the value. */
 static struct coordinator_trait trait_of(const struct etcd_entry *entry) {
     uint64_t sums[2] = {entry->mark, frame_sum(entry->value, entry->size)};
     return (struct coordinator_trait){.birth = entry->birth, .mark = frame_sum(sums, sizeof sums)};
 }
 
-/* What is not believed is not compared with, either: no change is made on top of it. */
+/* Notes an entry that is believed. An entry that is not believed is never used for a comparison, so no change is based
+ * on it. */
 static void know(struct etcd *etcd, const char *name, const struct etcd_entry *entry) {
     const struct coordinator_trait trait = trait_of(entry);
     if (coordinator_believes(etcd->coordinator, name, entry->version, &trait)) known_of(etcd, name)->entry = *entry;
 }
 
-/* ---- The way there ----------------------------------------------------------------------------------------------- */
+/* ---- Sending --------------------------------------------------------------------------------------------------------
+ */
 
 static void set_key(const struct etcd *etcd, const char *name, char out[ETCD_KEY_SIZE]) {
     snprintf(out, ETCD_KEY_SIZE, "%s%s", etcd->prefix, name);
@@ -119,11 +123,13 @@ static void send_one(struct etcd_flight *flight) {
         finish_unknown(flight, request.host, "no memory for the request");
 }
 
-/* From the head each time: what fails at once has finished, and may have brought another. */
+/* Returns the oldest flight that waits. Each call starts at the head, because a flight that fails at once is finished,
+ * and may have added another. */
 static struct etcd_flight *find_waiting(const struct etcd *etcd, uint64_t now_ms) {
     struct etcd_flight *flight = etcd->flights, *oldest = NULL;
     for (; flight != NULL; flight = flight->next)
-        if (flight->endpoint == NULL && flight->again_ms <= now_ms) oldest = flight; /* the newest is the first */
+        if (flight->endpoint == NULL && flight->again_ms <= now_ms)
+            oldest = flight; /* the list begins with the newest */
     return oldest;
 }
 
@@ -148,7 +154,8 @@ uint64_t etcd_flights_again_ms(const struct etcd *etcd) {
     return first_ms;
 }
 
-/* ---- What an answer means ---------------------------------------------------------------------------------------- */
+/* ---- Handling answers
+ * ------------------------------------------------------------------------------------------------ */
 
 static void land_read(struct etcd_flight *flight) {
     struct etcd *etcd = flight->etcd;
@@ -217,7 +224,7 @@ static void land_refusal(struct etcd_flight *flight) {
     const struct exchange *exchange = &flight->exchange;
     char text[COORDINATOR_MESSAGE_SIZE], why[COORDINATOR_MESSAGE_SIZE];
     enum etcd_refusal refusal = etcd_take_refusal(exchange->status, exchange->answer, exchange->size, text);
-    if (refusal == ETCD_TOKEN_OLD && etcd->credentials != NULL) { /* it looked at nothing else */
+    if (refusal == ETCD_TOKEN_OLD && etcd->credentials != NULL) { /* etcd has not carried out the request */
         etcd_forget_token(etcd, flight->token_number);
         wait_again(flight);
         return;
@@ -230,7 +237,7 @@ static void land_refusal(struct etcd_flight *flight) {
 }
 
 static void flight_over(struct exchange *exchange, enum exchange_end end) {
-    struct etcd_flight *flight = (struct etcd_flight *)exchange; /* its first member */
+    struct etcd_flight *flight = (struct etcd_flight *)exchange; /* the exchange is its first member */
     bool is_read = flight->call->name != NULL;
     if (end != EXCHANGE_ANSWERED) {
         etcd_doubt(flight->etcd);

@@ -27,8 +27,7 @@ struct gateway {
 /* A slot for one request at a time; reusable. Its owner zeroes it, and then sets `over` and `line`. */
 struct exchange {
     void (*over)(struct exchange *exchange, enum exchange_end end); /* may begin the next request */
-    void (*line)(struct exchange *exchange); /* called for each line of an endless answer (a watch), in `answer`; NULL:
-                                                collect the whole answer */
+    void (*line)(struct exchange *exchange); /* each line of an endless answer (a watch), in `answer`; NULL: collect */
     CURL *easy;                              /* NULL: no request is under way */
     struct curl_slist *headers;
     char *body;

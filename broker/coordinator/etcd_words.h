@@ -20,10 +20,9 @@
 
 /* An entry as stored in etcd. */
 struct etcd_entry {
-    uint64_t
-        version; /* 0: no entry; otherwise also the version of the coordinator's calls: 1, and 1 more for each change */
-    uint64_t birth; /* revision of its creation */
-    uint64_t mark;  /* revision of its last change */
+    uint64_t version; /* 0: no entry; else as in calls: 1, and 1 more each change */
+    uint64_t birth;   /* revision of its creation */
+    uint64_t mark;    /* revision of its last change */
     size_t size;
     char value[COORDINATOR_VALUE_SIZE_MAX + 1];
 };

@@ -53,7 +53,7 @@ struct file {
 
 /* ---- The file ---------------------------------------------------------------------------------------------------- */
 
-/* Into file->entries. 0, or 1 with file->problem. */
+/* Reads the file into file->entries. Returns 0, or 1 with file->problem. */
 static int load(struct file *file) {
     file->entries.birth = 0;
     file->entries.count = 0;
@@ -74,7 +74,7 @@ static int load(struct file *file) {
                               file->path);
 }
 
-/* 0, or 1 with file->problem; the new file may be there, or not. */
+/* Writes the file. Returns 0, or 1 with file->problem; then the new file may exist or not. */
 static int store(struct file *file) {
     size_t size = entries_write(&file->entries, file->text);
     const char *what = "cannot be created";
@@ -94,7 +94,7 @@ static int store(struct file *file) {
     return 1;
 }
 
-/* What was read stays, though its writer may have died before it had synced the directory. */
+/* Reads the file and makes it durable, because its writer may have died before it synced the directory. */
 static int load_durable(struct file *file) {
     if (load(file) != 0) return 1;
     int error = disk_posix.sync_directory(NULL, file->directory);
@@ -136,7 +136,7 @@ static enum pair_outcome read_one(struct file *file, struct coordinator_call *ca
     return PAIR_DONE;
 }
 
-/* In memory; 0, or 1: there is no room for another entry. */
+/* Applies a change in memory. Returns 0, or 1: no room for another entry. */
 static int apply(struct entries *entries, struct coordinator_call *call) {
     for (size_t i = 0; i < call->count; i++) {
         struct coordinator_change *change = &call->changes[i];
@@ -152,7 +152,7 @@ static int apply(struct entries *entries, struct coordinator_call *call) {
     return 0;
 }
 
-/* True: it is as the change supposes. False: it is not, and the reason says how. */
+/* Returns whether the entry is as the change expects. If not, the call's reason says why. */
 static bool fits(struct file *file, struct coordinator_call *call, const struct coordinator_change *change) {
     const struct entry *entry = entries_find(&file->entries, change->name);
     uint64_t version = entry == NULL ? 0 : entry->version;
@@ -211,7 +211,7 @@ static void file_wait(void *state, int wake, int wait_ms) {
     coordinator_poll(wake, ((struct file *)state)->notify, wait_ms);
 }
 
-/* What is renamed in the directory is seen anyway. */
+/* inotify reports every rename in the directory anyway. */
 static void file_watch(void *state, const char *name) {
     struct file *file = state;
     if (strncmp(name, "present", 7) == 0) file_presence_watch(&file->presence, name);
@@ -262,8 +262,8 @@ static const struct {
     {0x01161970, "GFS2"}, {0x7461636f, "OCFS2"}, {0x47504653, "GPFS"}, {0x19830326, "BeeGFS"},
 };
 
-/* Is it on a network file system? A lock and a rename of another host's may be seen late there, or not at all. The
- * file system's name, static; NULL: it is a local one, or cannot be asked (opening it gives a better sentence). */
+/* Returns the name (static) of the network file system that `directory` is on. There, another host's lock or rename may
+ * be seen late or never. NULL: a local file system, or unknown (then opening it gives a better message). */
 static const char *network_disk(const char *directory) {
     struct statfs system;
     if (statfs(directory, &system) != 0) return NULL;

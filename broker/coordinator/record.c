@@ -1,5 +1,5 @@
-/* record.c: see record.h. Read by the line, then written again and compared: nothing but what would be written passes.
- */
+/* record.c: see record.h. The reader parses line by line, then writes the record again and compares: it accepts only
+ * text that the writer would produce. */
 #include "record.h"
 
 #include <assert.h>
@@ -62,7 +62,7 @@ struct cursor {
     bool failed;
 };
 
-/* What stands between `word` and the end of its line, as a string. */
+/* Reads the text between `word` and the end of its line, as a string. */
 static void take(struct cursor *cursor, const char *word, char *out, size_t room) {
     size_t left = (size_t)(cursor->end - cursor->at), size = strlen(word);
     const char *newline = left > 0 ? memchr(cursor->at, '\n', left) : NULL;

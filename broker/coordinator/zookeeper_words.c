@@ -1,4 +1,4 @@
-/* zookeeper_words.c: see zookeeper_words.h. (The sources of ZooKeeper's client 3.8 were read for what it says when.) */
+/* zookeeper_words.c: see zookeeper_words.h. Based on the sources of ZooKeeper's client 3.8. */
 #include "zookeeper_words.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "coordinator_backend.h"
 
 #define SERVER_SIZE 128
-/* 3.9's, which the headers of 3.8 do not have. */
+/* New in 3.9; the headers of 3.8 lack it. */
 #define QUOTA_EXCEEDED (-125)
 
 /* ---- No connection ----------------------------------------------------------------------------------------------- */
@@ -36,7 +36,7 @@ static bool is_about(const struct cause *cause, const char *words) {
     return strstr(cause->what, words) != NULL;
 }
 
-/* A format for the server and errno's text. */
+/* Returns a format with places for the server and errno's text. */
 static const char *format_of(const struct cause *cause) {
     bool is_connecting = is_about(cause, "refused to accept") || is_about(cause, "call failed");
     if (cause->rc == ZAUTHFAILED || is_about(cause, "Authentication scheme"))
@@ -49,7 +49,7 @@ static const char *format_of(const struct cause *cause) {
     if (is_connecting && cause->error == ECONNREFUSED)
         return "nobody listens at %s (%s); is ZooKeeper running there, and is the port right?";
     if (is_connecting) return "%s cannot be reached (%s); is the address right, and does a firewall block it?";
-    /* Its client has "Host is down" for a server that closes: that word would mislead. */
+    /* The client says "Host is down" for a server that closes the connection, which would mislead. */
     return "%s closed the connection; does ZooKeeper have a majority, is its maxClientCnxns above the connections of "
            "this host, and does ZooKeeper listen on that port?";
 }
@@ -65,7 +65,7 @@ void zookeeper_why(const char *line, char out[ZOOKEEPER_WHY_SIZE]) {
 
 /* ---- Results ----------------------------------------------------------------------------------------------------- */
 
-/* NULL: none that is to be expected. */
+/* Returns the meaning of an expected result; NULL: not an expected one. */
 static const char *meaning_of(int rc) {
     switch (rc) {
     case ZCONNECTIONLOSS:
