@@ -240,7 +240,7 @@ void coordinator_compare_and_set(struct coordinator *coordinator, const char *na
     coordinator_multi(coordinator, &change, 1, call);
 }
 
-/* ---- Presence: the coordinator's thread renews it while it is declared ----------------------------- */
+/* ---- Presence: the coordinator's thread renews it while it is declared ------------------------------------------- */
 
 void coordinator_declare(struct coordinator *coordinator, const char *name, const char *text) {
     assert(is_name(name) && strlen(text) <= COORDINATOR_PRESENCE_SIZE_MAX);

@@ -1,17 +1,17 @@
-/* etcd.c: etcd://host:port,host:port/path, etcds:// with TLS: which member is asked, and with which credentials. What
- * it is asked is etcd_flight.c.
+/* etcd.c: etcd://host:port,host:port/path, etcds:// with TLS: chooses the member and the credentials. etcd_flight.c
+ * sends the requests.
  *
- *   start ── all members are probed ──► current ── a probe a quarter of a session ──► … ── unanswered, or a call failed
- *              ▲         first answer      │                                                        │
- *              └──────────────────────────-┴──────────────────── all are probed again ◄─────────────┘
+ *   start ── all members are probed ──► current ── 4 probes in a session ──► … ── no answer, or a call failed
+ *              ▲         first answer      │                                                │
+ *              └───────────────────────────┴──────────────── all are probed again ◄─────────┘
  *
- * *A probe is a linearizable read.* Because a member that is cut off from the others answers what it can alone. *So*
- * a member that answers a probe has a majority behind it, and calls go to that member alone.
+ * *A probe is a linearizable read.* Because a member that is cut off from the others still answers other requests. *So*
+ * a member that answers a probe has a majority, and calls go only to that member.
  *
- * *All hosts are members of one cluster.* Because a record in each of two clusters would be two leaders. *So* the
- * cluster's id is learned once, and while any host answers with another nothing is asked.
+ * *All hosts are members of one cluster.* Because a record in each of two clusters could name two leaders. *So* the
+ * cluster's id is learned once; while any host answers with another id, no request is sent.
  *
- * *One watch* covers all keys of the pair; whatever it tells means: read. */
+ * *One watch* covers all keys of the pair. Any report of it means: read again. */
 #include "etcd.h"
 
 #include <assert.h>

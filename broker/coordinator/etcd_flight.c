@@ -1,13 +1,13 @@
-/* etcd_flight.c: what is asked of etcd for a call, and what its answers mean.
+/* etcd_flight.c: sends requests to etcd for a call, and interprets the answers.
  *
  *   read     range, linearizable (etcd's default: a member asks the others before it answers)
  *   change   txn: compare the version, and the revision and value that this process saw at it; put; read all again
  *
- * *Done* is a transaction that etcd says succeeded, and whose reads show it; *refused* one that it says did not, and
- * whose reads show another entry. Everything else is *unknown*: a connection lost once the request may have left, a
- * time-out, another leader, no room. *Because* etcd may yet carry out what it has not answered. *So* a change goes out
- * again only if no byte of it left this host, or etcd refused it unseen (a token that it does not know); a read as
- * often as there is time. */
+ * *Done*: etcd says that the transaction succeeded, and its reads show that. *Refused*: etcd says that the transaction
+ * failed, and its reads show another entry. Everything else is *unknown*: a connection lost after the request may have
+ * left, a timeout, another leader, no room. *Because* etcd may still carry out a request that it has not answered. *So*
+ * a change is sent again only if no byte of it left this host, or if etcd refused it unseen (an unknown token). A read
+ * is repeated until its time is over. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -128,8 +128,7 @@ static void send_one(struct etcd_flight *flight) {
 static struct etcd_flight *find_waiting(const struct etcd *etcd, uint64_t now_ms) {
     struct etcd_flight *flight = etcd->flights, *oldest = NULL;
     for (; flight != NULL; flight = flight->next)
-        if (flight->endpoint == NULL && flight->again_ms <= now_ms)
-            oldest = flight; /* the list begins with the newest */
+        if (flight->endpoint == NULL && flight->again_ms <= now_ms) oldest = flight; /* newest first */
     return oldest;
 }
 

@@ -1,11 +1,11 @@
 /* etcd_lease.c: this process's presence: a key with a lease.
  *
- *   grant ──► put, with the lease ──► keepalive, PRESENCE_PARTS times in its time ──► … ──► revoke, if nothing is
- * declared ▲                                                                                any more; the key goes with
- * it └──── refused, or it has run out ◄──┘
+ *   grant ──► put, with the lease ──► keepalive, PRESENCE_PARTS times in its time ──► … ──► revoke: removes the key
+ *     ▲                                      │                                              (nothing is declared)
+ *     └──── refused, or the lease expired ◄──┘
  *
- * Whatever is not answered is asked again, or begun anew, at the next turn that is due: a lease that was granted
- * unheard runs out by itself. */
+ * A request without an answer is repeated, or the sequence begins again, at the next turn that is due. A lease whose
+ * grant was not answered expires by itself. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,22 +1,21 @@
 /* file.c: a coordinator that is a file of this host: file:///path, for tests and demonstrations.
  *
  *   PATH       the entries (entries.h)
- *   PATH.new   the next one, while it is being written
+ *   PATH.new   the next version, while it is being written
  *   PATH.lock  locked (flock) by the writer
- *   PATH.NAME  the presence as NAME (file_presence.h)
+ *   PATH.NAME  the presence of NAME (file_presence.h)
  *
- * *Each change writes the whole file anew*: PATH.new, synced, renamed, directory synced. A kill -9 before the rename
- * leaves the old file, one after it the new one; the caller was told nothing, which is PAIR_UNKNOWN. A multi is one
- * file, so it is whole or it is not.
+ * *Each change writes the whole file*: PATH.new is written, synced and renamed, and the directory synced. A kill -9
+ * before the rename leaves the old file, after it the new one. The caller got no outcome, which is PAIR_UNKNOWN. A
+ * multi is one file, so it is complete or absent.
  *
- * *A reader takes no lock*: a file that has its name is never changed again. A node that is stopped (SIGSTOP) while it
- * reads must not keep the other one from going on alone; a reader with a lock would.
+ * *A reader takes no lock*: once a file has its final name, it never changes. If readers locked, a node that is stopped
+ * (SIGSTOP) while it reads would prevent the other node from continuing alone.
  *
- * *It is no third party*: it lives and dies with its host, and protects only processes that run there.
+ * *It is no third party*: it fails with its host, and protects only processes on that host.
  *
- * Of the kinds of coordinator it is the shortest, and shows how another one is written: the nine functions of
- * coordinator_backend.h from top to bottom, each call carried out at once. README.md ("The next kind") says what else
- * there is to do. */
+ * It is the shortest kind of coordinator, and an example for others: the nine functions of coordinator_backend.h from
+ * top to bottom; each call is carried out at once. README.md ("The next kind") lists the other steps. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,16 +1,16 @@
-/* zookeeper.c: zk://host:port,host:port/path: the session. What is asked over it is zookeeper_flight.c.
+/* zookeeper.c: zk://host:port,host:port/path: the session. zookeeper_flight.c sends its requests.
  *
- *   no session ── renewal: names looked up ──► connecting ◄──► connected      (ZooKeeper's client goes from server to
- * server) ▲                                          │               │ └──── expired, or credentials refused
- * ─────┴───────────────┘          closed, and opened again after a second
+ *   no session ── renewal: names looked up ──► connecting ◄──► connected     (the client changes servers by itself)
+ *       ▲                                          │               │
+ *       └── closed; opened again after 1 s ◄───────┴───────────────┴── expired, or credentials refused
  *
- * A session that expires is nothing but a reason to open another: nothing of Tarry's hangs on it; one without a
- * connection for LOST_MS too, for then the servers may have moved.
+ * An expired session is only a reason to open another, because no state of Tarry depends on it. A session without a
+ * connection for LOST_MS is also replaced, because the servers may have moved.
  *
- * *ZooKeeper's client never sees a name*: the renewal looks names up and gives it addresses. Because 3.8's looks them
- * up again at every turn of its I/O thread: a resolver that hangs would cut off a good connection, and one that fails
- * leaves that thread with a descriptor and a time that was never set. (Its sources were read for what is said about it
- * here.) */
+ * *ZooKeeper's client never gets a host name*: the renewal looks names up and passes addresses. Because the client
+ * of 3.8 looks names up again at every turn of its I/O thread. A resolver that hangs would break a good connection; one
+ * that fails leaves that thread with a descriptor and a timeout that were never set. (According to the client's
+ * sources.) */
 #include "zookeeper.h"
 
 #include <assert.h>

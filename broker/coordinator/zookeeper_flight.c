@@ -1,12 +1,13 @@
-/* zookeeper_flight.c: what is asked of ZooKeeper, and what its answers mean.
+/* zookeeper_flight.c: sends requests to ZooKeeper, and interprets the answers.
  *
  *   read     sync ──► get                       entry NAME is the znode BASE/NAME, its version the znode's + 1
- *   change   create, set or multi ──► no parents? create BASE, piece by piece ──► the change once more
+ *   change   create, set or multi ──► no parents? create BASE, part by part ──► the change once more
  *   watch    exists, with a watcher
- *   presence delete (what an earlier session left) ──► create, ephemeral; it goes with this session; set: other words
+ *   presence delete (of an earlier session) ──► create, ephemeral: ends with this session; set: changes the text
  *
- * *Done* is what ZooKeeper says is done; *refused* what it says is not, because of a version; everything else is
- * *unknown*: ZooKeeper's client fails all that is under way when a connection breaks, and repeats nothing by itself. */
+ * *Done*: ZooKeeper says that the change is done. *Refused*: ZooKeeper says that a version does not match. Everything
+ * else is *unknown*: ZooKeeper's client fails all requests under way when a connection breaks, and repeats none by
+ * itself. */
 #include <assert.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -243,8 +244,7 @@ static void land_presence(struct flight *flight) {
     }
     coordinator_stood(zookeeper->coordinator, is_declared ? declared->made.text : NULL);
     declared->is_asked = false;
-    declared->again_ms =
-        is_done ? 0 : coordinator_now_ms() + COORDINATOR_TURN_MS; /* there is no base yet, or no connection */
+    declared->again_ms = is_done ? 0 : coordinator_now_ms() + COORDINATOR_TURN_MS; /* no base, or no connection */
     flight_free(flight);
 }
 
