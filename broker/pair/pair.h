@@ -133,9 +133,7 @@ struct pair_event {
                      with `retired`: where this node's log begins */
     bool near;    /* ASKED: the requester lacks so little that commits may wait for it */
     bool fits;    /* ASKED: the requester's log is a prefix of this node's, by chain hash (R2) */
-    bool retired; /* ASKED: … does not fit, for what it would have to be compared or go on with is no longer in this
-                   * node's
-                   */
+    bool retired; /* ASKED: the requester's log does not fit, and the frames to compare or to send are retired here */
     bool present; /* RECORD_READ, if it was asked for: the leader that the record names is present at the coordinator.
                      UNANSWERED: see there */
     bool gone;    /* SILENT: the other node's process has died, even if the coordinator still shows it as present */
