@@ -81,7 +81,7 @@ void push_job_ended(struct push *push, struct push_job *job) {
         push_target_rest(target, job->later_ms);
         break;
     case PUSH_UNSENT:
-        if (job->reason[0] == '\0') break; /* its lease was too short for a push */
+        if (job->reason[0] == '\0') break; /* too little time of the lease was left */
         go_badly(target, job);
         break;
     case PUSH_FAILED:
