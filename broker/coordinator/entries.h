@@ -5,7 +5,8 @@
  *   entry <name> <version> <size>        … its bytes and a newline; as many times as there are entries
  *   sum <16 hex digits: XXH3-64 of all that stands before this line>
  *
- * What is not to the byte what would be written for it is refused. Pure functions, but for entries_add's randomness. */
+ * A text that differs in any byte from what entries_write would write is refused. Pure functions, except that
+ * entries_add reads random bytes. */
 #ifndef TARRY_COORDINATOR_ENTRIES_H
 #define TARRY_COORDINATOR_ENTRIES_H
 
@@ -32,14 +33,14 @@ struct entries {
     struct entry items[COORDINATOR_NAMES_MAX];
 };
 
-/* False: it is damaged, or something else; then `out` is void. */
+/* Parses the file's text. False: it is damaged, or not such a file; then `out` is invalid. */
 bool entries_read(const char *text, size_t size, struct entries *out);
-/* At most ENTRIES_SIZE_MAX bytes and a zero; their count. */
+/* Writes at most ENTRIES_SIZE_MAX bytes and a zero; returns the number of bytes without it. */
 size_t entries_write(const struct entries *entries, char *out);
-/* NULL: there is none. */
+/* Returns the entry of that name; NULL: there is none. */
 struct entry *entries_find(struct entries *entries, const char *name);
-/* A new entry at version 0, empty; the first one gives the whole its birth. NULL: there is no room for
- * another, or no randomness. */
+/* Adds an empty entry at version 0; the first one also sets `birth`. NULL: the table is full, or there are no random
+ * bytes. */
 struct entry *entries_add(struct entries *entries, const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* refuse.c: a sentence, and the result that goes with it. */
+/* refuse.c: formats an error message. */
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -1,8 +1,9 @@
-/* candidacy.c: the way to lead (R6): in sync, no shorter than the high water, fenced, and then the compare-and-set.
+/* candidacy.c: how a node becomes the leader (R6). It must be in sync, and its log must reach the high water. Then it
+ * makes its fence durable, and then it claims by compare-and-set.
  *
- * The fence comes first: once it is durable the old leader gains no acknowledgement from this node any more, so
- * whatever it acknowledges later needs a record without this node, and only one of two compare-and-sets of a version is
- * done. Without a coordinator operator.c fences and claims. */
+ * The fence comes before the claim. Once the fence is durable, this node acknowledges nothing more to the old leader.
+ * To acknowledge anything later, the old leader must first change the record to one without this node. Of two
+ * compare-and-sets on the same version only one succeeds. Without a coordinator, operator.c fences and claims. */
 #include "pair_parts.h"
 
 static void fence(struct pair *pair, struct pair_effects *out) {
@@ -19,7 +20,7 @@ static void fence(struct pair *pair, struct pair_effects *out) {
         return;
     }
     pair->hard_state.floor = pair->epoch;
-    if (!pair->writing_state) pair_write_state(pair, out); /* else it goes with the record's epoch, in this very step */
+    if (!pair->writing_state) pair_write_state(pair, out); /* else the write under way has it */
 }
 
 void candidacy_begin(struct pair *pair, struct pair_effects *out) {
@@ -35,7 +36,7 @@ void candidacy_by_force(struct pair *pair, struct pair_effects *out) {
     fence(pair, out);
 }
 
-/* Sent again with an unknown outcome it is the same claim: one of them is done at most. */
+/* Sends the claim. A claim whose outcome is unknown may be sent again: at most one of the two succeeds. */
 static void send(struct pair *pair, struct pair_effects *out) {
     struct pair_record record = {
         .epoch = pair->epoch,
@@ -59,7 +60,7 @@ void candidacy_fenced(struct pair *pair, struct pair_effects *out) {
 void candidacy_record(struct pair *pair, bool is_newer, struct pair_effects *out) {
     if (pair_is_mine(pair)) {
         pair_claimed(pair, out);
-    } else if (is_newer) { /* the other node was faster, and the claim can never be done any more */
+    } else if (is_newer) { /* the other node's claim was done first; this node's claim can no longer succeed */
         pair->change = PAIR_NO_CHANGE;
         pair_consider(pair, out);
     } else {

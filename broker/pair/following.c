@@ -1,7 +1,7 @@
-/* following.c: copying the leader's log (R2, R7, R8), and what to do when it falls silent (R6).
+/* following.c: copies the leader's log (R2, R7, R8), and reacts when the leader is silent (R6).
  *
- * Only the answer to the newest question counts: an older one may have been overtaken by what was acknowledged since.
- */
+ * Only the answer to the newest question counts. An older answer may disagree with commits that were acknowledged after
+ * it. */
 #include "pair_parts.h"
 
 void following_begin(struct pair *pair, struct pair_effects *out) {
@@ -37,7 +37,7 @@ static void send(struct pair *pair, struct pair_effects *out) {
 }
 
 void following_ask(struct pair *pair, struct pair_effects *out) {
-    if (pair->writing_state || pair->cutting) return; /* afterwards */
+    if (pair->writing_state || pair->cutting) return; /* noted() or following_durable() asks later */
     pair->serial++;
     send(pair, out);
 }
@@ -50,10 +50,10 @@ bool pair_asks_the_same(const struct pair *pair) {
            asked->alone == now.alone && asked->word == now.word;
 }
 
-/* Nothing has come for long. If nothing has changed here either, the question stays the same one: its answer may be on
- * the way, and a follower that asked anew before it comes would never take any while answers are slow. */
+/* Asks again after a silence. An unchanged question keeps its serial, because its answer may be under way. With a new
+ * serial at each silence, a follower would never accept an answer that is slower than the timeout. */
 void following_remind(struct pair *pair, struct pair_effects *out) {
-    if (pair->writing_state || pair->cutting) return; /* afterwards */
+    if (pair->writing_state || pair->cutting) return; /* noted() or following_durable() asks later */
     if (!pair_asks_the_same(pair)) pair->serial++;
     send(pair, out);
 }
@@ -69,7 +69,7 @@ bool pair_takes(const struct pair *pair, const struct pair_message *answer) {
            (answer->epoch == pair->hard_state.floor || WEAK(any_epoch));
 }
 
-/* After "the other node leads epoch N: ". */
+/* Text after "the other node leads epoch N: ". */
 static const char both_served_alone[] = "this node has served alone, too. Each may have acknowledged what the other "
                                         "lacks, so this node does not follow, and "
                                         "what it acknowledged alone is on its disk only. Stop it, move its data "
@@ -82,18 +82,18 @@ static void promise(struct pair *pair, const struct pair_message *answer, struct
         return;
     }
     if (answer->epoch <= pair->hard_state.floor && !WEAK(fence_forgotten))
-        return; /* R7: never below promise or fence */
+        return; /* R7: never below an earlier promise or fence */
     pair->hard_state.floor = answer->epoch;
     bool is_recorded = !pair->by_operator && !WEAK(promise_unseen);
     if (is_recorded && answer->epoch > pair->hard_state.recorded) pair->hard_state.recorded = answer->epoch;
-    if (answer->another && !WEAK(any_disk)) pair->hard_state.in_sync = false; /* with the former one it was */
+    if (answer->another && !WEAK(any_disk)) pair->hard_state.in_sync = false; /* in_sync was about the former disk */
     pair->word = answer->word;
     pair->adopts = true;
     pair_write_state(pair, out);
 }
 
 void following_durable(struct pair *pair, struct pair_effects *out) {
-    if (!pair->cutting) return; /* the next question tells */
+    if (!pair->cutting) return; /* the next question reports the new end */
     pair->cutting = false;
     following_ask(pair, out);
 }
@@ -107,8 +107,9 @@ static void end_ahead(struct pair *pair, struct pair_effects *out) {
         out);
 }
 
-/* Epochs tell where two logs part only as long as each was led once. If one was led twice, a cut there would leave what
- * differs, and be asked for again and again; and what else it cut off may have been acknowledged. */
+/* Cuts the log where the leader says. Epochs show where two logs part only if each epoch was led once. If an epoch was
+ * led twice, the cut would leave frames that differ, and the leader would ask for the same cut again. The frames that
+ * were cut off may have been acknowledged. */
 static void following_cut(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
     bool is_twice = answer->differs || answer->end >= pair->durable;
     if (is_twice) {
@@ -127,8 +128,8 @@ static void following_cut(struct pair *pair, const struct pair_message *answer, 
     }
 }
 
-/* R8. What is committed here must be in the leader's log: all of it before its beginning, or the two would have been
- * found to share what lies there. */
+/* R8: ends this run to fetch a snapshot. All that is committed here must lie before the beginning of the leader's log.
+ * If it did not, the two logs would share a position that the leader still has. */
 static void following_fetch(struct pair *pair, uint64_t leader_start, struct pair_effects *out) {
     if (leader_start <= pair->committed) {
         end_ahead(pair, out);
@@ -136,7 +137,7 @@ static void following_fetch(struct pair *pair, uint64_t leader_start, struct pai
     }
     pair->role = PAIR_ENDED;
     if (pair->by_operator &&
-        pair->hard_state.in_sync) { /* should the snapshot never come, an assertion would not be true */
+        pair->hard_state.in_sync) { /* if the snapshot never arrives, a later PAIR_ASSERT would be wrong */
         pair->hard_state.in_sync = false;
         pair_write_state(pair, out);
     }
@@ -156,7 +157,8 @@ static void take_frames(struct pair *pair, const struct pair_message *answer, st
     following_ask(pair, out);
 }
 
-/* A planned switch-over: the leader takes no more writes until it hears from this node, or nothing for long. */
+/* Takes part in a planned switch-over. The leader accepts no writes until this node leads, or until this node is silent
+ * for the timeout. */
 static void take_over(struct pair *pair, struct pair_effects *out) {
     pair->wants = false;
     if (pair->by_operator) {
@@ -173,11 +175,11 @@ void following_answered(struct pair *pair, const struct pair_message *answer, st
     bool leads = answer->kind != PAIR_NOT_LEADING || answer->epoch != 0;
     if (pair->asserting != 0 && leads) {
         operator_refuse(pair, answer->epoch, out);
-        if (answer->kind == PAIR_PROMISE && pair->hard_state.alone) return; /* promised nothing: it has been said why */
+        if (answer->kind == PAIR_PROMISE && pair->hard_state.alone) return; /* the reason was reported */
     }
     if (answer->kind == PAIR_NOT_LEADING) {
-        if (!pair->by_operator || answer->epoch != 0) return; /* the leader has only forgotten the question */
-        pair->epoch = 0;                                      /* no leader is followed */
+        if (!pair->by_operator || answer->epoch != 0) return; /* the leader no longer has the question */
+        pair->epoch = 0;                                      /* this node follows no leader */
         pair->seen = 0;
         if (pair->asserting == 0)
             operator_met(pair, answer, out);
@@ -206,16 +208,18 @@ static bool may_claim(const struct pair *pair) {
     return is_member && pair->durable >= pair->record.high_water;
 }
 
-/* By force: the leader, which the operator says is stopped, has not claimed since the word was given. */
+/* Returns whether PAIR_FORCE may claim: the leader, which the operator says is stopped, has not claimed since the
+ * command. */
 static bool may_force(const struct pair *pair) {
     return pair->forcing && pair->record.epoch == pair->forced_epoch;
 }
 
-/* A leader that is present lives, and the link to it is cut or slow: it goes on alone, and this node waits (F-31c).
- * That is an opinion; that no leader is present proves nothing either, and the compare-and-set decides. */
+/* Reacts to a record that was read. A leader that is present at the coordinator runs; only the link to it is cut or
+ * slow. So that leader continues alone, and this node waits (F-31c). Presence is only a hint: the compare-and-set
+ * decides. */
 void following_record(struct pair *pair, bool is_leader_present, struct pair_effects *out) {
     if (pair->impatient && pair->heeds && !pair->asks_presence) {
-        pair_read(pair, out); /* that read was another's */
+        pair_read(pair, out); /* the read under way had another purpose and did not ask for presence */
         return;
     }
     bool is_impatient = pair->impatient && !(pair->heeds && is_leader_present);
@@ -223,9 +227,9 @@ void following_record(struct pair *pair, bool is_leader_present, struct pair_eff
     if (pair->forcing && !is_forced)
         pair_say("the other node is not stopped: it has become the leader since. Nothing was changed", out);
     pair->impatient = pair->forcing = false;
-    if (pair->version == 0 || pair->writing_state || pair->cutting) return; /* the next silence reads it again */
+    if (pair->version == 0 || pair->writing_state || pair->cutting) return; /* read again at the next silence */
     if (pair->record.leader == pair->self)
-        pair_consider(pair, out); /* a claim of an earlier run was done after all */
+        pair_consider(pair, out); /* a claim of an earlier run has succeeded after all */
     else if (is_impatient && is_forced)
         candidacy_by_force(pair, out);
     else if (is_impatient && may_claim(pair))
@@ -236,7 +240,8 @@ void following_record(struct pair *pair, bool is_leader_present, struct pair_eff
 
 void following_silent(struct pair *pair, bool gone, struct pair_effects *out) {
     if (!pair->by_operator) {
-        pair->heeds = !gone && (pair->heeds || !pair->impatient); /* a word, or what is known, is stronger */
+        pair->heeds = !gone && (pair->heeds || !pair->impatient); /* an operator's command, or the knowledge that the
+                                                                     leader is dead, has priority over presence */
         pair->impatient = true;
         pair_read(pair, out);
     }

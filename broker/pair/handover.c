@@ -1,13 +1,12 @@
 /* handover.c: the planned switch-over, on the leader's side.
  *
- *   word ──► STOPPING ── nothing is being written any more ──► HANDING ── the follower has it all ──► PAIR_TAKE_OVER
- *               └──────────── it is silent, or the operator says so: writes go on ◄──┘                     │
+ *   command ──► STOPPING ── all writes have ended ──► HANDING ── the follower has the whole log ──► PAIR_TAKE_OVER
+ *                  └──── the follower is silent, or PAIR_RESUME: the leader accepts writes again ◄──┘      │
  *                                                                                                          ▼
- *   with a coordinator: the follower claims, and the record tells this node         without: it proposes, and is
- * promised
+ *   with a coordinator: the follower claims, and the record tells this node    without: it proposes, this promises
  *
- * Nothing rests on the stop: until the follower has fenced it counts, and once it has fenced it confirms nothing any
- * more. So a leader may go on with its writes at any moment before it has promised, and loses nothing by it. */
+ * Safety does not depend on the stop of the writes. The follower counts until it has fenced, and confirms nothing after
+ * that. So a leader may accept writes again at any time before it has promised, and loses nothing. */
 #include "pair_parts.h"
 
 void handover_begin(struct pair *pair, struct pair_effects *out) {
@@ -29,7 +28,7 @@ void handover_stopped(struct pair *pair, uint64_t end, struct pair_effects *out)
     if (pair->role != PAIR_LEADING || pair->handing != PAIR_STOPPING) return;
     pair->handing = PAIR_HANDING;
     pair->stop = end;
-    pair->counted = true; /* asynchronous: from here on, until it leads or the writes go on */
+    pair->counted = true; /* asynchronous: from here until it leads or writes resume */
     leading_advance(pair, out);
 }
 
@@ -40,7 +39,8 @@ bool handover_is_ready(const struct pair *pair) {
     return is_written && has_all && pair->counted && is_member;
 }
 
-/* It acknowledges nothing from here on. The promise goes out as a question, once it is durable. */
+/* Promises the proposed epoch. From here on this node acknowledges nothing. When the promise is durable, this node
+ * sends it in a question. */
 void handover_yield(struct pair *pair, const struct pair_message *proposal, struct pair_effects *out) {
     if (!WEAK(leads_on)) pair->role = PAIR_YIELDING;
     pair->hard_state.floor = proposal->epoch;
@@ -54,5 +54,5 @@ void handover_give_up(struct pair *pair, struct pair_effects *out) {
     }
     pair->handing = PAIR_KEEPING;
     pair_push(out, PAIR_TAKE_WRITES);
-    leading_advance(pair, out); /* asynchronous: it does not count any longer */
+    leading_advance(pair, out); /* asynchronous: the follower no longer counts */
 }

@@ -1,14 +1,16 @@
-/* leading.c: when may the leader acknowledge (R3), and which nodes count (R4, R5).
+/* leading.c: decides when the leader may acknowledge (R3), and which nodes count (R4, R5).
  *
- * The other counts from before the compare-and-set that adds it is sent until one that removes it is definitely done:
- * to wait for a node without need is safe, the opposite is not. */
+ * The other node counts from before the compare-and-set that adds it is sent. It counts until a compare-and-set that
+ * removes it is definitely done. To wait for a node without need is safe; not to wait for a node that counts is unsafe.
+ */
 #include "pair_parts.h"
 
 static uint8_t bit(uint8_t node) {
     return (uint8_t)(1u << node);
 }
 
-/* Is it written down that the other is in sync? Without a coordinator: that this node does not serve alone. */
+/* Returns whether the record says that the other node is in sync. By_operator: whether the hard state says that this
+ * node does not serve alone. */
 bool leading_has_member(const struct pair *pair) {
     if (!pair->by_operator) return (pair->record.in_sync & bit(pair->other)) != 0;
     return !pair->hard_state.alone && pair->change != PAIR_ADD;
@@ -18,7 +20,8 @@ static bool is_idle(const struct pair *pair) {
     return pair->change == PAIR_NO_CHANGE && !pair->reading && !pair->writing_state;
 }
 
-/* Strict: the other counts, even if the record does not say so, unless an operator has said otherwise. */
+/* Returns whether strict mode makes the other node count whatever the record says, unless an operator has commanded
+ * PAIR_SOLO. */
 static bool must_count(const struct pair *pair) {
     return !pair->by_operator && !pair->may_lead_alone && !pair->is_async && !pair->solo;
 }
@@ -42,7 +45,7 @@ void leading_begin(struct pair *pair, struct pair_effects *out) {
 static void change_state(struct pair *pair, enum pair_change change, struct pair_effects *out) {
     pair->change = change;
     if (!WEAK(alone_unnoted) || change == PAIR_ADD) pair->hard_state.alone = change == PAIR_REMOVE;
-    if (change == PAIR_ADD) pair->hard_state.in_sync = true; /* the leader is */
+    if (change == PAIR_ADD) pair->hard_state.in_sync = true; /* the leader is always in sync */
     pair_write_state(pair, out);
 }
 
@@ -59,7 +62,7 @@ static void change(struct pair *pair, enum pair_change change, struct pair_effec
     pair_swap(pair, change, &record, out);
 }
 
-/* R5: it has all that was treated as committed, in this epoch or an earlier one, and goes on being waited for. */
+/* R5: returns whether the follower has all commits of this and of earlier epochs. This leader keeps waiting for it. */
 static bool has_all(const struct pair *pair) {
     bool has_committed = pair->acked >= pair->committed || (WEAK(grow_early) && pair->acked > 0);
     return has_committed && (pair->acked >= pair->begun || WEAK(grow_early) || WEAK(known_only));
@@ -86,7 +89,7 @@ void leading_advance(struct pair *pair, struct pair_effects *out) {
         forget_other(pair, out);
 }
 
-/* Its log is the beginning of this one, in this epoch. */
+/* Counts the question of a follower whose log is a prefix of this node's and which has promised this epoch. */
 static void count(struct pair *pair, const struct pair_event *event, struct pair_message *answer,
                   struct pair_effects *out) {
     const struct pair_message *question = &event->message;
@@ -108,7 +111,7 @@ static void proposed(struct pair *pair, const struct pair_message *question, str
 }
 
 static bool has_promised(const struct pair *pair, const struct pair_message *question) {
-    if (question->floor > pair->epoch) return WEAK(fence_unheard); /* else it has fenced this epoch */
+    if (question->floor > pair->epoch) return WEAK(fence_unheard); /* else the other node fenced this epoch */
     return question->floor == pair->epoch || WEAK(unpromised);
 }
 
@@ -117,11 +120,11 @@ static const char fenced[] =
 static const char overtaken[] =
     "the other node leads, or takes part in later epochs only: this node acknowledges nothing more, and starts again";
 
-/* By_operator: to the PAIR_PROPOSE that a leader sends to a node of which it hears nothing. */
+/* By_operator: handles the answer to the PAIR_PROPOSE that a leader sends to a silent node. */
 void leading_answered(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
     if (answer->serial != pair->serial) return;
     struct pair_message other = *answer;
-    if (answer->kind == PAIR_PROMISE) { /* it leads that epoch */
+    if (answer->kind == PAIR_PROMISE) { /* the other node leads answer->epoch */
         other.kind = PAIR_PROPOSE;
         other.floor = answer->epoch;
     }
@@ -136,19 +139,19 @@ void leading_asked(struct pair *pair, const struct pair_event *event, struct pai
     const struct pair_message *question = &event->message;
     struct pair_message answer = {.kind = PAIR_FRAMES, .epoch = pair->epoch, .serial = question->serial};
     bool is_fenced = question->floor > pair->epoch && !WEAK(fence_unheard) && !WEAK(fence_forgotten);
-    bool never_follows = pair->by_operator && question->alone; /* before an operator has told it to yield */
+    bool never_follows = pair->by_operator && question->alone; /* until an operator commands PAIR_YIELD */
     bool is_deposed = pair->by_operator ? operator_is_deposed(pair, question) : is_fenced;
-    if (question->another && !WEAK(any_disk)) pair->acked = 0; /* what the former disk had does not count any more */
+    if (question->another && !WEAK(any_disk)) pair->acked = 0; /* the former disk's position no longer counts */
     if (is_fenced && question->kind == PAIR_PROPOSE && handover_is_ready(pair) && !pair->writing_state) {
         proposed(pair, question, out);
         return;
     }
-    if (is_fenced && is_deposed) { /* R7: it will never follow this epoch again */
+    if (is_fenced && is_deposed) { /* R7: the other node will never follow this epoch again */
         pair_end(pair, pair->by_operator ? overtaken : fenced, out);
         return;
     }
     if (question->kind == PAIR_PROPOSE || never_follows || !has_promised(pair, question)) {
-        answer.kind = PAIR_PROMISE; /* R2: it counts for nothing before */
+        answer.kind = PAIR_PROMISE; /* R2: the other node's log does not count before the promise */
         answer.word = pair->word;
     } else if (!event->fits && !WEAK(unfit)) {
         answer.kind = event->retired ? PAIR_RETIRED : PAIR_CUT_TO;
@@ -162,7 +165,8 @@ void leading_asked(struct pair *pair, const struct pair_event *event, struct pai
 void leading_changed(struct pair *pair, struct pair_effects *out) {
     pair->change = PAIR_NO_CHANGE;
     if (WEAK(grow_late) || WEAK(shrink_early)) pair->counted = leading_has_member(pair);
-    /* A hand-over goes on: asynchronous, it adds the other again, for the record was another one than was known. */
+    /* A hand-over continues. In asynchronous mode leading_advance adds the other node again, because the record was not
+     * the known one. */
     bool goes_on = pair->handing == PAIR_HANDING;
     if (leading_has_member(pair) || goes_on)
         leading_advance(pair, out);
@@ -175,7 +179,7 @@ void leading_record(struct pair *pair, bool is_newer, struct pair_effects *out) 
         pair_end(pair, "another node leads", out);
     } else if (pair->change == PAIR_NO_CHANGE) {
         return;
-    } else if (is_newer || WEAK(unchanged_proves)) { /* whatever was asked for is done, or can never be done any more */
+    } else if (is_newer || WEAK(unchanged_proves)) { /* the compare-and-set is done, or can no longer succeed */
         leading_changed(pair, out);
     } else {
         change(pair, pair->change, out); /* R5: an unchanged record proves nothing */
@@ -188,13 +192,13 @@ void leading_silent(struct pair *pair, struct pair_effects *out) {
     if (!pair->counted) return;
     bool is_member = leading_has_member(pair);
     if (is_idle(pair) && !is_member)
-        forget_other(pair, out); /* no node was told that it would count */
+        forget_other(pair, out); /* the other node was never in the record as in sync */
     else if (pair->by_operator)
-        return; /* nothing shrinks by itself */
+        return; /* by_operator: no node stops counting without an operator's command */
     else if (is_idle(pair) && pair->may_lead_alone)
         change(pair, PAIR_REMOVE, out); /* R4 */
     else
-        pair_read(pair, out); /* it may lead by now */
+        pair_read(pair, out); /* the other node may lead by now */
 }
 
 void leading_solo(struct pair *pair, struct pair_effects *out) {
@@ -220,8 +224,9 @@ uint64_t pair_question(const struct pair *pair) {
     return pair->counted && !WEAK(stale_answer) ? pair->stamp + 1 : 0;
 }
 
-/* The confirmation of an answer that was sent after the question arrived was sent by a node that had not fenced: until
- * then no other node led. */
+/* Returns the newest stamp that the follower has confirmed; UINT64_MAX if the follower does not count. A confirmed
+ * answer that was sent after a question arrived proves that the follower had not fenced by then. So no other node led
+ * before. */
 uint64_t pair_confirmed(const struct pair *pair) {
     return pair->counted ? pair->seen : UINT64_MAX;
 }

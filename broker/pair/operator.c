@@ -1,26 +1,27 @@
-/* operator.c: a pair without a coordinator, and an operator's words with one or without.
+/* operator.c: a pair without a coordinator; and an operator's commands with or without a coordinator.
  *
- *   starts ──► FOLLOWING, quiet ── the other does not lead either, and this node is to ──► FENCING ──► CANDIDATE
- *                 ▲    │                                                                   hard state    proposes
+ *   starts ──► FOLLOWING, quiet ── the other does not lead either, and this node claims ─► FENCING ──► CANDIDATE
+ *                 ▲    │                                                                  hard state    proposes
  *                 │    └── an operator asserts ─► FENCING ─► LEADING, alone                                │
- *                 └── it has promised a later epoch ◄──────────────────────────────────────────────────────┤
+ *                 └── this node has promised a later epoch ◄───────────────────────────────────────────────┤
  *                                              LEADING ◄── the node that has promised that epoch asks ─────┘
  *
- * Epochs carry the node: node 0 claims even ones, node 1 odd ones, each once. A promise is a durable floor and reaches
- * the candidate as the floor of a PAIR_FOLLOW: no other node can make that number, and none has that floor by chance.
+ * The number of an epoch tells which node claims it: node 0 claims even epochs, node 1 odd ones, each once. A promise
+ * is a durable floor. It reaches the candidate as the floor of a PAIR_FOLLOW. Only the candidate can choose that
+ * number, so no node has that floor by chance.
  *
- * What makes it safe: a node whose hard state does not say `alone` has acknowledged nothing that the other lacks. So a
- * node that is promised an epoch (a node that has served alone never promises) has all that was ever acknowledged, and
- * so has a node that leads because an operator asserts truly that the other has not served alone. The hard state says
- * `alone` before the follower stops counting, and until after it counts again and has everything.
+ * Why this is safe: a node whose hard state does not say `alone` has acknowledged nothing that the other lacks. A node
+ * that has served alone never promises. So a node that receives a promise has all acknowledged commits. The same holds
+ * for a node that leads by an operator's true assertion that the other has not served alone. The hard state says
+ * `alone` from before the follower stops counting, until after the follower counts again and has everything.
  *
- * All of that is about disks. If the other comes with another one, no node can know what the former had acknowledged
- * alone, and the new one has nothing: this node neither promises nor claims until an operator says how it was (F-29).
+ * All of this is about disks. If the other node returns with a new disk, that disk has nothing, and the former disk may
+ * have acknowledged commits alone. This node then neither promises nor claims until an operator decides (F-29).
  *
- * Nothing here shrinks or promotes by itself, and no clock decides. */
+ * Without an operator's command, no node stops counting and none is promoted. No decision depends on a clock. */
 #include "pair_parts.h"
 
-/* Above every epoch heard of, and this node's own. */
+/* Returns this node's next own epoch, above each epoch that it has heard of. */
 static uint32_t next_epoch(const struct pair *pair) {
     uint32_t epoch = (pair->hard_state.floor > pair->heard ? pair->hard_state.floor : pair->heard) + 1;
     if (epoch % 2 != pair->self && !WEAK(any_parity)) epoch++;
@@ -53,15 +54,16 @@ static void ask_promise(struct pair *pair, struct pair_effects *out) {
     pair_push(out, PAIR_ASK)->message = operator_proposal(pair);
 }
 
-/* An operator may have made the other node lead while this one was paused or cut off, and then neither would ask: each
- * would wait for its follower. The proposal tells the other this node's epoch, and its answer tells the other's. */
+/* Sends a leader's proposal to the silent node. An operator may have made the other node lead while this node was
+ * paused or cut off. Then neither would ask, because each would wait for its follower. The proposal tells the other
+ * node this node's epoch; the answer tells the other node's epoch. */
 void operator_claim(struct pair *pair, struct pair_effects *out) {
     if (!WEAK(claim_unasked)) following_remind(pair, out);
 }
 
-/* If this node has not served alone, the other has all that was acknowledged, and may have more: this node follows. If
- * both have, neither can follow, and one of two leaders must stop: a proposal is a leader's or a candidate's. A quiet
- * node that has served alone stops no leader that has, too: nobody would lead then. */
+/* If this node has not served alone, the other node has all acknowledged commits and may have more: this node follows.
+ * If both have served alone, neither can follow, and one of two leaders must stop. Only a leader or a candidate sends a
+ * proposal. A quiet node that has served alone does not stop such a leader, because then no node would lead. */
 bool operator_is_deposed(const struct pair *pair, const struct pair_message *other) {
     bool both_alone = other->alone && pair->hard_state.alone;
     if (WEAK(alone_unheard) && other->alone) return false;
@@ -69,14 +71,14 @@ bool operator_is_deposed(const struct pair *pair, const struct pair_message *oth
 }
 
 void operator_propose(struct pair *pair, struct pair_effects *out) {
-    if (pair->role == PAIR_CANDIDATE && pair->asserting != 0) return; /* its question has its time to be answered */
+    if (pair->role == PAIR_CANDIDATE && pair->asserting != 0) return; /* its question may still be answered */
     if (pair->role == PAIR_CANDIDATE)
         ask_promise(pair, out);
     else if (!pair->writing_state && !pair->cutting)
         fence(pair, 0, out);
 }
 
-/* A node that leads by an assertion serves alone, and writes that to its hard state first. */
+/* Makes this node lead by an assertion. It serves alone, so the hard state says `alone` first. */
 void operator_assert(struct pair *pair, enum pair_word word, struct pair_effects *out) {
     if (!WEAK(alone_unnoted)) pair->hard_state.alone = true;
     fence(pair, word, out);
@@ -107,13 +109,14 @@ static const char stranger_behind[] =
     "the other node does not know this disk and does not follow it, and this node may lack what was acknowledged. "
     "'tarry status' at the other node says what that node waits for";
 
-/* A node that has served alone needs no promise, and has what counts. */
+/* Returns whether the other node's unknown disk proves nothing to this node. A node that has served alone needs no
+ * promise, because it has all commits. */
 static bool is_unproved(const struct pair *pair, const struct pair_message *other) {
     return other->another && !pair->hard_state.alone && !WEAK(any_disk);
 }
 
-/* Both are quiet, and the answer is the same on either side: the node that may have served alone; else the one that
- * claimed last. */
+/* Decides which of two quiet nodes claims: the one that has served alone; else the one whose operator wants it; else
+ * the one that claimed last. Both nodes come to the same result. */
 static bool should_claim(const struct pair *pair, const struct pair_message *other) {
     if (pair->hard_state.alone || other->alone) return !other->alone;
     if (pair->wants || other->word == PAIR_PROMOTE) return pair->wants;
@@ -148,7 +151,8 @@ static void answer_hard_state(const struct pair *pair, const struct pair_message
     };
 }
 
-/* The proposal is answered by asking to follow it, once the promise is durable. */
+/* Promises the proposed epoch if possible. The answer to the proposal is this node's PAIR_FOLLOW, once the promise is
+ * durable. */
 static void consider_promise(struct pair *pair, const struct pair_message *proposal, struct pair_effects *out) {
     bool is_quiet = pair->role == PAIR_FOLLOWING || pair->role == PAIR_CANDIDATE;
     if (!is_quiet || pair->writing_state || pair->cutting || (pair->hard_state.alone && !WEAK(promise_alone))) return;
@@ -168,7 +172,7 @@ static void consider_promise(struct pair *pair, const struct pair_message *propo
         following_ask(pair, out);
 }
 
-/* The other node promises, and has not served alone: this node has all that was ever acknowledged. */
+/* Leads, because the other node has promised and has not served alone. So this node has all acknowledged commits. */
 static void become_leader(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
     leading_begin(pair, out);
     if (!pair->hard_state.alone && !pair->hard_state.in_sync) {
@@ -187,13 +191,13 @@ void operator_asked(struct pair *pair, const struct pair_event *event, struct pa
         return;
     }
     answer_hard_state(pair, question, out);
-    /* The answer to this node's newest question decides which node is to claim: what came may be old. */
+    /* A question may be old, so only the answer to this node's newest question decides which node claims. */
     if (question->floor > pair->heard) pair->heard = question->floor;
     if (WEAK(any_promise) && pair->role == PAIR_FOLLOWING) operator_met(pair, question, out);
     if (question->kind == PAIR_PROPOSE)
         consider_promise(pair, question, out);
     else if (pair->role == PAIR_CANDIDATE && question->floor > pair->epoch)
-        following_begin(pair, out); /* it can never promise this one */
+        following_begin(pair, out); /* that node can never promise this epoch */
 }
 
 void operator_answered(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
@@ -209,13 +213,13 @@ void operator_answered(struct pair *pair, const struct pair_message *answer, str
             return;
         }
         bool never = answer->alone || answer->floor > pair->epoch || answer->stranger || is_unproved(pair, answer);
-        if (answer->kind != PAIR_NOT_LEADING || never) following_begin(pair, out); /* it leads, or never promises */
+        if (answer->kind != PAIR_NOT_LEADING || never) following_begin(pair, out); /* no promise comes */
     }
 }
 
-/* ---- words */
+/* ---- an operator's commands */
 
-/* After "the other node leads epoch N: ". */
+/* Text after "the other node leads epoch N: ". */
 static const char refused[] =
     "it answers, so it is not stopped, and two primaries would acknowledge what the other lacks. Nothing was changed. "
     "'tarry status' says what each node needs; 'tarry promote' without --peer-is-stopped or --force switches over and "
@@ -235,7 +239,7 @@ static const char has_served_alone[] =
 
 void operator_go_on(struct pair *pair, const struct pair_message *other, struct pair_effects *out) {
     enum pair_word word = pair->asserting;
-    if (word == 0 || pair->writing_state || pair->cutting) return; /* afterwards */
+    if (word == 0 || pair->writing_state || pair->cutting) return; /* the command waits */
     pair->asserting = 0;
     if (other != NULL && other->alone && word != PAIR_FORCE) {
         pair_say(has_served_alone, out);
@@ -247,7 +251,7 @@ void operator_go_on(struct pair *pair, const struct pair_message *other, struct 
         operator_assert(pair, word, out);
 }
 
-/* The operator may not know that the other node leads: it is asked before this one serves alone. */
+/* Asks the other node before this node serves alone, because the operator may not know that the other node leads. */
 static void assert_after_asking(struct pair *pair, enum pair_word word, struct pair_effects *out) {
     if (pair->writing_state) {
         pair_say("this node is writing its state just now, and nothing was changed: try again", out);
@@ -287,7 +291,8 @@ static void told_to_lead(struct pair *pair, enum pair_word word, struct pair_eff
     }
 }
 
-/* What it served alone may be cut from now on; what its index has of that is the driver's to throw away. */
+/* Gives up what this node acknowledged alone: the log may be cut from now on. The caller discards the index, which may
+ * contain it. */
 static void told_to_yield(struct pair *pair, struct pair_effects *out) {
     if (!pair->by_operator || pair->role != PAIR_FOLLOWING || pair->writing_state || pair->cutting ||
         !pair->hard_state.alone) {

@@ -1,11 +1,11 @@
-/* pair.c: see pair.h. What every role shares: starting, the coordinator's answers, and which effects follow.
+/* pair.c: see pair.h. The code that all roles share: the start, the coordinator's answers, and the order of effects.
  *
- *   LOOKING ─ the record names the other ─► FOLLOWING ─ it is silent, and this node is in sync ─┐
- *      │                                                                                        ▼
- *      └─ the record names this node, or there is none ────────────────────────────► FENCING ► CANDIDATE ► LEADING
+ *   LOOKING ─ the record names the other ─► FOLLOWING ─ the other is silent, and this node is in sync ─┐
+ *      │                                                                                               ▼
+ *      └─ the record names this node, or there is no record ──────────────────────────► FENCING ► CANDIDATE ► LEADING
  *
- * candidacy.c is the way up, leading.c and following.c what goes on there. Without a coordinator (operator.c) there is
- * no looking: a node starts as a follower that no leader has answered yet. */
+ * candidacy.c has the steps from FENCING to LEADING; leading.c and following.c have those roles. Without a coordinator
+ * (operator.c) there is no LOOKING: a node starts as a follower that has no answer from a leader yet. */
 #include "pair.h"
 
 #include <assert.h>
@@ -42,7 +42,7 @@ void pair_write_state(struct pair *pair, struct pair_effects *out) {
 }
 
 void pair_read(struct pair *pair, struct pair_effects *out) {
-    if (pair->reading || pair->swapping) return; /* one thing at a time */
+    if (pair->reading || pair->swapping) return; /* a read or a compare-and-set is already under way */
     pair->reading = true;
     pair->asks_presence = pair->impatient && pair->heeds;
     pair_push(out, PAIR_READ)->presence = pair->asks_presence;
@@ -62,7 +62,7 @@ bool pair_is_mine(const struct pair *pair) {
            (pair->record.run == pair->run || WEAK(any_run));
 }
 
-/* What the record says about a node that has no part yet. */
+/* Chooses the role of a node that neither leads nor follows yet, by the record. */
 void pair_consider(struct pair *pair, struct pair_effects *out) {
     pair->role = PAIR_LOOKING;
     if (pair->version == 0 ? pair->founds : pair->record.leader == pair->self)
@@ -100,7 +100,8 @@ static const char older_record[] = "the coordinator's record is older than the o
                                    "--write' at the node that leads "
                                    "or led last";
 
-/* Nothing is fenced or claimed because of it. The other node may lead all the same, and can be followed. */
+/* Handles a lost or outdated record. This node neither fences nor claims because of it. It may still follow the other
+ * node, which may lead. */
 static void record_lost(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
     pair->impatient = pair->forcing = false;
     if (pair->role == PAIR_LOOKING) {
@@ -112,7 +113,8 @@ static void record_lost(struct pair *pair, const struct pair_event *event, struc
     pair_say(event->version == 0 ? no_record : older_record, out);
 }
 
-/* Durable with the next write of the hard state, or with one of its own: a later run must not go by an older record. */
+/* Notes the newest epoch seen in a record. Returns whether it changed; the next write of the hard state makes it
+ * durable. So a later run does not believe an older record. */
 static bool remember(struct pair *pair, uint32_t epoch) {
     if (epoch <= pair->hard_state.recorded) return false;
     pair->hard_state.recorded = epoch;
@@ -123,7 +125,7 @@ static void record_read(struct pair *pair, const struct pair_event *event, struc
     pair->reading = false;
     if (pair->role == PAIR_ENDED) return;
     if (event->outcome == PAIR_UNKNOWN ||
-        (event->version < pair->version && !WEAK(older_record))) { /* R4: older than one already seen */
+        (event->version < pair->version && !WEAK(older_record))) { /* R4: older than a record that this node has seen */
         pair_read(pair, out);
         return;
     }
@@ -155,9 +157,10 @@ static void record_read(struct pair *pair, const struct pair_event *event, struc
     }
 }
 
-/* The claim is done. That this epoch was led must be known to a later run before anything is written in it. */
+/* Handles a claim that has succeeded. The hard state must say so durably before this node writes in the epoch; a later
+ * run must know of it. */
 void pair_claimed(struct pair *pair, struct pair_effects *out) {
-    if (pair->writing_state) return; /* afterwards */
+    if (pair->writing_state) return; /* noted() calls this function again */
     if (remember(pair, pair->epoch) && !WEAK(claim_unnoted))
         pair_write_state(pair, out);
     else
@@ -168,7 +171,7 @@ static void record_swapped(struct pair *pair, const struct pair_event *event, st
     pair->swapping = false;
     if (pair->role == PAIR_ENDED) return;
     if (event->outcome != PAIR_DONE) {
-        pair_read(pair, out); /* refused or unknown: the record tells (R4, R5, R6) */
+        pair_read(pair, out); /* refused or unknown: read the record to learn the outcome (R4, R5, R6) */
         return;
     }
     pair->version = event->version;
@@ -229,7 +232,7 @@ static void silent(struct pair *pair, bool gone, struct pair_effects *out) {
     case PAIR_LOOKING:
     case PAIR_CANDIDATE:
         if (pair->by_operator)
-            operator_propose(pair, out); /* again */
+            operator_propose(pair, out); /* propose again */
         else
             pair_read(pair, out);
         break;
@@ -251,13 +254,14 @@ static void unanswered(struct pair *pair, bool refused_by_leader, struct pair_ef
 }
 
 static void changed(struct pair *pair, struct pair_effects *out) {
-    bool is_idle = pair->role == PAIR_ENDED || pair->role == PAIR_FENCING; /* it is read, if at all, afterwards */
+    bool is_idle = pair->role == PAIR_ENDED || pair->role == PAIR_FENCING; /* the record is read later, if at all */
     if (pair->by_operator || is_idle) return;
     pair->reads_again = pair->reading;
     pair_read(pair, out);
 }
 
-/* A change is told once: what was on its way then is no answer to it. */
+/* Reads the record again if it changed during the last read. The watch reports each change once only, and the read
+ * under way may have missed it. */
 static void read_again(struct pair *pair, struct pair_effects *out) {
     bool again = pair->reads_again && !pair->reading;
     if (!again) return;

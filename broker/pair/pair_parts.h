@@ -1,4 +1,4 @@
-/* pair_parts.h: what the files of the pair's machine ask of one another. */
+/* pair_parts.h: internal functions that the files of the pair's state machine call in one another. */
 #ifndef TARRY_PAIR_PARTS_H
 #define TARRY_PAIR_PARTS_H
 
@@ -9,13 +9,13 @@
 struct pair_effect *pair_push(struct pair_effects *out, enum pair_effect_kind kind);
 void pair_end(struct pair *pair, const char *reason, struct pair_effects *out);
 void pair_say(const char *sentence, struct pair_effects *out);
-/* … of the other node's `epoch`. */
+/* Reports `sentence` to the operator (PAIR_SAY), with the other node's `epoch`. */
 void pair_say_epoch(const char *sentence, uint32_t epoch, struct pair_effects *out);
-/* Makes pair->hard_state durable: PAIR_STATE_WRITTEN. */
+/* Makes pair->hard_state durable; the event PAIR_STATE_WRITTEN reports the end. */
 void pair_write_state(struct pair *pair, struct pair_effects *out);
 void pair_read(struct pair *pair, struct pair_effects *out);
 void pair_swap(struct pair *pair, enum pair_change change, const struct pair_record *record, struct pair_effects *out);
-/* The record makes this run the leader of pair->epoch. */
+/* Returns whether the record names this run as the leader of pair->epoch. */
 bool pair_is_mine(const struct pair *pair);
 void pair_consider(struct pair *pair, struct pair_effects *out);
 void pair_claimed(struct pair *pair, struct pair_effects *out);
@@ -23,35 +23,35 @@ void pair_claimed(struct pair *pair, struct pair_effects *out);
 /* ---- candidacy.c */
 void candidacy_begin(struct pair *pair, struct pair_effects *out);
 void candidacy_fenced(struct pair *pair, struct pair_effects *out);
-/* As candidacy_begin, and whatever is missing (PAIR_FORCE). */
+/* Like candidacy_begin, but does not check whether this node lacks acknowledged commits (PAIR_FORCE). */
 void candidacy_by_force(struct pair *pair, struct pair_effects *out);
 void candidacy_record(struct pair *pair, bool is_newer, struct pair_effects *out);
 
-/* ---- operator.c: no coordinator, and what an operator says in either case */
+/* ---- operator.c: a pair without a coordinator, and an operator's commands with or without a coordinator */
 void operator_propose(struct pair *pair, struct pair_effects *out);
-/* What a candidate or a leader proposes. */
+/* Returns the PAIR_PROPOSE that a candidate or a leader sends. */
 struct pair_message operator_proposal(const struct pair *pair);
-/* A leader hears nothing of the other node. */
+/* Sends a proposal to the other node, because this leader hears nothing from it. */
 void operator_claim(struct pair *pair, struct pair_effects *out);
-/* Does that hard state of the other node, whose question or answer has come, end this leader's epoch (R7)? */
+/* Returns whether the other node's hard state, as its question or answer reports it, ends this leader's epoch (R7). */
 bool operator_is_deposed(const struct pair *pair, const struct pair_message *other);
-/* No answer came (`other` NULL), or one of a node that does not lead: the word that waited for it is carried out,
- * unless the answer contradicts it. */
+/* Carries out the operator's command that waits for an answer, unless `other` contradicts it. `other` is the answer of
+ * a node that does not lead; NULL: no answer came. */
 void operator_go_on(struct pair *pair, const struct pair_message *other, struct pair_effects *out);
-/* The other node leads `epoch` (0: not known) and answers: the word that waited is refused. */
+/* Refuses the operator's command that waits: the other node answered, and leads `epoch` (0: unknown). */
 void operator_refuse(struct pair *pair, uint32_t epoch, struct pair_effects *out);
 void operator_assert(struct pair *pair, enum pair_word word, struct pair_effects *out);
 void operator_fenced(struct pair *pair, struct pair_effects *out);
 void operator_asked(struct pair *pair, const struct pair_event *event, struct pair_effects *out);
 void operator_answered(struct pair *pair, const struct pair_message *answer, struct pair_effects *out);
-/* The other does not lead: should this node? */
+/* Decides whether this node claims the lead. The other node has answered that it does not lead. */
 void operator_met(struct pair *pair, const struct pair_message *other, struct pair_effects *out);
 void operator_told(struct pair *pair, enum pair_word word, struct pair_effects *out);
 
 /* ---- handover.c */
 void handover_begin(struct pair *pair, struct pair_effects *out);
 void handover_stopped(struct pair *pair, uint64_t end, struct pair_effects *out);
-/* The follower has everything, and there will be no more. */
+/* Returns whether the follower has the whole log, and no more writes can come. */
 bool handover_is_ready(const struct pair *pair);
 void handover_yield(struct pair *pair, const struct pair_message *proposal, struct pair_effects *out);
 void handover_give_up(struct pair *pair, struct pair_effects *out);
@@ -70,7 +70,7 @@ void leading_answered(struct pair *pair, const struct pair_message *answer, stru
 /* ---- following.c */
 void following_begin(struct pair *pair, struct pair_effects *out);
 void following_ask(struct pair *pair, struct pair_effects *out);
-/* … anew only if there is another question to ask; a leader without a coordinator proposes. */
+/* Like following_ask, but keeps the serial if the question is unchanged. By_operator, a leader sends its proposal. */
 void following_remind(struct pair *pair, struct pair_effects *out);
 void following_answered(struct pair *pair, const struct pair_message *answer, struct pair_effects *out);
 void following_durable(struct pair *pair, struct pair_effects *out);

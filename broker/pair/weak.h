@@ -1,6 +1,5 @@
-/* weak.h: each rule of the pair left out or weakened on purpose, so that the model (tests/model) can prove that it
- * would find out. `WEAK(name)` stands in the code where the rule is kept; outside of the model it is the constant
- * false. */
+/* weak.h: deliberate omissions of the pair's rules. With them the model (tests/model) proves that it would detect a
+ * broken rule. `WEAK(name)` stands at the code that keeps the rule; outside the model it is the constant false. */
 #ifndef TARRY_PAIR_WEAK_H
 #define TARRY_PAIR_WEAK_H
 

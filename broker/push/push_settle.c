@@ -1,5 +1,5 @@
-/* push_settle.c: what an answer means for a task and for its queue, and how the core is told: one commit at a time, of
- * all that has gathered meanwhile. */
+/* push_settle.c: judges a target's answers, for the task and for the health of its queue, and commits the decisions:
+ * one commit at a time, with all the jobs that ended meanwhile. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static void go_well(struct push_target *target) {
     target->failures = target->rests = 0;
 }
 
-/* Of a target that has rested so often in a row. */
+/* Length of a target's next rest, in ms: doubles with each rest in a row, at most limits.rest_ms. */
 static uint64_t rest_ms(const struct push_target *target) {
     const uint64_t most_ms = target->push->options.limits.rest_ms;
     uint64_t ms = PUSH_REST_MIN_MS;
@@ -33,11 +33,11 @@ static uint64_t rest_ms(const struct push_target *target) {
     return ms < most_ms ? ms : most_ms;
 }
 
-/* Failures of requests that began before the rest say nothing that was not known when it began. */
+/* Ignores failures of requests that began before the last rest: that rest has already answered them. */
 static void go_badly(struct push_target *target, const struct push_job *job) {
     struct push *push = target->push;
     if (job->round != target->round) return;
-    bool is_hopeless = job->verdict == PUSH_UNSENT; /* it would be the same with each */
+    bool is_hopeless = job->verdict == PUSH_UNSENT; /* each further request would fail alike */
     if (++target->failures < PUSH_FAILURES_MAX && !target->is_unwell && !is_hopeless) return;
     if (!target->is_unwell) push->options.say(push->options.argument, target->queue, job->reason);
     const uint64_t ms = rest_ms(target);
@@ -72,7 +72,7 @@ void push_job_ended(struct push *push, struct push_job *job) {
     if (target->is_over) return;
     switch (job->verdict) {
     case PUSH_TAKEN:
-    case PUSH_REFUSED: /* it answers, and as it means to */
+    case PUSH_REFUSED: /* the target works: it answered on purpose */
         go_well(target);
         break;
     case PUSH_LATER:
@@ -81,7 +81,7 @@ void push_job_ended(struct push *push, struct push_job *job) {
         push_target_rest(target, job->later_ms);
         break;
     case PUSH_UNSENT:
-        if (job->reason[0] == '\0') break; /* its time was over */
+        if (job->reason[0] == '\0') break; /* too little time of the lease was left */
         go_badly(target, job);
         break;
     case PUSH_FAILED:
@@ -145,19 +145,30 @@ static void put(struct settling *settling, size_t at, const struct push_job *job
         put_nack(op, &settling->bodies[at].nack, job, token);
 }
 
-/* The leases of what cannot be told end by themselves, and it is pushed again. */
-static void end_committing(struct push *push) {
-    struct push_job *job;
+static void run_targets(struct push *push) {
     struct push_target *target = NULL, *next = NULL;
-    while ((job = TAILQ_FIRST(&push->committing)) != NULL) {
-        TAILQ_REMOVE(&push->committing, job, next);
-        push_job_free(push, job);
-    }
     for (target = TAILQ_FIRST(&push->targets); target != NULL; target = next) {
         next = TAILQ_NEXT(target, next);
         push_target_run(target);
         push_target_end_if_idle(target);
     }
+}
+
+/* When a job's lease is over, on CLOCK_MONOTONIC: until_ms leaves a fifth of it for the commit (push_desk.c). */
+static uint64_t lease_end_ms(const struct push_job *job) {
+    return job->until_ms + job->lease_ms / 5;
+}
+
+/* Frees the jobs of the last commit whose lease ended before `now_ms`. */
+static void end_committing(struct push *push, uint64_t now_ms) {
+    struct push_job *job, *next;
+    for (job = TAILQ_FIRST(&push->committing); job != NULL; job = next) {
+        next = TAILQ_NEXT(job, next);
+        if (lease_end_ms(job) > now_ms) continue;
+        TAILQ_REMOVE(&push->committing, job, next);
+        push_job_free(push, job);
+    }
+    run_targets(push);
 }
 
 static void on_again(void *argument) {
@@ -166,19 +177,35 @@ static void on_again(void *argument) {
     push_settle(push);
 }
 
-/* A commit that was refused took no effect: it goes with the next. An operation's own refusal is the truth about a task
- * that was cancelled, or leased anew, meanwhile. */
+enum commit_outcome {
+    COMMIT_DECIDED, /* each operation has its result, or the commit can never be carried out */
+    COMMIT_BUSY,    /* nothing was done, or there was no memory for the reply */
+    COMMIT_UNKNOWN  /* this node does not lead, hands over or cannot confirm: it may lead again before a lease ends */
+};
+
+static enum commit_outcome outcome_of(const Tarry__Reply *reply) {
+    if (reply == NULL || reply->code == TARRY__CODE__BUSY) return COMMIT_BUSY;
+    bool is_unknown = reply->code == TARRY__CODE__NOT_PRIMARY || reply->code == TARRY__CODE__FAILED;
+    return is_unknown ? COMMIT_UNKNOWN : COMMIT_DECIDED;
+}
+
+/* A decision of a target is committed again until the broker has decided about it or its lease is over. Doing so is
+ * safe: an operation names its lease by a token, and settles that lease at most once. An operation's own refusal is the
+ * truth about a task that was cancelled, or leased anew, meanwhile. A task whose lease ends undecided is pushed again.
+ */
 static void on_committed(void *argument, const Tarry__Reply *reply) {
     struct push *push = argument;
-    bool is_again = reply == NULL || reply->code == TARRY__CODE__BUSY;
-    if (is_again) {
-        TAILQ_CONCAT(&push->committing, &push->settling, next);
-        TAILQ_CONCAT(&push->settling, &push->committing, next);
-        push->settle_retry = gateway_timer(push->gateway, SETTLE_AGAIN_MS, on_again, push);
-        return; /* without memory for a timer: with the next that comes to its end */
+    const enum commit_outcome outcome = outcome_of(reply);
+    bool is_kept = outcome == COMMIT_UNKNOWN && !atomic_load(&push->stops);
+    if (outcome != COMMIT_BUSY) end_committing(push, is_kept ? push_now_ms() : UINT64_MAX);
+    if (TAILQ_EMPTY(&push->committing)) {
+        push_settle(push);
+        return;
     }
-    end_committing(push);
-    push_settle(push);
+    TAILQ_CONCAT(&push->committing, &push->settling, next);
+    TAILQ_CONCAT(&push->settling, &push->committing, next);
+    push->settle_retry = gateway_timer(push->gateway, SETTLE_AGAIN_MS, on_again, push);
+    /* Without memory for a timer, the next job that ends commits them. */
 }
 
 void push_settle(struct push *push) {

@@ -1,7 +1,7 @@
-/* admission.h: which node asks to follow, and may the rules be asked what to answer?
+/* admission.h: decides whether a request to follow comes from the other node of this pair.
  *
- * The rules of a pair know two nodes. Here it is decided that the requester is the other one of the two: of this
- * cluster, with the same options, on a disk of its own that this pair may count (F-29). Pure; any thread. */
+ * The rules of a pair know two nodes only. The requester must be of this cluster, have the same options, and have a
+ * disk of its own that this pair may count (F-29). Pure; any thread. */
 #ifndef TARRY_REPLICATION_ADMISSION_H
 #define TARRY_REPLICATION_ADMISSION_H
 
@@ -11,27 +11,27 @@
 #include "pair.h"
 #include "tarry.pb-c.h"
 
-/* The node that is asked. */
+/* The node that received the request. */
 struct admission_self {
     const uint8_t *cluster; /* CLUSTER_ID_SIZE bytes */
-    const uint8_t *member;  /* its disk: MEMBER_ID_SIZE bytes */
+    const uint8_t *member;  /* id of its disk: MEMBER_ID_SIZE bytes */
     const struct hard_state *hard_state;
 };
 
 enum admission_kind {
-    ADMISSION_RULES = 1, /* the rules answer (PAIR_ASKED) */
-    ADMISSION_PROBE,     /* is it there, and which epoch does it lead? Answered at once; acknowledges nothing */
-    ADMISSION_JOIN,      /* a directory that belongs to no cluster yet */
-    ADMISSION_REFUSE,    /* with `sentence` */
+    ADMISSION_RULES = 1, /* pass it to the rules (PAIR_ASKED) */
+    ADMISSION_PROBE, /* a probe (silence.h): answer at once with the epoch that this node leads; acknowledges nothing */
+    ADMISSION_JOIN,  /* a new directory asks to join the cluster */
+    ADMISSION_REFUSE, /* refuse, with `sentence` */
 };
 
 struct admission {
     enum admission_kind kind;
-    bool is_early;        /* REFUSE: the requester may ask again; otherwise it takes an operator */
-    const char *sentence; /* REFUSE; lasts for ever */
+    bool is_early;        /* REFUSE: true: the requester may ask again; false: an operator must act */
+    const char *sentence; /* REFUSE: a static string */
 };
 
-/* `pair`: the rules of the node that is asked, in any role. */
+/* Judges `follow`. `pair`: the rules of the node that received it, in any role. */
 struct admission admission_of(const struct pair *pair, const struct admission_self *self, const Tarry__Follow *follow);
 
 #endif

@@ -1,10 +1,10 @@
-/* alone.h: since when a leader serves alone, and why: what it acknowledges then is on its own disk only. For the
- * status, the log's record (AlonePut) and an alarm.
+/* alone.h: tracks since when and why a leader serves alone: its acknowledged commits are then on its own disk only. The
+ * status, the log record AlonePut and the alarm use it.
  *
  *   the follower does not count any more (R4), or not yet ──► alone ──► it is in sync ──► over
  *
- * An asynchronous leader is never alone in this sense: no client was promised two disks. Nor is a strict one, which
- * acknowledges nothing meanwhile.
+ * An asynchronous leader is never alone in this sense, because it promises one disk only. A strict leader is never
+ * alone either, because it acknowledges nothing meanwhile.
  *
  * Pure; times are MONOTONIC nanoseconds of the node. The broker's pair thread and the simulator's node have one each.
  */
@@ -18,17 +18,17 @@
 #include "tarry.pb-c.h"
 
 struct alone {
-    uint64_t since_ns; /* of the present or the last time */
-    uint64_t position; /* … what was committed then */
+    uint64_t since_ns; /* begin of the present or the last period alone */
+    uint64_t position; /* committed position at that begin */
     Tarry__AlonePut__Why why;
-    Tarry__AlonePut__Why next; /* what may make the follower not count; NOT_SAID: nothing */
+    Tarry__AlonePut__Why next; /* reason for the next period; NOT_SAID: none known */
     bool is;
-    bool leads; /* as of the last look */
+    bool leads; /* this node led at the last alone_look */
 };
 
-/* This may make the follower not count. Without it, it is silent. */
+/* Notes why the follower may soon not count; without a note the reason is its silence. */
 void alone_because(struct alone *alone, Tarry__AlonePut__Why why);
-/* After each turn. True: it begins or is over. */
+/* Call it after each turn. True: a period alone has begun or ended. */
 bool alone_look(struct alone *alone, const struct pair *pair, uint64_t now_ns);
 
 #endif

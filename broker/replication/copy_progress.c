@@ -17,7 +17,7 @@ void copy_progress_see(struct copy_progress *progress, uint64_t left, uint64_t n
     uint64_t took_ms = (now_ns - progress->from.ns) / NS_PER_MS;
     if (took_ms == 0) return;
     progress->left_ms = 0;
-    if (left >= progress->from.left) return; /* it does not come nearer */
+    if (left >= progress->from.left) return; /* no progress */
     double rate = (double)(progress->from.left - left) / (double)took_ms;
     progress->left_ms = (uint64_t)((double)left / rate) + 1;
 }

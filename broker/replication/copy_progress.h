@@ -1,7 +1,7 @@
-/* copy_progress.h: about how long it takes until a follower has what it lacks: of a snapshot, or of its leader's log.
+/* copy_progress.h: estimates how long a follower still needs to copy a snapshot or its leader's log.
  *
- * The rate is that of the last seconds, between COPY_PROGRESS_WINDOW_MS and twice as much: a disk that becomes slow
- * shows soon, and a pause does not make the estimate jump at once. Nothing is estimated while it does not come nearer.
+ * The rate is measured over the last COPY_PROGRESS_WINDOW_MS to twice that time, so the estimate follows a slow disk
+ * soon and ignores a short pause. There is no estimate while the missing bytes do not shrink.
  *
  * Pure. Times are MONOTONIC nanoseconds. Thread-safety: one owner, or the caller's mutex. */
 #ifndef TARRY_REPLICATION_COPY_PROGRESS_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define COPY_PROGRESS_WINDOW_MS 2000u
-/* A log line of it no more often than this, and the first one so long after it began. */
+/* Interval of the progress lines in the log; the first line comes one interval after the begin. */
 #define COPY_PROGRESS_SAY_MS 5000u
 
 struct copy_progress {
@@ -19,13 +19,13 @@ struct copy_progress {
         uint64_t ns; /* 0: none */
         uint64_t left;
     } from, since;    /* the rate is counted from the older one */
-    uint64_t left_ms; /* about; 0: there is nothing left, or it is not known */
+    uint64_t left_ms; /* estimated time left, in ms; 0: done or unknown */
     uint64_t said_ns;
 };
 
-/* So many bytes are missing now; 0: it is done, and the next time is another's. */
+/* Notes that `left` bytes are missing; 0 ends this copy, and the next call begins another one. */
 void copy_progress_see(struct copy_progress *progress, uint64_t left, uint64_t now_ns);
-/* True: it is time to say so in the log. Asked only while something is missing. */
+/* True: write a progress line now. Call it only while bytes are missing. */
 bool copy_progress_says(struct copy_progress *progress, uint64_t now_ns);
 
 #endif

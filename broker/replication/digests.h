@@ -3,8 +3,8 @@
  *   leader: digests_add after what it decides ─ digests_below ─► with the frames ─► digests_expect: follower
  *   leader: digests_told ◄─ with the next question ─ `compared` ◄─ digests_applied, once the core is there
  *
- * A digest is of the state after everything up to a position. Not every position has one: what is known on one side
- * only is not compared. Pure, bounded. Thread-safety: the caller's lock. */
+ * A digest is the hash of the state after all records up to a position. Only positions for which both nodes have a
+ * digest are compared. Pure, bounded. Thread-safety: the caller's lock. */
 #ifndef TARRY_REPLICATION_DIGESTS_H
 #define TARRY_REPLICATION_DIGESTS_H
 
@@ -18,35 +18,34 @@ struct digest_point {
 #define DIGEST_POINTS 64u
 
 struct digests {
-    struct digest_point points[DIGEST_POINTS]; /* of a leader: its own newest */
+    struct digest_point points[DIGEST_POINTS]; /* leader: its own newest digests */
     size_t next;
-    struct digest_point expected; /* of a follower: what the leader has; position 0: none */
-    struct digest_point compared; /* were found to be the same, last */
+    struct digest_point expected; /* follower: the leader's digest; position 0: none */
+    struct digest_point compared; /* last point at which both were equal */
     uint64_t compared_ns;         /* when */
-    uint64_t count;               /* of positions, since this process started */
+    uint64_t count;               /* number of equal comparisons since this process started */
 };
 
 enum digest_verdict {
     DIGEST_UNKNOWN = 0, /* there is nothing to compare with */
     DIGEST_SAME,
-    DIGEST_DIFFERS, /* `out_own`, or `expected`, was another: one of the two is damaged */
+    DIGEST_DIFFERS, /* the two digests differ: one of the two nodes is damaged */
 };
 
 /* ---- leading */
 void digests_add(struct digests *digests, uint64_t position, uint64_t digest);
-/* The newest that a follower passes which has the log up to `end`; position 0: none. */
+/* Returns the newest digest at or below `end`, the end of the follower's log; position 0: none. */
 struct digest_point digests_below(const struct digests *digests, uint64_t end);
-/* The follower says what it had at `position` (0: nothing). `*out_own`: what this node had. */
+/* Compares the follower's digest at `position` (0: it sent none). `*out_own`: this node's digest there. */
 enum digest_verdict digests_told(struct digests *digests, uint64_t position, uint64_t digest, uint64_t now_ns,
                                  uint64_t *out_own);
 
 /* ---- following */
-/* The leader had this; the core here has applied the log up to `applied`. */
+/* Remembers the leader's digest for digests_applied. `applied`: position up to which the own core has applied. */
 void digests_expect(struct digests *digests, struct digest_point point, uint64_t applied);
-/* The log is cut at `end` (R8): what lay behind it, and was never applied here, is not expected any more. Another frame
- * may end there next, and its state is another. */
+/* The log is cut at `end` (R8): forgets an expected digest behind it, because other frames may follow there. */
 void digests_cut(struct digests *digests, uint64_t end);
-/* The core has applied the log up to `position`. `*out_expected`: what the leader had. */
+/* Compares once the own core has applied the log up to `position`. `*out_expected`: the leader's digest. */
 enum digest_verdict digests_applied(struct digests *digests, uint64_t position, uint64_t digest, uint64_t now_ns,
                                     uint64_t *out_expected);
 

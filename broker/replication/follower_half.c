@@ -3,11 +3,11 @@
 
 #include "seeded_bug.h"
 
-/* A leader may keep a question this long, if that is not too much of the time after which it counts as silent. */
+/* Longest time that a leader may hold a question, unless that is too much of the silence timeout. */
 #define WAIT_MAX_MS 200u
-/* An answer that has not come so long after that is lost. */
+/* An answer that comes later than this after the hold time is lost. */
 #define ANSWER_EXTRA_MS 1000u
-/* After a question that came to nothing. */
+/* Delay after a question that failed. */
 #define AGAIN_NS (50 * PAIR_NS_PER_MS)
 #define REFUSED_AGAIN_NS (1000 * PAIR_NS_PER_MS)
 
@@ -98,7 +98,7 @@ void follower_take_unfit(struct follower_take *take) {
     take->is_unfit = true;
 }
 
-/* What an older question is answered says nothing of the leader as it is. */
+/* Returns whether a step applies. The answer to an older question proves nothing about the leader's present state. */
 static bool is_wanted(const struct follower_take *take, enum follower_step step, const struct pair *pair,
                       uint64_t applied) {
     switch (step) {
@@ -114,7 +114,7 @@ static bool is_wanted(const struct follower_take *take, enum follower_step step,
         return take->leads;
     case FOLLOWER_ANSWERED:
         return !take->is_unfit;
-    case FOLLOWER_HEARD: /* only once the rules know the answer it is known for how long the leader may be silent */
+    case FOLLOWER_HEARD: /* after the rules, because they decide how long the leader may be silent */
         return !take->is_unfit && take->leads && take->is_newest;
     case FOLLOWER_APPLY:
         return !take->is_unfit && follower_may_apply(pair) > applied;
@@ -125,7 +125,7 @@ static bool is_wanted(const struct follower_take *take, enum follower_step step,
     return true;
 }
 
-/* R2: synced, and only then told. */
+/* R2: the frames are synced before the rules hear of them. */
 enum follower_step follower_take_next(struct follower_take *take, const struct pair *pair, uint64_t applied) {
     if (take->step == FOLLOWER_DONE) return FOLLOWER_DONE;
     do take->step++;
@@ -133,13 +133,13 @@ enum follower_step follower_take_next(struct follower_take *take, const struct p
     return take->step;
 }
 
-/* LOG-3 */
+/* Returns the position up to which the core may apply frames (LOG-3). */
 uint64_t follower_may_apply(const struct pair *pair) {
     if (pair->role != PAIR_FOLLOWING) return 0;
     return SEEDED_BUG(applied_uncommitted) ? pair->durable : pair->committed;
 }
 
-/* R8 */
+/* Returns the newest position that is known to be committed; a cut or a snapshot must keep it (R8). */
 uint64_t follower_keeps(const struct pair *pair, uint64_t known) {
     if (SEEDED_BUG(committed_not_kept)) return known;
     return pair->committed > known ? pair->committed : known;

@@ -1,7 +1,7 @@
-/* follower_half.h: what a node of a pair decides while it follows, beside the rules (broker/pair): when it asks and
- * asks again, what is done with an answer and in which order, and up to where the core may apply.
+/* follower_half.h: decisions of a follower beside the rules (broker/pair): when it asks and asks again, the order of
+ * the steps for an answer, and up to which position the core may apply.
  *
- *   PAIR_ASK ──► follower_half_ask ──► the question, or nothing: it has left
+ *   PAIR_ASK ──► follower_half_ask ──► send the question, or nothing after a goodbye
  *   an answer ─► follower_take_begin ─► follower_take_next, until FOLLOWER_DONE ─► follower_half_settle
  *
  * Pure: no thread, no clock, no I/O. Times are MONOTONIC nanoseconds of the node. broker/shell/pair/node_follower.c and
@@ -15,83 +15,85 @@
 #include "pair.h"
 #include "pair_times.h"
 
-/* So often in a row the other node may have been started anew before it is said that it proves nothing. */
+/* Number of unknown challenges in a row after which the other node counts as unable to prove itself. */
 #define FOLLOWER_CHALLENGES_MAX 5
 
 struct follower_half {
     struct pair_times times;
-    struct pair_message question; /* the newest */
-    bool asking;                  /* it has no answer yet */
-    bool has_left;                /* it has said goodbye: it asks no more, and takes no leader for silent */
-    uint64_t again_ns;            /* when to ask the same once more, or to cut; UINT64_MAX: not */
-    uint64_t cut_end;             /* … where, while the rules wait for that */
-    unsigned challenges;          /* that have come since the last answer that was proved */
+    struct pair_message question; /* the newest question */
+    bool asking;                  /* the question has no answer yet */
+    bool has_left;       /* this node has announced its stop: it asks no more, and no leader counts as silent */
+    uint64_t again_ns;   /* when to repeat the question or the cut; UINT64_MAX: neither */
+    uint64_t cut_end;    /* position of the cut that the rules wait for */
+    unsigned challenges; /* unknown challenges since the last proved answer */
 };
 
 void follower_half_init(struct follower_half *half, const struct pair_times *times);
 
 /* ---- asking */
-/* The rules ask. True: the question is to be sent; then follower_half_sent. The same question (its number) is not sent
- * while its answer may still come: follower_half_patience_ms ends that. */
+/* PAIR_ASK. True: send the question, then call follower_half_sent. A question with the same serial is not sent again
+ * within follower_half_patience_ms, while its answer may still come. */
 bool follower_half_ask(struct follower_half *half, const struct pair_message *question);
-/* It was; or could not be, and is sent once more in a moment. */
+/* Result of sending: after a failure the question is sent again soon. */
 void follower_half_sent(struct follower_half *half, bool is_sent, uint64_t now_ns);
-/* The process is to stop. True: the newest question is sent once more, with a goodbye. False: no leader is followed, or
- * hears of it. */
+/* The process stops. True: send the newest question again, with a goodbye. False: this node follows no leader that it
+ * can reach. */
 bool follower_half_leave(struct follower_half *half, const struct pair *pair);
-/* For how long the leader may keep a question that it has no frames for. */
+/* Time that the leader may hold a question while it has no frames for it. */
 uint32_t follower_half_wait_ms(const struct follower_half *half);
-/* If no part of it comes for so long, the answer is lost. */
+/* Timeout of an answer: it is lost if no part of it comes for this time. */
 uint32_t follower_half_patience_ms(const struct follower_half *half);
 
 enum follower_due { FOLLOWER_DUE_NOTHING = 0, FOLLOWER_DUE_ASK, FOLLOWER_DUE_CUT };
-/* What is to be done once more, at again_ns. */
+/* Returns what to repeat at again_ns. */
 enum follower_due follower_half_due(struct follower_half *half, const struct pair *pair, uint64_t now_ns);
-/* The same question is asked again soon: the other node was started anew. */
+/* The other node was restarted: asks the same question again soon. */
 void follower_half_ask_again(struct follower_half *half, uint64_t now_ns);
-/* The other node refuses; only an operator can help, and it is asked again all the same. */
+/* The other node refuses, until an operator acts; it is asked again later. */
 void follower_half_refused(struct follower_half *half, uint64_t now_ns);
 enum follower_unproved { FOLLOWER_ASKS_NOW, FOLLOWER_ASKS_SOON, FOLLOWER_REFUSED };
-/* An answer without a proof: any process may have sent it. `is_challenge`: it brings a challenge that this
- * node did not know, so the other node may have been started since: the same is asked anew, at once (ASKS_NOW), then
- * soon, up to FOLLOWER_CHALLENGES_MAX times. Otherwise as a refusal. */
+/* An answer without a proof came, which any process may have sent. `is_challenge`: it has a challenge that this node
+ * did not know, so the other node may have restarted. Then the question is repeated: the first time at once (ASKS_NOW),
+ * then soon, up to FOLLOWER_CHALLENGES_MAX times. Otherwise it counts as a refusal. */
 enum follower_unproved follower_half_unproved(struct follower_half *half, bool is_challenge, uint64_t now_ns);
-/* An answer has proved whose it is. */
+/* An answer has proved that the other node sent it. */
 void follower_half_proved(struct follower_half *half);
-/* What is to be cut off (R8) cannot be just now. */
+/* The cut at `end` (R8) is not possible now: it is repeated at again_ns. */
 void follower_half_put_off_cut(struct follower_half *half, uint64_t end, uint64_t now_ns);
-/* What came of a question is done with: if nothing is under way, the same is asked again. */
+/* All steps for an answer are done: plans the same question again if none is under way. */
 void follower_half_settle(struct follower_half *half, const struct pair *pair, uint64_t now_ns);
 
-/* ---- an answer of the rules' (not a refusal), step by step */
+/* ---- the steps for an answer that is not a refusal */
 enum follower_step {
     FOLLOWER_BEGIN = 0,
-    FOLLOWER_CLOCK,    /* its logical time is the leader's: noted before any of its frames is stored (TIME-1) */
-    FOLLOWER_COPY,     /* its frames are appended; if they do not continue this log, follower_take_unfit */
-    FOLLOWER_SYNC,     /* the log is synced (R2) */
-    FOLLOWER_DURABLE,  /* the rules are told: PAIR_DURABLE */
-    FOLLOWER_LEADER,   /* what it says of the leader is kept for the hard state, and for requests */
-    FOLLOWER_ANSWERED, /* the rules are told: PAIR_ANSWERED */
-    FOLLOWER_HEARD,    /* it is a sign of life */
-    FOLLOWER_APPLY,    /* the core applies the log up to follower_may_apply */
+    FOLLOWER_CLOCK,    /* note the leader's logical time, before a frame of it is stored (TIME-1) */
+    FOLLOWER_COPY,     /* append its frames; if they do not continue this log, call follower_take_unfit */
+    FOLLOWER_SYNC,     /* sync the log (R2) */
+    FOLLOWER_DURABLE,  /* report PAIR_DURABLE to the rules */
+    FOLLOWER_LEADER,   /* keep what the answer says about the leader, for the hard state and for clients */
+    FOLLOWER_ANSWERED, /* report PAIR_ANSWERED to the rules */
+    FOLLOWER_HEARD,    /* the other node was heard (silence.h) */
+    FOLLOWER_APPLY,    /* let the core apply the log up to follower_may_apply */
     FOLLOWER_DONE,
 };
 struct follower_take {
-    bool leads;     /* the node that answered does */
-    bool is_newest; /* it answers the newest question */
-    bool copies;    /* its frames belong into the log */
-    bool is_unfit;  /* … and do not continue it */
+    bool leads;     /* the node that answered leads */
+    bool is_newest; /* the answer belongs to the newest question */
+    bool copies;    /* append its frames to the log */
+    bool is_unfit;  /* the frames do not continue the log */
     enum follower_step step;
 };
-/* `has_frames`: any came with it. */
+/* Begins the steps. `has_frames`: frames came with the answer. */
 struct follower_take follower_take_begin(const struct pair *pair, const struct pair_message *answer, bool has_frames,
                                          bool is_newest);
-/* The step to be done now; `applied`: what the core was told to apply up to. */
+/* Returns the next step. `applied`: position up to which the core was told to apply. */
 enum follower_step follower_take_next(struct follower_take *take, const struct pair *pair, uint64_t applied);
 void follower_take_unfit(struct follower_take *take);
-/* LOG-3: the index and the core of a follower have what is known committed, and no more; 0: it does not follow. */
+/* LOG-3: returns the position up to which a follower's core and index may apply: what is known to be committed. 0: this
+ * node does not follow. */
 uint64_t follower_may_apply(const struct pair *pair);
-/* R8: nothing below is ever cut off. `known`: what this node has vouched for otherwise. */
+/* R8: returns the position below which this node never cuts its log. `known`: a further lower bound (the shell's: the
+ * end of what it has signed). */
 uint64_t follower_keeps(const struct pair *pair, uint64_t known);
 
 #endif

@@ -42,7 +42,7 @@ uint64_t freshness_age_ns(const struct freshness *freshness, uint64_t now_ns) {
     return age_ns(&freshness->proved, now_ns);
 }
 
-/* What it has heard will do, once it is applied. */
+/* Returns whether what the leader has confirmed is new enough, once it is applied. */
 static bool has_word(const struct freshness *freshness, uint64_t staleness_ns, uint64_t now_ns) {
     return age_ns(&freshness->next, now_ns) <= staleness_ns || age_ns(&freshness->newest, now_ns) <= staleness_ns;
 }
@@ -61,7 +61,7 @@ static enum freshness_verdict judge_age(const struct freshness *freshness, struc
     return follows ? FRESH_ASK : FRESH_WAIT;
 }
 
-/* TRUE-1 */
+/* Decides whether a question may be answered, waits or is refused (TRUE-1). */
 enum freshness_verdict freshness_judge(const struct freshness *freshness, struct freshness_wish *wish, bool follows,
                                        uint64_t applied, uint64_t now_ns) {
     if (applied < wish->at_least && !SEEDED_BUG(at_least_unapplied))

@@ -1,18 +1,17 @@
-/* freshness.h: may a node of a pair that does not lead answer a question that asks for no less than a log position
- * (at_least), or for nothing older than so long (staleness)?
+/* freshness.h: decides whether a follower may answer a question that demands a log position (at_least) or a greatest
+ * age (staleness).
  *
- * The first is seen from what it has applied. The second must be proved, and what proves it is its leader's word: a
- * leader that was asked at T, and said then that all that was ever acknowledged lies below K, proves to a node that has
- * applied the log up to K that whatever was acknowledged before T is in its answer.
+ * The position is compared with what the follower has applied. The age needs a proof from the leader: the follower asks
+ * at T, and the leader replies that all acknowledged commits lie below K. A follower that has applied the log up to K
+ * then shows all commits that were acknowledged before T.
  *
  *   asked at T ──────────► the leader: "all of it lies below K" ──────────► heard ──► applied up to K: proved as of T
  *        the age is counted from here, not from there ────────────────────────┘
  *
- * *T is when it was asked, not when the word was heard*: a word may lie in a socket for as long as the node is stopped
- * or the network holds it. *On BOOTTIME*: a machine that was suspended has heard nothing meanwhile. *K is no less than
- * where the leader's epoch began*: what an earlier leader has acknowledged the present one has, and need not have
- * committed yet. *In one epoch*: what a leader said counts no more once another leads. There are two nodes, so no third
- * one acknowledges anything while this one follows.
+ * *T is the time of the question, not of the reply*, because a reply may wait in a socket or in the network. *Times are
+ * BOOTTIME*, because a suspended machine hears nothing. *K is at least the begin of the leader's epoch*, because the
+ * leader has the commits of earlier epochs before it has committed them itself. *A reply counts within its epoch only.*
+ * There is no third node that could acknowledge commits while this one follows.
  *
  * Pure: no clock, no I/O. Thread-safety: one owner. broker/shell/pair/node_fresh.c and tests/sim carry it out. */
 #ifndef TARRY_REPLICATION_FRESHNESS_H
@@ -21,49 +20,52 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The leader's word: what was acknowledged before `asked_ns` lies below `known`. */
+/* A leader's reply: all commits acknowledged before `asked_ns` lie below `known`. */
 struct freshness_word {
-    uint64_t asked_ns; /* CLOCK_BOOTTIME of the node; 0: none */
+    uint64_t asked_ns; /* CLOCK_BOOTTIME of this node; 0: no reply */
     uint64_t known;
 };
 
 struct freshness {
-    uint32_t epoch;               /* of all of them */
-    struct freshness_word proved; /* it is applied up to there */
-    struct freshness_word next;   /* … it will be; it stays until then, so that one is, however many come meanwhile */
-    struct freshness_word newest; /* … and the one after it */
+    uint32_t epoch;               /* epoch of the replies below */
+    struct freshness_word proved; /* newest reply that is applied up to `known` */
+    struct freshness_word next;   /* the reply that is proved next; newer replies do not replace it */
+    struct freshness_word newest; /* newest reply; it follows `next` */
 };
 
-/* The leader of `epoch` has answered what it was asked at `asked_ns`; `applied`: what answers here show. */
+/* The leader of `epoch` has answered the question of `asked_ns`; `applied`: position up to which this node has applied.
+ */
 void freshness_heard(struct freshness *freshness, uint32_t epoch, uint64_t asked_ns, uint64_t known, uint64_t applied);
 void freshness_applied(struct freshness *freshness, uint64_t applied);
-/* All that was acknowledged so long before `now_ns` is in what answers show; UINT64_MAX: nothing is proved. */
+/* Returns the age that is proved: answers show all commits acknowledged before `now_ns` minus it. UINT64_MAX: nothing
+ * is proved. */
 uint64_t freshness_age_ns(const struct freshness *freshness, uint64_t now_ns);
 
-/* What a question asks for. */
+/* Demands of a question. */
 struct freshness_wish {
-    uint64_t at_least;     /* 0: whatever there is */
-    uint64_t staleness_ns; /* 0: any */
-    uint64_t until_ns;     /* BOOTTIME: it is not waited for longer */
-    uint64_t word_ns;      /* since when only a younger word of the leader's helps; 0: it does not come to that yet */
+    uint64_t at_least;     /* position that must be applied; 0: any */
+    uint64_t staleness_ns; /* greatest age; 0: any */
+    uint64_t until_ns;     /* deadline, BOOTTIME */
+    uint64_t word_ns;      /* since when no reply is young enough, so that a new one is awaited; 0: one is */
 };
 
 enum freshness_verdict {
-    FRESH_ENOUGH = 1, /* answer */
-    FRESH_WAIT,       /* look again once more is applied, or at freshness_timer */
-    FRESH_ASK,        /* likewise, and ask the leader now */
+    FRESH_ENOUGH = 1, /* answer now */
+    FRESH_WAIT,       /* judge again when more is applied, or at freshness_timer */
+    FRESH_ASK,        /* as FRESH_WAIT, and ask the leader now */
     FRESH_BEHIND,     /* refuse: at_least is not applied */
-    FRESH_TOO_OLD,    /* refuse: nothing so young is proved */
+    FRESH_TOO_OLD,    /* refuse: staleness_ns is not proved */
 };
 
-/* `follows`: this node follows a leader. */
+/* Judges a question. `follows`: this node follows a leader. */
 enum freshness_verdict freshness_judge(const struct freshness *freshness, struct freshness_wish *wish, bool follows,
                                        uint64_t applied, uint64_t now_ns);
-/* This node stood still: what it waited for may lie in a socket, and has time to be read (F-13). */
+/* This node was paused: extends the deadline, because the reply may wait in a socket (F-13). */
 void freshness_overslept(struct freshness_wish *wish, uint64_t now_ns);
-/* After FRESH_WAIT and FRESH_ASK: BOOTTIME. */
+/* After FRESH_WAIT and FRESH_ASK: returns when to judge again, BOOTTIME. */
 uint64_t freshness_timer(const struct freshness_wish *wish);
-/* … and the position up to which more must be applied; UINT64_MAX: that alone does not help. */
+/* After FRESH_WAIT and FRESH_ASK: returns the position that must be applied; UINT64_MAX: applying more does not help.
+ */
 uint64_t freshness_awaits(const struct freshness *freshness, const struct freshness_wish *wish, uint64_t applied);
 
 #endif

@@ -1,7 +1,7 @@
-/* hard_state_rules.h: what one of a pair must not forget (hard_state.h, DIR/pair), as the rules of a pair change
- * it: at the start of a run, when they say so (PAIR_WRITE_STATE), and when a follower's disk is admitted (F-29).
+/* hard_state_rules.h: changes the hard state of a node (hard_state.h, DIR/pair): at the start of a run, at
+ * PAIR_WRITE_STATE, and when a follower's disk is admitted (F-29).
  *
- * Whatever changes a hard state here is durable before anything rests on it: the caller writes it. Pure. */
+ * The caller makes each change durable before the node acts on it. Pure. */
 #ifndef TARRY_REPLICATION_HARD_STATE_RULES_H
 #define TARRY_REPLICATION_HARD_STATE_RULES_H
 
@@ -11,26 +11,27 @@
 #include "hard_state.h"
 #include "pair.h"
 
-/* What a start finds, and how it was asked for. */
+/* Circumstances of a start. */
 struct hard_state_start {
-    bool is_new;      /* the directory was never one of a pair: `hard_state` has the node, and the one that it joined */
-    bool joins;       /* it follows (--follow) */
-    bool coordinated; /* there is a coordinator */
-    uint32_t last_epoch; /* of the log's last frame; 0: it has none */
-    uint32_t epoch_min;  /* no epoch below this is ever led on this disk (a restored copy's gap); 0: none */
+    bool is_new; /* the directory was never part of a pair: `hard_state` has only its node number and the node that it
+                    joined */
+    bool joins;  /* started with --follow */
+    bool coordinated;    /* there is a coordinator */
+    uint32_t last_epoch; /* epoch of the log's last frame; 0: the log has none */
+    uint32_t epoch_min;  /* lowest epoch that may be led on this disk, after a restore; 0: no limit */
 };
 
-/* A run begins: it has a number that no other run has (R6), and takes part in nothing that was given up. */
+/* Begins a run: gives it a new number (R6), and a floor above the epochs that were given up. */
 void hard_state_begin(struct hard_state *hard_state, const struct hard_state_start *start);
-/* … as the rules start with it. */
+/* Returns the part of the hard state that pair_start takes. */
 struct pair_hard_state hard_state_for_rules(const struct hard_state *hard_state);
-/* PAIR_WRITE_STATE: what the rules want noted. `leader`: the disk that answered last; `requester`: the one whose
- * question is just being looked at, or NULL. Which of the two is the pair's other disk goes with the promise to it, or
- * with the reign that its promise makes (F-29). */
+/* Takes over pair->hard_state for PAIR_WRITE_STATE. `leader`: the disk that answered last; `requester`: the disk whose
+ * question is being answered, or NULL. Notes as the pair's other disk the one that gets this node's promise, or whose
+ * promise makes this node lead (F-29). */
 void hard_state_take(struct hard_state *hard_state, const struct pair *pair, const uint8_t leader[MEMBER_ID_SIZE],
                      const uint8_t *requester);
-/* The rules may count the requester's disk with their next step, and a later run must know which. True: the hard state
- * has changed. */
+/* Notes the requester's disk, because the rules may count it at their next step and a later run must know it. True: the
+ * hard state has changed. */
 bool hard_state_admit(struct hard_state *hard_state, const uint8_t requester[MEMBER_ID_SIZE]);
 
 #endif

@@ -7,12 +7,12 @@
 #include "seeded_bug.h"
 #include "tarry_limits.h"
 
-/* What is committed is told with the next frames, or so long after. */
+/* Delay after which a new committed position is sent even without new frames. */
 #define COMMITTED_DELAY_NS (3 * PAIR_NS_PER_MS)
-/* A request has waited this long for a follower that counts: a later one is refused, to be sent again. */
+/* When a request has waited this long for a follower that counts, later requests are refused as busy. */
 #define STALLED_NS (1000 * PAIR_NS_PER_MS)
-/* … by looks so far apart, one of which counts no more than twice that: what a leader stood still for says nothing of
- * its follower, whose word lies in a socket (F-13). */
+/* Interval of the looks that measure this wait; a look adds at most twice the interval. Time in which the leader stood
+ * still proves nothing about the follower, whose question may lie in a socket (F-13). */
 #define STALL_LOOK_EVERY_NS (250 * PAIR_NS_PER_MS)
 
 void leader_half_init(struct leader_half *half, const struct pair_times *times) {
@@ -36,20 +36,21 @@ void leader_half_written(struct leader_half *half, uint64_t end) {
 /* ---- questions */
 
 void leader_half_hear(struct leader_half *half, const struct pair *pair, const Tarry__Follow *follow, uint64_t now_ns) {
-    if (now_ns - half->asked_ns > LEADER_NEAR_PATIENCE_MS * PAIR_NS_PER_MS) half->chased_ns = 0; /* it was gone */
+    if (now_ns - half->asked_ns > LEADER_NEAR_PATIENCE_MS * PAIR_NS_PER_MS) half->chased_ns = 0; /* it was away */
     half->asked_ns = now_ns;
     if (follow->end > half->follower_end) half->grown_ns = now_ns;
     half->follower_end = follow->end;
-    bool never_follows = pair->by_operator && follow->alone; /* it asks all the same, for as long as it runs */
+    bool never_follows = pair->by_operator && follow->alone; /* it asks for as long as it runs */
     if (pair->role == PAIR_LEADING && !never_follows) leader_half_keep(half, follow->end, now_ns);
 }
 
-/* Without a coordinator a claim becomes a reign by the first question of the node that promised it. */
+/* Returns whether this node compares a requester's log with its own. By_operator, a candidate leads by the first
+ * question of the node that promised. */
 bool leader_half_compares(const struct pair *pair) {
     return pair->role == PAIR_LEADING || pair->role == PAIR_CANDIDATE;
 }
 
-/* How many syncs it lacks; UINT64_MAX: more than are known. */
+/* Returns how many syncs the follower lacks; UINT64_MAX: more than are known. */
 static uint64_t syncs_behind(const struct leader_half *half, uint64_t follower_end) {
     uint64_t count = 0;
     if (follower_end < half->syncs_from) return UINT64_MAX;
@@ -57,7 +58,7 @@ static uint64_t syncs_behind(const struct leader_half *half, uint64_t follower_e
     return count;
 }
 
-/* So many may be waited for, the longer it does not come nearer. */
+/* Returns how many missing syncs the leader accepts; the number grows while the follower does not come nearer. */
 static uint64_t syncs_near(uint64_t chased_ns) {
     uint64_t doublings = chased_ns / (LEADER_NEAR_PATIENCE_MS * PAIR_NS_PER_MS), syncs = LEADER_NEAR_SYNCS;
     while (doublings-- > 0 && syncs <= LEADER_SYNCS_KNOWN) syncs *= 2;
@@ -73,7 +74,8 @@ bool leader_half_is_near(struct leader_half *half, uint64_t follower_end, uint64
     return is_near;
 }
 
-/* An idle follower must have time to ask again before it counts as silent: it knows nothing of solo-after. */
+/* Returns how long a question may be held. An idle follower must have time to ask again before it counts as silent; it
+ * does not know solo-after. */
 static uint64_t hold_ns(const struct leader_half *half, const Tarry__Follow *follow) {
     uint64_t third_ms = half->times.solo_after_ms / 3;
     return (third_ms < follow->wait_ms ? third_ms : follow->wait_ms) * PAIR_NS_PER_MS;
@@ -81,8 +83,8 @@ static uint64_t hold_ns(const struct leader_half *half, const Tarry__Follow *fol
 
 bool leader_half_take(struct leader_half *half, const Tarry__Follow *follow, void *held,
                       const struct pair_message *answer, uint64_t committed, uint64_t now_ns) {
-    /* The snapshot will end no earlier than what is committed now does, and what comes after it must still be there
-     * when it is taken. */
+    /* The snapshot will end at or behind the present committed position. The log from there on must still exist when
+     * the snapshot is taken. */
     if (answer->kind == PAIR_RETIRED) leader_half_keep(half, committed, now_ns);
     if (answer->kind != PAIR_FRAMES) return false;
     assert(half->held == NULL);
@@ -100,7 +102,7 @@ void *leader_half_release(struct leader_half *half) {
     return held;
 }
 
-/* ---- what is committed leaves */
+/* ---- releasing committed replies */
 
 /* Restart the stall timer at every release: under load the queue never empties. */
 void leader_half_released(struct leader_half *half, bool has_left, bool waits, uint64_t now_ns) {
@@ -124,8 +126,9 @@ void leader_half_look_at_disk(struct leader_half *half, uint64_t since_ns, uint6
     hung_disk_look(&half->disk, since_ns, now_ns);
 }
 
-/* F-31a. It has whatever was acknowledged, and the frames that wait for this node's disk besides. It is told to lead,
- * as it may at any time if it hears nothing; the deposed node starts again, when its disk lets it. */
+/* F-31a. Returns whether the follower should lead because this disk hangs. The follower has all acknowledged frames,
+ * and the frames that wait for this disk. It is told to lead, which it may also do after a silence. This node starts
+ * again when its disk permits. */
 bool leader_half_is_hung(const struct leader_half *half, const struct pair *pair) {
     bool may_lead = pair->counted && pair_is_in_sync(pair) && !pair->by_operator && !pair->is_async;
     return may_lead && hung_disk_ms(&half->disk) >= LEADER_DISK_HUNG_MS;
@@ -137,7 +140,7 @@ bool leader_half_must_answer(struct leader_half *half, const struct pair *pair, 
     half->wake_ns = half->until_ns;
     if (pair_hands_over(pair) || leader_half_is_hung(half, pair)) return true;
     if (half->written > half->held_end || now_ns >= half->until_ns) return true;
-    if (half->held_stamp == 0) return true; /* it does not know yet that it is a follower */
+    if (half->held_stamp == 0) return true; /* it does not know yet that it follows */
     if (pair->counted && wants_word && !SEEDED_BUG(confirmation_not_asked)) return true;
     if (pair->committed <= half->told) return false;
     uint64_t tell_ns = half->held_ns + COMMITTED_DELAY_NS;
@@ -162,11 +165,11 @@ bool leader_half_declares(const struct leader_half *half, const struct pair *pai
 
 uint64_t leader_half_known(const struct pair *pair) {
     if (pair->role != PAIR_LEADING) return 0;
-    bool is_below = pair->committed < pair->begun; /* what an earlier leader has acknowledged lies below `begun` */
+    bool is_below = pair->committed < pair->begun; /* below `begun`: acknowledged by earlier leaders */
     return is_below && !SEEDED_BUG(begun_unsaid) ? pair->begun : pair->committed;
 }
 
-/* When leader_half_look is due. */
+/* Returns when leader_half_look is due. */
 static uint64_t stall_timer(const struct leader_half *half) {
     if (half->waits_since_ns == UINT64_MAX || half->stalled_ns != 0) return UINT64_MAX;
     bool is_looked_at = half->leaves.since_ns == half->waits_since_ns;
@@ -204,7 +207,8 @@ uint64_t leader_half_stuck_ns(const struct leader_half *half, const struct pair 
     return since_ns + wait_ms * PAIR_NS_PER_MS;
 }
 
-/* One that has everything stores nothing because there is nothing to store: its word alone is late. */
+/* Gives up a follower that stores nothing. Returns false if it has everything: then it has nothing to store, and only
+ * its confirmation is late. */
 bool leader_half_give_up(struct leader_half *half) {
     if (half->follower_end >= half->written) return false;
     bool is_first = half->stuck_end != half->follower_end;

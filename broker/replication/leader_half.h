@@ -1,13 +1,13 @@
-/* leader_half.h: what a node of a pair decides while it leads, beside the rules (broker/pair): what its follower has,
- * when the follower's question is answered, when a follower that stores nothing is given up, and which part of the log
- * is kept for it.
+/* leader_half.h: decisions of a leader beside the rules (broker/pair): what its follower has, when the follower's
+ * question is answered, when the leader gives up a follower that stores nothing, and which part of the log is kept for
+ * it.
  *
  *   a question ──► admission_of ──► leader_half_hear ──► pair_step ──► leader_half_take ──► held, or answered
  *   any turn   ──► the release gate ─► leader_half_released ─► leader_half_must_answer ─► pair_step ─► frames
  *
- * A question waits until there are frames for it, or another position is committed, or a request waits for a
- * confirmation, or its time is over; it acknowledges at once. The rules are asked again when it is answered, so that
- * the answer's stamp is younger than whatever came meanwhile: to them that is the same question, come twice.
+ * A follower's question acknowledges at once, and waits for its answer until there are frames for it, a further
+ * position is committed, a client's request needs a confirmation, or its time is over. The rules see the same question
+ * again when it is answered, so that the answer's stamp is younger than all requests that came meanwhile.
  *
  * Pure: no thread, no clock, no I/O. Times are MONOTONIC nanoseconds of the node, positions are those of its log.
  * broker/shell/pair/node_leader.c and tests/sim/node_lead.c carry out what is decided here. */
@@ -22,11 +22,11 @@
 #include "pair_times.h"
 #include "tarry.pb-c.h"
 
-/* A disk that has kept a write waiting for so long hangs (F-31a); hung_disk.h says what counts. */
+/* A write that waits this long proves that the disk hangs (F-31a); hung_disk.h measures it. */
 #define LEADER_DISK_HUNG_MS 1500u
-/* A follower syncs once for each sync of its leader that it lacks (LOG-5). While it does, every request waits that
- * needs its acknowledgement: so it is waited for once it lacks no more than this many; twice as many each time the
- * patience is over, and after LEADER_SYNCS_KNOWN any number within FOLLOW_NEAR_BYTES, for under load it may never come
+/* A follower repeats each sync of its leader that it lacks (LOG-5), and once it counts, all requests wait for it. So it
+ * counts only when it lacks at most LEADER_NEAR_SYNCS syncs. The limit doubles every LEADER_NEAR_PATIENCE_MS; beyond
+ * LEADER_SYNCS_KNOWN any number within FOLLOW_NEAR_BYTES is accepted, because under load the follower may never come
  * nearer (R5). */
 #define LEADER_NEAR_SYNCS 4u
 #define LEADER_NEAR_PATIENCE_MS 500u
@@ -34,92 +34,92 @@
 
 struct leader_half {
     struct pair_times times;
-    bool began;                         /* the core leads */
+    bool began;                         /* the core has begun to lead */
     uint64_t written;                   /* the end of the log, durable or not; leader_half_written moves it */
-    uint64_t syncs[LEADER_SYNCS_KNOWN]; /* up to where each of the newest ones wrote */
-    uint64_t sync_next;                 /* how many there were, since it leads */
-    uint64_t syncs_from;                /* what was written below it is in none of them */
+    uint64_t syncs[LEADER_SYNCS_KNOWN]; /* end of the log at each of the newest syncs, a ring */
+    uint64_t sync_next;                 /* number of syncs since the epoch began */
+    uint64_t syncs_from;                /* `syncs` has no sync below this position */
 
     /* the follower */
-    uint64_t follower_end; /* durable there, as its newest question said; 0: none came */
-    uint64_t asked_ns;     /* when it came */
-    uint64_t grown_ns;     /* when that had grown, or its time began anew; 0: not yet */
-    uint64_t stuck_end;    /* up to where it had when it was given up (F-28); 0: it was not */
-    uint64_t chased_ns;    /* since when it lacks little, but too much to be waited for; 0: it does not */
-    uint64_t kept_from;    /* the log from here on is still needed by it; UINT64_MAX: it is free */
-    uint64_t kept_ns;      /* when that was last known */
+    uint64_t follower_end; /* durable end of its log, by its newest question; 0: no question came */
+    uint64_t asked_ns;     /* when that question came */
+    uint64_t grown_ns;     /* when follower_end grew last, or its time was started again; 0: never */
+    uint64_t stuck_end;    /* follower_end when the follower was given up (F-28); 0: it was not */
+    uint64_t chased_ns;    /* since when the follower is close, but not close enough to count; 0: it is not */
+    uint64_t kept_from;    /* the follower still needs the log from this position on; UINT64_MAX: it needs none */
+    uint64_t kept_ns;      /* when kept_from was confirmed last */
 
-    /* its newest question, unanswered */
-    void *held; /* of the caller; NULL: none. Taken away by leader_half_release */
+    /* the follower's newest question, while it waits for its answer */
+    void *held; /* the caller's question; NULL: none. leader_half_release takes it */
     uint64_t held_end, held_stamp;
-    uint64_t held_ns;  /* when it came */
-    uint64_t until_ns; /* when it must be answered */
-    uint64_t wake_ns;  /* when leader_half_must_answer is to be asked again; UINT64_MAX: at the next event */
-    uint64_t told;     /* committed, as the follower was told last */
+    uint64_t held_ns;  /* when the question came */
+    uint64_t until_ns; /* when the question must be answered */
+    uint64_t wake_ns;  /* when to call leader_half_must_answer again; UINT64_MAX: at the next event */
+    uint64_t told;     /* committed position that the follower got last */
 
     struct hung_disk disk;
 
-    /* what is durable here and has not left */
-    uint64_t waits_since_ns; /* since when nothing has left, though something waits; UINT64_MAX: nothing waits */
-    struct waited leaves;    /* … by the time that this node was awake */
-    uint64_t stalled_ns;     /* when that was found to be too long; 0: it is not */
+    /* replies that are durable here and not sent yet */
+    uint64_t waits_since_ns; /* since when replies wait and none was sent; UINT64_MAX: none waits */
+    struct waited leaves;    /* that wait, without the pauses of this node */
+    uint64_t stalled_ns;     /* when that wait became too long; 0: it is not */
 };
 
 void leader_half_init(struct leader_half *half, const struct pair_times *times);
-/* The rules say: lead. The log ends at `end`. */
+/* PAIR_LEAD: begins to lead with a log that ends at `end`. */
 void leader_half_begin(struct leader_half *half, uint64_t end);
-/* The log ends at `end`, and one sync makes durable what is new. */
+/* The log now ends at `end`; one sync makes the new part durable. */
 void leader_half_written(struct leader_half *half, uint64_t end);
 
-/* ---- a question came, which is the rules' to answer (ADMISSION_RULES) */
-/* What it says of the follower. In any role. */
+/* ---- a question that the rules answer (ADMISSION_RULES) */
+/* Notes what a question says about the follower. In any role. */
 void leader_half_hear(struct leader_half *half, const struct pair *pair, const Tarry__Follow *follow, uint64_t now_ns);
-/* Must the requester's log be compared with this node's before PAIR_ASKED? */
+/* Returns whether the requester's log must be compared with this node's before PAIR_ASKED. */
 bool leader_half_compares(const struct pair *pair);
-/* Does it lack so little that it may be waited for (R5), and has it stored anything since it was given up (F-28)? */
+/* Returns whether the follower lacks so little that it may count (R5), and has stored something since it was given up
+ * (F-28). */
 bool leader_half_is_near(struct leader_half *half, uint64_t follower_end, uint64_t now_ns);
-/* The rules' answer to it. True: it waits, and `held` is the caller's question; one that waited before must have been
- * released. False: it is answered now. `committed`: what may be told. */
+/* Takes the rules' answer to a question. True: the question waits, as `held`; an earlier one must have been released.
+ * False: answer it now. `committed`: position that the answer may report. */
 bool leader_half_take(struct leader_half *half, const Tarry__Follow *follow, void *held,
                       const struct pair_message *answer, uint64_t committed, uint64_t now_ns);
-/* The question that waits is answered otherwise, or now. Returns it; NULL: there is none. */
+/* Returns the waiting question, for the caller to answer it; NULL: there is none. */
 void *leader_half_release(struct leader_half *half);
 
 /* ---- each turn */
-/* First of all: `since_ns` is when the oldest write that is not synced yet began; 0: none waits. */
+/* Call it first in each turn. `since_ns`: when the oldest write that is not synced yet began; 0: none waits. */
 void leader_half_look_at_disk(struct leader_half *half, uint64_t since_ns, uint64_t now_ns);
-/* What may leave has left. `has_left`: there was something; `waits`: something is left over. */
+/* The replies that may leave were sent. `has_left`: at least one was sent; `waits`: others still wait. */
 void leader_half_released(struct leader_half *half, bool has_left, bool waits, uint64_t now_ns);
-/* Has any request waited for too long? True: that has changed (stalled_ns). */
+/* Checks whether replies wait too long. True: stalled_ns has changed. */
 bool leader_half_look(struct leader_half *half, uint64_t now_ns);
-/* Is it time to answer the question that waits? `wants_word`: a request waits for the follower's confirmation.
- */
+/* Returns whether to answer the waiting question now. `wants_word`: a client's request waits for the follower's
+ * confirmation. */
 bool leader_half_must_answer(struct leader_half *half, const struct pair *pair, bool wants_word, uint64_t now_ns);
-/* F-31a. The disk hangs, and the follower, which has whatever was acknowledged, is told to lead. */
+/* F-31a. Returns whether the disk hangs and the follower, which has all acknowledged commits, shall lead. */
 bool leader_half_is_hung(const struct leader_half *half, const struct pair *pair);
-/* The rules' answer to it, as it is sent: `answer` may change. */
+/* Completes the rules' answer before it is sent; may change `answer`. */
 void leader_half_answer(struct leader_half *half, const struct pair *pair, struct pair_message *answer);
-/* Is this node present at the coordinator as the leader? For as long as it takes its turns, and its disk answers: what
- * only lives does not keep the other from taking over. */
+/* Returns whether this node declares itself at the coordinator as the leader: only while its disk answers, so that a
+ * leader with a hung disk does not keep the other node from taking over. */
 bool leader_half_declares(const struct leader_half *half, const struct pair *pair);
-/* LEADING: all that either node has acknowledged by now, in this epoch or an earlier one, lies below it; otherwise 0.
- */
+/* LEADING: returns a position above all commits acknowledged so far, in this epoch and earlier ones; otherwise 0. */
 uint64_t leader_half_known(const struct pair *pair);
-/* When the next turn is due. */
+/* Returns when the next turn is due. */
 uint64_t leader_half_timer(const struct leader_half *half);
 
 /* ---- the log that the follower needs */
 void leader_half_keep(struct leader_half *half, uint64_t from, uint64_t now_ns);
-/* It is not kept for ever for a follower that does not come. `is_copied`: a backup or snapshot is under way, and the
- * node that copies it comes once it has it. */
+/* No longer keeps the log for a follower that has been away too long. `is_copied`: a backup or snapshot is being
+ * copied, and that node will ask when it has it. */
 void leader_half_forget_needs(struct leader_half *half, bool is_copied, uint64_t now_ns);
 
 /* ---- a follower that counts, asks, and stores nothing (F-28): its disk is full, or it starts again and again */
-/* When it is given up as if it were silent; UINT64_MAX: never. */
+/* Returns when such a follower is given up as if it were silent; UINT64_MAX: never. */
 uint64_t leader_half_stuck_ns(const struct leader_half *half, const struct pair *pair);
-/* It is. True: it lacks something, and for the first time at this position. */
+/* Gives it up. True: it lacks frames, and was not given up at this position before. */
 bool leader_half_give_up(struct leader_half *half);
-/* This node stood still, and has not heard what the follower stored meanwhile: its time begins anew. */
+/* This node was paused: starts the follower's time again, because its messages were not read meanwhile. */
 void leader_half_overslept(struct leader_half *half, uint64_t now_ns);
 
 #endif

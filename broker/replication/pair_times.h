@@ -1,4 +1,4 @@
-/* pair_times.h: how long the two nodes of a pair wait for each other, as an operator has set it. Both halves go by it.
+/* pair_times.h: how long the two nodes of a pair wait for each other: the operator's options, used by both halves.
  */
 #ifndef TARRY_REPLICATION_PAIR_TIMES_H
 #define TARRY_REPLICATION_PAIR_TIMES_H
@@ -9,9 +9,10 @@
 #define PAIR_NS_PER_MS UINT64_C(1000000)
 
 struct pair_times {
-    uint64_t failover_after_ms; /* a leader that says nothing for so long is silent */
-    uint64_t solo_after_ms;     /* … a follower. PAIR_TIME_NEVER: it is waited for, however long that takes */
-    uint64_t keep_ms;           /* what a follower lacks stays in its leader's log for so long after it was heard */
+    uint64_t failover_after_ms; /* a leader counts as silent after this time without an answer */
+    uint64_t solo_after_ms; /* a follower counts as silent after this time; PAIR_TIME_NEVER: the leader waits without a
+                               limit */
+    uint64_t keep_ms;       /* the leader keeps the log that its follower lacks for this time after the last question */
 };
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "seeded_bug.h"
 
-/* A record that could not be read is read again after this. */
+/* Delay before a failed read of the record is repeated. */
 #define READ_AGAIN_NS UINT64_C(200000000)
 
 void record_reads_init(struct record_reads *reads) {

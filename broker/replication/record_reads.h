@@ -1,9 +1,9 @@
-/* record_reads.h: when a node of a pair reads the coordinator's record, and what a read says of the reading.
+/* record_reads.h: decides when a node of a pair reads the coordinator's record.
  *
  *   PAIR_READ ──► record_reads_ask ──► now, or at again_ns ──► what came ──► record_reads_took ──► the rules
  *
- * A coordinator that did not answer, or answered with what cannot be (F-30, F-31b), is asked again after a while, and
- * not at once. Pure. Times are MONOTONIC nanoseconds of the node. */
+ * After no answer, or an impossible one (F-30, F-31b), the next read waits (again_ns). Pure. Times are MONOTONIC
+ * nanoseconds of the node. */
 #ifndef TARRY_REPLICATION_RECORD_READS_H
 #define TARRY_REPLICATION_RECORD_READS_H
 
@@ -13,20 +13,21 @@
 #include "pair.h"
 
 struct record_reads {
-    bool failed;       /* the last one */
-    bool presence;     /* at again_ns: the leader's presence is asked for, too */
-    uint64_t again_ns; /* when the record is read again after a failure; UINT64_MAX: not */
+    bool failed;       /* the last read failed */
+    bool presence;     /* the read at again_ns also asks for the leader's presence */
+    uint64_t again_ns; /* time of the next read after a failure; UINT64_MAX: none is planned */
 };
 
 void record_reads_init(struct record_reads *reads);
-/* The rules want to know it. True: it is read now; false: record_reads_due says when. */
+/* The rules want to read the record (PAIR_READ). True: read it now; false: wait for record_reads_due. */
 bool record_reads_ask(struct record_reads *reads, bool presence, uint64_t now_ns);
-/* True: it is read now, with `reads->presence`. */
+/* True: read the record now, with `reads->presence`. */
 bool record_reads_due(struct record_reads *reads, uint64_t now_ns);
-/* PAIR_RECORD_READ or PAIR_RECORD_SWAPPED came, and the rules have not been told yet. True: the read was no answer. */
+/* Call it with each PAIR_RECORD_READ and PAIR_RECORD_SWAPPED before pair_step. True: the read got no answer. */
 bool record_reads_took(struct record_reads *reads, const struct pair *pair, const struct pair_event *event);
-/* A copy of this node's data directory leads: only this node claims as this node, and no claim of an earlier run
- * can come after one of this run (F-29). */
+/* Returns whether a copy of this node's data directory leads: the record names this node as the leader of a later
+ * epoch. Only this node claims under its number, and no claim of an earlier run can land after one of this run (F-29).
+ */
 bool record_reads_is_copied(const struct pair *pair, const struct pair_event *event);
 
 #endif

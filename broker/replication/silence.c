@@ -6,7 +6,7 @@
 /* Poll interval of a node that does not lead, without a coordinator. */
 #define QUIET_MS 200u
 
-/* The other node has `wait_ns` from now on. */
+/* Starts the other node's timeout of `wait_ns`. */
 static void silence_begin(struct silence *silence, uint64_t now_ns, uint64_t wait_ns) {
     silence->wait_ns = wait_ns;
     silence->until_ns = now_ns + wait_ns;
@@ -18,7 +18,7 @@ uint64_t silence_probe_wait_ns(const struct silence *silence) {
     return silence->wait_ns / SILENCE_PROBE_PART;
 }
 
-/* True: a probe is to be sent now, and the other node is not silent before it had time to answer. */
+/* Returns whether to send a probe now. The other node is not silent before it had time to answer the probe. */
 static bool silence_probes(struct silence *silence, uint64_t now_ns) {
     if (silence->probes == SILENCE_PROBES || now_ns < silence->probe_ns) return false;
     uint64_t answered_ns = now_ns + silence_probe_wait_ns(silence);
@@ -35,7 +35,8 @@ uint64_t silence_plan(struct silence *silence, uint64_t now_ns, uint64_t until_n
     return silence->look_ns;
 }
 
-/* The thread looks. True: so late that this node stood still; the other node's time has begun anew. */
+/* Handles a look. Returns true if the look came so late that this node stood still; then the other node's timeout
+ * begins again. */
 static bool silence_overslept(struct silence *silence, uint64_t now_ns) {
     uint64_t late_ns = silence->wait_ns / SILENCE_LATE;
     if (silence->look_ns == 0 || now_ns <= silence->look_ns + late_ns) return false;
@@ -44,20 +45,21 @@ static bool silence_overslept(struct silence *silence, uint64_t now_ns) {
     return true;
 }
 
-/* ---- one of a pair */
+/* ---- the node of a pair */
 
-/* Without a coordinator a node that follows no leader does not take the other's place: it only asks again. */
+/* Returns whether this node only asks again after a silence: by_operator, a node that follows no leader does not
+ * replace the other node. */
 static bool asks_only(const struct pair *pair) {
     bool is_quiet = pair->role != PAIR_LEADING && (pair->role != PAIR_FOLLOWING || pair->epoch == 0);
     return is_quiet && pair->by_operator;
 }
 
-/* Whose silence makes this node claim. */
+/* Returns whether this node has a leader whose silence makes this node claim. */
 static bool has_leader(const struct pair *pair, bool has_left) {
     return pair->role == PAIR_FOLLOWING && !pair->by_operator && !has_left;
 }
 
-/* Whose death lets this node go on alone, or ends a hand-over to it. */
+/* Returns whether this leader acts on the follower's death: it then serves alone, or ends the hand-over. */
 static bool awaits_follower(const struct pair *pair) {
     return pair->role == PAIR_LEADING && (pair->counted || pair->handing != PAIR_KEEPING);
 }
@@ -82,7 +84,7 @@ bool silence_stood_still(struct silence *silence, const struct pair *pair, uint6
     return !asks_only(pair) && silence_overslept(silence, now_ns);
 }
 
-/* When the other is given up, as things are. */
+/* Returns when the other node is given up if nothing changes. */
 static uint64_t silent_ns(const struct silence *silence, bool has_left, uint64_t stuck_ns) {
     if (has_left) return UINT64_MAX;
     uint64_t until_ns = stuck_ns < silence->until_ns ? stuck_ns : silence->until_ns;

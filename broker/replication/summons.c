@@ -11,7 +11,8 @@ void summons_end(struct summons *summons) {
     summons->asked_ns = summons->stands_ns = summons->answered_ns = 0;
 }
 
-/* A node that is not in sync claims nothing; one without a leader, or with an operator's word, has no node to ask. */
+/* Returns whether this node may ask. A node that is not in sync cannot claim, so it need not ask. Without a leader, or
+ * by_operator, there is no node to ask. */
 static bool may_ask(const struct pair *pair) {
     bool is_follower = pair->role == PAIR_FOLLOWING && !pair->by_operator;
     return is_follower && pair->version != 0 && pair_is_in_sync(pair);
@@ -38,7 +39,7 @@ void summons_reads(struct summons *summons, uint64_t now_ns) {
     summons->read_ns = now_ns;
 }
 
-/* When the leader has had its time. */
+/* Returns when the leader's time to answer ends. */
 static uint64_t over_ns(const struct summons *summons) {
     uint64_t took_ns = summons->stands_ns - summons->asked_ns;
     return summons->stands_ns + (took_ns > SUMMONS_WAIT_NS ? took_ns : SUMMONS_WAIT_NS);

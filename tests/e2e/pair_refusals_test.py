@@ -130,7 +130,7 @@ class Refusals(Case):
         self.stop_pair()
         for options in ([], ["--peer", self.b.listen, "--replication", "none"]):
             self.a.arguments = options
-            self.refused(self.a, "is one of a pair: alone it would acknowledge what the other one lacks")
+            self.refused(self.a, "belongs to a node of a pair: alone it would acknowledge what the other node lacks")
         self.a.arguments = ["--inspect"]
         self.a.start()
 

@@ -146,7 +146,7 @@ class Digests(pair.Case):
         self.assertEqual(self.b.process.wait(pair.WAIT_S), 1, self.b.log_text())
         self.b.reader.join(5)
         self.b.wait_logged("event=digest_differs")
-        self.b.wait_logged("state is not the leader's though their logs are the same")
+        self.b.wait_logged("state differs from the leader's although their logs are equal")
         self.assertTrue(self.a.is_running())
         self.wait_for("the leader goes on alone", lambda: self.record().get("in-sync") == "0")
         self.a.ok("schedule", "orders", "--key", "three", "--in", "1h")

@@ -171,6 +171,52 @@ static void what_was_refused_is_told_again(void **state) {
     assert_int_equal(desk.owned, 0);
 }
 
+/* After a failed hand-over or an unconfirmed commit this node may lead again before the leases end. A lease's token
+ * makes a repeated decision harmless. */
+static void unknown_outcomes_are_told_again_until_the_lease_is_over(void **state) {
+    static const Tarry__Code unknown[] = {TARRY__CODE__NOT_PRIMARY, TARRY__CODE__FAILED};
+    struct fx f;
+    for (unsigned i = 0; i < 2; i++) {
+        begin(&f);
+        const uint64_t now_ms = push_now_ms();
+        f.jobs[0].until_ms = now_ms; /* a fifth of the lease is left */
+        f.jobs[0].lease_ms = 1000000;
+        f.jobs[1].until_ms = now_ms - 1000; /* its lease has just ended */
+        f.jobs[1].lease_ms = 5000;
+        push_job_ended(&f.push, &f.jobs[0]);
+        push_job_ended(&f.push, &f.jobs[1]);
+        push_settle(&f.push);
+        assert_int_equal(desk.count, 2);
+        answer(unknown[i]);
+        assert_int_equal(desk.freed, 1);
+        assert_int_equal(desk.commits, 1);
+        ring();
+        assert_int_equal(desk.commits, 2);
+        assert_int_equal(desk.count, 1);
+        assert_int_equal(desk.ids[0], 1);
+        answer(TARRY__CODE__OK);
+        assert_int_equal(desk.freed, 2);
+        assert_int_equal(desk.timers, 1);
+    }
+}
+
+/* A broker that stops commits no more; an invalid commit stays invalid. */
+static void what_cannot_be_told_ends(void **state) {
+    static const Tarry__Code final[] = {TARRY__CODE__STOPPING, TARRY__CODE__INVALID, TARRY__CODE__NOT_PRIMARY};
+    struct fx f;
+    for (unsigned i = 0; i < 3; i++) {
+        begin(&f);
+        f.jobs[0].until_ms = push_now_ms();
+        f.jobs[0].lease_ms = 1000000;
+        push_job_ended(&f.push, &f.jobs[0]);
+        push_settle(&f.push);
+        if (final[i] == TARRY__CODE__NOT_PRIMARY) atomic_store(&f.push.stops, true);
+        answer(final[i]);
+        assert_int_equal(desk.freed, 1);
+        assert_int_equal(desk.timers, 0);
+    }
+}
+
 /* ---- health */
 
 static void end_as(struct fx *f, struct push_job *job, enum push_verdict verdict, uint64_t round) {
@@ -260,6 +306,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_commit_at_a_time_takes_all_that_has_gathered),
         cmocka_unit_test(what_was_refused_is_told_again),
+        cmocka_unit_test(unknown_outcomes_are_told_again_until_the_lease_is_over),
+        cmocka_unit_test(what_cannot_be_told_ends),
         cmocka_unit_test(a_target_that_fails_rests),
         cmocka_unit_test(secrets_are_read_anew_now_and_then),
     };

@@ -19,11 +19,12 @@
 #define ASK_MS 5000
 #define PAUSE_MS 200
 #define WHY_MS 1000
-/* Once with the challenge of a broker that was started since, and once more if it was started again just then. */
+/* The second attempt uses the challenge of a broker that has started since; the third is for another new start just
+ * then. */
 #define CHALLENGES_MAX 3
 #define ANSWER_SIZE_MAX (BACKUP_READ_MAX + (1u << 20))
 
-/* On the RPC client's thread. */
+/* Takes an answer. On the RPC client's thread. */
 static void on_answer(void *argument, struct message *answer) {
     struct blocking_rpc *blocking_rpc = argument;
     pthread_mutex_lock(&blocking_rpc->mutex);
@@ -59,7 +60,7 @@ Tarry__Request blocking_rpc_request(Tarry__Request__BodyCase body) {
     return request;
 }
 
-/* One request and what comes back, whichever process sent it; NULL: nothing did. */
+/* Sends one request. Returns the answer, from whichever process it came; NULL: no answer. */
 static struct message *exchange(struct blocking_rpc *blocking_rpc, const Tarry__Request *request) {
     size_t size = tarry__request__get_packed_size(request) + PEER_REQUEST_TRAILER_SIZE;
     struct message *message = message_new(size);
@@ -76,7 +77,7 @@ static struct message *exchange(struct blocking_rpc *blocking_rpc, const Tarry__
     return answer;
 }
 
-/* True: there is a challenge to be met. */
+/* Handles an answer without proof. Returns true if it has a new challenge, so that the request can be repeated. */
 static bool hear_unproved(struct blocking_rpc *blocking_rpc, const void *data, size_t size) {
     Tarry__Reply *reply = size <= PEER_REFUSAL_SIZE_MAX ? tarry__reply__unpack(NULL, size, data) : NULL;
     bool is_challenged =
@@ -109,7 +110,7 @@ Tarry__Reply *blocking_rpc_ask(struct blocking_rpc *blocking_rpc, const Tarry__R
     return reply;
 }
 
-/* TLS 1.3 tells a client only by a closed connection that its certificate is not taken. */
+/* With TLS 1.3 a client learns only by a closed connection that its certificate was refused. */
 static const char unanswered_over_tls[] =
     "somebody listens there, and no tarryd answers over TLS: each node's certificate must be of the other's "
     "--tls-peer-ca and name the address by which it is reached";

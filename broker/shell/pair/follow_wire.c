@@ -91,11 +91,12 @@ static bool has_epoch(const struct log_epochs *epochs, uint32_t epoch) {
     return i < epochs->count;
 }
 
-/* They differ already where the own log begins: further back, or the frame before it is of an epoch that the other,
- * which has told of all that far back, never had. */
+/* Returns whether the position where the logs part lies before the own log's beginning, and so is retired. Either the
+ * last common position is before it; or the frame before it is of an epoch that the other log, which has reported all
+ * its epochs that far back, never had. */
 static bool is_retired(const struct log_epochs *own, const struct log_epochs *others, uint64_t common) {
     if (own->start == LOG_POSITION_FIRST || own->count == 0) return false;
-    bool is_all = others->count < FOLLOW_EPOCHS_MAX; /* else it told of the newest only, not of what lay before them */
+    bool is_all = others->count < FOLLOW_EPOCHS_MAX; /* else only the newest epochs were reported */
     bool is_told = others->start < own->start || (is_all && others->start == own->start);
     return common < own->start || (is_told && !has_epoch(others, own->items[0].epoch));
 }
@@ -105,7 +106,7 @@ static int find_common(struct log *log, const Tarry__Follow *follow, uint64_t *o
     struct log_epoch items[FOLLOW_EPOCHS_MAX];
     int error;
     do error = log_epochs_read(log, &own);
-    while (error == LOG_RETIRED); /* just now, under its hands: it begins later than it did */
+    while (error == LOG_RETIRED); /* retired during this call: the log now begins later */
     if (error != 0) return error;
     for (size_t i = 0; i < others.count; i++) items[i] = (struct log_epoch){follow->epochs[i], follow->epoch_starts[i]};
     if (others.count == 0) items[others.count++] = (struct log_epoch){follow->last_epoch, LOG_POSITION_FIRST};

@@ -1,7 +1,7 @@
-/* follow_wire.h: what the two nodes say to each other, between the wire's words (tarry.proto, Follow) and the rules'
- * (pair.h). Pure but for what follow_wire_compare reads of the log, so that the simulator speaks with the same words.
+/* follow_wire.h: translates the messages of the two nodes between the wire (tarry.proto, Follow) and the rules
+ * (pair.h). Pure, except that follow_wire_compare reads the log; the simulator uses it, too.
  *
- * Thread-safety: none needed; nothing is kept. What comes from the wire has been checked (request.c, check_follow). */
+ * Thread-safety: any thread; no state is kept. Messages from the wire have been checked (request.c, check_follow). */
 #ifndef TARRY_SHELL_PAIR_FOLLOW_WIRE_H
 #define TARRY_SHELL_PAIR_FOLLOW_WIRE_H
 
@@ -12,24 +12,25 @@
 #include "pair.h"
 #include "tarry.pb-c.h"
 
-/* Of a question, what the rules say. Its end goes with a chain's hash, and is the caller's to tell. */
+/* Fills in the question from the rules. The caller adds the end of its log and the chain's hash there. */
 void follow_wire_ask(const struct pair_message *question, Tarry__Follow *out);
-/* `hard_state`: of the node that is asked or answered; it knows the other's disk. */
+/* `hard_state`: of the node that received the message; it names the other node's disk. */
 struct pair_message follow_wire_asked(const Tarry__Follow *follow, const struct hard_state *hard_state);
 
-/* Of an answer without frames. */
+/* Fills in an answer without frames. */
 void follow_wire_answer(const struct pair_message *answer, Tarry__FollowReply *out);
-/* `body` has one of the verdicts that are the rules': all but JOIN and REFUSED. */
+/* `body` has a verdict of the rules: any but JOIN and REFUSED. */
 struct pair_message follow_wire_answered(const Tarry__FollowReply *body, const struct hard_state *hard_state);
 
-/* How the requester's log and this one agree (R8): `fits`; or by their epochs (KIP-101) up to where they may be the
- * same, `end`; or `retired`, and this one begins at `end`. 0, or the log's error. */
+/* Compares the requester's log with this one (R8) and sets in the event: `fits`; or `end`, up to which both may be
+ * equal by their epochs (KIP-101); or `retired`, and `end`, where this log begins. Returns 0, or the log's error. */
 int follow_wire_compare(struct log *log, const Tarry__Follow *follow, struct pair_event *event);
-/* Of an answer that says where to cut: what this log's chain is there, if the epoch is one that both have. `chain` is
- * the caller's, and `body` points to it. 0, or the log's error. */
+/* Adds to a CUT_TO answer the hash of this log's chain at the cut, if both logs have that epoch. The caller owns
+ * `chain`; `body` points to it. Returns 0, or the log's error. */
 int follow_wire_tell_chain(struct log *log, const Tarry__Follow *follow, uint8_t chain[FRAME_CHAIN_SIZE],
                            Tarry__FollowReply *body);
-/* … and whether the requester's is another one: then the two differ within an epoch (F-31d). */
+/* Returns whether the requester's chain at the cut differs from that hash: the logs then differ within an epoch
+ * (F-31d). */
 bool follow_wire_differs(struct log *log, const Tarry__FollowReply *body);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-/* At our BOOTTIME zero; 0: not to be told, which the note says too. */
+/* Returns the leader's steady time at BOOTTIME zero; 0: unknown, and the note then says 0, too. */
 static uint64_t steady_at_boot(const struct leader_clock *clock) {
     return clock->now.steady_ns > clock->boot_ns ? clock->now.steady_ns - clock->boot_ns : 0;
 }
@@ -24,8 +24,8 @@ bool leader_clock_hear(struct leader_clock *clock, struct instant now, uint64_t 
 struct clock_origin leader_clock_origin(const struct leader_clock *clock, struct instant log_end) {
     assert(clock->boot_ns != 0);
     struct clock_origin origin = {.last = clock->now, .boot_steady_ns = steady_at_boot(clock)};
-    /* TIME-2: that leader's own clock may have been behind what its log says, and of a log that the index has absorbed
-     * as a whole the core knows no time. */
+    /* TIME-2: the leader's clock may have been behind the times in its log. The core knows no time of a log that the
+     * index has absorbed completely. */
     if (log_end.steady_ns > origin.last.steady_ns) origin.last.steady_ns = log_end.steady_ns;
     if (log_end.wall_ns > origin.last.wall_ns) origin.last.wall_ns = log_end.wall_ns;
     return origin;

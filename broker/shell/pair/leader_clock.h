@@ -1,14 +1,14 @@
-/* leader_clock.h: what a follower knows of its leader's clock, so that its own goes on from there when it leads itself
- * (TIME-1, TIME-2).
+/* leader_clock.h: what a follower knows of its leader's clock, so that this node's clock continues from there if this
+ * node leads (TIME-1, TIME-2).
  *
- * Every answer tells the leader's logical time. It was under way for a while, so the leader's steady time at our
- * BOOTTIME zero is what the answer says less our BOOTTIME now, or a little more, but never less. A promotion goes on
- * from the last answer. For a promotion after a start at which the leader is not heard any more, DIR/boot (boot.h) is
- * kept at or below that line: a leader whose clock is behind the one before it, because its machine was down and its
- * wall clock is slow, or whose BOOTTIME runs slower than ours, must be noted before any frame of it is stored. It is
- * noted with some slack, so that jitter and drift do not write a file for every answer.
+ * Each answer brings the leader's logical time, which is a little old when it arrives. So the leader's steady time at
+ * this node's BOOTTIME zero is at least the answer's time minus this node's BOOTTIME now. A promotion continues from
+ * the last answer. For a promotion after a start at which the leader no longer answers, DIR/boot (boot.h) is kept at or
+ * below that value. A leader's clock may be behind the former leader's: its machine was down and its wall clock is
+ * slow, or its BOOTTIME runs slower. Such a clock must be noted before any of its frames is stored. The note has some
+ * slack, so that jitter and drift do not cause a file write for every answer.
  *
- * Pure, so that the simulator's follower goes by it too. Thread-safety: none; the pair's thread alone has one. */
+ * Pure; the simulator's follower uses it too. Thread-safety: none; only the pair thread has one. */
 #ifndef TARRY_SHELL_PAIR_LEADER_CLOCK_H
 #define TARRY_SHELL_PAIR_LEADER_CLOCK_H
 
@@ -17,20 +17,21 @@
 
 #include "clock.h"
 
-/* By how much the note is below what an answer says; and how far it may come to be below before it is put right. */
+/* Margin of the note below an answer's value; and the largest margin before the note is renewed. */
 #define LEADER_CLOCK_SLACK_MS 10
 #define LEADER_CLOCK_BEHIND_MAX_MS 100
 
 struct leader_clock {
-    struct instant now;       /* its logical time, as it was ... */
-    uint64_t boot_ns;         /* ... at this BOOTTIME of ours, or a little before; 0: not heard in this run */
-    uint64_t noted_steady_ns; /* what DIR/boot says since this run heard it; 0: nothing */
+    struct instant now;       /* the leader's logical time ... */
+    uint64_t boot_ns;         /* ... at this BOOTTIME of this node, or a little earlier; 0: no answer in this run */
+    uint64_t noted_steady_ns; /* value in DIR/boot, as written in this run; 0: not written */
 };
 
-/* An answer said `now` and came at BOOTTIME `boot_ns`. True: before any of its frames is stored, boot_note must be
- * given clock->noted_steady_ns. */
+/* Stores an answer's time `now`, received at BOOTTIME `boot_ns`. Returns true if the caller must pass
+ * clock->noted_steady_ns to boot_note before it stores any frame of the answer. */
 bool leader_clock_hear(struct leader_clock *clock, struct instant now, uint64_t boot_ns);
-/* Where this node's own clock begins as the leader of a log that ends with `log_end`. Only if the leader was heard. */
+/* Returns where this node's clock begins if it leads a log that ends at `log_end`. Call only if an answer was received.
+ */
 struct clock_origin leader_clock_origin(const struct leader_clock *clock, struct instant log_end);
 
 #endif

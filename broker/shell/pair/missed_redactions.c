@@ -13,13 +13,13 @@
 #include "wire.h"
 
 #define TRIES 20
-#define NO_ANSWER 1 /* no errno, nor a storage error */
+#define NO_ANSWER 1 /* neither an errno nor a storage error */
 
 struct missed_redactions {
     struct blocking_rpc *blocking_rpc;
-    Tarry__FrameBody *kept;  /* of an earlier snapshot, not carried out yet; NULL: nothing */
-    Tarry__Record **records; /* first those of `kept`, borrowed; then our own */
-    size_t own;              /* index of the first of these */
+    Tarry__FrameBody *kept;  /* from an earlier snapshot, not yet carried out; NULL: none */
+    Tarry__Record **records; /* first those of `kept`, borrowed; then the own ones */
+    size_t own;              /* index of the first own one */
     size_t count;
     size_t room;
 };
@@ -36,7 +36,7 @@ static int add(struct missed_redactions *passed, Tarry__Record *record) {
     return 0;
 }
 
-/* The redactions of a frame; they leave its body. */
+/* Takes the redactions out of a frame's body. */
 static int take_frame(struct missed_redactions *passed, const Tarry__AuditFrame *frame) {
     Tarry__FrameBody *body = tarry__frame_body__unpack(NULL, frame->body.len, frame->body.data);
     if (body == NULL) return -ENOMEM;
@@ -52,7 +52,7 @@ static int take_frame(struct missed_redactions *passed, const Tarry__AuditFrame 
     return error;
 }
 
-/* A page of the leader's past; NULL: no answer. */
+/* Asks for one result page of the leader's history; NULL: no answer. */
 static Tarry__Reply *ask(struct missed_redactions *passed, uint64_t position) {
     Tarry__Request request = blocking_rpc_request(TARRY__REQUEST__BODY_AUDIT);
     Tarry__Audit audit = TARRY__AUDIT__INIT;

@@ -1,8 +1,8 @@
-/* missed_redactions.h: what was redacted at the leader between this node's own log and a snapshot, which says nothing
- * of it any more: the leader is asked for the redactions since, and they are kept for the eraser (pending_erasures.h).
+/* missed_redactions.h: fetches the redactions that the leader recorded between the end of this node's log and a
+ * snapshot, which does not contain them, and keeps them for the eraser (pending_erasures.h).
  *
- * It costs the leader a reading of that part of its past, and the wire only the frames with redactions. What the leader
- * itself has no longer, log and archive pruned, is told loudly: it is not known whether something was redacted there.
+ * The leader reads that part of its log and sends only the frames with redactions. If the leader's log and archive were
+ * pruned there, a log line warns that redactions may be missing.
  *
  * Before recovery, in the starting thread. */
 #ifndef TARRY_SHELL_MISSED_REDACTIONS_H

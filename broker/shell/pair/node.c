@@ -1,4 +1,4 @@
-/* node.c: see node.h. The thread, what the rules want done, and what others may know of it. */
+/* node.c: see node.h. The pair thread, the effects of the rules, and the state that other threads may read. */
 #include "node.h"
 
 #include <assert.h>
@@ -25,9 +25,9 @@
 #include "restart.h"
 #include "run.h"
 
-/* Before a node starts again by an operator's word, the answer to it leaves. */
+/* Delay before a new start by an operator's command, so that the reply to that command is sent first. */
 #define AGAIN_NS (200 * NS_PER_MS)
-/* An answer's frames, and what is said beside them. */
+/* Largest answer: its frames, and its other fields. */
 #define FOLLOW_ANSWER_SIZE_MAX (FRAME_SIZE_MAX + (64u << 10))
 
 static const char *const roles[] = {
@@ -47,7 +47,7 @@ const char *node_role(const struct node *node) {
 
 /* ---- effects */
 
-/* A node that led starts again, for that is the one way of coming back. Otherwise an operator must look. */
+/* Ends the run. A node that led starts again, because recovery is the one way back. Otherwise an operator must look. */
 static _Noreturn void end_run(struct node *node, enum pair_role before, const char *reason) {
     char quoted[LOGFMT_VALUE_SIZE];
     atomic_store(&node->leads, false);
@@ -55,7 +55,7 @@ static _Noreturn void end_run(struct node *node, enum pair_role before, const ch
     bool led = before == PAIR_LEADING || before == PAIR_YIELDING;
     if (led && stop_is_told()) {
         logfmt("stopped", "reason=%s", logfmt_quote(reason, quoted));
-        _exit(0); /* what was not confirmed is no longer this node's to tell */
+        _exit(0); /* this node may no longer answer what was not confirmed */
     }
     if (led) {
         logfmt("deposed", "epoch=%u reason=%s action=restart", node->pair.epoch, logfmt_quote(reason, quoted));
@@ -78,7 +78,8 @@ void node_cut(struct node *node, uint64_t end) {
     node_step(node, &event, NULL);
 }
 
-/* The record names the disks of both; of a node that is not known now it says what it said. */
+/* Writes the disks of both nodes for the record. If the other node is unknown, its entry in the record stays as it was.
+ */
 void node_members(struct node *node, struct record_member members[RECORD_NODES]) {
     memcpy(members, node->record_client.record.members, RECORD_NODES * sizeof(*members));
     struct record_member *self = &members[node->pair.self], *other = &members[node->pair.other];
@@ -86,7 +87,7 @@ void node_members(struct node *node, struct record_member members[RECORD_NODES])
     memcpy(self->id, node->needs.dir->member.id, MEMBER_ID_SIZE);
     snprintf(self->url, sizeof(self->url), "%s", node->url);
     bool is_counted = node_is_leading(node) && hard_state_has_peer(&node->hard_state);
-    if (is_counted && node->peer.url[0] != '\0') { /* which this thread alone writes */
+    if (is_counted && node->peer.url[0] != '\0') { /* only this thread writes it */
         other->is_known = true;
         memcpy(other->id, node->hard_state.peer, MEMBER_ID_SIZE);
         pthread_mutex_lock(&node->mutex);
@@ -101,8 +102,8 @@ static void swap(struct node *node, const struct pair_effect *effect) {
     record_client_swap(&node->record_client, effect->version, &effect->record, members);
 }
 
-/* The answer to an operator's command is for the operator; what is said otherwise is wrong until the node leads or
- * follows. */
+/* Reports a sentence to the operator. The reply to an operator's command is for that operator. Any other sentence is
+ * valid until this node leads or follows. */
 void node_say(struct node *node, const char *sentence, uint32_t epoch) {
     char quoted[LOGFMT_VALUE_SIZE], text[COORDINATOR_MESSAGE_SIZE];
     const struct node_said said = {sentence, epoch};
@@ -159,7 +160,7 @@ void node_step(struct node *node, const struct pair_event *event, struct pair_me
     struct pair_effects effects = {0};
     enum pair_role before = node->pair.role;
     bool was_told = node->is_told;
-    if (node->word != NULL) node_alone_told(node, node->word); /* this step may carry it out */
+    if (node->word != NULL) node_alone_told(node, node->word); /* this step may carry the command out */
     node->is_told |= node->word != NULL;
     pair_step(&node->pair, event, &effects);
     for (size_t i = 0; i < effects.count; i++) perform(node, before, &effects.items[i], out_answer);
@@ -169,7 +170,7 @@ void node_step(struct node *node, const struct pair_event *event, struct pair_me
 
 /* ---- the thread */
 
-/* Whatever others may know, after each turn. */
+/* Publishes the state for other threads, after each turn. */
 static void show(struct node *node) {
     int role = (int)node->pair.role;
     bool is_new = role != atomic_load(&node->role);
@@ -223,7 +224,7 @@ static void take_news(struct node *node, uint64_t until_ns, struct node_news *ou
     pthread_mutex_unlock(&node->mutex);
 }
 
-/* The record names the leader, and its address, before it is heard of. */
+/* Takes the leader's address from the record, before the leader has sent anything. */
 static void take_address(struct node *node) {
     const struct coordinator_record *record = &node->record_client.record;
     if (record->pair.epoch == 0) return;
@@ -260,7 +261,7 @@ static void take_changed(struct node *node) {
     node_step(node, &event, NULL);
 }
 
-/* The core decides nothing any more, and all that it decided is committed. */
+/* Handles that the core decides nothing more, and that all its decisions are committed. */
 static void take_paused(struct node *node, uint64_t position) {
     struct pair_event event = {.kind = PAIR_STOPPED, .end = position};
     node_step(node, &event, NULL);
@@ -286,7 +287,7 @@ static uint64_t next_timer(struct node *node) {
     if (node->again_ns < until_ns && !stop_is_told()) until_ns = node->again_ns;
     uint64_t other_ns = UINT64_MAX;
     if (node_is_leading(node)) other_ns = leader_half_timer(&node->leading.half);
-    /* In any other role nothing is asked: a moment that has gone by would not be waited for, but spun on. */
+    /* Other roles send no questions; a timer in the past would make the thread spin. */
     if (node->pair.role == PAIR_FOLLOWING) other_ns = node->following.half.again_ns;
     return other_ns < until_ns ? other_ns : until_ns;
 }
@@ -332,7 +333,7 @@ static void *node_run(void *argument) {
     for (size_t i = 0; i < effects.count; i++) perform(node, PAIR_LOOKING, &effects.items[i], NULL);
     for (;;) {
         struct node_news news;
-        node_check_sleep(node); /* the process may have been stopped in the middle of a turn, too */
+        node_check_sleep(node); /* the process may also have been stopped during a turn */
         take_news(node, silence_plan(&node->silence, monotonic_ns(), next_timer(node)), &news);
         node_check_sleep(node);
         turn(node, &news);
@@ -344,15 +345,15 @@ static void *node_run(void *argument) {
     leader_stop(node);
     node_refuse_wishes(node);
     node_drop_word(node, TARRY__CODE__STOPPING, NULL);
-    /* A follower writes no seal of its own. */
+    /* A follower writes no seal itself. */
     int error = atomic_load(&node->writes) ? 0 : log_mark(node->log);
     if (error != 0) fatal("log_failed", error);
     return NULL;
 }
 
-/* ---- from other threads */
+/* ---- called by other threads */
 
-/* Behind the last of a list of the news. */
+/* Appends a call to a list of the news. */
 static void post(struct node *node, struct item ***last, struct call *call) {
     call->engine_request.item.next = NULL;
     pthread_mutex_lock(&node->mutex);
@@ -439,7 +440,7 @@ static void on_changed(void *argument) {
 static void on_answer(void *argument, struct message *answer) {
     struct node *node = argument;
     pthread_mutex_lock(&node->mutex);
-    message_free(node->news.answer); /* a newer one counts */
+    message_free(node->news.answer); /* the newer answer replaces it */
     node->news.answer = answer;
     node->news.answered = true;
     pthread_cond_signal(&node->changed);
@@ -494,7 +495,7 @@ static void on_session(void *argument, const struct coordinator_session *session
 
 /* ---- starting and stopping */
 
-/* Each run has a number of its own (R6), and is durable as one before it takes part. */
+/* Gives this run its own number, and makes that durable before the run takes part (R6). */
 static void begin_hard_state(struct node *node) {
     const struct node_needs *needs = &node->needs;
     struct log_point last;
@@ -525,10 +526,10 @@ static void make_rules(struct node *node) {
         .by_operator = config->coordinator[0] == '\0',
         .is_async = config->replication == REPLICATION_ASYNC,
         .run = node->hard_state.runs,
-        /* Answers to an earlier run's questions come on that run's connections, and so not at all. */
+        /* Answers to an earlier run's questions came on that run's connections, which are closed. */
         .serial = (uint64_t)now.tv_sec,
-        .committed = index_position(node->index), /* LOG-3: it has absorbed nothing else */
-        .heard = last.epoch, /* after a snapshot it may lie above all that was ever promised here */
+        .committed = index_position(node->index), /* LOG-3: the index has absorbed nothing uncommitted */
+        .heard = last.epoch,                      /* after a snapshot: perhaps above all epochs promised here */
     };
 }
 
@@ -554,7 +555,7 @@ void node_recovered(struct node *node, struct log *log, struct index *index) {
     node->log = log;
     node->index = index;
     if (!node->on) return;
-    uint64_t position = index_position(index); /* LOG-3: it has absorbed nothing else */
+    uint64_t position = index_position(index); /* LOG-3: the index has absorbed nothing uncommitted */
     atomic_store(&node->committed, position);
     atomic_store(&node->may_index, position);
     atomic_store(&node->applied, position);
@@ -564,7 +565,7 @@ static void open_lines(struct node *node) {
     struct listen_address peer;
     const char *problem;
     bool is_right = listen_parse_peer(node->needs.config->peer, &peer, &problem);
-    assert(is_right); /* node_check */
+    assert(is_right); /* node_check has tested it */
     int error = tcp_check_open(&node->tcp_check, &peer, on_refused, node);
     if (error == 0)
         error =
@@ -579,7 +580,7 @@ void node_start(struct node *node) {
     const struct node_needs *needs = &node->needs;
     begin_hard_state(node);
     make_rules(node);
-    node->shown = node->pair; /* clients may ask before this node's thread has taken its first turn */
+    node->shown = node->pair; /* clients may ask before the pair thread's first turn */
     snprintf(node->url, sizeof(node->url), "%s",
              needs->config->advertise[0] != '\0' ? needs->config->advertise : needs->run->url);
     node->again_ns = UINT64_MAX;

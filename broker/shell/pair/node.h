@@ -1,16 +1,16 @@
-/* node.h: this broker as one of a pair: the thread that drives the rules (broker/pair), and what it needs for that.
+/* node.h: this broker as one node of a pair: the thread that runs the rules (broker/pair), and what it needs for that.
  *
  *                         ┌───────────── pair thread: struct pair, one event after another ─────────────┐
  *   coordinator ◄────────►│ record_client                                                               │
- *   the other's /rpc ◄────│ rpc_client: Follow ► frames ► log, synced ► core thread applies what is committed
- *   rpc: a Follow ───────►│ leading: held until there is something to say ──► frames out of the log       │
- *   sync thread: batch ──►│ leading: let out once committed, and confirmed (R3) ──► delivery sender, callers      │
+ *   the other's /rpc ◄────│ rpc_client: Follow ► frames ► log, synced ► core thread applies commits     │
+ *   rpc: a Follow ───────►│ leading: the question waits until there is an answer ──► frames of the log  │
+ *   sync thread: batch ──►│ leading: released once committed and confirmed (R3) ──► delivery, callers   │
  *                         └─────────────────────────────────────────────────────────────────────────────┘
  *
- * While the node follows, this thread is the log's writer; from the moment it leads, the sync thread is. `on` is false
- * without --peer: then nothing of this runs, and nothing waits for it.
+ * While the node follows, the pair thread writes the log; from the moment it leads, the sync thread does. Without
+ * --peer, `on` is false: then no part of this runs, and nothing waits for it.
  *
- * Thread-safety: as each function says. Order of locks: `mutex` is taken alone. */
+ * Thread-safety: see each function. Lock order: a thread that holds `mutex` takes no other lock. */
 #ifndef TARRY_SHELL_PAIR_NODE_H
 #define TARRY_SHELL_PAIR_NODE_H
 
@@ -54,16 +54,16 @@ struct releaser;
 struct run;
 struct tls;
 
-/* What the pair's thread tells the rooms above it, and asks them. */
+/* Functions of the caller that the pair thread calls. */
 struct node_calls {
     void *context;
-    /* The follower's log is durable up to here. */
+    /* Reports that the follower's log is durable up to `position`. */
     void (*durable)(void *context, uint64_t position);
-    /* A question about the log is confirmed: takes it over. */
+    /* Takes over a question about the log that the follower has confirmed. */
     void (*audit)(void *context, struct call *call);
-    /* A question has waited until it may be answered: takes it over. */
+    /* Takes over a question that has waited and may be answered now. */
     void (*go_on)(void *context, struct call *call);
-    /* What wants an operator beside the pair, a sentence in `buffer`; NULL: nothing. */
+    /* Returns a problem outside the pair that needs an operator, as a sentence in `buffer`; NULL: no problem. */
     const char *(*problem)(void *context, char *buffer, size_t size);
 };
 
@@ -72,91 +72,91 @@ struct node_needs {
     struct datadir *dir;
     struct run *run;
     struct clock *clock;
-    struct disk *disk; /* the log's */
+    struct disk *disk; /* of the log */
     const struct disk_hang *hang;
     struct latency *fsync_us;
-    struct inbox *inbox; /* the core's */
+    struct inbox *inbox; /* of the core */
     struct releaser *releaser;
     const struct endpoints *endpoints;
-    struct tls *tls; /* NULL: none */
+    struct tls *tls; /* NULL: no TLS */
     const struct peer_key *peer_key;
     const struct peer_credentials *credentials;
-    const _Atomic uint64_t *signed_to; /* the log is signed up to here */
+    const _Atomic uint64_t *signed_to; /* end of the signed part of the log */
     struct node_calls calls;
 };
 
-/* What one sync of the leader made durable. */
+/* The result of one sync of the leader's log. */
 struct sync_point {
-    uint64_t position; /* the end of it; 0: none */
-    uint64_t frames;   /* up to there, since this node leads */
-    uint64_t ns;       /* MONOTONIC, when it was written */
+    uint64_t position; /* end of what was synced; 0: unused entry */
+    uint64_t frames;   /* number of frames before `position` since this node leads */
+    uint64_t ns;       /* MONOTONIC; time of the write */
 };
 #define SYNC_POINTS 1024u
 
-/* How far the follower is behind its leader. */
+/* The follower's lag behind its leader. */
 struct node_lag {
     uint64_t frames;
     uint64_t bytes;
-    uint64_t ms;      /* the age of the oldest frame that it lacks */
-    uint64_t left_ms; /* about so long until it has them; 0: soon, or not known */
+    uint64_t ms;      /* age of the oldest frame that the follower lacks */
+    uint64_t left_ms; /* estimated time until the follower has caught up; 0: soon, or unknown */
 };
-/* Less is not worth a word: it is there before that is read. */
+/* Smallest lag that is reported; a smaller one is gone before a person reads the report. */
 #define CATCH_UP_BYTES (1u << 20)
 
-/* What other threads have posted since the thread looked last. */
+/* Events and calls that other threads have posted since the pair thread last looked. */
 struct node_news {
-    struct item *questions; /* calls; the newest last */
+    struct item *questions; /* calls: the follower's questions; the newest last */
     struct item **questions_last;
-    struct batch *batches; /* that are durable here */
+    struct batch *batches; /* durable on this node */
     struct batch **batches_last;
-    uint64_t written; /* by the sync thread */
-    uint64_t frames;  /* … since this node leads */
+    uint64_t written; /* end of the sync thread's writes */
+    uint64_t frames;  /* number of frames before `written` since this node leads */
     bool moved;       /* `written` has grown */
     uint64_t durable;
-    struct message *answer; /* to the own question */
-    bool answered;          /* … or none came */
-    struct message *probed; /* an answer to the newest probe; NULL: none */
+    struct message *answer; /* answer to this node's newest question */
+    bool answered;          /* that question is over; `answer` NULL: no answer came */
+    struct message *probed; /* answer to the newest probe; NULL: no answer */
     bool refused;           /* a connection to the other node was refused */
-    bool hung_up;           /* the connection of the other node's questions broke */
-    bool kept;              /* the record client is done */
-    bool began;             /* the core leads */
-    bool changed;           /* the record may be another */
-    bool paused;            /* the core decides nothing any more ... */
-    uint64_t paused_at;     /* ... and the log ends there */
+    bool hung_up;           /* the connection that brings the other node's questions broke */
+    bool kept;              /* the record client has finished its call */
+    bool began;             /* the core has begun to lead */
+    bool changed;           /* the coordinator's record may have changed */
+    bool paused;            /* the core decides nothing more ... */
+    uint64_t paused_at;     /* ... and the log ends at this position */
     struct item *audits;    /* calls: questions about the log */
     struct item **audits_last;
-    struct item *words; /* calls: an operator's */
+    struct item *words; /* calls: an operator's commands */
     struct item **words_last;
-    struct item *wishes; /* calls: questions that ask for so much, or so young an answer */
+    struct item *wishes; /* calls: questions with a demand on position or age (freshness.h) */
     struct item **wishes_last;
-    bool applied; /* … and what one of them waits for is */
-    bool again;   /* an operator's word wants a new run */
-    bool leave;   /* SIGTERM came: hand over, or say goodbye */
+    bool applied; /* the core has applied up to `awaited` */
+    bool again;   /* an operator's command requires a new run */
+    bool leave;   /* SIGTERM came: hand over, or announce the stop */
     bool stop;
 };
 
-/* The other node, as it was last heard of. */
+/* The other node's state, as last reported. */
 struct node_peer {
-    uint8_t member[MEMBER_ID_SIZE]; /* zeros: never heard of */
+    uint8_t member[MEMBER_ID_SIZE]; /* zeros: unknown */
     char url[CONFIG_TEXT_SIZE];
     uint64_t heard_ns; /* MONOTONIC; 0: never */
-    uint32_t epoch;    /* the latest that it has said to lead, or to have promised */
+    uint32_t epoch;    /* newest epoch that it has led or promised, by its own report */
     uint64_t durable;
     uint64_t applied;
-    struct copy_progress progress; /* of what the follower lacks, whichever of the two that is */
-    /* while this node leads */
-    uint64_t copied, copy_bytes;  /* of the snapshot that the follower fetches; 0: none */
-    struct copy_progress copying; /* … */
-    uint64_t frames;              /* up to `durable`, of those since it leads */
-    uint64_t lacks_since_ns;      /* MONOTONIC, when the first frame behind `durable` was written; 0: there is none */
-    /* while it follows */
-    struct node_lag lag; /* its own, as the leader told it last */
+    struct copy_progress progress; /* estimate of the follower's catch-up; the follower may be either node */
+    /* valid while this node leads */
+    uint64_t copied, copy_bytes;  /* bytes copied and size of the snapshot that the follower fetches; 0: none */
+    struct copy_progress copying; /* estimate for that snapshot */
+    uint64_t frames;              /* number of frames before `durable` since this node leads */
+    uint64_t lacks_since_ns;      /* MONOTONIC; when the first frame behind `durable` was written; 0: no such frame */
+    /* valid while this node follows */
+    struct node_lag lag; /* this node's lag, as the leader last reported it */
 };
 
-/* What the rules tell an operator. */
+/* A message of the rules for an operator. */
 struct node_said {
-    const char *sentence; /* lasts for ever; NULL: nothing */
-    uint32_t epoch;       /* … of the other node, which it is about; 0: about none */
+    const char *sentence; /* static; NULL: no message */
+    uint32_t epoch;       /* epoch of the other node that the sentence mentions; 0: none */
 };
 
 /* The client that gave an operator's command. */
@@ -166,47 +166,48 @@ struct node_teller {
     char principal[PRINCIPAL_SIZE_MAX + 1];
 };
 
-/* That it serves alone, or does no more, as it is recorded. The core's thread has one for a moment. */
+/* The record that this node serves alone, or no longer does. The core thread builds one for a single event. */
 struct node_alone_fact {
     Tarry__AlonePut put;
     uint8_t member[MEMBER_ID_SIZE];
-    Tarry__Request request; /* of the client that told it to */
+    Tarry__Request request; /* of the client whose command made this node serve alone */
     struct core_caller caller;
     struct node_teller teller;
 };
 
-/* What is done as a leader. */
+/* State of the pair thread while its node leads. */
 struct node_leading {
     struct leader_half half; /* `held` is a call */
     struct sync_point points[SYNC_POINTS];
     size_t point_next;
-    uint64_t frame_count; /* up to `written` */
+    uint64_t frame_count; /* number of frames before `written` */
     struct item *audits;  /* calls that wait for a confirmation (R3) */
     uint64_t audits_question;
-    struct log_bytes frames;  /* to be sent */
-    const uint8_t *requester; /* the disk whose question is just being looked at; NULL: none */
-    /* The last end that did not fit (R8), up to where it may be the same, and what the own chain is there. To find that
-     * takes reading much, and the answer may come too late for that question; what lies below the own end stays as it
-     * is, so the next one's does not. */
-    uint64_t unfit_end; /* 0: none yet */
+    struct log_bytes frames;  /* frames to send */
+    const uint8_t *requester; /* disk id of the node whose question is being handled; NULL: none */
+    /* The last comparison with a follower's end that did not fit (R8). The comparison reads much of the log, so its
+     * answer may come too late for the first question. The own log below its end does not change, so the next question
+     * uses this result. */
+    uint64_t unfit_end; /* end of the follower's log; 0: no comparison yet */
     uint8_t unfit_chain[FRAME_CHAIN_SIZE];
     uint64_t common;
     uint8_t common_chain[FRAME_CHAIN_SIZE];
-    uint8_t common_chain_size; /* 0: there is none to tell */
-    bool has_common_chain;     /* it has been looked for */
+    uint8_t common_chain_size; /* 0: there is no chain hash to send */
+    bool has_common_chain;     /* the own chain hash at `common` was looked up */
 };
 
-/* … and as a follower. */
+/* State of the pair thread while its node follows. */
 struct node_following {
-    struct peer_requester requester; /* what the other node must be shown, and must show */
-    struct peer_requester prober;    /* … by a probe */
-    uint64_t asked_ns;               /* BOOTTIME, when the newest question left … */
-    uint64_t answered_ns;    /* … the one whose answer is being taken: the rules may have asked anew meanwhile … */
-    uint64_t probed_ns;      /* … the newest probe */
-    uint64_t probe_until_ns; /* MONOTONIC: until then it may be answered */
+    struct peer_requester requester; /* proofs of this node and of the other node */
+    struct peer_requester prober;    /* the same, for probes */
+    uint64_t asked_ns;               /* BOOTTIME; when the newest question was sent */
+    uint64_t answered_ns;    /* BOOTTIME; when the question was sent whose answer is being handled (the rules may have
+                                asked again since) */
+    uint64_t probed_ns;      /* BOOTTIME; when the newest probe was sent */
+    uint64_t probe_until_ns; /* MONOTONIC; deadline for the answer to the probe */
     struct follower_half half;
     struct leader_clock clock;
-    struct log_epochs epochs; /* of the own log as it is up to `epochs_end` */
+    struct log_epochs epochs; /* epochs of the own log, up to `epochs_end` */
     uint64_t epochs_end;
 };
 
@@ -218,173 +219,177 @@ struct fresh_wait {
 
 struct node {
     struct node_needs needs;
-    struct log *log;     /* from node_recovered on … */
-    struct index *index; /* … and this */
+    struct log *log;     /* set by node_recovered */
+    struct index *index; /* set by node_recovered */
     bool on;
-    bool is_new; /* the directory was never one of a pair */
+    bool is_new; /* the directory never belonged to a pair */
     struct hard_state hard_state;
-    char url[CONFIG_TEXT_SIZE]; /* how others reach this node; fixed before node_start */
+    char url[CONFIG_TEXT_SIZE]; /* how others reach this node; constant after node_start */
 
-    /* any thread */
-    _Atomic bool writes;         /* the sync thread writes the log, for this node leads or is about to */
-    _Atomic bool leads;          /* the core decides: changes may be asked for */
-    _Atomic bool paused;         /* … but hands over: nothing is decided any more */
-    _Atomic bool follows;        /* a leader that has answered */
+    /* for any thread */
+    _Atomic bool writes;         /* the sync thread writes the log: this node leads or is about to lead */
+    _Atomic bool leads;          /* the core decides: it accepts changes */
+    _Atomic bool paused;         /* a hand-over: the core leads but decides nothing more */
+    _Atomic bool follows;        /* this node follows a leader that has answered */
     _Atomic int role;            /* enum pair_role */
-    _Atomic uint64_t stalled_ns; /* it leads, and the follower that counts has not confirmed for too long, as was seen
-                                    then, MONOTONIC; 0: it has */
-    _Atomic uint64_t committed;  /* what may be told */
-    _Atomic uint64_t may_index;  /* the index may have what is below, if the core has it (LOG-3): it is committed, also
-                                    while the core is still on its way to lead */
-    _Atomic uint64_t kept_from;  /* the log from here on is still needed by the other node */
+    _Atomic uint64_t stalled_ns; /* MONOTONIC; when a late follower was last noticed; 0: not stalled */
+    _Atomic uint64_t committed;  /* position up to which replies may be released */
+    _Atomic uint64_t may_index;  /* the index may include frames below this position if the core has them (LOG-3): they
+                                    are committed, even while the core is not leading yet */
+    _Atomic uint64_t kept_from;  /* the other node still needs the log from this position on */
     _Atomic uint64_t applied;
-    _Atomic uint64_t awaited; /* a question waits until it is applied up to here; UINT64_MAX: none does */
+    _Atomic uint64_t awaited; /* a question waits until this position is applied; UINT64_MAX: no question waits */
 
     pthread_mutex_t mutex;
-    pthread_cond_t changed; /* on CLOCK_MONOTONIC, both */
+    pthread_cond_t changed; /* this and settled_changed use CLOCK_MONOTONIC */
     pthread_cond_t settled_changed;
     struct node_news news;
     struct digests digests;
     struct node_peer peer;
-    char problem[COORDINATOR_MESSAGE_SIZE]; /* a sentence; "": none */
-    struct coordinator_session session;     /* with the coordinator; all zeros: nothing is known yet */
-    char doubt[COORDINATOR_MESSAGE_SIZE];   /* why the record could not be read, or is not believed; "": it was read */
-    uint64_t doubt_ns;                      /* MONOTONIC, since when */
-    uint64_t role_since_ms;                 /* logical */
-    uint64_t took_over_ms;                  /* logical: it leads since then and followed before; 0: not so */
-    char primary[CONFIG_TEXT_SIZE];         /* URL; empty: not known */
-    struct alone alone;                     /* does this leader serve alone? Written by the pair thread alone */
-    struct node_teller teller;              /* whose word it was, of the last one */
-    struct pair shown;                      /* the rules' state, for other threads */
-    bool settled;                           /* it leads, or follows a leader that has answered */
-    bool left;                              /* it was to take leave before it stops, and has nothing more to say */
+    char problem[COORDINATOR_MESSAGE_SIZE]; /* a sentence; "": no problem */
+    struct coordinator_session session;     /* session with the coordinator; all zeros: unknown */
+    char doubt[COORDINATOR_MESSAGE_SIZE];   /* why the record could not be read or is not believed; "": the last read
+                                               succeeded */
+    uint64_t doubt_ns;                      /* MONOTONIC; when `doubt` began */
+    uint64_t role_since_ms;                 /* logical time */
+    uint64_t took_over_ms;                  /* logical; when a follower became the leader; 0: did not */
+    char primary[CONFIG_TEXT_SIZE];         /* URL; empty: unknown */
+    struct alone alone;                     /* whether this leader serves alone; only the pair thread writes it */
+    struct node_teller teller;              /* the client of the last command */
+    struct pair shown;                      /* copy of the rules' state for other threads */
+    bool settled;                           /* this node leads, or follows a leader that has answered */
+    bool left;                              /* this node has finished node_take_leave */
 
-    /* the core thread's own */
-    struct alone alone_recorded; /* … in the log, by this reign */
-    uint64_t alone_since_ms;     /* … since when: logical steady time */
+    /* for the core thread only */
+    struct alone alone_recorded; /* state that the log has recorded in this epoch */
+    uint64_t alone_since_ms;     /* logical steady time; since when */
 
-    /* the pair thread's own */
+    /* for the pair thread only */
     pthread_t thread;
     struct pair pair;
     struct rpc_client *rpc_client;
-    struct rpc_client *prober; /* so that a probe waits for no answer that is under way */
+    struct rpc_client *prober; /* separate from rpc_client, so that a probe does not wait for another answer */
     struct tcp_check *tcp_check;
     struct record_client record_client;
     struct record_reads reads;
-    bool has_followed;            /* … a leader, since it started */
-    bool is_told;                 /* this step is an operator's word */
-    bool takes_no_wishes;         /* it stops */
-    struct node_said said;        /* by the rules, in this step */
-    struct node_said said_before; /* … and what was logged last */
-    struct call *word;            /* an operator's, which waits for the other node's answer; NULL: none */
-    uint64_t word_until_ns;       /* … MONOTONIC: no longer than this; valid with `word` */
+    bool has_followed;            /* this node has followed a leader in this run of the process */
+    bool is_told;                 /* the current step carries out an operator's command */
+    bool takes_no_wishes;         /* this node is stopping and accepts no more questions of this kind */
+    struct node_said said;        /* by the rules, in the current step */
+    struct node_said said_before; /* the message that was logged last */
+    struct call *word;            /* an operator's command that waits for the other node's answer; NULL: none */
+    uint64_t word_until_ns;       /* MONOTONIC; deadline of `word` */
     struct node_leading leading;
     struct node_following following;
-    struct silence silence;          /* of the other node */
-    struct summons summons;          /* … which is asked by way of the coordinator */
-    uint64_t again_ns;               /* MONOTONIC: when this run ends, and the next begins; UINT64_MAX: not */
-    struct record_word *record_word; /* the last one; NULL: none was asked for */
+    struct silence silence; /* silence of the other node */
+    struct summons summons; /* questions to the leader through the coordinator */
+    uint64_t again_ns;      /* MONOTONIC; when this run ends and the next begins; UINT64_MAX: no end is planned */
+    struct record_word *record_word; /* the last operation on the record; NULL: none yet */
     struct freshness fresh;
     struct fresh_wait wishes[FRESH_WAITS_MAX];
     size_t wish_count;
 };
 
-/* Whether the options ask for a pair that there can be, of a node that listens at `own`; before anything is touched. 0,
- * or 1 with a sentence. */
+/* Checks the options of a pair for a node that listens at `endpoints`, before anything changes. Returns 0, or 1 with a
+ * sentence. */
 int node_check(const struct config *config, const struct endpoints *endpoints, char message[DATADIR_MESSAGE_SIZE]);
-/* With --follow: a new directory asks the peer until it answers, and gets the cluster's identity. 0, or 1 with a
- * sentence. Before datadir_open; SIGTERM and SIGINT are blocked, and end the process here. */
+/* With --follow and a new directory: asks the peer until it answers, and receives the cluster's identity. Returns 0, or
+ * 1 with a sentence. Call before datadir_open with SIGTERM and SIGINT blocked; either signal ends the process here. */
 int node_join(const struct config *config, const struct peer_key *key, const struct peer_credentials *credentials,
               char message[DATADIR_MESSAGE_SIZE]);
-/* Before recovery: is this one of a pair, and which? 0, or 1 with a sentence. */
+/* Finds out whether this broker is one of a pair, and which node. Call before recovery. Returns 0, or 1 with a
+ * sentence. */
 int node_open(struct node *node, const struct node_needs *needs, char message[DATADIR_MESSAGE_SIZE]);
-/* Log and index are open; before any caller asks how far the pair is, or a broker alone. */
+/* Stores the open log and index. Call before any thread asks for a position of the pair, or of a broker without a pair.
+ */
 void node_recovered(struct node *node, struct log *log, struct index *index);
-/* … and the log, which no other thread writes. */
+/* Starts the pair thread, which becomes the log's only writer. */
 void node_start(struct node *node);
-/* Returns once it leads, or follows a leader that has answered, or after `wait_ms`. */
+/* Returns when this node leads, or follows a leader that has answered, or after `wait_ms`. */
 void node_settle(struct node *node, uint64_t wait_ms);
-/* The process is to stop, and the other node is not left to find out by silence (node_leave.c). A leader hands over
- * first; if the follower takes over this does not return, but ends the process with status 0. A follower says goodbye.
- * Returns within a second, and the broker stops as it would alone. Main thread. */
+/* Tells the other node that this process stops, so that it need not find out by silence (node_leave.c). A leader hands
+ * over first; if the follower takes over, this function ends the process with status 0. A follower announces its stop.
+ * Otherwise this function returns within 1 s. Main thread. */
 void node_leave(struct node *node);
-/* The core has stopped. Callers that still wait are told that the outcome is unknown. */
+/* Stops the pair thread after the core has stopped. Callers that still wait get the reply that the outcome is unknown.
+ */
 void node_stop(struct node *node);
 
-/* ---- rpc's threads */
-/* A call whose request is a Follow. */
+/* ---- called by rpc's threads */
+/* Takes a call whose request is a Follow. */
 void node_question(struct node *node, struct call *call);
-/* The connection that brought the newest one is gone. */
+/* Reports that the connection that brought the newest Follow is closed. */
 void node_hung_up(struct node *node);
-/* OK: the request may go on to the core. Otherwise `*out_sentence` says why not. */
+/* Returns OK if the request may go on to the core; otherwise `*out_sentence` gives the reason. */
 Tarry__Code node_admits(const struct node *node, const struct core_event *event, const char **out_sentence);
-/* A NOT_PRIMARY that says where the primary is; NULL: no memory. */
+/* Returns a NOT_PRIMARY reply that names the primary; NULL: out of memory. */
 struct message *node_pack_refusal(struct node *node, const char *sentence);
-/* What a follower answers (core or delivery sender thread), with where the primary is; NULL: no memory. */
+/* Packs a follower's reply, with the primary's URL; NULL: out of memory. Core or delivery sender thread. */
 struct message *node_pack(struct node *node, const Tarry__Reply *reply);
 
-/* A question that fresh_is_asked_for: it goes on by node_calls.go_on, or is refused, then or later. */
+/* Takes a question for which fresh_is_asked_for is true. Later node_calls.go_on continues it, or it is refused. */
 void node_wish(struct node *node, struct call *call);
 bool fresh_is_asked_for(const Tarry__Request *request);
-/* The sentence for a primary whose log ends at `end`. In `arena`. Any thread. */
+/* Returns the refusal, in `arena`, of a primary whose log ends at `end`, below `at_least`. Any thread. */
 const char *fresh_beyond(struct arena *arena, uint64_t at_least, uint64_t end);
-/* A question that the core does not answer is confirmed first (R3): it goes to the auditor then. While node_confirms.
- */
+/* Has the follower confirm a question that the auditor answers, not the core (R3). Call only while node_confirms. */
 void node_confirm(struct node *node, struct call *call);
 bool node_confirms(const struct node *node);
-/* A call whose request is a Pair that asks for a change. */
+/* Takes a call whose request is a Pair that commands a change. */
 void node_word(struct node *node, struct call *call);
-/* A call whose request is a Pair that asks how it is: any thread. */
+/* Answers a call whose request is a Pair that asks for the status. Any thread. */
 void node_status(struct node *node, struct call *call);
-/* … with the coordinator's record as text. Any thread. */
+/* Like node_status, with the coordinator's record as text. Any thread. */
 void node_status_with(struct node *node, struct call *call, const char *record);
-/* This run ends soon, and the next begins. Any thread. */
+/* Ends this run soon; the next one begins in the same process. Any thread. */
 void node_start_again(struct node *node);
 
-/* ---- sync thread, while node_writes */
-/* Appended and readable up to here. */
+/* ---- called by the sync thread, while node_writes */
+/* Reports that `frames` frames were appended and are readable up to `position`. */
 void node_written(struct node *node, uint64_t position, size_t frames);
-/* … and durable. Takes the batches over (a list by `next`, not empty). */
+/* Reports that the log is durable up to `position`. Takes over the batches (a list by `next`, not empty). */
 void node_durable(struct node *node, uint64_t position, struct batch *batches);
 
-/* ---- core thread */
-/* Leading: the state after everything up to `position` has this digest. */
+/* ---- called by the core thread */
+/* Leading: notes the digest of the state after everything up to `position`. */
 void node_digest(struct node *node, uint64_t position, uint64_t digest);
-/* Following: one more frame is applied. Ends the process if the leader's state was another (F-31). */
+/* Following: reports that one more frame is applied. Ends the process if the leader's state differs (F-31). */
 void node_applied(struct node *node, uint64_t position, uint64_t digest);
-/* Leading: NULL, or a sentence: the follower's state after `position` was another. */
+/* Leading: compares the follower's digest after `position`. Returns a sentence if it differs; NULL: it does not. */
 const char *node_compare(struct node *node, uint64_t position, uint64_t digest);
-/* CORE_START was stepped. */
+/* Reports that the core has handled CORE_START. */
 void node_began(struct node *node);
-/* Once the core decides: does this node serve alone, or no more, and the log does not say so? Then `*out_event` is to
- * be stepped, which borrows from `*out`. */
+/* Returns whether the log must record that this node serves alone, or no longer does. If true, the core handles
+ * `*out_event`, which borrows from `*out`. Call once the core decides. */
 bool node_is_alone_news(struct node *node, struct node_alone_fact *out, struct core_event *out_event);
-/* After inbox_pause: nothing is decided any more, and all up to `position`, where the log ends, is committed. */
+/* After inbox_pause: reports that the core decides nothing more, and that all up to `position`, the log's end, is
+ * committed. */
 void node_paused(struct node *node, uint64_t position);
 
-/* ---- any thread */
-/* What may be told (R3): committed, as far as this node knows; of a broker alone, durable. */
+/* ---- called by any thread */
+/* Returns the position up to which replies may be released (R3): committed, as this node knows; without a pair,
+ * durable. */
 uint64_t node_committed(const struct node *node);
-/* Whether what is decided here may be appended. */
+/* Returns whether the sync thread may append what is decided here. */
 bool node_writes(const struct node *node);
-/* The log from this position on is not to be retired: the other node lacks it. UINT64_MAX: it is free. */
+/* Returns the first position that the other node lacks: the log must be kept from there on. UINT64_MAX: no limit. */
 uint64_t node_kept_from(const struct node *node);
-/* What wants an operator, of a node as `pair` and `peer` show it, as a sentence; NULL: nothing. It may lie in
- * `buffer`. */
+/* Returns a problem that needs an operator, given the states `pair` and `peer`, as a sentence; NULL: no problem. The
+ * sentence may lie in `buffer`. */
 const char *node_problem(struct node *node, const struct pair *pair, const struct node_peer *peer,
                          char buffer[COORDINATOR_MESSAGE_SIZE]);
-/* The URL of the primary; empty: not known. */
+/* Writes the URL of the primary; empty: unknown. */
 void node_primary(struct node *node, char out[CONFIG_TEXT_SIZE]);
-/* The other node has so much of the snapshot that it fetches here; `bytes` 0: it fetches none any more. */
+/* Notes how many of `bytes` the other node has copied of its snapshot; `bytes` 0: it no longer fetches one. */
 void node_copies(struct node *node, uint64_t copied, uint64_t bytes);
-/* Adds what the statistics say of the pair. */
+/* Adds the statistics of the pair. */
 void node_stats(struct node *node, Tarry__BrokerStats *stats, struct arena *arena);
-/* How far the follower is behind, whichever of the two that is; `node->mutex` is held. */
+/* Returns the follower's lag; the follower may be either node. The caller holds `node->mutex`. */
 struct node_lag node_lag(const struct node *node);
-/* "leading", "following", "looking", … */
+/* Returns the name of the role: "leading", "following", "looking", … */
 const char *node_role(const struct node *node);
 
-/* Where the record lies, as the configuration has it, which must outlive what comes back. */
+/* Returns the coordinator's address and credentials. `config` must outlive the result. */
 static inline struct record_client_access node_access(const struct config *config) {
     return (struct record_client_access){.url = config->coordinator,
                                          .credentials = config->coordinator_credentials,
@@ -393,75 +398,76 @@ static inline struct record_client_access node_access(const struct config *confi
                                          .key = config->coordinator_key};
 }
 
-/* As long as the other is given, or less: a node that is not present any more is not waited for. */
+/* Returns how long a node counts as present without a refresh, at most failover-after. */
 static inline uint32_t node_presence_ms(const struct config *config) {
     bool is_short = config->failover_after_ms < COORDINATOR_PRESENCE_MS;
     return is_short ? (uint32_t)config->failover_after_ms : COORDINATOR_PRESENCE_MS;
 }
 
-/* ---- between node*.c */
-/* Empties every list of `news`; also before the first use. */
+/* ---- between the files node*.c; pair thread, unless stated otherwise */
+/* Empties every list of `news`; also initialises it. */
 void node_news_empty(struct node_news *news);
 void node_step(struct node *node, const struct pair_event *event, struct pair_message *out_answer);
-/* Puts the log behind `end` aside and cuts it off, now or later, and tells the rules. */
+/* Quarantines the log behind `end` and cuts it there, now or later, and then tells the rules. */
 void node_cut(struct node *node, uint64_t end);
 bool node_is_leading(const struct node *node);
-/* An operator's word, on the pair thread. Takes the call over. */
+/* Carries out an operator's command. Takes the call over. Pair thread. */
 void node_take_word(struct node *node, struct call *call);
 void node_tell(struct node *node, enum pair_word word);
-/* node_alone.c. Says loudly since when this node serves alone, or that it does no more; after each turn. */
+/* node_alone.c. Logs that this node serves alone and since when, or that it no longer does. Called after each turn. */
 void node_show_alone(struct node *node);
-/* An operator's word comes, which may have it serve alone. */
+/* Notes an operator's command that may make this node serve alone. */
 void node_alone_told(struct node *node, const struct call *call);
-/* The nodes that the record names, as this node knows them. */
+/* Writes the members that the record names, as this node knows them. */
 void node_members(struct node *node, struct record_member members[RECORD_NODES]);
-/* The process is to stop: hands over if this node leads, else says goodbye. Pair thread, as all of these. */
+/* Begins the stop: hands over if this node leads, otherwise announces the stop. Pair thread, like the functions below.
+ */
 void node_take_leave(struct node *node);
-/* Nothing more is to be said before it stops: node_leave returns. */
+/* Lets node_leave return: there is nothing more to tell the other node. */
 void node_has_left(struct node *node);
-/* The follower has said goodbye: it is silent from now on. */
+/* Handles the follower's announced stop: from now on the follower counts as silent. */
 void node_is_left(struct node *node);
-/* node_silence.c. A sign of life: the other node is not silent. */
+/* node_silence.c. Notes a sign of life of the other node. */
 void node_heard(struct node *node);
-/* Probes a node that says nothing, and tells the rules when it is silent. */
+/* Probes a silent node, and tells the rules when the silence has lasted long enough. */
 void node_check_silence(struct node *node, uint64_t now_ns);
 uint64_t node_silence_timer(const struct node *node); /* MONOTONIC */
-/* This node may have stood still, and not heard what the other said meanwhile. */
+/* Checks whether this node stood still, and so may have missed the other node's messages. */
 void node_check_sleep(struct node *node);
-/* Does this node declare itself as the leader? */
+/* Returns whether this node declares itself present as the leader at the coordinator. */
 bool node_is_declaring(struct node *node);
-/* … it does, or asks its leader; after each turn. */
+/* Declares this node as the leader, or asks its leader through the coordinator. Called after each turn. */
 void node_declare(struct node *node);
-/* Reads the record, as node->reads and the role want it. */
+/* Reads the record when node->reads and the role require it. */
 void node_read_record(struct node *node);
-/* It was read: is the leader present, if it was asked? */
+/* Completes a record read with the leader's presence, if that was asked for. */
 void node_take_presence(struct node *node, struct pair_event *event);
-/* What came to a probe; takes it over. */
+/* Handles the answer to a probe. Takes it over. */
 void node_take_probed(struct node *node, struct message *answer);
-/* The other node's process is gone. */
+/* Handles a refused connection: the other node's process has died. */
 void node_take_refused(struct node *node);
 /* node_fresh.c */
 void node_take_wishes(struct node *node, struct item *items);
-/* After each turn. */
+/* Answers or refuses the waiting questions that are due. Called after each turn. */
 void node_look_wishes(struct node *node);
-/* This node stood still. */
+/* Handles that this node stood still. */
 void node_wishes_overslept(struct node *node);
 uint64_t node_wishes_timer(const struct node *node); /* MONOTONIC */
-void node_refuse_wishes(struct node *node);          /* it stops */
-/* The leader of `epoch` was asked at `asked_ns` (BOOTTIME), and has said what is acknowledged. */
+void node_refuse_wishes(struct node *node);          /* this node stops */
+/* Notes that the leader of `epoch`, asked at `asked_ns` (BOOTTIME), has reported `known` as acknowledged. */
 void node_fresh_heard(struct node *node, uint32_t epoch, uint64_t asked_ns, uint64_t known);
-/* Tells an operator, in the log once and in the status until this node leads or follows. `sentence` is for ever.
- * `epoch`: of the other node, which it speaks of; 0: it speaks of none. */
+/* Logs a message for an operator once, and shows it in the status until this node leads or follows. `sentence` is
+ * static. `epoch`: the other node's epoch that the sentence mentions; 0: none. */
 void node_say(struct node *node, const char *sentence, uint32_t epoch);
-/* … as text. */
+/* Writes the message as text. */
 void node_format_said(const struct node_said *said, char out[COORDINATOR_MESSAGE_SIZE]);
-/* No answer came to this node's newest question. */
+/* Handles that no answer came to this node's newest question. */
 void node_unanswered(struct node *node, bool is_refused_by_leader);
-/* Before the process starts anew, or stops: the operator whose word waits is told why nothing came of it. */
+/* Refuses the operator's command that waits, before the process starts again or stops. */
 void node_drop_word(struct node *node, Tarry__Code code, const char *sentence);
-/* A step is over in which the word that waits may have been carried out, or refused: then it is answered. */
+/* Answers the operator's command that waits, if the last step has carried it out or refused it. */
 void node_answer_word(struct node *node);
-/* An operator must look: says so, and ends the process. */
+/* Reports a problem that an operator must solve, and ends the process. */
 _Noreturn void node_refuse(const char *sentence);
 
 #endif

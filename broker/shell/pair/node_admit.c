@@ -1,4 +1,4 @@
-/* node_admit.c: which requests a node answers, and how; see node.h. */
+/* node_admit.c: decides which requests a node answers in which role; see node.h. */
 #include "node.h"
 
 #include <assert.h>
@@ -13,25 +13,24 @@
 #include "monotonic.h"
 
 static const char not_primary[] =
-    "this broker is the pair's follower: it answers questions; changes and subscriptions go "
-    "to the primary";
+    "this node is the pair's follower: it answers questions only; send changes and subscriptions to the primary";
 static const char nobody_yet[] =
-    "this broker does not lead: nobody does, or it is not known yet who; try again in a moment";
-static const char awaited[] =
-    "the follower does not confirm, and nothing is acknowledged without it: try again in a moment";
+    "no primary is known yet: try again in a moment; if this lasts, look at 'tarry status' on both nodes";
+static const char awaited[] = "the follower does not confirm, so nothing is acknowledged: try again in a moment; if "
+                              "this lasts, look at 'tarry status'";
 
-static const char handing_over[] = "this broker hands over to the other one of the pair: try again in a moment";
+static const char handing_over[] = "this broker hands over to the other node of the pair: try again in a moment";
 
 static const char differs[] =
-    "the follower's state is not the leader's though their logs are the same: one of the two is damaged; compare "
-    "them with 'tarry verify', then start the follower with an empty directory and --follow";
+    "the follower's state differs from the leader's although their logs are equal: one of the two nodes is damaged. "
+    "Compare them with 'tarry verify'; then start the damaged one with an empty directory and --follow";
 
 static bool is_question(const struct core_event *event) {
     return event->kind == CORE_GET || event->kind == CORE_LIST || event->kind == CORE_QUEUES ||
            event->kind == CORE_STATS || event->kind == CORE_CALENDAR;
 }
 
-/* What is not for the core: about the log, or about the pair. */
+/* Returns whether the request is about the log or the pair, and so does not reach the core. */
 static bool is_aside(const struct core_event *event) {
     return event->kind == 0;
 }
@@ -42,8 +41,7 @@ Tarry__Code node_admits(const struct node *node, const struct core_event *event,
         bool is_handing_over = atomic_load(&node->paused) && !is_question(event);
         if (atomic_load(&node->stalled_ns) == 0 && !is_handing_over) return TARRY__CODE__OK;
         *out_sentence = is_handing_over ? handing_over : awaited;
-        /* A client of HTTP that is told to try again waits a second (Retry-After); the other node serves long before.
-         */
+        /* An HTTP client waits 1 s after BUSY (Retry-After); the other node serves long before that. */
         return is_handing_over && event->pooled ? TARRY__CODE__NOT_PRIMARY : TARRY__CODE__BUSY;
     }
     if (is_question(event) && !atomic_load(&node->writes)) return TARRY__CODE__OK;
@@ -106,8 +104,8 @@ const char *node_compare(struct node *node, uint64_t position, uint64_t digest) 
     enum digest_verdict verdict = digests_told(&node->digests, position, digest, monotonic_ns(), &own);
     pthread_mutex_unlock(&node->mutex);
     if (verdict != DIGEST_DIFFERS) return NULL;
-    logfmt("digest_differs", "position=%" PRIu64 " own=%016" PRIx64 " follower=%016" PRIx64 " action=refuse", position,
-           own, digest);
+    logfmt("digest_differs", "position=%" PRIu64 " own=%016" PRIx64 " follower=%016" PRIx64 " action=refuse_follower",
+           position, own, digest);
     return differs;
 }
 

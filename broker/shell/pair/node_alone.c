@@ -1,10 +1,10 @@
-/* node_alone.c: a leader that serves alone says so: in the program's log, in the status, and in the log of what
- * happened, for an auditor (AlonePut); see node.h and alone.h.
+/* node_alone.c: reports that a leader serves alone: in the program's log, in the status, and as an AlonePut in the
+ * broker's log, for an auditor; see node.h and alone.h.
  *
- *   pair thread: begins, or is over ──► node->alone ──► core thread, once it decides: is that recorded? ──► CORE_ALONE
+ *   pair thread: it begins or ends ──► node->alone ──► core thread, once it decides: not recorded yet? ──► CORE_ALONE
  *
- * A time that was over before the core could record it leaves no record: nothing was decided in it, so nothing was
- * acknowledged. */
+ * A period that ended before the core could record it leaves no record: nothing was decided in that period, so nothing
+ * was acknowledged. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 static const char meaning[] =
     "what this node acknowledges from here on is on its disk only, and is lost with it: start the other node";
 
-/* ---- the pair's thread */
+/* ---- pair thread */
 
 void node_show_alone(struct node *node) {
     const struct pair *pair = &node->pair;
@@ -47,7 +47,7 @@ void node_alone_told(struct node *node, const struct call *call) {
     pthread_mutex_unlock(&node->mutex);
 }
 
-/* ---- the core's thread */
+/* ---- core thread */
 
 static void name_teller(struct node_alone_fact *fact, struct core_event *out_event) {
     tarry__request__init(&fact->request);
@@ -64,13 +64,13 @@ bool node_is_alone_news(struct node *node, struct node_alone_fact *out, struct c
     pthread_mutex_lock(&node->mutex);
     struct alone alone = node->alone;
     bool is_same = alone.is == recorded->is && (!alone.is || alone.since_ns == recorded->since_ns);
-    if (!is_same) { /* looked at in each turn of the core: nothing is copied for nothing */
+    if (!is_same) { /* each turn of the core calls this: copy only what is needed */
         memcpy(out->member, node->hard_state.peer, MEMBER_ID_SIZE);
         out->teller = node->teller;
     }
     pthread_mutex_unlock(&node->mutex);
     if (is_same) return false;
-    bool is_over = recorded->is; /* one that began since is told of next */
+    bool is_over = recorded->is; /* if the node serves alone again, the next call tells */
     if (is_over) {
         recorded->is = false;
     } else {

@@ -25,7 +25,7 @@
 #include "snapshot_mark.h"
 #include "wire.h"
 
-/* A goodbye is sent, and then answered, within this time each; it is answered at once. */
+/* Timeout for sending the announcement of a stop, and again for its answer, which comes at once. */
 #define GOODBYE_MS 150
 
 static struct logfmt_repeat refused_repeat, damaged_repeat;
@@ -36,7 +36,8 @@ void follower_init(struct node *node) {
 
 /* ---- asking */
 
-/* They are read once for an end: that may take longer than an answer may. NULL: they cannot be read. */
+/* Returns the epochs of the own log; NULL: unreadable. They are read once for each end, because that may take longer
+ * than an answer's timeout. */
 static const struct log_epochs *own_epochs(struct node *node) {
     struct node_following *following = &node->following;
     uint64_t end = log_durable(node->log);
@@ -46,10 +47,10 @@ static const struct log_epochs *own_epochs(struct node *node) {
     return log_epochs_read(node->log, &following->epochs) == 0 ? &following->epochs : NULL;
 }
 
-/* What the leader needs to find the last common point (R8, KIP-101). */
+/* Sends the epochs that the leader needs to find the last common position (R8, KIP-101). */
 static void tell_epochs(struct node *node, Tarry__Follow *follow, uint32_t *numbers, uint64_t *starts) {
     const struct log_epochs *epochs = own_epochs(node);
-    if (epochs == NULL) return; /* the last one's is told anyway */
+    if (epochs == NULL) return; /* the last epoch is sent anyway */
     size_t from = epochs->count > FOLLOW_EPOCHS_MAX ? epochs->count - FOLLOW_EPOCHS_MAX : 0;
     for (size_t i = from; i < epochs->count; i++) {
         numbers[i - from] = epochs->items[i].epoch;
@@ -68,8 +69,8 @@ static struct message *follow_message(struct node *node, const struct pair_messa
     uint32_t numbers[FOLLOW_EPOCHS_MAX];
     uint64_t starts[FOLLOW_EPOCHS_MAX];
     struct log_point point;
-    /* A proposal says nothing of the log. A leader may repeat a question of the time when it was the follower: its log
-     * may have retired that position since. */
+    /* A proposal does not mention the log. A leader may repeat a question that it asked as the follower; its log may
+     * have retired that position since. */
     bool names_end = question->kind != PAIR_PROPOSE && !node_is_leading(node);
     uint64_t end = names_end ? question->end : log_durable(node->log);
     int error = log_point(node->log, end, &point);
@@ -128,7 +129,8 @@ bool follower_leave(struct node *node) {
     return message != NULL;
 }
 
-/* The leader's run is the one that the question is asked of: of another it would not be a sign of life. */
+/* Sends a probe to the same run of the leader that the question went to: an answer of another run is no sign of life.
+ */
 void follower_probe(struct node *node) {
     struct node_following *following = &node->following;
     memcpy(following->prober.challenge, following->requester.challenge, PEER_CHALLENGE_SIZE);
@@ -168,7 +170,7 @@ static void hear_clock(struct node *node, const Tarry__FollowReply *body) {
     clock_gettime(CLOCK_BOOTTIME, &boot);
     uint64_t boot_ns = (uint64_t)boot.tv_sec * 1000000000u + (uint64_t)boot.tv_nsec;
     if (leader_clock_hear(clock, now, boot_ns) && !datadir_note_boot(node->needs.dir, clock->noted_steady_ns))
-        clock->noted_steady_ns = 0; /* the next answer's is noted */
+        clock->noted_steady_ns = 0; /* the next answer's time is noted */
 }
 
 static void note_leader(struct node *node, const Tarry__FollowReply *body) {
@@ -181,7 +183,7 @@ static void note_leader(struct node *node, const Tarry__FollowReply *body) {
     }
     peer->heard_ns = monotonic_ns();
     if (body->epoch > peer->epoch) peer->epoch = body->epoch;
-    if (body->committed > peer->durable) peer->durable = peer->applied = body->committed; /* at least */
+    if (body->committed > peer->durable) peer->durable = peer->applied = body->committed; /* at least that */
     uint64_t own_end = log_durable(node->log);
     peer->lag = (struct node_lag){0};
     uint64_t lag = own_end < body->log_end ? body->log_end - own_end : 0;
@@ -196,7 +198,7 @@ static void note_leader(struct node *node, const Tarry__FollowReply *body) {
         logfmt("catching_up", "position=%" PRIu64 " lag_bytes=%" PRIu64 " left_ms=%" PRIu64, own_end, lag, left_ms);
 }
 
-/* False: they do not continue this log. */
+/* Appends the frames. Returns false if they do not continue this log. */
 static bool copy_frames(struct node *node, const Tarry__FollowReply *body) {
     const char *problem = NULL;
     uint64_t at = 0;
@@ -265,7 +267,7 @@ static void take_verdict(struct node *node, const Tarry__FollowReply *body) {
     struct pair_event event = {.kind = PAIR_ANSWERED, .message = follow_wire_answered(body, &node->hard_state)};
     event.message.differs = follow_wire_differs(node->log, body);
     node->following.answered_ns = node->following.asked_ns;
-    /* The proof binds an answer to the newest question (peer_proof.h). */
+    /* The proof ties an answer to the newest question (peer_proof.h). */
     struct follower_take take = follower_take_begin(&node->pair, &event.message, body->frames.len > 0, true);
     while (follower_take_next(&take, &node->pair, atomic_load(&node->committed)) != FOLLOWER_DONE)
         take_step(node, &take, body, &event);
@@ -284,20 +286,20 @@ static const char not_taken[] =
     "one, or this disk is of another cluster. 'tarry promote --peer-is-stopped' at the node that leads lets a new disk "
     "in";
 
-/* Only an operator can help, unless it is only too early. */
+/* Handles a refusal. Only an operator can help, unless the refusal is only temporary (`is_early`). */
 static void take_refusal(struct node *node, const Tarry__FollowReply *body, bool is_early) {
     logfmt_repeated(&refused_repeat, body->sentence, "not_followed", "peer=%s", node->needs.config->peer);
     if (!is_early && !is_stranger(node, body)) node_refuse(body->sentence);
     pthread_mutex_lock(&node->mutex);
-    node->peer.heard_ns = monotonic_ns(); /* it lives */
+    node->peer.heard_ns = monotonic_ns(); /* the other node is alive */
     pthread_mutex_unlock(&node->mutex);
     node_say(node, not_taken, 0);
     follower_half_refused(&node->following.half, monotonic_ns());
     node_unanswered(node, is_early);
 }
 
-/* Without a coordinator a leader proposes its epoch to a node of which it hears nothing. Nothing of the answer is
- * followed. */
+/* Handles an answer while this node leads. By_operator, a leader proposes its epoch to a silent node. This node does
+ * not follow anything in the answer. */
 static void take_reply_as_leader(struct node *node, const Tarry__FollowReply *body, bool is_early) {
     if (body->verdict == TARRY__FOLLOW_REPLY__VERDICT__REFUSED) {
         logfmt_repeated(&refused_repeat, body->sentence, "peer_refuses", "peer=%s", node->needs.config->peer);
@@ -340,7 +342,8 @@ static const char unproved[] = "what answers at the other node's address does no
                                "key: give both nodes the same "
                                "file (--peer-key), or look which other program listens there";
 
-/* Any process may have sent it. It may have the question asked anew, and is worth a line in the log; no more. */
+/* Handles an answer without a valid proof. Any process may have sent it. It may cause a repeated question and a line in
+ * the log, but nothing else. */
 static void take_unproved(struct node *node, const void *data, size_t size) {
     struct node_following *following = &node->following;
     char reason[2 * sizeof(unproved)];
@@ -365,14 +368,14 @@ static void take_unproved(struct node *node, const void *data, size_t size) {
     if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
 }
 
-/* False: it is to a question that a newer one has replaced. */
+/* Handles an answer. Returns false if a newer question has replaced its question. */
 static bool take_answer(struct node *node, struct message *answer) {
     struct node_following *following = &node->following;
     const uint8_t *data = message_data(answer);
     size_t size = message_size(answer);
     enum peer_proof proof = peer_check_reply(node->needs.peer_key, &following->requester, data, size);
     if (proof == PEER_STALE) return false;
-    if (following->half.has_left) return true; /* whatever it says: the goodbye has arrived */
+    if (following->half.has_left) return true; /* any answer means that the announcement has arrived */
     if (proof != PEER_RIGHT) {
         take_unproved(node, data, size);
         return true;
@@ -440,7 +443,7 @@ bool follower_cut(struct node *node, uint64_t end) {
     return true;
 }
 
-/* The leader may have it, or not: that is not known any more, so it is kept (R8). */
+/* Quarantines the log behind `end` (R8): it is unknown whether the leader has those frames, so they are kept. */
 static void put_aside(struct node *node, uint64_t end) {
     const struct node_needs *needs = &node->needs;
     struct quarantine quarantine = quarantine_of(needs);
@@ -462,7 +465,7 @@ void follower_fetch(struct node *node, uint64_t end) {
     struct log_point last;
     int error = log_point(node->log, durable, &last);
     if (error != 0) fatal("log_unreadable", error);
-    bool is_the_leaders = last.epoch == node->pair.hard_state.floor; /* and so is what lies before */
+    bool is_the_leaders = last.epoch == node->pair.hard_state.floor; /* as is everything before it */
     if (durable > end && !is_the_leaders) put_aside(node, end);
     error = snapshot_want(needs->dir->path, index_erased(node->index));
     if (error != 0) fatal("snapshot_failed", error);
@@ -475,12 +478,12 @@ void follower_fetch(struct node *node, uint64_t end) {
 void follower_end(struct node *node) {
     const struct node_following *following = &node->following;
     const struct node_needs *needs = &node->needs;
-    if (following->clock.boot_ns == 0) return; /* the clock goes on as after any start, by DIR/boot (leader_clock.h) */
+    if (following->clock.boot_ns == 0) return; /* as after any start: DIR/boot (leader_clock.h) */
     struct log_point end;
     int error = log_point(node->log, log_durable(node->log), &end);
     if (error != 0) fatal("log_unreadable", error);
     struct instant log_end = {.steady_ns = end.steady_ns, .wall_ns = end.wall_ns};
     clock_restart(needs->clock, leader_clock_origin(&following->clock, log_end));
-    /* Should this process start again in this boot, its clock goes on from here (TIME-1). */
+    /* If this process starts again in this boot, its clock continues from here (TIME-1). */
     (void)datadir_note_boot(needs->dir, clock_boot_steady(needs->clock));
 }

@@ -1,6 +1,6 @@
-/* node_fresh.c: questions that ask for no less than a log position, or for nothing older than so long. Whether they are
- * answered, wait, or are refused, broker/replication/freshness.h says; the leader's word is got by a probe. See node.h.
- */
+/* node_fresh.c: questions that demand at least a log position, or a state no older than a limit.
+ * broker/replication/freshness.h decides whether each one is answered, waits or is refused. A probe fetches the
+ * leader's confirmation. See node.h. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -64,11 +64,11 @@ static void refuse_too_old(const struct node *node, struct call *call, uint64_t 
     refuse(call, TARRY__CODE__TOO_OLD, true, sentence);
 }
 
-/* ---- going on */
+/* ---- continuing */
 
 static void go_on(struct node *node, struct call *call, uint64_t now_ns) {
     const char *sentence = NULL;
-    Tarry__Code code = node_admits(node, &call->engine_request.event, &sentence); /* its role may be another by now */
+    Tarry__Code code = node_admits(node, &call->engine_request.event, &sentence); /* the role may have changed */
     if (code != TARRY__CODE__OK) {
         call->answer(call, code == TARRY__CODE__NOT_PRIMARY ? node_pack_refusal(node, sentence)
                                                             : reply_pack_refusal(code, sentence));
@@ -83,7 +83,7 @@ static void go_on(struct node *node, struct call *call, uint64_t now_ns) {
 
 static void ask_leader(struct node *node) {
     struct node_following *following = &node->following;
-    if (following->half.has_left || monotonic_ns() < following->probe_until_ns) return; /* one at a time */
+    if (following->half.has_left || monotonic_ns() < following->probe_until_ns) return; /* one probe at a time */
     follower_probe(node);
 }
 
@@ -91,14 +91,14 @@ static bool has_leader(const struct node *node) {
     return node->pair.role == PAIR_FOLLOWING && node->pair.epoch != 0;
 }
 
-/* True: it has its answer, or is on its way. */
+/* Answers, refuses or passes on the question. Returns true if it no longer waits. */
 static bool settle(struct node *node, struct fresh_wait *wait, uint64_t applied, uint64_t now_ns) {
     struct call *call = wait->call;
     if (node->takes_no_wishes) {
         call->answer(call, reply_pack_refusal(TARRY__CODE__STOPPING, NULL));
         return true;
     }
-    if (atomic_load(&node->leads)) { /* never stale: what it answers is confirmed (R3) */
+    if (atomic_load(&node->leads)) { /* never stale: the follower confirms what a leader answers (R3) */
         uint64_t end = log_durable(node->log);
         if (wait->wish.at_least > end)
             refuse(call, TARRY__CODE__BEHIND, false,
@@ -126,7 +126,8 @@ static bool settle(struct node *node, struct fresh_wait *wait, uint64_t applied,
     return false;
 }
 
-/* What they wait for is said to the core's thread before it is looked whether it is there already. */
+/* Looks at all waiting questions. It sets `awaited` before it reads the state, so that the core thread wakes it if the
+ * position is applied in between. */
 static uint64_t look(struct node *node) {
     uint64_t awaited = UINT64_MAX, applied = atomic_load(&node->applied), now_ns = boottime_ns();
     size_t kept = 0;
@@ -182,7 +183,7 @@ uint64_t node_wishes_timer(const struct node *node) {
     }
     if (until_ns == UINT64_MAX) return UINT64_MAX;
     uint64_t at_ns = until_ns > boot_ns ? now_ns + (until_ns - boot_ns) : now_ns;
-    /* A probe that came to nothing is followed by another one. */
+    /* If a probe fails, another one follows. */
     uint64_t again_ns = node->following.probe_until_ns;
     return again_ns > now_ns && again_ns < at_ns ? again_ns : at_ns;
 }

@@ -45,7 +45,7 @@ void leader_begin(struct node *node) {
     struct log_point last;
     int error = log_point(node->log, end, &last);
     if (error != 0) fatal("log_unreadable", error);
-    assert(node->pair.epoch > last.epoch); /* what is older than the log is never claimed (F-31b) */
+    assert(node->pair.epoch > last.epoch); /* a node never claims an epoch older than its log (F-31b) */
     struct log_recovery found = {.end = end};
     error = last_shutdown(node->log, &found, &needs->run->before);
     if (error != 0) fatal("log_unreadable", error);
@@ -57,7 +57,7 @@ void leader_begin(struct node *node) {
     pthread_mutex_unlock(&node->mutex);
     log_claim(node->log, end);
     atomic_store(&node->writes, true);
-    node_heard(node); /* the follower has its time, too */
+    node_heard(node); /* the follower's timeout begins now */
     inbox_lead(needs->inbox, end);
 }
 
@@ -67,7 +67,7 @@ void leader_began(struct node *node) {
     logfmt("leading", "epoch=%u", node->pair.epoch);
 }
 
-/* ---- what is committed leaves */
+/* ---- releasing committed batches */
 
 static void let_out(struct node *node) {
     struct releaser *releaser = node->needs.releaser;
@@ -87,7 +87,7 @@ static void pass_audits_on(struct node *node) {
     }
 }
 
-/* They are all confirmed by what confirms the newest. */
+/* Takes questions about the log. The confirmation of the newest one confirms all of them. */
 void leader_take_audits(struct node *node, struct item *audits) {
     struct node_leading *leading = &node->leading;
     if (audits == NULL) return;
@@ -96,7 +96,7 @@ void leader_take_audits(struct node *node, struct item *audits) {
     last->next = leading->audits;
     leading->audits = audits;
     leading->audits_question = pair_question(&node->pair);
-    if (!node_is_leading(node)) pass_audits_on(node); /* as a follower's, and marked so */
+    if (!node_is_leading(node)) pass_audits_on(node); /* as a follower's answers, and marked as such */
 }
 
 static void publish(struct node *node) {
@@ -161,7 +161,7 @@ static void refuse(struct node *node, struct call *call, Tarry__Code code, const
     answer_coded(node, call, code, &body);
 }
 
-/* It leads in `epoch`, or 0: it does not; and has nothing else to say to that question. */
+/* Answers without frames: this node leads `epoch` (0: does not lead), or has nothing to report for this question. */
 static void answer_empty(struct node *node, struct call *call, uint32_t epoch) {
     Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
     body.verdict = TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
@@ -170,12 +170,12 @@ static void answer_empty(struct node *node, struct call *call, uint32_t epoch) {
     answer_with(node, call, &body);
 }
 
-/* What a follower may know to be acknowledged; not a disk that another one has taken the place of (F-29). */
+/* Returns which position the requester may know as acknowledged; 0 for a disk that another disk has replaced (F-29). */
 static uint64_t known_to(const struct node *node, const Tarry__Follow *follow) {
     return hard_state_is_another(&node->hard_state, follow->member.data) ? 0 : leader_half_known(&node->pair);
 }
 
-/* It acknowledges nothing, and does not touch the question that waits. */
+/* Answers a probe. A probe acknowledges nothing, and leaves the waiting question alone. */
 static void answer_probe(struct node *node, struct call *call) {
     Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
     body.verdict = TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
@@ -191,12 +191,12 @@ void leader_forget_question(struct node *node) {
     answer_empty(node, call, node->pair.epoch);
 }
 
-/* Before the answer leaves: retirement goes by it. */
+/* Publishes how much of the log the follower needs. Call it before the answer leaves, because retirement uses it. */
 static void publish_needs(struct node *node) {
     atomic_store(&node->kept_from, node->leading.half.kept_from);
 }
 
-/* A directory that belongs to no node yet becomes the other node. */
+/* Answers a new directory that joins as the other node. */
 static void answer_join(struct node *node, struct call *call) {
     Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
     struct datadir *dir = node->needs.dir;
@@ -217,14 +217,15 @@ static void answer_join(struct node *node, struct call *call) {
     answer_with(node, call, &body);
 }
 
-/* The rules may count it with the next step; a later run must know which disk. */
+/* Notes the follower's disk durably. The rules may count it with the next step, and a later run must know which disk
+ * that was. */
 static void admit_disk(struct node *node, const Tarry__Follow *follow) {
     if (!hard_state_admit(&node->hard_state, follow->member.data)) return;
     int error = hard_state_write(&disk_posix, node->needs.dir->path, &node->hard_state);
     if (error != 0) fatal("note_failed", error);
 }
 
-/* What lies up to `end`, and when the first frame behind it was written, as far back as is remembered. */
+/* Returns the number of frames up to `end`, and when the first frame behind `end` was written, as far back as known. */
 static void measure(const struct node_leading *leading, uint64_t end, uint64_t *out_frames, uint64_t *out_since_ns) {
     uint64_t frames = 0, since_ns = monotonic_ns();
     for (size_t i = 0; i < SYNC_POINTS && leading->points[i].position != 0; i++) {
@@ -256,7 +257,7 @@ static void note_peer(struct node *node, const Tarry__Follow *follow) {
     publish_needs(node);
 }
 
-/* An end that did not fit before. */
+/* Returns whether the follower's end is the one that did not fit before. */
 static bool is_known_unfit(const struct node_leading *leading, const Tarry__Follow *follow) {
     return leading->unfit_end != 0 && leading->unfit_end == follow->end && follow->chain.len == FRAME_CHAIN_SIZE &&
            memcmp(follow->chain.data, leading->unfit_chain, FRAME_CHAIN_SIZE) == 0;
@@ -323,13 +324,13 @@ static void ask_rules(struct node *node, struct call *call) {
     note_peer(node, follow);
     bool is_leading = node_is_leading(node);
     struct pair_event event = event_of(node, follow);
-    if (is_leading && event.message.another) leader_forget_question(node); /* the former disk's */
+    if (is_leading && event.message.another) leader_forget_question(node); /* it came from the former disk */
     if (is_leading) admit_disk(node, follow);
     struct pair_message answer = {0};
-    node->leading.requester = follow->member.data; /* should it make this node lead, the hard state names it (F-29) */
+    node->leading.requester = follow->member.data; /* for the hard state if this makes this node lead (F-29) */
     node_step(node, &event, &answer);
     node->leading.requester = NULL;
-    if (!is_leading && node_is_leading(node)) admit_disk(node, follow); /* whose promise has made it lead */
+    if (!is_leading && node_is_leading(node)) admit_disk(node, follow); /* its promise made this node lead */
     bool leaves = follow->leaves && node_is_leading(node);
     if (answer.kind == PAIR_FRAMES) {
         node_heard(node);
@@ -372,12 +373,12 @@ void leader_question(struct node *node, struct call *call) {
 
 /* ---- answers */
 
-/* A request waits for a confirmation by the follower that is younger than the question. */
+/* Returns whether a request waits for the follower to confirm an answer that is sent from now on. */
 static bool wants_word(const struct node *node) {
     return node->leading.audits != NULL || releaser_wants_confirmation(node->needs.releaser);
 }
 
-/* The newest point that the follower will pass with these frames. */
+/* Returns the newest digest that the follower will reach with these frames. */
 static struct digest_point point_below(struct node *node, uint64_t end) {
     pthread_mutex_lock(&node->mutex);
     struct digest_point best = digests_below(&node->digests, end);
@@ -410,7 +411,7 @@ static void answer_frames(struct node *node, struct call *call, const struct pai
     body.digest_position = point.position;
     body.digest = point.digest;
     pthread_mutex_lock(&node->mutex);
-    struct node_lag lag = node_lag(node); /* as of the question */
+    struct node_lag lag = node_lag(node); /* as of the question's arrival */
     pthread_mutex_unlock(&node->mutex);
     body.lag_frames = lag.frames;
     body.lag_ms = lag.ms;
@@ -455,7 +456,7 @@ void leader_go_on(struct node *node) {
     answer_held(node);
     if (leader_half_look(half, monotonic_ns())) say_stalled(node);
     atomic_store(&node->stalled_ns, half->stalled_ns);
-    /* The core's thread may wait for a batch that will not be confirmed any more. */
+    /* The core thread may wait for a batch that will never be confirmed. */
     if (half->stalled_ns != 0 && atomic_load(&node->needs.run->stopping)) releaser_fail(node->needs.releaser);
 }
 
@@ -470,5 +471,5 @@ void leader_stop(struct node *node) {
     leader_forget_question(node);
     releaser_fail(node->needs.releaser);
     node->leading.audits_question = 0;
-    pass_audits_on(node); /* the auditor says that the broker stops */
+    pass_audits_on(node); /* the auditor answers that the broker stops */
 }

@@ -1,11 +1,11 @@
-/* node_leave.c: one of a pair that is stopped in order tells the other, which would otherwise wait until it takes it
- * for silent; see node.h.
+/* node_leave.c: a node of a pair that is stopped cleanly tells the other node, so that the other need not wait for a
+ * timeout; see node.h.
  *
- *   the leader      hands over, and its clients meet a planned switch-over
- *   the follower    asks once more, and says that it leaves: a leader that need not wait for it
- *                   does not count it any more (PAIR_SILENT at once, R4), unless it is strict
+ *   the leader      hands over; its clients meet a planned switch-over
+ *   the follower    asks once more, and announces its stop: the leader then treats it as silent at once
+ *                   (PAIR_SILENT, R4); a strict leader still counts it
  *
- * Nothing rests on it: a goodbye that is lost, or comes late, costs time. */
+ * Safety does not depend on this: an announcement that is lost or late costs only time. */
 #include <inttypes.h>
 
 #include "clock.h"
@@ -15,10 +15,10 @@
 #include "node.h"
 #include "node_parts.h"
 
-/* A planned switch-over takes some 40 ms. */
+/* A planned switch-over takes about 40 ms. */
 #define NODE_HAND_OVER_MAX_MS 1000u
 
-/* ---- the pair's thread */
+/* ---- pair thread */
 
 void node_has_left(struct node *node) {
     pthread_mutex_lock(&node->mutex);
@@ -40,7 +40,7 @@ void node_is_left(struct node *node) {
     silence_is_left(&node->silence, monotonic_ns());
 }
 
-/* ---- the main thread */
+/* ---- main thread */
 
 void node_leave(struct node *node) {
     struct timespec until = monotonic_after(NODE_HAND_OVER_MAX_MS * NS_PER_MS);

@@ -1,4 +1,4 @@
-/* node_open.c: becoming a node of a pair; see node.h. */
+/* node_open.c: checks the options of a pair, joins its cluster and opens the node; see node.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 #include "snapshot_mark.h"
 #include "wire.h"
 
-/* The other node cannot be where this one is. (Of `*` and other names for a host it cannot be told.) */
+/* Returns whether both URLs name the same address. (`*` and other names of the same host are not detected.) */
 static bool is_same_place(const struct listen_address *a, const struct listen_address *b) {
     if (b->scheme == LISTEN_UNIX) return false;
     bool is_same_host = strcasecmp(a->host, b->host) == 0 || (a->loopback && b->loopback);
@@ -44,15 +44,15 @@ int node_check(const struct config *config, const struct endpoints *endpoints, c
         return 1;
     if (advertised.scheme == LISTEN_UNIX) {
         snprintf(message, DATADIR_MESSAGE_SIZE,
-                 "--listen: the other node of a pair reaches this one by ws:// or wss://, and it listens at a Unix "
-                 "socket only");
+                 "--listen: this node listens at a Unix socket only, but the other node of the pair connects by ws:// "
+                 "or wss://; add --listen ws://HOST:PORT");
         return 1;
     }
     bool is_own = is_same_place(&peer, &advertised);
     for (unsigned i = 0; i < endpoints->count; i++) is_own = is_own || is_same_place(&peer, &endpoints->addresses[i]);
     if (is_own) {
-        snprintf(message, DATADIR_MESSAGE_SIZE, "%s %s: that is this node itself; name the other one", option,
-                 config->peer);
+        snprintf(message, DATADIR_MESSAGE_SIZE, "%s %s: that is this node itself; give the URL of the other node",
+                 option, config->peer);
         return 1;
     }
     if (config->coordinator[0] == '\0' || coordinator_check_url(config->coordinator, problem) == 0) return 0;
@@ -62,7 +62,8 @@ int node_check(const struct config *config, const struct endpoints *endpoints, c
 
 /* ---- joining */
 
-/* A directory that has an identity has joined, or was a node's before: its hard state says. */
+/* Returns whether the directory has no identity yet. One with an identity has joined already, or was used by a node
+ * before. */
 static bool is_new(const char *path) {
     char name[CONFIG_TEXT_SIZE + 16];
     struct stat status;
@@ -76,8 +77,10 @@ static int join_as(const struct config *config, const struct peer_key *key, cons
     struct hard_state hard_state = {.node = (uint8_t)reply->node, .runs = 0};
     if (reply->cluster.len != CLUSTER_ID_SIZE || reply->node > 1 ||
         !peer_unseal(key, reply->secret.data, reply->secret.len, identity.secret)) {
-        snprintf(message, DATADIR_MESSAGE_SIZE, "the peer %s answers nonsense; is it a tarryd of the same version?",
-                 config->peer);
+        snprintf(
+            message, DATADIR_MESSAGE_SIZE,
+            "the peer %s sent an invalid reply to the request to join; run the same version of tarryd on both nodes",
+            config->peer);
         return 1;
     }
     memcpy(identity.cluster, reply->cluster.data, CLUSTER_ID_SIZE);
@@ -85,7 +88,7 @@ static int join_as(const struct config *config, const struct peer_key *key, cons
     return datadir_join(config->data, &identity, &hard_state, reply->log_start > LOG_POSITION_FIRST, message);
 }
 
-/* 0: joined; 1: refused; -1: not yet. Otherwise than joined, with a sentence. */
+/* Returns 0: joined; 1: refused; -1: not yet. After 1 and -1 `message` has a sentence. */
 static int try_to_join(struct blocking_rpc *blocking_rpc, const struct config *config,
                        char message[DATADIR_MESSAGE_SIZE]) {
     Tarry__Request request = blocking_rpc_request(TARRY__REQUEST__BODY_FOLLOW);
@@ -99,15 +102,17 @@ static int try_to_join(struct blocking_rpc *blocking_rpc, const struct config *c
     bool is_let_in =
         reply->body_case == TARRY__REPLY__BODY_FOLLOW && reply->follow->verdict == TARRY__FOLLOW_REPLY__VERDICT__JOIN;
     snprintf(message, DATADIR_MESSAGE_SIZE, "%s",
-             reply->body_case == TARRY__REPLY__BODY_FOLLOW ? "it answers, and does not lead yet"
-             : reply->message[0] != '\0'                   ? reply->message
-                                                           : "it answers what this version does not understand");
+             reply->body_case == TARRY__REPLY__BODY_FOLLOW
+                 ? "it answers, but it does not lead yet; this node joins when it does"
+             : reply->message[0] != '\0'
+                 ? reply->message
+                 : "this version does not understand its reply; run the same version of tarryd on both nodes");
     int result = is_let_in ? join_as(config, blocking_rpc->key, reply->follow, message) : -1;
     tarry__reply__free_unpacked(reply, NULL);
     return result;
 }
 
-/* Once for each reason. */
+/* Logs each new reason once. */
 static void say_waiting(const struct config *config, const char *reason, char said[LOGFMT_VALUE_SIZE]) {
     char quoted[LOGFMT_VALUE_SIZE];
     logfmt_quote(reason, quoted);
@@ -123,7 +128,8 @@ int node_join(const struct config *config, const struct peer_key *key, const str
     if (config->replication == REPLICATION_NONE || !is_new(config->data)) return 0;
     int error = blocking_rpc_open(&blocking_rpc, config->peer, key, credentials);
     if (error != 0) {
-        snprintf(message, DATADIR_MESSAGE_SIZE, "the peer %s cannot be asked: %s", config->peer, strerror(error));
+        snprintf(message, DATADIR_MESSAGE_SIZE, "cannot prepare a connection to the peer %s: %s", config->peer,
+                 strerror(error));
         return 1;
     }
     logfmt("joining", "peer=%s", config->peer);
@@ -131,7 +137,8 @@ int node_join(const struct config *config, const struct peer_key *key, const str
     while ((result = try_to_join(&blocking_rpc, config, message)) < 0) {
         say_waiting(config, message, said);
         if (!blocking_rpc_pause()) continue;
-        logfmt("stopped", "reason=\"nobody who leads has answered at %s\"", config->peer);
+        logfmt("stopped", "reason=\"no leader has answered at %s; this node has not joined the pair yet\"",
+               config->peer);
         _exit(0);
     }
     blocking_rpc_close(&blocking_rpc);
@@ -154,14 +161,14 @@ static int read_hard_state(struct node *node, char message[DATADIR_MESSAGE_SIZE]
     return error != 0;
 }
 
-/* One of a pair that is started without the other would acknowledge what that one lacks, while it may lead. */
+/* Refuses to start a node of a pair as a single broker: the other node may lead, and would lack its commits. */
 static int check_alone(const struct node_needs *needs, char message[DATADIR_MESSAGE_SIZE]) {
     struct hard_state hard_state;
     if (needs->config->inspect || hard_state_read(&disk_posix, needs->dir->path, &hard_state, message) == -ENOENT)
         return 0;
     snprintf(message, DATADIR_MESSAGE_SIZE,
-             "data directory %.900s is one of a pair: alone it would acknowledge what the other one lacks; say --peer, "
-             "or let 'tarry restore' make a broker of its own of it",
+             "data directory %.900s belongs to a node of a pair: alone it would acknowledge what the other node lacks; "
+             "start it with --peer URL, or make an independent broker of it with 'tarry restore DIR --data NEW'",
              needs->dir->path);
     return 1;
 }

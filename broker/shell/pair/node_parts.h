@@ -1,73 +1,76 @@
-/* node_parts.h: what the files of the pair thread (node*.c) call of each other. Private to them. */
+/* node_parts.h: internal functions that the files of the pair thread (node*.c) call in one another. */
 #ifndef TARRY_SHELL_PAIR_NODE_PARTS_H
 #define TARRY_SHELL_PAIR_NODE_PARTS_H
 
 #include "node.h"
 
-/* ---- node_follower.c: what the pair thread does while its node follows: asks, appends and syncs what comes, and has
- * the core apply what is committed.
+/* ---- node_follower.c: the pair thread while its node follows. It asks the leader, appends and syncs the frames, and
+ * lets the core apply committed frames.
  *
- * A follower is a recovery that does not end: log, then index up to what is known committed (LOG-3), then core. The
- * leader's logical time comes with every answer, so that delays go on from there if this node leads (TIME-1). */
+ * A follower is a recovery that does not end: first the log, then the index up to the known commits (LOG-3), then the
+ * core. Each answer brings the leader's logical time, so that delays continue from there if this node leads (TIME-1).
+ */
 
 void follower_init(struct node *node);
-/* The rules ask. */
+/* Sends the question that the rules have chosen. */
 void follower_ask(struct node *node, const struct pair_message *question);
-/* The process is to stop: asks for the last time, and says so. False: no leader is followed, nothing is said. */
-bool follower_leave(struct node *node);
-/* Asks whether the leader is there, beside the question that is under way. */
-void follower_probe(struct node *node);
-/* Which epoch does the node lead that answered the probe, and proved that it has the peer key? 0: none. */
-uint32_t follower_probed(struct node *node, struct message *answer);
-/* NULL: no answer came. Takes it over. */
-void follower_answered(struct node *node, struct message *answer);
-/* Puts aside what lies behind `end`, and cuts it off (R8). False: not now, follower_check tries again. */
-bool follower_cut(struct node *node, uint64_t end);
-/* What is here is of no use any more: puts aside what lies behind `end`; the next run begins with what the leader has.
+/* Announces this process's stop in a last question. Returns false, and sends nothing, if this node follows no leader.
  */
+bool follower_leave(struct node *node);
+/* Sends a probe to the leader, beside the question that is under way. */
+void follower_probe(struct node *node);
+/* Returns the epoch of the leader that answered the probe and proved that it has the peer key; 0: no such leader. */
+uint32_t follower_probed(struct node *node, struct message *answer);
+/* Handles an answer, and takes it over; NULL: no answer came. */
+void follower_answered(struct node *node, struct message *answer);
+/* Quarantines the log behind `end` and cuts it there (R8). Returns false if that is not possible now; follower_check
+ * then tries again. */
+bool follower_cut(struct node *node, uint64_t end);
+/* Gives up the local log: quarantines it behind `end`. The next run begins with a snapshot of the leader. */
 _Noreturn void follower_fetch(struct node *node, uint64_t end);
-/* Asks once more if nothing came of the last question; cuts what could not be cut. */
+/* Asks again if the last question failed, and retries a cut that was not possible. */
 void follower_check(struct node *node, uint64_t now_ns);
-/* This node is to lead: asks no more, and sets its clock by what the leader's said last. */
+/* Ends the questions, because this node is to lead; sets the clock from the leader's last reported time. */
 void follower_end(struct node *node);
 
-/* ---- node_leader.c: what the pair thread does while its node leads: answers the follower's questions, and lets out
- * what is committed and confirmed (R3). What is decided is leader_half.h's and admission.h's (broker/replication); this
- * is done here with threads, log and calls. */
+/* ---- node_leader.c: the pair thread while its node leads. It answers the follower's questions, and releases replies
+ * that are committed and confirmed (R3). leader_half.h and admission.h (broker/replication) decide; this file has the
+ * threads, the log and the calls. */
 
 void leader_init(struct node *node);
-/* The rules say: lead. The core is told, applies the rest of the log, and begins. */
+/* Begins to lead, as the rules command: the core applies the rest of the log and then decides. */
 void leader_begin(struct node *node);
-/* It has. */
+/* Handles that the core has begun to lead. */
 void leader_began(struct node *node);
-/* What the sync thread has posted. */
+/* Handles what the sync thread has posted. */
 void leader_take(struct node *node, const struct node_news *news);
-/* Questions about the log (a list), to be passed on once the follower has confirmed. */
+/* Takes questions about the log (a list), and passes them on when the follower has confirmed. */
 void leader_take_audits(struct node *node, struct item *audits);
-/* A follower asks, whatever this node is. Takes the call over. */
+/* Handles a follower's question, in any role. Takes the call over. */
 void leader_question(struct node *node, struct call *call);
-/* The question that waits is not to be answered as if it were new. */
+/* Drops the waiting question, so that its answer is not taken for a new one. */
 void leader_forget_question(struct node *node);
-/* Publishes what is committed, answers a question that need not wait any more, lets batches out. */
+/* Publishes new commits, answers a question that need not wait longer, and releases batches. */
 void leader_go_on(struct node *node);
-/* A follower that counts, asks, and stores nothing is given up as if it were silent (F-28). */
+/* Gives up a follower that counts and asks but stores nothing, as if it were silent (F-28). */
 void leader_give_up(struct node *node);
-/* The process stops: requests that wait are told that the outcome is unknown. */
+/* Answers all waiting requests, as the process stops: their outcome is unknown. */
 void leader_stop(struct node *node);
 
-/* ---- node_record.c: an operator looks at the coordinator's record, or has it written again after it was lost or put
- * back to an earlier state (F-31b). The node's own coordinator believes no older record, and may not answer for
- * seconds; so this has a thread and a client of its own, as long as it takes.
+/* ---- node_record.c: an operator reads the coordinator's record, or has it written again after it was lost or replaced
+ * by an older one (F-31b). The node's own coordinator client believes no older record, and may not answer for seconds.
+ * So this operation has its own thread and client for its duration.
  *
- * Written is what the node that leads knows, or, by the word that the other is stopped and has no more, what this one
- * has. The node starts again after that, and claims by the rules; the other one must be started again by hand, for its
- * coordinator's client too believes nothing that is older than what it has seen. */
+ * The node that leads writes what it knows. A node that does not lead writes its own state, if the operator asserts
+ * that the other is stopped and has no more. Then this node starts again and claims by the rules. The operator must
+ * start the other node again, because its coordinator client, too, believes no older record. */
 
 struct record_word;
 
-/* Takes the call over: a Pair that asks for the record. Pair thread. */
+/* Takes over a call: a Pair that asks for the record. Pair thread. */
 void record_word_take(struct node *node, struct call *call);
-/* Waits for the one that is under way, for two calls to the coordinator at most. Any thread, once no more are taken. */
+/* Waits for the operation under way, at most two calls to the coordinator. Any thread, after the last record_word_take.
+ */
 void record_word_join(struct node *node);
 
 #endif

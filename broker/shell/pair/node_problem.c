@@ -1,7 +1,7 @@
-/* node_problem.c: what wants an operator, as a sentence that says what to do; see node.h.
+/* node_problem.c: describes problems that need an operator, in a sentence that says what to do; see node.h.
  *
- * Only what does not end by itself: a short time in which no node leads is no problem. What the rules say for
- * themselves comes first, and is not here. */
+ * It omits problems that end without help, for example a short time without a leader. Sentences of the rules themselves
+ * have priority, and are not in this file. */
 #include <stdio.h>
 
 #include "config.h"
@@ -10,7 +10,7 @@
 #include "node.h"
 #include "tls.h"
 
-/* A coordinator or a node that has not answered for so long does not just start. */
+/* A coordinator or a node that is silent for longer is not merely starting. */
 #define PATIENCE_MS 2000u
 
 static const char strict[] =
@@ -51,7 +51,7 @@ static bool is_silent(const struct node_peer *peer, uint64_t wait_ms) {
 _Static_assert(DISK_HANG_PROBLEM_SIZE <= COORDINATOR_MESSAGE_SIZE && TLS_SENTENCE_SIZE <= COORDINATOR_MESSAGE_SIZE,
                "one buffer for all");
 
-/* NULL: it answers as it should, or there is none. */
+/* Returns the coordinator's problem; NULL: no problem, or no coordinator. */
 static const char *problem_of_coordinator(struct node *node, char buffer[COORDINATOR_MESSAGE_SIZE]) {
     pthread_mutex_lock(&node->mutex);
     struct coordinator_session session = node->session;
@@ -68,7 +68,8 @@ static const char *problem_of_coordinator(struct node *node, char buffer[COORDIN
     return buffer;
 }
 
-/* It has asked since the leader found that it confirms nothing: a node that is merely gone has not. */
+/* Returns whether the follower still asks after the leader has found that it confirms nothing. A node that is gone does
+ * not ask. */
 static bool is_useless(const struct node *node, const struct node_peer *peer) {
     uint64_t stalled_ns = atomic_load(&node->stalled_ns);
     return stalled_ns != 0 && peer->heard_ns > stalled_ns;
@@ -76,7 +77,7 @@ static bool is_useless(const struct node *node, const struct node_peer *peer) {
 
 static const char *problem_of_leader(const struct node *node, const struct pair *pair, const struct node_peer *peer) {
     const struct config *config = node->needs.config;
-    bool is_alone = !pair->counted && !pair->is_async && peer->heard_ns != 0; /* else it may still have to join */
+    bool is_alone = !pair->counted && !pair->is_async && peer->heard_ns != 0; /* else it may not have joined yet */
     if (is_alone) return is_silent(peer, config->failover_after_ms + PATIENCE_MS) ? alone : NULL;
     bool is_strict = config->solo_after_ms == SOLO_NEVER;
     if (!pair->counted) return NULL;

@@ -1,5 +1,5 @@
-/* node_silence.c: is the other node still there? silence.h (broker/replication) says when it counts as silent; this
- * asks and tells. See node.h. */
+/* node_silence.c: probes the other node and reports its silence to the rules. silence.h (broker/replication) decides
+ * when it counts as silent. See node.h. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -45,12 +45,12 @@ void node_check_silence(struct node *node, uint64_t now_ns) {
     const uint64_t planned_ns = node->silence.look_ns;
     const struct silence_verdict verdict =
         silence_look(&node->silence, &node->pair, node->following.half.has_left, stuck_ns(node), now_ns);
-    if (verdict.stood_still) has_stood_still(node, planned_ns, now_ns); /* in the middle of this turn */
+    if (verdict.stood_still) has_stood_still(node, planned_ns, now_ns); /* this node stood still during this turn */
     if (verdict.probes || verdict.tells) summons_ask(&node->summons, &node->pair, now_ns);
     if (verdict.probes) follower_probe(node);
     if (!verdict.tells) return;
     if (verdict.gives_up) give_up(node);
-    if (node_is_leading(node)) leader_forget_question(node); /* what it said is old */
+    if (node_is_leading(node)) leader_forget_question(node); /* its question is outdated */
     say_silent(node, false);
 }
 
@@ -71,7 +71,7 @@ void node_take_refused(struct node *node) {
     bool leads = node_is_leading(node);
     logfmt(leads ? "follower_gone" : "leader_gone",
            "peer=%s reason=\"its connection broke, and its address refuses another one\"", node->needs.config->peer);
-    if (!leads) say_silent(node, true); /* a follower is silent from now on: node_check_silence tells */
+    if (!leads) say_silent(node, true); /* the follower counts as silent; node_check_silence reports it */
 }
 
 /* ---- presence at the coordinator (summons.h) */

@@ -1,4 +1,4 @@
-/* node_status.c: how this node is, for people, and what they tell it to do; see node.h. */
+/* node_status.c: the status of this node, and an operator's commands; see node.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,12 +15,12 @@
 #include "node_parts.h"
 #include "run.h"
 
-/* ---- words */
+/* ---- commands */
 
 static const char word_waits[] = "another 'tarry promote' waits for the other node's answer: try again in a moment";
-/* An operator's word waits no longer for the other node's answer: twice the time that a question has. */
+/* Longest wait of a command for the other node's answer: twice a question's timeout. */
 #define WORD_WAIT_NS (2500 * NS_PER_MS)
-/* Before the process starts anew the answer to an operator leaves. */
+/* Time for sending the reply to the operator before the process starts again. */
 static const struct timespec ANSWER_LEAVES = {.tv_nsec = 100000000};
 
 static enum pair_word word_of(const struct node *node, const Tarry__Pair *request) {
@@ -30,7 +30,7 @@ static enum pair_word word_of(const struct node *node, const Tarry__Pair *reques
     return request->force ? PAIR_FORCE : PAIR_PROMOTE;
 }
 
-/* To ask for what is so already is no error. */
+/* Returns whether the requested state already holds; that is no error. */
 static bool is_so(const struct node *node, const Tarry__Pair *request) {
     if (request->what == TARRY__PAIR__WHAT__DEMOTE) return !node_is_leading(node) || node->pair.handing != PAIR_KEEPING;
     return node_is_leading(node) && !request->peer_is_stopped;
@@ -38,7 +38,7 @@ static bool is_so(const struct node *node, const Tarry__Pair *request) {
 
 void node_tell(struct node *node, enum pair_word word) {
     struct pair_event event = {.kind = PAIR_TOLD, .word = word};
-    if (word == PAIR_SOLO) leader_forget_question(node); /* or it counts again as that is answered */
+    if (word == PAIR_SOLO) leader_forget_question(node); /* its answer would make the follower count again */
     node->is_told = true;
     node_step(node, &event, NULL);
     node->is_told = false;
@@ -114,7 +114,7 @@ static Tarry__PairReply__Role role_of(const struct node *node, const struct pair
     }
 }
 
-/* MONOTONIC as logical time. */
+/* Converts MONOTONIC to logical time. */
 static uint64_t logical_ms(uint64_t now_ms, uint64_t ns) {
     uint64_t ago_ms = (monotonic_ns() - ns) / NS_PER_MS;
     return ns == 0 ? 0 : now_ms > ago_ms ? now_ms - ago_ms : 0;
@@ -159,7 +159,7 @@ static void fill_peer(const struct node_peer *peer, const struct node_lag *lag, 
 
 static bool fill_digest(const struct digests *digests, uint64_t now_ms, Tarry__PairDigest *out) {
     out->position = digests->compared.position;
-    out->own = out->peer = digests->compared.digest; /* others end the follower's process */
+    out->own = out->peer = digests->compared.digest; /* a digest that differs ends the follower's process */
     out->compared_ms = logical_ms(now_ms, digests->compared_ns);
     out->count = digests->count;
     return digests->count != 0;
@@ -229,7 +229,7 @@ void node_status_with(struct node *node, struct call *call, const char *record) 
 
 void node_stats(struct node *node, Tarry__BrokerStats *stats, struct arena *arena) {
     Tarry__PairStats *out = arena_alloc(arena, sizeof(*out));
-    if (out == NULL) return; /* they are asked for again */
+    if (out == NULL) return; /* the client asks again */
     tarry__pair_stats__init(out);
     stats->pair = out;
     pthread_mutex_lock(&node->mutex);

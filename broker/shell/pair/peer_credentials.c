@@ -10,7 +10,7 @@
 #include "logfmt.h"
 #include "private_file.h"
 
-/* NULL, or what is wrong with it. What a header cannot carry is no token. */
+/* Checks and copies a token. Returns NULL, or the problem: for example a character that an HTTP header cannot carry. */
 static const char *take(void *argument, const uint8_t *text, size_t size) {
     char *out = argument; /* RPC_CLIENT_TOKEN_SIZE */
     while (size > 0 && (text[size - 1] == '\n' || text[size - 1] == '\r')) size--;
@@ -32,7 +32,7 @@ static int read_token(const struct config *config, char out[RPC_CLIENT_TOKEN_SIZ
     return private_file_use(&file, RPC_CLIENT_TOKEN_SIZE + 2, take, out, message, message_size);
 }
 
-/* The RPC client's thread. */
+/* Reads the token. On the RPC client's thread. */
 static bool token(const void *argument, char out[RPC_CLIENT_TOKEN_SIZE]) {
     static struct logfmt_limit limit;
     char message[CONFIG_TEXT_SIZE + 256], quoted[LOGFMT_VALUE_SIZE];
@@ -54,7 +54,7 @@ int peer_credentials_open(struct peer_credentials *out, const struct config *con
 
 /* ---- the peer key */
 
-/* NULL, or what is wrong with it. */
+/* Derives the key from the file's text. Returns NULL, or the problem. */
 static const char *derive(void *out, const uint8_t *text, size_t size) {
     if (size > PEER_KEY_FILE_MAX) return "is larger than a key may be (1024 bytes)";
     while (size > 0 && isspace(text[size - 1])) size--;

@@ -1,18 +1,18 @@
-/* peer_proof.c: see peer_proof.h. A MAC is Poly1305 under a key for one message: the tag of an XChaCha20-Poly1305 box
- * without content, with the message as its additional data. Its nonce is random and long enough never to repeat. */
+/* peer_proof.c: see peer_proof.h. A MAC is a Poly1305 tag with a one-time key: the tag of an XChaCha20-Poly1305 box
+ * with empty content and the message as additional data. The nonce is random, and so long that it never repeats. */
 #include "peer_proof.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* Request.proof and Reply.proof, length-delimited; either length takes one byte. */
+/* Tags of Request.proof and Reply.proof, length-delimited; each length takes one byte. */
 #define REQUEST_TAG (4u << 3 | 2u)
 #define REPLY_TAG (7u << 3 | 2u)
 _Static_assert(PEER_REQUEST_PROOF_SIZE < 128 && PEER_REPLY_PROOF_SIZE < 128, "one byte");
 
 static const uint8_t no_content[1];
 
-/* The MAC of all that lies before it. */
+/* Writes the MAC of all bytes before it. */
 static void put_mac(const uint8_t key[PEER_SUBKEY_SIZE], const uint8_t nonce[PEER_NONCE_SIZE], uint8_t *data,
                     size_t size) {
     uint8_t *mac = data + size - PEER_MAC_SIZE;

@@ -1,19 +1,20 @@
-/* peer_proof.h: how the two nodes of a pair know each other: by the peer key, a secret that an operator gives to both.
+/* peer_proof.h: how the two nodes of a pair recognise each other: by the peer key, a secret that an operator gives to
+ * both.
  *
  *   requester                                          answerer
  *   Request ‖ proof{challenge, nonce, MAC} ──────► the MAC is right, and the challenge is that of this run:
- *                                                  the other node asks
- *        ◄───────────────── Reply{challenge}       … else it is not: ask again with this challenge
- *        ◄── Reply ‖ proof{its nonce, nonce, MAC}
+ *                                                  the requester is the other node
+ *        ◄───────────────── Reply{challenge}       otherwise: ask again with this challenge
+ *        ◄── Reply ‖ proof{request's nonce, nonce, MAC}
  *
- * A proof is the last field of its message, and covers every byte before it. Requests and replies have keys of their
- * own, so that no message is good for the other way; a reply names the nonce of its request, so that no old one is
- * taken for it. An answerer has one challenge for each run: requests of before are worth nothing afterwards.
+ * A proof is the last field of its message, and covers every byte before it. Requests and replies use different keys,
+ * so neither is valid as the other. A reply names the nonce of its request, so an old reply is not valid for a new
+ * request. An answerer has one challenge for each run, so requests to earlier runs are not valid.
  *
- * What this does not do: messages can be read on the way (but for the sealed secret), and a request that was recorded
- * on the network is answered again in the same run, as if it had come twice.
+ * Not protected: messages can be read on the network (except the sealed secret). A request that was recorded on the
+ * network is answered again in the same run, as if it had arrived twice.
  *
- * Pure but for randomness; any thread, but a struct peer_requester has one owner. */
+ * Pure, except for randomness. Thread-safety: any thread; a struct peer_requester has one owner. */
 #ifndef TARRY_SHELL_PAIR_PEER_PROOF_H
 #define TARRY_SHELL_PAIR_PEER_PROOF_H
 
@@ -28,52 +29,52 @@
 #define PEER_NONCE_SIZE crypto_aead_xchacha20poly1305_ietf_NPUBBYTES
 #define PEER_MAC_SIZE crypto_aead_xchacha20poly1305_ietf_ABYTES
 #define PEER_SUBKEY_SIZE crypto_aead_xchacha20poly1305_ietf_KEYBYTES
-/* Request.proof and Reply.proof; and what they take at the end of a packed message, tag and length included. */
+/* Sizes of Request.proof and Reply.proof; and of their encoding at the end of a packed message, with tag and length. */
 #define PEER_REQUEST_PROOF_SIZE (PEER_CHALLENGE_SIZE + PEER_NONCE_SIZE + PEER_MAC_SIZE)
 #define PEER_REPLY_PROOF_SIZE (2 * PEER_NONCE_SIZE + PEER_MAC_SIZE)
 #define PEER_REQUEST_TRAILER_SIZE (2 + PEER_REQUEST_PROOF_SIZE)
 #define PEER_REPLY_TRAILER_SIZE (2 + PEER_REPLY_PROOF_SIZE)
-/* A reply without a proof is no more than a refusal. */
+/* Largest reply without a proof: a refusal. */
 #define PEER_REFUSAL_SIZE_MAX 4096u
-/* The cluster's secret (FollowReply.secret), which travels sealed. */
+/* Size of the sealed cluster secret (FollowReply.secret). */
 #define PEER_SEALED_SIZE (PEER_NONCE_SIZE + IDENTITY_SECRET_SIZE + PEER_MAC_SIZE)
 
 struct peer_key {
     uint8_t requests[PEER_SUBKEY_SIZE];
     uint8_t replies[PEER_SUBKEY_SIZE];
     uint8_t secrets[PEER_SUBKEY_SIZE];
-    uint8_t challenge[PEER_CHALLENGE_SIZE]; /* of this run, as an answerer */
+    uint8_t challenge[PEER_CHALLENGE_SIZE]; /* of this run, when this node answers */
 };
 
-/* What one requester knows of the answerer. Zeros at first. */
+/* State of one requester about its answerer. All zeros at first. */
 struct peer_requester {
-    uint8_t challenge[PEER_CHALLENGE_SIZE]; /* of the other's run, as it was told last */
+    uint8_t challenge[PEER_CHALLENGE_SIZE]; /* of the other node's run, as last reported */
     uint8_t nonce[PEER_NONCE_SIZE];         /* of the newest request */
 };
 
 enum peer_proof {
-    PEER_NONE,  /* there is no proof */
-    PEER_STALE, /* a request: with another run's challenge; a reply: to an earlier request */
-    PEER_WRONG, /* made with another key, or changed on its way */
+    PEER_NONE,  /* the message has no proof */
+    PEER_STALE, /* a request with another run's challenge, or a reply to an earlier request */
+    PEER_WRONG, /* made with another key, or changed on the network */
     PEER_RIGHT
 };
 
-/* From what the operator's file says; makes a challenge. */
+/* Derives the keys from the text of the operator's file, and creates a challenge. */
 void peer_key_derive(struct peer_key *key, const void *text, size_t size);
 
-/* Fills the last PEER_REQUEST_TRAILER_SIZE of `size` bytes, which the caller has made room for. */
+/* Writes the proof into the last PEER_REQUEST_TRAILER_SIZE of `size` bytes. The caller has reserved that space. */
 void peer_prove_request(const struct peer_key *key, struct peer_requester *requester, uint8_t *data, size_t size);
 enum peer_proof peer_check_reply(const struct peer_key *key, const struct peer_requester *requester,
                                  const uint8_t *data, size_t size);
-/* Reply.challenge. True: it is news, and the request may be made anew; false: it is none, or was known, so that the
- * keys differ. */
+/* Stores Reply.challenge. Returns true if it is new: the request may be sent again. Returns false if it is invalid, or
+ * known: then the keys differ. */
 bool peer_learn(struct peer_requester *requester, const uint8_t *challenge, size_t size);
 
-/* Any bytes may end as a proof does: before they are unpacked only PEER_RIGHT is certain. `out_nonce` is set with it.
- */
+/* Checks the end of a packed request. Before unpacking, only PEER_RIGHT is certain, because any message may end like a
+ * proof. PEER_RIGHT sets `out_nonce`. */
 enum peer_proof peer_check_request(const struct peer_key *key, const uint8_t *data, size_t size,
                                    uint8_t out_nonce[PEER_NONCE_SIZE]);
-/* Fills the last PEER_REPLY_TRAILER_SIZE of `size` bytes. `nonce` is the request's. */
+/* Writes the proof into the last PEER_REPLY_TRAILER_SIZE of `size` bytes. `nonce` is the request's. */
 void peer_prove_reply(const struct peer_key *key, const uint8_t nonce[PEER_NONCE_SIZE], uint8_t *data, size_t size);
 
 void peer_seal(const struct peer_key *key, const uint8_t secret[IDENTITY_SECRET_SIZE], uint8_t out[PEER_SEALED_SIZE]);

@@ -13,7 +13,7 @@
 
 #define CREDENTIALS_SIZE_MAX 255 /* bytes */
 
-/* By node: the leader is present under its own. */
+/* By node: a leader is present under its own name. */
 static const char *const presence_names[RECORD_NODES] = {"present-0", "present-1"};
 
 static void call_done(struct coordinator_call *call) {
@@ -32,7 +32,7 @@ static void presence_done(struct coordinator_call *call) {
     record_client->done(record_client->argument);
 }
 
-/* ---- what a node says of itself: of one size in an epoch, for a file is written in place */
+/* ---- a node's declarations: of constant size in an epoch, because a file is written in place */
 
 static const char asks[] = "asks ";
 
@@ -44,7 +44,7 @@ static void write_asks(uint64_t number, char out[COORDINATOR_PRESENCE_SIZE_MAX +
     snprintf(out, COORDINATOR_PRESENCE_SIZE_MAX + 1, "%s%016" PRIx64, asks, number);
 }
 
-/* True: it begins with these words, and `*out_number` is what follows. */
+/* Returns whether the declaration begins with `words`; `*out_number` is the number after them. */
 static bool says(const struct coordinator_call *presence, const char *words, uint64_t *out_number) {
     size_t size = strlen(words);
     bool is_there = presence->outcome == PAIR_DONE && presence->version != 0;
@@ -53,7 +53,7 @@ static bool says(const struct coordinator_call *presence, const char *words, uin
     return true;
 }
 
-/* ---- what the other node asks (summons.h). Any thread: one of these at a time, whatever else is read or changed */
+/* ---- the other node's question (summons.h). Any thread; one such read at a time, beside any other call */
 
 static void ask_summons(struct record_client *record_client) {
     if (atomic_exchange(&record_client->summons_under_way, true))
@@ -63,7 +63,7 @@ static void ask_summons(struct record_client *record_client) {
                                  &record_client->summons);
 }
 
-/* What is new is declared after the node's next turn (record_client_declare). */
+/* Handles the answer. A new question is declared as heard after the node's next turn (record_client_declare). */
 static void summons_done(struct coordinator_call *call) {
     struct record_client *record_client =
         (struct record_client *)((char *)call - offsetof(struct record_client, summons));
@@ -84,7 +84,7 @@ static void watch_changed(struct coordinator_watch *watch) {
     record_client->changed(record_client->argument);
 }
 
-/* One line; what ends it is not part of it. */
+/* Reads the credentials: one line; the line end does not belong to them. */
 static const char *take_credentials(void *argument, const uint8_t *text, size_t size) {
     char *out = argument; /* CREDENTIALS_SIZE_MAX + 1 */
     if (size > 0 && text[size - 1] == '\n') size--;
@@ -107,14 +107,14 @@ static int read_credentials(const char *path, char out[CREDENTIALS_SIZE_MAX + 1]
     return private_file_use(&file, CREDENTIALS_SIZE_MAX + 2, take_credentials, out, message, COORDINATOR_MESSAGE_SIZE);
 }
 
-/* A PEM file that libcurl will read at each connection. */
+/* Checks that a PEM file is readable, because libcurl reads it at each connection. */
 static int check_file(const char *path, const char *option, char message[COORDINATOR_MESSAGE_SIZE]) {
     if (path == NULL || access(path, R_OK) == 0) return 0;
     snprintf(message, COORDINATOR_MESSAGE_SIZE, "%s %.800s cannot be read: %s", option, path, strerror(errno));
     return 1;
 }
 
-/* The private one: no other code may use it, and libcurl reads it. */
+/* Checks the private key: only its owner may read it, and libcurl must be able to. */
 static int check_key(const char *path, char message[COORDINATOR_MESSAGE_SIZE]) {
     const struct private_file file = {.what = "coordinator key",
                                       .path = path,
@@ -208,7 +208,7 @@ void record_client_swap(struct record_client *record_client, uint64_t version, c
                                 &record_client->call);
 }
 
-/* What the record says of this node it says of its disk. */
+/* Applies the record's statements about this node to this node's disk only. */
 static int claim_disk(struct record_client *record_client, uint32_t recorded, struct pair_record *record,
                       char message[COORDINATOR_MESSAGE_SIZE]) {
     const struct coordinator_record *read = &record_client->record;
@@ -232,7 +232,8 @@ static int claim_disk(struct record_client *record_client, uint32_t recorded, st
     return 0;
 }
 
-/* Of another epoch than the record's it says nothing of that leader. An answer that did not come is no answer. */
+/* Takes the leader's presence. A declaration for another epoch than the record's proves nothing. A failed read is not
+ * an absence. */
 static void take_presence(struct record_client *record_client, struct pair_event *out) {
     const struct coordinator_call *presence = &record_client->presence;
     char expected[COORDINATOR_PRESENCE_SIZE_MAX + 1];

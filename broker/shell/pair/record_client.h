@@ -1,14 +1,15 @@
-/* record_client.h: the pair's record at the coordinator, as the rules see it: one call at a time, its outcome as an
- * event.
+/* record_client.h: reads and writes the pair's record at the coordinator for the rules: one call at a time, its outcome
+ * as an event.
  *
- * The record also says which disk each node has: what was in sync was that disk, and a wiped one is another (F-29).
- * What the record says of another disk than this node's is not said of this node.
+ * The record also names each node's disk. The disk is in sync, not the node; a wiped disk is another disk (F-29).
+ * Statements of the record about another disk than this node's do not apply to this node.
  *
- * Beside the record it asks, if the rules want to know, whether the leader that it names is present, and declares this
- * node while it leads: a second opinion (coordinator.h). A follower that hears nothing declares a question, which the
- * leader reads and answers there (broker/replication/summons.h).
+ * Besides the record, this client asks whether the record's leader is present, if the rules want it. While this node
+ * leads, the client declares it as present (coordinator.h). A follower that hears nothing declares a question there,
+ * and the leader reads and answers it there (broker/replication/summons.h).
  *
- * Thread-safety: one owner; `done` and `changed` (the record may be another) come on the coordinator's thread. */
+ * Thread-safety: one owner. `done` and `changed` (the record may have changed) are called on the coordinator's thread.
+ */
 #ifndef TARRY_SHELL_PAIR_RECORD_CLIENT_H
 #define TARRY_SHELL_PAIR_RECORD_CLIENT_H
 
@@ -18,22 +19,21 @@
 
 #include "record.h"
 
-/* Where the record lies, and with which credentials: paths of files; NULL or empty: none. */
+/* Address of the coordinator, and paths of credential files; NULL or empty: not used. */
 struct record_client_access {
     const char *url;
-    const char *credentials; /* user:password; its owner's alone */
-    const char *ca;          /* these are PEM files for etcds:// */
+    const char *credentials; /* file with user:password; readable by its owner only */
+    const char *ca;          /* PEM files for etcds:// */
     const char *certificate;
-    const char *key; /* its owner's alone */
+    const char *key; /* readable by its owner only */
 };
 
-/* What is read beside the record. */
+/* What a read asks for besides the record. */
 enum record_client_question {
     RECORD_CLIENT_RECORD,
-    RECORD_CLIENT_PRESENCE, /* … and whether its leader is present; if that is not known, nothing is */
-    RECORD_CLIENT_SUMMONS, /* … and afterwards what the follower asks, for this node leads (summons.h); no caller waits
-                            * for that
-                            */
+    RECORD_CLIENT_PRESENCE, /* whether the record's leader is present; if that is unknown, the read fails */
+    RECORD_CLIENT_SUMMONS,  /* reads the follower's question afterwards, because this node leads (summons.h); the caller
+                               does not wait for it */
 };
 
 struct record_client {
@@ -44,44 +44,45 @@ struct record_client {
     struct coordinator *coordinator;
     struct coordinator_call call;
     struct coordinator_watch watch;
-    struct coordinator_watch presence_watch; /* of the other node's */
+    struct coordinator_watch presence_watch; /* presence of the other node */
     char value[COORDINATOR_VALUE_SIZE_MAX + 1];
     uint8_t cluster[CLUSTER_ID_SIZE];
     uint8_t self; /* node */
     uint8_t member[MEMBER_ID_SIZE];
     uint32_t presence_ms;                 /* as in coordinator_options */
-    bool swaps;                           /* the call under way */
-    enum record_client_question question; /* … if it reads */
-    uint64_t heard; /* by the leader, as was read last: the number of the question that it has answered */
-    struct coordinator_call summons; /* what does the other one ask? */
+    bool swaps;                           /* the call under way is a compare-and-set */
+    enum record_client_question question; /* kind of the read under way */
+    uint64_t heard;                       /* number of the question that the leader has answered, as last read */
+    struct coordinator_call summons;      /* reads the other node's question */
     _Atomic bool summons_under_way;
-    _Atomic bool summons_again;     /* … and once more after it */
-    _Atomic uint64_t summons_heard; /* the number of the other's question; 0: none came */
+    _Atomic bool summons_again;     /* read it once more afterwards */
+    _Atomic uint64_t summons_heard; /* number of the other node's question; 0: none arrived */
     struct coordinator_call presence;
     struct pair_record wanted;
-    struct coordinator_record record; /* as it was read or written last: what was only asked for is not it */
-    struct coordinator_record next;   /* … which is here */
+    struct coordinator_record record; /* the record as last read or written; never one whose write is under way */
+    struct coordinator_record next;   /* the record whose write is under way */
 };
 
-/* 0, or 1 with a sentence. `done`, `changed`, `session_changed` and `argument` are set; so are cluster, self and
- * member. */
+/* Opens the client. The caller has set `done`, `changed`, `session_changed`, `argument`, cluster, self and member.
+ * Returns 0, or 1 with a sentence. */
 int record_client_open(struct record_client *record_client, const struct record_client_access *where,
                        char message[COORDINATOR_MESSAGE_SIZE]);
 void record_client_close(struct record_client *record_client);
-/* After `done`, record_client_take has the outcome. */
+/* Starts a read. After `done`, record_client_take returns the outcome. */
 void record_client_read(struct record_client *record_client, enum record_client_question question);
-/* This node leads that epoch, lives, and has heard what the other one asks. */
+/* Declares that this node is alive, leads `epoch`, and has heard the other node's question. */
 void record_client_declare(struct record_client *record_client, uint32_t epoch);
-/* This node follows, and asks its leader that number. */
+/* Declares that this node follows and asks its leader question `number`. */
 void record_client_summon(struct record_client *record_client, uint64_t number);
-/* The coordinator has that question. True: for `*out_ms` already, as far as is known. */
+/* Returns whether the coordinator has that question; `*out_ms`: for how long, as far as is known. */
 bool record_client_summons_stands(struct record_client *record_client, uint64_t number, uint64_t *out_ms);
-/* `members`: as they are known now, by node. */
+/* Starts a compare-and-set. `members`: the members as known now, by node. */
 void record_client_swap(struct record_client *record_client, uint64_t version, const struct pair_record *record,
                         const struct record_member members[RECORD_NODES]);
-/* PAIR_RECORD_READ or PAIR_RECORD_SWAPPED. 0; 1: the record is not this pair's, or names another disk than this node's
- * as the leader's; `message` is a sentence. `recorded`: of this node's note; a record of an earlier epoch is the rules'
- * to refuse (pair_is_lost), and its leader was perhaps a disk that this node had before (F-31b, F-29). */
+/* Returns the outcome as PAIR_RECORD_READ or PAIR_RECORD_SWAPPED. Returns 0; or 1 with a sentence if the record is not
+ * this pair's, or names another disk than this node's as the leader's. `recorded`: newest epoch that this node has
+ * noted. The rules refuse a record of an earlier epoch (pair_is_lost), whose leader may be this node's former disk
+ * (F-31b, F-29). */
 int record_client_take(struct record_client *record_client, uint32_t recorded, struct pair_event *out,
                        char message[COORDINATOR_MESSAGE_SIZE]);
 

@@ -22,7 +22,7 @@
 
 #define PATH_SIZE 1400
 
-/* What the leader's index and log are in; nothing else of its directory is this node's. */
+/* Folders that are copied: the leader's index and log. The rest of its directory belongs to the leader. */
 static const char *const folders[] = {"log", "index"};
 #define FOLDERS (sizeof(folders) / sizeof(folders[0]))
 
@@ -30,14 +30,15 @@ struct snapshot {
     struct blocking_rpc blocking_rpc;
     const char *directory;
     const char *url;
-    const uint8_t *cluster; /* CLUSTER_ID_SIZE: the own one */
-    char *message; /* DATADIR_MESSAGE_SIZE; empty: only the connection failed, or the backup is not known any more */
-    char said[LOGFMT_VALUE_SIZE]; /* what is waited for, as it was logged last */
-    uint64_t number;              /* 0: there is no backup to be ended */
+    const uint8_t *cluster; /* id of this node's cluster, CLUSTER_ID_SIZE bytes */
+    char *message; /* DATADIR_MESSAGE_SIZE; empty: the connection failed or the leader has dropped the backup, so try
+                      again */
+    char said[LOGFMT_VALUE_SIZE]; /* reason of the last snapshot_waits line */
+    uint64_t number;              /* number of the leader's backup; 0: none to end */
     uint32_t file_count;
     uint64_t bytes;
     uint64_t position;
-    uint64_t copied; /* bytes, and what is not copied, so far */
+    uint64_t copied; /* bytes copied or skipped so far */
     struct copy_progress progress;
 };
 
@@ -62,7 +63,7 @@ static int remove_name(void *argument, const char *name) {
     return disk_posix.unlink(NULL, path);
 }
 
-/* A folder of plain files, which may not be there. */
+/* Removes a folder of plain files; a missing folder is no error. */
 static int remove_folder(const char *path) {
     int error = disk_posix.list(NULL, path, remove_name, (void *)path);
     if (error == -ENOENT) return 0;
@@ -83,7 +84,7 @@ static int touch(const char *path) {
     return error;
 }
 
-/* An empty DIR/snapshot, marked as not whole. */
+/* Creates an empty DIR/snapshot, marked as incomplete. */
 static int begin_files(const struct snapshot *snapshot) {
     char base[PATH_SIZE], path[PATH_SIZE];
     path_of(snapshot, "", base);
@@ -119,7 +120,7 @@ static bool is_whole(const struct snapshot *snapshot) {
     return access(base, F_OK) == 0 && access(partial, F_OK) != 0;
 }
 
-/* A folder that has been moved already is not moved again. */
+/* Moves a folder into place, unless an earlier run has done that. */
 static int move_folder(const struct snapshot *snapshot, const char *name) {
     char from[PATH_SIZE], to[PATH_SIZE];
     path_of(snapshot, name, from);
@@ -129,7 +130,7 @@ static int move_folder(const struct snapshot *snapshot, const char *name) {
     return error == 0 ? disk_posix.rename(NULL, from, to) : error;
 }
 
-/* In the place of what was there. Killed in between, it is done again: only the last step takes the mark away. */
+/* Replaces log and index. After a crash in between, the next start repeats it, because the mark is removed last. */
 static int put_in_place(const struct snapshot *snapshot) {
     char path[PATH_SIZE];
     int error = 0;
@@ -144,38 +145,41 @@ static int put_in_place(const struct snapshot *snapshot) {
 
 /* ---- waiting */
 
-/* Once for each reason: this node answers no request meanwhile, and its leader may never come back. */
+/* Logs each new reason once, because this node answers no requests meanwhile and its leader may never come back. */
 static void say_waiting(struct snapshot *snapshot, const char *reason) {
     char quoted[LOGFMT_VALUE_SIZE];
     logfmt_quote(reason, quoted);
     if (strcmp(quoted, snapshot->said) == 0) return;
     memcpy(snapshot->said, quoted, sizeof(quoted));
     logfmt("snapshot_waits",
-           "peer=%s reason=%s hint=\"if it never comes back: stop this broker, delete %.900s/%s, and it "
-           "starts with what it had\"",
+           "peer=%s reason=%s hint=\"this node serves nothing until it has the leader's snapshot; if the leader is "
+           "lost for good: stop this broker, delete %.900s/%s, and start it again with the data that it had\"",
            snapshot->url, quoted, snapshot->directory, SNAPSHOT_WANTED_NAME);
 }
 
-/* The answer was none, or no. */
+/* Logs why a request failed or was refused. */
 static void say_why(struct snapshot *snapshot, const Tarry__Reply *reply) {
     char why[DATADIR_MESSAGE_SIZE];
     if (reply == NULL)
         blocking_rpc_why(&snapshot->blocking_rpc, why, sizeof(why));
     else
         snprintf(why, sizeof(why), "%s",
-                 reply->message[0] != '\0' ? reply->message : "it answers what this version does not understand");
+                 reply->message[0] != '\0'
+                     ? reply->message
+                     : "this version does not understand its reply; run the same version of tarryd on both nodes");
     say_waiting(snapshot, why);
 }
 
 static void pause_talk(const struct snapshot *snapshot) {
     if (!blocking_rpc_pause()) return;
-    logfmt("stopped", "reason=\"a snapshot is not fetched yet from %s\"", snapshot->url);
+    logfmt("stopped", "reason=\"the snapshot from %s is not complete; the next start fetches it again\"",
+           snapshot->url);
     _exit(0);
 }
 
-/* ---- asking. -1: no answer, or the backup is not known any more. */
+/* ---- requests. They return -1 if there is no answer, or the leader has dropped the backup. */
 
-/* Is it a node of the own pair that answers there? */
+/* Checks that the peer is a node of this cluster. */
 static int check_peer(struct snapshot *snapshot) {
     Tarry__Request request = blocking_rpc_request(TARRY__REQUEST__BODY_PAIR);
     Tarry__Pair pair = TARRY__PAIR__INIT;
@@ -186,9 +190,9 @@ static int check_peer(struct snapshot *snapshot) {
                    memcmp(reply->pair->cluster.data, snapshot->cluster, CLUSTER_ID_SIZE) == 0;
     if (!is_pair) say_why(snapshot, reply);
     if (is_pair && !is_ours)
-        say_waiting(snapshot, "the data there are another cluster's, and nothing here is given up for them: bring the "
-                              "leader back; if it is lost for good, 'tarry restore' makes a broker of its own of what "
-                              "is here");
+        say_waiting(snapshot, "the peer belongs to another cluster, so nothing of it is copied and this node keeps its "
+                              "data: bring the leader back; if it is lost for good, make an independent broker of this "
+                              "directory with 'tarry restore DIR --data NEW'");
     if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
     return is_ours ? 0 : -1;
 }
@@ -234,7 +238,8 @@ static int begin(struct snapshot *snapshot) {
     }
 }
 
-/* Now and then: this node answers no request meanwhile. The leader's status knows, too. */
+/* Logs the progress from time to time, because this node answers no requests meanwhile. The leader's status shows it,
+ * too. */
 static void say_progress(struct snapshot *snapshot, uint64_t size) {
     snapshot->copied += size;
     uint64_t left = snapshot->bytes > snapshot->copied ? snapshot->bytes - snapshot->copied : 0;
@@ -257,9 +262,12 @@ static int copy_content(struct snapshot *snapshot, uint32_t number, uint64_t siz
         if (error != 0) return error;
         const ProtobufCBinaryData *data = &reply->backup->data;
         if (data->len != body.size)
-            error = fail(snapshot, "the leader's answer is not as long as what it announced");
+            error = fail(snapshot, "the leader sent another number of bytes than it announced; start this node again");
         else if ((error = disk_write_all(&disk_posix, handle, data->data, data->len, offset)) != 0)
-            error = fail(snapshot, "%s: a snapshot cannot be written: %s", snapshot->directory, strerror(-error));
+            error = fail(snapshot,
+                         "%s: the snapshot cannot be written: %s; check that disk and its free space, then start this "
+                         "node again",
+                         snapshot->directory, strerror(-error));
         tarry__reply__free_unpacked(reply, NULL);
         offset += body.size;
         say_progress(snapshot, body.size);
@@ -267,7 +275,7 @@ static int copy_content(struct snapshot *snapshot, uint32_t number, uint64_t siz
     return error;
 }
 
-/* What is in one of the folders; the rest is the leader's own. */
+/* Returns whether the file lies in one of the copied folders. */
 static bool is_wanted(const char *name) {
     if (strlen(name) > BACKUP_NAME_SIZE_MAX) return false;
     for (size_t i = 0; i < FOLDERS; i++) {
@@ -287,7 +295,7 @@ static int copy_file(struct snapshot *snapshot, uint32_t number, const Tarry__Ba
     }
     path_of(snapshot, file->name, path);
     int handle = disk_posix.open(NULL, path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (handle < 0) return fail(snapshot, "%.1000s cannot be made: %s", path, strerror(-handle));
+    if (handle < 0) return fail(snapshot, "%.1000s cannot be created: %s", path, strerror(-handle));
     int error = copy_content(snapshot, number, file->size, handle);
     int synced = disk_posix.sync(NULL, handle);
     disk_posix.close(NULL, handle);
@@ -305,7 +313,7 @@ static int copy_files(struct snapshot *snapshot) {
         error = ask(snapshot, &body, &reply);
         if (error != 0) return error;
         size_t count = reply->backup->n_files;
-        if (count == 0) error = fail(snapshot, "the leader lists fewer files than it announced");
+        if (count == 0) error = fail(snapshot, "the leader lists fewer files than it announced; start this node again");
         for (size_t i = 0; i < count && error == 0; i++)
             error = copy_file(snapshot, from + (uint32_t)i, reply->backup->files[i]);
         tarry__reply__free_unpacked(reply, NULL);
@@ -314,8 +322,8 @@ static int copy_files(struct snapshot *snapshot) {
     return error;
 }
 
-/* Asked once, also for one that came to nothing: the leader keeps its log and a copy of its index for a minute if it
- * does not hear it, and a follower whose disk is full begins another with each of its starts. */
+/* Tells the leader once that the backup is over, even if it failed. Otherwise the leader keeps its log and a copy of
+ * its index for 1 min. A follower whose disk is full would begin another backup at each start. */
 static void end(struct snapshot *snapshot) {
     Tarry__Request request = blocking_rpc_request(TARRY__REQUEST__BODY_BACKUP);
     Tarry__Backup body = TARRY__BACKUP__INIT;
@@ -328,15 +336,18 @@ static void end(struct snapshot *snapshot) {
     if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
 }
 
-/* The leader says in the snapshot that what was redacted meanwhile is erased: there, not here. */
+/* Records the redactions made since this node's log ended. The snapshot counts them as erased, which is true of the
+ * leader's disk only. */
 static int keep_redactions(struct snapshot *snapshot) {
     uint64_t position = snapshot_erased_before(snapshot->directory);
     int error;
     int result =
         position != 0 ? missed_redactions_ask(&snapshot->blocking_rpc, snapshot->directory, position, &error) : 0;
     if (result <= 0) return result;
-    return fail(snapshot, "%s: what was redacted meanwhile cannot be kept in mind: %s", snapshot->directory,
-                storage_error(error));
+    return fail(
+        snapshot,
+        "%s: the redactions made during the copy cannot be recorded: %s; check that disk, then start this node again",
+        snapshot->directory, storage_error(error));
 }
 
 static int fetch_begun(struct snapshot *snapshot) {
@@ -350,7 +361,11 @@ static int fetch_begun(struct snapshot *snapshot) {
     if (made == 0 && error == 0) error = keep_redactions(snapshot);
     if (made == 0 && error == 0) made = end_files(snapshot);
     if (error != 0) return error;
-    return made == 0 ? 0 : fail(snapshot, "%s: a snapshot cannot be written: %s", snapshot->directory, strerror(-made));
+    return made == 0 ? 0
+                     : fail(snapshot,
+                            "%s: the snapshot cannot be written: %s; check that disk and its free space, then start "
+                            "this node again",
+                            snapshot->directory, strerror(-made));
 }
 
 static int fetch_once(struct snapshot *snapshot) {
@@ -361,12 +376,13 @@ static int fetch_once(struct snapshot *snapshot) {
     return error;
 }
 
-/* 0, or 1 with a sentence. */
+/* Returns 0, or 1 with a sentence. */
 static int fetch_all(struct snapshot *snapshot, const struct peer_key *key,
                      const struct peer_credentials *credentials) {
     if (is_whole(snapshot)) return 0;
     int error = blocking_rpc_open(&snapshot->blocking_rpc, snapshot->url, key, credentials);
-    if (error != 0) return fail(snapshot, "the peer %s cannot be asked: %s", snapshot->url, strerror(error));
+    if (error != 0)
+        return fail(snapshot, "cannot prepare a connection to the peer %s: %s", snapshot->url, strerror(error));
     do {
         error = fetch_once(snapshot);
         if (error < 0) pause_talk(snapshot);
@@ -382,7 +398,10 @@ int snapshot_fetch(const struct datadir *dir, const char *url, const struct peer
     message[0] = '\0';
     if (fetch_all(&snapshot, key, credentials) != 0) return 1;
     int error = put_in_place(&snapshot);
-    if (error != 0) return fail(&snapshot, "%s: a snapshot cannot be put in place: %s", directory, strerror(-error));
+    if (error != 0)
+        return fail(&snapshot,
+                    "%s: the snapshot cannot be moved into place: %s; check that disk, then start this node again",
+                    directory, strerror(-error));
     logfmt("snapshot_taken", "position=%" PRIu64 " bytes=%" PRIu64, snapshot.position, snapshot.bytes);
     return 0;
 }

@@ -1,26 +1,26 @@
-/* snapshot.h: a follower's beginning when the leader's log does not reach back to where its own ends: the leader's
- * index and log as of one position, by the requests that a backup is made with.
+/* snapshot.h: fetches a snapshot when the leader's log begins behind the follower's end. A snapshot is the leader's
+ * index and log as of one position, fetched by the requests of a backup.
  *
- *   DIR/snapshot/backup.partial      while it is fetched: it is not taken for whole
- *   DIR/snapshot/log/…, index/…      as they are at the leader
- *   DIR/snapshot.wanted              snapshot_mark.h: it says up to which position what was redacted is erased here
- *   DIR/unerased                     what was redacted since: pending_erasures.h
+ *   DIR/snapshot/backup.partial      exists while the snapshot is incomplete
+ *   DIR/snapshot/log/…, index/…      copies of the leader's files
+ *   DIR/snapshot.wanted              snapshot_mark.h: position up to which redactions are erased on this disk
+ *   DIR/unerased                     redactions made since: pending_erasures.h
  *
- * Killed while it is fetched, it is fetched anew; killed while it is put in place, the next start goes on with that. A
- * connection that breaks meanwhile costs nothing: the next question goes on where the last one ended, as long as the
- * leader has not been started anew; then all begins anew. A broker that answers with another cluster's data is not
- * asked for them: what is here may be all that is left of this one.
+ * After a crash while fetching, the next start fetches again; after a crash while putting the snapshot in place, the
+ * next start continues that. After a broken connection, the copy continues where it ended, unless the leader has
+ * started again; then it begins again. A broker with another cluster's data is refused, because the local files may be
+ * all that is left of this cluster.
  *
- * Before recovery, in the starting thread. */
+ * Runs before recovery, in the starting thread. */
 #ifndef TARRY_SHELL_PAIR_SNAPSHOT_H
 #define TARRY_SHELL_PAIR_SNAPSHOT_H
 
 #include "blocking_rpc.h"
 #include "datadir.h"
 
-/* Fetches one and puts it in the place of log and index; the data directory is this process's (lock). 0, or 1 with a
- * sentence; a leader that does not answer is waited for, and what is waited for is logged. Ends the process at SIGTERM
- * and SIGINT, which are blocked. */
+/* Fetches a snapshot, and replaces log and index by it. The caller holds the lock of the data directory. Returns 0, or
+ * 1 with a sentence. Waits for a leader that does not answer, and logs the reason. SIGTERM and SIGINT, which the caller
+ * has blocked, end the process. */
 int snapshot_fetch(const struct datadir *dir, const char *url, const struct peer_key *key,
                    const struct peer_credentials *credentials, char message[DATADIR_MESSAGE_SIZE]);
 

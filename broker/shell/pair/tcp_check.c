@@ -1,4 +1,4 @@
-/* tcp_check.c: see tcp_check.h. A thread of its own, for a name may have to be looked up. */
+/* tcp_check.c: see tcp_check.h. It has its own thread, because a name lookup may block. */
 #include "tcp_check.h"
 
 #include <errno.h>
@@ -11,10 +11,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* A host that does not answer for so long refuses nothing. */
+/* Timeout of one attempt. A host that does not answer in this time counts as not refusing. */
 #define TCP_CHECK_MS 200
-/* A process that is being killed still listens for a moment, and then resets what the kernel has taken for it. A
- * connection that stands for longer is a living process's; one that does not is tried again, so often at most. */
+/* A process that is being killed still listens for a moment, and then resets the connections that the kernel has
+ * accepted. A connection that lasts longer than STANDS_MS proves a living process. After a shorter one there is another
+ * attempt, at most TRIES_MAX in total. */
 #define STANDS_MS 100
 #define TRIES_MAX 8
 
@@ -23,7 +24,7 @@ struct tcp_check {
     void (*refused)(void *argument);
     void *argument;
     pthread_t thread;
-    pthread_mutex_t mutex; /* the rest */
+    pthread_mutex_t mutex; /* protects the fields below */
     pthread_cond_t changed;
     bool is_asked;
     bool is_closed;
@@ -38,7 +39,7 @@ static int try_connect(int fd, const struct addrinfo *to, int wait_ms) {
     else if (poll(&ready, 1, wait_ms) <= 0)
         error = ETIMEDOUT;
     else
-        getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size); /* of a socket it always says it */
+        getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size); /* does not fail for a socket */
     return error;
 }
 
@@ -48,7 +49,7 @@ static bool stands(int fd) {
     return poll(&ready, 1, STANDS_MS) <= 0 || recv(fd, &byte, 1, MSG_PEEK) > 0;
 }
 
-/* As tcp_check_once; ECONNRESET: the connection was taken, and ended at once. */
+/* Like tcp_check_once; ECONNRESET: the connection was accepted and closed at once. */
 static int try_once(const struct addrinfo *to, int wait_ms, bool must_stand) {
     int fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return errno;
@@ -68,7 +69,7 @@ static bool refuses(const struct addrinfo *to) {
     return error == ECONNREFUSED;
 }
 
-/* All addresses must: at one that only does not answer the other node may still be. */
+/* Returns whether all addresses refuse. If one of them only does not answer, the other node may still be there. */
 static bool is_refused(const struct listen_address *where) {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
@@ -81,7 +82,7 @@ static bool is_refused(const struct listen_address *where) {
     return all;
 }
 
-/* False: closed. */
+/* Waits for a start. Returns false if closed. */
 static bool wait_for_start(struct tcp_check *tcp_check) {
     pthread_mutex_lock(&tcp_check->mutex);
     while (!tcp_check->is_asked && !tcp_check->is_closed) pthread_cond_wait(&tcp_check->changed, &tcp_check->mutex);

@@ -29,7 +29,7 @@
 #include "secret.h"
 #include "sync.h"
 
-static const char handing_over[] = "this broker hands over to the other one of the pair: try again in a moment";
+static const char handing_over[] = "this broker hands over to the other node of the pair: try again in a moment";
 
 static bool may_exist(const void *keys, uint64_t key_hash) {
     return index_filter_may_contain(keys, key_hash);
