@@ -21,8 +21,7 @@
 /* Check interval of the caller. If the engine has read the reply after all, nothing else wakes the caller. */
 #define POLL_MAX_MS 10u
 
-    static bool
-    is_alone(const tarry_client *client) {
+static bool is_alone(const tarry_client *client) {
     return client->waiting == 1 && slots_busy(client) && client->engine_waits && !client->caller_reads;
 }
 

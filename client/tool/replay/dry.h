@@ -16,9 +16,9 @@ struct dry {
     struct plans plans;
     struct lives lives;
     struct stage stage;
-    struct agenda steady, wall; /* events by the steady clock, and by the wall clock */
+    struct agenda steady, wall;       /* events by the steady clock, and by the wall clock */
     struct logical_time before, next; /* frames around now: interpolate the wall clock */
-    struct asked *frame; /* frame that is being read; owned */
+    struct asked *frame;              /* frame that is being read; owned */
     bool frame_pages, frame_jobs_end;
     uint64_t position;
     struct twin *leased; /* last leased task */
