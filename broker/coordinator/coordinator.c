@@ -1,4 +1,4 @@
-/* coordinator.c: see coordinator.h. The thread, the calls and their deadlines, and the versions seen so far. */
+/* coordinator.c: see coordinator.h. The thread, the calls and their deadlines, and the memory of what was seen. */
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -20,12 +20,12 @@ static const struct backend *const backends[] = {&etcd_backend, &etcds_backend, 
 #define COORDINATOR_FILE_MAX (1u << 20) /* bytes of a file of PEM; the sentence says so */
 #define BACKENDS (sizeof backends / sizeof *backends)
 
-/* Version of an entry that was read or written last. */
+/* What was read or written last. */
 struct seen {
     char name[COORDINATOR_NAME_SIZE_MAX + 1];
     uint64_t version;
     struct coordinator_trait trait;
-    bool is_other; /* the last answer contradicted this one: the entry must not be changed */
+    bool is_other; /* what came last was not what this was: nothing is changed on top of it */
 };
 
 struct coordinator {
@@ -34,20 +34,20 @@ struct coordinator {
     struct coordinator_options options;
     pthread_t thread;
     int wake; /* eventfd */
-    /* only the coordinator's thread uses these */
+    /* the thread's own */
     struct coordinator_call *under_way;
     struct seen seen[COORDINATOR_NAMES_MAX];
-    uint64_t told_ms; /* a new message for the same state is not reported before this time */
+    uint64_t told_ms; /* other words for the same state of the session are no news before */
 
-    pthread_mutex_t mutex; /* guards the members below */
+    pthread_mutex_t mutex; /* the rest */
     struct coordinator_call *first;
     struct coordinator_call **last;
     struct coordinator_watch *watches;
     bool is_watch_new;
     struct presence presence;
-    uint64_t present_ms;                           /* the declaration counts until then; 0: there was none */
-    uint64_t stood_ms;                             /* since when the coordinator is known to have `stood` */
-    char stood[COORDINATOR_PRESENCE_SIZE_MAX + 1]; /* text of the declaration that the coordinator has; "": unknown */
+    uint64_t present_ms;                           /* … until then; 0: nothing was declared */
+    uint64_t stood_ms;                             /* since then the coordinator has, as far as is known, … */
+    char stood[COORDINATOR_PRESENCE_SIZE_MAX + 1]; /* this; "": nothing */
     struct coordinator_session session;
     bool stop;
 };
@@ -60,7 +60,7 @@ uint64_t coordinator_now_ms(void) {
 
 void coordinator_wake(struct coordinator *coordinator) {
     uint64_t one = 1;
-    (void)!write(coordinator->wake, &one, sizeof one); /* fails only if the eventfd is readable already */
+    (void)!write(coordinator->wake, &one, sizeof one); /* fails only if it is readable already */
 }
 
 void coordinator_poll(int wake, int descriptor, int wait_ms) {
@@ -80,38 +80,38 @@ static struct seen *seen_of(struct coordinator *coordinator, const char *name) {
     return NULL;
 }
 
-/* Returns NULL, or why the answer contradicts an earlier one: a format for the entry's name, its version and the
- * version seen before. */
+/* NULL, or why it is not to be believed: a format for the entry's name, its version and the one that was seen. */
 static const char *find_doubt(const struct seen *seen, uint64_t version, const struct coordinator_trait *trait) {
     bool is_other_birth = seen->trait.birth != 0 && trait->birth != seen->trait.birth;
     bool is_other_mark = seen->trait.mark != 0 && trait->mark != 0 && trait->mark != seen->trait.mark;
     if (seen->version > 0 && version == 0)
         return "coordinator: entry '%s' is gone (version %" PRIu64 " after %" PRIu64
-               "): somebody deleted it, or the coordinator lost its data, and no node takes over without it; restore "
-               "it, or run 'tarry pair record --write' at the node that leads";
+               "): somebody deleted it, or the coordinator's data were lost; put it back, or stop both nodes before "
+               "you "
+               "start anew";
     if (is_other_birth)
         return "coordinator: entry '%s' (version %" PRIu64 " after %" PRIu64
-               ") was deleted and made again since this node first saw it, so this node does not trust it; stop both "
-               "nodes, and start first the one that has all acknowledged commits";
+               ") was deleted and made again since this node first saw it; stop both nodes, and start the one first "
+               "that "
+               "has all that was acknowledged";
     if (version < seen->version)
-        return "coordinator: entry '%s' was read at version %" PRIu64 ", older than %" PRIu64
-               ", which this node has seen: the server that answered lags behind";
+        return "coordinator: entry '%s' came at version %" PRIu64 ", older than %" PRIu64 ", which was seen already";
     if (version == seen->version && is_other_mark)
-        return "coordinator: entry '%s' has another content at version %" PRIu64
-               " than this node saw at version %" PRIu64
-               ": the coordinator was put back to an older state; stop both nodes, and start first the one that has "
-               "all acknowledged commits";
+        return "coordinator: entry '%s' has another content at version %" PRIu64 " than was seen at version %" PRIu64
+               ": the coordinator was put back to an older state; stop both nodes, and start the one first that has "
+               "all "
+               "that was acknowledged";
     return NULL;
 }
 
-/* True: the answer agrees with the earlier ones, and is remembered. */
+/* True: it may be believed, and is remembered. */
 static bool is_believed(struct coordinator *coordinator, const char *name, uint64_t version,
                         const struct coordinator_trait *trait, char reason[COORDINATOR_MESSAGE_SIZE]) {
     struct seen *seen = seen_of(coordinator, name);
     const char *doubt = find_doubt(seen, version, trait);
     bool is_late =
         version != 0 && version < seen->version && (trait->birth == seen->trait.birth || seen->trait.birth == 0);
-    seen->is_other = doubt != NULL && !is_late; /* a server that lags has the same history */
+    seen->is_other = doubt != NULL && !is_late; /* a server that lags is no other past */
     if (doubt != NULL) {
         coordinator_refuse(reason, doubt, name, version, seen->version); // NOLINT(clang-diagnostic-format-nonliteral)
         return false;
@@ -137,7 +137,8 @@ static bool are_believed(struct coordinator *coordinator, struct coordinator_cal
     return all;
 }
 
-/* Returns a change that expects an older version than one seen already, which every server would refuse; NULL: none. */
+/* The change that expects a version older than one already seen, which can only be refused, wherever it is asked; NULL:
+ * none does. */
 static const struct coordinator_change *find_stale(struct coordinator *coordinator,
                                                    const struct coordinator_call *call) {
     for (size_t i = 0; i < call->count; i++)
@@ -145,7 +146,7 @@ static const struct coordinator_change *find_stale(struct coordinator *coordinat
     return NULL;
 }
 
-/* R4. Returns a change of an entry with another history, whose version may still be the expected one; NULL: none. */
+/* R4. The version of such an entry may be the expected one, and of another history. */
 static const struct coordinator_change *find_other(struct coordinator *coordinator,
                                                    const struct coordinator_call *call) {
     for (size_t i = 0; i < call->count; i++)
@@ -168,7 +169,7 @@ void coordinator_finish(struct coordinator *coordinator, struct coordinator_call
     bool is_doubted = outcome == PAIR_DONE && !call->is_presence && !are_believed(coordinator, call);
     call->outcome = is_doubted ? PAIR_UNKNOWN : outcome;
     if (call->outcome == PAIR_DONE) call->reason[0] = '\0';
-    call->done(call); /* `done` may have freed it */
+    call->done(call); /* it is not ours any more */
 }
 
 void coordinator_fail(struct coordinator *coordinator, struct coordinator_call *call, enum pair_outcome outcome,
@@ -240,7 +241,7 @@ void coordinator_compare_and_set(struct coordinator *coordinator, const char *na
     coordinator_multi(coordinator, &change, 1, call);
 }
 
-/* ---- Presence: the coordinator's thread renews it while it is declared ------------------------------------------- */
+/* ---- Presence: renewed by the coordinator's thread for as long as it is declared ----------------------------- */
 
 void coordinator_declare(struct coordinator *coordinator, const char *name, const char *text) {
     assert(is_name(name) && strlen(text) <= COORDINATOR_PRESENCE_SIZE_MAX);
@@ -300,7 +301,7 @@ void coordinator_watch(struct coordinator *coordinator, struct coordinator_watch
     coordinator_wake(coordinator);
 }
 
-/* Watches are removed only at the end, so the list may be walked without the lock from its head on. */
+/* Watches are never taken away before the end, so the list may be walked without the lock once its head is known. */
 static struct coordinator_watch *watches_of(struct coordinator *coordinator) {
     pthread_mutex_lock(&coordinator->mutex);
     struct coordinator_watch *watches = coordinator->watches;
@@ -363,7 +364,7 @@ static struct news take_news(struct coordinator *coordinator) {
     return news;
 }
 
-/* A backend ignores an entry that it watches already. */
+/* A backend that watches an entry already does nothing. */
 static void watch_all(struct coordinator *coordinator) {
     for (struct coordinator_watch *watch = watches_of(coordinator); watch != NULL; watch = watch->next)
         coordinator->backend->watch(coordinator->state, watch->name);
@@ -376,15 +377,15 @@ static void start_all(struct coordinator *coordinator, struct coordinator_call *
         coordinator->under_way = call;
         const struct coordinator_change *stale = find_stale(coordinator, call), *other = find_other(coordinator, call);
         if (other != NULL)
-            coordinator_fail(coordinator, call, PAIR_UNKNOWN,
-                             "coordinator: entry '%s' was deleted, made again or put back to an older state: this node "
-                             "changes nothing until it is restored; look at 'tarry pair record'",
-                             other->name);
+            coordinator_fail(
+                coordinator, call, PAIR_UNKNOWN,
+                "coordinator: entry '%s' was deleted and made again, or put back: nothing is changed on top of it",
+                other->name);
         else if (stale == NULL)
             coordinator->backend->start(coordinator->state, call);
         else
-            coordinator_fail(coordinator, call, PAIR_REFUSED,
-                             "coordinator: entry '%s' is no longer at version %" PRIu64, stale->name, stale->version);
+            coordinator_fail(coordinator, call, PAIR_REFUSED, "coordinator: entry '%s' has left version %" PRIu64,
+                             stale->name, stale->version);
         call = next;
     }
 }
@@ -395,12 +396,12 @@ static struct coordinator_call *find_late(const struct coordinator *coordinator,
     return call;
 }
 
-/* Starts at the head each time, because `done` may have finished other calls. */
+/* From the head each time: `done` may have finished others. */
 static void end_late(struct coordinator *coordinator, uint64_t now_ms, const char *why) {
     for (struct coordinator_call *call; (call = find_late(coordinator, now_ms)) != NULL;) {
         coordinator->backend->abandon(coordinator->state, call);
-        coordinator_fail(coordinator, call, PAIR_UNKNOWN, "coordinator: the %s of entry '%s' was given up: %s",
-                         call->name != NULL ? "read" : "change",
+        coordinator_fail(coordinator, call, PAIR_UNKNOWN, "coordinator: no answer to %s '%s': %s",
+                         call->name != NULL ? "reading" : "a change of",
                          call->name != NULL ? call->name : call->changes[0].name, why);
     }
 }
@@ -425,7 +426,7 @@ static void *coordinator_run(void *argument) {
         start_all(coordinator, news.calls);
         declare(coordinator);
         coordinator->backend->turn(coordinator->state);
-        end_late(coordinator, coordinator_now_ms(), "it timed out");
+        end_late(coordinator, coordinator_now_ms(), "its time is over");
     } while (!news.stop);
     end_late(coordinator, UINT64_MAX, "this broker stops");
     return NULL;
@@ -457,23 +458,22 @@ int coordinator_check_url(const char *url, char message[COORDINATOR_MESSAGE_SIZE
     return backend_of(url, &place, message) == NULL;
 }
 
-/* libcurl reads these files whole for each connection, so a file without an end (/dev/zero) would block it. A missing
- * file is accepted: it may be created later. */
+/* libcurl reads these files whole for each connection: a file that never ends (/dev/zero) would hold it up for ever.
+ * One that is not there yet may come. */
 static int check_file(const char *what, const char *path, char message[COORDINATOR_MESSAGE_SIZE]) {
     struct stat status;
     if (path == NULL || stat(path, &status) != 0) return 0;
     if (S_ISREG(status.st_mode) && status.st_size <= (off_t)COORDINATOR_FILE_MAX) return 0;
-    return coordinator_refuse(message, "coordinator: the %s %s must be a PEM file of at most 1 MiB", what, path);
+    return coordinator_refuse(message, "coordinator: the %s %s is no file of PEM of at most 1 MiB", what, path);
 }
 
 static int check_options(const struct backend *backend, const struct coordinator_options *options,
                          char message[COORDINATOR_MESSAGE_SIZE]) {
     if (options->call_ms < 100 || options->call_ms > 600000)
-        return coordinator_refuse(message,
-                                  "coordinator: the timeout of a request must be 100 ms to 10 minutes, not %u ms",
+        return coordinator_refuse(message, "coordinator: a call's time must be 100 ms to 10 minutes, not %u ms",
                                   options->call_ms);
     if (options->session_ms < 1000 || options->session_ms > 600000)
-        return coordinator_refuse(message, "coordinator: the timeout of a session must be 1 s to 10 minutes, not %u ms",
+        return coordinator_refuse(message, "coordinator: a session's time must be 1 s to 10 minutes, not %u ms",
                                   options->session_ms);
     if (options->presence_ms != 0 && (options->presence_ms < 100 || options->presence_ms > 600000))
         return coordinator_refuse(message, "coordinator: a presence must last 100 ms to 10 minutes, not %u ms",
@@ -495,7 +495,7 @@ static int check_options(const struct backend *backend, const struct coordinator
 
 static int start_thread(struct coordinator *coordinator, char message[COORDINATOR_MESSAGE_SIZE]) {
     int error = pthread_create(&coordinator->thread, NULL, coordinator_run, coordinator);
-    if (error != 0) return coordinator_refuse(message, "coordinator: cannot start a thread: %s", strerror(error));
+    if (error != 0) return coordinator_refuse(message, "coordinator: no thread: %s", strerror(error));
     pthread_setname_np(coordinator->thread, "tarry-coord");
     return 0;
 }
@@ -511,17 +511,16 @@ int coordinator_open(const char *url, const struct coordinator_options *options,
     struct coordinator_options whole = *options;
     if (options->presence_ms == 0) whole.presence_ms = COORDINATOR_PRESENCE_MS;
     coordinator->options = whole;
-    coordinator->options.credentials = NULL; /* the backend has its own copies */
+    coordinator->options.credentials = NULL; /* the backend has copies of what it wants */
     coordinator->options.ca = coordinator->options.certificate = coordinator->options.key = NULL;
     coordinator->last = &coordinator->first;
     coordinator->session = (struct coordinator_session){.state = COORDINATOR_CONNECTING,
                                                         .since_ms = coordinator_now_ms(),
-                                                        .message = "no connection was tried yet"};
+                                                        .message = "not asked yet"};
     pthread_mutex_init(&coordinator->mutex, NULL);
     coordinator->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int failed = coordinator->wake < 0
-                     ? coordinator_refuse(message, "coordinator: cannot open a file descriptor: %s", strerror(errno))
-                     : backend->open(coordinator, place, &whole, &coordinator->state, message);
+    int failed = coordinator->wake < 0 ? coordinator_refuse(message, "coordinator: no descriptor: %s", strerror(errno))
+                                       : backend->open(coordinator, place, &whole, &coordinator->state, message);
     if (failed == 0 && start_thread(coordinator, message) != 0) {
         backend->close(coordinator->state);
         failed = 1;

@@ -24,7 +24,7 @@ static int write_entry_line(const struct entry *entry, char *out, size_t room) {
     return snprintf(out, room, "entry %s %" PRIu64 " %zu", entry->name, entry->version, entry->size);
 }
 
-/* Reads an entry. Strict: accepts only text that it would write itself. */
+/* Strict: what it reads is what it would write. */
 static bool take_entry(const char **at, const char *end, const char *line, struct entries *out) {
     char again[ENTRIES_LINE_MAX];
     if (out->count == COORDINATOR_NAMES_MAX) return false;

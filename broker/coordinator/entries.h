@@ -5,8 +5,7 @@
  *   entry <name> <version> <size>        … its bytes and a newline; as many times as there are entries
  *   sum <16 hex digits: XXH3-64 of all that stands before this line>
  *
- * A text that differs in any byte from what entries_write would write is refused. Pure functions, except that
- * entries_add reads random bytes. */
+ * What is not to the byte what would be written for it is refused. Pure functions, but for entries_add's randomness. */
 #ifndef TARRY_COORDINATOR_ENTRIES_H
 #define TARRY_COORDINATOR_ENTRIES_H
 
@@ -33,14 +32,14 @@ struct entries {
     struct entry items[COORDINATOR_NAMES_MAX];
 };
 
-/* Parses the file's text. False: it is damaged, or not such a file; then `out` is invalid. */
+/* False: it is damaged, or something else; then `out` is void. */
 bool entries_read(const char *text, size_t size, struct entries *out);
-/* Writes at most ENTRIES_SIZE_MAX bytes and a zero; returns the number of bytes without it. */
+/* At most ENTRIES_SIZE_MAX bytes and a zero; their count. */
 size_t entries_write(const struct entries *entries, char *out);
-/* Returns the entry of that name; NULL: there is none. */
+/* NULL: there is none. */
 struct entry *entries_find(struct entries *entries, const char *name);
-/* Adds an empty entry at version 0; the first one also sets `birth`. NULL: the table is full, or there are no random
- * bytes. */
+/* A new entry at version 0, empty; the first one gives the whole its birth. NULL: there is no room for
+ * another, or no randomness. */
 struct entry *entries_add(struct entries *entries, const char *name);
 
 #endif

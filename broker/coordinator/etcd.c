@@ -1,17 +1,17 @@
-/* etcd.c: etcd://host:port,host:port/path, etcds:// with TLS: chooses the member and the credentials. etcd_flight.c
- * sends the requests.
+/* etcd.c: etcd://host:port,host:port/path, etcds:// with TLS: which member is asked, and with which credentials. What
+ * it is asked is etcd_flight.c.
  *
- *   start ── all members are probed ──► current ── 4 probes in a session ──► … ── no answer, or a call failed
- *              ▲         first answer      │                                                │
- *              └───────────────────────────┴──────────────── all are probed again ◄─────────┘
+ *   start ── all members are probed ──► current ── a probe a quarter of a session ──► … ── unanswered, or a call failed
+ *              ▲         first answer      │                                                        │
+ *              └──────────────────────────-┴──────────────────── all are probed again ◄─────────────┘
  *
- * *A probe is a linearizable read.* Because a member that is cut off from the others still answers other requests. *So*
- * a member that answers a probe has a majority, and calls go only to that member.
+ * *A probe is a linearizable read.* Because a member that is cut off from the others answers what it can alone. *So*
+ * a member that answers a probe has a majority behind it, and calls go to that member alone.
  *
- * *All hosts are members of one cluster.* Because a record in each of two clusters could name two leaders. *So* the
- * cluster's id is learned once; while any host answers with another id, no request is sent.
+ * *All hosts are members of one cluster.* Because a record in each of two clusters would be two leaders. *So* the
+ * cluster's id is learned once, and while any host answers with another nothing is asked.
  *
- * *One watch* covers all keys of the pair. Any report of it means: read again. */
+ * *One watch* covers all keys of the pair; whatever it tells means: read. */
 #include "etcd.h"
 
 #include <assert.h>
@@ -23,10 +23,10 @@
 
 #include "place.h"
 
-#define SEARCH_MS 250 /* interval of the probes while no member serves */
+#define SEARCH_MS 250 /* between two rounds of probes while no member serves */
 #define WATCH_AGAIN_MS 250
 #define PROBES_A_SESSION 4
-#define WORST_SIZE 200 /* bytes of a host's problem in a list of several */
+#define WORST_SIZE 200 /* of a host's problem among several */
 
 /* ---- Words ------------------------------------------------------------------------------------------------------- */
 
@@ -40,10 +40,9 @@ void etcd_explain(const struct etcd *etcd, enum etcd_refusal refusal, const char
     int size = user_size(etcd);
     switch (refusal) {
     case ETCD_NO_TOKEN:
-        snprintf(
-            out, COORDINATOR_MESSAGE_SIZE,
-            "etcd at %.300s requires a user and a password: give --coordinator-credentials, a file with user:password",
-            host);
+        snprintf(out, COORDINATOR_MESSAGE_SIZE,
+                 "etcd at %.300s lets in only whom it knows: give --coordinator-credentials, a file with user:password",
+                 host);
         return;
     case ETCD_WRONG_USER:
         snprintf(out, COORDINATOR_MESSAGE_SIZE,
@@ -52,21 +51,22 @@ void etcd_explain(const struct etcd *etcd, enum etcd_refusal refusal, const char
         return;
     case ETCD_FORBIDDEN:
         snprintf(out, COORDINATOR_MESSAGE_SIZE,
-                 "etcd at %.300s does not let the user '%.*s' read and write all keys below %.400s: run 'etcdctl role "
-                 "grant-permission ROLE --prefix=true readwrite %.400s'",
+                 "etcd at %.300s does not let the user '%.*s' read and write all keys below %.400s: etcdctl role "
+                 "grant-permission ROLE --prefix=true readwrite %.400s",
                  host, size, user, etcd->prefix, etcd->prefix);
         return;
     case ETCD_NO_USERS:
         snprintf(out, COORDINATOR_MESSAGE_SIZE,
-                 "etcd at %.300s does not ask for a password, so anybody can change the record: run 'etcdctl auth "
-                 "enable', or start without --coordinator-credentials",
+                 "etcd at %.300s asks nobody for a password, so anybody can change the record: etcdctl auth enable, or "
+                 "start without --coordinator-credentials",
                  host);
         return;
     case ETCD_NO_ROOM:
-        snprintf(out, COORDINATOR_MESSAGE_SIZE,
-                 "etcd at %.300s has used up its quota and takes no change: run 'etcdctl compact', 'etcdctl defrag', "
-                 "then 'etcdctl alarm disarm'; or raise --quota-backend-bytes",
-                 host);
+        snprintf(
+            out, COORDINATOR_MESSAGE_SIZE,
+            "etcd at %.300s has used up its quota and takes no change: etcdctl compact and defrag, then etcdctl alarm "
+            "disarm, or give it more (--quota-backend-bytes)",
+            host);
         return;
     case ETCD_TOKEN_OLD:
     case ETCD_OTHER:
@@ -77,9 +77,9 @@ void etcd_explain(const struct etcd *etcd, enum etcd_refusal refusal, const char
 
 static void explain_cluster(uint64_t seen, uint64_t cluster, char out[COORDINATOR_MESSAGE_SIZE]) {
     snprintf(out, COORDINATOR_MESSAGE_SIZE,
-             "it belongs to another cluster (id %" PRIu64 ") than this node saw before (%" PRIu64
-             "): all hosts of --coordinator must be members of one cluster; if the cluster was set up anew, stop both "
-             "nodes, and start first the one that has all acknowledged commits",
+             "it belongs to another cluster (id %" PRIu64 ") than was seen before (%" PRIu64
+             "): all hosts of --coordinator must be members of one; after a cluster was set up anew stop both nodes, "
+             "and start the one first that has all that was acknowledged",
              cluster, seen);
 }
 
@@ -137,7 +137,7 @@ static void drop_token(struct etcd *etcd) {
 }
 
 void etcd_forget_token(struct etcd *etcd, uint64_t number) {
-    if (number != etcd->token_number) return; /* a newer token exists */
+    if (number != etcd->token_number) return; /* there is a newer one already */
     drop_token(etcd);
     etcd_doubt(etcd);
 }
@@ -155,7 +155,7 @@ static void fail_at(struct endpoint *endpoint, bool is_forbidden, const char *wh
     fail(endpoint, is_forbidden, problem);
 }
 
-/* Sends the probe, or first the request for the token that it needs. */
+/* The question, or first the token that it needs. */
 static void ask(struct endpoint *endpoint) {
     struct etcd *etcd = endpoint->etcd;
     endpoint->asks_token = etcd->credentials != NULL && etcd->token == NULL;
@@ -203,7 +203,7 @@ static void take_token(struct endpoint *endpoint) {
 }
 
 static void probe_over(struct exchange *exchange, enum exchange_end end) {
-    struct endpoint *endpoint = (struct endpoint *)exchange; /* the exchange is its first member */
+    struct endpoint *endpoint = (struct endpoint *)exchange; /* its first member */
     char why[COORDINATOR_MESSAGE_SIZE];
     if (end != EXCHANGE_ANSWERED) {
         fail_at(endpoint, false, exchange->error);
@@ -219,12 +219,12 @@ static void probe_over(struct exchange *exchange, enum exchange_end end) {
         endpoint->problem[0] = '\0';
         if (endpoint == endpoint->etcd->current) endpoint->etcd->heard_ms = endpoint->answered_ms;
     }
-    sodium_memzero(exchange->answer, exchange->size); /* may contain a token */
+    sodium_memzero(exchange->answer, exchange->size); /* a token, it may be */
 }
 
 static void probe_round(struct etcd *etcd, uint64_t now_ms) {
     if (etcd->current != NULL && etcd->current->probe.easy != NULL && !etcd->is_searching) {
-        etcd->is_searching = true; /* the last probe has no answer yet; calls may still get one */
+        etcd->is_searching = true; /* the last one is not answered yet; calls may still be */
         etcd->search_ms = now_ms;
     }
     for (size_t i = 0; i < etcd->endpoint_count; i++) {
@@ -237,8 +237,7 @@ static void probe_round(struct etcd *etcd, uint64_t now_ms) {
     etcd->probe_ms = now_ms + (etcd->is_up ? etcd->session_ms / PROBES_A_SESSION : SEARCH_MS);
 }
 
-/* ---- Choosing a member ----------------------------------------------------------------------------------------------
- */
+/* ---- Which member ------------------------------------------------------------------------------------------------ */
 
 static bool is_any_asked(const struct etcd *etcd) {
     for (size_t i = 0; i < etcd->endpoint_count; i++)
@@ -246,7 +245,7 @@ static bool is_any_asked(const struct etcd *etcd) {
     return false;
 }
 
-/* Returns a member that has answered since the search began; the current member, if it has answered. */
+/* One that has served since the search began; the current one, if it has. */
 static struct endpoint *find_serving(struct etcd *etcd) {
     struct endpoint *found = NULL;
     for (size_t i = 0; i < etcd->endpoint_count; i++) {
@@ -257,8 +256,7 @@ static struct endpoint *find_serving(struct etcd *etcd) {
     return found;
 }
 
-/* Returns whether all hosts belong to one cluster. At the first search, all hosts get a moment to answer, so that two
- * clusters are detected. */
+/* The first time all have a moment to answer, so that two clusters are told from one. */
 static bool is_cluster_one(struct etcd *etcd, uint64_t now_ms) {
     uint64_t seen = etcd->cluster;
     bool is_one = true;
@@ -326,7 +324,7 @@ static struct etcd *etcd_of_watch(struct exchange *exchange) {
     return (struct etcd *)((char *)exchange - offsetof(struct etcd, watch));
 }
 
-/* Handles a line of the watch. "created" counts as a change, because earlier changes were not reported. */
+/* "created" too: what happened before it was not told. */
 static void watch_line(struct exchange *exchange) {
     struct etcd *etcd = etcd_of_watch(exchange);
     if (exchange->size == 0) return;
@@ -336,8 +334,7 @@ static void watch_line(struct exchange *exchange) {
         etcd->is_watch_up = etcd->is_changed = true;
 }
 
-/* Handles the end of the watch. A line that is too long also ends it: such a line does not come from etcd, and the next
- * watch reports the change. */
+/* Too long a line also ends it: it is no answer of etcd's, and the next watch tells of the change. */
 static void watch_over(struct exchange *exchange, enum exchange_end end) {
     struct etcd *etcd = etcd_of_watch(exchange);
     (void)end;
@@ -354,11 +351,10 @@ static void watch_again(struct etcd *etcd, uint64_t now_ms) {
                               .body = etcd_ask_watch(etcd->prefix),
                               .token = etcd->token};
     etcd->watch_ms = now_ms + WATCH_AGAIN_MS;
-    (void)exchange_begin(&etcd->gateway, &etcd->watch, &request); /* a later turn tries again */
+    (void)exchange_begin(&etcd->gateway, &etcd->watch, &request); /* again at a later turn */
 }
 
-/* ---- Turns ---------------------------------------------------------------------------------------------------------
- */
+/* ---- What there is to do ----------------------------------------------------------------------------------------- */
 
 static void etcd_turn(void *state) {
     struct etcd *etcd = state;
@@ -387,7 +383,7 @@ static void etcd_wait(void *state, int wake, int wait_ms) {
 }
 
 static void etcd_start(void *state, struct coordinator_call *call) {
-    struct etcd *etcd = state; /* the next turn sends it */
+    struct etcd *etcd = state; /* the turn that follows sends it */
     if (etcd_flight_make(etcd, call) != 0)
         coordinator_fail(etcd->coordinator, call, PAIR_UNKNOWN, "coordinator: no memory");
 }
@@ -398,9 +394,9 @@ static void etcd_abandon(void *state, struct coordinator_call *call) {
 }
 
 static void etcd_watch(void *state, const char *name) {
-    struct etcd *etcd = state; /* the watch covers all keys */
+    struct etcd *etcd = state; /* all keys are watched anyway */
     (void)name;
-    if (etcd->is_watch_up) etcd->is_changed = true; /* a read after this call sees everything before the next report */
+    if (etcd->is_watch_up) etcd->is_changed = true; /* a read after this tells what happens later */
 }
 
 /* ---- Opening and closing ----------------------------------------------------------------------------------------- */
@@ -473,7 +469,7 @@ static void take_hosts(struct etcd *etcd) {
         struct endpoint *endpoint = &etcd->endpoints[etcd->endpoint_count++];
         endpoint->etcd = etcd;
         endpoint->probe.over = probe_over;
-        memcpy(endpoint->host, at, size); /* followed by a zero byte */
+        memcpy(endpoint->host, at, size); /* a zero follows */
         at += size + (at[size] == ',');
     }
 }

@@ -1,13 +1,13 @@
-/* etcd_flight.c: sends requests to etcd for a call, and interprets the answers.
+/* etcd_flight.c: what is asked of etcd for a call, and what its answers mean.
  *
  *   read     range, linearizable (etcd's default: a member asks the others before it answers)
  *   change   txn: compare the version, and the revision and value that this process saw at it; put; read all again
  *
- * *Done*: etcd says that the transaction succeeded, and its reads show that. *Refused*: etcd says that the transaction
- * failed, and its reads show another entry. Everything else is *unknown*: a connection lost after the request may have
- * left, a timeout, another leader, no room. *Because* etcd may still carry out a request that it has not answered. *So*
- * a change is sent again only if no byte of it left this host, or if etcd refused it unseen (an unknown token). A read
- * is repeated until its time is over. */
+ * *Done* is a transaction that etcd says succeeded, and whose reads show it; *refused* one that it says did not, and
+ * whose reads show another entry. Everything else is *unknown*: a connection lost once the request may have left, a
+ * time-out, another leader, no room. *Because* etcd may yet carry out what it has not answered. *So* a change goes out
+ * again only if no byte of it left this host, or etcd refused it unseen (a token that it does not know); a read as
+ * often as there is time. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -56,8 +56,7 @@ static void wait_again(struct etcd_flight *flight) {
     flight->again_ms = coordinator_now_ms() + AGAIN_MS;
 }
 
-/* ---- Entries seen ---------------------------------------------------------------------------------------------------
- */
+/* ---- What was seen ----------------------------------------------------------------------------------------------- */
 
 static struct etcd_known *known_of(struct etcd *etcd, const char *name) {
     for (size_t i = 0; i < COORDINATOR_NAMES_MAX; i++) {
@@ -69,22 +68,19 @@ static struct etcd_known *known_of(struct etcd *etcd, const char *name) {
     return NULL;
 }
 
-/* Returns the trait of an entry. An etcd that is restored from an older state assigns the same revisions again, so the
- * trait includes the value. */
+/* After etcd is put back to an older state it gives out the same revisions again, so the value is part of the mark. */
 static struct coordinator_trait trait_of(const struct etcd_entry *entry) {
     uint64_t sums[2] = {entry->mark, frame_sum(entry->value, entry->size)};
     return (struct coordinator_trait){.birth = entry->birth, .mark = frame_sum(sums, sizeof sums)};
 }
 
-/* Notes an entry that is believed. An entry that is not believed is never used for a comparison, so no change is based
- * on it. */
+/* What is not believed is not compared with, either: no change is made on top of it. */
 static void know(struct etcd *etcd, const char *name, const struct etcd_entry *entry) {
     const struct coordinator_trait trait = trait_of(entry);
     if (coordinator_believes(etcd->coordinator, name, entry->version, &trait)) known_of(etcd, name)->entry = *entry;
 }
 
-/* ---- Sending --------------------------------------------------------------------------------------------------------
- */
+/* ---- The way there ----------------------------------------------------------------------------------------------- */
 
 static void set_key(const struct etcd *etcd, const char *name, char out[ETCD_KEY_SIZE]) {
     snprintf(out, ETCD_KEY_SIZE, "%s%s", etcd->prefix, name);
@@ -123,12 +119,11 @@ static void send_one(struct etcd_flight *flight) {
         finish_unknown(flight, request.host, "no memory for the request");
 }
 
-/* Returns the oldest flight that waits. Each call starts at the head, because a flight that fails at once is finished,
- * and may have added another. */
+/* From the head each time: what fails at once has finished, and may have brought another. */
 static struct etcd_flight *find_waiting(const struct etcd *etcd, uint64_t now_ms) {
     struct etcd_flight *flight = etcd->flights, *oldest = NULL;
     for (; flight != NULL; flight = flight->next)
-        if (flight->endpoint == NULL && flight->again_ms <= now_ms) oldest = flight; /* newest first */
+        if (flight->endpoint == NULL && flight->again_ms <= now_ms) oldest = flight; /* the newest is the first */
     return oldest;
 }
 
@@ -153,8 +148,7 @@ uint64_t etcd_flights_again_ms(const struct etcd *etcd) {
     return first_ms;
 }
 
-/* ---- Handling answers
- * ------------------------------------------------------------------------------------------------ */
+/* ---- What an answer means ---------------------------------------------------------------------------------------- */
 
 static void land_read(struct etcd_flight *flight) {
     struct etcd *etcd = flight->etcd;
@@ -194,7 +188,7 @@ static void finish_refused(struct etcd_flight *flight, const struct etcd_entry *
     size_t i = 0;
     while (i + 1 < call->count && found[i].version == call->changes[i].version) i++;
     snprintf(call->reason, sizeof call->reason,
-             "coordinator: entry '%s' is at version %" PRIu64 ", with another content or history than this node saw "
+             "coordinator: entry '%s' is at version %" PRIu64 ", with another content or history than what was seen "
              "at version %" PRIu64,
              call->changes[i].name, found[i].version, call->changes[i].version);
     finish(flight, PAIR_REFUSED);
@@ -223,7 +217,7 @@ static void land_refusal(struct etcd_flight *flight) {
     const struct exchange *exchange = &flight->exchange;
     char text[COORDINATOR_MESSAGE_SIZE], why[COORDINATOR_MESSAGE_SIZE];
     enum etcd_refusal refusal = etcd_take_refusal(exchange->status, exchange->answer, exchange->size, text);
-    if (refusal == ETCD_TOKEN_OLD && etcd->credentials != NULL) { /* etcd has not carried out the request */
+    if (refusal == ETCD_TOKEN_OLD && etcd->credentials != NULL) { /* it looked at nothing else */
         etcd_forget_token(etcd, flight->token_number);
         wait_again(flight);
         return;
@@ -236,7 +230,7 @@ static void land_refusal(struct etcd_flight *flight) {
 }
 
 static void flight_over(struct exchange *exchange, enum exchange_end end) {
-    struct etcd_flight *flight = (struct etcd_flight *)exchange; /* the exchange is its first member */
+    struct etcd_flight *flight = (struct etcd_flight *)exchange; /* its first member */
     bool is_read = flight->call->name != NULL;
     if (end != EXCHANGE_ANSWERED) {
         etcd_doubt(flight->etcd);

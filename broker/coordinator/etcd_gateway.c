@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Approximate time after which a silent host is given up, on open connections, too. */
+/* A host that has gone without a word is given up after about so long, on connections that stand, too. */
 #define KEEPALIVE_S 1
 #define KEEPALIVE_COUNT 3
 #define URL_SIZE (COORDINATOR_URL_SIZE_MAX + 64)
@@ -50,7 +50,7 @@ static size_t add(struct exchange *exchange, const char *data, size_t size) {
     return size;
 }
 
-/* Takes received bytes for libcurl. A result below `count` ends the exchange. */
+/* libcurl's: what comes. Less than `count` ends the exchange. */
 static size_t take(char *data, size_t one, size_t count, void *argument) {
     struct exchange *exchange = argument;
     (void)one; /* 1 */
@@ -77,14 +77,13 @@ static int prepare_socket(void *argument, curl_socket_t socket, curlsocktype pur
     return CURL_SOCKOPT_OK;
 }
 
-/* Sets the connection's options. None comes from the environment: no proxy, no password file, no redirect to another
- * host. */
+/* Nothing of this comes from the environment: no proxy, no password file, no redirection to somewhere else. */
 static void set_connection(CURL *easy, const struct gateway *gateway, bool is_change) {
     curl.easy_setopt(easy, CURLOPT_PROTOCOLS_STR, gateway->is_tls ? "https" : "http");
     curl.easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl.easy_setopt(easy, CURLOPT_PROXY, "");
     curl.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl.easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* do not wait for a resolver that hangs */
+    curl.easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* a resolver that hangs is left behind */
     curl.easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
     curl.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)gateway->connect_ms);
     curl.easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
@@ -146,8 +145,8 @@ void exchange_drop(struct gateway *gateway, struct exchange *exchange) {
         (void)curl.multi_remove_handle(gateway->multi, exchange->easy);
         curl.easy_cleanup(exchange->easy);
     }
-    if (exchange->headers != NULL) curl.slist_free_all(exchange->headers);              /* libcurl may not be loaded */
-    if (exchange->body != NULL) sodium_memzero(exchange->body, strlen(exchange->body)); /* may contain a password */
+    if (exchange->headers != NULL) curl.slist_free_all(exchange->headers);              /* libcurl may not be there */
+    if (exchange->body != NULL) sodium_memzero(exchange->body, strlen(exchange->body)); /* a password, it may be */
     free(exchange->body);
     exchange->easy = NULL;
     exchange->headers = NULL;
@@ -160,8 +159,7 @@ bool exchange_is_unsent(const struct gateway *gateway, const struct exchange *ex
     return curl.easy_getinfo(exchange->easy, what, &stood) == CURLE_OK && stood == 0;
 }
 
-/* ---- End of an exchange
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Its end ----------------------------------------------------------------------------------------------------- */
 
 static void explain(struct exchange *exchange, CURLcode code) {
     long error = 0;

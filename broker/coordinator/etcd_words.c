@@ -12,11 +12,10 @@
 #include "coordinator_backend.h"
 
 #define BASE64 sodium_base64_VARIANT_ORIGINAL
-#define BASE64_SIZE(size) sodium_base64_ENCODED_LEN(size, BASE64) /* with the final zero */
+#define BASE64_SIZE(size) sodium_base64_ENCODED_LEN(size, BASE64) /* with a zero */
 #define QUOTED_MAX 200
 
-/* ---- Requests -------------------------------------------------------------------------------------------------------
- */
+/* ---- What is asked ----------------------------------------------------------------------------------------------- */
 
 static json_t *json_bytes(const void *data, size_t size) {
     char text[BASE64_SIZE(COORDINATOR_VALUE_SIZE_MAX)];
@@ -34,14 +33,14 @@ static json_t *json_u64(uint64_t value) {
     return json_string(text);
 }
 
-/* Returns the object as text, and takes the object over. */
+/* Takes the object. */
 static char *written(json_t *object) {
     char *text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
     json_decref(object);
     return text;
 }
 
-/* Returns the first key behind all keys with this prefix, which ends with '/'. */
+/* The first key behind all that begin with the prefix, which ends with '/'. */
 static json_t *json_end_of(const char *prefix) {
     char end[ETCD_KEY_SIZE];
     snprintf(end, sizeof end, "%s", prefix);
@@ -104,10 +103,9 @@ char *etcd_ask_change(const struct etcd_change *changes, size_t count) {
     return written(json_pack("{s:o, s:o, s:o}", "compare", compares, "success", puts, "failure", reads));
 }
 
-/* ---- Answers --------------------------------------------------------------------------------------------------------
- */
+/* ---- What is answered -------------------------------------------------------------------------------------------- */
 
-/* Reads a number in canonical decimal form; a missing number is 0. */
+/* Decimal, as it would be written; a number that is not there is 0. */
 static bool take_u64(const json_t *object, const char *name, uint64_t *out) {
     const json_t *member = json_object_get(object, name);
     *out = 0;
@@ -122,7 +120,7 @@ static bool take_u64(const json_t *object, const char *name, uint64_t *out) {
     return true;
 }
 
-/* Decodes bytes; missing bytes are an empty value. Returns false for invalid base64, or more than `max` bytes. */
+/* Bytes that are not there are none. False: no base64, or more than `max`. */
 static bool take_bytes(const json_t *object, const char *name, void *out, size_t max, size_t *out_size) {
     const json_t *member = json_object_get(object, name);
     *out_size = 0;
@@ -133,7 +131,7 @@ static bool take_bytes(const json_t *object, const char *name, void *out, size_t
            end == text + size;
 }
 
-/* Parses an answer. NULL: not a JSON object, or its header is not etcd's. */
+/* NULL: no JSON object, or its head is none of etcd's. */
 static json_t *take_answer(const char *text, size_t size, uint64_t *out_cluster,
                            char message[COORDINATOR_MESSAGE_SIZE]) {
     json_error_t error;
@@ -143,11 +141,11 @@ static json_t *take_answer(const char *text, size_t size, uint64_t *out_cluster,
     if (take_u64(header, "cluster_id", out_cluster) && take_u64(header, "revision", &revision) && *out_cluster != 0)
         return answer;
     json_decref(answer);
-    (void)coordinator_refuse(message, "its reply is not one of etcd; does another server listen on that port?");
+    (void)coordinator_refuse(message, "its answer is not etcd's: is that port another server's?");
     return NULL;
 }
 
-/* Reads the entry of an object with `kvs`, which has at most one. */
+/* Of an object with `kvs`: one, or none. */
 static int take_entry(const json_t *range, const char *key, struct etcd_entry *out,
                       char message[COORDINATOR_MESSAGE_SIZE]) {
     const json_t *kvs = json_object_get(range, "kvs"), *kv = json_array_get(kvs, 0);
@@ -155,7 +153,7 @@ static int take_entry(const json_t *range, const char *key, struct etcd_entry *o
     size_t key_size;
     memset(out, 0, offsetof(struct etcd_entry, value));
     if (!json_is_object(range) || (kvs != NULL && (!json_is_array(kvs) || json_array_size(kvs) > 1)))
-        return coordinator_refuse(message, "its reply about %s is not one of etcd", key);
+        return coordinator_refuse(message, "its answer about %s is not etcd's", key);
     if (kv == NULL) return 0;
     const json_t *value = json_object_get(kv, "value");
     if (json_string_length(value) >= BASE64_SIZE(COORDINATOR_VALUE_SIZE_MAX))
@@ -166,7 +164,7 @@ static int take_entry(const json_t *range, const char *key, struct etcd_entry *o
                    take_bytes(kv, "value", out->value, COORDINATOR_VALUE_SIZE_MAX, &out->size) && out->version > 0 &&
                    out->birth > 0 && out->mark >= out->birth && key_size == strlen(key) &&
                    memcmp(found, key, key_size) == 0;
-    if (!is_good) return coordinator_refuse(message, "its reply about %s is not one of etcd", key);
+    if (!is_good) return coordinator_refuse(message, "its answer about %s is not etcd's", key);
     out->value[out->size] = '\0';
     return 0;
 }
@@ -198,14 +196,14 @@ static bool is_as_wanted(const struct coordinator_change *change, const struct e
            memcmp(entry->value, change->value, change->size) == 0;
 }
 
-/* Reads the entries from the last `count` responses. */
+/* `reads`: the last `count` of the responses. */
 static int take_entries(const json_t *answer, const struct etcd_change *changes, size_t count, bool happened,
                         struct etcd_entry *out, char message[COORDINATOR_MESSAGE_SIZE]) {
     const json_t *responses = json_object_get(answer, "responses");
     size_t puts = 0, wanted = 0, expected = 0;
     for (size_t i = 0; happened && i < count; i++) puts += changes[i].change->value != NULL;
     if (json_array_size(responses) != puts + count)
-        return coordinator_refuse(message, "its reply to a change of %s is not one of etcd", changes[0].key);
+        return coordinator_refuse(message, "its answer to a change of %s is not etcd's", changes[0].key);
     for (size_t i = 0; i < count; i++) {
         const json_t *range = json_object_get(json_array_get(responses, puts + i), "response_range");
         if (take_entry(range, changes[i].key, &out[i], message) != 0) return 1;
@@ -213,7 +211,7 @@ static int take_entries(const json_t *answer, const struct etcd_change *changes,
         expected += is_as_expected(&changes[i], &out[i]);
     }
     if (happened ? wanted == count : expected < count) return 0;
-    return coordinator_refuse(message, "its reply to a change of %s contradicts itself", changes[0].key);
+    return coordinator_refuse(message, "its answer to a change of %s contradicts itself", changes[0].key);
 }
 
 int etcd_take_change(const char *text, size_t size, const struct etcd_change *changes, size_t count,
@@ -227,7 +225,7 @@ int etcd_take_change(const char *text, size_t size, const struct etcd_change *ch
     return result;
 }
 
-/* Reads a token. It becomes a header line of requests, so it must not contain a line end. */
+/* It becomes a line of a request's head: nothing in it may end one. */
 int etcd_take_token(const char *text, size_t size, char out[ETCD_TOKEN_SIZE_MAX + 1],
                     char message[COORDINATOR_MESSAGE_SIZE]) {
     uint64_t cluster;
@@ -240,7 +238,7 @@ int etcd_take_token(const char *text, size_t size, char out[ETCD_TOKEN_SIZE_MAX 
     for (size_t i = 0; is_good && i < found_size; i++) is_good = found[i] > ' ' && found[i] <= '~';
     if (is_good) memcpy(out, found, found_size + 1);
     json_decref(answer);
-    return is_good ? 0 : coordinator_refuse(message, "its reply to the user and the password has no token");
+    return is_good ? 0 : coordinator_refuse(message, "its answer to a user's name and password has no token");
 }
 
 int etcd_take_lease(const char *text, size_t size, uint64_t *out_lease, uint64_t *out_seconds,
@@ -249,7 +247,7 @@ int etcd_take_lease(const char *text, size_t size, uint64_t *out_lease, uint64_t
     const json_t *result = json_object_get(answer, "result"), *lease = result != NULL ? result : answer;
     bool is_good = take_u64(lease, "ID", out_lease) && take_u64(lease, "TTL", out_seconds) && *out_lease != 0;
     json_decref(answer);
-    return is_good ? 0 : coordinator_refuse(message, "its reply about a lease is not one of etcd");
+    return is_good ? 0 : coordinator_refuse(message, "its answer about a lease is not etcd's");
 }
 
 bool etcd_is_watch_over(const char *line, size_t size) {
@@ -262,7 +260,7 @@ bool etcd_is_watch_over(const char *line, size_t size) {
 
 /* ---- Refusals ---------------------------------------------------------------------------------------------------- */
 
-/* Texts of etcd's rpctypes/error.go. Part of the text decides, because several errors share a code. */
+/* Texts of etcd's rpctypes/error.go; what stands in them decides, for its codes are shared. */
 static const struct {
     const char *text;
     enum etcd_refusal refusal;
@@ -277,8 +275,8 @@ static const struct {
     {"database space exceeded", ETCD_NO_ROOM},
 };
 
-/* Returns etcd's error text: `error` in the gateway up to Debian 12, `message` beside a gRPC code in later versions.
- * NULL: not an error of etcd. */
+/* What is wrong, in etcd's words: `error` of its gateway up to Debian 12's, `message` beside a code of gRPC in later
+ * ones. NULL: no etcd says so. */
 static const char *error_of(const json_t *answer) {
     const char *error = json_string_value(json_object_get(answer, "error"));
     if (error != NULL || !json_is_integer(json_object_get(answer, "code"))) return error;
@@ -291,8 +289,7 @@ enum etcd_refusal etcd_take_refusal(long status, const char *text, size_t size, 
     if (error == NULL) {
         json_decref(answer);
         (void)coordinator_refuse(
-            out, "it replied with HTTP status %ld, and not as etcd does; does another server listen on that port?",
-            status);
+            out, "it answers with HTTP status %ld, and not as etcd does: is that port another server's?", status);
         return ETCD_OTHER;
     }
     snprintf(out, COORDINATOR_MESSAGE_SIZE, "%.*s", QUOTED_MAX, error);

@@ -1,21 +1,22 @@
 /* file.c: a coordinator that is a file of this host: file:///path, for tests and demonstrations.
  *
  *   PATH       the entries (entries.h)
- *   PATH.new   the next version, while it is being written
+ *   PATH.new   the next one, while it is being written
  *   PATH.lock  locked (flock) by the writer
- *   PATH.NAME  the presence of NAME (file_presence.h)
+ *   PATH.NAME  the presence as NAME (file_presence.h)
  *
- * *Each change writes the whole file*: PATH.new is written, synced and renamed, and the directory synced. A kill -9
- * before the rename leaves the old file, after it the new one. The caller got no outcome, which is PAIR_UNKNOWN. A
- * multi is one file, so it is complete or absent.
+ * *Each change writes the whole file anew*: PATH.new, synced, renamed, directory synced. A kill -9 before the rename
+ * leaves the old file, one after it the new one; the caller was told nothing, which is PAIR_UNKNOWN. A multi is one
+ * file, so it is whole or it is not.
  *
- * *A reader takes no lock*: once a file has its final name, it never changes. If readers locked, a node that is stopped
- * (SIGSTOP) while it reads would prevent the other node from continuing alone.
+ * *A reader takes no lock*: a file that has its name is never changed again. A node that is stopped (SIGSTOP) while it
+ * reads must not keep the other one from going on alone; a reader with a lock would.
  *
- * *It is no third party*: it fails with its host, and protects only processes on that host.
+ * *It is no third party*: it lives and dies with its host, and protects only processes that run there.
  *
- * It is the shortest kind of coordinator, and an example for others: the nine functions of coordinator_backend.h from
- * top to bottom; each call is carried out at once. README.md ("The next kind") lists the other steps. */
+ * Of the kinds of coordinator it is the shortest, and shows how another one is written: the nine functions of
+ * coordinator_backend.h from top to bottom, each call carried out at once. README.md ("The next kind") says what else
+ * there is to do. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -52,7 +53,7 @@ struct file {
 
 /* ---- The file ---------------------------------------------------------------------------------------------------- */
 
-/* Reads the file into file->entries. Returns 0, or 1 with file->problem. */
+/* Into file->entries. 0, or 1 with file->problem. */
 static int load(struct file *file) {
     file->entries.birth = 0;
     file->entries.count = 0;
@@ -67,16 +68,16 @@ static int load(struct file *file) {
         return coordinator_refuse(file->problem, "coordinator file %s cannot be read: %s", file->path,
                                   strerror((int)-size));
     if (size <= ENTRIES_SIZE_MAX && entries_read(file->text, (size_t)size, &file->entries)) return 0;
-    return coordinator_refuse(file->problem,
-                              "coordinator file %s is damaged, or Tarry did not write it: name another file in "
-                              "--coordinator, or stop both nodes and then remove it",
-                              file->path);
+    return coordinator_refuse(
+        file->problem,
+        "coordinator file %s is damaged, or not one of Tarry's: name another, or stop both nodes before you remove it",
+        file->path);
 }
 
-/* Writes the file. Returns 0, or 1 with file->problem; then the new file may exist or not. */
+/* 0, or 1 with file->problem; the new file may be there, or not. */
 static int store(struct file *file) {
     size_t size = entries_write(&file->entries, file->text);
-    const char *what = "cannot be created";
+    const char *what = "cannot be made";
     int handle = disk_posix.open(NULL, file->path_new, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     int error = handle < 0 ? handle : 0;
     if (error == 0) {
@@ -93,7 +94,7 @@ static int store(struct file *file) {
     return 1;
 }
 
-/* Reads the file and makes it durable, because its writer may have died before it synced the directory. */
+/* What was read stays, though its writer may have died before it had synced the directory. */
 static int load_durable(struct file *file) {
     if (load(file) != 0) return 1;
     int error = disk_posix.sync_directory(NULL, file->directory);
@@ -109,9 +110,8 @@ static int lock(struct file *file, uint64_t deadline_ms) {
             return coordinator_refuse(file->problem, "coordinator file %s cannot be locked: %s", file->path_lock,
                                       strerror(errno));
         if (coordinator_now_ms() >= deadline_ms)
-            return coordinator_refuse(
-                file->problem, "coordinator file %s stayed locked by another process until the request timed out",
-                file->path_lock);
+            return coordinator_refuse(file->problem, "coordinator file %s is locked by another process for too long",
+                                      file->path_lock);
         (void)poll(NULL, 0, FILE_LOCK_TRY_MS);
     }
     return 0;
@@ -135,7 +135,7 @@ static enum pair_outcome read_one(struct file *file, struct coordinator_call *ca
     return PAIR_DONE;
 }
 
-/* Applies a change in memory. Returns 0, or 1: no room for another entry. */
+/* In memory; 0, or 1: there is no room for another entry. */
 static int apply(struct entries *entries, struct coordinator_call *call) {
     for (size_t i = 0; i < call->count; i++) {
         struct coordinator_change *change = &call->changes[i];
@@ -151,7 +151,7 @@ static int apply(struct entries *entries, struct coordinator_call *call) {
     return 0;
 }
 
-/* Returns whether the entry is as the change expects. If not, the call's reason says why. */
+/* True: it is as the change supposes. False: it is not, and the reason says how. */
 static bool fits(struct file *file, struct coordinator_call *call, const struct coordinator_change *change) {
     const struct entry *entry = entries_find(&file->entries, change->name);
     uint64_t version = entry == NULL ? 0 : entry->version;
@@ -210,7 +210,7 @@ static void file_wait(void *state, int wake, int wait_ms) {
     coordinator_poll(wake, ((struct file *)state)->notify, wait_ms);
 }
 
-/* inotify reports every rename in the directory anyway. */
+/* What is renamed in the directory is seen anyway. */
 static void file_watch(void *state, const char *name) {
     struct file *file = state;
     if (strncmp(name, "present", 7) == 0) file_presence_watch(&file->presence, name);
@@ -261,8 +261,8 @@ static const struct {
     {0x01161970, "GFS2"}, {0x7461636f, "OCFS2"}, {0x47504653, "GPFS"}, {0x19830326, "BeeGFS"},
 };
 
-/* Returns the name (static) of the network file system that `directory` is on. There, another host's lock or rename may
- * be seen late or never. NULL: a local file system, or unknown (then opening it gives a better message). */
+/* Is it on a network file system? A lock and a rename of another host's may be seen late there, or not at all. The
+ * file system's name, static; NULL: it is a local one, or cannot be asked (opening it gives a better sentence). */
 static const char *network_disk(const char *directory) {
     struct statfs system;
     if (statfs(directory, &system) != 0) return NULL;
@@ -281,8 +281,7 @@ static int open_files(struct file *file, char message[COORDINATOR_MESSAGE_SIZE])
             file->directory, network);
     file->lock = open(file->path_lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file->lock < 0)
-        return coordinator_refuse(message, "coordinator file %s cannot be created: %s", file->path_lock,
-                                  strerror(errno));
+        return coordinator_refuse(message, "coordinator file %s cannot be made: %s", file->path_lock, strerror(errno));
     file->notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (file->notify >= 0 && inotify_add_watch(file->notify, file->directory, IN_MOVED_TO | IN_DELETE) >= 0) return 0;
     return coordinator_refuse(message, "coordinator file: directory %s cannot be watched: %s", file->directory,

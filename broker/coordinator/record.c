@@ -1,5 +1,5 @@
-/* record.c: see record.h. The reader parses line by line, then writes the record again and compares: it accepts only
- * text that the writer would produce. */
+/* record.c: see record.h. Read by the line, then written again and compared: nothing but what would be written passes.
+ */
 #include "record.h"
 
 #include <assert.h>
@@ -23,13 +23,13 @@ static bool is_url(const char *url) {
 const char *record_check(const struct coordinator_record *record) {
     const struct pair_record *pair = &record->pair;
     if (pair->epoch == 0) return "epoch 0";
-    if (pair->leader >= RECORD_NODES) return "the leader is neither node 0 nor node 1";
-    if (pair->in_sync >= 1u << RECORD_NODES) return "a member in sync is neither node 0 nor node 1";
-    if ((pair->in_sync & 1u << pair->leader) == 0) return "the leader is not in sync";
+    if (pair->leader >= RECORD_NODES) return "a leader that is no node";
+    if (pair->in_sync >= 1u << RECORD_NODES) return "a member in sync that is no node";
+    if ((pair->in_sync & 1u << pair->leader) == 0) return "a leader that is not in sync";
     for (size_t i = 0; i < RECORD_NODES; i++) {
         const struct record_member *member = &record->members[i];
-        if (!member->is_known && (pair->in_sync & 1u << i) != 0) return "a member in sync has no node line";
-        if (member->is_known && !is_url(member->url)) return "the URL of a node is invalid";
+        if (!member->is_known && (pair->in_sync & 1u << i) != 0) return "a member in sync that is not named";
+        if (member->is_known && !is_url(member->url)) return "a node's URL that is none";
     }
     return NULL;
 }
@@ -62,7 +62,7 @@ struct cursor {
     bool failed;
 };
 
-/* Reads the text between `word` and the end of its line, as a string. */
+/* What stands between `word` and the end of its line, as a string. */
 static void take(struct cursor *cursor, const char *word, char *out, size_t room) {
     size_t left = (size_t)(cursor->end - cursor->at), size = strlen(word);
     const char *newline = left > 0 ? memchr(cursor->at, '\n', left) : NULL;
@@ -128,9 +128,8 @@ static void take_member(struct cursor *cursor, const char *word, struct record_m
 
 static int refuse(char message[COORDINATOR_MESSAGE_SIZE], const char *why) {
     snprintf(message, COORDINATOR_MESSAGE_SIZE,
-             "coordinator: entry '" RECORD_ENTRY
-             "' is not a valid record of a pair: %s; no node takes over without it. "
-             "Restore the entry; or start both nodes with another path in --coordinator",
+             "coordinator: entry '" RECORD_ENTRY "' is no record of a pair that this program reads: %s; name another "
+             "path, or have it back as it was",
              why);
     return 1;
 }
@@ -141,7 +140,7 @@ int record_read(const char *text, size_t size, struct coordinator_record *out, c
     memset(out, 0, sizeof *out);
     if (size > COORDINATOR_VALUE_SIZE_MAX) return refuse(message, "it is too long");
     uint64_t version = take_number(&cursor, RECORD_WORD, UINT32_MAX);
-    if (cursor.failed) return refuse(message, "its first line is not that of a record");
+    if (cursor.failed) return refuse(message, "it begins with other words");
     if (version != RECORD_VERSION) {
         snprintf(message, COORDINATOR_MESSAGE_SIZE,
                  "coordinator: the pair's record has format version %" PRIu64
@@ -160,10 +159,10 @@ int record_read(const char *text, size_t size, struct coordinator_record *out, c
     out->pair.high_water = take_number(&cursor, "high-water", UINT64_MAX);
     take_member(&cursor, "node 0", &out->members[0]);
     take_member(&cursor, "node 1", &out->members[1]);
-    if (cursor.failed || cursor.at != cursor.end) return refuse(message, "a line is missing, superfluous or damaged");
+    if (cursor.failed || cursor.at != cursor.end) return refuse(message, "a line is missing, too many or damaged");
     const char *wrong = record_check(out);
     if (wrong != NULL) return refuse(message, wrong);
     if (record_write(out, again) != size || memcmp(again, text, size) != 0)
-        return refuse(message, "its bytes differ from what Tarry writes");
+        return refuse(message, "it is not written as Tarry writes it");
     return 0;
 }

@@ -12,12 +12,12 @@
  *   node 0 8899aabbccddeeff0011223344556677 ws://10.0.0.1:7272
  *   node 1 0123456789abcdef0123456789abcdef ws://10.0.0.2:7272
  *
- * People may read it (`zkCli.sh get /tarry/pair/record`), but only Tarry writes it: a text that differs in any byte
- * from what record_write would write is refused. Numbers are decimal, ids 32 hex digits. A node's line names its disk
- * (a wiped disk is another member) and where clients reach it; node 1's is missing until it has joined.
+ * A person reads it (`zkCli.sh get /tarry/pair/record`), and only Tarry writes it: what is not to the byte what would
+ * be written for what it says is refused. Numbers are decimal, ids 32 hex digits. A node's line names its disk (a wiped
+ * disk is another member) and where clients reach it; node 1's is missing until it has joined.
  *
- * *Another format version is refused*, because a node that does not understand the record must not replace it. So a
- * later format may be written only when both nodes can read it.
+ * *Another version is refused*, with a sentence. *Because* one that does not understand the record must not replace it.
+ * *So* a later format may be written only once both nodes read it.
  *
  * Thread-safety: pure functions. */
 #ifndef TARRY_COORDINATOR_RECORD_H
@@ -47,12 +47,12 @@ struct coordinator_record {
     struct record_member members[RECORD_NODES];
 };
 
-/* Checks that the record may be written: epoch above 0, the leader in sync, each node in sync known, URLs valid.
- * Returns NULL, or what is wrong. */
+/* Whether it may be written: epoch above 0, the leader known and in sync, the nodes in sync known, URLs right.
+ * NULL, or what is wrong. */
 const char *record_check(const struct coordinator_record *record);
-/* Writes the record as text, followed by a zero. Returns the text's size. `record` must pass record_check. */
+/* The text's size; a zero follows. `record` must be right. */
 size_t record_write(const struct coordinator_record *record, char out[COORDINATOR_VALUE_SIZE_MAX + 1]);
-/* Returns 0, or 1 with a sentence that says what is wrong and what to do; then `out` is invalid. */
+/* 0, or 1 with a sentence that says what is wrong and what to do; then `out` is void. */
 int record_read(const char *text, size_t size, struct coordinator_record *out, char message[COORDINATOR_MESSAGE_SIZE]);
 
 #endif

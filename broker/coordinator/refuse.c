@@ -1,4 +1,4 @@
-/* refuse.c: formats an error message. */
+/* refuse.c: a sentence, and the result that goes with it. */
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -1,16 +1,16 @@
-/* zookeeper.c: zk://host:port,host:port/path: the session. zookeeper_flight.c sends its requests.
+/* zookeeper.c: zk://host:port,host:port/path: the session. What is asked over it is zookeeper_flight.c.
  *
- *   no session ── renewal: names looked up ──► connecting ◄──► connected     (the client changes servers by itself)
- *       ▲                                          │               │
- *       └── closed; opened again after 1 s ◄───────┴───────────────┴── expired, or credentials refused
+ *   no session ── renewal: names looked up ──► connecting ◄──► connected      (ZooKeeper's client goes from server to
+ * server) ▲                                          │               │ └──── expired, or credentials refused
+ * ─────┴───────────────┘          closed, and opened again after a second
  *
- * An expired session is only a reason to open another, because no state of Tarry depends on it. A session without a
- * connection for LOST_MS is also replaced, because the servers may have moved.
+ * A session that expires is nothing but a reason to open another: nothing of Tarry's hangs on it; one without a
+ * connection for LOST_MS too, for then the servers may have moved.
  *
- * *ZooKeeper's client never gets a host name*: the renewal looks names up and passes addresses. Because the client
- * of 3.8 looks names up again at every turn of its I/O thread. A resolver that hangs would break a good connection; one
- * that fails leaves that thread with a descriptor and a timeout that were never set. (According to the client's
- * sources.) */
+ * *ZooKeeper's client never sees a name*: the renewal looks names up and gives it addresses. Because 3.8's looks them
+ * up again at every turn of its I/O thread: a resolver that hangs would cut off a good connection, and one that fails
+ * leaves that thread with a descriptor and a time that was never set. (Its sources were read for what is said about it
+ * here.) */
 #include "zookeeper.h"
 
 #include <assert.h>
@@ -29,15 +29,14 @@ static const struct place_kind place_kind = {.scheme = "zk://",
                                              .server = "ZooKeeper",
                                              .reserved = "/zookeeper",
                                              .port = 2181,
-                                             .drops_brackets = true}; /* as ZooKeeper's client requires */
+                                             .drops_brackets = true}; /* as its client wants them */
 
 #define LAST_WORDS_SIZE 256
 #define ADDRESSES_SIZE 4096
 #define LOST_MS 10000
 #define ENTER_TRIES 2000
 
-/* The client writes the reason of a failed connection only to its log, and the log line has neither handle nor context.
- */
+/* The client says why it cannot connect to its log only, which knows neither handle nor context. */
 static struct {
     pthread_mutex_t mutex;
     char text[LAST_WORDS_SIZE];
@@ -45,8 +44,7 @@ static struct {
 
 /* ---- Words ------------------------------------------------------------------------------------------------------- */
 
-/* Keeps the text after the head of a log line: "2026-11-21 18:30:00,123:4711(0x7f…):ZOO_ERROR@function@2928: Socket […]
- * …". */
+/* "2026-11-21 18:30:00,123:4711(0x7f…):ZOO_ERROR@function@2928: Socket […] …": what stands behind its head. */
 static void keep_last_words(const char *line) {
     const char *at = strrchr(line, '@');
     at = at == NULL ? NULL : strstr(at, ": ");
@@ -85,9 +83,8 @@ void zookeeper_permitted(struct zookeeper *zookeeper) {
 
 /* ---- The session ------------------------------------------------------------------------------------------------- */
 
-/* Notes a change of state. There is a connection if both zoo_state and the last event say so. The events report a lost
- * connection first; only zoo_state reports the end of a session. The next connection may exist before this thread
- * looks. */
+/* A connection stands if zoo_state says so and the last event does: of a loss the events tell first, of what ended the
+ * session only zoo_state. The next connection may be there before this thread has looked. */
 static void state_changed(zhandle_t *handle, int type, int state, const char *path, void *context) {
     (void)handle;
     (void)path;
@@ -99,7 +96,7 @@ static void state_changed(zhandle_t *handle, int type, int state, const char *pa
     coordinator_wake(zookeeper->coordinator);
 }
 
-/* Appends all addresses of one host (name:port) to `out`. If there are none, `why` gives the reason. */
+/* All addresses of one host, given as name:port, go behind `out`. If there are none, `why` says so. */
 static void add_addresses(const char *host, char out[ADDRESSES_SIZE], char why[ZOOKEEPER_WHY_SIZE]) {
     char name[COORDINATOR_URL_SIZE_MAX + 1], port[8];
     const char *colon = strrchr(host, ':');
@@ -109,7 +106,7 @@ static void add_addresses(const char *host, char out[ADDRESSES_SIZE], char why[Z
     int error = getaddrinfo(name, colon + 1, &hints, &found);
     if (error != 0) {
         snprintf(why, ZOOKEEPER_WHY_SIZE,
-                 "%s; '%.256s' is not found: check the hosts' names in --coordinator, and the resolver of this host",
+                 "%s; '%.256s' is not found: check the hosts' names in --coordinator, and this host's resolver",
                  gai_strerror(error), name);
         return;
     }
@@ -123,19 +120,18 @@ static void add_addresses(const char *host, char out[ADDRESSES_SIZE], char why[Z
     freeaddrinfo(found);
 }
 
-/* Looks up the addresses of all hosts. Returns false if no host has any, and `why` gives the reason. */
+/* Those of the hosts that have any. False: none has, and `why` says so. */
 static bool look_up(const char *hosts, char out[ADDRESSES_SIZE], char why[ZOOKEEPER_WHY_SIZE]) {
     char list[COORDINATOR_URL_SIZE_MAX + 1], *rest = list;
     out[0] = '\0';
-    snprintf(why, ZOOKEEPER_WHY_SIZE, "no host has an address; check the hosts' names in --coordinator");
+    snprintf(why, ZOOKEEPER_WHY_SIZE, "no host has an address that can be connected to; check the hosts' names");
     snprintf(list, sizeof list, "%s", hosts);
     for (const char *host; (host = strtok_r(rest, ",", &rest)) != NULL;) add_addresses(host, out, why);
     return out[0] != '\0';
 }
 
-/* Sends the credentials. The client's thread already tries to connect. Between two servers, of which the first was
- * dead, it briefly accepts no credentials. Every operation of a session without credentials would be forbidden. Returns
- * ZOK, or another result. */
+/* The client's thread tries to connect already, and between two servers, of which the first was dead, there is a moment
+ * at which it takes no credentials. A session without them would find everything forbidden. ZOK, or another result. */
 static int enter(zhandle_t *handle, const char *credentials) {
     const struct timespec pause = {.tv_nsec = 1000000};
     int rc = ZINVALIDSTATE;
@@ -146,7 +142,7 @@ static int enter(zhandle_t *handle, const char *credentials) {
     return rc;
 }
 
-/* Opens a session with credentials. Returns NULL with a sentence on failure. */
+/* NULL with a sentence, or a session that has entered. */
 static zhandle_t *open_session(struct zookeeper *zookeeper, char why[ZOOKEEPER_WHY_SIZE]) {
     char addresses[ADDRESSES_SIZE];
     if (!look_up(zookeeper->hosts, addresses, why)) return NULL;
@@ -164,7 +160,7 @@ static zhandle_t *open_session(struct zookeeper *zookeeper, char why[ZOOKEEPER_W
     return NULL;
 }
 
-/* Thread: closes the old handle, which ends its threads, and opens a new one, which looks up names. */
+/* A thread: closes the handle that there was (which ends its threads) and opens another, which looks up names. */
 static void *renewal_run(void *argument) {
     struct zookeeper *zookeeper = argument;
     char why[ZOOKEEPER_WHY_SIZE] = "";
@@ -181,9 +177,9 @@ static void *renewal_run(void *argument) {
 }
 
 static void renew(struct zookeeper *zookeeper) {
-    zookeeper->renewed = zookeeper->handle; /* to be closed; nothing else uses it during the renewal */
+    zookeeper->renewed = zookeeper->handle; /* to be closed; no other code looks while nothing is being renewed */
     zookeeper->renew_ms = coordinator_now_ms() + COORDINATOR_TURN_MS;
-    if (pthread_create(&zookeeper->renewal, NULL, renewal_run, zookeeper) != 0) return; /* a later turn tries again */
+    if (pthread_create(&zookeeper->renewal, NULL, renewal_run, zookeeper) != 0) return; /* again at a later turn */
     pthread_setname_np(zookeeper->renewal, "tarry-coord-new");
     zookeeper->handle = NULL;
     zookeeper->is_connected = false;
@@ -197,7 +193,7 @@ static struct flight *find_stranded(const struct zookeeper *zookeeper) {
     return flight;
 }
 
-/* Ends the flights that the old session's client never completed. */
+/* What the old session's client never brought back. */
 static void land_stranded(struct zookeeper *zookeeper) {
     for (struct flight *flight; (flight = find_stranded(zookeeper)) != NULL;) {
         flight->rc = ZCLOSING;
@@ -211,7 +207,7 @@ static void land_all(struct zookeeper *zookeeper) {
     struct flight *back = zookeeper->back, *first = NULL;
     zookeeper->back = NULL;
     pthread_mutex_unlock(&zookeeper->mutex);
-    while (back != NULL) { /* oldest first */
+    while (back != NULL) { /* the oldest first */
         struct flight *next = back->next_back;
         back->next_back = first;
         first = back;
@@ -232,7 +228,7 @@ static void take_renewed(struct zookeeper *zookeeper) {
     if (!is_renewed) return;
     pthread_join(zookeeper->renewal, NULL);
     zookeeper->is_renewing = false;
-    land_all(zookeeper); /* of the old session, from which no completion can come any more */
+    land_all(zookeeper); /* of the old session: nothing can come back any more */
     if (zookeeper->renewed == NULL) {
         coordinator_is(zookeeper->coordinator, COORDINATOR_CONNECTING, zookeeper->sessions,
                        "no session with ZooKeeper at %s: %s", zookeeper->hosts, zookeeper->renewed_error);
@@ -249,15 +245,14 @@ static void take_renewed(struct zookeeper *zookeeper) {
     }
 }
 
-/* ---- Turns ---------------------------------------------------------------------------------------------------------
- */
+/* ---- What there is to do ----------------------------------------------------------------------------------------- */
 
 static void look_at_state(struct zookeeper *zookeeper) {
     int state = zookeeper->handle == NULL ? 0 : zoo_state(zookeeper->handle);
     uint64_t now_ms = coordinator_now_ms();
     bool was_connected = zookeeper->is_connected;
     bool is_lost_between =
-        atomic_exchange(&zookeeper->was_lost, false) && was_connected; /* the next turn reports the state */
+        atomic_exchange(&zookeeper->was_lost, false) && was_connected; /* the next turn says what is */
     zookeeper->is_connected = state == ZOO_CONNECTED_STATE && atomic_load(&zookeeper->is_up) && !is_lost_between;
     if (was_connected && !zookeeper->is_connected) zookeeper->lost_ms = now_ms;
     bool is_lost = state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE ||
@@ -276,7 +271,7 @@ static void look_at_state(struct zookeeper *zookeeper) {
 static struct flight *find_waiting(const struct zookeeper *zookeeper) {
     struct flight *flight = zookeeper->flights, *oldest = NULL;
     for (; flight != NULL; flight = flight->next)
-        if (flight->step == FLIGHT_WAITS) oldest = flight; /* the list begins with the newest */
+        if (flight->step == FLIGHT_WAITS) oldest = flight; /* the newest is the first */
     return oldest;
 }
 
@@ -300,7 +295,7 @@ static void zookeeper_turn(void *state) {
 }
 
 static void zookeeper_start(void *state, struct coordinator_call *call) {
-    struct zookeeper *zookeeper = state; /* the next turn begins it */
+    struct zookeeper *zookeeper = state; /* the turn that follows begins it */
     if (flight_make(zookeeper, call, NULL) == NULL)
         coordinator_fail(zookeeper->coordinator, call, PAIR_UNKNOWN, "coordinator: no memory");
 }
@@ -314,7 +309,7 @@ static void zookeeper_abandon(void *state, struct coordinator_call *call) {
 
 static void zookeeper_declare(void *state, const struct presence *presence) {
     struct declared *declared = &((struct zookeeper *)state)->declared;
-    declared->is_wanted = presence != NULL; /* the next turn carries it out */
+    declared->is_wanted = presence != NULL; /* the turn that follows makes it so */
     if (presence != NULL) declared->wanted = *presence;
 }
 
@@ -382,7 +377,7 @@ static int zookeeper_open(struct coordinator *coordinator, const char *place, co
 }
 
 static void zookeeper_wait(void *state, int wake, int wait_ms) {
-    (void)state; /* ZooKeeper's threads wake this thread */
+    (void)state; /* its threads wake us */
     coordinator_poll(wake, -1, wait_ms);
 }
 

@@ -1,11 +1,12 @@
-/* zookeeper.h: internals of zk://: one session with ZooKeeper (zookeeper.c), and its requests (zookeeper_flight.c).
+/* zookeeper.h: inside of zk://: one session with ZooKeeper (zookeeper.c), and what is asked of it (zookeeper_flight.c).
  *
  *   coordinator's thread                                     ZooKeeper's threads (libzookeeper-mt)
  *     start ──► flight ── zoo_aset, … ─────────────────────►   I/O
- *     turn  ◄── list of completed flights, eventfd ◄────────   completions
+ *     turn  ◄── list of flights that came back, eventfd ◄───   completions
  *
- * ZooKeeper's threads only append to that list. Only the coordinator's thread uses everything else, except `renewal`.
- * That thread exists while a session is being opened, because the name lookup may take long. */
+ * ZooKeeper's threads do nothing but put a flight on that list. Everything else here is the coordinator's thread's,
+ * save `renewal`, a thread that lives as long as a session is being opened: that looks up names, which may take long.
+ */
 #ifndef TARRY_COORDINATOR_ZOOKEEPER_H
 #define TARRY_COORDINATOR_ZOOKEEPER_H
 
@@ -23,50 +24,50 @@ struct zookeeper;
 
 enum flight_step {
     FLIGHT_WAITS = 1, /* for a connection */
-    FLIGHT_SYNCS,     /* a read: the server first catches up with the leader */
+    FLIGHT_SYNCS,     /* a read: the server catches up with the leader first */
     FLIGHT_READS,
     FLIGHT_CHANGES,
-    FLIGHT_MAKES_PATH, /* creates the entries' parents one by one; then repeats the change */
+    FLIGHT_MAKES_PATH, /* of the entries' parents, one after the other; then the change once more */
     FLIGHT_WATCHES,
-    FLIGHT_CLEARS, /* removes this process's presence: the znode of an earlier session, or its own */
+    FLIGHT_CLEARS, /* of this process's presence: the znode of a former session, or of its own, goes */
     FLIGHT_DECLARES,
 };
 
-/* A request to ZooKeeper, and its answer. */
+/* What ZooKeeper was asked, and what it said. */
 struct flight {
-    struct flight *next;      /* list of all flights */
-    struct flight *next_back; /* list of completed flights */
+    struct flight *next;      /* of all */
+    struct flight *next_back; /* of those that came back */
     struct zookeeper *zookeeper;
-    struct coordinator_call *call; /* NULL: no caller waits any more, or the flight belongs to a watch */
+    struct coordinator_call *call; /* NULL: no caller waits any more, or it is a watch's */
     struct watched *watched;
-    bool is_presence; /* a CLEARS, or the DECLARES after it */
+    bool is_presence; /* a CLEARS, and a DECLARES after it */
     enum flight_step step;
     uint64_t session;
-    size_t path_made; /* MAKES_PATH: number of bytes of the base that exist */
+    size_t path_made; /* MAKES_PATH: so many bytes of the base are there */
     /* the answer */
     int rc;
     size_t size;
     char value[COORDINATOR_VALUE_SIZE_MAX + 1];
-    struct Stat stats[COORDINATOR_CHANGES_MAX]; /* zeros: unknown */
+    struct Stat stats[COORDINATOR_CHANGES_MAX]; /* zeros: not known */
     zoo_op_result_t results[COORDINATOR_CHANGES_MAX];
 };
 
 struct watched {
     struct zookeeper *zookeeper;
-    char name[COORDINATOR_NAME_SIZE_MAX + 1]; /* empty: unused */
+    char name[COORDINATOR_NAME_SIZE_MAX + 1]; /* empty: there is none */
     enum { WATCH_IDLE, WATCH_ASKED, WATCH_STANDS } state;
-    uint64_t again_ms;    /* IDLE: earliest time of the next request */
+    uint64_t again_ms;    /* IDLE: not to be asked for before */
     atomic_bool is_fired; /* ZooKeeper's threads set it */
 };
 
-/* The presence that this process has declared: an ephemeral znode. */
+/* What this process has declared: an ephemeral znode. */
 struct declared {
     bool is_wanted;
     bool is_asked;
     struct presence wanted;
     struct presence made;
-    uint64_t session;  /* session in which the znode was made; 0: not made */
-    uint64_t again_ms; /* earliest time of the next request */
+    uint64_t session;  /* in which it was made; 0: it is not */
+    uint64_t again_ms; /* not to be asked for before */
 };
 
 struct zookeeper {
@@ -75,15 +76,15 @@ struct zookeeper {
     char base[COORDINATOR_URL_SIZE_MAX + 1];
     char *credentials; /* NULL: none */
     int session_ms;
-    const struct ACL_vector *acl; /* for new znodes */
+    const struct ACL_vector *acl; /* of what is made */
 
-    zhandle_t *handle; /* NULL: no session, or one is being opened */
-    uint64_t sessions; /* number of sessions opened; also the number of the current one */
-    uint64_t lost_ms;  /* since when there is no connection */
-    uint64_t renew_ms; /* earliest time of the next renewal */
+    zhandle_t *handle; /* NULL: there is none, or it is being opened */
+    uint64_t sessions; /* opened so far; the current one's number */
+    uint64_t lost_ms;  /* since when it is not connected */
+    uint64_t renew_ms; /* not before */
     bool is_connected;
-    atomic_bool is_up;    /* by the last event of ZooKeeper's threads */
-    atomic_bool was_lost; /* a connection was lost since the last look; ZooKeeper's threads set it */
+    atomic_bool is_up;    /* as the last event of ZooKeeper's threads has it */
+    atomic_bool was_lost; /* a connection, since the state was looked at last; theirs too */
     bool is_forbidden;
     bool is_renewing;
     pthread_t renewal;
@@ -91,22 +92,22 @@ struct zookeeper {
     struct watched watched[COORDINATOR_NAMES_MAX];
     struct declared declared;
 
-    pthread_mutex_t mutex; /* guards the fields below */
-    struct flight *back;   /* completed flights, newest first */
+    pthread_mutex_t mutex; /* the rest */
+    struct flight *back;   /* newest first */
     bool is_renewed;
-    zhandle_t *renewed; /* NULL with `renewed_error`: opening failed */
+    zhandle_t *renewed; /* NULL with `renewed_error`: it could not be opened */
     char renewed_error[ZOOKEEPER_WHY_SIZE];
 };
 
-/* Creates a flight for `call`, or for a watch. NULL: out of memory. */
+/* A flight for `call`, or for a watch. NULL: no memory. */
 struct flight *flight_make(struct zookeeper *zookeeper, struct coordinator_call *call, struct watched *watched);
-/* Creates or removes the declared znode. Call only while connected. */
+/* Makes, or takes away, what was declared; there is a connection. */
 void flight_declare(struct zookeeper *zookeeper);
-/* Sends a waiting flight. Call only while connected. */
+/* It waits, and there is a connection. */
 void flight_begin(struct flight *flight);
-/* Handles a completed flight. */
+/* It came back. */
 void flight_land(struct flight *flight);
-/* Notes whether the ACLs refuse this node, which an operator must solve, or admit it. */
+/* An operator must help: the ACLs do not let this node in; or it is let in. */
 void zookeeper_forbidden(struct zookeeper *zookeeper, const char *reason);
 void zookeeper_permitted(struct zookeeper *zookeeper);
 

@@ -1,13 +1,12 @@
-/* zookeeper_flight.c: sends requests to ZooKeeper, and interprets the answers.
+/* zookeeper_flight.c: what is asked of ZooKeeper, and what its answers mean.
  *
  *   read     sync ──► get                       entry NAME is the znode BASE/NAME, its version the znode's + 1
- *   change   create, set or multi ──► no parents? create BASE, part by part ──► the change once more
+ *   change   create, set or multi ──► no parents? create BASE, piece by piece ──► the change once more
  *   watch    exists, with a watcher
- *   presence delete (of an earlier session) ──► create, ephemeral: ends with this session; set: changes the text
+ *   presence delete (what an earlier session left) ──► create, ephemeral; it goes with this session; set: other words
  *
- * *Done*: ZooKeeper says that the change is done. *Refused*: ZooKeeper says that a version does not match. Everything
- * else is *unknown*: ZooKeeper's client fails all requests under way when a connection breaks, and repeats none by
- * itself. */
+ * *Done* is what ZooKeeper says is done; *refused* what it says is not, because of a version; everything else is
+ * *unknown*: ZooKeeper's client fails all that is under way when a connection breaks, and repeats nothing by itself. */
 #include <assert.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -41,8 +40,7 @@ static void flight_free(struct flight *flight) {
     free(flight);
 }
 
-/* ---- ZooKeeper's threads: completions
- * --------------------------------------------------------------------------------- */
+/* ---- ZooKeeper's threads: the way back --------------------------------------------------------------------------- */
 
 static void came_back(struct flight *flight, int rc) {
     struct zookeeper *zookeeper = flight->zookeeper;
@@ -92,17 +90,16 @@ static void watch_fired(zhandle_t *handle, int type, int state, const char *path
     coordinator_wake(watched->zookeeper->coordinator);
 }
 
-/* ---- Sending --------------------------------------------------------------------------------------------------------
- */
+/* ---- The way there ----------------------------------------------------------------------------------------------- */
 
-/* Returns false if the session has expired; the flight then completes with that result. */
+/* False: the session has expired meanwhile, and the flight comes back with that. */
 static bool has_session(struct flight *flight) {
     flight->session = flight->zookeeper->sessions;
     if (flight->zookeeper->handle == NULL) came_back(flight, ZSESSIONEXPIRED);
     return flight->zookeeper->handle != NULL;
 }
 
-/* Handles the result of a submission: the client has taken the flight, or the flight completes at once. */
+/* ZooKeeper's client took it, or it comes back at once. */
 static void depart(struct flight *flight, int rc) {
     if (rc == ZINVALIDSTATE || rc == ZBADARGUMENTS || rc == ZMARSHALLINGERROR) came_back(flight, rc);
 }
@@ -129,7 +126,7 @@ static void send_watch(struct flight *flight) {
     depart(flight, zoo_awexists(flight->zookeeper->handle, path, watch_fired, flight->watched, came_back_stat, flight));
 }
 
-/* Converts a version. ZooKeeper counts from 0, and has no version for a missing znode. */
+/* ZooKeeper counts from 0, and knows no version for what is not there. */
 static int znode_version(uint64_t version) {
     assert(version > 0);
     return version - 1 < INT_MAX ? (int)(version - 1) : INT_MAX;
@@ -175,7 +172,7 @@ static void send_change(struct flight *flight) {
     depart(flight, is_one ? send_one(flight) : send_many(flight));
 }
 
-/* Creates the next part of the base: /a, then /a/b. */
+/* The next piece of the base: /a, then /a/b. */
 static void send_path(struct flight *flight) {
     const struct zookeeper *zookeeper = flight->zookeeper;
     char path[ZOOKEEPER_PATH_SIZE];
@@ -210,7 +207,8 @@ static void send_declare(struct flight *flight) {
                                 zookeeper->acl, ZOO_EPHEMERAL, came_back_made, flight));
 }
 
-/* Changes the text of this session's znode. A reader sees the old or the new text, and the znode is never absent. */
+/* The znode of this session says something else from now on: a reader meanwhile finds one of the two, and never none.
+ */
 static void send_words(struct flight *flight) {
     struct zookeeper *zookeeper = flight->zookeeper;
     struct declared *declared = &zookeeper->declared;
@@ -244,7 +242,7 @@ static void land_presence(struct flight *flight) {
     }
     coordinator_stood(zookeeper->coordinator, is_declared ? declared->made.text : NULL);
     declared->is_asked = false;
-    declared->again_ms = is_done ? 0 : coordinator_now_ms() + COORDINATOR_TURN_MS; /* no base, or no connection */
+    declared->again_ms = is_done ? 0 : coordinator_now_ms() + COORDINATOR_TURN_MS; /* no base yet, or no connection */
     flight_free(flight);
 }
 
@@ -275,8 +273,7 @@ void flight_begin(struct flight *flight) {
         send_change(flight);
 }
 
-/* ---- Handling answers
- * ------------------------------------------------------------------------------------------------ */
+/* ---- What an answer means ---------------------------------------------------------------------------------------- */
 
 static void finish(struct flight *flight, enum pair_outcome outcome) {
     struct coordinator_call *call = flight->call;
@@ -285,7 +282,7 @@ static void finish(struct flight *flight, enum pair_outcome outcome) {
     coordinator_finish(coordinator, call, outcome);
 }
 
-/* Finishes a call with a failure that no version explains. `name`: the entry; NULL: the failure concerns the base. */
+/* The result that no version explains. `name`: of the entry; NULL: it was about the base. */
 static void finish_failed(struct flight *flight, int rc, const char *name) {
     struct zookeeper *zookeeper = flight->zookeeper;
     char path[ZOOKEEPER_PATH_SIZE];
@@ -301,11 +298,11 @@ static void finish_failed(struct flight *flight, int rc, const char *name) {
 
 static void finish_refused(struct flight *flight, const char *name) {
     snprintf(flight->call->reason, sizeof flight->call->reason,
-             "coordinator: entry '%s' is not at the expected version: another node changed it", name);
+             "coordinator: entry '%s' is at another version than the expected", name);
     finish(flight, PAIR_REFUSED);
 }
 
-/* Returns the transaction that created the znode, and the one that last changed it. */
+/* Transactions that made the znode, and that changed it last. */
 static struct coordinator_trait trait_of(const struct Stat *stat) {
     return (struct coordinator_trait){.birth = (uint64_t)stat->czxid, .mark = (uint64_t)stat->mzxid};
 }
@@ -343,7 +340,7 @@ static void finish_changed(struct flight *flight) {
     finish(flight, PAIR_DONE);
 }
 
-/* Returns the change that made the whole transaction fail, and its result. */
+/* The change that the others failed with, and why. */
 static size_t find_culprit(const struct flight *flight, int *out_rc) {
     *out_rc = flight->rc;
     for (size_t i = 0; i < flight->call->count && flight->call->count > 1; i++)
@@ -375,7 +372,7 @@ static void land_path(struct flight *flight) {
         send_change(flight);
 }
 
-/* Handles a watch that is set. A read from now on sees everything before the watch's report. */
+/* A read after this tells what happens later. */
 static void land_watch(struct flight *flight) {
     struct watched *watched = flight->watched;
     bool stands = flight->rc == ZOK || flight->rc == ZNONODE;

@@ -1,4 +1,4 @@
-/* zookeeper_words.c: see zookeeper_words.h. Based on the sources of ZooKeeper's client 3.8. */
+/* zookeeper_words.c: see zookeeper_words.h. (The sources of ZooKeeper's client 3.8 were read for what it says when.) */
 #include "zookeeper_words.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "coordinator_backend.h"
 
 #define SERVER_SIZE 128
-/* New in 3.9; the headers of 3.8 lack it. */
+/* 3.9's, which the headers of 3.8 do not have. */
 #define QUOTA_EXCEEDED (-125)
 
 /* ---- No connection ----------------------------------------------------------------------------------------------- */
@@ -36,22 +36,23 @@ static bool is_about(const struct cause *cause, const char *words) {
     return strstr(cause->what, words) != NULL;
 }
 
-/* Returns a format with places for the server and errno's text. */
+/* A format for the server and errno's text. */
 static const char *format_of(const struct cause *cause) {
     bool is_connecting = is_about(cause, "refused to accept") || is_about(cause, "call failed");
     if (cause->rc == ZAUTHFAILED || is_about(cause, "Authentication scheme"))
         return "%s refuses the credentials; correct --coordinator-credentials";
-    if (cause->rc == ZSESSIONEXPIRED) return "%s expired the session; this node opens a new one";
+    if (cause->rc == ZSESSIONEXPIRED) return "%s let the session expire; another is opened";
     if (cause->rc == ZOPERATIONTIMEOUT || is_about(cause, "timed out"))
         return "%s does not answer; is it stopped or cut off, or does another program listen there?";
     if (is_about(cause, "unexpected server response"))
-        return "%s does not reply as ZooKeeper does; does another server listen on that port?";
+        return "%s answers as ZooKeeper does not; is that port another server's?";
     if (is_connecting && cause->error == ECONNREFUSED)
         return "nobody listens at %s (%s); is ZooKeeper running there, and is the port right?";
-    if (is_connecting) return "%s cannot be reached (%s); is the address right, and does a firewall block it?";
-    /* The client says "Host is down" for a server that closes the connection, which would mislead. */
-    return "%s closed the connection; does ZooKeeper have a majority, is its maxClientCnxns above the connections of "
-           "this host, and does ZooKeeper listen on that port?";
+    if (is_connecting)
+        return "%s is not reached (%s); is the address right, and does a network or firewall lie between?";
+    /* Its client has "Host is down" for a server that closes: that word would mislead. */
+    return "%s ended the connection; has ZooKeeper a majority, is its maxClientCnxns above the connections of this "
+           "host, and is it ZooKeeper that listens there?";
 }
 
 void zookeeper_why(const char *line, char out[ZOOKEEPER_WHY_SIZE]) {
@@ -59,13 +60,13 @@ void zookeeper_why(const char *line, char out[ZOOKEEPER_WHY_SIZE]) {
     if (take_cause(line, &cause)) // NOLINTNEXTLINE(clang-diagnostic-format-nonliteral)
         snprintf(out, ZOOKEEPER_WHY_SIZE, format_of(&cause), cause.server, strerror(cause.error));
     else
-        snprintf(out, ZOOKEEPER_WHY_SIZE,
-                 "the ZooKeeper client says '%.256s'; is ZooKeeper running there, and can this host reach it?", line);
+        snprintf(out, ZOOKEEPER_WHY_SIZE, "its client says '%.256s'; is it running there, and can this host reach it?",
+                 line);
 }
 
 /* ---- Results ----------------------------------------------------------------------------------------------------- */
 
-/* Returns the meaning of an expected result; NULL: not an expected one. */
+/* NULL: none that is to be expected. */
 static const char *meaning_of(int rc) {
     switch (rc) {
     case ZCONNECTIONLOSS:
@@ -78,24 +79,22 @@ static const char *meaning_of(int rc) {
     case ZSESSIONMOVED:
         return "the session moved to another server before the answer came";
     case ZNOCHILDRENFOREPHEMERALS:
-        return "an entry above it is ephemeral and can have no entries; name another path";
+        return "what is above it is ephemeral and can have no entries; name another path";
     case ZINVALIDACL:
-        return "the server does not know the scheme of these credentials; enable digest authentication there, or leave "
+        return "the server knows no user of these credentials' scheme; enable digest authentication there, or leave "
                "--coordinator-credentials out";
     case ZAUTHFAILED:
         return "the server refuses the credentials; correct --coordinator-credentials";
     case ZSESSIONCLOSEDREQUIRESASLAUTH:
         return "the server demands SASL, which Tarry does not speak; set sessionRequireClientSASLAuth=false there";
     case ZNOTREADONLY:
-        return "the server has no majority and only serves reads; it serves writes again once enough members of the "
-               "ensemble are back";
+        return "the server has no majority behind it and only reads; it goes on once enough of the ensemble are back";
     case ZTHROTTLEDOP:
-        return "the server is overloaded and dropped the request; give it fewer clients or a faster machine";
+        return "the server has too much to do and did not look at it; give it fewer clients or more machine";
     case QUOTA_EXCEEDED:
         return "the quota of that path is used up; raise it (setquota in zkCli.sh)";
     case ZMARSHALLINGERROR:
-        return "this node has no memory for the reply, or the reply is not one of ZooKeeper; does another server "
-               "listen on that port?";
+        return "this node has no memory for it, or what came is not ZooKeeper's; is that port another server's?";
     default:
         return NULL;
     }
@@ -105,24 +104,23 @@ void zookeeper_explain(int rc, const char *path, bool has_credentials, char out[
     const char *meaning = meaning_of(rc);
     if (rc == ZNOAUTH)
         coordinator_refuse(out,
-                           "coordinator: ZooKeeper's ACL of %s, or of an entry above it, does not let this node in %s; "
+                           "coordinator: ZooKeeper's ACL of %s, or of what is above it, does not let this node in %s; "
                            "give it the credentials that the ACL names, or set the ACL anew (setAcl in zkCli.sh)",
                            path, has_credentials ? "with its credentials" : "without credentials");
     else if (meaning != NULL)
         coordinator_refuse(out, "coordinator: ZooKeeper, %s: %s", path, meaning);
     else
         coordinator_refuse(out,
-                           "coordinator: ZooKeeper, %s: it replied '%s' (%d), which Tarry does not expect; look at the "
-                           "log of that server",
+                           "coordinator: ZooKeeper, %s: it answers '%s' (%d), which Tarry does not expect; the "
+                           "server's own log says more",
                            path, zerror(rc), rc);
 }
 
 void zookeeper_why_not_entered(int rc, char out[ZOOKEEPER_WHY_SIZE]) {
     if (rc == ZINVALIDSTATE)
-        snprintf(out, ZOOKEEPER_WHY_SIZE,
-                 "the session ended before the server accepted the credentials; this node opens a new one");
+        snprintf(out, ZOOKEEPER_WHY_SIZE, "the session ended before it took the credentials; another is opened");
     else
         snprintf(out, ZOOKEEPER_WHY_SIZE,
-                 "the ZooKeeper client rejects the credentials ('%s', %d); correct --coordinator-credentials",
-                 zerror(rc), rc);
+                 "its client does not take the credentials ('%s', %d); correct --coordinator-credentials", zerror(rc),
+                 rc);
 }

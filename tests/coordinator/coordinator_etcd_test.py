@@ -123,12 +123,12 @@ class Users(Case):
         self.assertEqual(probe.message(pattern)["session"], "forbidden")
 
     def test_who_has_no_name_or_a_wrong_one_is_told(self):
-        self.refused(self.server.url(), "requires a user and a password: give --coordinator-credentials")
+        self.refused(self.server.url(), "lets in only whom it knows: give --coordinator-credentials")
         self.refused(self.server.url(), "refuses the user 'pair' or the password", "pair:wrong")
         self.refused(self.server.url(), "refuses the user 'nobody' or the password", "nobody:secret")
         self.refused(self.server.url("/mine/pair"), "does not let the user 'pair' read and write all keys below /mine/pair/: etcdctl role",
                      "pair:secret")
-        self.refused(self.before.url(), "does not ask for a password, so anybody can change the record", "pair:secret")
+        self.refused(self.before.url(), "asks nobody for a password, so anybody can change the record", "pair:secret")
 
     def test_a_token_that_expires_is_renewed(self):
         """A token that nobody uses lasts a second here, or two: a call meets that first, for probes come every 15 s."""
@@ -223,7 +223,7 @@ class Certified(Case):
         for url, why, *files in (("etcd://h:1/p", "are for etcds://, not for etcd://", self.authority.ca),
                                  ("zk://h:1/p", "are for etcds://, not for zk://", self.authority.ca),
                                  ("etcds://h:1/p", "a certificate needs its key", "", self.client[0], ""),
-                                 ("etcds://h:1/p", "the CA /dev/zero must be a PEM file of at most 1 MiB", "/dev/zero"),
+                                 ("etcds://h:1/p", "the CA /dev/zero is no file of PEM of at most 1 MiB", "/dev/zero"),
                                  ("etcds://h:1/p", "the key /dev/zero is no file", "", self.client[0], "/dev/zero")):
             probe = self.probe(url, CALL_MS, SESSION_MS, "", *files)
             end = probe.wait_news(lambda item: "refused" in item)
@@ -337,7 +337,7 @@ class Snapshot(Case):
         self.assertEqual(other.done("read", "record")["version"], 1)  # what is there is told
         self.assertEqual(other.done("set", "record", 1, "TWO")["version"], 2)  # at the very revision of the lost one, it may be
         self.assertNotEqual(running.call("set", "record", 2, "three")["outcome"], "done")
-        self.unknown(running.call("read", "record"), "put back to an older state|it timed out")
+        self.unknown(running.call("read", "record"), "put back to an older state|its time is over")
         self.assertNotEqual(running.call("set", "record", 2, "three")["outcome"], "done")  # nothing is built on what is doubted
         self.assertEqual(other.done("read", "record")["value"], "TWO")
         return running
@@ -346,7 +346,7 @@ class Snapshot(Case):
         self.run_with("t1")
 
     def test_under_another_cluster_s_id(self):
-        self.run_with("t2").message("belongs to another cluster.*start first the one that has all")
+        self.run_with("t2").message("belongs to another cluster.*start the one first that has all")
 
 
 class Liar(http.server.BaseHTTPRequestHandler):
@@ -439,19 +439,19 @@ class Nowhere(Case):
 
     def test_a_port_where_nobody_listens_is_named(self):
         probe = self.probe("etcd://127.0.0.1:1,127.0.0.1:2/tarry", CALL_MS)
-        self.unknown(probe.call("read", "record"), "it timed out")
+        self.unknown(probe.call("read", "record"), "its time is over")
         probe.message("no connection to etcd at 127.0.0.1:1,127.0.0.1:2: 127.0.0.1:1: Connection refused; 127.0.0.1:2: Connection refused")
         self.assertLess(probe.close(), 20000)
 
     def test_a_host_without_an_address_is_named(self):
         probe = self.probe("etcd://nobody.invalid:2379/tarry", CALL_MS)
-        self.unknown(probe.call("set", "record", 0, "one"), "it timed out")
+        self.unknown(probe.call("set", "record", 0, "one"), "its time is over")
         probe.message("etcd at nobody.invalid:2379: nobody.invalid:2379: Could not resolve host")
 
     def test_wrong_addresses_are_refused_in_words(self):
         for place, why in (("", "no path"), ("h:2379/", "no path"), ("h/p", r"without a port (etcd's is 2379)"), ("h:0/p", "1 to 65535"),
-                           ("::1:2379/p", "without brackets"), ("u@h:1/p", "an invalid character"), ("h:1//p", "an empty part"),
-                           (",".join(["h:1"] * 10) + "/p", "10 hosts, but at most 9 are allowed")):
+                           ("::1:2379/p", "without brackets"), ("u@h:1/p", "a character that none has"), ("h:1//p", "an empty part"),
+                           (",".join(["h:1"] * 10) + "/p", "10 hosts, and 9 are the most")):
             probe = self.probe("etcd://" + place)
             end = probe.wait_news(lambda item: "refused" in item)
             self.assertIn(why, probe.news[end - 1]["refused"], place)
@@ -480,7 +480,7 @@ class Nowhere(Case):
                       'exec "$@"', "sh"]
             probe = self.probe("etcd://record_client.tarry-test:2379/tarry", CALL_MS, 2000, prefix=prefix)
             started = time.monotonic()
-            self.unknown(probe.call("read", "record"), "it timed out")
+            self.unknown(probe.call("read", "record"), "its time is over")
             self.assertLess(time.monotonic() - started, 15)
             probe.message("record_client.tarry-test:2379: no answer in time")
             self.assertLess(probe.close(), 10000)

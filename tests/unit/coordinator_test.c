@@ -107,7 +107,7 @@ static void test_changes_at_its_version_only(void **state) {
     assert_int_equal(set_it(place, 0, "one"), PAIR_DONE);
     assert_int_equal(call->version, 1);
     assert_int_equal(set_it(place, 0, "made twice"), PAIR_REFUSED);
-    assert_non_null(strstr(call->reason, "is no longer at version 0"));
+    assert_non_null(strstr(call->reason, "has left version 0"));
     assert_int_equal(set_it(place, 1, "two\nentry record 9 1\n"), PAIR_DONE);
     assert_int_equal(call->version, 2);
     assert_int_equal(read_it(place), PAIR_DONE);
@@ -279,7 +279,7 @@ static void test_wrong_urls_and_options_are_refused_in_words(void **state) {
     }
     assert_int_equal(coordinator_check_url(place->url, message), 0);
     assert_int_equal(coordinator_open("file:///nowhere/at/all", &options, &out, message), 1);
-    assert_non_null(strstr(message, "/nowhere/at/all.lock cannot be created: No such file"));
+    assert_non_null(strstr(message, "/nowhere/at/all.lock cannot be made: No such file"));
     options.call_ms = 99;
     assert_int_equal(coordinator_open(place->url, &options, &out, message), 1);
     assert_non_null(strstr(message, "not 99 ms"));
