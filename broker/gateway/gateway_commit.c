@@ -19,7 +19,6 @@
 #define NUMBERS_SIZE (3u * FIELD_SIZE)
 /* Producers of a principal for commits without a key. If all their windows are full, further commits are refused. */
 #define PRODUCERS_EACH 8u
-#define TRIES_MAX 3u
 
 static const char too_many[] = "as many commits of this principal are under way as the broker remembers: try again";
 

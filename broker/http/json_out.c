@@ -108,8 +108,7 @@ static void escape(struct json_out *out, unsigned char c) {
     out_raw(out, code, escapes[c] == 'u' ? sizeof(code) : 2);
 }
 
-/* Returns the escape of a character that some readers treat as a line end: U+0085, U+2028, U+2029. NULL: it is none of
- * them. */
+/* Returns the escape of U+0085, U+2028 or U+2029, which some readers treat as a line end. NULL: another character. */
 static const char *line_end(const unsigned char *at, size_t size, size_t *out_size) {
     static const struct {
         const char *character, *escape;

@@ -57,7 +57,7 @@ static void callbacks_wait_for_the_loop(void **state) {
     for (int i = 0; i < 300; i++) assert_int_equal(tarry_schedule_async(client, &order, count_done, &seen), TARRY_OK);
     assert_true(is_readable(client, 10000));
     assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK); /* all are answered … */
-    assert_int_equal(seen.count, 0);                          /* … and none is told of */
+    assert_int_equal(seen.count, 0);                          /* no completion has been delivered yet */
     struct tarry_result result;
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK); /* nor does a blocking call need the loop */
     assert_int_equal(tarry_dispatch(client, 100, &count), TARRY_OK);

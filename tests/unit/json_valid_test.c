@@ -1,4 +1,4 @@
-/* json_valid_test.c: what is JSON and what is not, compared with jansson; and what json_out writes is. */
+/* json_valid_test.c: compares json_is_valid with jansson, and checks that json_out writes valid JSON. */
 #include "json_valid.h"
 
 #include <jansson.h>
