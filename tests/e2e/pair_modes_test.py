@@ -280,7 +280,7 @@ class Operator(pair.Case):
         waits = self.a.refused("status").one
         self.assertEqual(waits["role"], "looking")
         self.assertIn("start it with --follow", waits["problem"])
-        self.assertIn("nobody does", self.a.refused("schedule", "orders", "--in", "1h", "--timeout", "3s", status=3).err)
+        self.assertIn("no primary is known yet", self.a.refused("schedule", "orders", "--in", "1h", "--timeout", "3s", status=3).err)
         self.b.start()
         self.wait_for("in sync", lambda: self.a.tarry("status").status == 0 and self.b.tarry("status").status == 0)
         self.freeze(self.b)

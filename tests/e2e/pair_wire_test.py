@@ -38,7 +38,7 @@ class Strangers(pair.Case):
         with wire.Rpc(self.a.port) as rpc:
             code, reply = rpc.ask_as_peer(self.key, FOLLOW, self.follow((12, self.told["digest_position"])))
         self.assertEqual(code, wire.INVALID)
-        self.assertIn("state is not the leader's", wire.decode(reply)[SENTENCE][0].decode())
+        self.assertIn("state differs from the leader's although their logs are equal", wire.decode(reply)[SENTENCE][0].decode())
 
     def test_a_url_that_is_none(self):
         """It would go into the pair's record."""
