@@ -415,7 +415,7 @@ static void forget_life(struct world *world) {
                                      .solo_after_ms = options->solo_after_ms,
                                      .keep_ms = options->keep_ms};
     node->pair = (struct pair){0};
-    node->words = 0;
+    node->words = node->words_told = 0;
     node->said = NULL;
     node->ended = node->blocked = false;
     node->alarm_ns = UINT64_MAX;
@@ -515,6 +515,7 @@ void node_word(struct world *world, enum pair_word word) {
     TRACE(world, "operator", "tells node %u: %s", host->number, names[word]);
     struct word *told = world_alloc(world, sizeof *told);
     told->word = word;
+    host->node->words_told++;
     node_post(world, take_word, told);
 }
 

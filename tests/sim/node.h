@@ -98,9 +98,10 @@ struct node {
     struct hard_state hard_state;
     struct pair pair;
     struct record_client record_client;
-    uint64_t words;     /* of an operator's that it has heard */
-    const char *said;   /* by the rules, last */
-    struct alone alone; /* does it serve alone, … */
+    uint64_t words;      /* number of an operator's commands that the node has taken */
+    uint64_t words_told; /* number of commands given to it; a paused node takes them later */
+    const char *said;    /* by the rules, last */
+    struct alone alone;  /* does it serve alone, … */
     struct record_reads reads;
     struct digests digests;
     struct silence silence; /* of the other node */

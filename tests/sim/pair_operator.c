@@ -84,12 +84,14 @@ static bool is_quiet(const struct host *host) {
     return role == PAIR_FOLLOWING || role == PAIR_CANDIDATE;
 }
 
-/* It may acknowledge, or have acknowledged, what the other lacks; or somebody has just told it that it may. */
+/* Returns whether the node may acknowledge, or has acknowledged, commits that the other node lacks, or has an
+ * operator's command that may let it do so. A paused node takes its commands when it runs again. */
 static bool serves_alone(const struct host *host) {
     const struct pair *pair = &host->node->pair;
     struct hard_state hard_state;
     if (!read_hard_state(host, &hard_state) || hard_state.alone) return true;
-    return host->state == HOST_UP && (pair->hard_state.alone || pair->asserting != 0);
+    if (host->state != HOST_UP) return false;
+    return pair->hard_state.alone || pair->asserting != 0 || host->node->words != host->node->words_told;
 }
 
 /* R6's place without a coordinator: only what is true. A new disk has nothing, and the one before it was not exchanged
