@@ -392,11 +392,13 @@ static void allow_for_walls(struct world *world, const struct instant *last, boo
     if (host->stood_before_ns > ahead_ns && !same_boot) world->steady_jumped_ns += host->stood_before_ns - ahead_ns;
 }
 
-/* What may be believed of the wall clock has grown by it, perhaps. */
+/* A start may raise how far ahead the wall clock is believed (TIME-2). A broker without a log has no earlier time to
+ * compare with, so it believes any clock. */
 static void restart_clock(struct world *world, struct clock_origin origin) {
     struct host *host = world->host;
     int64_t limit_ns = world->believable_ns + (int64_t)(CLOCK_JUMP_START_MS * NS_PER_MS);
-    bool is_believable = origin.accept_jump || host->wall_offset_ns <= limit_ns;
+    bool has_no_past = origin.last.wall_ns == 0 && origin.last.steady_ns == 0;
+    bool is_believable = has_no_past || origin.accept_jump || host->wall_offset_ns <= limit_ns;
     if (host->wall_offset_ns > world->believable_ns && is_believable) world->believable_ns = host->wall_offset_ns;
     allow_for_walls(world, &origin.last, origin.boot_steady_ns != 0);
     struct sample sample = {.real_ns = world_real_ns(world), .boot_ns = world_boot_ns(world)};
