@@ -226,17 +226,3 @@ const char *check_content(const void *content, size_t size, uint32_t payload_max
     *out_too_large = false;
     return NULL;
 }
-
-bool request_is_question(const Tarry__Request *request) {
-    switch (request->body_case) {
-    case TARRY__REQUEST__BODY_GET:
-    case TARRY__REQUEST__BODY_LIST:
-    case TARRY__REQUEST__BODY_QUEUES:
-    case TARRY__REQUEST__BODY_STATS:
-    case TARRY__REQUEST__BODY_CALENDAR:
-    case TARRY__REQUEST__BODY_AUDIT:
-        return true;
-    default:
-        return false;
-    }
-}

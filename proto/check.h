@@ -31,8 +31,6 @@ const char *check_ref(const Tarry__Ref *ref);
 const char *check_op(const Tarry__Op *op, uint32_t payload_max, Tarry__Code *out_code);
 /* Checks a request about the pair. */
 const char *check_pair(const Tarry__Pair *pair);
-/* True: the request only reads, so a follower may answer it. */
-bool request_is_question(const Tarry__Request *request);
 bool is_utf8(const void *text, size_t size);
 
 /* ---- check_push.c: push URLs of queues */

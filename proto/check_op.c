@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "requests.h"
 #include "row.h"
 #include "tarry_limits.h"
 
@@ -13,6 +14,7 @@ _Static_assert(PAUSE_MAX_MS == 3653ull * 86400000, "sentences");
 _Static_assert(REASON_SIZE_MAX == 255, "sentences");
 
 static const char reason_long[] = "reason is longer than 255 bytes";
+static const char op_unknown[] = "operation unknown to this broker (newer client?)";
 static const char policy_unknown[] = "policy field unknown to this broker (newer client?)";
 
 static const char *check_when(const Tarry__When *when) {
@@ -176,51 +178,28 @@ const char *check_pair(const Tarry__Pair *pair) {
     return pair->peer_is_stopped && pair->force ? "peer_is_stopped and force exclude one another" : NULL;
 }
 
-static const char *check_any(const Tarry__Op *op, uint32_t payload_max, bool *out_too_large) {
-    const char *problem;
+static const char *check_any(const Tarry__Op *op) {
     switch (op->op_case) {
-    case TARRY__OP__OP_SCHEDULE:
-        problem = check_schedule(op->schedule);
-        if (problem != NULL) return problem;
-        return check_content(op->schedule->content.data, op->schedule->content.len, payload_max, out_too_large);
-    case TARRY__OP__OP_CANCEL:
-        return check_ref(op->cancel->task);
-    case TARRY__OP__OP_MOVE:
-        return check_move(op->move);
-    case TARRY__OP__OP_ACK:
-        return check_lease(op->ack->id, op->ack->token);
-    case TARRY__OP__OP_NACK:
-        return check_nack(op->nack);
-    case TARRY__OP__OP_EXTEND:
-        return check_extend(op->extend);
-    case TARRY__OP__OP_RELEASE:
-        return check_release(op->release);
-    case TARRY__OP__OP_DEAD:
-        return check_dead(op->dead);
-    case TARRY__OP__OP_QUEUE_SET:
-        return check_queue_set(op->queue_set);
-    case TARRY__OP__OP_QUEUE_PAUSE:
-        return check_queue_pause(op->queue_pause);
-    case TARRY__OP__OP_QUEUE_PURGE:
-        return check_queue_purge(op->queue_purge);
-    case TARRY__OP__OP_QUEUE_DELETE:
-        return check_queue_name(op->queue_delete->queue);
-    case TARRY__OP__OP_REDACT:
-        return check_redact(op->redact);
-    default:
-        return "operation unknown to this broker (newer client?)";
+#define OPERATION(CASE, member, Message, target, roles, reach, creates, job, check, ...)                               \
+    case TARRY__OP__OP_##CASE: {                                                                                       \
+        const Tarry__##Message *m = op->member;                                                                        \
+        return check;                                                                                                  \
     }
-}
-
-static bool op_is_known(const Tarry__Op *op) {
-    return op->op_case >= TARRY__OP__OP_SCHEDULE && op->op_case <= TARRY__OP__OP_QUEUE_DELETE;
+#include "requests.def"
+        OPERATION_UNKNOWN
+    }
+    return op_unknown;
 }
 
 const char *check_op(const Tarry__Op *op, uint32_t payload_max, Tarry__Code *out_code) {
     bool too_large = false;
-    const char *problem = check_any(op, payload_max, &too_large);
+    const char *problem = check_any(op);
+    if (problem == NULL && op->op_case == TARRY__OP__OP_SCHEDULE) {
+        const ProtobufCBinaryData *content = &op->schedule->content;
+        problem = check_content(content->data, content->len, payload_max, &too_large);
+    }
     if (problem == NULL) return NULL;
-    if (!op_is_known(op) || problem == policy_unknown) {
+    if (problem == op_unknown || problem == policy_unknown) {
         *out_code = TARRY__CODE__UNSUPPORTED;
     } else if (too_large || problem == check_name_long || problem == check_key_long || problem == reason_long) {
         *out_code = TARRY__CODE__TOO_LARGE;

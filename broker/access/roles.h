@@ -1,5 +1,5 @@
-/* roles.h: the six roles, and the roles that each request and operation requires. The table below is the only source;
- * docs/ACCESS.md repeats it for readers, and tests/unit/access_rules_test.c compares the two. Pure, any thread. */
+/* roles.h: the six roles, and the roles that each request and operation requires, as proto/requests.def states them.
+ * docs/ACCESS.md repeats them for readers, and tests/unit/access_rules_test.c compares the two. Pure, any thread. */
 #ifndef TARRY_ACCESS_ROLES_H
 #define TARRY_ACCESS_ROLES_H
 

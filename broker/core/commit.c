@@ -20,6 +20,7 @@
 #include "need.h"
 #include "pending.h"
 #include "producers.h"
+#include "requests.h"
 #include "seeded_bug.h"
 #include "wire.h"
 
@@ -31,36 +32,47 @@ struct demand {
     struct need need;
 };
 
+/* Returns true if a background job does the operation. */
+static bool is_job(const Tarry__Op *op) {
+    switch (op->op_case) {
+#define OPERATION(CASE, member, Message, target, roles, reach, creates, job, ...)                                      \
+    case TARRY__OP__OP_##CASE: {                                                                                       \
+        const Tarry__##Message *m = op->member;                                                                        \
+        (void)m;                                                                                                       \
+        return job;                                                                                                    \
+    }
+#include "requests.def"
+        OPERATION_UNKNOWN
+    }
+    return false;
+}
+
 static struct demand demand_of(const struct core_event *event) {
     const Tarry__Commit *commit = event->request->commit;
     struct demand demand = {0};
     need_facts(&demand.need, &event->facts);
     for (size_t i = 0; i < commit->n_ops; i++) {
+        const Tarry__Op *op = commit->ops[i];
         if (op_is_malformed(event, i)) continue;
-        switch (commit->ops[i]->op_case) {
-        case TARRY__OP__OP_SCHEDULE:
+        switch (op_target(op)) {
+        case NAMES_NEW_TASK:
             demand.schedules++;
-            need_task(&demand.need, commit->ops[i]->schedule->key.len);
+            need_task(&demand.need, op->schedule->key.len); /* only a Schedule creates a task */
             break;
-        case TARRY__OP__OP_CANCEL:
-        case TARRY__OP__OP_MOVE:
+        case NAMES_TASK:
+        case NAMES_DEAD_TASK:
+        case NAMES_PAST_TASKS: /* any of the tasks may be found to be expired */
             demand.changes++;
+            demand.jobs += is_job(op);
+            if (op->op_case == TARRY__OP__OP_DEAD) need_dead(&demand.need, op->dead);
             break;
-        case TARRY__OP__OP_DEAD:
-            demand.changes++;
-            demand.jobs += commit->ops[i]->dead->all;
-            need_dead(&demand.need, commit->ops[i]->dead);
+        case NAMES_QUEUE:
+            demand.jobs += is_job(op);
             break;
-        case TARRY__OP__OP_QUEUE_PURGE:
-            demand.jobs++;
+        case NAMES_LEASE:
+            if (op->op_case == TARRY__OP__OP_NACK && *op->nack->reason) need_sentence(&demand.need);
             break;
-        case TARRY__OP__OP_REDACT: /* any of the tasks may be found to be expired */
-            demand.changes++;
-            break;
-        case TARRY__OP__OP_NACK:
-            if (*commit->ops[i]->nack->reason) need_sentence(&demand.need);
-            break;
-        default:
+        case NAMES_NOTHING:
             break;
         }
     }
@@ -117,14 +129,23 @@ static struct lack lacks_capacity(struct core *core, const struct core_event *ev
     return lack;
 }
 
+/* Returns the queue that the operation creates if it is missing; NULL: none. */
+static const char *queue_to_create(const Tarry__Op *op) {
+    switch (op->op_case) {
+#define OPERATION(CASE, member, Message, target, roles, reach, creates, ...)                                           \
+    case TARRY__OP__OP_##CASE:                                                                                         \
+        return creates ? QUEUE_OF_##target(op->member) : NULL;
+#include "requests.def"
+        OPERATION_UNKNOWN
+    }
+    return NULL;
+}
+
 /* Returns the queue that must exist for the operation. Returns NULL if it needs none, or after a refusal in `result`.
  */
 static const struct queue *need_queue(struct core *core, const struct core_event *event, const Tarry__Op *op,
                                       struct core_effects *effects, Tarry__OpResult *result) {
-    const char *name = NULL;
-    if (op->op_case == TARRY__OP__OP_SCHEDULE) name = op->schedule->queue;
-    if (op->op_case == TARRY__OP__OP_QUEUE_SET) name = op->queue_set->queue;
-    if (op->op_case == TARRY__OP__OP_QUEUE_PAUSE) name = op->queue_pause->queue;
+    const char *name = queue_to_create(op);
     if (!name) return NULL;
     const char *message = NULL;
     const struct queue *queue = queue_need(core, event, name, effects, &result->code, &message);
@@ -134,83 +155,14 @@ static const struct queue *need_queue(struct core *core, const struct core_event
 
 static void decide_op(struct decision *d, const Tarry__Op *op) {
     switch (op->op_case) {
-    case TARRY__OP__OP_SCHEDULE:
-        decide_schedule(d, op->schedule);
-        break;
-    case TARRY__OP__OP_CANCEL:
-        decide_cancel(d, op->cancel);
-        break;
-    case TARRY__OP__OP_MOVE:
-        decide_move(d, op->move);
-        break;
-    case TARRY__OP__OP_ACK:
-        decide_ack(d, op->ack);
-        break;
-    case TARRY__OP__OP_NACK:
-        decide_nack(d, op->nack);
-        break;
-    case TARRY__OP__OP_EXTEND:
-        decide_extend(d, op->extend);
-        break;
-    case TARRY__OP__OP_RELEASE:
-        decide_release(d, op->release);
-        break;
-    case TARRY__OP__OP_DEAD:
-        decide_dead(d, op->dead);
-        break;
-    case TARRY__OP__OP_QUEUE_SET:
-        decide_queue_set(d, op->queue_set);
-        break;
-    case TARRY__OP__OP_QUEUE_PAUSE:
-        decide_queue_pause(d, op->queue_pause);
-        break;
-    case TARRY__OP__OP_QUEUE_PURGE:
-        decide_queue_purge(d, op->queue_purge);
-        break;
-    case TARRY__OP__OP_QUEUE_DELETE:
-        decide_queue_delete(d, op->queue_delete);
-        break;
-    case TARRY__OP__OP_REDACT:
-        decide_redact(d, op->redact);
-        break;
-    case TARRY__OP__OP__NOT_SET:
-    default:
-        refuse(d, TARRY__CODE__UNSUPPORTED, TARRY__OUTCOME__NONE, "operation unknown to this broker (newer client?)");
+#define OPERATION(CASE, member, ...)                                                                                   \
+    case TARRY__OP__OP_##CASE:                                                                                         \
+        decide_##member(d, op->member);                                                                                \
+        return;
+#include "requests.def"
+        OPERATION_UNKNOWN
     }
-}
-
-static uint64_t ref_id(const Tarry__Ref *ref) {
-    return ref ? ref->id : 0;
-}
-
-uint64_t op_id(const Tarry__Op *op) {
-    switch (op->op_case) {
-    case TARRY__OP__OP_CANCEL:
-        return ref_id(op->cancel->task);
-    case TARRY__OP__OP_MOVE:
-        return ref_id(op->move->task);
-    case TARRY__OP__OP_ACK:
-        return op->ack->id;
-    case TARRY__OP__OP_NACK:
-        return op->nack->id;
-    case TARRY__OP__OP_EXTEND:
-        return op->extend->id;
-    case TARRY__OP__OP_RELEASE:
-        return op->release->id;
-    case TARRY__OP__OP_DEAD:
-        return ref_id(op->dead->task);
-    case TARRY__OP__OP_REDACT:
-        return ref_id(op->redact->task);
-    case TARRY__OP__OP_SCHEDULE:
-    case TARRY__OP__OP_QUEUE_SET:
-    case TARRY__OP__OP_QUEUE_PAUSE:
-    case TARRY__OP__OP_QUEUE_PURGE:
-    case TARRY__OP__OP_QUEUE_DELETE:
-    case TARRY__OP__OP__NOT_SET:
-    case _TARRY__OP__OP__CASE_IS_INT_SIZE:
-        break;
-    }
-    return 0;
+    refuse(d, TARRY__CODE__UNSUPPORTED, TARRY__OUTCOME__NONE, "operation unknown to this broker (newer client?)");
 }
 
 static Tarry__CommitReply *results_new(struct core_effects *effects, size_t count) {

@@ -10,9 +10,6 @@ static inline bool op_is_malformed(const struct core_event *event, size_t i) {
     return event->contents && event->contents[i].problem;
 }
 
-/* Returns the id by which the operation names its task; 0: it uses queue and key, or names no task. */
-uint64_t op_id(const Tarry__Op *op);
-
 /* Returns false if the step will repeat an earlier reply or refuse the commit, independent of stored data. */
 bool commit_decides(const struct core *core, const struct core_event *event);
 void commit_step(struct core *core, const struct core_event *event, struct core_effects *effects);

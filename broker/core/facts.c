@@ -9,6 +9,7 @@
 #include "effects.h"
 #include "jobs.h"
 #include "queues.h"
+#include "requests.h"
 #include "slots.h"
 #include "tasks.h"
 
@@ -225,6 +226,7 @@ static void want_ref(struct wanting *w, const Tarry__Ref *ref) {
 /* Asks for a dead letter by id or key, even if a live task has the same key. If the operation requeues the letter, also
  * asks for the task that has its key now. */
 static void want_dead(struct wanting *w, const Tarry__Ref *ref) {
+    if (!ref) return;
     if (!ref->id) {
         const struct queue *queue = queue_find(w->core, ref->queue);
         const struct task_key key = queue ? ref_key(queue, ref) : (struct task_key){0};
@@ -240,6 +242,7 @@ static void want_dead(struct wanting *w, const Tarry__Ref *ref) {
 
 /* Asks whether any of the tasks to redact is live; by key: whether a live or dead task has the key. */
 static void want_redact(struct wanting *w, const Tarry__Ref *ref, const struct core_past *past) {
+    if (!ref) return;
     const struct queue *queue = ref->id ? NULL : queue_find(w->core, ref->queue);
     if (ref->id) want_id(w, ref->id);
     if (queue && ref->key.len) {
@@ -250,46 +253,29 @@ static void want_redact(struct wanting *w, const Tarry__Ref *ref, const struct c
     }
 }
 
-/* `key`: the key of a schedule. */
+#define WANT_NAMES_NEW_TASK(m) want_live_key(w, key)
+#define WANT_NAMES_TASK(m) want_ref(w, (m)->task)
+#define WANT_NAMES_DEAD_TASK(m) want_dead(w, (m)->all ? NULL : (m)->task)
+#define WANT_NAMES_PAST_TASKS(m) want_redact(w, (m)->task, past)
+#define WANT_NAMES_LEASE(m) want_id(w, (m)->id)
+#define WANT_NAMES_QUEUE(m) (void)(m) /* needs no task */
+
+/* `key`: the key of a new task. */
 static void want_op(struct wanting *w, const Tarry__Op *op, const struct task_key *key, const struct core_past *past) {
     switch (op->op_case) {
-    case TARRY__OP__OP_SCHEDULE:
-        want_live_key(w, key);
+#define OPERATION(CASE, member, Message, target, ...)                                                                  \
+    case TARRY__OP__OP_##CASE:                                                                                         \
+        WANT_##target(op->member);                                                                                     \
         break;
-    case TARRY__OP__OP_CANCEL:
-        want_ref(w, op->cancel->task);
-        break;
-    case TARRY__OP__OP_MOVE:
-        want_ref(w, op->move->task);
-        break;
-    case TARRY__OP__OP_ACK:
-        want_id(w, op->ack->id);
-        break;
-    case TARRY__OP__OP_NACK:
-        want_id(w, op->nack->id);
-        break;
-    case TARRY__OP__OP_EXTEND:
-        want_id(w, op->extend->id);
-        break;
-    case TARRY__OP__OP_RELEASE:
-        want_id(w, op->release->id);
-        break;
-    case TARRY__OP__OP_DEAD:
-        if (op->dead->all || !op->dead->task) break;
-        want_dead(w, op->dead->task);
-        break;
-    case TARRY__OP__OP_REDACT:
-        if (op->redact->task) want_redact(w, op->redact->task, past);
-        break;
-    default:
-        break; /* needs no task */
+#include "requests.def"
+        OPERATION_UNKNOWN
     }
 }
 
 /* Id and key in an operation. */
 struct named {
     uint64_t id;         /* 0: no id */
-    struct task_key key; /* key of a schedule */
+    struct task_key key; /* key of a new task */
 };
 
 static void name(const struct core *core, const Tarry__Op *op, struct named *out) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "disk_reserve.h"
+#include "requests.h"
 #include "seeded_bug.h"
 
 void item_receive(struct item *item, struct stall *stall, uint64_t now_ns) {
@@ -175,16 +176,8 @@ void engine_request_end(struct engine_request *engine_request, struct core *core
 }
 
 bool engine_request_looks(const struct engine_request *engine_request) {
-    switch (engine_request->event.kind) {
-    case CORE_GET:
-    case CORE_LIST:
-    case CORE_QUEUES:
-    case CORE_STATS:
-    case CORE_CALENDAR:
-        return true;
-    default:
-        return false;
-    }
+    const Tarry__Request *request = engine_request->event.request;
+    return request != NULL && request_is_question(request);
 }
 
 /* ---- windows */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "bytes.h"
-#include "check.h"
+#include "requests.h"
 
 struct request *request_new(tarry_client *client, enum request_kind kind) {
     struct request *request = client->pool;

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "../must.h"
-#include "check.h"
 #include "client.h"
 #include "hard_state_rules.h"
 #include "model_disk.h"
 #include "registrar.h"
+#include "requests.h"
 #include "world.h"
 
 #define AGAIN_AFTER_NS (5 * NS_PER_MS) /* exec: the next run begins */

@@ -8,6 +8,7 @@
 
 #include "authorizer.h"
 #include "logfmt.h"
+#include "requests.h"
 
 static const char denied_unsaid[] = "you may not do this, and there is no memory to say why";
 
@@ -38,42 +39,6 @@ static void note(struct authorizer *authorizer, const struct access_principal *p
 
 /* ---- operations */
 
-static const char *queue_of_ref(const Tarry__Ref *ref) {
-    return ref != NULL && ref->id == 0 ? ref->queue : NULL;
-}
-
-/* Returns the queue that the operation names; NULL: none. */
-static const char *queue_of_op(const Tarry__Op *op) {
-    switch (op->op_case) {
-    case TARRY__OP__OP_SCHEDULE:
-        return op->schedule->queue;
-    case TARRY__OP__OP_CANCEL:
-        return queue_of_ref(op->cancel->task);
-    case TARRY__OP__OP_MOVE:
-        return queue_of_ref(op->move->task);
-    case TARRY__OP__OP_DEAD:
-        return queue_of_ref(op->dead->task);
-    case TARRY__OP__OP_QUEUE_SET:
-        return op->queue_set->queue;
-    case TARRY__OP__OP_QUEUE_PAUSE:
-        return op->queue_pause->queue;
-    case TARRY__OP__OP_QUEUE_PURGE:
-        return op->queue_purge->queue;
-    case TARRY__OP__OP_QUEUE_DELETE:
-        return op->queue_delete->queue;
-    case TARRY__OP__OP_REDACT:
-        return queue_of_ref(op->redact->task);
-    case TARRY__OP__OP_ACK:
-    case TARRY__OP__OP_NACK:
-    case TARRY__OP__OP_EXTEND:
-    case TARRY__OP__OP_RELEASE:
-    case TARRY__OP__OP__NOT_SET:
-    case _TARRY__OP__OP__CASE_IS_INT_SIZE:
-        break;
-    }
-    return NULL;
-}
-
 /* Checks the operations of a commit. A malformed operation already has its error, and is not checked. */
 static void judge_ops(struct authorizer *authorizer, const struct access_principal *principal, struct arena *arena,
                       const struct core_event *event) {
@@ -87,7 +52,7 @@ static void judge_ops(struct authorizer *authorizer, const struct access_princip
     for (size_t i = 0; i < commit->n_ops; i++) {
         const struct access_rule *rule = access_rule_of_op(commit->ops[i]->op_case);
         if (contents[i].problem != NULL || rule == NULL) continue;
-        if (access_may(principal, rule, queue_of_op(commit->ops[i]), sentence)) continue;
+        if (access_may(principal, rule, op_queue(commit->ops[i]), sentence)) continue;
         if (last == NULL || strcmp(last, sentence) != 0) last = keep(arena, sentence);
         contents[i].problem = last;
         contents[i].code = TARRY__CODE__DENIED;
@@ -101,31 +66,21 @@ static void judge_ops(struct authorizer *authorizer, const struct access_princip
 
 /* ---- requests */
 
+static const char *queue_or_all(const char *queue) {
+    return queue[0] != '\0' ? queue : NULL;
+}
+
+/* Returns the queue that the request names, the first one of several; NULL: none. */
 static const char *queue_of_request(const Tarry__Request *request) {
     switch (request->body_case) {
-    case TARRY__REQUEST__BODY_GET:
-        return queue_of_ref(request->get->task);
-    case TARRY__REQUEST__BODY_LIST:
-        return request->list->queue;
-    case TARRY__REQUEST__BODY_STATS:
-        return request->stats->queue[0] != '\0' ? request->stats->queue : NULL;
-    case TARRY__REQUEST__BODY_CALENDAR:
-        return request->calendar->queue[0] != '\0' ? request->calendar->queue : NULL;
-    case TARRY__REQUEST__BODY_SUBSCRIBE: /* the first queue; may_request checks the others */
-        return request->subscribe->queues[0];
-    case TARRY__REQUEST__BODY_HELLO:
-    case TARRY__REQUEST__BODY_COMMIT:
-    case TARRY__REQUEST__BODY_GOODBYE:
-    case TARRY__REQUEST__BODY_HEARTBEAT:
-    case TARRY__REQUEST__BODY_UNSUBSCRIBE:
-    case TARRY__REQUEST__BODY_QUEUES:
-    case TARRY__REQUEST__BODY_AUDIT:
-    case TARRY__REQUEST__BODY_BACKUP:
-    case TARRY__REQUEST__BODY_FOLLOW:
-    case TARRY__REQUEST__BODY_PAIR:
-    case TARRY__REQUEST__BODY__NOT_SET:
-    case _TARRY__REQUEST__BODY__CASE_IS_INT_SIZE:
-        break;
+#define REQUEST(CASE, member, Message, class, answerer, roles, reach, queue, ...)                                      \
+    case TARRY__REQUEST__BODY_##CASE: {                                                                                \
+        const Tarry__##Message *m = request->member;                                                                   \
+        (void)m;                                                                                                       \
+        return queue;                                                                                                  \
+    }
+#include "requests.def"
+        REQUEST_UNKNOWN
     }
     return NULL;
 }
@@ -271,7 +226,7 @@ Tarry__Code authorizer_judge_key(struct authorizer *authorizer, struct access_pr
     bool may = false;
     for (size_t i = 0; !may && i < commit->n_ops; i++) {
         const struct access_rule *rule = access_rule_of_op(commit->ops[i]->op_case);
-        may = rule != NULL && access_may(principal, rule, queue_of_op(commit->ops[i]), sentence);
+        may = rule != NULL && access_may(principal, rule, op_queue(commit->ops[i]), sentence);
     }
     if (may) return take_one(authorizer, principal, sentence);
     atomic_fetch_add(&authorizer->denied, 1);

@@ -8,6 +8,7 @@
 #include "check.h"
 #include "errors.h"
 #include "listen.h"
+#include "requests.h"
 #include "secret.h"
 #include "wire.h"
 
@@ -21,6 +22,7 @@ static const char too_many_ops[] = "the commit has more than " NUMBER(OPS_PER_CO
 static const char too_many_bodies[] = "the request has more than one body: send each in a request of its own";
 static const char too_many_op_bodies[] =
     "an operation has more than one body (schedule, cancel, …): make an operation of each";
+static const char body_unknown[] = "the request asks for something that this broker does not know (a newer client?)";
 static const char too_many_queues[] = "more than " NUMBER(QUEUES_PER_SUBSCRIBE_MAX) " queues are named";
 
 static bool refuse(struct request_refusal *out, Tarry__Code code, const char *sentence) {
@@ -100,22 +102,12 @@ static bool salt_contents(struct arena *arena, const Tarry__Commit *commit, uint
     return true;
 }
 
-static bool prepare_commit(struct arena *arena, const Tarry__Commit *commit, uint32_t payload_max,
-                           struct core_event *out, struct request_refusal *out_refusal) {
-    if (commit->producer == 0) return refuse(out_refusal, TARRY__CODE__INVALID, "producer is missing");
-    if (commit->sequence == 0) return refuse(out_refusal, TARRY__CODE__INVALID, "sequence is missing");
-    if (commit->oldest_unanswered == 0 || commit->oldest_unanswered > commit->sequence)
-        return refuse(out_refusal, TARRY__CODE__INVALID, "oldest_unanswered lies outside 1 … sequence");
-    if (commit->ask && commit->n_ops != 0)
-        return refuse(out_refusal, TARRY__CODE__INVALID, "a commit that asks what became of it has no operations");
-    out->kind = CORE_COMMIT;
+/* Fills in one content for each operation of a well-formed commit. */
+static bool prepare_contents(struct arena *arena, const Tarry__Commit *commit, uint32_t payload_max,
+                             struct core_event *out, struct request_refusal *out_refusal) {
     if (commit->ask) return true;
-    if (commit->n_ops == 0) return refuse(out_refusal, TARRY__CODE__INVALID, "the commit has no operations");
-    if (commit->n_ops > OPS_PER_COMMIT_MAX) return refuse(out_refusal, TARRY__CODE__TOO_LARGE, too_many_ops);
     struct core_content *contents = arena_alloc(arena, commit->n_ops * sizeof(*contents));
     if (contents == NULL) return refuse_memory(arena, out_refusal);
-    if (count_redactions(commit) > REDACT_OPS_MAX)
-        return refuse(out_refusal, TARRY__CODE__TOO_LARGE, too_many_redactions);
     uint64_t total = check_ops(arena, commit, payload_max, contents);
     if (total > FRAME_BLOB_SIZE_MAX) return refuse(out_refusal, TARRY__CODE__TOO_LARGE, frame_too_large);
     if (total > 0 && !salt_contents(arena, commit, total, contents)) return refuse_memory(arena, out_refusal);
@@ -123,40 +115,59 @@ static bool prepare_commit(struct arena *arena, const Tarry__Commit *commit, uin
     return true;
 }
 
-static bool prepare_subscribe(const Tarry__Subscribe *subscribe, const struct request_setting *setting,
-                              struct core_event *out, struct request_refusal *out_refusal) {
-    const char *problem = NULL;
-    if (subscribe->n_queues == 0) problem = "no queue is named";
-    if (subscribe->n_queues > QUEUES_PER_SUBSCRIBE_MAX) problem = too_many_queues;
-    for (size_t i = 0; problem == NULL && i < subscribe->n_queues; i++)
-        problem = check_queue_name(subscribe->queues[i]);
-    if (problem == NULL && subscribe->prefetch > PREFETCH_MAX) problem = "prefetch is above " NUMBER(PREFETCH_MAX);
-    if (problem == NULL && subscribe->max_batch > BATCH_MAX) problem = "max_batch is above " NUMBER(BATCH_MAX);
-    if (problem == NULL && subscribe->lease_ms != 0 && subscribe->lease_ms < LEASE_MIN_MS)
-        problem = "lease_ms is shorter than 10 ms";
-    if (problem == NULL && subscribe->lease_ms > LEASE_MAX_MS) problem = "lease_ms is longer than 24 hours";
-    if (problem != NULL) return refuse(out_refusal, TARRY__CODE__INVALID, problem);
-    out->kind = CORE_SUBSCRIBE;
+static bool prepare_resume(const Tarry__Subscribe *subscribe, const struct request_setting *setting,
+                           struct core_event *out, struct request_refusal *out_refusal) {
     if (subscribe->resume.len == 0) return true;
     out->session = secret_check(setting->secret, setting->principal, subscribe->resume.data, subscribe->resume.len);
     if (out->session != 0) return true;
     return refuse(out_refusal, TARRY__CODE__NO_SUCH_SESSION, "the session's secret is not one of this broker's");
 }
 
-static bool prepare_list(const Tarry__List *list, struct core_event *out, struct request_refusal *out_refusal) {
+/* ---- checks, by requests.def */
+
+static const char *check_commit(const Tarry__Commit *commit) {
+    if (commit->producer == 0) return "producer is missing";
+    if (commit->sequence == 0) return "sequence is missing";
+    if (commit->oldest_unanswered == 0 || commit->oldest_unanswered > commit->sequence)
+        return "oldest_unanswered lies outside 1 … sequence";
+    if (commit->ask) return commit->n_ops == 0 ? NULL : "a commit that asks what became of it has no operations";
+    if (commit->n_ops == 0) return "the commit has no operations";
+    if (commit->n_ops > OPS_PER_COMMIT_MAX) return too_many_ops;
+    return count_redactions(commit) <= REDACT_OPS_MAX ? NULL : too_many_redactions;
+}
+
+static const char *check_subscribe(const Tarry__Subscribe *subscribe) {
+    const char *problem = NULL;
+    if (subscribe->n_queues == 0) return "no queue is named";
+    if (subscribe->n_queues > QUEUES_PER_SUBSCRIBE_MAX) return too_many_queues;
+    for (size_t i = 0; problem == NULL && i < subscribe->n_queues; i++)
+        problem = check_queue_name(subscribe->queues[i]);
+    if (problem != NULL) return problem;
+    if (subscribe->prefetch > PREFETCH_MAX) return "prefetch is above " NUMBER(PREFETCH_MAX);
+    if (subscribe->max_batch > BATCH_MAX) return "max_batch is above " NUMBER(BATCH_MAX);
+    if (subscribe->lease_ms != 0 && subscribe->lease_ms < LEASE_MIN_MS) return "lease_ms is shorter than 10 ms";
+    return subscribe->lease_ms <= LEASE_MAX_MS ? NULL : "lease_ms is longer than 24 hours";
+}
+
+static const char *check_unsubscribe(const Tarry__Unsubscribe *unsubscribe) {
+    return unsubscribe->n_seen <= LEASES_MAX ? NULL : "seen names more tasks than may be in flight";
+}
+
+static const char *check_list(const Tarry__List *list) {
     const char *problem = check_queue_name(list->queue);
     if (problem == NULL) problem = check_key(list->prefix.data, list->prefix.len);
-    if (problem == NULL && list->limit > LIST_LIMIT_MAX) problem = "limit is above " NUMBER(LIST_LIMIT_MAX);
-    if (problem == NULL && (list->states & ~15u) != 0) problem = "states has a bit that this broker does not know";
-    if (problem == NULL && list->cursor.len != 0 && list->cursor.len != 16)
-        problem = "cursor is not one of this broker's";
-    if (problem != NULL) return refuse(out_refusal, TARRY__CODE__INVALID, problem);
-    out->kind = CORE_LIST;
-    return true;
+    if (problem != NULL) return problem;
+    if (list->limit > LIST_LIMIT_MAX) return "limit is above " NUMBER(LIST_LIMIT_MAX);
+    if ((list->states & ~15u) != 0) return "states has a bit that this broker does not know";
+    return list->cursor.len == 0 || list->cursor.len == 16 ? NULL : "cursor is not one of this broker's";
+}
+
+static const char *check_queue_or_all(const char *queue) {
+    return queue[0] != '\0' ? check_queue_name(queue) : NULL;
 }
 
 static const char *check_calendar(const Tarry__Calendar *calendar) {
-    const char *problem = calendar->queue[0] != '\0' ? check_queue_name(calendar->queue) : NULL;
+    const char *problem = check_queue_or_all(calendar->queue);
     if (problem != NULL) return problem;
     if (calendar->from_ms % CALENDAR_UNIT_MS != 0) return "from_ms is not a whole minute";
     if (calendar->step_ms == 0 || calendar->step_ms % CALENDAR_UNIT_MS != 0) return "step_ms is not whole minutes";
@@ -209,61 +220,53 @@ static const char *check_wish(const Tarry__Request *request) {
     return NULL;
 }
 
+static const char *check_body(const Tarry__Request *request) {
+    switch (request->body_case) {
+#define REQUEST(CASE, member, Message, class, answerer, roles, reach, queue, check, ...)                               \
+    case TARRY__REQUEST__BODY_##CASE: {                                                                                \
+        const Tarry__##Message *m = request->member;                                                                   \
+        (void)m;                                                                                                       \
+        return check;                                                                                                  \
+    }
+#include "requests.def"
+        REQUEST_UNKNOWN
+    }
+    return body_unknown;
+}
+
+static Tarry__Code code_of(const char *problem) {
+    if (problem == body_unknown) return TARRY__CODE__UNSUPPORTED;
+    bool is_size = problem == too_many_ops || problem == too_many_redactions;
+    return is_size ? TARRY__CODE__TOO_LARGE : TARRY__CODE__INVALID;
+}
+
+#define KIND_BY_CORE(CASE) CORE_##CASE
+#define KIND_BY_AUDITOR(CASE) 0
+#define KIND_BY_BACKUP(CASE) 0
+#define KIND_BY_LEADER(CASE) 0
+#define KIND_BY_NODE(CASE) 0
+
+static enum core_event_kind kind_of(const Tarry__Request *request) {
+    switch (request->body_case) {
+#define REQUEST(CASE, member, Message, class, answerer, ...)                                                           \
+    case TARRY__REQUEST__BODY_##CASE:                                                                                  \
+        return KIND_##answerer(CASE);
+#include "requests.def"
+        REQUEST_UNKNOWN
+    }
+    return 0;
+}
+
 static bool prepare_body(struct arena *arena, const Tarry__Request *request, const struct request_setting *setting,
                          struct core_event *out, struct request_refusal *out_refusal) {
-    const char *problem = NULL;
-    switch (request->body_case) {
-    case TARRY__REQUEST__BODY_HELLO:
-        out->kind = CORE_HELLO;
-        return true;
-    case TARRY__REQUEST__BODY_GOODBYE:
-        out->kind = CORE_GOODBYE;
-        return true;
-    case TARRY__REQUEST__BODY_HEARTBEAT:
-        out->kind = CORE_HEARTBEAT;
-        return true;
-    case TARRY__REQUEST__BODY_UNSUBSCRIBE:
-        if (request->unsubscribe->n_seen > LEASES_MAX) problem = "seen names more tasks than may be in flight";
-        out->kind = CORE_UNSUBSCRIBE;
-        break;
-    case TARRY__REQUEST__BODY_QUEUES:
-        out->kind = CORE_QUEUES;
-        return true;
-    case TARRY__REQUEST__BODY_COMMIT:
-        return prepare_commit(arena, request->commit, setting->payload_max, out, out_refusal);
-    case TARRY__REQUEST__BODY_SUBSCRIBE:
-        return prepare_subscribe(request->subscribe, setting, out, out_refusal);
-    case TARRY__REQUEST__BODY_LIST:
-        return prepare_list(request->list, out, out_refusal);
-    case TARRY__REQUEST__BODY_GET:
-        problem = check_ref(request->get->task);
-        out->kind = CORE_GET;
-        break;
-    case TARRY__REQUEST__BODY_BACKUP:
-        problem = check_backup(request->backup);
-        break; /* not for the core: out->kind stays 0 */
-    case TARRY__REQUEST__BODY_STATS:
-        if (request->stats->queue[0] != '\0') problem = check_queue_name(request->stats->queue);
-        out->kind = CORE_STATS;
-        break;
-    case TARRY__REQUEST__BODY_CALENDAR:
-        problem = check_calendar(request->calendar);
-        out->kind = CORE_CALENDAR;
-        break;
-    case TARRY__REQUEST__BODY_AUDIT:
-        problem = check_audit(request->audit);
-        break;
-    case TARRY__REQUEST__BODY_PAIR:
-        problem = check_pair(request->pair);
-        break;
-    case TARRY__REQUEST__BODY_FOLLOW:
-        problem = check_follow(request->follow);
-        break;
-    default:
-        return refuse(out_refusal, TARRY__CODE__UNSUPPORTED,
-                      "the request asks for something that this broker does not know (a newer client?)");
-    }
-    return problem == NULL || refuse(out_refusal, TARRY__CODE__INVALID, problem);
+    const char *problem = check_body(request);
+    if (problem != NULL) return refuse(out_refusal, code_of(problem), problem);
+    out->kind = kind_of(request);
+    if (request->body_case == TARRY__REQUEST__BODY_COMMIT)
+        return prepare_contents(arena, request->commit, setting->payload_max, out, out_refusal);
+    if (request->body_case == TARRY__REQUEST__BODY_SUBSCRIBE)
+        return prepare_resume(request->subscribe, setting, out, out_refusal);
+    return true;
 }
 
 /* Refuses requests before they use memory. */

@@ -18,6 +18,7 @@
 #include "node.h"
 #include "pair_status.h"
 #include "request.h"
+#include "requests.h"
 #include "run.h"
 #include "wire.h"
 
@@ -156,24 +157,24 @@ static bool has_room(const struct rpc *rpc, size_t charge) {
     return atomic_load(&rpc->busy) <= RPC_CONTEXTS - RPC_CONTEXTS_RESERVED;
 }
 
+/* Bytes that a question reserves before the core knows the size of its reply; a list adds one row per task. */
+#define ANSWER_ROOM (4u << 10)
+#define LIST_ROW_ROOM 256u
+
 /* Returns the bytes that a question reserves at first; 0: its reply is short. Long replies wait until the requester
- * reads them. Without a reservation, many small questions could fill the memory (CALM-1). A reply to a Get without
- * content is short. */
-static size_t answer_size(const struct core_event *event) {
-    switch (event->kind) {
-    case CORE_LIST: {
-        const Tarry__List *list = event->request->list;
-        return RPC_ANSWER_FIRST + RPC_LIST_ROW * (size_t)(list->limit > 0 ? list->limit : LIST_LIMIT_DEFAULT);
+ * reads them. Without a reservation, many small questions could fill the memory (CALM-1). */
+static size_t answer_room(const Tarry__Request *request) {
+    switch (request->body_case) {
+#define REQUEST(CASE, member, Message, class, answerer, roles, reach, queue, check, room, ...)                         \
+    case TARRY__REQUEST__BODY_##CASE: {                                                                                \
+        const Tarry__##Message *m = request->member;                                                                   \
+        (void)m;                                                                                                       \
+        return room;                                                                                                   \
     }
-    case CORE_QUEUES:
-    case CORE_STATS:
-    case CORE_CALENDAR:
-        return RPC_ANSWER_FIRST;
-    case CORE_GET:
-        return event->request->get->with_content ? RPC_ANSWER_FIRST : 0;
-    default:
-        return 0;
+#include "requests.def"
+        REQUEST_UNKNOWN
     }
+    return 0;
 }
 
 /* Charges the real size of the unpacked request: many small fields take much more memory than estimated. Returns false
@@ -213,7 +214,7 @@ static bool has_share(const struct rpc_context *context) {
 
 /* Reserves memory and a place for a reply that may be long. Returns whether both are granted. */
 static bool may_ask(struct rpc_context *context, const struct core_event *event) {
-    const size_t size = answer_size(event);
+    const size_t size = answer_room(event->request);
     if (size == 0) return true;
     begin_question(context, size);
     if (atomic_load(&context->rpc->busy) > RPC_CONTEXTS - RPC_CONTEXTS_RESERVED) return false;
@@ -249,12 +250,6 @@ static bool is_of_another_cluster(const struct rpc_needs *needs, const Tarry__Re
            memcmp(request->cluster.data, needs->dir->cluster, CLUSTER_ID_SIZE) != 0;
 }
 
-static bool is_question(const struct core_event *event) {
-    return event->kind == CORE_GET || event->kind == CORE_LIST || event->kind == CORE_QUEUES ||
-           event->kind == CORE_STATS || event->kind == CORE_CALENDAR ||
-           event->request->body_case == TARRY__REQUEST__BODY_AUDIT;
-}
-
 /* Returns whether only the other node's contexts are left. Otherwise requests that wait for its confirmation could keep
  * it from sending one. */
 static bool is_too_busy(const struct rpc *rpc) {
@@ -282,7 +277,8 @@ static Tarry__Code refuse_packed(struct rpc_context *context, const uint8_t *dat
 static Tarry__Code refuse_load(struct rpc_context *context, const struct core_event *event) {
     struct rpc *rpc = context->rpc;
     bool follows = context->proof == PEER_RIGHT && event->request->body_case == TARRY__REQUEST__BODY_FOLLOW;
-    bool is_last = event->kind == 0 && !follows; /* a question about the log or a backup: all others have priority */
+    bool is_last = request_answerer(event->request) != BY_CORE &&
+                   !follows; /* a question about the log or a backup: all others have priority */
     bool schedules = request_has_op(event->request, TARRY__OP__OP_SCHEDULE);
     Tarry__Code code = refuse_now(rpc, follows);
     if (code != TARRY__CODE__OK) return code;
@@ -341,7 +337,7 @@ static struct request_refusal refuse_unpacked(const struct rpc_needs *needs, con
         refusal = (struct request_refusal){TARRY__CODE__NOT_PRIMARY, another_cluster};
     else if (needs->node->on)
         refusal.code = node_admits(needs->node, event, &refusal.sentence);
-    else if (needs->config->inspect && !is_question(event))
+    else if (needs->config->inspect && !request_is_question(event->request))
         refusal = (struct request_refusal){TARRY__CODE__UNSUPPORTED, only_inspects};
     else if (event->request->body_case == TARRY__REQUEST__BODY_FOLLOW)
         refusal = (struct request_refusal){TARRY__CODE__NOT_DONE, no_peer};
@@ -380,21 +376,25 @@ static void pass_on(const struct rpc_needs *needs, struct call *call) {
         node_wish(needs->node, call);
         return;
     }
-    switch (call->engine_request.event.request->body_case) {
-    case TARRY__REQUEST__BODY_AUDIT:
+    switch (request_answerer(call->engine_request.event.request)) {
+    case BY_NOBODY: /* request_prepare refused it */
+        assert(!"an unknown request is answered");
+        break;
+    case BY_CORE:
+        post_to_core((struct rpc_context *)call);
+        break;
+    case BY_AUDITOR:
         post_to_auditor(needs, call);
         break;
-    case TARRY__REQUEST__BODY_BACKUP:
+    case BY_BACKUP:
         backup_post(needs->backup, call);
         break;
-    case TARRY__REQUEST__BODY_FOLLOW:
+    case BY_LEADER:
         node_question(needs->node, call);
         break;
-    case TARRY__REQUEST__BODY_PAIR:
+    case BY_NODE:
         pair_answer(needs->pair_status, call);
         break;
-    default:
-        post_to_core((struct rpc_context *)call);
     }
 }
 

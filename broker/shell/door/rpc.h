@@ -56,9 +56,6 @@ struct rpc;
 #define RPC_PRINCIPAL_SHARE 2u
 /* The replies to a principal may use up to this many times the free bytes: one alone gets four fifths. */
 #define RPC_BYTES_SHARE 4u
-/* Bytes that a question reserves before the core knows the size of its reply; a list adds RPC_LIST_ROW per task. */
-#define RPC_ANSWER_FIRST (4u << 10)
-#define RPC_LIST_ROW 256u
 /* Contexts that only the other node of a pair may use. */
 #define RPC_CONTEXTS_OF_PEER 4
 

@@ -11,6 +11,7 @@
 #include "log.h"
 #include "logfmt.h"
 #include "monotonic.h"
+#include "requests.h"
 
 static const char not_primary[] =
     "this node is the pair's follower: it answers questions only; send changes and subscriptions to the primary";
@@ -25,26 +26,17 @@ static const char differs[] =
     "the follower's state differs from the leader's although their logs are equal: one of the two nodes is damaged. "
     "Compare them with 'tarry verify'; then start the damaged one with an empty directory and --follow";
 
-static bool is_question(const struct core_event *event) {
-    return event->kind == CORE_GET || event->kind == CORE_LIST || event->kind == CORE_QUEUES ||
-           event->kind == CORE_STATS || event->kind == CORE_CALENDAR;
-}
-
-/* Returns whether the request is about the log or the pair, and so does not reach the core. */
-static bool is_aside(const struct core_event *event) {
-    return event->kind == 0;
-}
-
 Tarry__Code node_admits(const struct node *node, const struct core_event *event, const char **out_sentence) {
-    if (is_aside(event)) return TARRY__CODE__OK;
+    const bool is_question = request_is_question(event->request);
+    if (request_answerer(event->request) != BY_CORE) return TARRY__CODE__OK; /* about the log or the pair */
     if (atomic_load(&node->leads)) {
-        bool is_handing_over = atomic_load(&node->paused) && !is_question(event);
+        bool is_handing_over = atomic_load(&node->paused) && !is_question;
         if (atomic_load(&node->stalled_ns) == 0 && !is_handing_over) return TARRY__CODE__OK;
         *out_sentence = is_handing_over ? handing_over : awaited;
         /* An HTTP client waits 1 s after BUSY (Retry-After); the other node serves long before that. */
         return is_handing_over && event->pooled ? TARRY__CODE__NOT_PRIMARY : TARRY__CODE__BUSY;
     }
-    if (is_question(event) && !atomic_load(&node->writes)) return TARRY__CODE__OK;
+    if (is_question && !atomic_load(&node->writes)) return TARRY__CODE__OK;
     *out_sentence = atomic_load(&node->follows) ? not_primary : nobody_yet;
     return TARRY__CODE__NOT_PRIMARY;
 }
