@@ -122,8 +122,9 @@ static void who_leads_as_it_wakes_up_begins_now(void **state) { /* TIME-2 */
 static void what_is_put_off_is_taken_once_the_leader_goes_on(void **state) { /* TRUE-1 */
     struct fx *f = *state;
     struct item news = {.kind = ITEM_LANE, .received_ns = NOW_NS};
+    Tarry__Request request = {.body_case = TARRY__REQUEST__BODY_COMMIT};
     struct engine_request call = {.item = {.kind = ITEM_CALL, .received_ns = NOW_NS},
-                                  .event.kind = CORE_COMMIT,
+                                  .event = {.kind = CORE_COMMIT, .request = &request},
                                   .hold = -1};
     f->load.pause = true;
     core_turn_take(&f->turn, &f->load);
@@ -134,7 +135,8 @@ static void what_is_put_off_is_taken_once_the_leader_goes_on(void **state) { /* 
     assert_true(goes_on_to(f, TURN_REFUSE)); /* who waits is told; the news wait */
     assert_ptr_equal(f->turn.item, &call.item);
     assert_false(goes_on_to(f, TURN_TAKE));
-    call.event.kind = CORE_STATS; /* it may look */
+    call.event.kind = CORE_STATS;
+    request.body_case = TARRY__REQUEST__BODY_STATS; /* a question may be asked */
     call.item.next = NULL;
     f->load.first = &call.item;
     core_turn_take(&f->turn, &f->load);
