@@ -188,7 +188,7 @@ def complaints_about_circles(arrows):
 
 def check(root, _build):
     headers = {name: [path] for name, path in GENERATED_HEADERS.items()}
-    for path in lint.our_files(root, (".h",)):
+    for path in lint.our_files(root, (".h", ".def")):
         headers.setdefault(os.path.basename(path), []).append(path)
     complaints, arrows = [], []
     for path in lint.our_files(root, (".c", ".h")):
