@@ -11,7 +11,7 @@
 #include "tarry_limits.h"
 #include "world.h"
 
-/* The broker accepted the subscription, but its lane does not answer: so long, as in libtarry. */
+/* Time until the client gives up a subscription whose lane does not answer; the same as in libtarry. */
 #define LANE_PATIENCE_MS 2000
 
 struct client *client_new(struct world *world, const char *name) {
@@ -26,7 +26,7 @@ struct client *client_new(struct world *world, const char *name) {
 }
 
 void client_free(struct client *client) {
-    free(client->open); /* the rest is the world's memory */
+    free(client->open); /* all other memory belongs to the world */
 }
 
 /* ---- requests */
@@ -51,7 +51,7 @@ static uint64_t oldest_unanswered(const struct client *client, uint64_t producer
     return sequence;
 }
 
-/* From that node of a pair, if nobody has done it since. */
+/* Switches to the other node of a pair, unless the client has switched since it used `node`. */
 static void turn_away(struct client *client, uint32_t node) {
     if (client->world->host_count > 1 && client->node == node) client->node = 1 - node;
 }
@@ -61,7 +61,7 @@ static void send_request(struct client *client, struct request *request) {
     request->tries++;
     request->node = client->node;
     Tarry__Commit *commit = request->body->body_case == TARRY__REQUEST__BODY_COMMIT ? request->body->commit : NULL;
-    /* What has been answered since the last try need not be remembered. */
+    /* The broker may forget all replies that came since the last try. */
     if (commit) commit->oldest_unanswered = oldest_unanswered(client, commit->producer, commit->sequence);
     network_request(world, client, request);
     if (world->options.by_hand) return;
@@ -73,7 +73,7 @@ static void send_again_if_open(struct world *world, void *argument, uint64_t run
     struct client *client = request->client;
     if (request->answered || !client->up || client->run != run) return;
     TRACE(world, client->name, "asks again #%llu", (unsigned long long)request->number);
-    turn_away(client, request->node); /* no answer: perhaps the other one leads */
+    turn_away(client, request->node); /* no reply: the other node may lead */
     send_request(client, request);
 }
 
@@ -129,7 +129,7 @@ void client_hello(struct client *client) {
     (void)client_ask(client, body);
 }
 
-/* Every content is different, and tells whose it is. */
+/* Every payload is different and names its request. */
 static void make_content(struct client *client, const struct request *request, size_t i, struct core_content *out) {
     struct world *world = client->world;
     size_t text_size = random_below(&world->random, 90);
@@ -151,7 +151,7 @@ struct request *client_commit(struct client *client, Tarry__Op **ops, size_t cou
     struct world *world = client->world;
     if (!client->producer) client_hello(client);
     if (!client->producer || !client->up) return NULL;
-    /* The broker remembers so many answers from the oldest unanswered commit on; the sequence after them waits. */
+    /* The broker remembers a limited number of replies after the oldest open commit; later sequences wait. */
     uint64_t next = client->sequence + 1;
     if (next - oldest_unanswered(client, client->producer, next) >= COMMITS_PER_PRODUCER_MAX) return NULL;
     Tarry__Request *body = body_new(client, TARRY__REQUEST__BODY_COMMIT);
@@ -184,11 +184,11 @@ static void beat(struct world *world, void *argument, uint64_t session) {
     struct client *client = argument;
     if (!client->up || client->session != session || !session) return;
     if (!client->silent) client_heartbeat(client);
-    if (client->pooled) client_credit(client, client->credit); /* what was told before may be lost */
+    if (client->pooled) client_credit(client, client->credit); /* the earlier message may be lost */
     world_after_ns(world, client->silence_ms * NS_PER_MS / 3, beat, client, session);
 }
 
-/* Nobody asks for a heartbeat's answer: the next one says the same. */
+/* The client does not wait for the reply to a heartbeat: the next heartbeat repeats it. */
 void client_heartbeat(struct client *client) {
     Tarry__Request *body = body_new(client, TARRY__REQUEST__BODY_HEARTBEAT);
     body->heartbeat = world_alloc(client->world, sizeof *body->heartbeat);
@@ -207,7 +207,8 @@ static void subscribe(struct client *client) {
     if (client->subscribing || !client->up || client->session) return;
     client->subscribing = true;
     bool is_same_life = world->hosts[client->session_node].life == client->session_life;
-    if (client->pooled && !is_same_life) client->session_before = 0; /* it ended with the broker, and knows nothing */
+    if (client->pooled && !is_same_life)
+        client->session_before = 0; /* the session ended with the broker, which does not know it any more */
     Tarry__Request *body = body_new(client, TARRY__REQUEST__BODY_SUBSCRIBE);
     Tarry__Subscribe *subscribe = body->subscribe = world_alloc(world, sizeof *subscribe);
     tarry__subscribe__init(subscribe);
@@ -254,7 +255,7 @@ void client_unsubscribe(struct client *client, bool keep) {
     TRACE(world, client->name, "> unsubscribe%s", keep ? ", keeping its leases" : "");
     (void)client_ask(client, body);
     if (!client->pooled) network_break_pipe(world, client, client->session);
-    client->session_before = client->pooled ? client->session : 0; /* a pool comes back to what it left */
+    client->session_before = client->pooled ? client->session : 0; /* a pool resumes its former session */
     forget_session(client);
 }
 
@@ -277,7 +278,7 @@ void client_on_pipe_broken(struct client *client, uint64_t session) {
 }
 
 void client_on_delivery(struct client *client, const struct delivered *delivered) {
-    if (!client->up || client->session != delivered->session) return; /* a client drops what is not its own */
+    if (!client->up || client->session != delivered->session) return; /* a client drops deliveries of other sessions */
     for (size_t i = 0; i < delivered->count; i++) {
         const struct row *row = &delivered->tasks[i].row;
         ledger_on_arrival(client->world, &delivered->tasks[i]);
@@ -312,7 +313,7 @@ static void lose_patience(struct world *world, void *argument, uint64_t session)
 static void on_subscribed(struct client *client, uint32_t node, const Tarry__SubscribeReply *reply) {
     struct world *world = client->world;
     client->subscribing = false;
-    if (client->session || !client->wants_session) return; /* an old answer: that session falls silent */
+    if (client->session || !client->wants_session) return; /* a late reply: its session will end by silence */
     TRACE(world, client->name, "< a lane%s", reply->resumed ? ", its leases kept" : "");
     client->session = reply->session;
     client->session_node = node;
@@ -378,7 +379,8 @@ void client_on_answer(struct client *client, struct request *request, const stru
     bool is_again = request->answered;
     bool is_refused = answer->reply && is_passing(answer->reply->code);
     if (is_refused && answer->reply->code == TARRY__CODE__NOT_PRIMARY) turn_away(client, answer->node);
-    if (is_refused && request->body->body_case != TARRY__REQUEST__BODY_HEARTBEAT) return; /* asked again in a while */
+    if (is_refused && request->body->body_case != TARRY__REQUEST__BODY_HEARTBEAT)
+        return; /* the client asks again later */
     bool is_commit = request->body->body_case == TARRY__REQUEST__BODY_COMMIT;
     bool is_forgotten = is_commit && answer->reply && answer->reply->code == TARRY__CODE__FORGOTTEN;
     if (answer->commit && !is_again && client->producer == request->body->commit->producer)
@@ -391,7 +393,7 @@ void client_on_answer(struct client *client, struct request *request, const stru
 /* ---- life */
 
 void client_crash(struct client *client) {
-    if (client->pooled) return; /* it ends with the broker */
+    if (client->pooled) return; /* the pooled session ends with the broker */
     TRACE(client->world, client->name, "crashes");
     if (client->session) network_break_pipe(client->world, client, client->session);
     client->up = false;
@@ -413,7 +415,7 @@ void client_return(struct client *client) {
     if (client->up) return;
     TRACE(client->world, client->name, "is back");
     client->up = true;
-    /* What it asked for itself in its former life nobody waits for; commits are repeated. */
+    /* Open queries of the former run are dropped; commits are repeated. */
     size_t kept = 0;
     for (size_t i = 0; i < client->open_count; i++) {
         if (client->open[i]->body->body_case == TARRY__REQUEST__BODY_COMMIT) client->open[kept++] = client->open[i];

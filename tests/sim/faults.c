@@ -8,23 +8,23 @@
 #include "../must.h"
 #include "model_disk.h"
 
-#define FLAGS_OFFSET 6 /* in a frame, of the byte that has FRAME_FLAG_ERASED (proto/frame.h) */
-#define STARTS_MAX 50  /* until one must succeed, when nothing is wrong any more */
+#define FLAGS_OFFSET 6 /* offset of the flags byte (FRAME_FLAG_ERASED) in a frame (proto/frame.h) */
+#define STARTS_MAX 50  /* number of starts of which one must succeed once all faults are repaired */
 
-static struct table old_index; /* a copy that an operator made; megabytes, of which few are used */
+static struct table old_index; /* an operator's older copy of the index; megabytes, of which few are used */
 
 void faults_draw(struct random *random, struct faults *out) {
     *out = (struct faults){.every_ms = 64u << random_below(random, 7), .down_ms = 16u << random_below(random, 8)};
     uint32_t always = 1u << FAULT_KILL | 1u << FAULT_POWER;
     uint64_t some = random_u64(random);
-    out->mask = (uint32_t)(some & random_u64(random)) & ((1u << FAULTS) - 1); /* a quarter of them */
+    out->mask = (uint32_t)(some & random_u64(random)) & ((1u << FAULTS) - 1); /* a quarter of the kinds */
     if (random_below(random, 4)) out->mask |= always;
-    if (random_below(random, 16) == 0) out->mask = 0; /* a quiet life */
+    if (random_below(random, 16) == 0) out->mask = 0; /* no faults at all */
 }
 
 /* ---- bits that flip */
 
-/* Where the log on the disk ends, without changing anything. */
+/* Position at which the log on the disk ends; changes nothing. */
 static uint64_t end_on_disk(struct world *world) {
     struct log_options options = {.directory = "/data/log",
                                   .disk = &world->host->disk->disk,
@@ -39,7 +39,7 @@ static uint64_t end_on_disk(struct world *world) {
     return found.end;
 }
 
-/* Does a later frame say that the log was durable beyond the one at `position` (LOG-5)? */
+/* Returns whether a later frame claims that the log was durable beyond the frame at `position` (LOG-5). */
 static bool is_protected(const struct host *host, uint64_t position, uint64_t end) {
     size_t at = host_frames_below(host, position);
     for (size_t i = at + 1; i < host->frame_count && host->frames[i].end <= end; i++) {
@@ -48,8 +48,9 @@ static bool is_protected(const struct host *host, uint64_t position, uint64_t en
     return false;
 }
 
-/* Also a file whose deletion has not been synced: after a loss of power it is there again. Were its bit still wrong,
- * with `flip` put away, each start would rightly be refused and none expected to be (history 80264170). */
+/* Also repairs a file whose deletion is not synced: after a loss of power the file exists again. If its bit were
+ * still wrong while `flip` is cleared, each start would refuse, which is correct but not expected (history
+ * 80264170). */
 static struct model_file *flipped_file(struct world *world, const struct flip *flip) {
     struct model_disk *disk = world->host->disk;
     const struct model_entry *entry = model_find(disk, disk->cached, flip->name);
@@ -64,7 +65,7 @@ static void toggle(struct world *world, const struct flip *flip) {
     file->durable[flip->offset] ^= (uint8_t)(1u << flip->bit);
 }
 
-/* The content that the bit lay in has become zeros since, and so has the bit. */
+/* The payload with the flipped bit was erased since: its bytes are zeros, and so is the bit. */
 static bool was_erased(const struct host *host, const struct flip *flip, const struct model_file *file) {
     size_t at = host_frames_below(host, flip->position);
     const Tarry__FrameBody *body = at < host->frame_count ? host->frames[at].body : NULL;
@@ -79,8 +80,9 @@ static bool was_erased(const struct host *host, const struct flip *flip, const s
     return false;
 }
 
-/* Among the contents of a frame some of which were erased: only who reads one of the others checks it. Or the flag
- * itself, which no sum covers: it says that contents are missing where none is (20802773). */
+/* The bit is among the contents of a frame of which some were erased: only a reader of another content checks it. Or
+ * the bit is the flag itself, which no checksum covers: the flag then claims missing contents where none are missing
+ * (20802773). */
 static bool is_beside_erased(const struct host *host, const struct flip *flip, const struct model_file *file) {
     size_t at = host_frames_below(host, flip->position);
     if (at == host->frame_count) return false;
@@ -109,7 +111,8 @@ void faults_repair(struct world *world, struct faults *faults) {
     TRACE(world, "disk", "%s is put right", flip->name);
 }
 
-/* Somewhere in the frames of a random segment. `down`: in the last one too, with a copy of it kept. */
+/* Flips a bit somewhere in the frames of a random segment. `down`: the last segment may be chosen too, and a copy of
+ * the file is kept. */
 static void flip_somewhere(struct world *world, struct faults *faults, bool down) {
     struct host *host = world->host;
     struct flip *flip = &faults->flip;
@@ -125,7 +128,7 @@ static void flip_somewhere(struct world *world, struct faults *faults, bool down
     }
     if (flip->active || !count) return;
     const struct model_entry *entry = segments[random_below(&world->random, count)];
-    if (entry == last && !down) return; /* the writer would write over it */
+    if (entry == last && !down) return; /* the writer would overwrite the bit */
     struct model_file *file = &host->disk->files[entry->file];
     if (!file->cached_size || file->cached_size != file->durable_size) return;
     uint64_t base = strtoull(entry->name, NULL, 16);
@@ -154,7 +157,8 @@ static void guard_later(struct world *world, struct faults *faults) {
     world_after_ns(world, (1 + random_below(&world->random, faults->down_ms)) * NS_PER_MS, guard, faults, 0);
 }
 
-/* With a wrong bit: it starts and nothing is wrong, or it refuses; only what nothing protects yet may look torn. */
+/* Starts with a flipped bit. Either the broker starts and nothing is wrong, or it refuses. Only bytes that no seal
+ * protects yet may look like a torn tail. */
 static void start_with_flip(struct world *world, struct faults *faults) {
     struct host *host = world->host;
     struct flip *flip = &faults->flip;
@@ -171,7 +175,7 @@ static void start_with_flip(struct world *world, struct faults *faults) {
     if (flip->in_last) {
         const struct model_file *file = flipped_file(world, flip);
         MUST(file);
-        flip->active = file->cached[flip->offset] != 0; /* behind the end it has been zeroed */
+        flip->active = file->cached[flip->offset] != 0; /* past the log's end the start has zeroed the bit */
         MUST(!flip->active || is_beside_erased(host, flip, file));
     }
     flip->copy = NULL;
@@ -184,7 +188,7 @@ static void start(struct world *world, struct faults *faults) {
         host_kill(world, HOST_POWER_LOST);
     }
     if (faults->flip.active && !faults->flip.copy)
-        faults_repair(world, faults); /* it was why the broker failed, perhaps */
+        faults_repair(world, faults); /* the flipped bit may be why the broker failed */
     bool can_flip = (faults->mask & 1u << FAULT_FLIP) && !faults->over && !host->disk->read_error;
     bool wants_flip = can_flip && one_in(world, 4);
     if (wants_flip) {
@@ -196,7 +200,7 @@ static void start(struct world *world, struct faults *faults) {
         return;
     }
     bool fails = (faults->mask & (1u << FAULT_CALL | 1u << FAULT_HALT)) && !faults->over && one_in(world, 4);
-    if (fails) { /* recovery too may be interrupted anywhere */
+    if (fails) { /* a fault may hit the recovery as well, at any call */
         host->disk->fail_at = host->disk->calls + 1 + random_below(&world->random, 12);
         host->disk->fail_error = -EIO;
         host->disk->fail_for_ever = true;
@@ -209,7 +213,7 @@ static void start(struct world *world, struct faults *faults) {
         host->disk->fail_at = 0;
         return;
     }
-    host_kill(world, HOST_KILLED); /* nothing fails any more */
+    host_kill(world, HOST_KILLED); /* from now on no call fails */
     if (!fails && world->host->state == HOST_REFUSED) MUST(host->disk->room || host->disk->read_error);
 }
 
@@ -222,7 +226,7 @@ static void guard(struct world *world, void *argument, uint64_t number) {
 
 /* ---- faults */
 
-/* The oldest segment that is there. */
+/* Returns the oldest segment on the disk. */
 static uint64_t log_start_of(const struct model_disk *disk) {
     uint64_t start = UINT64_MAX;
     for (int i = 0; i < MODEL_FILES_MAX; i++) {
@@ -264,7 +268,7 @@ static void read_again(struct world *world, void *argument, uint64_t number) {
     world->host->disk->read_error = 0;
 }
 
-/* Of a process that stands still not before that goes on (history 80015802). */
+/* The index of a stopped process goes on only once the process goes on (history 80015802). */
 static void index_goes_on(struct world *world, void *argument, uint64_t number) {
     world_enter(world, world->host->number);
     host_release_index(world);
@@ -290,7 +294,7 @@ static void jump(struct world *world, struct faults *faults, bool far) {
     world_after_ns(world, (1 + random_magnitude(&world->random, 13)) * NS_PER_MS, take_back, faults, 0);
 }
 
-/* Contents of frames that the index at `position` has not absorbed are to be erased, or were. */
+/* Returns whether a redaction after `position`, which the index has not absorbed, concerns contents of frames. */
 static bool has_redacted_beyond(const struct host *host, uint64_t position) {
     for (size_t i = host_frames_below(host, position); i < host->frame_count; i++) {
         const Tarry__FrameBody *body = host->frames[i].body;
@@ -313,7 +317,7 @@ static void put_back_old_index(struct world *world, struct faults *faults) {
     host_kill(world, one_in(world, 2) ? HOST_KILLED : HOST_POWER_LOST);
     if (faults->halted) host_kill(world, HOST_POWER_LOST);
     faults->halted = false;
-    faults_repair(world, faults); /* one thing at a time: this start has one reason to refuse */
+    faults_repair(world, faults); /* repair first, so that this start has only one reason to refuse */
     host->disk->read_error = 0;
     static struct table newer;
     table_copy(&newer, &host->table);
@@ -326,7 +330,8 @@ static void put_back_old_index(struct world *world, struct faults *faults) {
         MUST(is_complete);
         return;
     }
-    MUST(!is_complete || may_seem_torn); /* LOG-3: only what is missing is a reason, or what looks like it (LOG-5) */
+    MUST(!is_complete || may_seem_torn); /* LOG-3: the start may refuse only for missing segments, or for damage that
+                                            looks like a torn tail (LOG-5) */
     host_kill(world, HOST_KILLED);
     table_copy(&host->table, &newer);
 }
@@ -421,7 +426,7 @@ void faults_start(struct world *world, struct faults *faults) {
 
 void faults_end(struct world *world, struct faults *faults) {
     struct host *host = world->host;
-    bool read_wrong = faults->flip.active; /* and a reader may still hold it in its buffer */
+    bool read_wrong = faults->flip.active; /* a reader's buffer may still contain the flipped bit */
     faults->over = true;
     world_resume(world, host->number);
     world->network = (struct network){.dropped = world->network.dropped, .doubled = world->network.doubled};
@@ -432,8 +437,8 @@ void faults_end(struct world *world, struct faults *faults) {
     if ((faults->halted || read_wrong) && host->state == HOST_UP) host_kill(world, HOST_POWER_LOST);
     host->disk->fail_at = 0;
     host_release_index(world);
-    /* The clock is as far ahead as it may once have been believed to be; should the broker have forgotten that in a
-     * crash, an operator accepts it. */
+    /* Sets the clock as far ahead as a broker may once have believed it to be. If a crash made the broker forget
+     * that, an operator accepts the clock. */
     if (world->host->wall_offset_ns != world->believable_ns)
         world_jump_wall(world, (world->believable_ns - world->host->wall_offset_ns) / (int64_t)NS_PER_MS);
     faults->jumped_ms = 0;

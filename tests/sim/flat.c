@@ -224,7 +224,7 @@ const struct flat_task *flat_live(const struct flat *flat, uint32_t queue, const
     for (uint64_t id = 1; queue && id < flat->next_id; id++) {
         const struct flat_task *task = &flat->tasks[id];
         if (task->ended || task->row.state == ROW_BURIED || !has_key(task, queue, key, key_size)) continue;
-        MUST(!found); /* a key is unique among the live tasks of its queue */
+        MUST(!found); /* the key is unique among the live tasks of the queue */
         found = task;
     }
     return found;
@@ -285,7 +285,7 @@ bool flat_is_forgotten(const struct flat *flat, uint64_t producer, uint64_t sequ
 
 /* ---- what a restart reads */
 
-/* The tally, counted from the rows; what has gone by (scheduled, acked, …) plays no part in decisions. */
+/* The tally, counted from the rows. Totals (scheduled, acked, …) play no part in decisions. */
 static void count_tally(const struct flat *flat, struct tally *tally) {
     tally->next_id = flat->next_id;
     for (uint64_t id = 1; id < flat->next_id; id++) {
@@ -328,7 +328,7 @@ static void restore_outcomes(const struct flat *flat, struct core *core) {
 }
 
 static void restore_base(const struct flat *flat, struct core *core) {
-    static struct queue_tally queues[QUEUE_PLACES + 1]; /* only the first few are ever used, and zeroed again */
+    static struct queue_tally queues[QUEUE_PLACES + 1]; /* only the first few entries are ever used and zeroed again */
     memset(queues, 0, FLAT_QUEUES_MAX * sizeof queues[0]);
     struct tally tally;
     tally_init(&tally, queues);

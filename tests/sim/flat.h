@@ -1,8 +1,9 @@
-/* flat.h: the naive model: flat tables of what is so, made from records one after another. It is the oracle (at the
- * head of the log), and inside the model index (table.h) it is what the index knows. Linear scans everywhere.
+/* flat.h: the naive model: flat tables of the current state, made by applying records one after another. At the head
+ * of the log it is the oracle; inside the model index (table.h) it is the state of the index. All searches are
+ * linear scans.
  *
- * Strings are borrowed from the bodies that were applied, which live as long as the history. The digest is kept up
- * record by record; flat_digest makes it anew from every row. */
+ * Strings are borrowed from the applied bodies, which live as long as the history. The digest is updated with each
+ * record; flat_digest computes it again from every row. */
 #ifndef TARRY_TESTS_SIM_FLAT_H
 #define TARRY_TESTS_SIM_FLAT_H
 
@@ -17,37 +18,38 @@
 #define FLAT_JOBS_MAX 64
 
 struct flat_task {
-    struct row row;                               /* id 0: unused */
-    uint64_t hash;                                /* of the row */
-    uint64_t session_before, delivered_before_ms; /* LEASED: who had it before this lease */
+    struct row row; /* id 0: unused entry */
+    uint64_t hash;  /* hash of the row */
+    uint64_t session_before,
+        delivered_before_ms; /* state LEASED: the session that had the task before this lease, and when */
     bool ended;
-    bool redacted;      /* what it contained is to be erased, or was */
-    Tarry__Cause cause; /* of the ending */
+    bool redacted;      /* its content is to be erased, or was erased */
+    Tarry__Cause cause; /* cause of the task's end */
     uint64_t ended_ms;
-    const uint8_t *content; /* copied at retirement (table.h); NULL: it lies in the log, if anywhere */
+    const uint8_t *content; /* copied at retirement (table.h); NULL: the content is in the log, or nowhere */
 };
 
 struct flat_result {
     uint64_t producer;
     uint64_t sequence;
     uint64_t position;
-    const ProtobufCBinaryData *reply; /* copied at retirement; NULL: it lies in the log */
+    const ProtobufCBinaryData *reply; /* copied at retirement; NULL: the reply is in the log */
 };
 
 struct flat {
     uint64_t position;
-    uint64_t steady_ns; /* of the last frame */
+    uint64_t steady_ns; /* steady time of the last frame */
     uint64_t wall_ns;
     uint64_t digest;
-    uint64_t live; /* waiting or leased */
+    uint64_t live; /* number of waiting or leased tasks */
     uint32_t epoch;
     uint64_t next_id;
-    struct flat_task tasks[FLAT_TASKS_MAX]; /* [id] */
+    struct flat_task tasks[FLAT_TASKS_MAX]; /* by id */
     struct flat_queue {
-        Tarry__QueuePut put; /* number 0: unused */
+        Tarry__QueuePut put; /* number 0: unused entry */
         uint64_t hash;
-    } queues[FLAT_QUEUES_MAX];               /* [place] */
-    Tarry__QueuePut former[FLAT_FORMER_MAX]; /* the last record of each queue whose place another one took */
+    } queues[FLAT_QUEUES_MAX];               /* by place */
+    Tarry__QueuePut former[FLAT_FORMER_MAX]; /* for each queue whose place a later queue took: its last record */
     size_t former_count;
     struct flat_producer {
         uint64_t id, floor, used_ms;
@@ -57,36 +59,36 @@ struct flat {
     size_t result_count;
     Tarry__JobPut jobs[FLAT_JOBS_MAX];
     size_t job_count;
-    uint64_t endings[FLAT_TASKS_MAX]; /* ids in the order of ending */
+    uint64_t endings[FLAT_TASKS_MAX]; /* ids in the order in which the tasks ended */
     size_t ending_count;
 };
 
 void flat_init(struct flat *flat);
 void flat_copy(struct flat *to, const struct flat *from);
-/* `body` NULL: a seal. Asserts what LOG-2 and KEEP-1 say of every record. */
+/* Applies a frame. `body` NULL: a seal. Asserts LOG-2 and KEEP-1 for every record. */
 void flat_apply(struct flat *flat, const struct frame_header *header, const Tarry__FrameBody *body);
-/* From every row: what flat->digest and core_digest must be. */
+/* Computes the digest from all rows. It must equal flat->digest and core_digest. */
 uint64_t flat_digest(const struct flat *flat);
-/* The live one with the key, or NULL. */
+/* Returns the live task with the key, or NULL. */
 const struct flat_task *flat_live(const struct flat *flat, uint32_t queue, const void *key, size_t key_size);
-/* The dead one that died last, or NULL. */
+/* Returns the task with the key that became dead last, or NULL. */
 const struct flat_task *flat_dead(const struct flat *flat, uint32_t queue, const void *key, size_t key_size);
-/* The one that ended last, or NULL. */
+/* Returns the task with the key that ended last, or NULL. */
 const struct flat_task *flat_ended(const struct flat *flat, uint32_t queue, const void *key, size_t key_size);
-/* The queue of a live task, or of one that ended before another queue took its place. */
+/* Returns the queue of a live task, or of a task that ended before another queue took the place. */
 static inline const struct flat_queue *flat_queue_of(const struct flat *flat, uint32_t number) {
     return &flat->queues[queue_place(number)];
 }
-/* The queue that has the name, or a former one that had it, has this number. */
+/* Returns whether the queue of that name, or a former queue of that name, has this number. */
 bool flat_was_named(const struct flat *flat, uint32_t number, const char *name);
-/* There is one of that name, and it is not deleted. */
+/* Returns whether a queue of that name exists and is not deleted. */
 bool flat_has_queue(const struct flat *flat, const char *name);
-/* 0: there is none of that name. */
+/* Returns the number of the queue of that name; 0: there is none. */
 uint32_t flat_queue_number(const struct flat *flat, const char *name);
 const struct flat_result *flat_result(const struct flat *flat, uint64_t producer, uint64_t sequence);
-/* Nobody knows any more whether it was executed: it is refused. */
+/* Returns whether the outcome of the commit has been forgotten: the broker refuses the commit. */
 bool flat_is_forgotten(const struct flat *flat, uint64_t producer, uint64_t sequence);
-/* That part of a core, as a restart makes it from this table (the index). */
+/* Fills the statistics of a core as a restart computes them from this table (the index). */
 void flat_restore(const struct flat *flat, struct core *core, enum recovery_part part);
 
 #endif

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""golden.py: puts what happened into the stories, where they compare it: golden.py BUILD.
+"""golden.py: records what happens in each story into the source text that the story compares: golden.py BUILD.
 
-Runs every story with TARRY_STORY_RECORD and rewrites the text of each SIM_TRACE. What it wrote is a claim, not a proof: read
-the diff as you would read the story, for it now says what Tarry does, right or wrong.
+Runs every story with TARRY_STORY_RECORD and rewrites the text of each SIM_TRACE. The new text is a claim, not a proof: read the
+diff as you would read the story, because it now says what Tarry does, right or wrong.
 """
 import os
 import re
@@ -19,7 +19,7 @@ def quoted(line):
 
 
 def looks_of(program):
-    """{(file, line of the look): its lines, or None if it looked twice at different things}."""
+    """Returns {(file, line of the comparison): its lines, or None if it ran twice with different lines}."""
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as file:
         subprocess.run([program], env={**os.environ, "TARRY_STORY_RECORD": file.name}, check=False, stdout=subprocess.DEVNULL)
         looks, at = {}, None
@@ -38,7 +38,7 @@ def rewrite(path, looks):
         text = file.read()
 
     def replaced(match):
-        # The compiler gives the line where the macro's call ends or begins; either will do.
+        # Compilers report the line where the macro's call begins, or the line where it ends; accept either.
         first = text.count("\n", 0, match.start()) + 1
         last = text.count("\n", 0, match.end()) + 1
         for number in range(first, last + 1):

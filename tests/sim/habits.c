@@ -7,7 +7,7 @@
 #include "ops.h"
 
 #define KEYS 6
-#define POOL_MAX 8u /* so many may wait behind a consumer */
+#define POOL_MAX 8u /* maximal number of consumers that wait behind one session */
 
 const char *const habit_queues[HABIT_QUEUES + 1] = {"orders", "calls", "mail"};
 
@@ -56,7 +56,8 @@ void habits_draw(struct random *random, struct habits *out) {
         .half_dead = random_below(random, 4) == 0,
     };
     out->long_leases = random_below(random, 4) == 0;
-    struct random own = {.state = random->state}; /* what follows is drawn as it was before anybody redacted */
+    struct random own = {.state = random->state}; /* drawn from a copy of the generator: the numbers below stay as they
+                                                     were before redaction existed */
     out->redacts = random_below(&own, 3) == 0;
     out->pools = random_below(&own, 4) == 0; /* likewise */
     out->deletes = random_below(&own, 5) == 0;
@@ -68,8 +69,9 @@ void habits_draw(struct random *random, struct habits *out) {
         out->delay_bits = 11 + (uint32_t)random_below(random, 5);
         out->actions_left += 60;
     }
-    if (random_below(random, 32) == 0) out->delay_bits = 24 + (uint32_t)random_below(random, 14); /* hours to years */
-    if (random_below(random, 64) == 0) out->actions_left *= 16;                                   /* a long life */
+    if (random_below(random, 32) == 0)
+        out->delay_bits = 24 + (uint32_t)random_below(random, 14); /* delays of hours to years */
+    if (random_below(random, 64) == 0) out->actions_left *= 16;    /* a long history */
 }
 
 /* ---- operations */
@@ -102,7 +104,8 @@ static Tarry__Ref *random_ref(struct world *world, const struct habits *habits) 
 
 static Tarry__Op *random_schedule(struct world *world, const struct habits *habits) {
     struct schedule schedule = {.queue = random_queue(world, habits)};
-    bool keyed = habits->one_line ? one_in(world, 6) : !one_in(world, 3); /* keys keep tasks few */
+    bool keyed =
+        habits->one_line ? one_in(world, 6) : !one_in(world, 3); /* repeated keys keep the number of tasks low */
     if (keyed) schedule.key = random_key(world, habits);
     schedule.delay_ms = random_delay_ms(world, habits);
     if (habits->wall_times && one_in(world, 3))
@@ -178,7 +181,7 @@ static Tarry__Op *random_op(struct client *client, const struct habits *habits) 
         if (habits->moves) return op_move(world, random_ref(world, habits), random_delay_ms(world, habits));
         break;
     case 3:
-        if (client->held_count) /* a late word on something that it may not hold any more */
+        if (client->held_count) /* a late settlement of a task whose lease may be over */
             return random_settlement(world, habits, &client->held[random_below(&world->random, client->held_count)]);
         break;
     case 4:
@@ -195,7 +198,7 @@ static Tarry__Op *random_op(struct client *client, const struct habits *habits) 
 static void commit_something(struct client *client, const struct habits *habits) {
     struct world *world = client->world;
     if (client->open_count >= habits->open_max) return;
-    if (habits->deletes && one_in(world, 4)) { /* it goes alone in its commit */
+    if (habits->deletes && one_in(world, 4)) { /* a deletion is the only operation of its commit */
         (void)client_commit_one(client, op_delete(world, lone_queues[random_below(&world->random, LONE_QUEUES)]));
         return;
     }
@@ -239,7 +242,7 @@ void habits_look(struct client *client, const struct habits *habits) {
 
 static void come_back(struct world *world, void *argument, uint64_t number) {
     struct client *client = argument;
-    if (client->up) return; /* the calm has brought it back */
+    if (client->up) return; /* the calm phase has already brought the client back */
     if (one_in(world, 3)) client_forget(client);
     client_return(client);
 }
@@ -265,7 +268,7 @@ static void have_an_accident(struct client *client, const struct habits *habits)
     case 2:
         if (habits->leaves && client->session) {
             client_unsubscribe(client, one_in(world, 2));
-            client->wants_session = true; /* … soon */
+            client->wants_session = true; /* it subscribes again later */
         }
         return;
     default:
@@ -277,7 +280,7 @@ static void have_an_accident(struct client *client, const struct habits *habits)
     }
 }
 
-/* Those who wait behind it are others each time; in the calm as many as there may be. */
+/* Sends a new credit for the pool: a random number of waiting consumers, in the calm phase the maximum. */
 static void ask_for_more(struct client *client) {
     struct world *world = client->world;
     client_credit(client, client->habits->over ? POOL_MAX : (uint32_t)random_below(&world->random, POOL_MAX + 1));
@@ -328,7 +331,7 @@ static void work_on(struct client *client, const struct held *held) {
         client_settle(client, held, op_ack(world, held));
         return;
     }
-    if (habits->lapses && one_in(world, 6)) return; /* never settled: the lease runs out */
+    if (habits->lapses && one_in(world, 6)) return; /* the consumer does not settle the task: its lease runs out */
     struct job *job = world_alloc(world, sizeof *job);
     *job = (struct job){.client = client, .habits = habits, .held = *held};
     world_after_ns(world, random_below(&world->random, (uint64_t)habits->work_ms * 1000) * 1000, work_is_done, job,
@@ -347,7 +350,7 @@ void habits_start(struct client *client, struct habits *habits, bool consumer) {
         uint64_t lease_ms = habits->short_leases ? 100 + random_magnitude(&world->random, 10) : 0;
         if (habits->long_leases) lease_ms = 5000 + random_magnitude(&world->random, 15);
         uint32_t prefetch = 1 + (uint32_t)random_below(&world->random, 8);
-        if (world->options.core.ahead_ms) prefetch *= 4; /* credit to spare */
+        if (world->options.core.ahead_ms) prefetch *= 4; /* more credit than it needs */
         client_subscribe(client, habit_queues, prefetch, lease_ms);
     }
     world_after_ns(world, random_below(&world->random, habits->think_us) * 1000, act, habit, 0);

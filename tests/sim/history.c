@@ -7,13 +7,13 @@
 #include "ops.h"
 
 #ifdef TARRY_SEEDED_BUGS
-#define CALM_ROUNDS_MAX 100 /* a bug that keeps things stuck is played to the end of these */
+#define CALM_ROUNDS_MAX 100 /* a bug that blocks progress is played to the end of these rounds */
 #else
-#define CALM_ROUNDS_MAX 600 /* of two seconds at least, and fewer tasks are live afterwards */
+#define CALM_ROUNDS_MAX 600 /* a round lasts at least 2 s, and fewer tasks are live after it */
 #endif
-#define SEAL_ROUNDS_MAX 40            /* of a quarter of a second */
-#define ERASE_ROUNDS_MAX 400          /* likewise */
-#define LONG_SEGMENT_SIZE (16u << 10) /* of a long life: the virtual disk has room for some hundred files */
+#define SEAL_ROUNDS_MAX 40            /* a round lasts 250 ms */
+#define ERASE_ROUNDS_MAX 400          /* a round lasts 250 ms */
+#define LONG_SEGMENT_SIZE (16u << 10) /* for a long history: the virtual disk has room for some hundred files */
 #define SECOND_NS (1000 * NS_PER_MS)
 
 const char *const history_names[] = {"anna", "bert", "carl", "dora", "emil", "frida"};
@@ -40,11 +40,12 @@ struct world_options history_draw_options(uint64_t seed, struct random *random) 
     options.archives = seed % 3 == 1;
     options.archive_comes_and_goes = seed % 2 == 1;
     options.filters = seed % 5 < 3;
-    static const uint64_t spans_ms[] = {LEASE_AHEAD_MS, 100, 500, 2000,
-                                        8000}; /* what ships, and what meets slow disks more often */
+    static const uint64_t spans_ms[] = {
+        LEASE_AHEAD_MS, 100, 500, 2000,
+        8000}; /* tarryd's default, and larger values, which meet slow disks more often */
     options.core.ahead_ms = history_leases_ahead ? spans_ms[seed % 5] : 0;
-    if (random_below(random, 2)) options.core.near_max = 4 + random_below(random, 12); /* next to no memory */
-    if (seed % 4 == 2) options.core.work_max = 1 + (uint32_t)(seed / 4 % 6); /* steps that do next to nothing */
+    if (random_below(random, 2)) options.core.near_max = 4 + random_below(random, 12); /* memory for only a few tasks */
+    if (seed % 4 == 2) options.core.work_max = 1 + (uint32_t)(seed / 4 % 6); /* small limit of work per step */
     if (random_below(random, 8) == 0) options.core.index_lag_max = 8 + random_below(random, 32);
     if (options.core.index_lag_max) options.core.index_lag_hard = options.core.index_lag_max * 2;
     if (random_below(random, 8) == 0) options.core.outcomes_max = 1 + (uint32_t)random_below(random, 16);
@@ -64,8 +65,9 @@ static bool is_settled(const struct world *world) {
     return true;
 }
 
-/* How far ahead the next task is due or the next lease over; UINT64_MAX: none is. A wall clock that was set back stands
- * still until the host's has come to it again: what is due a little later by it may be a year away. */
+/* Time until the next task is due or the next lease ends; UINT64_MAX: nothing will. After the wall clock was set
+ * back, the broker's wall time does not advance until the host's clock has reached it. A wall-clock task that is due
+ * a little later may therefore be a year away. */
 static uint64_t next_due_ms(struct world *world) {
     const struct flat *head = &world->host->head;
     struct instant now = host_now(world);
@@ -84,7 +86,7 @@ static uint64_t next_due_ms(struct world *world) {
     return next_ms;
 }
 
-/* Nothing happens until then: sleep through it, however long. */
+/* Nothing happens before that time: sleep until then, however long. */
 static void skip_idle_time(struct world *world) {
     uint64_t ahead_ms = next_due_ms(world);
     if (ahead_ms != UINT64_MAX && ahead_ms > 4000) world_suspend(world, ahead_ms - 1000);
@@ -96,10 +98,10 @@ static void keep_going(struct world *world) {
         client_return(client);
         client->deaf = client->silent = client->stalled = false;
         habits_ack_all(client);
-        /* As many as any had before: a subscription that is under way may still be the one that counts. */
+        /* Use the largest prefetch that any earlier subscription had: an older subscription under way may still win. */
         if (!client->session) client_subscribe(client, habit_queues, world->options.core.ahead_ms ? 32 : 8, 0);
     }
-    for (uint32_t i = 1; i < FLAT_QUEUES_MAX; i++) { /* what was asked before the calm may still pause one */
+    for (uint32_t i = 1; i < FLAT_QUEUES_MAX; i++) { /* a request from before the calm may still pause a queue */
         const Tarry__QueuePut *queue = &world->host->head.queues[i].put;
         if (!queue->number || queue->deleted) continue;
         if (queue->paused) (void)client_commit_one(world->clients[0], op_pause(world, queue->name, false, 0));
@@ -108,7 +110,7 @@ static void keep_going(struct world *world) {
     }
 }
 
-/* The story's last lines, should it be stuck. */
+/* Prints the story's last lines if the calm phase makes no progress. */
 static void tell_what_is_left(struct world *world) {
     const struct flat *head = &world->host->head;
     struct instant now = host_now(world);
@@ -130,7 +132,8 @@ static void tell_what_is_left(struct world *world) {
 
 void history_settle(struct world *world, const struct habits *habits) {
     if (habits->one_line)
-        world->options.read = world_options_default().read; /* two tasks a read, or it takes for ever */
+        world->options.read =
+            world_options_default().read; /* a read returns two tasks, so slow reads would take too long */
     uint64_t fewest = UINT64_MAX;
     for (int round = 0, shrank = 0; !is_settled(world); round++) {
         if (core_live(world->host->core) < fewest) {
@@ -138,7 +141,7 @@ void history_settle(struct world *world, const struct habits *habits) {
             shrank = round;
         }
         if (round - shrank == CALM_ROUNDS_MAX) tell_what_is_left(world);
-        MUST(round - shrank < CALM_ROUNDS_MAX); /* nothing is stuck */
+        MUST(round - shrank < CALM_ROUNDS_MAX); /* the calm phase makes progress */
         keep_going(world);
         world_run_until(world, world->now_ns + 2 * SECOND_NS);
         MUST(world->host->state == HOST_UP);
@@ -155,7 +158,7 @@ static void calm_down(struct world *world, struct faults *faults, struct habits 
 
 /* ---- */
 
-/* LOG-5: once nothing happens, a seal that was written when all before it was durable comes last. */
+/* LOG-5: once nothing happens, the last frame is a seal that claims that everything before it is durable. */
 static void wait_for_seal(struct world *world) {
     const struct host *host = world->host;
     for (int i = 0;; i++) {
@@ -166,7 +169,7 @@ static void wait_for_seal(struct world *world) {
     }
 }
 
-/* What is redacted is gone once nothing is in the way. */
+/* Waits until all redacted contents are erased, once nothing prevents it. */
 void history_erase(struct world *world) {
     const struct host *host = world->host;
     uint32_t place = world->place;
@@ -191,11 +194,11 @@ void history_check(struct world *world) {
 static void check_end(struct world *world) {
     struct host *host = world->host;
     history_check(world);
-    host_stop(world); /* sealed, and the same again after a start */
+    host_stop(world); /* the log is sealed, and a start finds the same state */
     MUST(host->state == HOST_DOWN);
     size_t frames = host->frame_count;
     MUST(host_start(world, false));
-    MUST(host->frame_count == frames + 1); /* the new epoch */
+    MUST(host->frame_count == frames + 1); /* the frame of the new epoch */
 }
 
 uint64_t history_fingerprint(const struct world *world) {
@@ -213,17 +216,17 @@ void history_live(struct world *world, uint64_t seed, struct history_report *out
     struct habits drawn;
     struct faults drawn_faults;
     habits_draw(&random, &drawn);
-    if (drawn.one_line) { /* windows are read slowly, while memory fills up */
+    if (drawn.one_line) { /* windows are read slowly while memory fills up */
         options.core.near_max = 4 + random_below(&random, 4);
         options.read = draw_span(&random, 21);
         options.index = draw_span(&random, 12);
     }
     faults_draw(&random, &drawn_faults);
     options.core.queues_max = habits_places(&drawn);
-    bool is_long = drawn.actions_left > 300; /* sixteen times as many as others (habits_draw) */
+    bool is_long = drawn.actions_left > 300; /* 16 times as many actions as in other histories (habits_draw) */
     if (is_long && options.segment_size < LONG_SEGMENT_SIZE) options.segment_size = LONG_SEGMENT_SIZE;
     world_begin(world, &options);
-    /* Clients go by them for as long as the world is there. */
+    /* The clients use these habits as long as the world exists. */
     struct habits *habits = world_copy(world, &drawn, sizeof drawn);
     struct faults *faults = world_copy(world, &drawn_faults, sizeof drawn_faults);
     MUST(host_start(world, false));

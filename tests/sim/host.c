@@ -1,5 +1,4 @@
-/* host.c: the hand of the core's turn (engine/core_turn.h), and the laws that every step is held against. See host.h.
- */
+/* host.c: runs the core's turns (engine/core_turn.h) and checks every step against the laws. See host.h. */
 #include "host.h"
 
 #include <stdlib.h>
@@ -11,8 +10,8 @@
 #include "ops.h"
 #include "world.h"
 
-#define HURRY_NS 20000  /* work that the core left for later comes this much later, or time would stand still */
-#define CHECK_EVERY 128 /* steps: core_check walks everything in memory */
+#define HURRY_NS 20000  /* delay of work that the core postponed; without it virtual time would not advance */
+#define CHECK_EVERY 128 /* number of steps; core_check visits everything in memory */
 
 static struct sample sample_of(const struct world *world) {
     return (struct sample){.real_ns = world_real_ns(world), .boot_ns = world_boot_ns(world)};
@@ -28,7 +27,7 @@ static struct instant later_of(struct instant a, struct instant b) {
     return a;
 }
 
-/* Time as the core counts it after an event of `now`, which is `age_ns` ago (core.c, set_now_of). */
+/* Returns the core's time after an event of `now`, which is `age_ns` ago (core.c, set_now_of). */
 static struct instant put_forward(struct instant seen, struct instant now, uint64_t age_ns) {
     uint64_t behind_ns = seen.steady_ns > now.steady_ns ? seen.steady_ns - now.steady_ns : 0;
     now.wall_ns += behind_ns < age_ns ? behind_ns : age_ns;
@@ -39,7 +38,7 @@ static struct turn_now look(struct world *world) {
     return (struct turn_now){.logical = host_now(world), .boot_ns = world_boot_ns(world)};
 }
 
-/* How long ago what is handled now was received. */
+/* Returns how long ago the current event was received. */
 static uint64_t event_age_ns(struct host *host, const struct turn_now *now) {
     if (host->in_turn) return core_turn_age_ns(&host->turn, now);
     return now->boot_ns - stall_received(&host->stall, now->boot_ns);
@@ -72,17 +71,17 @@ struct instant host_answers_at(struct world *world) {
     return later_of(at, (struct instant){.steady_ns = host->head.steady_ns, .wall_ns = host->head.wall_ns});
 }
 
-/* The core thread sleeps, until the next deadline or until the clocks are looked at again (engine/core_turn.h); or it
+/* The core thread sleeps until the next deadline or until the next look at the clocks (engine/core_turn.h), or it
  * waits for a batch. */
 void host_stands_still(struct world *world) {
     struct host *host = world->host;
     uint64_t tick_ns = host->tick_ns > world->now_ns ? host->tick_ns - world->now_ns : 0;
     if (host->state != HOST_UP) return;
     host->paused_from_ns = world->now_ns;
-    struct clock_state unlooked = host->clock; /* the process looks at no clock now */
+    struct clock_state unlooked = host->clock; /* a stopped process looks at no clock */
     host->paused_steady_ns = clock_advance(&unlooked, sample_of(world)).steady_ns;
     if (host->awaits_batch)
-        stall_look(&host->stall, world_boot_ns(world)); /* it is awake */
+        stall_look(&host->stall, world_boot_ns(world)); /* the process is awake */
     else
         stall_sleep(&host->stall, world_boot_ns(world), tick_ns < TURN_CLOCK_LOOK_NS ? tick_ns : TURN_CLOCK_LOOK_NS);
 }
@@ -90,21 +89,22 @@ void host_stands_still(struct world *world) {
 void host_goes_on(struct world *world) {
     struct host *host = world->host;
     bool is_known = host->stall.asleep_until_ns || host->stall.looked_ns;
-    if (host->state != HOST_UP || !is_known) return; /* it was started meanwhile */
+    if (host->state != HOST_UP || !is_known) return; /* the process was started meanwhile */
     host->went_on_ns = world->now_ns;
     (void)stall_received(&host->stall, world_boot_ns(world));
     stall_wake(&host->stall);
     host_wake(world);
 }
 
-/* The line that the clock believes: the wall where it last advanced, plus BOOTTIME since; as an error. */
+/* Returns the error of the wall time that the clock believes: the wall time when it last advanced, plus the BOOTTIME
+ * since. */
 static int64_t trusted_ns(const struct world *world) {
     const struct sample *high = &world->host->clock.high;
     uint64_t line_ns = high->real_ns + (world_boot_ns(world) - high->boot_ns);
     return (int64_t)(line_ns - WORLD_EPOCH_NS - world->now_ns);
 }
 
-/* How long the wall has stood still by now, starts included. */
+/* Returns for how long the wall time has not advanced, starts included. */
 static uint64_t stood_ns(const struct world *world) {
     const struct host *host = world->host;
     const struct sample *high = &host->clock.high;
@@ -185,7 +185,7 @@ bool host_holds_back(const struct world *world, const struct row *row) {
 
 /* ---- steps */
 
-/* What must not wait for the disk: endpoints, and reading ahead. */
+/* Effects that must not wait for the disk: endpoints, and reading ahead. */
 static void carry_out_at_once(struct world *world, struct core_effects *effects, size_t deliveries) {
     for (size_t i = 0; i < effects->lanes.count; i++) host_lane_effect(world, &effects->lanes.items[i]);
     for (size_t i = deliveries; i < effects->deliveries.count; i++) { /* after the lanes of the same step */
@@ -198,7 +198,8 @@ static void carry_out_at_once(struct world *world, struct core_effects *effects,
     effects->lanes.count = effects->windows.count = effects->lows.count = effects->pages.count = 0;
 }
 
-/* LOG-1: an answer rests on the position that its decision saw, at least; a delivery on that of its leases. */
+/* LOG-1: a reply depends at least on the position that its decision saw; a delivery depends on the position of its
+ * leases */
 static void check_effects(struct host *host, const struct core_effects *effects, size_t replies, size_t deliveries,
                           uint64_t before) {
     struct instant at = host->stepped;
@@ -229,7 +230,7 @@ void host_step(struct world *world, struct core_event *event) {
     size_t replies = effects->replies.count;
     size_t deliveries = effects->deliveries.count;
     core_turn_step(&host->turn, event, &now);
-    if (!follows) /* a follower only answers, and goes by its leader */
+    if (!follows) /* a follower only answers queries; its leader's state counts */
         host->stepped = put_forward(host->stepped, event->now, event->age_ns);
     for (size_t i = appends; i < effects->appends.count; i++) note_frame(world, &effects->appends.items[i]);
     if (appends < effects->appends.count) host->frames[host->frame_count - 1].state_ends = true;
@@ -248,8 +249,8 @@ void host_step(struct world *world, struct core_event *event) {
 
 /* ---- turns */
 
-struct posted {       /* news of a lane */
-    struct item item; /* first */
+struct posted {       /* an event of a lane */
+    struct item item; /* must be first */
     uint64_t life;
     uint32_t lane;
     uint64_t turn;
@@ -311,7 +312,8 @@ static void execute(struct world *world, enum turn_effect effect) {
         core_turn_look(turn, &now);
         break;
     case TURN_FLUSH:
-        /* What is decided while too many batches are on their way joins this one (is_put_off in core_thread.c). */
+        /* Decisions that are made while too many batches wait to leave go into this batch (is_put_off in
+         * core_thread.c). */
         host->puts_off = !core_turn_is_large(turn) && !core_turn_may_fill(host->batches, host->inbox.stop);
         if (!host->puts_off) host_flush(world);
         break;
@@ -326,7 +328,7 @@ static void execute(struct world *world, enum turn_effect effect) {
     }
 }
 
-/* To its end, or until it waits for a batch. */
+/* Runs the turn to its end, or until it waits for a batch. */
 static void run_turn(struct world *world) {
     struct host *host = world->host;
     uint64_t life = host->life;
@@ -348,7 +350,8 @@ void host_go_on_with_turn(struct world *world) {
     if (!host->awaits_batch) return;
     host->awaits_batch = false;
     run_turn(world);
-    if (host->life == life && host->state == HOST_UP && !host->awaits_batch) host_turn(world); /* what came meanwhile */
+    if (host->life == life && host->state == HOST_UP && !host->awaits_batch)
+        host_turn(world); /* items that came meanwhile */
 }
 
 static void turn_goes_on(struct world *world, void *argument, uint64_t life) {
@@ -375,7 +378,7 @@ void host_turn(struct world *world) {
     uint64_t boot_ns = world_boot_ns(world);
     struct turn_load load = host->inbox;
     MUST(host->state == HOST_UP);
-    if (host->awaits_batch) return; /* it is in the inbox */
+    if (host->awaits_batch) return; /* the item stays in the inbox */
     MUST(!host->in_turn);
     host->inbox.first = NULL;
     load.taken_ns = stall_received(&host->stall, boot_ns);
@@ -438,7 +441,7 @@ void host_wake(struct world *world) {
     if (wait_ns == UINT64_MAX) return;
     if (wait_ns == 0) wait_ns = HURRY_NS;
     wait_ns += world_span_ns(world, &world->options.wake);
-    if (host->tick_ns <= world->now_ns + wait_ns) return; /* sooner already */
+    if (host->tick_ns <= world->now_ns + wait_ns) return; /* an earlier wake-up is scheduled */
     host->tick_ns = world->now_ns + wait_ns;
     world_after_ns(world, wait_ns, tick, NULL, host->life);
 }

@@ -1,13 +1,16 @@
-/* host.h: the broker around the core, in one thread: hands of the engine, as broker/shell has them in several.
+/* host.h: a simulated broker around the real core, in one thread. It carries out the engine's effects, as the
+ * threads of broker/shell do.
  *
- *     request ─► engine: core_turn, request ─► facts (read late, handed in later) ─► core_turn_step ─► batch
- *     batch ─► group_commit: append, read, sync ─► release_gate ─► answers ─► delivery sender, indexer, CORE_DURABLE
- * (engine) indexer: engine: index_schedule ─► table, CORE_INDEXED; retention, erasure start: engine: recovery_plan
+ *     request ─► core_turn, request ─► facts (read late, handed in later) ─► core_turn_step ─► batch
+ *     batch ─► group_commit: append, read, sync ─► release_gate ─► replies ─► delivery sender, indexer, CORE_DURABLE
+ *     indexer: index_schedule ─► table, CORE_INDEXED; retention, erasure
+ *     start: recovery_plan
  *
- * The log is the real one on a virtual disk (model_disk.h), the index a model (table.h), the clock the real one's pure
- * half (shell/process/clock.h). It fails stop (LOG-4): a failed call ends the broker's life, and only a start goes on.
+ * The log is the real one on a virtual disk (model_disk.h). The index is a model (table.h). The clock is the pure
+ * half of the real one (shell/process/clock.h). The host is fail-stop (LOG-4): a failed call ends the broker's life,
+ * and only a start continues.
  *
- * What it watches by itself: every promise that can be seen from inside, frame by frame (MUST with the promise). */
+ * The host checks every promise that is visible from inside, frame by frame (MUST with the promise). */
 #ifndef TARRY_TESTS_SIM_HOST_H
 #define TARRY_TESTS_SIM_HOST_H
 
@@ -30,7 +33,7 @@
 #include "watch.h"
 
 #define HOST_LANES_MAX LANES_MAX
-#define HOST_SUBSCRIBERS 4 /* of the release gate */
+#define HOST_SUBSCRIBERS 4 /* number of the release gate's subscribers */
 
 struct world;
 struct client;
@@ -41,68 +44,68 @@ struct node;
 enum host_state {
     HOST_DOWN,
     HOST_UP,
-    HOST_REFUSED /* it would not start; host.message says why */
+    HOST_REFUSED /* the broker refused to start; host.message says why */
 };
 enum host_end {
-    HOST_KILLED,    /* the process ends; the page cache stays */
-    HOST_POWER_LOST /* the machine ends: what was not synced is lost, torn or there */
+    HOST_KILLED,    /* the process ends; the page cache survives */
+    HOST_POWER_LOST /* the machine loses power: unsynced writes are lost, torn or on the disk */
 };
 
-struct frame_note { /* what was appended, remembered outside of the log */
+struct frame_note { /* copy of an appended frame, kept outside of the log */
     struct frame_header header;
     uint64_t end;
-    uint64_t synced_to;   /* as the log wrote it */
-    int64_t trusted_ns;   /* how wrong the wall clock was that the broker went by */
-    uint64_t stood_ns;    /* how long the wall had stood still */
-    const uint8_t *bytes; /* of the body */
+    uint64_t synced_to;   /* the log's durable position, as the frame claims it */
+    int64_t trusted_ns;   /* error of the wall time that the broker believed */
+    uint64_t stood_ns;    /* time for which the broker's wall time had not advanced */
+    const uint8_t *bytes; /* bytes of the body */
     Tarry__FrameBody *body;
-    uint64_t digest;          /* of the state behind it */
-    uint64_t live;            /* likewise */
-    uint64_t serial;          /* no two frames have the same, on whichever disk */
-    uint32_t node;            /* who decided it */
-    struct ledger_news *news; /* what it says of tasks that only the rig knows */
+    uint64_t digest;          /* digest of the state after the frame */
+    uint64_t live;            /* number of live tasks after the frame */
+    uint64_t serial;          /* unique among all frames of all disks */
+    uint32_t node;            /* node that decided the frame */
+    struct ledger_news *news; /* the rig's own facts about the frame's tasks */
     size_t news_count;
-    bool state_ends; /* it was the last one of its step: core_digest could be compared */
+    bool state_ends; /* last frame of its step: core_digest could be compared */
 };
 
-struct asked {                            /* something that the core lacks facts for, or asked for itself */
-    struct engine_request engine_request; /* first: a call, or a page; or the item of a window */
-    struct window_rows rows;              /* a window's */
+struct asked {                            /* a request or window for which the core needs facts from the index */
+    struct engine_request engine_request; /* must be first; a call, a page or the item of a window */
+    struct window_rows rows;              /* rows of a window */
     struct core_window window;
     struct core_page page;
     uint64_t life;
     struct client *client;
     struct request *request;
-    uint64_t arrived_ns; /* a call: the truth, when it came to the machine */
-    size_t known;        /* how many frames had been acknowledged when it came (truth.h) */
-    size_t proved;       /* … and how many of them a follower's answer must show (node_proved) */
+    uint64_t arrived_ns; /* a call: true time at which it reached the machine */
+    size_t known;        /* number of acknowledged frames when the call arrived (truth.h) */
+    size_t proved;       /* how many of these frames a follower's reply must show (node_proved) */
 };
 
-struct batch {              /* effects of some steps, on their way to the disk and out (shell/queues/batch.h) */
-    struct release release; /* first: batch_of */
+struct batch {              /* effects of one or more steps that wait for the disk (shell/queues/batch.h) */
+    struct release release; /* must be first: batch_of */
     struct arena arena;
     struct core_effects effects;
     struct batch *next;
-    uint64_t end;    /* where the log ends behind them; 0: a follower's, which rests on what is committed */
-    bool reads_late; /* its deliveries are read once they may leave */
+    uint64_t end; /* end of the log after the batch; 0: a follower's batch, which depends on the committed position */
+    bool reads_late; /* the contents of its deliveries are read when the deliveries may leave */
 };
 
 struct lane {
     struct lane_state state;
-    struct client *client; /* whose connection it is, or was last */
-    struct sent *sent;     /* under way on it; NULL: nothing is */
+    struct client *client; /* client of the current connection, or of the last one */
+    struct sent *sent;     /* message that the connection is sending; NULL: none */
 };
 
-struct unread { /* a request that has come to the machine, and was not looked at yet */
+struct unread { /* a request that has reached the machine and that the process has not read */
     struct unread *next;
     struct client *client;
     struct request *request;
     uint64_t life;
-    uint64_t arrived_ns; /* the truth */
+    uint64_t arrived_ns; /* true time */
 };
 
-struct parcel {                    /* a delivery on its way out (shell/threads/delivery_sender.c) */
-    struct core_delivery delivery; /* tasks and keys in the world's memory */
+struct parcel {                    /* a delivery that waits to leave (shell/threads/delivery_sender.c) */
+    struct core_delivery delivery; /* its tasks and keys are in the world's memory */
     struct parcel *next;
 };
 
@@ -110,119 +113,120 @@ struct host {
     uint32_t number;
     enum host_state state;
     char message[512];
-    uint64_t life;     /* grows with every start; what belongs to an earlier one is void */
-    struct node *node; /* it is one of a pair; NULL: it is alone */
+    uint64_t life;     /* number of starts; events of an earlier life are ignored */
+    struct node *node; /* the host's part of a pair; NULL: the host is alone */
 
     /* The machine's clocks. */
-    int64_t wall_offset_ns;    /* how wrong the wall clock is */
-    uint64_t booted_ns;        /* BOOTTIME counts from here */
-    uint64_t boot;             /* which one of the machine; from 1 */
-    uint64_t paused_until_ns;  /* SIGSTOP */
-    struct timeline stopped;   /* what happens once that is over */
-    uint64_t paused_from_ns;   /* the last time, suspended machines included … */
-    uint64_t went_on_ns;       /* … and until then */
-    uint64_t paused_steady_ns; /* logical time as it was stopped */
-    struct unread *unread;     /* in its sockets */
+    int64_t wall_offset_ns;    /* error of the wall clock */
+    uint64_t booted_ns;        /* world time at which BOOTTIME was zero */
+    uint64_t boot;             /* number of the machine's boot, from 1 */
+    uint64_t paused_until_ns;  /* the process is stopped (SIGSTOP) until this world time */
+    struct timeline stopped;   /* events that happen once the process goes on */
+    uint64_t paused_from_ns;   /* start of the last stop of the process or sleep of the machine */
+    uint64_t went_on_ns;       /* end of that stop or sleep */
+    uint64_t paused_steady_ns; /* steady time when the process was stopped */
+    struct unread *unread;     /* requests in the machine's sockets */
 
     struct model_disk *disk;
-    struct disk calls; /* the log's, mindful of the reserve */
+    struct disk calls; /* the log's disk calls, which take the disk reserve into account */
     struct log *log;
     struct log_cursor *indexer;
     struct log_cursor *retiring;
     struct core *core;
     struct clock_state clock;
-    uint64_t tick_ns; /* when it is woken next; UINT64_MAX: not */
+    uint64_t tick_ns; /* next wake-up of the core thread; UINT64_MAX: none */
     struct stall stall;
     struct core_turn turn;
-    struct turn_load inbox;    /* what waits for the core's turn */
-    bool in_turn;              /* the core is told of things, as of turn.at_ns */
-    const struct asked *taken; /* the call that is being decided; NULL: none is */
-    struct instant stepped;    /* the latest that the core was told */
+    struct turn_load inbox;    /* items that wait for the core's turn */
+    bool in_turn;              /* the core is being called, with the time turn.at_ns */
+    const struct asked *taken; /* the call that the core is deciding; NULL: none */
+    struct instant stepped;    /* latest time that the core was given */
 
-    struct batch *batch;   /* that steps fill */
-    struct batch *posted;  /* for the next group; oldest first */
-    struct batch *syncing; /* the group under way */
-    struct batch *spare;   /* empty ones */
-    unsigned batches;      /* that are filled or on their way */
-    bool puts_off;         /* the batch that is filled was not handed on */
-    bool awaits_batch;     /* the core's turn goes on once one is free … */
-    bool turn_comes;       /* … and does so in a moment */
+    struct batch *batch;   /* the batch that steps fill */
+    struct batch *posted;  /* batches for the next group commit, oldest first */
+    struct batch *syncing; /* batches of the running group commit */
+    struct batch *spare;   /* empty batches */
+    unsigned batches;      /* number of batches that are being filled or waiting to leave */
+    bool puts_off;         /* the current batch was not handed on, because too many batches wait */
+    bool awaits_batch;     /* the core's turn waits for a free batch */
+    bool turn_comes;       /* the waiting turn will continue in a moment */
     struct index_schedule index_schedule;
-    uint64_t filter_id_end; /* the filter of keys knows the tasks of the index below it */
+    uint64_t filter_id_end; /* the key filter contains the tasks of the index below this id */
     bool flushing;
     struct group_commit group;
-    uint64_t sync_since_ns; /* when the sync under way began; 0: there is none */
-    bool sync_held;         /* a story holds the disk */
-    bool sync_due;          /* … and the group waits for it */
-    bool indexing;          /* it waits, for its turn */
+    uint64_t sync_since_ns; /* start of the running sync; 0: no sync runs */
+    bool sync_held;         /* a story prevents syncs */
+    bool sync_due;          /* a group commit waits for that sync */
+    bool indexing;          /* the indexer is scheduled to run */
     bool index_held;
     bool archiving;
     bool delivery_sender_comes;
     struct retention retention;
     struct erasure erasure;
-    size_t slice_count; /* so many of the table's redactions are being erased */
-    uint64_t archived;  /* by this process: all that lies below is in the archive */
+    size_t slice_count; /* number of the table's redactions that are being erased */
+    uint64_t archived;  /* position up to which this process has archived the log */
     struct release_gate gate;
     struct release_subscriber subscribers[HOST_SUBSCRIBERS];
-    struct parcel *parcels;    /* the oldest first */
-    struct parcel *departures; /* leased ahead of time, and not durable yet */
+    struct parcel *parcels;    /* waiting deliveries, oldest first */
+    struct parcel *departures; /* deliveries leased ahead of time whose leases are not yet durable */
     struct lane lanes[HOST_LANES_MAX];
-    uint64_t connections; /* that were ever made; the number of each is its name */
-    uint64_t durable;     /* as the core was told */
+    uint64_t connections; /* number of connections ever made; each number identifies its connection */
+    uint64_t durable;     /* durable position that the core knows */
     uint64_t indexed;
     struct disk_reserve reserve;
 
-    /* What is known from outside. */
-    struct table table;                           /* durable: survives every end */
-    struct flat head;                             /* as of all frames appended; of a follower: applied */
-    struct ledger_origin origins[FLAT_TASKS_MAX]; /* [id], as of the same */
-    uint64_t given_out[FLAT_TASKS_MAX];           /* [id]: position of the lease that this run's core gave out last */
+    /* State that the rig keeps outside of the broker. */
+    struct table table; /* durable: survives every crash */
+    struct flat head;   /* state after all appended frames; of a follower: after all applied frames */
+    struct ledger_origin origins[FLAT_TASKS_MAX]; /* [id]: facts as of `head` */
+    uint64_t given_out[FLAT_TASKS_MAX]; /* [id]: position of the lease whose delivery this run's core sent last */
     struct watch watch;
-    uint64_t archive_end;             /* what the archive has, durably … */
-    bool archive_has[FLAT_TASKS_MAX]; /* [id] … and whose content it has */
+    uint64_t archive_end;             /* durable end of the archive */
+    bool archive_has[FLAT_TASKS_MAX]; /* [id]: the archive has the task's content */
     struct frame_note *frames;
     size_t frame_count;
     size_t frame_capacity;
-    uint64_t promised;        /* answers and deliveries that rest on positions below it have left */
-    uint64_t noted_boot;      /* the boot in which … */
-    uint64_t noted_steady_ns; /* … steady time was this at BOOTTIME zero (shell/process/boot.h) */
-    uint64_t stood_before_ns; /* how long the wall had stood still at the last start … */
-    uint64_t stood_wall_ns;   /* … where it was */
+    uint64_t promised;        /* replies and deliveries that depend on positions below this one have left */
+    uint64_t noted_boot;      /* boot for which noted_steady_ns is valid */
+    uint64_t noted_steady_ns; /* steady time at BOOTTIME zero of that boot (shell/process/boot.h) */
+    uint64_t stood_before_ns; /* at the last start: time for which the wall time had not advanced */
+    uint64_t stood_wall_ns;   /* the wall time at which it had stopped */
     uint64_t steps;
     uint32_t starts;
     uint32_t refusals;
     uint64_t cut_bytes;
-    uint64_t may_cut_at; /* a bit flipped there, and nothing protects it; UINT64_MAX: none */
+    uint64_t may_cut_at; /* position of a flipped bit that no seal protects; UINT64_MAX: none */
 };
 
 /* ---- life */
-void host_begin(struct world *world); /* an empty disk */
+void host_begin(struct world *world); /* makes an empty disk */
 void host_free(struct host *host);
 struct batch *host_batch_take(struct host *host);
 void host_batch_drop(struct host *host, struct batch *batch);
-/* Some were dropped, of a broker that is up: the core may be waiting for one. */
+/* Continues a turn of the core that waited for a free batch. Call after batches of a running broker were dropped. */
 void host_batches_dropped(struct world *world);
-/* A turn that waits for a batch goes on now, if it may. */
+/* Continues the turn that waits for a batch, if a batch is free. */
 void host_go_on_with_turn(struct world *world);
 void host_end_history(struct world *world);
-/* False: host.state is REFUSED and host.message a sentence, or DOWN when the disk failed. */
+/* Returns false if the broker did not start: host.state is REFUSED and host.message a sentence, or DOWN after a disk
+ * failure. */
 bool host_start(struct world *world, bool accept_clock);
 void host_kill(struct world *world, enum host_end how);
-/* In order: CORE_STOP, everything answered, CORE_CLOSE, the log sealed; then it is down. */
+/* Orderly stop: CORE_STOP, all replies, CORE_CLOSE, a seal. Afterwards the broker is down. */
 void host_stop(struct world *world);
-/* Fail stop (LOG-4). */
+/* Ends the broker's life after a failed call (LOG-4). */
 void host_fail(struct world *world, const char *what, int error);
 
 /* ---- from outside */
-/* A request is in the machine's socket; the process looks at it. NULL: nobody is there to do so. */
+/* Puts a request into the machine's socket; host_read lets the process read it. Returns NULL if the broker is down. */
 struct unread *host_reached(struct world *world, struct client *client, struct request *request);
 void host_read(struct world *world, struct unread *unread);
 void host_lane_up(struct world *world, struct client *client, uint32_t number, uint64_t session);
 void host_lane_gone(struct world *world, uint64_t connection);
-/* Each delivery to the pooled session may have so many tasks. */
+/* Sets how many tasks each delivery to the pooled session may have. */
 void host_credit(struct world *world, uint64_t session, uint32_t credit);
 
-/* Every frame of the log, contents included, is what was appended. */
+/* Checks that every frame of the log, contents included, is as it was appended. */
 void host_check_log(struct world *world);
 
 /* ---- scripted */
@@ -230,88 +234,91 @@ void host_hold_sync(struct world *world);
 void host_release_sync(struct world *world);
 void host_hold_index(struct world *world);
 void host_release_index(struct world *world);
-/* All that is durable is indexed at once. */
+/* Absorbs everything durable into the index at once. */
 void host_index_now(struct world *world);
 struct instant host_now(struct world *world);
-/* The time that an event is stepped at: when it was received (engine/stall.h); now, if that is not known. */
+/* Returns the time for the next event's step: when the event was received (engine/stall.h), or now if that is
+ * unknown. */
 struct instant host_event_time(struct world *world);
-/* Steady time from which what it wants "in so long" counts (TIME-1). */
+/* Returns the steady time from which a relative delay of the request counts (TIME-1). */
 uint64_t host_from_ns(struct world *world);
-/* The process stops, or the machine sleeps; it goes on. */
+/* Notes that the process stops (or the machine sleeps), and that it goes on. */
 void host_stands_still(struct world *world);
 void host_goes_on(struct world *world);
-/* The time as of which questions are answered: a follower's clock may be behind what its leader has written. */
+/* Returns the time at which queries are answered. A follower's clock may be behind its leader's log. */
 struct instant host_answers_at(struct world *world);
 
 /* ---- of a pair (node.h) */
-/* Takes the batch over, which leaves by the gate. `question`: what confirms it, if it appended nothing (R3). */
+/* Takes over a batch, which leaves through the release gate. `question`: the follower's question that confirms a
+ * batch without frames (R3). */
 void host_enter(struct world *world, struct batch *batch, uint64_t question);
-/* What may leave does. False: the disk failed, and the broker with it. */
+/* Releases what may leave. Returns false if the disk failed, which ends the broker's life. */
 bool host_release(struct world *world, bool *out_has_left);
-/* Nothing that waits will leave any more. */
+/* Drops all waiting replies and deliveries. */
 void host_drop_waiting(struct host *host);
-/* What is below that position is, and may go into the index. */
-/* Leased by this run, and not given out yet: for everybody else it waits (core/ahead.h). */
+/* Returns whether this run leased the task ahead of time and has not sent it yet: in all answers the task is still
+ * waiting (core/ahead.h). */
 bool host_holds_back(const struct world *world, const struct row *row);
-/* A delivery that departs (core_delivery.departs) goes its own way. */
+/* Sends a delivery that was leased ahead of time (core_delivery.departs); it waits only for its own leases. */
 void host_depart(struct world *world, const struct core_delivery *delivery);
+/* Marks everything below `position` as committed: it may leave, and the indexer may absorb it. */
 void host_committed(struct world *world, uint64_t position);
-/* The core decides from now on. */
+/* Starts an epoch in which this core decides. */
 void host_begin_epoch(struct world *world, uint32_t epoch);
 void host_restart_clock(struct world *world, struct clock_origin origin);
 
 /* ---- between host_*.c */
 void host_step(struct world *world, struct core_event *event);
-/* The core's turn comes, with all that waits in the inbox (engine/core_turn.h). Not within a turn. */
+/* Runs the core's turn with everything in the inbox (engine/core_turn.h). Must not be called within a turn. */
 void host_turn(struct world *world);
-/* An item is received now, unless it was before, and the core's turn comes. */
+/* Marks the item as received now, unless it was received before, and runs the core's turn. */
 void host_take(struct world *world, struct item *item);
-/* What begins or ends a run of the core. */
+/* Steps the event that begins or ends a run of the core. */
 void host_begin_run(struct world *world, struct core_event event);
-/* News of a lane, a moment later, unless its turn is over by then. */
+/* Sends the core an event of a lane a moment later, unless the lane has changed hands by then. */
 void host_post(struct world *world, const struct lane *lane, const struct core_event *event);
-void host_wake(struct world *world); /* arms the next tick */
-/* The batch is handed on (TURN_FLUSH). */
+void host_wake(struct world *world); /* schedules the next wake-up */
+/* Hands the current batch on (TURN_FLUSH). */
 void host_flush(struct world *world);
-/* TURN_TAKE, TURN_REFUSE and TURN_DROP, of all but news of lanes. */
+/* TURN_TAKE, TURN_REFUSE and TURN_DROP of all items except events of lanes. */
 void host_take_asked(struct world *world, struct asked *asked);
 void host_refuse_asked(struct world *world, struct asked *asked);
 void host_drop_asked(struct world *world, struct asked *asked);
 void host_ask_window(struct world *world, const struct core_window *window);
 void host_ask_page(struct world *world, const struct core_page *page);
-void host_gate_begin(struct world *world); /* host->durable is known */
+void host_gate_begin(struct world *world); /* call once host->durable is known */
 void host_index_later(struct world *world);
 void host_retire_later(struct world *world);
-/* The index is begun at what it has. */
+/* Starts the indexer at the index's position. */
 void host_index_begin(struct host *host);
-/* core_filter.may_exist, of a host. */
+/* core_filter.may_exist of a host. */
 bool host_may_exist(const void *filter, uint64_t key_hash);
 /* ---- host_archive.c */
 void host_archive_begin(struct host *host);
 bool host_is_archived(const struct world *world, uint64_t end);
-/* The segment under retention comes into the archive, later. */
+/* Archives the segment under retention after a random time. */
 void host_archive_later(struct world *world);
-/* False: the archive is not there just now. */
+/* Returns false if the archive cannot be reached. */
 bool host_archive_erase(struct world *world, const Tarry__Redaction *redaction);
 bool host_redacts(const Tarry__Request *request);
-/* Where the contents lie that it means; the request comes back. */
+/* Finds the contents that the request means; the request returns to the core later. */
 void host_locate_later(struct world *world, struct asked *asked);
 void host_erase_later(struct world *world);
-/* The erasure under way ends: whoever cuts the log waits for it, in another thread (log_erase_begin). */
+/* Ends the running erasure. A cut of the log waits for it, as log_erase_begin does in another thread. */
 void host_erase_through(struct world *world);
 void host_check_erased(struct world *world);
 void host_lane_effect(struct world *world, const struct core_lane *lane);
-/* `is_made`: there is something to send. */
+/* `is_made`: the delivery has contents to send. */
 void host_lane_send(struct world *world, const struct core_delivery *delivery, const struct outgoing_contents *contents,
                     bool is_made);
-/* `node`: who decided it. */
+/* `node`: node that decided the reply. */
 void host_answer(struct world *world, struct asked *asked, uint32_t node, Tarry__Reply *reply, const uint8_t *commit,
                  size_t commit_size);
 struct frame_note *host_add_frame(struct host *host);
 const struct frame_note *host_frame(const struct host *host, uint64_t position);
-/* How many of the frames end at or below `position`. */
+/* Returns how many frames end at or below `position`. */
 size_t host_frames_below(const struct host *host, uint64_t position);
-/* CAP-1: a commit that schedules may be taken. */
+/* CAP-1: returns whether a commit that schedules may be admitted. */
 bool host_has_room(struct world *world, uint64_t size);
 void host_room_begin(struct world *world);
 

@@ -1,5 +1,5 @@
-/* host_archive.c: the archive, of which nothing is kept but how far it goes and whose contents it has. What is archived
- * is read when that begins and is there when it ends: what is erased in between would escape. */
+/* host_archive.c: the simulated archive. It stores only its end and the ids of archived contents. Archiving copies
+ * the contents as they are at its start: a content erased meanwhile would escape the erasure. */
 #include <string.h>
 
 #include "../must.h"
@@ -13,7 +13,7 @@ void host_archive_begin(struct host *host) {
     memset(host->archive_has, 0, sizeof host->archive_has);
 }
 
-/* Its disk is mounted now, and then it is not. */
+/* The archive's disk is mounted at some times only. */
 static bool is_there(const struct world *world) {
     return !world->options.archive_comes_and_goes || (world->now_ns >> 30) % 3 != 1;
 }
@@ -24,10 +24,10 @@ bool host_is_archived(const struct world *world, uint64_t end) {
 
 struct archiving {
     struct log_segment segment;
-    bool has[FLAT_TASKS_MAX]; /* [id]: its content */
+    bool has[FLAT_TASKS_MAX]; /* [id]: the content is in the archive */
 };
 
-/* Neither erased nor, where a bit of what was erased has flipped, anything else (history 20045725). */
+/* Returns whether the content is intact: not erased, and without flipped bits in erased bytes (history 20045725). */
 static bool is_content(const Tarry__TaskPut *put, const uint8_t *blob) {
     uint8_t hash[CONTENT_HASH_SIZE];
     content_hash(blob, put->task->blob_size, hash);
@@ -54,7 +54,7 @@ static bool read_segment(struct host *host, struct archiving *archiving) {
     return error == LOG_END;
 }
 
-/* What was reported as erased never comes into the archive. */
+/* Checks that erased contents never enter the archive. */
 static void check_reported(const struct host *host, const struct archiving *archiving) {
     for (size_t i = 0; i < host_frames_below(host, host->table.flat.position); i++) {
         const Tarry__FrameBody *body = host->frames[i].body;

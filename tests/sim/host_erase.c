@@ -1,6 +1,6 @@
-/* host_erase.c: what a redaction means is looked for in the log, late, and handed in later still
- * (shell/jobs/locator.c); what the index knows to be redacted is erased, as engine/erasure.h says. The search is naive,
- * over every frame that was ever noted; the erasing is the real one. */
+/* host_erase.c: redaction. The search for a redaction's contents reads the log and returns later
+ * (shell/jobs/locator.c); contents that the index knows as redacted are erased, as engine/erasure.h decides. The
+ * search is naive and visits every frame ever appended; the erasing code is the real one. */
 #include <string.h>
 
 #include "../model_disk.h"
@@ -9,7 +9,7 @@
 #include "host.h"
 #include "world.h"
 
-#define SLICE_MAX 4 /* redactions; the shell's slices are larger, and a kill falls between fewer of them */
+#define SLICE_MAX 4 /* redactions in a slice; few, so that kills often fall between two slices */
 
 /* ---- the search */
 
@@ -24,8 +24,8 @@ bool host_redacts(const Tarry__Request *request) {
 struct search {
     const struct host *host;
     const Tarry__Redact *redact;
-    uint32_t queue;               /* its number when it was asked for */
-    struct core_past_task *found; /* [id]; id 0: not meant */
+    uint32_t queue;               /* the queue's number at the time of the request */
+    struct core_past_task *found; /* by id; id 0: not redacted by this request */
 };
 
 static bool is_range(const Tarry__Redact *redact) {
@@ -71,7 +71,7 @@ static bool is_in_range(const Tarry__Redact *redact, const struct frame_header *
     return ms >= redact->from_ms && (!redact->to_ms || ms < redact->to_ms);
 }
 
-/* The records of a range of time do not say which of its tasks were redacted later; their bytes do. */
+/* The records of a time range do not show which tasks were redacted later; their bytes show it. */
 static void mark_erased(const struct search *search, struct core_past *past) {
     for (size_t i = 0; is_range(search->redact) && i < past->count; i++) {
         struct core_past_task *task = &past->tasks[i];
@@ -101,7 +101,7 @@ static void run_search(struct world *world, const struct search *search, size_t 
     mark_erased(&running, out);
 }
 
-/* A queue has the name that is asked for, or had it. */
+/* Returns whether a queue has the requested name, or had it. */
 static bool is_known(const struct host *host, const struct search *search) {
     bool is_known = search->queue != 0;
     for (size_t i = 0; i < host->head.former_count && !is_known; i++)
@@ -145,7 +145,7 @@ void host_locate_later(struct world *world, struct asked *asked) {
 
 /* ---- erasing */
 
-/* Judged by what lies on the disk, though its reads may fail just now. A bit of the zeros may have flipped since
+/* Judges the bytes on the disk, even while reads of the disk fail. A bit of the erased zeros may have flipped since
  * (faults.c). */
 static bool is_gone(struct host *host, const Tarry__Redaction *redaction) {
     uint8_t content[256];
@@ -180,7 +180,7 @@ static enum erasure_result erase_archive(struct world *world) {
     return ERASURE_DONE;
 }
 
-/* A transaction of the index of its own. Nothing is left anywhere by then. */
+/* Removes the erased redactions in a transaction of the index. At that time no copy of the contents is left. */
 static void report(struct world *world) {
     struct host *host = world->host;
     TRACE(world, "broker", "erased %zu", host->slice_count);
@@ -208,7 +208,7 @@ static enum erasure_result execute(struct world *world) {
     case ERASURE_END:
         log_erase_end(host->log);
         break;
-    case ERASURE_TAILS: /* of one broker there are none */
+    case ERASURE_TAILS: /* a broker without a peer has no tails */
     case ERASURE_FORGET:
     case ERASURE_REST:
         break;
@@ -225,7 +225,7 @@ static struct erasure_facts find_facts(const struct world *world) {
 
 static void erase(struct world *world, void *argument, uint64_t life);
 
-/* The effects in turn; a moment passes before the report. */
+/* Runs the effects in turn; the report comes a moment later. */
 static void carry_on(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
     if (host->life != life || host->state != HOST_UP || host->erasure.effect == ERASURE_REST) return;
@@ -271,7 +271,7 @@ void host_erase_later(struct world *world) {
     world_after(world, &world->options.wake, erase, NULL, host->life);
 }
 
-/* What has been reported stays erased, whatever the disk forgot since. */
+/* Checks that erased contents stay erased, even if the disk lost later writes. */
 void host_check_erased(struct world *world) {
     struct host *host = world->host;
     for (size_t i = 0; i < host_frames_below(host, host->table.flat.position); i++) {

@@ -1,5 +1,5 @@
-/* host_index.c: the index follows the log (shell/threads/indexer.c), and the log gives up what the index has. Every
- * frame is read back from the disk here and compared with what was appended. */
+/* host_index.c: the indexer follows the log (shell/threads/indexer.c), and retention removes segments that the index
+ * has absorbed. Every frame is read back from the disk and compared with the appended one. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "node.h"
 #include "world.h"
 
-/* What the log gives back is what was handed to it. */
+/* Checks that the log returns the frame that was appended. */
 static const Tarry__FrameBody *body_of(const struct host *host, const struct log_view *view) {
     const struct frame_note *note = host_frame(host, view->header.position);
     MUST(note && note->header.type == view->header.type && note->header.epoch == view->header.epoch);
@@ -21,9 +21,9 @@ static const Tarry__FrameBody *body_of(const struct host *host, const struct log
     return note->body;
 }
 
-/* ---- the effects of engine/index_schedule.h. What is absorbed is taken in at the commit, which is the transaction */
+/* ---- the effects of engine/index_schedule.h. The transaction takes in the absorbed frames at its commit */
 
-/* The core hears of the newest position, however late. */
+/* The core learns the newest indexed position, possibly late. */
 static void tell_core(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
     if (host->life != life) return;
@@ -31,7 +31,7 @@ static void tell_core(struct world *world, void *argument, uint64_t life) {
     host_turn(world);
 }
 
-/* The filter knows the keys of all tasks that the index had when it was renewed. */
+/* The filter contains the keys of all tasks that the index had at the filter's last renewal. */
 bool host_may_exist(const void *filter, uint64_t key_hash) {
     const struct host *host = filter;
     for (uint64_t id = 1; id < host->filter_id_end; id++) {
@@ -41,7 +41,7 @@ bool host_may_exist(const void *filter, uint64_t key_hash) {
     return false;
 }
 
-/* False: the broker failed. */
+/* Returns false if the broker failed. */
 static bool commit(struct world *world) {
     struct host *host = world->host;
     struct log_view view;
@@ -61,12 +61,12 @@ static bool commit(struct world *world) {
     return true;
 }
 
-/* LOG-3: who begins to lead may have in its log what is never acknowledged. */
+/* LOG-3: the log of a node that begins to lead may end with frames that will never be acknowledged. */
 static uint64_t limit_of(const struct host *host) {
     return host->node && host->node->may_index < host->durable ? host->node->may_index : host->durable;
 }
 
-/* All that may be absorbed, or some of it, as if a transaction were full. */
+/* Absorbs all frames that may be absorbed, or a random part of them, as if a transaction were full. */
 static void absorb(struct world *world, bool all) {
     struct host *host = world->host;
     uint64_t limit = host->index_schedule.limit;
@@ -82,7 +82,7 @@ static void absorb(struct world *world, bool all) {
 
 static void turn(struct world *world, void *argument, uint64_t life);
 
-/* What is to be done at this moment. Erasing and retirement have turns of their own. */
+/* Runs what is due at this moment. Erasure and retirement have turns of their own. */
 static void run(struct world *world, bool stop) {
     struct host *host = world->host;
     for (;;) {
@@ -130,19 +130,18 @@ static void turn(struct world *world, void *argument, uint64_t life) {
     if (!host->index_held) run(world, false);
 }
 
-/* As for a process that has just been started, or somebody who comes back from elsewhere. */
 void host_index_begin(struct host *host) {
     struct index_times times = {.gather_bytes = UINT64_MAX, .batch_records = INDEX_BATCH_RECORDS};
     index_schedule_begin(&host->index_schedule, &times, host->indexed);
 }
 
-/* What is durable is in the index after a time of its own. */
+/* The index absorbs a durable frame after a delay of its own. */
 void host_index_later(struct world *world) {
     struct host *host = world->host;
     if (host->indexing || limit_of(host) <= host->index_schedule.absorbed) return;
     host->index_schedule.times.gather_ns = world_span_ns(world, &world->options.index);
     host->indexing = true;
-    world_after_ns(world, 0, turn, NULL, host->life); /* never at once: whoever called goes on with a host that is up */
+    world_after_ns(world, 0, turn, NULL, host->life); /* never at once: the caller must go on with a running host */
 }
 
 void host_index_now(struct world *world) {
@@ -161,7 +160,7 @@ void host_release_index(struct world *world) {
     host_index_later(world);
 }
 
-/* ---- retirement: the effects of engine/retention.h, each of those that a kill may come between by itself */
+/* ---- retirement: the effects of engine/retention.h. Each effect that a kill may separate runs by itself */
 
 static const struct log_segment *find_oldest(struct world *world, struct log_segment *segment,
                                              struct retention_facts *facts) {
@@ -188,7 +187,7 @@ static enum retention_result move_in(struct world *world) {
     return RETENTION_DONE;
 }
 
-/* LOG-3: whoever still needs something of it has it elsewhere. */
+/* LOG-3: other components that need the segment have their own copy. */
 static enum retention_result remove_segment(struct world *world) {
     struct host *host = world->host;
     const struct log_segment *segment = &host->retention.segment;
@@ -217,7 +216,7 @@ static enum retention_result execute(struct world *world) {
         break;
     case RETENTION_REMOVE:
         return remove_segment(world);
-    case RETENTION_SIGN: /* no key */
+    case RETENTION_SIGN: /* no signing key */
     case RETENTION_ARCHIVE:
     case RETENTION_REST:
         break;
@@ -225,7 +224,7 @@ static enum retention_result execute(struct world *world) {
     return RETENTION_DONE;
 }
 
-/* A moment passes before these. */
+/* These effects run after a moment. */
 static void retire_soon(struct world *world);
 
 static void retire_turn(struct world *world, void *argument, uint64_t life) {
@@ -261,7 +260,7 @@ void host_retire_later(struct world *world) {
     const struct log_segment *oldest = find_oldest(world, &segment, &facts);
     if (retention_look(&host->retention, oldest, &facts) == RETENTION_ARCHIVE) host_archive_later(world);
     if (!retention_is_active(&host->retention)) return;
-    (void)retention_step(&host->retention, execute(world)); /* opened at once */
+    (void)retention_step(&host->retention, execute(world)); /* open the segment at once */
     retire_soon(world);
 }
 
@@ -291,10 +290,10 @@ void host_check_log(struct world *world) {
     log_cursor_close(cursor);
 }
 
-/* ---- room: the figures that the engine decides on (engine/disk_reserve.h) */
+/* ---- disk space: the numbers for the engine's decisions (engine/disk_reserve.h) */
 
-#define SEGMENT_FILE_EXTRA 4096u /* its header: FORMAT.md */
-#define DISK_SEGMENTS 4u         /* the disk is as small as that: half a segment is kept free */
+#define SEGMENT_FILE_EXTRA 4096u /* size of a segment's header: FORMAT.md */
+#define DISK_SEGMENTS 4u         /* simulated size of the disk, so small that half a segment is kept free */
 
 static uint64_t free_bytes(const struct model_disk *disk) {
     if (!disk->room) return UINT64_MAX / 2;
@@ -314,7 +313,7 @@ static bool can_prepare(const struct host *host) {
     return disk_reserve_admits_segment(&host->reserve, free_bytes(host->disk), size);
 }
 
-/* The log's own thread would have tried to make the next segment ready; here it is only asked whether it could. */
+/* The log's own thread would have prepared the next segment. Here the rig only asks whether that is possible. */
 static int log_has_room(struct host *host, uint64_t size) {
     uint64_t position = core_position(host->core), segment_size = host->reserve.segment_size;
     int error = log_fits(host->log, position, size);
@@ -323,7 +322,7 @@ static int log_has_room(struct host *host, uint64_t size) {
     return log_fits(host->log, position, size > segment_size ? size - segment_size : 0);
 }
 
-/* CAP-1, F-4: behind what was admitted there is room for the ack that comes next, or more can be made. */
+/* CAP-1, F-4: after the admitted commit there is still room for the next ack, or room can be made. */
 static void check_room(struct host *host, uint64_t commit_size) {
     uint64_t ack_size = FRAME_HEADER_SIZE + 512;
     if (host->reserve.segment_size < 4 * ack_size || can_prepare(host)) return;

@@ -1,5 +1,6 @@
-/* host_lanes.c: lanes and their pipes: the hand of engine/lane_state.h, as shell/threads/lanes.c and the door are. What
- * becomes of a delivery is told to the core, unless the lane has changed hands. */
+/* host_lanes.c: lanes and their connections. Carries out the effects of engine/lane_state.h, as
+ * shell/threads/lanes.c and the door do. The core learns the outcome of a delivery, unless the lane has changed
+ * hands. */
 #include <string.h>
 
 #include "../must.h"
@@ -7,7 +8,7 @@
 #include "host.h"
 #include "world.h"
 
-struct sent { /* a delivery on its way into a pipe */
+struct sent { /* a delivery that a connection is sending */
     uint64_t life;
     uint64_t turn;
     struct lane *lane;
@@ -23,7 +24,7 @@ static void tell(struct world *world, const struct lane *lane, enum core_event_k
     host_post(world, lane, &event);
 }
 
-/* It has left, or never will. */
+/* Reports that the delivery has left, or that it never will. */
 static void finish(struct world *world, struct lane *lane, bool has_left) {
     struct sent *sent = lane->sent;
     lane->sent = NULL;
@@ -36,7 +37,8 @@ void host_lane_effect(struct world *world, const struct core_lane *effect) {
     uint64_t session = lane->state.session;
     uint64_t former =
         effect->open ? lane_state_open(&lane->state, effect->session) : lane_state_close(&lane->state, effect->session);
-    /* A client that has gone to the other node has no connection here, and keeps that one (pairs, history 85046449). */
+    /* A client that has switched to the other node has no connection here and keeps the other one (pairs, history
+     * 85046449). */
     bool is_its_client = former && lane->client->session_node == world->host->number;
     if (is_its_client) network_break_pipe(world, lane->client, session);
 }
@@ -46,7 +48,7 @@ void host_lane_up(struct world *world, struct client *client, uint32_t number, u
     if (host->state != HOST_UP || number >= HOST_LANES_MAX || !session) return;
     struct lane *lane = &host->lanes[number];
     uint64_t connection = host->connections + 1, former;
-    if (!lane_state_up(&lane->state, session, connection, &former)) return; /* another session's lane */
+    if (!lane_state_up(&lane->state, session, connection, &former)) return; /* the lane belongs to another session */
     host->connections = connection;
     lane->client = client;
     client->lane_up = true;
@@ -54,7 +56,7 @@ void host_lane_up(struct world *world, struct client *client, uint32_t number, u
     client->pipe_session = session;
     TRACE(world, "broker", "lane of %s is up", client->name);
     tell(world, lane, CORE_LANE_UP, true);
-    if (former) finish(world, lane, false); /* the door closes it, and cancels what waits for it */
+    if (former) finish(world, lane, false); /* the door closes the old connection and cancels its waiting delivery */
 }
 
 void host_lane_gone(struct world *world, uint64_t connection) {
@@ -64,7 +66,7 @@ void host_lane_gone(struct world *world, uint64_t connection) {
         if (!lane_state_gone(&lane->state, connection)) continue;
         TRACE(world, "broker", "lane of %s is gone", lane->client->name);
         tell(world, lane, CORE_LANE_GONE, true);
-        finish(world, lane, false); /* in the order of the door: the cancelled send ends after it */
+        finish(world, lane, false); /* same order as in the door: the cancelled send ends after the connection */
     }
 }
 
@@ -75,7 +77,7 @@ void host_credit(struct world *world, uint64_t session, uint32_t credit) {
         if (host->lanes[i].state.session == session) host_post(world, &host->lanes[i], &event);
 }
 
-/* The pipe takes it, unless its reader reads nothing. */
+/* The connection takes the delivery, unless its client does not read. */
 static void pipe_takes(struct world *world, void *argument, uint64_t number) {
     struct sent *sent = argument;
     struct lane *lane = sent->lane;

@@ -1,6 +1,6 @@
-/* host_requests.c: requests come in, and what the core lacks is read from the index: late, and handed in later still
- * (the hand of engine/engine_request.h, as shell/threads/core_thread.c and reader.c are; the windows are the
- * indexer's). */
+/* host_requests.c: incoming requests, and reads of the index for the core. The rows arrive late and are handed in
+ * later still. Carries out the effects of engine/engine_request.h, as shell/threads/core_thread.c and reader.c do;
+ * the indexer loads the windows. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,16 +13,16 @@
 #include "views.h"
 #include "world.h"
 
-/* Pages are short, so that jobs and lists take several. */
+/* Pages are short, so that jobs and lists need several. */
 #define PAGE_TASKS_MAX 5
 
 static void end_request(struct world *world, struct engine_request *engine_request) {
     struct host *host = world->host;
     engine_request_end(engine_request, host->core);
-    if (host->node) host_wake(world); /* who follows may be waiting for that */
+    if (host->node) host_wake(world); /* a follower may be waiting for this position */
 }
 
-/* ---- reading, as the index is at this moment */
+/* ---- reads of the index as it is at this moment */
 
 static void read_facts(struct world *world, struct engine_request *engine_request) {
     struct table_rows rows = {0};
@@ -95,9 +95,9 @@ void host_ask_page(struct world *world, const struct core_page *page) {
     read_later(world, asked);
 }
 
-/* ---- taking */
+/* ---- requests that are ready for the core */
 
-#define PIECE_NS 50000u /* from one piece of a load to the next */
+#define PIECE_NS 50000u /* delay between two pieces of a load */
 
 static void refuse_with(struct world *world, struct asked *asked, Tarry__Code code) {
     Tarry__Reply *reply = world_alloc(world, sizeof *reply);
@@ -122,7 +122,8 @@ static enum engine_request_need next_need(struct world *world, struct engine_req
     return engine_request_next(engine_request, world->host->core, world->options.filters ? &filter : NULL);
 }
 
-/* True: the event lacks nothing and may be stepped. False: the request is under way, or was refused. */
+/* Returns true if the event has all its facts and may be stepped. Returns false if the request is under way or was
+ * refused. */
 static bool has_all(struct world *world, struct asked *asked) {
     struct engine_request *engine_request = &asked->engine_request;
     enum engine_request_need need;
@@ -166,14 +167,14 @@ static bool has_schedules(const Tarry__Request *request) {
     return false;
 }
 
-/* What time brings about comes first: then the prediction sees it. */
+/* Run the due timers first, so that the prediction sees their effects. */
 static void let_time_pass(struct world *world) {
     if (core_deadline(world->host->core) > host_event_time(world).steady_ns / NS_PER_MS) return;
     struct core_event event = {.kind = CORE_TICK};
     host_step(world, &event);
 }
 
-/* What the last step answered to it. */
+/* Sends the reply of the last step. */
 static const Tarry__Reply *reply_of(const struct host *host, const struct asked *asked) {
     const struct core_effects *effects = &host->batch->effects;
     size_t i = effects->replies.count;
@@ -200,7 +201,7 @@ static void take_call(struct world *world, struct asked *asked) {
     end_request(world, engine_request);
 }
 
-/* Pieces are smaller than the shell's, or there would be one each. */
+/* Pieces are smaller than in the shell; otherwise every load would have one piece. */
 static void take_window(struct world *world, struct asked *asked) {
     struct core_event event;
     uint32_t piece = world->options.core.work_max ? world->options.core.work_max : WINDOW_PIECE_MAX;
@@ -253,7 +254,7 @@ static enum core_event_kind kind_of(const Tarry__Request *request) {
     }
 }
 
-/* Its address, with a port of its own after every crash. */
+/* Returns the client's address; the port changes after every crash. */
 static const char *peer_of(struct world *world, const struct client *client) {
     char *peer = world_alloc(world, PEER_SIZE_MAX + 1);
     snprintf(peer, PEER_SIZE_MAX + 1, "%s:%u", client->name, 1024 + (unsigned)(client->run % 60000));
@@ -285,7 +286,7 @@ static void receive(struct world *world, const struct unread *unread) {
                                                 .request = request->body,
                                                 .peer = peer_of(world, client),
                                                 .contents = request->contents};
-    /* The session's secret is what lets it be resumed (shell/process/secret.c); here its number is. */
+    /* The session's secret permits its resumption (shell/process/secret.c); the simulator uses its number instead. */
     if (engine_request->event.kind == CORE_SUBSCRIBE && request->body->subscribe->resume.len)
         memcpy(&engine_request->event.session, request->body->subscribe->resume.data,
                sizeof engine_request->event.session);
@@ -305,11 +306,11 @@ struct unread *host_reached(struct world *world, struct client *client, struct r
 
 void host_read(struct world *world, struct unread *unread) {
     struct host *host = world->host;
-    if (unread->life != host->life) return; /* the process that it came to has ended */
+    if (unread->life != host->life) return; /* the process that the request reached has ended */
     receive(world, unread);
     struct unread **at = &host->unread;
     while (*at && *at != unread) at = &(*at)->next;
-    if (*at) *at = unread->next; /* it may have ended by that */
+    if (*at) *at = unread->next; /* the request may have ended the process */
 }
 
 void host_answer(struct world *world, struct asked *asked, uint32_t node, Tarry__Reply *reply, const uint8_t *commit,

@@ -1,6 +1,6 @@
-/* host_start.c: the broker's life: recovery, as engine/recovery_plan.h says, and every way to end. After a start what
- * is there is compared with what must be there: everything that was promised (LOG-1), nothing that was never appended,
- * and the same state at every position (LOG-2). */
+/* host_start.c: the broker's life: recovery, as engine/recovery_plan.h decides, and all ways to end. After a start
+ * the state is checked: everything that was promised is there (LOG-1), nothing that was never appended, and each
+ * position has the same state as before (LOG-2). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #include "recovery_plan.h"
 #include "world.h"
 
-#define BATCH_MEMORY_MAX ((size_t)4 << 30) /* as the world's */
+#define BATCH_MEMORY_MAX ((size_t)4 << 30) /* as in the world */
 
 static void say_refused(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -68,14 +68,14 @@ static void drop_all(struct host *host, struct batch **batches) {
     }
 }
 
-/* All but the one that is filled. */
+/* All batches except the one that is being filled. */
 static void drop_batches(struct host *host) {
     drop_all(host, &host->posted);
     drop_all(host, &host->syncing);
     host_drop_waiting(host);
 }
 
-/* The one that is filled; nothing else is under way. */
+/* The batch that is being filled; no other batch is under way. */
 static void begin_batch(struct host *host) {
     if (!host->batch) host->batch = host_batch_take(host);
     core_effects_reset(&host->batch->effects);
@@ -103,7 +103,7 @@ void host_begin(struct world *world) {
     host->indexer = host->retiring = NULL;
     host->tick_ns = UINT64_MAX;
     drop_batches(host);
-    /* One that was lost would count as on its way in all histories that follow (20322881). */
+    /* A lost batch would count as under way in all later histories (20322881). */
     MUST(host->batches == (host->batch != NULL));
     begin_batch(host);
     host->group = (struct group_commit){0};
@@ -135,7 +135,7 @@ void host_begin(struct world *world) {
     host->may_cut_at = UINT64_MAX;
 }
 
-/* Everything of this life but the disk. */
+/* Frees everything of this life except the disk. */
 static void end_life(struct world *world) {
     struct host *host = world->host;
     if (host->node) node_end(world);
@@ -225,7 +225,7 @@ void host_fail(struct world *world, const char *what, int error) {
     tell_clients(world);
 }
 
-/* Until the engine says that the run is over. False: it has ended otherwise. */
+/* Runs until the engine reports the end of the run. Returns false if the run ended otherwise. */
 static bool drain(struct world *world) {
     struct host *host = world->host;
     uint64_t life = host->life, later_ms = 0;
@@ -236,7 +236,7 @@ static bool drain(struct world *world) {
         if (end == TURN_CLOSES)
             host_begin_run(world, (struct core_event){.kind = CORE_CLOSE, .who = "operator@house"});
         else if (!world_step(world))
-            later_ms += TURN_DRAIN_MAX_MS; /* nothing else will happen */
+            later_ms += TURN_DRAIN_MAX_MS; /* no other event will come */
         world_enter(world, host->number);
     }
     return host->state == HOST_UP && host->life == life;
@@ -250,7 +250,7 @@ static void end_in_order(struct world *world) {
     tell_clients(world);
 }
 
-/* A follower writes no seal of its own. */
+/* A follower appends no seal of its own. */
 static void stop_following(struct world *world) {
     int error = log_mark(world->host->log);
     if (error)
@@ -262,11 +262,11 @@ static void stop_following(struct world *world) {
 void host_stop(struct world *world) {
     struct host *host = world->host;
     if (host->state != HOST_UP) return;
-    world_resume(world, host->number); /* a process that stands still takes no SIGTERM: it comes right after */
+    world_resume(world, host->number); /* a stopped process does not receive SIGTERM until it goes on */
     TRACE(world, "broker", "stops");
     if (host->node && !host->node->blocked && !host->node->ended) follow_leave(world);
     host->inbox.stop = true;
-    host_go_on_with_turn(world); /* it may wait for a batch */
+    host_go_on_with_turn(world); /* the turn may be waiting for a batch */
     host_turn(world);
     if (!drain(world)) return;
     if (!host->turn.closed && host->node && !host->node->writes && !host->node->blocked)
@@ -288,7 +288,7 @@ static bool open_log(struct world *world, const struct recovery_plan *plan, stru
     char message[512] = "";
     int error = log_open(&host->log, &options, plan->index.position, out, message, sizeof message);
     if (!error) return true;
-    MUST(message[0]); /* every refusal is a sentence */
+    MUST(message[0]); /* every refusal has a sentence */
     say_refused(world, "%s", message);
     return false;
 }
@@ -333,14 +333,14 @@ static void refuse_as_planned(struct world *world, const struct recovery_plan *p
     }
 }
 
-/* The tail that was cut had never been promised to anybody. False: it had been, but a bit flipped in what no seal
- * protected yet, which looks torn (README, what is not promised). */
+/* Checks that nobody had been promised the tail that was cut. Returns false if it was promised, but a bit had
+ * flipped in bytes that no seal protected yet, which looks like a torn tail (README, exceptions to the promises). */
 static bool forget_cut(struct world *world, const struct log_recovery *found) {
     if (found->cut_bytes) TRACE(world, "broker", "cuts a torn tail of %" PRIu64 " bytes", found->cut_bytes);
     struct host *host = world->host;
     size_t kept = host_frames_below(host, found->end);
     uint64_t end = kept ? host->frames[kept - 1].end : LOG_POSITION_FIRST;
-    MUST(found->end == end);           /* nothing is there that was never appended */
+    MUST(found->end == end);           /* the log has no frame that was never appended */
     if (found->end < host->promised) { /* LOG-1, LOG-5 */
         MUST(host->may_cut_at != UINT64_MAX && kept == host_frames_below(host, host->may_cut_at));
         say_refused(world, "a bit flipped in what was not sealed yet");
@@ -363,7 +363,7 @@ static bool is_same_frame(const struct frame_note *note, const struct log_view *
            (!view->header.body_size || memcmp(note->bytes, view->body, view->header.body_size) == 0);
 }
 
-/* A frame of the log's tail; the digest is the live broker's at every position where one is known (LOG-2). */
+/* A frame of the log's tail; its digest must equal the running broker's at every known position (LOG-2). */
 static void replay_frame(struct world *world, struct recovery_plan *plan) {
     struct host *host = world->host;
     struct log_view view;
@@ -377,9 +377,10 @@ static void replay_frame(struct world *world, struct recovery_plan *plan) {
     flat_apply(&host->head, &note->header, note->body);
 }
 
-/* What a start may add to steady time beyond what truly passed. Within a boot of the machine: nothing. Else the wall
- * clock may be further ahead now than the line that was believed. And if it stood still while steady time went on, that
- * time is in the difference again, but for what steady time is ahead of the wall by (clock.c). */
+/* Maximal time that a start may add to steady time beyond the time that truly passed. Within one boot of the
+ * machine: none. After a new boot, the wall clock may be further ahead than the line that was believed. If the wall
+ * time did not advance while steady time did, the difference includes that time again, except for the lead of steady
+ * time over the wall (clock.c). */
 static void allow_for_walls(struct world *world, const struct instant *last, bool same_boot) {
     struct host *host = world->host;
     const struct frame_note *note = host->frame_count ? &host->frames[host->frame_count - 1] : NULL;
@@ -405,14 +406,14 @@ static void restart_clock(struct world *world, struct clock_origin origin) {
     clock_begin(&host->clock, origin, sample);
 }
 
-/* The note of shell/process/boot.c. Nobody syncs it: what ends it is the end of the boot. */
+/* Records the note of shell/process/boot.c. The note is never synced, because it is void after the boot. */
 static void note_boot(struct host *host) {
     host->noted_boot = host->boot;
     host->noted_steady_ns = host->clock.steady_from - host->clock.boot_from;
 }
 
-/* Every start is one of the machine here, so that no note of the same boot helps (boot.h): steady time goes on by the
- * difference of the wall clocks, if that is believed (TIME-2), and the truth may be less. */
+/* Within one boot, steady time goes on by the note (boot.h). After a new boot it advances by the difference of the wall
+ * clocks, if that is believed (TIME-2); the true time may be less. */
 static void begin_clock(struct world *world, const struct recovery_plan *plan, bool accept) {
     struct host *host = world->host;
     struct clock_origin origin = {.last = plan->last, .accept_jump = accept};
@@ -426,7 +427,7 @@ void host_restart_clock(struct world *world, struct clock_origin origin) {
     note_boot(world->host);
 }
 
-/* From nothing, over everything that was ever appended: the same digest at every frame. */
+/* Replays everything that was ever appended, from an empty state: the digest is the same at every frame. */
 static void replay_all(struct world *world) {
     struct host *host = world->host;
     struct core *core = core_new(&world->options.core);
@@ -440,7 +441,7 @@ static void replay_all(struct world *world) {
     core_free(core);
 }
 
-/* NULL: nothing was ever said. */
+/* NULL: no digest was recorded */
 static const struct frame_note *last_commit(const struct host *host) {
     size_t i = host->frame_count;
     while (i > 0 && !host->frames[i - 1].body) i--;
@@ -450,7 +451,9 @@ static const struct frame_note *last_commit(const struct host *host) {
 void host_begin_epoch(struct world *world, uint32_t epoch) {
     struct host *host = world->host;
     TRACE(world, "broker", "starts, epoch %" PRIu32, epoch);
-    bool is_deposed = host->node && epoch < world->truth.epoch; /* and does not know it yet: it will answer nobody */
+    bool is_deposed =
+        host->node &&
+        epoch < world->truth.epoch; /* the node has been deposed but does not know it yet: it will send no reply */
     if (!is_deposed) ledger_on_loss(world, &host->head);
     const struct frame_note *last = last_commit(host);
     who_begin(&host->watch.who, last ? last->body : NULL);
@@ -473,7 +476,7 @@ static int find_last_stop(struct world *world, const struct recovery_plan *plan)
     return 0;
 }
 
-/* One effect of engine/recovery_plan.h. False: something cannot be opened. */
+/* Runs one effect of engine/recovery_plan.h. Returns false if something cannot be opened. */
 static bool execute(struct world *world, struct recovery_plan *plan, bool accept_clock) {
     struct host *host = world->host;
     struct log_recovery found;
@@ -514,7 +517,7 @@ static bool execute(struct world *world, struct recovery_plan *plan, bool accept
     return true;
 }
 
-/* Everything of a start that failed, but the sentence. */
+/* Frees everything of a failed start except the sentence. */
 static void give_up(struct world *world) {
     struct host *host = world->host;
     char message[sizeof host->message];
@@ -549,12 +552,12 @@ static bool start(struct world *world, bool accept_clock) {
     if (host->node && !node_has_snapshot(world)) return false;
     retention_init(&host->retention, &(struct retention_policy){world->options.retain_size, UINT64_MAX});
     if (!recover(world, accept_clock, &plan)) return false;
-    /* The cursor has read ahead; the indexer begins where the index is. */
+    /* The cursor has read ahead; the indexer begins at the index's position. */
     log_cursor_close(host->indexer);
     MUST(log_cursor_open(&host->indexer, host->log, host->table.flat.position, false) == 0);
     memset(host->origins, 0, sizeof host->origins);
     ledger_take_frames(world, host->head.position);
-    if (plan.log.end > host->promised) host->promised = plan.log.end; /* recovery made it durable */
+    if (plan.log.end > host->promised) host->promised = plan.log.end; /* recovery made the position durable */
     host->indexed = host->table.flat.position;
     host->filter_id_end = host->table.flat.next_id;
     host_index_begin(host);
@@ -581,7 +584,7 @@ static bool start(struct world *world, bool accept_clock) {
 
 bool host_start(struct world *world, bool accept_clock) {
     uint32_t from = world->place;
-    world_enter(world, world->host->number); /* what it does happens there, and stands still with it */
+    world_enter(world, world->host->number); /* a started process acts at its own place, and stops with it */
     bool is_up = start(world, accept_clock);
     world_enter(world, from);
     return is_up;

@@ -1,5 +1,5 @@
-/* host_sync.c: the hands of group commit, of the release gate and of what is read before it leaves (engine), as
- * shell/threads/sync.c, releaser.c, outgoing.c and delivery_sender.c are. A failure ends the broker (LOG-4). */
+/* host_sync.c: carries out the effects of group commit, of the release gate and of late reads (engine), as
+ * shell/threads/sync.c, releaser.c, outgoing.c and delivery_sender.c do. A failure ends the broker's life (LOG-4). */
 #include <errno.h>
 #include <string.h>
 
@@ -10,14 +10,14 @@
 #include "ops.h"
 #include "world.h"
 
-/* What a frame says of how far the log is durable (log_claim). */
+/* Returns the frame's claim about the durable end of the log (log_claim). */
 static uint64_t claim(const struct host *host) {
     uint64_t durable = log_durable(host->log);
     return host->node && host->node->claimed < durable ? host->node->claimed : durable;
 }
 
 static int append_one(struct host *host, const struct core_append *append) {
-    MUST(append->position == log_end(host->log)); /* the core gives positions without gaps */
+    MUST(append->position == log_end(host->log)); /* the core assigns positions without gaps */
     struct log_piece pieces[64];
     struct log_frame frame;
     MUST(append->content_count <= 64);
@@ -36,7 +36,7 @@ static int append_all(struct host *host) {
     return log_write(host->log);
 }
 
-/* ---- the source of what is read before it leaves (engine/outgoing_read.h), as shell/threads/outgoing.c is */
+/* ---- contents that are read before they leave (engine/outgoing_read.h), as in shell/threads/outgoing.c */
 
 static int read_log(void *context, uint64_t position, void *out, size_t size) {
     const struct world *world = context;
@@ -70,7 +70,7 @@ static uint64_t erasures(void *context) {
     return log_erasures(world->host->log);
 }
 
-/* Nothing is read before it may leave: the one thread has nobody to wait for. */
+/* Contents are read only when they may leave: the single thread has nothing to wait for. */
 static bool wait_durable(void *context, uint64_t after) {
     const struct world *world = context;
     MUST(after <= log_durable(world->host->log)); /* LOG-1 */
@@ -87,9 +87,9 @@ static const struct outgoing_source *source_of(struct world *world) {
     return &source;
 }
 
-/* ---- answers */
+/* ---- replies */
 
-/* A copy that outlives the effects: packed and unpacked again, which the wire does too. */
+/* Copies a reply, so that it outlives the effects. It is packed and unpacked, as on the wire. */
 static Tarry__Reply *copy_reply(struct world *world, const Tarry__Reply *reply) {
     size_t size = tarry__reply__get_packed_size(reply);
     uint8_t *bytes = world_alloc(world, size);
@@ -99,8 +99,8 @@ static Tarry__Reply *copy_reply(struct world *world, const Tarry__Reply *reply) 
     return copy;
 }
 
-/* R3: an answer rests on nothing but what is acknowledged with it, and knows what was when it was asked for. A
- * follower's says that it is one. */
+/* R3: a reply depends only on frames that are acknowledged with it, and shows everything that was acknowledged when
+ * its request came. A follower's reply says that it is a follower's. */
 static void check_known(struct world *world, const struct core_reply *reply, const struct asked *asked) {
     const struct host *host = world->host;
     if (!host->node) return;
@@ -114,7 +114,7 @@ static void check_known(struct world *world, const struct core_reply *reply, con
     truth_acknowledge(world, reply->after);
 }
 
-/* False: the disk failed, and the broker with it. */
+/* Returns false if the disk failed, which ends the broker's life. */
 static bool answer(struct world *world, const struct core_reply *reply) {
     struct asked *asked = (struct asked *)(uintptr_t)reply->ticket;
     MUST(reply->after <= log_durable(world->host->log)); /* LOG-1 */
@@ -151,7 +151,7 @@ static bool answer(struct world *world, const struct core_reply *reply) {
     return true;
 }
 
-/* ---- deliveries: one after another, in the order in which they were decided */
+/* ---- deliveries, in the order in which they were decided */
 
 static void delivery_sender(struct world *world, void *argument, uint64_t life);
 static void synced(struct world *world, void *argument, uint64_t life);
@@ -163,7 +163,7 @@ static void delivery_sender_later(struct world *world) {
     world_after(world, &world->options.wake, delivery_sender, NULL, host->life);
 }
 
-/* False: the disk failed, and the broker with it. */
+/* Returns false if the disk failed, which ends the broker's life. */
 static bool depart(struct world *world, struct core_delivery *delivery) {
     struct outgoing_contents contents;
     int error = outgoing_read_delivery(source_of(world), &world->memory, delivery, &contents);
@@ -184,7 +184,8 @@ static void delivery_sender(struct world *world, void *argument, uint64_t life) 
     if (host->life != life) return;
     host->delivery_sender_comes = false;
     struct parcel *parcel = host->parcels;
-    if (!release_gate_reaches(&host->gate, parcel->delivery.after)) return; /* comes again when it is */
+    if (!release_gate_reaches(&host->gate, parcel->delivery.after))
+        return; /* the sender runs again once that position may leave */
     host->parcels = parcel->next;
     if (depart(world, &parcel->delivery)) delivery_sender_later(world);
 }
@@ -199,7 +200,7 @@ static struct parcel *parcel_of(struct world *world, const struct core_delivery 
     return parcel;
 }
 
-/* What was leased ahead of time waits for its own leases alone (delivery_sender_depart). */
+/* A delivery that was leased ahead of time waits only for its own leases (delivery_sender_depart). */
 static void departs(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
     struct parcel *parcel = argument;
@@ -235,9 +236,9 @@ static void post_parcel(struct world *world, const struct core_delivery *deliver
     delivery_sender_later(world);
 }
 
-/* ---- the release gate's hand (shell/queues/releaser.c) */
+/* ---- the release gate's effects (shell/queues/releaser.c) */
 
-/* False: the broker failed. */
+/* Returns false if the broker failed. */
 static bool answer_all(struct world *world, const struct batch *batch) {
     for (size_t i = 0; i < batch->effects.replies.count; i++) {
         const struct core_reply *reply = &batch->effects.replies.items[i];
@@ -250,7 +251,7 @@ static struct batch *batch_of(struct release *release) {
     return (struct batch *)release;
 }
 
-/* First: the others look at it. */
+/* The first subscriber: the others read host->durable. */
 static void tell_host(void *context, uint64_t position) {
     struct world *world = context;
     world->host->durable = position;
@@ -317,12 +318,12 @@ bool host_release(struct world *world, bool *out_has_left) {
 void host_committed(struct world *world, uint64_t position) {
     struct host *host = world->host;
     TRACE(world, "broker", "committed #%zu", host_frames_below(host, position));
-    if (position <= host->durable) return; /* a leader whose follower has not all of what was there at the start */
+    if (position <= host->durable) return; /* a leader whose follower did not have everything at the start */
     release_gate_reach(&host->gate, position);
     release_gate_tell(&host->gate);
 }
 
-/* ---- groups: the hand of engine/group_commit.h (shell/threads/sync.c) */
+/* ---- the effects of engine/group_commit.h (shell/threads/sync.c) */
 
 static void begin_group(struct world *world);
 
@@ -345,7 +346,8 @@ static void read_group(struct world *world) {
     }
 }
 
-/* What is durable here need not be committed in a pair (R3). False: the disk failed, and the broker with it. */
+/* In a pair, a position that is durable here need not be committed (R3). Returns false if the disk failed, which
+ * ends the broker's life. */
 static bool release_group(struct world *world) {
     struct host *host = world->host;
     struct batch *batches = host->syncing;
@@ -360,7 +362,7 @@ static bool release_group(struct world *world) {
     return host_release(world, &has_left);
 }
 
-/* Up to the sync, or to the end. */
+/* Runs until the sync, or to the end. */
 static void go_on(struct world *world) {
     struct host *host = world->host;
     for (;;) {
@@ -435,7 +437,7 @@ static void flush(struct world *world, void *argument, uint64_t life) {
 static void flush_later(struct world *world) {
     struct host *host = world->host;
     if (host->flushing || group_commit_is_writing(&host->group))
-        return; /* the end of the group under way begins the next */
+        return; /* the end of the running group commit starts the next one */
     host->flushing = true;
     world_after(world, &world->options.wake, flush, NULL, host->life);
 }
@@ -458,7 +460,7 @@ void host_hold_sync(struct world *world) {
     world->host->sync_held = true;
 }
 
-/* Not in the call itself: a process that is stopped hears of it when it goes on. */
+/* Not within this call: a stopped process notices it when it goes on. */
 static void sync_goes_on(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
     if (host->life != life || host->state != HOST_UP) return;

@@ -9,7 +9,7 @@
 
 #include "../must.h"
 
-/* What a record leaves as it was, lease apart. */
+/* Fields that a record must leave unchanged, except the lease. */
 enum keeps { KEEPS_DUE = 1, KEEPS_ATTEMPT = 2, KEEPS_DELIVERIES = 4, KEEPS_TOKEN = 8 };
 
 static const struct {
@@ -37,7 +37,8 @@ static bool has_expired(const struct flat *flat, const struct row *row) {
 }
 
 static void law_of_key(const struct flat *flat, const struct row *row) {
-    if (row->key_size) MUST(!flat_live(flat, row->queue, row->key, row->key_size)); /* unique among the living */
+    if (row->key_size)
+        MUST(!flat_live(flat, row->queue, row->key, row->key_size)); /* the key is unique among live tasks */
 }
 
 static void law_of_new(const struct flat *flat, const struct row *row) {
@@ -48,7 +49,7 @@ static void law_of_new(const struct flat *flat, const struct row *row) {
 static void law_of_lease(const struct flat *flat, const Tarry__TaskPut *put, const struct row *before,
                          const struct row *row) {
     bool is_ahead = now_ns(flat, row->base) / 1000000 < row->due_ms;
-    if (is_ahead) { /* TIME-1: it says that its delivery leaves when the task is due (core/ahead.h) */
+    if (is_ahead) { /* TIME-1: the lease record says that its delivery leaves when the task is due (core/ahead.h) */
         MUST(row->base == ROW_STEADY && !row->expires_ms && row->delivered_ms == row->due_ms);
         MUST(row->lease_deadline_ms > row->due_ms);
     } else {
@@ -62,7 +63,7 @@ static void law_of_lease(const struct flat *flat, const Tarry__TaskPut *put, con
     MUST(put->before_session == before->session && put->before_delivered_ms == before->delivered_ms);
 }
 
-/* TRUE-1: whoever had it before is the last who may have acted on it. */
+/* TRUE-1: the record names the task's former consumer as the last one that may have acted on it. */
 static void law_of_unsent(const struct flat_task *task, const Tarry__TaskPut *put, const struct row *row) {
     MUST(put->before_session == task->row.session && put->before_delivered_ms == task->row.delivered_ms);
     MUST(row->session == task->session_before && row->delivered_ms == task->delivered_before_ms);
@@ -70,7 +71,7 @@ static void law_of_unsent(const struct flat_task *task, const Tarry__TaskPut *pu
 
 static void law_of_attempts(const struct flat *flat, const struct row *before) {
     uint32_t attempts_max = flat_queue_of(flat, before->queue)->put.policy->max_attempts;
-    MUST(!attempts_max || before->attempt < attempts_max); /* else it is buried */
+    MUST(!attempts_max || before->attempt < attempts_max); /* otherwise the task becomes dead */
 }
 
 void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put) {
@@ -107,7 +108,7 @@ void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put) {
         law_of_attempts(flat, before);
         break;
     case TARRY__CAUSE__CAUSE_RELEASED:
-        MUST(row.attempt + 1 == before->attempt); /* given back unseen: costs nothing */
+        MUST(row.attempt + 1 == before->attempt); /* returned unseen: the attempt does not count */
         break;
     case TARRY__CAUSE__CAUSE_UNSENT:
         MUST(row.attempt + 1 == before->attempt && row.deliveries + 1 == before->deliveries);
@@ -122,7 +123,7 @@ void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put) {
     }
 }
 
-/* Some purge of the queue was asked for when the task was there already. */
+/* Some request asked for a purge of the queue after the task had been scheduled. */
 static bool is_purged(const struct flat *flat, const struct row *row) {
     for (size_t i = 0; i < flat->job_count; i++) {
         const Tarry__JobPut *job = &flat->jobs[i];
@@ -153,7 +154,7 @@ void laws_of_end(const struct flat *flat, const Tarry__TaskEnd *end) {
     }
 }
 
-/* Another queue takes the place of a deleted one, under a number that no task ever had. */
+/* A queue takes the place of a deleted one, under a number that no earlier task has. */
 static void law_of_place(const struct flat *flat, const Tarry__QueuePut *former, const Tarry__QueuePut *put) {
     MUST(former->deleted && !put->deleted);
     MUST(queue_generation(put->number) == queue_generation(former->number) + 1);
@@ -163,7 +164,7 @@ static void law_of_place(const struct flat *flat, const Tarry__QueuePut *former,
     }
 }
 
-/* What was changed can be told from the record alone. */
+/* The record alone shows what changed. */
 void laws_of_queue(const struct flat *flat, const Tarry__QueuePut *put) {
     const struct flat_queue *queue = flat_queue_of(flat, put->number);
     const bool follows = queue->put.number && queue->put.number != put->number;
@@ -178,11 +179,11 @@ void laws_of_queue(const struct flat *flat, const Tarry__QueuePut *put) {
 }
 
 void laws_of_job(const struct flat *flat, const Tarry__JobPut *job) {
-    if (job->job != flat->position) return;               /* it has been going on */
-    MUST(job->id_end == flat->next_id && !job->after_id); /* what is scheduled from here on is none of its business */
+    if (job->job != flat->position) return;               /* the job continues */
+    MUST(job->id_end == flat->next_id && !job->after_id); /* the job does not concern tasks scheduled from now on */
 }
 
-/* Nothing that lives or waits for a decision loses its content, and what is erased is that task's, not another's. */
+/* A live or dead task never loses its content, and each erased content belongs to the named task. */
 void laws_of_redaction(const struct flat *flat, const Tarry__Redaction *redaction) {
     MUST(redaction->id && redaction->id < flat->next_id && redaction->reason[0]);
     const struct flat_task *task = &flat->tasks[redaction->id];

@@ -1,12 +1,12 @@
-/* laws.h: what a record may do, whoever decided it. The core and the naive model read the same records, so a decision
- * that is wrong but consistent would please both; these are the promises themselves, asked of every record. */
+/* laws.h: the promises, checked on every record, whichever node decided it. The core and the naive model read the
+ * same records, so a wrong but consistent decision would satisfy both; these laws do not depend on either. */
 #ifndef TARRY_TESTS_SIM_LAWS_H
 #define TARRY_TESTS_SIM_LAWS_H
 
 #include "flat.h"
 
-/* `flat` is the state before the record, at the time and position of its frame. They do not return if a law is broken.
- */
+/* Checks one record. `flat` is the state before the record, at its frame's time and position. Aborts if a law is
+ * broken. */
 void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put);
 void laws_of_end(const struct flat *flat, const Tarry__TaskEnd *end);
 void laws_of_queue(const struct flat *flat, const Tarry__QueuePut *put);

@@ -1,4 +1,4 @@
-/* ledger.c: see ledger.h. What single operations must answer is predicted in predict.c. */
+/* ledger.c: see ledger.h. predict.c predicts the replies to single operations. */
 #include "ledger.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ static struct ledger_task *task_of(struct world *world, uint64_t id) {
 
 /* ---- frames */
 
-/* As it is now, and will be with this frame; to be changed. */
+/* Returns the note of the frame for this task, with the current values if it is new; the caller changes it. */
 static struct ledger_origin *news_of(struct world *world, struct frame_note *note, uint64_t id) {
     MUST(id && id < FLAT_TASKS_MAX);
     for (size_t i = note->news_count; i-- > 0;) {
@@ -35,7 +35,7 @@ static struct ledger_origin *news_of(struct world *world, struct frame_note *not
     return &news->origin;
 }
 
-/* Who waits from now on, and for how long: the truth that TIME-1 is held against. */
+/* Notes which tasks wait from now on, and for how long: the true times that TIME-1 is checked against. */
 static void note_due(struct world *world, const Tarry__TaskPut *put, struct ledger_origin *origin) {
     bool sets_due = put->cause == TARRY__CAUSE__CAUSE_SCHEDULED || put->cause == TARRY__CAUSE__CAUSE_MOVED;
     bool changes_due = sets_due || put->task->due_ms != put->before_due_ms;
@@ -48,7 +48,7 @@ static void note_due(struct world *world, const Tarry__TaskPut *put, struct ledg
     origin->delay_ns = is_delay ? put->task->due_ms * NS_PER_MS - steady_ns : 0;
 }
 
-/* The chain goes on covering exactly what the client sent. */
+/* The hash chain covers exactly the payload that the client sent. */
 static void check_redaction(struct world *world, const Tarry__Redaction *redaction) {
     const struct core_content *content = world->host->origins[redaction->id].content;
     if (!redaction->frame) return;
@@ -88,7 +88,7 @@ void ledger_on_frame(struct world *world, struct frame_note *note, const struct 
         if (reply->results[i]->outcome == TARRY__OUTCOME__REDACTED && !reply->aborted)
             redacted -= reply->results[i]->count;
     }
-    MUST(!redacted); /* it says of how many, and each has its record */
+    MUST(!redacted); /* the reply says how many; each redacted task has its own record */
 }
 
 void ledger_take_frame(struct world *world, const struct frame_note *note) {
@@ -106,7 +106,7 @@ void ledger_on_loss(struct world *world, const struct flat *head) {
     for (uint64_t id = 1; id < ledger->task_end; id++) {
         struct ledger_task *task = &ledger->tasks[id];
         if (id >= head->next_id) {
-            MUST(!task->accepted && !task->seen && !task->over); /* KEEP-1, LOG-1: nobody had heard of it */
+            MUST(!task->accepted && !task->seen && !task->over); /* KEEP-1, LOG-1: no client had learned of it */
             *task = (struct ledger_task){0};
         } else if (task->over) {
             MUST(head->tasks[id].ended);
@@ -133,7 +133,7 @@ static void note_result(struct world *world, const Tarry__Op *op, const Tarry__O
 static void check_prediction(const struct prediction *prediction, Tarry__Code code, Tarry__Outcome outcome, uint64_t id,
                              uint64_t known_since_ms) {
     bool is_forgotten = outcome == TARRY__OUTCOME__UNKNOWN && prediction->outcome != TARRY__OUTCOME__UNKNOWN;
-    if (is_forgotten) { /* TRUE-1: the answer says since when endings are remembered */
+    if (is_forgotten) { /* TRUE-1: the reply says since when outcomes are remembered */
         MUST(prediction->may_be_forgotten && known_since_ms > prediction->ended_ms);
         return;
     }
@@ -163,7 +163,7 @@ static void on_commit(struct world *world, struct request *request, const struct
         MUST(result->count == prediction->count && result->left == prediction->left);
 }
 
-/* What was read is without its salt. */
+/* The payload that was read, without its salt. */
 static bool is_content(const struct core_content *content, const ProtobufCBinaryData *read) {
     const uint8_t *packed = (const uint8_t *)content->data + BLOB_SALT_SIZE;
     return content->size == BLOB_SALT_SIZE + read->len && (!read->len || memcmp(packed, read->data, read->len) == 0);
@@ -183,11 +183,12 @@ static void on_task(const struct request *request, const struct answer *answer) 
     MUST(content && is_content(content, &reply->task->content));
 }
 
-/* A producer is forgotten only after a long time in which nothing of it was executed. */
+/* The broker forgets a producer only long after its last commit was executed. */
 static void on_forgotten(struct world *world, const struct request *request) {
     const struct client *client = request->client;
     const Tarry__Commit *commit = request->body->commit;
-    if (request->answered || client->producer != commit->producer) return; /* it was over for the client too */
+    if (request->answered || client->producer != commit->producer)
+        return; /* the client had dropped this producer id too */
     uint64_t idle_ns = world->now_ns - client->used_ns + world->steady_jumped_ns;
     MUST(idle_ns >= PRODUCER_IDLE_MS * NS_PER_MS); /* ONCE-1 */
 }
@@ -210,9 +211,9 @@ static void check_time(struct world *world, const struct row *row, const struct 
     struct instant now = host_answers_at(world);
     uint64_t now_ns = row->base == ROW_WALL ? now.wall_ns : now.steady_ns;
     MUST(now_ns >= row->due_ms * NS_PER_MS); /* TIME-1, by the broker's own clock */
-    if (row->base == ROW_WALL) {             /* … and by what a wall clock may be believed */
+    if (row->base == ROW_WALL) {             /* … and by the error that a wall clock may be believed to have */
         MUST((int64_t)(row->due_ms * NS_PER_MS) <= (int64_t)(WORLD_EPOCH_NS + world->now_ns) + world->believable_ns);
-    } else if (task->received_ns && task->due_ms == row->due_ms) { /* … and by the truth */
+    } else if (task->received_ns && task->due_ms == row->due_ms) { /* … and by true time */
         uint64_t passed_ns = world->now_ns + 1 - task->received_ns;
         uint64_t jumped_ns = world->steady_jumped_ns - task->jumped_ns;
         if (passed_ns + jumped_ns < task->delay_ns)
@@ -223,8 +224,8 @@ static void check_time(struct world *world, const struct row *row, const struct 
     }
 }
 
-/* Of a pair: what a deposed leader sends late, or sends again while its follower confirms, may be older than what has
- * left since; whoever gets it is told (FENCE-1). */
+/* In a pair, a deposed leader may send a delivery late, or again while its follower confirms. It may be older than
+ * deliveries that left since; its consumer is told (FENCE-1). */
 static bool is_late(const struct world *world, const struct row *row) {
     const struct row *now = &world->host->head.tasks[row->id].row;
     bool is_current = now->lease_epoch == row->lease_epoch && now->lease_position == row->lease_position;
@@ -239,8 +240,8 @@ static void check_token(const struct row *row, struct ledger_task *task) {
     task->token_position = row->lease_position;
 }
 
-/* FENCE-1: the consumer that had the task before had it, by the truth, for as long as it was told, gave it back, or
- * lost its session. */
+/* FENCE-1: by true time, the former consumer had the task as long as the broker had told it, or returned the task,
+ * or lost its session. */
 static void check_former_lease(const struct world *world, const struct ledger_task *task, uint64_t id) {
     const struct run_out *run_out = &world->host->watch.run_out[id];
     bool has_run_out = run_out->position != 0 && run_out->epoch == task->token_epoch &&
@@ -263,7 +264,7 @@ void ledger_on_departure(struct world *world, const struct core_delivered *deliv
     const struct ledger_origin *origin = &world->host->origins[row->id];
     check_time(world, row, origin);
     uint64_t steady_ns = host_now(world).steady_ns;
-    MUST(row->lease_deadline_ms > steady_ns / NS_PER_MS); /* TIME-2: it may be another's by now */
+    MUST(row->lease_deadline_ms > steady_ns / NS_PER_MS); /* TIME-2: another consumer may have the task by now */
     bool is_another = row->lease_epoch != task->token_epoch || row->lease_position != task->token_position;
     if (!is_late(world, row)) {
         if (is_another) check_former_lease(world, task, row->id);
@@ -278,7 +279,7 @@ void ledger_on_departure(struct world *world, const struct core_delivered *deliv
 
 void ledger_on_arrival(struct world *world, const struct core_delivered *delivered) {
     struct ledger_task *task = task_of(world, delivered->row.id);
-    /* TRUE-1: what arrives after an ending was answered had been counted in that answer (it was on its way). */
+    /* TRUE-1: a delivery that arrives after the end was confirmed had been counted in that reply (it was under way). */
     MUST(!task->over || delivered->row.deliveries <= task->deliveries);
     task->seen = true;
 }
@@ -290,8 +291,9 @@ void ledger_check(const struct world *world) {
     for (uint64_t id = 1; id < world->ledger.task_end; id++) {
         const struct ledger_task *known = &world->ledger.tasks[id];
         const struct flat_task *task = &head->tasks[id];
-        if (known->accepted) MUST(task->row.id == id);                         /* KEEP-1: nothing lost */
-        if (task->row.id && !task->ended) MUST(task->row.state == ROW_BURIED); /* it waits for a decision */
+        if (known->accepted) MUST(task->row.id == id); /* KEEP-1: nothing lost */
+        if (task->row.id && !task->ended)
+            MUST(task->row.state == ROW_BURIED); /* the task waits for an operator's decision */
         if (known->over) MUST(task->ended);
     }
 }

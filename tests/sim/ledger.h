@@ -1,5 +1,5 @@
-/* ledger.h: what the clients of a history know: what they asked, what was answered, what a naive model predicts, what
- * consumers have seen. Kept outside the broker, and compared with it. */
+/* ledger.h: what the clients of a history know: their requests, the replies, the replies that a naive model
+ * predicts, and the deliveries that consumers saw. The ledger is outside of the broker and is compared with it. */
 #ifndef TARRY_TESTS_SIM_LEDGER_H
 #define TARRY_TESTS_SIM_LEDGER_H
 
@@ -10,62 +10,62 @@ struct world;
 struct client;
 struct frame_note;
 
-/* Of the single operation of a commit, or of a Get; as of its (last) execution at one node. */
+/* Prediction for the single operation of a commit, or for a Get, as of its last execution at one node. */
 struct prediction {
     bool predicted;
-    uint32_t executions;   /* of a Get */
-    bool may_be_forgotten; /* it concerns an ending: the broker may remember no more (TRUE-1) */
+    uint32_t executions;   /* number of executions of a Get */
+    bool may_be_forgotten; /* the task has ended: the broker may have forgotten its outcome (TRUE-1) */
     Tarry__Code code;
     Tarry__Outcome outcome;
-    uint64_t id;                  /* 0: not predicted */
+    uint64_t id;                  /* 0: no prediction */
     uint64_t ended_ms;            /* valid with may_be_forgotten */
-    bool redacted;                /* likewise, of a Get */
-    const struct core_past *past; /* of a commit that redacts, one per operation */
+    bool redacted;                /* of a Get; valid with may_be_forgotten */
+    const struct core_past *past; /* of a commit that redacts: one entry per operation */
     uint64_t count, left;         /* valid with the outcome REDACTED */
 };
 
 struct request {
     struct client *client;
     Tarry__Request *body;
-    struct core_content *contents; /* of a commit, one per operation */
-    uint64_t number;               /* for the trace */
+    struct core_content *contents; /* of a commit: one content per operation */
+    uint64_t number;               /* number of the request in the trace */
     uint32_t tries;
-    uint32_t node;     /* that it was sent to last */
-    uint64_t asked_ns; /* when it came into being */
-    bool answered;     /* nothing more is expected */
+    uint32_t node;     /* node that the request was sent to last */
+    uint64_t asked_ns; /* time at which the request was made */
+    bool answered;     /* no further reply is expected */
 
-    struct prediction predictions[HOSTS_MAX]; /* by the node that executes */
+    struct prediction predictions[HOSTS_MAX]; /* by the node that executes the request */
     uint8_t *answer;                          /* packed CommitReply */
     size_t answer_size;
 };
 
-struct ledger_task {     /* what is known outside of the task with that id */
-    bool accepted;       /* its schedule was answered */
+struct ledger_task {     /* what is known about the task outside of the broker */
+    bool accepted;       /* the reply to its schedule has come */
     bool seen;           /* a consumer got it */
-    bool over;           /* an ack or cancel of it was answered … */
-    uint32_t deliveries; /* … and that it had left so often */
+    bool over;           /* the reply to its ack or cancel has come */
+    uint32_t deliveries; /* number of deliveries that this reply named */
     uint32_t token_epoch;
-    uint64_t token_position; /* FENCE-1: of its youngest lease that left */
-    uint64_t left_ns;        /* the truth, when that lease left first */
-    uint64_t jumped_ns;      /* world.steady_jumped_ns then */
-    uint64_t deadline_ms;    /* the lease's, as its consumer was told … */
-    uint64_t lasts_ns;       /* … and so long after it left */
+    uint64_t token_position; /* FENCE-1: position of the latest lease whose delivery left */
+    uint64_t left_ns;        /* true time at which that lease's delivery first left */
+    uint64_t jumped_ns;      /* world.steady_jumped_ns at that time */
+    uint64_t deadline_ms;    /* the lease's deadline, as its consumer was told */
+    uint64_t lasts_ns;       /* time from that delivery to the deadline */
 };
 
-struct ledger_origin {    /* what only the rig knows of a task in a log */
-    uint64_t received_ns; /* the truth, when the broker took the request that gave it its due time; 0: unknown */
-    uint64_t due_ms;      /* valid with received_ns, like what follows */
-    uint64_t jumped_ns;   /* world.steady_jumped_ns then */
+struct ledger_origin {    /* facts about a logged task that only the rig knows */
+    uint64_t received_ns; /* true time at which the broker took the request that set the due time; 0: unknown */
+    uint64_t due_ms;      /* valid with received_ns, like the next fields */
+    uint64_t jumped_ns;   /* world.steady_jumped_ns at that time */
     uint64_t delay_ns;
-    const struct core_content *content; /* as it was sent */
+    const struct core_content *content; /* the content as it was sent */
 };
-struct ledger_news { /* … and how a frame changes it */
+struct ledger_news { /* change that a frame makes to a ledger_origin */
     uint64_t id;
     struct ledger_origin origin;
 };
 
 struct ledger {
-    struct ledger_task tasks[FLAT_TASKS_MAX]; /* [id] */
+    struct ledger_task tasks[FLAT_TASKS_MAX]; /* by id */
     uint64_t task_end;                        /* ids below it have been used */
     uint64_t requests;
     uint64_t answers;
@@ -74,23 +74,23 @@ struct ledger {
 };
 
 void ledger_begin(struct world *world);
-/* ---- from the host */
-/* Right before the core decides; time has been let pass already. */
+/* ---- called by the host */
+/* Predicts the reply right before the core decides; due timers have run already. */
 void ledger_predict(struct world *world, struct request *request);
 void ledger_on_frame(struct world *world, struct frame_note *note, const struct core_content *const *contents,
                      size_t content_count);
-/* The host's state goes on over that frame, whoever decided it. */
+/* The host applies this frame, whichever node decided it. */
 void ledger_take_frame(struct world *world, const struct frame_note *note);
-/* What all frames below `position` say. */
+/* Takes all frames below `position`. */
 void ledger_take_frames(struct world *world, uint64_t position);
-/* Frames were lost at a crash: `head` is what is left. */
+/* A crash lost frames: `head` is the remaining state. */
 void ledger_on_loss(struct world *world, const struct flat *head);
-/* It leaves the broker now. */
+/* The delivery leaves the broker now. */
 void ledger_on_departure(struct world *world, const struct core_delivered *task, const ProtobufCBinaryData *content);
-/* ---- from the clients */
+/* ---- called by the clients */
 void ledger_on_answer(struct world *world, struct request *request, const struct answer *answer);
 void ledger_on_arrival(struct world *world, const struct core_delivered *task);
-/* ---- at the end: nothing accepted is lost, nothing that was said to have ended lives. */
+/* ---- at the end: no accepted task is lost, and no task whose end was confirmed is live */
 void ledger_check(const struct world *world);
 
 #endif

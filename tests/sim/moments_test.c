@@ -1,12 +1,11 @@
-/* moments_test.c: the state as of random moments of random histories, as storage/history/as_of.c makes it anew from
- * the log, against the flat tables (flat.h), which know nothing of the index.
+/* moments_test.c: compares the state at random past moments of random histories, rebuilt from the log by
+ * storage/history/as_of.c, with the flat tables (flat.h), which do not use the index.
  *
- * A history is played with everything in it; then moments are drawn by time (at a frame, next to one, between two, in
- * the quiet behind the last) and by position (at a frame's end, in its midst). The index that stands for the
- * directory's own is the real one, as of a frame drawn at random, so that some moments are made from the beginning of
- * the log, some on top of a copy, and some, where the beginning was retired, not at all; in some histories
- * a part of the log lies in an archive. 120 moments a run; 1,000 with
- * TARRY_SLOW=1. */
+ * A history is played with all faults. Then moments are drawn by time (at a frame, next to one, between two, after
+ * the last) and by position (at a frame's end, inside a frame). The directory's index is the real one, as of a
+ * random frame. So some moments are rebuilt from the beginning of the log, some from a copy of the index, and some,
+ * whose log was retired, not at all. In some histories a part of the log is in an archive. A run checks 120 moments;
+ * 1,000 with TARRY_SLOW=1. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -36,16 +35,16 @@ struct fx {
     struct random random;
     struct flat *flat;
     struct arena arena;
-    char directory[PATH_SIZE]; /* of everything */
+    char directory[PATH_SIZE]; /* directory of all files */
     struct as_of_source source;
-    size_t frame_count; /* of the log, durable */
-    uint64_t own;       /* the index's position */
+    size_t frame_count; /* number of durable frames */
+    uint64_t own;       /* position of the directory's index */
     struct archive archive;
     char archive_directory[PATH_SIZE + 32];
-    bool has_all;      /* log and archive reach back to the beginning */
-    uint64_t archived; /* histories with an archive */
+    bool has_all;      /* log and archive reach back to the first frame */
+    uint64_t archived; /* number of histories with an archive */
     uint64_t answered, refused, completed, copied;
-    uint64_t ahead; /* tasks that were leased ahead of time at a moment */
+    uint64_t ahead; /* number of tasks that were leased ahead of time at a checked moment */
 };
 
 static void path_of(const struct fx *f, const char *name, char out[PATH_SIZE + 32]) {
@@ -77,7 +76,7 @@ static struct index *open_own(const struct fx *f, bool read_only) {
     return index;
 }
 
-/* As of the first `count` frames. Chains are the log's, where it still has them. */
+/* Builds the index of the first `count` frames. Their hash chain is the log's, where the log still has it. */
 static void make_own(struct fx *f, size_t count) {
     const struct host *host = f->world->host;
     struct log_cursor *cursor;
@@ -100,8 +99,8 @@ static void make_own(struct fx *f, size_t count) {
     index_close(index);
 }
 
-/* The machine's wall clock is put back, and for a while it stands still for the broker: tasks with an absolute time
- * wait, though time goes on. Few histories bring that by themselves. */
+/* Sets the machine's wall clock back, so that the broker's wall time stops for a while: tasks with an absolute time
+ * wait, although time passes. Few histories do that by themselves. */
 static void put_clock_back(struct fx *f) {
     struct world *world = f->world;
     world_jump_wall(world, -(int64_t)(1000 + random_below(&f->random, 4000)));
@@ -114,7 +113,7 @@ static void put_clock_back(struct fx *f) {
     }
 }
 
-/* Some of the closed segments that the index has taken in go over to the archive. */
+/* Moves some closed segments that the index has absorbed into the archive. */
 static void archive_some(struct fx *f) {
     struct log *log = f->world->host->log;
     struct log_segment segment;
@@ -147,13 +146,14 @@ static void open_source(struct fx *f) {
     if (f->has_all) archive_some(f);
 }
 
-/* ---- moments, and what is expected of them */
+/* ---- the moments and their expected states */
 
 static uint64_t ms_of(uint64_t ns) {
     return ns / NS_PER_MS;
 }
 
-/* A moment between two frames of which the wall clock stood still, or slower than time: it was put back, or is held. */
+/* Picks a moment between two frames during which the wall time stood still or was slower than time, because the
+ * clock was set back or is held. */
 static bool draw_standstill(struct fx *f, struct as_of_question *out) {
     const struct frame_note *frames = f->world->host->frames;
     for (size_t i = random_below(&f->random, f->frame_count); i + 1 < f->frame_count; i++) {
@@ -190,7 +190,7 @@ static void draw(struct fx *f, struct as_of_question *out) {
 }
 
 struct expected {
-    size_t frames; /* that count */
+    size_t frames; /* number of frames that belong to the state */
     uint64_t steady_ms, wall_ms;
 };
 
@@ -218,7 +218,7 @@ static struct expected expect(const struct fx *f, const struct as_of_question *q
     return expected;
 }
 
-/* Whether the log, or the copy of the index, reaches back far enough. */
+/* Returns whether the log, or the copy of the index, reaches back far enough. */
 static bool has_answer(const struct fx *f, const struct expected *expected) {
     const struct host *host = f->world->host;
     uint64_t reached = expected->frames ? host->frames[expected->frames - 1].end : 0;
@@ -236,7 +236,7 @@ static void flat_until(struct fx *f, size_t count) {
 static uint32_t expected_state(const struct row *row, const struct expected *expected) {
     uint64_t now_ms = row->base == ROW_STEADY ? expected->steady_ms : expected->wall_ms;
     switch (row->state) {
-    case ROW_LEASED: /* ahead of time: its delivery was not to leave before */
+    case ROW_LEASED: /* leased ahead of time: the delivery was not to leave before it is due */
         return row->delivered_ms > expected->steady_ms ? STATE_PENDING : STATE_IN_FLIGHT;
     case ROW_BURIED:
         return STATE_DEAD;
@@ -258,7 +258,7 @@ static void compare_rows(struct fx *f, struct as_of *moment, const struct expect
         for (size_t i = 0; i < rows.count; i++, seen++) {
             const struct row *row = &rows.rows[i];
             MUST(row->id < f->flat->next_id && !f->flat->tasks[row->id].ended);
-            MUST(row_hash(row) == row_hash(&f->flat->tasks[row->id].row)); /* every field */
+            MUST(row_hash(row) == row_hash(&f->flat->tasks[row->id].row)); /* compares every field */
             MUST(as_of_state(moment, row) == expected_state(&f->flat->tasks[row->id].row, expected));
         }
     }
@@ -285,9 +285,9 @@ static void compare_rows(struct fx *f, struct as_of *moment, const struct expect
 static int each_queue(void *argument, const Tarry__QueuePut *queue) {
     struct fx *f = argument;
     struct flat_queue *own = &f->flat->queues[queue_place(queue->number)];
-    if (own->put.number != queue->number) return 0; /* a former queue: for its name */
+    if (own->put.number != queue->number) return 0; /* a former queue: find it by its name */
     MUST(queue_hash(queue) == own->hash);
-    own->hash = 0; /* seen */
+    own->hash = 0; /* compared already */
     return 0;
 }
 
@@ -337,7 +337,7 @@ static int each_outcome(void *argument, const struct outcome *outcome) {
     return 0;
 }
 
-/* Everything that is no task; spoils the flat tables. */
+/* Compares everything but the tasks; overwrites the flat tables. */
 static void compare_rest(struct fx *f, struct index *index) {
     void *argument = f->source.argument;
     f->source.argument = NULL;
@@ -353,7 +353,7 @@ static void compare_rest(struct fx *f, struct index *index) {
     for (size_t i = 0; i < f->flat->job_count; i++) MUST(!f->flat->jobs[i].job);
 }
 
-/* ---- a directory of it: contents come along, and the log goes on from there */
+/* ---- a directory rebuilt at a moment: the contents are copied, and the log continues */
 
 static void compare_contents(struct fx *f, struct index *index) {
     for (uint64_t id = 1; id < f->flat->next_id; id++) {
@@ -368,7 +368,8 @@ static void compare_contents(struct fx *f, struct index *index) {
     }
 }
 
-/* What a task contained that lived then may be gone: there is no whole directory of that moment any more. */
+/* The content of a task that was live then may be erased by now: then no complete directory of that moment can be
+ * made. */
 static bool was_redacted_since(const struct fx *f) {
     for (uint64_t id = 1; id < f->flat->next_id; id++) {
         const struct flat_task *task = &f->flat->tasks[id];
@@ -407,7 +408,7 @@ static void try_moment(struct fx *f) {
     struct as_of moment;
     draw(f, &question);
     struct expected expected = expect(f, &question);
-    /* Without the beginning, contents are missing in an index that was made of frames alone. */
+    /* Without the log's beginning, an index that is made from frames alone lacks contents. */
     bool is_lasting = f->has_all && random_below(&f->random, COMPLETED_ONE_IN) == 0;
     path_of(f, "then", path);
     int error = as_of_make(&moment, &f->source, &question, path, is_lasting);

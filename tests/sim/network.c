@@ -11,15 +11,15 @@
 
 struct message {
     struct client *client;
-    struct request *request; /* or … */
-    uint64_t run;            /* of the client that it is for */
-    uint64_t life;           /* of the broker, for pipes */
-    struct answer answer;    /* … with what was answered, … */
+    struct request *request; /* the request, if it is one */
+    uint64_t run;            /* run of the receiving client */
+    uint64_t life;           /* life of the broker, for connections */
+    struct answer answer;    /* the reply, if it is one */
     struct delivered delivered;
     uint64_t session;
-    uint64_t pipe; /* the broker's name for the connection that breaks */
+    uint64_t pipe; /* the broker's number for the connection that breaks */
     uint32_t lane;
-    uint32_t node; /* of a request */
+    uint32_t node; /* node of a request */
     uint32_t credit;
 };
 
@@ -47,7 +47,7 @@ static void request_is_read(struct world *world, void *argument, uint64_t number
     host_read(world, argument);
 }
 
-/* It is in the machine's socket, also while the process stands still. */
+/* The request reaches the machine's socket, even while the process is stopped. */
 static void request_arrives(struct world *world, void *argument, uint64_t number) {
     const struct message *message = argument;
     if (message->client->link.cut_up) {
@@ -127,7 +127,7 @@ void network_deliver(struct world *world, struct client *client, const struct de
 static void lane_up_arrives(struct world *world, void *argument, uint64_t number) {
     struct message *message = argument;
     struct client *client = message->client;
-    if (message->run != client->run || client->session != message->session) return; /* given up */
+    if (message->run != client->run || client->session != message->session) return; /* the client gave the session up */
     if (client->link.cut_up || world->host->state != HOST_UP) {
         world_after_at(world, client->session_node, REDIAL_MS * NS_PER_MS, lane_up_arrives, message, 0);
         return;
@@ -136,7 +136,7 @@ static void lane_up_arrives(struct world *world, void *argument, uint64_t number
     if (client->pooled) host_credit(world, message->session, client->credit);
 }
 
-/* A pipe is dialed again until it stands or is given up. */
+/* The client dials its lane again until the connection is made or the client gives up. */
 void network_lane_up(struct world *world, struct client *client, uint32_t lane, uint64_t session) {
     struct message *message = world_alloc(world, sizeof *message);
     *message = (struct message){.client = client, .run = client->run, .lane = lane, .session = session};
@@ -158,7 +158,7 @@ static void credit_arrives(struct world *world, void *argument, uint64_t number)
     if (message->life == world->host->life) host_credit(world, message->session, message->credit);
 }
 
-/* Within the broker's process: it is neither lost nor doubled. */
+/* Within the broker's process a message is neither lost nor doubled. */
 void network_credit(struct world *world, struct client *client, uint64_t session, uint32_t credit) {
     uint32_t node = client->session_node;
     struct message *message = world_alloc(world, sizeof *message);
@@ -167,7 +167,7 @@ void network_credit(struct world *world, struct client *client, uint64_t session
     world_after_at(world, node, world_span_ns(world, &world->options.wake), credit_arrives, message, 0);
 }
 
-/* Each side hears of it on its own, unless the link is cut in its direction. */
+/* Each side learns it by itself, unless the link is cut in its direction. */
 void network_break_pipe(struct world *world, struct client *client, uint64_t session) {
     uint32_t node = client->session_node;
     struct message *message = world_alloc(world, sizeof *message);

@@ -1,60 +1,60 @@
-/* network.h: what lies between clients and the broker. Requests and answers may be lost, doubled, delayed and so
- * overtake each other; a link may be cut in one direction or both. A delivery goes over a pipe: it arrives, or does
- * not, and whether the broker hears of a broken pipe is another matter. */
+/* network.h: the network between clients and the broker. Requests and replies may be lost, doubled or late, and so
+ * overtake each other; a link may be cut in one direction or both. A delivery goes over a connection: it arrives or
+ * does not. The broker may or may not learn that a connection broke. */
 #ifndef TARRY_TESTS_SIM_NETWORK_H
 #define TARRY_TESTS_SIM_NETWORK_H
 
 #include "core.h"
 
-#define HOSTS_MAX 2 /* a broker alone, or a pair */
+#define HOSTS_MAX 2 /* one broker, or a pair */
 
 struct world;
 struct client;
 struct request;
 
-struct network { /* in force now */
+struct network { /* the current state of the network */
     uint32_t drop_permille;
     uint32_t double_permille;
-    uint32_t late_permille; /* takes up to late_ms */
+    uint32_t late_permille; /* such messages take up to late_ms */
     uint32_t late_ms;
-    uint64_t dropped, doubled; /* counted */
-    bool cut_from[HOSTS_MAX];  /* of a pair: nothing comes from that node to the other */
+    uint64_t dropped, doubled; /* numbers of lost and doubled messages */
+    bool cut_from[HOSTS_MAX];  /* of a pair: messages of that node do not reach the other */
 };
 
-struct link {      /* a client's */
-    bool cut_up;   /* to the broker */
-    bool cut_down; /* from it */
+struct link {      /* link of a client */
+    bool cut_up;   /* messages to the broker are lost */
+    bool cut_down; /* messages from the broker are lost */
 };
 
-struct answer { /* one of the two */
+struct answer { /* the reply to a query or to a commit: one of the two fields is set */
     const Tarry__Reply *reply;
     const Tarry__CommitReply *commit;
-    const uint8_t *packed; /* of the commit */
+    const uint8_t *packed; /* packed reply to a commit */
     size_t packed_size;
-    uint32_t node;                      /* who decided it */
-    const struct core_content *content; /* of the task that a Get is about, as it was sent */
+    uint32_t node;                      /* node that decided the reply */
+    const struct core_content *content; /* content of the task of a Get, as it was sent */
 };
 
-struct delivered { /* as a consumer gets it */
+struct delivered { /* a delivery as a consumer receives it */
     uint64_t session;
     struct core_delivered *tasks;
-    ProtobufCBinaryData *contents; /* packed Content, one per task */
+    ProtobufCBinaryData *contents; /* one packed Content per task */
     size_t count;
 };
 
 #define NETWORK_ANY_LIFE UINT64_MAX
-/* Between the two of a pair: `run` gets the message on the other's thread (node_post), if `life` is still that of the
- * host there. */
+/* Sends a message to the other node of a pair: `run` gets it in that node's thread (node_post), if `life` is still
+ * the life of that host. */
 void network_between(struct world *world, uint32_t to, void (*run)(struct world *world, void *argument), void *message,
                      uint64_t life);
 void network_request(struct world *world, struct client *client, struct request *request);
 void network_answer(struct world *world, struct client *client, struct request *request, const struct answer *answer);
 void network_deliver(struct world *world, struct client *client, const struct delivered *delivered);
-/* To the broker: the consumer has dialed its lane. */
+/* Tells the broker that the consumer has dialed its lane. */
 void network_lane_up(struct world *world, struct client *client, uint32_t lane, uint64_t session);
-/* To the broker, within its process: how many tasks a delivery to the pooled session may have. */
+/* Tells the broker, within its process, how many tasks a delivery to the pooled session may have. */
 void network_credit(struct world *world, struct client *client, uint64_t session, uint32_t credit);
-/* The pipe of a session breaks; who can, hears of it. */
+/* Breaks the connection of a session; each side that can be reached learns it. */
 void network_break_pipe(struct world *world, struct client *client, uint64_t session);
 
 #endif

@@ -1,4 +1,5 @@
-/* node.c: see node.h. What the rules want done, silence, and the life of a node (shell/pair/node.c). */
+/* node.c: see node.h. Carries out the effects of the pair's rules, silence, and the life of a node
+ * (shell/pair/node.c). */
 #include "node.h"
 
 #include <stdlib.h>
@@ -12,11 +13,11 @@
 #include "requests.h"
 #include "world.h"
 
-#define AGAIN_AFTER_NS (5 * NS_PER_MS) /* exec: the next run begins */
+#define AGAIN_AFTER_NS (5 * NS_PER_MS) /* delay of exec until the next run begins */
 
 static const char pair_directory[] = "/data";
 
-/* ---- what outlives a process */
+/* ---- what survives the process */
 
 static void make_id(struct world *world, uint8_t out[16]) {
     for (size_t i = 0; i < 16; i += 8) {
@@ -135,7 +136,7 @@ void node_run_again(struct world *world) {
     world_after_ns(world, AGAIN_AFTER_NS, start_again, NULL, world->host->life);
 }
 
-/* Who led starts again (exec); otherwise an operator must look. */
+/* A former leader starts again (exec); any other node waits for an operator. */
 static void end_run(struct world *world, enum pair_role before, const char *reason) {
     struct node *node = world->host->node;
     bool led = before == PAIR_LEADING || before == PAIR_YIELDING;
@@ -303,7 +304,7 @@ static void alarm_comes(struct world *world, void *argument, uint64_t life) {
     struct node *node = host->node;
     if (node->alarm_ns > world->now_ns) return;
     node->alarm_ns = UINT64_MAX;
-    if (node->ended || node->blocked) return; /* node_unblock looks */
+    if (node->ended || node->blocked) return; /* node_unblock will look again */
     node_check_sleep(world);
     check_timers(world);
     if (host->life == life && host->state == HOST_UP) go_on(world);
@@ -326,7 +327,7 @@ void node_wake(struct world *world) {
     world_after_ns(world, next_ns - world->now_ns, alarm_comes, NULL, world->host->life);
 }
 
-/* ---- the record */
+/* ---- the pair's record */
 
 static void take_kept(struct world *world, void *argument) {
     struct node *node = world->host->node;
@@ -350,7 +351,7 @@ static void take_changed(struct world *world, void *argument) {
     node_step(world, &event, NULL);
 }
 
-/* The registrar calls at the node's place. */
+/* The registrar calls this at the node's place. */
 static void on_kept(void *argument) {
     node_post(argument, take_kept, NULL);
 }
@@ -388,7 +389,7 @@ static void make_rules(struct world *world) {
         .is_async = options->is_async,
         .run = node->hard_state.runs,
         .serial = world_real_ns(world) / 1000000000u,
-        .committed = world->host->table.flat.position, /* LOG-3: it has absorbed nothing else */
+        .committed = world->host->table.flat.position, /* LOG-3: the index has absorbed nothing else */
         .heard = last.epoch,
     };
 }
@@ -407,7 +408,7 @@ static void open_record_client(struct world *world) {
     MUST(record_client_open(&node->record_client, &(struct record_client_access){.url = url}, message) == 0);
 }
 
-/* Nothing of an earlier life. */
+/* Resets the state of an earlier life. */
 static void forget_life(struct world *world) {
     struct node *node = world->host->node;
     const struct pair_options *options = &world->options.pair;
@@ -480,7 +481,7 @@ void node_end(struct world *world) {
     lead_end(world);
 }
 
-/* ---- what others ask */
+/* ---- queries by other parts of the rig */
 
 Tarry__Code node_admits(const struct node *node, const Tarry__Request *request) {
     if (node->leads) {

@@ -1,15 +1,17 @@
-/* node.h: a host as one of a pair: the real rules (broker/pair), driven in one thread as broker/shell/pair drives them.
+/* node.h: a host as one node of a pair. The real rules (broker/pair) run in one thread, driven as broker/shell/pair
+ * drives them.
  *
  *     registrar ◄─► record_client ─┐                     ┌── questions: appended, synced, told (R2), applied once
  *     the other's questions ───────┼─► struct pair ──────┤   committed
  *     batches, durable here ───────┘   (real)            └── leading: let out once committed, and confirmed (R3)
  *
- * node.c is shell/pair/node.c, node_lead.c is node_leader.c, node_follow.c is node_follower.c and what the core's loop
- * does of it, node_snapshot.c is snapshot.c. What a thread of its own does there happens here a moment later, in an
- * order that the seed draws; while the log is synced by the follower, the rules hear of nothing, as there. The rig
- * compares digests at every frame; what the two tell each other of them must never differ (F-31).
+ * node.c simulates shell/pair/node.c; node_lead.c simulates node_leader.c; node_follow.c simulates node_follower.c
+ * and the core loop's part in it; node_snapshot.c simulates snapshot.c. The work of other threads happens a moment
+ * later, in an order that the seed draws. While the follower syncs its log, the rules get no events, as in the
+ * product. The rig compares digests at every frame; the digests that the nodes send each other must never differ
+ * (F-31).
  *
- * All of it is for the host that it is (world->host). */
+ * All functions act on the current host (world->host). */
 #ifndef TARRY_TESTS_SIM_NODE_H
 #define TARRY_TESTS_SIM_NODE_H
 
@@ -29,28 +31,28 @@
 #include "summons.h"
 #include "timeline.h"
 
-struct node_message { /* a question or its answer, on the link between the two */
+struct node_message { /* a question or its answer, on the link between the nodes */
     uint32_t from;
-    uint64_t life; /* of who asked */
+    uint64_t life; /* life of the asking node */
     uint64_t number;
     Tarry__Follow question;
     Tarry__FollowReply answer;
-    bool is_early;                   /* a refusal that may end */
-    uint64_t asked_ns;               /* BOOTTIME of who asked */
-    size_t acknowledged;             /* how many frames were, by then (truth.h) */
-    size_t covered;                  /* how many of the answering node's frames lie below answer.known */
-    const struct frame_note *frames; /* what only the rig knows of the answer's frames */
+    bool is_early;                   /* a temporary refusal */
+    uint64_t asked_ns;               /* BOOTTIME of the asking node */
+    size_t acknowledged;             /* number of frames acknowledged at that time (truth.h) */
+    size_t covered;                  /* number of the answering node's frames below answer.known */
+    const struct frame_note *frames; /* the rig's own facts about the answer's frames */
     size_t frame_count;
 };
 
-struct node_item { /* for the pair's thread */
+struct node_item { /* an item for the pair's thread */
     void (*run)(struct world *world, void *argument);
     void *argument;
     uint64_t life;
     struct node_item *next;
 };
 
-/* The last words of its leader's, and how much was acknowledged when it asked for each. */
+/* The latest words of the leader, and how many frames were acknowledged when the node asked for each. */
 #define NODE_WORDS 64u
 struct node_word {
     uint64_t asked_ns;
@@ -58,55 +60,56 @@ struct node_word {
 };
 
 struct node_leading {
-    struct leader_half half; /* `held` is a node_message */
-    struct batch *incoming;  /* durable, the pair's thread has not looked yet; oldest first */
-    uint64_t left_ns;        /* when something was let out last */
+    struct leader_half half; /* its `held` is a node_message */
+    struct batch *incoming;  /* durable batches that the pair's thread has not handled yet; oldest first */
+    uint64_t left_ns;        /* time at which something last left */
     const uint8_t *requester;
 };
 
 struct node_following {
     struct follower_half half;
-    uint64_t number;              /* of the newest question */
-    uint64_t probe;               /* the number of the newest */
-    uint64_t probed_ns, heard_ns; /* laws: when it was sent; when the leader was heard, or its time began */
+    uint64_t number; /* number of the newest question */
+    uint64_t probe;  /* number of the newest probe */
+    uint64_t probed_ns,
+        heard_ns; /* for the laws: when the newest probe was sent; when the leader was last heard, or its time began */
     struct leader_clock clock;
     uint8_t leader[MEMBER_ID_SIZE];
     struct freshness fresh;
-    struct node_word words[NODE_WORDS]; /* laws: the newest ones */
+    struct node_word words[NODE_WORDS]; /* for the laws: the newest words */
     size_t word_next;
 };
 
 struct node {
-    /* What outlives the process. */
-    struct model_disk *pair_disk; /* the hard state, the quarantine */
+    /* State that survives the process. */
+    struct model_disk *pair_disk; /* files of the hard state and the quarantine */
     uint8_t cluster[CLUSTER_ID_SIZE];
     uint8_t member[MEMBER_ID_SIZE];
-    bool joins;      /* --follow */
-    bool may_refuse; /* a story, or a fault, wants that */
-    uint64_t cuts;   /* counted, like those that follow */
+    bool joins;      /* the node was started with --follow */
+    bool may_refuse; /* a story or fault permits a refusal */
+    uint64_t cuts;   /* number of cuts; the next fields count too */
     uint64_t deposed;
     uint64_t promoted;
     uint64_t snapshots;
 
-    /* Between two lives. */
-    bool fetching;        /* its start waits for a snapshot … */
-    bool fetched;         /* … and would go on now */
-    uint64_t fetch;       /* which one; what belongs to an earlier one is void */
-    uint64_t source_life; /* of the other, which it is of */
+    /* State between two lives. */
+    bool fetching;        /* the start waits for a snapshot */
+    bool fetched;         /* the snapshot is there: the start can go on */
+    uint64_t fetch;       /* number of the fetch; events of an earlier fetch are ignored */
+    uint64_t source_life; /* life of the other node from which the snapshot comes */
 
-    /* Of a life. */
+    /* State of one life. */
     struct hard_state hard_state;
     struct pair pair;
     struct record_client record_client;
     uint64_t words;      /* number of an operator's commands that the node has taken */
     uint64_t words_told; /* number of commands given to it; a paused node takes them later */
-    const char *said;    /* by the rules, last */
-    struct alone alone;  /* does it serve alone, … */
+    const char *said;    /* latest reason that the rules gave */
+    struct alone alone;  /* whether the node serves alone */
     struct record_reads reads;
     struct digests digests;
-    struct silence silence; /* of the other node */
+    struct silence silence; /* silence of the other node */
     struct summons summons;
-    uint64_t overslept_ns; /* when it last had */
+    uint64_t overslept_ns; /* when the node last noticed that it had been stopped */
     uint64_t handed_ns;    /* when it was last handing over */
     uint64_t alarm_ns;
     struct node_item *items, **items_last;
@@ -114,61 +117,61 @@ struct node {
     struct node_following following;
     uint64_t committed;
     uint64_t may_index;
-    uint64_t claimed;           /* log_claim */
-    struct log_cursor *applier; /* NULL: the core decides */
-    bool may_apply;             /* the core's turn came for that */
+    uint64_t claimed;           /* durable position that the log claims (log_claim) */
+    struct log_cursor *applier; /* reads the frames to apply; NULL: the core decides */
+    bool may_apply;             /* the core's turn may apply frames */
 
-    bool is_new;  /* the directory was never one of a pair */
+    bool is_new;  /* the directory has never belonged to a pair */
     bool ended;   /* the process is about to start again */
-    bool blocked; /* by a sync */
-    bool writes;  /* the log is this node's to write */
+    bool blocked; /* the pair's thread is waiting for a sync */
+    bool writes;  /* this node may write the log */
     bool leads;   /* the core decides */
-    bool paused;  /* … but hands over */
+    bool paused;  /* the core is paused for a hand-over */
     bool applying;
 };
 
-/* Before its first start. `joins`: it follows, with an empty directory. */
+/* Makes the node before its first start. `joins`: it follows, with an empty directory. */
 void node_make(struct world *world, bool joins);
-void node_wipe(struct world *world); /* a new, empty disk; while it is down */
+void node_wipe(struct world *world); /* gives the node a new, empty disk; call while it is down */
 void node_unmake(struct world *world);
 /* ---- node_laws.c */
 struct core_reply;
-/* The leader's word came. TRUE-1: what it says to be acknowledged is all that was, when it was asked. */
+/* Takes a word of the leader. TRUE-1: the position that it names covers everything that was acknowledged when the
+ * node asked. */
 void node_take_word(struct world *world, const struct node_message *message);
-/* How many frames had been acknowledged when the leader was asked for the word that this node proves its age by, now.
- */
+/* Returns how many frames had been acknowledged when the node asked for the word that now proves its state's age. */
 size_t node_proved(struct world *world);
-/* TRUE-1: a follower's answer is no older than it could prove, nor than a position that it lets pass. `known`: so many
- * frames had been acknowledged when the question came; `proved`: node_proved of then, as tarryd judges a question
- * before the core reads: what is applied and heard until the answer leaves says nothing of it. */
+/* TRUE-1: checks that a follower's answer is no older than it could prove, nor than the position that the question
+ * requires. `known`: number of frames acknowledged when the question came. `proved`: node_proved at that time:
+ * tarryd judges a question before the core reads, so words that arrive later do not count. */
 void node_check_fresh(struct world *world, const struct core_reply *reply, size_t known, size_t proved);
-/* ---- from host*.c */
-/* Recovery is over and the core follows. False: refused, the host has a sentence. */
+/* ---- called by host*.c */
+/* Follows after recovery. Returns false if the node refused; the host has a sentence. */
 bool node_start(struct world *world);
-/* Before recovery. False: it needs a snapshot, which is being fetched; who starts it again later lets it go on. */
+/* Call before recovery. Returns false if the node needs a snapshot, which is being fetched; the next start goes on. */
 bool node_has_snapshot(struct world *world);
-/* The process ends before it has one. */
+/* Ends the process before it has its snapshot. */
 void node_stop_fetching(struct node *node);
 void node_end(struct world *world);
-/* OK, or why a request is refused. */
+/* Returns OK, or why the node refuses the request. */
 Tarry__Code node_admits(const struct node *node, const Tarry__Request *request);
 void node_written(struct world *world, uint64_t position);
 /* Takes the batches over. */
 void node_durable(struct world *world, struct batch *batches);
-/* In the core's turn: what is committed is applied, if its time has come; nothing is any more, for this node leads; all
- * that it decided before it paused is committed. */
+/* Called in the core's turn. node_apply applies committed frames, if their time has come; node_lead ends that,
+ * because this node leads; node_paused: everything decided before the pause is committed. */
 void node_apply(struct world *world);
 void node_lead(struct world *world);
 void node_paused(struct world *world, uint64_t position);
 void node_apply_later(struct world *world);
-/* ---- scripted */
+/* ---- called by stories and faults */
 void node_word(struct world *world, enum pair_word word);
-/* The same from outside, to that node. */
+/* Gives an operator's word to that node, from outside. */
 void node_tell(struct world *world, uint32_t node, enum pair_word word);
 /* ---- laws */
-/* Whoever the pair takes for in sync has all that was acknowledged. */
+/* Checks that every node that the pair counts as in sync has all acknowledged frames. */
 void node_check_members(struct world *world);
-/* This node is about to take over from the other. */
+/* Checks that this node may take over from the other. */
 void node_check_claim(const struct world *world);
 bool node_is_leading(const struct host *host);
 /* ---- between node*.c */
@@ -183,12 +186,12 @@ void node_read_record(struct world *world);
 void node_take_presence(struct world *world, struct pair_event *event);
 uint64_t node_silence_timer(const struct world *world);
 void follow_probed(struct world *world, void *message);
-/* This node's process was killed, and its host runs on: the other one hears of it, if it can. */
+/* This node's process was killed while its host runs: the other node learns it, if it can be reached. */
 void node_is_gone(struct world *world);
 void node_refuse(struct world *world, const char *sentence);
-void node_wake(struct world *world); /* arms the next alarm */
+void node_wake(struct world *world); /* schedules the next alarm */
 void node_unblock(struct world *world);
-/* exec: this life ends, and the next one begins at once. */
+/* exec: ends this life and begins the next one at once. */
 void node_run_again(struct world *world);
 void node_hard_state_write(struct world *world);
 /* node_lead.c */
@@ -197,16 +200,17 @@ void lead_question(struct world *world, void *message);
 void lead_forget_question(struct world *world);
 void lead_go_on(struct world *world);
 void lead_give_up(struct world *world);
-/* The log says whether this node serves alone, once its core decides. */
+/* Makes the core log whether this node serves alone, once the core decides. */
 void lead_record_alone(struct world *world);
 void lead_end(struct world *world);
 void lead_take_batches(struct world *world, void *nothing);
-void lead_pause_core(struct world *world); /* … or let it go on: node->paused says */
+void lead_pause_core(struct world *world); /* pauses the core or lets it continue: node->paused */
 /* node_follow.c */
 void follow_ask(struct world *world, const struct pair_message *question);
 void follow_check(struct world *world);
 void follow_probe(struct world *world);
-/* It stops in order, and says goodbye; nobody waits for it here: what it says may be lost, or come late. */
+/* Stops following in order, with a farewell message. The node does not wait for an answer, and the message may be
+ * lost or late. */
 void follow_leave(struct world *world);
 void follow_answered(struct world *world, void *message);
 void follow_cut(struct world *world, uint64_t end);

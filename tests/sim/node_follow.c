@@ -1,5 +1,5 @@
-/* node_follow.c: following: asking, copying, cutting, applying, and the leader's clock (shell/pair/node_follower.c, and
- * what shell/threads/applier.c and core_thread.c make of it). */
+/* node_follow.c: the follower: questions, copied frames, cuts, applied frames, and the leader's clock
+ * (shell/pair/node_follower.c, shell/threads/applier.c and core_thread.c). */
 #include <errno.h>
 #include <string.h>
 
@@ -77,7 +77,7 @@ static void send(struct world *world) {
     struct node_message *message = pack(world, &following->half.question);
     message->number = ++following->number;
     follower_half_sent(&following->half, true, world->now_ns);
-    /* R2: what is told to be durable must be, from here on. */
+    /* R2: what the question reports as durable must stay durable from now on. */
     bool tells = following->half.question.kind == PAIR_FOLLOW && message->question.end > host->promised;
     if (tells) host->promised = message->question.end;
     MUST(message->question.end <= log_durable(host->log));
@@ -121,7 +121,7 @@ static void hear_clock(struct world *world, const Tarry__FollowReply *body) {
     host->noted_steady_ns = clock->noted_steady_ns;
 }
 
-/* Is it an answer to the newest question? The rules are fed older ones, too: they must know. */
+/* Whether this answers the newest question. The rules get older answers too: they must recognize them. */
 struct take {
     const struct node_message *message;
     struct follower_take take;
@@ -139,7 +139,7 @@ static bool copy_frames(struct world *world, const struct node_message *message)
         return false;
     }
     for (size_t i = 0; i < message->frame_count; i++) *host_add_frame(host) = message->frames[i];
-    if (error) /* some of them may be there */
+    if (error) /* some of the frames may be in the log */
         host_fail(world, "cannot copy frames", error);
     else
         MUST(host->frames[host->frame_count - 1].end == log_end(host->log));
@@ -162,7 +162,7 @@ static void frames_are_synced(struct world *world, void *argument, uint64_t life
     node_unblock(world);
 }
 
-/* While the log is synced the rules hear of nothing. */
+/* While the log is synced, the rules get no events. */
 static void begin_sync(struct world *world, struct take *take) {
     world->host->node->blocked = true;
     world_after(world, &world->options.sync, frames_are_synced, take, world->host->life);
@@ -228,7 +228,7 @@ static void go_on(struct world *world, struct take *take) {
     while (follower_take_next(&take->take, &node->pair, node->committed) != FOLLOWER_DONE) {
         do_step(world, take);
         if (host->life != life || node->ended) return;
-        if (take->take.step == FOLLOWER_SYNC) return; /* frames_are_synced goes on */
+        if (take->take.step == FOLLOWER_SYNC) return; /* frames_are_synced continues */
     }
     settle(world);
 }
@@ -241,12 +241,12 @@ static void take_answer(struct world *world, const struct node_message *message,
     struct pair_message *answer = &take->answered.message;
     *answer = follow_wire_answered(&message->answer, &node->hard_state);
     answer->differs = follow_wire_differs(host->log, &message->answer);
-    MUST(!answer->differs || node->may_refuse); /* no epoch is led twice */
+    MUST(!answer->differs || node->may_refuse); /* no two nodes lead the same epoch */
     take->take = follower_take_begin(&node->pair, answer, message->answer.frames.len > 0, is_newest);
     go_on(world, take);
 }
 
-/* The word of an operator that waits for an answer goes on without it. */
+/* No answer will come: an operator's word that waits for one goes on without it. */
 static void unanswered(struct world *world, bool is_refused_by_leader) {
     struct pair_event event = {.kind = PAIR_UNANSWERED, .present = is_refused_by_leader};
     node_step(world, &event, NULL);
@@ -261,7 +261,7 @@ static void take_refusal(struct world *world, const struct node_message *message
     if (world->host->life == life && !node->ended) settle(world);
 }
 
-/* A leader without a coordinator asks a node of which it hears nothing. */
+/* A leader without a coordinator asks a node that it does not hear from. */
 static void take_answer_as_leader(struct world *world, const struct node_message *message, bool is_refused) {
     struct pair_event event = {.kind = PAIR_ANSWERED,
                                .message = follow_wire_answered(&message->answer, &world->host->node->hard_state)};
@@ -301,7 +301,7 @@ void follow_cut(struct world *world, uint64_t end) {
     struct quarantine quarantine = {.disk = &node->pair_disk->disk, .directory = "/data/quarantine"};
     struct quarantine_tail tail;
     host_erase_through(world);
-    if (host->promised > end) host->promised = end; /* a cut that fails may end anywhere behind it */
+    if (host->promised > end) host->promised = end; /* a failed cut may end at any later position */
     int error =
         log_cut(host->log, end, follower_keeps(&node->pair, 0), &quarantine, "The leader does not have it.\n", &tail);
     bool is_kept = error == LOG_KEPT || error == LOG_WITHIN || error == LOG_RETIRED || error == LOG_END;
@@ -316,7 +316,7 @@ void follow_cut(struct world *world, uint64_t end) {
     size_t kept = host_frames_below(host, end);
     MUST(kept == 0 ? end == LOG_POSITION_FIRST : host->frames[kept - 1].end == end);
     TRACE(world, "broker", "cuts #%zu to #%zu", kept + 1, host->frame_count);
-    /* R8: nothing that was acknowledged is cut off. */
+    /* R8: a cut removes no acknowledged frame. */
     if (kept < host->frame_count && kept < world->truth.count)
         MUST(host->frames[kept].serial != world->truth.serials[kept]);
     host->frame_count = kept;
@@ -324,7 +324,7 @@ void follow_cut(struct world *world, uint64_t end) {
     node->cuts++;
 }
 
-/* ---- applying: as far as it is committed, until this node leads */
+/* ---- applying: up to the committed position, until this node leads */
 
 static void began(struct world *world, void *argument);
 
@@ -361,7 +361,8 @@ static bool apply_one(struct world *world) {
     MUST(core_replay(host->core, &view.header, note->body) == 0);
     flat_apply(&host->head, &note->header, note->body);
     ledger_take_frame(world, note);
-    MUST(core_digest(host->core) == note->digest && core_live(host->core) == note->live); /* both nodes are the same */
+    MUST(core_digest(host->core) == note->digest &&
+         core_live(host->core) == note->live); /* both nodes have the same state */
     uint64_t position = core_position(host->core), expected = 0;
     MUST(digests_applied(&node->digests, position, note->digest, world->now_ns, &expected) !=
          DIGEST_DIFFERS); /* F-31 */
@@ -405,7 +406,7 @@ void node_apply_later(struct world *world) {
     world_after(world, &world->options.wake, apply, NULL, world->host->life);
 }
 
-/* ---- becoming the leader: its clock goes on from the former leader's (TIME-1) */
+/* ---- becoming the leader: its clock continues the former leader's (TIME-1) */
 
 void follow_take_clock(struct world *world) {
     const struct node_following *following = &world->host->node->following;

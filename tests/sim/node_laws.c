@@ -1,4 +1,4 @@
-/* node_laws.c: what holds for whoever a pair takes for in sync; see node.h. */
+/* node_laws.c: laws for nodes that a pair counts as in sync; see node.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,8 @@
 #include "registrar.h"
 #include "world.h"
 
-/* The record says so; or, without a coordinator, the other's hard state, by not saying that it has served alone. */
+/* Returns whether the record counts the node as in sync; without a coordinator: whether the other's hard state does
+ * not say that the other served alone. */
 static bool is_counted(const struct world *world, const struct host *host) {
     const struct registrar *registrar = world->registrar;
     const struct hard_state *others = &world->hosts[1 - host->number].node->hard_state;
@@ -24,18 +25,17 @@ void node_check_members(struct world *world) {
         const struct host *host = &world->hosts[i];
         if (!is_counted(world, host)) continue;
         MUST(truth_has(world, host, world->truth.count));                 /* R3, R4 */
-        MUST(host->frames[world->truth.count - 1].end <= host->promised); /* … durably (R2) */
+        MUST(host->frames[world->truth.count - 1].end <= host->promised); /* … and promised to keep them (R2) */
     }
 }
 
-/* Longer than what is under way takes: a read of the record, a hand-over that was given up, a pause that was not
- * noticed. */
+/* Longer than a read of the record, a hand-over that was given up, or an unnoticed pause takes. */
 #define LAW_LONG_NS (4000 * NS_PER_MS)
-/* A call that was lost while its node was cut off holds up what the node asks next until it is given up. */
+/* A call that was lost while its node was cut off delays the node's next question until the call is given up. */
 #define LAW_CALL_NS (COORDINATOR_CALL_MS * NS_PER_MS)
 
-/* F-13, F-31c: nobody takes over from a healthy leader that is present, whatever is cut between the two. What is late
- * or lost on the way to the coordinator may be older than that. */
+/* F-13, F-31c: no node takes over from a healthy leader whose presence the coordinator has, whatever link is cut
+ * between the nodes. The law is not checked while messages to the coordinator may be late or lost. */
 void node_check_claim(const struct world *world) {
     const struct registrar *registrar = world->registrar;
     const struct node *self = world->host->node;
@@ -48,7 +48,8 @@ void node_check_claim(const struct world *world) {
                  leader->node->pair.epoch == registrar_newest(registrar)->record.pair.epoch;
     bool is_healthy = leads && leader->paused_until_ns == 0 && leader->node->handed_ns < long_ago_ns;
     char words[COORDINATOR_PRESENCE_SIZE_MAX + 1];
-    snprintf(words, sizeof words, "leads epoch %u ", leader->node->pair.epoch); /* what it said before may outlive it */
+    snprintf(words, sizeof words, "leads epoch %u ",
+             leader->node->pair.epoch); /* the presence of an earlier epoch may still be there */
     bool is_present = registrar->present_until_ns[number] > world->now_ns &&
                       strncmp(registrar->present[number], words, strlen(words)) == 0 &&
                       registrar->present_since_ns[number] < long_ago_ns && !registrar->cut[number] &&
@@ -56,7 +57,7 @@ void node_check_claim(const struct world *world) {
     MUST(!is_healthy || !is_present || self->overslept_ns >= long_ago_ns);
 }
 
-/* ---- what a follower may answer (TRUE-1) */
+/* ---- the answers of a follower (TRUE-1) */
 
 void node_take_word(struct world *world, const struct node_message *message) {
     const struct host *host = world->host;
@@ -74,7 +75,7 @@ size_t node_proved(struct world *world) {
     const struct host *host = world->host;
     struct node_following *following = &host->node->following;
     freshness_applied(&following->fresh, core_position(host->core));
-    size_t acknowledged = SIZE_MAX; /* two may be of one moment */
+    size_t acknowledged = SIZE_MAX; /* two words may be of the same moment */
     for (size_t i = 0; i < NODE_WORDS; i++) {
         const struct node_word *word = &following->words[i];
         bool is_it = word->asked_ns != 0 && word->asked_ns == following->fresh.proved.asked_ns;

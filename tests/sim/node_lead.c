@@ -1,4 +1,4 @@
-/* node_lead.c: leading: questions that wait, answers, and what is let out when (shell/pair/node_leader.c). */
+/* node_lead.c: the leader: waiting questions, answers, and when replies leave (shell/pair/node_leader.c). */
 #include <errno.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #include "tarry_limits.h"
 #include "world.h"
 
-/* Whoever waits is told that the follower stalls no sooner than this. */
+/* Waiting clients are not told earlier that the follower stalls. */
 #define LAW_STALL_NS (1000 * NS_PER_MS)
 
 /* ---- beginning */
@@ -38,7 +38,7 @@ void lead_begin(struct world *world) {
     node_apply_later(world);
 }
 
-/* ---- what is committed leaves */
+/* ---- committed effects leave */
 
 static void let_out(struct world *world) {
     struct host *host = world->host;
@@ -125,7 +125,7 @@ static void refuse_question(struct world *world, struct node_message *message, b
     answer_with(world, message);
 }
 
-/* A message is answered once; what comes twice is another one. */
+/* Each message is answered once; a doubled message counts as another one. */
 static struct node_message *fresh(struct world *world, const struct node_message *message) {
     struct node_message *copy = world_copy(world, message, sizeof *message);
     tarry__follow_reply__init(&copy->answer);
@@ -168,7 +168,7 @@ static void answer_verdict(struct world *world, struct node_message *message, co
     answer_with(world, message);
 }
 
-/* F-31: nothing is damaged here. */
+/* F-31: in the simulator no frame is damaged. */
 static void compare_digests(struct world *world, const Tarry__Follow *follow) {
     struct digests *digests = &world->host->node->digests;
     uint64_t own = 0;
@@ -226,7 +226,7 @@ void lead_question(struct world *world, void *argument) {
     case ADMISSION_RULES:
         ask_rules(world, message);
         break;
-    case ADMISSION_JOIN: /* here a node is of its cluster from the beginning */
+    case ADMISSION_JOIN: /* in the simulator every node has its cluster from the beginning */
         MUST(false);
     }
 }
@@ -277,7 +277,7 @@ static void answer_held(struct world *world) {
     node_step(world, &event, &answer);
     if (host->life != life || node->ended) return;
     leader_half_answer(half, &node->pair, &answer);
-    if (answer.kind == PAIR_TAKE_OVER) node->handed_ns = world->now_ns; /* F-31a, or told to */
+    if (answer.kind == PAIR_TAKE_OVER) node->handed_ns = world->now_ns; /* F-31a, or an operator ordered it */
     if (answer.kind == PAIR_FRAMES)
         answer_frames(world, message, &answer);
     else
@@ -299,7 +299,7 @@ void lead_go_on(struct world *world) {
     if (host->life != life || node->ended) return;
     if (leader_half_look(half, world->now_ns))
         TRACE(world, "broker", half->stalled_ns ? "waits for its follower, and says so" : "is confirmed again");
-    /* What goes on is not taken for a follower that stalls. */
+    /* A follower that makes progress is not taken for stalled. */
     MUST(half->stalled_ns == 0 || node->leading.left_ns + LAW_STALL_NS <= world->now_ns);
 }
 
@@ -308,7 +308,7 @@ void lead_give_up(struct world *world) {
         TRACE(world, "broker", "gives up a follower that stores nothing");
 }
 
-/* The core's record of it (shell/pair/node_alone.c). */
+/* The core's record that the node serves alone (shell/pair/node_alone.c). */
 void lead_record_alone(struct world *world) {
     struct host *host = world->host;
     struct node *node = host->node;
@@ -324,10 +324,10 @@ void lead_record_alone(struct world *world) {
     put.position = alone->position;
     struct core_event event = {.kind = CORE_ALONE, .alone = &put};
     host_step(world, &event);
-    MUST(alone->is == who->alone); /* KEEP-1: an auditor can tell from when to when there was one disk only */
+    MUST(alone->is == who->alone); /* KEEP-1: an auditor can see from when to when there was only one disk */
 }
 
-/* Nobody is told anything more: who waits asks again. */
+/* Sends no more replies: waiting clients ask again. */
 void lead_end(struct world *world) {
     struct host *host = world->host;
     struct node_leading *leading = &host->node->leading;
@@ -341,7 +341,7 @@ void lead_end(struct world *world) {
     (void)leader_half_release(&leading->half);
 }
 
-/* ---- handing over: the core decides nothing meanwhile (shell/threads/core_thread.c) */
+/* ---- handing over: meanwhile the core decides nothing (shell/threads/core_thread.c) */
 
 static void take_paused(struct world *world, void *argument) {
     struct pair_event event = {.kind = PAIR_STOPPED, .end = *(const uint64_t *)argument};
@@ -355,7 +355,7 @@ void node_paused(struct world *world, uint64_t position) {
 static void pause_core(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
     if (host->life != life || host->state != HOST_UP) return;
-    host->inbox.pause = host->node->paused; /* as it is by now: the inbox keeps the last word */
+    host->inbox.pause = host->node->paused; /* the latest value: the inbox has only one */
     host_turn(world);
 }
 

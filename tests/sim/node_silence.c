@@ -1,6 +1,6 @@
-/* node_silence.c: is the other node still there? silence.h (broker/replication) says when it counts as silent; this
- * asks and tells. What a knock finds out the rig knows: a process that was killed on a host that runs on, and is
- * reached, refuses connections. */
+/* node_silence.c: whether the other node is alive. silence.h (broker/replication) decides when a node counts as
+ * silent; this file asks and tells. A dial finds out what the rig knows: the host of a killed process refuses
+ * connections, if it runs and can be reached. */
 #include "../must.h"
 #include "network.h"
 #include "node.h"
@@ -27,7 +27,7 @@ static void say_silent(struct world *world, bool is_gone) {
     node_step(world, &event, NULL);
 }
 
-/* F-31c: who has said nothing was asked, and had time to answer. */
+/* F-31c: the silent node was asked, and had time to answer. */
 static void check_was_asked(const struct world *world) {
     const struct node *node = world->host->node;
     uint64_t probed_ns = node->following.probed_ns;
@@ -62,7 +62,7 @@ void node_check_silence(struct world *world) {
     say_silent(world, false);
 }
 
-/* As the pair's thread does whenever it wakes up. */
+/* Called whenever the pair's thread wakes up. */
 void node_check_sleep(struct world *world) {
     struct node *node = world->host->node;
     if (silence_stood_still(&node->silence, &node->pair, world->now_ns)) has_stood_still(world);
@@ -92,7 +92,7 @@ void node_is_gone(struct world *world) {
     network_between(world, 1 - world->host->number, is_refused, NULL, NETWORK_ANY_LIFE);
 }
 
-/* ---- who is present at the coordinator (summons.h) */
+/* ---- presences at the coordinator (summons.h) */
 
 void node_declare(struct world *world) {
     struct node *node = world->host->node;

@@ -1,11 +1,11 @@
-/* node_snapshot.c: a follower that lacks what its leader's log does not have any more begins with the other's log and
- * index as of one position (shell/pair/snapshot.c, shell/jobs/backup_files.c).
+/* node_snapshot.c: a snapshot for a follower whose next frames are no longer in the leader's log: the leader's log
+ * and index as of one position (shell/pair/snapshot.c, shell/jobs/backup_files.c).
  *
  *     wanted, durably ─► the process starts again ─► fetched before recovery, however long that takes ─► recovery
  *
- * What is copied there file by file and then put in place is there at once here, and takes its time: as long as the
- * mark says that it is wanted nobody looks at it. Who is killed meanwhile begins anew, and so does who asks a node that
- * has been started again. */
+ * The product copies the files and then puts them in place. The simulator does both at once, after a delay: nothing
+ * reads the directory while the mark says that a snapshot is wanted. A follower that is killed meanwhile fetches
+ * again; so does one whose source has been started again. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@
 static const char pair_directory[] = "/data";
 static const char log_directory[] = "/data/log";
 
-/* R8: what lies behind `end` is put aside. */
+/* R8: keeps the frames after `end` in quarantine. */
 void follow_fetch(struct world *world, uint64_t end) {
     struct host *host = world->host;
     struct node *node = host->node;
@@ -47,7 +47,7 @@ void follow_fetch(struct world *world, uint64_t end) {
         node_run_again(world);
 }
 
-/* ---- the other's log and index */
+/* ---- copies of the other node's log and index */
 
 static void write_file(struct model_disk *disk, const char *name, const void *data, size_t size) {
     char path[128];
@@ -68,7 +68,7 @@ static void copy_segment(const struct host *source, struct model_disk *to, uint6
 }
 
 static struct model_disk *copy_log(struct world *world, const struct host *source, uint64_t end) {
-    static const uint8_t cluster[CLUSTER_ID_SIZE]; /* as in open_log */
+    static const uint8_t cluster[CLUSTER_ID_SIZE]; /* same as in open_log */
     struct model_disk *copy = model_new(random_u64(&world->random));
     MUST(copy->disk.make_directory(copy, log_directory, 0700) == 0);
     struct log_segment segment;
@@ -88,8 +88,8 @@ static struct model_disk *copy_log(struct world *world, const struct host *sourc
     return copy;
 }
 
-/* The leader has erased what was redacted meanwhile: there, not in this node's archive. The product keeps it in mind
- * (shell/pair/missed_redactions.h) and erases it as it starts; here that is done at once. */
+/* The leader has erased redacted contents meanwhile, but not in this node's archive. The product notes them
+ * (shell/pair/missed_redactions.h) and erases them at its start; the simulator does it at once. */
 static void erase_archived(struct host *host) {
     for (size_t i = 0; i < host->frame_count; i++) {
         const Tarry__FrameBody *body = host->frames[i].body;

@@ -1,6 +1,6 @@
-/* pair_history.c: a random history of a pair (history.h): two nodes, a coordinator or an operator, a link between them,
- * and clients that know both addresses. What goes wrong is pair_faults.c's. In the calm one leads, the other follows in
- * sync, everything settles; then both logs are the same, and so is what the two know. */
+/* pair_history.c: a random history of a pair (history.h): two nodes, a coordinator or an operator, a link between
+ * the nodes, and clients that know both addresses. pair_faults.c makes the faults. In the calm phase one node leads,
+ * the other follows in sync, and everything settles. Then both logs and both states are equal. */
 #include <string.h>
 
 #include "../must.h"
@@ -11,14 +11,14 @@
 #include "pair_faults.h"
 #include "registrar.h"
 
-#define DELAY_BITS_MAX 26  /* of milliseconds: 19 hours */
-#define LOST_CALL_MS 6000u /* it is given up before */
-#define ROUNDS_MAX 600     /* of half a second */
-#define EPOCHS_ENOUGH 400  /* more leave more tails behind than the model of a disk has files for */
+#define DELAY_BITS_MAX 26  /* delays are up to 2^26 ms: 19 hours */
+#define LOST_CALL_MS 6000u /* time after which a lost call has been given up */
+#define ROUNDS_MAX 600     /* a round lasts 500 ms */
+#define EPOCHS_ENOUGH 400  /* each epoch may leave a tail in quarantine, and the model disk has few files */
 
 static void draw_pair(uint64_t seed, struct random *random, struct world_options *options) {
     if (options->net.least_us + options->net.spread_us > 20000) options->net = (struct span){1000, 20000};
-    /* Who answers as fast as it can is not silent. */
+    /* A follower that answers at full speed is never silent. */
     uint64_t round_ms = (options->net.least_us + options->net.spread_us + options->sync.least_us +
                          options->sync.spread_us + options->wake.least_us + options->wake.spread_us) /
                         1000;
@@ -29,7 +29,7 @@ static void draw_pair(uint64_t seed, struct random *random, struct world_options
         .solo_after_ms = 100 + 8 * round_ms + random_magnitude(random, 12),
     };
     if (random_below(random, 6) == 0) options->pair.solo_after_ms = UINT64_MAX;
-    /* Of its own: a seed that was played before stays what it was. */
+    /* A generator of its own: older seeds stay valid. */
     struct random modes = {.state = seed ^ 0x6d6f6448u};
     options->pair.by_operator = random_below(&modes, 4) == 0;
     if (options->pair.by_operator) options->pair.solo_after_ms = UINT64_MAX;
@@ -43,14 +43,14 @@ static void draw_pair(uint64_t seed, struct random *random, struct world_options
     options->pair.keep_ms = random_magnitude(&retiring, 14);
 }
 
-/* A frame has some 300 bytes: so many fill some 300 segments, and the model of a disk has 512 files. */
+/* A frame has some 300 bytes: this many frames fill some 300 segments, and the model disk has 512 files. */
 static bool is_long_enough(const struct world *world) {
     return world->truth.epoch >= EPOCHS_ENOUGH || world->truth.count >= world->options.segment_size;
 }
 
 /* ---- calm */
 
-/* One leads, and the other has all that there is, and counts. */
+/* Returns whether one node leads, and the other has the whole log and counts as in sync. */
 static bool is_in_step(const struct world *world) {
     const struct host *leader = &world->hosts[world->leader];
     const struct host *follower = &world->hosts[1 - world->leader];
@@ -58,23 +58,23 @@ static bool is_in_step(const struct world *world) {
     bool follows = follower->node->pair.role == PAIR_FOLLOWING;
     bool counts = world->options.pair.is_async || pair_is_in_sync(&leader->node->pair);
     bool is_wished =
-        follower->node->pair.wants && !world->options.pair.is_async; /* an operator's word is carried out */
+        follower->node->pair.wants && !world->options.pair.is_async; /* the operator's word is carried out */
     return follows && counts && !is_wished && !leader->node->paused && leader->durable == core_position(leader->core) &&
            core_position(follower->core) == leader->durable;
 }
 
-/* Strict, and the follower's disk is a new one: an operator says that the former one need not be waited for. */
+/* A strict pair whose follower has a new disk: an operator says that the former disk need not be waited for. */
 static void let_in(struct world *world) {
     for (uint32_t i = 0; i < HOSTS_MAX; i++) {
         const struct node *node = world->hosts[i].node, *other = world->hosts[1 - i].node;
-        /* Its core may not have begun: it waits for what is to be committed first. */
+        /* Its core may not have begun: it first waits for its log to be committed. */
         bool leads = world->hosts[i].state == HOST_UP && node->pair.role == PAIR_LEADING;
         bool waits = leads && node->pair.counted && hard_state_is_another(&node->hard_state, other->member);
         if (waits && world->options.pair.solo_after_ms == UINT64_MAX) node_tell(world, i, PAIR_SOLO);
     }
 }
 
-/* Nobody else starts anything any more. */
+/* From now on no other actor starts anything. */
 static void go_on_fetching(struct world *world) {
     for (uint32_t i = 0; i < HOSTS_MAX; i++) {
         if (!world->hosts[i].node->fetching) continue;
@@ -85,8 +85,8 @@ static void go_on_fetching(struct world *world) {
 }
 
 void pair_history_wait(struct world *world) {
-    /* Time for what is under way: a claim, a node that starts again, a follower that is given its time anew, a call to
-     * a coordinator that was put back. */
+    /* Waits for what is under way: a claim, a restart, a follower's new grace period, a call to a restored
+     * coordinator. */
     uint64_t wait_ms = 2000 + 2 * world->options.pair.failover_after_ms;
     if (world->registrar && world->registrar->connections > 0) wait_ms += LOST_CALL_MS;
     world_run_until(world, world->now_ns + wait_ms * NS_PER_MS);
@@ -99,7 +99,7 @@ void pair_history_wait(struct world *world) {
     world_enter(world, WORLD_OUTSIDE);
 }
 
-/* Frame by frame. */
+/* Compares frame by frame. */
 static void check_same(const struct world *world) {
     const struct host *leader = &world->hosts[world->leader];
     const struct host *follower = &world->hosts[1 - world->leader];
@@ -142,12 +142,12 @@ void pair_history_report(const struct world *world, struct history_report *out) 
     };
 }
 
-/* The last word is a planned switch-over, which loses nothing and needs no fault. */
+/* At the end, a planned switch-over: it loses nothing and needs no fault. */
 static void hand_over(struct world *world) {
     uint32_t before = world->leader;
     for (int round = 0; world->leader == before; round++) {
         MUST(round < ROUNDS_MAX);
-        if (round % 10 == 0) { /* it is given up if the other takes too long */
+        if (round % 10 == 0) { /* the switch-over is given up if the other node takes too long */
             node_tell(world, before, PAIR_HAND_OVER);
         }
         world_run_until(world, world->now_ns + 500 * NS_PER_MS);
@@ -156,7 +156,7 @@ static void hand_over(struct world *world) {
     check_same(world);
 }
 
-/* Somebody looks at either node, whoever leads: what a primary answers is what the pair knows (R3). */
+/* Queries either node: a primary answers with what the whole pair has acknowledged (R3). */
 static void look_around(struct world *world, void *argument, uint64_t number) {
     struct client *client = argument;
     if (client->habits->over) return;
@@ -187,10 +187,10 @@ void pair_history_play(struct world *world, uint64_t seed, struct history_report
     habits_draw(&random, &drawn);
     options.core.queues_max = habits_places(&drawn);
     draw_pair(seed, &random, &options);
-    /* Less than what a promotion believes of a wall clock: the calm sleeps through delays, and its end is a promotion.
-     */
+    /* Less than the wall-clock jump that a promotion believes: the calm phase sleeps through delays, and its end is
+     * a promotion. */
     if (drawn.delay_bits > DELAY_BITS_MAX) drawn.delay_bits = DELAY_BITS_MAX;
-    drawn.think_us *= 1u + (uint32_t)random_below(&random, 32); /* a failover takes its time */
+    drawn.think_us *= 1u + (uint32_t)random_below(&random, 32); /* a failover takes time */
     pair_faults_draw(&random, &drawn_faults);
     if (drawn.actions_left > 500) options.segment_size = 16u << 10;
     world_begin(world, &options);

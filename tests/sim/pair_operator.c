@@ -7,21 +7,21 @@
 #include "model_disk.h"
 #include "node.h"
 
-#define LOOKS_MS 64u     /* how often he looks, up to eight times that */
-#define WORD_CHECK_MS 5u /* how often whether his word is taken */
+#define LOOKS_MS 64u     /* the operator looks this often, or up to eight times less often */
+#define WORD_CHECK_MS 5u /* interval of checks whether the node has taken the word */
 #define SETTLE_ROUNDS_MAX 10000
 
 static struct host *other_of(struct world *world, const struct host *host) {
     return &world->hosts[1 - host->number];
 }
 
-/* What it will find when it starts: by a hard state that was being written as it ended, either. */
+/* The hard state that the node will find at its start. A crash during a write may leave the old or the new state. */
 static bool read_hard_state(const struct host *host, struct hard_state *out) {
     char message[IDENTITY_MESSAGE_SIZE];
     return hard_state_read(&host->node->pair_disk->disk, "/data", out, message) == 0;
 }
 
-/* A disk that the other node has never counted or followed. */
+/* Whether the other node has never counted or followed this disk. */
 static bool is_new_disk(struct world *world, const struct host *host) {
     return hard_state_is_another(&other_of(world, host)->node->hard_state, host->node->member);
 }
@@ -46,11 +46,11 @@ bool pair_operator_may_start(const struct world *world, const struct pair_faults
     return !host->node->joins || has_directory(host) || world->hosts[1 - host->number].state == HOST_UP;
 }
 
-/* ---- words */
+/* ---- the operator's words */
 
 struct asserted {
     struct pair_faults *faults;
-    uint64_t life, words; /* of whom he told */
+    uint64_t life, words; /* the life and word count of the node that was told */
 };
 
 static void check_word(struct world *world, void *argument, uint64_t number) {
@@ -64,8 +64,9 @@ static void check_word(struct world *world, void *argument, uint64_t number) {
         world_after_at(world, WORLD_OUTSIDE, WORD_CHECK_MS * NS_PER_MS, check_word, argument, number);
 }
 
-/* A node that was just told that it lacks something may have got that with the same answer, and not know it: then only
- * force helps, if the other's disk is gone. He has compared what clients were told with what that node has. */
+/* A node that was just told that it lacks frames may have received them with the same answer, and not know it. If
+ * the other's disk is lost, only force helps then. The operator has compared the clients' replies with the node's
+ * log. */
 static enum pair_word word_for(struct world *world, const struct host *host) {
     const struct hard_state *hard_state = &host->node->hard_state;
     bool has_all = is_new_disk(world, other_of(world, host)) && truth_has(world, host, world->truth.count);
@@ -74,7 +75,8 @@ static enum pair_word word_for(struct world *world, const struct host *host) {
 
 static void assert_stopped(struct world *world, struct pair_faults *faults, struct host *host) {
     struct asserted asserted = {.faults = faults, .life = host->life, .words = host->node->words};
-    faults->held[1 - host->number] = true; /* it is not started, nor told anything, until the word is carried out */
+    faults->held[1 - host->number] =
+        true; /* the other node is not started, nor given a word, until the word is carried out */
     node_tell(world, host->number, word_for(world, host));
     check_word(world, world_copy(world, &asserted, sizeof asserted), host->number);
 }
@@ -94,9 +96,9 @@ static bool serves_alone(const struct host *host) {
     return pair->hard_state.alone || pair->asserting != 0 || host->node->words != host->node->words_told;
 }
 
-/* R6's place without a coordinator: only what is true. A new disk has nothing, and the one before it was not exchanged
- * before this node had everything. The other one need not be dead: it may be paused or cut off, and come back in the
- * middle of what it did (F-24, F-26). */
+/* Replaces R6 without a coordinator: the operator says only what is true. A new disk has nothing, and its
+ * predecessor was not replaced before this node had everything. The other node need not be dead: it may be paused or
+ * cut off, and come back in the middle of an action (F-24, F-26). */
 static bool may_assert(struct world *world, const struct host *host) {
     const struct host *other = other_of(world, host);
     if (!is_quiet(host)) return false;
@@ -105,8 +107,8 @@ static bool may_assert(struct world *world, const struct host *host) {
     return (other->state != HOST_UP || may_come_back) && !serves_alone(other);
 }
 
-/* Both have noted that they serve alone: one was about to when its disk failed, and the operator read that it had not.
- * He compares them, and starts the one that is not needed anew. */
+/* Both nodes have noted that they serve alone: one was about to when its disk failed, and the operator had read that
+ * it had not. The operator compares the nodes, and gives the redundant one an empty disk. */
 static bool is_given_up(struct world *world, const struct host *host) {
     const struct host *other = other_of(world, host);
     bool both_quiet = is_quiet(host) && is_quiet(other);
@@ -118,7 +120,7 @@ static void start_anew(struct world *world, const struct host *host) {
     world_enter(world, host->number);
     host_kill(world, HOST_POWER_LOST);
     node_wipe(world);
-    (void)host_start(world, false); /* otherwise somebody tries again */
+    (void)host_start(world, false); /* a later look tries again */
     world_enter(world, WORLD_OUTSIDE);
 }
 

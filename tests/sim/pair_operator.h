@@ -1,19 +1,20 @@
-/* pair_operator.h: who looks after a pair that has no coordinator. What he says is true: that a node is stopped (then
- * he keeps it so until his word is taken), and that it has not served alone, which he reads in its directory. He
- * exchanges a disk only if the other node has all that was acknowledged. He forces a node to lead only if he knows that
- * it has everything. */
+/* pair_operator.h: the operator of a pair without a coordinator. The operator's words are true: that a node is
+ * stopped (it is then kept stopped until the word is taken), and that it has not served alone, as its directory
+ * says. The operator replaces a disk only if the other node has everything that was acknowledged, and forces a node
+ * to lead only if that node has everything. */
 #ifndef TARRY_TESTS_SIM_PAIR_OPERATOR_H
 #define TARRY_TESTS_SIM_PAIR_OPERATOR_H
 
 #include "pair_faults.h"
 
-/* From now on he looks every now and then, also in the calm: then he says only what nobody else could. */
+/* Starts the operator, which looks at the pair at intervals. In the calm phase it speaks only when no other actor
+ * could resolve the situation. */
 void pair_operator_start(struct world *world, struct pair_faults *faults);
-/* May this node's disk be exchanged for an empty one? */
+/* Returns whether this node's disk may be replaced by an empty one. */
 bool pair_operator_may_wipe(struct world *world, const struct host *host);
-/* May it be started now? A new directory joins what answers it. */
+/* Returns whether the node may be started now. A new directory joins the node that answers it. */
 bool pair_operator_may_start(const struct world *world, const struct pair_faults *faults, const struct host *host);
-/* Runs the world until no node is kept down any more. */
+/* Runs the world until the operator keeps no node down. */
 void pair_operator_settle(struct world *world, struct pair_faults *faults);
 
 #endif

@@ -1,4 +1,4 @@
-/* pair_story.h: what the stories of two nodes begin with, and what happens to a node in them. */
+/* pair_story.h: the start of all stories with two nodes, and what stories can do to a node. */
 #ifndef TARRY_TESTS_SIM_PAIR_STORY_H
 #define TARRY_TESTS_SIM_PAIR_STORY_H
 
@@ -31,7 +31,7 @@ static inline bool start_node(struct fx *f, uint32_t node) {
     return up;
 }
 
-/* It is down. */
+/* Gives the node an empty disk; the node must be down. */
 static inline void wipe_node(struct fx *f, uint32_t node) {
     world_enter(f->world, node);
     node_wipe(f->world);
