@@ -1,6 +1,6 @@
-/* predict.c: what a single operation must answer, by a naive model of the state right before the core decides
- * (ledger.h). Commits of several operations are held against the laws only: what came before in them is not modelled.
- */
+/* predict.c: predicts the reply to a single operation from a naive model of the state right before the core decides
+ * (ledger.h). Commits of several operations are only checked against the laws: the effects of their earlier
+ * operations are not modelled. */
 #include <string.h>
 
 #include "../must.h"
@@ -28,10 +28,10 @@ static Tarry__Outcome outcome_of(const struct flat_task *task) {
     }
 }
 
-/* It has ended: that is the answer, unless it has been forgotten since. */
+/* The task has ended: the reply is its outcome, unless the broker has forgotten it. */
 static void predict_ended(struct world *world, struct prediction *prediction, const struct flat_task *task) {
     if (!task->ended) {
-        prediction->outcome = TARRY__OUTCOME__EXPIRED; /* it ends by being asked for */
+        prediction->outcome = TARRY__OUTCOME__EXPIRED; /* the request itself makes the expired task end */
         return;
     }
     prediction->outcome = outcome_of(task);
@@ -44,7 +44,7 @@ static bool is_in_flight(const struct world *world, const struct row *row) {
     return row->state == ROW_LEASED && !host_holds_back(world, row);
 }
 
-/* More than ten years ahead is refused. */
+/* More than 10 years ahead is refused. */
 static bool is_too_far(struct world *world, const Tarry__When *when) {
     uint64_t from_ms = when->kind == TARRY__WHEN__KIND__AT ? host_answers_at(world).wall_ns / NS_PER_MS : 0;
     return when->ms > from_ms + DUE_AHEAD_MAX_MS;
@@ -84,7 +84,7 @@ static void predict_schedule(struct world *world, struct prediction *prediction,
     }
 }
 
-/* The task that a reference means: live, else dead, else the one that ended last. */
+/* Returns the task that a reference names: the live one, else the dead one, else the one that ended last. */
 static const struct flat_task *meant(const struct flat *head, const Tarry__Ref *ref) {
     if (ref->id) return ref->id < head->next_id ? &head->tasks[ref->id] : NULL;
     uint32_t queue = flat_queue_number(head, ref->queue);
@@ -161,7 +161,7 @@ static bool is_over(struct world *world, const struct flat_task *task) {
     return task->ended || has_expired(world, &task->row);
 }
 
-/* Of what the search found. */
+/* Predicts from the result of the search. */
 static void predict_count(struct world *world, struct prediction *prediction) {
     const struct core_past *past = &prediction->past[0];
     prediction->count = prediction->left = 0;
@@ -185,7 +185,7 @@ static void predict_redact(struct world *world, struct prediction *prediction, c
         return;
     }
     const struct flat_task *task = meant(head, ref);
-    if (task && !ref->id && is_over(world, task)) { /* what has expired hides no dead letter */
+    if (task && !ref->id && is_over(world, task)) { /* an expired task does not hide a dead letter */
         const struct flat_task *dead = flat_dead(head, task->row.queue, ref->key.data, ref->key.len);
         if (dead) task = dead;
     }
@@ -195,15 +195,15 @@ static void predict_redact(struct world *world, struct prediction *prediction, c
         if (is_in_flight(world, &task->row)) prediction->outcome = TARRY__OUTCOME__IN_FLIGHT;
         if (task->row.state == ROW_BURIED) prediction->outcome = TARRY__OUTCOME__DEAD;
     } else if (ref->id && ref->id < prediction->past[0].id_end && !prediction->past[0].count) {
-        prediction->count = 1;                                                 /* the index may once have held it */
-    } else if (!prediction->past[0].count && (ref->id || !redact->after_id)) { /* else: there are no more */
+        prediction->count = 1;                                                 /* the index may once have had the key */
+    } else if (!prediction->past[0].count && (ref->id || !redact->after_id)) { /* otherwise no further task matches */
         prediction->code = TARRY__CODE__NOT_DONE;
         prediction->outcome = TARRY__OUTCOME__UNKNOWN;
         if (task) predict_ended(world, prediction, task);
     }
 }
 
-/* The queue does not exist, and the table may be full. */
+/* Returns whether the queue does not exist and the table may be full. */
 static bool may_lack_place(const struct world *world, const char *name) {
     return world->options.core.queues_max && !flat_has_queue(&world->host->head, name);
 }
@@ -248,8 +248,8 @@ void ledger_predict(struct world *world, struct request *request) {
         commit = request->body->commit;
         watch_commit(world, commit);
         const struct flat *head = &world->host->head;
-        /* Executed already, it will be answered as then; and so it may have been, where that is forgotten: an answer to
-         * an earlier try may still be on its way. */
+        /* A commit that was executed before gets the reply of that execution. The same is true if the broker has
+         * forgotten the outcome: the reply to an earlier try may still be under way. */
         if (request->answer || flat_result(head, commit->producer, commit->sequence)) return;
         if (flat_is_forgotten(head, commit->producer, commit->sequence)) return;
     }
@@ -258,7 +258,7 @@ void ledger_predict(struct world *world, struct request *request) {
     prediction->code = TARRY__CODE__OK;
     prediction->id = 0;
     if (!commit) {
-        /* Each time it may be answered otherwise, and nobody can tell the answers apart. */
+        /* Each execution may have another reply, and the replies cannot be told apart. */
         prediction->predicted = prediction->executions++ == 0;
         if (prediction->predicted) predict_get(world, prediction, request->body->get);
     } else if (commit->n_ops == 1) {

@@ -7,16 +7,16 @@
 #include "../must.h"
 #include "world.h"
 
-struct coordinator { /* one node's, for one life */
+struct coordinator { /* one node's connection, for one life */
     struct world *world;
     uint32_t node;
-    uint64_t seen; /* the newest version that it was told of: no later answer is older */
+    uint64_t seen; /* newest version that the node has seen: no later reply is older */
     struct coordinator_watch *watches;
     uint32_t call_ms;
     uint32_t presence_ms;
-    uint64_t declare_ns; /* not again before */
+    uint64_t declare_ns; /* no declaration before this time */
     char declared[COORDINATOR_PRESENCE_SIZE_MAX + 1];
-    uint64_t stood_ns; /* since then the registrar has, as far as this node knows … */
+    uint64_t stood_ns; /* time since which the registrar has the node's declaration, as far as the node knows */
     char stood[COORDINATOR_PRESENCE_SIZE_MAX + 1];
 };
 
@@ -25,7 +25,7 @@ struct flight {
     struct coordinator_call *call;
     bool swaps;
     bool is_presence;
-    uint64_t version; /* expected; then the outcome's */
+    uint64_t version; /* expected version; later the version of the outcome */
     size_t size;
     char *value;
     enum pair_outcome outcome;
@@ -33,7 +33,7 @@ struct flight {
     uint64_t connection;
 };
 
-static struct world *world_of_all; /* record_client_open knows a URL only */
+static struct world *world_of_all; /* record_client_open takes only a URL */
 
 void registrar_begin(struct world *world) {
     world_of_all = world;
@@ -48,7 +48,7 @@ static bool is_there(const struct coordinator *coordinator) {
     return coordinator->world->registrar->open[coordinator->node] == coordinator;
 }
 
-/* ---- on the way */
+/* ---- requests and replies under way */
 
 static bool happens(struct world *world, uint32_t permille) {
     return permille && random_below(&world->random, 1000) < permille;
@@ -118,7 +118,7 @@ static void tell_watchers(struct world *world) {
     for (uint32_t i = 0; i < HOSTS_MAX; i++) tell_watcher(world, i, NEWS_RECORD);
 }
 
-/* What is under way may still come late, and what was lost is missed until the next word. */
+/* Messages under way may still be late, and lost ones are missed until the next message. */
 void registrar_calm(struct world *world) {
     struct registrar *registrar = world->registrar;
     bool was_calm = registrar->lost_permille == 0 && registrar->late_permille == 0;
@@ -127,7 +127,7 @@ void registrar_calm(struct world *world) {
     for (uint32_t i = 0; i < HOSTS_MAX && !was_calm; i++) registrar->reached_since_ns[i] = world->now_ns + late_ns;
 }
 
-/* Clients of a coordinator that are connected again look at what they watch. */
+/* After a reconnection, a client reads again what it watches. */
 void registrar_heal(struct world *world) {
     struct registrar *registrar = world->registrar;
     for (uint32_t i = 0; i < HOSTS_MAX; i++) {
@@ -150,7 +150,7 @@ static void swap(struct world *world, struct flight *flight) {
     char message[COORDINATOR_MESSAGE_SIZE];
     flight->outcome = flight->version == now->version ? PAIR_DONE : PAIR_REFUSED;
     if (flight->outcome != PAIR_DONE) return;
-    MUST(!registrar->is_doubted); /* F-31b: both nodes have seen a later one */
+    MUST(!registrar->is_doubted); /* F-31b: both nodes have seen a later value */
     struct registrar_entry before = *now;
     memcpy(now->value, flight->value, flight->size);
     now->value[flight->size] = 0;
@@ -164,7 +164,7 @@ static void swap(struct world *world, struct flight *flight) {
     tell_watchers(world);
 }
 
-/* ---- its past (F-31b) */
+/* ---- earlier values (F-31b) */
 
 const struct registrar_entry *registrar_newest(const struct registrar *registrar) {
     return registrar->is_doubted ? &registrar->newest : &registrar->now;
@@ -208,7 +208,7 @@ void registrar_write_again(struct world *world) {
     tell_watchers(world);
 }
 
-/* Of the other node: who asks is a follower. */
+/* Finds the presence of the other node: only a follower asks. */
 static void find_presence(struct world *world, struct flight *flight) {
     const struct registrar *registrar = world->registrar;
     uint32_t other = 1 - flight->coordinator->node;
@@ -290,7 +290,7 @@ static void declaration_stands(struct world *world, void *argument, uint64_t num
     coordinator->stood_ns = world->now_ns;
 }
 
-/* What a leader has heard of its follower makes no other presence of it. */
+/* The presence stays the same when only the leader's report about its follower changes. */
 static size_t told_size(const char *presence) {
     const char *heard = strstr(presence, " heard ");
     return heard != NULL ? (size_t)(heard - presence) : strlen(presence);
@@ -316,7 +316,7 @@ static void declaration_arrives(struct world *world, void *argument, uint64_t nu
     world_after_at(world, node, world_span_ns(world, &world->options.net), declaration_stands, declaration, 0);
 }
 
-/* Its time runs from when it is heard of; to be heard of it is said several times in it. */
+/* A presence lasts for its time after it arrives; the node declares it several times during that time. */
 void coordinator_declare(struct coordinator *coordinator, const char *name, const char *text) {
     struct world *world = coordinator->world;
     const struct registrar *registrar = world->registrar;

@@ -1,11 +1,13 @@
-/* registrar.h: the simulated coordinator: the calls of broker/coordinator/coordinator.h on virtual time, for the real
- * record_client (broker/shell/pair/record_client.c) and the real text of the record (broker/coordinator/record.c).
+/* registrar.h: the simulated coordinator: the calls of broker/coordinator/coordinator.h on virtual time. The real
+ * record_client (broker/shell/pair/record_client.c) and the real text of the record (broker/coordinator/record.c)
+ * use it.
  *
  *     record_client ─ call ─► request ─► the one value, compare-and-set ─► reply ─► done
  *                          lost, late, cut off                           lost, late, cut off
  *
- * A call ends after its time as PAIR_UNKNOWN, and its request may still be on its way then: it happened, or not, or not
- * yet. Requests of a node that has died are carried out too, if they had left. A watch is a hint that may be lost. */
+ * A call that gets no reply in time ends as PAIR_UNKNOWN. Its request may still be under way: it was carried out, or
+ * was not, or will be. A request that left before its node died is also carried out. A watch is a hint that may be
+ * lost. */
 #ifndef TARRY_TESTS_SIM_REGISTRAR_H
 #define TARRY_TESTS_SIM_REGISTRAR_H
 
@@ -15,46 +17,50 @@
 struct world;
 
 struct registrar_entry {
-    uint64_t version; /* 0: there is none */
+    uint64_t version; /* 0: no value */
     char value[COORDINATOR_VALUE_SIZE_MAX + 1];
     size_t size;
-    struct coordinator_record record; /* the same, read */
+    struct coordinator_record record; /* the same value, decoded */
 };
 
 struct registrar {
     struct registrar_entry now;
-    struct registrar_entry past;   /* the last one of the epoch before; version 0: none */
-    struct registrar_entry newest; /* while it is doubted: what was there before */
-    bool is_doubted;               /* it has lost its record, or was put back, and nobody has written it again */
-    uint64_t connections;          /* requests of earlier ones went down with the server's past */
-    bool cut[HOSTS_MAX];           /* that node does not reach it */
-    uint32_t lost_permille;        /* requests, and replies */
-    uint32_t late_permille;        /* take up to late_ms */
+    struct registrar_entry past;   /* last value of the epoch before; version 0: none */
+    struct registrar_entry newest; /* while is_doubted: the value before the loss */
+    bool is_doubted;               /* the record was lost or set back, and nobody has written it again */
+    uint64_t
+        connections; /* number of the server's restarts from an older state; requests of earlier connections are lost */
+    bool cut[HOSTS_MAX];    /* that node cannot reach the coordinator */
+    uint32_t lost_permille; /* requests and replies are lost */
+    uint32_t late_permille; /* messages take up to late_ms */
     uint32_t late_ms;
-    struct coordinator *open[HOSTS_MAX];  /* of the node's life; NULL: none */
-    uint64_t present_until_ns[HOSTS_MAX]; /* by node: its presence */
-    uint64_t present_since_ns[HOSTS_MAX]; /* … without a gap, and as the same */
-    uint64_t reached_since_ns[HOSTS_MAX]; /* that node reaches it, since it was last cut off or troubled */
+    struct coordinator *open[HOSTS_MAX];  /* connection of each node's life; NULL: none */
+    uint64_t present_until_ns[HOSTS_MAX]; /* [node]: time until which its presence lasts */
+    uint64_t present_since_ns[HOSTS_MAX]; /* [node]: time since which its presence has been there without a gap or a
+                                             change */
+    uint64_t reached_since_ns[HOSTS_MAX]; /* [node]: time since which it reaches the coordinator without a cut or lost
+                                             messages */
     char present[HOSTS_MAX][COORDINATOR_PRESENCE_SIZE_MAX + 1];
-    uint64_t swaps, unknown; /* counted */
+    uint64_t swaps, unknown; /* numbers of swaps and unknown outcomes */
 };
 
-/* The world's, whose nodes call it from now on. */
+/* Makes the world's coordinator, which its nodes call from now on. */
 void registrar_begin(struct world *world);
-/* Who was cut off is not any more, and hears what is new. */
+/* Ends all cuts; the nodes learn what changed. */
 void registrar_heal(struct world *world);
-/* Nothing is lost or late any more. */
+/* Ends losses and delays. */
 void registrar_calm(struct world *world);
-/* That node ends: it hears nothing more. */
+/* The node's process ends: it receives nothing more. */
 void registrar_forget(struct world *world, uint32_t node);
-/* What the pair has agreed on, whatever the coordinator knows of it now. */
+/* Returns the value that the pair has agreed on, even if the coordinator has lost it. */
 const struct registrar_entry *registrar_newest(const struct registrar *registrar);
 
-/* F-31b, while it is not doubted */
+/* ---- F-31b; call while not is_doubted */
 void registrar_lose(struct world *world);
-/* To the epoch before (`past`): `by_server`, its versions too; else somebody writes the old value. */
+/* Sets the record back to the epoch before (`past`). `by_server`: the version goes back too; otherwise a client
+ * writes the old value. */
 void registrar_put_back(struct world *world, bool by_server);
-/* An operator has the record written again (tarry pair record --write): what it was. */
+/* An operator writes the newest record again (tarry pair record --write). */
 void registrar_write_again(struct world *world);
 
 #endif

@@ -1,10 +1,11 @@
-/* sim.c: plays random histories on all cores, one process a core, and counts. A failing seed is played again with its
- * story told: the last lines of it, the seed, the commit, and how to play it.
+/* sim.c: plays random histories on all cores, one process per core, and counts them. A failing seed is played again
+ * with its trace on. The report has the trace's last lines, the seed, the commit, and the command that plays it
+ * again.
  *
- *   sim [--pair | --steady] [--no-ahead] [--seed N] [--histories N] [--hours H] [--jobs N] [--commit TEXT] [--tap]
+ * sim [--pair | --steady] [--no-ahead] [--seed N] [--histories N] [--hours H] [--jobs N] [--commit TEXT] [--tap]
  *
- * SIM_TRACE=1 tells every history as it happens. On a terminal a line of progress is kept up to date. One history in
- * AGAIN_EVERY is played twice, and must be the same. */
+ * SIM_TRACE=1 prints every history as it happens. On a terminal a progress line is kept up to date. One history in
+ * AGAIN_EVERY is played twice, and both runs must be equal. */
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
@@ -23,12 +24,12 @@
 
 #define JOBS_LIMIT 256
 #define HOURS_MAX 100000.0
-#define AGAIN_EVERY 64 /* histories: one is played twice, and must be the same */
-#define STUCK_S 60     /* of CPU time: a history takes milliseconds of it, however busy the machine is */
+#define AGAIN_EVERY 64 /* of this many histories one is played twice, and both runs must be equal */
+#define STUCK_S 60     /* CPU time: a history takes milliseconds of it, even on a busy machine */
 
-struct job { /* shared with the parent */
+struct job { /* in memory shared with the parent */
     pid_t pid;
-    _Atomic uint64_t seed; /* being played */
+    _Atomic uint64_t seed; /* seed of the current history */
     _Atomic uint64_t histories;
     _Atomic uint64_t simulated_ms;
     _Atomic uint64_t requests, deliveries, starts, faults;
@@ -36,8 +37,8 @@ struct job { /* shared with the parent */
 
 static struct options {
     uint64_t seed;
-    uint64_t histories; /* 0: until the time is over */
-    double hours;       /* 0: until the histories are over */
+    uint64_t histories; /* 0: until the time limit */
+    double hours;       /* 0: until the history limit */
     int jobs;
     const char *commit;
     bool tap;
@@ -47,7 +48,7 @@ static struct options {
 typedef void play_history(struct world *world, uint64_t seed, struct history_report *report);
 
 static const struct kind {
-    const char *option; /* "": none is said */
+    const char *option; /* the option that selects this kind; "": none */
     play_history *play;
 } kinds[] = {{"", history_play}, {"--pair", pair_history_play}, {"--steady", steady_history_play}};
 
@@ -57,7 +58,7 @@ static double now_s(void) {
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-/* Ends the process with SIGPROF, unless it is called again in time. */
+/* Kills the process by SIGPROF unless it is called again in time. */
 static void watch_anew(void) {
     struct itimerval left = {.it_value.tv_sec = STUCK_S};
     MUST(setitimer(ITIMER_PROF, &left, NULL) == 0);
@@ -77,7 +78,7 @@ static void work(struct job *job, uint64_t first, uint64_t step, uint64_t count,
         if (i % AGAIN_EVERY == 0) {
             struct history_report again;
             options.kind->play(world, job->seed, &again);
-            MUST(again.fingerprint == report.fingerprint); /* replayable bit for bit */
+            MUST(again.fingerprint == report.fingerprint); /* a history can be replayed bit for bit */
         }
         job->histories++;
         job->simulated_ms += report.simulated_ns / 1000000;
@@ -91,10 +92,10 @@ static void work(struct job *job, uint64_t first, uint64_t step, uint64_t count,
 
 /* ---- failure */
 
-static struct world *told_world; /* for the handler */
+static struct world *told_world; /* the world that the handler prints */
 
 static void tell_and_die(int number) {
-    /* The process is lost anyway: a last word that may fail is better than none. */
+    /* The process is lost anyway: printing that may fail is better than silence. */
     trace_print_last(&told_world->trace); /* NOLINT(bugprone-signal-handler) */
     (void)signal(number, SIG_DFL);
     (void)raise(number);
@@ -163,13 +164,13 @@ static void start_jobs(struct job *jobs, double until_s) {
         if (pid == 0) {
             (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
             work(&jobs[i], options.seed + (uint64_t)i, step, count, until_s);
-            exit(0); /* leaks are looked for */
+            exit(0); /* LeakSanitizer checks for leaks */
         }
         jobs[i].pid = pid;
     }
 }
 
-/* Waits for all; → the job that failed, or NULL. The others are ended. */
+/* Waits for all jobs. Returns the job that failed, or NULL. Ends the other jobs. */
 static struct job *wait_jobs(struct job *jobs, double started_s) {
     struct job *failed = NULL;
     for (int left = options.jobs; left > 0;) {
@@ -221,7 +222,7 @@ static double hours_of(const char *option, const char *value) {
     return hours;
 }
 
-/* NULL: the option names none. */
+/* Returns NULL if no kind of history has the option. */
 static const struct kind *find_kind(const char *option) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (kinds[i].option[0] != '\0' && strcmp(kinds[i].option, option) == 0) return &kinds[i];
@@ -268,7 +269,7 @@ static void read_options(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     read_options(argc, argv);
-    mallopt(M_MMAP_THRESHOLD, 64 << 10); /* the core's tables come as untouched zero pages, time and again */
+    mallopt(M_MMAP_THRESHOLD, 64 << 10); /* the core's tables come as fresh zero pages again and again */
     /* cppcheck-suppress invalidFunctionArg ; -1 is what goes with MAP_ANONYMOUS */
     struct job *jobs = mmap(NULL, JOBS_LIMIT * sizeof *jobs, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     MUST(jobs != MAP_FAILED);

@@ -1,12 +1,13 @@
-/* steady_history.c: ten minutes of a pair whose leader and network are healthy, with tarryd's own times (history.h).
- * Nothing that happens is a reason to take over, and nobody takes the leader for silent, or claims (F-13, F-30, F-31a):
+/* steady_history.c: 10 minutes of a pair whose leader and network are healthy, with tarryd's default times
+ * (history.h). No trouble justifies a takeover: no node takes the leader for silent, or claims leadership (F-13,
+ * F-30, F-31a). The troubles:
  *
- *   - the follower stands still, for a moment or a minute, or its disk hangs as long;
- *   - the leader stands still for less than a follower waits, or its disk is slow for less than LEADER_DISK_HUNG_MS;
- *   - both stand still, as when the host of both is paused, and in the middle of a sync, too;
- *   - the coordinator is late, or not reached.
+ * - the follower stands still for up to a minute, or its disk hangs as long;
+ * - the leader stands still for less than a follower waits, or its disk is slow for less than LEADER_DISK_HUNG_MS;
+ * - both stand still, as when their common host is paused, also in the middle of a sync;
+ * - the coordinator is late, or cannot be reached.
  *
- * Clients go on meanwhile; in the end everything settles, and both logs are the same. */
+ * Clients continue meanwhile. At the end everything settles, and both logs are equal. */
 #include "../must.h"
 #include "habits.h"
 #include "history.h"
@@ -16,21 +17,21 @@
 #include "tarry_limits.h"
 
 #define STEADY_NS (600000 * NS_PER_MS)
-#define FAILOVER_MS FAILOVER_AFTER_DEFAULT_MS /* tarryd's own */
+#define FAILOVER_MS FAILOVER_AFTER_DEFAULT_MS /* tarryd's default */
 #define SOLO_MS SOLO_AFTER_DEFAULT_MS
-#define TROUBLE_EVERY_MS 4000 /* of each kind, up to twice that */
-#define LONG_MS 60000         /* what stands still for long does so for up to that */
-#define APART_MS 200          /* two that are stopped together stop, and go on, within this */
+#define TROUBLE_EVERY_MS 4000 /* mean interval of each kind of trouble; at most twice that */
+#define LONG_MS 60000         /* upper limit of a long standstill */
+#define APART_MS 200          /* when both nodes are stopped, they stop and continue within this time of each other */
 #define LEADER_STILL_MS (FAILOVER_MS / 2)
 #define LEADER_SLOW_MS (LEADER_DISK_HUNG_MS - 500)
-#define LEADER_REST_MS (2 * FAILOVER_MS) /* between two troubles of the leader's: it was heard meanwhile */
+#define LEADER_REST_MS (2 * FAILOVER_MS) /* pause between two troubles of the leader, in which it is heard */
 
 struct steady {
     bool over;
     uint64_t troubles;
 };
 
-/* A moment, or long. */
+/* Returns a short time, or one time in four a long one. */
 static uint64_t some_ms(struct world *world) {
     return 1 + random_below(&world->random, one_in(world, 4) ? LONG_MS : FAILOVER_MS);
 }
@@ -54,7 +55,7 @@ static void hang_disk(struct world *world, uint32_t node, uint64_t ms) {
     world_after_at(world, WORLD_OUTSIDE, ms * NS_PER_MS, disk_goes_on, NULL, node);
 }
 
-/* It goes on no sooner than it would have. */
+/* A stop that already lasts longer stays. */
 static void pause_node(struct world *world, uint32_t node, uint64_t ms) {
     if (world->hosts[node].paused_until_ns < world->now_ns + ms * NS_PER_MS) world_pause(world, node, ms);
 }
@@ -90,7 +91,7 @@ static void leader_trouble(struct world *world, void *argument, uint64_t number)
         break;
     default:
         pause_both(world, ms = some_ms(world));
-        /* In the middle of a sync, perhaps, which is over some time after the leader has gone on. */
+        /* May be in the middle of a sync, which ends some time after the leader goes on. */
         if (one_in(world, 2)) hang_disk(world, world->leader, ms + random_below(&world->random, LEADER_STILL_MS));
         break;
     }
@@ -168,7 +169,7 @@ void steady_history_play(struct world *world, uint64_t seed, struct history_repo
     world_run_until(world, world->now_ns + STEADY_NS);
     TRACE(world, "calm", "the ten minutes are over");
     steady->over = habits->over = true;
-    world_run_until(world, world->now_ns + 2 * LONG_MS * NS_PER_MS); /* whatever is under way has ended */
+    world_run_until(world, world->now_ns + 2 * LONG_MS * NS_PER_MS); /* everything under way has ended */
     pair_history_end(world, habits);
     pair_history_report(world, out);
     out->faults = steady->troubles;

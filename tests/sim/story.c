@@ -17,7 +17,7 @@ static void begin(struct fx *f, const struct world_options *options) {
         MUST(host_start(f->world, false));
     }
     world_enter(f->world, WORLD_OUTSIDE);
-    if (f->world->host_count > 1) world_elapse_ms(f->world, 500); /* one of the two leads by now */
+    if (f->world->host_count > 1) world_elapse_ms(f->world, 500); /* one of the two nodes leads by now */
     f->shop = client_new(f->world, "shop");
     f->worker = client_new(f->world, "worker");
     client_hello(f->shop);
@@ -27,7 +27,7 @@ static void begin(struct fx *f, const struct world_options *options) {
 }
 
 int story_setup(void **state) {
-    static struct fx the_fixture; /* its world is megabytes: made once */
+    static struct fx the_fixture; /* the world has megabytes: it is made once */
     if (!the_fixture.world) the_fixture.world = world_new();
     struct world_options options = story_options();
     begin(&the_fixture, &options);
@@ -60,13 +60,13 @@ struct model_file *log_file(struct fx *f) {
     for (int i = 0; i < MODEL_FILES_MAX; i++) {
         const struct model_entry *entry = &disk->cached[i];
         if (!strstr(entry->name, ".seg")) continue;
-        if (!last || strcmp(entry->name, last->name) > 0) last = entry; /* named by their bases */
+        if (!last || strcmp(entry->name, last->name) > 0) last = entry; /* the names are the segments' positions */
     }
     MUST(last);
     return &disk->files[last->file];
 }
 
-/* Behind "[1000] broker " or "[1000] node 1 "; NULL: it is somebody else's line. */
+/* Returns the text after "[1000] broker " or "[1000] node 1 "; NULL: the line is another actor's. */
 static const char *of_broker(const char *line, size_t size) {
     static const char *const names[] = {"broker ", "node 0 ", "node 1 "};
     const char *who = memchr(line, ']', size);
@@ -76,8 +76,8 @@ static const char *of_broker(const char *line, size_t size) {
     return NULL;
 }
 
-/* What the broker's disk does for itself: the index follows, and 20 ms after the last frame a seal is written and
- * synced; of a pair, copied and committed. */
+/* Whether the line is the broker's housekeeping: the index follows; 20 ms after the last frame a seal is written and
+ * synced. In a pair, the seal is also copied and committed. */
 static bool is_housekeeping(const char *line, size_t size, unsigned long *seal) {
     static const char append[] = "append #";
     static const char *const verbs[] = {"durable #", "has #", "committed #"};
@@ -102,7 +102,7 @@ static char *without_housekeeping(const char *text) {
     char *out = malloc(strlen(text) + 1);
     MUST(out);
     char *end = out;
-    unsigned long seal = 0; /* the youngest frame, if it is a seal */
+    unsigned long seal = 0; /* number of the newest frame if it is a seal, else 0 */
     while (*text) {
         size_t size = strcspn(text, "\n") + 1;
         if (!is_housekeeping(text, size, &seal)) {
@@ -115,7 +115,7 @@ static char *without_housekeeping(const char *text) {
     return out;
 }
 
-/* One look for golden.py: where it was, and the lines, each behind a bar. */
+/* Records one comparison for golden.py: its place, and the lines, each after a bar. */
 static void record(const char *path, const char *file, int line, const char *text) {
     FILE *out = fopen(path, "a");
     MUST(out);

@@ -1,13 +1,11 @@
-/* story.h: what the stories share: a world, a shop that schedules, a worker that consumes, and the text of what
- * happened.
+/* story.h: the common parts of all stories: a world, a shop that schedules, a worker that consumes, and the trace.
  *
- * A story is a test that is read from top to bottom. It lets something happen, lets time pass, and compares what
- * happened, word by word: SIM_TRACE takes all lines since the last look. Every story begins at [1000] with a broker
- * that is up, a shop that has its producer id and a worker that is there and has not subscribed; a message takes 1 ms,
- * a sync 10 ms.
+ * A story is a test that is read from top to bottom. It causes events, lets time pass, and compares the trace word
+ * by word: SIM_TRACE takes all lines since the last comparison. Every story begins at [1000]: the broker is up, the
+ * shop has its producer id, and the worker has not subscribed. A message takes 1 ms, a sync 10 ms.
  *
- * Nothing happens by itself: nobody repeats, nobody restarts, nothing is indexed late or early but by the options of
- * the world. What the rig watches in every history (host.h, ledger.h) it watches here too. */
+ * Nothing happens by itself: no client repeats, nothing restarts, and only the world's options make the index late
+ * or early. The rig's checks in every history (host.h, ledger.h) also run here. */
 #ifndef TARRY_TESTS_SIM_STORY_H
 #define TARRY_TESTS_SIM_STORY_H
 
@@ -27,7 +25,7 @@
 #define STORY_BEGINS_MS 1000
 
 struct fx {
-    bool wordy; /* seals and the index that follows are part of the story; else they are left out of what is compared */
+    bool wordy; /* the compared text contains seals and the index; otherwise they are left out */
     struct world *world;
     struct client *shop;
     struct client *worker;
@@ -35,26 +33,26 @@ struct fx {
 
 int story_setup(void **state);
 int story_teardown(void **state);
-/* The options of a story's world; with others it begins again. */
+/* Returns the default options of stories. Begins the story again with other options. */
 struct world_options story_options(void);
 void story_begin_again(struct fx *f, const struct world_options *options);
 
-/* The short way: one queue, ten tasks at a time. */
+/* Shortcut: subscribes to one queue, up to ten tasks at a time. */
 void subscribe(struct client *client, const char *queue);
-/* The task of the queue "orders" that has the key. */
+/* Returns the task of the queue "orders" with that key. */
 Tarry__Ref *order(struct fx *f, const char *key);
-/* The segment that the log writes to, as the disk has it. */
+/* Returns the file of the segment that the log writes to. */
 struct model_file *log_file(struct fx *f);
 
-/* Compares with what happened since the last look. With TARRY_STORY_RECORD=FILE it writes what happened there instead,
- * for golden.py, which puts it into the source: read that diff as you would read the story. */
+/* Compares the trace since the last comparison. With TARRY_STORY_RECORD=FILE it writes the trace there instead, for
+ * golden.py, which puts it into the source: read that diff as you would read the story. */
 void story_trace(struct fx *f, const char *file, int line, const char *expected);
 
 #define SIM_TRACE(f, text) story_trace(f, __FILE__, __LINE__, text)
 #define SIM_ELAPSE(f, ms) world_elapse_ms((f)->world, ms)
-/* Nothing happened that anybody could tell. */
+/* Checks that the trace is empty. */
 #define SIM_QUIET(f) SIM_TRACE(f, "")
-/* What happened is another story's matter. */
+/* Drops the trace: another story checks these lines. */
 #define SIM_SKIP(f) ((void)trace_take((f)->world))
 
 #define STORY(test) cmocka_unit_test_setup_teardown(test, story_setup, story_teardown)

@@ -1,5 +1,5 @@
-/* story_answer.c: what a producer may rely on: a task ends once, a commit takes effect once, an answer stays true
- * (KEEP-1, ONCE-1, TRUE-1), whatever the network or a crash does to it (F-10, F-15, F-16, F-17, F-22). */
+/* story_answer.c: what a producer may rely on: a task ends once, a commit takes effect once, a reply stays true
+ * (KEEP-1, ONCE-1, TRUE-1), whatever the network or a crash does to the reply (F-10, F-15, F-16, F-17, F-22). */
 #include "story.h"
 
 /* ---- KEEP-1: a task ends exactly once */
@@ -108,7 +108,7 @@ static void the_same_answer_comes_from_the_log_after_a_crash(void **state) { /* 
     f->shop->link.cut_down = true;
     struct request *payment = client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false));
     SIM_ELAPSE(f, 50);
-    host_index_now(f->world); /* nothing is left to replay: what is remembered comes from the index */
+    host_index_now(f->world); /* no frame is left to replay: the outcomes come from the index */
     host_kill(f->world, HOST_POWER_LOST);
     assert_true(host_start(f->world, false));
     f->shop->link.cut_down = false;
@@ -130,12 +130,13 @@ static void what_lies_outside_the_limits_is_forgotten_never_executed(void **stat
     struct fx *f = *state;
     struct request *placed = client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
     SIM_ELAPSE(f, 50);
-    client_schedule(f->shop, .key = "order-2", .delay_ms = 60000); /* says that the first one was answered */
+    client_schedule(f->shop, .key = "order-2",
+                    .delay_ms = 60000); /* its sequence says that the first commit's reply has come */
     SIM_ELAPSE(f, 50);
     client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false));
     SIM_ELAPSE(f, 50);
     SIM_SKIP(f);
-    client_repeat(f->shop, placed); /* a copy that was long under way */
+    client_repeat(f->shop, placed); /* a copy that was under way for long */
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1150] shop repeats #3\n"
                  "[1152] shop < refused: forgotten #3\n");
@@ -186,7 +187,8 @@ static void cancelled_unseen_is_never_seen_by_anybody(void **state) { /* TRUE-1 
     client_schedule(f->shop, .key = "order-1", .delay_ms = 500);
     SIM_ELAPSE(f, 499);
     SIM_SKIP(f);
-    client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false)); /* paid in the last millisecond */
+    client_commit_one(f->shop,
+                      op_cancel(f->world, order(f, "order-1"), false)); /* the customer pays in the last millisecond */
     SIM_ELAPSE(f, 100);
     SIM_TRACE(f, "[1499] shop > cancel orders order-1 #5\n"
                  "[1500] broker append #11 unsent 1, cancelled 1\n"
@@ -214,7 +216,7 @@ static void a_payment_that_comes_too_late_is_told_who_has_the_task(void **state)
     client_schedule(f->shop, .key = "order-1", .delay_ms = 500);
     SIM_ELAPSE(f, 501);
     SIM_SKIP(f);
-    client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false)); /* its lease is being synced */
+    client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false)); /* the task's lease is being synced */
     SIM_ELAPSE(f, 100);
     SIM_TRACE(f, "[1501] shop > cancel orders order-1 #5\n"
                  "[1502] worker gets task 1, delivery 1\n"
@@ -229,10 +231,10 @@ static void a_delivery_that_provably_never_left_does_not_count(void **state) { /
     client_schedule(f->shop, .key = "order-1", .delay_ms = 500);
     SIM_ELAPSE(f, 400);
     SIM_SKIP(f);
-    f->worker->stalled = true; /* it reads nothing: the message stays with the broker … */
+    f->worker->stalled = true; /* the worker reads nothing: the delivery stays in the broker */
     SIM_ELAPSE(f, 200);
     f->worker->wants_session = false;
-    client_break_pipe(f->worker); /* … and never left */
+    client_break_pipe(f->worker); /* the delivery never left */
     SIM_ELAPSE(f, 50);
     client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false));
     SIM_ELAPSE(f, 50);
@@ -256,7 +258,7 @@ static void a_delivery_that_may_have_been_seen_counts(void **state) { /* TRUE-1,
     SIM_ELAPSE(f, 600);
     SIM_SKIP(f);
     f->worker->wants_session = false;
-    client_break_pipe(f->worker); /* it has the task, and may be at it still */
+    client_break_pipe(f->worker); /* the worker has the task, and may be working on it */
     SIM_ELAPSE(f, 50);
     client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false));
     SIM_ELAPSE(f, 50);
@@ -270,7 +272,7 @@ static void a_delivery_that_may_have_been_seen_counts(void **state) { /* TRUE-1,
                  "[1662] shop < cancelled, task 1, deliveries 1 #5\n");
 }
 
-/* The answer to the client's last commit: its only result. */
+/* The reply to the client's last commit: its only result. */
 static Tarry__OpResult *result_of(struct fx *f, const struct request *request) {
     assert_true(request->answered);
     Tarry__CommitReply *reply =
@@ -287,10 +289,10 @@ static void who_may_have_acted_is_known_after_a_delivery_that_never_left(void **
     SIM_ELAPSE(f, 600);
     uint64_t session = f->worker->session;
     f->worker->wants_session = false;
-    client_break_pipe(f->worker); /* it has the task, and may be at it still */
+    client_break_pipe(f->worker); /* the worker has the task, and may be working on it */
     SIM_ELAPSE(f, 50);
     SIM_SKIP(f);
-    other->stalled = true; /* … and the other one will never have it */
+    other->stalled = true; /* the other worker will never get the task */
     subscribe(other, "orders");
     SIM_ELAPSE(f, 100);
     other->wants_session = false;

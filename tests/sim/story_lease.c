@@ -1,8 +1,8 @@
-/* story_lease.c: what a consumer may rely on, and what others may when it is slow, cut off, dead or a liar (FENCE-1,
- * F-13, F-15, F-17, F-19, F-23, F-40). */
+/* story_lease.c: what a consumer may rely on, and what other clients may rely on when it is slow, cut off, dead or
+ * lies (FENCE-1, F-13, F-15, F-17, F-19, F-23, F-40). */
 #include "story.h"
 
-/* A second consumer of the orders. */
+/* Adds a second consumer of the queue "orders". */
 static struct client *second_worker(struct fx *f) {
     struct client *second = client_new(f->world, "second");
     client_hello(second);
@@ -18,7 +18,7 @@ static void a_stopped_worker_that_wakes_up_is_told(void **state) { /* FENCE-1, F
     client_schedule(f->shop, .key = "order-1", .delay_ms = 100);
     SIM_ELAPSE(f, 200);
     struct held old = f->worker->held[0];
-    f->worker->link.cut_up = f->worker->link.cut_down = true; /* stopped: no heartbeat, no ack */
+    f->worker->link.cut_up = f->worker->link.cut_down = true; /* the worker is stopped: no heartbeat, no ack */
     struct client *second = second_worker(f);
     subscribe(second, "orders");
     SIM_SKIP(f);
@@ -34,10 +34,10 @@ static void a_stopped_worker_that_wakes_up_is_told(void **state) { /* FENCE-1, F
                  "[11024] second gets task 1, delivery 2\n");
     assert_int_equal(second->held_count, 1);
     assert_true(second->held[0].position > old.position);
-    f->worker->link.cut_up = f->worker->link.cut_down = false; /* it wakes up, and finishes what it was at */
+    f->worker->link.cut_up = f->worker->link.cut_down = false; /* the worker continues, and finishes its task */
     client_settle(f->worker, &old, op_ack(f->world, &old));
     SIM_ELAPSE(f, 50);
-    /* stale: somebody else has it */
+    /* stale: another consumer has the task */
     SIM_TRACE(f, "[13230] worker > ack task 1 #13\n"
                  "[13231] broker append #18 nothing but the answer\n"
                  "[13241] broker durable #18\n"
@@ -62,7 +62,7 @@ static void tokens_grow_across_a_restart(void **state) { /* FENCE-1 */
     struct client *second = second_worker(f);
     subscribe(second, "orders");
     SIM_SKIP(f);
-    SIM_ELAPSE(f, 3000); /* what nobody claimed within 2 s is ready again */
+    SIM_ELAPSE(f, 3000); /* a session that is not claimed within 2 s loses its leases */
     assert_int_equal(second->held_count, 1);
     assert_true(second->held[0].epoch > old.epoch);
     SIM_TRACE(f, "[1231] broker append #13 session\n"
@@ -103,14 +103,15 @@ static void a_worker_that_comes_back_keeps_its_leases(void **state) { /* FENCE-1
                  "[6212] worker < acked, task 1, deliveries 1 #8\n");
 }
 
-/* It has lost its connection and says so before the core has heard of that: news of the one lane, which come when the
- * session has the next, are none of it. Taken for such, what is due would be leased and taken back without an end. */
+/* The worker reports its lost connection before the core hears of it. The core gets the event of that connection
+ * when the session has its next one, and must ignore it. Otherwise the core would lease the due task and take it
+ * back again and again. */
 static void a_connection_on_the_lane_before_is_none(void **state) { /* KEEP-1, F-17 */
     struct fx *f = *state;
     client_schedule(f->shop, .key = "order-1", .delay_ms = 20);
     subscribe(f->worker, "orders");
     while (!f->worker->lane_up) assert_true(world_step(f->world));
-    f->world->options.wake.least_us = 3000; /* a thread takes so long to hear of it */
+    f->world->options.wake.least_us = 3000; /* a thread hears of the broken connection 3 ms later */
     client_on_pipe_broken(f->worker, f->worker->session);
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1000] shop > schedule orders order-1 in 20 ms #3\n"
@@ -134,8 +135,8 @@ static void a_connection_on_the_lane_before_is_none(void **state) { /* KEEP-1, F
     assert_int_equal(f->worker->held_count, 1);
 }
 
-/* A late copy of its subscription takes its lane from it, and that its connection was closed never comes to it. It
- * went on with heartbeats, and was kept without a task for as long as it did (history 80923110). */
+/* A late copy of the worker's subscription takes its lane away, and the worker never learns that its connection was
+ * closed. It continued with heartbeats, and was kept without a task for as long as it did (history 80923110). */
 static void a_worker_that_lost_its_lane_unheard_is_told(void **state) { /* KEEP-1, F-17 */
     struct fx *f = *state;
     subscribe(f->worker, "orders");
@@ -175,14 +176,15 @@ static void a_worker_that_lost_its_lane_unheard_is_told(void **state) { /* KEEP-
 
 /* ---- F-13: the broker stands still */
 
-/* Whatever the worker said meanwhile counts, though lease and silence were over long before it was looked at. */
+/* Everything that the worker sent meanwhile counts, although its lease and session had run out before the broker
+ * read it. */
 static void what_lay_in_the_sockets_of_a_stopped_broker_counts(void **state) { /* TIME-2, F-13 */
     struct fx *f = *state;
     subscribe(f->worker, "orders");
     client_schedule(f->shop, .key = "order-1", .delay_ms = 100);
     SIM_ELAPSE(f, 200);
     SIM_SKIP(f);
-    world_pause(f->world, 0, 20000); /* its leases last a second, and who is silent for ten is gone */
+    world_pause(f->world, 0, 20000); /* a lease lasts 1 s, a silent session 10 s */
     SIM_ELAPSE(f, 900);
     client_settle(f->worker, &f->worker->held[0], op_ack(f->world, &f->worker->held[0]));
     SIM_ELAPSE(f, 30000);
@@ -203,7 +205,7 @@ static void ask_for_queues(struct client *client) {
     client_ask(client, request);
 }
 
-/* It had much to do as it was stopped, and was not asleep: the core waited for its disk. */
+/* The broker was busy when it was stopped, not asleep: the core waited for its disk. */
 static void what_lay_in_the_sockets_of_a_broker_that_waited_for_its_disk_counts(void **state) { /* TIME-2, F-13 */
     enum { ASKED = 40, QUESTIONS = TURN_BATCH_EVENTS_MAX, STILL_MS = 20000 };
     struct fx *f = *state;
@@ -220,7 +222,7 @@ static void what_lay_in_the_sockets_of_a_broker_that_waited_for_its_disk_counts(
         SIM_ELAPSE(f, 1);
     }
     assert_true(host->awaits_batch);
-    world_pause(f->world, 0, STILL_MS); /* its leases last a second, and who is silent for ten is gone */
+    world_pause(f->world, 0, STILL_MS); /* a lease lasts 1 s, a silent session 10 s */
     SIM_ELAPSE(f, 100);
     client_settle(f->worker, &f->worker->held[0], op_ack(f->world, &f->worker->held[0]));
     SIM_ELAPSE(f, STILL_MS);
@@ -230,7 +232,7 @@ static void what_lay_in_the_sockets_of_a_broker_that_waited_for_its_disk_counts(
     assert_true(f->worker->session != 0);
 }
 
-/* The very deadline that it slept towards is no other. */
+/* The deadline until which the broker slept is treated like any other. */
 static void a_deadline_that_a_broker_slept_through_waits_for_the_sockets(void **state) { /* TIME-2, F-13 */
     struct fx *f = *state;
     subscribe(f->worker, "orders");
@@ -295,7 +297,7 @@ static void a_link_that_carries_one_way_only_loses_no_ack(void **state) { /* F-1
     client_schedule(f->shop, .key = "order-1", .delay_ms = 100);
     SIM_ELAPSE(f, 200);
     SIM_SKIP(f);
-    f->worker->link.cut_down = true; /* the broker hears the worker, who hears nothing */
+    f->worker->link.cut_down = true; /* the broker hears the worker, but the worker hears nothing */
     struct request *ack = client_commit_one(f->worker, op_ack(f->world, &f->worker->held[0]));
     SIM_ELAPSE(f, 100);
     client_repeat(f->worker, ack);
@@ -437,21 +439,21 @@ static void a_pool_gets_as_many_as_wait_behind_it_and_what_they_hold_is_theirs(v
     for (int i = 0; i < 3; i++) client_schedule(f->shop, .delay_ms = 0);
     SIM_ELAPSE(f, 50);
     subscribe_pool(f, 2);
-    assert_int_equal(f->worker->held_count, 2 + 1); /* one delivery after the other */
+    assert_int_equal(f->worker->held_count, 2 + 1); /* one delivery, then the next */
     client_credit(f->worker, 0);
-    client_unsubscribe(f->worker, false); /* the pool falls asleep; those behind it have their tasks */
+    client_unsubscribe(f->worker, false); /* the pool sleeps; the consumers behind it keep their tasks */
     SIM_ELAPSE(f, 20000);
     uint64_t session = f->worker->session_before;
     for (uint64_t id = 1; id <= 3; id++) assert_int_equal(f->world->host->head.tasks[id].row.state, ROW_LEASED);
     subscribe_pool(f, 8);
     assert_true(f->worker->session == session);
-    assert_int_equal(f->worker->held_count, 3); /* nothing again */
+    assert_int_equal(f->worker->held_count, 3); /* nothing is delivered twice */
     f->worker->wants_session = false;
     host_stop(f->world);
     assert_true(host_start(f->world, false));
-    SIM_ELAPSE(f, CLAIM_AFTER_START_MS + 1000); /* nobody has claimed the session */
+    SIM_ELAPSE(f, CLAIM_AFTER_START_MS + 1000); /* no client has claimed the session */
     for (uint64_t id = 1; id <= 3; id++) assert_int_equal(f->world->host->head.tasks[id].row.state, ROW_LEASED);
-    SIM_ELAPSE(f, 60000); /* their deadline */
+    SIM_ELAPSE(f, 60000); /* the deadline of their leases */
     for (uint64_t id = 1; id <= 3; id++) assert_int_equal(f->world->host->head.tasks[id].row.state, ROW_WAITING);
     SIM_SKIP(f);
 }

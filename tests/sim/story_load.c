@@ -1,5 +1,5 @@
-/* story_load.c: too much of everything: refused clearly or borne calmly, and one's flood is not another's (CAP-1,
- * CALM-1, F-38, F-39, F-41). The limits are small here, so that a few hundred tasks are a flood. */
+/* story_load.c: overload: it is refused clearly or absorbed calmly, and one client's load does not harm others
+ * (CAP-1, CALM-1, F-38, F-39, F-41). The limits are small here, so that a few hundred tasks are an overload. */
 #include "story.h"
 
 static void limit(struct fx *f, size_t near_max, uint64_t index_lag_max) {
@@ -10,7 +10,7 @@ static void limit(struct fx *f, size_t near_max, uint64_t index_lag_max) {
     story_begin_again(f, &options);
 }
 
-/* `count` tasks, each due `step_ms` before the one that was named before it. */
+/* Schedules `count` tasks; each is due `step_ms` before the task scheduled before it. */
 static void schedule_many(struct fx *f, const char *queue, size_t count, uint64_t delay_ms, uint64_t step_ms) {
     for (size_t done = 0; done < count;) {
         size_t part = count - done < 64 ? count - done : 64;
@@ -22,9 +22,9 @@ static void schedule_many(struct fx *f, const char *queue, size_t count, uint64_
     }
 }
 
-/* ---- what the worker saw */
+/* ---- deliveries that the worker saw */
 
-static uint64_t seen[1024]; /* ids */
+static uint64_t seen[1024]; /* ids of the delivered tasks */
 static size_t seen_count;
 
 static void note_and_ack(struct client *client, const struct held *held) {
@@ -48,7 +48,7 @@ static void over_capacity_a_schedule_is_refused_undecided_and_an_ack_is_not(void
     subscribe(f->worker, "orders");
     client_schedule(f->shop, .key = "order-1", .delay_ms = 100);
     SIM_ELAPSE(f, 200);
-    host_hold_index(f->world); /* the index falls behind by more than four records */
+    host_hold_index(f->world); /* the index lags by more than four records */
     schedule_many(f, "calls", 5, 60000, 0);
     SIM_ELAPSE(f, 50);
     SIM_SKIP(f);
@@ -57,7 +57,7 @@ static void over_capacity_a_schedule_is_refused_undecided_and_an_ack_is_not(void
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1250] shop > schedule orders order-2 in 60000 ms #6\n"
                  "[1252] shop < refused: busy #6\n");
-    assert_int_equal(core_position(f->world->host->core), position); /* nothing was decided, nothing recorded */
+    assert_int_equal(core_position(f->world->host->core), position); /* the core decided nothing and recorded nothing */
     client_settle(f->worker, &f->worker->held[0], op_ack(f->world, &f->worker->held[0]));
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1300] worker > ack task 1 #7\n"
@@ -67,7 +67,7 @@ static void over_capacity_a_schedule_is_refused_undecided_and_an_ack_is_not(void
     host_release_index(f->world);
     SIM_ELAPSE(f, 300);
     SIM_SKIP(f);
-    client_repeat(f->shop, placed); /* its sequence was not used */
+    client_repeat(f->shop, placed); /* the refused commit did not use its sequence */
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1650] shop repeats #6\n"
                  "[1651] broker append #16 scheduled 7\n"
@@ -77,8 +77,8 @@ static void over_capacity_a_schedule_is_refused_undecided_and_an_ack_is_not(void
 
 /* ---- CALM-1 */
 
-/* The disk stands still: so many batches are on their way to it. What else is decided joins the last one until that is
- * large, and then the core takes nothing more before one is free. */
+/* The disk hangs until TURN_BATCHES_MAX batches wait for it. Further decisions join the last batch until it is
+ * large; then the core takes no requests before a batch is free. */
 static void a_core_whose_disk_hangs_waits_for_a_batch(void **state) { /* CALM-1 */
     enum { ASKED = 40, QUESTIONS = TURN_BATCH_EVENTS_MAX };
     struct fx *f = *state;
@@ -91,7 +91,8 @@ static void a_core_whose_disk_hangs_waits_for_a_batch(void **state) { /* CALM-1 
     }
     SIM_ELAPSE(f, 100);
     assert_int_equal(host->batches, TURN_BATCHES_MAX);
-    assert_int_equal(host->frame_count, frames + ASKED + 1); /* a commit each, and a seal: all was decided */
+    assert_int_equal(host->frame_count,
+                     frames + ASKED + 1); /* one frame for each commit, and a seal: everything was decided */
     uint64_t answers = f->world->ledger.answers;
     for (int i = 0; i < QUESTIONS; i++) {
         Tarry__Request *request = world_alloc(f->world, sizeof *request);
@@ -115,7 +116,7 @@ static void a_core_whose_disk_hangs_waits_for_a_batch(void **state) { /* CALM-1 
 static void more_tasks_than_memory_holds_come_in_order(void **state) { /* CALM-1 */
     struct fx *f = *state;
     limit(f, 8, 1000);
-    schedule_many(f, "orders", 200, 60000, 100); /* the soonest comes last */
+    schedule_many(f, "orders", 200, 60000, 100); /* the task due first is scheduled last */
     SIM_ELAPSE(f, 1000);
     let_work(f, 10, (const char *const[]){"orders", NULL});
     SIM_ELAPSE(f, 62000);
@@ -138,10 +139,10 @@ static void a_crowd_in_one_millisecond_holds_up_nobody(void **state) { /* F-38 *
     SIM_ELAPSE(f, 819);
     SIM_SKIP(f);
     SIM_ELAPSE(f, 40);
-    assert_int_equal(postman->held_count, 1); /* beside 256 that were due in the same millisecond */
+    assert_int_equal(postman->held_count, 1); /* next to 256 tasks due in the same millisecond */
     SIM_ELAPSE(f, 5000);
     assert_int_equal(seen_count, 256);
-    for (size_t i = 1; i < seen_count; i++) assert_true(seen[i] > seen[i - 1]); /* ties by id */
+    for (size_t i = 1; i < seen_count; i++) assert_true(seen[i] > seen[i - 1]); /* equal due times: lowest id first */
 }
 
 /* ---- F-39 */
@@ -172,7 +173,7 @@ static void overdue_tasks_without_a_consumer_harm_no_other_queue(void **state) {
     SIM_ELAPSE(f, 50);
     let_work(f, 10, (const char *const[]){"orders", NULL});
     SIM_ELAPSE(f, 5000);
-    assert_int_equal(seen_count, 256); /* nothing was dropped to make room */
+    assert_int_equal(seen_count, 256); /* the broker dropped nothing to make room */
 }
 
 /* ---- F-41 */
@@ -187,7 +188,7 @@ static void a_flooded_queue_lets_the_others_have_their_turn(void **state) { /* F
     assert_int_equal(seen_count, 257);
     size_t letter = 0;
     while (seen[letter] != 257) letter++;
-    assert_true(letter < 32); /* not behind all the orders, which were due before it */
+    assert_true(letter < 32); /* the letter does not wait for all the orders that were due before it */
 }
 
 int main(void) {

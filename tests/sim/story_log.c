@@ -1,5 +1,5 @@
-/* story_log.c: what is answered is on the disk, and what is on the disk is told true (LOG-1 … LOG-5), whatever befalls
- * the disk or the process (F-1 … F-7, F-9, F-10). */
+/* story_log.c: a replied commit is on the disk, and the broker reports the disk's state truthfully (LOG-1 … LOG-5),
+ * whatever happens to the disk or the process (F-1 … F-7, F-9, F-10). */
 #include "faults.h"
 #include "story.h"
 
@@ -10,7 +10,7 @@ static void a_schedule_is_answered_only_after_its_sync(void **state) { /* LOG-1 
     host_hold_sync(f->world);
     client_schedule(f->shop, .key = "order-1", .delay_ms = 500);
     SIM_ELAPSE(f, 100);
-    /* it is decided and written, and the shop has not heard of it */
+    /* the commit is decided and written, and the shop has no reply yet */
     SIM_TRACE(f, "[1000] shop > schedule orders order-1 in 500 ms #3\n"
                  "[1001] broker append #5 queue orders\n"
                  "[1001] broker append #6 scheduled 1\n");
@@ -28,7 +28,7 @@ static void a_delivery_leaves_only_after_the_sync_of_its_lease(void **state) { /
     SIM_SKIP(f);
     host_hold_sync(f->world);
     SIM_ELAPSE(f, 500);
-    /* leased, and the worker has not seen it: if the power failed now, it never had been */
+    /* the task is leased, and the worker has not seen it: after a power failure the lease would never have existed */
     SIM_TRACE(f, "[1451] broker append #9 leased 1\n");
     host_release_sync(f->world);
     SIM_ELAPSE(f, 20);
@@ -43,7 +43,7 @@ static void a_refusal_waits_for_what_it_saw(void **state) { /* LOG-1 */
     SIM_ELAPSE(f, 5);
     struct request *other = client_schedule(f->worker, .key = "order-1", .delay_ms = 500);
     SIM_ELAPSE(f, 100);
-    /* `exists` would be a lie if the power failed now */
+    /* after a power failure, the reply `exists` would be wrong */
     SIM_TRACE(f, "[1000] shop > schedule orders order-1 in 500 ms #3\n"
                  "[1001] broker append #5 queue orders\n"
                  "[1001] broker append #6 scheduled 1\n"
@@ -116,7 +116,7 @@ static void an_index_that_lags_is_made_up_for_by_the_log(void **state) { /* LOG-
 
 static void an_index_from_an_older_copy_catches_up(void **state) { /* LOG-3, F-7 */
     struct fx *f = *state;
-    static struct table yesterday; /* megabytes */
+    static struct table yesterday; /* megabytes, therefore static */
     client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
     SIM_ELAPSE(f, 500);
     table_copy(&yesterday, &f->world->host->table);
@@ -141,7 +141,7 @@ static void an_index_from_an_older_copy_catches_up(void **state) { /* LOG-3, F-7
                  "[2021] shop < already cancelled, task 1 #6\n");
 }
 
-/* The last bytes of the log become zeros, as on a disk that was put back, or cut. */
+/* Turns the last bytes of the log into zeros, as on a disk that was restored or truncated. */
 static void zero_tail(struct fx *f, uint64_t from) {
     struct model_file *file = log_file(f);
     uint64_t offset = 4096 + from - LOG_POSITION_FIRST;
@@ -171,11 +171,11 @@ static void a_failed_sync_ends_the_broker_and_the_repeat_finds_the_truth(void **
     struct fx *f = *state;
     struct model_disk *disk = f->world->host->disk;
     struct request *placed = client_schedule(f->shop, .key = "order-1", .delay_ms = 500);
-    SIM_ELAPSE(f, 2); /* written, and not yet synced */
+    SIM_ELAPSE(f, 2); /* written but not yet synced */
     disk->fail_at = disk->calls + 1;
     disk->fail_error = -EIO;
     SIM_ELAPSE(f, 100);
-    /* nobody was told that it is there */
+    /* no client was told that the task exists */
     SIM_TRACE(f, "[1000] shop > schedule orders order-1 in 500 ms #3\n"
                  "[1001] broker append #5 queue orders\n"
                  "[1001] broker append #6 scheduled 1\n"
@@ -194,7 +194,7 @@ static void a_failed_sync_ends_the_broker_and_the_repeat_finds_the_truth(void **
 
 static void short_writes_are_finished(void **state) { /* F-3 */
     struct fx *f = *state;
-    f->world->host->disk->short_io = true; /* every eighth call does only a part */
+    f->world->host->disk->short_io = true; /* every eighth call reads or writes only a part */
     for (int i = 0; i < 50; i++) {
         client_schedule(f->shop, .queue = "calls", .delay_ms = 60000);
         SIM_ELAPSE(f, 20);
@@ -212,11 +212,11 @@ static void short_writes_are_finished(void **state) { /* F-3 */
 
 static void a_torn_tail_is_cut_and_what_was_answered_is_not(void **state) { /* LOG-5, F-1 */
     struct fx *f = *state;
-    f->world->host->disk->seed = 8; /* which sectors survive */
+    f->world->host->disk->seed = 8; /* selects which sectors survive */
     client_schedule(f->shop, .key = "order-1", .delay_ms = 5000);
     SIM_ELAPSE(f, 100);
     host_hold_sync(f->world);
-    for (int i = 0; i < 8; i++) client_schedule(f->shop, .queue = "calls", .delay_ms = 5000); /* not answered */
+    for (int i = 0; i < 8; i++) client_schedule(f->shop, .queue = "calls", .delay_ms = 5000); /* no reply leaves */
     SIM_ELAPSE(f, 5);
     SIM_SKIP(f);
     host_kill(f->world, HOST_POWER_LOST);
@@ -233,7 +233,7 @@ static void a_seal_protects_the_last_answer(void **state) { /* LOG-5 */
     f->wordy = true;
     client_schedule(f->shop, .key = "order-1", .delay_ms = 5000);
     SIM_ELAPSE(f, 100);
-    /* the seal says that everything before it is durable: damage there is no torn tail any more */
+    /* the seal says that everything before it is durable: damage there is no torn tail */
     SIM_TRACE(f, "[1000] shop > schedule orders order-1 in 5000 ms #3\n"
                  "[1001] broker append #5 queue orders\n"
                  "[1001] broker append #6 scheduled 1\n"
@@ -247,7 +247,7 @@ static void a_flipped_bit_in_what_was_answered_is_refused(void **state) { /* LOG
     struct fx *f = *state;
     uint64_t position = core_position(f->world->host->core);
     client_schedule(f->shop, .key = "order-1", .delay_ms = 5000);
-    SIM_ELAPSE(f, 200); /* answered, and sealed after 20 ms of calm */
+    SIM_ELAPSE(f, 200); /* the reply has left, and a seal follows after 20 ms without a commit */
     SIM_SKIP(f);
     host_kill(f->world, HOST_KILLED);
     struct model_file *file = log_file(f);
@@ -258,14 +258,14 @@ static void a_flipped_bit_in_what_was_answered_is_refused(void **state) { /* LOG
               "[1200] broker is killed\n"
               "[1200] broker will not start: /data/log/0000000000001000.seg, offset 4648 (position 4648): there is no "
               "valid frame header, but the frame at offset 5064 says that the log was durable up to position 5064\n");
-    file->cached[offset] ^= 0x10; /* the copy of yesterday */
+    file->cached[offset] ^= 0x10; /* the operator's copy of yesterday */
     assert_true(host_start(f->world, false));
     SIM_TRACE(f, "[1200] broker starts, epoch 2\n"
                  "[1200] broker append #8 epoch 2\n");
 }
 
-/* A deletion that no sync followed is undone by a loss of power (F-6). A bit of the segment was wrong, and was put
- * right while the name was gone (history 80264170: the rig put right only what the cache still had a name for). */
+/* A loss of power undoes a deletion that was not synced (F-6). A bit of the segment was wrong, and was repaired
+ * while the name was deleted (history 80264170: the rig repaired only files that the cache still had a name for). */
 static void a_segment_whose_deletion_is_undone_refuses_no_start(void **state) { /* LOG-3, F-2, F-5 */
     struct fx *f = *state;
     struct world_options options = story_options();
@@ -273,7 +273,7 @@ static void a_segment_whose_deletion_is_undone_refuses_no_start(void **state) { 
     options.retain_size = 1;
     story_begin_again(f, &options);
     struct model_disk *disk = f->world->host->disk;
-    host_hold_index(f->world); /* until then nothing is retired */
+    host_hold_index(f->world); /* prevents retirement until the index goes on */
     for (int i = 0; i < 30; i++) {
         client_schedule(f->shop, .queue = "calls", .delay_ms = 60000);
         SIM_ELAPSE(f, 20);
@@ -282,9 +282,9 @@ static void a_segment_whose_deletion_is_undone_refuses_no_start(void **state) { 
     SIM_SKIP(f);
     struct faults faults = {.flip = {.active = true, .name = "0000000000001000.seg", .offset = 3000, .bit = 4}};
     struct model_file *file = model_lookup(disk, faults.flip.name);
-    file->cached[faults.flip.offset] ^= 1u << faults.flip.bit; /* behind the header: only a start reads it */
+    file->cached[faults.flip.offset] ^= 1u << faults.flip.bit; /* after the segment's header: only a start reads it */
     file->durable[faults.flip.offset] ^= 1u << faults.flip.bit;
-    disk->fail_at = disk->calls + 2; /* deleted, and then the directory is not synced */
+    disk->fail_at = disk->calls + 2; /* the file is deleted, and then the sync of the directory fails */
     disk->fail_error = -EIO;
     host_release_index(f->world);
     SIM_ELAPSE(f, 500);
@@ -315,7 +315,7 @@ static void a_log_that_was_put_back_is_refused(void **state) { /* LOG-5, F-9 */
     host_kill(f->world, HOST_KILLED);
     memcpy(file->cached, yesterday, file->cached_size);
     free(yesterday);
-    assert_false(host_start(f->world, false)); /* order-2 was answered: without it nothing is served */
+    assert_false(host_start(f->world, false)); /* order-2 was confirmed: the broker refuses to serve without it */
     SIM_TRACE(f, "[1200] broker is killed\n"
                  "[1200] broker will not start: /data/log/0000000000001000.seg, offset 5176: the log ends at position "
                  "5176 (there is no valid frame header), but it is known to have been durable up to position 5608: its "
@@ -331,7 +331,7 @@ static void a_full_disk_refuses_new_tasks_and_still_takes_acks(void **state) { /
     client_schedule(f->shop, .key = "order-1", .delay_ms = 100);
     client_schedule(f->shop, .key = "order-2", .delay_ms = 60000);
     SIM_ELAPSE(f, 200);
-    disk->room = model_room_used(disk); /* somebody else has filled it */
+    disk->room = model_room_used(disk); /* other files have filled the disk */
     SIM_ELAPSE(f, 100);
     SIM_SKIP(f);
     struct request *late = client_schedule(f->shop, .key = "order-3", .delay_ms = 500);
@@ -349,7 +349,7 @@ static void a_full_disk_refuses_new_tasks_and_still_takes_acks(void **state) { /
                  "[1361] broker durable #13\n"
                  "[1362] worker < acked, task 1, deliveries 1 #7\n"
                  "[1362] shop < cancelled, task 2 #8\n");
-    disk->room = 0; /* there is room again */
+    disk->room = 0; /* the disk has room again */
     client_repeat(f->shop, late);
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1400] shop repeats #6\n"
@@ -372,7 +372,7 @@ static void a_new_segment_has_its_name_before_it_is_relied_on(void **state) { /*
     log_stats(f->world->host->log, &stats);
     assert_true(stats.segments > 2);
     SIM_SKIP(f);
-    host_kill(f->world, HOST_POWER_LOST); /* names that were not synced are gone */
+    host_kill(f->world, HOST_POWER_LOST); /* names that were not synced are lost */
     assert_true(host_start(f->world, false));
     assert_int_equal(core_live(f->world->host->core), 40);
     SIM_TRACE(f, "[1800] broker loses power\n"
@@ -387,7 +387,7 @@ static void killed_before_the_sync_the_repeat_is_answered_once(void **state) { /
     host_hold_sync(f->world);
     struct request *placed = client_schedule(f->shop, .key = "order-1", .delay_ms = 500);
     SIM_ELAPSE(f, 50);
-    host_kill(f->world, HOST_KILLED); /* the page cache has it */
+    host_kill(f->world, HOST_KILLED); /* the page cache keeps the frame */
     host_release_sync(f->world);
     assert_true(host_start(f->world, false));
     client_repeat(f->shop, placed);
@@ -405,11 +405,11 @@ static void killed_before_the_sync_the_repeat_is_answered_once(void **state) { /
 
 static void what_a_start_has_kept_it_has_synced(void **state) { /* F-10, F-5, LOG-1 */
     struct fx *f = *state;
-    host_hold_sync(f->world); /* for the whole story */
+    host_hold_sync(f->world); /* holds syncs during the whole story */
     client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
     SIM_ELAPSE(f, 50);
     SIM_SKIP(f);
-    host_kill(f->world, HOST_KILLED); /* the page cache has it, the disk need not */
+    host_kill(f->world, HOST_KILLED); /* the page cache keeps the frame; the disk may not have it */
     assert_true(host_start(f->world, false));
     host_kill(f->world, HOST_POWER_LOST);
     assert_true(host_start(f->world, false));
@@ -425,7 +425,7 @@ static void what_a_start_has_kept_it_has_synced(void **state) { /* F-10, F-5, LO
 
 static void killed_after_the_sync_the_repeat_is_answered_once(void **state) { /* F-10, ONCE-1 */
     struct fx *f = *state;
-    f->shop->link.cut_down = true; /* durable, and the answer is lost with the process */
+    f->shop->link.cut_down = true; /* the commit is durable, and the reply is lost with the process */
     struct request *placed = client_schedule(f->shop, .key = "order-1", .delay_ms = 500);
     SIM_ELAPSE(f, 50);
     host_kill(f->world, HOST_KILLED);

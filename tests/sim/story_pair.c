@@ -1,5 +1,6 @@
-/* story_pair.c: two nodes and a coordinator, told line by line: who leads, who may answer, and what becomes of what was
- * never acknowledged. Every story begins with node 0 as the leader and node 1 in sync. */
+/* story_pair.c: stories of two nodes and a coordinator, line by line: which node leads, which node may reply, and
+ * what happens to frames that were never acknowledged. Every story begins with node 0 as the leader and node 1 in
+ * sync. */
 #include "pair_story.h"
 #include "quarantine.h"
 #include "registrar.h"
@@ -58,7 +59,7 @@ static void a_leader_that_is_cut_off_answers_nobody(void **state) { /* F-24: spl
                  "[1273] node 1 durable #9\n"
                  "[1273] node 1 committed #9\n"
                  "[2011] node 0 waits for its follower, and says so\n");
-    assert_false(lost->answered); /* it counts its follower, and cannot say so to the coordinator */
+    assert_false(lost->answered); /* the leader still counts its follower, and cannot tell the coordinator otherwise */
     assert_false(question->answered);
     f->shop->node = 1;
     client_repeat_open(f->shop);
@@ -78,7 +79,7 @@ static void an_old_leader_returns_and_what_nobody_was_told_is_put_aside(void **s
     SIM_ELAPSE(f, 1500);
     SIM_SKIP(f);
     cut_off(f, 0, false);
-    SIM_ELAPSE(f, 6000); /* a call to the coordinator ends after five seconds */
+    SIM_ELAPSE(f, 6000); /* a call to the coordinator ends after 5 s */
     SIM_TRACE(f, "[6560] node 0 has ended, epoch 1\n"
                  "[6560] node 0 is deposed: another node leads\n"
                  "[6565] node 0 is killed\n"
@@ -96,8 +97,9 @@ static void an_old_leader_returns_and_what_nobody_was_told_is_put_aside(void **s
     assert_int_equal(f->world->hosts[0].frame_count, f->world->hosts[1].frame_count);
 }
 
-/* A thread takes 100 ms to be woken: of a question that is read before a frame is applied the answer leaves after that,
- * and after the leader's word about that frame, if the moment is hit. What is heard until then proves nothing of it. */
+/* A thread takes 100 ms to wake up. If a question is read just before a frame is applied, its answer leaves after
+ * that frame, and after the leader's word about it. Words that arrive after the read must not count as proof of the
+ * answer's age. */
 static void what_a_follower_hears_once_it_has_read_says_nothing_of_its_answer(void **state) { /* TRUE-1 */
     struct fx *f = *state;
     f->world->options.wake = (struct span){100000, 0};
@@ -107,7 +109,7 @@ static void what_a_follower_hears_once_it_has_read_says_nothing_of_its_answer(vo
         SIM_ELAPSE(f, later_ms);
         struct request *question = look(f->worker, "order-1");
         SIM_ELAPSE(f, 1000);
-        assert_true(question->answered); /* node_check_fresh has looked at it */
+        assert_true(question->answered); /* node_check_fresh has checked the answer */
     }
     SIM_SKIP(f);
 }
@@ -132,7 +134,7 @@ static void a_follower_that_falls_silent_is_waited_for_until_the_record_says_oth
                  "[1570] node 0 durable #10\n"
                  "[1570] node 0 committed #10\n");
     assert_true(request->answered);
-    SIM_ELAPSE(f, 1500); /* it wakes up, has what it missed, and counts again */
+    SIM_ELAPSE(f, 1500); /* node 1 continues, gets the missed frames, and counts as in sync again */
     SIM_TRACE(f, "[3000] node 1 has overslept, and gives the other node its time again\n"
                  "[3010] node 1 has #9\n"
                  "[3022] node 1 has #11\n"
@@ -188,7 +190,7 @@ static void a_follower_whose_disk_is_full_costs_time_and_nothing_else(void **sta
                  "[1570] node 0 durable #10\n"
                  "[1570] node 0 committed #10\n");
     assert_true(request->answered);
-    assert_true(start_node(f, 1)); /* there is room again */
+    assert_true(start_node(f, 1)); /* the disk has room again */
     SIM_ELAPSE(f, 500);
     SIM_TRACE(f, "[2000] node 1 cuts a torn tail of 134 bytes\n"
                  "[2000] node 1 lost #8 to #9, never promised\n"
@@ -259,7 +261,7 @@ static void a_directory_of_another_cluster_is_refused(void **state) { /* F-29 */
 
 static void a_coordinator_whose_reply_is_lost_has_done_it_or_not(void **state) { /* F-30: R4 */
     struct fx *f = *state;
-    f->world->registrar->lost_permille = 640; /* of both ways */
+    f->world->registrar->lost_permille = 640; /* requests and replies */
     kill_node(f, 1, HOST_KILLED);
     struct request *request = client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
     SIM_ELAPSE(f, 60000);
@@ -296,7 +298,7 @@ static void a_coordinator_that_nobody_reaches_stops_nothing_but_changes(void **s
     kill_node(f, 1, HOST_KILLED);
     struct request *request = client_schedule(f->shop, .key = "order-2", .delay_ms = 60000);
     SIM_ELAPSE(f, 3000);
-    assert_false(request->answered); /* solo by record only */
+    assert_false(request->answered); /* the leader may serve alone only after it has written the record */
     f->world->registrar->cut[0] = false;
     SIM_ELAPSE(f, 6000);
     assert_true(request->answered);
@@ -347,8 +349,9 @@ static void a_planned_switch_over_loses_nothing_and_refuses_for_a_moment(void **
     assert_true(request->answered);
 }
 
-/* The first answer that the follower hears was quick, the later ones are slow: what it then takes for its leader's time
- * is behind what it took first. A start goes on from the former, or what was scheduled meanwhile would be early. */
+/* The first answer that the follower hears was quick, the later ones are slow. So the later ones give an earlier
+ * time for the leader's clock than the first one. A start continues from the first one; otherwise a task scheduled
+ * meanwhile would be early. */
 static void a_promotions_clock_is_what_the_next_start_goes_on_from(void **state) { /* TIME-1 */
     struct fx *f = *state;
     f->world->options.net = (struct span){60000, 0};
@@ -365,7 +368,7 @@ static void a_promotions_clock_is_what_the_next_start_goes_on_from(void **state)
     f->worker->node = 1;
     SIM_ELAPSE(f, 1000);
     subscribe(f->worker, "orders");
-    SIM_ELAPSE(f, 5000); /* the ledger knows how long it has truly waited */
+    SIM_ELAPSE(f, 5000); /* the ledger knows how long the task has truly waited */
     assert_int_equal(f->worker->held_count, 1);
     SIM_TRACE(f, "[4200] node 1 is killed\n"
                  "[4200] node 1 starts\n"
@@ -393,9 +396,9 @@ static void a_promotions_clock_is_what_the_next_start_goes_on_from(void **state)
                  "[9120] worker gets task 1, delivery 1\n");
 }
 
-/* Its wall clock is slow, so the wall stands where the log ends. Its core has replayed nothing, for the index had it
- * all, and knows no time before it leads: that it was stopped until just now does not put its first frame before the
- * log's last (pair history 4000226 of 1ce1971). */
+/* The node's wall clock is slow, so its wall time stands at the log's end. Its core has replayed nothing, because
+ * the index was complete, and so knows no time before it leads. Although the node was stopped until just now, its
+ * first frame must not be earlier than the log's last one (pair history 4000226 of 1ce1971). */
 static void who_leads_as_it_wakes_up_does_not_put_time_back(void **state) { /* TIME-2 */
     struct fx *f = *state;
     stop_node(f, 1);
@@ -415,7 +418,7 @@ static void who_leads_as_it_wakes_up_does_not_put_time_back(void **state) { /* T
     SIM_SKIP(f);
     world_pause(f->world, 1, 2000);
     kill_node(f, 0, HOST_KILLED);
-    SIM_ELAPSE(f, 2100); /* flat.c looks at each frame's time */
+    SIM_ELAPSE(f, 2100); /* flat.c checks each frame's time */
     SIM_TRACE(f, "[5500] operator stops node 1 for 2000 ms\n"
                  "[5500] node 0 is killed\n"
                  "[7500] node 1 has overslept, and gives the other node its time again\n"
@@ -434,7 +437,7 @@ static void who_leads_as_it_wakes_up_does_not_put_time_back(void **state) { /* T
     assert_int_equal(f->world->leader, 1);
 }
 
-/* ---- the leader keeps no more of its log than it must */
+/* ---- the leader keeps only the log that it must keep */
 
 static int setup_retiring(void **state) {
     if (story_setup(state) != 0) return 1;
@@ -461,7 +464,8 @@ static void a_follower_that_was_away_for_too_long_begins_with_a_snapshot(void **
     assert_true(log_start(f->world->hosts[0].log) > f->world->hosts[1].promised);
     assert_true(start_node(f, 1));
     SIM_ELAPSE(f, 3000);
-    assert_int_equal(f->world->hosts[1].state, HOST_DOWN); /* it fetches, and goes on when it is started */
+    assert_int_equal(f->world->hosts[1].state,
+                     HOST_DOWN); /* the node fetches a snapshot, and continues at its next start */
     assert_true(start_node(f, 1));
     SIM_ELAPSE(f, 100);
     SIM_TRACE(f, "[3000] node 1 starts\n"
@@ -486,7 +490,7 @@ static void where_the_two_parted_is_retired_and_what_the_old_leader_wrote_is_kep
     struct fx *f = *state;
     struct node *old = f->world->hosts[0].node;
     cut_off(f, 0, true);
-    schedule_some(f, 0, 12); /* acknowledged to nobody */
+    schedule_some(f, 0, 12); /* acknowledged to no client */
     SIM_ELAPSE(f, 1000);
     schedule_some(f, 1, 6);
     uint64_t start = log_start(f->world->hosts[1].log);

@@ -1,10 +1,10 @@
-/* story_redact.c: what is redacted is gone for good, and nothing else is: whatever is asked for meanwhile, wherever a
- * kill falls (KEEP-1, LOG-3, LOG-5). */
+/* story_redact.c: redacted contents are gone for good, and no other content is: whatever requests come meanwhile,
+ * wherever a kill happens (KEEP-1, LOG-3, LOG-5). */
 #include "story.h"
 
 #include "frame.h"
 
-/* A task that was acked, and whose content lies in the log. */
+/* Makes a task that was acked and whose content is in the log. */
 static void an_order_was_closed(struct fx *f) {
     subscribe(f->worker, "orders");
     client_schedule(f->shop, .key = "order-1", .delay_ms = 10);
@@ -18,7 +18,7 @@ static struct request *redact(struct fx *f, Tarry__Ref *task) {
     return client_commit_one(f->shop, op_redact(f->world, task, 0, 0, 0));
 }
 
-/* Of the task with that id: does anything but zeros lie where the log has its content? */
+/* Returns whether the content of the task with that id is still readable in the log (not only zeros). */
 static bool is_readable(struct fx *f, uint64_t id) {
     const struct row *row = &f->world->host->head.tasks[id].row;
     uint8_t content[256];
@@ -33,7 +33,8 @@ static void a_closed_order_is_forgotten(void **state) { /* KEEP-1 */
     assert_true(is_readable(f, 1));
     redact(f, order(f, "order-1"));
     SIM_ELAPSE(f, 300);
-    /* answered as soon as it is durable; erased once the index has it, so that no kill forgets to */
+    /* the reply comes once the redaction is durable; the content is erased once the index has the redaction, so that
+     * no kill can forget it */
     SIM_TRACE(f, "[1200] shop > redact orders order-1 #6\n"
                  "[1201] broker append #12 redaction of 1\n"
                  "[1211] broker durable #12\n"
@@ -62,7 +63,7 @@ static void a_kill_before_the_erasing_is_made_up_for(void **state) { /* LOG-3 */
     host_hold_index(f->world);
     redact(f, order(f, "order-1"));
     SIM_ELAPSE(f, 100);
-    assert_true(is_readable(f, 1)); /* the index does not know of it yet */
+    assert_true(is_readable(f, 1)); /* the index does not have the redaction yet */
     host_kill(f->world, HOST_POWER_LOST);
     host_release_index(f->world);
     assert_true(host_start(f->world, false));
@@ -88,7 +89,7 @@ static void a_kill_before_the_erasing_is_made_up_for(void **state) { /* LOG-3 */
     assert_false(is_readable(f, 1));
 }
 
-/* By its id, which somebody guessed: the search for contents began before there was one. */
+/* Redacts by id, and the id was guessed: the search for contents began before such a task existed. */
 static void a_task_that_came_during_the_search_is_not_said_to_be_redacted(void **state) { /* TRUE-1 */
     struct fx *f = *state;
     struct world_options options = story_options();

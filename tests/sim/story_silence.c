@@ -1,10 +1,11 @@
-/* story_silence.c: two nodes and a coordinator, told line by line: who is silent, who is dead, and who only stood
- * still; and that nobody deposes a healthy leader. Every story begins with node 0 as the leader and node 1 in sync. */
+/* story_silence.c: stories of two nodes and a coordinator, line by line: which node is silent, which is dead, and
+ * which only stood still. No healthy leader is deposed. Every story begins with node 0 as the leader and node 1 in
+ * sync. */
 #include "leader_half.h"
 #include "pair_story.h"
 #include "registrar.h"
 
-/* It would be given 600 ms. */
+/* Otherwise the leader would wait 600 ms for it. */
 static void a_follower_that_stops_in_order_is_not_waited_for(void **state) { /* F-27 */
     struct fx *f = *state;
     stop_node(f, 1);
@@ -26,7 +27,7 @@ static void a_follower_that_stops_in_order_is_not_waited_for(void **state) { /* 
     assert_true(request->answered);
 }
 
-/* Its connections break, and its host refuses another one: the leader does not wait for 600 ms of silence. */
+/* The follower's connections break, and its host refuses a new one: the leader does not wait for 600 ms of silence. */
 static void a_follower_whose_process_has_died_is_not_waited_for(void **state) { /* F-27 */
     struct fx *f = *state;
     kill_node(f, 1, HOST_KILLED);
@@ -48,7 +49,7 @@ static void a_follower_whose_process_has_died_is_not_waited_for(void **state) { 
     assert_true(request->answered);
 }
 
-/* A host that has lost its power refuses nothing. */
+/* A host without power refuses no connection: the leader waits for 600 ms of silence. */
 static void a_follower_whose_host_has_died_is_silent_first(void **state) { /* F-27 */
     struct fx *f = *state;
     kill_node(f, 1, HOST_POWER_LOST);
@@ -60,7 +61,8 @@ static void a_follower_whose_host_has_died_is_silent_first(void **state) { /* F-
     SIM_SKIP(f);
 }
 
-/* It takes over after 300 ms of silence, and was stopped for two seconds: what it did not hear meanwhile was said. */
+/* The follower takes over after 300 ms of silence, but it was itself stopped for 2 s: the leader's messages of that
+ * time are waiting for it. */
 static void a_follower_that_stood_still_does_not_depose_a_healthy_leader(void **state) { /* F-13 */
     struct fx *f = *state;
     world_pause(f->world, 1, 2000);
@@ -70,7 +72,7 @@ static void a_follower_that_stood_still_does_not_depose_a_healthy_leader(void **
     assert_int_equal(f->world->leader, 0);
 }
 
-/* Whatever its own pauses: with a healthy leader and network nobody claims. */
+/* A follower that pauses again and again never claims leadership while leader and network are healthy. */
 static void no_pause_of_a_follower_deposes_a_healthy_leader(void **state) { /* F-13 */
     struct fx *f = *state;
     struct random random = {.state = 1};
@@ -81,7 +83,7 @@ static void no_pause_of_a_follower_deposes_a_healthy_leader(void **state) { /* F
     }
 }
 
-/* What it said was lost for two thirds of the time that it is given; then a probe is answered, and at once. */
+/* The leader's messages are lost for two thirds of the time limit; then it answers a probe at once. */
 static void a_leader_that_answers_a_probe_is_not_deposed(void **state) { /* F-31a */
     struct fx *f = *state;
     f->world->network.cut_from[0] = true;
@@ -92,7 +94,7 @@ static void a_leader_that_answers_a_probe_is_not_deposed(void **state) { /* F-31
     assert_int_equal(f->world->leader, 0);
 }
 
-/* Its connections break, and nobody listens there any more: the follower does not wait for 300 ms of silence. */
+/* The leader's connections break, and its host refuses a new one: the follower does not wait for 300 ms of silence. */
 static void a_leader_whose_process_has_died_is_followed_at_once(void **state) { /* F-10 */
     struct fx *f = *state;
     kill_node(f, 0, HOST_KILLED);
@@ -113,7 +115,7 @@ static void a_leader_whose_process_has_died_is_followed_at_once(void **state) { 
     assert_int_equal(f->world->leader, 1);
 }
 
-/* A host that has lost its power refuses nothing. */
+/* A host without power refuses no connection: the follower waits for 300 ms of silence. */
 static void a_leader_whose_host_has_died_is_silent_first(void **state) { /* F-10 */
     struct fx *f = *state;
     kill_node(f, 0, HOST_POWER_LOST);
@@ -134,7 +136,7 @@ static void a_leader_whose_host_has_died_is_silent_first(void **state) { /* F-10
     assert_int_equal(f->world->leader, 1);
 }
 
-/* Only the link between the two is cut: both reach the coordinator, which says that the leader is there. */
+/* Only the link between the nodes is cut: both reach the coordinator, which reports that the leader is present. */
 static void a_leader_that_is_present_goes_on_alone(void **state) { /* F-31c */
     struct fx *f = *state;
     f->world->network.cut_from[0] = f->world->network.cut_from[1] = true;
@@ -164,7 +166,7 @@ static void a_leader_that_is_present_goes_on_alone(void **state) { /* F-31c */
                  "[6688] node 0 committed #12\n");
 }
 
-/* A presence is over some time after its process. */
+/* A presence ends some time after its process. */
 static void a_leader_that_is_present_no_more_is_followed(void **state) { /* F-31c */
     struct fx *f = *state;
     world_pause(f->world, 0, 60000);
@@ -184,7 +186,8 @@ static void a_leader_that_is_present_no_more_is_followed(void **state) { /* F-31
     assert_int_equal(f->world->leader, 1);
 }
 
-/* What a coordinator still takes for present after a minute is asked, and does not answer. */
+/* The coordinator still reports a node as present after a minute: the follower summons the node, which does not
+ * answer. */
 static int ghost_setup(void **state) {
     if (story_setup(state) != 0) return 1;
     struct world_options options = pair_options();
@@ -211,8 +214,8 @@ static void a_dead_host_that_is_taken_for_present_is_followed(void **state) { /*
     SIM_SKIP(f);
 }
 
-/* Both reach the coordinator, and not each other: nobody claims, however long that takes. Then the leader's host dies.
- */
+/* Both nodes reach the coordinator, but not each other: no node claims leadership, however long that takes. Then the
+ * leader's host dies. */
 static void a_leader_that_answers_at_the_coordinator_is_not_deposed(void **state) { /* F-31c */
     struct fx *f = *state;
     f->world->network.cut_from[0] = f->world->network.cut_from[1] = true;
@@ -228,7 +231,7 @@ static void a_leader_that_answers_at_the_coordinator_is_not_deposed(void **state
     SIM_SKIP(f);
 }
 
-/* The coordinator takes no word of the follower: what it does not hear says nothing. */
+/* The coordinator accepts no message of the follower: its silence about the leader proves nothing. */
 static void who_cannot_ask_at_the_coordinator_deposes_nobody(void **state) { /* F-31c */
     struct fx *f = *state;
     f->world->network.cut_from[0] = f->world->network.cut_from[1] = true;
@@ -241,7 +244,7 @@ static void who_cannot_ask_at_the_coordinator_deposes_nobody(void **state) { /* 
     assert_int_equal(f->world->leader, 0);
 }
 
-/* An answer is under way for longer than the follower hears nothing before it asks after its leader, and asks again. */
+/* An answer takes longer than the silence after which the follower probes its leader and asks again. */
 static void answers_that_are_slow_are_taken(void **state) { /* F-16 */
     struct fx *f = *state;
     f->world->options.net.least_us = 200000;
@@ -270,7 +273,7 @@ static void a_pair_whose_hosts_stood_still_goes_on_as_it_was(void **state) { /* 
     assert_int_equal(f->world->leader, 0);
 }
 
-/* Its disk takes a moment longer than it stood still for: nothing says that the disk hangs. */
+/* The leader's disk takes slightly longer than the leader stood still: that does not mean that the disk hangs. */
 static void a_leader_that_stood_still_in_a_sync_does_not_take_its_disk_for_hung(void **state) { /* F-13, F-31a */
     struct fx *f = *state;
     enum { STILL_MS = 2 * LEADER_DISK_HUNG_MS };

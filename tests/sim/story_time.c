@@ -1,10 +1,10 @@
-/* story_time.c: never early, and what clocks do to that (TIME-1, TIME-2; F-32 … F-36). */
+/* story_time.c: no delivery is early, whatever clocks do (TIME-1, TIME-2; F-32 … F-36). */
 #include "story.h"
 
 #define HOUR_MS (3600 * 1000)
 #define DAY_MS (24ll * HOUR_MS)
 
-/* What the machine's wall clock says now. */
+/* Returns the machine's wall time. */
 static uint64_t wall_ms(struct fx *f) {
     return world_real_ns(f->world) / NS_PER_MS;
 }
@@ -14,7 +14,7 @@ static uint64_t wall_ms(struct fx *f) {
 static void a_task_departs_in_the_millisecond_it_is_due_and_not_before(void **state) { /* TIME-1 */
     struct fx *f = *state;
     subscribe(f->worker, "orders");
-    client_schedule(f->shop, .delay_ms = 500); /* the broker has it at [1001] */
+    client_schedule(f->shop, .delay_ms = 500); /* the broker gets the request at [1001] */
     SIM_ELAPSE(f, 100);
     SIM_SKIP(f);
     SIM_ELAPSE(f, 400);
@@ -28,12 +28,12 @@ static void what_is_received_within_a_millisecond_is_due_at_the_next(void **stat
     struct fx *f = *state;
     subscribe(f->worker, "orders");
     world_run_until(f->world, f->world->now_ns + 100000);
-    client_schedule(f->shop, .key = "order-1", .delay_ms = 500); /* the broker has it at [1001.1] */
+    client_schedule(f->shop, .key = "order-1", .delay_ms = 500); /* the broker gets the request at [1001.1] */
     SIM_ELAPSE(f, 100);
     SIM_SKIP(f);
     SIM_ELAPSE(f, 402);
     SIM_TRACE(f, "[1452] broker append #9 leased 1\n"
-                 "[1462] broker durable #9\n"); /* at [1501] it would have waited for 499.9 ms */
+                 "[1462] broker durable #9\n"); /* at [1501] the task would have waited for only 499.9 ms */
     SIM_ELAPSE(f, 2);
     SIM_TRACE(f, "[1503] worker gets task 1, delivery 1\n");
 }
@@ -89,7 +89,7 @@ static void a_clock_set_back_while_it_is_down_shortens_no_delay(void **state) { 
     subscribe(f->worker, "orders");
     SIM_ELAPSE(f, 100);
     SIM_SKIP(f);
-    SIM_ELAPSE(f, 500); /* the machine was booted: how long ago the last frame was, nobody can know */
+    SIM_ELAPSE(f, 500); /* after a boot of the machine, the age of the last frame is unknown */
     SIM_TRACE(f, "[1820] broker append #11 leased 1\n"
                  "[1830] broker durable #11\n"
                  "[1871] worker gets task 1, delivery 1\n");
@@ -106,7 +106,7 @@ static void within_a_boot_a_delay_is_what_it_is_whatever_the_clock_says_meanwhil
     subscribe(f->worker, "orders");
     SIM_ELAPSE(f, 100);
     SIM_SKIP(f);
-    SIM_ELAPSE(f, 500); /* BOOTTIME knows how long the broker was away */
+    SIM_ELAPSE(f, 500); /* BOOTTIME shows how long the broker was down */
     SIM_TRACE(f, "[1502] worker gets task 1, delivery 1\n");
 }
 
@@ -121,7 +121,7 @@ static void a_start_a_year_later_is_not_believed_until_somebody_says_so(void **s
     subscribe(f->worker, "orders");
     SIM_SKIP(f);
     SIM_ELAPSE(f, 2 * HOUR_MS + 10000);
-    /* no stampede: the delay comes after its two hours, the absolute time waits */
+    /* no stampede: the delay ends after its two hours, and the absolute time waits */
     SIM_TRACE(f, "[1121] broker append #12 session\n"
                  "[1130] broker durable #11\n"
                  "[1140] broker durable #12\n"
@@ -247,7 +247,7 @@ static void an_absolute_time_does_not_believe_a_jump_of_ten_years(void **state) 
     SIM_ELAPSE(f, 3 * HOUR_MS);
     SIM_TRACE(f, "[1100] clock +315360000000 ms\n");
     world_jump_wall(f->world, -3650 * DAY_MS);
-    SIM_ELAPSE(f, 4000); /* until the broker looks at its clocks again */
+    SIM_ELAPSE(f, 4000); /* until the broker next looks at its clocks */
     SIM_TRACE(f, "[10801100] clock -315360000000 ms\n"
                  "[10804346] broker append #9 leased 1\n"
                  "[10804356] broker durable #9\n"
@@ -263,12 +263,12 @@ static void a_smear_moves_no_delay(void **state) { /* F-33 */
     client_schedule(f->shop, .key = "absolute", .at_ms = wall_ms(f) + 1100);
     SIM_ELAPSE(f, 100);
     SIM_SKIP(f);
-    for (int i = 0; i < 5; i++) { /* the clock loses a millisecond in a hundred */
+    for (int i = 0; i < 5; i++) { /* the clock loses 1 ms in 100 ms */
         world_jump_wall(f->world, -1);
         SIM_ELAPSE(f, 100);
     }
     SIM_ELAPSE(f, 550);
-    /* the delay to the millisecond, the absolute time by the clock that was smeared */
+    /* the delay is exact to the millisecond; the absolute time follows the smeared clock */
     SIM_TRACE(f, "[1100] clock -1 ms\n"
                  "[1200] clock -1 ms\n"
                  "[1300] clock -1 ms\n"
@@ -306,7 +306,7 @@ static void a_leap_second_makes_an_absolute_time_a_second_later(void **state) { 
     client_schedule(f->shop, .key = "absolute", .at_ms = wall_ms(f) + 1500);
     SIM_ELAPSE(f, 1000);
     SIM_SKIP(f);
-    world_jump_wall(f->world, -1000); /* the last second of the day is said twice */
+    world_jump_wall(f->world, -1000); /* the last second of the day occurs twice */
     SIM_ELAPSE(f, 2000);
     SIM_TRACE(f, "[2000] clock -1000 ms\n"
                  "[2451] broker append #10 leased 1\n"
@@ -343,7 +343,7 @@ static void every_border_of_the_wheel_is_met_to_the_millisecond(void **state) { 
     struct fx *f = *state;
     static const uint64_t borders_ms[] = {64, 4096, 262144, 16777216};
     struct world_options options = story_options();
-    options.sync.least_us = options.net.least_us = 100; /* so that each delivery is out of the way of the next */
+    options.sync.least_us = options.net.least_us = 100; /* each delivery has left before the next one is due */
     options.core.policy.lease_ms = 24 * HOUR_MS;
     story_begin_again(f, &options);
     client_subscribe(f->worker, (const char *const[]){"orders", NULL}, 20, 0);
@@ -354,7 +354,7 @@ static void every_border_of_the_wheel_is_met_to_the_millisecond(void **state) { 
         }
     }
     SIM_ELAPSE(f, 1);
-    SIM_SKIP(f); /* all scheduled at [1023] */
+    SIM_SKIP(f); /* all tasks are scheduled at [1023] */
     SIM_ELAPSE(f, 20000000);
     SIM_TRACE(f, "[1037] broker append #20 leased 1\n"
                  "[1037] broker durable #20\n"

@@ -1,7 +1,8 @@
-/* timeline.h: what is going to happen, in the order of virtual time. Two things at one moment happen in the order in
- * which they were put down, so that a history is the same whenever it is played.
+/* timeline.h: future events in the order of virtual time. Events of the same moment happen in the order in which
+ * they were added, so that a history is the same whenever it is played.
  *
- * Nothing is ever taken back. What may have become pointless carries a number (the broker's life, say) and compares. */
+ * Events are never removed. An event that may become pointless carries a number (the broker's life, for example) and
+ * compares it when it runs. */
 #ifndef TARRY_TESTS_SIM_TIMELINE_H
 #define TARRY_TESTS_SIM_TIMELINE_H
 
@@ -18,7 +19,7 @@ struct happening {
     happen *run;
     void *argument;
     uint64_t number;
-    uint32_t place; /* on whose machine (world.h) */
+    uint32_t place; /* machine on which the event happens (world.h) */
 };
 
 struct timeline {
@@ -28,11 +29,11 @@ struct timeline {
     uint64_t order;
 };
 
-void timeline_clear(struct timeline *timeline); /* keeps its memory */
+void timeline_clear(struct timeline *timeline); /* keeps the allocated memory */
 void timeline_free(struct timeline *timeline);
-/* `order` is given here. */
+/* Adds an event; sets its `order`. */
 void timeline_add(struct timeline *timeline, const struct happening *happening);
-/* When the next thing happens; UINT64_MAX: nothing will. */
+/* Returns the time of the next event; UINT64_MAX: there is none. */
 uint64_t timeline_next_ns(const struct timeline *timeline);
 struct happening timeline_pop(struct timeline *timeline);
 

@@ -1,11 +1,11 @@
-/* trace.h: what happened, told so that a person can follow it: one line an event, with virtual milliseconds and who.
+/* trace.h: the trace of a history for human readers: one line per event, with virtual milliseconds and the actor.
  *
  *     [   0] shop > schedule orders order-1 in 500 ms #1
  *     [   1] broker append 4288
  *     [  11] broker durable 4496
  *     [  12] shop < scheduled 1
  *
- * Costs nothing while it is off: a failing seed is played again with it on. */
+ * The trace costs nothing while it is off: a failing seed is played again with the trace on. */
 #ifndef TARRY_TESTS_SIM_TRACE_H
 #define TARRY_TESTS_SIM_TRACE_H
 
@@ -17,8 +17,8 @@
 
 struct trace {
     bool on;
-    bool live;  /* to standard error at once (SIM_TRACE=1) */
-    char *text; /* since the last trace_take; grows */
+    bool live;  /* prints each line to standard error at once (SIM_TRACE=1) */
+    char *text; /* lines since the last trace_take; grows */
     size_t size;
     size_t room;
 };
@@ -30,9 +30,9 @@ void trace_line(struct world *world, const char *who, const char *format, ...) _
         if ((world)->trace.on) trace_line(world, __VA_ARGS__);                                                         \
     } while (0)
 
-/* The lines since the last call, valid until the next line; "" if there are none. */
+/* Returns the lines since the last call, valid until the next line; "" if there are none. */
 const char *trace_take(struct world *world);
-/* The last TRACE_LAST_LINES of what has not been taken, to standard error. */
+/* Prints the last TRACE_LAST_LINES of the lines not yet taken to standard error. */
 void trace_print_last(const struct trace *trace);
 void trace_free(struct trace *trace);
 

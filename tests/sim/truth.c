@@ -23,7 +23,7 @@ void truth_free(struct truth *truth) {
 bool truth_has(const struct world *world, const struct host *host, size_t count) {
     MUST(count <= world->truth.count);
     if (count == 0) return true;
-    /* Two logs that have the same frame at one place are the same before it (R1). */
+    /* If two logs have the same frame at one place, they are equal before it (R1). */
     return host->frame_count >= count && host->frames[count - 1].serial == world->truth.serials[count - 1];
 }
 
@@ -38,11 +38,11 @@ static void add(struct truth *truth, const struct host *host, size_t count) {
 
 void truth_lead(struct world *world, uint32_t epoch) {
     struct truth *truth = &world->truth;
-    MUST(epoch < TRUTH_EPOCHS_MAX && !truth->leaders[epoch]); /* an epoch is one run's, of one node */
+    MUST(epoch < TRUTH_EPOCHS_MAX && !truth->leaders[epoch]); /* each epoch belongs to one run of one node */
     truth->leaders[epoch] = (uint8_t)(1 + world->host->number);
     MUST(epoch > truth->epoch); /* R6 */
     truth->epoch = epoch;
-    MUST(truth_has(world, world->host, truth->count)); /* nothing that was acknowledged is lost */
+    MUST(truth_has(world, world->host, truth->count)); /* no acknowledged frame is lost */
 }
 
 void truth_acknowledge(struct world *world, uint64_t position) {
@@ -50,7 +50,8 @@ void truth_acknowledge(struct world *world, uint64_t position) {
     const struct host *host = world->host;
     if (!host->node) return;
     size_t count = host_frames_below(host, position);
-    MUST(truth_has(world, host, count < truth->count ? count : truth->count)); /* one history, whoever acknowledges */
+    MUST(truth_has(world, host,
+                   count < truth->count ? count : truth->count)); /* all nodes acknowledge one common history */
     if (count <= truth->count) return;
     add(truth, host, count);
     node_check_members(world);

@@ -24,7 +24,7 @@ static bool has_expired(struct world *world, const struct row *row) {
     return row->state == ROW_WAITING && row_expires_at(row) <= base_ms(world, row);
 }
 
-/* ---- what must be there */
+/* ---- expected contents */
 
 static bool fits(struct world *world, const Tarry__List *list, uint32_t queue, const struct row *row) {
     uint32_t states = list->states ? list->states : STATE_PENDING | STATE_READY | STATE_IN_FLIGHT;
@@ -75,7 +75,7 @@ struct views *views_expect(struct world *world, const Tarry__Request *request) {
     return views;
 }
 
-/* ---- what is there */
+/* ---- contents of the reply */
 
 static uint32_t state_named(const char *name) {
     static const char *const names[] = {"pending", "ready", "in_flight", "dead"};
@@ -86,7 +86,8 @@ static uint32_t state_named(const char *name) {
     return 0;
 }
 
-/* Every task of the page is one that must be there, in order, and none before the page's end is left out. */
+/* Checks that every task of the result page is expected, that they are in order, and that none before the page's end
+ * is missing. */
 static void check_list(const struct views *views, const Tarry__ListReply *reply) {
     struct due through = DUE_END;
     if (reply->next.len) {

@@ -1,5 +1,6 @@
-/* views.h: what lists and counts must say. A List, Queues or Stats is answered as of one moment, so what it must
- * contain is written down right before the core answers it, from the naive model, and compared with the answer. */
+/* views.h: the expected contents of lists and counts. A List, Queues or Stats reply shows the state of one moment.
+ * The expected contents are therefore written down from the naive model right before the core answers, and compared
+ * with the reply. */
 #ifndef TARRY_TESTS_SIM_VIEWS_H
 #define TARRY_TESTS_SIM_VIEWS_H
 
@@ -7,19 +8,19 @@
 
 struct world;
 
-struct view { /* of one task that a list may contain */
+struct view { /* expected entry of a list: one task */
     struct due due;
     uint32_t state; /* enum state_bit */
 };
 
 struct views {
-    struct view *tasks; /* that fit the question, in the order of (due, id) */
+    struct view *tasks; /* matching tasks, ordered by (due, id) */
     size_t count;
-    uint64_t (*queues)[3]; /* [number]: waiting, in flight, dead */
+    uint64_t (*queues)[3]; /* [number]: counts of waiting, in-flight and dead tasks */
     uint64_t live;
 };
 
-/* NULL: the request asks for nothing of the kind. */
+/* Returns the expected contents; NULL: the request asks for no list or count. */
 struct views *views_expect(struct world *world, const Tarry__Request *request);
 void views_check(const struct world *world, const struct views *views, const Tarry__Request *request,
                  const Tarry__Reply *reply);

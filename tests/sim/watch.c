@@ -10,9 +10,9 @@
 #include "node.h"
 #include "world.h"
 
-#define CLAIMS_EVERY 16 /* steps */
-/* A process that stood still for longer is known to have been stopped, whatever it waited for
- * (shell/threads/core_thread.c: the clocks are looked at once a second). */
+#define CLAIMS_EVERY 16 /* number of steps */
+/* A process that stood still for longer has certainly been stopped (shell/threads/core_thread.c looks at the clocks
+ * once a second). */
 #define SURELY_STOPPED_NS (1000000000u + STOPPED_NS)
 
 void watch_reset(struct watch *watch) {
@@ -28,13 +28,13 @@ void watch_commit(struct world *world, const Tarry__Commit *commit) {
 
 /* ---- frames */
 
-/* Tasks that the index cannot have absorbed yet: the overlay holds these at least. */
+/* Number of tasks that the index cannot have absorbed yet: the overlay has at least these. */
 static uint64_t lag(struct world *world) {
     struct watch *watch = &world->host->watch;
     const struct host *host = world->host;
     uint64_t count = 0;
     watch->round++;
-    /* The last frame is the one that is being looked at. */
+    /* The last frame is the one that is being checked. */
     for (size_t i = host_frames_below(host, host->turn.index_news.told); i + 1 < host->frame_count; i++) {
         const Tarry__FrameBody *body = host->frames[i].body;
         for (size_t k = 0; body && k < body->n_records; k++) {
@@ -61,12 +61,12 @@ static bool was_asked_for(const Tarry__Commit *commit, uint64_t due_ms) {
     return false;
 }
 
-/* When the request that is being decided came to the machine, by the broker's steady clock. */
+/* Steady time of the broker at which the current request reached the machine. */
 static uint64_t arrived_steady_ns(const struct host *host, uint64_t now_ns) {
     return host->clock.now.steady_ns - (now_ns - host->taken->arrived_ns);
 }
 
-/* TIME-1: a delay counts from when its request came, or later; never from before. */
+/* TIME-1: a delay counts from the arrival of its request or from a later time, never from an earlier one. */
 static bool waits_long_enough(const struct world *world, const Tarry__Commit *commit, uint64_t due_ms) {
     if (!world->host->taken || !world->host->taken->arrived_ns) return true;
     uint64_t from_ns = arrived_steady_ns(world->host, world->now_ns);
@@ -81,7 +81,7 @@ static bool waits_long_enough(const struct world *world, const Tarry__Commit *co
     return false;
 }
 
-/* ---- what lay in the sockets of a process that stood still */
+/* ---- requests in the sockets of a process that stood still */
 
 static bool settles(const Tarry__Request *request, const Tarry__TaskPut *put, uint64_t lease_position) {
     const Tarry__Commit *commit = request->body_case == TARRY__REQUEST__BODY_COMMIT ? request->commit : NULL;
@@ -97,8 +97,8 @@ static bool settles(const Tarry__Request *request, const Tarry__TaskPut *put, ui
     return false;
 }
 
-/* Whether the record ends by time what the request, had it been looked at, would have kept or ended in order. A lease
- * that was over before the process was stopped does not end by that (history 20300847). */
+/* Whether a timer's record ends what the unread request would have kept or settled. A lease that had ended before
+ * the process was stopped is not meant (history 20300847). */
 static bool ignores(const struct host *host, const struct frame_header *header, const Tarry__Record *record,
                     const Tarry__Request *request) {
     if (record->fact_case == TARRY__RECORD__FACT_SESSION_END) {
@@ -114,8 +114,8 @@ static bool ignores(const struct host *host, const struct frame_header *header, 
     return settles(request, put, host->head.tasks[put->task->id].row.lease_position);
 }
 
-/* TIME-2: no stall ends a session or a lease for which a word had come. Also while that word is being looked at. What
- * came to a node that did not lead yet as it was stopped would have been refused. */
+/* TIME-2: no stall ends a session or a lease for which a message had arrived, also not while that message is being
+ * handled. A message that arrived before the node led would have been refused, and does not count. */
 static void check_unheard(const struct host *host, const struct frame_header *header, const Tarry__FrameBody *body) {
     bool was_stopped =
         host->went_on_ns > host->paused_from_ns + SURELY_STOPPED_NS && host->paused_from_ns >= host->watch.began_ns;
@@ -126,7 +126,7 @@ static void check_unheard(const struct host *host, const struct frame_header *he
     }
 }
 
-/* Whoever holds a task behind a pooled session keeps it until its deadline, whatever becomes of the session. */
+/* A consumer behind a pooled session keeps its task until the lease's deadline, whatever happens to the session. */
 static void check_pooled(const struct host *host, const struct frame_header *header, const Tarry__TaskPut *put) {
     if (!session_is_pooled(host->head.tasks[put->task->id].row.session)) return;
     if (put->cause == TARRY__CAUSE__CAUSE_LEASE_LOST)
@@ -144,7 +144,7 @@ static bool ends_session(const Tarry__FrameBody *body, uint64_t session) {
     return false;
 }
 
-/* FENCE-1: a lease that was not given back lasts until its deadline, or until its session ends. */
+/* FENCE-1: a lease that was not returned lasts until its deadline, or until its session ends. */
 static void check_lost(struct host *host, const struct frame_header *header, const Tarry__FrameBody *body,
                        const Tarry__TaskPut *put) {
     const struct row *lease = &host->head.tasks[put->task->id].row;
@@ -156,14 +156,14 @@ static void check_lost(struct host *host, const struct frame_header *header, con
         MUST(ends_session(body, lease->session));
 }
 
-/* A lease that was not given out is withdrawn. */
+/* Notes that a lease whose delivery was not sent is withdrawn. */
 static void note_taken_back(struct watch *watch, const struct flat *head, uint64_t position, uint64_t id) {
     const struct row *row = &head->tasks[id].row;
     if (row->state != ROW_LEASED || watch->given[id] == row->lease_position) return;
     watch->taken_back[id] = (struct taken_back){position, row->session};
 }
 
-/* TRUE-1: no other queue takes the place while an ending of the former queue is remembered. */
+/* TRUE-1: no queue takes a place while the broker remembers an outcome of the former queue. */
 static void law_of_endings(const struct world *world, const struct frame_header *header, const Tarry__QueuePut *put) {
     const struct flat *head = &world->host->head;
     const struct core_options *options = &world->options.core;
@@ -213,9 +213,9 @@ void watch_frame(struct world *world, const struct frame_header *header, const T
 
 /* ---- deliveries */
 
-/* It waits, in memory or not, or was leased ahead of time to the same session, is due, and was not given out. What was
- * leased ahead to another session, which had no credit left for it in this very step (from `before` on), was not to be
- * had for this one: the sessions settle one after the other (history --ahead 7000497). */
+/* Whether the task should have been delivered first: it is waiting (in memory or not), or was leased ahead of time
+ * to the same session, is due, and was not sent. A task leased ahead to another session, which ran out of credit in
+ * this same step (from `before` on), does not count: sessions settle one after the other (history --ahead 7000497). */
 static bool is_left_behind(const struct watch *watch, const struct flat *head, const struct row *row,
                            const struct row *leased, uint64_t before) {
     const struct taken_back *taken_back = &watch->taken_back[row->id];
@@ -226,7 +226,7 @@ static bool is_left_behind(const struct watch *watch, const struct flat *head, c
     return is_ahead && row->due_ms <= leased->delivered_ms;
 }
 
-/* Nothing of the same queue, base and priority that is due before it is left behind. */
+/* Checks that no earlier due task of the same queue, base and priority is left behind. */
 static void check_overtaken(const struct watch *watch, const struct flat *head, const struct row *leased,
                             uint64_t before) {
     for (uint64_t id = 1; id < head->next_id; id++) {
@@ -237,12 +237,13 @@ static void check_overtaken(const struct watch *watch, const struct flat *head, 
     }
 }
 
-/* Within a delivery of new leases: the highest priority first, then due, then id. */
+/* Checks the order within a delivery of new leases: highest priority first, then due time, then id. */
 static void check_order(struct watch *watch, const struct flat *head, const struct core_delivery *delivery,
                         uint64_t before) {
     for (size_t i = 0; i < delivery->count; i++)
         watch->given[delivery->tasks[i].row.id] = delivery->tasks[i].row.lease_position;
-    if (delivery->tasks[0].row.lease_position < before && !delivery->departs) return; /* sent again, in any order */
+    if (delivery->tasks[0].row.lease_position < before && !delivery->departs)
+        return; /* deliveries sent again have no order */
     for (size_t i = 0; i < delivery->count; i++) check_overtaken(watch, head, &delivery->tasks[i].row, before);
     for (size_t i = 1; i < delivery->count; i++) {
         const struct row *first = &delivery->tasks[i - 1].row;
@@ -253,16 +254,18 @@ static void check_order(struct watch *watch, const struct flat *head, const stru
     }
 }
 
-/* CALM-1: nobody gets more than it asked to hold. */
+/* CALM-1: no session gets more than its prefetch. */
 static void check_prefetch(const struct world *world, const struct core_delivery *delivery, uint64_t before) {
     const struct flat *head = &world->host->head;
     const struct client *client = world->host->lanes[delivery->lane].client;
-    if (session_is_pooled(delivery->session)) { /* who comes back gets nothing again: others have it */
+    if (session_is_pooled(
+            delivery->session)) { /* after a resumption, a pool gets no task again: its consumers hold them */
         MUST(delivery->tasks[0].row.lease_position >= before);
         MUST(delivery->count <= who_may_get(&world->host->watch.who, delivery->session));
         return;
     }
-    if (!client || client->session != delivery->session || client->subscribing) return; /* what it asks for is open */
+    if (!client || client->session != delivery->session || client->subscribing)
+        return; /* the requested prefetch is not known yet */
     uint64_t held = 0;
     for (uint64_t id = 1; id < head->next_id; id++) {
         const struct flat_task *task = &head->tasks[id];
@@ -271,7 +274,7 @@ static void check_prefetch(const struct world *world, const struct core_delivery
     MUST(held <= client->prefetch);
 }
 
-/* ---- sessions of before a restart */
+/* ---- sessions from before a restart */
 
 static bool has_come_back(const struct watch *watch, uint64_t session) {
     for (size_t i = 0; i < watch->resumed_count; i++) {
@@ -287,7 +290,7 @@ static void note_lane(struct watch *watch, const struct flat *head, const struct
     watch->resumed[watch->resumed_count++] = lane->session;
 }
 
-/* A session that has left its lane, and not for another one, is over, and the log says so. */
+/* A session that left its lane, and not for another lane, has ended, and the log says so. */
 static void check_left(const struct watch *watch, const struct core_effects *effects) {
     for (size_t i = 0; i < effects->lanes.count; i++) {
         const struct core_lane *lane = &effects->lanes.items[i];
@@ -299,7 +302,7 @@ static void check_left(const struct watch *watch, const struct core_effects *eff
     }
 }
 
-/* What no session has claimed in time is ready again. */
+/* A leased task whose session no client claimed in time is ready again. */
 static void check_claims(const struct world *world) {
     const struct flat *head = &world->host->head;
     const struct watch *watch = &world->host->watch;
@@ -309,7 +312,8 @@ static void check_claims(const struct world *world) {
         const struct flat_task *task = &head->tasks[id];
         if (task->ended || task->row.state != ROW_LEASED) continue;
         bool is_claimed = task->row.session >> 32 == head->epoch || has_come_back(watch, task->row.session);
-        MUST(is_claimed || session_is_pooled(task->row.session)); /* which others hold, behind it */
+        MUST(is_claimed ||
+             session_is_pooled(task->row.session)); /* consumers behind a pooled session still hold the task */
     }
 }
 

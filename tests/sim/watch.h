@@ -1,5 +1,5 @@
-/* watch.h: promises that no single record shows: what goes first, how much at once, how long. Seen from beside the
- * core, in what it asks for and what it writes. */
+/* watch.h: checks promises that a single record does not show: order, limits and times. It watches the core's
+ * effects and records from outside. */
 #ifndef TARRY_TESTS_SIM_WATCH_H
 #define TARRY_TESTS_SIM_WATCH_H
 
@@ -12,32 +12,32 @@ struct world;
 
 struct watch {
     struct who who;
-    const Tarry__Commit *commit;         /* that is being decided */
-    uint64_t started_ms;                 /* steady, of this life of the broker */
-    uint64_t began_ns;                   /* the world's: it answers since then */
-    uint64_t resumed[WATCH_RESUMED_MAX]; /* sessions of earlier lives that came back in this one */
+    const Tarry__Commit *commit;         /* the commit that the core is deciding */
+    uint64_t started_ms;                 /* steady time at which this life of the broker started */
+    uint64_t began_ns;                   /* world time from which the broker replies */
+    uint64_t resumed[WATCH_RESUMED_MAX]; /* sessions of earlier lives that clients resumed in this life */
     size_t resumed_count;
     bool stopping;                    /* timers do not run any more */
-    uint64_t round;                   /* for counting */
-    uint64_t counted[FLAT_TASKS_MAX]; /* [id]: the round in which it was last counted */
-    uint64_t given[FLAT_TASKS_MAX];   /* [id]: where the lease lies whose delivery the core gave out last */
+    uint64_t round;                   /* marks counted tasks */
+    uint64_t counted[FLAT_TASKS_MAX]; /* [id]: round in which the task was last counted */
+    uint64_t given[FLAT_TASKS_MAX];   /* [id]: position of the lease whose delivery the core sent last */
     struct taken_back {
-        uint64_t position;        /* of the record */
-        uint64_t session;         /* whose it was */
-    } taken_back[FLAT_TASKS_MAX]; /* [id]: when a lease ahead of time was taken back last */
+        uint64_t position;        /* position of the record */
+        uint64_t session;         /* session that had the lease */
+    } taken_back[FLAT_TASKS_MAX]; /* [id]: last withdrawal of a lease ahead of time */
     struct run_out {
         uint32_t epoch;
         uint64_t position;
         uint64_t deadline_ms;
-    } run_out[FLAT_TASKS_MAX]; /* [id]: the lease that ended last because its deadline had come */
+    } run_out[FLAT_TASKS_MAX]; /* [id]: last lease that ended at its deadline */
 };
 
 void watch_reset(struct watch *watch);
-/* Right before the core decides on it. */
+/* Call right before the core decides on the commit. */
 void watch_commit(struct world *world, const Tarry__Commit *commit);
-/* Before the frame is applied to the model. */
+/* Call before the frame is applied to the model. */
 void watch_frame(struct world *world, const struct frame_header *header, const Tarry__FrameBody *body);
-/* After the step of an event; deliveries from `first` on are new, and leases from the position `before` on. */
+/* Call after the step of an event. Deliveries from `first` on are new, and leases from position `before` on. */
 void watch_step(struct world *world, const struct core_event *event, const struct core_effects *effects, size_t first,
                 uint64_t before);
 

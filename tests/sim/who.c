@@ -30,7 +30,7 @@ static void law_of_lease(const struct who *who, const Tarry__FrameBody *body, co
     MUST(strcmp(body->client, session->client) == 0 && strcmp(body->peer, session->peer) == 0);
 }
 
-/* The reason of a nack is kept also when the task is only retried. */
+/* The reason of a nack is also kept when the task is only retried. */
 static void law_of_retry(const Tarry__TaskPut *put, const Tarry__Commit *commit) {
     for (size_t i = 0; i < commit->n_ops; i++) {
         const Tarry__Nack *nack = commit->ops[i]->op_case == TARRY__OP__OP_NACK ? commit->ops[i]->nack : NULL;
@@ -46,7 +46,7 @@ static void take_session(struct who *who, const struct flat *head, const Tarry__
     somebody(body);
     MUST(strcmp(body->client, put->client) == 0 && strcmp(body->peer, put->peer) == 0);
     MUST(put->prefetch && put->n_queues + put->n_awaited);
-    bool is_pooled = session_is_pooled(put->session); /* such a one comes back to what it left */
+    bool is_pooled = session_is_pooled(put->session); /* a pooled session may be resumed after its end */
     if (put->resumed)
         MUST(session ? !session->over || is_pooled : put->session >> 32 != head->epoch);
     else
@@ -62,7 +62,7 @@ static void take_end(struct who *who, const struct flat *head, const Tarry__Fram
     struct who_session *session = find(who, end->session);
     bool is_unclaimed = !session && end->session >> 32 != head->epoch;
     MUST(is_unclaimed == (end->cause == TARRY__SESSION_END__CAUSE__NOT_RESUMED));
-    MUST(is_unclaimed || (session && !session->over)); /* once */
+    MUST(is_unclaimed || (session && !session->over)); /* each session ends once */
     MUST(end->cause != TARRY__SESSION_END__CAUSE__NOT_SAID);
     uint32_t held = 0, returned = 0;
     for (uint64_t id = 1; id < head->next_id; id++) {

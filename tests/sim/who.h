@@ -1,6 +1,6 @@
-/* who.h: does the log say who? Every commit, queue, job and producer names the client that asked; every lease names the
- * consumer that its session is; a session comes once and goes once; after a stop comes nothing but a start. That a
- * leader serves alone begins and is over in turn. */
+/* who.h: checks that the log names the responsible client. Every commit, queue, job and producer names the client
+ * that asked; every lease names the consumer of its session; a session begins once and ends once; after a stop only
+ * a start follows. Records that a leader serves alone, and no longer alone, alternate. */
 #ifndef TARRY_TESTS_SIM_WHO_H
 #define TARRY_TESTS_SIM_WHO_H
 
@@ -13,25 +13,25 @@ struct who {
         uint64_t id;
         const char *client;
         const char *peer;
-        uint32_t credit; /* of a pooled one, as the core was told */
+        uint32_t credit; /* of a pooled session: the credit that the core was given */
         bool over;
-    } sessions[WHO_SESSIONS_MAX]; /* of this life of the broker */
+    } sessions[WHO_SESSIONS_MAX]; /* sessions of this life of the broker */
     size_t session_count;
     bool stopped;                   /* the last record is a stop */
-    bool alone;                     /* this reign serves alone, it says … */
-    uint64_t alone_since_ms;        /* … since then */
-    Tarry__EpochPut__Before before; /* what the next start has to say about the log's end */
+    bool alone;                     /* the log says that this epoch's leader serves alone */
+    uint64_t alone_since_ms;        /* time since which it serves alone */
+    Tarry__EpochPut__Before before; /* what the next start must record about the log's end */
 };
 
-/* What the next start has to say of a log whose last frame with a body is this one; NULL: there is none. */
+/* Begins with a log whose last frame with a body is `last` (NULL: none), and notes what the next start must record. */
 void who_begin(struct who *who, const Tarry__FrameBody *last);
-/* Before the frame is applied to `head`; `commit`: what is being decided on. */
+/* Checks a frame before it is applied to `head`. `commit`: the commit that is being decided. */
 void who_frame(struct who *who, const struct flat *head, const Tarry__FrameBody *body, const Tarry__Commit *commit);
-/* The core is told how many tasks each delivery to the pooled session may have; one that is not there hears nothing. */
+/* The core was told how many tasks each delivery to the pooled session may have; an unknown session is ignored. */
 void who_credit(struct who *who, uint64_t session, uint32_t credit);
-/* … as it was told last. */
+/* Returns the credit of the session as the core was last told. */
 uint32_t who_may_get(const struct who *who, uint64_t session);
-/* A session has left its lane for good: the log says so by now. */
+/* Checks that the log records the end of a session that has left its lane for good. */
 void who_left(const struct who *who, uint64_t session);
 
 #endif
