@@ -1,28 +1,28 @@
-"""again.py: does a test that failed deserve a second try?
+"""again.py: decides whether a failed test is run a second time.
 
-Tests of real processes and of threads wait for what others do. Each supposes something of time, however little, and now and
-then a machine that is shared holds up one of two thousand for longer than that. *So* a program of `unit` or `e2e` that
-failed is run once more, alone. If it passes then, it is *unsteady*: not counted as failed, but told of last, with all it
-said when it failed. That is a debt, not a pass: some of them turned out to be defects.
+Tests of real processes and threads wait for other processes, with a time limit. On a shared machine, one in about two thousand
+waits is longer than any reasonable limit. *So* a program of `unit` or `e2e` that failed is run once more, alone. If it passes
+then, it is *unsteady*: it does not count as failed, but the report ends with it and with its output. That is a debt, not a pass:
+some unsteady tests were defects.
 
-What is never repeated, for no busy machine excuses it:
-  - a crash, a failed assertion, a sanitizer's report, a hang up to the time limit
-  - a promise: something early, or whatever a program of suite `once` misses, which may be a task that was lost
-  - every other suite: a seed that passes the second time is a defect by itself, and so is a complaint of the ledger
+Never repeated, because no busy machine explains them:
+- a crash, a failed assertion, a sanitizer's report, a hang up to the time limit;
+- a broken promise: an early delivery, or any failure of a program of suite `once`, which may be a lost task;
+- any other suite: a seed that passes the second time is a defect, and so is a complaint of the ledger.
 """
 import re
 import subprocess
 
 SUITES = ("unit", "e2e")
 ONCE = "once"
-TRIES_MAX = 3  # of a run; more failures than that are no chance
+TRIES_MAX = 3  # per run; more failures are no coincidence
 TIME_LIMIT_S = 1200
 WORSE = re.compile(r"Sanitizer|runtime error:|Assertion [`']|panic: |Segmentation|core dumped|died with <Signals|AssertionError: -\d+ != |"
                    r"status -\d|harness\.Broken")
 
 
 def may_help(suite, entry):
-    """Whether to run it again. `entry`: of meson's log; its name begins with all suites that it belongs to."""
+    """Returns whether the program may be run again. `entry`: its entry in meson's log; the name begins with all of its suites."""
     said = (entry.get("stdout") or "") + "\n" + (entry.get("stderr") or "")
     bad = [line for line in said.splitlines() if not line.startswith("ok ")]
     suites = entry["name"].split(" / ")[0].split(":")[-1].split("+")
@@ -31,7 +31,7 @@ def may_help(suite, entry):
 
 
 def run(entry, directory):
-    """Once more, as meson ran it; an entry of the same kind."""
+    """Runs the program once more, as meson ran it. Returns an entry of the same kind."""
     try:
         done = subprocess.run(entry["command"], env=entry["env"], cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, timeout=TIME_LIMIT_S, check=False, encoding="utf-8", errors="replace")

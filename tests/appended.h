@@ -1,4 +1,4 @@
-/* appended.h: the header that a frame of the core's gets in the log, for tests that keep frames and have no log. */
+/* appended.h: makes the header that the log gives to a frame of the core, for tests without a log. */
 #ifndef TARRY_TESTS_APPENDED_H
 #define TARRY_TESTS_APPENDED_H
 

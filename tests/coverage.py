@@ -1,9 +1,9 @@
-"""coverage.py: runs the tests in a build with clang's source-based coverage and counts branches, per part of the house.
+"""coverage.py: runs the tests in a build with clang's source-based coverage and counts branches, per part of the code.
 
-What is counted: every condition, each operand of && and || by itself, and every case, in both directions; one that a
-macro or an inline function brings along counts once, where it is written. It is taken if any test took it in any program,
-killed ones included, for the counters live in a mapped file (`%c`). Not counted: what an assert decides (a system header's
-macro, and only a bug takes the other way), constant conditions, generated code, and tests.
+It counts both directions of every condition, of each operand of && and ||, and of every case. A condition in a macro or an inline
+function counts once, where it is written. A branch is covered if any test took it in any program, killed programs included,
+because the counters are in a mapped file (`%c`). Not counted: asserts (a macro of a system header, whose other direction only a
+bug takes), constant conditions, generated code, and tests.
 """
 import argparse
 import collections
@@ -16,7 +16,7 @@ import sys
 
 import verdict
 
-PARTS = [  # the first that matches
+PARTS = [  # the first matching part counts
     ("log", r"storage/(log/log|files/disk)\w*\.[ch]"),
     ("index", r"storage/index/(index|db)\w*\.[ch]"),
     ("wheel", r"broker/core/wheel\.[ch]"),
@@ -26,10 +26,10 @@ PARTS = [  # the first that matches
     ("client", r"client/(lib|include)/\w+\.[ch]"),
     ("tool", r"client/tool/\w+\.[ch]"),
 ]
-PROMISED = {"log", "index", "wheel", "core", "wire"}  # FAULTS.md: at least 90 % of their branches
+PROMISED = {"log", "index", "wheel", "core", "wire"}  # FAULTS.md promises at least 90 % of their branches
 PROMISED_PERCENT = 90
 SUITES = ["unit", "property", "sim", "fuzz", "e2e"]
-# llvm-cov's branches: line, column, end line, end column, times true, times false, file, …
+# fields of llvm-cov's branches: line, column, end line, end column, times true, times false, file, …
 LINE, COLUMN, END_LINE, END_COLUMN, TRUE, FALSE, FILE = range(7)
 
 
@@ -38,7 +38,7 @@ def call(command, **options):
 
 
 def run_tests(build, profiles, suites):
-    """True: all passed. Every process adds to its program's profile."""
+    """Returns True if all tests passed. Every process adds to its program's profile."""
     shutil.rmtree(profiles, ignore_errors=True)
     os.makedirs(profiles)
     env = {**os.environ, "LLVM_PROFILE_FILE": os.path.join(profiles, "%m%c.profraw")}
@@ -58,14 +58,14 @@ def run_tests(build, profiles, suites):
 
 
 def find_programs(build):
-    """Everything that meson linked: programs and the library."""
+    """Returns everything that meson linked: the programs and the library."""
     listed = call(["meson", "introspect", "--targets", build], stdout=subprocess.PIPE).stdout
     return sorted(path for target in json.loads(listed) if target["type"] in ("executable", "shared library")
                   for path in target["filename"] if os.path.exists(path))
 
 
 def export(build, profiles):
-    """What llvm-cov knows of every function of every program."""
+    """Returns llvm-cov's data about every function of every program."""
     raw = [os.path.join(profiles, name) for name in sorted(os.listdir(profiles)) if name.endswith(".profraw")]
     merged = os.path.join(build, "coverage.profdata")
     call(["llvm-profdata", "merge", "-sparse", "-o", merged, *raw])
@@ -81,7 +81,7 @@ def part_of(path):
 
 
 def collect_branches(functions, root):
-    """{(path, line, column, end line, end column): [times true, times false]} of our own sources."""
+    """Returns {(path, line, column, end line, end column): [times true, times false]} for our own sources."""
     branches = collections.defaultdict(lambda: [0, 0])
     for function in functions:
         for branch in function["branches"]:
@@ -99,7 +99,7 @@ class Sources:
         self.root, self.files = root, {}
 
     def text(self, branch):
-        """The condition as it is written."""
+        """Returns the condition as it is written."""
         path, line, column, end_line, end_column = branch
         if path not in self.files:
             with open(os.path.join(self.root, path), encoding="utf-8") as file:
@@ -115,7 +115,7 @@ def is_constant(text):
 
 
 def report(branches, sources):
-    """Prints the table and what was not taken; the parts that break their promise."""
+    """Prints the table and the branches that were not taken. Returns the parts below their promised share."""
     total, taken, missing = collections.Counter(), collections.Counter(), collections.defaultdict(list)
     for branch, counts in sorted(branches.items()):
         part, text = part_of(branch[0]), sources.text(branch)
@@ -144,7 +144,7 @@ def report(branches, sources):
 
 
 def unseen_files(branches, root):
-    """Sources of which no program has anything: a file that nothing links must not look covered."""
+    """Returns the sources that no program contains: a file that is not linked must not look covered."""
     seen = {branch[0] for branch in branches}
     listed = call(["git", "-C", root, "ls-files", "*.c"], stdout=subprocess.PIPE, text=True).stdout.split()
     return [path for path in listed if part_of(path) and path not in seen]

@@ -1,10 +1,10 @@
-"""frozen.py: a child of the test's that stands still (SIGSTOP) and goes on (SIGCONT)."""
+"""frozen.py: stops a child process of the test (SIGSTOP) and lets it continue (SIGCONT)."""
 import os
 import signal
 
 
 def freeze(process):
-    """Returns when all of its threads have stopped: kill() is back sooner, and one of them may still answer a call."""
+    """Returns when all threads of the process have stopped: kill() returns earlier, and a thread may still answer a call then."""
     process.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 

@@ -1,13 +1,14 @@
-/* model_disk.h: a disk in memory that keeps only what it must (F-3 to F-6).
+/* model_disk.h: a disk in memory that loses everything that it may lose (F-3 to F-6).
  *
- *   - What was not synced may be lost at a crash, sector by sector and in any order, also within one write.
- *   - A directory entry (made, renamed, deleted) may be lost until the directory is synced, each on its own. So may the
- *     directory itself, with all that is in it, until its parent is.
- *   - A failed sync throws away part of what was waiting, and says nothing more about it; reads go on showing it.
- *   - Writes and reads may be short.
- *   - The n-th changing call can be made to fail, and all that follow too: the machine has stopped there.
- * Everything random comes from `seed`, so a history can be played again. One thread at a time.
- * Header only: each test has its own. */
+ * - A crash may lose unsynced writes, sector by sector and in any order, also within one write.
+ * - A directory entry (made, renamed, deleted) may be lost until its directory is synced, each entry by itself. The
+ *   same is true for the directory itself, with its contents, until its parent is synced.
+ * - A failed sync drops a part of the waiting writes and does not report them again; reads still show them.
+ * - Writes and reads may be short.
+ * - A test can make the n-th changing call fail, and all later ones: the machine stopped there.
+ *
+ * All randomness comes from `seed`, so a history can be replayed. One thread at a time. Header only: each test has
+ * its own copy. */
 #ifndef TARRY_TESTS_MODEL_DISK_H
 #define TARRY_TESTS_MODEL_DISK_H
 
@@ -26,28 +27,28 @@
 #define MODEL_FILES_MAX 512
 #define MODEL_HANDLES_MAX 512
 
-struct model_write { /* waits for a sync */
+struct model_write { /* a write that waits for a sync */
     uint64_t offset;
     size_t size;
     uint8_t *data;
 };
 
 struct model_file {
-    uint8_t *cached; /* what reads see */
+    uint8_t *cached; /* contents as reads see them */
     uint64_t cached_size;
-    uint8_t *durable; /* what a crash leaves at least */
+    uint8_t *durable; /* contents that survive every crash */
     uint64_t durable_size;
     struct model_write *writes;
     size_t write_count, write_room;
 };
 
 struct model_entry {
-    char name[64]; /* the last part of the path; "" : free */
+    char name[64]; /* last component of the path; "": free */
     int file;
 };
 
 enum model_change_kind { MODEL_LINK, MODEL_RENAME, MODEL_UNLINK };
-struct model_change { /* of the directory; waits for its sync */
+struct model_change { /* a change of a directory that waits for a sync */
     enum model_change_kind kind;
     char name[64];
     char to[64];
@@ -55,28 +56,28 @@ struct model_change { /* of the directory; waits for its sync */
 };
 
 struct model_disk {
-    struct disk disk; /* hand this to the log */
+    struct disk disk; /* the calls to give to the log */
     uint64_t seed;
     bool short_io;         /* reads and writes may be short */
-    uint64_t calls;        /* changing calls so far */
-    uint64_t fail_at;      /* the call (from 1) that fails; 0: none */
-    int fail_error;        /* with this */
-    bool fail_for_ever;    /* and all that follow */
-    int read_error;        /* not 0: reads fail with this */
-    uint64_t room;         /* bytes that files may take together; 0: no limit */
-    void *owner;           /* whose it is: for calls that somebody has put in front of these */
-    bool directory_exists; /* there is only one */
+    uint64_t calls;        /* number of changing calls so far */
+    uint64_t fail_at;      /* number of the call that fails, from 1; 0: none */
+    int fail_error;        /* error of the failing call */
+    bool fail_for_ever;    /* all later calls fail too */
+    int read_error;        /* not 0: error of all reads */
+    uint64_t room;         /* total size of all files, in bytes; 0: no limit */
+    void *owner;           /* for the owner of a wrapper around the calls */
+    bool directory_exists; /* there is only one directory */
     struct model_file files[MODEL_FILES_MAX];
     int file_count;
-    int entry_end;                  /* names are in entries below it */
-    int handles[MODEL_HANDLES_MAX]; /* file + 1; 0: free */
+    int entry_end;                  /* all names are in entries below this index */
+    int handles[MODEL_HANDLES_MAX]; /* number of the open file + 1; 0: free */
     struct model_entry cached[MODEL_FILES_MAX];
     struct model_entry durable[MODEL_FILES_MAX];
     struct model_change *changes;
     size_t change_count, change_room;
     uint64_t datasyncs, syncs, directory_syncs;
-    char directory[128];     /* its path, if it was made in this history */
-    bool directory_unsynced; /* … and its parent has not been synced since */
+    char directory[128];     /* path of the directory, if it was made in this history */
+    bool directory_unsynced; /* its parent has not been synced since */
 };
 
 static inline uint64_t model_random(struct model_disk *model) {
@@ -87,7 +88,7 @@ static inline uint64_t model_random(struct model_disk *model) {
     return x ^ (x >> 31);
 }
 
-/* Counts a changing call; non-zero: it fails so. */
+/* Counts a changing call. Returns non-zero, the error, if the call must fail. */
 static inline int model_call(struct model_disk *model) {
     model->calls++;
     if (model->fail_at == 0 || model->calls < model->fail_at) return 0;
@@ -165,7 +166,7 @@ static inline void model_file_sync(struct model_file *file) {
     file->durable_size = file->cached_size;
 }
 
-/* Of every sector, the first so many of the writes that touch it are kept: the disk and the cache do as they like. */
+/* For each sector, the first writes that touch it survive, and the later ones are lost; their number is random. */
 static inline void model_file_tear(struct model_disk *model, struct model_file *file) {
     uint64_t first = UINT64_MAX, last = 0;
     for (size_t i = 0; i < file->write_count; i++) {
@@ -173,7 +174,7 @@ static inline void model_file_tear(struct model_disk *model, struct model_file *
         if (write->offset < first) first = write->offset;
         if (write->offset + write->size > last) last = write->offset + write->size;
     }
-    /* Sometimes nearly all, sometimes nearly none, sometimes half. */
+    /* Keeps sometimes nearly all writes, sometimes nearly none, sometimes half. */
     uint64_t odds = model_random(model) % 5;
     for (uint64_t sector = first == UINT64_MAX ? last : first / MODEL_SECTOR_SIZE * MODEL_SECTOR_SIZE; sector < last;
          sector += MODEL_SECTOR_SIZE) {
@@ -202,7 +203,7 @@ static inline bool model_file_is_named(const struct model_disk *model, int file)
     return false;
 }
 
-/* A new, empty file; the place of one that nothing names any more is used again. */
+/* Makes a new, empty file; reuses the slot of a file without a name. */
 static inline int model_file_new(struct model_disk *model) {
     if (model->file_count < MODEL_FILES_MAX) return model->file_count++;
     int file = 0;
@@ -286,7 +287,7 @@ static inline int64_t model_pwrite(void *context, int handle, const void *data, 
     bool is_short = error || (model->short_io && model_random(model) % 8 == 0);
     if (is_short && size > 1) {
         size_t done = 1 + model_random(model) % (size - 1);
-        /* What fails may have done a part of it before. */
+        /* A failing call may have done a part of its work. */
         if (!error || model_random(model) % 2) model_write_add(file, data, done, offset);
         return error ? error : (int64_t)done;
     }
@@ -328,7 +329,7 @@ static inline int model_allocate(void *context, int handle, uint64_t size) {
     if (error) return error;
     if (model->room && model_room_used(model) + size > model->room) return -ENOSPC;
     assert(file->cached_size == 0);
-    model_grow(&file->cached, &file->cached_size, size); /* without a sync a crash leaves it empty */
+    model_grow(&file->cached, &file->cached_size, size); /* without a sync, a crash leaves the file empty */
     return 0;
 }
 
@@ -428,13 +429,13 @@ static inline void model_free(struct model_disk *model) {
     free(model);
 }
 
-/* The process is killed: the cache stays. Nothing fails any more. */
+/* The process is killed: the cache survives. From now on no call fails. */
 static inline void model_kill(struct model_disk *model) {
     memset(model->handles, 0, sizeof(model->handles));
     model->fail_at = 0;
 }
 
-/* The power fails: of what was not synced some is kept. */
+/* The power fails: only some of the unsynced writes survive. */
 static inline void model_crash(struct model_disk *model) {
     model_kill(model);
     for (size_t i = 0; i < model->change_count; i++)
@@ -455,7 +456,7 @@ static inline void model_crash(struct model_disk *model) {
     }
 }
 
-/* The file of that name, as reads see it; NULL: there is none. */
+/* Returns the file of that name as reads see it; NULL: there is none. */
 static inline struct model_file *model_lookup(struct model_disk *model, const char *name) {
     struct model_entry *entry = model_find(model, model->cached, name);
     return entry ? &model->files[entry->file] : NULL;

@@ -1,4 +1,4 @@
-/* must.h: what must hold in a test helper that has no cmocka state: says where, and aborts. */
+/* must.h: a check for test helpers without a cmocka state: prints its place and aborts. */
 #ifndef TARRY_TESTS_MUST_H
 #define TARRY_TESTS_MUST_H
 

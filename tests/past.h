@@ -1,5 +1,5 @@
-/* past.h: a log with something in it, for tests of what reads the past. Small tasks with keys and contents; each frame
- * has one record, and its time is its number. Header only. */
+/* past.h: makes a log with frames in it, for tests that read the past. The tasks are small, with keys and contents.
+ * Each frame has one record, and its time is its number. Header only. */
 #ifndef TARRY_TESTS_PAST_H
 #define TARRY_TESTS_PAST_H
 
@@ -21,8 +21,9 @@ struct past {
     struct log_options options;
     struct random random;
     uint64_t frames;
-    uint64_t tasks;    /* ids are from 1 to this */
-    size_t blob_bytes; /* of each frame at most; 0: none has contents. Their bytes are random: they do not shrink */
+    uint64_t tasks;    /* task ids are from 1 to this number */
+    size_t blob_bytes; /* maximal size of each frame's content; 0: no contents. The bytes are random, so they do not
+                          compress */
 };
 
 static inline void past_open(struct past *past) {
@@ -34,7 +35,7 @@ static inline void past_open(struct past *past) {
     }
 }
 
-/* Appends a frame about a task; not synced. → 0 or the log's error. */
+/* Appends a frame about a task, without a sync. Returns 0 or the log's error. */
 static inline int past_append(struct past *past, uint64_t id) {
     uint8_t bytes[512], blob[PAST_BLOB_MAX];
     char key[32];
@@ -68,7 +69,7 @@ static inline int past_append(struct past *past, uint64_t id) {
     return log_append(past->log, &frame);
 }
 
-/* So many frames about random tasks, synced. */
+/* Appends and syncs frames about random tasks. */
 static inline void past_go_on(struct past *past, uint64_t frames) {
     while (frames-- > 0) MUST(past_append(past, 1 + random_below(&past->random, past->tasks)) == 0);
     MUST(log_sync(past->log) == 0);

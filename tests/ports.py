@@ -1,7 +1,7 @@
 """ports.py: TCP ports for the servers that tests start.
 
-A port that is only looked up and let go again may be given to the next who asks, or to an outgoing connection, before its
-server listens, or while it is down between two lives. Those from here are claimed until the calling process ends.
+A port that a test only looks up and releases may be given to another process, or to an outgoing connection, before the server
+listens on it, or between two of the server's lives. The ports from here are reserved until the calling process ends.
 """
 import fcntl
 import functools
@@ -11,17 +11,17 @@ import socket
 import tempfile
 import threading
 
-# Below what Linux gives to outgoing connections and to port 0 (net.ipv4.ip_local_port_range).
+# Below the range that Linux uses for outgoing connections and for port 0 (net.ipv4.ip_local_port_range).
 FIRST, END = 10_000, 32_000
-_random = random.Random()  # not the module's: tests seed that one
-_ours = set()  # a process is not stopped by its own locks
+_random = random.Random()  # not the module's generator: tests seed that one
+_ours = set()  # a process's own locks do not stop it
 _lock = threading.Lock()
 
 
 @functools.cache
 def _claims():
-    """Byte N of this file is locked by the process that has port N; the locks end with it, however it ends. Never closed:
-    that would give all of them up."""
+    """The process that has port N holds a lock on byte N of this file; the lock ends with the process. The file is never closed:
+    closing would release all locks."""
     path = os.path.join(tempfile.gettempdir(), f"tarry-test-ports-{os.getuid()}")
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
@@ -45,7 +45,7 @@ def _is_in_use(port):
 
 
 def free_port():
-    """One on which nobody listens and which nobody else gets from here, in this process or another. Any thread."""
+    """Returns a port on which no process listens, and which no other caller gets from here, in any process. Any thread."""
     with _lock:
         for port in _random.sample(range(FIRST, END), END - FIRST):
             if port not in _ours and _claim(port) and not _is_in_use(port):

@@ -1,4 +1,4 @@
-"""progress.py: what runs now, in one line: rewritten on a terminal, else said every 15 s."""
+"""progress.py: shows in one line what runs now: rewritten on a terminal, otherwise printed every 15 s."""
 import os
 import shutil
 import sys
@@ -12,7 +12,7 @@ def clock(seconds):
 
 
 class Progress:
-    """Shares standard output with the lines that are to stay: print those with `say`."""
+    """Shares standard output with lines that stay: print those with `say`."""
 
     def __init__(self, stream=None, is_terminal=None):
         self.stream = stream or sys.stdout
@@ -25,7 +25,7 @@ class Progress:
         print(line, file=self.stream, flush=True)
 
     def show(self, text):
-        """The live line; `text` is cut to the width of the terminal."""
+        """Shows the line; `text` is cut to the width of the terminal."""
         now = time.monotonic()
         line = f"[{clock(now - self.started)}] {text}"
         if self.is_terminal:

@@ -1,4 +1,5 @@
-/* random.h: seeded randomness for tests (splitmix64, after Vigna). Everything a test does follows from its seed. */
+/* random.h: seeded random numbers for tests (splitmix64, after Vigna). A test's behaviour follows from its seed
+ * alone. */
 #ifndef TARRY_TESTS_RANDOM_H
 #define TARRY_TESTS_RANDOM_H
 
@@ -16,12 +17,12 @@ static inline uint64_t random_u64(struct random *random) {
     return z ^ z >> 31;
 }
 
-/* 0 … below - 1. */
+/* Returns a number from 0 to below - 1. */
 static inline uint64_t random_below(struct random *random, uint64_t below) {
     return random_u64(random) % below;
 }
 
-/* Of every magnitude alike: 0 … 2^bits - 1. */
+/* Returns a number from 0 to 2^bits - 1; every magnitude is equally likely. */
 static inline uint64_t random_magnitude(struct random *random, unsigned bits) {
     unsigned shift = (unsigned)random_below(random, bits + 1);
     return shift == 0 ? 0 : random_u64(random) >> (64 - shift);

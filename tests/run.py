@@ -1,10 +1,10 @@
-"""run.py: runs the suites in both builds, shows the output of what failed, and counts every sub-test.
+"""run.py: runs the suites in both builds, shows the output of failed programs, and counts every sub-test.
 
-`meson test` runs the programs: once for each plan below, several plans side by side, while the sanitized build is made. What the
-programs said is read from meson's logs, because meson counts programs and we count tests (verdict.py). Meanwhile a live line tells how far
-everything is (progress.py). The last line is `N passed, N failed`.
+`meson test` runs the programs: once for each plan below, several plans side by side, while the sanitized build is made. The
+programs' output is read from meson's logs, because meson counts programs and run.py counts tests (verdict.py). A live line shows
+the progress (progress.py). The last line is `N passed, N failed`.
 
-What failed and may be tried again (again.py says what, and why) is run once more when nothing else runs.
+Failed programs that may be run again (again.py) are run once more when nothing else runs.
 """
 import argparse
 import json
@@ -26,27 +26,28 @@ PLAIN, SANITIZED = "plain", "sanitized"
 CORES = len(os.sched_getaffinity(0))
 TESTS = os.path.dirname(os.path.abspath(__file__))
 LOW_PRIORITY = os.path.join(TESTS, "low_priority")
-SLOW = ("slow_sync", "slow_threads")  # what is preloaded for --slow-sync, --slow-threads
-STEP = re.compile(r"^\s*\[?(\d+)/(\d+)\]?\s", re.MULTILINE)  # as ninja and meson count
+SLOW = ("slow_sync", "slow_threads")  # libraries that --slow-sync and --slow-threads preload
+STEP = re.compile(r"^\s*\[?(\d+)/(\d+)\]?\s", re.MULTILINE)  # progress, as ninja and meson print it
 BAD = re.compile(r"^ *\d+/\d+ (?:\S+ / )?(\S+)\s+(FAIL|ERROR|TIMEOUT)\b", re.MULTILINE)
 NO_TESTS = re.compile(r"^No (suitable )?tests defined", re.MULTILINE)
 TICK_S = 0.3
-SANITIZER_ENV = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:strict_string_checks=1:verify_asan_link_order=0",  # for SLOW
+SANITIZER_ENV = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:strict_string_checks=1:verify_asan_link_order=0",  # sanitizer options for SLOW
                  "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
 
 
 class Plan(NamedTuple):
-    """Suites of a build that one `meson test` runs; in it, what takes longest comes first (`priority` in meson.build, in seconds)."""
+    """Suites of a build that one `meson test` runs. In it, the longest programs come first (`priority` in meson.build, in
+    seconds)."""
 
     suites: tuple
     kind: str
     processes: int
     arguments: tuple = ()
-    is_low: bool = False  # of low priority: wants nothing but a core, and takes those that the others leave
+    is_low: bool = False  # low priority: these programs need only a core, and take those that are left
 
 
-# Lines run side by side, the plans of a line one after another. What waits more than it works (for processes, disks, deadlines) runs many at
-# a time; a sanitized broker works more.
+# Lines run side by side; the plans of a line run one after another. Programs that mostly wait (for processes, disks, deadlines)
+# run many at a time; a sanitized broker works more.
 WAITING, COMPUTING, READING = ("unit", "e2e", "crash"), ("property", "sim", "fuzz"), ("lint",)
 LINES = (
     (Plan(WAITING, PLAIN, min(3 * CORES, 12)), Plan(("unit", "e2e"), SANITIZED, min(2 * CORES, 8), ("--no-suite", "long"))),
@@ -56,18 +57,18 @@ LINES = (
 
 
 def used_s():
-    """Processor time of all that has ended and was waited for."""
+    """Returns the processor time of all ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 class Work:
-    """A process of the run, in a session of its own. What it says goes to a file."""
+    """A process of the run, in a session of its own. Its output goes to a file."""
 
     def __init__(self, title, command, env):
         self.title, self.command, self.env = title, command, env
         self.process = None
-        self.used_s = 0.0  # once it has ended: processor time of it and of all its processes
+        self.used_s = 0.0  # once ended: processor time of the process and all of its child processes
         self.said = tempfile.TemporaryFile(mode="w+", encoding="utf-8", errors="replace")
 
     def start(self):
@@ -88,31 +89,31 @@ class Work:
         return os.pread(self.said.fileno(), os.fstat(self.said.fileno()).st_size, 0).decode(errors="replace")
 
     def steps(self):
-        """How many are done, of how many; (0, 0) before the first."""
+        """Returns (steps done, all steps); (0, 0) before the first."""
         found = STEP.findall(self.output())
         return tuple(map(int, found[-1])) if found else (0, 0)
 
     def stop(self):
-        """For one that nobody will wait for."""
+        """Stops a process whose end nobody waits for."""
         if self.is_running():
             os.killpg(self.process.pid, signal.SIGTERM)
             self.process.wait()
 
 
 class Stage(Work):
-    """A plan that is carried out."""
+    """A plan that is being carried out."""
 
     def __init__(self, plan, suites, directory, environment):
         self.plan, self.suites, self.directory = plan, suites, directory
         name = "-".join(("dev", *suites))
-        ending = f"-{os.path.basename(LOW_PRIORITY)}" if plan.is_low else ""  # meson names the wrapper too
+        ending = f"-{os.path.basename(LOW_PRIORITY)}" if plan.is_low else ""  # meson prints the wrapper's name too
         self.log = os.path.join(directory, "meson-logs", f"{name}{ending}.json")
         chosen = [word for suite in suites for word in ("--suite", suite)]
         wrapped = ["--wrapper", LOW_PRIORITY] if plan.is_low else []
         super().__init__(self.label("+".join(suites)), ["meson", "test", "-C", directory, "--no-rebuild", "--logbase", name,
                                                        "--num-processes", str(plan.processes), *wrapped, *chosen, *plan.arguments],
                          {**os.environ, **(SANITIZER_ENV if plan.kind == SANITIZED else {}), **environment, "PYTHONDONTWRITEBYTECODE": "1"})
-        self.told = 0  # failures, as they came
+        self.told = 0  # number of failures reported so far
 
     def label(self, suite):
         return suite if self.plan.kind == PLAIN else f"{suite} (ASan+UBSan)"
@@ -123,13 +124,14 @@ class Stage(Work):
         super().start()
 
     def new_failures(self):
-        """What programs that have failed since the last call are called; by meson's opinion, verdict.py judges them in the end."""
+        """Returns the names of programs that have failed since the last call, in meson's opinion; verdict.py judges at the end.
+        """
         found = BAD.findall(self.output())[self.told:]
         self.told += len(found)
         return [f"{self.label(name)} ({result})" for name, result in found]
 
     def entries(self):
-        """What its programs said: (suite, entry) each; ValueError if some of them never ran."""
+        """Returns (suite, entry) for each program; raises ValueError if some never ran."""
         entries = []
         if os.path.exists(self.log):
             with open(self.log, encoding="utf-8") as file:
@@ -140,24 +142,24 @@ class Stage(Work):
 
 
 class Sums(NamedTuple):
-    """What came of a suite in a build."""
+    """The results of a suite in a build."""
 
     programs: int = 0
     passed: int = 0
     failed: int = 0
-    seconds: float = 0.0  # of its programs, one after another
+    seconds: float = 0.0  # total time of its programs
 
     def plus(self, verdict, seconds):
         return Sums(self.programs + 1, self.passed + verdict.passed, self.failed + verdict.failed, self.seconds + seconds)
 
 
 class Run:
-    """One ./dev test."""
+    """One run of ./dev test."""
 
     def __init__(self, options, progress):
         self.progress, self.tally = progress, Tally()
         self.sums = {}  # label → Sums
-        self.again = []  # (Stage, suite, entry): may be tried again
+        self.again = []  # (Stage, suite, entry) of programs that may be run again
         wanted = set(options.suites) or {suite for line in LINES for plan in line for suite in plan.suites}
         directories, slow = {PLAIN: options.build, SANITIZED: options.sanitized}, slow_environment(options)
         self.lines = [[Stage(plan, [suite for suite in plan.suites if suite in wanted], directories[plan.kind],
@@ -167,10 +169,10 @@ class Run:
         self.is_building = any(stage.plan.kind == SANITIZED for line in self.lines for stage in line)
         if self.is_building:
             self.lines.insert(0, [self.build])
-        self.failed = 0  # programs, until now, by meson's opinion
+        self.failed = 0  # number of failed programs so far, in meson's opinion
 
     def play(self):
-        """Until every line has come to its end; then what may be tried again."""
+        """Runs every line to its end, then the programs that may be run again."""
         try:
             while any(self.lines):
                 for line in self.lines:
@@ -187,7 +189,7 @@ class Run:
             self.progress.clear()
 
     def go_on(self, line):
-        """Starts the first of the line, or ends it."""
+        """Starts the next plan of the line, or ends the line."""
         if not line:
             return
         work = line[0]
@@ -198,7 +200,7 @@ class Run:
             work.start()
 
     def waits_for_the_build(self, work):
-        """Besides what is in it: what wants nothing but a core, for the others cannot begin soon enough."""
+        """Returns whether the plan starts after the sanitized build. Low-priority plans do too, so that the build ends early."""
         return work is not self.build and (work.plan.kind == SANITIZED or work.plan.is_low)
 
     def finish(self, work):
@@ -246,7 +248,7 @@ class Run:
 
 
 def slow_environment(options):
-    """What makes the options for SLOW true; empty without them."""
+    """Returns the environment for the SLOW options; empty without them."""
     preload, environment = [], {}
     for name in SLOW:
         if wait_ms := getattr(options, name):
@@ -272,7 +274,7 @@ def parse_options():
 
 
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of `finally`
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends through `finally`
     run = Run(parse_options(), Progress())
     run.play()
     tally = run.tally

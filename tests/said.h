@@ -1,5 +1,5 @@
-/* said.h: what a command of the tool says, kept for the test that runs it in its own process. Included once a program,
- * instead of linking output.c and tool.c. */
+/* said.h: keeps the messages of a tool command, for a test that runs the command in its own process. Include it once
+ * per program, instead of linking output.c and tool.c. */
 #ifndef TARRY_TESTS_SAID_H
 #define TARRY_TESTS_SAID_H
 
@@ -10,7 +10,7 @@
 #include "output.h"
 #include "tool.h"
 
-static char said[8192];     /* the last sentence */
+static char said[8192];     /* the last message */
 static struct text printed; /* the last output */
 
 void tool_say(const char *format, ...) {

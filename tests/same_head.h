@@ -1,4 +1,4 @@
-/* same_head.h: are two heads the same? By their bytes: the structure has gaps. */
+/* same_head.h: compares two heads by their encoded bytes, because the structure has padding. */
 #ifndef TARRY_TESTS_SAME_HEAD_H
 #define TARRY_TESTS_SAME_HEAD_H
 

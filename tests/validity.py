@@ -1,10 +1,10 @@
-"""validity.py: for how long a certificate of a test is valid, in the words of the openssl that is here."""
+"""validity.py: the openssl options for the period in which a test certificate is valid, for the installed openssl."""
 import subprocess
 
 
 def valid_for(days):
-    """Words for `openssl x509 -req`. Below 1 it is valid no more: newer ones (3.5) refuse to end before they begin, and can be told when both are; older
-    ones (3.0) count days from now, of any sign."""
+    """Returns options for `openssl x509 -req`. `days` below 1: the certificate has expired. Newer openssl (3.5) refuses an end
+    before the beginning, but accepts both dates; older openssl (3.0) counts days from now and accepts negative ones."""
     can_say = b"-not_after" in subprocess.run(["openssl", "x509", "-help"], capture_output=True, check=False).stderr
     if days > 0 or not can_say:
         return ["-days", str(days)]

@@ -1,8 +1,8 @@
-"""verdict.py: what the programs said that meson ran, counted in sub-tests; and what is told of those that failed.
+"""verdict.py: counts the sub-tests in the output of the programs that meson ran, and reports the failed ones.
 
-An *entry* is a line of meson's log, a dictionary: name, command, env, stdout, stderr, returncode, duration, and meson's own result. A name
-begins with all suites of the program: `tarry:e2e+long / e2e_disk`. Programs print TAP: a line `ok` or `not ok` a test, and the plan `1..N`.
-A program that prints none of it (the corpora of `fuzz`) is one test.
+An *entry* is a line of meson's log, a dictionary: name, command, env, stdout, stderr, returncode, duration, and meson's own
+result. A name begins with all suites of the program: `tarry:e2e+long / e2e_disk`. Programs print TAP: a line `ok` or `not ok` per
+test, and the plan `1..N`. A program without TAP output (the corpora of `fuzz`) counts as one test.
 """
 import re
 import signal
@@ -14,7 +14,7 @@ TAP_LINE = re.compile(r"^(not ok|ok)\b(?:\s+\d+)?(.*)$")
 TAP_PLAN = re.compile(r"^1\.\.(\d+)(.*)$")
 TAP_SKIP = re.compile(r"#\s*skip", re.IGNORECASE)
 RAISED = re.compile(r"# [\w.]+(Error|Exception|Exit|Interrupt|Expired|Empty)\b")
-TRACED = re.compile(r"# (Traceback|  |tarryd?: )|#\s*$")  # where something was raised, and what a broker said: no reasons
+TRACED = re.compile(r"# (Traceback|  |tarryd?: )|#\s*$")  # lines that are no reason: where an exception was raised, and a broker's messages
 REPORT = re.compile(r"ERROR: \w+Sanitizer|runtime error:|Assertion [`']|panic: ")
 OUTPUT_LINES_MAX = 150
 BRIEF_LINES_MAX, BRIEF_WIDTH_MAX = 30, 240
@@ -26,15 +26,15 @@ class Said(NamedTuple):
     good: int
     bad: int
     skipped: int
-    planned: int  # -1: no plan
-    is_skipped_whole: bool  # `1..0 # SKIP why`
+    planned: int  # -1: the program printed no plan
+    is_skipped_whole: bool  # `1..0 # SKIP reason`
 
     def is_whole(self):
         return self.is_skipped_whole or (self.planned > 0 and self.planned == self.good + self.bad + self.skipped)
 
 
 class Verdict(NamedTuple):
-    """What one program said, in sub-tests."""
+    """The result of one program, in sub-tests."""
 
     passed: int
     failed: int
@@ -42,7 +42,7 @@ class Verdict(NamedTuple):
 
 
 def read_tap(output):
-    """A Said; None if there is not a line of TAP. cmocka 1.1.5 says `not ok # SKIP`: that is skipped."""
+    """Returns a Said, or None if there is no TAP line. cmocka 1.1.5 prints `not ok # SKIP` for a skipped test."""
     good = bad = skipped = 0
     planned, is_skipped_whole = -1, False
     for line in output.splitlines():
@@ -62,8 +62,9 @@ def read_tap(output):
 
 
 def ended_well(entry, said):
-    """It exits with 0, no test failed, and as many were told of as were planned: what ends early has not passed. Meson's own opinion
-    counts too, but for two: it takes cmocka's `not ok # SKIP` for a failure, and says SKIP of a program that says nothing."""
+    """Returns whether the program exited with 0, no test failed, and as many tests reported as planned: a program that ends early
+    has not passed. Meson's own result counts too, with two exceptions: it takes cmocka's `not ok # SKIP` for a failure, and says
+    SKIP for a program without output."""
     result = entry.get("result")
     if entry.get("returncode") != 0:
         return False
@@ -73,7 +74,7 @@ def ended_well(entry, said):
 
 
 def judge(entry):
-    """A program that ended badly without saying which test failed counts as one failure."""
+    """Counts a program that ended badly without a failed test as one failure."""
     output = entry.get("stdout") or ""
     said = read_tap(output)
     good, bad, skipped = (said.good, said.bad, said.skipped) if said else (0, 0, 0)
@@ -86,25 +87,26 @@ def judge(entry):
 
 
 class Told(NamedTuple):
-    """What is told of a program that failed, or of something else that did."""
+    """The report about a program that failed, or about another failure."""
 
     title: str
     stdout: str
     stderr: str
-    program: str  # its suite and name
-    cause: str  # why it ended as it did, where its tests do not say that; may be empty
+    program: str  # suite and name of the program
+    cause: str  # why the program ended badly, if its tests do not show it; may be empty
 
 
 class Tally:
-    """The sum over all programs, and what is told of those that failed."""
+    """The sum over all programs, and the reports about failed ones."""
 
     def __init__(self):
         self.passed = self.failed = self.skipped = self.tries = 0
-        self.failures = []  # Told
-        self.unsteady = []  # likewise: they passed when they were run again, alone
+        self.failures = []  # list of Told
+        self.unsteady = []  # list of Told: programs that passed when they ran again, alone
 
     def count_program(self, label, entry, run_again=lambda entry: None):
-        """Adds the sub-tests of one program, and returns its verdict. `run_again`: gives a second entry, or None: not for this one."""
+        """Adds the sub-tests of one program, and returns its verdict. `run_again` returns a second entry, or None if the program
+        may not be repeated."""
         verdict = judge(entry)
         if verdict.failed:
             told = Told(f"{label}: {entry.get('name')} ({entry.get('result')}, {entry.get('duration', 0):.1f} s)",
@@ -123,20 +125,20 @@ class Tally:
         return verdict
 
     def fail(self, title, output):
-        """Something that is no test failed."""
+        """Adds a failure outside of any test."""
         self.failed += 1
         self.failures.append(Told(title, output, "", title, last_words(output)))
 
 
 def last_words(output):
-    """The last line that is not meson's own."""
+    """Returns the last line that meson did not write."""
     return next((line.strip() for line in reversed(output.splitlines()) if line.strip() and not line.startswith("(test program exited")),
                 "it said nothing")
 
 
 def cause(entry):
-    """Why a program ended badly, in a line: what a sanitizer or an assertion reports first, a time limit, a signal; and whatever else it may
-    be if no test of it failed. Empty: its tests say all."""
+    """Returns in one line why a program ended badly: the first report of a sanitizer or an assertion, a time limit, or a signal;
+    any other reason only if no test of it failed. Empty: its tests show the reason."""
     stdout, stderr = entry.get("stdout") or "", entry.get("stderr") or ""
     words = last_words(f"{stdout}\n{stderr}")
     report = next((line.lstrip("# ") for line in [*stderr.splitlines(), *stdout.splitlines()]
@@ -155,7 +157,8 @@ def cause(entry):
 
 
 def reasons(stdout):
-    """Of each test that failed: its name and the first line of what it raised; of one that raised nothing, the first line of what it said."""
+    """Returns for each failed test its name and the first line of its exception; without an exception, the first line of its
+    output."""
     found, is_bad = [], False
     for line in stdout.splitlines():
         if line.startswith(("ok", "not ok")):
@@ -170,7 +173,7 @@ def reasons(stdout):
 
 
 def brief(failures, unsteady):
-    """All that failed, a line a test, for who sees the end of the output only."""
+    """Prints one line per failed test, for readers who see only the end of the output."""
     lines = [f"{word:8} {told.program}: {reason}" for word, some in (("FAILED", failures), ("UNSTEADY", unsteady)) for told in some
              for reason in [*reasons(told.stdout), *([told.cause] if told.cause else [])]]
     more = len(lines) - BRIEF_LINES_MAX
@@ -178,7 +181,7 @@ def brief(failures, unsteady):
 
 
 def show(told, heading=None):
-    """The programs and what failed of each, then what each said."""
+    """Prints the programs with their failures, then the output of each."""
     if told and heading:
         print(f"\n{heading}")
     for one in told:

@@ -1,5 +1,5 @@
-"""contract.py: the coordinator's five calls, whoever keeps the entries (`Contract`), and over a server that is stopped, killed,
-cut off, slow or forgetful (`OverServer`): one suite for every kind (F-30, and R4 to R6 of FAULTS.md)."""
+"""contract.py: the contract of the coordinator's five calls, one suite for every kind of coordinator. `Contract` tests the calls;
+`OverServer` tests them over a server that is stopped, killed, cut off, slow, or loses data (F-30, and R4 to R6 of FAULTS.md)."""
 import itertools
 import os
 import random
@@ -9,12 +9,12 @@ import time
 from probe import CALL_MS, PATIENT_MS, SESSION_MS, WAIT_S, harness
 from proxy import DOWN, UP, Proxy
 
-PRESENT_MS = 1500  # a session, and a presence
-NEEDED = {"done", "refused"}  # of whoever competes; "unknown" is up to chance
+PRESENT_MS = 1500  # lifetime of a session and of a presence
+NEEDED = {"done", "refused"}  # outcomes that each competition must see; "unknown" depends on chance
 
 
 class Contract:
-    """What every kind of coordinator does. `self.url()` is a place of its own."""
+    """Tests of every kind of coordinator. `self.url()` is a new place at the coordinator."""
 
     def test_an_entry_changes_at_its_version_only(self):
         probe = self.probe(self.url())
@@ -51,33 +51,33 @@ class Contract:
             self.assertEqual(watching.done("read", "record")["version"], version + 1)
 
     def test_of_many_who_compete_one_succeeds(self):
-        """Each appends its mark to the value: what was done is there once, what was refused is not."""
+        """Each process appends its mark to the value: a done change is there once, a refused one is not."""
         outcomes = self.compete(self.url(), [self.url()] * 3, rounds=15)
         self.assertIn("done", {outcome for outcome, _ in outcomes.values()})
 
     def until_present(self, probe, value):
-        """Asks until NAME says `value`, or nobody is there (None)."""
+        """Reads the presence until NAME has the text `value`, or until there is none (None)."""
         def look():
             answer = probe.done("present", "present-0")
             return (answer["value"] if answer["version"] else None) == value
         harness.wait_until(f"present: {value}", look, WAIT_S)
 
     def test_f31c_who_declares_itself_is_present_for_a_while(self):
-        """An opinion, which no entry's version has anything to do with."""
+        """A presence is an opinion; it does not change the version of any entry."""
         there, asking = self.probe(self.url(), PATIENT_MS, PRESENT_MS), self.probe(self.url())
         there.done("set", "record", 0, "one")
         self.until_present(asking, None)
         for epoch in ("epoch1", "epoch2"):
             there.call("declare", "present-0", epoch)
             self.until_present(asking, epoch)
-        self.until_present(asking, None)  # it has said nothing more
+        self.until_present(asking, None)  # the node has declared nothing more
         there.call("declare", "present-0", "epoch3")
         self.until_present(asking, "epoch3")
         there.close()
         self.until_present(asking, None)
 
     def test_f31c_who_has_died_is_present_no_more(self):
-        """And whoever comes after it, while it is still taken for present, is present as itself."""
+        """If a successor declares itself while its predecessor still counts as present, it is present under its own text."""
         asking = self.probe(self.url())
         asking.done("set", "record", 0, "one")
         for text in ("first", "second"):
@@ -88,7 +88,7 @@ class Contract:
         self.until_present(asking, None)
 
     def test_f31c_who_says_something_else_is_there_meanwhile_and_heard_of(self):
-        """A leader that answers its follower's question at the coordinator: no moment at which nobody is there."""
+        """A leader answers its follower's question at the coordinator: its presence has no gap."""
         there, asking = self.probe(self.url(), PATIENT_MS, PRESENT_MS), self.probe(self.url())
         there.done("set", "record", 0, "one")
         asking.ask("watch", "present-0")
@@ -106,8 +106,8 @@ class Contract:
             self.assertFalse(there.call("stands", "something-else")["stands"])
 
     def compete(self, url, urls, rounds, chaos=None):
-        """Through `urls`, of which each may be cut at any time; the truth is read at `url`. With chaos there are more rounds, if
-        not every outcome that it needs was seen by then."""
+        """Several processes compete through `urls`, whose connections may be cut at any time; the true value is read at `url`.
+        With chaos there are more rounds, until every needed outcome has occurred."""
         outcomes, threads = {}, []
 
         def is_over(done):
@@ -123,7 +123,7 @@ class Contract:
                 answer = probe.call("set", "record", now["version"], now["value"] + mark)
                 outcomes[mark] = answer["outcome"], answer.get("version")
                 if chaos:
-                    time.sleep(random.uniform(0, 0.03))  # or all is over before the network has broken twice
+                    time.sleep(random.uniform(0, 0.03))  # otherwise the rounds would end before the network has broken twice
 
         for number, way in enumerate(urls):
             probe = self.probe(way, *((300, 1000) if chaos else ()))
@@ -149,7 +149,7 @@ class Contract:
 
 
 class OverServer(Contract):
-    """A real server, `make_server()`; each test has a path of its own. `named`: what sentences call it."""
+    """Tests with a real server, `make_server()`; each test has its own path. `named`: the server's name in sentences."""
 
     @classmethod
     def setUpClass(cls):
@@ -172,13 +172,13 @@ class OverServer(Contract):
         return proxy, self.server.url(self.path, proxy.port)
 
     def impatient(self, url, call_ms=CALL_MS, session_ms=SESSION_MS):
-        """A probe whose calls may fail, connected; the record is there, at version 1."""
+        """Returns a connected probe whose calls may fail; the record is there, at version 1."""
         self.probe(self.url()).done("set", "record", 0, "one")
         probe = self.probe(url, call_ms, session_ms)
         self.until_done(probe, "read", "record")
         return probe
 
-    # ---- what a network may do to a call
+    # ---- faults of the network during a call
 
     def test_a_lost_reply_is_unknown_though_it_happened(self):
         """F-30"""
@@ -193,7 +193,7 @@ class OverServer(Contract):
         self.assertEqual((answer["version"], answer["value"]), (2, "two"))
 
     def test_a_connection_that_breaks_before_the_reply_leaves_it_unknown(self):
-        """F-30: the change has happened, and the client hears of nothing but the reset."""
+        """F-30: the change has happened, and the client sees only the connection reset."""
         proxy, url = self.by_proxy()
         probe, other = self.impatient(url, PATIENT_MS, 30000), self.probe(self.url())
         proxy.hold(DOWN)
@@ -217,7 +217,7 @@ class OverServer(Contract):
         self.assertEqual(self.until_done(probe, "read", "record")["version"], 1)
 
     def test_unknown_may_mean_not_yet(self):
-        """F-30, R5: a request that is on its way is seen to happen after an unchanged record was read."""
+        """F-30, R5: a request under way may still take effect after the unchanged record was read."""
         proxy, url = self.by_proxy()
         proxy.lingers = True
         probe, other = self.impatient(url, 300, 30000), self.probe(self.url())
@@ -234,7 +234,7 @@ class OverServer(Contract):
         self.assertEqual(other.done("read", "record")["value"], "two")
 
     def test_competing_over_a_network_that_breaks_all_the_time(self):
-        """F-30: replies and requests are lost, late, cut off; what was done is there, what was refused is not."""
+        """F-30: replies and requests are lost, late or cut off; a done change is there, a refused one is not."""
         proxies = [self.by_proxy() for _ in range(3)]
         generator = random.Random(os.environ.get("TARRY_SEED", "7"))
 
@@ -252,7 +252,7 @@ class OverServer(Contract):
         outcomes = self.compete(self.url(), [url for _, url in proxies], 40, chaos)
         self.assertLessEqual(NEEDED, {outcome for outcome, _ in outcomes.values()})
 
-    # ---- what a server may do
+    # ---- faults of a server
 
     def test_a_stopped_server_ends_no_call_late_and_is_found_again(self):
         """F-30: SIGSTOP"""
@@ -296,11 +296,11 @@ class OverServer(Contract):
         proxy, url = self.by_proxy()
         probe, other = self.impatient(url, PATIENT_MS, 1500), self.probe(self.url())
         probe.ask("watch", "record")
-        probe.wait_news(lambda item: "changed" in item)  # it stands
+        probe.wait_news(lambda item: "changed" in item)  # the watch is set
         before = probe.call("session")["sessions"]
         end = time.monotonic() + 60
         while probe.call("session")["sessions"] == before and time.monotonic() < end:
-            proxy.hold()  # for longer than a session lasts
+            proxy.hold()  # longer than a session lasts
             time.sleep(3)
             proxy.cut()
             proxy.heal()
@@ -312,10 +312,10 @@ class OverServer(Contract):
         probe.wait_news(lambda item: "changed" in item, start)
         self.assertEqual(self.until_done(probe, "read", "record")["version"], 2)
 
-    # ---- what an operator may do
+    # ---- actions of an operator
 
     def test_an_entry_that_is_deleted_or_made_again_is_not_believed(self):
-        """R4, F-31b: its versions begin anew and must not be taken for those that were seen."""
+        """R4, F-31b: the versions of the new entry begin again and must not be confused with earlier ones."""
         probe, other = self.probe(self.url()), self.probe(self.url())
         probe.done("set", "record", 0, "one")
         self.assertEqual(probe.done("read", "record")["version"], 1)

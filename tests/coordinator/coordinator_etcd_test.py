@@ -1,5 +1,5 @@
-"""coordinator_etcd_test.py: the same suite over a real etcd 3.4 (contract.py), and what only etcd can do: users, certificates,
-a quota, a compaction, members of which one lags or hangs, an older snapshot (F-9, F-30; R4 to R6 of FAULTS.md)."""
+"""coordinator_etcd_test.py: the contract (contract.py) over a real etcd 3.4, and etcd's own features and faults: users,
+certificates, a quota, a compaction, members that lag or hang, an older snapshot (F-9, F-30; R4 to R6 of FAULTS.md)."""
 import http.server
 import json
 import os
@@ -37,7 +37,7 @@ class AtEtcd(OverServer, Case):
         self.assertEqual(beside.done("read", "record")["version"], 0)
 
     def test_a_compaction_loses_nothing(self):
-        """Of the versions before the last, which nobody asks for; a watch goes on."""
+        """Only versions before the last are compacted, which no client reads; a watch continues."""
         probe, other = self.probe(self.url()), self.probe(self.url())
         probe.ask("watch", "record")
         for version in range(5):
@@ -65,8 +65,8 @@ class AtEtcd(OverServer, Case):
             self.assertEqual(probe.done("read", "record")["value"], "x" * size)
 
     def test_a_reply_that_is_lost_at_once_is_not_asked_for_again(self):
-        """R5: libcurl repeats by itself what it sent over a connection that had been used before and ends without an answer. The
-        second one would be refused, and the first one done."""
+        """R5: libcurl itself repeats a request if a reused connection ends without a reply. The repeated request would be refused
+        although the first one was carried out."""
         proxy, url = self.by_proxy()
         self.probe(self.url()).done("set", "record", 0, "0;")
         probe = self.probe(url, PATIENT_MS, 30000)
@@ -83,7 +83,7 @@ class AtEtcd(OverServer, Case):
 @needs("etcd", missing())
 class Room(Case):
     def test_without_room_nothing_changes_and_it_says_so(self):
-        """--quota-backend-bytes: etcd raises its NOSPACE alarm, and takes no change before somebody makes room."""
+        """--quota-backend-bytes: etcd raises its NOSPACE alarm and refuses changes until an operator makes room."""
         server = Etcd(options=["--quota-backend-bytes", str(1 << 20)])
         self.addCleanup(server.close)
         server.start().wait_ready()
@@ -131,7 +131,7 @@ class Users(Case):
         self.refused(self.before.url(), "asks nobody for a password, so anybody can change the record", "pair:secret")
 
     def test_a_token_that_expires_is_renewed(self):
-        """A token that nobody uses lasts a second here, or two: a call meets that first, for probes come every 15 s."""
+        """Here an unused token expires after one or two seconds. A call meets that first, because probes come every 15 s."""
         probe = self.probe(self.server.url("/tarry/renewed"), PATIENT_MS, 60000, "pair:secret")
         probe.done("set", "record", 0, "0")
         for version in range(1, 4):
@@ -143,7 +143,7 @@ class Users(Case):
         probe.done("set", "record", 0, "one")
         probe.ask("watch", "record")
         self.server.kill()
-        self.server.start().wait_ready()  # it finds them in its log, and lets them expire as before
+        self.server.start().wait_ready()  # etcd finds the tokens in its log, and they expire as before
         self.assertEqual(self.until_done(probe, "set", "record", 1, "two")["version"], 2)
         start = len(probe.news)
         self.probe(self.server.url("/tarry/again"), PATIENT_MS, SESSION_MS, "pair:secret").done("set", "record", 2, "three")
@@ -167,7 +167,7 @@ class Users(Case):
 
 @needs("etcd", missing() or NO_OPENSSL)
 class Certified(Case):
-    """etcds://: TLS, and certificates of clients."""
+    """etcds://: TLS, and client certificates."""
 
     @classmethod
     def setUpClass(cls):
@@ -216,7 +216,7 @@ class Certified(Case):
     def test_a_certificate_that_is_renewed_is_taken_by_the_next_connection(self):
         expired = self.server("renewed", days=-1)
         probe = self.refused(expired.url(), "certificate has expired", self.authority.ca)
-        expired.certificates = (self.authority.ca, *self.authority.make("renewed"))  # the same files; etcd reads them again
+        expired.certificates = (self.authority.ca, *self.authority.make("renewed"))  # same files: etcd reads them again
         self.assertEqual(self.until_done(probe, "set", "record", 0, "one")["version"], 1)
 
     def test_files_that_do_not_belong_there_are_refused_in_words(self):
@@ -240,7 +240,7 @@ class Several(Case):
         cls.addClassCleanup(cls.three.close)
 
     def test_a_member_that_stands_still_is_left(self):
-        """SIGSTOP of the member that is asked, whoever that is: calls go on with another within a second or so."""
+        """SIGSTOP of the member that is asked, whichever it is: calls go on with another member within a second or so."""
         probe = self.probe(self.three.url("/tarry/still"), PATIENT_MS, 4000)
         probe.done("set", "record", 0, "0")
         for version, server in enumerate(self.three.servers, 1):
@@ -255,7 +255,8 @@ class Several(Case):
                 server.wait_ready()
 
     def test_a_member_that_has_no_majority_is_not_asked(self):
-        """It answers a serializable read, of the past. Two members stand still: nobody serves, and nobody is believed."""
+        """A member without a majority answers serializable reads, from the past. While two members stand still, no call succeeds
+        and no answer is believed."""
         probe = self.probe(self.three.url("/tarry/alone"), PATIENT_MS, 2000)
         probe.done("set", "record", 0, "one")
         for server in self.three.servers[1:]:
@@ -273,7 +274,7 @@ class Several(Case):
         self.assertEqual(self.until_done(probe, "set", "record", 1, "two")["version"], 2)
 
     def test_a_read_is_no_older_than_what_another_member_was_told(self):
-        """Each value is written through one member and read through another, at once."""
+        """Each value is written through one member and at once read through another."""
         urls = [server.url("/tarry/fresh") for server in self.three.servers]
         probes = [self.probe(url) for url in urls]
         for version in range(60):
@@ -284,7 +285,7 @@ class Several(Case):
         return probes[number % len(probes)]
 
     def test_when_all_have_failed_it_is_said_at_once(self):
-        """And not once a part of the session has gone by, which is five minutes here."""
+        """The same after a part of the session has passed, which is five minutes here."""
         server = Etcd("gone")
         self.addCleanup(server.close)
         server.start().wait_ready()
@@ -296,7 +297,7 @@ class Several(Case):
         probe.wait_session("connecting", start)
 
     def test_hosts_of_two_clusters_are_refused(self):
-        """A record in each would be two leaders."""
+        """A record in each cluster would mean two leaders."""
         stranger = Etcd("x")
         self.addCleanup(stranger.close)
         stranger.start().wait_ready()
@@ -334,11 +335,11 @@ class Snapshot(Case):
         self.until_done(running, "set", "record", 1, "two")
         self.restore(server, snapshot, token)
         other = self.probe(server.url())
-        self.assertEqual(other.done("read", "record")["version"], 1)  # what is there is told
-        self.assertEqual(other.done("set", "record", 1, "TWO")["version"], 2)  # at the very revision of the lost one, it may be
+        self.assertEqual(other.done("read", "record")["version"], 1)  # the restored record is reported
+        self.assertEqual(other.done("set", "record", 1, "TWO")["version"], 2)  # the new record may have the same revision as the lost one
         self.assertNotEqual(running.call("set", "record", 2, "three")["outcome"], "done")
         self.unknown(running.call("read", "record"), "put back to an older state|its time is over")
-        self.assertNotEqual(running.call("set", "record", 2, "three")["outcome"], "done")  # nothing is built on what is doubted
+        self.assertNotEqual(running.call("set", "record", 2, "three")["outcome"], "done")  # no change is accepted while the record is doubted
         self.assertEqual(other.done("read", "record")["value"], "TWO")
         return running
 
@@ -350,7 +351,7 @@ class Snapshot(Case):
 
 
 class Liar(http.server.BaseHTTPRequestHandler):
-    """Whoever else may sit at etcd's port."""
+    """A server at etcd's port that is not etcd."""
     protocol_version = "HTTP/1.1"
     answers = {}
 
@@ -376,20 +377,20 @@ class Hostile(Case):
         return self.probe(f"etcd://{self.sit(answers)}/tarry", 2000)
 
     def sit(self, answers, before=lambda: None):
-        """Its host and port. `before` is called before each answer."""
+        """Starts the server; returns its host and port. `before` is called before each answer."""
         def do_post(handler):
             before()
             Liar.do_POST(handler)
         handler = type("Handler", (Liar,), {"answers": answers, "do_POST": do_post})
         server = http.server.ThreadingHTTPServer(("127.0.0.1", free_port()), handler)
-        server.handle_error = lambda *_: None  # who is lied to may hang up
+        server.handle_error = lambda *_: None  # the client may hang up
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         return f"127.0.0.1:{server.server_port}"
 
     def test_what_is_no_proof_is_unknown(self):
-        """R5, R6: a transaction's answer that says done or refused, and does not show it."""
+        """R5, R6: a transaction's answer says done or refused but does not prove it."""
         def kv(version, value, mark="9"):
             return {"key": "L3RhcnJ5L3JlY29yZA==", "create_revision": "3", "mod_revision": mark, "version": version, "value": value}
 
@@ -412,7 +413,7 @@ class Hostile(Case):
             self.unknown(self.lie(range=lie).call("read", "record"))
 
     def test_a_cluster_is_believed_once_all_hosts_had_time_to_answer(self):
-        """The second host answers when the first one, which had answered, is asked again; it is of another cluster."""
+        """When the first host is asked again after it answered, the second host answers too; it belongs to another cluster."""
         asked, again = [], threading.Event()
 
         def first():
@@ -421,12 +422,12 @@ class Hostile(Case):
                 again.set()
         other = (200, json.dumps({"header": {**HEADER, "cluster_id": "70"}}).encode())
         hosts = self.sit({"*": COUNTED}, first), self.sit({"*": other}, lambda: again.wait(WAIT_S))
-        probe = self.probe("etcd://" + ",".join(hosts) + "/tarry", CALL_MS, 60000)  # they have a quarter of a session
+        probe = self.probe("etcd://" + ",".join(hosts) + "/tarry", CALL_MS, 60000)  # the hosts have a quarter of a session
         self.assertEqual(probe.message("belongs to another cluster")["session"], "forbidden")
         self.assertNotIn("connected", [item.get("session") for item in probe.news])
 
     def test_nobody_is_followed_elsewhere(self):
-        """No redirection, no proxy of the environment."""
+        """The client follows no redirection and no proxy of the environment."""
         os.environ["http_proxy"] = "http://127.0.0.1:1"
         try:
             self.assertEqual(self.lie().done("read", "record")["version"], 0)
@@ -435,7 +436,7 @@ class Hostile(Case):
 
 
 class Nowhere(Case):
-    """No server at all."""
+    """No server runs."""
 
     def test_a_port_where_nobody_listens_is_named(self):
         probe = self.probe("etcd://127.0.0.1:1,127.0.0.1:2/tarry", CALL_MS)
@@ -459,7 +460,7 @@ class Nowhere(Case):
 
     @unittest.skipUnless(CAN_MOUNT, "mounts of one's own need root")
     def test_a_host_without_libcurl_says_what_to_install(self):
-        """It is loaded where etcd is used, and only there."""
+        """libcurl is loaded only where etcd is used."""
         known = subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True, check=True).stdout
         library = os.path.realpath(re.search(r"libcurl\.so\.4 .* => (\S+)", known).group(1))
         prefix = ["unshare", "--mount", "sh", "-c", f'mount --bind /dev/null {library} && exec "$@"', "sh"]
@@ -470,7 +471,7 @@ class Nowhere(Case):
 
     @unittest.skipUnless(CAN_MOUNT, "an /etc/resolv.conf of one's own needs root")
     def test_a_resolver_that_hangs_holds_up_nobody(self):
-        """Neither a call nor the end: libcurl's thread is left behind."""
+        """Neither a call nor the close waits: libcurl's thread is left behind."""
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
             file.write("nameserver 127.0.0.111\noptions timeout:30 attempts:5\n")
             file.flush()

@@ -1,5 +1,5 @@
-"""coordinator_past_test.py: members of an ensemble that die, and servers that are put back to an older past (F-9, F-30): of
-ZooKeeper and of etcd."""
+"""coordinator_past_test.py: members of an ensemble that die, and servers whose data are set back to an older state (F-9, F-30):
+ZooKeeper and etcd."""
 import os
 import shutil
 import subprocess
@@ -16,7 +16,7 @@ DEATHS = 5 if os.environ.get("TARRY_SLOW") else 1
 
 class Rollback:
     def test_a_server_with_an_older_past_is_not_believed(self):
-        """F-9 for the coordinator: its directory is put back to an earlier copy while a node runs."""
+        """F-9 for the coordinator: its directory is set back to an earlier copy while a node runs."""
         server = self.make_server()
         self.addCleanup(server.close)
         server.start().wait_ready()
@@ -28,7 +28,8 @@ class Rollback:
         server.start().wait_ready()
         end = time.monotonic() + WAIT_S
         tries = 0
-        # An unknown one may be done later yet, even by the server with the older past: each is told from the others.
+        # A change with unknown outcome may still be carried out later, even by the restored server: every change has a different
+        # value.
         while (answer := probe.call("set", "record", 1, f"two, try {(tries := tries + 1)}"))["outcome"] == "unknown":
             self.assertLess(time.monotonic(), end)
         self.assertIn(answer["outcome"], ("done", "refused"))
@@ -59,14 +60,15 @@ class RollbackOfEtcd(Rollback, Case):
 
 
 def can_have_hosts():
-    """Whether a process here may be given an /etc/hosts of its own."""
+    """Returns whether a process may have an /etc/hosts of its own here."""
     return os.geteuid() == 0 and subprocess.run(["unshare", "--mount", "true"], check=False).returncode == 0
 
 
 class Names:
     @unittest.skipUnless(can_have_hosts(), "an /etc/hosts of one's own needs root")
     def test_a_server_that_moves_to_another_address_is_found_there(self):
-        """A name is looked up again once there is no connection; while there is one, never (3.8's client would at every turn)."""
+        """A name is looked up again when there is no connection. While there is one, it is not looked up again (the client of 3.8
+        would do it at every turn)."""
         server = self.make_server().start().wait_ready()
         self.addCleanup(server.close)
         hosts = server.directory + "/hosts"
@@ -80,7 +82,7 @@ class Names:
         probe = self.probe(server.url().replace("127.0.0.1", "record_client.tarry-test"), CALL_MS, prefix=prefix)
         self.until_done(probe, "read", "record")
         self.probe(server.url()).done("set", "record", 0, "one")
-        point("127.0.0.77")  # nobody is there
+        point("127.0.0.77")  # no server listens there
         for _ in range(20):
             self.until_done(probe, "read", "record")
         late = self.probe(server.url().replace("127.0.0.1", "record_client.tarry-test"), CALL_MS, prefix=prefix)
@@ -96,7 +98,7 @@ class Names:
 class NamesOfZooKeeper(Names, Case):
     named = "ZooKeeper"
     make_server = ZooKeeper
-    sessions_of_late = 2  # the first one never came about
+    sessions_of_late = 2  # the first session was never established
 
 
 @needs("etcd", etcd.missing())

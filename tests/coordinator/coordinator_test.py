@@ -1,8 +1,9 @@
-"""coordinator_test.py: the coordinator's five calls over a file and over a real ZooKeeper 3.8 that is stopped, killed, cut
-off, slow, forgetful or closed to us (F-30, and R4 to R6 of FAULTS.md: done, refused and unknown say what is known).
+"""coordinator_test.py: the contract over a file and over a real ZooKeeper 3.8 that is stopped, killed, cut off, slow, loses data
+or refuses us (F-30, and R4 to R6 of FAULTS.md: done, refused and unknown state what is known).
 
-Every call goes through tests/coordinator/probe.c, which is coordinator.h and nothing else. A machine without Java says so
-and skips what needs a server. Over etcd: coordinator_etcd_test.py."""
+Every call goes through tests/coordinator/probe.c, which only wraps coordinator.h. On a machine without Java the tests that need a
+server are skipped, with a message. etcd: coordinator_etcd_test.py.
+"""
 import contextlib
 import os
 import random
@@ -18,12 +19,12 @@ from probe import CALL_MS, PATIENT_MS, SESSION_MS, WAIT_S, Case, harness, needs
 from ports import free_port
 from zookeeper import ZooKeeper, missing
 
-SESSIONS_AMONG_DEAD = 60  # one of ten went wrong
+SESSIONS_AMONG_DEAD = 60  # one session in ten once failed
 
 
 @contextlib.contextmanager
 def strangers(ends):
-    """Who listens and is no ZooKeeper: the port. It hangs up at once, or never."""
+    """Starts a listener that is no ZooKeeper and returns its port. It hangs up at once, or never."""
     listener = socket.create_server(("127.0.0.1", 0))
     held = []
 
@@ -57,7 +58,7 @@ class File(Contract, Case):
         return f"file://{self.directory}/pair"
 
     def test_f31b_another_file_at_the_same_version_is_not_changed(self):
-        """R4: nobody has read since."""
+        """R4: the node has not read the record since the file was replaced."""
         probe = self.probe(self.url())
         probe.done("set", "record", 0, "one")
         os.unlink(f"{self.directory}/pair")
@@ -69,7 +70,7 @@ class File(Contract, Case):
         self.assertEqual(other.done("read", "record")["value"], "another")
 
     def test_killed_in_the_middle_of_changes_it_is_whole(self):
-        """SIGKILL of who writes, again and again: the file is read by the next one, and what was done is there."""
+        """The writer is killed by SIGKILL again and again: the next process can read the file, and every done change is there."""
         done = 0
         generator = random.Random(1)
         for turn in range(10):
@@ -78,7 +79,7 @@ class File(Contract, Case):
             self.assertGreaterEqual(version, done)
             numbers = [probe.ask("set", "record", version + i, "x" * 500) for i in range(50)]
             if turn % 2:
-                probe.answer(numbers[0])  # or a busy machine might never get that far
+                probe.answer(numbers[0])  # otherwise a busy machine might never get that far
             time.sleep(generator.uniform(0, 0.03))
             probe.kill()
             done = max([done] + [probe.answers[n]["version"] for n in numbers if n in probe.answers])
@@ -106,7 +107,7 @@ class AtZooKeeper(OverServer, Case):
         self.assertEqual(self.probe(self.url(), PATIENT_MS, SESSION_MS, "tarry:secret").done("read", "record")["value"], "one")
 
     def test_credentials_reach_a_server_that_is_found_after_others_that_are_dead(self):
-        """Whichever order ZooKeeper's client tries them in: the session that comes about has entered."""
+        """In whichever order ZooKeeper's client tries the servers: the session that it gets has logged in."""
         url = "zk://" + ",".join(f"127.0.0.1:{port}" for port in (free_port(), free_port(), self.server.port)) + "/guarded/pair"
         self.probe(url, PATIENT_MS, SESSION_MS, "pair:secret").done("set", "record", 0, "v")
         for _ in range(SESSIONS_AMONG_DEAD):
@@ -124,7 +125,7 @@ class AtZooKeeper(OverServer, Case):
 
 
 class Nowhere(Case):
-    """No server at all."""
+    """No server runs."""
 
     def test_a_port_where_nobody_listens_is_named(self):
         probe = self.probe("zk://127.0.0.1:1,127.0.0.1:2/tarry", CALL_MS)
@@ -134,7 +135,7 @@ class Nowhere(Case):
         self.assertLess(probe.close(), 20000)
 
     def test_somebody_else_who_listens_is_named(self):
-        """What its client library writes of them is not shown as it is."""
+        """Messages of ZooKeeper's client library are not shown unchanged."""
         for ends, words in ((True, "ended the connection; .*is it ZooKeeper that listens there"),
                             (False, "does not answer; .*does another program listen there")):
             with self.subTest(ends=ends), strangers(ends) as port:
@@ -145,7 +146,7 @@ class Nowhere(Case):
                 probe.close()
 
     def words(self, probe, wanted):
-        """Of the session, once they are these: other words for the same state are told after a while only."""
+        """Waits for these words of the session: a different wording of the same state comes only after a while."""
         text = [""]
 
         def are_there():

@@ -1,7 +1,8 @@
-"""etcd.py: a real etcd of Debian's, for tests: on free loopback ports, in a directory of its own; it may be stopped, killed,
-started again on what it left, given users, certificates, a small quota and another past.
+"""etcd.py: a real etcd of Debian for tests, on free loopback ports, in its own directory. It can be stopped, killed and started
+again on its data, and be given users, certificates, a small quota or older data.
 
-Needs etcd-server and etcd-client (./dev test installs them); `missing()` says what there is not."""
+Needs etcd-server and etcd-client (./dev test installs them); `missing()` says what is missing.
+"""
 import json
 import os
 import shutil
@@ -16,7 +17,7 @@ from validity import valid_for  # noqa: E402
 
 
 def missing():
-    """What must be installed, as a sentence; None: nothing."""
+    """Returns a sentence that says what must be installed; None: nothing."""
     for program, package in (("etcd", "etcd-server"), ("etcdctl", "etcd-client")):
         if not shutil.which(program):
             return f"no {program}: apt-get install --no-install-recommends {package}"
@@ -24,7 +25,7 @@ def missing():
 
 
 class Certificates:
-    """A CA, and what it signs, in `directory`."""
+    """A CA, and the certificates that it signs, in `directory`."""
 
     def __init__(self, directory, name="ca"):
         self.directory, self.name = directory, name
@@ -42,7 +43,7 @@ class Certificates:
                        stderr=subprocess.DEVNULL)
 
     def make(self, name, days=10, host="IP:127.0.0.1"):
-        """(certificate, key); days < 0: it has expired."""
+        """Returns (certificate, key); days < 0: expired."""
         request, extensions = self.path(name + ".csr"), self.path(name + ".ext")
         with open(extensions, "w", encoding="ascii") as file:  # etcd's gateway is a client of its own server
             file.write(f"subjectAltName={host}\nextendedKeyUsage=serverAuth,clientAuth\n")
@@ -54,8 +55,8 @@ class Certificates:
 
 
 class Etcd(Server):
-    """One server alone, or one member of a cluster (`cluster`: its --initial-cluster). `certificates`: (CA, certificate, key) of
-    clients' connections, who must have certificates too if `asks`."""
+    """One server alone, or one member of a cluster (`cluster`: its --initial-cluster). `certificates`: (CA, certificate, key) for
+    clients' connections; with `asks`, clients need certificates too."""
 
     named = "etcd"
     ready_wait_s = 60
@@ -86,7 +87,7 @@ class Etcd(Server):
         return command
 
     def control(self, *words, check=True, stdin=""):
-        """etcdctl, with this server: what it printed."""
+        """Runs etcdctl on this server; returns its output."""
         command = [*self.prefix, "etcdctl", "--endpoints", self.client_url(), "--command-timeout", "5s", *words]
         if self.certificates:
             ca, certificate, key = self.certificates
@@ -98,12 +99,12 @@ class Etcd(Server):
         assert done.returncode == 0 or not check, f"{command}: {done.stdout}"
         return done.stdout
 
-    # ---- what it keeps, behind its clients' backs
+    # ---- the server's data, read or changed without Tarry's client
 
     def read_entry(self, path):
-        """Its text; None: there is none."""
+        """Returns the entry's text; None: there is none."""
         found = self.control("get", path, "--print-value-only")
-        return found[:-1] or None  # etcdctl ends it with a newline
+        return found[:-1] or None  # etcdctl appends a newline
 
     def write_entry(self, path, text):
         self.control("put", path, stdin=text)
@@ -115,7 +116,7 @@ class Etcd(Server):
         return "successfully" in self.control("endpoint", "health", check=False)
 
     def ask(self, path, body):
-        """Its JSON gateway's answer."""
+        """Returns the answer of its JSON gateway."""
         request = urllib.request.Request(f"{self.client_url()}/v3/{path}", json.dumps(body).encode())
         with urllib.request.urlopen(request, timeout=10) as answer:
             return json.load(answer)
@@ -128,7 +129,7 @@ class Etcd(Server):
         return status["leader"] == status["header"]["member_id"]
 
     def add_users(self, password="secret", prefix="/tarry/"):
-        """root, and `pair`, who may do everything below `prefix`."""
+        """Adds the users root, and `pair`, who may do everything below `prefix`."""
         for words in ("user add root:root", "user grant-role root root", f"user add pair:{password}", "role add pair",
                       f"role grant-permission pair --prefix=true readwrite {prefix}", "user grant-role pair pair", "auth enable"):
             self.control(*words.split())
@@ -139,7 +140,7 @@ class Etcd(Server):
 
 
 class Ensemble:
-    """Three of them; `places`: the address and prefix of each, if they are not all here."""
+    """Three members; `places`: address and prefix of each, unless all are here."""
 
     def __init__(self, places=({}, {}, {}), **options):
         ports = [(free_port(), free_port()) for _ in places]

@@ -1,25 +1,25 @@
-/* probe.c: the coordinator's five calls, asked from outside: lines in, JSON lines out. The tests drive it as they drive
- * the tool, and may kill it, stop it, or run several.
+/* probe.c: makes the coordinator's five calls on request: lines in, JSON lines out. The tests drive it like the
+ * tool, and may kill it, stop it, or run several.
  *
- *   probe URL [call_ms [session_ms [credentials [CA [certificate key]]]]]       "": none
+ * probe URL [call_ms [session_ms [credentials [CA [certificate key]]]]]       "": none
  *     read NAME                              {"id": 1, "outcome": "done", "version": 3, "value": "…"}
  *     set NAME VERSION VALUE                 {"id": 2, "outcome": "refused", "reason": "…"}
  *     multi NAME VERSION VALUE [NAME …]      {"id": 3, "outcome": "unknown", "reason": "…"}; VALUE "=": compare only
  *     watch NAME                             {"changed": "NAME"}, again and again
- *     declare NAME TEXT                      {"id": 5}; for as long as a session lasts
+ *     declare NAME TEXT                      {"id": 5}; lasts as long as a session
  *     present NAME                           {"id": 6, "outcome": "done", "version": 1, "value": "TEXT"}
  *     session                                {"id": 7, "session": "connected", "sessions": 1, "message": ""}
- *     delete PATH                            an operator's hand in ZooKeeper (zk:// only): the znode goes
+ *     delete PATH                            deletes the znode, as an operator would (zk:// only)
  *
- * Calls are numbered from 1 in the order of the lines, and answered when they end. News of the session come by
- * themselves, without an id. The end of the input ends the probe: {"closed": milliseconds that it took}. */
+ * Calls are numbered from 1 in the order of the lines, and answered when they end. News of the session have no id.
+ * The end of the input ends the probe: {"closed": milliseconds that the close took}. */
 #include <jansson.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define THREADED /* ZooKeeper's blocking calls */
+#define THREADED /* enables ZooKeeper's blocking calls */
 #include <zookeeper/zookeeper.h>
 
 #include "../must.h"
@@ -32,7 +32,7 @@
 struct asked {
     struct coordinator_call call;
     unsigned id;
-    char *line; /* what the call's strings lie in */
+    char *line; /* memory of the call's strings */
 };
 
 static pthread_mutex_t out_mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -1,4 +1,4 @@
-"""probe.py: what asks the coordinator in the tests: probe.c, which is coordinator.h and nothing else, line by line."""
+"""probe.py: the tests' driver of probe.c, which calls the coordinator, line by line."""
 import os
 import re
 import sys
@@ -10,13 +10,13 @@ sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/e2e")
 import harness  # noqa: E402  (the path above)
 
 WAIT_S = 60
-CALL_MS = 1000      # of a call that must fail
-PATIENT_MS = 30000  # of a call that must succeed
+CALL_MS = 1000      # time limit of calls that must fail
+PATIENT_MS = 30000  # time limit of calls that must succeed
 SESSION_MS = 10000
 
 
 class Probe:
-    """One process that asks. Answers are matched by number; the rest are news."""
+    """One probe process. Answers are matched by number; all other lines are news."""
 
     def __init__(self, url, call_ms=PATIENT_MS, session_ms=SESSION_MS, *credentials, prefix=()):
         self.stream = harness.Stream([*prefix, harness.find_program("coordinator_probe"), url, str(call_ms), str(session_ms),
@@ -38,7 +38,7 @@ class Probe:
             self.changed.notify_all()
 
     def ask(self, *words):
-        """Sends a line; its number."""
+        """Sends a line; returns its number."""
         self.count += 1
         self.stream.send(" ".join(map(str, words)))
         return self.count
@@ -58,7 +58,7 @@ class Probe:
         return answer
 
     def wait_news(self, wanted, start=0):
-        """Waits for an item of news that `wanted` likes, from number `start` on; its number + 1."""
+        """Waits for news that `wanted` accepts, from number `start` on; returns its number + 1."""
         def find():
             return next((i for i in range(start, len(self.news)) if wanted(self.news[i])), None)
         with self.changed:
@@ -69,7 +69,7 @@ class Probe:
         return self.wait_news(lambda item: item.get("session") == state, start)
 
     def message(self, pattern):
-        """Waits until the session's sentence is like `pattern`."""
+        """Waits until the session's message matches `pattern`."""
         end = time.monotonic() + WAIT_S
         while not re.search(pattern, (session := self.call("session"))["message"]):
             assert time.monotonic() < end, f"not like {pattern}: {session}"
@@ -77,7 +77,7 @@ class Probe:
         return session
 
     def close(self):
-        """In an orderly way; how long it took, in ms."""
+        """Closes in an orderly way; returns how many ms it took."""
         self.stream.end_input()
         end = self.wait_news(lambda item: "closed" in item)
         status = self.stream.wait()
@@ -110,7 +110,7 @@ class Case(unittest.TestCase):
         self.assertRegex(answer["reason"], pattern)
 
     def until_done(self, probe, *words):
-        """Asks again for as long as nothing is known."""
+        """Repeats the call while its outcome is unknown."""
         end = time.monotonic() + WAIT_S
         while (answer := probe.call(*words))["outcome"] == "unknown":
             self.assertLess(time.monotonic(), end, answer)
@@ -119,7 +119,8 @@ class Case(unittest.TestCase):
 
 
 def needs(server, lack):
-    """Skips a case unless `lack`, the sentence that says what such a server needs here, is None. A skipped test must be seen."""
+    """Skips a test unless `lack` is None: `lack` is a sentence that says what the server needs here. A skipped test must be
+    visible."""
     def decorate(case):
         if lack:
             print(f"# {case.__name__} SKIPPED: no {server} can be started here: {lack}", flush=True)

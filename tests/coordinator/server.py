@@ -1,5 +1,5 @@
-"""server.py: a coordinator's server as a process of its own: a directory, a log, and what may befall it. What it is told at its
-start, and how it says that it serves, is its kind's (etcd.py, zookeeper.py)."""
+"""server.py: a coordinator's server as a process: its directory, its log, and the faults that tests give it. Its kind (etcd.py,
+zookeeper.py) defines its command line and how it shows that it serves."""
 import os
 import shutil
 import subprocess
@@ -12,7 +12,7 @@ from frozen import freeze, thaw  # noqa: E402  (the path above)
 
 
 class Server:
-    """Kinds say `named`, `ready_wait_s`, `command()` and `serves()`."""
+    """Kinds define `named`, `ready_wait_s`, `command()` and `serves()`."""
 
     def __init__(self):
         self.directory = tempfile.mkdtemp(prefix=f"tarry-{self.named.lower()}-")
@@ -20,8 +20,8 @@ class Server:
         self.process = None
 
     def start(self):
-        """Runs it. Its log goes to the directory's `log`."""
-        leash = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []  # it dies with the thread that starts it
+        """Starts the server. Its log goes to `log` in the directory."""
+        leash = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []  # the server dies with the thread that starts it
         with open(self.log_path(), "ab") as log:
             self.process = subprocess.Popen([*leash, *self.command()], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         return self
@@ -30,7 +30,7 @@ class Server:
         return os.path.join(self.directory, "log")
 
     def said(self):
-        """The end of its log."""
+        """Returns the end of its log."""
         with open(self.log_path(), encoding="utf-8", errors="replace") as log:
             return log.read()[-6000:]
 

@@ -1,7 +1,8 @@
-"""zookeeper.py: a real ZooKeeper server of Debian's, for tests: on a free port, in a directory of its own; it may be
-stopped, killed, started again on what it left, and given another past.
+"""zookeeper.py: a real ZooKeeper server of Debian for tests, on a free port, in its own directory. It can be stopped, killed and
+started again on its data, and be given older data.
 
-Needs a Java runtime and libzookeeper-java (./dev test installs them); `missing()` says what there is not."""
+Needs a Java runtime and libzookeeper-java (./dev test installs them); `missing()` says what is missing.
+"""
 import os
 import shutil
 import socket
@@ -18,7 +19,7 @@ TICK_MS = 250
 
 
 def missing():
-    """What must be installed, as a sentence; None: nothing."""
+    """Returns a sentence that says what must be installed; None: nothing."""
     if not os.path.exists(JAR):
         return f"no {JAR}: apt-get install --no-install-recommends libzookeeper-java default-jre-headless"
     if not shutil.which("java"):
@@ -28,7 +29,7 @@ def missing():
 
 class ZooKeeper(Server):
     """One standalone server, or one member of an ensemble (`members`: server lines of its configuration). `prefix` runs it
-    elsewhere: in a network namespace, say, where it has `address`."""
+    elsewhere, for example in a network namespace with the address `address`."""
 
     named = "ZooKeeper"
     ready_wait_s = 180
@@ -57,7 +58,7 @@ class ZooKeeper(Server):
             return "server.1=" in file.read()
 
     def ask(self, word=b"srvr"):
-        """What it says about itself (cons: about its connections); empty: it does not answer."""
+        """Returns the answer to a four-letter command (cons: its connections); empty: no answer."""
         answer = b""
         try:
             with socket.create_connection((self.address, self.port), 5) as peer:
@@ -66,26 +67,26 @@ class ZooKeeper(Server):
                 while piece := peer.recv(4096):
                     answer += piece
         except OSError:
-            pass  # what has come has come
+            pass  # keep the part that has arrived
         return answer.decode(errors="replace")
 
     def mode(self):
-        """standalone, leader, follower; None: it does not serve."""
+        """Returns standalone, leader or follower; None: it does not serve."""
         for line in self.ask().splitlines():
             if line.startswith("Mode: "):
                 return line.split()[1]
         return None
 
-    # ---- what it keeps, behind its clients' backs
+    # ---- the server's data, read or changed without Tarry's client
 
     def entry(self, word, path, text=""):
-        """What zookeeper_entry.py does to a node of its tree."""
+        """Runs zookeeper_entry.py on a node of its tree."""
         program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "zookeeper_entry.py")
         command = [*self.prefix, sys.executable, program, f"{self.address}:{self.port}", word, path]
         return subprocess.run(command, input=text, stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
 
     def read_entry(self, path):
-        """Its text; None: there is none."""
+        """Returns the node's text; None: there is none."""
         return self.entry("get", path) or None
 
     def write_entry(self, path, text):
@@ -102,7 +103,7 @@ class ZooKeeper(Server):
 
 
 class Ensemble:
-    """Three of them."""
+    """Three members."""
 
     def __init__(self):
         ports = [(free_port(), free_port()) for _ in range(3)]

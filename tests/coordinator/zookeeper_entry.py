@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""zookeeper_entry.py: reads, writes or deletes a node of ZooKeeper's tree, whatever its version is: what an operator may do
-behind a pair's back.
+"""zookeeper_entry.py: reads, writes or deletes a node of ZooKeeper's tree, whatever its version, as an operator may do without
+the pair's knowledge.
 
-    zookeeper_entry.py HOST:PORT get PATH           prints its text; nothing if there is no such node
-    zookeeper_entry.py HOST:PORT put PATH < TEXT    makes it, or writes it again
-    zookeeper_entry.py HOST:PORT delete PATH
+zookeeper_entry.py HOST:PORT get PATH           prints its text; nothing if there is no such node
+zookeeper_entry.py HOST:PORT put PATH < TEXT    makes it, or writes it again
+zookeeper_entry.py HOST:PORT delete PATH
 
-By the C client that tarryd uses, too (libzookeeper_mt)."""
+Uses the same C client as tarryd (libzookeeper_mt).
+"""
 import ctypes
 import sys
 import time

@@ -1,6 +1,5 @@
-"""asof_test.py: `tarry audit --as-of T --into NEWDIR` that is killed, or loses the power, at some call (F-1, F-6, F-10): what is
-there then is refused by tool and broker, or is the whole; the source is as it was.
-"""
+"""asof_test.py: kills `tarry audit --as-of T --into NEWDIR`, or cuts the power, at some call (F-1, F-6, F-10). The new directory
+is then either refused by tool and broker, or complete; the source is unchanged."""
 import os
 import shutil
 import subprocess
@@ -18,13 +17,13 @@ def calls(*names):
 WRITES = calls("pwrite", "writev", "fsync", "fdatasync", "rename", "unlink")
 EVERYTHING = WRITES + "+" + calls("open", "mkdir", "posix_fallocate")
 TASKS = 30
-# Every call with TARRY_SLOW, otherwise some, and the last ones, with which the directory becomes one.
+# Every call with TARRY_SLOW; otherwise a sample, and the last calls, which complete the directory.
 STEP = 1 if os.environ.get("TARRY_SLOW") else 9
 LAST = 6
 
 
 class Into(harness.Case):
-    """A source with a few tasks, and one command after another that does not come to its end."""
+    """A source with a few tasks, and commands that are killed before their end."""
 
     arguments = ("--segment-size", "1MiB")
 
@@ -37,7 +36,7 @@ class Into(harness.Case):
         self.then = self.path("then")
 
     def make(self, what, first, how):
-        """The status, and what was hit."""
+        """Runs the command; returns its status and the call that was hit."""
         shutil.rmtree(self.then, ignore_errors=True)
         fault = Fault(self.directory, self.then, what, how, first=first)
         command = [harness.find_program("tarry"), "audit", "--data", self.broker.data, "--as-of", str(self.now), "--into",
@@ -48,7 +47,7 @@ class Into(harness.Case):
         return done.returncode, matched, hit
 
     def judge(self, what):
-        """True: it is whole."""
+        """Returns True if the directory is complete."""
         if not os.path.isdir(self.then) or not os.listdir(self.then):
             return False
         done = subprocess.run([harness.find_program("tarry"), "verify", self.then], check=False, capture_output=True, text=True)
@@ -73,7 +72,7 @@ class Into(harness.Case):
             status, _, hit = self.make(what, first, how)
             self.assertEqual(status, -9, f"call {first} of {count}: {hit}")
             whole += self.judge(f"call {first} of {count}, {how}: {hit}")
-        self.assertGreater(whole, 0)  # the last call of all comes when everything is there
+        self.assertGreater(whole, 0)  # at the last of all calls everything is there
         self.assertLess(whole, 4)
         done = subprocess.run([harness.find_program("tarry"), "verify", self.broker.data], check=False, capture_output=True)
         self.assertEqual(done.returncode, 0)

@@ -1,7 +1,8 @@
-"""campaign.py: one life for every call that a fault can hit, several at a time; what was wrong with any of them.
+"""campaign.py: runs one life of the broker for every call that a fault can hit, several lives at a time, and reports what was
+wrong in any of them.
 
-`TARRY_CRASH_ALL=1` hits every index; without it so many of them are taken, evenly spread, as the test asks for. Which
-calls there are is counted in one life without a fault.
+`TARRY_CRASH_ALL=1` hits every call; otherwise an evenly spread sample, whose size the test sets. A life without a fault counts
+the calls.
 """
 import concurrent.futures
 import os
@@ -18,14 +19,14 @@ COMPLAINTS_SHOWN = 4
 
 
 def spread(count, samples):
-    """At most so many of 1 … count, first and last included."""
+    """Returns at most `samples` of the numbers 1 … count, the first and the last included."""
     if ALL or count <= samples:
         return list(range(1, count + 1))
     return sorted({1 + round(number * (count - 1) / max(1, samples - 1)) for number in range(samples)})
 
 
 class Census:
-    """How many calls of each kind a life without a fault makes; counted once for each workload."""
+    """How many calls of each kind a life without a fault makes; counted once per workload."""
 
     def __init__(self):
         self.lives = {}
@@ -54,13 +55,13 @@ census = Census()
 
 
 class Outcome:
-    """What the lives of one campaign came to."""
+    """The results of one campaign."""
 
     def __init__(self, count):
-        self.count = count       # calls that could be hit
+        self.count = count       # number of calls that could be hit
         self.lives = 0
-        self.fired = 0           # lives in which the fault struck
-        self.exits = {}          # status → lives
+        self.fired = 0           # lives in which the fault was injected
+        self.exits = {}          # exit status → number of lives
         self.complaints = []
 
     def add(self, life, index, complaints):
@@ -76,12 +77,12 @@ class Outcome:
 
 
 class Campaign(unittest.TestCase):
-    """A test case that sends out lives and prints what they came to."""
+    """A test case that runs lives and prints their results."""
 
     def every_call(self, what, how, samples=12, for_ever=False, check=None, work=WHOLE, snapshot=None, spare=None, but_last=False,
                    **options):
-        """A life for each index of the calls `what`; `check(life)` may yield complaints about those that were struck. `but_last`:
-        the last may be under way when the process ends by itself."""
+        """Runs a life for each index of the calls `what`; `check(life)` may yield complaints about lives that were hit.
+        `but_last`: the last call may still be running when the process ends by itself."""
         outcome = Outcome(census.count(work, what, snapshot, spare))
         lock = threading.Lock()
 
@@ -104,7 +105,7 @@ class Campaign(unittest.TestCase):
 
 
 class RecoveryCampaign(Campaign):
-    """One whose lives begin on `snapshot`: the directory of a broker that was killed, its tail torn."""
+    """A campaign whose lives begin with `snapshot`: the directory of a killed broker, with a torn tail."""
 
     @classmethod
     def setUpClass(cls):
@@ -115,16 +116,16 @@ class RecoveryCampaign(Campaign):
         cls.snapshot.delete()
 
 
-# ---- what a campaign may ask of a life in which the fault struck
+# ---- checks of a life in which the fault was injected
 
 def must_exit(life):
-    """LOG-4: it does not go on."""
+    """LOG-4: the broker does not continue."""
     if life.broker.ready and life.status != STORAGE or not life.broker.ready and life.status not in (REFUSED, STORAGE):
         yield f"went on, and ended with {life.status}"
 
 
 def must_go_on(life):
-    """Nobody notices."""
+    """The fault has no visible effect."""
     if life.status != 0 or life.given_up:
         yield f"was not harmless: {life.given_up}, {life.status}"
 

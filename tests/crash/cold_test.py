@@ -1,7 +1,7 @@
-"""cold_test.py: contents lie on a disk that hangs. Who waits for them waits, and nobody else; and what comes back late is
-judged by what is so by then: the lane's turn, the lease, a redaction (TRUE-1, CALM-1).
+"""cold_test.py: contents are on a disk that hangs. Only requests that need them wait. When the contents arrive, the current state
+counts: the lane's session, the lease, a redaction (TRUE-1, CALM-1).
 
-The shim holds reads of the log, and says meanwhile that nothing of it is in memory (fault_shim.c, "hold").
+The shim holds reads of the log, and meanwhile reports that no part of the log is in memory (fault_shim.c, "hold").
 """
 import signal
 import sys
@@ -15,7 +15,7 @@ from fault import FOR_EVER, Fault  # noqa: E402
 from harness import Case  # noqa: E402
 from wire import Rpc, Session  # noqa: E402
 
-ANSWER_S = 5  # what waits for no disk is answered within milliseconds; this machine may be busy
+ANSWER_S = 5  # requests that need no disk take milliseconds; this machine may be busy
 
 
 class Cold(Case):
@@ -43,7 +43,7 @@ class Cold(Case):
         return self.sockets[-1]
 
     def commit(self, *ops):
-        """The results of a commit, which is answered soon."""
+        """Sends a commit that must be answered soon; returns its results."""
         self.sequence += 1
         code, reply = self.rpc.ask(wire.COMMIT, wire.commit(self.producer, self.sequence, ops, self.sequence), ANSWER_S)
         self.assertEqual(code, wire.OK)
@@ -61,7 +61,7 @@ class Cold(Case):
         return session, lane
 
     def wait_indexed(self):
-        """Until the index thread reads nothing more: from then on all reads of the log are for deliveries and answers."""
+        """Waits until the index thread reads nothing more: from then on all reads of the log are for deliveries and replies."""
         def is_indexed():
             broker = self.stats()[1]
             return wire.number(broker, 7) == wire.number(broker, 6) == wire.number(broker, 5)
@@ -72,11 +72,11 @@ class Cold(Case):
             time.sleep(0.5)
 
     def hold(self, first=1, last=FOR_EVER):
-        """Reads of the log hang, those from the `first` to the `last` from now on."""
+        """From now on, reads of the log hang, from the `first` to the `last`."""
         self.fault.arm(self.fault.matched + first, min(self.fault.matched + last, FOR_EVER))
 
     def stats(self):
-        """(queues by name, broker)."""
+        """Returns (queues by name, broker)."""
         reply = wire.decode(self.rpc.ask(wire.STATS, [], ANSWER_S)[1])
         queues = [wire.decode(queue) for queue in reply.get(1, [])]
         return {queue[1][-1].decode(): queue for queue in queues}, wire.decode(reply[2][-1])
@@ -86,9 +86,9 @@ class Cold(Case):
 
 
 class Beside(Cold):
-    BATCHES = 16  # broker/shell/queues/batch.h: all of them held by somebody, and the core waits
+    BATCHES = 16  # broker/shell/queues/batch.h: once all batches wait, the core waits too
     LONG = 900_000
-    ASKED_OF_ONE = 70  # broker/net/door.h: no more than 128 requests of a connection are read
+    ASKED_OF_ONE = 70  # broker/net/door.h: at most 128 requests of a connection are read
 
     # CALM-1
     def test_nobody_else_waits(self):
@@ -104,13 +104,13 @@ class Beside(Cold):
         asking = [self.dial() for _ in ids]
         for asker, task_id in zip(asking, ids):
             asker.tell(wire.GET, [(1, [(1, task_id)]), (2, 1)])
-            time.sleep(0.02)  # each in a batch of its own
+            time.sleep(0.02)  # each task in a batch of its own
         self.fault.wait_fired(1)
         began = time.monotonic()
         self.assertEqual(session.heartbeat(), wire.OK)
         self.commit(self.ack(task))
         self.schedule("bare", "another")
-        self.assertEqual(len(wire.tasks(lane.receive(ANSWER_S))), 1)  # without a content
+        self.assertEqual(len(wire.tasks(lane.receive(ANSWER_S))), 1)  # a task without a payload
         self.report(time.monotonic() - began)
         for peer in (cold, asking[0]):
             with self.assertRaises(TimeoutError):
@@ -123,7 +123,7 @@ class Beside(Cold):
             self.assertEqual((code, wire.number(view, 1), wire.decode(view[18][-1])), (wire.OK, task_id, {2: [body]}))
 
     def ask_content(self, task_id, count):
-        """So many questions for a content on the disk that hangs: who asks. Those that are BUSY know it, the others wait."""
+        """Asks `count` times for a content on the hanging disk; returns the askers. Some are answered BUSY, the others wait."""
         asking = []
         for number in range(count):
             if number % self.ASKED_OF_ONE == 0:
@@ -134,7 +134,8 @@ class Beside(Cold):
         return asking
 
     def crowd(self, size, count):
-        """How many of the questions were BUSY. Beside those that hang a long and a short schedule, an ack and a heartbeat are taken."""
+        """Returns how many of the questions were answered BUSY. While the others hang, the broker accepts a long and a short
+        schedule, an ack and a heartbeat."""
         body = b"x" * size
         task_id = self.schedule("far", "key", 3_600_000, body)
         self.schedule("bare", "in flight")
@@ -162,12 +163,12 @@ class Beside(Cold):
 
     # CALM-1, CAP-1
     def test_who_reads_long_contents_leaves_room_for_who_writes(self):
-        """36 MB of contents are asked for: they may have 32 MiB, and take no more than half of that from others."""
+        """36 MB of contents are asked for: at most 32 MiB are read, and they use at most half of the space for requests."""
         self.assertIn(self.crowd(self.LONG, 40), range(1, 20))
 
     # CALM-1, CAP-1
     def test_who_reads_short_contents_leaves_room_for_who_writes(self):
-        """Half of the 256 contexts are theirs (broker/shell/door/rpc.h); the bytes are no matter."""
+        """Half of the 256 contexts are for such questions (broker/shell/door/rpc.h); the number of bytes does not matter."""
         self.assertIn(self.crowd(400, 210), range(210 - 128, 210 - 32))
 
     def report(self, took_s):
@@ -175,7 +176,7 @@ class Beside(Cold):
 
 
 class Full(Cold):
-    arguments = ("--segment-size", "64MiB")  # so large that no commit of 1 MiB waits for the next one (BUSY)
+    arguments = ("--segment-size", "64MiB")  # large enough that no commit of 1 MiB is refused (BUSY) until the next segment is ready
     OUT_BYTES_MAX = 32 << 20  # broker/shell/threads/delivery_sender.h
 
     # CAP-1
@@ -191,7 +192,7 @@ class Full(Cold):
         self.assertGreaterEqual(leased, self.OUT_BYTES_MAX // size - 1)
         idle_s = self.processor_s()
         time.sleep(1)
-        self.assertLess(self.processor_s() - idle_s, 0.3)  # it waits, and does not turn
+        self.assertLess(self.processor_s() - idle_s, 0.3)  # the broker waits without a busy loop
         self.schedule("other")
         self.fault.disarm()
         for lane in lanes:
@@ -213,10 +214,10 @@ class Full(Cold):
 # TRUE-1
 class Late(Cold):
     FURTHER_THAN_A_READ = 8192  # broker/engine/outgoing_read.c: OUTGOING_GAP_MAX
-    REST_S = 1.1  # broker/core: a lane rests for a second before it is given away again
+    REST_S = 1.1  # broker/core: a lane is given to another session only after 1 s
 
     def tasks(self, lane):
-        """Of the next message that names some: an empty one says nothing (lanes.c)."""
+        """Returns the tasks of the next message with tasks; messages without tasks are ignored (lanes.c)."""
         tasks = []
         while not tasks:
             tasks = wire.tasks(lane.receive())
@@ -262,7 +263,7 @@ class Late(Cold):
         self.fault.disarm()
         self.assertEqual(session.heartbeat(), wire.OK)
         tasks = self.tasks(lane)
-        self.assertEqual(wire.number(tasks[0], 5), 2)  # the second attempt's, whose token holds
+        self.assertEqual(wire.number(tasks[0], 5), 2)  # the second attempt, whose token is valid
         self.commit(self.ack(tasks[0]))
 
     # AUDIT-1
@@ -272,15 +273,15 @@ class Late(Cold):
             ids.append(self.schedule("q", "", 0, body))
             self.schedule("between", "", 0, bytes(self.FURTHER_THAN_A_READ))
         self.wait_indexed()
-        self.hold(2, 2)  # the first one is read, the second one hangs
+        self.hold(2, 2)  # the first read passes, the second hangs
         _, lane = self.consume("q")
         self.fault.wait_fired(1)
         self.assertIn("tarry-cold", self.fault.hit)
-        self.commit([(2, [(1, [(1, ids[0])]), (2, 1)])])  # cancelled, though in flight
+        self.commit([(2, [(1, [(1, ids[0])]), (2, 1)])])  # the task is cancelled, though it is in flight
         reads = self.fault.matched
         self.commit([(12, [(1, [(1, ids[0])]), (2, "asked for")])])
         harness.wait_until("the eraser has looked at the frame", lambda: self.fault.matched > reads + 2, 30)
-        time.sleep(0.5)  # it waits for the reader, and comes before whoever wants to read next
+        time.sleep(0.5)  # the redaction waits for the running read, and comes before later reads
         self.fault.disarm()
         message = lane.receive()
         self.assertNotIn(b"secret", message)
@@ -291,8 +292,8 @@ class Stopping(Cold):
     DRAIN_S = 3  # broker/shell/threads/core_thread.c: DRAIN_MAX_MS
 
     def redact_while_it_stops(self):
-        """What a redaction hears whose contents are being looked for when the stop comes (None: nothing), and how long
-        after that."""
+        """Returns the reply to a redaction (None: no reply) whose contents are being searched when the broker is stopped, and how
+        long after that it comes."""
         self.hold()
         before = self.fault.fired
         redaction = [(12, [(1, [(1, self.task)]), (2, "law")])]
@@ -316,10 +317,10 @@ class Stopping(Cold):
         return heard, took_s
 
     def test_a_stop_waits_for_what_is_under_way(self):
-        """Who was received gets a word before the end, though what it lacks is still being read when the stop comes; for
-        DRAIN_MAX_MS at most."""
+        """A request that was received gets a reply before the broker ends, even if its facts are still being read at the stop;
+        the broker waits for at most DRAIN_MAX_MS."""
         took_s = self.DRAIN_S
-        while took_s >= self.DRAIN_S:  # this machine stood still: that says nothing
+        while took_s >= self.DRAIN_S:  # this machine stood still: the measurement is invalid
             if not self.broker.is_running():
                 self.broker.start()
                 self.rpc = self.dial()

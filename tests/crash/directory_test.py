@@ -1,7 +1,6 @@
-"""directory_test.py: data directories that no honest past can have made (F-7, F-8, F-9, F-14): log and index of different
-times or histories, a log that was cut back, files of others. Each is refused with a sentence, and left as it was; or it is
-one that could have been, and then it holds what the log says.
-"""
+"""directory_test.py: data directories that no correct run can have made (F-7, F-8, F-9, F-14): log and index from different times
+or histories, a truncated log, foreign files. Each is refused with a sentence and left unchanged; or it is a possible directory,
+and then the broker has the log's contents."""
 import concurrent.futures
 import hashlib
 import itertools
@@ -19,7 +18,7 @@ import harness  # noqa: E402  (the path above)
 from life import ARGUMENTS, POLL_S, REFUSED, RETIRED_WAIT_S, STORAGE  # noqa: E402
 
 POINTS = 9
-FAT_POINT = 4          # here so much is written that a segment fills up and is retired
+FAT_POINT = 4          # from here on so much is written that a segment fills up and is retired
 FAT_SIZE = 400_000
 JOBS = 6
 
@@ -30,14 +29,14 @@ def schedule(broker, keys, body="x"):
 
 
 def verified(data):
-    """What `tarry verify` says of a directory."""
+    """Returns the output of `tarry verify` on a directory."""
     done = subprocess.run([harness.find_program("tarry"), "verify", data, "--json"], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, check=False, timeout=60)
     return {"status": done.returncode, **(json.loads(done.stdout) if done.stdout.strip() else {})}
 
 
 def contents(data):
-    """Hashes of all files but the locks and the next segment, which has no name yet: any start may make them, or anew."""
+    """Returns hashes of all files except locks and the next segment, which has no name yet: any start may make these again."""
     found = {}
     for directory, _, files in os.walk(data):
         for name in files:
@@ -48,7 +47,7 @@ def contents(data):
 
 
 class Opening:
-    """What comes of starting tarryd on a directory, and stopping it at once."""
+    """The result of starting tarryd on a directory and stopping it at once."""
 
     def __init__(self, data, *prefix):
         self.before = contents(data)
@@ -66,7 +65,7 @@ class Opening:
         self.is_unchanged = contents(data) == self.before
 
     def complaints(self):
-        """Refused with a sentence, and nothing touched; or opened, and stopped in order."""
+        """Returns complaints unless the start was refused with a sentence and changed nothing, or opened and stopped in order."""
         if self.ready:
             return [] if self.status == 0 else [f"opened, and ended with {self.status}: {self.log}"]
         found = []
@@ -89,7 +88,7 @@ class Case(unittest.TestCase):
         return path
 
     def live(self, data, work, orderly=True):
-        """A broker's life on this directory, which ends in order or by SIGKILL."""
+        """Runs a broker on this directory and ends it in order or by SIGKILL."""
         broker = harness.Broker(data, *ARGUMENTS)
         broker.start()
         try:
@@ -122,8 +121,8 @@ class Mixture(Case):
         return steps
 
     def wait_retired(self):
-        """Until no segment is left but the one that is written. A kill in the midst of it leaves an index whose start of the
-        log is a segment ahead of the files': then `mix` would expect to be refused what is in order."""
+        """Waits until only the current segment is left. A kill during a retirement leaves an index whose log start is a segment
+        ahead of the files; `mix` would then expect the refusal of a correct directory."""
         end = time.monotonic() + RETIRED_WAIT_S
         while sum(name.endswith(".seg") for name in os.listdir(os.path.join(self.data, "log"))) > 1:
             self.assertLess(time.monotonic(), end, "the full segments are still there")
@@ -146,7 +145,7 @@ class Mixture(Case):
         self.assertGreater(opened, POINTS)
 
     def mix(self, moments, facts, log_at, index_at):
-        """(complaints, whether it opened) of the log of one moment with the index of another."""
+        """Returns (complaints, whether it opened) for the log of one moment with the index of another."""
         data = tempfile.mkdtemp(prefix=f"mix{log_at}-{index_at}-", dir=self.directory)
         for name in ("identity", "member"):
             shutil.copy(os.path.join(moments[0], name), data)
@@ -174,12 +173,12 @@ class Mixture(Case):
         self.live(other, lambda broker: schedule(broker, ["e"]))
         shutil.rmtree(os.path.join(self.data, "index"))
         shutil.copytree(os.path.join(other, "index"), os.path.join(self.data, "index"))
-        said = " ".join(self.refused().log)  # the other future may have got a seal further
+        said = " ".join(self.refused().log)  # the other future may have one more seal
         self.assertTrue("different histories" in said or "its tail is lost" in said, said)
 
 
 class CutBack(Case):
-    """F-9: the log lost its tail; the index remembers a later position."""
+    """F-9: the log lost its tail; the index has a later position."""
 
     def setUp(self):
         super().setUp()
@@ -215,7 +214,7 @@ class CutBack(Case):
 
 
 class Wrong(Case):
-    """F-14: every kind of wrong data directory; more of them in e2e/start_test.py."""
+    """F-14: every kind of wrong data directory; more in e2e/start_test.py."""
 
     def setUp(self):
         super().setUp()

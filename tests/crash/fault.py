@@ -1,6 +1,6 @@
-"""fault.py: one fault for one run of tarryd: which calls are hit, how, and how many there were.
+"""fault.py: one fault for one run of tarryd: the calls that are hit, the kind of fault, and how many calls there were.
 
-The shim (fault_shim.c) does it; a page of shared memory tells it when and tells us what came of it, also after SIGKILL.
+The shim (fault_shim.c) does it. A page of shared memory tells the shim when, and returns the results, also after SIGKILL.
 """
 import mmap
 import os
@@ -15,7 +15,7 @@ FOR_EVER = (1 << 64) - 1
 
 
 class Fault:
-    """`what` names the calls (scope.call, joined by +), `how` what becomes of those from `first` to `last`."""
+    """`what` names the calls (scope.call, joined by +), `how` the fault for the calls from `first` to `last`."""
 
     def __init__(self, directory, data, what=None, how=None, first=0, last=None, spare=None):
         self.path = os.path.join(directory, "fault-page")
@@ -39,7 +39,7 @@ class Fault:
         return env
 
     def arm(self, first, last):
-        """From now on these matching calls are hit; 0: none. May be said while the broker runs."""
+        """From now on the matching calls `first` to `last` are hit; 0: none. May be called while the broker runs."""
         self.page[0:16] = struct.pack("<2Q", first, last)
 
     def disarm(self):
@@ -53,7 +53,7 @@ class Fault:
         return self._head()[2]
 
     def wait_fired(self, count=1, wait_s=60):
-        """Until so many calls were hit."""
+        """Waits until `count` calls were hit."""
         harness.wait_until(f"{count} calls of {self.what} hit", lambda: self.fired >= count, wait_s)
 
     @property
@@ -65,7 +65,7 @@ class Fault:
         return self._head()[4].split(b"\0")[0].decode()
 
     def counts(self):
-        """How often each scope.call was called."""
+        """Returns how often each scope.call was called."""
         scopes, calls = self._head()[5:7]
         names = [self.page[at:at + NAME_SIZE].split(b"\0")[0].decode()
                  for at in range(HEAD.size, HEAD.size + (scopes + calls) * NAME_SIZE, NAME_SIZE)]

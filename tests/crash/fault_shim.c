@@ -1,21 +1,25 @@
 /* fault_shim.c: preloaded into tarryd; makes the n-th call of a kind fail, be short, or be the last one.
  *
- *   TARRY_FAULT        WHAT[+WHAT…]:HOW
+ * TARRY_FAULT        WHAT[+WHAT…]:HOW
  *                      WHAT  scope.call, each of them a name below or "any"
- *                      HOW   an errno's name · short (half of a read or write) · kill (SIGKILL before the call) · half
+ *                      HOW   an errno's name · short (half of a read or write) · kill (SIGKILL before the call) ·
+ *                      half
  *                            (half of a write, then SIGKILL) · done (the call, then SIGKILL) · cut (the power fails
- *                            before the call: what was not synced is lost, power_cut.h) · done-cut (… after it: what a
- *                            peer was sent, it has) · hold (the call waits, as on
- *                            a disk that hangs, until `first` and `last` no longer name it; while a pread of the same
- *                            scope may be held, nothing of it is in memory: preadv2 says so)
- *   TARRY_FAULT_DATA   the data directory, as tarryd is told
+ *                            before the call: unsynced writes are lost, power_cut.h) · done-cut (the power fails
+ *                            after
+ *                            the call: data sent to a peer has arrived) · hold (the call waits, as on a disk that
+ *                            hangs,
+ *                            until `first` and `last` no longer name it; while a pread of the same scope may be
+ *                            held,
+ *                            preadv2 reports that nothing of the file is in memory)
+ *   TARRY_FAULT_DATA   the data directory, with the name that tarryd gets
  *   TARRY_FAULT_PAGE   a file with room for struct fault_page, shared with fault.py, which sets `first` and `last`
- *   TARRY_FAULT_SPARE  part of a library's name: what it allocates, and the threads that it makes, never fail
+ *   TARRY_FAULT_SPARE  part of a library's name: its allocations, and the threads that it makes, never fail
  *
- * Every call is counted, also without TARRY_FAULT, so that a driver knows how many there are to be hit. The page
- * survives the process. A call counts where the caller enters libc: what libc does inside (fopen, getaddrinfo) is not
- * seen. Nothing here allocates, and nothing is hit before the constructor has run. */
-#undef _FILE_OFFSET_BITS /* meson's; with it these functions would have the names that ALSO_64 gives them too */
+ * Every call is counted, also without TARRY_FAULT, so that a driver knows how many calls it can hit. The page
+ * survives the process. A call counts where the caller enters libc: calls inside libc (fopen, getaddrinfo) are not
+ * seen. The shim allocates nothing, and hits nothing before its constructor has run. */
+#undef _FILE_OFFSET_BITS /* meson defines it; with it these functions would have the same names as those of ALSO_64 */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -72,11 +76,11 @@ static const char call_names[][NAME_SIZE] = {CALLS(NAME_TEXT)};
 
 /* fault.py reads it by these offsets. */
 struct fault_page {
-    _Atomic uint64_t first; /* the matching calls from here … */
-    _Atomic uint64_t last;  /* … to here are hit, counted from 1; first = 0: none */
+    _Atomic uint64_t first; /* matching calls from this one … */
+    _Atomic uint64_t last;  /* … to this one are hit, counted from 1; first = 0: none */
     _Atomic uint64_t matched;
     _Atomic uint64_t fired;
-    char hit[HIT_SIZE]; /* the last one: scope.call in thread, and who called: object+offset, innermost first */
+    char hit[HIT_SIZE]; /* last hit: scope.call in thread, and the callers: object+offset, innermost first */
     uint64_t scope_count;
     uint64_t call_count;
     char scope_names[SCOPE_COUNT][NAME_SIZE];
@@ -100,25 +104,25 @@ static struct {
     int error;
 } rule;
 
-/* A spared library is making a thread: what the C library allocates for that does not fail either. */
+/* A spared library is making a thread: allocations of the C library for that do not fail either. */
 static _Thread_local bool is_sparing __attribute__((tls_model("initial-exec")));
-static struct fault_page *page; /* NULL: not yet, or not asked for */
+static struct fault_page *page; /* NULL: not mapped yet, or no page was requested */
 static char data_path[1024];
 static size_t data_size;
 static _Atomic unsigned char scope_of[DESCRIPTORS_MAX];
 static struct { uintptr_t from, to; } spared[SPARED_MAX];
 static size_t spared_count;
 
-/* ---- what is to happen */
+/* ---- the fault */
 
 static _Noreturn void die(void) {
     for (;;) kill(getpid(), SIGKILL);
 }
 
-/* Neither backtrace (once it is warm) nor dladdr allocates. */
+/* Records the hit. backtrace (after its first call) and dladdr do not allocate. */
 static void tell_hit(enum scope scope, enum call call) {
     void *callers[CALLERS_MAX];
-    char thread[16] = ""; /* as long as Linux has them */
+    char thread[16] = ""; /* Linux's maximal length of a thread name */
     int count = backtrace(callers, CALLERS_MAX);
     prctl(PR_GET_NAME, thread);
     size_t used = (size_t)snprintf(page->hit, HIT_SIZE, "%s.%s in %s by", scope_names[scope], call_names[call], thread);
@@ -161,7 +165,8 @@ static enum scope scope_of_path(const char *path) {
     if (*rest != '\0' && *rest != '/') return SCOPE_other;
     if (strncmp(rest, "/log", 4) == 0) return SCOPE_log;
     if (strncmp(rest, "/archive/", 9) == 0 || strcmp(rest, "/archive") == 0) return SCOPE_archive;
-    if (strncmp(rest, "/index/keyring", 14) == 0) return SCOPE_data; /* beside LMDB's files, and written as ours are */
+    if (strncmp(rest, "/index/keyring", 14) == 0)
+        return SCOPE_data; /* these files are beside LMDB's, but the broker writes them as its own */
     return strncmp(rest, "/index", 6) == 0 ? SCOPE_index : SCOPE_data;
 }
 
@@ -181,7 +186,7 @@ static bool is_spared(const void *caller) {
     return false;
 }
 
-/* ---- starting */
+/* ---- start */
 
 static int find_name(const char names[][NAME_SIZE], int count, const char *text, size_t size) {
     for (int i = 0; i < count; i++)
@@ -264,9 +269,9 @@ __attribute__((constructor)) static void begin(void) {
     page = mapped;
 }
 
-/* ---- the calls */
+/* ---- the intercepted calls */
 
-/* The function that would have been called without us. */
+/* Returns the function that would have been called without the shim. */
 #define REAL(name)                                                                                                     \
     static __typeof__(&(name)) real;                                                                                   \
     if (real == NULL) real = (__typeof__(&(name)))dlsym(RTLD_NEXT, #name)
@@ -274,7 +279,7 @@ __attribute__((constructor)) static void begin(void) {
     REAL(name);                                                                                                        \
     enum how how = meet(scope, CALL_##name);                                                                           \
     if (how == HOW_FAIL) return errno = rule.error, (failure)
-/* Ends a function whose call is over. */
+/* Ends a function whose call has already been made. */
 #define DONE(result)                                                                                                   \
     do {                                                                                                               \
         if (how == HOW_DONE_CUT) power_cut(atomic_load(&page->first));                                                 \
@@ -282,7 +287,7 @@ __attribute__((constructor)) static void begin(void) {
         return result;                                                                                                 \
     } while (0)
 
-/* The name of the same function for callers who were built with 64-bit offsets; off_t has 64 bits anyway. */
+/* Defines the same function under its name for callers compiled with 64-bit offsets; off_t has 64 bits anyway. */
 #define ALSO_64(name) __asm__(".globl " #name "64\n\t.set " #name "64, " #name)
 ALSO_64(open);
 ALSO_64(pread);
@@ -294,12 +299,12 @@ ALSO_64(fcntl);
 ALSO_64(mmap);
 __asm__(".globl preadv64v2\n\t.set preadv64v2, preadv2");
 
-/* How much of a transfer is let through. */
+/* Returns how many bytes of a transfer pass. */
 static size_t part(enum how how, size_t size) {
     return (how == HOW_SHORT || how == HOW_HALF) && size > 1 ? size / 2 : size;
 }
 
-/* Whether a cut must know what is done to this file. */
+/* Whether a power cut must know about writes to this file. */
 static bool is_followed(int descriptor) {
     enum scope scope = scope_of_descriptor(descriptor);
     return (rule.how == HOW_CUT || rule.how == HOW_DONE_CUT) &&
@@ -316,7 +321,7 @@ static void end_write(int descriptor) {
     if (is_followed(descriptor)) power_unlock();
 }
 
-/* fdatasync or fsync, in one step with its note. */
+/* Does fdatasync or fsync and notes it, as one step. */
 static int sync_noted(int (*sync)(int), int descriptor) {
     if (!is_followed(descriptor)) return sync(descriptor);
     power_lock();
@@ -446,7 +451,7 @@ EXPORT int statvfs(const char *path, struct statvfs *out) {
 EXPORT int fcntl(int descriptor, int command, ...) {
     va_list arguments;
     va_start(arguments, command);
-    void *argument = va_arg(arguments, void *); /* an int travels in the same register */
+    void *argument = va_arg(arguments, void *); /* an int is passed in the same register */
     va_end(arguments);
     MEET(scope_of_descriptor(descriptor), fcntl, -1);
     return real(descriptor, command, argument);
@@ -529,14 +534,14 @@ EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
     return error;
 }
 
-/* ---- memory: glibc's own names, because looking one up would allocate */
+/* ---- memory: defines glibc's own names, because a look-up would allocate */
 
 void *__libc_malloc(size_t size);                     // NOLINT: reserved, and glibc's
 void *__libc_calloc(size_t count, size_t size);       // NOLINT
 void *__libc_realloc(void *memory, size_t size);      // NOLINT
 void *__libc_memalign(size_t alignment, size_t size); // NOLINT
 
-/* Whether this allocation fails. */
+/* Whether this allocation must fail. */
 static bool is_refused(enum call call, const void *caller) {
     if (page == NULL || is_sparing || is_spared(caller) || meet(SCOPE_heap, call) != HOW_FAIL) return false;
     errno = ENOMEM;
@@ -567,7 +572,7 @@ EXPORT void *aligned_alloc(size_t alignment, size_t size) {
     return is_refused(CALL_aligned_alloc, __builtin_return_address(0)) ? NULL : __libc_memalign(alignment, size);
 }
 
-/* As libc's, but its allocation is counted as the caller's. */
+/* Like libc's, but the allocation counts as the caller's. */
 EXPORT char *strdup(const char *text) {
     if (is_refused(CALL_strdup, __builtin_return_address(0))) return NULL;
     size_t size = strlen(text) + 1;

@@ -1,5 +1,5 @@
-"""hung_test.py: the disk under a pair's leader hangs, and does not fail (F-31a): its status says so, and its follower, which has
-everything, leads."""
+"""hung_test.py: the disk of a pair's leader hangs but does not fail (F-31a). The leader's status shows it, and the follower,
+which has everything, takes over."""
 import sys
 import time
 
@@ -15,18 +15,19 @@ HANGS = "the disk under the data directory hangs"
 class Hung(pair.Case):
     """F-31a"""
 
-    # Whoever leads sooner was told to; and who comes back as a follower, and still hangs, is waited for that long.
+    # A node that leads earlier was told to. A former leader that comes back as a follower while its disk hangs is waited for this
+    # long.
     arguments = ("--failover-after", "60s", "--solo-after", "2s")
 
     def setUp(self):
         super().setUp()
         self.fault = Fault(self.directory, self.a.data, "log.fdatasync", "hold")
         self.addCleanup(self.fault.close)
-        self.addCleanup(self.fault.disarm)  # before it is closed; whoever is held goes on
+        self.addCleanup(self.fault.disarm)  # before the fault is closed; held calls continue
         self.a.env = {**self.a.env, **self.fault.env()}
 
     def hang(self, urls):
-        """The next sync of node a's log hangs, and all after it; a write waits for it."""
+        """From now on every sync of node a's log hangs; a write waits for it."""
         self.fault.arm(self.fault.matched + 1, FOR_EVER)
         stream = harness.Stream([harness.find_program("tarry"), "schedule", "--from", "-", "--timeout", "120s", "--json", "--broker", urls],
                                 dict(self.b.env), stdin=True)
@@ -58,7 +59,7 @@ class Hung(pair.Case):
         time.sleep(PAUSE_S)
         for broker in (self.b, self.a):
             self.thaw(broker)
-        self.wait_log(self.a, "event=overslept")  # and in that turn it looks at its disk, too, before the sync is over
+        self.wait_log(self.a, "event=overslept")  # in the same turn it also looks at its disk, before the sync has ended
         self.fault.disarm()
         self.assertEqual(stream.next()["result"], "scheduled")
         self.assertEqual(self.a.tarry("status").one["role"], "primary")

@@ -1,8 +1,7 @@
-"""inject_test.py: every call that tarryd makes of the system fails once; nothing that was answered is lost (F-3, F-4, F-5,
-F-12).
+"""inject_test.py: every system call of tarryd fails once; nothing that was confirmed is lost (F-3, F-4, F-5, F-12).
 
-Here a sample of the calls, but every fdatasync; all of them with `./dev crash --all`. LMDB takes a short write for an
-error, and tarryd then stops: that is allowed, for Linux writes files short only when the disk is full.
+This is a sample of the calls, but with every fdatasync; `./dev crash --all` hits all of them. LMDB treats a short write as an
+error, and tarryd then stops. That is allowed: Linux writes files short only when the disk is full.
 """
 import sys
 
@@ -19,31 +18,31 @@ SOCKETS = "net.socket+net.accept4+net.eventfd"
 
 
 def never_syncs_again(life):
-    """F-5: after the failed one there is no other sync of the log, whatever was under way."""
+    """F-5: after a failed sync there is no other sync of the log, whatever was under way."""
     yield from must_exit(life)
     if life.fault.matched != life.fault.first:
         yield f"{life.fault.matched - life.fault.first} more syncs of the log after the one that failed"
 
 
 def exits_or_prepares_again(life):
-    """The next segment is made ahead of need; one that could not be synced is thrown away, and new tasks wait for another."""
+    """The next segment is made ahead of need. If it could not be synced it is thrown away, and new tasks wait for another."""
     yield from must_go_on(life) if "in tarry-prepare by" in life.fault.hit else must_exit(life)
 
 
 def exits_unless_it_was_a_summary(life):
-    """A summary only says where a reader need not look: the broker goes on without it."""
+    """A summary only lets a reader skip files: the broker continues without it."""
     if not any("event=summary_failed" in line for line in life.broker.log):
         yield from exits_or_prepares_again(life)
 
 
 def goes_on(life):
-    """The archive is tried again, in its own time."""
+    """The archive is tried again later."""
     if life.status != 0:
         yield f"ended with {life.status}"
 
 
 class Sync(Campaign):
-    """F-5, LOG-4: EIO from fdatasync latches: exit, no answer, no second sync; the next start holds what was answered."""
+    """F-5, LOG-4: EIO from fdatasync is final: exit, no reply, no second sync; the next start has everything confirmed."""
 
     def test_f5_every_fdatasync_of_the_log(self):
         self.every_call("log.fdatasync", "EIO", EVERY, check=never_syncs_again)
@@ -62,7 +61,7 @@ class Sync(Campaign):
 
 
 class BrokenDisk(Campaign):
-    """F-3: a write or a read that fails poisons what it was part of; nothing is tried again."""
+    """F-3: after a failed write or read its file is not used any more; the call is not repeated."""
 
     def test_f3_writes_of_the_log(self):
         self.every_call("log.pwrite", "EIO", 6, check=exits_unless_it_was_a_summary)
@@ -81,7 +80,7 @@ class BrokenDisk(Campaign):
 
 
 class Interrupted(Campaign):
-    """F-3: short transfers and EINTR are loops, and harmless."""
+    """F-3: short transfers and EINTR are repeated in a loop, without harm."""
 
     def test_f3_eintr_of_file_calls(self):
         self.every_call(FILE_CALLS, "EINTR", 6, check=must_go_on)
@@ -100,7 +99,7 @@ class Interrupted(Campaign):
 
 
 class FullDisk(Campaign):
-    """F-4: no room from the n-th call on. What is refused and what still works: full_disk_test.py."""
+    """F-4: no room from the n-th call on. full_disk_test.py tests which requests are refused and which still work."""
 
     def test_f4_from_any_call_on_the_log(self):
         self.every_call("log.pwrite+log.posix_fallocate+log.open+log.rename", "ENOSPC", 6, for_ever=True, deadline_s=5)
@@ -113,7 +112,7 @@ class FullDisk(Campaign):
 
 
 class NoDescriptors(Campaign):
-    """F-12: EMFILE, ENFILE: a call refused, a connection late, or an end with a sentence."""
+    """F-12: EMFILE, ENFILE: a call is refused, a connection is late, or the broker ends with a sentence."""
 
     def test_f12_files(self):
         self.every_call(DESCRIPTORS, "EMFILE", 6)

@@ -1,6 +1,6 @@
-"""killpoint_test.py: SIGKILL at named points of tarryd's way (F-10), in the fixed workload and in a recovery.
+"""killpoint_test.py: SIGKILL at named points of tarryd's code (F-10), in the fixed workload and in a recovery.
 
-A point is a call, and before, within or after it; `./dev crash --all` kills at every such call that there is.
+A point is before, within or after a call; `./dev crash --all` kills at every such call.
 """
 import sys
 
@@ -11,7 +11,7 @@ from life import AGAIN  # noqa: E402
 
 
 class Work(Campaign):
-    """F-10: in the workload."""
+    """F-10: during the workload."""
 
     def kill(self, what, how, samples):
         self.every_call(what, how, samples, check=must_be_killed)
@@ -66,7 +66,7 @@ class Work(Campaign):
 
 
 class Recovery(RecoveryCampaign):
-    """F-10: in a start on the directory of a broker that was killed, its tail torn."""
+    """F-10: during a start on the directory of a killed broker, with a torn tail."""
 
     def kill(self, what, how, samples):
         self.every_call(what, how, samples, check=must_be_killed, work=AGAIN, snapshot=self.snapshot)

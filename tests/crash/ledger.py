@@ -1,7 +1,7 @@
-"""ledger.py: what was promised to us and what we saw, kept outside of Tarry, and the comparison of the two.
+"""ledger.py: records the broker's replies and the deliveries, outside of Tarry, and compares them.
 
-The ledger only believes answers that arrived. All times are CLOCK_REALTIME milliseconds of one machine, so the broker's
-`delivered_ms` and our arrival times may be compared. Not thread-safe but for `list.append`, which CPython makes atomic.
+The ledger believes only replies that arrived. All times are CLOCK_REALTIME milliseconds of one machine, so the broker's
+`delivered_ms` and our arrival times can be compared. Not thread-safe, except `list.append`, which CPython makes atomic.
 """
 
 import collections
@@ -9,14 +9,14 @@ import collections
 
 class Ledger:
     def __init__(self):
-        self.schedules = {}   # key → {"id", "due_ms"} of the answer
-        self.moves = {}       # key → [(arrived_ms, due_ms)] in order of arrival, answered "moved" only
-        self.cancels = {}     # key → [(arrived_ms, answer)]
-        self.acks = {}        # id → arrived_ms of an ack by hand that was answered "acked"
+        self.schedules = {}   # key → {"id", "due_ms"} of the reply
+        self.moves = {}       # key → [(arrived_ms, due_ms)] of "moved" replies, in order of arrival
+        self.cancels = {}     # key → [(arrived_ms, reply)]
+        self.acks = {}        # id → arrived_ms of the "acked" reply to an ack by hand
         self.deliveries = []  # delivery objects, with _arrived_ms
-        self.odd = []         # answers that can never be right
-        self.open = {}        # key → what was asked and has not been answered: it may have happened, or not
-        self.moving = collections.Counter()  # key → how many moves, likewise, of clients that ask while they listen
+        self.odd = []         # replies that can never be right
+        self.open = {}        # key → request without a reply: it may have been carried out
+        self.moving = collections.Counter()  # key → number of moves without a reply, of clients that also consume
 
     def ask(self, what, key):
         self.open.setdefault(key, set()).add(what)
@@ -24,7 +24,7 @@ class Ledger:
     def answered(self, what, key):
         self.open[key].discard(what)
 
-    # ---- what the answers say
+    # ---- facts from the replies
 
     def scheduled(self, answer):
         if answer["result"] == "scheduled":
@@ -46,10 +46,10 @@ class Ledger:
         self.deliveries.append(delivery)
 
     def was_known(self, key, answer):
-        """Whether the schedule was acknowledged before the question was asked (they travel on different connections)."""
+        """Whether the schedule's reply had arrived before the question was sent (they use different connections)."""
         return key in self.schedules and self.schedules[key]["_arrived_ms"] < answer["_asked_ms"]
 
-    # ---- the comparison; each returns a list of complaints
+    # ---- the comparison; each function returns a list of complaints
 
     def by_key(self):
         found = {}
@@ -58,15 +58,15 @@ class Ledger:
         return found
 
     def lost(self):
-        """An acknowledged task that was neither delivered nor, by an answer, cancelled."""
+        """Confirmed tasks that were neither delivered nor, by a reply, cancelled."""
         seen = self.by_key()
         ended = {key for key, answers in self.cancels.items()
                  if any(a["result"] in ("cancelled", "already_cancelled") for _, a in answers)}
         return [f"{key}: {answer}" for key, answer in self.schedules.items() if key not in seen and key not in ended]
 
     def claims(self, records):
-        """(kind, key, id) of those records of a log that say what was acknowledged: schedules, and acks by hand. The same id is
-        another task's in a tail that nobody acknowledged."""
+        """(kind, key, id) of the records of a log that a reply confirms: schedules, and acks by hand. In a tail that was never
+        acknowledged, the same id may belong to another task."""
         claims = set()
         for record in records:
             kind, key, task_id = record["kind"], record.get("key"), record.get("id")
@@ -75,7 +75,7 @@ class Ledger:
                 claims.add((kind, key, task_id))
         return claims
 
-    # ---- against what a broker lists now: `live` is key → task, ready, pending or in flight
+    # ---- against the tasks that a broker lists now: `live` is key → task, ready, pending or in flight
 
     def queues(self):
         return sorted({answer["queue"] for answer in self.schedules.values()})
@@ -85,16 +85,16 @@ class Ledger:
             answer["result"] in ("cancelled", "already_cancelled") for _, answer in self.cancels.get(key, []))
 
     def missing(self, live):
-        """Acknowledged, neither ended nor asked to end, and not there."""
+        """Confirmed tasks that are missing, although no request ended them."""
         return [f"{key}: {answer}" for key, answer in self.schedules.items() if key not in live and not self.has_ended(key)
                 and not {"ack", "cancel"} & self.open.get(key, set())]
 
     def risen(self, live):
-        """Ended by an answer, and there all the same."""
+        """Tasks whose end a reply confirmed, but that are still live."""
         return [f"{key}: {live[key]}" for key in self.schedules if key in live and self.has_ended(key)]
 
     def displaced(self, live):
-        """Due at another time than the last answer said, though nobody asked for another."""
+        """Tasks with another due time than the last reply said, although no client requested another."""
         complaints = []
         for key, answer in self.schedules.items():
             due_ms = self.moves[key][-1][1] if key in self.moves else answer["due_ms"]
@@ -103,7 +103,7 @@ class Ledger:
         return complaints
 
     def early(self):
-        """TIME-1, by the delivery's own due time, and by the last move that had been acknowledged before."""
+        """TIME-1: compares with the delivery's own due time, and with the last move confirmed before it."""
         complaints = []
         for delivery in self.deliveries:
             due_ms = delivery["due_ms"]
@@ -111,7 +111,7 @@ class Ledger:
                 complaints.append(f"before its due time: {delivery}")
             if delivery["key"] not in self.schedules:
                 continue
-            may_have_moved = self.moving[delivery["key"]] > 0  # a delivery may overtake the answer
+            may_have_moved = self.moving[delivery["key"]] > 0  # a delivery may overtake the reply
             moves = self.moves.get(delivery["key"], [])
             timeline = [self.schedules[delivery["key"]]["due_ms"], *[due for _, due in moves]]
             moved_before = sum(1 for arrived_ms, _ in moves if arrived_ms < delivery["delivered_ms"])
@@ -135,7 +135,7 @@ class Ledger:
         return complaints
 
     def untrue(self):
-        """TRUE-1: what a cancel said about the past must agree with what consumers saw."""
+        """TRUE-1: a cancel's reply about the past must agree with the deliveries that consumers saw."""
         seen = self.by_key()
         complaints = []
         for key, answers in self.cancels.items():
@@ -150,7 +150,7 @@ class Ledger:
         return complaints
 
     def twice(self):
-        """ONCE-1: an answer that only a repeated execution explains, or one id twice with the same delivery count."""
+        """ONCE-1: a reply that only a repeated execution explains, or two deliveries of an id with the same delivery count."""
         complaints = list(self.odd)
         tokens = {}
         for delivery in self.deliveries:

@@ -1,4 +1,4 @@
-"""ledger_test.py: the ledger finds each kind of broken promise. A judge that never convicts proves nothing."""
+"""ledger_test.py: the ledger finds each kind of broken promise. A check that never fails proves nothing."""
 import sys
 import unittest
 
@@ -93,7 +93,7 @@ class Judge(unittest.TestCase):
 
 
 class JudgeOfALife(unittest.TestCase):
-    """What a clean broker lists is compared with what was answered, and with what was only asked."""
+    """Compares the tasks that a clean broker lists with the replies, and with requests that have no reply."""
 
     def setUp(self):
         self.ledger = Ledger()

@@ -1,8 +1,8 @@
-"""life.py: one broker's life with one fault in it, and the judgement of what is left.
+"""life.py: one broker's life with one fault, and the check of its data directory.
 
-The workload is fixed: tasks that are due at once, far ones, fat ones that fill a segment and have it retired, deliveries,
-an ack, cancels, moves, an orderly stop. It goes on as long as the broker lives; what it was told goes to the ledger, what
-it asked and was not told is remembered as asked. Then a clean broker on the same directory must hold every fact.
+The workload is fixed: tasks due at once, tasks due far ahead, large tasks that fill a segment and cause its retirement,
+deliveries, an ack, cancels, moves, an orderly stop. It runs as long as the broker lives. Replies go to the ledger; requests
+without a reply are remembered as open. Then a clean broker on the same directory must have every confirmed fact.
 """
 import copy
 import json
@@ -24,7 +24,7 @@ FAT_SIZE = 300_000
 FIRST_SEGMENT = "0000000000001000.seg"
 POLL_S = 0.02
 RETIRED_WAIT_S = 60
-ANSWER_WAIT = "60s"         # of the tool: a start may come in between
+ANSWER_WAIT = "60s"         # timeout of the tool: a start may come in between
 STOP_WAIT_S = 60
 REFUSED, USAGE, STORAGE = 1, 2, 4  # exit statuses of tarryd
 KILLS = ("kill", "half", "done", "cut", "done-cut")
@@ -32,7 +32,7 @@ ARGUMENTS = ("--segment-size", "1MiB", "--retain-log-size", "0", "--memory", "64
 
 
 class Life:
-    """`deadline_s`: how long the whole workload may take before it is given up (a fault for ever may leave it waiting)."""
+    """`deadline_s`: time limit of the whole workload (under a permanent fault it may wait for ever)."""
 
     def __init__(self, what=None, how=None, first=0, last=None, spare=None, deadline_s=120, snapshot=None, arguments=ARGUMENTS):
         self.directory = tempfile.mkdtemp(prefix="tarry-crash-")
@@ -46,7 +46,7 @@ class Life:
         self.broker = harness.Broker(self.data, *arguments, env=self.fault.env())
         self.deadline_s = deadline_s
         self.end = 0
-        self.given_up = []       # steps that came to no end
+        self.given_up = []       # steps that were given up
         self.was_ready = False
         self.status = None       # exit status of the broker with the fault
         self.complaints = []
@@ -66,7 +66,8 @@ class Life:
     # ---- the workload
 
     def run(self, work, end=None):
-        """Starts the broker, does the work, stops it (or ends it with `end`). `work` is a list of functions of this life."""
+        """Starts the broker, does the work, and stops the broker (or ends it with `end`). `work` is a list of functions of this
+        life."""
         self.end = time.monotonic() + self.deadline_s
         self.broker.launch()
         while not self.broker.is_ready.wait(POLL_S) and time.monotonic() < self.end:
@@ -97,7 +98,7 @@ class Life:
         process.stderr.close()
 
     def ask(self, *arguments, stdin=None):
-        """(answers that came, each with the times of asking and arrival; whether the tool came to its own end)."""
+        """Returns (replies, each with the times of request and arrival; whether the tool ended by itself)."""
         asked_ms = now_ms()
         with tempfile.TemporaryFile() as file:
             file.write((stdin or "").encode())
@@ -121,7 +122,7 @@ class Life:
         return [{**answer, "_asked_ms": asked_ms, "_arrived_ms": now_ms()} for answer in answers], is_over
 
     def each(self, command, note, requests):
-        """Asks for many things on one stream; `note` takes each answer."""
+        """Sends many requests on one stream; `note` gets each reply."""
         for request in requests:
             self.ledger.ask(command, request["key"])
         answers, is_over = self.ask(command, "--from", "-", stdin="".join(json.dumps(request) + "\n" for request in requests))
@@ -155,7 +156,7 @@ class Life:
         return is_over and len(answers) == 1
 
     def has_retired(self):
-        """The first segment is gone: the index has what lived in it."""
+        """Returns whether the first segment is gone: the index has its contents."""
         end = min(self.end, time.monotonic() + RETIRED_WAIT_S)
         while os.path.exists(os.path.join(self.data, "log", FIRST_SEGMENT)):
             if not self.broker.is_running() or time.monotonic() > end:
@@ -163,10 +164,10 @@ class Life:
             time.sleep(POLL_S)
         return True
 
-    # ---- the judgement
+    # ---- the check
 
     def judge(self):
-        """All complaints: how the broker ended, and what a clean one on the same directory knows."""
+        """Returns all complaints: about the broker's end, and about a clean broker on the same directory."""
         is_killed = self.fault.how in KILLS and self.fault.fired > 0
         if self.status not in (0, REFUSED, STORAGE) and not (is_killed and self.status == -signal.SIGKILL):
             self.complain(f"ended with {self.status}")
@@ -193,7 +194,7 @@ class Life:
         return self.complaints
 
     def judge_history(self, clean):
-        """Log and archive together tell everything, from the first position on."""
+        """Log and archive together are complete, from the first position on."""
         told = clean.tarry("audit", "--data", self.data, "--kind", "scheduled")
         if told.status != 0 or told.err:
             self.complain(f"history is not whole: {told}")
@@ -219,7 +220,7 @@ class Life:
                 self.complain(f"{name}: {complaint}")
 
     def story(self):
-        """What happened, for a complaint."""
+        """Returns a description of the events, for a complaint."""
         return (f"hit {self.fault.hit or 'nothing'} (of {self.fault.matched} matching), ready={self.was_ready}, "
                 f"gave up={self.given_up}, status={self.status}, log:\n" + "\n".join(self.broker.log[-6:]))
 
@@ -286,4 +287,4 @@ def schedule_last(life):
 
 WHOLE = [schedule_due, schedule_far, consume_due, ack_one, cancel_some, move_some, schedule_fat, cancel_fat, wait_retired,
          schedule_last]
-AGAIN = [schedule_last]  # after a recovery
+AGAIN = [schedule_last]  # the workload after a recovery

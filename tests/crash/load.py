@@ -1,8 +1,8 @@
-"""load.py: clients at work whose every answer and delivery goes into a ledger: streams that schedule, cancel and move,
-consumers that ack by themselves, and one whose deliveries are acked by hand with `tarry ack`.
+"""load.py: clients under load whose replies and deliveries all go into a ledger: streams that schedule, cancel and move,
+consumers that ack by themselves, and one consumer whose deliveries are acked by hand with `tarry ack`.
 
-Whoever uses it does something terrible meanwhile; `finish` then waits until everything is answered and settled. Needs
-tests/e2e on sys.path.
+A test injects faults meanwhile; `finish` then waits until every request has its reply and every task is settled. Needs tests/e2e
+on sys.path.
 """
 import json
 import os
@@ -14,15 +14,15 @@ import time
 from harness import now_ms
 from ledger import Ledger
 
-BY_HAND_MAX = 60  # each ack by hand is a process: on a busy machine no more of them than can be done
+BY_HAND_MAX = 60  # each ack by hand is a process: the limit keeps a busy machine from falling behind
 FINISH_S = int(os.environ.get("TARRY_CRASH_FINISH_S", "400"))
 TIMEOUT = "60s"  # a start may come in between
 
 
 class Load:
-    """Every client of the story. Each thread here reads one stream's answers into the ledger. One task in `hand_every` is
-    acked by hand, which is a process each; 0: none. `prefix` begins every key, `queue_prefix` the names of both queues;
-    `pause_s` lies between two handfuls of requests; `timeout` is how long a client tries."""
+    """All clients of the test. Each thread reads one stream's replies into the ledger. One task in `hand_every` is acked by hand,
+    with a process each; 0: none. `prefix` begins every key, `queue_prefix` the names of both queues; `pause_s` is the time
+    between two groups of requests; `timeout` is how long a client retries."""
 
     def __init__(self, broker, seed, hand_every=12, prefix="t", queue_prefix="", pause_s=0.04, timeout=TIMEOUT):
         self.hand_every, self.prefix, self.pause_s = hand_every, prefix, pause_s
@@ -31,13 +31,13 @@ class Load:
         self.broker, self.ledger = broker, Ledger()
         self.random = random.Random(seed)
         self.running = self.acking = True
-        self.cancel_asked_ms, self.move_keys = [], []  # by line
+        self.cancel_asked_ms, self.move_keys = [], []  # by line number of the request
         self.count = self.moves_sent = self.cancels_sent = 0
         self.answered = {"schedule": 0, "cancel": 0, "move": 0}
         self.schedules = broker.stream("schedule", "--from", "-", *self.patience, stdin=True)
         self.cancels = broker.stream("cancel", "--from", "-", *self.patience, stdin=True)
         self.moves = broker.stream("move", "--from", "-", *self.patience, stdin=True)
-        self.deaths = []  # streams that ended though nobody asked them to
+        self.deaths = []  # streams that ended although they were not told to
         self.threads = []
         self.by_hand = []
         self.consumers = []
@@ -90,7 +90,7 @@ class Load:
     def ack_by_hand(self):
         while self.acking:
             try:
-                delivery = self.by_hand.pop()  # the youngest: on a busy machine the lease of the others is over
+                delivery = self.by_hand.pop()  # the newest delivery: on a busy machine the leases of the others may be over
             except IndexError:
                 time.sleep(0.02)
                 continue
@@ -101,7 +101,7 @@ class Load:
                 self.ledger.acked(delivery["id"], arrived_ms)
 
     def drive(self):
-        """About 300 schedules a second, and cancels and moves of tasks that may or may not have fired."""
+        """Sends about 300 schedules a second, and cancels and moves of tasks that may or may not have been delivered."""
         recent = []
         while self.running:
             for _ in range(self.random.randrange(1, 25)):
@@ -127,7 +127,7 @@ class Load:
             time.sleep(self.pause_s)
 
     def finish(self):
-        """No more work; every answer awaited; everything that falls due consumed."""
+        """Stops the work, waits for every reply, and consumes everything that becomes due."""
         self.running = False
         self.driver.join()
         for stream in (self.schedules, self.cancels, self.moves):

@@ -1,7 +1,8 @@
-"""pair_test.py: the follower's disk is full (F-28), fails (F-5), or it has no memory (F-11). It ends with a sentence, is started
-again and again, as systemd would, and follows again once it can; its leader goes on as it was told to.
+"""pair_test.py: the follower's disk is full (F-28) or fails (F-5), or its memory is full (F-11). It ends with a sentence, is
+started again and again, as systemd does, and follows again once it can. Its leader continues according to its options.
 
-A follower that asks and stores nothing is not silent. What counts is that it stores: a leader that may goes on without it.
+A follower that asks but stores nothing is not silent. Only stored frames count: a leader that may serve alone continues without
+it.
 """
 import os
 import subprocess
@@ -16,14 +17,14 @@ import pair  # noqa: E402
 from fault import FOR_EVER, Fault  # noqa: E402
 
 FAT = "x" * 100_000
-FATS = 15               # more than a segment
+FATS = 15               # more than a segment of large tasks
 STARTED_AGAIN_S = 0.3
-STRICT_WAIT_S = 4       # more than two runs of a follower, and than what solo-after is elsewhere
+STRICT_WAIT_S = 4       # longer than two runs of a follower, and than solo-after elsewhere
 STORAGE_FAILED = 4
 
 
 class Nurse(threading.Thread):
-    """Starts a broker again whenever it has ended; how it did is in `statuses`."""
+    """Restarts a broker whenever it ends; its exit statuses are in `statuses`."""
 
     def __init__(self, broker):
         super().__init__(daemon=True)
@@ -52,11 +53,11 @@ class Follower(pair.Case):
 
     def tearDown(self):
         if self.nurse:
-            self.nurse.end()  # first: it would start a broker that nobody ends
+            self.nurse.end()  # first: otherwise it would start a broker that nobody ends
         super().tearDown()
 
     def begin(self, what, how, spare=None):
-        """A pair in sync, with a fault that is not armed yet in the follower."""
+        """Starts a pair in sync, with an unarmed fault in the follower."""
         self.fault = Fault(self.directory, self.b.data, what, how, spare=spare)
         self.addCleanup(self.fault.close)
         self.b.env.update(self.fault.env())
@@ -70,17 +71,17 @@ class Follower(pair.Case):
         self.acknowledged = 1
 
     def fat(self, wait_s=30):
-        """One task that needs room."""
+        """Schedules one large task."""
         self.a.ok("schedule", "orders", "--in", "1h", "--body", FAT, wait_s=wait_s)
         self.acknowledged += 1
 
     def check_patience(self, said_before):
-        """The leader has waited for it, and not again and again, since it had said so many lines."""
+        """Checks that the leader waited for the follower once, and not again, since its log had that many lines."""
         since = self.a.log[said_before:]
         self.assertLess(sum("event=follower_awaited" in line for line in since), 3, self.a.log_text())
 
     def judge(self):
-        """Both have all that was acknowledged."""
+        """Both nodes have everything that was confirmed."""
         self.wait_pending(self.b, self.pending(self.a))
         self.wait_in_sync()
         self.nurse.end()
@@ -88,18 +89,18 @@ class Follower(pair.Case):
         self.assertTrue(self.a.is_running())
 
     def judge_solo(self, reason, make_room):
-        """The leader waits for it once, and goes on alone."""
+        """The leader waits for the follower once, then serves alone."""
         said_before = 0
         for _ in range(FATS):
             if not any(reason in line for line in self.b.log):
-                said_before = len(self.a.log)  # of a slow disk that is not full
+                said_before = len(self.a.log)  # of a disk that is slow but not full
             self.fat()
         self.check_patience(said_before)
         self.assertEqual(self.record()["in-sync"], "0")
         self.wait_for("it says why", lambda: any(reason in line for line in self.b.log))
         self.assertGreater(len(self.nurse.statuses), 0)
         self.assertEqual(set(self.nurse.statuses), {STORAGE_FAILED})
-        # It ends by the failure, and its connection breaks; or it is seen to store nothing before that.
+        # The follower ends by the failure and its connection breaks; or the leader sees before that that it stores nothing.
         self.assertTrue(any("event=follower_gone" in line or "event=follower_stuck" in line for line in self.a.log), self.a.log_text())
         make_room()
         self.judge()
@@ -133,19 +134,19 @@ class FullDisk(Follower):
             try:
                 self.fat(wait_s=STRICT_WAIT_S)
             except subprocess.TimeoutExpired:
-                if any(self.REASON in line for line in self.b.log):  # else it was only slow
+                if any(self.REASON in line for line in self.b.log):  # otherwise the disk was only slow
                     return
         self.fail("everything was acknowledged")
 
     def test_f28_a_strict_leader_waits(self):
-        """Nothing is acknowledged that only one disk has, however long it takes."""
+        """A commit that only one disk has is never confirmed, however long it takes."""
         for broker in self.brokers:
             broker.arguments += ["--solo-after", "never"]
         self.begin("log.posix_fallocate", "ENOSPC")
         self.fault.arm(1, FOR_EVER)
         self.fat_until_it_waits()
         self.assertEqual(self.record()["in-sync"], "0 1")
-        told = self.a.tarry("status").one  # it may complain already of a follower that stores nothing
+        told = self.a.tarry("status").one  # the leader may already report that its follower stores nothing
         self.assertLess(told["committed"], told["appended"])
         self.fault.disarm()
         self.fat()
@@ -176,7 +177,7 @@ class FailingDisk(Follower):
 
 class NoMemory(Follower):
     def test_f11_allocations_fail_now_and_then(self):
-        """It may end, if with a sentence; nothing that was acknowledged is forgotten."""
+        """The follower may end, but with a sentence; nothing that was confirmed is lost."""
         self.begin("heap.any+other.mmap", "ENOMEM")
         for skip in range(0, 40, 4):
             self.fault.arm(self.fault.matched + 1 + skip, self.fault.matched + 3 + skip)

@@ -15,10 +15,10 @@ struct change {
     struct change *older;
     dev_t device;
     ino_t inode;
-    int descriptor; /* our own, for the writer's may be closed by then */
+    int descriptor; /* our own descriptor, because the writer's may be closed by then */
     off_t offset;
     size_t size;
-    unsigned char *before; /* zeros where the file had nothing */
+    unsigned char *before; /* former contents; zeros where the file had none */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -41,7 +41,7 @@ void power_note_write(int descriptor, off_t offset, size_t size) {
     *change = (struct change){newest, status.st_dev, status.st_ino, dup(descriptor), offset, size, calloc(1, size + 1)};
     if (change->descriptor < 0 || change->before == NULL) abort();
     if (offset < 0) change->offset = lseek(descriptor, 0, SEEK_CUR);
-    /* A file that was opened for writing alone is a new one, and has nothing there. */
+    /* A file opened only for writing is new and has no former contents. */
     (void)syscall(SYS_pread64, descriptor, change->before, size, change->offset);
     newest = change;
 }
@@ -62,7 +62,7 @@ void power_note_sync(int descriptor) {
     }
 }
 
-/* Whether what was written to a sector survives; the same for all writes to it. */
+/* Whether a sector's writes survive; the same for all writes to it. */
 static bool is_kept(uint64_t seed, ino_t inode, uint64_t sector) {
     uint64_t x = seed * 0x9e3779b97f4a7c15u + (uint64_t)inode * 0xbf58476d1ce4e5b9u + sector;
     x = (x ^ (x >> 31)) * 0x94d049bb133111ebu;
@@ -75,7 +75,8 @@ void power_cut(uint64_t seed) {
     power_lock();
     for (const struct change *change = newest; change != NULL; change = change->older) {
         size_t done = 0;
-        (void)syscall(SYS_fcntl, change->descriptor, F_SETFL, 0); /* O_DIRECT would want pages, and not sectors */
+        (void)syscall(SYS_fcntl, change->descriptor, F_SETFL,
+                      0); /* O_DIRECT would require whole pages instead of sectors */
         while (done < change->size) {
             uint64_t at = (uint64_t)change->offset + done;
             size_t size = SECTOR_SIZE - at % SECTOR_SIZE;

@@ -1,8 +1,8 @@
-/* power_cut.h: what a power failure would leave of files that were written and not synced.
+/* power_cut.h: simulates a power failure: unsynced writes of files are lost.
  *
- * Before a write what it replaces is remembered; a sync of the file forgets it; a cut puts it back, sector by sector,
- * some of them or all. What was written through O_DSYNC is durable at once. Not modelled: names and sizes of files
- * (model_disk.h does that), and pages written through a map. For fault_shim.c, whose own calls it must not make. */
+ * Before a write the replaced bytes are saved; a sync of the file drops them; a cut restores them, sector by sector,
+ * some or all. A write through O_DSYNC is durable at once. Not modelled: names and sizes of files (model_disk.h does
+ * that), and writes through a memory map. For fault_shim.c, whose own calls it must not use. */
 #ifndef TARRY_TESTS_POWER_CUT_H
 #define TARRY_TESTS_POWER_CUT_H
 
@@ -10,14 +10,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Between these two a write or a sync and its note are one step: a cut falls before or after it. */
+/* Between these two, a write or sync and its note are one step: a cut comes before or after it. */
 void power_lock(void);
 void power_unlock(void);
-/* `size` bytes from `offset` are about to be written; offset -1: where the descriptor stands. */
+/* Notes that `size` bytes from `offset` will be written; offset -1: at the descriptor's current position. */
 void power_note_write(int descriptor, off_t offset, size_t size);
-/* The file of this descriptor was synced. */
+/* Notes that the descriptor's file was synced. */
 void power_note_sync(int descriptor);
-/* Puts back what was not synced; `seed` decides what is kept all the same. Takes the lock, and keeps it. */
+/* Restores unsynced bytes; `seed` decides which writes survive. Takes the lock and keeps it. */
 void power_cut(uint64_t seed);
 
 #endif

@@ -1,7 +1,7 @@
-"""powercut_test.py: the power fails at some call of the real broker (F-1, F-5, F-6, F-10): of what was written and not synced,
-to the log and to the index, some sectors are lost, or all. Nothing that was answered may rest on them (LOG-1, LOG-3).
+"""powercut_test.py: the power fails at some call of the real broker (F-1, F-5, F-6, F-10): some or all unsynced sectors of the
+log and the index are lost. No reply or delivery may depend on them (LOG-1, LOG-3).
 
-The model disk of tests/sim knows more kinds of loss; this one has LMDB and the kernel in it.
+The model disk of tests/sim has more kinds of loss; this test has the real LMDB and kernel.
 """
 import sys
 
@@ -14,13 +14,13 @@ OTHER_SYNCS = "log.fsync+index.fdatasync+index.fsync+archive.fsync+data.fsync"
 
 
 class PowerCut(Campaign):
-    """F-1, F-10: in the workload."""
+    """F-1, F-10: during the workload."""
 
     def test_f10_before_an_answer_or_a_delivery_leaves(self):
         self.every_call("net.send", "cut", 5, check=must_be_killed, but_last=True)
 
     def test_f10_after_an_answer_or_a_delivery_has_left(self):
-        """LOG-1: whoever was sent it relies on it, and the disk has no more than what was synced by then."""
+        """LOG-1: a client relies on a message that was sent, and the disk has only what was synced by then."""
         self.every_call("net.send", "done-cut", 25, check=must_be_killed, but_last=True)
 
     def test_f1_before_a_sync_of_the_log(self):
@@ -33,12 +33,12 @@ class PowerCut(Campaign):
         self.every_call("index.pwrite+index.writev", "cut", 6, check=must_be_killed)
 
     def test_f6_data_around_names(self):
-        """What the files hold; that names themselves may be lost is property/log_crash_test.c's to show."""
+        """Checks the contents of files; property/log_crash_test.c tests that names may be lost too."""
         self.every_call("any.rename+any.unlink", "cut", 5, check=must_be_killed)
 
 
 class Recovery(RecoveryCampaign):
-    """F-10: in a start after SIGKILL: what recovery reported as kept is durable (R6)."""
+    """F-10: during a start after SIGKILL: everything that recovery reported as kept is durable (R6)."""
 
     def test_f10_in_a_recovery(self):
         self.every_call("log.fdatasync+net.send+index.pwrite+" + OTHER_SYNCS, "cut", 8, check=must_be_killed,

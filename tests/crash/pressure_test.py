@@ -1,7 +1,7 @@
-"""pressure_test.py: something is used up for a while, and then it is there again: the disk (F-4), descriptors (F-12).
+"""pressure_test.py: a resource is used up for a while and then available again: the disk (F-4), descriptors (F-12).
 
-Under pressure tarryd refuses what can wait, goes on with what cannot, and forgets nothing; afterwards it serves as before,
-without a restart.
+Under pressure tarryd refuses what can wait, continues what cannot, and forgets nothing; afterwards it serves as before, without a
+restart.
 """
 import json
 import os
@@ -19,10 +19,10 @@ from harness import Case  # noqa: E402
 
 FAT_SIZE = 100_000
 FATS_MAX = 400
-REFUSED_WAIT_S = 8     # a refused tool asks again and again: after so long without an answer it was refused
+REFUSED_WAIT_S = 8     # a refused tool repeats its request: after 8 s without a reply it counts as refused
 RECOVERY_WAIT_S = 30
 PEERS = 400
-RESERVE = (24 << 20) // 8  # of a disk of 24 MiB: broker/shell/process/disk_space.c
+RESERVE = (24 << 20) // 8  # for a disk of 24 MiB: broker/shell/process/disk_space.c
 
 
 class Pressure(Case):
@@ -36,7 +36,7 @@ class Pressure(Case):
         self.broker.start()
 
     def try_schedule(self, key, wait_s=REFUSED_WAIT_S):
-        """Whether the broker took a fat task; False: it said that it is busy, and went on saying so."""
+        """Returns whether the broker took a large task; False: it replied BUSY and kept doing so."""
         body = self.path("body", "x" * FAT_SIZE)
         tool = self.broker.stream("schedule", "far", "--key", key, "--in", "1h", "--body-file", body)
         try:
@@ -45,7 +45,7 @@ class Pressure(Case):
             if self.is_low():
                 tool.kill()
                 return False
-            status = tool.wait()  # it was only slow
+            status = tool.wait()  # the broker was only slow
         self.assertEqual(status, 0, tool.errors)
         return True
 
@@ -53,18 +53,18 @@ class Pressure(Case):
         return any("event=disk_low" in line for line in self.broker.log)
 
     def wait_taken(self, key):
-        """New tasks are taken again, soon, and by the broker that refused them."""
+        """The same broker that refused new tasks takes them again soon."""
         self.assertTrue(self.try_schedule(key, RECOVERY_WAIT_S), f"still refused:\n{self.broker.log_text()}")
 
 
 class FullDisk(Pressure):
     def begin(self, what, how):
-        """What is full later had room at the start: something was answered, so the first segment is there."""
+        """The disk has room at the start: a commit was confirmed, so the first segment exists."""
         super().begin(what, how)
         self.broker.one("schedule", "first", "--in", "1h")
 
     def fill(self):
-        """Fat tasks until they are refused: the keys of those that were taken."""
+        """Schedules large tasks until they are refused; returns the keys of those that were taken."""
         taken = []
         for number in range(FATS_MAX):
             if not self.try_schedule(f"fat{number}"):
@@ -73,7 +73,7 @@ class FullDisk(Pressure):
         self.fail("everything was taken")
 
     def judge(self, make_room):
-        """F-4: new tasks are refused first; acks and cancels work; nothing is lost; it is over when there is room."""
+        """F-4: new tasks are refused first; acks and cancels work; nothing is lost; the pressure ends when there is room."""
         for number in range(6):
             self.broker.one("schedule", "q", "--key", f"early{number}", "--in", "0s")
         taken = self.fill()
@@ -95,7 +95,7 @@ class FullDisk(Pressure):
         self.assertEqual(self.broker.ok("list", "q"), [])
 
     def wait_indexed(self):
-        """The index does not stand still: it has caught up with the log."""
+        """The indexer makes progress: it has caught up with the log."""
         def is_level():
             stats = self.broker.queue_stats(None)
             return stats["indexed"] == stats["appended"]
@@ -133,7 +133,7 @@ class FullDisk(Pressure):
 
 
 class NoDescriptors(Pressure):
-    """F-12: no connection can be accepted for a while; who is connected goes on, who is not comes in later."""
+    """F-12: no connection can be accepted for a while. Connected clients continue, others get in later."""
 
     def answer(self, stream, key):
         stream.send({"queue": "far", "key": key, "delay_ms": 3_600_000})
@@ -159,7 +159,7 @@ class NoDescriptors(Pressure):
 
     @unittest.skipIf(resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 2 * PEERS, "the hard limit is low here")
     def test_f12_the_soft_limit_counts_for_nothing(self):
-        """What the system lets a process have it takes: who starts it by hand has a soft limit of 1,024, or less."""
+        """tarryd raises the limit to the system's maximum: a process started by hand has a soft limit of 1,024 or less."""
         self.broker.prefix = ["sh", "-c", f'ulimit -Sn {PEERS // 2} && exec "$0" "$@"']
         self.broker.start()
         peers = [socket.create_connection(("127.0.0.1", self.broker.port), 30) for _ in range(PEERS)]

@@ -1,7 +1,7 @@
-"""sigkill_test.py: kill -9 of the broker at random, again and again, under load (load.py); the ledger outside must agree.
+"""sigkill_test.py: kills the broker (SIGKILL) at random, again and again, under load (load.py); the ledger outside must agree.
 
-Now and then a consumer is killed too. Nothing is told to any client: each finds its own way back. TARRY_CRASH_ROUNDS
-says how many kills (default 50), TARRY_CRASH_SEED which history.
+Some rounds also kill a consumer. No client is told: each reconnects by itself. TARRY_CRASH_ROUNDS sets the number of kills
+(default 50), TARRY_CRASH_SEED the history.
 """
 import os
 import random
@@ -16,13 +16,13 @@ from load import Load  # noqa: E402
 
 ROUNDS = int(os.environ.get("TARRY_CRASH_ROUNDS", "50"))
 SEED = int(os.environ.get("TARRY_CRASH_SEED", str(random.SystemRandom().randrange(1 << 32))))
-UP_MS = (60, 1100)      # how long a broker lives
-KILL_CONSUMER_EVERY = 7  # rounds
+UP_MS = (60, 1100)      # lifetime of a broker, from … to
+KILL_CONSUMER_EVERY = 7  # in rounds
 PROGRESS_EVERY = 100
 
 
 class SigKill(Case):
-    """One history, judged from several sides: each `test_` is one promise."""
+    """One history, checked from several sides: each `test_` is one promise."""
 
     ledger = None
     problems = {}

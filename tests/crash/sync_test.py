@@ -1,8 +1,8 @@
-"""sync_test.py: a sync of the log hangs, or fails (F-5): nothing leaves the broker before what it rests on is durable
-(LOG-1), and a client is told the truth about what may be on the disk (LOG-4).
+"""sync_test.py: a sync of the log hangs, or fails (F-5). Nothing leaves the broker before the records that it depends on are
+durable (LOG-1), and clients are told the truth about what may be on the disk (LOG-4).
 
-SIGKILL cannot show the first: the page cache survives the process. Here a sync is held, and what comes out of the broker
-meanwhile is what should not have.
+SIGKILL cannot show the first: the page cache survives the process. Here a sync is held, and the broker must send nothing
+meanwhile that depends on it.
 """
 import glob
 import os
@@ -21,10 +21,10 @@ from harness import Case  # noqa: E402
 from life import STORAGE  # noqa: E402
 from wire import Connects, Session  # noqa: E402
 
-QUIET_S = 0.6  # what is free to leave does so within a millisecond
+QUIET_S = 0.6  # a message that need not wait leaves within a millisecond
 SHARE_OF_REQUESTS = 8 << 20  # of 64 MiB: broker/shell/process/config.h
 PLACES, PLACES_RESERVED = 256, 64  # broker/shell/door/rpc.h
-UNDONE_WAIT_S = 20  # of a lease of 30 s
+UNDONE_WAIT_S = 20  # less than a lease of 30 s
 
 
 class Synced(Connects, Case):
@@ -48,13 +48,13 @@ class Synced(Connects, Case):
 
 class Held(Synced):
     def hold_next(self):
-        """The next sync of the log hangs; one that hangs now goes on."""
+        """The next sync of the log hangs; a sync that hangs now continues."""
         number = (self.fault.first if self.fault.fired else self.fault.matched) + 1
         self.fault.first = number
         self.fault.arm(number, number)
 
     def wait_idle(self):
-        """Until nothing is synced any more, the seal included (LOG-5): the next sync is then what the test asks for."""
+        """Waits until all syncs have ended, the seal's included (LOG-5): the next sync is then the test's own."""
         before = -1
         while before != self.fault.matched:
             before = self.fault.matched
@@ -64,7 +64,7 @@ class Held(Synced):
         self.fault.wait_fired(count)
 
     def is_read(self):
-        """All that was sent to the broker has been taken from its sockets."""
+        """Everything sent to the broker has been read from its sockets."""
         with open(f"/proc/{self.broker.process.pid}/net/tcp", encoding="ascii") as file:
             for line in file:
                 fields = line.split()
@@ -101,14 +101,15 @@ class Alone(Held):
         self.assertEqual(other.hear()[1], wire.OK)
         self.wait_idle()
         self.hold_next()
-        self.wait_held()  # it falls due: that is the sync of its lease
+        self.wait_held()  # the task becomes due: this is the sync of its lease
         self.assert_silent(lane)
         self.fault.disarm()
         self.assertEqual(len(wire.tasks(lane.receive())), 1)
 
 
     def test_f19_a_delivery_that_never_left_does_not_count(self):
-        """F-19, TRUE-1: its lane is gone before its lease is durable. Nobody has seen the task, and the answers say so at once."""
+        """F-19, TRUE-1: the lane is gone before the lease is durable. No consumer has seen the task, and the replies say so at
+        once."""
         rpc, other = self.rpc(), self.rpc()
         producer = rpc.hello()
         session = Session(rpc, ["q"])
@@ -119,7 +120,7 @@ class Alone(Held):
         self.hold_next()
         self.wait_held()
         lane.close()
-        time.sleep(QUIET_S)  # the broker has seen it by then; if it has not, the task waits in the kernel, and counts
+        time.sleep(QUIET_S)  # by now the broker has noticed; otherwise the task is in the kernel's buffer, and counts
         self.fault.disarm()
 
         def is_given_back():
@@ -129,12 +130,14 @@ class Alone(Held):
 
 
 class Crowd(Held):
-    """F-37, CAP-1: nothing is answered while the disk hangs. Who comes when the room for requests is full is told to try again, at once."""
+    """F-37, CAP-1: no reply leaves while the disk hangs. When the space for requests is full, further requests are told at once
+    to try again."""
 
     arguments = ("--memory", "64MiB")
 
     def judge(self, count, body, fields_of):
-        """So many requests, each of a producer of its own: some are taken and wait, the others are refused while nothing is answered."""
+        """Sends `count` requests, each of its own producer. Some are taken and wait, the others are refused, while no reply
+        leaves."""
         first, peers = self.rpc(), [self.rpc() for _ in range(count)]
         producers = [peer.hello() for peer in peers]
         producer = first.hello()
@@ -159,24 +162,24 @@ class Crowd(Held):
         return self.judge(count, wire.COMMIT, lambda producer: wire.commit(producer, 1, [wire.schedule("q", "", 3_600_000, bytes(size))]))
 
     def test_f37_large_requests(self):
-        """Each counts four times, for what it may be unpacked."""
+        """Each request counts four times its size, for its unpacked form."""
         self.assertLessEqual(self.judge_commits(60, 100_000) * 100_000 * 4, SHARE_OF_REQUESTS)
 
     def test_f37_very_many_requests(self):
-        """Some places are left for what is not to be refused."""
+        """Some places are reserved for requests that are never refused."""
         self.assertLessEqual(self.judge_commits(240, 10), PLACES - PLACES_RESERVED)
 
     def test_f20_requests_that_are_large_once_they_are_unpacked(self):
-        """F-20: 250 KB of small numbers, which an end of a session may name, are eight times that in memory."""
+        """F-20: 250 KB of small numbers, as an end of a session may contain, take eight times as much memory."""
         small = wire.varint(3 << 3 | 2) + wire.varint(250_000) + b"\1" * 250_000
         self.assertLessEqual(self.judge(60, wire.UNSUBSCRIBE, lambda producer: small) * 250_000 * 8, SHARE_OF_REQUESTS)
 
 
 class Lone(Held):
-    """A call that comes alone is carried through by the thread that serves the port (broker/shell/threads/lone.h). In memory, so that
-    the disk is quick however busy the machine is."""
+    """A call that comes alone is handled by the thread that serves the port (broker/shell/threads/lone.h). The data directory is
+    in memory, so that the disk is quick even on a busy machine."""
 
-    CALLS, GROUPS = 20, 50  # calls of a group; groups at most
+    CALLS, GROUPS = 20, 50  # calls in a group; maximal number of groups
 
     def make_broker(self, *arguments, data=None, listen=None):
         memory = tempfile.mkdtemp(prefix="tarry-lone-", dir="/dev/shm")
@@ -184,7 +187,7 @@ class Lone(Held):
         return super().make_broker(*arguments, data=os.path.join(memory, "data"), listen=listen)
 
     def sleeps(self, name):
-        """How often the broker's thread of that name has gone to sleep."""
+        """Returns how often the broker's thread of that name has gone to sleep."""
         for status in glob.glob(f"/proc/{self.broker.process.pid}/task/*/status"):
             with open(status, encoding="ascii") as file:
                 fields = dict(line.split(":", 1) for line in file)
@@ -193,13 +196,14 @@ class Lone(Held):
         raise AssertionError(f"no thread {name}")
 
     def call(self, rpc, producer, sequence):
-        def is_taken():  # a new log's next segment may still be being made
+        def is_taken():  # a new log's next segment may not be ready yet
             commit = wire.commit(producer, sequence, [wire.schedule("q", f"k{sequence}", 3_600_000)], sequence)
             return rpc.ask(wire.COMMIT, commit)[0] == wire.OK
         harness.wait_until("there is room", is_taken, 30)
 
     def test_a_lone_call_wakes_no_other_thread(self):
-        """In some group of calls: on a busy machine the broker's threads are late, and a call that finds one at work is not alone."""
+        """At least one group of calls must show it: on a busy machine the broker's threads are late, and a call that meets a
+        running thread is not alone."""
         rpc = self.rpc()
         producer = rpc.hello()
         for group in range(self.GROUPS):
@@ -220,7 +224,7 @@ class Lone(Held):
         self.hold_next()
         self.schedule(rpc, producer, 2, "q", "k2", 3_600_000)
         self.wait_held()
-        self.assertEqual(self.sleeps("tarry-sync"), asleep)  # it is the other thread that waits
+        self.assertEqual(self.sleeps("tarry-sync"), asleep)  # only the other thread waits
         with urllib.request.urlopen(f"http://127.0.0.1:{self.broker.port}/healthz", timeout=30) as page:
             self.assertEqual(page.status, 200)
         other.tell(wire.COMMIT, wire.commit(producer, 3, [wire.schedule("q", "k3", 3_600_000)]))
@@ -234,17 +238,17 @@ class Lone(Held):
 
 
 class Late(Held):
-    """F-5, TIME-2: the disk hangs until the core waits for it. What came in time counts, though it is looked at when the
-    lease's deadline and the consumer's silence are over."""
+    """F-5, TIME-2: the disk hangs until the core waits for it. Requests that came in time count, even if they are handled after
+    the lease's deadline and after the consumer's silence limit."""
 
-    BATCHES = 16  # broker/shell/queues/batch.h: as many wait for the disk, then the core does too
+    BATCHES = 16  # broker/shell/queues/batch.h: once this many wait for the disk, the core waits too
     LEASE_MS = 2000
 
     # TIME-2
     def test_f5_what_came_in_time_counts_after_the_disk_hung(self):
         rpc, asker, heart = self.rpc(), self.rpc(), self.rpc()
         producer = rpc.hello()
-        session = Session(rpc, ["q"], lease_ms=self.LEASE_MS)  # as long as it may be silent
+        session = Session(rpc, ["q"], lease_ms=self.LEASE_MS)  # the lease equals the silence limit
         lane = session.dial()
         self.sockets.append(lane)
         self.schedule(rpc, producer, 1, "q", "k")
@@ -256,7 +260,7 @@ class Late(Held):
         others = [self.rpc() for _ in range(2 * self.BATCHES)]
         for number, other in enumerate(others):
             self.schedule(other, producer, 2 + number, "q", "", 3_600_000)
-            time.sleep(0.02)  # each a batch of its own
+            time.sleep(0.02)  # each in a batch of its own
         self.wait_held()
         ack = [(4, [(1, wire.number(task, 1)), (2, task[7][-1])])]
         asker.tell(wire.COMMIT, wire.commit(producer, 60, [ack], 1))
@@ -269,8 +273,8 @@ class Late(Held):
 
 
 class Room(Held):
-    """F-4, CAP-1: the disk takes its time to make the log's next segment. New tasks are refused meanwhile, for a moment;
-    nobody waits for it."""
+    """F-4, CAP-1: the disk is slow to make the log's next segment. Meanwhile new tasks are refused; no other request waits for
+    it."""
 
     what = "log.posix_fallocate"
     arguments = ("--segment-size", "1MiB")
@@ -306,7 +310,8 @@ class Room(Held):
 
 
 class Beside(Held):
-    """F-5, LOG-1: what appends nothing shares a group commit with what does, and waits for its sync: it may rest on it."""
+    """F-5, LOG-1: a request that appends nothing shares a group commit with one that does, and waits for its sync, because it may
+    depend on it."""
 
     def setUp(self):
         super().setUp()
@@ -320,16 +325,16 @@ class Beside(Held):
         return wire.commit(self.producer, 1, [wire.schedule("q", "k", 3_600_000, b"body")])
 
     def judge(self, body, fields):
-        """Asked after a commit was appended whose own sync hangs."""
+        """The question follows a commit whose own sync hangs."""
         self.hold_next()
         self.schedule(self.writer, self.producer, 2, "q", "x", 3_600_000)
-        self.wait_held()  # a group is under way: what is told from now on goes together, in this order
+        self.wait_held()  # a group commit is running: the following requests go together, in this order
         self.schedule(self.writer, self.producer, 3, "q", "y", 3_600_000)
-        # what the first connection says now comes after it
+        # the first connection's request now comes after it
         harness.wait_until("the commit is appended in memory", self.is_read, 30)
         self.asker.tell(body, fields)
         with self.assertRaises(TimeoutError):
-            self.asker.receive(QUIET_S)  # it has arrived, and waits for the sync under way in any case
+            self.asker.receive(QUIET_S)  # the request has arrived, and waits for the running sync in any case
         self.hold_next()
         self.wait_held(2)
         self.assert_silent(self.asker)
@@ -347,8 +352,8 @@ class Beside(Held):
 
 
 class Failed(Synced):
-    """LOG-4: the process ends, and says FAILED before: the commit may be on the disk, so BUSY ("nothing was decided") would
-    be a lie, after which a service may do the same under another sequence."""
+    """LOG-4: the process ends after it has replied FAILED: the commit may be on the disk. BUSY ("nothing was decided") would be
+    wrong: the service may then repeat the commit under another sequence."""
 
     how = "EIO"
 

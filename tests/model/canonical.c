@@ -1,5 +1,6 @@
-/* canonical.c: states that differ in nothing that matters become the same: counters become ranks, what nobody looks at
- * any more becomes zero. Leaving something out here would hide states; leaving something in only costs time. */
+/* canonical.c: maps states that differ only in irrelevant details to the same state: counters become ranks, and
+ * values that no later step reads become zero. Dropping a relevant detail would hide states; keeping an irrelevant
+ * one only costs time. */
 #include <string.h>
 
 #include "frame.h"
@@ -16,7 +17,7 @@ static void number(struct numbers *numbers, uint64_t *place) {
     numbers->places[numbers->count++] = place;
 }
 
-/* Replaces the values by small ones in the same order. 0 stays. */
+/* Replaces the values by small ones in the same order. 0 stays 0. */
 static void rank(struct numbers *numbers) {
     uint64_t **places = numbers->places;
     for (int i = 1; i < numbers->count; i++)
@@ -34,11 +35,11 @@ static void rank(struct numbers *numbers) {
     }
 }
 
-/* A version is compared with the coordinator's and with those that the same node knows, and with nothing else. */
+/* A version is compared only with the coordinator's version and with versions that the same node knows. */
 static void rank_versions(struct pair_world *world) {
     for (int i = 0; i < NODES; i++) {
         struct model_node *node = &world->nodes[i];
-        if (node->ghost.is_there && node->ghost.version != world->version) /* it changes nothing any more */
+        if (node->ghost.is_there && node->ghost.version != world->version) /* the swap can no longer change anything */
             memset(&node->ghost, 0, sizeof node->ghost);
         node->ghost.version = 0;
         bool is_stale = node->swap.version != world->version;
@@ -52,7 +53,7 @@ static void rank_versions(struct pair_world *world) {
         rank(&versions);
         node->swap.version = is_stale;
         node->pair.version = ((node->pair.version * 8 + now) * 8 + old) * 8 + kept;
-        if (node->pair.role == PAIR_FOLLOWING) /* it is read again before it is used */
+        if (node->pair.role == PAIR_FOLLOWING) /* the node reads the record again before it uses it */
             node->pair.record = (struct pair_record){.epoch = world->limits.force ? node->pair.record.epoch : 0};
     }
     world->old_version = world->old_version != 0;
@@ -60,7 +61,7 @@ static void rank_versions(struct pair_world *world) {
     world->version = world->version != 0;
 }
 
-/* Nobody ever listens to an answer to an older question; and what a question's end leaves out does not matter. */
+/* An answer to an older question is ignored. The part of a question's log after its end is irrelevant. */
 static void drop_stale_mail(struct pair_world *world) {
     for (int i = 0; i < NODES; i++) {
         struct model_message *answer = &world->answers[i], *question = &world->questions[i];
@@ -76,7 +77,8 @@ static void drop_stale_mail(struct pair_world *world) {
     }
 }
 
-/* Whether it heeds is asked of who is impatient, whether presence was asked for of who reads. */
+/* Whether a node heeds matters only while it is impatient; whether it asked for presence matters only while it
+ * reads. */
 static void forget_presence(struct pair_world *world) {
     for (int i = 0; i < NODES; i++) {
         struct pair *pair = &world->nodes[i].pair;
@@ -86,7 +88,7 @@ static void forget_presence(struct pair_world *world) {
     }
 }
 
-/* Of what was asked last it matters only whether it is so still. */
+/* Of the last question, it matters only whether the node would ask the same now. */
 static void forget_asked(struct pair_world *world) {
     for (int i = 0; i < NODES; i++) {
         struct pair *pair = &world->nodes[i].pair;
@@ -96,7 +98,7 @@ static void forget_asked(struct pair_world *world) {
     }
 }
 
-/* A stamp is compared with the question that waits at the leader of its epoch, and with nothing else. */
+/* A stamp is compared only with the question that waits at the leader of its epoch. */
 static bool is_late_enough(const struct pair_world *world, uint32_t epoch, uint64_t stamp) {
     for (int i = 0; i < NODES; i++) {
         const struct model_node *node = &world->nodes[i];
@@ -117,8 +119,8 @@ static void compare_stamps(struct pair_world *world) {
     for (int i = 0; i < NODES; i++) world->nodes[i].question = world->nodes[i].question != 0;
 }
 
-/* A question whose answer nobody waits for, in an epoch that its receiver can never lead any more, counts for nothing.
- */
+/* A question is irrelevant if its requester does not wait for the answer, and its receiver can never lead its epoch
+ * again. */
 static void drop_dead_question(struct pair_world *world, int to) {
     struct model_message *question = &world->questions[to];
     const struct model_node *requester = &world->nodes[!to], *receiver = &world->nodes[to];
@@ -129,17 +131,17 @@ static void drop_dead_question(struct pair_world *world, int to) {
         memset(question, 0, sizeof *question);
 }
 
-/* check_acked says of the high water that it never keeps a member from leading. */
+/* check_acked proves that the high water never prevents a member from leading. */
 static void canonical_record(const uint64_t runs[NODES], struct pair_record *record) {
     struct pair_record was = *record;
-    memset(record, 0, sizeof *record); /* what lies between its members, too: it is hashed */
+    memset(record, 0, sizeof *record); /* clears the padding too, because it is hashed */
     record->epoch = was.epoch;
     record->leader = was.leader;
     record->in_sync = was.in_sync;
     record->run = was.run != 0 && was.run == runs[was.leader];
 }
 
-/* As canonical_record: nothing that lies between members is hashed. */
+/* Like canonical_record: clears the padding, because it is hashed. */
 static void canonical_mail(struct model_message *mail) {
     struct model_message was = *mail;
     const struct pair_message *message = &was.message;
@@ -167,11 +169,11 @@ static void canonical_mail(struct model_message *mail) {
 static void canonical_pair(const struct pair_limits *limits, struct pair *pair) {
     bool leads = pair->role == PAIR_LEADING;
     pair->run = pair->serial = 0;
-    pair->told = 0; /* only said */
+    pair->told = 0; /* only reported, never read */
     if (pair->role != PAIR_FENCING) pair->word = 0;
     if (!leads) pair->begun = pair->stop = 0;
     if (pair->role == PAIR_FOLLOWING && pair->seen == 0) pair->epoch = 0;
-    /* It is not looked at unless a leader counts the other from the beginning, or a cut is wrong, which is checked. */
+    /* Read only if a leader counts the other node from the beginning, or if a cut is wrong, which is checked. */
     if (!leads && !limits->strict && !limits->by_operator) pair->committed = 0;
 }
 
@@ -183,7 +185,7 @@ static void canonical(struct pair_world *world) {
     drop_stale_mail(world);
     forget_presence(world);
     for (int i = 0; i < NODES && !limits->by_operator; i++) drop_dead_question(world, i);
-    if (!limits->lose && !limits->roll) world->led = 0; /* only watched */
+    if (!limits->lose && !limits->roll) world->led = 0; /* only checked, never read by a node */
     if (limits->silent_clients) world->served = 0;
     rank_versions(world);
     compare_stamps(world);
@@ -198,13 +200,14 @@ static void canonical(struct pair_world *world) {
         canonical_record(runs, &node->ghost.record);
         struct pair_message *answer = &world->answers[i].message, *asked = &world->questions[!i].message;
         asked->serial = world->questions[!i].is_there && node->up && asked->serial == node->pair.serial;
-        answer->serial = 0; /* there is none but to the newest question */
+        answer->serial = 0; /* the only answer is the one to the newest question */
         answer->word = 0;
         if (!limits->strict && !limits->by_operator) answer->committed = 0;
         node->runs = 0;
         if (!limits->roll || world->is_rolled) node->known = 0;
         if (!limits->lose && !limits->roll && !limits->lag)
-            node->hard_state.recorded = node->pair.hard_state.recorded = 0; /* never behind */
+            node->hard_state.recorded = node->pair.hard_state.recorded =
+                0; /* a node's recorded epoch is never behind */
         if (node->pair.role != PAIR_FOLLOWING || !node->pair.writing_state) node->leader = 0;
         canonical_pair(limits, &node->pair);
         canonical_mail(&world->questions[i]);
@@ -214,7 +217,7 @@ static void canonical(struct pair_world *world) {
 
 /* ---- symmetry */
 
-/* Once there is a record, and everybody knows it or will, the nodes differ in nothing but their numbers. */
+/* Once there is a record, and both nodes know it or will know it, the nodes differ only in their numbers. */
 static bool is_symmetric(const struct pair_world *world) {
     if (world->limits.by_operator || world->limits.lag || world->version == 0 || world->forced != 0) return false;
     for (int i = 0; i < NODES; i++) {
@@ -225,7 +228,7 @@ static bool is_symmetric(const struct pair_world *world) {
 }
 
 static void mirror_record(struct pair_record *record) {
-    if (record->epoch == 0) return; /* none */
+    if (record->epoch == 0) return; /* no record */
     record->leader = !record->leader;
     record->in_sync = (uint8_t)((record->in_sync & 1u) << 1 | record->in_sync >> 1);
 }
@@ -252,7 +255,7 @@ static void mirror(struct pair_world *world) {
     }
 }
 
-/* Which one a node is it knows from its place. */
+/* A node's place in the array gives its number. */
 static void forget_numbers(struct pair_world *world) {
     for (int i = 0; i < NODES; i++) {
         struct pair *pair = &world->nodes[i].pair;

@@ -1,12 +1,12 @@
-/* explore.c: every state that two nodes, their logs, a coordinator and the network between them can come to, within
- * limits on epochs and frames: breadth first, so that the story of a broken promise is a shortest one.
+/* explore.c: visits every reachable state of two nodes, their logs, a coordinator and the network, within limits on
+ * epochs and frames. Breadth first, so that the story of a broken promise is a shortest one.
  *
- *     explore [--epochs N] [--frames N] [--strict] [--async] [--operator] [--hand] [--force] [--lag] [--silent-clients]
- *             [--exchange] [--wrong] [--lose] [--roll] [--presence] [--safety] [--states MAX] [--weak NAME] [--tap]
+ * explore [--epochs N] [--frames N] [--strict] [--async] [--operator] [--hand] [--force] [--lag] [--silent-clients]
+ *         [--exchange] [--wrong] [--lose] [--roll] [--presence] [--safety] [--states MAX] [--weak NAME] [--tap]
  *
- * States are known by a 64-bit hash of their canonical form (hash compaction: Wolper, Leroy 1993; with 100 million
- * states the chance that two share one is below one in a thousand). Every 64th state must also settle when everything
- * goes well from there on: one leader, the other in sync, equal logs. */
+ * A 64-bit hash of the canonical form identifies a state (hash compaction: Wolper, Leroy 1993; with 100 million
+ * states the probability that two share a hash is below 1 in 1,000). Every 64th state must also settle if everything
+ * goes well from then on: one leader, the other node in sync, equal logs. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static const char *const weaknesses[] = {"none",
 
 #define SETTLE_EVERY 64
 #define SETTLE_STEPS_MAX 400
-#define TABLE_FIRST (1u << 16) /* entries; a power of two, as the next */
+#define TABLE_FIRST (1u << 16) /* number of entries; a power of two, like the next constant */
 #define FRONTIER_FIRST (1u << 10)
 
 struct step {
@@ -40,11 +40,12 @@ struct explorer {
     struct pair_limits limits;
     uint64_t states_max;
     bool is_tap;
-    bool is_safety;  /* whether it settles is not asked */
-    uint64_t *table; /* hashes; 0: free. Not larger than it must be, nor is the ring: each page that is touched costs */
+    bool is_safety;  /* do not check whether states settle */
+    uint64_t *table; /* hashes of states; 0: free. The table and the ring grow only as needed, because each touched page
+                        costs time */
     uint64_t table_mask;
-    struct step *steps;          /* how each state was come to, by number */
-    struct pair_world *frontier; /* a ring */
+    struct step *steps;          /* [number of the state]: the step that led to it */
+    struct pair_world *frontier; /* ring of states that are not yet expanded */
     uint64_t frontier_mask, first, last;
     uint64_t transitions, settled, frontier_peak;
 };
@@ -72,13 +73,13 @@ static void grow_table(struct explorer *explorer) {
     explorer->table_mask = mask;
 }
 
-/* True: not seen before. */
+/* Returns true if the state is new. */
 static bool add(struct explorer *explorer, uint64_t hash) {
     if (hash == 0) hash = 1;
     uint64_t *place = place_of(explorer->table, explorer->table_mask, hash);
     if (*place == hash) return false;
     *place = hash;
-    if (explorer->last > explorer->table_mask / 2) grow_table(explorer); /* `last` counts them */
+    if (explorer->last > explorer->table_mask / 2) grow_table(explorer); /* includes `last` */
     return true;
 }
 
@@ -107,7 +108,7 @@ static void tell(const struct pair_world *world, int node, enum action action) {
     printf(" | acked %u\n", world->acked.end);
 }
 
-/* From the beginning to the state with that number, and one step further. */
+/* Prints the steps from the beginning to the state with that number, and one step further. */
 static void story(const struct explorer *explorer, uint32_t number, int move) {
     static uint8_t moves[1 << 16];
     size_t count = 0;
@@ -122,8 +123,9 @@ static void story(const struct explorer *explorer, uint32_t number, int move) {
     }
 }
 
-/* Everything goes well from here on: nobody dies, nothing is lost, a node that waits in vain is told so. `is_lost`:
- * what was under way between the two before is lost, and no node learns of the other by a message of long ago. */
+/* Whether the state settles if everything goes well: no crash, no loss, and a node that waits in vain is told so.
+ * `is_lost`: messages under way between the nodes are lost first, so that no node learns about the other from an old
+ * message. */
 static bool settles_from(const struct pair_world *from, bool is_lost, bool told) {
     static const enum action fine[] = {ACT_START, ACT_GHOST, ACT_WRITE_STATE, ACT_COORDINATOR,
                                        ACT_HEAR,  ACT_SYNC,  ACT_TAKE,        ACT_TAKE_ANSWER,
@@ -134,7 +136,7 @@ static bool settles_from(const struct pair_world *from, bool is_lost, bool told)
         memset(world.questions, 0, sizeof world.questions);
         memset(world.answers, 0, sizeof world.answers);
     }
-    for (int node = 0; node < NODES; node++) /* who believes no older coordinator is started again */
+    for (int node = 0; node < NODES; node++) /* a node that refuses the older coordinator is started again */
         if (world.nodes[node].remembers) pair_world_act(&world, node, ACT_CRASH_KEPT);
     for (int i = 0; i < SETTLE_STEPS_MAX; i++) {
         if (pair_world_is_settled(&world)) return true;
@@ -143,7 +145,7 @@ static bool settles_from(const struct pair_world *from, bool is_lost, bool told)
             for (int node = 0; node < NODES && !moved; node++)
                 if ((moved = pair_world_act(&world, (i + node) % NODES, fine[k])) && told)
                     tell(&world, (i + node) % NODES, fine[k]);
-        bool is_bare = i % 40 == 39; /* asking goes round in circles */
+        bool is_bare = i % 40 == 39; /* repeated questions can go round in circles */
         for (int node = 0; node < NODES && (!moved || is_bare); node++)
             if (world.nodes[node].up && (!moved || world.nodes[node].pair.role != PAIR_LEADING))
                 pair_world_act(&world, node, ACT_SILENT);
@@ -162,12 +164,12 @@ static bool fail(const struct explorer *explorer, uint32_t number, int move, con
     return false;
 }
 
-/* All that may follow. False: a promise was broken. */
+/* Visits all next states. Returns false if a promise was broken. */
 static bool expand(struct explorer *explorer, uint32_t number) {
     struct pair_world from;
     memcpy(&from, &explorer->frontier[number & explorer->frontier_mask], sizeof from);
     for (int move = 0; move < ACTIONS * NODES; move++) {
-        /* What a lost message leads to, one that stays and is never looked at again leads to as well. */
+        /* A lost message leads to the same states as a message that stays and is never read. */
         if (move / NODES == ACT_TAKE || move / NODES == ACT_TAKE_ANSWER) continue;
         if (explorer->last - explorer->first >= explorer->frontier_mask) grow_frontier(explorer);
         struct pair_world *next = &explorer->frontier[explorer->last & explorer->frontier_mask];

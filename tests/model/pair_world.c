@@ -53,14 +53,14 @@ static bool is_prefix(const struct model_log *log, uint8_t length, const struct 
     return length <= of_length && memcmp(log->epochs, of->epochs, length) == 0;
 }
 
-/* How much of what is acknowledged that log has. */
+/* Returns how much of the acknowledged log this log has. */
 static uint8_t acked_end(const struct pair_world *world, const struct model_log *log) {
     uint8_t end = 0;
     while (end < world->acked.end && end < log->durable && world->acked.epochs[end] == log->epochs[end]) end++;
     return end;
 }
 
-/* ---- what must hold in every state */
+/* ---- invariants of every state */
 
 static void check_acked(const struct pair_world *world) {
     if (world->version == 0 || world->is_behind) return;
@@ -77,8 +77,8 @@ static bool is_another(const struct pair_world *world, int number) {
     return world->nodes[!number].peer != world->nodes[number].disk;
 }
 
-/* Without a coordinator: if a hard state does not say that its node serves alone, the other node has everything, on the
- * disk that it had. */
+/* Without a coordinator: unless a node's hard state says that it serves alone, the other node has everything, on the
+ * disk that was counted. */
 static void check_notes(const struct pair_world *world) {
     for (int i = 0; i < NODES; i++) {
         const struct model_log *log = &world->nodes[i].log;
@@ -88,7 +88,7 @@ static void check_notes(const struct pair_world *world) {
     }
 }
 
-/* The leader tells its clients what is committed. */
+/* The leader tells its clients about everything committed. */
 static void acknowledge(struct pair_world *world, int number) {
     struct model_node *node = &world->nodes[number];
     if (!node->up || node->pair.role != PAIR_LEADING) return;
@@ -136,7 +136,7 @@ static void crash(struct pair_world *world, int number, bool is_kept) {
     memset(&node->swap, 0, sizeof node->swap);
 }
 
-/* What the forced leader lacks is lost, and nobody is surprised; the other's index goes with it. */
+/* Frames that the forced leader lacks are lost by the operator's decision; the other node's index is lost with them. */
 static void accept_loss(struct pair_world *world, int number) {
     if (world->is_lost || world->forced != 1 + number) return;
     world->is_lost = true;
@@ -152,8 +152,8 @@ static void lead(struct pair_world *world, int number) {
     if (node->pair.by_operator) accept_loss(world, number);
     must(node->pair.epoch >= 32 || !(world->led & 1u << node->pair.epoch), "an epoch has one leader, once");
     world->led |= 1u << node->pair.epoch;
-    /* An operator's assertion may overtake the promise that makes a node lead; the other then confirms nothing to it.
-     */
+    /* An operator's assertion may overtake the promise by which a node leads; the other node then confirms nothing
+     * to it. */
     bool is_overtaken =
         node->pair.by_operator && node->pair.counted && world->nodes[!number].hard_state.floor > node->pair.epoch;
     must(is_overtaken || is_prefix(&world->acked, world->acked.end, &node->log, node->log.durable),
@@ -179,7 +179,7 @@ static void perform(struct pair_world *world, int number, const struct pair_effe
     struct model_node *node = &world->nodes[number];
     switch (effect->kind) {
     case PAIR_WRITE_STATE:
-        break; /* pair.writing_state says that it is under way */
+        break; /* pair.writing_state shows that the write is under way */
     case PAIR_READ:
     case PAIR_SWAP:
         node->operation = OPERATION_SENT;
@@ -209,8 +209,8 @@ static void perform(struct pair_world *world, int number, const struct pair_effe
     case PAIR_STOP_WRITES:
         step(world, number, &(struct pair_event){.kind = PAIR_STOPPED, .end = node->log.end});
         break;
-    case PAIR_TAKE_WRITES: /* pair_takes_writes says it */
-    case PAIR_FETCH:       /* nothing is retired here */
+    case PAIR_TAKE_WRITES: /* pair_takes_writes shows it */
+    case PAIR_FETCH:       /* the model never retires log */
     case PAIR_SAY:
         break;
     }
@@ -232,10 +232,11 @@ static void step(struct pair_world *world, int number, const struct pair_event *
 static bool start(struct pair_world *world, int number) {
     const struct pair_limits *limits = &world->limits;
     struct model_node *node = &world->nodes[number];
-    if (node->up || world->nodes[!number].pair.asserting != 0) return false; /* the operator holds what is stopped */
+    if (node->up || world->nodes[!number].pair.asserting != 0)
+        return false; /* the operator keeps a node stopped while asserting it */
     node->up = true;
     node->runs++;
-    node->log.durable = node->log.end; /* recovery syncs what it keeps (R6) */
+    node->log.durable = node->log.end; /* recovery syncs the frames that it keeps (R6) */
     node->pair = (struct pair){
         .self = (uint8_t)number,
         .other = !number,
@@ -252,7 +253,7 @@ static bool start(struct pair_world *world, int number) {
     return true;
 }
 
-/* R1; a log that goes back in epochs is one that nobody else's is a part of. */
+/* Appends a frame. R1: a log whose epochs go back can be no prefix of another log. */
 static bool append(const struct pair_limits *limits, struct model_node *node) {
     if (!pair_takes_writes(&node->pair) || node->log.end == limits->frames) return false;
     must(node->log.end == 0 || node->log.epochs[node->log.end - 1] <= node->pair.epoch, "a log's epochs never go back");
@@ -268,8 +269,7 @@ static bool sync(struct pair_world *world, int number) {
     return true;
 }
 
-/* Where the requester must cut: its frames of epochs that are not in one's own log, or go further than there (KIP-101).
- */
+/* Returns where the requester must cut: after its last frame that this log has too (KIP-101). */
 static uint8_t common_end(const struct model_log *own, const struct model_log *theirs, uint8_t theirs_end) {
     uint8_t end = 0;
     while (end < theirs_end && end < own->end && own->epochs[end] == theirs->epochs[end]) end++;
@@ -285,7 +285,7 @@ static void take_question(struct pair_world *world, int number, const struct mod
     event.message.another = mail->disk != node->peer;
     bool leads = node->pair.role == PAIR_LEADING;
     if (leads && node->pair.counted && event.message.another)
-        return; /* shell/pair/node_leader.c: it waits for the former */
+        return; /* shell/pair/node_leader.c: the leader waits for the former disk */
     if (leads) node->peer = mail->disk;
     step_asked(world, number, &event, mail);
     if (!leads && node->pair.role == PAIR_LEADING) node->peer = mail->disk;
@@ -342,7 +342,7 @@ static bool swap(struct pair_world *world, const struct model_swap *swap) {
     return true;
 }
 
-/* A coordinator's server that lags behind answers a read. */
+/* A server of the coordinator that lags behind answers a read. */
 static bool lag(struct pair_world *world, struct model_node *node) {
     if (node->operation != OPERATION_SENT || node->is_swap || world->version == 0) return false;
     node->operation = OPERATION_ANSWERED;
@@ -355,7 +355,8 @@ static bool lag(struct pair_world *world, struct model_node *node) {
 }
 
 static bool coordinator(struct pair_world *world, struct model_node *node) {
-    if (node->operation != OPERATION_SENT || node->remembers) return false; /* coordinator.c: the same as no answer */
+    if (node->operation != OPERATION_SENT || node->remembers)
+        return false; /* coordinator.c treats this like no answer */
     node->operation = OPERATION_ANSWERED;
     memset(&node->answer, 0, sizeof node->answer);
     node->answer.outcome = PAIR_DONE;
@@ -373,7 +374,7 @@ static bool coordinator(struct pair_world *world, struct model_node *node) {
     return true;
 }
 
-/* Whether the other is present is anybody's guess: an opinion may be wrong either way. */
+/* The presence is only an opinion: either answer may be wrong. */
 static bool hear(struct pair_world *world, int number, bool is_present) {
     struct model_node *node = &world->nodes[number];
     if (node->operation != OPERATION_ANSWERED || (is_present && !node->asks_presence)) return false;
@@ -389,7 +390,7 @@ static bool hear(struct pair_world *world, int number, bool is_present) {
 static bool lose_answer(struct pair_world *world, int number) {
     struct model_node *node = &world->nodes[number];
     if (node->operation == OPERATION_NONE || !node->is_swap)
-        return false; /* a read is sent again: as if it were late */
+        return false; /* a lost read is sent again: the same as a late one */
     past_leave_ghost(world, node);
     struct pair_event event = {.kind = PAIR_RECORD_SWAPPED, .outcome = PAIR_UNKNOWN};
     node->operation = OPERATION_NONE;
@@ -403,10 +404,11 @@ static bool ghost(struct pair_world *world, struct model_node *node) {
     if (!node->ghost.is_there) return false;
     bool is_done = swap(world, &node->ghost);
     memset(&node->ghost, 0, sizeof node->ghost);
-    return is_done; /* one that changes nothing is as good as none */
+    return is_done; /* a swap without effect leads to no new state */
 }
 
-/* If the other has all that was acknowledged, as far as their notes tell: nobody would do it otherwise. */
+/* Replaces a disk if the other node has everything acknowledged, as far as the nodes' notes show: an operator would
+ * not do it otherwise. */
 static bool exchange(struct pair_world *world, int number) {
     struct model_node *node = &world->nodes[number];
     const struct model_node *other = &world->nodes[!number];
@@ -423,7 +425,7 @@ static bool exchange(struct pair_world *world, int number) {
 static bool question(struct pair_world *world, struct model_node *node) {
     if (node->asked || node->pair.role != PAIR_LEADING) return false;
     node->question = pair_question(&node->pair);
-    if (node->question == 0) { /* answered at once */
+    if (node->question == 0) { /* the question is answered at once */
         must(world->served <= node->pair.epoch, "a deposed leader answers nothing (R3)");
         if (node->pair.epoch == world->served) return false;
         world->served = node->pair.epoch;
@@ -447,19 +449,21 @@ static bool reply(struct pair_world *world, struct model_node *node) {
 static bool watch(struct pair_world *world, int number) {
     struct model_node *node = &world->nodes[number];
     if (node->pair.by_operator || node->pair.version == world->version || node->remembers) return false;
-    if (node->pair.reading) return false; /* after that read, then, which is no less: until it knows, it can be told */
+    if (node->pair.reading)
+        return false; /* the running read returns a version at least as new; the next change gives another watch event
+                       */
     step(world, number, &(struct pair_event){.kind = PAIR_CHANGED});
     return true;
 }
 
-/* Without a coordinator: it may acknowledge, or have acknowledged, what the other lacks. */
+/* Without a coordinator: the node may acknowledge, or may have acknowledged, frames that the other lacks. */
 static bool serves_alone(const struct model_node *node) {
     return node->hard_state.alone || node->pair.hard_state.alone || node->pair.asserting != 0;
 }
 
-/* Only what is true is asserted. The other need not be dead: one that is paused or cut off is stopped, as far as
- * an operator can see, and comes back in the middle of what it did. What "in sync" means before the pair ever was, the
- * operator does not know. */
+/* Whether the operator's word is true. The other node need not be dead: to an operator, a paused or cut-off node
+ * looks stopped, and it may come back in the middle of an action. Before the pair was in sync for the first time,
+ * the operator cannot know that it was. */
 static bool is_true(const struct pair_world *world, int number, enum pair_word word) {
     const struct pair_limits *limits = &world->limits;
     const struct model_node *node = &world->nodes[number], *other = &world->nodes[!number];
@@ -467,12 +471,12 @@ static bool is_true(const struct pair_world *world, int number, enum pair_word w
     case PAIR_PROMOTE:
     case PAIR_HAND_OVER:
         return limits->hand;
-    case PAIR_SOLO: /* not beside another node that leads by an assertion */
+    case PAIR_SOLO: /* only while no other node leads by an assertion */
         return node->pair.role == PAIR_LEADING && (limits->by_operator ? !serves_alone(other) : limits->strict);
     case PAIR_ASSERT:
         if (!limits->by_operator) return false;
         if (is_another(world, !number) && !other->hard_state.alone)
-            return true; /* it has nothing; nor had the former one */
+            return true; /* the new disk has nothing; neither had the former one */
         return other->up ? !limits->async && !serves_alone(other)
                          : !other->hard_state.alone || (!world->was_in_sync && !world->is_lost);
     case PAIR_FORCE:
@@ -491,7 +495,7 @@ static bool tell(struct pair_world *world, int number, enum pair_word word) {
     return true;
 }
 
-/* What is lost by it is not missed afterwards. */
+/* Frames that are lost by a wrong word do not count as missing. */
 static bool tell_wrongly(struct pair_world *world, int number) {
     bool leads = world->nodes[number].pair.role == PAIR_LEADING;
     if (!world->limits.wrong || world->is_wrong) return false;
@@ -607,7 +611,7 @@ bool pair_world_act(struct pair_world *world, int node, enum action action) {
 void pair_world_begin(struct pair_world *world, const struct pair_limits *limits) {
     memset(world, 0, sizeof *world);
     world->limits = *limits;
-    world->nodes[0].hard_state.alone = limits->by_operator; /* who founds the pair may have served before */
+    world->nodes[0].hard_state.alone = limits->by_operator; /* the founding node may have served alone before */
 }
 
 bool pair_world_is_inside(const struct pair_world *world) {
@@ -618,7 +622,7 @@ bool pair_world_is_inside(const struct pair_world *world) {
     return true;
 }
 
-/* Both may have acknowledged what the other lacks: only an operator can end that. */
+/* Both nodes may have acknowledged frames that the other lacks: only an operator can resolve that. */
 static bool has_named_it(const struct pair_world *world) {
     int leaders = 0;
     for (int i = 0; i < NODES; i++) {

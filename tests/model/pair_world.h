@@ -1,13 +1,14 @@
-/* pair_world.h: two nodes that run broker/pair, their logs, a coordinator, and a network between them, as one plain
- * state: small enough to have all its futures explored (explore.c).
+/* pair_world.h: two nodes that run broker/pair, their logs, a coordinator and a network, as one plain state. It is
+ * small enough to explore all of its futures (explore.c).
  *
- * A log is a string of epochs: frame i was written in epoch log[i], which with its position says everything, for an
- * epoch has one leader. A process may die at any moment; what it had not synced is lost, or not. A message may be lost,
- * doubled, or late; a newer one may push it out. The answer of a compare-and-set may be lost before or after it is
- * done, and it may be done long after the one who sent it has died.
+ * A log is a string of epochs: frame i was written in epoch log[i]. Epoch and position identify a frame, because an
+ * epoch has one leader. A process may die at any moment; its unsynced frames may be lost. A message may be lost,
+ * doubled or late; a newer message may replace it. The reply to a compare-and-set may be lost before or after it is
+ * carried out, and it may be carried out long after its sender died.
  *
- * Without a coordinator there is an operator, who says at any moment what is true: that the other is stopped and has
- * not served alone since. By force a node may be made to lead once; what that loses is not missed afterwards. */
+ * Without a coordinator there is an operator, who may say at any moment what is true: that the other node is stopped
+ * and has not served alone since. An operator may force a node to lead once; frames lost by that do not count as
+ * missing. */
 #ifndef TARRY_TESTS_MODEL_PAIR_WORLD_H
 #define TARRY_TESTS_MODEL_PAIR_WORLD_H
 
@@ -23,31 +24,32 @@ struct pair_limits {
     uint32_t epochs;
     uint8_t frames;
     bool strict;
-    bool by_operator; /* no coordinator */
+    bool by_operator; /* there is no coordinator */
     bool async;
-    bool hand;           /* planned switch-overs */
-    bool lag;            /* reads of the record need not be linearizable */
-    bool silent_clients; /* nobody asks what appends nothing (R3) */
-    bool force;          /* one promotion by force */
-    bool lose;           /* the coordinator loses the record once (F-31b) */
-    bool roll;           /* … or is put back once, to any record that it has kept (F-31b): past.h */
-    bool presence;       /* who hears nothing asks whether the leader is present; else nobody ever is (F-31c) */
-    bool exchange;       /* by_operator: one node comes back with an empty disk (F-29) */
-    bool wrong; /* by_operator: once an operator asserts what is not true. What is lost by that is not looked at */
+    bool hand;           /* planned switch-overs happen */
+    bool lag;            /* reads of the record may be stale */
+    bool silent_clients; /* clients send no queries (R3) */
+    bool force;          /* one forced promotion may happen */
+    bool lose;           /* the coordinator may lose the record once (F-31b) */
+    bool roll;           /* the record may be set back once to any kept copy (F-31b): past.h */
+    bool presence; /* a node that hears nothing asks for the leader's presence; otherwise no presence is used (F-31c) */
+    bool exchange; /* by_operator: one node may get an empty disk (F-29) */
+    bool wrong;    /* by_operator: the operator may once assert something false. Frames lost by that are ignored */
 };
 
 struct model_log {
     uint8_t epochs[LOG_MAX];
-    uint8_t end;     /* frames */
-    uint8_t durable; /* of them */
+    uint8_t end;     /* number of frames */
+    uint8_t durable; /* number of durable frames */
 };
 
-struct model_message { /* on its way to a node */
+struct model_message { /* a message on its way to a node */
     bool is_there;
     struct pair_message message;
-    struct model_log log; /* FOLLOW: the requester's; FRAMES: the leader's, of which those from `from` on travel */
+    struct model_log
+        log; /* FOLLOW: the requester's log; FRAMES: the leader's log, whose frames from `from` on are sent */
     uint8_t from;
-    uint8_t disk; /* the sender's */
+    uint8_t disk; /* disk of the sender */
 };
 
 struct model_swap {
@@ -61,103 +63,104 @@ enum operation_state { OPERATION_NONE, OPERATION_SENT, OPERATION_ANSWERED };
 struct model_node {
     bool up;
     struct pair pair;
-    struct pair_hard_state hard_state; /* durable */
-    uint8_t disk;                      /* which one: 0, and 1 after the exchange */
-    uint8_t peer;                      /* durable: the other's that was last counted or followed here */
-    uint8_t leader;                    /* whose answers it has last heard */
+    struct pair_hard_state hard_state; /* the durable hard state */
+    uint8_t disk;                      /* number of the disk: 0, or 1 after the exchange */
+    uint8_t peer;                      /* durable: the other node's disk that this node last counted or followed */
+    uint8_t leader;                    /* disk of the node whose answers it heard last */
     struct model_log log;
     uint64_t runs;
-    uint32_t known; /* the latest epoch that it has led, or durably promised: what its hard state should say (past.h) */
-    bool asks_presence; /* the read under way */
-    bool remembers;     /* this run has seen a record that was lost since: its coordinator's client believes no other */
-    /* at the coordinator */
+    uint32_t known;     /* latest epoch that it has led or durably promised: what its hard state should say (past.h) */
+    bool asks_presence; /* the running read asks for the presence */
+    bool remembers;     /* this run has seen a newer record than the restored one, so its coordinator client believes
+                           nothing older */
+    /* request at the coordinator */
     enum operation_state operation;
     bool is_swap;
-    struct model_swap swap; /* … */
+    struct model_swap swap; /* the requested swap */
     struct pair_event answer;
-    struct model_swap ghost; /* a compare-and-set whose sender does not wait any more; it may still be done */
-    /* a question to it as the leader, that appends nothing */
+    struct model_swap ghost; /* a compare-and-set whose sender no longer waits; it may still be carried out */
+    /* query to the node as the leader, which appends nothing */
     bool asked;
     uint64_t question;
-    uint32_t served_before; /* the latest epoch that had served anybody when it arrived */
+    uint32_t served_before; /* latest epoch that had served any client when the query arrived */
 };
 
 struct pair_world {
     struct model_node nodes[NODES];
-    struct model_message questions[NODES], answers[NODES]; /* to node i */
+    struct model_message questions[NODES], answers[NODES]; /* [i]: message to node i */
     uint64_t version;                                      /* 0: no record yet */
     struct pair_record record;
     struct pair_limits limits;
-    uint64_t old_version; /* before the last change */
+    uint64_t old_version; /* version and record before the last change */
     struct pair_record old_record;
-    struct model_log acked; /* what some client was told: must never be missing */
-    uint32_t served;        /* the latest epoch that has served anybody */
-    uint32_t led;           /* bits: epochs that somebody has led */
+    struct model_log acked; /* frames that some client was told about: they must never be missing */
+    uint32_t served;        /* latest epoch that has served any client */
+    uint32_t led;           /* bit set of epochs that a node has led */
     bool was_in_sync;       /* by_operator: the pair has been in sync once */
-    uint8_t forced;         /* 1 + the node that an operator forces to lead: once in a history */
-    bool is_lost;           /* … and it has led: what it lacked is lost */
+    uint8_t forced;         /* 1 + the node that an operator has forced to lead, once in a history */
+    bool is_lost;           /* the forced node has led: frames that it lacked are lost */
     bool is_exchanged;
-    bool is_wrong; /* the wrong assertion was made */
+    bool is_wrong; /* the false assertion was made */
     bool is_record_lost;
-    /* The coordinator's past (past.h) */
-    uint64_t kept_version; /* of the copy that somebody has made; 0: none */
+    /* Earlier states of the coordinator (past.h) */
+    uint64_t kept_version; /* version of the kept copy; 0: none */
     struct pair_record kept;
     bool is_rolled;
-    bool is_behind; /* … to an earlier epoch, and nobody has written it again */
+    bool is_behind; /* set back to an earlier epoch, and not yet written again */
 };
 
 enum action {
     ACT_START,
-    ACT_CRASH_KEPT, /* what was written and not synced is there afterwards */
+    ACT_CRASH_KEPT, /* crash; the unsynced frames survive */
     ACT_CRASH_LOST,
     ACT_APPEND,
     ACT_SYNC,
-    ACT_TAKE,      /* the question, and it is gone */
-    ACT_TAKE_TWIN, /* the question, and it stays: doubled, or never lost */
-    ACT_TAKE_NEAR, /* as ACT_TAKE_TWIN; the requester lacks little */
+    ACT_TAKE,      /* the node takes the question, which is removed */
+    ACT_TAKE_TWIN, /* the node takes the question, which stays: doubled, or not lost */
+    ACT_TAKE_NEAR, /* like ACT_TAKE_TWIN; the requester lacks little */
     ACT_TAKE_ANSWER,
     ACT_TAKE_ANSWER_TWIN,
     ACT_WRITE_STATE,
-    ACT_COORDINATOR,  /* does what was asked */
-    ACT_LAG,          /* … but it answers a read with the record before the last change */
-    ACT_HEAR,         /* its answer arrives */
-    ACT_HEAR_PRESENT, /* … and says that the leader is present */
+    ACT_COORDINATOR,  /* the coordinator carries out the request */
+    ACT_LAG,          /* the coordinator answers a read with the record before the last change */
+    ACT_HEAR,         /* the coordinator's answer arrives */
+    ACT_HEAR_PRESENT, /* the answer arrives and says that the leader is present */
     ACT_LOSE_ANSWER,
     ACT_GHOST,
     ACT_SILENT,
-    ACT_GONE, /* … and the other's process is not there any more */
+    ACT_GONE, /* silence, and the other node's process is gone */
     ACT_QUESTION,
     ACT_REPLY,
-    ACT_WATCH, /* the coordinator says that the record has changed */
-    ACT_SOLO,  /* an operator's words */
+    ACT_WATCH, /* the coordinator reports a changed record */
+    ACT_SOLO,  /* words of an operator */
     ACT_ASSERT,
     ACT_FORCE,
     ACT_HAND_OVER,
     ACT_PROMOTE,
     ACT_YIELD,
-    ACT_WRONG,      /* … and one that is not true */
+    ACT_WRONG,      /* a false assertion of an operator */
     ACT_UNANSWERED, /* the question that a word waits for is given up */
-    ACT_EXCHANGE,   /* an operator puts an empty disk in */
-    ACT_LOSE,       /* the coordinator loses the record, and what was under way to it */
-    ACT_KEEP,       /* somebody makes a copy of the coordinator */
-    ACT_ROLL,       /* … and puts its server back to it */
-    ACT_PUT_BACK,   /* … or writes the record that is in it over the present one */
-    ACT_WRITE,      /* an operator has the record written again by who leads, which then starts again */
+    ACT_EXCHANGE,   /* an operator gives the node an empty disk */
+    ACT_LOSE,       /* the coordinator loses the record and all requests under way */
+    ACT_KEEP,       /* somebody copies the coordinator's data */
+    ACT_ROLL,       /* the coordinator's server is set back to the copy */
+    ACT_PUT_BACK,   /* the copied record is written over the present one */
+    ACT_WRITE,      /* an operator has the leader write the record again; the leader then restarts */
     ACTIONS
 };
 extern const char *const action_names[ACTIONS];
 
 void pair_world_begin(struct pair_world *world, const struct pair_limits *limits);
-/* Does the action at the node if it is possible now. False: it is not. A broken promise is in pair_world_broken. */
+/* Does the action at the node if it is possible now; false: it is not. A broken promise is in pair_world_broken. */
 bool pair_world_act(struct pair_world *world, int node, enum action action);
-/* What was broken by the last action; NULL: nothing. */
+/* The promise that the last action broke; NULL: none. */
 extern const char *pair_world_broken;
-/* Within the limits? */
+/* Returns whether the state is within the limits. */
 bool pair_world_is_inside(const struct pair_world *world);
-/* The same for states that differ in nothing that matters: counters become ranks. */
+/* Returns the hash of the canonical state: equal for states that differ only in irrelevant details. */
 uint64_t pair_world_hash(const struct pair_world *world);
-/* One leader, the other in sync, both logs the same, nothing under way. After a wrong assertion both may have served
- * alone; then one leads at most, and the other waits for an operator. */
+/* Returns whether one node leads, the other is in sync, both logs are equal, and nothing is under way. After a wrong
+ * assertion both nodes may have served alone; then at most one leads, and the other waits for an operator. */
 bool pair_world_is_settled(const struct pair_world *world);
 
 #endif

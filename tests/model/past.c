@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Who runs on believes nothing older than what it has seen (coordinator.c, find_doubt); who starts anew goes by its
- * hard state. */
+/* A running node believes no version older than the one it has seen (coordinator.c, find_doubt); a started node uses
+ * its hard state. */
 static void forget(struct pair_world *world, uint64_t version, const struct pair_record *record) {
     for (int i = 0; i < NODES; i++) {
         struct model_node *node = &world->nodes[i];
@@ -39,7 +39,7 @@ static bool keep_record(struct pair_world *world) {
     return true;
 }
 
-/* Could anybody know? */
+/* Returns whether some node could recognize the loss. */
 static bool is_fair(const struct pair_world *world) {
     const struct pair_record *kept = &world->kept, *record = &world->record;
     if (kept->epoch == record->epoch) return (kept->in_sync & ~record->in_sync) == 0;
@@ -79,7 +79,7 @@ bool past_write(struct pair_world *world, int number) {
     bool is_last = pair->role == PAIR_LEADING && world->led >> pair->epoch == 1u;
     bool is_sure = world->nodes[!number].pair.role != PAIR_CANDIDATE;
     if (!is_lost || !is_last || !is_sure) return false;
-    world->record = pair->record; /* who is written down as in sync has been waited for */
+    world->record = pair->record; /* the nodes that the record lists as in sync were waited for */
     if (pair->committed > world->record.high_water) world->record.high_water = pair->committed;
     world->version++;
     world->is_behind = false;

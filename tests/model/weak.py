@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""weak.py: each rule of the pair, weakened, is found out by the model: weak.py EXPLORE.
+"""weak.py: checks that the model finds each weakened rule of the pair: weak.py EXPLORE.
 
-How far one must look is measured; README.md tells.
+The necessary limits were measured; README.md lists them.
 """
 import subprocess
 import sys
@@ -27,7 +27,7 @@ LIMITS = {
     "fence_forgotten": PAIR + " --lag --safety --silent-clients"}
 
 
-# Which rule each of them breaks, R2, R3, R4, R5, R6, R7 or R8, stands in broker/pair/weak.h.
+# broker/pair/weak.h says which rule each of them breaks: R2, R3, R4, R5, R6, R7 or R8.
 def main():
     program = sys.argv[1]
     print(f"1..{len(LIMITS)}")

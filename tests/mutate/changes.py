@@ -1,13 +1,13 @@
-"""changes.py: small changes of a C file, each on one line, as somebody might make by mistake: a condition negated, a statement dropped,
-one off, < for >, a return too early, a constant one larger.
+"""changes.py: small changes of a C file, each on one line, like typical mistakes: a negated condition, a dropped statement, an
+off-by-one, < for >, an early return, a constant plus one.
 
-The text is looked at line by line: it is what clang-format leaves, so a statement that is whole ends on its line, and a function begins with
-a head in the first column that ends in `{`. What cannot be seen so is not changed. A change that is no C is left to the compiler to find.
+The text is read line by line. It is formatted by clang-format, so a complete statement ends on its line, and a function begins
+with a head in the first column that ends in `{`. Other code is not changed. The compiler rejects changes that are not valid C.
 """
 import re
 from typing import NamedTuple
 
-# Not changed: what is no code of the product's behaviour, and what aborts at once if it is wrong.
+# Not changed: lines that are no product behaviour, and lines that abort at once if they are wrong.
 SKIPPED = re.compile(r"^\s*(#(?!define \w+ \d)|//|/\*|\*|case\b|default:|static_assert|assert\b|struct\b[^=]*;|union\b|enum\b|typedef\b|extern\b|\}?\s*else\s*\{?$)|"
                      r"\bassert\(|SEEDED_BUG|NOLINT|explicit_bzero|logfmt\(")
 LITERAL = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|/\*.*?\*/|//.*$')
@@ -21,7 +21,7 @@ HEAD = re.compile(r"^(?!struct \w+ \{|union|enum|typedef|static const|const )([A
 
 
 class Change(NamedTuple):
-    """One line of a file (from 0) becomes another one."""
+    """Replaces one line of a file (counted from 0) by another."""
 
     line: int
     kind: str
@@ -29,13 +29,13 @@ class Change(NamedTuple):
 
 
 def masked(line):
-    """The line with spaces for what stands in strings and comments, as long as before."""
+    """Returns the line with strings and comments replaced by spaces; same length."""
     return LITERAL.sub(lambda found: found.group(0)[0] + " " * (len(found.group(0)) - 2) + found.group(0)[-1] if len(found.group(0)) > 1 else " ",
                        line)
 
 
 def closing(text, start):
-    """Where the bracket that opens at `start` closes; -1: not on this line."""
+    """Returns where the bracket that opens at `start` closes; -1: not on this line."""
     depth = 0
     for at in range(start, len(text)):
         depth += (text[at] == "(") - (text[at] == ")")
@@ -52,7 +52,7 @@ def negated(line, code):
 
 
 def dropped(line, code):
-    """A statement that stands alone, or behind a condition on the same line; never a declaration."""
+    """Returns a statement that stands alone, or after a condition on the same line; never a declaration."""
     found = CALL.match(code) or ASSIGNMENT.match(code)
     if found and not code.lstrip().startswith(("return", "if ", "while ", "for ", "switch ")):
         yield "drop", code[:len(code) - len(code.lstrip())] + "(void)0;"
@@ -86,7 +86,7 @@ def returned(line, code):
 
 
 def head_of(line):
-    """What a function must return that begins here: "", "bool" or None for none of these."""
+    """Returns what the function that begins here returns: "", "bool", or None for any other."""
     found = HEAD.match(line)
     if not found:
         return None
@@ -95,7 +95,7 @@ def head_of(line):
 
 
 def changes_of(lines):
-    """All changes of a file, in order."""
+    """Returns all changes of a file, in order."""
     found, in_comment, in_body = [], False, False
     for number, line in enumerate(lines):
         code = masked(line)
@@ -109,7 +109,7 @@ def changes_of(lines):
         if line and line[0] not in " \t}#/":
             in_body = line.endswith("{") and "(" in line
         elif line.endswith(") {") and line.startswith(" " * 10):
-            in_body = True  # a head of several lines
+            in_body = True  # a head over several lines
         if kind is not None:
             for value in [""] if kind == "" else [" true", " false"]:
                 found.append(Change(number, "return early", f"{line} if (*\"x\") return{value};"))

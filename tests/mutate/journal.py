@@ -1,7 +1,9 @@
-"""journal.py: what was judged, a line of JSON for each change, so that a run goes on where another one ended. A change is known by what it is
-and not by where: by its file, the line before and after, and which of the lines alike it is. So it is known again when the file has grown.
+"""journal.py: keeps the result of each change, one line of JSON per change, so that a run can continue an earlier one. A change
+is identified by its content, not its line number: by its file, the line before and after, and its number among equal lines. So it
+is recognized when the file has grown.
 
-A line {"id": ID, "equivalent": WHY}, added by whoever has looked at a survivor, says that it changes no behaviour: it is counted apart.
+A reviewer of a surviving change may add a line {"id": ID, "equivalent": WHY}: the change alters no behaviour and is counted
+separately.
 """
 import hashlib
 import json
@@ -15,7 +17,7 @@ def identity(path, lines, change):
 
 
 class Journal:
-    """The last that was said of each change; None for a file: nothing is kept."""
+    """The last result of each change. Without a file nothing is kept."""
 
     def __init__(self, path=None):
         self.path, self.entries = path, {}
@@ -26,7 +28,7 @@ class Journal:
                     self.entries.setdefault(entry["id"], {}).update(entry)
 
     def of(self, key):
-        """{} for a change that was not judged."""
+        """Returns {} for a change without a result."""
         return self.entries.get(key, {})
 
     def add(self, entry):

@@ -1,13 +1,15 @@
-"""mutate.py: would a test notice? Makes small changes of the product on purpose (changes.py), one at a time, and runs the tests that can
-see them, the quickest first (table.py), until one fails. Those that no test notices are told, as a diff.
+"""mutate.py: mutation testing: would a test notice a mistake? Makes small changes of the product (changes.py), one at a time, and
+runs the tests that can see them, the quickest first (table.py), until one fails. Prints the changes that no test notices, as a
+diff.
 
-It works on a copy of the tree in build-mutate/, with a build directory of its own. A change whose object file is the same, byte by byte, is
-none; one that does not compile is none either; neither counts. Programs are linked anew a few at a time, as they are run; what a change leaves
-as it was, byte by byte, is not run. A test that fails, and that has not passed before, is run on the unchanged copy: one that fails there is
-left out and told of. A program is ended at its first check that fails. Of a program of Python that check is run once more before it counts, for
-a busy machine is no discovery. What has found changes of the same folder before goes first, and what bears the name of the changed file.
+It works on a copy of the tree in build-mutate/, with a build directory of its own. A change that gives the same object file, or
+does not compile, does not count. Programs are linked a few at a time, when they are run; a program that the change leaves
+identical is not run. If a test fails that has not passed before, it is run on the unchanged copy: if it fails there too, it is
+left out and reported. A program is ended at its first failed check. For Python programs that check is run once more, because a
+busy machine may make it fail. Tests that have noticed changes of the same folder run first, and tests named like the changed
+file.
 
-How long each test takes is kept in build-mutate/known.json. --journal keeps what was judged, a line of JSON a change (journal.py).
+build-mutate/known.json keeps how long each test takes. --journal keeps the results, a line of JSON per change (journal.py).
 """
 import argparse
 import difflib
@@ -28,22 +30,22 @@ import journal as journals
 import table
 
 PRODUCT = ("common", "proto", "storage", "broker", "client/lib", "client/tool")
-PYTHON_S, C_S = 10, 0.5  # for how long a test is thought to take that has not been run yet, if it does not say so
-SLOWER = 4  # a test may take so many times as long as when it passed
+PYTHON_S, C_S = 10, 0.5  # assumed time of a test that has not run yet and does not state its time
+SLOWER = 4  # a test may take this many times as long as when it passed
 PATIENCE_S = 15
-RULES = "mutate.ninja"  # as build.ninja, but that it does not make itself anew
-EACH = 18  # changes of each folder come before the others
-AT_ONCE = max(2, len(os.sched_getaffinity(0)))  # twice as many of Python, which wait more than they compute
+RULES = "mutate.ninja"  # like build.ninja, but does not regenerate itself
+EACH = 18  # number of changes per folder before other folders follow
+AT_ONCE = max(2, len(os.sched_getaffinity(0)))  # twice as many for Python programs, which mostly wait
 ENV = {**os.environ, "CCACHE_NOHASHDIR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-# What programs of Python run: of these folders everything that is a program or is preloaded, and the library that those link.
+# Files that Python programs run: in these folders every program or preloaded library, and the library that they link.
 HELPERS = ("tests/e2e/", "tests/hostile/", "tests/coordinator/", "tests/crash/", "tests/unit/cut_tail", "client/examples/", "broker/shell/tarryd", "client/tool/tarry",
            "client/libtarry")
 SAID_MAX = 1 << 20
-PLAIN = ("--buildtype=debugoptimized", "-Dc_args=-g1")  # as ./dev build says it: what ccache has of that need not be compiled again
+PLAIN = ("--buildtype=debugoptimized", "-Dc_args=-g1")  # same options as ./dev build, so that ccache has the objects
 SANITIZED = ("--buildtype=debugoptimized", "-Doptimization=0", "-Dc_args=-g1 -Wno-format-truncation", "-Db_sanitize=address,undefined",
-             "-Db_lundef=false")  # as ./dev build --asan does
+             "-Db_lundef=false")  # same options as ./dev build --asan
 SANITIZER_ENV = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:strict_string_checks=1:verify_asan_link_order=0",
-                 "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}  # as tests/run.py has it
+                 "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}  # same as in tests/run.py
 NOT_OK = re.compile(r"^not ok \d+ - (.*)$", re.MULTILINE)
 FOUND, SURVIVED, SAME, NO_C, EQUIVALENT = "found", "SURVIVED", "same object", "does not compile", "equivalent"
 
@@ -54,14 +56,14 @@ def run(command, cwd):
 
 
 class Copy:
-    """The tree beside the tree: `root` is where it lies, `build` its build directory."""
+    """The copy of the tree: `root` is its place, `build` its build directory."""
 
     def __init__(self, source, directory, sanitized=False):
         self.source, self.root = source, os.path.join(directory, "tree")
         self.sanitized, self.build = sanitized, os.path.join(self.root, "build-asan" if sanitized else "build")
 
     def update(self):
-        """Every file as it is now, but for what is built and git's."""
+        """Copies every current file, except built files and git's."""
         names = set(self.files_of(self.source))
         for name in names:
             self.restore(name)
@@ -98,9 +100,9 @@ class Copy:
                         *(["-Dc_link_args=-fuse-ld=lld"] if shutil.which("ld.lld") else [])], self.root)
             if done.returncode != 0:
                 sys.exit(f"mutate: {self.build} cannot be configured:\n{done.stdout}")
-        if said := self.ninja(["build.ninja"], "build.ninja"):  # what meson.build has said since
+        if said := self.ninja(["build.ninja"], "build.ninja"):  # what meson.build added since
             sys.exit(f"mutate: {self.build} cannot be configured:\n{said}")
-        # What meson.build reads are sources too (tests/sim/bugs): ninja would ask meson again for each change.
+        # Files that meson.build reads are sources too (tests/sim/bugs): ninja would run meson again for each change.
         with open(os.path.join(self.build, "build.ninja"), encoding="utf-8") as file:
             rules = re.sub(r"^build build\.ninja:.*\n( .*\n)*", "", file.read(), flags=re.MULTILINE)
         with open(os.path.join(self.build, RULES), "w", encoding="utf-8") as file:
@@ -110,7 +112,7 @@ class Copy:
         return json.loads(subprocess.run(["meson", "introspect", self.build, what], stdout=subprocess.PIPE, check=True).stdout)
 
     def ninja(self, targets, rules=None):
-        """None, or what the compiler said."""
+        """Returns None, or the compiler's output."""
         done = run(["ninja", "-C", self.build, "-f", rules or RULES, *targets], self.root)
         return None if done.returncode == 0 else done.stdout
 
@@ -124,28 +126,29 @@ class Program:
         self.is_python = self.command[-1].endswith(".py")
         self.targets = [target for name in entry["depends"] for target in targets.get(name, [])]
         self.guess_s, self.timeout_s = entry["priority"] or (PYTHON_S if self.is_python else C_S), entry["timeout"]
-        self.took_s = None  # when it passed; None: not known
-        self.has_passed = False  # in this run
-        self.found = {}  # folder: how many changes there it has noticed
+        self.took_s = None  # time when it passed; None: not known
+        self.has_passed = False  # passed in this run
+        self.found = {}  # folder: number of changes there that it has noticed
         self.process = self.started = self.said = self.complaint = None
 
     def limit_s(self):
         return PATIENCE_S + SLOWER * self.took_s if self.took_s is not None else self.timeout_s
 
     def rank(self, path):
-        """The lowest goes first: what is quick, has noticed changes of the folder, and bears a word of the file's name."""
+        """The lowest rank runs first: quick tests, tests that noticed changes of the folder, and tests whose name has a word of
+        the file's name."""
         words = [word for word in os.path.basename(path)[:-2].split("_") if len(word) > 2]
         is_namesake = any(word.rstrip("s") in self.name for word in words)
         return (self.took_s or self.guess_s) / (1 + 2 * self.found.get(os.path.dirname(path), 0)) / (4 if is_namesake else 1)
 
     def start(self, checks=()):
-        """All of it, or the checks that are named."""
+        """Starts the whole program, or only the named checks."""
         self.started, self.complaint, self.said = time.monotonic(), None, tempfile.TemporaryFile()
         self.process = subprocess.Popen([*self.command, *checks], cwd=self.copy.build, env=self.env, stdin=subprocess.DEVNULL,
                                         stdout=self.said, stderr=subprocess.DEVNULL, start_new_session=True)
 
     def complains(self):
-        """Whether a check of it has failed; its complaint is the name, then."""
+        """Returns whether a check has failed; `complaint` is then its name."""
         said = os.pread(self.said.fileno(), SAID_MAX, 0).decode("utf-8", "replace")
         found = NOT_OK.search(said)
         if found:
@@ -153,7 +156,7 @@ class Program:
         return self.complaint is not None
 
     def outcome(self, limit_s):
-        """True: it passed; False: it failed, or took too long; None: it runs."""
+        """True: passed; False: failed, or took too long; None: still runs."""
         status = self.process.poll()
         if self.complains() or (status is None and time.monotonic() - self.started > limit_s):
             self.stop()
@@ -161,7 +164,7 @@ class Program:
         return None if status is None else status in (0, 77)
 
     def stop(self):
-        """It, and what it has started: a session of their own."""
+        """Stops the program and its child processes, which have a session of their own."""
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -170,7 +173,7 @@ class Program:
         self.said.close()
 
     def fails_again(self):
-        """Of a program of Python: the check that has failed, once more; all of it, if that is not known."""
+        """For a Python program: runs the failed check once more, or everything if the check is not known."""
         check = re.match(r"[A-Z]\w+\.test( \w+)+(?= [(\[]|$)", self.complaint or "")
         return not self.run(self.limit_s(), [check.group(0).replace(" ", "_")] if check else [])
 
@@ -182,7 +185,7 @@ class Program:
         return passed
 
     def note(self, passed):
-        """What it has just done."""
+        """Notes the result of the last run."""
         if passed:
             self.has_passed, self.took_s = True, time.monotonic() - self.started
 
@@ -195,22 +198,22 @@ class Judge:
         built = {target["id"]: [os.path.relpath(name, copy.build) for name in target["filename"]] for target in copy.introspect("--targets")}
         self.helpers = [name for names in built.values() for name in names if name.startswith(HELPERS)]
         self.programs = {entry["name"]: Program(copy, entry, built) for entry in copy.introspect("--tests")}
-        # The sanitized build runs what is not long, as in ./dev test.
+        # The sanitized build runs only what is not long, as in ./dev test.
         self.left_out = {entry["name"] for entry in copy.introspect("--tests") if copy.sanitized and any("long" in suite for suite in entry["suite"])}
         self.unchanged = {}
-        self.is_python_only = False  # the others have let the change pass before
-        if not copy.sanitized and (wrong := table.unknown_patterns(list(self.programs))):  # some are of the plain build only
+        self.is_python_only = False  # all other tests have passed with the change
+        if not copy.sanitized and (wrong := table.unknown_patterns(list(self.programs))):  # some tests exist only in the plain build
             sys.exit(f"mutate: tests/mutate/table.py names tests that there are not: {', '.join(wrong)}")
 
     def prepare(self):
-        """Builds all that is asked, and remembers it as it is without a change."""
+        """Builds everything needed, and remembers the unchanged objects."""
         targets = self.targets([program for program in self.programs.values() if program.name not in self.left_out])
         if said := self.copy.ninja(targets):
             sys.exit(f"mutate: the unchanged tree does not build:\n{said}")
         self.unchanged = {target: self.digest(target) for target in targets}
 
     def digest(self, target):
-        """None: it is no file any more."""
+        """None: the file does not exist any more."""
         try:
             with open(os.path.join(self.copy.build, target), "rb") as file:
                 return hashlib.sha256(file.read()).digest()
@@ -218,7 +221,7 @@ class Judge:
             return None
 
     def load(self, path):
-        """What an earlier run has learned."""
+        """Loads the results of an earlier run."""
         if os.path.exists(path):
             with open(path, encoding="ascii") as file:
                 for name, known in json.load(file).items():
@@ -231,7 +234,7 @@ class Judge:
         os.rename(path + ".new", path)
 
     def stages(self, path):
-        """Programs that may see a change of `path`, stage by stage."""
+        """Returns the programs that may see a change of `path`, stage by stage."""
         asked = set()
         for patterns in table.stages_of(path):
             names = table.chosen(list(self.programs), patterns, asked)
@@ -245,11 +248,11 @@ class Judge:
         return list(dict.fromkeys(found + (self.helpers if any(program.is_python for program in programs) else [])))
 
     def differs(self, program):
-        """Whether the change is in what it runs."""
+        """Returns whether the change is in the programs that it runs."""
         return any(self.digest(target) != self.unchanged.get(target) for target in self.targets([program]))
 
     def is_to_be_believed(self, program, path, original, text):
-        """Of one that has failed: whether it passes without the change. One that does not is left out."""
+        """Returns whether a failed program passes without the change. A program that does not is left out."""
         if not program.has_passed:
             self.copy.write(path, original)
             if said := self.copy.ninja(self.targets([program])):
@@ -262,11 +265,12 @@ class Judge:
         return program.has_passed
 
     def find(self, path, original, text):
-        """What becomes of the copy when `path` is `text`: FOUND, SURVIVED or NO_C; and the name of the test that noticed it."""
+        """Returns the result for the copy when `path` has the contents `text`: FOUND, SURVIVED or NO_C; and the name of the test
+        that noticed it."""
         for programs in self.stages(path):
             left, some = sorted(programs, key=lambda program: program.rank(path)), 2 * AT_ONCE if programs[0].is_python else AT_ONCE
             while left:
-                # More and more at a time: nearly all changes are found by the first ones.
+                # More and more programs at a time: the first ones find nearly all changes.
                 group, left, some = left[:some], left[some:], 2 * some
                 if self.copy.ninja(self.targets(group)) is not None:
                     return NO_C, None
@@ -275,7 +279,7 @@ class Judge:
         return SURVIVED, None
 
     def first_to_fail(self, programs, path, original, text):
-        """The name of one; None: all pass."""
+        """Returns the name of a failing program; None: all pass."""
         left, folder = list(programs), os.path.dirname(path)
         while left:
             for program, passed in ended(list(left)):
@@ -292,7 +296,8 @@ class Judge:
 
 
 def ended(programs):
-    """Runs them, some at a time: (program, whether it passed) of each as it ends. What runs when nobody asks any more is stopped."""
+    """Runs the programs, some at a time; yields (program, whether it passed) as each ends. Stops the others when the caller needs
+    no more."""
     waiting, running = list(programs), []
     try:
         while waiting or running:
@@ -313,7 +318,7 @@ def ended(programs):
 
 
 class Compiler:
-    """Whether the object file of a source differs."""
+    """Compares the object file of a source with the unchanged one."""
 
     def __init__(self, copy):
         with open(os.path.join(copy.build, "compile_commands.json"), encoding="utf-8") as file:
@@ -325,7 +330,7 @@ class Compiler:
         return os.path.join(self.copy.root, path) in self.commands
 
     def object_of(self, path):
-        """Its bytes without what a debugger wants; None: it does not compile."""
+        """Returns the object's bytes without debug information; None: it does not compile."""
         name, out = self.commands[os.path.join(self.copy.root, path)]["output"], os.path.join(self.copy.build, "mutant.o")
         if self.copy.ninja([name]) is not None or run(["strip", "-g", "-o", out, name], self.copy.build).returncode != 0:
             return None
@@ -334,7 +339,7 @@ class Compiler:
 
 
 def candidates(copy, compiler, folders):
-    """(path, lines, change) of all files of these folders."""
+    """Returns (path, lines, change) for all files of these folders."""
     for folder in folders:
         for directory, _, files in os.walk(os.path.join(copy.root, folder)):
             for name in sorted(files):
@@ -356,7 +361,7 @@ def difference(path, lines, change):
 
 
 def play(judge, compiler, path, lines, change):
-    """What becomes of one change, and which test found it."""
+    """Plays one change. Returns its result and the test that found it."""
     original, before = "\n".join(lines), compiler.object_of(path)
     if before is None:
         sys.exit(f"mutate: the unchanged {path} does not compile")
@@ -368,7 +373,7 @@ def play(judge, compiler, path, lines, change):
             return (NO_C if after is None else SAME), None
         return judge.find(path, original, text)
     finally:
-        judge.copy.write(path, original)  # the tree that was copied may be another one by now
+        judge.copy.write(path, original)  # the copied tree may have changed
 
 
 def parse_options():
@@ -399,8 +404,8 @@ def parse_options():
 
 
 def spread(found, seed):
-    """In a random order in which each folder has its turn, EACH times, and then each change, so that large folders have more. Two trees that
-    have a change in common have it in the same place."""
+    """Returns a random order: first EACH changes of each folder in turn, then all others, so that large folders get more. Two
+    trees with a common change have it at the same place."""
     folders = {}
     for item in found:
         place = hashlib.sha256(f"{seed} {journals.identity(*item)}".encode()).hexdigest()
@@ -423,7 +428,7 @@ def report(counts, survivors, seed):
 
 
 class Run:
-    """One after the other, and what became of them."""
+    """Plays changes one after the other, and keeps the results."""
 
     def __init__(self, options, judge, compiler):
         self.options, self.judge, self.compiler = options, judge, compiler

@@ -1,7 +1,7 @@
-"""table.py: which tests see a change in which folder: for each folder stages, the quickest first; each stage is a list of patterns of
-meson's test names. A later stage is asked only about what the ones before did not notice.
+"""table.py: which tests see a change in which folder. Each folder has stages, the quickest first; each stage is a list of
+patterns of meson's test names. A later stage runs only if the earlier ones did not notice the change.
 
-A test that takes minutes, or that is about time on a quiet machine, is in none of them.
+Tests that take minutes, or that measure time on a quiet machine, are in no stage.
 """
 import fnmatch
 
@@ -59,16 +59,16 @@ STAGES = {
 
 
 def stages_of(path):
-    """Patterns of the folder whose name is the longest beginning of `path`; [] for one that the table does not know."""
+    """Returns the patterns of the folder with the longest name that `path` begins with; [] if there is none."""
     known = [folder for folder in STAGES if path.startswith(folder + "/")]
     return STAGES[max(known, key=len)] if known else []
 
 
 def chosen(names, patterns, asked):
-    """Those of `names` that a pattern is of and that were not asked before, in the order of the patterns."""
+    """Returns those of `names` that match a pattern and did not run before, in the order of the patterns."""
     return list(dict.fromkeys(name for pattern in patterns for name in fnmatch.filter(names, pattern) if name not in asked))
 
 
 def unknown_patterns(names):
-    """Patterns that are of no test any more."""
+    """Returns the patterns that match no test any more."""
     return sorted({pattern for stages in STAGES.values() for stage in stages for pattern in stage if not fnmatch.filter(names, pattern)})

@@ -1,5 +1,5 @@
-"""container_test.py: packaging/Containerfile without an engine: both stages are carried out step by step on a bare Debian. The first makes the very
-packages that are made here; what the last one starts is asked, ended and looked at."""
+"""container_test.py: tests packaging/Containerfile without a container engine: both stages run step by step on a bare Debian. The
+first stage must make the same packages as this build. The broker that the last stage starts is queried, stopped and inspected."""
 import filecmp
 import json
 import os
@@ -22,7 +22,7 @@ START_WAIT_S = 60
 
 
 def stages():
-    """[(instruction, words after it)] of each stage of the file."""
+    """Returns [(instruction, its arguments)] of each stage of the file."""
     with open(os.path.join(made.ROOT, "packaging", "Containerfile"), encoding="utf-8") as file:
         lines = [line.rstrip("\n") for line in file if line.strip() and not line.startswith("#")]
     found = []
@@ -35,7 +35,8 @@ def stages():
 
 
 def built_with(made_there):
-    """Compilers and headers, with their versions, of a .buildinfo: another libssl-dev moves lines of its headers, and they are in the debug symbols."""
+    """Returns the versions of compilers and headers in a .buildinfo: another libssl-dev has other line numbers in its headers,
+    which are in the debug symbols."""
     (told,) = [path for path in made_there if path.endswith(".buildinfo")]
     with open(told, encoding="utf-8") as file:
         return sorted(re.findall(r"^ ((?:gcc-|cpp-|binutils|linux-libc|\S+-dev\b|meson|debhelper)\S* \(= \S+\))", file.read(), re.M))
@@ -67,7 +68,7 @@ class Container(unittest.TestCase):
         shutil.rmtree(cls.path, ignore_errors=True)
 
     def test_the_first_stage_makes_the_packages(self):
-        """Where nobody has installed anything: what `./dev package` needs and does not install fails here."""
+        """On a bare system, `./dev package` fails if it needs a package that it does not install."""
         path = package_test.MADE.at("container-build")
         shutil.rmtree(path, ignore_errors=True)
         self.addCleanup(shutil.rmtree, path, ignore_errors=True)
@@ -116,7 +117,7 @@ class Container(unittest.TestCase):
 
     @staticmethod
     def broker_of(outer):
-        """The process that unshare has begun, once it is tarryd."""
+        """Returns the process that unshare started, once it is tarryd."""
         assert outer.poll() is None, outer.stdout.read()
         with open(f"/proc/{outer.pid}/task/{outer.pid}/children", encoding="ascii") as file:
             children = file.read().split()

@@ -1,8 +1,8 @@
-"""machine.py: bare Debians with a real systemd, for what is installed, started, upgraded and removed.
+"""machine.py: bare Debian systems with a real systemd, for tests that install, start, upgrade and remove packages.
 
-A Base is made once (debootstrap: what Debian has on every machine, and systemd); what a story needs from the mirror is fetched into it
-beforehand. A Machine is a copy of it that is booted (systemd-nspawn) with no network but its own loopback, so ports are the real ones and nobody
-else's; commands are run in it as root would type them. Ends with `close`; all of it dies with this process. Root only.
+A Base is made once (debootstrap: the packages of every Debian, and systemd); packages that a test needs from the mirror are
+downloaded into it first. A Machine is a booted copy of it (systemd-nspawn) with only its own loopback network, so tests can use
+the real ports; commands run in it as root. `close` ends a machine, and so does the end of this process. Root only.
 """
 import os
 import re
@@ -11,15 +11,15 @@ import subprocess
 import time
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-MAKING_WAIT_S = 1200  # debootstrap, or apt-get with the net
+MAKING_WAIT_S = 1200  # debootstrap, or apt-get with network access
 BOOT_WAIT_S = 120
 COMMAND_WAIT_S = 600
-MACHINES = ["systemd", "systemd-sysv", "dbus", "libnss-systemd"]  # what a machine has that a chroot has not
+MACHINES = ["systemd", "systemd-sysv", "dbus", "libnss-systemd"]  # packages that a machine has and a chroot lacks
 APT = "apt-get -qq -y -o Dpkg::Use-Pty=0 -o APT::Sandbox::User=root"
 
 
 class Failed(AssertionError):
-    """A command ended otherwise than it should: with all that it said."""
+    """A command ended with an unexpected status. Contains all of its output."""
 
 
 def checked(command, what, wait_s=MAKING_WAIT_S, **options):
@@ -31,7 +31,7 @@ def checked(command, what, wait_s=MAKING_WAIT_S, **options):
 
 
 def why_not():
-    """Why no machine can be made here; None: one can."""
+    """Returns why no machine can be made here; None: one can."""
     if os.geteuid() != 0:
         return "only root can make a machine"
     for program in ("debootstrap", "systemd-nspawn", "nsenter"):
@@ -41,7 +41,7 @@ def why_not():
 
 
 def mirror(suite):
-    """Lines of a sources.list, of where this machine gets its own Debian from, for another release."""
+    """Returns lines of a sources.list for another release, from this machine's own mirror."""
     done = subprocess.run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"],
                           stdout=subprocess.PIPE, text=True, check=True)
     with open("/etc/os-release", encoding="utf-8") as file:
@@ -52,7 +52,7 @@ def mirror(suite):
 
 
 class Base:
-    """A directory with a Debian that no machine runs on. `path` must not be there yet."""
+    """A directory with a Debian that no machine runs on. `path` must not exist yet."""
 
     def __init__(self, path, suite="bookworm"):
         self.path = path
@@ -65,7 +65,7 @@ class Base:
         with open(os.path.join(path, "etc/apt/apt.conf.d/00own-machine"), "w", encoding="utf-8") as file:
             file.write("\n".join(kept) + "\n")
         with open(os.path.join(path, "etc/dpkg/dpkg.cfg.d/unsafe-io"), "w", encoding="ascii") as file:
-            file.write("force-unsafe-io\n")  # it need not survive a power cut
+            file.write("force-unsafe-io\n")  # the system need not survive a power cut
         for name in ("etc/resolv.conf", "etc/hosts", "etc/ssl/certs/ca-certificates.crt"):
             if os.path.exists("/" + name):
                 os.makedirs(os.path.dirname(os.path.join(path, name)), exist_ok=True)
@@ -74,19 +74,20 @@ class Base:
 
     @classmethod
     def there_already(cls, path):
-        """One that was made before."""
+        """A base that was made before."""
         found = cls.__new__(cls)
         found.path = os.path.realpath(path)
         return found
 
     def chroot(self, commands):
-        """With this machine's network, and without systemd."""
+        """Runs a command with this machine's network, and without systemd."""
         script = f"mount -t proc proc {self.path}/proc && exec chroot {self.path} /usr/bin/env -i PATH={PATH} HOME=/root " \
                  f"DEBIAN_FRONTEND=noninteractive bash -ec '{commands}'"
         return checked(["unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-ec", script], commands)
 
     def fetch(self, *packages):
-        """Puts packages and all that they need into apt's cache, for machines that have no net. A path is one of this machine."""
+        """Puts packages and their dependencies into apt's cache, for machines without a network. A path is one of this machine.
+        """
         inside = "/var/tmp/fetch"
         os.makedirs(self.path + inside)
         names = [shutil.copy(name, self.path + inside) and f"{inside}/{os.path.basename(name)}" if "/" in name else name for name in packages]
@@ -95,7 +96,7 @@ class Base:
 
 
 class Machine:
-    """A booted copy of `base` at `path`, which must not be there yet."""
+    """A booted copy of `base` at `path`, which must not exist yet."""
 
     def __init__(self, base, path):
         self.path = path
@@ -103,7 +104,7 @@ class Machine:
         os.remove(os.path.join(path, "etc/resolv.conf"))
         environment = {**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"}
         self.said = open(path + ".console", "w+", encoding="utf-8", errors="replace")
-        # In a pid namespace that ends with this process, however it ends: a machine outlives a systemd-nspawn that is killed.
+        # In a pid namespace that always ends with this process: a machine survives its systemd-nspawn if that is killed.
         bounds = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private", "--mount-proc", "--pid", "--fork", "--kill-child"]
         self.outer = subprocess.Popen([*bounds, "systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--private-network", "--console=pipe",
                                        "--directory", path, "--boot"],
@@ -125,7 +126,7 @@ class Machine:
         return found
 
     def _find_leader(self):
-        """Process 1 of the machine, by its number here: of those below ours the one that is 1 in a namespace within systemd-nspawn's."""
+        """Returns the machine's process 1, by its pid here: the child process that has pid 1 in systemd-nspawn's namespace."""
         waiting = [self.outer.pid]
         while waiting:
             process = waiting.pop()
@@ -135,7 +136,7 @@ class Machine:
                 with open(f"/proc/{process}/task/{process}/children", encoding="ascii") as file:
                     waiting += map(int, file.read().split())
             except FileNotFoundError:
-                continue  # it has ended meanwhile
+                continue  # the process has ended meanwhile
             if len(numbers) == self._depth() + 2 and numbers[-1] == "1":
                 return process
         return None
@@ -156,7 +157,8 @@ class Machine:
                               text=True, errors="replace", timeout=wait_s, check=False)
 
     def run(self, commands, status=0, wait_s=COMMAND_WAIT_S):
-        """Typed by root; every command must end with 0, unless `status` says how the whole ends. What was said."""
+        """Runs commands as root; every command must end with 0, unless `status` gives the script's expected end. Returns the
+        output."""
         done = self._inside("set -e\n" + commands, wait_s)
         if done.returncode != status:
             raise Failed(f"{commands}: exit status {done.returncode}, not {status}\n{done.stdout[-8000:]}\n{self.journal()}")
@@ -169,12 +171,12 @@ class Machine:
         return os.path.join(self.path, path.lstrip("/"))
 
     def put(self, *paths, to="/root"):
-        """Copies files of this machine into the other."""
+        """Copies files from this machine into the other."""
         for path in paths:
             shutil.copy(path, self.there(to))
 
     def close(self):
         if self.outer.poll() is None:
-            self.outer.kill()  # and with it everything in its namespaces
+            self.outer.kill()  # and with it all processes in its namespaces
         self.outer.wait()
         self.said.close()

@@ -1,4 +1,5 @@
-"""made.py: the packages of this tree: as they are, built once more elsewhere, and of the next version. Each is built when it is first asked for."""
+"""made.py: the packages of this tree: as it is, built a second time elsewhere, and with the next version number. Each is built
+when it is first used."""
 import email.utils
 import glob
 import os
@@ -14,13 +15,13 @@ sys.path.insert(0, os.path.join(ROOT, "packaging"))
 import package  # noqa: E402  (the path above)
 
 NEXT = "9.9.0"
-# What must not matter. A cache would answer both builds with the same file.
+# Settings that must not change the result. A cache would give both builds the same file.
 ONE = {"CCACHE_DISABLE": "1", "TZ": "UTC"}
 OTHER = {"CCACHE_DISABLE": "1", "TZ": "Pacific/Kiritimati", "LC_ALL": "C", "LANG": "de_DE.UTF-8", "USER": "somebody", "SHELL": "/bin/dash"}
 
 
 class Made:
-    """Where all of it lies: `directory`, kept if TARRY_PACKAGE_KEEP names one."""
+    """Directory of all results; kept if TARRY_PACKAGE_KEEP names one."""
 
     def __init__(self):
         self.kept = os.environ.get("TARRY_PACKAGE_KEEP")
@@ -35,7 +36,7 @@ class Made:
         return os.path.join(self.directory, name)
 
     def _build(self, name, root, environment, jobs=None):
-        """The paths of what was made; `name` may be a path of several folders."""
+        """Returns the paths of the results; `name` may be a path of several folders."""
         work = self.at(name)
         if not glob.glob(os.path.join(glob.escape(work), "*.changes")):
             shutil.rmtree(work, ignore_errors=True)
@@ -49,7 +50,8 @@ class Made:
         return sorted(path for path in glob.glob(os.path.join(glob.escape(work), "*")) if os.path.isfile(path))
 
     def tree(self):
-        """The tree as it is when this is first asked: what is built twice is the same, whoever goes on working on it."""
+        """Returns a copy of the tree from the first call on: both builds use the same sources, even if somebody edits the tree.
+        """
         tree = self.at("tree")
         if not os.path.isdir(tree):
             copy_tree(ROOT, tree + ".partial")
@@ -60,7 +62,7 @@ class Made:
         return self._build("one", self.tree(), ONE)
 
     def second(self):
-        """Of the same tree, with whatever should not matter otherwise."""
+        """Packages of the same tree, built with every setting different that should not matter."""
         umask = os.umask(0o077)
         try:
             return self._build("another/place-with-a-longer-name", self.tree(), OTHER, jobs=1)
@@ -68,7 +70,7 @@ class Made:
             os.umask(umask)
 
     def next(self):
-        """Of a later version, which is this tree with another number."""
+        """Packages of a later version: this tree with another version number."""
         tree = self.at("next-tree")
         if not os.path.isdir(tree):
             copy_tree(self.tree(), tree)
@@ -103,7 +105,7 @@ def replace(path, pattern, by):
 
 
 def debs(made, *names):
-    """Of what was made, the packages of these names."""
+    """Returns the built packages of these names."""
     found = [path for path in made if path.endswith(".deb") and os.path.basename(path).split("_")[0] in names]
     assert len(found) == len(names), f"{names} among {made}"
     return found

@@ -1,4 +1,4 @@
-"""package_test.py: what the packages are, and what becomes of them on a bare Debian."""
+"""package_test.py: the contents of the packages, and their behaviour on a bare Debian."""
 import atexit
 import filecmp
 import json
@@ -16,7 +16,7 @@ import harness  # noqa: E402  (the paths above)
 import machine  # noqa: E402
 import made  # noqa: E402
 
-CLOSED_WITHIN_S = 300  # who follows "getting started" has closed an order by then
+CLOSED_WITHIN_S = 300  # a reader of "getting started" has closed an order within this time
 SHELL_BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
 INSTALL = "apt-get install -qq -y --no-install-recommends"
 MADE = made.Made()
@@ -24,7 +24,7 @@ atexit.register(MADE.close)
 
 
 def page(name):
-    """The command blocks of a page, in order."""
+    """Returns the command blocks of a page, in order."""
     with open(os.path.join(made.ROOT, name), encoding="utf-8") as file:
         return SHELL_BLOCK.findall(file.read())
 
@@ -35,7 +35,7 @@ class Packages(unittest.TestCase):
         self.assertFalse(is_bad, complaints)
 
     def test_two_builds_are_the_same_bytes(self):
-        """All that is published: .buildinfo and .changes say where and when, as they should."""
+        """Compares everything that is published, except .buildinfo and .changes, which name the time and place of the build."""
         one, other = MADE.first(), MADE.second()
         self.assertEqual([os.path.basename(path) for path in one], [os.path.basename(path) for path in other])
         compared = 0
@@ -67,7 +67,7 @@ def difference(one, other):
 
 
 def base():
-    """The bare Debian, with what stories need from the mirror in apt's cache."""
+    """The bare Debian, with the tests' packages from the mirror in apt's cache."""
     path = MADE.at("base")
     if not os.path.exists(path + ".done"):
         shutil.rmtree(path, ignore_errors=True)
@@ -89,7 +89,7 @@ class Installed(unittest.TestCase):
         self.addCleanup(self.host.close)
 
     def put(self, packages, *names):
-        """Lays packages of a version where the next apt-get takes them from; those of another go."""
+        """Puts packages of a version where the next apt-get finds them, instead of earlier ones."""
         for name in os.listdir(self.host.there("/root")):
             if name.endswith(".deb"):
                 os.unlink(self.host.there("/root/" + name))
@@ -104,7 +104,7 @@ class Installed(unittest.TestCase):
         return [json.loads(line)["key"] for line in self.host.run("tarry list close-order --json").splitlines()]
 
     def left(self):
-        """Whatever still has our name, outside of apt's and dpkg's own books, journals and what the test laid down."""
+        """Returns files that still have our name, except in apt's and dpkg's records, journals, and the test's own files."""
         return self.host.run("find / -xdev -name '*tarry*' -not -path '/proc/*' -not -path '/root/*' -not -path '/var/lib/apt/*' "
                              "-not -path '/var/cache/*' -not -path '/var/log/*' -not -path '/run/*'").split()
 
@@ -147,7 +147,7 @@ class Installed(unittest.TestCase):
             self.assertEqual(self.host.run("systemctl list-units --all --no-legend 'tarry*'").strip(), "")
 
     def test_a_node_of_a_pair_stays_one(self):
-        """Who has chosen tarry-pair.service gets by no upgrade a tarry.service on the same directory."""
+        """On a node with tarry-pair.service, no upgrade starts tarry.service on the same directory."""
         self.put(MADE.first())
         self.host.run(f"{INSTALL} ./libtarry0_*.deb ./tarry_*.deb ./tarryd_*.deb")
         self.host.run("tarry schedule close-order --key order-1 --in 1h; install -d -m 0755 /etc/tarry; tarry keygen --peer /etc/tarry/peer.key\n"
@@ -162,7 +162,7 @@ class Installed(unittest.TestCase):
         self.assertNotEqual(after["process"], before["process"])
         self.assertEqual((alone["enabled"], alone["active"]), ("disabled", "inactive"))
         self.host.run("apt-get purge -qq -y tarryd")
-        self.host.run("test -f /etc/tarry/peer.key -a ! -e /var/lib/tarry -a ! -e /var/lib/private/tarry")  # keys are their owner's
+        self.host.run("test -f /etc/tarry/peer.key -a ! -e /var/lib/tarry -a ! -e /var/lib/private/tarry")  # only the owner may read keys
 
     def test_a_stopped_broker_is_not_started_by_an_upgrade_if_it_is_disabled(self):
         self.put(MADE.first())
@@ -179,14 +179,14 @@ class Installed(unittest.TestCase):
             said += self.host.run(block)
             if closed_after is None and re.search(r"order-1001 .*\n(.*\n)*.*acked", said):
                 closed_after = time.monotonic() - started
-        self.assertRegex(said, r"order-2 closed \d+ ms after it was due")  # from C
+        self.assertRegex(said, r"order-2 closed \d+ ms after it was due")  # the C example
         self.assertEqual(said.count("order-2 closed, attempt 1\n"), 4, said)  # curl, Python, PHP, Java
         self.assertIsNotNone(closed_after, said)
         self.assertLess(closed_after, CLOSED_WITHIN_S)
         print(f"# an order is closed after {closed_after:.0f} s, and after {time.monotonic() - started:.0f} s all {len(blocks)} blocks are typed")
 
     def test_moving_in_is_typed(self):
-        """From a real Redis, a real beanstalkd and a real PostgreSQL, all of Debian."""
+        """From real servers of Debian: Redis, beanstalkd and PostgreSQL."""
         self.put(MADE.first())
         self.host.run(f"{INSTALL} ./libtarry0_*.deb ./tarry_*.deb ./tarryd_*.deb beanstalkd redis-server postgresql")
         due = int(time.time()) + 3600
@@ -213,7 +213,7 @@ class Installed(unittest.TestCase):
 
 class Machines(unittest.TestCase):
     def test_they_can_be_made_here(self):
-        """Nobody asks for this suite by accident: that all of it was skipped would be no answer."""
+        """This suite runs only on demand: if all of it were skipped, that would be no result."""
         self.assertIsNone(machine.why_not())
 
 
