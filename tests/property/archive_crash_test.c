@@ -1,8 +1,9 @@
-/* archive_crash_test.c: seeded histories of a log that is archived and retired, on two disks that lose what was not
- * synced; both stop at once, in the middle of some call to either, by a power failure or a SIGKILL. Whatever happens,
- * log and archive together have every frame that was durable, from the first position on, and every archive file under
- * its own name is whole (LOG-1, F-6).
- *   TARRY_SEED=n TARRY_HISTORIES=1 plays one history again; TARRY_HISTORIES=n runs so many. */
+/* archive_crash_test.c: seeded histories of a log that is archived and retired. Log and archive are on two disks
+ * that lose unsynced writes. Both disks stop at once, during any call to either, by a power failure or a SIGKILL.
+ * Afterwards log and archive together have every durable frame from the first position on, and every archive file
+ * under its final name is complete (LOG-1, F-6).
+ *
+ * TARRY_SEED=n TARRY_HISTORIES=1 replays one history; TARRY_HISTORIES=n runs n histories. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +26,7 @@ struct world {
     struct model_disk *log_disk;
     struct model_disk *archive_disk;
     struct archive archive;
-    uint64_t durable; /* frames that were synced, and can never be lost */
+    uint64_t durable; /* number of synced frames, which can never be lost */
 };
 
 #define CHECK(world, condition)                                                                                        \
@@ -37,7 +38,8 @@ static uint64_t draw(struct world *world, uint64_t below) {
     return random_below(&world->past.random, below);
 }
 
-/* Frames from the first position on, without a gap; what the tail of the log was cut by is taken off. */
+/* Checks that all frames are there from the first position on, without a gap. Frames that recovery cut off are no
+ * longer expected. */
 static void tell_all(struct world *world) {
     struct history *history;
     struct log_view view;
@@ -67,7 +69,7 @@ static void every_file_is_whole(struct world *world) {
     free(bases);
 }
 
-/* Non-zero: a disk has stopped. */
+/* Returns non-zero if a disk has stopped. */
 static int step(struct world *world) {
     struct log *log = world->past.log;
     struct archive_info info;
@@ -81,7 +83,7 @@ static int step(struct world *world) {
     if (draw(world, 3) != 0 || !log_oldest(log, log_durable(log), &oldest)) return 0;
     error = archive_store(&world->archive, log, oldest.base, 1, &info, &problem);
     if (error != 0 && draw(world, 2)) return error;
-    /* A disk that only hiccuped: it is tried again. */
+    /* The disk failed only once: try again. */
     if (error != 0) error = archive_store(&world->archive, log, oldest.base, 1, &info, &problem);
     if (error != 0) return error;
     CHECK(world, info.base == oldest.base && info.end == oldest.end);

@@ -209,7 +209,7 @@ static bool get_facts(struct rig *rig, struct core_event *event) {
     facts->want_count += count;
     size_t by_id = 0;
     struct row *rows = rig_alloc(&rig->asking, facts->want_count * sizeof(*rows));
-    for (size_t i = 0; i < facts->want_count; i++) { /* keys are unique here, and asked for by id alone */
+    for (size_t i = 0; i < facts->want_count; i++) { /* keys are unique here, so the core asks only for ids */
         uint64_t id = all[i].id;
         if (id > 0 && id < rig->row_capacity && rig->rows[id].id != 0) rows[by_id++] = rig->rows[id];
     }
@@ -224,7 +224,7 @@ void rig_step(struct rig *rig, struct core_event *event) {
     core_step(rig->core, event, &rig->effects);
     take_effects(rig);
     struct core_event durable = {.kind = CORE_DURABLE, .now = rig->now};
-    while (durable.position < core_position(rig->core)) { /* that step may deliver more */
+    while (durable.position < core_position(rig->core)) { /* that step may deliver more tasks */
         durable.position = core_position(rig->core);
         core_step(rig->core, &durable, &rig->effects);
         take_effects(rig);
@@ -247,7 +247,7 @@ Tarry__Code rig_ask(struct rig *rig, enum core_event_kind kind, Tarry__Request *
     struct core_event event = {.kind = kind, .ticket = 1, .request = request, .contents = contents};
     Tarry__BrokerStats broker = TARRY__BROKER_STATS__INIT;
     event.broker = &broker;
-    event.through = DUE_END; /* of a list: the index has nothing */
+    event.through = DUE_END; /* for lists: the index has no rows */
     request->client = "rig";
     rig_step(rig, &event);
     arena_reset(&rig->asking);
@@ -328,7 +328,7 @@ void rig_restart(struct rig *rig) {
     for (size_t i = rig->absorbed; i < rig->frame_count && error == 0; i++) {
         error = core_replay(rig->core, &rig->frames[i].header, rig->frames[i].body);
     }
-    assert(error == 0); /* what fitted before fits again */
+    assert(error == 0); /* the same contents fit into memory again */
     assert(core_digest(rig->core) == digest);
     core_check(rig->core);
     start(rig);

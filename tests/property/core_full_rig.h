@@ -1,5 +1,5 @@
-/* core_full_rig.h: a core with hardly any memory, its log, and an index that absorbs when it is told to. Everything
- * that the core asks for is kept until the test answers it. Not thread-safe. */
+/* core_full_rig.h: a core with very little memory, its log, and an index that absorbs only when the test says so.
+ * All requests of the core are kept until the test answers them. Not thread-safe. */
 #ifndef TARRY_TESTS_PROPERTY_CORE_FULL_RIG_H
 #define TARRY_TESTS_PROPERTY_CORE_FULL_RIG_H
 
@@ -24,57 +24,57 @@ struct rig {
     struct core_options options;
     struct core *core;
     struct core_effects effects;
-    struct arena arena;  /* of the effects */
-    struct arena kept;   /* frames */
-    struct arena asking; /* of one request */
+    struct arena arena;  /* memory of the effects */
+    struct arena kept;   /* memory of the frames */
+    struct arena asking; /* memory of one request */
     struct instant now;
     uint32_t epoch;
     struct rig_frame *frames;
     size_t frame_count, frame_capacity;
-    size_t absorbed;  /* frames */
-    struct row *rows; /* of the index, by id; id 0: not there */
+    size_t absorbed;  /* number of frames that the index has absorbed */
+    struct row *rows; /* rows of the index, by id; id 0: no row */
     size_t row_capacity;
-    struct queue_tally *queue_tallies; /* of the index */
-    struct tally tally;                /* likewise */
-    Tarry__QueuePut *queue;            /* likewise; the only one */
-    Tarry__JobPut *jobs[JOBS_MAX];     /* likewise; NULL: none */
-    struct core_window *windows;       /* asked for */
+    struct queue_tally *queue_tallies; /* tallies of the index */
+    struct tally tally;                /* tally of the index */
+    Tarry__QueuePut *queue;            /* the index's only queue */
+    Tarry__JobPut *jobs[JOBS_MAX];     /* jobs of the index; NULL: none */
+    struct core_window *windows;       /* windows that the core asked for */
     size_t window_count, window_capacity;
     struct core_page *pages;
     size_t page_count, page_capacity;
-    uint64_t sending[RIG_SESSIONS]; /* sessions with a delivery under way; 0: free */
+    uint64_t sending[RIG_SESSIONS]; /* sessions with a delivery under way; 0: unused */
     uint64_t sessions[RIG_SESSIONS];
-    struct rig_lease *leases; /* that were delivered, and may be over */
+    struct rig_lease *leases; /* leases that were delivered; some may have ended */
     size_t lease_count, lease_capacity;
     uint64_t producer, sequence;
-    Tarry__Code code; /* of the last reply */
-    uint64_t buried;  /* records so far, by what they say */
+    Tarry__Code code; /* code of the last reply */
+    uint64_t buried;  /* numbers of records so far, by kind */
     uint64_t given_back;
-    size_t key_size; /* of what is scheduled; RIG_ANY: random */
+    size_t key_size; /* size of the keys of new tasks; RIG_ANY: random */
 };
 #define RIG_ANY SIZE_MAX
 
 void rig_init(struct rig *rig, uint64_t seed, size_t key_size);
 void rig_deinit(struct rig *rig);
-/* The event at rig->now, with the facts that it wants. What it appends is durable at once. */
+/* Steps the event at rig->now, with the facts that it needs. Frames become durable at once. */
 void rig_step(struct rig *rig, struct core_event *event);
 void rig_tick(struct rig *rig);
-/* Time passes, and all timers up to then run. */
+/* Advances the time and runs all timers up to then. */
 void rig_elapse_ms(struct rig *rig, uint64_t ms);
 Tarry__Code rig_ask(struct rig *rig, enum core_event_kind kind, Tarry__Request *request);
-/* The commit's code: OK or BUSY, whatever the operations' are. */
+/* Returns the commit's code: OK or BUSY, whatever the results of its operations. */
 Tarry__Code rig_commit(struct rig *rig, Tarry__Op **ops, size_t count);
-/* One consumer of the queue. */
+/* Subscribes one consumer to the queue. */
 void rig_subscribe(struct rig *rig, size_t at);
-/* What is under way has left, or never will. */
+/* Ends all deliveries under way: they have left, or never will. */
 void rig_sent(struct rig *rig, bool ok);
-/* The index absorbs `frames` more. */
+/* Absorbs the next `frames` frames into the index. */
 void rig_absorb(struct rig *rig, size_t frames);
-/* Answers what the core has asked of the index. */
+/* Answers the core's requests to the index. */
 void rig_answer(struct rig *rig);
-/* Killed and started: another core, from the index and the log. */
+/* Kills and restarts: a new core from the index and the log. */
 void rig_restart(struct rig *rig);
-/* A follower of the same memory, whose index absorbs only when memory asks for it, applies the whole log. */
+/* Applies the whole log on a follower with the same memory, whose index absorbs only when the core needs memory. */
 void rig_follow(struct rig *rig);
 void *rig_alloc(struct arena *arena, size_t size);
 

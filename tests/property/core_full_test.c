@@ -1,6 +1,7 @@
-/* core_full_test.c: whatever fills the core's memory to the brim, no event meets a lack of it (CAP-1, CALM-1): what may
- * be refused is refused as BUSY; what must happen (time, lost consumers, acks, a restart, another node's frames) needs
- * nothing. broker/core/need.h says what each event may need, and core_step asserts it. */
+/* core_full_test.c: when the core's memory is full, every event still finds the memory that it needs (CAP-1,
+ * CALM-1). Events that may be refused are refused as BUSY; events that must happen (timers, lost consumers, acks, a
+ * restart, a follower's frames) need no free memory. broker/core/need.h lists what each event may need, and
+ * core_step asserts it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -93,7 +94,7 @@ static void op_move(size_t i, uint64_t id, uint64_t delay_ms) {
     ops.refs[i].id = id;
 }
 
-/* A sentence of a size of its own, for each size may need a page of its own. */
+/* The reasons have random sizes, because each size may need a memory page of its own. */
 static void op_nack(struct rig *rig, size_t i, struct rig_lease *lease) {
     Tarry__Op *op = new_op(i, TARRY__OP__OP_NACK);
     op->nack = &ops.bodies[i].nack;
@@ -131,9 +132,9 @@ static void op_release(size_t i, struct rig_lease *lease) {
     op->release->token = &lease->token;
 }
 
-/* ---- what fills memory */
+/* ---- ways to fill memory */
 
-/* To the last task that still gets in. */
+/* Schedules until not even one more task fits. */
 static void fill_up(struct rig *rig, uint64_t delay_ms) {
     for (size_t count = OPS_AT_ONCE; count > 0; count /= 4) {
         while (schedule_some(rig, count, delay_ms) == TARRY__CODE__OK) rig_sent(rig, true);
@@ -165,7 +166,7 @@ static void fill_with_endings(struct rig *rig) {
     fill_up(rig, 3000000);
 }
 
-/* The last leases that were given out: dead letters with sentences, as many as there is room for. */
+/* Nacks the latest leases: they become dead letters with reasons, as many as fit. */
 static Tarry__Code nack_some(struct rig *rig, size_t count) {
     size_t some = rig->lease_count < count ? rig->lease_count : count;
     for (size_t i = 0; i < some; i++) op_nack(rig, i, &rig->leases[rig->lease_count - 1 - i]);
@@ -184,7 +185,7 @@ static void fill_with_sentences(struct rig *rig) {
     fill_up(rig, 0);
 }
 
-/* ---- what may happen then */
+/* ---- events on a full memory */
 
 static void leases_are_lost(struct rig *rig) {
     rig_elapse_ms(rig, 6000);
@@ -227,7 +228,7 @@ static void consumers_come(struct rig *rig) {
     rig_sent(rig, true);
 }
 
-/* CAP-1: acks, extensions and releases of what is leased find room, always. (Of what was leased once: perhaps not.) */
+/* CAP-1: acks, extensions and releases of leased tasks always find memory. (Not always for leases that have ended.) */
 static void settle(struct rig *rig) {
     size_t count = rig->lease_count < 100 ? rig->lease_count : 100;
     size_t kind = random_below(&rig->random, 3);
@@ -325,12 +326,12 @@ static void (*const events[])(struct rig *rig) = {
 };
 #define EVENTS (sizeof(events) / sizeof(*events))
 
-struct counts { /* of tasks */
+struct counts { /* numbers of tasks */
     uint64_t buried;
     uint64_t given_back;
 };
 
-/* Each of them first, once, and then some at random; in the slow build half of them. */
+/* Plays every event once as the first, then some random events; the slow build plays half of them. */
 static struct counts play(void (*fill)(struct rig *rig), uint64_t seed) {
     struct counts counts = {0};
     static const size_t key_sizes[] = {0, 40, KEY_SIZE_MAX, RIG_ANY};
@@ -338,7 +339,7 @@ static struct counts play(void (*fill)(struct rig *rig), uint64_t seed) {
         struct rig rig;
         rig_init(&rig, seed + first, key_sizes[first % 4]);
         fill(&rig);
-        if (first % 2 == 0) nacks_until_refused(&rig); /* what is kept for settling, too */
+        if (first % 2 == 0) nacks_until_refused(&rig); /* also uses the memory that is reserved for settling */
         events[first](&rig);
         core_check(rig.core);
         for (unsigned round = 0; round < ROUNDS; round++) events[random_below(&rig.random, EVENTS)](&rig);
@@ -373,7 +374,7 @@ static void full_of_sentences(void **state) { /* CAP-1 */
     assert_true(counts.buried > 1000 / EVENTS_STRIDE);
 }
 
-/* The reserve is for them: whatever is new has left it alone, down to the last task that got in. */
+/* Settling uses a reserve: new tasks have left it untouched, down to the last task that fitted. */
 static void what_settles_finds_the_reserve(void **state) { /* CAP-1 */
     (void)state;
     for (uint64_t seed = 0; seed < 4; seed++) {
@@ -393,7 +394,8 @@ static size_t count_first(const struct rig *rig, size_t count) {
     return there;
 }
 
-/* What it reads from the index may need memory that was there when it asked for it: then it waits. */
+/* A purge needs memory for the rows that it reads from the index. If that memory was taken after the purge asked for
+ * the rows, it waits. */
 static void a_purge_waits_for_room(void **state) { /* CAP-1 */
     (void)state;
     enum { COUNT = 20 * OPS_AT_ONCE };
@@ -408,13 +410,13 @@ static void a_purge_waits_for_room(void **state) { /* CAP-1 */
     rig_absorb(&rig, rig.frame_count - rig.absorbed);
     rig_tick(&rig);
     assert_int_equal(rig.page_count, 1);
-    fill_up(&rig, 3000000); /* what is in the index has left memory for them */
+    fill_up(&rig, 3000000); /* new tasks take the memory that tasks in the index do not need */
     rig_answer(&rig);
     core_check(rig.core);
     assert_int_equal(count_first(&rig, COUNT), COUNT);
-    assert_int_equal(rig.page_count, 0); /* to read it again would help nobody … */
+    assert_int_equal(rig.page_count, 0); /* reading again would not help */
     for (int i = 0; i < 100 && count_first(&rig, COUNT) > 0; i++) {
-        rig_absorb(&rig, rig.frame_count - rig.absorbed); /* … before the index has gone on */
+        rig_absorb(&rig, rig.frame_count - rig.absorbed); /* … before the index has absorbed more */
         rig_tick(&rig);
         rig_answer(&rig);
     }
@@ -422,7 +424,7 @@ static void a_purge_waits_for_room(void **state) { /* CAP-1 */
     rig_deinit(&rig);
 }
 
-/* A question may find that a task is over: that it is so must find room, too, or the question waits. */
+/* A query may find that a task has expired. The record of that end needs memory too; without memory the query waits. */
 static void a_question_waits_for_room(void **state) { /* CAP-1 */
     (void)state;
     struct rig rig;
@@ -433,7 +435,7 @@ static void a_question_waits_for_room(void **state) { /* CAP-1 */
     const uint64_t id = core_id_end(rig.core) - 1;
     fill_with_leases(&rig);
     rig_absorb(&rig, rig.frame_count - rig.absorbed);
-    rig_restart(&rig); /* memory holds the leases, and nothing else yet */
+    rig_restart(&rig); /* memory has only the leases so far */
     rig_elapse_ms(&rig, 1000);
     fill_up(&rig, 3000000);
     nacks_until_refused(&rig);
@@ -447,13 +449,13 @@ static void a_question_waits_for_room(void **state) { /* CAP-1 */
     ref.id = id;
     assert_int_equal(rig_ask(&rig, CORE_GET, &request), TARRY__CODE__BUSY);
     rig_absorb(&rig, rig.frame_count - rig.absorbed);
-    rig_answer(&rig); /* as long as it is asked, the index keeps what it may answer */
+    rig_answer(&rig); /* while the query waits, the index keeps the rows for its answer */
     for (int i = 0; i < 1000 && rig_ask(&rig, CORE_GET, &request) == TARRY__CODE__BUSY; i++) rig_tick(&rig);
     assert_int_equal(rig.code, TARRY__CODE__OK);
     rig_deinit(&rig);
 }
 
-/* Nothing but acks frees what is leased: so it never takes all that there is. */
+/* Only acks free leased tasks, so leases never take all of the memory. */
 static void leases_leave_half_of_the_memory(void **state) { /* CAP-1 */
     (void)state;
     struct rig rig;

@@ -10,7 +10,7 @@
 #include "archive.h"
 #include "log.h"
 
-#define SYNC_EVERY 4 /* as directory.c does, so that the claims (synced_to) are alike */
+#define SYNC_EVERY 4 /* same as in directory.c, so that the frames' claims (synced_to) are alike */
 
 static void open_log(struct log **out, struct log_recovery *recovery, const struct directory *directory,
                      bool read_only) {
@@ -124,7 +124,7 @@ void forge_write(const struct forge_log *forged, struct directory *directory) {
     MUST(log_sync(log) == 0);
     while (log_oldest(log, forged->boundary, &oldest)) {
         struct archive_info info;
-        /* It takes no body that is not a message: then the log keeps the rest. */
+        /* The archive accepts only bodies that are messages; the log keeps the other frames. */
         if (archive_store(&archive, log, oldest.base, 3, &info, &problem) != 0) break;
         MUST(log_retire(log, oldest.base) == 0);
     }

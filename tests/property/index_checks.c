@@ -12,7 +12,7 @@ int fx_try_open(struct fx *f) {
     struct index_options options = {.directory = f->directory,
                                     .memory = 1u << 20,
                                     .contents_memory = f->seed % 2 != 0 ? 4 * CONTENT_CACHE_MEMORY_MIN : 0,
-                                    .map_size = 1u << 20, /* F-8: it has to grow */
+                                    .map_size = 1u << 20, /* F-8: the map must grow */
                                     .outcomes_max = f->outcomes_max,
                                     .outcome_retention_ms = 1ull << 40,
                                     .filters_later = f->seed % 3 != 0,
@@ -55,7 +55,7 @@ void fx_free(struct fx *f) {
     free(f);
 }
 
-/* As a program does that knows of no calendar, or that has run meanwhile. */
+/* Spoils the calendar like a program that does not know it, or that ran in between. */
 struct forgetting {
     struct fx *f;
     struct db db;
@@ -70,7 +70,7 @@ static int forget(void *argument, MDB_txn *txn) {
     case 0:
         return db_negative(mdb_drop(txn, db->table[DB_CALENDAR], 1));
     case 1:
-        (void)db_del(db, txn, DB_CALENDAR, "state", 5); /* it may be forgotten already */
+        (void)db_del(db, txn, DB_CALENDAR, "state", 5); /* the state may be missing already */
         return 0;
     default:
         return db_put(db, txn, DB_CALENDAR, "state", 5, &older, sizeof older, 0);
@@ -85,14 +85,14 @@ void fx_forget_calendar(struct fx *f) {
     f->is_counting = true;
 }
 
-/* ---- what the model says */
+/* ---- the model's answers */
 
 struct pick {
     uint32_t queue;
     uint32_t states;
     int base, priority; /* -1: any */
     const char *prefix;
-    uint64_t from_ms, to_ms; /* to: exclusive */
+    uint64_t from_ms, to_ms; /* to_ms is exclusive */
     struct due after;
 };
 
@@ -106,9 +106,9 @@ static bool picked(const struct row *row, const void *argument) {
     return row->due_ms >= pick->from_ms && row->due_ms < pick->to_ms && due_before(pick->after, due);
 }
 
-/* ---- what is compared */
+/* ---- comparisons */
 
-/* Rows of one call: the next ones of `ids`, none missing up to `through`. Returns how many. */
+/* Checks the rows of one call: the next ones of `ids`, with none missing up to `through`. Returns their number. */
 static size_t check_rows(struct fx *f, const struct index_rows *rows, const uint64_t *ids, size_t count,
                          struct due through) {
     CHECK(rows->position == index_position(f->index));
@@ -167,7 +167,7 @@ int check_window(struct fx *f) {
         return 0;
     }
     CHECK(done == count);
-    /* Between until and through nothing waits. */
+    /* No task waits between `until` and `through`. */
     pick.to_ms = UINT64_MAX;
     pick.after = after;
     ids = world_sorted(w, picked, &pick, &count);
@@ -251,7 +251,7 @@ static void ask_calendar(struct world *w, struct index_calendar_query *out, uint
         if (world_random(w, 2)) queues[out->queue_count++] = w->numbers[place];
 }
 
-/* Takes one waiting task off. */
+/* Subtracts one waiting task. */
 static void take_off(struct fx *f, const struct index_calendar_query *query, const struct row *row,
                      struct index_calendar *left) {
     uint64_t to_ms = query->from_ms + query->step_ms * query->span_count;
@@ -369,7 +369,7 @@ static int count_queue(void *argument, const Tarry__QueuePut *queue) {
     if (queue->number == f->world.numbers[place]) {
         CHECK(queue_hash(queue) == f->world.queue_hash[place]);
         f->world.counted++;
-    } else { /* for its name */
+    } else { /* a former queue, kept for its name */
         CHECK(queue->deleted && queue_generation(queue->number) < queue_generation(f->world.numbers[place]));
         f->world.former_counted++;
     }
@@ -438,7 +438,7 @@ int check_tables(struct fx *f) {
     CHECK(w->counted >= least && w->counted <= w->outcome_count);
     struct index_meta meta;
     index_meta(f->index, &meta);
-    /* Nothing that ended since known_since, in that millisecond or later, is forgotten (TRUE-1). */
+    /* TRUE-1: no outcome from known_since_ms or later is forgotten. */
     if (w->counted < w->outcome_count) {
         CHECK(meta.known_since_ms > w->outcomes[w->outcome_count - w->counted - 1].ended_ms);
     }
@@ -460,7 +460,8 @@ int check_retired(struct fx *f) {
         void *data;
         size_t size;
         arena_reset(&f->arena);
-        int error = index_blob_now(f->index, id, &f->arena, &data, &size); /* what has ended is not in memory */
+        int error =
+            index_blob_now(f->index, id, &f->arena, &data, &size); /* the content of an ended task is not in memory */
         CHECK(error == -EAGAIN || (error == 0 && task->state == WORLD_HERE) || error == -ENOMEM);
         error = index_blob(f->index, id, &f->arena, &data, &size);
         if (error < 0) return error;
@@ -469,8 +470,7 @@ int check_retired(struct fx *f) {
             world_blob(task->row.blob_at - FRAME_HEADER_SIZE, blob);
             CHECK(error == 0 && size == task->row.blob_size && memcmp(data, blob, size) == 0);
         } else {
-            /* Nothing is left behind but what goes with the row (check_verify); a copy may be there before log_start
-             * says so. */
+            /* No content is left without its row (check_verify); a copy may exist before log_start reaches it. */
             bool may_be_here = task->state == WORLD_HERE || task->row.blob_size == WORLD_BLOB_SMALL;
             CHECK(error == 1 || (may_be_here && error == 0));
         }

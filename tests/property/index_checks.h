@@ -1,6 +1,6 @@
-/* index_checks.h: an index beside its model, and everything that can be asked of it, compared.
+/* index_checks.h: an index and its model; compares all answers of the index with the model's.
  *
- * A check returns the error of the index as it is; a wrong answer fails the test. */
+ * A check returns the error of the index unchanged; a wrong answer fails the test. */
 #ifndef TARRY_TESTS_INDEX_CHECKS_H
 #define TARRY_TESTS_INDEX_CHECKS_H
 
@@ -18,15 +18,16 @@ struct fx {
     struct index *index;
     char directory[64];
     struct arena arena;
-    size_t absorbed; /* of the world's frames */
+    size_t absorbed; /* number of the world's frames that the index has absorbed */
     uint32_t outcomes_max;
-    size_t retiring; /* frames handed over, not yet gone; void after a crash */
+    size_t retiring; /* number of frames handed over for retirement and not yet gone; void after a crash */
     uint64_t seed;
-    struct line walked; /* the line of a walk by windows that stopped on its way … */
-    struct due stopped; /* … here: the next one may go on, whatever was committed since */
-    bool is_unread;     /* filters of keys are not read, maybe */
-    bool is_counting;   /* the calendar is being made anew, maybe */
-    char message[256];  /* of the last failed open or verify */
+    struct line walked; /* line of an interrupted walk by windows */
+    struct due
+        stopped;      /* position of the interruption: the next walk may continue there, whatever was committed since */
+    bool is_unread;   /* key filters may still be unread */
+    bool is_counting; /* the calendar may still be under construction */
+    char message[256]; /* message of the last failed open or verify */
 };
 
 #define CHECK(condition)                                                                                               \
@@ -37,18 +38,18 @@ struct fx {
         }                                                                                                              \
     } while (0)
 
-/* A world of that seed and a directory; the index is not open yet. */
+/* Makes a world of that seed and a directory; the index is not open yet. */
 struct fx *fx_new(uint64_t seed);
 void fx_free(struct fx *f);
-/* What was absorbed and not committed is to be absorbed again. */
+/* Opens the index. Absorbed but uncommitted frames will be absorbed again. */
 int fx_try_open(struct fx *f);
 void fx_open(struct fx *f);
-/* The index, which is closed, has no calendar that goes with it. */
+/* Spoils the calendar of the closed index. */
 void fx_forget_calendar(struct fx *f);
 
 typedef int check(struct fx *f);
 check check_retired, check_window, check_list, check_scan, check_lookup, check_tables, check_verify, check_calendar;
-/* All of them; an error fails the test too. */
+/* Runs all checks; an error also fails the test. */
 void check_all(struct fx *f);
 
 #endif

@@ -1,8 +1,8 @@
-/* index_fault_test.c: the n-th failing call, for every n, over everything that the index does (F-8, F-11).
+/* index_fault_test.c: makes the n-th call fail, for every n, in everything that the index does (F-8, F-11).
  *
- * Whatever fails while the index works, the caller hears of it or gets a right answer, and what lies on disk afterwards
- * is whole: the position before or after, and rows that add up to the digest. A map or a disk that is full costs
- * nothing but another try. Built with INDEX_TINY, like index_test.c. */
+ * Whenever a call fails, the caller gets the error or a right answer. Afterwards the index on disk is complete: its
+ * position is the one before or after, and its rows add up to the digest. A full map or disk costs only another try.
+ * Built with INDEX_TINY, like index_test.c. */
 #include "index_checks.h"
 
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "index_faults.h"
 #include "index_parts.h"
 
-/* From here on only every so-many-th call is tried, unless TARRY_SLOW is set. */
+/* from this call on only every STRIDE-th call is tried, unless TARRY_SLOW is set */
 #ifdef __SANITIZE_ADDRESS__
 #define EXHAUSTIVE_MAX 12
 #define STRIDE 149
@@ -25,7 +25,7 @@
 
 static bool is_slow;
 
-/* The files of an index at rest. */
+/* Copies of the index's files while it is closed. */
 struct saved {
     void *data;
     size_t size;
@@ -55,7 +55,7 @@ static void restore(struct fx *f, const struct saved *saved) {
     close(file);
 }
 
-/* ---- what the index does */
+/* ---- the operations of the index */
 
 static int do_open(struct fx *f) {
     index_close(f->index);
@@ -102,16 +102,16 @@ struct work {
     int (*run)(struct fx *f);
     bool writes;
 };
-/* With a batch that is absorbed and not committed, */
+/* operations with an absorbed, uncommitted batch */
 static const struct work works_pending[] = {{"open", do_open, true}, {"commit", do_commit, true}};
-/* and with everything committed, as those that compare with the whole world need it. */
+/* operations with everything committed: they compare with the whole world */
 static const struct work works_whole[] = {
     {"maintain", do_maintain, true}, {"window", do_window, true},       {"retire", do_retire, true},
     {"list", check_list, false},     {"scan", check_scan, false},       {"look up", check_lookup, false},
     {"tables", check_tables, false}, {"retired", check_retired, false}, {"verify", check_verify, false},
 };
 
-/* ---- what a fault may lead to */
+/* ---- allowed results of a fault */
 
 static bool is_expected(enum fault fault, int error) {
     switch (fault) {
@@ -128,7 +128,7 @@ static bool is_expected(enum fault fault, int error) {
     }
 }
 
-/* What lies on disk is whole, and of before or after. */
+/* The index on disk is complete, and has the position before or after. */
 static void check_disk(struct fx *f, uint64_t before, const char *where) {
     index_close(f->index);
     int error = fx_try_open(f);
@@ -137,7 +137,7 @@ static void check_disk(struct fx *f, uint64_t before, const char *where) {
     CHECK(index_position(f->index) == before || index_position(f->index) == f->world.position);
 }
 
-/* Does `work` with the n-th call failing; false: there were fewer. */
+/* Runs `work` with the n-th call failing. Returns false if there were fewer calls. */
 static bool try(struct fx *f, const struct work *work, enum fault fault, uint64_t n, const struct saved *saved) {
     char where[128];
     snprintf(where, sizeof where, "%s, %s at call %llu", work->name, fault_names[fault], (unsigned long long)n);
@@ -169,7 +169,7 @@ static void try_works(struct fx *f, enum fault fault, const struct work *works, 
     free(saved.data);
 }
 
-/* A fault at every call of every work, from the state that the index is in. */
+/* Tries a fault at every call of every operation, from the current state of the index. */
 static void try_all(struct fx *f, enum fault fault) {
     try_works(f, fault, works_pending, sizeof works_pending / sizeof *works_pending);
     CHECK(do_commit(f) == 0);
@@ -177,7 +177,7 @@ static void try_all(struct fx *f, enum fault fault) {
     try_works(f, fault, works_whole, sizeof works_whole / sizeof *works_whole);
 }
 
-/* A history that leaves runs to merge, slots to cascade, rows to sweep, and a batch that is not yet committed. */
+/* Makes a state with runs to merge, slots to cascade, rows to sweep, and an uncommitted batch. */
 static void grow(struct fx *f, unsigned steps) {
     for (unsigned i = 0; i < steps; i++) {
         world_frame(&f->world, 30, i % 8 < 5 ? 15 : 70);

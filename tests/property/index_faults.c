@@ -23,9 +23,9 @@ const char *const fault_names[FAULTS] = {
 
 static struct {
     enum fault fault;
-    uint64_t left; /* calls until it is met */
+    uint64_t left; /* remaining calls until the fault */
     bool met;
-    uint8_t *copy; /* the damaged value or key */
+    uint8_t *copy; /* copy of the value or key, damaged */
 } plan;
 
 void *__real_malloc(size_t size);
@@ -80,7 +80,7 @@ int __wrap_mdb_put(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, MDB_val *data, unsig
     return __real_mdb_put(txn, dbi, key, data, flags);
 }
 
-/* A transaction that cannot be committed is gone. */
+/* A failed commit ends the transaction. */
 int __real_mdb_txn_commit(MDB_txn *txn);
 int __wrap_mdb_txn_commit(MDB_txn *txn);
 int __wrap_mdb_txn_commit(MDB_txn *txn) {
@@ -93,7 +93,7 @@ int __wrap_mdb_txn_commit(MDB_txn *txn) {
     return error;
 }
 
-/* ---- reads that come out damaged */
+/* ---- reads that return damaged data */
 
 static uint8_t *copy_take(size_t size) {
     free(plan.copy);
@@ -102,7 +102,8 @@ static uint8_t *copy_take(size_t size) {
     return plan.copy;
 }
 
-/* The value of `size` bytes becomes `size_now` bytes: what of it is left, zeros after it, under a right seal. */
+/* Changes the size of a value from `size` to `size_now` bytes: truncated, or padded with zeros, under a correct
+ * seal. */
 static void reseal(const MDB_val *key, MDB_val *sealed, size_t size_now) {
     size_t size = sealed->mv_size - DB_SEAL_SIZE;
     uint8_t *copy = copy_take(DB_SEAL_SIZE + size_now + 1);

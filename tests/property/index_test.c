@@ -1,10 +1,10 @@
-/* index_test.c: the index against a naive model, over random histories.
+/* index_test.c: compares the index with a naive model, over random histories.
  *
- *   index_test [first seed] [seeds]
+ * index_test [first seed] [seeds]
  *
- * Built with INDEX_TINY: chunks of 8, ranges of 64 ids, runs of a dozen keys, so that a few hundred tasks meet every
- * boundary. After every commit everything that can be asked is compared. The index is closed at random, with frames
- * absorbed and not committed and with merges and sweeps half done, and opened again. */
+ * Built with INDEX_TINY: chunks of 8, ranges of 64 ids, runs of a dozen keys, so that a few hundred tasks reach
+ * every boundary. After a commit, all answers of the index are compared. At random moments the index is closed and
+ * opened again: with absorbed, uncommitted frames, and in the middle of merges and sweeps. */
 #include "index_checks.h"
 
 #include <limits.h>
@@ -19,7 +19,7 @@ static void advise(struct fx *f) {
     static const uint8_t priorities[] = {0, 5, 9};
     for (uint32_t place = 1; place <= WORLD_QUEUES; place++) {
         struct line line = {w->numbers[place], (uint8_t)world_random(w, 2), priorities[world_random(w, 3)]};
-        struct due low = {w->now_ms + world_random(w, 1000), 0}; /* often a lie: advice is never trusted */
+        struct due low = {w->now_ms + world_random(w, 1000), 0}; /* often wrong: the index never trusts advice */
         index_advise_low(f->index, &line, low);
     }
 }
@@ -32,7 +32,7 @@ static void maintain(struct fx *f, unsigned calls_max) {
     }
 }
 
-/* The filters that an opening has left on the disk: a piece now and then, between all else that is done. */
+/* Reads a few of the filters that the opening left on the disk, between the other steps. */
 static void read_filters(struct fx *f, unsigned pieces_max) {
     for (unsigned i = 0; i < pieces_max && f->is_unread; i++) CHECK(index_read_filters(f->index, &f->is_unread) == 0);
 }
@@ -55,7 +55,7 @@ static void step(struct fx *f, size_t records_max, unsigned endings) {
             while (f->absorbed < w->frame_count) CHECK(world_absorb(w, f->absorbed++, f->index) == 0);
         }
     }
-    if (world_random(w, 3) == 0) maintain(f, (unsigned)world_random(w, 4)); /* with a batch half absorbed */
+    if (world_random(w, 3) == 0) maintain(f, (unsigned)world_random(w, 4)); /* while a batch is partly absorbed */
     if (world_random(w, 8) == 0) {                                          /* killed before the commit */
         index_close(f->index);
         fx_open(f);
@@ -81,7 +81,8 @@ static void step(struct fx *f, size_t records_max, unsigned endings) {
     }
 }
 
-/* What ended takes no room for ever: rows go once three quarters of a range have ended, keys when runs are merged. */
+/* Ended tasks do not take space for ever: rows go once three quarters of a range have ended, keys when runs are
+ * merged. */
 static void check_growth(struct fx *f) {
     struct index_stats stats;
     uint64_t here = 0;
@@ -89,7 +90,7 @@ static void check_growth(struct fx *f) {
     index_stats(f->index, &stats);
     CHECK(stats.rows >= here && stats.rows <= 4 * here + 64);
     CHECK(stats.key_entries <= 3 * here + 100);
-    CHECK(stats.slot_entries <= 5 * here + 100); /* some are there twice */
+    CHECK(stats.slot_entries <= 5 * here + 100); /* some slot entries are there twice */
 }
 
 static void history(uint64_t seed) {
@@ -97,11 +98,11 @@ static void history(uint64_t seed) {
     fx_open(f);
     size_t records_max = 1 + world_random(&f->world, seed % 2 == 0 ? 60 : 4);
     for (unsigned i = 0; i < (seed % 2 == 0 ? 60 : 400); i++) {
-        /* Times of growth, times in which most ends. */
+        /* In some periods the index grows, in others most tasks end. */
         step(f, records_max, (unsigned)(i / 15 % 2 == 0 ? 10 : 85));
     }
     for (unsigned i = 0; i < 60; i++) step(f, records_max, 95);
-    f->world.now_ms += RESTED_MS; /* every range that waits for its sweep has rested */
+    f->world.now_ms += RESTED_MS; /* every range that waits for its sweep may now be swept */
     step(f, 1, 0);
     maintain(f, 100000);
     check_all(f);

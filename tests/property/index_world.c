@@ -1,4 +1,4 @@
-/* index_world.c: see index_world.h. Plain arrays, no cleverness. */
+/* index_world.c: see index_world.h. Plain arrays, as simple as possible. */
 #include "index_world.h"
 
 #include <assert.h>
@@ -79,7 +79,7 @@ static uint64_t random_due(struct world *world) {
         return world->now_ms - world_random(world, 3 * DAY_MS); /* overdue */
     case 1:
     case 2:
-        return world->now_ms / 100000 * 100000 + 100000; /* all at once */
+        return world->now_ms / 100000 * 100000 + 100000; /* all at the same time */
     case 3:
     case 4:
         return world->now_ms + world_random(world, 100000);
@@ -92,7 +92,7 @@ static uint64_t random_due(struct world *world) {
     }
 }
 
-/* A record under construction; freed with its frame. */
+/* A record under construction; freed together with its frame. */
 static Tarry__Record *new_record(Tarry__Record__FactCase fact) {
     Tarry__Record *record = malloc(sizeof *record);
     tarry__record__init(record);
@@ -119,7 +119,7 @@ static Tarry__Record *put_record(const struct row *row, Tarry__Cause cause, cons
     put->cause = cause;
     put->task = new_task(row);
     put->fresh = before == NULL;
-    if (put->fresh && row->blob_size > 0) { /* the content of this very frame */
+    if (put->fresh && row->blob_size > 0) { /* the content is in this frame */
         uint8_t blob[WORLD_BLOB_SIZE];
         world_blob(row->blob_at - FRAME_HEADER_SIZE, blob);
         put->content_hash = (ProtobufCBinaryData){CONTENT_HASH_SIZE, malloc(CONTENT_HASH_SIZE)};
@@ -296,7 +296,8 @@ static struct world_task *brief_task(struct world *world) {
     return NULL;
 }
 
-/* Ends a task of the brief queue, deletes the queue once it is empty, gives its place to another one after that. */
+/* Ends a task of the queue at WORLD_BRIEF; deletes the queue once it is empty; later puts another queue in its
+ * place. */
 static Tarry__Record *brief_record(struct world *world) {
     struct world_task *task = brief_task(world);
     if (task != NULL) return end_task(world, task);
@@ -368,7 +369,7 @@ static Tarry__Record *random_record(struct world *world, unsigned endings) {
     return change_buried(world, &task->row);
 }
 
-/* Sometimes the frame is a client's commit, with an answer to remember. */
+/* Sometimes makes the frame a client's commit, whose reply is remembered. */
 static void maybe_result(struct world *world, Tarry__FrameBody *body) {
     size_t slot = world_random(world, WORLD_PRODUCERS);
     if (world->producers[slot] == 0 || world_random(world, 2) == 0) return;
@@ -378,7 +379,7 @@ static void maybe_result(struct world *world, Tarry__FrameBody *body) {
     uint64_t low = sequence > 40 ? sequence - 40 : 1;
     if (low < world->floors[slot]) low = world->floors[slot];
     if (world_random(world, 4) == 0) low += world_random(world, sequence - low + 1); /* at most the sequence */
-    if (low == world->floors[slot]) low -= world_random(world, low); /* overtaken: it takes nothing back */
+    if (low == world->floors[slot]) low -= world_random(world, low); /* an old value: it does not lower the floor */
     body->oldest_unanswered = low;
     if (low > world->floors[slot]) world->floors[slot] = low;
     for (uint64_t old = sequence > 63 ? sequence - 63 : 1; old < world->floors[slot]; old++) {

@@ -1,10 +1,10 @@
-/* log_crash_test.c: seeded histories of a log on a disk that loses what was not synced (LOG-1, LOG-4, LOG-5, F-3 …
- * F-7).
+/* log_crash_test.c: seeded histories of a log on a disk that loses unsynced writes (LOG-1, LOG-4, LOG-5, F-3 … F-7).
  *
- * Each history is a few lives: open, append, write, sync, retire, until the machine stops in the middle of some call to
- * the disk; then a crash, or a SIGKILL, or a clean end. After each life the log must open, hold everything that was
- * durable, and nothing else than a prefix of what was appended.
- *   TARRY_SEED=n TARRY_HISTORIES=1 plays one history again; TARRY_HISTORIES=n runs so many. */
+ * Each history has a few lives: open, append, write, sync, retire, until the machine stops during a call to the
+ * disk. Then comes a crash, a SIGKILL, or an orderly end. After each life the log must open and contain everything
+ * that was durable, and only a prefix of the appended frames.
+ *
+ * TARRY_SEED=n TARRY_HISTORIES=1 replays one history; TARRY_HISTORIES=n runs n histories. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,10 +19,10 @@
 
 #define FRAMES_MAX 2048
 
-struct written { /* what was appended, in this history's surviving past */
+struct written { /* a frame that was appended and not cut off since */
     uint64_t position;
     uint64_t size;
-    uint64_t content; /* seed of its bytes */
+    uint64_t content; /* seed of the frame's bytes */
     uint16_t type;
     uint32_t body_size;
     uint32_t blob_size;
@@ -36,12 +36,12 @@ struct history {
     struct written frames[FRAMES_MAX];
     size_t frame_count;
     uint64_t end;
-    uint64_t durable; /* the greatest that log_durable() ever said */
+    uint64_t durable; /* the largest value that log_durable() ever returned */
     uint64_t start;
-    uint64_t start_durable; /* a retirement that was answered */
-    int retire_error;       /* of this life */
-    /* Recovery was stopped: the disk may still hold what the cache shows as zeroed. Stray bytes, but no frames of ours.
-     */
+    uint64_t start_durable; /* start of the log after the last confirmed retirement */
+    int retire_error;       /* error of a retirement in this life */
+    /* A recovery was interrupted: the disk may still have bytes that the cache shows as zeros. They are stray bytes,
+     * never our frames. */
     bool recovery_failed;
     uint32_t epoch;
     uint64_t time_ns;
@@ -59,7 +59,7 @@ static uint64_t draw(struct history *history, uint64_t below) {
 static void fill(uint64_t content, uint8_t *out, size_t size) {
     for (size_t i = 0; i < size; i++) {
         content = content * 6364136223846793005u + 1442695040888963407u;
-        /* Many zeros: a loss that leaves zeros must show all the same. */
+        /* Many zeros: even the loss of data that reads as zeros must be visible. */
         out[i] = content >> 62 ? (uint8_t)(content >> 40) : 0;
     }
 }
@@ -87,7 +87,7 @@ static int append(struct history *history) {
                                                               .body_size = frame->body_size,
                                                               .pieces = pieces,
                                                               .piece_count = 2});
-    /* A roll may have made durable what was before, even if the append failed. */
+    /* A roll may have made earlier frames durable, even if the append failed. */
     if (log_durable(history->log) > history->durable) history->durable = log_durable(history->log);
     if (result < 0) return result;
     history->frame_count++;
@@ -112,7 +112,7 @@ static int retire(struct history *history) {
     return result;
 }
 
-/* One life after opening. Ends when it wants to, or when the disk fails. */
+/* Lives once after the open. Ends at random, or when the disk fails. */
 static void live(struct history *history) {
     uint64_t steps = draw(history, 40);
     for (uint64_t step = 0; step < steps; step++) {
@@ -131,8 +131,8 @@ static void live(struct history *history) {
         if (log_durable(history->log) > history->durable) history->durable = log_durable(history->log);
         if (result == 0) continue;
         CHECK(history, result == history->model->fail_error);
-        if (what == 19) continue; /* retiring failed; the writer may go on */
-        /* LOG-4: once failed, always failed, and nothing more becomes durable; a working disk changes nothing. */
+        if (what == 19) continue; /* the retirement failed; the writer may continue */
+        /* LOG-4: after a failure, every call fails and nothing more becomes durable, even if the disk works again. */
         CHECK(history, log_durable(history->log) >= durable_before);
         durable_before = log_durable(history->log);
         uint64_t calls = history->model->datasyncs + history->model->syncs;
@@ -144,7 +144,7 @@ static void live(struct history *history) {
     }
 }
 
-/* Everything from the log's start to its end is what was appended. */
+/* Compares the log from its start to its end with the appended frames. */
 static void compare(struct history *history, const struct log_recovery *recovery) {
     static uint8_t bytes[16384];
     struct log_cursor *cursor;
@@ -170,19 +170,19 @@ static void compare(struct history *history, const struct log_recovery *recovery
     if (recovery->end > recovery->start) CHECK(history, memcmp(chain, recovery->chain, sizeof(chain)) == 0);
     CHECK(history, next == 0 || recovery->end == recovery->start ||
                        history->frames[next - 1].position + history->frames[next - 1].size == recovery->end);
-    /* What was cut never happened. */
+    /* Frames that were cut off count as never appended. */
     while (history->frame_count > 0 && history->frames[history->frame_count - 1].position >= recovery->end)
         history->frame_count--;
     history->end = recovery->end;
 }
 
-/* Opens; false if the disk failed on the way. */
+/* Opens the log. Returns false if the disk failed meanwhile. */
 static bool open_log(struct history *history) {
     char message[512] = "";
     struct log_recovery recovery;
     uint64_t scan_from = 0;
     if (draw(history, 2)) {
-        /* As an index would: some frame's position that was durable. */
+        /* Like an index: the position of some durable frame. */
         for (size_t i = 0; i < history->frame_count; i++)
             if (history->frames[i].position <= history->durable && draw(history, 8) == 0)
                 scan_from = history->frames[i].position;
@@ -204,7 +204,7 @@ static bool open_log(struct history *history) {
     history->start = history->start_durable = recovery.start;
     history->retire_error = 0;
     compare(history, &recovery);
-    history->durable = recovery.end; /* recovery synced it: it may never go away again */
+    history->durable = recovery.end; /* recovery synced it: it must never be lost again */
     history->epoch = recovery.epoch + (uint32_t)draw(history, 2);
     return true;
 }
@@ -251,7 +251,7 @@ static void what_was_durable_survives_every_crash(void **state) { /* F-3, F-4, F
 }
 
 int main(void) {
-    if (sodium_init() < 0) return 1; /* the fast BLAKE2b */
+    if (sodium_init() < 0) return 1; /* enables the fast BLAKE2b */
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_was_durable_survives_every_crash)};
     return cmocka_run_group_tests_name("log_crash", tests, NULL, NULL);
 }

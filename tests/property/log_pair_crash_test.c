@@ -1,11 +1,12 @@
-/* log_pair_crash_test.c: seeded histories of a log that copies another one, and sometimes leads and must cut its tail
- * off again, on a disk that loses what was not synced (R2, R8, LOG-5, F-25 … F-28).
+/* log_pair_crash_test.c: seeded histories of a log that copies another log, sometimes leads, and must then cut its
+ * tail off again, on a disk that loses unsynced writes (R2, R8, LOG-5, F-25 … F-28).
  *
- * The leader's disk is sound. The follower lives a few lives, each to the middle of some call to its disk or to that of
- * the quarantine; then a crash, or a SIGKILL, or a clean end. After each life its log must open, hold every frame that
- * was confirmed as durable, nothing that neither of the two wrote, and what was cut off must lie in the quarantine. At
- * the end it follows to the end, and is the leader's log frame by frame. TARRY_SEED=n TARRY_HISTORIES=1 plays one
- * history again; TARRY_HISTORIES=n runs so many. */
+ * The leader's disk is sound. The follower has a few lives; each ends during a call to its disk or to the disk of
+ * its quarantine, by a crash, a SIGKILL, or in order. After each life its log must open and contain every confirmed
+ * frame, and no frame that neither node wrote; frames that were cut off must be in the quarantine. In the end the
+ * follower copies everything, and both logs are equal frame by frame.
+ *
+ * TARRY_SEED=n TARRY_HISTORIES=1 replays one history; TARRY_HISTORIES=n runs n histories. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +23,7 @@
 
 #define FRAMES_MAX 4096
 
-/* A frame that somebody wrote: whoever has it has it whole, save for contents that were erased. */
+/* A frame that one of the nodes wrote. Every copy is complete, except for erased contents. */
 struct written {
     uint64_t position;
     uint64_t size;
@@ -37,21 +38,21 @@ struct history {
     struct log *leader, *log;
     struct log_options leader_options, options;
     struct quarantine quarantine;
-    struct written frames[FRAMES_MAX]; /* of both */
+    struct written frames[FRAMES_MAX]; /* frames of both nodes */
     size_t frame_count;
-    /* The follower's log as it must be at least, and as it may be at most: the frames' numbers, in order. */
+    /* Numbers of the frames in the follower's log, in order: own_durable of them must be there, own_count may be. */
     size_t own[FRAMES_MAX];
     size_t own_count;
-    size_t own_durable; /* of these, confirmed */
-    uint64_t kept_min;  /* its index's position: nothing before it is ever cut */
-    uint32_t epoch;     /* the last one that anybody led under */
+    size_t own_durable; /* confirmed frames of own */
+    uint64_t kept_min;  /* position of the follower's index: nothing before it is ever cut */
+    uint32_t epoch;     /* the last epoch in which a node led */
     uint32_t leader_epoch;
     uint64_t time_ns;
     struct log_bytes bytes;
-    struct { /* a cut that may have been done, or not */
+    struct { /* a cut whose outcome is unknown */
         bool is_under_way;
         uint64_t position;
-        size_t before; /* own_durable, as it was */
+        size_t before; /* own_durable before the cut */
     } cut;
 };
 
@@ -107,13 +108,13 @@ static void leader_lives(struct history *history) {
     }
     CHECK(history, (draw(history, 2) ? log_sync(history->leader) : log_write(history->leader)) == 0);
     if (draw(history, 4)) return;
-    /* Something is redacted. */
+    /* Redacts a random frame. */
     for (size_t i = 0; i < history->frame_count; i++) {
         const struct written *frame = &history->frames[i];
         struct log_point point;
         if (frame->blob_size == 0 || end_of(frame) > log_durable(history->leader) || draw(history, 8)) continue;
         if (log_point(history->leader, end_of(frame), &point) != 0) continue;
-        if (memcmp(point.chain, frame->chain, FRAME_CHAIN_SIZE) != 0) continue; /* not the leader's */
+        if (memcmp(point.chain, frame->chain, FRAME_CHAIN_SIZE) != 0) continue; /* not the leader's frame */
         struct log_content content = {frame->position, frame->position + FRAME_HEADER_SIZE, frame->blob_size / 2};
         CHECK(history, log_erase_begin(history->leader));
         CHECK(history, log_erase(history->leader, &content, 1) == 0);
@@ -123,7 +124,7 @@ static void leader_lives(struct history *history) {
 
 /* ---- the follower */
 
-/* Frames from the model's number `from` on that were just written by the follower itself, or copied, up to log_end. */
+/* Takes frames into `own` that the follower has just written or copied, up to log_end. */
 static void take_own(struct history *history, struct log *log) {
     uint64_t at =
         history->own_count ? end_of(&history->frames[history->own[history->own_count - 1]]) : LOG_POSITION_FIRST;
@@ -134,7 +135,7 @@ static void take_own(struct history *history, struct log *log) {
         size_t i = 0;
         while (i < history->frame_count && memcmp(history->frames[i].chain, view.header.chain, FRAME_CHAIN_SIZE) != 0)
             i++;
-        CHECK(history, i < history->frame_count); /* somebody wrote it */
+        CHECK(history, i < history->frame_count); /* one of the nodes wrote it */
         CHECK(history, history->frames[i].position == view.header.position);
         history->own[history->own_count++] = i;
     }
@@ -162,7 +163,7 @@ static int common_point(struct history *history, uint64_t *out) {
     return 0;
 }
 
-/* What was cut lies in the quarantine, from the position on. */
+/* Checks that the frames that were cut at `position` are in the quarantine. */
 static void must_be_aside(struct history *history, uint64_t position, size_t from, size_t to) {
     struct quarantine_tail *tails;
     size_t count, found = from;
@@ -202,7 +203,7 @@ static int cut(struct history *history) {
     take_own(history, history->log);
     history->cut.is_under_way = true;
     history->cut.position = position;
-    /* The first step syncs; from then on all of it counts, until it is aside. */
+    /* The first step of a cut is a sync; from then on all frames are durable, until they are in the quarantine. */
     history->cut.before = history->own_durable;
     result = log_cut(history->log, position, history->kept_min, &history->quarantine, "a test", &tail);
     if (result < 0) return result;
@@ -218,13 +219,13 @@ static int cut(struct history *history) {
     return 0;
 }
 
-/* Frames that fit are taken; if the follower has led meanwhile it finds out that they do not, and cuts. */
+/* Copies frames that fit. If the follower has led meanwhile, they do not fit, and it cuts its tail. */
 static int follow(struct history *history) {
     const char *problem;
     uint64_t at;
     size_t size_max = draw(history, 4) ? 1 + draw(history, 3000) : 1 << 16;
     int result = log_serve(history->leader, log_end(history->log), UINT64_MAX, size_max, &history->bytes);
-    if (result == LOG_DAMAGED) return cut(history); /* no frame of the leader's begins there */
+    if (result == LOG_DAMAGED) return cut(history); /* no frame of the leader begins at that position */
     if (result == LOG_END) {
         uint64_t position;
         result = common_point(history, &position);
@@ -265,7 +266,7 @@ static void live(struct history *history) {
             result = lead(history);
         else if (what < 19)
             result = cut(history);
-        else if (draw(history, 4) == 0) { /* the index absorbs what both have */
+        else if (draw(history, 4) == 0) { /* the index absorbs the frames that both logs have */
             uint64_t position;
             result = common_point(history, &position);
             if (result == 0 && position <= log_durable(history->log)) history->kept_min = position;
@@ -279,9 +280,9 @@ static void live(struct history *history) {
     }
 }
 
-/* What recovery found: all that was confirmed, unless it is aside; nothing that the follower never had. */
+/* Checks the recovered log: it has every confirmed frame, unless it is in the quarantine, and no unknown frame. */
 static void compare(struct history *history, const struct log_recovery *recovery) {
-    /* A write that failed may have done all of it. */
+    /* A write that failed may have written everything. */
     if (count_up_to(history, recovery->end) == history->own_count) take_own(history, history->log);
     size_t kept = count_up_to(history, recovery->end);
     struct log_point point;
@@ -317,7 +318,7 @@ static bool open_log(struct history *history) {
     return true;
 }
 
-/* Byte by byte, but for what was erased since it was copied. */
+/* Compares all bytes except contents that were erased after the copy. */
 static void must_be_same(struct history *history) {
     struct log_bytes other = {0};
     uint64_t end = log_end(history->leader);
@@ -378,7 +379,7 @@ static void play(uint64_t seed) {
         CHECK(&history, follow(&history) == 0);
         CHECK(&history, log_sync(history.log) == 0);
     }
-    CHECK(&history, cut(&history) == 0); /* as long, and perhaps another */
+    CHECK(&history, cut(&history) == 0); /* the logs may have the same length and differ */
     while (log_end(history.log) != log_end(history.leader)) CHECK(&history, follow(&history) == 0);
     CHECK(&history, log_sync(history.log) == 0);
     must_be_same(&history);
@@ -401,7 +402,7 @@ static void a_follower_loses_nothing_that_it_confirmed(void **state) { /* R2, R8
 }
 
 int main(void) {
-    if (sodium_init() < 0) return 1; /* the fast BLAKE2b */
+    if (sodium_init() < 0) return 1; /* enables the fast BLAKE2b */
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_follower_loses_nothing_that_it_confirmed)};
     return cmocka_run_group_tests_name("log_pair_crash", tests, NULL, NULL);
 }

@@ -1,12 +1,12 @@
 /* log_tail_test.c: torn tails at every byte, and a flip of every bit (LOG-5, F-1, F-2). Exhaustive, not sampled.
  *
- * A log is built on the model disk, its file is spoilt in one way, and it is opened. Allowed: it opens and holds a
- * prefix of what was appended, all that was acknowledged included; or it is refused with a sentence. A frame that
- * differs from what was appended is never allowed. Without sanitizers it is the full 64 KiB: half a million flips, and
- * as many torn tails. `torn` or `flip` as the argument runs one half of the tests, so that two cores may share them.
+ * A log is made on the model disk, its file is damaged in one way, and the log is opened. Allowed results: the log
+ * opens with a prefix of the appended frames that contains all acknowledged ones; or it is refused with a sentence.
+ * A frame that differs from the appended one is never allowed. Without sanitizers it covers the full 64 KiB: half a
+ * million flips, and as many torn tails. The argument `torn` or `flip` runs one half of the tests, so that two cores
+ * can share them.
  *
- * Contents are larger than bodies here, and frames few, because only headers and bodies go into the chain hash, which
- * is what opening costs. */
+ * Contents are larger than bodies here, and frames few, because an open must hash all headers and bodies. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,12 +31,12 @@ struct fixture {
     struct model_disk *model;
     struct log_options options;
     struct log *log;
-    uint64_t positions[FRAMES_MAX + 1]; /* of the frames; one more: the end */
+    uint64_t positions[FRAMES_MAX + 1]; /* positions of the frames, and of the end */
     uint8_t chains[FRAMES_MAX + 1][FRAME_CHAIN_SIZE];
     bool has_blob[FRAMES_MAX + 1];
     size_t frame_count;
     uint64_t acknowledged;
-    uint64_t variant; /* of the contents */
+    uint64_t variant; /* selects the contents */
     size_t tears;
 };
 
@@ -90,7 +90,7 @@ static void end(struct fixture *f) {
     model_free(f->model);
 }
 
-/* What opening may come to. */
+/* The result of an open. */
 struct verdict {
     int result;
     uint64_t end;
@@ -99,7 +99,7 @@ struct verdict {
     char message[512];
 };
 
-/* Opens, compares with what was appended, closes. */
+/* Opens the log, compares it with the appended frames, and closes it. */
 static struct verdict reopen(struct fixture *f, uint64_t scan_from) {
     struct verdict verdict = {0};
     struct log_recovery recovery;
@@ -118,14 +118,14 @@ static struct verdict reopen(struct fixture *f, uint64_t scan_from) {
     size_t count = 0;
     while (count < f->frame_count && f->positions[count] < recovery.end) count++;
     assert_int_equal(f->positions[count], recovery.end);
-    /* The chain covers every byte but contents, whose sum was checked: an equal chain is an equal history. */
+    /* The chain covers every byte except contents, whose checksum was verified: equal chains mean equal histories. */
     assert_memory_equal(f->chains[count], recovery.chain, FRAME_CHAIN_SIZE);
     assert_true(recovery.end >= f->acknowledged);
     log_close(log);
     return verdict;
 }
 
-/* The bytes of one file, to spoil and to put back. */
+/* A copy of a file's bytes, to restore it after damage. */
 struct image {
     struct model_file *file;
     uint8_t *bytes;
@@ -154,7 +154,7 @@ static size_t offset_of(uint64_t position) {
 
 static const char first_name[] = "0000000000001000.seg";
 
-/* Two acknowledged batches, then one of several frames that was written and not acknowledged. */
+/* Makes two acknowledged batches, then one batch of several frames that was written but not acknowledged. */
 static void build_torn(struct fixture *f, uint64_t segment_size, uint64_t variant, size_t scale) {
     begin(f, segment_size, variant);
     append(f, FRAME_COMMIT, 100, 0);
@@ -172,14 +172,14 @@ static void build_torn(struct fixture *f, uint64_t segment_size, uint64_t varian
     stop(f);
 }
 
-/* The frames before `offset` are all there, and what lies after is wrong or, by luck, right. */
+/* Expects that the frames before `offset` are there; the bytes after it are wrong or, by chance, right. */
 static void expect_cut(struct fixture *f, size_t offset) {
     struct verdict verdict = reopen(f, f->acknowledged);
     if (verdict.result < 0) fail_msg("torn at %zu: %s", offset, verdict.message);
     size_t whole = 0;
     while (whole < f->frame_count && offset_of(f->positions[whole + 1]) <= offset) whole++;
     if (verdict.end < f->positions[whole]) fail_msg("torn at %zu: ends at %" PRIu64, offset, verdict.end);
-    /* The cut is for good: once more, nothing is left to be cut. Asked for every eighth tear, of whatever kind. */
+    /* A cut is permanent: a second open cuts nothing. Checked for every eighth tear, of any kind. */
     if (f->tears++ % 8 != 0) return;
     struct verdict again = reopen(f, f->acknowledged);
     assert_int_equal(again.result, 0);
@@ -193,7 +193,7 @@ static uint64_t draw(uint64_t below) {
     return (random_state >> 33) % below;
 }
 
-/* Eight bytes a draw (splitmix64): byte by byte it took a third of the test. */
+/* Eight bytes per draw (splitmix64): a draw per byte took a third of the test's time. */
 static void fill_with_garbage(uint8_t *bytes, size_t size) {
     uint64_t state = draw(UINT32_MAX);
     for (size_t i = 0; i < size; i += sizeof(state)) {
@@ -208,7 +208,7 @@ static void fill_with_garbage(uint8_t *bytes, size_t size) {
 static void torn_at_every_byte(uint64_t segment_size, size_t scale) {
     struct fixture f, old;
     build_torn(&f, segment_size, 0, scale);
-    build_torn(&old, segment_size, 1, scale); /* frames of the same sizes and places, another history */
+    build_torn(&old, segment_size, 1, scale); /* frames of the same sizes and positions, with other contents */
     struct image image = image_take(&f, first_name);
     struct image stale = image_take(&old, first_name);
     size_t from = offset_of(f.acknowledged), to = offset_of(f.positions[f.frame_count]);
@@ -224,16 +224,16 @@ static void torn_at_every_byte(uint64_t segment_size, size_t scale) {
         image_restore(&image);
         image.file->cached_size = offset;
         expect_cut(&f, offset);
-        /* garbage to the end of what was written, and further */
+        /* garbage to the end of the written bytes, or of the file */
         image_restore(&image);
         size_t garbage_to = draw(2) ? to : image.size;
         fill_with_garbage(image.file->cached + offset, garbage_to - offset);
         expect_cut(&f, offset);
-        /* old bytes: what an earlier history left there */
+        /* old bytes from an earlier history */
         image_restore(&image);
         memcpy(image.file->cached + offset, stale.bytes + offset, image.size - offset);
         expect_cut(&f, offset);
-        /* sectors of the tail in any order, some of them never written */
+        /* sectors of the tail in random order, some of them never written */
         image_restore(&image);
         size_t sectors = (to - offset) / MODEL_SECTOR_SIZE;
         for (size_t i = 0; i < sectors; i++)
@@ -258,7 +258,7 @@ static void a_torn_tail_is_cut_at_every_byte(void **state) { /* F-1, LOG-5 */
     if (!IS_SLOW) torn_at_every_byte(73728, 9);
 }
 
-/* An acknowledged batch with a seal behind it: nothing before the seal may be cut, wherever it is spoilt. */
+/* An acknowledged batch is followed by a seal: nothing before the seal may be cut, wherever it is damaged. */
 static void a_sealed_tail_is_refused_at_every_byte(void **state) { /* F-1, LOG-5 */
     struct fixture f;
     begin(&f, 8192, 0);
@@ -279,11 +279,11 @@ static void a_sealed_tail_is_refused_at_every_byte(void **state) { /* F-1, LOG-5
             if (memcmp(image.file->cached, image.bytes, image.size) == 0) continue;
             struct verdict verdict = reopen(&f, 0);
             if (verdict.result == 0) fail_msg("spoilt at %zu in way %d, and nobody noticed", offset, how);
-            /* Refusing changes nothing: it is the same the next time. */
+            /* A refusal changes nothing: the next open refuses too. */
             assert_int_equal(reopen(&f, f.acknowledged).result, LOG_DAMAGED);
         }
     }
-    /* The seal itself, and what follows it, was never acknowledged. */
+    /* The seal itself, and the bytes after it, were never acknowledged. */
     for (size_t offset = seal; offset < to; offset++) {
         image_restore(&image);
         memset(image.file->cached + offset, 0xaa, image.size - offset);
@@ -293,9 +293,8 @@ static void a_sealed_tail_is_refused_at_every_byte(void **state) { /* F-1, LOG-5
     end(&f);
 }
 
-/* The flag that a redaction sets on a frame with contents, without a new sum: it says that contents are to be checked
- * one by one, which is what a reader of one does anyway. That it was set by nobody, tarry verify finds
- * (verify_contents.c). */
+/* The flag that a redaction sets on a frame, without a new checksum: it says that each content is checked by itself,
+ * which every reader of a content does anyway. tarry verify finds a flag without a redaction (verify_contents.c). */
 static bool is_flag_of_erasure(const struct fixture *f, size_t bit) {
     for (size_t i = 0; i < f->frame_count; i++) {
         bool is_flag = bit == 8 * (offset_of(f->positions[i]) + FRAME_FLAGS_OFFSET);
@@ -304,7 +303,7 @@ static bool is_flag_of_erasure(const struct fixture *f, size_t bit) {
     return false;
 }
 
-/* Flips every bit of the file and opens the log. */
+/* Flips every bit of the file, one at a time, and opens the log. */
 static void flip_every_bit(struct fixture *f, const char *name, uint64_t base, size_t sealed_end, bool is_last) {
     struct image image = image_take(f, name);
     size_t refused = 0, noticed = 0;
@@ -320,11 +319,11 @@ static void flip_every_bit(struct fixture *f, const char *name, uint64_t base, s
             continue;
         }
         if (!is_refused && !is_noticed) fail_msg("bit %zu of byte %zu of %s: nobody noticed", bit % 8, bit / 8, name);
-        /* What had been acknowledged is refused, never cut. */
+        /* An acknowledged frame is never cut: the open is refused. */
         assert_int_equal(verdict.result, bit / 8 < sealed_end ? LOG_DAMAGED : 0);
         refused += is_refused;
         noticed += is_noticed;
-        /* Refusing changes nothing, so only the bit must be put back. */
+        /* A refusal changes nothing, so only the bit must be restored. */
         image.file->cached[bit / 8] ^= mask;
         if (!is_refused || bit % 1024 == 0) {
             if (is_refused) assert_memory_equal(image.file->cached, image.bytes, image.size);
@@ -363,14 +362,14 @@ static void every_flipped_bit_of_a_closed_segment_is_noticed(void **state) { /* 
     append(&f, FRAME_COMMIT, 700, 300);
     stop(&f);
     assert_int_equal(f.model->file_count, 2);
-    f.acknowledged = f.positions[2]; /* the roll made it so */
+    f.acknowledged = f.positions[2]; /* the roll acknowledged them */
     f.options.read_only = true;
     flip_every_bit(&f, first_name, LOG_POSITION_FIRST, offset_of(f.positions[2]), false);
     end(&f);
 }
 
 int main(int argc, char **argv) {
-    if (sodium_init() < 0) return 1; /* the fast BLAKE2b */
+    if (sodium_init() < 0) return 1; /* enables the fast BLAKE2b */
     const struct CMUnitTest torn[] = {
         cmocka_unit_test(a_torn_tail_is_cut_at_every_byte),
         cmocka_unit_test(a_sealed_tail_is_refused_at_every_byte),

@@ -1,5 +1,5 @@
-/* ready_test.c: the set of ready tasks against a flat table, and with a crowd: no recursion, and no call that walks
- * more than the logarithm of it. */
+/* ready_test.c: compares the set of ready tasks with a flat table, and tests it with very many tasks: no recursion,
+ * and no call that visits more than a logarithmic number of nodes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ static struct fixture fx;
         if (!(condition)) fail_msg("%s (TARRY_SEED=%llu)", #condition, (unsigned long long)fx.seed);                   \
     } while (0)
 
-/* Ids are the nodes' own numbers, so the order is total. */
+/* The nodes' numbers are their ids, so the order is total. */
 static int model_min(void) {
     int min = -1;
     for (int i = 0; i < NODES; i++)
@@ -60,7 +60,7 @@ static void play(uint64_t seed) {
     fx.seed = fx.random.state = seed;
     uint64_t crowd = 1 + random_below(&fx.random, NODES);
     uint64_t spread = 1 + random_magnitude(&fx.random, 40);
-    uint64_t pops = 1 + random_below(&fx.random, 8); /* few or many: shallow and deep heaps */
+    uint64_t pops = 1 + random_below(&fx.random, 8); /* few or many pops: shallow and deep heaps */
     for (int n = 0; n < OPERATIONS; n++) {
         int i = (int)random_below(&fx.random, crowd);
         if (random_below(&fx.random, 10) < pops) {
@@ -90,7 +90,7 @@ static void random_histories_agree_with_a_table(void **state) {
     for (uint64_t seed = 1; seed <= HISTORIES; seed++) play(seed);
 }
 
-/* The shapes: pushed in order (the run alone), in reverse (the tree alone), and at random. */
+/* The shapes: pushed in order (only the run), in reverse (only the tree), and at random. */
 static void a_million_nodes_need_no_stack(void **state) {
     (void)state;
     enum { CROWD = 1000000 };
@@ -117,15 +117,15 @@ static void a_million_nodes_need_no_stack(void **state) {
     free(nodes);
 }
 
-/* A call walks down the right of two trees at most, and up as far. */
+/* A call goes down the right side of at most two trees, and up as far. */
 static unsigned way_down(const struct ready_node *node) {
     unsigned steps = 0;
     for (; node != NULL; node = node->right) steps++;
     return steps;
 }
 
-/* The first pop after 600,000 pushes once took 48 ms. What comes last holds the end of the run, so all others go into
- * the tree, in each of the shapes. */
+/* The first pop after 600,000 pushes once took 48 ms. The last push occupies the end of the run, so all others go
+ * into the tree, in each of the shapes. */
 static void no_call_walks_far(void **state) {
     (void)state;
     enum { CROWD = 600000, STEPS_MAX = 20 }; /* 2^20 > CROWD */

@@ -1,11 +1,12 @@
-/* tamper_test.c: whatever is done to a signed log and its archive without the key, `tarry verify --key` finds it, and
- * says where: edits of single bytes, with and without sums made right; records changed, frames dropped, doubled,
- * swapped and put in, with the whole chain computed anew; files of log and archive removed, swapped, cut and replaced;
- * heads edited, removed, reordered, forged.
+/* tamper_test.c: without the key, no tampering with a signed log and its archive escapes `tarry verify --key`, which
+ * also says where it is. Tamperings: single bytes, with and without corrected checksums; changed records; frames
+ * dropped, doubled, swapped or inserted, with the whole chain computed again; files of log and archive removed,
+ * swapped, truncated or replaced; heads edited, removed, reordered or forged.
  *
- * The real command runs, in a small directory whose index helps as little as it can: it has absorbed what is archived.
- * Every tampering says beforehand where its first difference lies (struct place). TARRY_SLOW=1: 100,000 of them. A
- * tenth of them once more in a backup of that directory, whose segment files end with their frames. */
+ * The test runs the real command in a small directory whose index helps as little as possible: it has absorbed the
+ * archived frames. Each tampering says beforehand where its first difference is (struct place). TARRY_SLOW=1:
+ * 100,000 tamperings. A tenth of them also run in a backup of that directory, whose segment files end with their
+ * last frame. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +30,7 @@
 
 #define ARCHIVED_SEGMENTS 3
 #define HEADS_MAX 64
-#define HEAD_EVERY 5 /* frames, beside each segment's end */
+#define HEAD_EVERY 5 /* in frames; each segment's end has a head too */
 #define FAST_COUNT 400u
 #define SLOW_COUNT 100000u
 #define SEGMENT_HEADER 4096u
@@ -38,11 +39,11 @@ static struct directory directory;
 static struct forge_log original;
 static struct head heads[HEADS_MAX];
 static size_t head_count;
-static size_t heads_file; /* its number among the directory's files */
+static size_t heads_file; /* number of the heads file among the directory's files */
 static struct sign_secret secret, stranger;
 static char key_path[200], head_text[HEAD_TEXT_SIZE];
 static uint64_t tampering_count = FAST_COUNT;
-static bool is_backup; /* the directory has become one: become_backup */
+static bool is_backup; /* become_backup has turned the directory into a backup */
 
 /* ---- the signed directory */
 
@@ -96,14 +97,14 @@ static void make(void) {
     MUST(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
 }
 
-/* ---- what it must say */
+/* ---- the expected report */
 
-/* Where the first difference lies, and what may be named. */
+/* Where the first difference is, and which positions or files the report may name. */
 struct place {
-    uint64_t at;       /* the first position that differs */
-    uint64_t to;       /* positions named may lie from `at` to here, both included */
-    const char *file;  /* … or this file is named; NULL: it need not be */
-    bool only_reports; /* bytes behind the log's end: reported, and no damage */
+    uint64_t at;       /* position of the first difference */
+    uint64_t to;       /* the report may name positions from `at` to `to`, both included */
+    const char *file;  /* or it may name this file; NULL: none */
+    bool only_reports; /* the difference is after the log's end: reported, but not as damage */
 };
 
 static uint64_t head_before(uint64_t position) {
@@ -140,7 +141,7 @@ static uint64_t number_of(const json_t *report, const char *name) {
     return json_is_integer(value) ? (uint64_t)json_integer_value(value) : UINT64_MAX;
 }
 
-/* Any "position N" in the sentence that lies within the place. */
+/* Whether the message has a "position N" within the place. */
 static bool names_position(const struct place *place) {
     for (const char *at = said; (at = strstr(at, "position")) != NULL; at++) {
         uint64_t position;
@@ -171,7 +172,7 @@ static bool is_found(const struct place *place, bool with_head) {
     return found;
 }
 
-/* ---- tampering: each does one thing and says where. False: it came to nothing (the same bytes again). */
+/* ---- tamperings: each makes one change and says where. Returns false if the bytes stayed the same. */
 
 static const struct directory_file *some_file(struct random *random, const char *prefix, size_t *out_number) {
     size_t numbers[DIRECTORY_FILES_MAX], count = 0;
@@ -190,14 +191,14 @@ static uint64_t base_of(const struct directory_file *file) {
     return strtoull(base_name(file), NULL, 16);
 }
 
-/* The frame that `position` lies in; its end if it is behind the last one. */
+/* Returns the position of the frame that contains `position`; after the last frame, the log's end. */
 static const struct forge_frame *frame_at(uint64_t position) {
     for (size_t i = 0; i < original.count; i++)
         if (position < end_of(&original.frames[i])) return &original.frames[i];
     return NULL;
 }
 
-/* Where a wrong byte of a segment file shows. */
+/* Returns where the report must locate a wrong byte of a segment file. */
 static struct place place_of_byte(const struct directory_file *file, size_t offset) {
     uint64_t base = base_of(file), end = base;
     for (size_t i = 0; i < original.count; i++)
@@ -215,7 +216,8 @@ static bool edit_bytes(struct random *random, struct place *out) {
     bool archived = random_below(random, 4) == 0;
     const struct directory_file *file = some_file(random, archived ? "archive/" : "log/", &number);
     size_t offset = random_below(random, file->size);
-    if (random_below(random, 4) == 0 && !archived) offset = random_below(random, 128); /* the header is small */
+    if (random_below(random, 4) == 0 && !archived)
+        offset = random_below(random, 128); /* the header is small, so it is chosen more often */
     memcpy(data, file->data, file->size);
     for (size_t i = offset; i < offset + count && i < file->size; i++)
         data[i] = random_below(random, 2) == 0 ? (uint8_t)random_u64(random)
@@ -229,7 +231,7 @@ static bool edit_bytes(struct random *random, struct place *out) {
     return true;
 }
 
-/* One frame of the log is changed, and all its sums are made right; the chain is left. */
+/* Changes one frame of the log and corrects its checksums, but not the chain. */
 static bool edit_frame(struct random *random, struct place *out) {
     static uint8_t data[1u << 20];
     size_t i, number = 0;
@@ -238,7 +240,7 @@ static bool edit_frame(struct random *random, struct place *out) {
     const struct forge_frame *frame = &original.frames[i];
     while (strncmp(directory.files[number].name, "log/", 4) != 0 || base_of(&directory.files[number]) != frame->segment)
         number++;
-    static const unsigned fields[] = {8, 32, 40, 48, 72}; /* epoch, synced_to, times, chain */
+    static const unsigned fields[] = {8, 32, 40, 48, 72}; /* offsets of epoch, synced_to, times, chain */
     const struct directory_file *file = &directory.files[number];
     uint8_t *bytes = data + SEGMENT_HEADER + (frame->header.position - frame->segment);
     uint8_t *blob = bytes + FRAME_HEADER_SIZE, *body = blob + frame->header.blob_size;
@@ -262,8 +264,8 @@ static bool edit_frame(struct random *random, struct place *out) {
     return true;
 }
 
-/* A segment's header says something else, with a right sum. In a backup only the file's length could bear out the
- * capacity (24), and says nothing of it: it is room for frames that are not there. */
+/* Changes a field of a segment's header and corrects its checksum. In a backup the capacity (24) is not changed: the
+ * file's length says nothing about it, because a backup has no room after its frames. */
 static bool edit_header(struct random *random, struct place *out) {
     static const unsigned fields[] = {16, 24, 32, 48, 56, 64, 72, 80, 100};
     unsigned field = fields[random_below(random, 9)];
@@ -275,7 +277,7 @@ static bool edit_header(struct random *random, struct place *out) {
     data[field + random_below(random, 3)] ^= (uint8_t)(1u << random_below(random, 8));
     put_u64(data + 112, frame_sum(data, 112));
     directory_write(&directory, number, data, file->size);
-    /* What it says of the frame before it is held against that frame, which ends where it begins. */
+    /* The header's data about the frame before is compared with that frame, which ends where the segment begins. */
     *out = (struct place){.at = base_of(file), .to = base_of(file), .file = base_name(file)};
     return true;
 }
@@ -286,7 +288,7 @@ static bool same_frame(const struct forge_frame *a, const struct forge_frame *b)
            memcmp(a->blob, b->blob, (size_t)a->header.body_size + a->header.blob_size) == 0;
 }
 
-/* Frames of archive and log are changed as a list, and everything is chained anew. */
+/* Changes the frames of archive and log as a list, and computes the whole chain again. */
 static bool forge_frames(struct random *random, struct place *out) {
     static uint8_t changed[1u << 16];
     struct forge_log forged = original;
@@ -294,29 +296,29 @@ static bool forge_frames(struct random *random, struct place *out) {
     size_t i = random_below(random, forged.count), j = random_below(random, forged.count);
     struct forge_frame kept = frames[i];
     switch (random_below(random, 6)) {
-    case 0: /* a record says something else */
+    case 0: /* a record is changed */
         frames[i].blob = changed;
         frames[i].body = changed + kept.header.blob_size;
         memcpy(changed, kept.blob, (size_t)kept.header.blob_size + kept.header.body_size);
         frames[i].body[random_below(random, kept.header.body_size)] ^= (uint8_t)(1u << random_below(random, 8));
         break;
-    case 1: /* happened at another time, or by another epoch */
+    case 1: /* a frame has another time or epoch */
         if (random_below(random, 2) == 0)
             frames[i].header.steady_ns ^= 1ull << random_below(random, 40);
         else
             frames[i].header.wall_ns ^= 1ull << random_below(random, 40);
         break;
-    case 2: /* never happened */
+    case 2: /* a frame is removed */
         memmove(frames + i, frames + i + 1, (--forged.count - i) * sizeof(*frames));
         break;
-    case 3: /* happened again */
+    case 3: /* a frame is doubled */
         memmove(frames + i + 1, frames + i, (forged.count++ - i) * sizeof(*frames));
         break;
-    case 4: /* happened the other way round */
+    case 4: /* two frames are swapped */
         frames[i] = frames[j];
         frames[j] = kept;
         break;
-    default: /* happened, though at another place */
+    default: /* a frame is moved */
         memmove(frames + i + 1, frames + i, (forged.count++ - i) * sizeof(*frames));
         frames[i] = original.frames[j];
     }
@@ -328,10 +330,10 @@ static bool forge_frames(struct random *random, struct place *out) {
     uint64_t at = same < original.count ? original.frames[same].header.position : original.end;
     forge_write(&forged, &directory);
     *out = (struct place){.at = at, .to = head_after(at)};
-    return at < original.end; /* what is added behind the last head is not signed, and is said to be so */
+    return at < original.end; /* frames added after the last head are unsigned, and reported as such */
 }
 
-/* Whole files. */
+/* Changes whole files. */
 static bool change_file(struct random *random, struct place *out) {
     static uint8_t data[1u << 20];
     size_t number, other;
@@ -345,11 +347,11 @@ static bool change_file(struct random *random, struct place *out) {
     *out = (struct place){.at = base, .to = end, .file = base_name(file)};
     switch (random_below(random, 5)) {
     case 0:
-        if (base == original.start) return false; /* the oldest archived one: pruning does the same */
+        if (base == original.start) return false; /* the oldest archived segment: pruning does the same */
         directory_write(&directory, number, NULL, 0);
         return true;
     case 1:
-        if (size == SEGMENT_HEADER + end - base) return false; /* as a backup has it */
+        if (size == SEGMENT_HEADER + end - base) return false; /* same length as in a backup */
         directory_write(&directory, number, data, size);
         return true;
     case 2:
@@ -369,7 +371,7 @@ static bool change_file(struct random *random, struct place *out) {
     }
 }
 
-/* The file of heads. A head kept elsewhere is at hand. */
+/* Changes the file of heads. The test also has a head that is kept elsewhere. */
 static bool change_heads(struct random *random, struct place *out) {
     struct head changed[HEADS_MAX];
     size_t count = head_count, i = random_below(random, count), j = random_below(random, count);
@@ -377,7 +379,7 @@ static bool change_heads(struct random *random, struct place *out) {
     memcpy(changed, heads, sizeof(heads));
     *out = (struct place){.at = original.start, .to = original.end, .file = "/heads"};
     switch (random_below(random, 7)) {
-    case 0: /* edited, with a right sum */
+    case 0: /* edited, with a correct checksum */
         ((uint8_t *)&changed[i])[random_below(random, offsetof(struct head, signature) + HEAD_SIGNATURE_SIZE)] ^=
             (uint8_t)(1u << random_below(random, 8));
         if (is_same_head(&changed[i], &heads[i])) return false;
@@ -392,21 +394,21 @@ static bool change_heads(struct random *random, struct place *out) {
     case 3:
         memmove(changed + i + 1, changed + i, (count++ - i) * sizeof(*changed));
         break;
-    case 4: /* cut */
+    case 4: /* truncated */
         bytes = random_below(random, count * HEAD_SIZE);
         break;
-    case 5: /* signed by somebody else, in the key's name */
+    case 5: /* signed by a stranger under the key's name */
         head_sign(&changed[i], &stranger);
         memcpy(changed[i].signer, secret.public.id, sizeof(changed[i].signer));
         break;
-    default: /* by somebody else, in his own */
+    default: /* signed by a stranger under the stranger's own name */
         head_sign(&changed[i], &stranger);
     }
     put_heads(changed, count, bytes);
     return true;
 }
 
-/* The padding of struct head is not written. */
+/* Changes a byte of the file. The padding of struct head is not written. */
 static bool edit_head_bytes(struct random *random, struct place *out) {
     static uint8_t data[HEADS_MAX * HEAD_SIZE];
     const struct directory_file *file = &directory.files[heads_file];
@@ -417,7 +419,7 @@ static bool edit_head_bytes(struct random *random, struct place *out) {
     return true;
 }
 
-/* Another history from the first frame on, signed by another key. */
+/* Forges another history from the first frame on, signed with another key. */
 static bool forge_everything(struct random *random, struct place *out) {
     struct head changed[HEADS_MAX];
     if (!forge_frames(random, out)) return false;
@@ -431,7 +433,7 @@ static bool forge_everything(struct random *random, struct place *out) {
     return true;
 }
 
-/* Log and heads as they were at an earlier head. Returns its number. */
+/* Sets log and heads back to an earlier head. Returns its number. */
 static size_t roll_back(struct random *random) {
     struct forge_log forged = original;
     size_t i;
@@ -481,7 +483,7 @@ static void what_was_not_touched_is_proven(void **state) {
     json_decref(report);
 }
 
-/* Written again from the same frames it is the same: what is found later is the change, not the forger's hand. */
+/* The same frames, written again, pass: later tests find the change itself, not traces of the forging. */
 static void a_forger_who_changes_nothing_is_not_found(void **state) {
     int status;
     forge_write(&original, &directory);
@@ -490,7 +492,7 @@ static void a_forger_who_changes_nothing_is_not_found(void **state) {
     directory_restore(&directory);
 }
 
-/* The promise that is not made (README): without a head kept elsewhere, an older state is what it is. */
+/* Not promised (README): without a head kept elsewhere, an older state cannot be recognized. */
 static void what_only_a_head_kept_elsewhere_shows(void **state) {
     struct random random = {random_seed(7)};
     for (int i = 0; i < 20; i++) {
@@ -542,7 +544,7 @@ static void every_tampering_is_found_and_located(void **state) {
     tamper_and_find(tampering_count);
 }
 
-/* Cuts each segment file of the log where its last frame ends, as `tarry backup` copies it. */
+/* Truncates each segment file of the log after its last frame, as `tarry backup` copies it. */
 static void become_backup(void) {
     forge_clear(&directory);
     directory_restore(&directory);
@@ -565,7 +567,7 @@ static void every_tampering_with_a_backup_is_found_and_located(void **state) {
     tamper_and_find(tampering_count / 10);
 }
 
-/* An argument says how many tamperings. */
+/* The argument is the number of tamperings. */
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_not_touched_is_proven),

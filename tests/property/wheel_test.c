@@ -1,8 +1,8 @@
-/* wheel_test.c: the timing wheel against a flat table (TIME-1).
+/* wheel_test.c: compares the timing wheel with a flat table (TIME-1).
  *
- * Each history arms, cancels, moves and advances at random, with times around the borders of levels, and compares every
- * timer that comes out, and every one that does not, with the table. A failure prints the seed; TARRY_SEED repeats it.
- */
+ * Each history arms, cancels, moves and advances timers at random, with times around the level boundaries. It checks
+ * with the table every timer that expires, and every one that does not. A failure prints the seed; TARRY_SEED
+ * repeats it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ struct fixture {
     struct random random;
     struct wheel wheel;
     struct wheel_timer timers[TIMERS];
-    bool armed[TIMERS]; /* the model; due times and ties are read back from its own arrays */
+    bool armed[TIMERS]; /* the model; it reads due times and ties from its own arrays */
     uint64_t due_ms[TIMERS];
     uint64_t tie[TIMERS];
     uint64_t now_ms;
@@ -36,7 +36,7 @@ static struct fixture fx;
         if (!(condition)) fail_msg("%s (TARRY_SEED=%llu)", #condition, (unsigned long long)fx.seed);                   \
     } while (0)
 
-/* The model's soonest timer; -1: none. */
+/* Returns the model's earliest timer; -1: none. */
 static int model_min(void) {
     int min = -1;
     for (int i = 0; i < TIMERS; i++) {
@@ -58,7 +58,7 @@ static uint64_t saturating_add(uint64_t a, uint64_t b) {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-/* A time near now, of any magnitude ahead, at a level's border, or at the end of time. */
+/* Returns a time near now, of any magnitude ahead, at a level's boundary, or at the end of time. */
 static uint64_t random_time(void) {
     struct random *random = &fx.random;
     uint64_t border;
@@ -98,7 +98,7 @@ static void cancel(int i) {
     fx.armed[i] = false;
 }
 
-/* Takes out at most `count_max` timers and compares each with the model; true: all that were due. */
+/* Pops at most `count_max` timers and compares each with the model. Returns true if these were all due timers. */
 static bool pop_and_compare(uint64_t count_max) {
     for (uint64_t n = 0; n < count_max; n++) {
         int min = model_min();
@@ -108,7 +108,7 @@ static bool pop_and_compare(uint64_t count_max) {
         if (timer == NULL) {
             CHECK(min < 0 || fx.due_ms[min] > fx.now_ms); /* not late */
             next_ms = wheel_next(&fx.wheel);
-            CHECK(next_ms > fx.now_ms || next_ms == WHEEL_NEVER); /* nobody spins */
+            CHECK(next_ms > fx.now_ms || next_ms == WHEEL_NEVER); /* the caller does not loop without sleeping */
             CHECK(fx.wheel.now_ms == fx.now_ms);
             return true;
         }
@@ -124,7 +124,7 @@ static bool pop_and_compare(uint64_t count_max) {
 static void advance(void) {
     uint64_t to_ms = fx.now_ms;
     switch (random_below(&fx.random, 4)) {
-    case 0: /* to the very moment, or a millisecond off it */
+    case 0: /* exactly to the timer's time, or 1 ms before or after */
         to_ms = wheel_next(&fx.wheel);
         if (to_ms == WHEEL_NEVER) to_ms = fx.now_ms;
         to_ms = to_ms - (to_ms > 0) + random_below(&fx.random, 3);
@@ -139,7 +139,7 @@ static void advance(void) {
         break;
     }
     if (to_ms > fx.now_ms) fx.now_ms = to_ms;
-    /* Sometimes only a part is taken, as a caller with bounded steps does. */
+    /* Sometimes pops only some of the due timers, as a caller with bounded steps does. */
     pop_and_compare(random_below(&fx.random, 4) == 0 ? random_below(&fx.random, 4) : UINT64_MAX);
 }
 
@@ -171,7 +171,7 @@ static void play(uint64_t seed) {
             arm(i);
         } else if (random_below(&fx.random, 2) == 0) {
             cancel(i);
-        } else { /* move */
+        } else { /* moves a timer */
             cancel(i);
             arm(i);
         }
@@ -191,7 +191,7 @@ static void random_histories_agree_with_a_table(void **state) { /* TIME-1 */
     for (uint64_t seed = 1; seed <= HISTORIES; seed++) play(seed);
 }
 
-/* A timer at every border of every level comes out at its millisecond, not one before. */
+/* A timer at any boundary of any level expires at its millisecond, not one earlier. */
 static void borders_are_exact_to_the_millisecond(void **state) { /* F-36, TIME-1 */
     (void)state;
     static const uint64_t starts[] = {0, 1, 63, 64, 4095, 1790000000123u, (1ull << 60) - 1, UINT64_MAX / 2};
@@ -211,7 +211,7 @@ static void borders_are_exact_to_the_millisecond(void **state) { /* F-36, TIME-1
     }
 }
 
-/* A caller that pops at each time that wheel_next gives wakes at most once per level. */
+/* A caller that pops at each time from wheel_next wakes at most once per level. */
 static void a_timer_costs_few_wakes(void **state) {
     (void)state;
     struct random random = {7};
@@ -234,7 +234,7 @@ static void a_timer_costs_few_wakes(void **state) {
     }
 }
 
-/* A crowd in one millisecond comes out by tie, however it was armed. */
+/* Timers of the same millisecond expire in the order of their ties, however they were armed. */
 static void ties_come_out_in_order(void **state) { /* F-38 */
     (void)state;
     enum { CROWD = 100000 };
@@ -255,8 +255,7 @@ static void ties_come_out_in_order(void **state) { /* F-38 */
     free(timers);
 }
 
-/* CALM-1: timers that are popped have sorted those of the next slots, and what of a slot is armed later goes where it
- * will be. */
+/* CALM-1: popping also sorts timers of the next slots; a timer that is armed later goes directly to its final place. */
 static void a_slot_opens_with_little_to_do(void **state) {
     (void)state;
     enum { SOON = 10000, CROWD = 9000, MINUTE = 1 << 2 * WHEEL_BITS };
@@ -282,7 +281,7 @@ static void a_slot_opens_with_little_to_do(void **state) {
     free(timers);
 }
 
-/* A wheel with a timer wherever one can be: two expired, one late, one on level 0, one further up. */
+/* A wheel with timers in all places: two expired, one late, one on level 0, one on a higher level. */
 struct small {
     struct wheel wheel;
     struct wheel_timer popped, expired[2], late, near, far;
@@ -300,7 +299,7 @@ static void small_build(struct small *small) {
     wheel_arm(&small->wheel, &small->late, 1004, 0);
 }
 
-/* The check that all other tests rest on can fail. */
+/* The check that all other tests rely on must be able to fail. */
 static void a_broken_wheel_is_found_out(void **state) {
     (void)state;
     enum { WAYS = 18 };
@@ -353,7 +352,7 @@ static void a_broken_wheel_is_found_out(void **state) {
         case 14:
             small.late.due_ms = wheel->now_ms + 1;
             break;
-        case 15: /* far was prepared */
+        case 15: /* the wheel had prepared `far` */
             wheel->stages[1].occupied[0] ^= 2;
             break;
         case 16:

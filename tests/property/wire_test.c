@@ -1,6 +1,6 @@
-/* wire_test.c: random messages of every kind that is packed or unpacked without reflection are the same bytes, and mean
- * the same, as protobuf-c has it (wire_same.h); also cut off, with bytes changed, with pieces twice. TARRY_SEED seeds.
- */
+/* wire_test.c: random messages of every kind that is packed or unpacked without reflection have the same bytes and
+ * the same meaning as in protobuf-c (wire_same.h). Also truncated messages, changed bytes and doubled pieces.
+ * TARRY_SEED sets the seed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -16,15 +16,15 @@
 #include "tarry.pb-c.h"
 
 #define MESSAGES 4000
-#define VARIANTS 24 /* of each, spoilt */
+#define VARIANTS 24 /* number of damaged variants per message */
 #define REPEATED_MAX 4
 #define DEPTH_MAX 6
 #define SPOILT_MORE 11u
 
 static struct arena arena;
 static struct random random_state;
-static bool is_usual; /* most fields there, of the sizes that they have in life */
-static bool is_full;  /* all fields there, numbers of the largest size */
+static bool is_usual; /* most fields present, with typical sizes */
+static bool is_full;  /* all fields present, with the largest numbers */
 
 static void *room(size_t size) {
     void *memory = arena_alloc(&arena, size);
@@ -38,7 +38,8 @@ static ProtobufCMessage *random_message(const ProtobufCMessageDescriptor *descri
 static ProtobufCBinaryData random_bytes(void) {
     size_t size = (size_t)random_below(&random_state, random_below(&random_state, 20) == 0 ? 300 : 24);
     uint8_t *bytes = room(size + 1);
-    for (size_t i = 0; i < size; i++) bytes[i] = (uint8_t)(1 + random_below(&random_state, 255)); /* no NUL: a text's */
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (uint8_t)(1 + random_below(&random_state, 255)); /* no NUL byte, because it is text */
     return (ProtobufCBinaryData){size, bytes};
 }
 
@@ -58,7 +59,7 @@ static void random_value(const ProtobufCFieldDescriptor *field, void *member, un
         memcpy(member, &number32, sizeof(number32));
         break;
     case PROTOBUF_C_TYPE_ENUM:
-        if (!is_full && random_below(&random_state, 16) != 0) number32 %= 20; /* otherwise any: negative ones too */
+        if (!is_full && random_below(&random_state, 16) != 0) number32 %= 20; /* otherwise any number, also negative */
         memcpy(member, &number32, sizeof(number32));
         break;
     case PROTOBUF_C_TYPE_BOOL:
@@ -81,7 +82,7 @@ static void random_value(const ProtobufCFieldDescriptor *field, void *member, un
 
 static void random_list(const ProtobufCFieldDescriptor *field, uint8_t *message, unsigned depth) {
     size_t count = (size_t)random_below(&random_state, REPEATED_MAX + 1);
-    size_t each = field->type == PROTOBUF_C_TYPE_UINT32 ? 4 : 8; /* pointers; numbers of 64 bits */
+    size_t each = field->type == PROTOBUF_C_TYPE_UINT32 ? 4 : 8; /* pointers and 64-bit numbers */
     if (field->type == PROTOBUF_C_TYPE_BYTES) each = sizeof(ProtobufCBinaryData);
     uint8_t *items = room(count * each + 1);
     for (size_t i = 0; i < count; i++) random_value(field, items + i * each, depth);
@@ -93,7 +94,7 @@ static void add_unknown(ProtobufCMessage *message) {
     ProtobufCMessageUnknownField *unknown = room(sizeof(*unknown));
     ProtobufCBinaryData bytes = random_bytes();
     uint8_t *data = room(bytes.len + 2);
-    data[0] = (uint8_t)bytes.len; /* one length for both: of less than 128 */
+    data[0] = (uint8_t)bytes.len; /* all lengths have one byte: less than 128 */
     memcpy(data + 1, bytes.data, bytes.len);
     if (bytes.len >= 0x80) return;
     *unknown = (ProtobufCMessageUnknownField){.tag = 900,
@@ -116,7 +117,7 @@ static bool is_hot(const ProtobufCMessageDescriptor *descriptor, const ProtobufC
     return descriptor != &tarry__op__descriptor || field->id <= TARRY__OP__OP_RELEASE;
 }
 
-/* The field, of several of which one may be there, that is. */
+/* Returns the field of a oneof that is present. */
 static const ProtobufCFieldDescriptor *random_one_of(const ProtobufCMessageDescriptor *descriptor, bool only_hot) {
     const ProtobufCFieldDescriptor *chosen = NULL;
     unsigned count = 0;
@@ -151,8 +152,8 @@ static ProtobufCMessage *random_message(const ProtobufCMessageDescriptor *descri
     return (ProtobufCMessage *)message;
 }
 
-/* Cut, changed, a number longer than need be, or with a piece of it once more. Returns its new size; there is room for
- * twice as much, and SPOILT_MORE. */
+/* Damages a message: truncates it, changes a byte, lengthens a number's encoding, or doubles a piece. Returns the
+ * new size; the buffer has room for twice the size plus SPOILT_MORE. */
 static size_t spoil(uint8_t *bytes, size_t size) {
     size_t at = (size_t)random_below(&random_state, size), piece = (size_t)random_below(&random_state, size - at) + 1;
     const size_t longer = (size_t)random_below(&random_state, SPOILT_MORE) + 1;
@@ -202,7 +203,7 @@ static void the_generated_codec_does_what_protobuf_c_does(void **state) {
     arena_deinit(&arena);
 }
 
-/* Whichever piece of it there is no memory for. */
+/* Each allocation of the unpacking fails in turn. */
 static void without_memory_there_is_no_message(void **state) {
     (void)state;
     random_state.state = random_seed(2);
