@@ -1,10 +1,11 @@
-"""corpus.py: a target's inputs, in one file of text (corpus/TARGET.txt), so that a thousand of them are no thousand files.
+"""corpus.py: keeps a target's inputs in one text file (corpus/TARGET.txt), instead of a thousand files.
 
-One line an input: its name, a tab, its bytes. A printable ASCII character but the backslash stands for itself, any other byte is `\\xNN`; so a
-change of an input is a line of a diff. replay_main.c reads the same. libFuzzer wants files: `unpacked` gives it some.
+One line per input: its name, a tab, its bytes. A printable ASCII character except the backslash stands for itself, any other byte
+is written as `\\xNN`; so a changed input is one line of a diff. replay_main.c reads the same format. libFuzzer needs files:
+`unpacked` makes them.
 
-    corpus.py add TARGET FILE [NAME]     a regression (NAME: what it was), or what make_seeds wrote; one of that name is replaced
-    corpus.py unpack TARGET DIRECTORY    each input as a file
+corpus.py add TARGET FILE [NAME]     adds a regression (NAME: what it was) or a file of make_seeds; replaces one of that name
+corpus.py unpack TARGET DIRECTORY    writes each input to a file
 """
 import argparse
 import contextlib
@@ -27,7 +28,7 @@ def escaped(data):
 
 
 def unescaped(text):
-    """ValueError if it is nothing that `escaped` wrote."""
+    """Raises ValueError for a text that `escaped` does not write."""
     data, at = bytearray(), 0
     while at < len(text):
         found = ESCAPE.match(text, at)
@@ -39,7 +40,7 @@ def unescaped(text):
 
 
 def read(target):
-    """{name: bytes}; nothing if there is no file."""
+    """Returns {name: bytes}; empty if there is no file."""
     if not os.path.exists(path_of(target)):
         return {}
     with open(path_of(target), encoding="ascii") as file:
@@ -64,7 +65,7 @@ def unpack(target, directory):
 
 @contextlib.contextmanager
 def unpacked(target):
-    """A directory with the inputs as files, for as long as it is needed."""
+    """A temporary directory with the inputs as files."""
     with tempfile.TemporaryDirectory(prefix=f"tarry-corpus-{target}-") as directory:
         unpack(target, directory)
         yield directory

@@ -15,8 +15,8 @@
 #include "log.h"
 
 #define FRAMES 60
-#define FRAMES_ARCHIVED 120 /* in all, if some of the log is archived */
-#define FRAMES_AHEAD 6      /* of the log, before the index */
+#define FRAMES_ARCHIVED 120 /* number of frames if a part of the log is archived */
+#define FRAMES_AHEAD 6      /* number of frames that the index has not absorbed */
 #define FRAMES_RETIRED 12
 #define RECORDS_MAX 5
 
@@ -63,7 +63,7 @@ static void archive_log(struct directory *directory, struct log *log, size_t cou
         directory->frames_archived++;
 }
 
-/* Gives the world's frames to the log, which gives them their chain. */
+/* Appends the world's frames to the log, which computes their chain. */
 static void write_log(struct directory *directory, size_t frames, size_t archived) {
     char path[160], message[512];
     path_of(directory, "log", path);
@@ -97,7 +97,7 @@ static void write_log(struct directory *directory, size_t frames, size_t archive
     log_close(log);
 }
 
-/* The first `absorbed` frames, of which the first `retired` are gone. */
+/* Absorbs the first `absorbed` frames into the index; the first `retired` of them are removed from the log. */
 static void write_index(struct directory *directory, size_t absorbed, size_t retired) {
     char path[160], message[512];
     path_of(directory, "index", path);
@@ -144,7 +144,7 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(a, b);
 }
 
-/* Every file of a directory below whose name ends so. */
+/* Reads every file of a directory whose name has that ending. */
 static void remember_all(struct directory *directory, const char *below, const char *suffix) {
     char path[160], names[DIRECTORY_FILES_MAX][48];
     size_t count = 0;

@@ -1,4 +1,4 @@
-/* fuzz.h: what every fuzz target has. A target asserts what must hold whatever the input; it returns 0. */
+/* fuzz.h: the entry point of every fuzz target. A target asserts what must be true for any input; it returns 0. */
 #ifndef TARRY_TESTS_FUZZ_H
 #define TARRY_TESTS_FUZZ_H
 

@@ -1,8 +1,8 @@
-"""fuzz.py: runs libFuzzer programs side by side, each for so many minutes, and ends with a table (`./dev fuzz`).
+"""fuzz.py: runs libFuzzer programs in parallel, each for a number of minutes, and prints a table (`./dev fuzz`).
 
-New inputs go to CORPUS/TARGET; the tree's corpus (corpus.py) is read and never written (`--merge` does that, on purpose). What crashes,
-hangs or leaks is kept as CORPUS/TARGET-crash-…, -timeout-… and so on, and fails the run. Time in which a fuzzer was stopped (SIGSTOP) does not
-count, so a run may be interrupted for a measurement. Nothing of the machinery is ours but the waiting: libFuzzer does it all.
+New inputs go to CORPUS/TARGET; the tree's corpus (corpus.py) is read and never written (only `--merge` writes it). Inputs that
+crash, hang or leak are kept as CORPUS/TARGET-crash-…, -timeout-… and so on, and fail the run. Time in which a fuzzer was stopped
+(SIGSTOP) does not count, so a run may be interrupted for a measurement. libFuzzer does everything else.
 """
 import argparse
 import glob
@@ -18,11 +18,11 @@ import corpus as tree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 INTERRUPTED = 72  # libFuzzer's exit status after SIGINT
-# AddressSanitizer's own handler would hide the stack of an assert; leaks of a target fail it.
+# AddressSanitizer's own handler would hide the stack of an assert; a leak of a target fails the run.
 SANITIZERS = {"ASAN_OPTIONS": "detect_leaks=1:handle_abort=1:strict_string_checks=1:allocator_may_return_null=1",
               "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
 TICK_S = 0.25
-STOP_S = 60  # a fuzzer that was asked to end may finish its input first
+STOP_S = 60  # a fuzzer may finish its current input first
 
 
 def is_stopped(pid):
@@ -34,13 +34,13 @@ def is_stopped(pid):
 
 
 def options(target):
-    """Dictionary and largest input of a target, if it has any of its own."""
+    """Returns options for a target's own dictionary and largest input."""
     dictionary = os.path.join(HERE, "dictionaries", target + ".dict")
     return ["-dict=" + dictionary] if os.path.exists(dictionary) else []
 
 
 class Run:
-    """One fuzzer at work."""
+    """One running fuzzer."""
 
     def __init__(self, target, program, corpus):
         self.target = target
@@ -57,7 +57,7 @@ class Run:
         self.seen = time.monotonic()
 
     def tick(self, limit_s):
-        """True once it has ended; asks it to, when its time is over."""
+        """Returns true once it has ended; tells it to end when its time is over."""
         now = time.monotonic()
         if not is_stopped(self.process.pid):
             self.active_s += now - self.seen
@@ -120,7 +120,8 @@ def fuzz(targets, programs, corpus, minutes, jobs):
 
 
 def merge(targets, programs, corpus):
-    """Puts into the tree the smallest set of inputs that covers what tree and build directory cover together."""
+    """Writes to the tree the smallest set of inputs that covers as much as the tree's and the build directory's inputs together.
+    """
     for target in targets:
         kept = {name: data for name, data in tree.read(target).items() if not re.fullmatch(r"[0-9a-f]{40}", name)}
         with tempfile.TemporaryDirectory() as fresh, tree.unpacked(target) as seeds:
@@ -151,7 +152,7 @@ def main():
     if arguments.merge:
         merge(arguments.targets, programs, arguments.corpus)
         return 0
-    # Data directories of targets that have any: on a tmpfs, and gone when all is over, crashes included.
+    # Data directories of targets: on a tmpfs, and removed at the end, even after crashes.
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as directory:
         os.environ["TMPDIR"] = directory
         results = fuzz(arguments.targets, programs, arguments.corpus, arguments.minutes, max(arguments.jobs, 1))

@@ -1,17 +1,19 @@
-/* fuzz_archive.c: reading an archive file after anything has happened to it (archive.h, seekable.h), and the small
- * files beside it (archive_keep.h). Damage is found, by a result with a phrase; what a reader gave before it found out
- * are the very frames that were archived; history tells the part that is missing, and gives the rest.
+/* fuzz_archive.c: reads a damaged archive file (archive.h, seekable.h) and the small files beside it
+ * (archive_keep.h). Damage is reported by a result with a phrase. Frames that a reader returned before it noticed
+ * are the archived ones. history reports the missing part and returns the rest.
  *
- * The input is a program: an opcode and operands.
- *   0  flipped bits                      offset, mask
- *   1  other bytes                       offset, count, the bytes
- *   2  another size                      size
- *   3  bytes of another place            offset, offset there, count
- *   4  a right sum for the head          -
- *   5  right sums and size for it all    -
- *   6  a hold of these bytes             count, the bytes
- *   7  an owner of these bytes           count, the bytes
- * After 4 and 5 the file is forged rather than damaged, and what is read need not be what was written. */
+ * The input is a program of opcodes and operands.
+ *
+ *     0  flipped bits                      offset, mask
+ *     1  other bytes                       offset, count, the bytes
+ *     2  another size                      size
+ *     3  bytes of another place            offset, offset there, count
+ *     4  a correct checksum for the head   -
+ *     5  correct checksums and size        -
+ *     6  a hold file with these bytes      count, the bytes
+ *     7  an owner file with these bytes    count, the bytes
+ *
+ * After 4 and 5 the file is forged, not damaged, and may return other frames than the archived ones. */
 #include <assert.h>
 #include <string.h>
 
@@ -34,7 +36,7 @@ static struct {
     struct past past;
     struct archive archive;
     struct archive_info info;
-    uint8_t *data; /* of the file, as it was written */
+    uint8_t *data; /* the file as it was written */
     uint64_t size;
     struct frame_header frames[FRAMES];
     size_t frame_count;
@@ -153,7 +155,7 @@ static void run_op(struct target *target, struct input *input) {
     }
 }
 
-/* A result of reading, and the phrase that goes with it. */
+/* Checks that a result of reading has a phrase. */
 static void is_told(int error, const char *problem) {
     assert(error == LOG_DAMAGED || error == LOG_VERSION || error == LOG_FOREIGN);
     assert(problem != NULL && strlen(problem) > 5);

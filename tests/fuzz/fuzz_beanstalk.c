@@ -1,7 +1,7 @@
-/* fuzz_beanstalk.c: bytes of a beanstalkd client. Whatever pieces they come in, the same commands come out; what is
- * kept is bounded and given back; a tube's name is one; a body is the bytes that were sent.
+/* fuzz_beanstalk.c: parses bytes of a beanstalkd client. However the bytes are split, the same commands come out;
+ * memory is bounded and freed; a tube's name is valid; a body has exactly the sent bytes.
  *
- * The input: one byte that says how long the pieces are, and the stream. */
+ * The input: one byte that selects the size of the pieces, then the stream. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ struct seen {
     uint64_t id;
     uint32_t pri, delay_s, ttr_s, bound, body_size;
     int64_t timeout_s;
-    size_t end; /* in the stream */
+    size_t end; /* position in the stream */
 };
 
 static void check(const struct beanstalk_command *command, const uint8_t *data, size_t end) {
@@ -44,7 +44,7 @@ static void check(const struct beanstalk_command *command, const uint8_t *data, 
     assert(memcmp(command->body, data + end - command->body_size - 2, command->body_size) == 0);
 }
 
-/* Returns how many commands there were. */
+/* Returns the number of commands. */
 static size_t take(const uint8_t *data, size_t size, size_t piece, int64_t most, struct seen *seen) {
     struct held held = {.most = most};
     struct beanstalk_parser parser = {.room = room, .argument = &held};
@@ -70,7 +70,7 @@ static size_t take(const uint8_t *data, size_t size, size_t piece, int64_t most,
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static struct seen whole[COMMANDS_MAX], pieces[COMMANDS_MAX];
     if (size == 0) return 0;
-    const int64_t most = data[0] % 2 == 0 ? INT64_MAX : 100; /* not every body finds room */
+    const int64_t most = data[0] % 2 == 0 ? INT64_MAX : 100; /* not every body fits */
     memset(whole, 0, sizeof(whole));
     memset(pieces, 0, sizeof(pieces));
     size_t count = take(data + 1, size - 1, size, most, whole);

@@ -1,9 +1,9 @@
-/* fuzz_config.c: tarryd's command line and INI file. What is accepted lies within the limits, can be said again as
- * options and as a file with the same meaning, and a comment in the file changes nothing; what the command line says
- * wins; a refusal has a sentence.
+/* fuzz_config.c: tarryd's command line and INI file. An accepted configuration is within the limits and can be
+ * written again as options and as a file with the same meaning. A comment in the file changes nothing. The command
+ * line takes precedence. A refusal has a sentence.
  *
- * The input: how many arguments, the arguments, each ended by a 0 byte, and the text of the file. `--config` reads that
- * file whatever it names, so that no input opens another one. */
+ * The input: the number of arguments, the arguments, each ended by a 0 byte, and the text of the file. `--config`
+ * always reads that file, so that no input opens another one. */
 #include <assert.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -80,13 +80,13 @@ static bool same(const struct config *a, const struct config *b) {
            strcmp(a->archive, b->archive) == 0;
 }
 
-/* Option names as people write them: units are part of the value. */
+/* Returns the unit that people write in the value instead of in the name. */
 static const char *unit_of(const char *field) {
     size_t size = strlen(field);
     return size > 3 && strcmp(field + size - 3, "_ms") == 0 ? "ms" : "";
 }
 
-/* `config` as a file: every option, in the shape `name = value`. */
+/* Writes `config` as a file: every option as `name = value`. */
 static size_t write_options(const struct config *config, char *out, size_t room) {
     size_t used = 0;
 #define X(field, least, most)                                                                                          \
@@ -106,7 +106,8 @@ static size_t write_options(const struct config *config, char *out, size_t room)
     return used;
 }
 
-/* What a file can say: inih trims, knows comments behind a value, and takes lines of up to 199 bytes. */
+/* Whether a file can express the text: inih trims values, recognizes comments after them, and takes lines of up to
+ * 199 bytes. */
 static bool plain(const char *text) {
     return strlen(text) < 150 && strcspn(text, " \t\r\n\f\v;") == strlen(text);
 }
@@ -125,7 +126,7 @@ static void can_be_said_again(const struct config *config) {
         assert(result == 0 && same(config, &again));
     }
     if (strpbrk(config->data, "\n") || strpbrk(config->listen, "\n") || strpbrk(config->archive, "\n")) return;
-    /* The same lines as options: --name=value. */
+    /* Pass the same lines as options: --name=value. */
     static char arguments[8192];
     char *at = arguments;
     char *rest = NULL;
@@ -139,7 +140,7 @@ static void can_be_said_again(const struct config *config) {
     assert(result == 0 && same(config, &again));
 }
 
-/* A comment before the text, with the text in it, changes nothing. */
+/* Checks that a comment before the text, with the same text in it, changes nothing. */
 static void comments_say_nothing(const struct config *config, int result, const char *text, size_t size) {
     static char commented[2 * INPUT_SIZE_MAX + 4];
     char message[CONFIG_MESSAGE_SIZE] = "";
@@ -166,11 +167,11 @@ static void try_file(const char *text, size_t size) {
         within_limits(&config);
         if (config.data[0] != 0 && config.backoff_min_ms <= config.backoff_max_ms) can_be_said_again(&config);
     }
-    /* A byte order mark is one only at the very beginning. */
+    /* A byte order mark counts only at the very beginning. */
     if (size < 3 || memcmp(text, "\xEF\xBB\xBF", 3) != 0) comments_say_nothing(&config, result, text, size);
 }
 
-/* Every field in which the options alone differ from the defaults. */
+/* Each field either has its default or equals the options' value. */
 static void command_line_wins(const struct config *config, int argc, char **argv) {
     char message[CONFIG_MESSAGE_SIZE];
     struct config defaults, alone;
@@ -184,12 +185,12 @@ static void command_line_wins(const struct config *config, int argc, char **argv
     NUMBERS(X)
 #undef X
     assert(alone.backoff == defaults.backoff || alone.backoff == config->backoff);
-    assert(alone.print_config || strcmp(alone.data, config->data) == 0); /* otherwise required, so it was there */
+    assert(alone.print_config || strcmp(alone.data, config->data) == 0); /* --data is required otherwise */
     assert(!alone.unsafe_no_tls || config->unsafe_no_tls);
     assert(alone.create_queues || !config->create_queues);
 }
 
-/* `--config` in any shape names our file; its value as an argument of its own goes. */
+/* Makes every form of `--config` name our file; a value in a separate argument is removed. */
 static int harmless(int argc, char **argv, char *config_argument) {
     int count = 0;
     for (int i = 0; i < argc; i++) {
@@ -230,7 +231,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         within_limits(&config);
         assert(config.backoff_min_ms <= config.backoff_max_ms);
         command_line_wins(&config, argc, argv);
-        assert(config.data[0] != 0 || config.print_config); /* which needs no data */
+        assert(config.data[0] != 0 || config.print_config); /* --print-config needs no data directory */
         if (config.data[0] != 0) can_be_said_again(&config);
     }
     return 0;

@@ -1,5 +1,6 @@
-/* fuzz_content.c: the walk over a packed Content against protobuf-c. What the walk accepts, protobuf-c unpacks without
- * unknown fields, with the same limits and without doubled names; what protobuf-c cannot unpack, the walk refuses. */
+/* fuzz_content.c: compares the walk over a packed Content with protobuf-c. If the walk accepts it, protobuf-c
+ * unpacks it without unknown fields, with the same limits and without doubled names; if protobuf-c cannot unpack it,
+ * the walk refuses it. */
 #include <assert.h>
 #include <string.h>
 
@@ -24,7 +25,7 @@ static void accepted_is_right(const Tarry__Content *content) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static struct arena arena; /* kept: its first block is large */
+    static struct arena arena; /* kept between inputs: its first block is large */
     if (arena.size_max == 0) arena_init(&arena, 16u << 20);
     bool too_large = false;
     const char *problem = check_content(data, size, PAYLOAD_MAX, &too_large);

@@ -1,14 +1,17 @@
-/* fuzz_copy.c: what a follower makes of any bytes that come as its leader's frames (R2). They are taken, all of them,
- * or refused with a phrase, and nothing has changed; whole frames that continue the log are taken; what was taken and
- * synced is there after every crash, and reads well.
+/* fuzz_copy.c: a follower gets arbitrary bytes as its leader's frames (R2). It takes all of them, or refuses them
+ * with a phrase and changes nothing. Complete frames that continue the log are taken. Frames that were taken and
+ * synced survive every crash and can be read.
  *
- * The input is a program: an opcode and its operands, again and again. Opcodes 0 to 3 add to the answer that is being
- * made. 0  a frame that is right and continues what is before  body size, blob size, synced_to back, epochs on and flag
- *   1  a header with a right sum, whatever it says         type, sizes (4 bytes each), position back, epoch
- *   2  raw bytes                                           count, the bytes
- *   3  a flipped bit                                       offset (2 bytes), bit
- *   4  the answer is handed over                           bytes to leave out at its end, epoch that is promised
- *   5  the log is synced    6  the power fails             seed    7  the log is marked */
+ * The input is a program of opcodes and operands. Opcodes 0 to 3 append to the answer.
+ *
+ *     0  a correct next frame                          body size, blob size, synced_to back, epochs on and flag
+ *     1  a header with a correct checksum, any values  type, sizes (4 bytes each), position back, epoch
+ *     2  raw bytes                                     count, the bytes
+ *     3  a flipped bit                                 offset (2 bytes), bit
+ *     4  the answer is handed over                     bytes to omit at its end, promised epoch
+ *     5  the log is synced
+ *     6  the power fails                               seed
+ *     7  the log is marked */
 #include <assert.h>
 #include <string.h>
 
@@ -25,12 +28,12 @@ struct copier {
     struct model_disk *model;
     struct log_options options;
     struct log *log;
-    uint64_t confirmed; /* durable: nothing below may ever be missing */
+    uint64_t confirmed; /* durable end: no frame below it may ever be missing */
     uint8_t chain_confirmed[FRAME_CHAIN_SIZE];
-    /* the answer that is being made */
+    /* the answer under construction */
     uint8_t bytes[ANSWER_SIZE];
     size_t size;
-    bool is_right; /* made of opcode 0 alone */
+    bool is_right; /* made only of opcode 0 */
     uint64_t position;
     uint32_t epoch;
     uint8_t chain[FRAME_CHAIN_SIZE];
@@ -104,7 +107,7 @@ static void hand_over(struct copier *copier, struct input *input) {
     size_t left_out = input_byte(input);
     uint32_t epoch_max = input_byte(input) % 2 == 0 ? UINT32_MAX : copier->epoch / 2;
     size_t size = left_out < copier->size ? copier->size - left_out : 0;
-    /* A block of its own: a read beyond its end is seen. */
+    /* Copies the answer into a block of its own size, so that a read past its end is detected. */
     uint8_t *bytes = malloc(size + 1);
     assert(bytes);
     memcpy(bytes, copier->bytes, size);
@@ -130,7 +133,7 @@ static void sync_log(struct copier *copier) {
     assert(result == 0 && log_durable(copier->log) == log_end(copier->log));
 }
 
-/* Everything reads well from end to end, told without the log's own checks. */
+/* Checks that everything can be read from end to end, without the log's own checks. */
 static void read_all(struct copier *copier, const struct log_recovery *recovery) {
     struct log_cursor *cursor;
     struct log_view view;
@@ -168,7 +171,7 @@ static void crash(struct copier *copier, struct input *input) {
     log_close(copier->log);
     copier->model->seed = input_byte(input);
     model_crash(copier->model);
-    if (!is_known) copier->confirmed = 0; /* its chain hash is not known */
+    if (!is_known) copier->confirmed = 0; /* the chain hash is unknown */
     open_log(copier);
 }
 

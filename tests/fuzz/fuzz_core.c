@@ -1,13 +1,13 @@
-/* fuzz_core.c: streams of events into a real core: commits of any operations, sessions and lanes, time, a log that is
- * made durable and absorbed late, reads from the index that are handed in later still, restarts. After every step the
- * digest is that of the records (LOG-2), frames follow one another without a gap, every request is answered at most
- * once and nothing is delivered early (TIME-1); a core made of the log alone has the same digest and keeps every
- * invariant.
+/* fuzz_core.c: sends event streams to a real core: commits with any operations, sessions and lanes, time, a log that
+ * becomes durable and is absorbed late, reads of the index that return even later, restarts. After every step the
+ * digest equals the records' digest (LOG-2), frames follow one another without a gap, every request is answered at
+ * most once, and nothing is delivered early (TIME-1). A core made from the log alone has the same digest and keeps
+ * every invariant.
  *
- * Around the core stands the least that can be: the frames, a mirror of the index (rows as of some frame), the reads
- * under way, the deliveries not yet sent. What consumers, clients and disks may suffer beyond that is tests/sim's.
+ * The rig around the core is minimal: the frames, a mirror of the index (rows as of some frame), running reads,
+ * unsent deliveries. Other faults of consumers, clients and disks are tested in tests/sim.
  *
- * The input is the stream: an opcode and its operands, again and again. */
+ * The input is the stream: opcodes and operands. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@
 #include "picks.h"
 
 #define FRAMES_MAX 512
-#define IDS_MAX 256 /* a history that gives out more ends there */
+#define IDS_MAX 256 /* a history with more ids ends */
 #define READS_MAX 24
 #define DELIVERIES_MAX 64
 #define SESSIONS_MAX_HERE 6
@@ -34,10 +34,10 @@ struct frame {
     uint64_t digest;
 };
 
-struct read { /* from the index, for an event or an effect */
+struct read { /* a read of the index, for an event or an effect */
     bool was_read;
-    int hold;                /* -1: none */
-    struct core_event event; /* kind WINDOW, PAGE: made when it is read */
+    int hold;                /* hold of the overlay; -1: none */
+    struct core_event event; /* for kind WINDOW or PAGE: made when it is read */
     const struct want *wants;
     size_t want_count;
     struct core_window window;
@@ -48,25 +48,25 @@ static struct {
     struct input input;
     struct core *core;
     struct core_effects effects;
-    struct arena arena;  /* of the effects */
-    struct arena memory; /* of the history */
+    struct arena arena;  /* memory of the effects */
+    struct arena memory; /* memory of the history */
     struct instant now;
     uint32_t epoch;
     struct frame frames[FRAMES_MAX];
-    size_t frame_count, durable, indexed; /* frames */
-    struct tally tally;                   /* of all records */
-    struct row rows[IDS_MAX];             /* as of `indexed`; id 0: not there; key and reason point into the frames */
+    size_t frame_count, durable, indexed; /* numbers of frames */
+    struct tally tally;                   /* tally of all records */
+    struct row rows[IDS_MAX]; /* by id, as of `indexed`; id 0: no row; keys and reasons point into the frames */
     struct read reads[READS_MAX];
     size_t read_count;
     struct core_delivery deliveries[DELIVERIES_MAX];
     size_t delivery_count;
-    uint64_t sessions[SESSIONS_MAX_HERE]; /* 0: none */
+    uint64_t sessions[SESSIONS_MAX_HERE]; /* 0: no session */
     struct ops_lease held[HELD_MAX];
     size_t held_count;
-    uint8_t tickets[TICKETS_MAX]; /* 1: asked, 2: answered */
+    uint8_t tickets[TICKETS_MAX]; /* by ticket: 1 asked, 2 answered */
     size_t ticket_count;
     uint64_t producers[2], sequences[2];
-    bool over; /* a limit of this rig is reached */
+    bool over; /* a limit of this rig was reached */
 } world;
 
 static struct queue_tally queues[QUEUE_PLACES + 1];
@@ -95,7 +95,7 @@ static uint8_t byte(void) {
 
 /* ---- effects */
 
-/* Where the first `count` frames end. */
+/* Returns where the first `count` frames end. */
 static uint64_t end_of(size_t count) {
     if (count == 0) return LOG_POSITION_FIRST;
     const struct frame_header *last = &world.frames[count - 1].header;
@@ -112,7 +112,7 @@ static bool has_ended(uint64_t id) {
     return i < world.frame_count;
 }
 
-/* KEEP-1: nothing that lives loses its content. */
+/* KEEP-1: no live task loses its content. */
 static void check_redactions(const Tarry__FrameBody *body) {
     for (size_t i = 0; body != NULL && i < body->n_records; i++)
         if (body->records[i]->fact_case == TARRY__RECORD__FACT_REDACTION)
@@ -218,9 +218,9 @@ static void tick(void) {
     step(&event);
 }
 
-/* ---- reads: asked for, read, handed in */
+/* ---- reads: requested, executed, handed in */
 
-/* To the core, or to the reads if it lacks something. */
+/* Gives an event to the core, or adds it to the reads if it lacks facts. */
 static void post(struct core_event *event, int hold) {
     struct want *wants = NULL;
     size_t count = 0;
@@ -249,7 +249,7 @@ struct rows {
     size_t count;
 };
 
-/* The rows of the index that `fits` picks; in order of (due, id), or of id. */
+/* Returns the index rows that `fits` accepts, ordered by (due, id) or by id. */
 static struct rows *select_rows(bool (*fits)(const struct row *row, const void *argument), const void *argument,
                                 bool by_due) {
     struct rows *out = keep(sizeof(*out));
@@ -259,7 +259,7 @@ static struct rows *select_rows(bool (*fits)(const struct row *row, const void *
     return out;
 }
 
-/* At most `count_max` of them; through which (due, id) they are complete. */
+/* Limits the rows to `count_max`; returns the (due, id) up to which they are complete. */
 static void give_rows(struct core_event *event, const struct rows *rows, size_t count_max, uint64_t until_ms) {
     size_t within = 0;
     while (within < rows->count && rows->rows[within].due_ms <= until_ms) within++;
@@ -356,7 +356,7 @@ static void start(void) {
     step(&event);
 }
 
-/* A core made of the log alone. */
+/* Makes a core from the log alone. */
 static struct core *replayed(void) {
     struct core *core = core_new(&options);
     if (core == NULL) abort();
@@ -369,7 +369,7 @@ static struct core *replayed(void) {
     return core;
 }
 
-/* What is not durable is lost; the index starts anew, too. */
+/* Frames that are not durable are lost; the index is rebuilt too. */
 static void restart(void) {
     world.frame_count = world.durable;
     memset(queues, 0, (OPS_QUEUES + 1) * sizeof(queues[0]));
@@ -383,7 +383,7 @@ static void restart(void) {
     world.read_count = world.delivery_count = world.indexed = 0;
     memset(world.rows, 0, sizeof(world.rows));
     memset(world.sessions, 0, sizeof(world.sessions));
-    memset(world.tickets, 2, sizeof(world.tickets)); /* their clients know nothing */
+    memset(world.tickets, 2, sizeof(world.tickets)); /* clients without an answer get none any more */
     start();
 }
 
@@ -416,7 +416,7 @@ static void ask(enum core_event_kind kind, const Tarry__Request *request, const 
     post(&event, -1);
 }
 
-/* What the operation means, as a search through the log finds it. */
+/* The operation as a search through the log understands it. */
 static void search(const Tarry__Redact *redact, struct core_past *out) {
     uint32_t queue = core_queue_number(world.core, redact->task->queue);
     *out = (struct core_past){.tasks = keep(IDS_MAX * sizeof(*out->tasks)), .id_end = core_id_end(world.core)};
@@ -430,8 +430,8 @@ static void commit(void) {
     Tarry__Commit *commit = request->commit = OPS_NEW(&world.memory, Tarry__Commit, tarry__commit__init);
     commit->producer = world.producers[how % 2];
     uint64_t *sequence = &world.sequences[how % 2];
-    commit->sequence =
-        how / 2 % 8 == 0 && *sequence > 0 ? 1 + byte() % *sequence : ++*sequence; /* now and then again */
+    commit->sequence = how / 2 % 8 == 0 && *sequence > 0 ? 1 + byte() % *sequence
+                                                         : ++*sequence; /* now and then an earlier sequence again */
     commit->oldest_unanswered = how / 16 % 4 == 0 ? commit->sequence : 1;
     commit->atomic = how / 64 % 2;
     commit->n_ops = 1 + byte() % 4;
@@ -484,7 +484,7 @@ static void lane(enum core_event_kind kind) {
     if (session != 0) step(&event);
 }
 
-/* The oldest delivery that may leave does, or is lost with its lane. */
+/* The oldest waiting delivery leaves, or is lost with its lane. */
 static void send_delivery(void) {
     for (size_t i = 0; i < world.delivery_count; i++) {
         if (world.deliveries[i].after > end_of(world.durable)) continue;
@@ -518,7 +518,7 @@ static void advance(void) {
     uint8_t how = byte();
     uint64_t ns = ((uint64_t)byte() << how % 24) * 1000000;
     world.now.steady_ns += ns;
-    if (how / 32 != 0) world.now.wall_ns += ns; /* else the wall clock stands still for a while */
+    if (how / 32 != 0) world.now.wall_ns += ns; /* otherwise the wall clock stands still for a while */
     tick();
 }
 
@@ -574,7 +574,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     core_effects_init(&world.effects, &world.arena);
     tally_init(&world.tally, queues);
     world.now = (struct instant){.steady_ns = 1000000000000ull, .wall_ns = 1000000000000ull};
-    options.near_max = byte() % 8; /* next to no memory, or (0) as much as it wants */
+    options.near_max = byte() % 8; /* very little memory; 0: no limit */
     world.core = core_new(&options);
     if (world.core == NULL) abort();
     start();

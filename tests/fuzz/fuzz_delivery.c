@@ -1,9 +1,9 @@
-/* fuzz_delivery.c: what a consumer makes of the messages of its lane, from a broker that is broken or worse. A task
- * that comes out has an id, belongs to the session and terminates its texts; a task comes again under a later token
- * only (FENCE-1); what was damaged is as if it had been lost; the memory of every message goes with its last task.
+/* fuzz_delivery.c: a consumer gets messages on its lane from a broken or hostile broker. A task that it returns has
+ * an id, belongs to the session, and has terminated texts. A task comes again only under a later token (FENCE-1). A
+ * damaged message counts as lost. The memory of every message is freed with its last task.
  *
- * The input: messages, each behind its size in two bytes, which a consumer of session 1 receives in turn. A size of 0
- * makes the user take what has arrived, and settle one of them. */
+ * The input: messages, each after its size in two bytes, for a consumer of session 1. A size of 0 makes the user
+ * take the received tasks and settle one of them. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct lease {
     struct tarry_token token;
 };
 
-/* What the user has seen since the last settling; settled leases may come again. */
+/* The tasks that the user got since the last settling; settled leases may come again. */
 struct user {
     struct lease seen[TASKS_MAX];
     size_t count;
@@ -37,7 +37,7 @@ static void look_at(const struct tarry_task *task) {
     assert(task->id != 0 && (task->key != NULL) == (task->key_size > 0));
     if (task->key != NULL) assert(task->key[task->key_size] == 0);
     assert(task->payload != NULL);
-    for (size_t i = 0; i < task->payload_size; i++) length += ((const uint8_t *)task->payload)[i]; /* all is there */
+    for (size_t i = 0; i < task->payload_size; i++) length += ((const uint8_t *)task->payload)[i]; /* reads all bytes */
     for (size_t i = 0; i < task->attribute_count; i++)
         length += strlen(task->attributes[i].name) + strlen(task->attributes[i].value);
     assert(length < UINT32_MAX);

@@ -1,9 +1,8 @@
-/* fuzz_door.c: what broker/net reads by itself of what comes from outside: an address to listen at, or of the other
- * node; the Origin of a web page; what SP puts before a request. libtarry reads addresses too (place.h), and both mean
- * the same by one.
+/* fuzz_door.c: what broker/net parses itself: addresses to listen at, or of the other node; the Origin of a web
+ * page; the SP header of a request. libtarry parses addresses too (place.h), with the same meaning.
  *
- * The first byte says what the rest is: 'A' an address, 'O' an origin and a list of allowed ones with a line between
- * them, all else a message. */
+ * The first byte selects the rest: 'A' an address, 'O' an origin and a list of allowed ones with a line end between
+ * them, any other a message. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +18,7 @@ static bool is_same(const struct listen_address *a, const struct listen_address 
     return a->scheme == b->scheme && a->port == b->port && a->loopback == b->loopback && strcmp(a->host, b->host) == 0;
 }
 
-/* What tarryd listens at, a client that is told so finds there. */
+/* A client that gets tarryd's listen address finds the broker there. */
 static void a_client_finds(const struct listen_address *address, const char *url) {
     static const enum place_kind kinds[] = {
         [LISTEN_WS] = PLACE_WS, [LISTEN_WSS] = PLACE_WSS, [LISTEN_UNIX] = PLACE_UNIX};
@@ -32,7 +31,7 @@ static void a_client_finds(const struct listen_address *address, const char *url
     assert(strcmp(place.url, url) == 0);
     snprintf(port, sizeof(port), "%u", address->port);
     assert(address->scheme == LISTEN_UNIX || strcmp(place.port, port) == 0);
-    /* Nobody is told that a token is safe there where it is not. */
+    /* A client must not send a token to an address that is not safe for tokens. */
     assert(address->scheme != LISTEN_WS || address->loopback == !place_is_in_the_clear(&place));
 }
 
@@ -65,14 +64,14 @@ static void try_place(const char *text, size_t size) {
     }
     assert(strlen(place.url) < PLACE_URL_MAX && place.host[0] != '\0');
     for (const char *at = place.url; *at != '\0'; at++) assert((unsigned char)*at > ' ' && *at != 0x7f);
-    if (strlen(place.url) >= PLACE_URL_MAX - 8) return; /* with the port, which was not said, it is too long */
+    if (strlen(place.url) >= PLACE_URL_MAX - 8) return; /* too long with the default port appended */
     assert(place_parse(place.url, strlen(place.url), &again) == 0);
     assert(strcmp(place.url, again.url) == 0 && strcmp(place.host, again.host) == 0 && place.kind == again.kind);
     assert(strpbrk(place_authority(&place), " \r\n") == NULL);
     (void)place_is_in_the_clear(&place);
 }
 
-/* A word of the list, whole, whatever the case of its letters; nothing else. */
+/* Whether the list has the word as a whole, ignoring case. */
 static void try_origin(char *text) {
     char *allowed = strchr(text, '\n'), *rest = NULL;
     bool is_wanted = false;
@@ -85,7 +84,7 @@ static void try_origin(char *text) {
     assert(is_allowed == is_wanted);
 }
 
-/* The backtrace: words up to the first with its highest bit, and not more of them than there may be. */
+/* The backtrace: words up to the first with its highest bit set, and no more than the limit. */
 static void try_message(const uint8_t *data, size_t size) {
     struct message *message = message_new(size);
     size_t words = 0;
@@ -109,7 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         try_message(data + 1, size - 1);
         return 0;
     }
-    char *text = malloc(size); /* of exactly its size, so that a read past the end is seen */
+    char *text = malloc(size); /* exactly the right size, so that a read past the end is detected */
     if (text == NULL) abort();
     memcpy(text, data + 1, size - 1);
     text[size - 1] = '\0';

@@ -1,5 +1,5 @@
-/* fuzz_entry.c: a frame's body, told by `tarry audit`: each record as a JSON line and as a line for people, and all of
- * them in numbers. Whatever is in the log, JSON is JSON, a line is one line, and nothing in it drives a terminal. */
+/* fuzz_entry.c: prints a frame's body as `tarry audit` does: each record as a JSON line, as a line for people, and
+ * counted. For any log contents, the JSON is valid, a line is one line, and no output can control a terminal. */
 #include <assert.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ static void drives_no_terminal(size_t lines) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size > 1u << 14) return 0;
-    static struct arena arena; /* kept: its first block is large */
+    static struct arena arena; /* kept between inputs: its first block is large */
     if (arena.size_max == 0) arena_init(&arena, 64u << 20);
     const Tarry__FrameBody *body = tarry__frame_body__unpack(&arena.pb, size, data);
     struct frame_header header = {.position = 4096, .epoch = 1, .steady_ns = size * 1000000000ull};

@@ -1,5 +1,5 @@
-/* fuzz_etcd_answer.c: what comes from etcd, or from whoever sits at its port: answers to questions, a watch's lines,
- * tokens and errors. What is taken is an answer to what was asked; all else is refused, with a sentence. */
+/* fuzz_etcd_answer.c: data from etcd or from another server at its port: answers to questions, lines of a watch,
+ * tokens and errors. Only an answer that fits the question is accepted; anything else is refused with a sentence. */
 #include <assert.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static void try_questions(const char *text, size_t size) {
         assert(cluster != 0);
 }
 
-/* Done and refused are told only with what proves them. */
+/* Done and refused are reported only with their proof. */
 static void try_changes(const char *text, size_t size) {
     char message[COORDINATOR_MESSAGE_SIZE] = "";
     struct etcd_entry found[COORDINATOR_CHANGES_MAX];

@@ -1,5 +1,6 @@
-/* fuzz_frame.c: the frame header. What is accepted is within the limits and encodes to the very same bytes; what has a
- * wrong sum is refused, so the target also tries the input with the sum put right, or nothing would get past it. */
+/* fuzz_frame.c: the frame header. An accepted header is within the limits and encodes to the same bytes; a wrong
+ * checksum is refused. The target also tries the input with a corrected checksum, because otherwise no input would
+ * get past it. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
-/* fuzz_http.c: bytes of a client that speaks HTTP. A head that is not whole is left as it is, and no longer one makes
- * good what was refused in a shorter one; texts of a head are terminated and lie in it; chunks are the same body in
- * whatever pieces they come; an operation that is understood can be packed, and what is written of it is JSON.
+/* fuzz_http.c: bytes of an HTTP client. An incomplete head is left unchanged; if a short head is refused, no longer
+ * one is accepted. Texts of a head are terminated and inside it. Chunks give the same body however they are split.
+ * An accepted operation can be packed, and its output is JSON.
  *
- * The input: one byte that says what it is and how long the pieces are, and the text. */
+ * The input: one byte that selects the kind and the size of the pieces, then the text. */
 #include <assert.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 #define ARENA_MAX (1u << 20)
 
-/* In memory of exactly its size: a read past its end is seen. */
+/* Copies to memory of exactly its size, so that a read past its end is detected. */
 static char *copy_of(const uint8_t *data, size_t size) {
     char *copy = malloc(size > 0 ? size : 1);
     if (copy == NULL) abort();
@@ -62,7 +62,7 @@ static void heads(const uint8_t *data, size_t size, size_t piece) {
 struct body {
     char *bytes;
     size_t size;
-    size_t used; /* of what came */
+    size_t used; /* used part of the data */
     enum head_result result;
 };
 

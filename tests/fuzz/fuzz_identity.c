@@ -1,6 +1,6 @@
-/* fuzz_identity.c: what says whose data a directory holds and what one of a pair has promised, and what a broker names
- * the files of a backup. What is taken for an identity is, to the byte, what would be written for it; a name that is
- * taken leads nowhere else. */
+/* fuzz_identity.c: the files that name a directory's owner and a pair's promises, and the file names of a backup. An
+ * accepted identity equals, byte for byte, what would be written for it; an accepted name leads to no other
+ * directory. */
 #include <assert.h>
 #include <string.h>
 

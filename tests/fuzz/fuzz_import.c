@@ -1,8 +1,8 @@
-/* fuzz_import.c: what another server says to `tarry import`, and a receipt. Strings of Redis lie in what has arrived
- * and are as long as they say; what beanstalkd says of a job, a tube, a number is read within the limits or not at all;
- * a receipt that is one is what would be written for it.
+/* fuzz_import.c: data from other servers for `tarry import`, and a receipt. Strings of Redis are inside the received
+ * data and have their stated length. beanstalkd's data about a job, a tube or a number is read within the limits or
+ * not at all. A valid receipt equals what would be written for it.
  *
- * The input: one byte that says what it is, and the bytes. */
+ * The input: one byte that selects the kind, then the bytes. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,17 +22,17 @@ static void try_resp(const char *bytes, size_t size) {
     server_link_over(&link, bytes, size);
     while (resp_read(&link, &resp)) {
         items++;
-        assert(items <= size); /* each has taken a byte at least */
+        assert(items <= size); /* each item has taken at least one byte */
         assert(resp.kind <= RESP_HUGE);
         if (resp.kind == RESP_STRING || resp.kind == RESP_ERROR) {
             assert(resp.size < size && resp.bytes >= link.data && resp.bytes + resp.size <= link.data + link.end);
             assert(resp.size == 0 || memmem(bytes, size, resp.bytes, resp.size) != NULL);
         }
         if (resp.kind == RESP_ARRAY) assert(resp.number >= 0 && resp.number <= RESP_ITEMS_MAX);
-        if (resp.kind == RESP_HUGE) assert(false); /* no input is so large */
+        if (resp.kind == RESP_HUGE) assert(false); /* inputs are never that large */
     }
     assert(link.error[0] != 0 && strnlen(link.error, SERVER_LINK_ERROR_SIZE) < SERVER_LINK_ERROR_SIZE);
-    assert(!resp_read(&link, &resp) && link.fd == -1); /* a link that has failed stays so */
+    assert(!resp_read(&link, &resp) && link.fd == -1); /* a failed link stays failed */
     server_link_close(&link);
 }
 
@@ -88,7 +88,7 @@ static void try_receipt(const char *text, size_t size) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0 || size > INPUT_SIZE_MAX) return 0;
-    char *bytes = malloc(size - 1 + (size == 1)); /* its end is the end of the memory */
+    char *bytes = malloc(size - 1 + (size == 1)); /* ends where its memory ends */
     if (bytes == NULL) abort();
     memcpy(bytes, data + 1, size - 1);
     if (data[0] % 4 == 0) try_resp(bytes, size - 1);

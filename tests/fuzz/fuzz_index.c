@@ -1,15 +1,20 @@
-/* fuzz_index.c: an index whose values are wrong behind seals that are right, so that it is the decoders that must find
- * out: rows, ranges, chunks of slots and runs, fences, filters, outcomes, counts, meta. Opening, `tarry verify`,
- * reading at start-up, looking up, windows, listing, maintenance and absorbing what comes next: each succeeds or says
- * what is wrong; what verify finds nothing wrong with serves as well as ever.
+/* fuzz_index.c: an index with wrong values under correct seals, so that only the decoders can find them: rows,
+ * ranges, chunks of slots and runs, fences, filters, outcomes, counts, meta. Open, `tarry verify`, reads at
+ * start-up, look-ups, windows, lists, maintenance and absorbing more frames: each succeeds or reports an error. If
+ * verify finds nothing wrong, the index works as usual.
  *
  * Built with INDEX_TINY: chunks of 8, ranges of 64 ids, runs of a dozen keys.
  *
- * The input: a byte whose bits say what the index is used for, and a program of changes: a table, the number of an
- * entry in it, and an opcode with operands. 0  flipped bits                       offset, mask 1  a small step up or
- * down of a u64   offset / 4, step 2  other bytes from here on           offset, count, the bytes 3  the value ends
- * earlier             size 4  the value goes on                  count, the bytes 5  the entry is gone 6  the entry
- * lies under another key   offset, mask */
+ * The input: a byte whose bits select the uses, and a program of changes: a table, the number of an entry in it, and
+ * an opcode with operands.
+ *
+ *     0  flipped bits                       offset, mask
+ *     1  a small step up or down of a u64   offset / 4, step
+ *     2  other bytes from here on           offset, count, the bytes
+ *     3  the value is truncated             size
+ *     4  the value is extended              count, the bytes
+ *     5  the entry is deleted
+ *     6  the entry gets another key         offset, mask */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +26,7 @@
 
 #define OPS_MAX 12
 #define VALUE_MAX 8192u
-#define CALLS_MAX 3000 /* of one kind that end in "again" or "more" */
+#define CALLS_MAX 3000 /* limit of repeated calls that return "again" or "more" */
 
 static struct directory directory;
 static char index_path[128];
@@ -32,7 +37,7 @@ static struct index_options options = {.directory = index_path,
                                        .outcome_retention_ms = 1ull << 40,
                                        .no_sync = true};
 
-/* ---- changing */
+/* ---- changes */
 
 struct entry {
     uint8_t key[512];
@@ -41,7 +46,7 @@ struct entry {
     size_t size;
 };
 
-/* The number-th entry of a table, from the beginning; false: it is empty, or the value is large. */
+/* Finds the number-th entry of a table. Returns false if the table is empty, or the value is large. */
 static bool find_entry(struct db *db, MDB_txn *txn, enum db_table table, size_t number, struct entry *out) {
     MDB_cursor *cursor;
     MDB_val key, sealed, data;
@@ -132,9 +137,9 @@ static void change_index(struct input input) {
     db_close(&db);
 }
 
-/* ---- using */
+/* ---- uses */
 
-/* What a call may say: fine, not there, or an error that is told. */
+/* Checks a call's result: fine, not there, or an error with a message. */
 static bool is_fine(int result) {
     assert(result == 0 || result == 1 || result == INDEX_DAMAGED || result == INDEX_VERSION ||
            result == INDEX_FOREIGN || result == -ENOMEM);
@@ -232,7 +237,7 @@ static bool walk(struct index *index, struct arena *arena) {
     return fine;
 }
 
-/* One line to its end. */
+/* Walks one line to its end. */
 static bool window(struct index *index, const struct line *line, struct arena *arena) {
     struct due after = {0, 0}, through = {0, 0};
     for (unsigned calls = 0; after.due_ms != UINT64_MAX; calls++) {
@@ -262,12 +267,12 @@ static bool windows(struct index *index, struct arena *arena) {
     return fine;
 }
 
-/* Writing: what is wrong may be LMDB's to find (a key that is there already). */
+/* For writes: LMDB itself may find the error (a key that is already there). */
 static bool go_on(struct index *index) {
     const struct world *world = directory.world;
     bool fine = true, more = true;
     for (unsigned i = 0; fine && more && i < CALLS_MAX; i++) fine = index_maintain(index, &more) == 0;
-    /* The rest of the log, if the index still stands where it begins. */
+    /* Absorbs the rest of the log, if the index is still at the position where it begins. */
     for (size_t i = world->committed; fine && i < world->frame_count; i++) {
         if (i == world->committed && index_position(index) != world->frames[i].header.position) return true;
         fine = world_absorb(world, i, index) == 0;
@@ -292,7 +297,7 @@ static int verify(void) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static struct arena arena; /* kept: its first block is large */
+    static struct arena arena; /* kept between inputs: its first block is large */
     if (size > 1024) return 0;
     if (directory.world == NULL) {
         directory_make(&directory, true);
@@ -301,7 +306,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         snprintf(index_path, sizeof(index_path), "%s/index", directory.path);
     }
     directory_restore(&directory);
-    directory.files[1].changed = true; /* the index */
+    directory.files[1].changed = true; /* file 1 is the index */
     struct input input = {data, size};
     unsigned uses = input_byte(&input);
     change_index(input);
@@ -316,7 +321,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (uses & 2) fine = look_up(index, &arena) && fine;
         if (uses & 4) fine = walk(index, &arena) && fine;
         if (uses & 8) fine = windows(index, &arena) && fine;
-        assert(fine || verified != 0); /* verify looks at everything that is read */
+        assert(fine || verified != 0); /* verify checks everything that is read */
         if (uses & 16) fine = go_on(index) && fine;
         index_close(index);
         int again = fine && verified == 0 ? verify() : 0;

@@ -1,8 +1,8 @@
-/* fuzz_lines.c: NDJSON as `tarry` reads and writes it. Lines come out as the bytes went in, whatever a read brings; a
- * refusal has a sentence; what a line asks for can be written as a line again that asks for the same; whatever bytes
- * are written as a string, the line is JSON.
+/* fuzz_lines.c: NDJSON as `tarry` reads and writes it. Lines come out unchanged, however the reads split them; a
+ * refusal has a sentence; an accepted request can be written as a line that means the same; any bytes written as a
+ * string give valid JSON.
  *
- * The input: one byte that says how much a read brings, and the stream. */
+ * The input: one byte that selects the bytes per read, then the stream. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #include "ndjson.h"
 
 #define INPUT_SIZE_MAX 4096u
-#define PORTIONS_MAX 8u /* so many packets wait in a socket without a reader */
+#define PORTIONS_MAX 8u /* packets that fit into a socket without a reader */
 
 static const char *const conflicts[] = {"reject", "replace", "earlier", "later"};
 
@@ -82,7 +82,7 @@ static void try_call(const char *line, size_t size, enum verb verb) {
     fields_deinit(&fields);
 }
 
-/* Any bytes as a string: the line is JSON, and says them if they are UTF-8. */
+/* Writes any bytes as a string: the line is JSON, and contains the bytes if they are UTF-8. */
 static void written_string_is_json(const char *data, size_t size) {
     struct text out = {0};
     ndjson_begin(&out);
@@ -108,7 +108,7 @@ static void written_string_is_json(const char *data, size_t size) {
     text_deinit(&out);
 }
 
-/* What is accepted as base64 is what base64_encode writes of it, save the padding. */
+/* Accepted base64 equals what base64_encode writes, except for the padding. */
 static void base64_has_one_spelling(const char *data, size_t size) {
     size_t decoded_size;
     unsigned char *decoded = malloc(base64_decoded_size_max(size));
@@ -125,12 +125,12 @@ static void base64_has_one_spelling(const char *data, size_t size) {
     free(decoded);
 }
 
-/* What the lines are compared with. */
+/* The expected lines. */
 struct reading {
     struct lines lines;
     const char *stream;
-    size_t at;   /* in the stream */
-    size_t size; /* of the stream */
+    size_t at;   /* position in the stream */
+    size_t size; /* size of the stream */
 };
 
 static void take_lines(struct reading *reading) {
@@ -150,7 +150,7 @@ static void take_lines(struct reading *reading) {
     assert(result == LINES_END && reading->at == reading->size);
 }
 
-/* The stream, `portion` bytes a read. */
+/* Reads the stream, `portion` bytes per read. */
 static void try_stream(const char *stream, size_t size, size_t portion) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) abort();

@@ -1,12 +1,13 @@
-/* fuzz_log.c: what opening makes of any last segment (LOG-5). It opens or is refused with a sentence; what it opens
- * reads well from end to end, is the same to a reader that may change nothing, and stays the same when opened again.
+/* fuzz_log.c: opens a log with an arbitrary last segment (LOG-5). It opens, or is refused with a sentence. An opened
+ * log can be read from end to end, looks the same to a read-only reader, and stays the same when opened again.
  *
- * The input is a program that fills the segment: an opcode byte and its operands, again and again.
- *   0  a frame whose header, sums and chain are right          body size, blob size
- *   1  a frame header with a right sum, and nothing behind it  type, body size, 8 × position, 8 × synced_to back
- *   2  raw bytes                                               count, the bytes
- *   3  zeros                                                   count
- *   4  a flipped bit somewhere before                          8 × offset back, bit */
+ * The input is a program that fills the segment: opcodes and operands.
+ *
+ *     0  a frame with correct header, checksums and chain     body size, blob size
+ *     1  a frame header with a correct checksum, without data type, body size, 8 × position, 8 × synced_to back
+ *     2  raw bytes                                            count, the bytes
+ *     3  zeros                                                count
+ *     4  a flipped bit in earlier bytes                       8 × offset back, bit */
 #include <assert.h>
 #include <string.h>
 
@@ -98,7 +99,7 @@ static void run(struct program *program) {
     }
 }
 
-/* Every frame follows from the one before, and its sums hold: told without the log's own checks. */
+/* Checks, without the log's own checks, that every frame continues the one before, and that its checksums are right. */
 static void read_all(struct log *log, const struct log_recovery *recovery) {
     struct log_cursor *cursor;
     struct log_view view;

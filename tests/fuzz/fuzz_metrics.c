@@ -1,5 +1,5 @@
-/* fuzz_metrics.c: an answer about statistics as Prometheus text. Every line is a comment or a sample; there are as many
- * samples as there must be, and the labels of queues say the queues' own names, in their order.
+/* fuzz_metrics.c: statistics as Prometheus text. Every line is a comment or a sample; the number of samples is
+ * right, and the labels have the queues' names, in their order.
  *
  * The input: a packed StatsReply. */
 #include <assert.h>
@@ -22,7 +22,7 @@ static const char *past_name(const char *at) {
     return at;
 }
 
-/* Past a label's value; `name`, if not NULL, is what it must say. */
+/* Returns the position after a label's value; `name`, if not NULL, is the expected value. */
 static const char *past_value(const char *at, const char *name) {
     for (; *at != '"'; at++) {
         assert(*at != '\n' && *at != 0);
@@ -39,7 +39,7 @@ static const char *past_value(const char *at, const char *name) {
     return at + 1;
 }
 
-/* Past `{…}`; counts the families' samples that have a queue, to know whose turn it is. */
+/* Returns the position after `{…}`; counts the family's samples with a queue, to know the next queue. */
 static const char *past_labels(const char *at, const Tarry__StatsReply *stats, size_t per_queue, size_t *sample) {
     const char *name = NULL;
     if (strncmp(at, "queue=\"", 7) == 0) {
@@ -58,7 +58,7 @@ static const char *past_labels(const char *at, const Tarry__StatsReply *stats, s
     return at + 1;
 }
 
-/* Of the family whose TYPE line stands here, how many samples a queue has. */
+/* Returns how many samples per queue the family of this TYPE line has. */
 static size_t samples_of(const char *at) {
     const char *end = strchr(at, '\n');
     if (strncmp(end - strlen(" histogram"), " histogram", strlen(" histogram")) == 0) return HISTOGRAM_SERIES;
@@ -86,7 +86,7 @@ static const char *past_line(const char *at, const Tarry__StatsReply *stats, siz
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static struct arena arena; /* kept: its first block is large */
+    static struct arena arena; /* kept between inputs: its first block is large */
     if (size > 4096) return 0;
     if (arena.size_max == 0) arena_init(&arena, 16u << 20);
     const Tarry__StatsReply *stats = tarry__stats_reply__unpack(&arena.pb, size, data);

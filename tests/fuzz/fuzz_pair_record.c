@@ -1,5 +1,6 @@
-/* fuzz_pair_record.c: what comes from a coordinator: the pair's record, the file that is one, and its address. What is
- * taken is, to the byte, what would be written for it; all else is refused, with a sentence. */
+/* fuzz_pair_record.c: data from a coordinator: the pair's record, the file with the record, and the coordinator's
+ * address. An accepted record equals, byte for byte, what would be written for it; anything else is refused with a
+ * sentence. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@ static void try_entries(const char *text, size_t size) {
         assert(entries_find(&entries, entries.items[i].name) == &entries.items[i]);
 }
 
-/* A right sum behind whatever stands before it: the fuzzer would never hit one. */
+/* Appends a correct checksum: the fuzzer would never find one. */
 static void try_summed(const char *text, size_t size) {
     static char summed[ENTRIES_SIZE_MAX + ENTRIES_LINE_MAX];
     if (size > ENTRIES_SIZE_MAX) return;

@@ -1,6 +1,6 @@
-/* fuzz_prepare.c: the broker's own door: the peek without unpacking, and the event made for the core. The peek agrees
- * with protobuf-c wherever that can unpack; a refusal has a code and a sentence; accepted contents lie in the arena,
- * salted, with the checksum that the log will carry. */
+/* fuzz_prepare.c: the first checks of a request in the broker: the peek without unpacking, and the event made for
+ * the core. The peek agrees with protobuf-c wherever that can unpack; a refusal has a code and a sentence; accepted
+ * contents are in the arena, salted, with the checksum for the log. */
 #include <assert.h>
 #include <string.h>
 
@@ -11,14 +11,14 @@
 #define ARENA_SIZE_MAX (64u << 20)
 
 static void peek_agrees(const uint8_t *data, size_t size) {
-    static struct arena arena; /* kept: its first block is large */
+    static struct arena arena; /* kept between inputs: its first block is large */
     struct request_peek peek;
     if (arena.size_max == 0) arena_init(&arena, ARENA_SIZE_MAX);
     bool is_message = request_peek(data, size, &peek);
     const Tarry__Request *request = tarry__request__unpack(&arena.pb, size, data);
     if (request != NULL && request->body_case == TARRY__REQUEST__BODY_COMMIT) {
-        /* More is fine: a commit that a later field of the oneof replaced, which is refused for that. Less would get
-         * past the limit. */
+        /* The peek may count more: a commit that a later field of the oneof replaced, which is refused anyway.
+         * Counting less would let a request pass the limit. */
         assert(is_message && peek.body_count > 0 && peek.op_count >= request->commit->n_ops);
     }
     if (request != NULL && request->body_case == TARRY__REQUEST__BODY_SUBSCRIBE)
@@ -76,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const uint8_t secret[IDENTITY_SECRET_SIZE] = "a secret of the broker";
     if (size > 1u << 16) return 0;
     peek_agrees(data, size);
-    static struct arena arena; /* kept: its first block is large */
+    static struct arena arena; /* kept between inputs: its first block is large */
     struct core_event event = {0};
     struct request_refusal refusal = {TARRY__CODE__OK, NULL};
     if (arena.size_max == 0) arena_init(&arena, ARENA_SIZE_MAX);

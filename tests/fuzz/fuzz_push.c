@@ -1,9 +1,9 @@
-/* fuzz_push.c: where webhooks may go, and what they say. A URL that is let through is printable, has a host, and lies
- * at an origin that is a part of it; a network that is let through has nothing behind its prefix; a file of secrets is
- * understood or refused with a line that there is, and no byte of it; and whatever a task holds, its heads are lines of
+/* fuzz_push.c: targets and contents of webhooks. An accepted URL is printable, has a host, and begins with its
+ * origin. An accepted network has no bits after its prefix. A file of secrets is accepted, or refused with an
+ * existing line's number and without any of its bytes. Whatever a task contains, its HTTP heads are lines of
  * printable ASCII.
  *
- * The input: one byte that says what it is, and the text. */
+ * The input: one byte that selects the kind, then the text. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ static bool is_a_line(void *argument, const char *line) {
     for (const char *at = line; *at != '\0'; at++) assert(*at >= ' ' && *at <= '~');
     const size_t size = strlen(line);
     assert(size > 1 && size < PUSH_HEAD_LINE_SIZE);
-    assert(strchr(line, ':') != NULL || line[size - 1] == ';'); /* libcurl's way to send an empty value */
+    assert(strchr(line, ':') != NULL || line[size - 1] == ';'); /* libcurl's syntax for an empty value */
     return true;
 }
 

@@ -1,5 +1,5 @@
-/* fuzz_record.c: a frame's body as recovery reads it: unpacked, each record counted. A record that makes no sense is
- * refused and changes nothing; the counts always agree with each other, and nothing falls below zero. */
+/* fuzz_record.c: reads a frame's body as recovery does: unpacked, each record counted. A record that makes no sense
+ * is refused and changes nothing; the counts always agree with each other, and none falls below zero. */
 #include <assert.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 static struct queue_tally queues[QUEUE_PLACES + 1];
 
-/* The place of the queue that a record is about; 0: none. */
+/* Returns the place of the queue that a record concerns; 0: none. */
 static uint32_t place_of(const Tarry__Record *record) {
     const Tarry__Task *task = NULL;
     if (record->fact_case == TARRY__RECORD__FACT_PUT) task = record->put->task;
@@ -20,8 +20,8 @@ static uint32_t place_of(const Tarry__Record *record) {
     return queue_number_is_valid(number) ? queue_place(number) : 0;
 }
 
-/* Adds up the queues that the records are about, and clears them for the next input: all of them are a megabyte. A
- * count that went to another queue is missing in the sum. */
+/* Sums the counts of the records' queues, and clears them for the next input: clearing all would touch a megabyte. A
+ * count in another queue would be missing in the sum. */
 static void counts_agree(const struct tally *tally, const Tarry__FrameBody *body) {
     uint64_t live = 0;
     for (size_t i = 0; i < body->n_records; i++) {
@@ -37,7 +37,7 @@ static void counts_agree(const struct tally *tally, const Tarry__FrameBody *body
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size > 1u << 16) return 0;
-    static struct arena arena; /* kept: its first block is large */
+    static struct arena arena; /* kept between inputs: its first block is large */
     struct tally tally;
     if (arena.size_max == 0) arena_init(&arena, 64u << 20);
     tally_init(&tally, queues);

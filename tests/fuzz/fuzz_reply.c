@@ -1,14 +1,14 @@
-/* fuzz_reply.c: libtarry's engine against a broker that answers anything, or nothing. Every call comes back with a code
- * and a sentence, every callback is called once, nothing spins, and a commit that is sent again under its sequence is
- * the same commit (ONCE-1).
+/* fuzz_reply.c: libtarry's engine with a broker that sends arbitrary answers, or none. Every call returns with a
+ * code and a sentence, every callback is called once, there is no busy loop, and a repeated commit is the same
+ * commit under the same sequence (ONCE-1).
  *
- * The real engine runs here on this thread, whenever a call would wait, and on virtual time: the linker puts the
- * functions below in the place of the clock, of waiting, and of the connection (-Wl,--wrap). The link is up, until a
- * broker says that it is not the primary, or names another, or is silent: then the next address is tried, which may
- * refuse, or be silent, or be the same one. One consumer tries to subscribe.
+ * The real engine runs on this thread whenever a call would wait, and on virtual time: the linker replaces the
+ * clock, waiting, and the connection by functions below (-Wl,--wrap). The link is up until a broker says that it is
+ * not the primary, names another, or is silent. Then the engine tries the next address, which may refuse, be silent,
+ * or be the same one. One consumer tries to subscribe.
  *
- * The input is a program of user and broker: an opcode of the user, with operands, and for every request that leaves,
- * what the broker makes of it. At its end the broker falls silent. */
+ * The input is a program for user and broker: an opcode of the user with operands, and for every request the
+ * broker's answer. At its end the broker falls silent. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,14 +21,14 @@
 #include "page.h"
 #include "reply_bytes.h"
 
-#define OPS_MAX 256u       /* submitted in one history */
+#define OPS_MAX 256u       /* submissions in one history */
 #define SENT_MAX 512u      /* commits that are remembered */
-#define TIME_MAX_MS 25000u /* of virtual time after the last byte of the input */
-#define LOOPS_MAX 20000u   /* looks at the clock without waiting */
+#define TIME_MAX_MS 25000u /* virtual time after the last byte of the input */
+#define LOOPS_MAX 20000u   /* reads of the clock without a wait */
 
 struct sent {
     uint64_t producer, sequence;
-    uint64_t sum; /* of the operations */
+    uint64_t sum; /* sum of the operations */
 };
 
 static struct {
@@ -36,25 +36,25 @@ static struct {
     tarry_consumer consumer;
     struct input input;
     uint64_t now_ms;
-    uint64_t end_ms; /* give up */
+    uint64_t end_ms; /* give up at this time */
     unsigned loops;
-    sem_t *awaited;    /* the user's call that waits; NULL: none */
-    struct gate *gate; /* where it does; NULL: nowhere */
+    sem_t *awaited;    /* the user's call waits for this semaphore; NULL: none */
+    struct gate *gate; /* the user's call waits at this gate; NULL: none */
     unsigned turn;
     struct {
         uint8_t *data;
         size_t size;
-    } answers[SLOTS_MAX]; /* on their way */
+    } answers[SLOTS_MAX]; /* answers under way */
     size_t answer_count;
-    bool is_cut;   /* the connection is lost, which nobody knows yet … */
-    bool is_lost;  /* … and is being told */
-    bool auditing; /* he waits for the answer to an audit */
+    bool is_cut;   /* the connection is broken, and the engine does not know it */
+    bool is_lost;  /* the engine is being told */
+    bool auditing; /* the user waits for an audit's answer */
     bool closing;  /* the history is over */
     struct sent sent[SENT_MAX];
     size_t sent_count;
     uint64_t issued[SENT_MAX]; /* producers */
     size_t issued_count;
-    bool issued_twice; /* then the broker has broken ONCE-1, and the library cannot keep it */
+    bool issued_twice; /* the broker has broken ONCE-1 itself, and the library cannot keep it */
     unsigned submitted, called;
     bool had[OPS_MAX];
 } world;
@@ -63,15 +63,15 @@ static struct {
 
 uint64_t __wrap_now_ms(void);
 uint64_t __wrap_now_ms(void) {
-    assert(++world.loops < LOOPS_MAX); /* the engine spins */
+    assert(++world.loops < LOOPS_MAX); /* the engine runs in a busy loop */
     return world.now_ms;
 }
 
-/* A question of the user's, which an audit leaves to itself, is on its way. */
+/* Whether a query of the user is under way; internal queries do not count. */
 static bool is_asking(void) {
     for (const struct request *at = world.client.calls.first; at != NULL; at = at->links[IN_QUEUE].next)
         if (!at->internal) return true;
-    if (world.client.retries.count > 0) return true; /* in doubt it waits a little longer */
+    if (world.client.retries.count > 0) return true; /* if unsure, wait a little longer */
     for (size_t i = COMMITS_IN_FLIGHT_MAX; i < SLOTS_MAX; i++) {
         const struct request *request = world.client.slots[i].request;
         if (request != NULL && !request->internal) return true;
@@ -90,7 +90,8 @@ static bool user_has_what_he_waits_for(void) {
 
 static void answer_one(void);
 
-/* The engine has nothing to do before `until_ms`: a request is answered, or lost, or the time passes. */
+/* Called when the engine has nothing to do before `until_ms`: delivers an answer, loses the connection, or lets time
+ * pass. */
 void __wrap_loop_wait(tarry_client *client, uint64_t until_ms);
 void __wrap_loop_wait(tarry_client *client, uint64_t until_ms) {
     assert(client == &world.client);
@@ -121,21 +122,21 @@ static void run_engine(sem_t *awaited) {
     world.awaited = NULL;
 }
 
-/* A blocking call's thread: it comes back as soon as the gate has been opened. */
+/* Replaces the wait of a blocking call's thread: returns once the gate has been opened. */
 void __wrap_gate_wait(struct gate *gate, unsigned turn);
 void __wrap_gate_wait(struct gate *gate, unsigned turn) {
     world.gate = gate;
     world.turn = turn;
     run_engine(NULL);
     world.gate = NULL;
-    assert(atomic_load(&gate->turn) != turn); /* the call came back */
+    assert(atomic_load(&gate->turn) != turn); /* the call returned */
 }
 
 int __wrap_sem_wait(sem_t *sem);
 int __wrap_sem_wait(sem_t *sem) {
     run_engine(sem);
     int failed = sem_trywait(sem);
-    assert(failed == 0); /* the call came back */
+    assert(failed == 0); /* the call returned */
     return 0;
 }
 
@@ -144,7 +145,7 @@ int __wrap_sem_wait(sem_t *sem) {
 static void remember(const Tarry__Commit *commit) {
     Tarry__Commit copy = *commit;
     uint8_t packed[16384];
-    copy.oldest_unanswered = 0; /* may grow */
+    copy.oldest_unanswered = 0; /* the field may grow */
     size_t size = tarry__commit__get_packed_size(&copy);
     assert(size <= sizeof(packed));
     tarry__commit__pack(&copy, packed);
@@ -159,13 +160,13 @@ static void remember(const Tarry__Commit *commit) {
     if (world.sent_count < SENT_MAX) world.sent[world.sent_count++] = sent;
 }
 
-/* Mostly one that there is; sometimes a negative one, or one of the library's own. */
+/* Usually an existing code; sometimes a negative one, or one of the library's own. */
 static Tarry__Code any_code(void) {
     int byte = input_byte(&world.input);
     return (Tarry__Code)(byte < 192 ? byte % 16 : (byte - 224) * 4);
 }
 
-/* A well-formed answer, with what is free in it from the input. */
+/* Makes a well-formed answer; free values come from the input. */
 static struct message proper(const Tarry__Request *request) {
     static struct page page;
     static Tarry__OpResult results[OPS_MAX];
@@ -227,7 +228,7 @@ static struct message proper(const Tarry__Request *request) {
     return message_of(packed, size);
 }
 
-/* What the library will understand of an answer to Hello. */
+/* Notes the producer in an answer to Hello as the library will understand it. */
 static void note_issued(struct message message) {
     Tarry__Reply *reply = tarry__reply__unpack(NULL, message.size - REQUEST_ID_SIZE, message.data + REQUEST_ID_SIZE);
     if (reply != NULL && reply->body_case == TARRY__REPLY__BODY_HELLO) {
@@ -241,12 +242,12 @@ static void note_issued(struct message message) {
     if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
 }
 
-/* What becomes of a request whose number is `tag`. */
+/* Decides about the request with the number `tag`. */
 static void answer(const uint8_t *tag, const Tarry__Request *request) {
     unsigned kind = input_byte(&world.input) % 8;
     size_t size;
     struct message message = {NULL, 0};
-    if (world.input.size == 0 || kind == 0) return; /* silence */
+    if (world.input.size == 0 || kind == 0) return; /* no answer */
     if (kind == 1) {
         world.is_cut = true;
         return;
@@ -269,7 +270,7 @@ static void drop_answers(void) {
     world.is_cut = false;
 }
 
-/* The first of what is on its way arrives; or the end of the connection, behind all. */
+/* Delivers the first answer under way, or, after the last one, the end of the connection. */
 static void answer_one(void) {
     struct link *link = &world.client.link;
     if (world.answer_count == 0) {
@@ -286,7 +287,7 @@ static void answer_one(void) {
     free(message.data);
 }
 
-/* The engine holds its lock, and has put the request into a slot. */
+/* Called under the engine's lock, once it has put the request into a slot. */
 void __wrap_connection_send(struct connection *connection, struct packet *packet, uint32_t tag);
 void __wrap_connection_send(struct connection *connection, struct packet *packet, uint32_t tag) {
     const uint8_t *data = packet->data + FRAME_HEAD_MAX;
@@ -414,7 +415,7 @@ static void audit_told(const tarry_audit *audit, const struct tarry_frame *frame
     *end = frame->end;
 }
 
-/* Now and then it is closed while its question is on its way. */
+/* Sometimes closes the audit while its query is under way. */
 static void audit(tarry_client *client) {
     const struct tarry_ref ref = {.queue = "orders", .key = "order-1"};
     unsigned how = input_byte(&world.input);
@@ -442,7 +443,7 @@ static void audit(tarry_client *client) {
     is_answered(rv, message);
     if (rv == TARRY_E_PROTOCOL && strstr(message, "log position") != NULL) {
         rv = tarry_audit_next(audit, 0, &frame, message);
-        assert(rv == TARRY_E_PROTOCOL); /* nothing after it is believed */
+        assert(rv == TARRY_E_PROTOCOL); /* after an error, no answer is believed */
     }
     tarry_audit_close(audit);
 }
@@ -550,7 +551,7 @@ static void begin(const uint8_t *data, size_t size) {
 static void end(void) {
     tarry_client *client = &world.client;
     run_engine(NULL);
-    world.closing = true; /* whatever is left is given up now */
+    world.closing = true; /* everything left is given up now */
     run_engine(NULL);
     assert(world.called == world.submitted && client->pending == 0 && client->waiting == 0);
     assert(client->queued_size == 0 && queue_is_empty(client) && client->calls.first == NULL);

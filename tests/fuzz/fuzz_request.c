@@ -1,5 +1,5 @@
-/* fuzz_request.c: a request as it comes over the wire: unpacked into a bounded arena, each operation checked. A refusal
- * has a code and a sentence; what is accepted can be packed again, and its contents unpack. */
+/* fuzz_request.c: a request from the wire: unpacked into a bounded arena, each operation checked. A refusal has a
+ * code and a sentence; an accepted request can be packed again, and its contents can be unpacked. */
 #include <assert.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "fuzz.h"
 #include "tarry_limits.h"
 
-/* A byte on the wire may cost some tens in memory (an empty operation has two); the arena is what bounds it. */
+/* A byte on the wire may need some tens of bytes in memory (an empty operation has two); the arena bounds it. */
 #define ARENA_SIZE_MAX (64u << 20)
 
 static void try_op(const Tarry__Op *op, struct arena *arena) {
@@ -29,16 +29,16 @@ static void try_op(const Tarry__Op *op, struct arena *arena) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    if (size > 1u << 16) return 0; /* larger ones teach nothing new */
-    static struct arena arena;     /* kept: its first block is large */
+    if (size > 1u << 16) return 0; /* larger ones show nothing new */
+    static struct arena arena;     /* kept between inputs: its first block is large */
     if (arena.size_max == 0) arena_init(&arena, ARENA_SIZE_MAX);
     const Tarry__Request *request = tarry__request__unpack(&arena.pb, size, data);
     if (request != NULL && request->body_case == TARRY__REQUEST__BODY_COMMIT) {
         for (size_t i = 0; i < request->commit->n_ops; i++) try_op(request->commit->ops[i], &arena);
         size_t packed_size = tarry__request__get_packed_size(request);
         uint8_t *packed = arena_alloc(&arena, packed_size);
-        /* It need not unpack again: protobuf-c takes an unknown field 0 if its tag is longer than need be, keeps it,
-         * and packs the tag short, which it then refuses. */
+        /* The packed request may not unpack again: protobuf-c accepts an unknown field 0 if its tag is longer than
+         * necessary, keeps the field, and packs it with a short tag, which it then refuses. */
         assert(packed != NULL && tarry__request__pack(request, packed) == packed_size);
     }
     assert(arena.used <= ARENA_SIZE_MAX);

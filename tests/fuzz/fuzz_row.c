@@ -1,7 +1,7 @@
-/* fuzz_row.c: a row as it lies in the index (behind its seal), and the keys of slots and runs. What is accepted is
- * within the limits that the log's rows keep, is packed again without loss, and is the same row as a record of the log.
+/* fuzz_row.c: a row of the index (without its seal), and the keys of slots and runs. An accepted row is within the
+ * limits of the log's rows, can be packed again without loss, and equals a record of the log.
  *
- * The input: 8 bytes of an id, and the packed row; the same bytes are tried as a slot's key. */
+ * The input: 8 bytes of an id, and the packed row; the same bytes are also tried as a slot's key. */
 #include <assert.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "index_parts.h"
 
 static void same_in_the_log(const struct row *row) {
-    static struct arena arena; /* kept: its first block is large */
+    static struct arena arena; /* kept between inputs: its first block is large */
     uint8_t packed[1024];
     if (arena.size_max == 0) arena_init(&arena, 1u << 20);
     Tarry__Task out = TARRY__TASK__INIT;

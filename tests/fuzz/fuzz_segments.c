@@ -1,20 +1,22 @@
-/* fuzz_segments.c: opening a log of several segments after anything has happened to its files (LOG-5, F-6 to F-9). It
- * opens or is refused with a sentence, and a reader that may change nothing changes nothing and thinks the same; what
- * it keeps are the very frames that were written, without a gap, and no fewer than are known to be durable; it can be
- * written to, and has what was written when it is opened again.
+/* fuzz_segments.c: opens a log of several segments with damaged files (LOG-5, F-6 to F-9). It opens, or is refused
+ * with a sentence; a read-only reader changes nothing and finds the same. The log keeps exactly the written frames,
+ * without a gap, and at least those known to be durable. It can be written to, and has the new frames when it is
+ * opened again.
  *
- * The input: where the scan starts, what is known to be durable, and a program that damages the files: an opcode, the
- * number of a file, and operands.
- *   0  flipped bits                     offset, mask
- *   1  other bytes                      offset, count, the bytes
- *   2  zeros                            offset, count
- *   3  bytes of another file, or place  offset, file, offset there, count / 8
- *   4  the file ends earlier            size
- *   5  the file is gone
- *   6  the file has another name        base
- *   7  a right sum for a segment's header       -
- *   8  a right sum for a frame's header         offset / 8
- * After 7 and 8 the files are forged rather than damaged, and what is kept need not be what was written. */
+ * The input: where the scan starts, which position is known to be durable, and a program that damages the files: an
+ * opcode, the number of a file, and operands.
+ *
+ *     0  flipped bits                             offset, mask
+ *     1  other bytes                              offset, count, the bytes
+ *     2  zeros                                    offset, count
+ *     3  bytes of another file, or place          offset, file, offset there, count / 8
+ *     4  the file is truncated                    size
+ *     5  the file is deleted
+ *     6  the file has another name                base
+ *     7  a correct checksum for a segment's header    -
+ *     8  a correct checksum for a frame's header  offset / 8
+ *
+ * After 7 and 8 the files are forged, not damaged, and may contain other frames than the written ones. */
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>
@@ -37,13 +39,13 @@ struct file {
     uint64_t size;
 };
 
-/* The log as it was written: once, then copied. */
+/* The original log: made once, then copied. */
 static struct {
     struct file files[FILES_MAX];
     size_t file_count;
     struct frame_header frames[FRAMES];
     uint64_t end;
-    uint64_t synced[FRAMES + 1]; /* positions at which it was durable */
+    uint64_t synced[FRAMES + 1]; /* positions up to which it was durable */
 } written;
 
 static void append(struct log *log, size_t i) {
@@ -131,7 +133,7 @@ static void mend(struct model_file *file, uint64_t at, size_t summed) {
     if (at + summed + 8 <= file->cached_size) put_u64(file->cached + at + summed, frame_sum(file->cached + at, summed));
 }
 
-/* True: forged. */
+/* Applies one opcode. Returns true if the files are forged. */
 static bool damage(struct model_disk *model, struct input *input) {
     static const uint8_t zeros[1024];
     unsigned what = input_byte(input) % 9;
@@ -177,7 +179,7 @@ static bool damage(struct model_disk *model, struct input *input) {
     return false;
 }
 
-/* The damage is on the disk, not in a cache. */
+/* Writes the damage to the disk, not to a cache. */
 static void settle(struct model_disk *model) {
     for (size_t i = 0; i < written.file_count; i++) {
         struct model_file *file = &model->files[i];
@@ -187,7 +189,7 @@ static void settle(struct model_disk *model) {
     }
 }
 
-/* ---- what must hold */
+/* ---- checks */
 
 static bool is_as_written(const struct frame_header *header) {
     for (size_t i = 0; i < FRAMES; i++)
@@ -196,7 +198,7 @@ static bool is_as_written(const struct frame_header *header) {
     return false;
 }
 
-/* Every frame from the start to the end; those in segments that were not scanned may turn out to be damaged. */
+/* Reads every frame from the start to the end; frames of unscanned segments may be damaged. */
 static void read_all(struct log *log, const struct log_recovery *recovery, uint64_t scan_from, bool forged) {
     struct log_cursor *cursor;
     struct log_view view;
@@ -210,7 +212,7 @@ static void read_all(struct log *log, const struct log_recovery *recovery, uint6
         assert(view.header.body_sum == frame_sum(view.body, view.header.body_size));
         if (!(view.header.flags & FRAME_FLAG_ERASED))
             assert(view.header.blob_sum == frame_sum(view.blob, view.header.blob_size));
-        if (scan_from <= recovery->start && !first) { /* the chain is the scan's business, not the cursor's */
+        if (scan_from <= recovery->start && !first) { /* the scan checks the chain, the cursor does not */
             frame_chain(chain, &view.header, view.body, chain);
             assert(memcmp(chain, view.header.chain, sizeof(chain)) == 0);
         }
@@ -274,14 +276,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         options.read_only = true;
         uint64_t calls = model->calls;
         int read_only = try_open(&options, scan_from, forged, &same, false);
-        assert(model->calls == calls); /* it changed nothing */
+        assert(model->calls == calls); /* the reader changed nothing */
         model_kill(model);
         options.read_only = false;
         int result = try_open(&options, scan_from, forged, &recovery, true);
         assert(result == read_only);
         if (result == 0) {
             assert(same.start == recovery.start && same.end < recovery.end && same.cut_at == recovery.cut_at);
-            model_crash(model); /* nothing of it may depend on what was not synced */
+            model_crash(model); /* nothing may depend on unsynced writes */
             result = try_open(&options, scan_from, true, &again, false);
             assert(result == 0 && again.cut_bytes == 0);
             assert(again.end == recovery.end && again.start == recovery.start);

@@ -1,8 +1,9 @@
-/* fuzz_signing.c: key files, heads as text, and the file of heads. No bytes crash them; what is taken for a key or a
- * head is exactly what would be written for it; and a file of heads is read up to where it is torn, and goes on there.
+/* fuzz_signing.c: key files, heads as text, and the file of heads. No bytes crash the parsers. An accepted key or
+ * head equals exactly what would be written for it. A file of heads is read up to its torn end, and can be continued
+ * there.
  *
- * The first byte says what the rest is: the text of a key file, a head as text, or a file of heads. For these a byte
- * says which of the following are real heads with their sums. */
+ * The first byte selects the rest: the text of a key file, a head as text, or a file of heads. For the last, a byte
+ * says which of the following are real heads with their checksums. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -69,7 +70,7 @@ static const struct disk disk = {
     .sync_directory = disk_sync_directory,
 };
 
-/* ---- what is tried */
+/* ---- the checks */
 
 static void try_key(const char *text, size_t size) {
     struct sign_secret secret;
@@ -97,7 +98,7 @@ static void try_head_text(const uint8_t *data, size_t size) {
     for (size_t i = 0; again[i] != 0; i++) assert((at[i] | 0x20) == (again[i] | 0x20));
 }
 
-/* The file goes on behind the last entry that counts. */
+/* Appends to the file after the last valid entry. */
 static void try_append(struct heads *heads) {
     struct head head = {.number = 7, .position = 4096}, read;
     uint64_t count = heads->count;

@@ -1,11 +1,16 @@
-/* fuzz_summary.c: asking a summary after anything has happened to its file (summary.h), alone and through a history.
- * What is damaged does not count; what counts leaves out no frame that names the task. One that was forged, its sums
- * put right, may say anything, and still leads no reader out of its segment.
+/* fuzz_summary.c: queries a damaged summary (summary.h), alone and through a history. A damaged summary is ignored;
+ * a valid one omits no frame that names the task. A forged one, with corrected checksums, may claim anything, but
+ * leads no reader out of its segment.
  *
- * The input is a program: an opcode and operands. It is run on two files: the summary of a real segment of one part,
- * and one of PARTS parts of which there is no segment. 0  flipped bits              offset, mask 1  other bytes offset,
- * count, the bytes 2  another size              size 3  bytes of another place    offset, offset there, count 4  right
- * sums for it all     - 5  a number of the head      which of them, 8 bytes */
+ * The input is a program of opcodes and operands. It runs on two files: the summary of a real segment of one part,
+ * and the summary of PARTS parts without a segment.
+ *
+ *     0  flipped bits               offset, mask
+ *     1  other bytes                offset, count, the bytes
+ *     2  another size               size
+ *     3  bytes of another place     offset, offset there, count
+ *     4  all checksums corrected    -
+ *     5  a number of the head       which of them, 8 bytes */
 #include <assert.h>
 #include <string.h>
 
@@ -20,11 +25,12 @@
 #define TASKS 9
 #define PARTS 5
 #define FRAMES_OF_PARTS 40
-#define PARTS_BASE (1u << 20) /* another than any of the log's: model_disk.h knows files by their names alone */
-#define FRAME_STEP 100000u    /* from one frame to the next: every part but the last has ten of them */
+/* different from all positions of the log: model_disk.h identifies files by their last name */
+#define PARTS_BASE (1u << 20)
+#define FRAME_STEP 100000u /* distance between two frames: every part except the last has ten of them */
 #define OPS_MAX 16
 #define PAGE 4096u
-#define FILE_MAX (48 * PAGE) /* a page of filter for each 126 KiB of the parts */
+#define FILE_MAX (48 * PAGE) /* one page of filter for each 126 KiB of the parts */
 
 struct file {
     char name[64];
@@ -35,10 +41,10 @@ struct file {
 static struct {
     struct model_disk *model;
     struct past past;
-    uint64_t named[TASKS + 1]; /* frames of the log about the task */
+    uint64_t named[TASKS + 1]; /* number of the log's frames about the task */
     uint64_t place[FRAMES_OF_PARTS];
     uint64_t end_of_parts;
-    struct file real, parts; /* as they were written */
+    struct file real, parts; /* original contents */
 } written;
 
 static void read_back(struct file *file, uint64_t base) {
@@ -49,7 +55,7 @@ static void read_back(struct file *file, uint64_t base) {
     memcpy(file->bytes, model_file->cached, file->size);
 }
 
-/* Frame i is about task i % TASKS + 1, without a key. */
+/* Makes frame i about task i % TASKS + 1, without a key. */
 static void write_parts(void) {
     struct summary *summary = summary_new(PARTS_BASE, PARTS * SUMMARY_PART_SIZE - 8192);
     MUST(summary != NULL);
@@ -77,7 +83,7 @@ static void write_parts(void) {
     read_back(&written.parts, PARTS_BASE);
 }
 
-/* Of the log's oldest segment; counts what names which task on the way. */
+/* Makes the summary of the log's oldest segment; counts the frames that name each task. */
 static void write_real(void) {
     struct log_segment oldest;
     struct log_cursor *cursor;
@@ -120,7 +126,8 @@ static void put_file(const char *directory, const struct file *file) {
     int error = disk_write_all(disk, handle, file->bytes, file->size, 0);
     assert(error == 0);
     disk->close(disk->context, handle);
-    disk->sync_directory(disk->context, directory); /* or the model would remember every file there ever was */
+    disk->sync_directory(disk->context,
+                         directory); /* otherwise the model would remember every file that ever existed */
 }
 
 static void forge(struct file *file) {
@@ -134,7 +141,7 @@ static void forge(struct file *file) {
         put_u64(file->bytes + at + PAGE - 8, frame_sum(file->bytes + at, PAGE - 8));
 }
 
-/* True: it forged. */
+/* Applies one opcode. Returns true if the file is forged. */
 static bool run_op(struct file *file, struct input *input) {
     uint64_t at, from, count;
     size_t size;
@@ -162,7 +169,7 @@ static bool run_op(struct file *file, struct input *input) {
         forge(file);
         return true;
     default:
-        at = 16 + 8 * (input_byte(input) % 24ull); /* the header's numbers, and the table's first */
+        at = 16 + 8 * (input_byte(input) % 24ull); /* numbers of the header, and the table's first one */
         put_u64(file->bytes + at, input_number(input, 8));
         return false;
     }

@@ -1,6 +1,6 @@
-/* fuzz_tokens.c: the file of tokens. No bytes crash its parser; what is wrong is told with a line that there is, in
- * words that a terminal may show; what is right is within the limits, is the same once it has been written and read
- * again, and lets in those alone whose rows it has. A row that is taken out is the one row that is gone. */
+/* fuzz_tokens.c: the file of tokens. No bytes crash its parser. An error names an existing line, in text that a
+ * terminal may show. A valid file is within the limits, stays the same when written and read again, and lets in only
+ * clients that have one of its rows. Removing a row removes exactly that row. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static void is_the_same_again(const struct token_file *file) {
     free(text_again);
 }
 
-/* Somebody with `token`, a certificate, or nothing. */
+/* Authenticates with `token`, a certificate, or nothing. */
 static const char *who(const struct access_set *set, bool has_token, const char *certificate, bool is_local) {
     struct access_principal *out = NULL;
     const struct access_shown shown = {.is_local = is_local,
@@ -63,7 +63,7 @@ static const char *who(const struct access_set *set, bool has_token, const char 
     enum access_verdict verdict = access_judge(set, &shown, NOW_S, &out);
     assert((out != NULL) == (verdict == ACCESS_IN || verdict == ACCESS_EXPIRED));
     assert(out == NULL || access_has_expired(out, NOW_S) == (verdict == ACCESS_EXPIRED));
-    const char *name = out != NULL ? out->entry.name : ""; /* the set's */
+    const char *name = out != NULL ? out->entry.name : ""; /* the name in the set */
     access_release(out);
     return name;
 }
@@ -99,7 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct token_file file = {0};
     char message[TOKEN_FILE_MESSAGE_SIZE] = "";
     if (size > SIZE_MAX_HERE) return 0;
-    char *text = malloc(size > 0 ? size : 1); /* of exactly its size, so that a read past the end is seen */
+    char *text = malloc(size > 0 ? size : 1); /* exactly the right size, so that a read past the end is detected */
     if (text == NULL) abort();
     if (size > 0) memcpy(text, data, size);
     int result = token_file_parse(text, size, &file, message);

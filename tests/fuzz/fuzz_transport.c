@@ -1,7 +1,7 @@
-/* fuzz_transport.c: what a server may send to libtarry's WebSocket: the answer to the upgrade, and frames behind it.
+/* fuzz_transport.c: data from a server to libtarry's WebSocket: the answer to the upgrade, and frames after it.
  *
- * Whatever comes, and however it is cut: what is read is the same, lies within the limits, and is not taken for more
- * than came; a refusal is a sentence that a terminal may show; memory stays within what came. */
+ * However the data is split, the same is read, within the limits, and no more than arrived. A refusal is a sentence
+ * that a terminal may show. Memory does not exceed the received data. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #define MESSAGE_MAX 2048u
 #define CAPACITY_MAX ((size_t)64 << 10)
 
-/* What was read: news, sizes and bytes, folded. */
+/* Hash of everything read: news, sizes and bytes. */
 struct told {
     uint64_t sum;
     unsigned count;

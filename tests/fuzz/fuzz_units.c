@@ -1,7 +1,7 @@
-/* fuzz_units.c: durations, sizes and times as people write them, against a second reading of the same text in wider
- * numbers. What is accepted is formatted to a text that means the same; every number can be written and read back.
+/* fuzz_units.c: durations, sizes and times as people write them, compared with a second parser that uses wider
+ * numbers. An accepted text is formatted to a text with the same meaning; every number can be written and read back.
  *
- * The input: 8 bytes of a number, one that chooses a time zone, and a text that is tried as each of the three. */
+ * The input: 8 bytes of a number, one that selects a time zone, and a text that is tried as each of the three. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,8 @@ static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-/* One number and its unit: the value, and which of the five units; 5: none. False: no number, or past 64 bits. */
+/* Parses one number and its unit: the value, and which of the five units; 5: none. Returns false if there is no
+ * number, or it exceeds 64 bits. */
 static bool read_part(const char **at, const struct unit units[5], wide *out, size_t *out_unit) {
     wide number = 0;
     size_t size = 0;
@@ -83,8 +84,8 @@ static void try_units(const char *text) {
     if (fine) number_survives(got);
 }
 
-/* The calendar of the C library; `fraction` is how many digits follow the point, which count as the next millisecond
- * if they are more than one can say. */
+/* Uses the C library's calendar. `fraction` is the number of digits after the point; more digits than milliseconds
+ * have are rounded up. */
 static uint64_t calendar_ms(const char *text) {
     struct tm tm = {.tm_year = atoi(text) - 1900, .tm_mon = atoi(text + 5) - 1, .tm_mday = atoi(text + 8)};
     tm.tm_hour = atoi(text + 11), tm.tm_min = atoi(text + 14), tm.tm_sec = atoi(text + 17);
@@ -109,7 +110,7 @@ static void time_survives(uint64_t ms) {
     rfc3339_format(ms, text);
     assert(strlen(text) < sizeof(text));
     size_t size = strlen(text);
-    if (size > 2 && strcmp(text + size - 2, "ms") == 0) return; /* beyond the year 9999 */
+    if (size > 2 && strcmp(text + size - 2, "ms") == 0) return; /* after the year 9999 */
     assert(rfc3339_parse(text, &again) == NULL && again == ms);
 }
 
@@ -125,7 +126,7 @@ static void try_time(const char *text) {
 }
 
 static void set_zone(unsigned number) {
-    /* No files: rules of their own. The third is 44 min 30 s off, as Liberia was until 1972. */
+    /* Rules without zoneinfo files. The third is 44 min 30 s off, like Liberia until 1972. */
     static const char *const zones[] = {"UTC0", "CET-1CEST,M3.5.0,M10.5.0/3", "LRT0:44:30", "AAA-14", "ZZZ12"};
     static unsigned current = UINT32_MAX;
     number %= sizeof(zones) / sizeof(zones[0]);
@@ -141,8 +142,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint64_t number = input_number(&input, 8);
     set_zone(input_byte(&input));
     number_survives(number);
-    time_survives(number >> (number & 31)); /* of every magnitude */
-    char *text = malloc(input.size + 1);    /* of exactly its size, so that a read past the end is seen */
+    time_survives(number >> (number & 31)); /* every magnitude */
+    char *text = malloc(input.size + 1);    /* exactly the right size, so that a read past the end is detected */
     if (text == NULL) abort();
     if (input.size > 0) memcpy(text, input.data, input.size);
     text[input.size] = 0;

@@ -1,18 +1,19 @@
-/* fuzz_verify.c: `tarry verify` on a directory to which anything has happened. It ends, with status 0 or with 1 and a
- * sentence, says the same as JSON, and changes nothing. Where bytes were damaged and no sum was made right again,
- * "fine" means that nothing of the history is missing: the same rows, digest and position of the index, and frames that
- * are those that were written, but for a torn tail behind what the index has absorbed.
+/* fuzz_verify.c: runs `tarry verify` on a damaged directory. It ends with status 0, or with 1 and a sentence, prints
+ * the same as JSON, and changes nothing. If bytes were damaged and no checksum was corrected, "fine" means that
+ * nothing of the history is missing: the index has the same rows, digest and position, and the frames are those that
+ * were written, except for a torn tail that the index has not absorbed.
  *
- * The real command runs here; below is what it says things to.
+ * The real command runs here; the functions below receive its output.
  *
  * The input is a program that damages the files: an opcode, the number of a file, and operands.
- *   0  flipped bits                       offset, mask
- *   1  other bytes                        offset, count, the bytes
- *   2  zeros                              offset, count
- *   3  the file ends earlier              size
- *   4  the file goes on                   count, the bytes
- *   5  the file is gone
- *   6  a right sum at the end of so many bytes from there   offset, which */
+ *
+ *     0  flipped bits                       offset, mask
+ *     1  other bytes                        offset, count, the bytes
+ *     2  zeros                              offset, count
+ *     3  the file is truncated              size
+ *     4  the file is extended               count, the bytes
+ *     5  the file is deleted
+ *     6  a correct checksum at the end of some bytes    offset, which */
 #include <assert.h>
 #include <jansson.h>
 #include <stdarg.h>
@@ -34,16 +35,17 @@ static struct directory directory;
 
 struct damage {
     struct input input;
-    bool forged; /* a sum was made right */
+    bool forged; /* a checksum was corrected */
 };
 
 static void mend(uint8_t *data, size_t size, size_t offset, unsigned which) {
-    static const size_t summed[] = {64, 104, 112}; /* identity, frame header, segment header */
+    static const size_t summed[] = {64, 104,
+                                    112}; /* sizes before the checksum: identity, frame header, segment header */
     size_t length = summed[which % 3];
     if (offset + length + 8 <= size) put_u64(data + offset + length, frame_sum(data + offset, length));
 }
 
-/* Writes the file once, after all that happens to it in a row. */
+/* Writes the file once, after all consecutive changes to it. */
 static void damage_one(struct damage *damage, size_t number) {
     static uint8_t data[1u << 20];
     struct input *input = &damage->input;
@@ -80,7 +82,7 @@ static void damage_one(struct damage *damage, size_t number) {
     directory_write(&directory, number, data, size);
 }
 
-/* ---- running */
+/* ---- runs of the command */
 
 static json_int_t number_of(const json_t *report, const char *name) {
     const json_t *value = json_object_get(report, name);
@@ -105,7 +107,7 @@ static json_t *run(int *out_status, bool json) {
     return report;
 }
 
-/* Fine of a damaged directory, compared with what it said of the whole one. */
+/* Compares a "fine" for the damaged directory with the report about the original one. */
 static void nothing_is_missing(const json_t *report, const json_t *whole) {
     assert(number_of(report, "rows") == number_of(whole, "rows"));
     assert(number_of(report, "index_position") == number_of(whole, "index_position"));

@@ -1,5 +1,5 @@
-/* fuzz_wheel.c: the input is a history of the timing wheel: arm, cancel, advance. Nothing comes out early (TIME-1),
- * late or out of order, and every invariant holds throughout. */
+/* fuzz_wheel.c: the input is a history of the timing wheel: arm, cancel, advance. No timer expires early (TIME-1),
+ * late or out of order, and every invariant is always true. */
 #include <assert.h>
 #include <string.h>
 
@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             drain(now_ms);
             break;
         }
-        if (at % 16 == 0) assert(wheel_check(&wheel)); /* it walks all slots */
+        if (at % 16 == 0) assert(wheel_check(&wheel)); /* the check visits all slots */
     }
     assert(wheel_check(&wheel));
     drain(UINT64_MAX - 1);

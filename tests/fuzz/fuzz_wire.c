@@ -1,5 +1,5 @@
-/* fuzz_wire.c: what is packed and unpacked without reflection (proto/wire.h) against protobuf-c:
- * the same bytes, the same message, refused alike. The input's first byte says which message the others are. */
+/* fuzz_wire.c: compares packing and unpacking without reflection (proto/wire.h) with protobuf-c: the same bytes, the
+ * same message, the same refusals. The input's first byte selects the message type of the rest. */
 #include "fuzz.h"
 #include "wire_same.h"
 

@@ -1,5 +1,5 @@
-/* make_seeds.c: writes the first inputs of each target's corpus: well-formed messages, from which the fuzzer learns the
- * format. `make_seeds DIR` writes DIR/frame/…, DIR/request/… and so on; existing files are replaced. */
+/* make_seeds.c: writes the first inputs of each target's corpus: well-formed messages, from which the fuzzer learns
+ * the format. `make_seeds DIR` writes DIR/frame/…, DIR/request/… and so on; it replaces existing files. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,7 +128,7 @@ static void requests(void) {
     save_message("prepare", "seed-all", &request.base);
 }
 
-/* What is asked besides commits. */
+/* Requests other than commits. */
 static void questions(void) {
     Tarry__Ref by_key = TARRY__REF__INIT;
     by_key.queue = "orders";
@@ -170,7 +170,7 @@ static void questions(void) {
     save_message("prepare", "seed-audit-end", &request.base);
 }
 
-/* One task's life: scheduled, leased, retried, moved, acked, with the queue, a producer and an epoch before it. */
+/* One task's life: scheduled, leased, retried, moved, acked; with its queue, a producer and an epoch before. */
 static void records(void) {
     Tarry__EpochPut epoch = TARRY__EPOCH_PUT__INIT;
     epoch.epoch = 1, epoch.server_version = "0";
@@ -240,7 +240,7 @@ static void records(void) {
     }
 }
 
-/* What is in the log for people alone: a start, a consumer that comes, is given a task, and goes, a stop. */
+/* Records that only readers of the log use: a start, a consumer that comes, gets a task, and goes, a stop. */
 static void tales(void) {
     uint8_t digest[CONFIG_DIGEST_SIZE] = {0xab};
     uint32_t queue = 1;
@@ -291,7 +291,8 @@ static void tales(void) {
 static void wheels(void) {
     uint8_t bytes[8 + 64 * 10], *at = put_u64(bytes, 1790000000000u);
     for (unsigned i = 0; i < 64; i++) {
-        *at++ = i % 5 == 4 ? 3 : (uint8_t)(4 * i); /* delays of falling magnitude, and to the next time */
+        *at++ =
+            i % 5 == 4 ? 3 : (uint8_t)(4 * i); /* decreasing delays, with an advance to the next time between them */
         *at++ = (uint8_t)(i * 7);
         at = put_u64(at, 0x9e3779b97f4a7c15u * (i + 1));
     }
@@ -299,12 +300,12 @@ static void wheels(void) {
     save("wheel", "seed-short", bytes, 8 + 5 * 10);
 }
 
-/* ---- what people and tools write */
+/* ---- texts of people and tools */
 
 static void texts(void) {
     static const struct {
         const char *target, *name, *text;
-        size_t head; /* bytes before the text, zero but for the first, which is one_byte */
+        size_t head; /* bytes before the text; zero, except that the first is one_byte */
         char first;
     } seeds[] = {
         {"config", "seed-file", "[tarryd]\ndata = /var/lib/tarry\nmemory = 128MiB ; enough\nlease=1m\n", 1, 0},
@@ -342,7 +343,7 @@ static void texts(void) {
     uint8_t arguments[64] = {2};
     memcpy(arguments + 1, "--data=/d\0--config\0memory=1GiB\n", 32);
     save("config", "seed-arguments", arguments, 33);
-    /* A time at which a whole hour's offset leads into the year 10000, and one in a zone with seconds. */
+    /* A time whose offset of a whole hour leads into the year 10000, and one in a zone with seconds. */
     uint8_t number[9];
     put_u64(number, 253402300790016u / 32 * 32), number[8] = 3;
     save("units", "seed-year-10000", number, sizeof(number));
@@ -350,7 +351,7 @@ static void texts(void) {
     save("units", "seed-zone-with-seconds", number, sizeof(number));
 }
 
-/* ---- what a client gets */
+/* ---- data for a client */
 
 static void answers(void) {
     Tarry__Token token = TARRY__TOKEN__INIT;

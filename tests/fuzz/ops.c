@@ -44,7 +44,7 @@ Tarry__Ref *ops_ref(const struct ops_source *from) {
     return ref;
 }
 
-/* Mostly a lease that was given. */
+/* Usually a lease that was given out. */
 static Tarry__Token *any_token(const struct ops_source *from, uint64_t *out_id) {
     Tarry__Token *token = NEW(from, Tarry__Token, tarry__token__init);
     struct ops_lease lease = {1 + input_byte(from->input) % 16, LOG_POSITION_FIRST, from->epoch};
@@ -99,7 +99,7 @@ static void admin_op(const struct ops_source *from, Tarry__Op *op, unsigned what
     }
 }
 
-/* One task, a key or a queue. */
+/* Makes a reference to one task, a key or a queue. */
 static void redact_op(const struct ops_source *from, Tarry__Op *op) {
     op->op_case = TARRY__OP__OP_REDACT, op->redact = NEW(from, Tarry__Redact, tarry__redact__init);
     op->redact->task = ops_ref(from), op->redact->reason = "nobody's business";

@@ -1,5 +1,5 @@
-/* ops.h: operations of commits, made of a fuzzer's input: well-formed, of every kind, about few queues and keys, so
- * that they meet one another. */
+/* ops.h: makes operations of commits from a fuzzer's input: well-formed, of every kind, with few queues and keys, so
+ * that they affect the same tasks. */
 #ifndef TARRY_TESTS_FUZZ_OPS_H
 #define TARRY_TESTS_FUZZ_OPS_H
 
@@ -10,15 +10,15 @@
 #define OPS_QUEUES 3
 extern const char *const ops_queues[OPS_QUEUES];
 
-struct ops_lease { /* given to some consumer */
+struct ops_lease { /* a lease of some consumer */
     uint64_t id, position;
     uint32_t epoch;
 };
 
 struct ops_source {
     struct input *input;
-    struct arena *arena; /* everything made lives here */
-    uint64_t wall_ms;    /* absolute times lie around it */
+    struct arena *arena; /* memory of everything made */
+    uint64_t wall_ms;    /* absolute times are near this one */
     uint32_t epoch;
     const struct ops_lease *held;
     size_t held_count;

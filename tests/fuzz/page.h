@@ -1,4 +1,4 @@
-/* page.h: a page of an audit for the fuzz target of replies, made as the input says. */
+/* page.h: makes an audit's result page for fuzz_reply.c, as the input says. */
 #ifndef TARRY_FUZZ_PAGE_H
 #define TARRY_FUZZ_PAGE_H
 
@@ -10,7 +10,7 @@
 
 #define PAGE_MAX 4u
 
-/* Frames that may be right: sums are; whether the chain is, and everything beside, is the input's to say. */
+/* Frames that may be right: their checksums are right; the input decides about the chain and everything else. */
 struct page {
     Tarry__AuditReply reply;
     Tarry__AuditFrame frames[PAGE_MAX], *pointers[PAGE_MAX];

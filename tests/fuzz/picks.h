@@ -1,10 +1,10 @@
-/* picks.h: which rows a read of the index asks for, and in which order. */
+/* picks.h: which rows a read of the index requests, and in which order. */
 #ifndef TARRY_TESTS_FUZZ_PICKS_H
 #define TARRY_TESTS_FUZZ_PICKS_H
 
 #include "core.h"
 
-/* `argument`: a core_window, a core_page, a core_list_plan, the wants of core_facts. */
+/* `argument`: a core_window, a core_page, a core_list_plan, or the wants of core_facts. */
 bool pick_window(const struct row *row, const void *argument);
 bool pick_page(const struct row *row, const void *argument);
 bool pick_list(const struct row *row, const void *argument);

@@ -1,11 +1,11 @@
-/* replay_main.c: runs a fuzz target over inputs, as an ordinary test: each of them, each prefix of it (a message may be
- * cut off anywhere), and it with one bit flipped (up to a limit). The input lies in memory of exactly its size, so that
- * AddressSanitizer sees a read past its end. Exit status 0: nothing crashed.
+/* replay_main.c: runs a fuzz target over inputs, as an ordinary test: each input, each of its prefixes (a message
+ * may be truncated anywhere), and each with one bit flipped (up to a limit). The input is in memory of exactly its
+ * size, so that AddressSanitizer detects reads past its end. Exit status 0: nothing crashed.
  *
- *   replay_NAME [--variants N] [--corpus FILE] [FILE]...
+ * replay_NAME [--variants N] [--corpus FILE] [FILE]...
  *
- * --variants: at most N prefixes, and N flips, of each input. --corpus: a file with an input in each line, as corpus.py
- * writes it. Any other FILE is one input, as it is: what libFuzzer keeps of a crash. */
+ * --variants: at most N prefixes, and N flips, of each input. --corpus: a file with one input per line, as corpus.py
+ * writes it. Any other FILE is one input, such as a crash that libFuzzer kept. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -38,9 +38,9 @@ static void run_variants(uint8_t *data, size_t size) {
     }
 }
 
-static uint8_t file_bytes[INPUT_SIZE_MAX + 1]; /* of one file at a time, and a NUL behind it */
+static uint8_t file_bytes[INPUT_SIZE_MAX + 1]; /* contents of one file at a time, with a NUL after it */
 
-/* Its size; -1 after a sentence. */
+/* Returns the size; -1 after it printed a sentence. */
 static long load(const char *path) {
     FILE *file = fopen(path, "rb");
     if (file == NULL) {
@@ -62,8 +62,8 @@ static int digit(char c) {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* What `text` stands for, in its place: a printable character for itself, \xNN for any byte. Its size; -1 if it is
- * neither. */
+/* Decodes `text` in place: a printable character stands for itself, \xNN for any byte. Returns the size; -1 if it
+ * has anything else. */
 static long unescape(char *text) {
     char *out = text;
     for (const char *in = text; *in;) {
@@ -80,7 +80,7 @@ static long unescape(char *text) {
     return out - text;
 }
 
-/* Number of inputs replayed, or -1. */
+/* Returns the number of replayed inputs, or -1. */
 static int replay_corpus(const char *path) {
     if (load(path) < 0) return -1;
     int count = 0;
@@ -119,5 +119,5 @@ int main(int argc, char **argv) {
         total += count;
     }
     printf("%d inputs replayed\n", total);
-    return total > 0 ? 0 : 1; /* a corpus that went missing must not pass */
+    return total > 0 ? 0 : 1; /* a missing corpus must not pass */
 }

@@ -1,4 +1,4 @@
-/* reply_bytes.h: the bytes of an answer as they arrive, for fuzz_reply.c. */
+/* reply_bytes.h: makes the bytes of a reply as they arrive, for fuzz_reply.c. */
 #ifndef REPLY_BYTES_H
 #define REPLY_BYTES_H
 
@@ -8,7 +8,7 @@
 
 #include "client.h"
 
-/* The field of Reply that answers a request. */
+/* Returns the number of the field of Reply that answers a request. */
 static inline uint8_t field_of(const Tarry__Request *request) {
     switch (request->body_case) {
     case TARRY__REQUEST__BODY_HELLO:
@@ -34,7 +34,7 @@ static inline uint8_t field_of(const Tarry__Request *request) {
     }
 }
 
-/* An answer: the request's number stands before it. */
+/* A reply: the request's number, then the bytes. */
 struct message {
     uint8_t *data;
     size_t size;
@@ -47,7 +47,7 @@ static inline struct message message_of(const uint8_t *bytes, size_t size) {
     return message;
 }
 
-/* `bytes` as the body that fits the request. */
+/* Makes a reply whose body is `bytes`, in the field that fits the request. */
 static inline struct message fitting(const Tarry__Request *request, const uint8_t *bytes, size_t size) {
     uint8_t fitted[4 + UINT8_MAX], *at = fitted;
     const uint8_t head[4] = {(uint8_t)((field_of(request) << 3 | 2) | 0x80u * (field_of(request) >= 16)),

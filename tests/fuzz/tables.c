@@ -1,6 +1,6 @@
-/* tables.c: large tables for a fuzz target that makes them anew for every input, as a core does: fifty megabytes each
- * time, of which little is touched. The linker puts these in the place of calloc and free (-Wl,--wrap): what is large
- * is mapped once, emptied by the kernel and used again, with a page behind it that may not be touched. */
+/* tables.c: large tables for a fuzz target that makes them again for every input, as a core does: 50 MB each time,
+ * of which little is touched. The linker replaces calloc and free by these functions (-Wl,--wrap): a large table is
+ * mapped once, cleared by the kernel and used again, with an inaccessible page after it. */
 #include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 static struct table {
     uint8_t *data;
-    size_t size; /* whole pages */
+    size_t size; /* a multiple of the page size */
     bool used;
 } tables[TABLES_MAX];
 

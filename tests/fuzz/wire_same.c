@@ -7,7 +7,7 @@
 
 #include "wire.h"
 
-/* Larger than what an input of 64 KiB can become. */
+/* Larger than the result of any input of 64 KiB. */
 #define ARENA_SIZE_MAX (256u << 20)
 #define GUARD 64u
 
@@ -18,7 +18,7 @@ const struct wire_kind wire_kinds[WIRE_KINDS] = {
     {&tarry__op__descriptor, true, false},
 };
 
-static struct arena generated, by_library, packed; /* kept: first blocks are large */
+static struct arena generated, by_library, packed; /* kept between inputs: their first blocks are large */
 
 static void begin(void) {
     if (generated.size_max != 0) return;
@@ -56,7 +56,7 @@ static uint8_t *pack(const ProtobufCMessage *message, uint8_t *end) {
     return commit_reply_pack((const Tarry__CommitReply *)message, end);
 }
 
-/* As protobuf-c packs it. */
+/* Packs with protobuf-c. */
 static ProtobufCBinaryData pack_plainly(const ProtobufCMessage *message) {
     size_t size = protobuf_c_message_get_packed_size(message);
     uint8_t *bytes = arena_alloc(&packed, size);
@@ -81,14 +81,14 @@ void wire_same_packed(const struct wire_kind *kind, const ProtobufCMessage *mess
     memset(from + GUARD + room, 0xa5, GUARD);
     const uint8_t *end = from + GUARD + room, *bytes = pack(message, from + GUARD + room);
     assert((size_t)(end - bytes) == expected.len && memcmp(bytes, expected.data, expected.len) == 0);
-    assert(is_guarded(from) && is_guarded(end)); /* nothing beyond the room is touched */
+    assert(is_guarded(from) && is_guarded(end)); /* nothing outside of the room was touched */
     arena_reset(&packed);
 }
 
 void wire_same_unpacked(const struct wire_kind *kind, const uint8_t *data, size_t size) {
     begin();
     ProtobufCMessage *library = protobuf_c_message_unpack(kind->descriptor, &by_library.pb, size, data);
-    uint8_t *copy = malloc(size + (size == 0)); /* a copy of its own: ASan sees a read beyond it */
+    uint8_t *copy = malloc(size + (size == 0)); /* a copy of its own: ASan detects a read past its end */
     assert(copy != NULL);
     if (size > 0) memcpy(copy, data, size);
     const ProtobufCMessage *ours = kind->is_unpacked ? unpack(kind, copy, size) : library;
@@ -97,7 +97,7 @@ void wire_same_unpacked(const struct wire_kind *kind, const uint8_t *data, size_
     assert((library == NULL) == (ours == NULL));
     if (library != NULL) {
         assert(ours->descriptor == kind->descriptor);
-        /* A message within another one has room there even if it is absent. */
+        /* A nested message has its place there even if it is absent. */
         assert(generated.used <= 2 * by_library.used + 64);
         ProtobufCBinaryData one = pack_plainly(library), other = pack_plainly(ours);
         assert(one.len == other.len && memcmp(one.data, other.data, one.len) == 0);

@@ -1,5 +1,4 @@
-/* wire_same.h: compares what the generated wire_codec.c makes with what protobuf-c makes; for fuzz_wire.c and
- * wire_test.c. */
+/* wire_same.h: compares the generated wire_codec.c with protobuf-c; for fuzz_wire.c and wire_test.c. */
 #ifndef TARRY_TESTS_FUZZ_WIRE_SAME_H
 #define TARRY_TESTS_FUZZ_WIRE_SAME_H
 
@@ -9,7 +8,7 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-/* A message that wire.h has a function for. */
+/* A kind of message that wire.h has functions for. */
 struct wire_kind {
     const ProtobufCMessageDescriptor *descriptor;
     bool is_packed;
@@ -18,12 +17,12 @@ struct wire_kind {
 #define WIRE_KINDS 7u
 extern const struct wire_kind wire_kinds[WIRE_KINDS];
 
-/* Asserts that the message (of a kind that is packed) is packed to the bytes that protobuf-c packs it to, within the
- * room that it says. */
+/* Asserts that the message (of a kind that is packed) packs to the same bytes as with protobuf-c, within the
+ * announced size. */
 void wire_same_packed(const struct wire_kind *kind, const ProtobufCMessage *message);
-/* Asserts that the bytes mean the same to both, or nothing to either; then also what wire_same_packed does. */
+/* Asserts that both unpack the bytes to the same message, or both refuse them; then calls wire_same_packed. */
 void wire_same_unpacked(const struct wire_kind *kind, const uint8_t *data, size_t size);
-/* Whether the bytes are unpacked when there are so many bytes of memory. */
+/* Returns whether the bytes can be unpacked with that many bytes of memory. */
 bool wire_fits(const struct wire_kind *kind, const uint8_t *data, size_t size, size_t memory);
 
 #endif

@@ -1,4 +1,4 @@
-/* api.c: whole requests of /v1 and the pages beside it (api.h). */
+/* api.c: makes whole requests of /v1 and the other pages (api.h). */
 #include "api.h"
 
 #include <string.h>
@@ -8,7 +8,8 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define ONE_OF(random, array) ((array)[random_below(random, COUNT(array))])
 
-/* Q is a queue, I a task's id, K a key. tests/e2e/http_api_test.py knows whether the table is whole. */
+/* Q stands for a queue, I for a task's id, K for a key. tests/e2e/http_api_test.py checks that the table is
+ * complete. */
 static const struct route {
     const char *method, *path;
     enum api_body body;
@@ -129,7 +130,7 @@ static void put_query(const struct api *api, struct out *out) {
     }
 }
 
-/* What stands in a head beside what is about the body. Returns whether the connection stays. */
+/* Writes the head's fields except those about the body. Returns whether the connection stays open. */
 static bool put_fields(const struct api *api, enum api_body body, struct out *out) {
     static const char *const types[] = {"application/json",
                                         "application/x-ndjson",
@@ -158,7 +159,7 @@ static bool put_fields(const struct api *api, enum api_body body, struct out *ou
         const char *type = body == BODY_LINES ? types[1] : types[0];
         out_format(out, "Content-Type: %s\r\n", chance(api, 30) ? ONE_OF(api->random, types) : type);
     }
-    /* Few keys: most come again, with another body. */
+    /* Few keys: most are used several times, with different bodies. */
     if (chance(api, 6))
         out_format(out, "Idempotency-Key: %s%u\r\n", chance(api, 30) ? "" : "once-",
                    (unsigned)random_below(api->random, 200));
@@ -200,8 +201,8 @@ static enum api_end make(const struct api *api, struct out *out) {
 enum api_end api_request(const struct api *api, struct out *out) {
     struct out request = {0};
     enum api_end end = make(api, &request);
-    /* As it is said on the wire its parts may stand for something else: all of it is looked through. */
-    if (chance(api, 120) && request.size > 0) { /* the head or what follows is not what it was */
+    /* After damage, other parts of the request may look like an id: the whole request is checked. */
+    if (chance(api, 120) && request.size > 0) { /* damages the head or the body */
         make_damage(api->random, &request);
         end = API_ENDS;
     }

@@ -1,14 +1,14 @@
-/* api_frame.c: a body on its way: packed or not, with its length, in chunks, or so that two readers might see it end in
- * different places (api.h). */
+/* api_frame.c: the encoding of a body: compressed or not, with its length, chunked, or framed so that two parsers
+ * may see different ends (api.h). */
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 #include <zstd.h>
-#undef FAR /* zlib's is for machines of long ago */
+#undef FAR /* zlib's macro for segmented memory */
 
 #include "api.h"
 
-#define BOMB_SIZE (40u << 20) /* more than any body may have */
+#define BOMB_SIZE (40u << 20) /* larger than any allowed body */
 
 static bool chance(const struct api *api, uint64_t of) {
     return random_below(api->random, of) == 0;
@@ -45,7 +45,7 @@ static void pack_zstd(const void *data, size_t size, bool is_wide, struct out *o
     free(packed);
 }
 
-/* Of blanks, which JSON passes over, or of lines. */
+/* A compressed body of blanks, which JSON skips, or of empty lines. */
 static const struct out *bomb(bool is_gzip, bool is_lines) {
     static struct out bombs[2][2];
     struct out *made = &bombs[is_gzip][is_lines];
@@ -61,7 +61,7 @@ static const struct out *bomb(bool is_gzip, bool is_lines) {
     return made;
 }
 
-/* The body as it is sent, and its Content-Encoding. */
+/* Writes the encoded body and its Content-Encoding. */
 static void pack(const struct api *api, const struct out *body, struct out *packed, struct out *out) {
     bool is_gzip = chance(api, 2);
     const char *name = is_gzip ? "gzip" : "zstd";
@@ -79,7 +79,7 @@ static void pack(const struct api *api, const struct out *body, struct out *pack
     } else {
         pack_zstd(body->data, body->size, chance(api, 4), packed);
     }
-    if (chance(api, 20)) packed->size -= random_below(api->random, packed->size); /* cut off */
+    if (chance(api, 20)) packed->size -= random_below(api->random, packed->size); /* truncated */
     if (chance(api, 20)) out_text(packed, "more");
 }
 
@@ -96,7 +96,7 @@ static void put_chunks(const struct api *api, const struct out *body, struct out
     out_text(out, "0\r\n\r\n");
 }
 
-/* Chunks that are none, or in other words than most. */
+/* Writes wrong or unusual chunks. */
 static void put_odd_chunks(const struct api *api, const struct out *body, struct out *out) {
     static const char *const sizes[] = {"ffffffffffffffff",  "100000000", "0x5", "-1", "5;a=b", " 5", "",
                                         "00000000000000005", "5\n"};
@@ -106,7 +106,7 @@ static void put_odd_chunks(const struct api *api, const struct out *body, struct
     out_format(out, "\r\n%s", ends[random_below(api->random, sizeof(ends) / sizeof(ends[0]))]);
 }
 
-/* Two readers, two ends. */
+/* Writes a body whose end two parsers may see at different places. */
 static enum api_end put_smuggled(const struct api *api, const struct out *body, struct out *out) {
     static const char *const fields[] = {"Content-Length: %zu\r\nTransfer-Encoding: chunked\r\n",
                                          "Transfer-Encoding: chunked\r\nContent-Length: %zu\r\n",
@@ -147,7 +147,7 @@ enum api_end api_frame(const struct api *api, const struct out *body, struct out
     uint64_t dice = random_below(api->random, 150);
     if (dice == 0) {
         end = put_smuggled(api, &packed, out);
-    } else if (dice == 1) { /* more than comes, or less */
+    } else if (dice == 1) { /* a wrong length: larger or smaller than the body */
         size_t size = chance(api, 2) ? packed.size + 1 + random_below(api->random, 70000)
                                      : random_below(api->random, packed.size + 1);
         out_format(out, "Content-Length: %zu\r\n\r\n", size);

@@ -1,4 +1,4 @@
-/* api_json.c: bodies of /v1 by a grammar of what they are made of (api.h), right as a rule. */
+/* api_json.c: makes bodies of /v1 from a grammar (api.h); most are correct. */
 #include <string.h>
 
 #include "api.h"
@@ -21,13 +21,13 @@ void api_queue(const struct api *api, struct out *out) {
                                       "..", "%",   "*"};
     if (chance(api, 60))
         out_text(out, ONE_OF(api->random, odd));
-    else if (chance(api, 60)) /* of every length */
+    else if (chance(api, 60)) /* names of every length */
         for (unsigned i = 1u << below(api, 9); i > 0; i--) out_byte(out, 'q');
     else
         out_format(out, "q%u", below(api, QUEUES));
 }
 
-/* What is no value of any member, or of hardly one. */
+/* Writes a value that is wrong for all or most members. */
 static void odd_value(const struct api *api, struct out *out) {
     static const char *const values[] = {"null",
                                          "true",
@@ -91,7 +91,7 @@ static void name(const struct api *api, const char *text, struct out *out) {
     out_format(out, "\"%s\":", chance(api, 150) ? ONE_OF(api->random, odd) : text);
 }
 
-/* False: something odd stands for the value. */
+/* Writes the member's name. Returns false if it also wrote an odd value. */
 static bool member(const struct api *api, const char *text, struct out *out) {
     name(api, text, out);
     if (!chance(api, 40)) return true;
@@ -114,7 +114,7 @@ static void put_id(const struct api *api, uint64_t id, struct out *out) {
 }
 
 static void put_queue(const struct api *api, struct out *out) {
-    if (chance(api, 4)) return; /* the path names it, or it is missing */
+    if (chance(api, 4)) return; /* the path names the queue, or it is missing */
     if (!member(api, "queue", out)) return;
     out_byte(out, '"');
     api_queue(api, out);
@@ -267,7 +267,7 @@ static void put_lease(const struct api *api, struct out *out) {
 
 static void put_lines(const struct api *api, struct out *out) {
     static const char *const between[] = {"\n", "\n", "\n", "\r\n", "\n\n", "", "\r"};
-    if (chance(api, 30)) /* nothing but lines */
+    if (chance(api, 30)) /* only line ends */
         for (unsigned i = below(api, 20000); i > 0; i--) out_byte(out, '\n');
     put_many(api, put_schedule, ONE_OF(api->random, between), out);
     if (chance(api, 2)) out_byte(out, '\n');

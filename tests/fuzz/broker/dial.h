@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* -1: nobody listens. */
+/* Returns the connected socket; -1: no process listens. */
 int dial(uint16_t port);
-/* With a reset, what the other side has not read is lost. */
+/* Closes the connection. `reset`: data that the other side has not read is lost. */
 void dial_close(int fd, bool reset);
 
 #endif

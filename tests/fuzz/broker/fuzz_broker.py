@@ -1,9 +1,10 @@
-"""fuzz_broker.py: strangers at whole brokers' doors (`./dev fuzz broker`): brokers in each role, honest clients beside, the
-judgement, and what is kept of a failure.
+"""fuzz_broker.py: lets fuzzing clients ("strangers") speak to whole brokers (`./dev fuzz broker`): brokers in each role, honest
+clients at the same time, the checks, and the files of a failure.
 
-Time goes by in lives: a broker starts on a copy of the role's template, a stranger speaks to it for LIFE_S seconds, it is judged.
-Life n of a role has the seed S + n. What a failed life leaves behind is a directory: `trace`, what was said, to be played with
---replay; `small`, less of it with the same end; `template`; `life`, the directories at the end; the brokers' logs; `story`.
+The run consists of lives: a broker starts on a copy of the role's template, a stranger speaks to it for LIFE_S seconds, then it
+is checked. Life n of a role has the seed S + n. A failed life leaves a directory: `trace`, everything that the stranger sent, for
+--replay; `small`, a shorter trace with the same failure; `template`; `life`, the directories at the end; the brokers' logs;
+`story`.
 """
 import argparse
 import json
@@ -23,7 +24,7 @@ import shrink  # noqa: E402  (the paths above)
 from lives import ENVIRONMENT, Life, Stranger, signature  # noqa: E402
 from roles import ROLES  # noqa: E402
 
-KEEP = os.path.join(os.environ.get("TARRY_BUILD_ROOT", "."), "fuzz-broker")  # what failed
+KEEP = os.path.join(os.environ.get("TARRY_BUILD_ROOT", "."), "fuzz-broker")  # directory of failures
 LIFE_S = 25
 REPLAY_S = 120
 SETTLE_S = 1.5
@@ -31,7 +32,7 @@ SHRINK_S = 240
 
 
 class Tally:
-    """What was said in a role, over all lives."""
+    """The number of requests in a role, over all lives."""
 
     def __init__(self):
         self.lives, self.failures, self.seconds, self.worst_s, self.memory_kib = 0, [], 0.0, 0.0, 0
@@ -52,7 +53,7 @@ class Tally:
 
 
 def keep(role, life, trace, where):
-    """The directory of a failed life."""
+    """Keeps the files of a failed life."""
     os.makedirs(where, exist_ok=True)
     for path in (trace, role.template, role.life):
         target = os.path.join(where, os.path.basename(path))
@@ -69,7 +70,7 @@ def keep(role, life, trace, where):
 
 
 def replay(role, trace):
-    """How a broker ended when all of that was said to it once more; "": it did not."""
+    """Replays the trace. Returns how the broker died; "": it survived."""
     role.begin()
     try:
         stranger = Stranger(role, ["--replay", trace])
@@ -86,7 +87,7 @@ def replay(role, trace):
 
 
 def shrink_trace(role, where, wanted):
-    """Writes `small` beside `trace`, if its end can be had again."""
+    """Writes `small` beside `trace`, if the failure can be reproduced."""
     trace, small = os.path.join(where, "trace"), os.path.join(where, "small")
     attempt = os.path.join(role.directory, "attempt")
 
@@ -103,7 +104,7 @@ def shrink_trace(role, where, wanted):
 
 
 def fuzz_role(name, options, directory, say):
-    """Lives of one role until the time is over, or one has failed."""
+    """Runs lives of one role until the time is over, or one has failed."""
     tally, role = Tally(), ROLES[name](os.path.join(directory, name), ENVIRONMENT)
     role.make_template()
     trace = os.path.join(role.directory, "trace")
@@ -128,7 +129,7 @@ def fuzz_role(name, options, directory, say):
 
 
 def replay_kept(where, options, directory):
-    """Once more what was kept of a failure. Exit status."""
+    """Replays a kept failure. Returns the exit status."""
     with open(os.path.join(where, "story"), encoding="utf-8") as file:
         story = json.load(file)
     role = ROLES[story["role"]](os.path.join(directory, story["role"]), ENVIRONMENT)

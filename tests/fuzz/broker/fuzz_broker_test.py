@@ -1,6 +1,6 @@
-"""fuzz_broker_test.py: some seconds of strangers at each role's door, and that the judge can say no (F-20).
+"""fuzz_broker_test.py: runs strangers for some seconds against each role, and checks that the judge can fail (F-20).
 
-The seed is always the same one, so that a failure is news about what was changed; `./dev fuzz broker` tries others.
+The seed is always the same, so that a new failure comes from a change; `./dev fuzz broker` tries other seeds.
 """
 import os
 import signal
@@ -20,11 +20,11 @@ from roles import ROLES  # noqa: E402
 
 SECONDS = 4
 SEED = int(os.environ.get("TARRY_SEED", "12"))
-REQUESTS_MIN = 100  # on a machine that has other things to do; thousands as a rule
+REQUESTS_MIN = 100  # on a busy machine; usually there are thousands
 
 
 class Rig(unittest.TestCase):
-    """A role, and a life of it."""
+    """A role, and one life of it."""
 
     def setUp(self):
         temporary = tempfile.TemporaryDirectory(prefix="tarry-fuzz-")
@@ -33,7 +33,7 @@ class Rig(unittest.TestCase):
 
     def role(self, name):
         role = ROLES[name](os.path.join(self.directory, name), ENVIRONMENT)
-        self.brokers = role.brokers  # harness.py shows their logs
+        self.brokers = role.brokers  # harness.py prints their logs
         self.addCleanup(role.kill)
         role.make_template()
         return role
@@ -60,7 +60,7 @@ class Strangers(Rig):
         self.live("alone", gently=False)
 
     def test_tokens(self):
-        """Strangers show tokens, and hear that they may not."""
+        """Strangers send tokens, and some are refused."""
         said = self.live("tokens", gently=False)
         self.assertTrue(any(word.endswith("DENIED") for word in (*said["codes"], *said["operations"])), said)
 
@@ -81,7 +81,7 @@ class Strangers(Rig):
 
 
 class Judge(Rig):
-    """What must be seen is seen."""
+    """The checks find what they must find."""
 
     def test_a_broker_that_dies_is_complained_of(self):
         role = self.role("alone")
@@ -111,7 +111,7 @@ class Judge(Rig):
         self.assertTrue(any(what.startswith("far-3: None instead of") for what in life.complaints), life.complaints)
 
     def test_a_trace_is_played_again_and_made_smaller(self):
-        """With a broker that ends whenever it hears of one client's name."""
+        """Uses a broker that ends whenever it gets one client's name."""
         steps = [(shrink.OPEN, 0, 0, b""), *((shrink.SAY, 0, 4, b"GET ") for _ in range(3)), (shrink.OPEN, 1, 0, b""),
                  (shrink.SAY, 1, 7, b"\x82\x81....x"), (shrink.SAY, 1, 14, b"\x82\x81....y\x82\x81....z"), (shrink.CLOSE, 1, 0, b"")]
         small = shrink.shrink(steps, lambda some: any(step[3].endswith(b"y") for step in some), 10)

@@ -9,7 +9,7 @@ static bool is_safe_number(const struct guard *guard, const char *name, uint64_t
     return number == 0 || number >= FAR || know_is_own(guard->know, name, number);
 }
 
-/* A token that nobody has ever been given. */
+/* Returns whether the token was never given out. */
 static bool has_invented_token(const ProtobufCMessage *message) {
     const ProtobufCFieldDescriptor *field =
         protobuf_c_message_descriptor_get_field_by_name(message->descriptor, "token");

@@ -1,10 +1,10 @@
-/* guard.h: what a stranger must not say, because the broker would be right to obey.
+/* guard.h: decides which requests a stranger must not send, because the broker would be right to carry them out.
  *
- * The wire knows no credentials: who names a task by its number may cancel it, who names a session may end it. So a
- * request that could name what an honest client owns proves nothing about the broker and is not sent: every id, session
- * and producer must be the stranger's own, or above all that a short life gives out. With a lease's token it is the
- * other way round: a task of anybody's may be named, as long as the token is not one that the broker may have given out
- * (FENCE-1: then nothing may come of it). */
+ * The wire protocol has no credentials here: a client that knows a task's number may cancel the task, and one that
+ * knows a session may end it. A request that could hit an honest client's task proves nothing about the broker, so
+ * it is not sent. Every id, session and producer must be the stranger's own, or higher than any number of a short
+ * life. With a lease's token it is the other way round: a stranger may name any task, if the token is not one that
+ * the broker may have given out (FENCE-1: such a request must have no effect). */
 #ifndef TARRY_TESTS_FUZZ_BROKER_GUARD_H
 #define TARRY_TESTS_FUZZ_BROKER_GUARD_H
 
@@ -12,11 +12,12 @@
 
 struct guard {
     const struct know *know;
-    const char *without; /* a body of Request that is not to be sent; NULL: all are */
-    bool promotes; /* Pair may change who leads, but not by an operator's word: a false one may lose what it will */
+    const char *without; /* name of a body of Request that must not be sent; NULL: none */
+    bool promotes; /* Pair requests may change the leader, but not by an operator's word: a false word may lose anything
+                    */
 };
 
-/* Judges what the broker would unpack. What cannot be unpacked is harmless. */
+/* Decides about a request as the broker would unpack it. A request that cannot be unpacked is harmless. */
 bool guard_allows(const struct guard *guard, const void *data, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* hear.c: what a stranger makes of an answer (talk.h): it learns, counts, and comes to its lanes. */
+/* hear.c: what a stranger does with a reply (talk.h): it learns from it, counts it, and opens its lanes. */
 #include <string.h>
 
 #include "talk.h"
@@ -13,7 +13,7 @@ static void count_results(struct talk *talk, const Tarry__CommitReply *commit) {
     }
 }
 
-/* Mostly the lane that it was given, by the secret that it was given. */
+/* Usually the lane that it was given, with the secret that it was given. */
 static void go_to_lane(struct talk *talk, const Tarry__SubscribeReply *session) {
     char secret[2 * 64 + 1];
     struct random *random = &talk->random;
@@ -25,7 +25,7 @@ static void go_to_lane(struct talk *talk, const Tarry__SubscribeReply *session) 
     if (dice == 0 && size > 0) secret[random_below(random, 2 * size)] ^= 1;
     uint32_t lane = session->lane + (dice == 1);
     talk_open_lane(talk, lane, dice == 2 ? NULL : secret);
-    if (dice == 3) talk_open_lane(talk, lane, secret); /* a newcomer closes the old pipe */
+    if (dice == 3) talk_open_lane(talk, lane, secret); /* the new connection closes the old one */
 }
 
 static void hear_reply(struct talk *talk, const uint8_t *data, size_t size) {
@@ -51,13 +51,13 @@ void hear_message(struct talk *talk, struct connection *connection) {
     at += 4;
     if (at > message->size) return;
     know_learn(talk->know, &tarry__reply__descriptor, message->data + at, message->size - at);
-    /* hear_reply may open connections, and so may not be inside of anything that counts them */
+    /* hear_reply may open connections, so it must not run inside a loop over them */
     hear_reply(talk, message->data + at, message->size - at);
 }
 
-/* ---- answers that are text */
+/* ---- text replies */
 
-#define TAIL_MAX 256 /* what may be the beginning of something */
+#define TAIL_MAX 256 /* bytes at the end that may be the beginning of a word */
 
 const char *const talk_words[WORDS_MAX] = {
     "INSERTED",       "RESERVED",    "DELETED",    "RELEASED",        "BURIED",        "TOUCHED",     "KICKED",
@@ -77,13 +77,13 @@ static void count_statuses(struct talk *talk, struct connection *connection, con
         at += strlen(begin);
         if (end - at < 3) return;
         unsigned status = (unsigned)(at[0] - '0') * 100 + (unsigned)(at[1] - '0') * 10 + (unsigned)(at[2] - '0');
-        if (status >= STATUSES_MAX || status < 200) continue; /* 100: the answer is still to come */
+        if (status >= STATUSES_MAX || status < 200) continue; /* 100: the final status is still to come */
         talk->statuses[status]++;
         heard_one(talk, connection);
     }
 }
 
-/* Lines as they are; what stands in a job's body is taken for a reply, too, which harms nobody. */
+/* Counts the replies line by line. Lines in a job's body may be counted too, which is harmless. */
 static void count_words(struct talk *talk, struct connection *connection, const char *text, size_t size) {
     const char *end = text + size;
     for (const char *at = text, *next; (next = memchr(at, '\n', (size_t)(end - at))) != NULL; at = next + 1) {
@@ -102,7 +102,7 @@ void hear_text(struct talk *talk, struct connection *connection) {
     const char *text = (const char *)in->data;
     size_t size = in->size;
     if (connection->manner == JOBS) {
-        /* Up to the last line's end: the rest comes again. */
+        /* Handles complete lines; the rest is handled again when more arrives. */
         const char *last = memrchr(text, '\n', size);
         if (last == NULL && size < TAIL_MAX) return;
         size = last != NULL ? (size_t)(last - text) + 1 : size;

@@ -1,7 +1,7 @@
-"""honest.py: clients that do nothing wrong while strangers speak to their broker, and what they have to say about it.
+"""honest.py: correct clients that work while strangers speak to their broker, and that report what went wrong.
 
-`Honest` schedules, cancels, moves, consumes and acks through the tool, and keeps tests/crash/ledger.py. `Caller` comes again and
-again over a new connection, and notes how long it had to wait.
+`Honest` schedules, cancels, moves, consumes and acks through the tool, and records into tests/crash/ledger.py. `Caller` opens new
+connections again and again, and measures how long it must wait.
 """
 import secrets
 import threading
@@ -13,8 +13,8 @@ import wire
 from load import Load
 
 CHECKS = ("lost", "early", "after_ack", "after_cancel", "untrue", "twice", "shrunk")
-MARK = "honest-"         # know.h: strangers never say it
-PAUSE_S = 0.25           # between handfuls: some fifty requests a second
+MARK = "honest-"         # know.h: strangers never send it
+PAUSE_S = 0.25           # between two groups of requests: some 50 requests a second
 BEGIN_S = 60
 HOUR_MS = 3_600_000
 FAR_TASKS = 20
@@ -23,7 +23,7 @@ CALL_EVERY_S = 0.2
 
 
 class Honest:
-    """Its queues have names that nobody could guess, or strangers would be right to purge them."""
+    """The queues' names cannot be guessed; otherwise strangers could legitimately purge them."""
 
     def __init__(self, clients, seed):
         prefix = MARK + secrets.token_hex(8) + "-"
@@ -33,13 +33,13 @@ class Honest:
         harness.wait_until("an honest client is served", lambda: self.load.answered["schedule"] > 0 or self.load.deaths, BEGIN_S)
 
     def schedule_far(self):
-        """Tasks that nothing happens to."""
+        """Schedules tasks that are never touched."""
         lines = "\n".join(f'{{"queue": "{self.far_queue}", "key": "far-{n}", "delay_ms": {HOUR_MS}}}' for n in range(FAR_TASKS))
         return {task["key"]: task for task in self.clients.ok("schedule", "--from", "-", "--timeout", "60s", stdin=lines + "\n",
                                                               wait_s=90)}
 
     def finish(self):
-        """Everything answered and settled: complaints."""
+        """Waits until every request has its reply and every task is settled. Returns complaints."""
         statuses, stats = self.load.finish()
         wrong = list(self.load.deaths)
         wrong += [f"{name}: {self.load.answered[name]} answers to {sent} requests" for name, sent in
@@ -62,14 +62,14 @@ class Honest:
         self.clients.streams.clear()
 
     def still_there(self, broker):
-        """After a restart: complaints about tasks that nobody has touched."""
+        """After a restart: returns complaints about the untouched tasks."""
         there = {task["key"]: task for task in broker.ok("list", self.far_queue, "--timeout", "60s", wait_s=90)}
         return [f"{key}: {there.get(key)} instead of {task}" for key, task in self.far.items()
                 if key not in there or any(there[key][field] != task[field] for field in ("id", "due_ms"))]
 
 
 class Caller(threading.Thread):
-    """Comes to each of the ports over a new connection; `worst_s` is its longest wait for a right answer."""
+    """Dials each port over a new connection; `worst_s` is the longest wait for a right answer."""
 
     def __init__(self, ports, queue, key):
         super().__init__(daemon=True)
@@ -101,7 +101,7 @@ class Caller(threading.Thread):
         self.worst_s = max(self.worst_s, self.waits())
 
     def look(self, port):
-        """The page that a supervisor looks at."""
+        """Requests the page that a supervisor watches."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10):
                 pass
@@ -109,7 +109,7 @@ class Caller(threading.Thread):
             self.trouble = repr(error)
 
     def waits(self):
-        """For how long it has been waiting for the answer that it wants now."""
+        """How long it has been waiting for the current answer."""
         return time.monotonic() - self.since
 
     def end(self):

@@ -1,6 +1,6 @@
-"""honest_web.py: clients that do nothing wrong over HTTP and JSON, and over beanstalkd's protocol, while strangers speak to the same doors,
-and what they have to say about it: each of their tasks is scheduled once, comes once it is due and not before, and is gone when it is acked.
-"""
+"""honest_web.py: correct clients over HTTP and JSON, and over beanstalkd's protocol, that work while strangers speak to the same
+ports, and that report what went wrong. Each of their tasks is scheduled once, delivered once it is due and not earlier, and gone
+after its ack."""
 import http.client
 import json
 import random
@@ -12,23 +12,24 @@ from beanstalk import Client
 from honest import MARK
 
 PAUSE_S = 0.05
-DRAIN_S = 60         # until everything has come, on a busy machine
+DRAIN_S = 60         # until everything is delivered, on a busy machine
 DUE_MS = (0, 50, 400)
-AGAIN_ONE_IN = 4     # a request that is sent once more under its key
-LATER = (421, 429, 500, 503)  # the pair's other one leads, or it is busy, or going: again
+AGAIN_ONE_IN = 4     # one request in four is sent again under its key
+LATER = (421, 429, 500, 503)  # not this node leads, or it is busy, or stopping: try again
 JOBS_LATER = (b"OUT_OF_MEMORY", b"INTERNAL_ERROR", b"DRAINING")
 TROUBLES = (OSError, http.client.HTTPException, ValueError, AssertionError)
 
 
 class Web(threading.Thread):
-    """One client that schedules and one that works, in turns. Any of `ports` may be who serves: the others say that they do not."""
+    """A client that schedules and one that works, in turns. Any of `ports` may be the one that serves; the others say that they
+    do not."""
 
     def __init__(self, ports, seed):
         super().__init__(daemon=True)
         self.ports, self.random = list(ports), random.Random(seed)
         self.queue = MARK + secrets.token_hex(8) + "-" + self.name_of_door
         self.running, self.wrong, self.trouble = True, [], ""
-        self.made, self.acked, self.again = {}, set(), set()  # id → (due by its own clock); ids; … whose ack was not answered
+        self.made, self.acked, self.again = {}, set(), set()  # id → due time by its own clock; acked ids; ids whose ack had no answer
         self.count, self.connection = 0, None
         self.start()
 
@@ -59,13 +60,13 @@ class Web(threading.Thread):
         self.connection = None
 
     def expect(self, is_right, is_for_later, *what):
-        """What is neither right nor to be tried again is a lie."""
+        """Records any answer that is neither right nor a reason to try again."""
         if not is_right and not is_for_later:
             self.wrong.append(f"{self.queue}: {what}")
         assert is_right, what
 
     def has_come(self, task):
-        """A delivery: of what was made, not early, and of nothing that was acked."""
+        """Takes a delivery: it must be of a known task, not early, and not acked before."""
         if task not in self.made:
             self.wrong.append(f"{self.queue}: {task} came and was never made")
         elif time.monotonic() < self.made[task]:
@@ -74,7 +75,7 @@ class Web(threading.Thread):
             self.wrong.append(f"{self.queue}: {task} came again after it was acked")
 
     def finish(self):
-        """Complaints; its last task has been acked."""
+        """Returns complaints; the last task has been acked."""
         self.running = False
         self.join(DRAIN_S + 30)
         lost = set(self.made) - self.acked
@@ -89,12 +90,13 @@ class Web(threading.Thread):
 
 
 class Api(Web):
-    """Over /v1. A request whose answer did not come is sent again under its Idempotency-Key, and so are some others: it is one task."""
+    """Uses /v1. A request without an answer is sent again under its Idempotency-Key, and so are some others: that makes one task.
+    """
 
     name_of_door = "api"
 
     def __init__(self, ports, seed):
-        self.due = {}  # number → the earliest moment at which it may come
+        self.due = {}  # number → earliest time at which the task may be delivered
         super().__init__(ports, seed)
 
     def connect(self, port):
@@ -109,7 +111,7 @@ class Api(Web):
         return json.loads(text)
 
     def make(self):
-        """The same again until it is answered."""
+        """Repeats the request until it is answered."""
         key, delay_ms = f"{self.queue}-{self.count}", DUE_MS[self.count % len(DUE_MS)]
         body = {"key": str(self.count), "delay_ms": delay_ms, "json": {"n": self.count}}
         self.due.setdefault(self.count, time.monotonic() + delay_ms / 1000)
@@ -125,7 +127,7 @@ class Api(Web):
     def work(self):
         leased = self.ask(f"/v1/queues/{self.queue}/lease", {"max": 10, "wait": "100ms", "lease": "5s"}, (200,))
         for task in leased["tasks"]:
-            if task["json"] == {"n": self.count}:  # the answer to it was lost with a connection
+            if task["json"] == {"n": self.count}:  # its answer was lost with a connection
                 self.made.setdefault(task["id"], self.due[self.count])
             self.has_come(task["id"])
             if task["due_ms"] > leased["delivered_ms"]:
@@ -139,12 +141,12 @@ class Api(Web):
 
 
 class Jobs(Web):
-    """Over beanstalkd's protocol, where what was put and not answered may be there."""
+    """Uses beanstalkd's protocol, in which a put without an answer may have been carried out."""
 
     name_of_door = "jobs"
 
     def __init__(self, ports, seed):
-        self.unanswered = {}  # body → when it is due: its INSERTED was lost with a connection
+        self.unanswered = {}  # body → due time: its INSERTED was lost with a connection
         super().__init__(ports, seed)
 
     def connect(self, port):

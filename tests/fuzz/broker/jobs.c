@@ -24,14 +24,14 @@ static void put_tube(struct random *random, struct out *out) {
     uint64_t dice = random_below(random, 60);
     if (dice == 0)
         out_text(out, ONE_OF(random, odd));
-    else if (dice == 1) /* of every length about those that there are */
+    else if (dice == 1) /* all lengths around the existing ones */
         for (uint64_t i = (uint64_t[]){1, 127, 128, 129, 199, 200, 201, 230}[random_below(random, 8)]; i > 0; i--)
             out_byte(out, 'q');
     else
         out_format(out, "q%u", (unsigned)random_below(random, TUBES));
 }
 
-/* A body whose size is another one than is said, or whose end is. */
+/* Writes a body whose size or end differs from the announced one. */
 static void put_put(struct random *random, struct out *out) {
     static const char *const ends[] = {"\r\n", "", "\n", "\r", "xx", "\r\n\r\n"};
     static const uint64_t sizes[] = {0, 1, 222, 224, 4096, 16383, 65535, 65536, 70000};
@@ -62,7 +62,7 @@ static void put_id(struct random *random, const struct seen *seen, struct out *o
         out_format(out, "%llu", (unsigned long long)seen_id(seen, random));
 }
 
-/* I an id, N a number, T a tube, S a short time. */
+/* I stands for an id, N for a number, T for a tube, S for a short time. */
 static bool put_form(struct random *random, const struct seen *seen, struct out *out) {
     static const char *const forms[] = {"reserve-with-timeout S",
                                         "reserve-with-timeout 0",
@@ -142,7 +142,7 @@ bool jobs_command(struct random *random, const struct seen *seen, struct out *ou
         waits = put_form(random, seen, &command);
     if (random_below(random, 60) == 0 && command.size > 0) {
         make_damage(random, &command);
-        out_byte(&command, 'x'); /* a number that was cut off must not go on in the next command */
+        out_byte(&command, 'x'); /* a truncated number must not continue in the next command */
     }
     if (seen_allows(seen, command.data, command.size)) out_bytes(out, command.data, command.size);
     out_deinit(&command);

@@ -1,4 +1,4 @@
-/* jobs.h: commands of beanstalkd's protocol, right and wrong. */
+/* jobs.h: makes commands of beanstalkd's protocol, right and wrong. */
 #ifndef TARRY_TESTS_FUZZ_BROKER_JOBS_H
 #define TARRY_TESTS_FUZZ_BROKER_JOBS_H
 
@@ -6,7 +6,7 @@
 #include "random.h"
 #include "seen.h"
 
-/* Appends a command, with its body. True: it waits, perhaps for ever. */
+/* Appends a command with its body. Returns true if the command waits, perhaps for ever. */
 bool jobs_command(struct random *random, const struct seen *seen, struct out *out);
 
 #endif

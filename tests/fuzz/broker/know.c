@@ -7,9 +7,9 @@
 #include "out.h"
 #include "tarry.pb-c.h"
 
-#define KINDS_MAX 64       /* of facts: messages that occur in answers */
-#define FACTS_PER_KIND 128 /* the newest ones */
-#define LEARN_MAX 24       /* facts of one answer */
+#define KINDS_MAX 64       /* kinds of messages in answers */
+#define FACTS_PER_KIND 128 /* the newest ones are kept */
+#define LEARN_MAX 24       /* facts per answer */
 #define FACT_SIZE_MAX 4096
 #define PRODUCERS 6
 
@@ -21,10 +21,10 @@ struct fact {
 struct kind {
     const ProtobufCMessageDescriptor *descriptor;
     struct fact facts[FACTS_PER_KIND];
-    size_t count; /* ever */
+    size_t count; /* facts ever learned */
 };
 
-/* Numbers, open addressing; 0 is no member. */
+/* A set of numbers with open addressing; 0 cannot be a member. */
 struct numbers {
     uint64_t *slots;
     size_t count, room;
@@ -40,14 +40,14 @@ struct know {
     size_t kind_count;
     struct numbers own[3];
     struct producer producers[PRODUCERS];
-    size_t producer_count; /* ever */
+    size_t producer_count; /* producers ever learned */
     uint64_t now_ms;
-    size_t budget; /* facts that may still be learned of this answer */
+    size_t budget; /* remaining facts of this answer */
 };
 
 static const char *const own_names[] = {"id", "session", "producer"};
 
-/* What a request calls otherwise than the answers do. */
+/* Fields whose names in requests differ from their names in answers. */
 static const struct {
     const char *asked, *told;
 } aliases[] = {
@@ -123,13 +123,13 @@ static bool is_honests(const void *data, size_t size) {
     return memmem(data, size, HONEST_MARK, strlen(HONEST_MARK)) != NULL;
 }
 
-/* What the broker has given to the stranger itself. An answer about anybody's task names its id, and who holds it. */
+/* Whether the broker gave this number to the stranger itself. Answers about any task name its id and its holder. */
 static bool is_given(const ProtobufCMessage *message, const char *name) {
     const ProtobufCMessageDescriptor *descriptor = message->descriptor;
     if (descriptor == &tarry__hello_reply__descriptor) return strcmp(name, "producer") == 0;
     if (descriptor == &tarry__subscribe_reply__descriptor) return strcmp(name, "session") == 0;
     if (strcmp(name, "id") != 0) return false;
-    if (descriptor != &tarry__op_result__descriptor) /* its queue is not an honest client's */
+    if (descriptor != &tarry__op_result__descriptor) /* a message with a queue: not an honest client's */
         return protobuf_c_message_descriptor_get_field_by_name(descriptor, "queue") != NULL;
     switch (((const Tarry__OpResult *)message)->outcome) {
     case TARRY__OUTCOME__SCHEDULED:
@@ -215,7 +215,7 @@ bool know_learn(struct know *know, const ProtobufCMessageDescriptor *descriptor,
     return true;
 }
 
-/* ---- remembering */
+/* ---- the memory */
 
 static bool have_one_type(const ProtobufCFieldDescriptor *asked, const ProtobufCFieldDescriptor *told) {
     if (told == NULL || told->label == PROTOBUF_C_LABEL_REPEATED) return false;

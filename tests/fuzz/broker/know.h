@@ -1,9 +1,8 @@
 /* know.h: what a stranger has learned from the broker's answers: ids, tokens, secrets, cursors, positions, …
  *
- * An answer is taken apart message by message, by its descriptor; each becomes a *fact*. A request's field is filled
- * with what a fact calls by the same name, or by the name that stands for it (know.c). So a new message teaches, and a
- * new field is filled, without a word here. What belongs to an honest client, which its queues' names show, is never
- * learned. */
+ * An answer is taken apart message by message, by its descriptor; each message becomes a *fact*. A field of a
+ * request is filled from a fact's field with the same name, or with an alias (know.c). So new messages and fields
+ * are covered without a change here. Answers that name an honest client's queue are never learned. */
 #ifndef TARRY_TESTS_FUZZ_BROKER_KNOW_H
 #define TARRY_TESTS_FUZZ_BROKER_KNOW_H
 
@@ -12,27 +11,27 @@
 
 #include "random.h"
 
-/* In the name of every queue of an honest client, and in nothing that a stranger says. */
+/* Part of the name of every honest client's queue; a stranger never sends it. */
 #define HONEST_MARK "honest-"
-/* No id, session, producer or position of a short life lies above. */
+/* Higher than all ids, sessions, producers and positions of a short life. */
 #define FAR ((uint64_t)1 << 40)
 
 struct know;
 
 struct know *know_new(struct random *random);
 void know_free(struct know *know);
-/* False: it is no such message. */
+/* Learns from a packed message. Returns false if it is no such message. */
 bool know_learn(struct know *know, const ProtobufCMessageDescriptor *descriptor, const void *data, size_t size);
-/* A fact that shares at least one name with the message; NULL: none is known, or not this time. Free it. */
+/* Returns a fact that shares at least one name with the message, or NULL: none is known, or none is used this time.
+ * The caller frees it. */
 ProtobufCMessage *know_fact(struct know *know, const ProtobufCMessageDescriptor *about);
-/* The value of the field that goes by this field's name in the fact, in *out_place: where it is in memory, of the type
- * `field->type`. */
+/* Finds the fact's value for this field: in *out_place, where it is in memory, with the type `field->type`. */
 bool know_value(const ProtobufCMessage *fact, const ProtobufCFieldDescriptor *field, const void **out_place);
-/* Whether an answer to a stranger has said this number under this name (id, session, producer). */
+/* Returns whether an answer to a stranger has named this number as an id, session or producer. */
 bool know_is_own(const struct know *know, const char *name, uint64_t number);
-/* A time of the broker's clock, more or less now; 0: not heard yet. */
+/* Returns a recent time of the broker's clock; 0: not known yet. */
 uint64_t know_now_ms(const struct know *know);
-/* A producer of the stranger's and what its next sequence would be; 0: it has none yet. */
+/* Returns a producer of the stranger's, and its next sequence; 0: it has none yet. */
 uint64_t know_producer(struct know *know, uint64_t *out_sequence);
 
 #endif

@@ -1,8 +1,8 @@
-"""lives.py: a life of a role's brokers with a stranger at the door, and the judgement.
+"""lives.py: a life of a role's brokers with a stranger, and the checks.
 
-What must hold: every process lives; no sanitizer says anything; an honest client that comes over a new connection is served
-within BOUND_S; the honest clients' ledger is true; memory stays below a bound; SIGTERM ends in good order; the directory
-verifies; and the same directory is served again, by a process that has to read what strangers made it write.
+What must be true: every process survives; no sanitizer reports anything; an honest client with a new connection is served within
+BOUND_S; the honest clients' ledger agrees; memory stays below a bound; SIGTERM ends the broker in order; the directory verifies;
+and a new process can read that directory and serve it again.
 """
 import json
 import os
@@ -15,8 +15,8 @@ import harness
 from honest import KEY_FAR, Caller, Honest
 from honest_web import Api, Jobs
 
-BOUND_S = 15               # for an honest client's answer, on a busy machine with sanitizers
-SILENCE_S = 60             # nobody is served for so long: the life ends
+BOUND_S = 15               # limit for an honest client's answer, on a busy machine with sanitizers
+SILENCE_S = 60             # no client was served for that time: the life ends
 MEMORY_MAX_KIB = 1500 << 10 if harness.SANITIZED else 200 << 10
 STOP_S = 120
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -35,7 +35,7 @@ def peak_kib(pid):
 
 
 def signature(role):
-    """What a dead broker said last, without numbers that differ from run to run; "": none of them is dead."""
+    """The last words of a dead broker, without numbers that differ from run to run; "": no broker has died."""
     for broker in role.brokers:
         if broker.is_running():
             continue
@@ -47,7 +47,7 @@ def signature(role):
 
 
 class Stranger:
-    """The program that speaks (stranger.c)."""
+    """The process of a fuzzing client (stranger.c)."""
 
     def __init__(self, role, arguments):
         command = ["nice", "-n", "5", harness.find_program("stranger"), *role.stranger, *arguments]
@@ -61,7 +61,7 @@ class Stranger:
         return self.process.poll() is not None
 
     def end(self):
-        """What it says of itself; {} if it did not come to its end."""
+        """Its own report; {} if it did not end by itself."""
         if not self.is_over():
             self.process.kill()
         out, err = self.process.communicate()
@@ -74,7 +74,7 @@ class Life:
     """`complaints` is empty when all is well."""
 
     def __init__(self, role, seed, arguments, gently):
-        """`arguments`: of the stranger's, besides role and seed. `gently`: it ends with SIGTERM, else with SIGKILL."""
+        """`arguments`: further arguments for the stranger. `gently`: the life ends with SIGTERM, otherwise with SIGKILL."""
         self.role, self.seed, self.arguments, self.gently = role, seed, list(arguments), gently
         self.complaints, self.said, self.memory_kib, self.signature = [], {}, 0, ""
         self.caller = self.honest = None
@@ -109,7 +109,7 @@ class Life:
         if self.complaints:
             return
         for web in self.webs:
-            web.running = False  # all of them come to their ends at the same time
+            web.running = False  # all of them end at the same time
         if self.honest:
             self.complaints += self.honest.finish()
         for web in self.webs:
@@ -120,7 +120,7 @@ class Life:
         self.finish()
 
     def listen(self, stranger):
-        """Until the stranger has said everything, or something is wrong."""
+        """Waits until the stranger has sent everything, or something is wrong."""
         try:
             while not stranger.is_over() and not self.complaints:
                 time.sleep(0.1)
@@ -144,7 +144,7 @@ class Life:
             self.complaints += [f"{os.path.basename(broker.data)}: {line}" for line in broker.log if BAD.search(line)]
 
     def finish(self):
-        """The end of these processes, and others in their places."""
+        """Ends the brokers and starts others in their places."""
         role = self.role
         if self.gently:
             self.stop()

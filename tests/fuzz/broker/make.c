@@ -1,4 +1,4 @@
-/* make.c: see make.h. Which fields a message gets, how often, and how they are encoded. */
+/* make.c: see make.h. Decides which fields a message gets, how often, and how they are encoded. */
 #include "make.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "tarry.pb-c.h"
 
-#define REQUEST_SIZE_MAX_HERE (3u << 20) /* of what is blown up */
+#define REQUEST_SIZE_MAX_HERE (3u << 20) /* limit for repeated fields */
 #define UNKNOWN_DEPTH_MAX 60
 
 enum wire_type { WIRE_VARINT, WIRE_FIXED64, WIRE_BYTES, WIRE_GROUP, WIRE_GROUP_END, WIRE_FIXED32 };
@@ -34,7 +34,7 @@ static void put_tag(struct maker *maker, uint32_t id, enum wire_type type, struc
     out_varint(out, (uint64_t)id << 3 | type, maker->wild && make_chance(maker, 200) ? 3 : 0);
 }
 
-/* ---- what the schema does not know */
+/* ---- fields that are not in the schema */
 
 static void make_unknown(struct maker *maker, unsigned depth, struct out *out) {
     static const uint32_t ids[] = {0, 9, 24, 99, 1000, 19000, 65535, (1u << 29) - 1};
@@ -52,7 +52,7 @@ static void make_unknown(struct maker *maker, unsigned depth, struct out *out) {
     out_delimit(out, start, lie);
 }
 
-/* A field with a value of another type than its own. */
+/* Writes a field with a value of the wrong type. */
 static void make_mistyped(struct maker *maker, const ProtobufCFieldDescriptor *field, struct out *out) {
     enum wire_type type = (enum wire_type)random_below(maker->random, 8);
     put_tag(maker, field->id, type, out);
@@ -95,7 +95,7 @@ void make_value(struct maker *maker, const ProtobufCFieldDescriptor *field, stru
         out_number(out, make_number(maker, field), type == WIRE_FIXED64 ? 8 : 4);
 }
 
-/* Numbers one after another behind one tag. */
+/* Writes packed numbers: one tag, then the numbers. */
 static void make_packed(struct maker *maker, const ProtobufCFieldDescriptor *field, size_t count, struct out *out) {
     put_tag(maker, field->id, WIRE_BYTES, out);
     size_t start = out->size;
@@ -116,8 +116,8 @@ static size_t how_often(struct maker *maker, const ProtobufCFieldDescriptor *fie
         return make_chance(maker, 40) ? 0 : 1 + random_magnitude(maker->random, 2);
     }
     if (maker->wild && make_chance(maker, 40)) return 2;
-    /* A message without a part that it needs is refused at once, and most should not be: what it is about comes first
-     * as a rule, and parts are seldom optional. */
+    /* A message without a necessary part is refused at once, and most messages should not be. Usually the first
+     * field is necessary, and nested messages are seldom optional. */
     if (field->id == 1 || field->type == PROTOBUF_C_TYPE_MESSAGE) return !make_chance(maker, 30);
     return !make_chance(maker, 3);
 }
@@ -132,7 +132,7 @@ static void make_field(struct maker *maker, const ProtobufCFieldDescriptor *fiel
     for (size_t i = 0; i < count && out->size < REQUEST_SIZE_MAX_HERE; i++) {
         size_t start = out->size;
         make_value(maker, field, out);
-        /* Ten thousand times the same will do. */
+        /* For many copies, repeat one value. */
         if (i == 20 && count > 100) {
             struct out one = {0};
             out_bytes(&one, out->data + start, out->size - start);
@@ -146,7 +146,7 @@ static bool is_of_oneof(const ProtobufCFieldDescriptor *field) {
     return (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0;
 }
 
-/* How much oftener than others a member of a oneof is chosen: what changes most comes most. */
+/* Relative frequency of a oneof's member: requests that change much are sent often. */
 static unsigned weight_of(const ProtobufCFieldDescriptor *field) {
     if (strcmp(field->name, "commit") == 0) return 12;
     if (strcmp(field->name, "schedule") == 0) return 8;
@@ -178,7 +178,7 @@ static void make_oneof(struct maker *maker, const ProtobufCMessageDescriptor *de
     }
 }
 
-/* ONCE-1: a commit counts only under a producer and a sequence of its own. */
+/* ONCE-1: a commit counts only with its own producer and a new sequence. */
 static void make_commit_head(struct maker *maker, struct out *out) {
     uint64_t sequence = 0, producer = know_producer(maker->know, &sequence);
     if (producer == 0) producer = FAR + random_below(maker->random, 4), sequence = 1;
@@ -200,7 +200,8 @@ void make_message(struct maker *maker, const ProtobufCMessageDescriptor *descrip
         make_commit_head(maker, out);
         head = 3;
     }
-    unsigned quantifier = UINT32_MAX; /* of the oneof that was made last; descriptors list fields in order of number */
+    unsigned quantifier =
+        UINT32_MAX; /* quantifier of the last oneof; descriptors list fields in the order of their numbers */
     for (unsigned i = 0; i < descriptor->n_fields; i++) {
         const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
         if (field->id <= head) continue;
@@ -249,15 +250,15 @@ void make_damage(struct random *random, struct out *out) {
         case 2:
             out->size = at;
             break;
-        case 3: /* a piece is repeated at the end */
+        case 3: /* a piece is doubled at the end */
             out_bytes(&piece, out->data + at, size);
             out_bytes(out, piece.data, piece.size);
             break;
-        case 4: /* … or is missing */
+        case 4: /* a piece is missing */
             memmove(out->data + at, out->data + at + size, out->size - at - size);
             out->size -= size;
             break;
-        default: /* … or overwrites the beginning */
+        default: /* a piece overwrites the beginning */
             memmove(out->data, out->data + at, size);
         }
         out_deinit(&piece);

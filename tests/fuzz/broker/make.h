@@ -1,8 +1,8 @@
-/* make.h: requests made from the descriptors of tarry.proto.
+/* make.h: makes requests from the descriptors of tarry.proto.
  *
- * Every message and every field is covered because the descriptors name them, none because it is named here. What is
- * named here (make_values.c) only makes some values more useful than random ones: so that a broker accepts many
- * requests and comes to states worth disturbing. */
+ * The descriptors name every message and every field, so all are covered without a list here. make_values.c lists
+ * some names only to choose more useful values than random ones, so that a broker accepts many requests and reaches
+ * interesting states. */
 #ifndef TARRY_TESTS_FUZZ_BROKER_MAKE_H
 #define TARRY_TESTS_FUZZ_BROKER_MAKE_H
 
@@ -15,32 +15,32 @@
 struct maker {
     struct random *random;
     struct know *know;
-    /* Of the request that is being made: */
-    bool wild;       /* sometimes breaks the rules of protobuf and of the schema */
-    bool edgy;       /* numbers are mostly those at the ends of ranges */
-    unsigned blow;   /* when this many more fields have been made, the next one is repeated … */
-    size_t blow_max; /* … so often; 0: never */
+    /* State of the current request: */
+    bool wild;       /* sometimes breaks the rules of protobuf or of the schema */
+    bool edgy;       /* numbers are mostly limits of their ranges */
+    unsigned blow;   /* remaining fields before one is repeated `blow_max` times */
+    size_t blow_max; /* number of repetitions; 0: none */
     const ProtobufCMessage *fact;
 };
 
-/* A packed Request, or something like it. */
+/* Makes a packed Request, possibly wrong. */
 void make_request(struct maker *maker, struct out *out);
 
-/* Of the maker's insides: */
+/* Internal: */
 void make_message(struct maker *maker, const ProtobufCMessageDescriptor *descriptor, struct out *out);
-/* A value of the field, tag included. */
+/* Writes a value of the field, including its tag. */
 void make_value(struct maker *maker, const ProtobufCFieldDescriptor *field, struct out *out);
 uint64_t make_number(struct maker *maker, const ProtobufCFieldDescriptor *field);
-/* On one side or the other of a limit, or of what a type can hold. */
+/* Returns a number next to a limit of the product, or of a type. */
 uint64_t make_edge(struct maker *maker);
-/* The bytes of a string or bytes field, without tag and length. */
+/* Writes the bytes of a string or bytes field, without tag and length. */
 void make_text(struct maker *maker, const ProtobufCFieldDescriptor *field, struct out *out);
-/* True once in `of` times. */
+/* Returns true once in `of` times. */
 static inline bool make_chance(struct maker *maker, uint64_t of) {
     return random_below(maker->random, of) == 0;
 }
 
-/* Changes packed bytes without knowing what they mean: bits, cuts, repeats. */
+/* Changes packed bytes without parsing them: flips bits, removes and repeats pieces. */
 void make_damage(struct random *random, struct out *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* make_values.c: numbers and texts for fields (make.h): what was learned, what is sensible under that name, what lies
- * on a limit, and noise. */
+/* make_values.c: chooses numbers and texts for fields (make.h): learned ones, sensible ones for the field's name,
+ * limits, and noise. */
 #include <string.h>
 
 #include "make.h"
@@ -10,7 +10,7 @@
 #define KEYS 400u
 #define QUEUES 12u
 
-/* What makes sense under a name: below `below`. */
+/* Upper limits of sensible numbers, by name. */
 static const struct {
     const char *name;
     uint64_t below;
@@ -118,7 +118,7 @@ static void put_noise(struct maker *maker, size_t size, struct out *out) {
     while (size-- > 0) out_byte(out, (uint8_t)random_u64(maker->random));
 }
 
-/* What a check of texts must look at: length, UTF-8, control characters, blanks at the ends. */
+/* Texts for the checks of length, UTF-8, control characters, and blanks at the ends. */
 static void odd_text(struct maker *maker, struct out *out) {
     static const char *const pieces[] = {
         "",     " ",  "\t",   "\x7f",  "\xc3\xa4",     "\xed\xa0\x80",    "\xc0\x80", "\xff", "\xf4\x90\x80\x80",
@@ -189,7 +189,7 @@ static void sensible_text(struct maker *maker, const ProtobufCFieldDescriptor *f
         out_format(out, "ws://127.0.0.1:%u", (unsigned)random_below(maker->random, 9));
     else if (field->type == PROTOBUF_C_TYPE_STRING)
         out_format(out, "%s-%u", field->name, (unsigned)random_below(maker->random, 9));
-    else if (make_chance(maker, 2)) /* of the sizes that ids, hashes and secrets have */
+    else if (make_chance(maker, 2)) /* the sizes of ids, hashes and secrets */
         put_noise(maker, 8 * random_below(maker->random, 6), out);
 }
 
@@ -198,7 +198,7 @@ void make_text(struct maker *maker, const ProtobufCFieldDescriptor *field, struc
         odd_text(maker, out);
         return;
     }
-    /* Of another cluster nothing is wanted: it seldom gets further than that. */
+    /* Requests for another cluster are refused early, so a foreign id is used seldom. */
     bool is_named = is_called(field, "cluster") || is_called(field, "resume") || is_called(field, "cursor");
     if (is_named && !make_chance(maker, 20)) {
         if (!make_chance(maker, 6)) learned_text(maker, field, out);

@@ -1,6 +1,6 @@
-/* out.h: bytes that grow: what is about to be sent, what has arrived, and the encoding of protobuf.
+/* out.h: a growing buffer: for data to send, for data that has arrived, and for protobuf encoding.
  *
- * A test program's helper: it ends the process when memory ends, so nothing here fails. */
+ * A test helper: when memory runs out it ends the process, so no function here can fail. */
 #ifndef TARRY_TESTS_FUZZ_BROKER_OUT_H
 #define TARRY_TESTS_FUZZ_BROKER_OUT_H
 
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* All zero: empty. */
+/* Empty if all zero. */
 struct out {
     uint8_t *data;
     size_t size, room;
@@ -19,13 +19,13 @@ void out_bytes(struct out *out, const void *data, size_t size);
 void out_byte(struct out *out, uint8_t byte);
 void out_text(struct out *out, const char *text);
 void out_format(struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Big-endian, `size` bytes. */
+/* Writes a number of `size` bytes, big-endian. */
 void out_number(struct out *out, uint64_t value, unsigned size);
-/* `padding` bytes longer than it must be (10 bytes at most). */
+/* Writes a varint that is `padding` bytes longer than necessary (10 bytes at most). */
 void out_varint(struct out *out, uint64_t value, unsigned padding);
-/* What has been written from `start` on becomes length-delimited, the length `lie` away from the truth. */
+/* Turns the bytes from `start` on into a length-delimited field whose length is wrong by `lie`. */
 void out_delimit(struct out *out, size_t start, int64_t lie);
-/* Takes the first `size` bytes away. */
+/* Removes the first `size` bytes. */
 void out_drop(struct out *out, size_t size);
 
 #endif

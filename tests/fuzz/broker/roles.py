@@ -1,8 +1,7 @@
-"""roles.py: what a broker may be when strangers speak to it: alone, one of a pair, inspecting.
+"""roles.py: the configurations of brokers that strangers speak to: alone, in a pair, inspecting a directory.
 
-A role is made once: its data directories, as they are when its brokers have been stopped in good order, are the template of
-each life. So a trace that was taken from one life means the same to another one: sessions' secrets, the cluster's id, and
-the ids of what is there already are the same.
+A role is made once: its data directories, after its brokers were stopped in order, are the template of each life. So a trace of
+one life also fits another: sessions' secrets, the cluster's id and the ids of existing tasks are the same.
 """
 import os
 import shutil
@@ -12,23 +11,24 @@ import ports
 import tokens
 import wire
 
-FILLERS = 60            # tasks of nobody's, so that small ids are nobody's
+FILLERS = 60            # tasks that belong to no client, so that small ids are harmless
 BROKER_ARGUMENTS = ("--memory", "64MiB", "--segment-size", "4MiB", "--retain-log-size", "32MiB", "--retain-log-age", "1s")
 PAIR_ARGUMENTS = ("--failover-after", "5s", "--solo-after", "2s")
 IN_SYNC_S = 60
 
 
 class Role:
-    """One broker alone. `prey`: those that strangers speak to; `clients`: a Broker for the tool, whose url names all."""
+    """One broker alone. `prey`: brokers that strangers speak to; `clients`: a Broker for the tool, whose url names all of them.
+    """
 
     name = "alone"
     arguments = ()
-    stranger = ()  # arguments of the stranger's
-    honest = True  # there are clients that schedule
-    jobs = True    # it speaks beanstalkd's protocol, too
+    stranger = ()  # arguments of the stranger program
+    honest = True  # some clients schedule tasks
+    jobs = True    # it also speaks beanstalkd's protocol
 
     def __init__(self, directory, env):
-        """`directory`: of this role, for the template and for lives."""
+        """`directory`: the role's own, for the template and for lives."""
         self.directory, self.env = directory, env
         self.template = os.path.join(directory, "template")
         self.life = os.path.join(directory, "life")
@@ -72,7 +72,7 @@ class Role:
     # ---- a life
 
     def begin(self):
-        """All brokers run as the role says, on copies of the template."""
+        """Starts all brokers of the role on copies of the template."""
         shutil.rmtree(self.life, ignore_errors=True)
         shutil.copytree(self.template, self.life)
         for broker in self.brokers:
@@ -85,7 +85,7 @@ class Role:
             broker.start()
 
     def stop(self):
-        """Exit statuses after SIGTERM, the last started first."""
+        """Stops the brokers by SIGTERM, the last started first; returns their exit statuses."""
         return [broker.stop() for broker in reversed(self.brokers) if broker.is_running()]
 
     def kill(self):
@@ -105,7 +105,7 @@ class Role:
 
 
 class Tokens(Role):
-    """Strangers show tokens: each role's, of some queues or all, one that is nobody's, or none."""
+    """Strangers send tokens: of each role, for some queues or all, unknown ones, or none."""
 
     name = "tokens"
     rows = {"maker": ("produce", "queue=q0"), "taker": ("consume", "queue=q"), "watcher": ("read",), "operator": ("operate,read", "queue=q1"),
@@ -121,11 +121,11 @@ class Tokens(Role):
 
 
 class Pair(Role):
-    """Two of them with a file as the coordinator; strangers speak to who leads."""
+    """Two brokers with a file as their coordinator; strangers speak to the leader."""
 
     name = "leader"
     arguments = PAIR_ARGUMENTS
-    stranger = (*Role.stranger, "--promotes", "60")  # one request in some 100 is Pair: now and then the other leads
+    stranger = (*Role.stranger, "--promotes", "60")  # one request in some 100 is Pair, so the leader changes now and then
     coordinated = True
 
     def make_brokers(self):
@@ -141,7 +141,7 @@ class Pair(Role):
         self.wait_in_sync()
 
     def status(self, broker):
-        """field number → values of a PairReply; {}: it does not answer."""
+        """Returns field number → values of a PairReply; {}: no answer."""
         try:
             with wire.Rpc(broker.port) as rpc:
                 return wire.decode(rpc.ask(wire.PAIR, [])[1])
@@ -153,7 +153,7 @@ class Pair(Role):
         harness.wait_until("both in sync", lambda: all(self.status(b).get(in_sync) == [1] for b in self.brokers), IN_SYNC_S)
 
     def start(self):
-        """The one that led last starts first: `a`, as long as nobody said otherwise."""
+        """The last leader starts first: `a`, unless a request changed that."""
         for broker in self.brokers:
             broker.launch()
         for broker in self.brokers:
@@ -176,7 +176,7 @@ class Follower(Pair):
 
 
 class Uncoordinated(Pair):
-    """Two without a coordinator; strangers speak to both."""
+    """Two brokers without a coordinator; strangers speak to both."""
 
     name = "uncoordinated"
     arguments = ()
@@ -188,7 +188,7 @@ class Uncoordinated(Pair):
 
 
 class Solo(Pair):
-    """A leader that has gone on alone, with a coordinator: its follower is gone for good."""
+    """A leader with a coordinator that serves alone: its follower is gone for good."""
 
     name = "solo"
     stranger = Role.stranger
@@ -201,7 +201,7 @@ class Solo(Pair):
         self.fill_again()
 
     def fill_again(self):
-        """It is acknowledged alone."""
+        """Schedules tasks that are acknowledged by this node alone."""
         self.a.ok("schedule", "q0", "--in", "1h", "--timeout", "60s")
 
     def start(self):
@@ -212,7 +212,7 @@ class Solo(Pair):
 
 
 class Inspecting(Role):
-    """A directory that is only looked at."""
+    """A directory that is only inspected."""
 
     name = "inspecting"
     honest = False

@@ -1,14 +1,14 @@
-/* say.c: what a stranger says next on a connection (talk.h). */
+/* say.c: chooses what a stranger sends next on a connection (talk.h). */
 #include "api.h"
 #include "jobs.h"
 #include "talk.h"
 
 #define BURST_MAX 8
-#define TRIES_MAX 20 /* to find a request that the guard allows */
+#define TRIES_MAX 20 /* tries to find a request that the guard allows */
 #define REQUEST_BIT 0x80000000u
 #define HOPS_MAX 20
 
-/* SP's header: the request's id, with the top bit set; before it, those who passed it on. */
+/* Writes SP's header: the request's id with the top bit set; before it, the ids of devices that passed it on. */
 static void put_header(struct talk *talk, struct connection *connection, struct out *out) {
     struct random *random = &talk->random;
     uint64_t dice = random_below(random, 300);
@@ -16,10 +16,10 @@ static void put_header(struct talk *talk, struct connection *connection, struct 
         out_number(out, random_u64(random), (unsigned)random_below(random, 4));
         return;
     }
-    if (dice == 1) /* passed on by others, perhaps by too many */
+    if (dice == 1) /* passed on by devices, perhaps by too many */
         for (size_t i = random_below(random, HOPS_MAX); i > 0; i--)
             out_number(out, random_u64(random) & (REQUEST_BIT - 1), 4);
-    if (dice == 2) { /* without an end */
+    if (dice == 2) { /* no id with the top bit */
         for (size_t i = random_below(random, HOPS_MAX); i > 0; i--) out_number(out, 0, 4);
         return;
     }
@@ -65,7 +65,7 @@ static void say_noise(struct talk *talk, struct connection *connection) {
     connection->left = 0;
 }
 
-/* One of those that it was given, a wrong one, or NULL: none. */
+/* Returns one of the given tokens, a wrong one, or NULL: none. */
 static const char *choose_token(struct talk *talk) {
     if (talk->token_count == 0) return NULL;
     size_t choice = random_below(&talk->random, talk->token_count + 2);
@@ -73,14 +73,14 @@ static const char *choose_token(struct talk *talk) {
     return choice == talk->token_count ? "tarry_a-token-of-nobody" : NULL;
 }
 
-/* What is left to come of a connection that has said something that is not to be understood, or that waits. */
+/* Ends a connection soon, after it sent something unintelligible or something that waits. */
 static void say_no_more(struct talk *talk, struct connection *connection, uint64_t lingers_ms) {
     connection->left = 0;
     connection->is_last = true;
     connection->close_ms = talk_now_ms() + random_below(&talk->random, lingers_ms);
 }
 
-#define HANGS_MS 3000 /* a request that waits, or is not whole */
+#define HANGS_MS 3000 /* for a request that waits, or is incomplete */
 #define ENDS_MS 60
 
 static void say_to_api(struct talk *talk, struct connection *connection) {
@@ -119,7 +119,7 @@ void say_opening(struct talk *talk, struct connection *connection) {
         return;
     }
     web_upgrade(&connection->out, "/rpc", WEB_RPC, choose_token(talk));
-    /* Who does not wait for the answer. */
+    /* Sends requests before the answer to the upgrade. */
     if (connection->manner == RUDE && random_below(&talk->random, 6) == 0) say_rudely(talk, connection);
 }
 
@@ -138,7 +138,7 @@ void say_more(struct talk *talk, struct connection *connection) {
     case JOBS:
         say_jobs(talk, connection);
         return;
-    default: /* what is said on a lane is wrong whatever it is */
+    default: /* anything sent on a lane is wrong */
         if (dice < 3 && connection->left > 1)
             say_requests(talk, connection, 1);
         else

@@ -6,14 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FILLERS 60u /* roles.py: tasks 1 … are nobody's */
-#define BEFORE 12   /* bytes before a number that tell what it is */
+#define FILLERS 60u /* roles.py: tasks 1 … belong to no client */
+#define BEFORE 12   /* bytes before a number that show its meaning */
 
 static void note_id(struct seen *seen, uint64_t id) {
     if (id != 0) seen->ids[seen->id_count++ % SEEN_MAX] = id;
 }
 
-/* Copies digits and hyphens, or hexadecimal digits, up to a quote. False: it is cut off, or too long. */
+/* Copies digits and hyphens, or hexadecimal digits, up to a quote. Returns false if the text is truncated or too
+ * long. */
 static bool take_text(const char *at, const char *end, char out[SEEN_TEXT_SIZE]) {
     size_t size = 0;
     while (at + size < end && at[size] != '"' && size < SEEN_TEXT_SIZE - 1) size++;
@@ -57,7 +58,7 @@ void seen_lines(struct seen *seen, const char *text, size_t size) {
             size_t count = 0;
             at += strlen(words[i]);
             while (at + count < end && isdigit((unsigned char)at[count]) && count < SEEN_TEXT_SIZE - 1) count++;
-            if (at + count == end) break; /* the rest of it comes */
+            if (at + count == end) break; /* the rest of the number is still to come */
             memcpy(digits, at, count);
             digits[count] = '\0';
             note_id(seen, strtoull(digits, NULL, 10));
@@ -101,7 +102,7 @@ static bool is_own(const struct seen *seen, uint64_t id) {
     return id <= FILLERS || id >= FAR;
 }
 
-/* Is what stands before a number such that it may be an id? */
+/* Whether the text before a number shows that it may be an id. */
 static bool names_a_task(const char *text, const char *at) {
     static const char *const words[] = {"id", "asks/", "elete ", "kick-job ", "erve-job "};
     const char *from = at - text > BEFORE ? at - BEFORE : text;

@@ -1,6 +1,6 @@
-/* seen.h: what a stranger has read in answers that are text (HTTP's JSON, beanstalkd's lines): ids of tasks, tokens,
- * cursors. Numbers stand for themselves: none of them may be an honest client's (guard.h), so what names a task is
- * looked through before it is said. */
+/* seen.h: what a stranger has read in text answers (HTTP's JSON, beanstalkd's lines): ids of tasks, tokens, cursors.
+ * A number sent to the broker must not be an honest client's (guard.h), so requests that name a task are checked
+ * before they are sent. */
 #ifndef TARRY_TESTS_FUZZ_BROKER_SEEN_H
 #define TARRY_TESTS_FUZZ_BROKER_SEEN_H
 
@@ -18,7 +18,7 @@ struct seen_lease {
 };
 
 struct seen {
-    uint64_t ids[SEEN_MAX]; /* of tasks that a stranger has made, or has been given; the last SEEN_MAX */
+    uint64_t ids[SEEN_MAX]; /* ids of tasks that the stranger made or got; the last SEEN_MAX */
     uint64_t id_count;
     struct seen_lease leases[SEEN_MAX];
     uint64_t lease_count;
@@ -26,18 +26,18 @@ struct seen {
     uint64_t cursor_count;
 };
 
-/* Learns from JSON, or from lines of beanstalkd's, which may be cut off. Nothing is learned from a text that names an
+/* Learns from JSON or from beanstalkd's lines, which may be truncated. Learns nothing from a text that names an
  * honest client. */
 void seen_json(struct seen *seen, const char *text, size_t size);
 void seen_lines(struct seen *seen, const char *text, size_t size);
 
-/* An id that may be named: one of those, one that nobody has, or one of the fillers' (roles.py). */
+/* Returns an id that may be sent: a learned one, one that no task has, or one of the fillers (roles.py). */
 uint64_t seen_id(const struct seen *seen, struct random *random);
-/* A lease; of nobody's if there is none. */
+/* Returns a learned lease, or an invalid one. */
 struct seen_lease seen_lease(const struct seen *seen, struct random *random);
 const char *seen_cursor(const struct seen *seen, struct random *random);
 
-/* May this be said? Whatever number could be taken for a task's id is one that may be named. */
+/* Returns whether the request may be sent: every number in it that could be a task's id may be named. */
 bool seen_allows(const struct seen *seen, const void *data, size_t size);
 
 #endif

@@ -1,7 +1,7 @@
-"""shrink.py: makes a trace smaller, as long as the broker ends in the same way (trace.h says what is in one).
+"""shrink.py: makes a trace smaller while the broker still ends in the same way (trace.h describes traces).
 
-What a connection said is cut into WebSocket frames first; then fewer and fewer connections are tried, the last ones before
-the end first, and then fewer and fewer frames.
+First the data of each connection is split into WebSocket frames. Then fewer and fewer connections are tried, the last active ones
+first, and then fewer and fewer frames.
 """
 import struct
 import time
@@ -11,7 +11,7 @@ OPEN, SAY, HEARD, CLOSE = b"OSHC"
 
 
 def read(path):
-    """[(kind, connection, number, bytes)]; a step that is cut off is left out."""
+    """Returns [(kind, connection, number, bytes)]; an incomplete last step is dropped."""
     steps, at = [], 0
     with open(path, "rb") as file:
         data = file.read()
@@ -31,7 +31,7 @@ def write(steps, path):
 
 
 def first_frame(said):
-    """The size of the upgrade request or frame that `said` begins with; None: it is not whole."""
+    """Returns the size of the upgrade request or frame at the beginning of `said`; None: it is incomplete."""
     if said.startswith(b"GET "):
         end = said.find(b"\r\n\r\n")
         return None if end < 0 else end + 4
@@ -47,7 +47,7 @@ def first_frame(said):
 
 
 def split(steps):
-    """Each frame a step of its own, where it became whole."""
+    """Makes each frame a step of its own, at the step where it became complete."""
     pieces, pending = [], {}
     for kind, connection, number, said in steps:
         if kind == CLOSE and pending.get(connection):
@@ -64,7 +64,7 @@ def split(steps):
 
 
 def fewer(items, holds, until):
-    """Delta debugging: a small part of `items` for which `holds` still says yes."""
+    """Delta debugging: returns a small part of `items` for which `holds` is still true."""
     count = 2
     while len(items) > 1 and time.monotonic() < until:
         size = max(1, len(items) // count)
@@ -81,10 +81,10 @@ def fewer(items, holds, until):
 
 
 def shrink(steps, fails, limit_s):
-    """`fails(steps)`: the same happens to a broker. The steps that are left."""
+    """`fails(steps)`: the steps still make a broker fail. Returns the remaining steps."""
     until = time.monotonic() + limit_s
     steps = split(steps)
-    order = list(dict.fromkeys(step[1] for step in reversed(steps)))  # the one that spoke last first
+    order = list(dict.fromkeys(step[1] for step in reversed(steps)))  # the connection that sent last first
 
     def of(connections):
         return [step for step in steps if step[1] in connections]

@@ -1,7 +1,8 @@
-/* stranger.c: speaks to a broker as no client of ours would, from a seed or from a trace, and says what came of it.
+/* stranger.c: a fuzzing client: speaks to a broker unlike our clients, from a seed or from a trace, and reports what
+ * happened.
  *
- * It judges nothing: fuzz_broker.py starts the broker, looks after it, and has honest clients beside. Exit status: 0 it
- * has said everything, 2 wrong usage, 3 nobody listened any more. */
+ * It judges nothing: fuzz_broker.py starts the broker, watches it, and runs honest clients. Exit status: 0
+ * everything was sent, 2 wrong usage, 3 the broker no longer listens. */
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
@@ -45,7 +46,7 @@ static const char *name_of(const ProtobufCEnumDescriptor *codes, int code) {
     return value != NULL ? value->name : "?";
 }
 
-/* One line of JSON. */
+/* Prints the report, one line of JSON. */
 static void report(const struct talk *talk) {
     printf("{\"requests\": %lu, \"noises\": %lu, \"connections\": %u, \"answers\": %lu, \"deliveries\": %lu, "
            "\"bytes\": %lu",
@@ -90,7 +91,7 @@ int main(int argc, char **argv) {
     const char *replay = NULL;
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         bool is_port = option == PORT || option == BEANSTALK;
-        /* In this order, so that a trace means the same ones. */
+        /* The order is fixed, because a trace refers to it. */
         if (is_port && (talk.port_count + talk.jobs_count == PORTS_MAX || (option == PORT && talk.jobs_count > 0)))
             usage();
         if (is_port) talk.ports[talk.port_count + talk.jobs_count] = (uint16_t)number(optarg);

@@ -1,4 +1,4 @@
-/* talk.h: a stranger at a broker's door: several connections at once, each with manners of its own. */
+/* talk.h: a stranger: a fuzzing client with several connections at once, each with a manner of its own. */
 #ifndef TARRY_TESTS_FUZZ_BROKER_TALK_H
 #define TARRY_TESTS_FUZZ_BROKER_TALK_H
 
@@ -12,36 +12,36 @@
 #define TOKENS_MAX 8
 #define CONNECTIONS_MAX 32
 #define CODES_MAX 16
-#define BODIES_MAX 40 /* numbers of the fields of Reply */
+#define BODIES_MAX 40 /* field numbers of Reply */
 
 enum manner {
-    POLITE, /* requests in good frames, many of them */
-    RUDE,   /* a few, then frames against the rules */
-    NOISE,  /* HTTP that is none, or hardly */
-    LANE,   /* of a session of the stranger's, as a rule */
-    API,    /* /v1 and the pages, one request behind the other */
+    POLITE, /* many requests in correct frames */
+    RUDE,   /* a few requests, then frames that break the rules */
+    NOISE,  /* data that is not HTTP, or hardly */
+    LANE,   /* a lane, usually of the stranger's own session */
+    API,    /* /v1 and the pages, one request after another */
     JOBS,   /* beanstalkd's protocol */
     MANNERS
 };
 
-#define STATUSES_MAX 600 /* of HTTP */
-#define WORDS_MAX 24     /* that replies of beanstalkd's begin with */
+#define STATUSES_MAX 600 /* HTTP statuses */
+#define WORDS_MAX 24     /* first words of beanstalkd's replies */
 extern const char *const talk_words[WORDS_MAX];
 
 struct connection {
-    int fd; /* -1: none */
+    int fd; /* -1: not connected */
     enum manner manner;
-    uint32_t number;            /* in the trace */
-    struct web_reader reader;   /* API, JOBS: what has come lies in `reader.in` */
-    struct out out;             /* not yet sent */
-    const char *token;          /* API: that it shows; NULL: none */
-    bool looks;                 /* API: nothing is learned from its answers */
+    uint32_t number;            /* number of the connection in the trace */
+    struct web_reader reader;   /* API, JOBS: received data is in `reader.in` */
+    struct out out;             /* data to send */
+    const char *token;          /* API: the token that it sends; NULL: none */
+    bool looks;                 /* API: only queries, and nothing is learned from their answers */
     bool trickles;              /* API, JOBS: sends a few bytes at a time */
-    unsigned left;              /* so many more messages */
-    unsigned waiting;           /* so many answers to come, as far as can be known */
+    unsigned left;              /* remaining messages */
+    unsigned waiting;           /* expected answers, as far as known */
     bool deaf;                  /* does not read */
-    bool is_last;               /* closes once everything is sent, and a moment later */
-    uint32_t heard, heard_told; /* messages; and how many of them the trace knows of */
+    bool is_last;               /* closes shortly after everything is sent */
+    uint32_t heard, heard_told; /* number of received messages; how many of them the trace has noted */
     uint32_t request_id;
     uint64_t opened_ms, heard_ms, close_ms;
 };
@@ -53,38 +53,38 @@ struct talk {
     struct maker maker;
     struct guard guard;
     struct trace trace;
-    uint16_t ports[PORTS_MAX]; /* those of beanstalkd's protocol last */
-    size_t port_count;         /* of the others */
+    uint16_t ports[PORTS_MAX]; /* ports of beanstalkd's protocol come last */
+    size_t port_count;         /* number of the other ports */
     size_t jobs_count;
-    const char *tokens[TOKENS_MAX]; /* which a connection may show */
+    const char *tokens[TOKENS_MAX]; /* tokens that a connection may send */
     size_t token_count;
     bool plain_uri;
-    uint64_t promotes_once_in; /* so many requests may one change who leads; 0: never */
+    uint64_t promotes_once_in; /* one request in so many may change the leader; 0: none */
     uint64_t requests_max, end_ms;
     struct connection connections[CONNECTIONS_MAX];
     uint32_t opened;
-    uint64_t next_ms[MANNERS]; /* before that no other one is opened */
-    /* What came of it. */
+    uint64_t next_ms[MANNERS]; /* [manner]: no new connection before this time */
+    /* Results. */
     uint64_t requests, noises, answers, bytes;
-    uint64_t codes[BODIES_MAX][CODES_MAX]; /* answers, by body and code */
-    uint64_t results[CODES_MAX];           /* operations, by code */
+    uint64_t codes[BODIES_MAX][CODES_MAX]; /* [body][code]: number of answers */
+    uint64_t results[CODES_MAX];           /* [code]: number of operations */
     uint64_t deliveries;
-    uint64_t statuses[STATUSES_MAX]; /* of HTTP */
-    uint64_t words[WORDS_MAX];       /* of beanstalkd's replies */
-    bool refused;                    /* nobody listens any more */
+    uint64_t statuses[STATUSES_MAX]; /* number of HTTP answers, by status */
+    uint64_t words[WORDS_MAX];       /* number of beanstalkd's replies, by word */
+    bool refused;                    /* the broker no longer listens */
 };
 
-/* Everything above `know` is set, and `port_count`, `requests_max`, `end_ms`. Until one of these two is reached, or
- * nobody listens. */
+/* Runs until `requests_max` or `end_ms` is reached, or the broker no longer listens. The caller sets these two,
+ * `port_count`, and everything above `know`. */
 void talk_run(struct talk *talk);
 uint64_t talk_now_ms(void);
 
-/* Of its insides: what a connection says next, into `out` (say.c). */
+/* Internal: appends the connection's next data to `out` (say.c). */
 void say_opening(struct talk *talk, struct connection *connection);
 void say_more(struct talk *talk, struct connection *connection);
-/* What it makes of a whole message (hear.c). May open a lane. */
+/* Handles a complete message (hear.c). May open a lane. */
 void hear_message(struct talk *talk, struct connection *connection);
-/* API, JOBS: bytes have come, which lie in reader.in. */
+/* API, JOBS: handles the received bytes in reader.in. */
 void hear_text(struct talk *talk, struct connection *connection);
 void talk_open_lane(struct talk *talk, uint32_t lane, const char *secret);
 

@@ -40,7 +40,7 @@ void trace_close(struct trace *trace) {
     trace->file = NULL;
 }
 
-/* ---- once more */
+/* ---- replay */
 
 struct actor {
     int fd; /* -1: closed */
@@ -72,7 +72,7 @@ static void actor_close(struct actor *actor, bool reset) {
     *actor = (struct actor){.fd = -1};
 }
 
-/* Whatever has come within the time; false: nothing. */
+/* Waits for data; returns false if none arrives in time. */
 static bool actor_hear(struct actor *actor, int wait_ms) {
     uint8_t buffer[65536];
     struct pollfd wait = {.fd = actor->fd, .events = POLLIN};

@@ -9,7 +9,7 @@ enum { CONTINUATION, TEXT, BINARY, CLOSE = 8, PING, PONG };
 #define FINAL 0x80u
 #define MASKED 0x80u
 
-/* The key need not be random: it proves to nobody who asks, and nng does not look at it. */
+/* The key need not be random: the broker only sends back its hash. */
 void web_upgrade(struct out *out, const char *path, const char *protocol, const char *secret) {
     out_format(out,
                "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -25,8 +25,8 @@ void web_upgrade(struct out *out, const char *path, const char *protocol, const 
 struct frame {
     uint8_t first; /* FIN, reserved bits, opcode */
     bool unmasked;
-    unsigned length_size; /* 0: the shortest; else 2 or 8 bytes */
-    uint64_t lie;         /* added to the length */
+    unsigned length_size; /* 0: the shortest; otherwise 2 or 8 bytes */
+    uint64_t lie;         /* added to the true length */
 };
 
 static void put_frame(struct random *random, struct frame frame, const uint8_t *data, size_t size, struct out *out) {
@@ -84,7 +84,7 @@ static void rude_lengths(struct random *random, const uint8_t *data, size_t size
     put_frame(random, frame, data, size, out);
 }
 
-/* More and more of one message, which never ends, or ends too late. */
+/* Sends parts of a message that never ends, or ends too late. */
 static void rude_fragments(struct random *random, const uint8_t *data, size_t size, struct out *out) {
     size_t count = random_below(random, 30) == 0 ? 5000 : random_below(random, 40);
     put_frame(random, (struct frame){.first = BINARY}, data, size, out);
@@ -115,18 +115,18 @@ void web_rude_message(struct random *random, const void *data, size_t size, stru
     case 5:
         put_control(random, (uint8_t)(CLOSE + random_below(random, 8)), out);
         break;
-    case 6: /* a message begins in another */
+    case 6: /* a message begins inside another */
         put_frame(random, (struct frame){.first = BINARY}, data, size, out);
         break;
-    default: /* a continuation of nothing */
+    default: /* a continuation without a beginning */
         frame.first = FINAL | CONTINUATION;
     }
     put_frame(random, frame, data, size, out);
-    if (random_below(random, 4) == 0) /* cut off */
+    if (random_below(random, 4) == 0) /* truncated */
         out->size -= random_below(random, out->size - start);
 }
 
-/* ---- what comes back */
+/* ---- received data */
 
 void web_reader_deinit(struct web_reader *reader) {
     out_deinit(&reader->in);
@@ -179,7 +179,7 @@ enum web_found web_next(struct web_reader *reader) {
         before = at;
         found = next_frame(reader, &at);
     } while (found == WEB_NOTHING && at > before);
-    /* A message of which only the first frames are here is put together again next time. */
+    /* An incomplete fragmented message is parsed again next time. */
     if (found != WEB_NOTHING) out_drop(&reader->in, at);
     return found;
 }

@@ -1,4 +1,4 @@
-/* web_noise.c: HTTP as it should not be (web.h). */
+/* web_noise.c: wrong HTTP (web.h). */
 #include <string.h>
 
 #include "web.h"
@@ -57,7 +57,7 @@ static void put_path(struct random *random, struct out *out) {
 
 static void put_uri(struct random *random, bool plain, struct out *out) {
     put_path(random, out);
-    /* nng 1.5.2 writes beyond a URI that ends in an escape (nng#1594). */
+    /* nng 1.5.2 writes past the end of a URI that ends in an escape (nng#1594). */
     if (plain) out_text(out, "plain");
 }
 
@@ -121,7 +121,7 @@ static void put_odd_header(struct random *random, struct out *out) {
     out_text(out, ONE_OF(random, ends));
 }
 
-/* The headers of an upgrade, each of them sometimes missing, twice, or odd. */
+/* Writes the headers of an upgrade, each of them sometimes missing, doubled, or odd. */
 static void put_upgrade_headers(struct random *random, struct out *out) {
     static const char *const headers[] = {"Host: 127.0.0.1",           "Upgrade: websocket",
                                           "Connection: Upgrade",       "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
@@ -172,7 +172,7 @@ void web_noise(struct random *random, bool plain_uri, struct out *out) {
     size_t start = out->size;
     for (size_t i = random_below(random, 6) == 0 ? 1 + random_below(random, 6) : 1; i > 0; i--)
         put_request(random, plain_uri, out);
-    if (random_below(random, 8) == 0) /* cut off, or a bit of it changed */
+    if (random_below(random, 8) == 0) /* truncated, or with a changed bit */
         out->size = start + random_below(random, out->size - start + 1);
     else if (random_below(random, 8) == 0)
         out->data[start + random_below(random, out->size - start)] ^= (uint8_t)(1u << random_below(random, 8));
