@@ -1,5 +1,6 @@
-"""budget_test.py: how much work few bytes can make for the door's one thread, and which requests wait for it (CALM-1): packed bodies, many small requests in
-one packet, answers that are not read. What counts is the order of answers and the time on a processor of the door's thread, not the clock on the wall."""
+"""budget_test.py: how much work a few bytes can cause for the door's only thread, and which requests wait for it (CALM-1):
+compressed bodies, many small requests in one packet, unread answers. It measures the order of answers and the processor time of
+the door's thread, not the wall clock."""
 import gzip
 import json
 import os
@@ -19,21 +20,21 @@ from http_client import Http, raw  # noqa: E402
 
 MIB = 1 << 20
 LARGE = 16 * MIB - (128 << 10)
-HOSTILE = 40  # requests that stand in one packet
+HOSTILE = 40  # requests in one packet
 HONEST = 5
-DOOR_MS = 150  # on a processor, for what should take a hundredth of it; before, each of these took 2 s and more
+DOOR_MS = 150  # limit of processor time for work that needs 1 % of it; before the fix each of these took 2 s and more
 DOOR_THREADS = ("tarry-net", "tarry-net-2")
 
 
 def zstd(size):
-    """`size` blanks in runs of 128 KiB, by hand: 3 bytes for each, and no size in the frame's head."""
+    """Compresses `size` blanks as runs of 128 KiB, by hand: 3 bytes each, without a size in the frame's head."""
     count = size >> 17
     runs = b"".join(((1 << 17) << 3 | 2 | (k == count - 1)).to_bytes(3, "little") + b" " for k in range(count))
     return b"\x28\xb5\x2f\xfd\x00\x58" + runs
 
 
 def zstd_says(size):
-    """A frame whose head states this size, and the first of its bytes."""
+    """Returns a frame whose head states this size, and the first of its bytes."""
     return b"\x28\xb5\x2f\xfd\x80\x58" + size.to_bytes(4, "little") + b"\x00\x00\x00"
 
 
@@ -49,7 +50,7 @@ class Budget(principals.Access):
             tokens.row("slow", "produce", "rate=1"), tokens.row("narrow", "produce", "bytes=65536"))
 
     def door_ms(self):
-        """What the door's threads have had of a processor."""
+        """Returns the processor time of the door's threads so far."""
         total = 0
         tasks = f"/proc/{self.broker.process.pid}/task"
         for task in os.listdir(tasks):
@@ -70,7 +71,7 @@ class Budget(principals.Access):
         return peer
 
     def statuses(self, peer, count):
-        """Of so many answers, and what came."""
+        """Reads `count` answers; returns their statuses and the received data."""
         got = b""
         while len(found := re.findall(rb"HTTP/1\.1 (\d\d\d) ", got)) < count or not got.endswith((b"}", b"\n")):
             part = peer.recv(1 << 20)
@@ -83,17 +84,17 @@ class Budget(principals.Access):
         peer.setblocking(False)
         try:
             return len(re.findall(rb"HTTP/1\.1 \d", peer.recv(16 << 20)))
-        except OSError:  # nothing yet; or it was ended, for the room that it takes
+        except OSError:  # nothing yet; or the connection was ended, because its answers take too much memory
             return 0
         finally:
             peer.setblocking(True)
 
 
 class Bodies(Budget):
-    """F-20: a few hundred bytes that unpack to 16 MiB, or are a million values of JSON."""
+    """F-20: a few hundred bytes that unpack to 16 MiB, or to a million values of JSON."""
 
     def test_a_body_without_the_right_role_is_not_unpacked(self):
-        """Rights are judged by the head: a body that asks for what the token may not is dropped as it comes."""
+        """The broker checks rights by the head: it drops a body that the token does not permit as it comes."""
         before = self.door_ms()
         one = request("POST", "/v1/commit", zstd(LARGE), "reader", "Content-Encoding: zstd")
         statuses, said = self.statuses(self.speak(one * HOSTILE), HOSTILE)
@@ -102,17 +103,18 @@ class Bodies(Budget):
         self.assertLess(self.door_ms() - before, DOOR_MS)
 
     def test_a_body_beyond_the_rate_is_not_unpacked(self):
-        """Each of these is nonsense, which is found when it is unpacked: that costs an operation, too."""
+        """These bodies are invalid, which the broker finds when it unpacks them: that costs an operation too."""
         one = request("POST", "/v1/commit", zstd(LARGE), "slow", "Content-Encoding: zstd")
         began = time.monotonic()
         statuses, said = self.statuses(self.speak(one * HOSTILE), HOSTILE)
         self.assertLessEqual(statuses.count(400), time.monotonic() - began + 2, statuses)
         self.assertEqual(statuses.count(400) + statuses.count(503), HOSTILE)
-        if 503 in statuses:  # with a sanitizer each takes longer than a second
+        if 503 in statuses:  # with a sanitizer each takes longer than 1 s
             self.assertIn(b"at its limit", said)
 
     def test_what_is_asked_of_the_broker_is_counted_once(self):
-        """An operation for the body, given back for the operations that it asks for: of four a second a producer and three tasks are taken."""
+        """The body costs an operation, which is returned for the operations that it requests: of four per second, a producer and
+        three tasks are accepted."""
         principals.write(self.tokens, *self.rows, tokens.row("four", "produce", "rate=4"))
         web = None
         while web is None or web.ask("GET", "/v1/caller")[0] == 401:
@@ -121,7 +123,7 @@ class Bodies(Budget):
         self.assertEqual(web.ask("POST", "/v1/tasks", {"queue": "q", "in": "1h"})[0], 201)
 
     def test_packed_bodies_hold_no_other_request_up(self):
-        """An honest client's requests are answered while one connection's packed bodies are worked at."""
+        """An honest client's requests are answered while the bodies of one connection are unpacked."""
         packed = (("zstd", zstd(LARGE)), ("gzip", gzip.compress(b" " * LARGE, 9)))
         for kind, body in packed:
             for path, more in (("/v1/commit", "X-A: b"), ("/v1/tasks", "Content-Type: application/x-ndjson")):
@@ -138,7 +140,7 @@ class Bodies(Budget):
                     peer.close()
 
     def test_many_connections_of_one_principal_hold_no_other_one_up(self):
-        """Principals are served in turn where bodies are read as JSON, however many wait."""
+        """Principals take turns when bodies are parsed as JSON, however many connections wait."""
         connections, each = 6, 20
         one = request("POST", "/v1/commit", zstd(2 * MIB), "hostile", "Content-Encoding: zstd")
         honest = self.web("honest")
@@ -150,12 +152,12 @@ class Bodies(Budget):
         self.assertLess(come, connections * each // 2, "half of another principal's bodies came first")
 
     def test_a_body_counts_as_large_as_it_is_unpacked(self):
-        """`bytes=` of a principal: one body of any size may be under way, beside which another one is refused."""
+        """`bytes=` of a principal: one body of any size may be under way; meanwhile another one is refused."""
         half = request("POST", "/v1/tasks", zstd(LARGE), "narrow", "Content-Encoding: zstd")
         peer = self.speak(half[:-40])
         web = self.web("narrow")
         status, answer = 0, {}
-        while status != 503:  # the half may not have come yet
+        while status != 503:  # the first half may not have arrived yet
             status, answer = web.ask("POST", "/v1/tasks", zstd(LARGE), {"Content-Encoding": "zstd"})
             web.close()
             self.assertIn(status, (400, 503))
@@ -169,7 +171,7 @@ class Bodies(Budget):
             self.assertIn(b"%d " % status, said[:20], size)
 
     def test_a_body_of_a_refused_request_is_passed_over(self):
-        """The connection stays for the next request; a body of more than 1 MiB ends it."""
+        """The connection stays open for the next request; a body of more than 1 MiB ends it."""
         one = request("POST", "/v1/nothing", b"x" * 1000, "honest")
         statuses, _ = self.statuses(self.speak(one * 3), 3)
         self.assertEqual(statuses, [404] * 3)
@@ -179,7 +181,7 @@ class Bodies(Budget):
             for _ in range(64):
                 peer.sendall(b"10000\r\n" + b"x" * 65536 + b"\r\n")
         except OSError:
-            pass  # it was ended while it was sent
+            pass  # the connection was ended during the send
         try:
             while part := peer.recv(65536):
                 said += part
@@ -188,16 +190,16 @@ class Bodies(Budget):
         self.assertTrue(said == b"" or b" 403 " in said[:20], said[:100])
 
     def test_large_json_is_read_beside_the_door(self):
-        """A million values, which take a parser a tenth of a second."""
+        """A million values take a parser 100 ms."""
         body = b'{"queue":"q","in":"1h","json":[' + b"0," * 900_000 + b"0]}"
         before = self.door_ms()
         status, answer = self.web("honest").ask("POST", "/v1/tasks", body)
-        self.assertEqual(status, 413, answer)  # a payload has 1 MiB at most
+        self.assertEqual(status, 413, answer)  # a payload has at most 1 MiB
         if not harness.SANITIZED:
             self.assertLess(self.door_ms() - before, DOOR_MS / 2)
 
     def test_one_that_is_larger_than_there_is_room_for_may_be_under_way_again(self):
-        """Its room is given back with it. (Of --memory 64MiB requests have 8 MiB.)"""
+        """Its memory is released with it. (With --memory 64MiB, requests have 8 MiB.)"""
         self.broker.stop()
         self.broker.arguments = [*self.broker.arguments, "--memory", "64MiB"]
         self.broker.start()
@@ -216,7 +218,7 @@ class Bodies(Budget):
         while status == 503:  # until the last of them is freed
             try:
                 status = web.ask("POST", "/v1/tasks", body)[0]
-            except OSError:  # it was refused before all of it was sent
+            except OSError:  # the request was refused before all of it was sent
                 web.close()
         self.assertEqual(status, 413)
 
@@ -242,7 +244,7 @@ class Small(Budget):
         port = int(re.search(r"beanstalk://127\.0\.0\.1:(\d+)", self.broker.log_text()).group(1))
         with socket.create_connection(("127.0.0.1", port), 60) as peer:
             peer.sendall(b"list-tube-used\r\n" * 20_000)
-            peer.shutdown(socket.SHUT_WR)  # the last of them are worked at in a turn, too, and then the connection ends
+            peer.shutdown(socket.SHUT_WR)  # the last ones are also handled in one turn, then the connection ends
             got = b""
             while part := peer.recv(1 << 20):
                 got += part
@@ -250,7 +252,7 @@ class Small(Budget):
 
 
 class Answers(Budget):
-    """F-20: answers of a megabyte for a hundred bytes."""
+    """F-20: answers of a megabyte to requests of a hundred bytes."""
 
     def put(self, web, **content):
         status, answer = web.ask("POST", "/v1/queues/q/tasks", {"in": "1h", **content})
@@ -258,7 +260,8 @@ class Answers(Budget):
         return answer["id"]
 
     def test_head_renders_nothing(self):
-        """The payloads are a list of 400,000 numbers, and a megabyte of control characters, each of which is six in JSON."""
+        """The payloads are a list of 400,000 numbers, and a megabyte of control characters, each of which takes six bytes in
+        JSON."""
         web = self.web("honest")
         ids = [self.put(web, json=[0] * 400_000), self.put(web, body="\x01" * 1_000_000)]
         for path in [f"/v1/tasks/{task}" for task in ids]:
@@ -274,7 +277,7 @@ class Answers(Budget):
 
     @unittest.skipIf(harness.SANITIZED, "a sanitizer's processor time is not the product's")
     def test_a_large_answer_is_cheap(self):
-        """2 ms a megabyte or so; before, 60 and 150."""
+        """About 2 ms per megabyte; before the fix 60 and 150."""
         web, count = self.web("honest"), 10
         for content in ({"json": [0] * 400_000}, {"body": "\x01" * 1_000_000}, {"body_base64": "/w==" + "/w" * 0}):
             task = self.put(web, **content)
@@ -286,7 +289,7 @@ class Answers(Budget):
 
 
 class Questions(Budget):
-    """F-20: questions whose answers may be long: what each may need is reserved, and no reader has all of it."""
+    """F-20: questions whose answers may be long: the broker reserves memory for each, and no client gets all of it."""
 
     ASKED = 120
     FLOODS = 40
@@ -302,7 +305,7 @@ class Questions(Budget):
         self.broker.start()
 
     def test_an_answer_takes_what_it_needs(self):
-        """Each was counted as 8 MiB, however short it was, of 32 MiB."""
+        """Before the fix each counted as 8 MiB of 32 MiB, however short its answer was."""
         self.again("--payload-max", "8MiB")
         web, asked = self.web("honest"), 40
         task = int(web.ask("POST", "/v1/queues/q/tasks", {"in": "1h", "body": "x"})[1]["id"])
@@ -312,7 +315,8 @@ class Questions(Budget):
         self.assertEqual([rpc.hear()[1] for _ in range(asked)], [wire.OK] * asked, rpc.sentence)
 
     def test_answers_that_do_not_fit_are_refused_once_their_size_is_known(self):
-        """Of --memory 64MiB requests have 8: of 60 answers of 1 MB those that fit are given. Nothing is lost of the next ones."""
+        """With --memory 64MiB, requests have 8 MiB: of 60 answers of 1 MB those that fit are sent. The next requests lose
+        nothing."""
         self.again("--memory", "64MiB")
         web, asked = self.web("honest"), 60
         task = int(web.ask("POST", "/v1/queues/q/tasks", {"in": "1h", "body": "x" * 1_000_000})[1]["id"])
@@ -324,7 +328,7 @@ class Questions(Budget):
         self.assertEqual(rpc.ask(wire.GET, [(1, [(1, task)]), (2, 1)], 60)[0], wire.OK)
 
     def test_one_reader_leaves_room_for_another(self):
-        """One connection that keeps its window full, and three of its principal: others' questions are answered."""
+        """One connection that keeps its window full, and three of its principal: questions of other principals are answered."""
         rpcs, stops = [self.rpc("hostile") for _ in range(3)], threading.Event()
 
         def ask(rpc):

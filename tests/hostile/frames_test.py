@@ -1,5 +1,6 @@
-"""frames_test.py: WebSocket, case by case, in the order of Autobahn's list (github.com/crossbario/autobahn-testsuite): what is sent, and
-what must come of it. Behind each stands an honest request, SENTINEL, in the same packet: if it is answered, all before it was harmless."""
+"""frames_test.py: WebSocket, case by case, in the order of Autobahn's list (github.com/crossbario/autobahn-testsuite): the sent
+frames, and the expected result. After each, in the same packet, comes an honest request, SENTINEL: if it is answered, everything
+before was harmless."""
 import os
 import socket
 import struct
@@ -24,7 +25,7 @@ def reason(code, text=b""):
     return struct.pack(">H", code) + text
 
 
-# 1: framing. Requests are binary messages; text is nobody's.
+# 1: framing. Requests are binary messages; text messages are invalid.
 FRAMING = {
     "a request": (frame(BINARY, ONE), ANSWERED),
     "its length in 16 bits": (frame(BINARY, ONE, length=16), ANSWERED),
@@ -37,7 +38,7 @@ FRAMING = {
     "no text": (frame(TEXT), closed(1003)),
     "text that is not UTF-8": (frame(TEXT, b"\xce\xba\xe1\xbd\xb9\xcf\x83\xed\xa0\x80"), closed(1003)),
     "text in fragments that cut a character": (frame(TEXT, b"\xce", fin=False) + frame(CONTINUATION, b"\xba"), closed(1003)),
-    # On both sides of where a length takes more room. (Zeros are no request: it is refused by its own id.)
+    # Both sides of each size at which the length needs more bytes. (Zeros are no request: the reply refuses it by its id.)
     **{f"a message of {size}": (frame(BINARY, b"\x80\0\0\1" + bytes(size - 4)), ANSWERED) for size in (4, 125, 126, 127, 128, 65535, 65536, 1 << 20)},
     "a mask of zeros": (frame(BINARY, ONE, mask=bytes(4)), ANSWERED),
     "a mask of ones": (frame(BINARY, ONE, mask=b"\xff" * 4), ANSWERED),
@@ -61,7 +62,7 @@ RESERVED = {
     **{f"reserved bits {bits:03b}": (frame(BINARY, ONE, reserved=bits), closed(1002)) for bits in range(1, 8)},
     **{f"reserved bits {bits:03b} of a ping": (frame(PING, b"", reserved=bits), closed(1002)) for bits in range(1, 8)},
     "a reserved bit of a close": (frame(CLOSE, reason(1000), reserved=4), closed(1002)),
-    # What would be compressed, had it been agreed upon.
+    # Frames marked as compressed, although compression was not agreed.
     "a deflated request": (frame(BINARY, bytes.fromhex("f248cdc9c90700"), reserved=4), closed(1002)),
     **{f"opcode {opcode}": (frame(opcode, ONE), closed(1002)) for opcode in (3, 4, 5, 6, 7, 11, 12, 13, 14, 15)},
     **{f"opcode {opcode} and no payload": (frame(opcode), closed(1002)) for opcode in (3, 7, 11, 15)},
@@ -82,7 +83,7 @@ FRAGMENTS = {
     "a first fragment in a message": (frame(BINARY, ONE[:5], fin=False) + frame(BINARY, ONE[:5], fin=False), closed(1002)),
     "a continuation of what has ended": (frame(BINARY, ONE) + frame(CONTINUATION, ONE), closed(1002)),
 }
-# 7: closing. After a close nothing is answered.
+# 7: closing. After a close no request is answered.
 CLOSES = {
     "a close without a code": (frame(CLOSE), ["close"]),
     "a close of one byte": (frame(CLOSE, b"\x03"), CUT),
@@ -97,7 +98,7 @@ CLOSES = {
     **{f"code {code}": (frame(CLOSE, reason(code)), CUT) for code in (5000, 65535)},
     "a reason that is not UTF-8": (frame(CLOSE, reason(1000, b"\xff\xfe")), CUT),
 }
-# What SP puts before a request, and what is behind it.
+# SP's header before a request, and data after it.
 SP = {
     "an empty message": (frame(BINARY), closed(1002)),
     "three bytes": (frame(BINARY, b"\x80\0\0"), closed(1002)),
@@ -114,7 +115,8 @@ TABLES = {"framing": FRAMING, "pings": PINGS, "reserved": RESERVED, "fragments":
 
 class Frames(Hostile):
     def test_frames_in_the_packet_of_the_upgrade_are_followed(self):
-        """Not masked: the upgrade is answered, and the connection ends; masked: the request is answered; a refused upgrade is answered."""
+        """Unmasked: the upgrade is answered, then the connection ends; masked: the request is answered; a refused upgrade is
+        answered."""
         head = stranger.upgrade_head()
         for more, expected in ((frame(BINARY, ONE, masked=False), b"\x88"), (frame(BINARY, ONE), b"\x82")):
             with self.stranger() as peer:
@@ -128,7 +130,7 @@ class Frames(Hostile):
             self.assertEqual(stranger.statuses(peer.got), [426])
 
     def test_who_answers_the_brokers_close_is_gone_at_once(self):
-        """Not after the 5 s that the library gives: for a frame that it refuses, and for one that the broker refuses."""
+        """Not only after the library's 5 s: for a frame that the library refuses, and for one that the broker refuses."""
         for what in (frame(3, ONE), frame(BINARY, ONE, reserved=4), frame(TEXT, b"hello"), frame(CONTINUATION, ONE)):
             with self.subTest(what), self.stranger() as peer:
                 peer.upgrade()
@@ -141,7 +143,8 @@ class Frames(Hostile):
                 self.assertLess(time.monotonic() - before, 4)
 
     def test_several_pings(self):
-        """Autobahn 2.10 and 2.11: of ten at once at least one is answered, and with what one of them said; of ten, one by one, each."""
+        """Autobahn 2.10 and 2.11: of ten pings at once at least one is answered, with the contents of one of them; of ten pings
+        one by one, each is."""
         for piece in (None, 1):
             with self.subTest(piece=piece), self.stranger() as peer:
                 peer.upgrade()
@@ -161,7 +164,8 @@ class Frames(Hostile):
             self.assertEqual(stranger.words_of(peer.got), [f"pong:{number}" for number in range(10)])
 
     def test_large_messages(self):
-        """Autobahn 9: 4 MiB in fragments of 64 bytes to 1 MiB, and in packets of 997 bytes; 16 MiB, and a byte more; a thousand small ones."""
+        """Autobahn 9: 4 MiB in fragments of 64 bytes to 1 MiB, and in packets of 997 bytes; 16 MiB, and one byte more; a thousand
+        small ones."""
         message = b"\x80\0\0\1" + bytes((4 << 20) - 4)
         for size, piece in ((64, None), (4096, None), (1 << 20, None), (1 << 20, 997)):
             parts = [message[at:at + size] for at in range(0, len(message), size)]
@@ -188,7 +192,7 @@ class Frames(Hostile):
                     peer.got = b""
 
     def judge(self, piece=None, size_max=1 << 20):
-        """All tables; the connections that were sent a Close, and are not gone yet."""
+        """Runs all tables; returns the connections that got a Close and are still open."""
         closing = []
         for table, cases in TABLES.items():
             for name, (sent, expected) in cases.items():
@@ -200,10 +204,10 @@ class Frames(Hostile):
                     closing[-1].send(sent + frame(BINARY, hello(SENTINEL)), piece)
                     words = closing[-1].words()
                     if piece and expected[-1].startswith("close"):
-                        # A whole request before the fault may have been answered before the fault came.
+                        # A complete request before the fault may have been answered before the fault came.
                         if sent.startswith(frame(BINARY, ONE)) and words[:1] == ANSWERED[:1]:
                             words = words[1:]
-                        # What comes after the fault may have ended the connection before its Close could leave.
+                        # Data after the fault may have ended the connection before its Close was sent.
                         self.assertIn(words, (expected, CUT))
                     else:
                         self.assertEqual(words, expected)
@@ -212,16 +216,16 @@ class Frames(Hostile):
         return closing
 
     def test_case_by_case(self):
-        """F-20: as the tables say. F-18: the same comes of the same bytes, each in a packet of its own."""
+        """F-20: results as in the tables. F-18: the same results if each byte comes in a packet of its own."""
         closing = self.judge()
         self.assert_logged("status=1003")
         closing += self.judge(piece=1, size_max=200)
-        for peer in closing:  # whom a Close was sent has 5 s
+        for peer in closing:  # a connection that got a Close has 5 s
             with peer:
                 self.assertTrue(peer.receive_until(lambda got: False))
 
     def test_compression_is_declined(self):
-        """Autobahn 12 and 13: whatever is offered, nothing is agreed upon, and frames are as without the offer."""
+        """Autobahn 12 and 13: whatever is offered, the broker agrees to no extension, and frames are as without the offer."""
         for offer in ("permessage-deflate", "permessage-deflate; client_max_window_bits; server_max_window_bits=8", "x-webkit-deflate-frame",
                       "permessage-deflate, permessage-bzip2", ";;;,,,", "permessage-deflate; " * 5, ""):
             with self.subTest(offer), self.stranger() as peer:
@@ -232,7 +236,7 @@ class Frames(Hostile):
                 self.assertEqual(peer.words(), LIVES)
 
     def test_who_is_ended_stays_ended(self):
-        """Once a Close is sent, requests, pings and text behind it keep nobody there; the answer that was under way is no reason to stay."""
+        """After a Close, further requests, pings and text do not keep the connection open, nor does an answer under way."""
         producer = wire.number(wire.decode(self.ask_beside(wire.HELLO, [])), 1)
         commit = struct.pack(">I", 0x80000001) + wire.request(wire.COMMIT, wire.commit(producer, 1, [wire.schedule("q", "", 3_600_000)]))
         peers = []
@@ -245,10 +249,12 @@ class Frames(Hostile):
         for peer, may_be_cut in peers:
             with peer:
                 self.assertTrue(peer.receive_until(lambda got: False))
-                # libwebsockets reads on behind a frame that it cannot read, and a second fault ends the connection before the Close could leave.
+                # libwebsockets reads on after a frame that it cannot parse; a second fault then ends the connection before the
+                # Close is sent.
                 if may_be_cut and not peer.got:
                     continue
-                # libwebsockets keeps a Close's reason where it keeps a ping's content: a ping right behind may change the number.
+                # libwebsockets keeps a Close's reason where it keeps a ping's contents: a ping right after it may change the
+                # number.
                 self.assertTrue(any(word.startswith("close:") for word in stranger.words_of(peer.got)), peer.got)
 
     def ask_beside(self, body, fields):
@@ -265,7 +271,7 @@ class Frames(Hostile):
 
 
 class UnderWay(Hostile):
-    """What is under way while a connection ends: an answer that the disk holds up, a delivery."""
+    """Answers and deliveries under way while a connection ends: an answer that the disk delays, a delivery."""
 
     FAULTS = {"reserved bits": (frame(BINARY, ONE, reserved=4), 1002), "a continuation of nothing": (frame(CONTINUATION, ONE), 1002),
               "opcode 3": (frame(3), 1002), "a close in two": (frame(CLOSE, reason(1000), fin=False), 1002), "text": (frame(TEXT, b"x"), 1003),
@@ -278,14 +284,14 @@ class UnderWay(Hostile):
         return broker
 
     def ended(self, name, code, peer):
-        """That this Close was the last of it: the stranger hangs up, and reads to the end."""
+        """Checks that the Close was the last frame: the stranger closes its side, and reads to the end."""
         with self.subTest(name), peer:
             peer.peer.shutdown(socket.SHUT_WR)
             self.assertTrue(peer.receive_until(lambda got: False))
             self.assertEqual(stranger.words_of(peer.got), closed(code))
 
     def test_no_answer_follows_a_close(self):
-        """F-20: whoever ends it, libwebsockets for a broken frame, the door for one that says nothing, or the stranger himself."""
+        """F-20: three ends: libwebsockets after a broken frame, the door after an invalid message, or the stranger itself."""
         with wire.Rpc(self.broker.port) as rpc:
             producers = {name: rpc.hello() for name in self.FAULTS}
             producer = rpc.hello()
@@ -300,7 +306,7 @@ class UnderWay(Hostile):
                     self.assertEqual(peers[name].words(), closed(code), name)
             finally:
                 os.unlink(self.path("held"))
-            # Answers come in the log's order: those of the strangers' commits have been given when this one is there.
+            # Answers come in the log's order: once this one is here, those to the strangers' commits have been given.
             for sequence in (1, 2):
                 code, _ = rpc.ask(wire.COMMIT, wire.commit(producer, sequence, [wire.schedule("q", "", 3_600_000)]), wait_s=stranger.WAIT_S)
                 self.assertEqual(code, wire.OK)
@@ -308,7 +314,7 @@ class UnderWay(Hostile):
             self.ended(name, code, peers[name])
 
     def test_no_delivery_follows_a_close(self):
-        """… nor is one said to have left: the next session has it at once, as its first delivery."""
+        """… nor is a delivery counted as sent: the next session gets it at once, as its first delivery."""
         for queue, name in (("q1", "reserved bits"), ("q2", "opcode 3")):
             with wire.Rpc(self.broker.port) as rpc, wire.Rpc(self.broker.port) as beside, self.stranger() as lane:
                 producer, session = rpc.hello(), wire.Session(rpc, [queue])

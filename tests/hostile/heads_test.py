@@ -1,9 +1,10 @@
-"""heads_test.py: HTTP as a stranger writes it. Behind each head stands another request in the same packet: who takes the first one's body
-for a request can be made to answer for somebody else (smuggling). Here a connection takes one request, and whatever is doubtful none."""
+"""heads_test.py: wrong HTTP heads. After each head, another request follows in the same packet: a server that takes a body for a
+request would answer a request of its own making (smuggling). Here a connection carries one request, and every doubtful head is
+refused."""
 import time
 
 from stranger import BINARY, SENTINEL, Hostile, frame, hello, statuses, upgrade_head
-import wire  # found by way of stranger
+import wire  # found through the module stranger
 from harness import main
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
@@ -13,7 +14,7 @@ BEHIND = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 A1 = b"GET /aaaaaaaaaaaaaaaaaaa%41 HTTP/1.1\r\nHost: x\r\n\r\n"
 
 BEGINNINGS = ("X-Auth", "x-forwarded", "If", "CONTENT", "A", "Sec-WebSocket", "Access-Control-Request-Header", "Ge")
-# What is sent, and the statuses that come of it before the end of the connection.
+# The sent data, and the statuses before the end of the connection.
 SMUGGLED = {
     "a body of five bytes": (HEALTH + b"Content-Length: 5\r\n\r\nabcde", [413]),
     "a body of none": (HEALTH + b"Content-Length: 0\r\n\r\n", [200]),
@@ -48,7 +49,7 @@ SMUGGLED = {
     "a line without a name": (HEALTH + b": x\r\nContent-Length: 36\r\n\r\n", [400]),
     "a CR before the empty line": (HEALTH + b"\r\r\nContent-Length: 36\r\n\r\n", [400]),
     "an empty line before all": (b"\r\n" + HEALTH + END, [400]),
-    # libwebsockets takes these for the beginnings of longer ones, up to the next colon, wherever that is.
+    # libwebsockets takes these for beginnings of longer field names, up to the next colon anywhere.
     **{f"{name}, and an empty line": (HEALTH + name.encode() + b": a\r\n\r\n", [200]) for name in BEGINNINGS},
     **{f"{name}, and a length": (HEALTH + name.encode() + b": a\r\nContent-Length: 36\r\n\r\n", [413]) for name in BEGINNINGS},
     "such names behind each other": (HEALTH + b"X-Auth: a\r\nIf: b\r\nA:\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", [413]),
@@ -69,7 +70,7 @@ SMUGGLED = {
     "no version's name": (b"GET /healthz XTTP/1.1\r\nHost: x\r\n\r\n", [505]),
     "a page that is none": (b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n", [404]),
 }
-# The target of a GET, judged as a path of /v1 is.
+# Targets of a GET that are judged as paths of /v1.
 TARGETS = {
     b"/healthz": [200], b"/healthz?a=b": [200], b"//healthz": [404], b"/x/../healthz": [400], b"/%68ealthz": [200], b"/healthz/": [404],
     b"/healthz%2f": [404], b"/healthz#x": [400], b"/../../etc/passwd": [400], b"/%2e%2e/%2e%2e/etc/passwd": [400], b"/health z": [400], b"/\xff\xfe": [400],
@@ -79,7 +80,7 @@ TARGETS = {
 }
 METHODS = {b"HEAD": [200], b"POST": [405], b"PUT": [405], b"DELETE": [405], b"PATCH": [405], b"OPTIONS": [405], b"CONNECT": [405], b"TRACE": [405],
            b"GETX": [405], b"FOO": [405], b"get": [405], b"G" * 5000: [405], b"": [400]}
-# Other protocols, and none.
+# Other protocols, and data of no protocol.
 ELSE = {
     "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500), 400), "SSH": (b"SSH-2.0-x\r\n", 400), "memcached": (b"stats\r\n", 400),
     "Redis": (b"*1\r\n$4\r\nPING\r\n", 400), "SP over TCP": (b"\0SP\0\0\x30\0\0", 400), "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9), 505),
@@ -87,9 +88,9 @@ ELSE = {
     "25,000 headers": (HEALTH + b"a: b\r\n" * 25000 + END, 431), "500 headers that are known": (HEALTH + b"Accept: b\r\n" * 500 + END, 431),
     "a header of 9,000 bytes": (HEALTH + b"X-B: " + b"y" * 9000 + b"\r\n\r\n", 431),
 }
-# These wait for more of the head: they end with its time.
+# These are incomplete heads: they end after the time limit.
 UNFINISHED = {"nothing": b"", "half a line": b"GET /heal", "no empty line": HEALTH, "half a name": HEALTH + b"X-Au"}
-# In the place of one line of an honest upgrade, or beside it: the status.
+# A line in place of one of a correct upgrade, or in addition: the expected status.
 UPGRADES = {
     "as it should be": ({}, [], 101),
     "with a length": ({}, ["Content-Length: 5"], 413),
@@ -113,14 +114,14 @@ UPGRADES = {
 
 class Heads(Hostile):
     def came_of(self, data, piece=None):
-        """The statuses of what came back, which ended by itself."""
+        """Returns the statuses of the answers, until the connection ended by itself."""
         with self.stranger() as peer:
             peer.send(data, piece)
             self.assertTrue(peer.receive_until(lambda got: False))
             return statuses(peer.got)
 
     def test_nothing_is_smuggled(self):
-        """F-20: what one reader takes for a body another may take for a request."""
+        """F-20: one parser may take for a body what another takes for a request."""
         for name, (head, expected) in SMUGGLED.items():
             with self.subTest(name):
                 self.assertEqual(self.came_of(head + BEHIND), expected)
@@ -145,7 +146,7 @@ class Heads(Hostile):
         """F-20."""
         for name, (data, expected) in ELSE.items():
             with self.subTest(name):
-                self.assertIn(self.came_of(data), ([expected], []) if len(data) > 8000 else ([expected],))  # of more the answer may be lost
+                self.assertIn(self.came_of(data), ([expected], []) if len(data) > 8000 else ([expected],))  # with more data the answer may be lost
 
     def test_an_upgrade_to_something_else_is_ignored(self):
         """RFC 9110, 7.8. Java's HttpClient offers h2c with each first request."""
@@ -180,7 +181,7 @@ class Slow(Hostile):
     log_lines_max = 60
 
     def test_what_never_ends_has_its_time(self):
-        """F-18: heads that do not end: gone after DOOR_HEAD_S, without an answer. An upgraded connection that says nothing may stay."""
+        """F-18: incomplete heads: closed after DOOR_HEAD_S, without an answer. A silent upgraded connection may stay."""
         silent = self.stranger()
         self.assertIn(" 101 ", silent.upgrade())
         peers = {name: self.stranger() for name in UNFINISHED}
@@ -198,10 +199,10 @@ class Slow(Hostile):
 
 
 class Findings(Hostile):
-    """Issue 12, A: what a stranger without credentials could do to a broker."""
+    """Issue 12, A: attacks on a broker by a stranger without credentials."""
 
     def test_a1_a_target_that_ends_in_an_escape(self):
-        """F-20: nng 1.5.2's server wrote beyond the end of it (nng#1594); the requests behind it ended tarryd."""
+        """F-20: nng 1.5.2's server wrote past its end (nng#1594); the requests after it ended tarryd."""
         for size in range(64):
             with self.stranger() as peer:
                 peer.send(A1.replace(b"a" * 19, b"a" * size))
@@ -209,14 +210,15 @@ class Findings(Hostile):
                 self.assertEqual(statuses(peer.got), [404])
 
     def test_a2_an_empty_follow(self):
-        """F-20: to a broker without a peer: it ended. (Of a pair: e2e/pair_wire_test.py, and strangers of tests/fuzz in each role.)"""
+        """F-20: with a broker without a peer: it ended. (Pairs: e2e/pair_wire_test.py, and strangers of tests/fuzz in each role.)
+        """
         with wire.Rpc(self.broker.port) as rpc:
             for fields in ([], [(1, b"")], [(1, b"\xff" * 64)], [(3, 1 << 63)]):
                 code, reply = rpc.ask(wire.FOLLOW, fields)
                 self.assertNotEqual((code, len(reply) >= 32), (wire.OK, True), "a secret was given away")
 
     def test_a3_two_bodies_in_a_request(self):
-        """F-20: decided is what was unpacked: the last; all pairs of bodies, and the one that ended a broker."""
+        """F-20: the last unpacked body counts; all pairs of bodies, and the pair that ended a broker."""
         redact = wire.encode([(wire.COMMIT, [(1, 1), (2, 1), (5, [(9, [(1, [(1, 1)])])])]), (wire.STATS, [(1, "q" * 32)])])
         with wire.Rpc(self.broker.port) as rpc:
             rpc.ask_packed(wire.encode([(1, 1), (2, "x")]) + redact)

@@ -1,4 +1,4 @@
-/* hold_sync.c: preloaded into tarryd: no fdatasync ends while the file $HOLD_SYNC_FILE is there. */
+/* hold_sync.c: preloaded into tarryd: no fdatasync returns while the file $HOLD_SYNC_FILE exists. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <unistd.h>

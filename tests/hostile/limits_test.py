@@ -1,4 +1,4 @@
-"""limits_test.py: each limit of the door (broker/net/door.h) is reached, and what is said to happen then happens."""
+"""limits_test.py: reaches each limit of the door (broker/net/door.h) and checks the promised reaction."""
 import os
 import resource
 import select
@@ -13,20 +13,20 @@ from stranger import BINARY, CONTINUATION, WAIT_S, Hostile, frame, hello, status
 
 REQUESTS_MAX, DOOR_HEAD_S = 128, 10  # broker/net/door.h
 HTTP_BODY_S = 30  # broker/http/http_connection.c
-DESCRIPTORS = 576  # of the broker: 256 are reserved, so there are 320 connections: 240 of an address, 80 not upgraded
+DESCRIPTORS = 576  # of the broker: 256 are reserved, so there are 320 connections: 240 from one address, 80 not upgraded
 ALL, OF_ADDRESS, HTTP = 320, 240, 80
-PREFETCHED = 72  # of these frames that the library may hold beside what it was allowed to
+PREFETCHED = 72  # frames that the library may hold beyond those that it was allowed to read
 
 
 def allow_descriptors(case):
-    """4,096 of them, for this test; the broker inherits it."""
+    """Allows this test 4,096 descriptors; the broker inherits it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
     case.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
 
 
 class Connections(Hostile):
-    """So many connections; fewer of an address; fewer yet of those that have not been upgraded."""
+    """The limit of connections; a lower one per address; a lower one of connections without an upgrade."""
 
     log_lines_max = 40
 
@@ -46,7 +46,7 @@ class Connections(Hostile):
         super().tearDown()
 
     def enter(self, source, upgraded=True):
-        """Whether a connection from there is taken."""
+        """Returns whether a connection from that address is accepted."""
         peer = stranger.Stranger(self.broker.port, source=source)
         try:
             is_taken = " 101 " in peer.upgrade() if upgraded else bool(peer.send(b"GET /heal") or True)
@@ -59,7 +59,8 @@ class Connections(Hostile):
         return is_taken
 
     def test_of_one_address_and_in_all(self):
-        """F-21: the honest client is one of 127.0.0.1. No address takes all, and together they take no more than there are; who leaves makes room."""
+        """F-21: the honest client comes from 127.0.0.1. No address gets all connections, and all addresses together get at most
+        the limit; a closed connection makes room."""
         self.assertEqual([self.enter("127.0.0.1") for _ in range(OF_ADDRESS - 1)], [True] * (OF_ADDRESS - 1))
         self.assertFalse(self.enter("127.0.0.1"))
         self.assert_logged("there are as many connections of this address as there may be")
@@ -70,12 +71,12 @@ class Connections(Hostile):
         self.assert_logged("there are as many connections as there may be")
         self.peers.pop().peer.close()
         harness.wait_until("room for another", lambda: self.enter("127.0.0.3"), WAIT_S)
-        for _ in range(2):  # of all, and of his address
+        for _ in range(2):  # the limit of all, and of the address
             self.peers.pop(0).peer.close()
         harness.wait_until("room for another of that address", lambda: self.enter("127.0.0.1"), WAIT_S)
 
     def test_who_only_knocks_makes_room_for_others_like_him(self):
-        """F-21: the oldest half request goes first; nobody who is in notices, and a newcomer is served."""
+        """F-21: the oldest half request is closed first; upgraded clients notice nothing, and a new client is served."""
         before = time.monotonic()
         for number in range(HTTP + 20):
             self.assertTrue(self.enter(f"127.0.0.{2 + number % 9}", upgraded=False))
@@ -92,7 +93,7 @@ class Connections(Hostile):
 
 
 class Memory(Hostile):
-    """`--memory 64MiB`: an eighth of it for requests, half-received ones included."""
+    """`--memory 64MiB`: an eighth of it is for requests, including half-received ones."""
 
     arguments = ("--memory", "64MiB")
     log_lines_max = 40
@@ -102,7 +103,7 @@ class Memory(Hostile):
         super().setUp()
 
     def begin(self, size):
-        """Half of a request: so many bytes of a message that goes on."""
+        """Sends the first `size` bytes of a message that continues."""
         peer = self.stranger()
         peer.upgrade()
         rest = size
@@ -114,13 +115,15 @@ class Memory(Hostile):
         return peer
 
     def large(self, rpc):
-        """The answer to a large request that the log has nothing to do with: its next segment would make others BUSY, too."""
+        """Returns the answer to a large request that does not use the log: a large commit would need the next segment, and others
+        would be BUSY too."""
         return rpc.ask(wire.HELLO, [(99, b"x" * 900_000)])[0]
 
     def test_half_received_bytes_count(self):
-        """F-20, CALM-1, CAP-1: halves fill the 8 MiB: two of 5 MiB, of which one fits, and small ones until no large request fits beside them, however
-        the kernel cuts it. It is BUSY then by its own id, and a small one is answered. Nothing more comes of the halves, so after DOOR_SILENT_S
-        those that have been silent longest give way, and what they held is free."""
+        """F-20, CALM-1, CAP-1: half requests fill the 8 MiB: two of 5 MiB, of which one fits, and small ones, until no large
+        request fits beside them, however the kernel splits them. A large request is then BUSY by its own id, and a small one is
+        answered. The half requests stay silent, so after DOOR_SILENT_S those that were silent longest are closed, and their
+        memory is free."""
         with wire.Rpc(self.broker.port) as rpc:
             harness.wait_until("room", lambda: self.large(rpc) == wire.OK, WAIT_S)
             halves = [self.begin(size) for size in [5 << 20] * 2 + [300_000] * 12]
@@ -135,9 +138,10 @@ class Memory(Hostile):
                 half.peer.close()
 
     def test_a_crowd_of_small_halves_takes_no_more_than_its_share(self):
-        """CALM-1: halves of less than 16 KiB are always kept; of 2,000 of them, 31 MiB, those stay that came last: 8 and 16 MiB."""
+        """CALM-1: half requests of less than 16 KiB are always accepted; of 2,000 of them, 31 MiB, the last ones stay: 8 and 16
+        MiB."""
         crowd = []
-        for _ in range(2000):  # each is in before the next one comes: half a head has its time
+        for _ in range(2000):  # each must arrive before the next one: half a head has a time limit
             crowd.append(self.stranger())
             crowd[-1].upgrade()
         before = self.memory_now()
@@ -151,7 +155,8 @@ class Memory(Hostile):
             peer.peer.close()
 
     def judge_who_reads_nothing(self, crowd, before):
-        """Some of them are ended, and what all hold stays below 80 MiB for a second; `before`: the broker's memory, KiB."""
+        """Checks that some connections are ended, and that the broker's memory grows by less than 80 MiB for 1 s; `before`: its
+        memory in KiB."""
         self.assert_logged("too many answers are not read")
         for _ in range(20):
             if not harness.SANITIZED:
@@ -161,8 +166,8 @@ class Memory(Hostile):
             peer.peer.close()
 
     def test_a_crowd_that_reads_no_answers_takes_no_more_than_its_share(self):
-        """CALM-1, F-19: a commit whose answer is long is repeated in 30 bytes, as often as 40 connections may ask, and nobody reads an answer: 4 MiB
-        and more each. Who has not read for longest is ended; the others stay."""
+        """CALM-1, F-19: a commit with a long answer is repeated in 30 bytes, as often as 40 connections may ask, and no client
+        reads an answer: 4 MiB and more each. The connection that has not read for longest is ended; the others stay."""
         with wire.Rpc(self.broker.port) as rpc:
             self.producer = rpc.hello()
             body = wire.commit(self.producer, 1, [[(2, [])]] * 8192)  # each is refused with a sentence
@@ -177,7 +182,8 @@ class Memory(Hostile):
         self.judge_who_reads_nothing(crowd, before)
 
     def test_a_crowd_of_halves_takes_no_more_than_its_share(self):
-        """40 of them would be 320 MiB. What is over the budget is read to its end, kept nowhere, and answered BUSY, if it ever ends."""
+        """40 of them would take 320 MiB. Requests beyond the budget are read to their end, not kept, and answered BUSY if they
+        ever end."""
         before = self.memory_now()
         halves = [self.begin(8 << 20) for _ in range(40)]
         if not harness.SANITIZED:
@@ -185,14 +191,14 @@ class Memory(Hostile):
         for half in halves[1:4]:
             half.send(frame(CONTINUATION))
             if half.receive_until(lambda got: stranger.words_of(got) == ["answer:1"]):
-                continue  # it was kept, for the first had been silent by then, and has given way itself
-            self.assertIn(wire.number(wire.decode(half.got[6:]), 1), (wire.BUSY, wire.INVALID))  # … or was kept to its end, and is no request
+                continue  # it was accepted, because the first one had been silent by then and was closed
+            self.assertIn(wire.number(wire.decode(half.got[6:]), 1), (wire.BUSY, wire.INVALID))  # … or was accepted to its end, and is invalid
         for half in halves:
             half.peer.close()
 
     def test_silent_http_bodies_give_way(self):
-        """CALM-1, F-18: two halves of bodies over HTTP fill the 8 MiB: a large request is BUSY. Nothing more comes of them, so after DOOR_SILENT_S they
-        give way, long before their time is over; one that comes on does not."""
+        """CALM-1, F-18: two half bodies over HTTP fill the 8 MiB: a large request is BUSY. They stay silent, so after
+        DOOR_SILENT_S they are closed, long before their time limit; a body that continues is not."""
         with wire.Rpc(self.broker.port) as rpc:
             harness.wait_until("room", lambda: self.large(rpc) == wire.OK, WAIT_S)
             halves = [self.begin_body(3_750_000) for _ in range(2)]
@@ -205,29 +211,30 @@ class Memory(Hostile):
             halves[1].peer.close()
 
     def begin_body(self, size):
-        """Half of a body over HTTP, of so many bytes in all."""
+        """Sends half of a body over HTTP; `size` is the announced size."""
         peer = self.stranger()
         peer.send(f"POST /v1/commit HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {size}\r\n\r\n".encode()
                   + b" " * (size // 2))
         return peer
 
     def test_a_crowd_that_reads_no_answers_over_http_takes_no_more_than_its_share(self):
-        """CALM-1, F-19: a task of 900 kB is asked for in 60 bytes, a thousand times in a row on each of 40 connections, and nobody reads an answer. A
-        connection is not heard for as long as its answers are not read; who has not read for longest is ended."""
+        """CALM-1, F-19: requests of 60 bytes ask for a task of 900 kB, a thousand times on each of 40 connections, and no client
+        reads an answer. The broker does not read from a connection with unread answers; the one that has not read for longest is
+        ended."""
         with wire.Rpc(self.broker.port) as rpc:
             self.producer = rpc.hello()
             body = wire.commit(self.producer, 1, [wire.schedule("q", "large", 3_600_000, b"x" * 900_000)])
             harness.wait_until("the task", lambda: rpc.ask(wire.COMMIT, body)[0] == wire.OK, WAIT_S)
         before = self.memory_now()
         crowd = [self.stranger(receive_buffer=4096) for _ in range(40)]
-        for peer in crowd:  # one after the other: nobody is told BUSY a thousand times instead, which is soon unread, too, and small
+        for peer in crowd:  # one after the other: otherwise clients are told BUSY a thousand times instead, in small answers
             peer.send(b"GET /v1/queues/q/tasks/large HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000)
             self.assertTrue(select.select([peer.peer], [], [], WAIT_S)[0], "its answer begins")
         self.judge_who_reads_nothing(crowd, before)
 
 
 class Requests(Hostile):
-    """Commits on a disk that takes its time: none has its answer, and no more than 128 of a connection are read."""
+    """Commits on a slow disk: none has its answer, and at most 128 per connection are read."""
 
     def make_broker(self, *arguments, **options):
         broker = super().make_broker(*arguments, **options)
@@ -236,8 +243,9 @@ class Requests(Hostile):
         return broker
 
     def test_who_leaves_4_mib_of_answers_unread_is_not_read_from(self):
-        """F-19: DOOR_UNSENT_MAX. Questions come one by one, and each answer has 900 kB: some 3 MiB fit into the kernel, 4 MiB may wait in the
-        broker, and the questions behind them stay where they are. Once the answers are read, all are answered."""
+        """F-19: DOOR_UNSENT_MAX. Questions come one by one, and each answer has 900 kB: some 3 MiB fit into the kernel, 4 MiB may
+        wait in the broker, and the questions after them stay in the socket. Once the answers are read, all questions are
+        answered."""
         with wire.Rpc(self.broker.port) as rpc:
             body = wire.commit(rpc.hello(), 1, [wire.schedule("q", "large", 3_600_000, b"x" * 900_000)])
             self.assertEqual(rpc.ask(wire.COMMIT, body)[0], wire.OK)
@@ -256,14 +264,14 @@ class Requests(Hostile):
                 size += len(part)
 
     def unread(self, peer):
-        """Bytes of this connection that the broker has not read: at its end, and still at ours (/proc/net/tcp)."""
+        """Bytes of this connection that the broker has not read: in its socket, and still in ours (/proc/net/tcp)."""
         ours, brokers = f":{peer.peer.getsockname()[1]:04X}", f":{self.broker.port:04X}"
         with open("/proc/net/tcp", encoding="ascii") as file:
             queues = {(words[1][-5:], words[2][-5:]): words[4].split(":") for words in map(str.split, file)}
         return int(queues[ours, brokers][0], 16) + int(queues[brokers, ours][1], 16)
 
     def test_a_connection_with_128_requests_under_way_is_not_read_from(self):
-        """F-19: the rest waits in the kernel; once the disk goes on, each is answered."""
+        """F-19: the rest waits in the kernel; once the disk goes on, each request is answered."""
         count = 400
         producer = self.producer()
         peer = self.stranger()

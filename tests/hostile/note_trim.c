@@ -1,5 +1,4 @@
-/* note_trim.c: preloaded into tarryd: makes the file $NOTE_TRIM_FILE when the allocator is told to give back what it
- * keeps. */
+/* note_trim.c: preloaded into tarryd: makes the file $NOTE_TRIM_FILE when malloc_trim is called. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <malloc.h>

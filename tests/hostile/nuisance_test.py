@@ -1,12 +1,13 @@
-"""nuisance_test.py: who has a token of his own and wants what is another's, and who may no more and does not go (F-23). Each has a name and
-roles in the file of tokens; the honest client beside them (stranger.Hostile) has a token, too."""
+"""nuisance_test.py: clients with a token of their own that try to use what belongs to others, and clients whose right was
+withdrawn and that do not leave (F-23). Each has a name and roles in the file of tokens; the honest client (stranger.Hostile) has
+a token too."""
 import os
 import socket
 import struct
 import time
 
 from stranger import BINARY, WAIT_S, Hostile, frame, hello
-import harness  # found by way of stranger
+import harness  # found through the module stranger
 import tokens
 import wire
 from harness import main
@@ -41,26 +42,27 @@ class Nuisance(Hostile):
         return rpc
 
     def ask(self, rpc, *ops):
-        """The codes of the operations in one commit."""
+        """Returns the codes of the operations of one commit."""
         commit = wire.commit(rpc.hello(), 1, list(ops))
         code, reply = rpc.ask(COMMIT, commit)
-        while code == wire.BUSY:  # a young log's next segment may still be being made
+        while code == wire.BUSY:  # a new log's next segment may not be ready yet
             time.sleep(0.05)
             code, reply = rpc.ask(COMMIT, commit)
         self.assertEqual(code, OK, rpc.sentence)
         return [number(result, 1) for result in results(reply)]
 
     def leave(self, *rpcs):
-        """Their connections end before the judge counts."""
+        """Closes their connections before the judge counts."""
         for rpc in rpcs:
             rpc.close()
 
 
 class Others(Nuisance):
-    """Another's queue, task, session, lane and lease: each as its owner has it, for somebody who has a token and all roles of his own."""
+    """Another client's queue, task, session, lane and lease: each is used as its owner would, by a client with its own token and
+    all roles."""
 
     def test_anothers_lane(self):
-        """F-23: no token and no secret of his own opens it; and the shop's consumer loses nothing by it."""
+        """F-23: neither an own token nor an own secret opens it; and the shop's consumer loses nothing."""
         shop, spy = self.of("shop"), self.of("spy")
         session, own = wire.Session(shop, ["orders.new"]), wire.Session(spy, ["spies.x"])
         wrong = {"his token": tokens.text_of("spy"), "the shop's token": tokens.text_of("shop"), "his secret": own.secret.hex(), "none": "",
@@ -96,7 +98,7 @@ class Others(Nuisance):
         self.leave(shop, spy)
 
     def test_anothers_lease(self):
-        """F-23: in a queue that both may use, with the very token of the lease, which is two small numbers that a consumer can guess."""
+        """F-23: in a queue that both may use, with the lease's own token: two small numbers that a consumer can guess."""
         shop, spy = self.of("shop"), self.of("spy")
         session = wire.Session(shop, ["shared"], lease_ms=3_600_000)
         with session.dial() as lane:
@@ -125,12 +127,13 @@ class Others(Nuisance):
 
 
 class Gone(Nuisance):
-    """Who may no more is let go, whatever he is just doing: half of a request, answers or deliveries that he does not read, silence."""
+    """A client whose right ends is disconnected, whatever it is doing: half of a request, unread answers or deliveries, silence.
+    """
 
     PAYLOAD = b"x" * 900_000
 
     def hang_on(self):
-        """Connections of the shop's, each in a state of its own."""
+        """Opens connections of the shop, each in another state."""
         shop = self.of("shop")
         self.assertEqual(self.ask(shop, wire.schedule("shared", "large", 3_600_000, self.PAYLOAD)), [OK])
         for _ in range(8):
@@ -144,13 +147,13 @@ class Gone(Nuisance):
             self.assertTrue(peer.accepted)
             for part in sent:
                 peer.peer.sendall(part)
-                time.sleep(0.03)  # together they would be BUSY
+                time.sleep(0.03)  # sent together they would be BUSY
             peers[name] = peer.peer
-        self.assertNotEqual(peers["an unread lane"].recv(1, socket.MSG_PEEK), b"")  # it has begun to leave: that is an attempt
+        self.assertNotEqual(peers["an unread lane"].recv(1, socket.MSG_PEEK), b"")  # the delivery has begun to leave: that counts as an attempt
         return peers
 
     def assert_gone(self, peers, wait_s=DOOR_UNREAD_S - 2):
-        """The broker has ended them, not their time, and what the consumer held is another's."""
+        """The broker has ended the connections, not their time limits, and another consumer gets the tasks."""
         harness.wait_until("the broker has let go of them", lambda: self.broker.sockets() <= self.descriptors, wait_s)
         for peer in peers.values():
             peer.close()
@@ -164,12 +167,13 @@ class Gone(Nuisance):
 
 
     def assert_lane_is_shut(self, session):
-        """A session that has no lane yet stays until its silence: its secret opens none, neither in the head nor in the path."""
+        """A session without a lane stays until its silence limit: its secret opens no lane, neither in the head nor in the path.
+        """
         secret = session.secret.hex()
         for path, headers in ((f"/lane/{session.lane}", wire.bearer(secret)), (f"/lane/{session.lane}/{secret}", [])):
             with wire.WebSocket(self.broker.port, path, wire.LANE, headers) as lane:
                 self.assertIn(b" 401 ", lane.answer)
-        self.assert_logged("event=access_refused")  # and not for want of a secret
+        self.assert_logged("event=access_refused")  # the reason is not a missing secret
         self.assertNotIn("event=lane_refused", self.broker.log_text(1000))
 
 

@@ -1,6 +1,6 @@
-"""rest_test.py: the door's thread sleeps unless there is something to do. A descriptor that is ready and is not dealt with (level-triggered
-poll) would let it spin: each state of a connection, a listener and the way to the other node in which that could be is entered, and the
-processor time of tarryd's network threads is measured for a second."""
+"""rest_test.py: the door's thread sleeps when it has nothing to do. If it ignored a ready descriptor (level-triggered poll) it
+would run in a busy loop. Each state of a connection, a listener and the link to the other node in which that could happen is
+tested, and the processor time of tarryd's network threads is measured for a second."""
 import base64
 import contextlib
 import hashlib
@@ -16,19 +16,19 @@ import threading
 import time
 
 from stranger import BINARY, CLOSE, PING, TEXT, WAIT_S, Stranger, frame, hello, statuses, upgrade_head
-import harness  # found by way of stranger
+import harness  # found through the module stranger
 import wire
 from certificates import Authority
 from harness import main
 
 MEASURED_S = 1
-BUSY_S = 0.4 if harness.SANITIZED else 0.12  # of them; a thread that spins takes half or all of them, on a machine with other work too
+BUSY_S = 0.4 if harness.SANITIZED else 0.12  # seconds; a busy loop takes half of them or all, even on a busy machine
 THREADS = ("tarry-net", "tarry-net-2")
-QUEUES = 400  # whose /metrics have several times what a Unix socket takes
+QUEUES = 400  # their /metrics are several times larger than a Unix socket's buffer
 
 
 def accepted(head):
-    """What a broker answers to this upgrade."""
+    """Returns a broker's answer to this upgrade."""
     key = re.search(rb"Sec-WebSocket-Key: (\S+)", head, re.I).group(1) + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
     protocol = re.search(rb"Sec-WebSocket-Protocol: (\S+)", head, re.I).group(1)
     return (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "
@@ -36,7 +36,7 @@ def accepted(head):
 
 
 def silent(peer):
-    """Reads, and says nothing, until the other side ends it."""
+    """Reads without sending, until the other side ends the connection."""
     while peer.recv(65536):
         pass
 
@@ -66,13 +66,13 @@ class Rest(harness.Case):
         return total / 1e9
 
     def assert_rests(self, seconds=MEASURED_S):
-        time.sleep(0.2)  # what it has to do at first
+        time.sleep(0.2)  # the first work of the state
         before = self.spent_s()
         time.sleep(seconds)
         self.assertLess(self.spent_s() - before, BUSY_S, "s of a processor: the thread spins")
 
     def connect(self, unix=False, receive_buffer=None):
-        """A socket whose every byte is ours."""
+        """Connects a socket whose bytes are all ours."""
         peer = wire.connected(self.path("socket") if unix else self.broker.port, receive_buffer)
         self.peers.append(peer)
         return peer
@@ -84,7 +84,7 @@ class Rest(harness.Case):
         return peer
 
     def fill(self, peer, data):
-        """Sends until nobody takes any more."""
+        """Sends until the other side takes no more."""
         peer.setblocking(False)
         try:
             while True:
@@ -98,7 +98,7 @@ class Rest(harness.Case):
 
 class Connections(Rest):
     def test_many_that_are_silent(self):
-        """By poll(2) and, with 100, by the epoll set that is in its place (broker/net/wait.c)."""
+        """With poll(2) and, for 100 connections, with the epoll set that replaces it (broker/net/wait.c)."""
         self.assert_rests()
         for number in range(100):
             self.upgraded(unix=number % 2 == 0)
@@ -115,7 +115,7 @@ class Connections(Rest):
         self.assert_rests()
 
     def test_half_closed(self):
-        """Behind nothing, half a head, an upgrade, a request."""
+        """After nothing, half a head, an upgrade, a request."""
         for unix in (False, True):
             self.half_close(self.connect(unix))
             half = self.connect(unix)
@@ -133,7 +133,7 @@ class Connections(Rest):
         self.assert_rests()
 
     def test_a_close_that_nobody_answers(self):
-        """Who was sent a Close and goes on to talk, or neither reads nor answers."""
+        """A client that got a Close continues to send, or neither reads nor answers."""
         for unix in (False, True):
             for bad in (frame(TEXT, b"x"), frame(BINARY, b"x", reserved=4), frame(CLOSE, b"\x03\xe8")):
                 peer = self.upgraded(unix=unix, receive_buffer=4096)
@@ -150,7 +150,7 @@ class Connections(Rest):
 
 
 class Answers(Rest):
-    """Somebody who does not read what he asked for, and sends on."""
+    """A client that does not read its answers, and sends more."""
 
     def setUp(self):
         super().setUp()
@@ -159,7 +159,7 @@ class Answers(Rest):
             self.assertEqual(rpc.ask(wire.COMMIT, body)[0], wire.OK)
 
     def test_unread_answers_and_questions_behind_them(self):
-        """F-19: such a connection is not read from."""
+        """F-19: the broker does not read from such a connection."""
         question = frame(BINARY, struct.pack(">I", 0x80000001) + wire.request(wire.GET, [(1, [(2, "q"), (3, "large")]), (2, 1)]))
         for unix in (False, True):
             for ends in (lambda peer: None, self.half_close):
@@ -180,7 +180,7 @@ class Answers(Rest):
         self.assert_rests()
 
     def test_requests_that_wait_for_the_disk(self):
-        """F-19: 128 are under way, and more have come."""
+        """F-19: 128 requests are under way, and more have come."""
         with wire.Rpc(self.broker.port) as rpc:
             producer = rpc.hello()
         with open(self.path("held"), "wb"):
@@ -214,7 +214,7 @@ class Answers(Rest):
 
 
 class Pages(Rest):
-    """A page that is larger than what the kernel takes of it."""
+    """A page that is larger than the kernel's buffer."""
 
     arguments = ("--memory", "64MiB")
 
@@ -232,7 +232,7 @@ class Pages(Rest):
         return peer
 
     def whole(self, peer):
-        """All of it came, and the connection ended (what was not read behind it makes of the end a reset)."""
+        """Checks that all of it arrived and the connection ended (unread data behind it makes the end a reset)."""
         got = b""
         try:
             while part := peer.recv(65536):
@@ -260,14 +260,14 @@ class Pages(Rest):
             self.whole(peer)
 
     def test_unread_and_half_closed(self):
-        """As `nc -N` does it: an honest client."""
+        """As `nc -N` does: an honest client."""
         peer = self.ask(b"")
         self.half_close(peer)
         self.assert_rests()
         self.whole(peer)
 
     def test_who_never_reads_it_is_let_go(self):
-        """DOOR_UNREAD_S; and who has gone, at once."""
+        """After DOOR_UNREAD_S; if the client has gone, at once."""
         before = self.broker.sockets()
         self.ask(b"")
         self.ask(b"").close()
@@ -282,8 +282,8 @@ class Pages(Rest):
             return int(next(line for line in file if line.startswith("VmRSS")).split()[1])
 
     def test_unread_ones_are_counted(self):
-        """F-19, CALM-1: an eighth of the memory is for what is under way, and a quarter of that for pages: 2 MiB here, for 100 of 500 kB and more. The
-        first goes first; the last is read whole."""
+        """F-19, CALM-1: an eighth of the memory is for data under way, and a quarter of that for pages: 2 MiB here, for 100 pages
+        of 500 kB and more. The first connections are ended first; the last page is read whole."""
         before = self.memory_kib()
         peers = []
         for _ in range(100):
@@ -310,7 +310,8 @@ class Listeners(Rest):
         return peer
 
     def test_no_descriptors_left(self):
-        """F-21: one is kept to refuse with. Without that too, who knocks waits, and is served when there are descriptors again."""
+        """F-21: one descriptor is reserved to refuse connections. Without that too, a new connection waits, and is served when
+        there are descriptors again."""
         before = resource.prlimit(self.broker.process.pid, resource.RLIMIT_NOFILE)
         used = {int(name) for name in os.listdir(f"/proc/{self.broker.process.pid}/fd")}
         self.limit((next(number for number in range(1 << 20) if number not in used), before[1]))
@@ -327,7 +328,7 @@ class Listeners(Rest):
         self.assert_rests()
 
     def test_who_knocks_while_it_stops(self):
-        """It waits a second for somebody to read his answers."""
+        """The stopping broker waits a second for a client to read its answers."""
         rpc = wire.Rpc(self.connect(unix=True))
         body = wire.commit(rpc.hello(), 1, [wire.schedule("q", "large", 3_600_000, b"x" * 900_000)])
         self.assertEqual(rpc.ask(wire.COMMIT, body)[0], wire.OK)
@@ -344,7 +345,8 @@ class Listeners(Rest):
 
 
 class Elsewhere(Rest):
-    """Who asks rests too, whatever stands at the other end: a follower that looks for its leader, and a consumer for its broker."""
+    """The dialing side sleeps too, whatever server it reaches: a follower that looks for its leader, and a consumer for its
+    broker."""
 
     autostart = False
     MANNERS = {
@@ -363,7 +365,7 @@ class Elsewhere(Rest):
     }
 
     def serve(self, manner):
-        """A port where this is how somebody is received; until the test is over."""
+        """Opens a port whose server behaves like this, until the test is over."""
         listener = socket.create_server(("127.0.0.1", 0))
         self.peers.append(listener)
 
@@ -394,7 +396,7 @@ class Elsewhere(Rest):
         for name, manner in self.MANNERS.items():
             with self.subTest(name):
                 follower = super().make_broker("--follow", self.serve(manner), data=self.path(name.replace(" ", "-")))
-                follower.arguments = follower.arguments[2:]  # without the Unix socket, which is one for all
+                follower.arguments = follower.arguments[2:]  # without the Unix socket, of which there is only one
                 follower.launch()
                 self.process = follower.process
                 harness.wait_until("it asks", lambda: self.received, WAIT_S)

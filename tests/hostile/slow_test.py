@@ -1,4 +1,5 @@
-"""slow_test.py: who takes his time, or never comes to an end (F-18, F-19, F-20). What has the same deadline waits for it together."""
+"""slow_test.py: clients that are slow, or whose requests never end (F-18, F-19, F-20). Tests with the same time limit wait for it
+together."""
 import os
 import struct
 import time
@@ -14,7 +15,7 @@ ANSWER = 900_000
 
 
 class Unread(Hostile):
-    """Answers of 900 kB each, to somebody who does not read them."""
+    """Answers of 900 kB each, to a client that does not read them."""
 
     def make_broker(self, *arguments, **options):
         broker = super().make_broker(*arguments, **options)
@@ -35,7 +36,8 @@ class Unread(Hostile):
             return sum(line.split()[1].endswith(f":{self.broker.port:04X}") and line.split()[3] == "01" for line in file)
 
     def test_answers_that_nobody_reads_end_the_connection(self):
-        """F-19: what they may hold in all is counted (CALM-1): who asks for more is BUSY. After DOOR_UNREAD_S that is the end."""
+        """F-19: the sum of unread answers is limited (CALM-1): further questions are BUSY. After DOOR_UNREAD_S the connection
+        ends."""
         question = wire.request(wire.GET, [(1, [(2, "q"), (3, "large")]), (2, 1)])
         before, memory_kib = time.monotonic(), self.memory_now()
         peers = [self.stranger(receive_buffer=4096) for _ in range(4)]
@@ -55,7 +57,7 @@ class Unread(Hostile):
         harness.wait_until("the allocator gives back what it keeps", lambda: os.path.exists(self.path("trimmed")), WAIT_S)
 
     def test_who_reads_slowly_gets_all(self):
-        """F-19: a reader of a few kilobytes at a time is slow, and no stranger: answers come whole, in their order."""
+        """F-19: a client that reads a few kilobytes at a time is slow but honest: its answers come whole and in order."""
         question = wire.request(wire.GET, [(1, [(2, "q"), (3, "large")]), (2, 1)])
         with self.stranger(receive_buffer=65536) as peer:
             peer.upgrade()
@@ -69,7 +71,7 @@ class Unread(Hostile):
 
 class Endless(Hostile):
     def test_fragments_without_an_end(self):
-        """F-20: a message that has 16 MiB and goes on: closed with 1009. Nothing is kept of it."""
+        """F-20: a message of 16 MiB that continues: closed with 1009. Nothing of it is kept."""
         with self.stranger() as peer:
             peer.upgrade()
             part = frame(CONTINUATION, bytes(1 << 16), fin=False)
@@ -77,7 +79,8 @@ class Endless(Hostile):
             self.assertEqual(peer.words(), ["close:1009"])
 
     def test_half_a_request_has_its_time(self):
-        """F-18: DOOR_REQUEST_S from its first byte; a trickle that never has 64 KiB more buys none. Whose rest comes in time is answered."""
+        """F-18: DOOR_REQUEST_S from its first byte; a trickle of less than 64 KiB does not extend it. A request whose rest comes
+        in time is answered."""
         whole, large = frame(BINARY, hello(SENTINEL)), frame(BINARY, bytes(1 << 16), fin=False)
         begun = {"half a frame": whole[:9], "a first fragment": frame(BINARY, hello(1)[:5], fin=False), "a large one": large}
         peers, ended = {name: self.stranger() for name in (*begun, "in time")}, {}
@@ -102,7 +105,7 @@ class Endless(Hostile):
         self.assert_logged("the rest of a request has not come")
 
     def test_empty_fragments_without_an_end(self):
-        """200,000 that say nothing, pings in between, and then a request's rest: it is answered."""
+        """200,000 empty fragments, pings between them, then the request's rest: it is answered."""
         with self.stranger() as peer:
             peer.upgrade()
             peer.send(frame(BINARY, hello(SENTINEL)[:5], fin=False))
@@ -112,7 +115,7 @@ class Endless(Hostile):
             self.assertEqual([word for word in peer.words() if word != "pong:hi"], [f"answer:{SENTINEL}"])
 
     def test_a_flood_of_pings_that_are_not_read(self):
-        """500,000 pings from one who reads no pong, while the honest client works. No memory goes there."""
+        """500,000 pings from a client that reads no pong, while the honest client works. No memory is lost."""
         with self.stranger(receive_buffer=4096) as peer:
             peer.upgrade()
             peer.peer.settimeout(2)
@@ -122,7 +125,7 @@ class Endless(Hostile):
                 self.assertLess(self.memory_now() - self.memory_kib, 16 << 10)
 
     def test_a_request_a_byte_at_a_time(self):
-        """F-18: both ways: each byte in a packet of its own, each read alone."""
+        """F-18: in both directions: each byte is sent in a packet of its own, and each is read alone."""
         with self.stranger() as peer:
             peer.upgrade()
             peer.send(frame(BINARY, hello(1)) + frame(BINARY, hello(SENTINEL)), piece=1)

@@ -1,7 +1,7 @@
-"""stranger.py: who connects and means no good, and the judge of what comes of it.
+"""stranger.py: a hostile or broken client (a "stranger"), and the checks after it.
 
-`Stranger` is a socket whose every byte is the test's. What came back is a list of words: "answer:7" (to the request with this
-id), "pong:hi", "close:1002", "eof" (also a reset), or the status of an answer over HTTP.
+`Stranger` is a socket whose every byte is the test's. The received data is returned as a list of words: "answer:7" (to the
+request with this id), "pong:hi", "close:1002", "eof" (also a reset), or the status of an HTTP answer.
 """
 import os
 import re
@@ -18,11 +18,11 @@ import wire  # noqa: E402
 WAIT_S = 90
 MASK = b"\x37\xfa\x21\x3d"
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
-SENTINEL = 77  # id of the honest request behind a stranger's frames
+SENTINEL = 77  # id of the honest request after a stranger's frames
 
 
 def frame(opcode, payload=b"", fin=True, reserved=0, masked=True, length=None, mask=MASK):
-    """One frame as a client sends it; `length` (16, 64): in a field of so many bits, whether it must or not."""
+    """Makes one frame of a client; `length` (16, 64): bits of the length field, whether necessary or not."""
     size = len(payload)
     head = bytes([(0x80 if fin else 0) | reserved << 4 | opcode])
     mask_bit = 0x80 if masked else 0
@@ -39,12 +39,12 @@ def frame(opcode, payload=b"", fin=True, reserved=0, masked=True, length=None, m
 
 
 def hello(request_id):
-    """A request that is answered at once: a message, not yet a frame."""
+    """Makes a request that is answered at once: a message, not yet a frame."""
     return struct.pack(">I", 0x80000000 | request_id) + wire.request(wire.HELLO, [])
 
 
 def words_of(data):
-    """The whole frames in what the broker sent, as words."""
+    """Returns the complete frames of the broker's data, as words."""
     words = []
     while len(data) >= 2:
         size, at = data[1] & 0x7F, 2
@@ -64,7 +64,7 @@ def words_of(data):
 
 
 class Stranger:
-    """A connection; `source` is the address that it comes from, `tls` the context of one over TLS."""
+    """A connection; `source` is its local address, `tls` the context if it uses TLS."""
 
     def __init__(self, port, source=None, receive_buffer=None, tls=None):
         self.peer = socket.socket()
@@ -86,7 +86,7 @@ class Stranger:
         self.peer.close()
 
     def upgrade(self, path="/rpc", protocol=wire.RPC, headers=()):
-        """Asks for WebSocket as an honest client does; the head of the answer."""
+        """Upgrades to WebSocket as an honest client does; returns the head of the answer."""
         self.peer.sendall(upgrade_head(path, protocol, headers))
         while b"\r\n\r\n" not in self.got and (part := self.peer.recv(4096)):
             self.got += part
@@ -94,7 +94,7 @@ class Stranger:
         return answer.decode("latin-1")
 
     def send(self, data, piece=None):
-        """All of it, or until the other side has had enough; `piece`: so many bytes at a time, each in a packet of its own."""
+        """Sends all of it, or until the other side ends; `piece`: bytes per packet."""
         try:
             for at in range(0, len(data), piece or len(data) or 1):
                 self.peer.sendall(data[at:at + (piece or len(data))])
@@ -102,7 +102,7 @@ class Stranger:
             pass
 
     def receive_until(self, is_enough, wait_s=WAIT_S):
-        """Reads on until that is so, or the other side has ended it: was it ended?"""
+        """Reads until `is_enough`, or until the other side ends the connection; returns whether it did."""
         self.peer.settimeout(wait_s)
         try:
             while not is_enough(self.got):
@@ -117,7 +117,7 @@ class Stranger:
         return False
 
     def words(self):
-        """What came back, up to the sentinel's answer, a Close, or the end."""
+        """Returns the received words, up to the sentinel's answer, a Close, or the end."""
         is_ended = self.receive_until(lambda got: any(word == f"answer:{SENTINEL}" or word.startswith("close") for word in words_of(got)))
         words = words_of(self.got)
         return words + (["eof"] if is_ended and not any(word.startswith("close") for word in words) else [])
@@ -134,8 +134,8 @@ def statuses(data):
 
 
 class Hostile(harness.Case):
-    """Judges each test: the broker lives, whoever worked beside the stranger was answered, what he took is given back, and the log
-    is short."""
+    """Checks after each test: the broker runs, honest clients beside the stranger were answered, everything that the stranger
+    took is free again, and the log is short."""
 
     log_lines_max = 100
     memory_more_mib = 24
@@ -156,7 +156,7 @@ class Hostile(harness.Case):
         return wire.Rpc(self.broker.port)
 
     def work(self):
-        """An honest client beside the stranger: one durable task after the other."""
+        """The honest client beside the stranger: one durable task after the other."""
         try:
             producer = self.honest.hello()
             for sequence in range(1, 1 << 30):

@@ -1,5 +1,5 @@
-"""tls_test.py: strangers at a port that speaks TLS: before, in and behind the handshake. (Versions, ciphers, renegotiation, names and certificates:
-e2e/tls_test.py.)"""
+"""tls_test.py: strangers at a TLS port: before, during and after the handshake. (Versions, ciphers, renegotiation, names and
+certificates: e2e/tls_test.py.)"""
 import os
 import random
 import socket
@@ -21,7 +21,7 @@ DESCRIPTORS, ALL, HTTP = 576, 320, 80  # limits_test.py
 
 
 class Tls(Hostile):
-    """A broker with one listener, over TLS; the honest client speaks it, too."""
+    """A broker with one listener, over TLS; the honest client uses TLS too."""
 
     def make_broker(self, *arguments, **options):
         authority = Authority(self.directory)
@@ -40,7 +40,7 @@ class Tls(Hostile):
         return Stranger(self.broker.port)
 
     def client_hello(self):
-        """What a client says first."""
+        """Returns a client's first message."""
         said = ssl.MemoryBIO()
         try:
             self.context.wrap_bio(ssl.MemoryBIO(), said, server_hostname="127.0.0.1").do_handshake()
@@ -74,7 +74,8 @@ class Handshakes(Tls):
             self.assertEqual(stranger.words_of(until(lambda: tls.read(65536))), [f"answer:{SENTINEL}"])
 
     def test_half_of_one_has_its_time(self):
-        """F-18: nothing, half a hello, a whole one and silence, one and noise, a handshake and silence: gone after DOOR_HEAD_S."""
+        """F-18: nothing, half a ClientHello, a whole one and silence, a whole one and noise, a handshake and silence: closed
+        after DOOR_HEAD_S."""
         greeting = self.client_hello()
         begun = {"nothing": b"", "half a hello": greeting[:50], "a hello": greeting, "a record that does not end": b"\x16\x03\x01\x40\x00" + greeting[5:]}
         peers = {name: self.raw() for name in begun}
@@ -88,7 +89,7 @@ class Handshakes(Tls):
                 self.assertGreater(time.monotonic() - before, DOOR_HEAD_S / 4)
 
     def test_noise_and_resets_in_it(self):
-        """F-20, F-21: hellos cut and flipped, other protocols, resets: 600 connections."""
+        """F-20, F-21: truncated and changed ClientHellos, other protocols, resets: 600 connections."""
         random.seed(15)
         greeting = self.client_hello()
         for number in range(600):
@@ -108,7 +109,7 @@ class Knocks(Tls):
         return broker
 
     def test_who_does_not_shake_hands_makes_room_for_others_like_him(self):
-        """F-21: half handshakes count as half heads do: the oldest goes first, and a newcomer is served."""
+        """F-21: half handshakes count like half heads: the oldest is closed first, and a new client is served."""
         before, peers = time.monotonic(), []
         for _ in range(HTTP + 20):
             peers.append(self.raw())
@@ -127,7 +128,8 @@ class Memory(Tls):
     log_lines_max = 20
 
     def test_half_handshakes_take_no_more_than_half_requests_may(self):
-        """CALM-1: nobody has shown a token yet. A greeting that announces 16 KiB and does not come takes OpenSSL 57 KiB: of 400 of them the last 128 stay."""
+        """CALM-1: no client has sent a token yet. A ClientHello that announces 16 KiB and does not come costs OpenSSL 57 KiB: of
+        400 the last 128 stay."""
         before = self.memory_now()
         peers = [self.raw() for _ in range(400)]
         for peer in peers:
@@ -143,7 +145,7 @@ class Memory(Tls):
 
 
 class Behind(Tls):
-    """What holds without TLS holds with it."""
+    """The limits without TLS also apply with TLS."""
 
     def test_frames_case_by_case(self):
         for cases in (FRAMING, PINGS, RESERVED, FRAGMENTS, CLOSES):
@@ -154,7 +156,8 @@ class Behind(Tls):
                     self.assertEqual(peer.words(), expected)
 
     def test_heads_are_read_as_everybody_reads_them(self):
-        """A name that another one begins with hides nothing (broker/net/door_head.c); in one packet, and a byte at a time."""
+        """A field name that is the beginning of another hides nothing (broker/net/door_head.c); in one packet, and a byte at a
+        time."""
         for piece in (None, 1):
             for more, status in ((b"X-Auth: a\r\nContent-Length: 36\r\n", [413]), (b"If: a\r\n", [200]), (b"nocolon\r\n", [400]), (b"X-B: a\r\n b\r\n", [400])):
                 with self.subTest(more, piece=piece), self.stranger() as peer:
@@ -163,12 +166,13 @@ class Behind(Tls):
                     self.assertEqual(stranger.statuses(peer.got), status)
 
     def test_answers_that_nobody_reads_end_the_connection(self):
-        """F-19: some are in the kernel, some in the broker; after DOOR_UNREAD_S that is the end. Who reads slowly gets all."""
+        """F-19: some answers are in the kernel, some in the broker; after DOOR_UNREAD_S the connection ends. A slow reader gets
+        all."""
         with self.rpc() as rpc:
             body = wire.commit(rpc.hello(), 1, [wire.schedule("q", "large", 3_600_000, os.urandom(ANSWER))])
             self.assertEqual(rpc.ask(wire.COMMIT, body)[0], wire.OK)
         question = wire.request(wire.GET, [(1, [(2, "q"), (3, "large")]), (2, 1)])
-        asked = b"".join(frame(BINARY, struct.pack(">I", 0x80000000 | number) + question) for number in range(1, 11))  # (more would be BUSY)
+        asked = b"".join(frame(BINARY, struct.pack(">I", 0x80000000 | number) + question) for number in range(1, 11))  # more of them would be BUSY
         memory_kib = self.memory_now()
         unread, slow = self.stranger(receive_buffer=4096), self.stranger(receive_buffer=65536)
         for peer in (unread, slow):

@@ -1,7 +1,7 @@
-"""copies.py: the simulator plays the broker, and no copy of it.
+"""copies.py: the simulator runs the broker's own code, not a copy of it.
 
-No function of tests/sim has the name of one that the broker's files show each other, and what drives a machine is called in
-one place: a second driver would be the one that is proven, or the one that is not.
+No function of tests/sim has the name of a function in the broker's headers, and each state machine is called in only one place:
+with a second caller it would be unclear which of the two is tested.
 """
 import re
 
@@ -9,12 +9,12 @@ import lint
 import sizes
 
 RIG = "tests/sim/"
-# The rig's side of an interface, and nothing else: what may have a name of the product's, and because of what.
+# The rig's own implementations of an interface: they may have a name of the product's, for the given reason.
 ALLOWED = {
     "coordinator_": "registrar.c is a coordinator, behind broker/coordinator/coordinator.h",
     "node_": "node*.c are the hands of broker/pair and broker/replication in one thread, as broker/shell/pair is in several",
 }
-# Machine → who may drive it.
+# Machine → files that may call it.
 DRIVERS = {"core_step": ("broker/core/", "broker/engine/core_turn.c")}
 DRIVEN = ("broker/", RIG)
 

@@ -1,6 +1,6 @@
-"""cppcheck.py: warnings, performance and portability; a suppression stands in the source, with its reason.
+"""cppcheck.py: warnings, performance and portability; a suppression is in the source, with its reason.
 
-Switched off for all: readdirCalled (readdir is safe on a DIR of one's own), varFuncNullUB (POSIX passes NULL as a pointer),
+Switched off for all files: readdirCalled (readdir is safe on one's own DIR), varFuncNullUB (POSIX allows NULL as a pointer),
 nullPointerRedundantCheck (does not see that a function never returns; clang's analyzer does, and checks the same).
 """
 import os

@@ -1,9 +1,9 @@
-"""faults.py: tests/FAULTS.md tells the truth: every fault and every promise is there, and what it names exists.
+"""faults.py: checks that tests/FAULTS.md is true: every fault and every promise is there, and everything that it names exists.
 
-A row is `| id | what | where it is kept | proof | how far |`. A place is written `file:name`, the file relative to the
-root or to tests/. Every place must exist. Every proof must carry the row's id, on the line that defines it, in the
-comment right above, or in its docstring, so that `grep -rn F-5 tests` finds what proves F-5. The file that keeps a promise,
-or a rule of the pair, must cite it. A row without a proof says why: `gap: …`.
+A row is `| id | what | where it is kept | proof | how far |`. A place is written `file:name`, the file relative to the root or to
+tests/. Every place must exist. Every proof must carry the row's id, on the line that defines it, in the comment right above, or
+in its docstring, so that `grep -rn F-5 tests` finds the tests of F-5. The file that keeps a promise, or a rule of the pair, must
+cite it. A row without a proof gives a reason: `gap: …`.
 """
 import os
 import re
@@ -22,18 +22,18 @@ COMMENT = re.compile(r'^\s*(#|/\*|\*|//)|\*/\s*$')
 
 
 def carries(text, fault):
-    """F-5 written out, or test_f5_… as a name."""
+    """Whether the text has F-5 written out, or test_f5_… as a name."""
     return re.search(rf"\b{fault}(?![\da-d])|_{fault.replace('-', '').lower()}_", text) is not None
 
 
 def definition(lines, name):
-    """Index of the line that defines the name at the top of its file, or in a class; None: nowhere."""
+    """Returns the index of the line that defines the name at the top of its file, or in a class; None: it is not defined."""
     defined = re.compile(rf"^\s*(?:def|class) {name}\b" rf"|^[^\s/*#].*\b{name}\b(?!.*;$)" rf"|^#define {name}\b")
     return next((i for i, line in enumerate(lines) if defined.search(line)), None)
 
 
 def words_about(lines, at):
-    """The definition's own line, the comment right above it, and a docstring below."""
+    """Returns the definition's own line, the comment right above it, and a docstring below."""
     first = at
     while first > 0 and COMMENT.search(lines[first - 1]):
         first -= 1

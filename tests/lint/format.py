@@ -1,4 +1,4 @@
-"""format.py: clang-format finds nothing to change."""
+"""format.py: clang-format would change nothing."""
 import lint
 
 

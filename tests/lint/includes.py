@@ -1,7 +1,7 @@
-"""includes.py: who may include whom (DESIGN.md section 3, The house); no folders in a circle, and few files.
+"""includes.py: which folder may include which (DESIGN.md section 3, The house); no cycles between folders, and few between files.
 
-The build makes most wrong includes fail; this check says so in words, and catches what the build cannot see: a path that
-climbs out of its folder, an example that uses more than the public header, a core that meets the world.
+The build makes most wrong includes fail; this check explains them, and finds those that the build cannot see: a path that leaves
+its folder, an example that uses more than the public header, a core that uses the system.
 """
 import os
 import re
@@ -11,38 +11,38 @@ import lint
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 SHELL_ROOMS = tuple(f"broker/shell/{room}/" for room in ("process", "queues", "pair", "jobs", "threads", "door"))
-# Of the product: what tests include has no part in its structure.
+# Applies to the product only: tests are not part of its structure.
 PRODUCT = ("common/", "proto/", "storage/", "broker/", "client/")
-# Files that need each other in a loop, x.c and x.h being one, and x_parts.h and x_y.c of the same folder being x's. One that is
-# broken stays broken: lower it.
+# Number of files in include cycles; x.c and x.h count as one, and x_parts.h and x_y.c of the same folder belong to x. When a
+# cycle is removed, lower it.
 FILE_CIRCLES_MAX = 2
 
-# The longest prefix that matches a file decides what it may include, by the prefix of the included header.
+# The longest prefix that matches a file decides which headers it may include, by the header's prefix.
 ALLOWED = {
     "common/": ("common/",),
     "proto/": ("proto/", "common/"),
-    # Small files of a data directory, the log, the index, the past: each knows those before it.
+    # Small files of a data directory, the log, the index, the past: each may include those before it.
     "storage/": ("storage/", "proto/", "common/"),
     "storage/files/": ("storage/files/", "proto/", "common/"),
     "storage/log/": ("storage/log/", "storage/files/", "proto/", "common/"),
     "storage/index/": ("storage/index/", "storage/files/", "proto/", "common/"),
     "broker/core/": ("broker/core/", "proto/", "common/"),
-    # What is decided around the core: it knows the log's and the index's terms, and executes nothing.
+    # Decisions around the core: this folder uses the log's and the index's types, and executes nothing.
     "broker/engine/": ("broker/engine/", "broker/core/", "storage/", "proto/", "common/"),
     "broker/pair/": ("broker/pair/",),
     "broker/access/": ("broker/access/", "proto/", "common/"),
-    # Both halves of a pair decide, and do no I/O: of the storage they know what a hard state and an identity are.
+    # Both halves of a pair decide, and do no I/O: of the storage they use only hard state and identity.
     "broker/replication/": ("broker/replication/", "broker/pair/", "storage/files/hard_state.", "storage/files/identity.", "proto/", "common/"),
     "broker/coordinator/": ("broker/coordinator/", "broker/curl/", "broker/pair/", "storage/", "proto/", "common/"),
     "broker/curl/": ("broker/curl/",),
     "broker/page/": ("broker/page/",),
     "broker/net/": ("broker/net/", "proto/tarry_limits.", "proto/check."),
-    # Foreign protocols know the door, and each other by the seam alone; of the broker they know its messages.
+    # Foreign protocols use the door, and each other only through the seam; of the broker they use its messages.
     "broker/gateway/": ("broker/gateway/", "broker/net/", "proto/", "common/"),
     "broker/http/": ("broker/http/", "broker/gateway/gateway.h", "broker/net/", "proto/", "common/"),
-    # Webhooks stand on the seam alone, like a protocol.
+    # Webhooks use only the seam, like a protocol.
     "broker/push/": ("broker/push/", "broker/curl/", "broker/gateway/gateway.h", "proto/", "common/"),
-    # The rooms of the shell, from below: each knows those before it, and none knows the house that they are in (shell.h).
+    # The folders of the shell, from bottom to top: each may include those before it, and none includes shell.h.
     "broker/shell/process/": (*SHELL_ROOMS[:1], "broker/core/", "broker/engine/", "broker/net/", "broker/pair/", "broker/push/", "broker/coordinator/", "storage/", "proto/", "common/"),
     "broker/shell/queues/": (*SHELL_ROOMS[:2], "broker/core/", "broker/engine/", "broker/access/", "broker/net/", "proto/", "common/"),
     "broker/shell/pair/": (*SHELL_ROOMS[:3], "broker/core/", "broker/engine/", "broker/net/", "broker/pair/", "broker/replication/", "broker/coordinator/", "storage/", "proto/", "common/"),
@@ -54,23 +54,24 @@ ALLOWED = {
     "client/lib/": ("client/lib/", "client/include/", "proto/", "common/"),
     "client/tool/": ("client/tool/", "client/include/", "proto/", "common/"),
     "client/tool/doctor/": ("client/tool/", "broker/access/token_file.", "client/include/", "storage/files/identity.", "proto/", "common/"),
-    # The file of tokens is written here and read by the broker: one parser for both.
+    # The tool writes the file of tokens, the broker reads it: one parser for both.
     "client/tool/cmd_token.": ("client/tool/", "broker/access/token_file.", "client/include/", "proto/", "common/"),
     "client/tool/token_store.": ("client/tool/", "broker/access/token_file.", "client/include/", "proto/", "common/"),
     "client/tool/offline/": ("client/tool/", "client/include/", "storage/", "proto/", "common/"),
-    # A dry run asks the real core what would have been: it is a pure function of its events, and nothing else would be proof.
+    # A dry run asks the real core what would have happened: the core is a pure function of its events, and only it can prove
+    # that.
     "client/tool/replay/": ("client/tool/", "client/include/", "broker/core/core.h", "broker/engine/core_turn.h", "storage/", "proto/", "common/"),
     "client/examples/": ("client/examples/", "client/include/"),
-    # the clock's pure half and the leader's, what comes after a stop; the rules, their words on the wire, and the client of the record at the coordinator
+    # the pure half of the clock and the leader's clock; stalls; the rules, their wire format, and the client of the record
     "tests/sim/": ("tests/", "broker/core/", "broker/engine/", "broker/pair/", "broker/replication/", "broker/coordinator/",
                    "broker/shell/process/clock.", "broker/shell/process/last_shutdown.",
                    "broker/shell/pair/follow_wire.", "broker/shell/pair/record_client.", "broker/shell/pair/leader_clock.", "storage/", "proto/", "common/"),
     "tests/e2e/": ("tests/e2e/", "client/include/"),
-    "tests/e2e/forge_index.": ("storage/", "proto/", "common/"),  # it forges what no stranger can: an index that is wrong and looks right
-    "tests/e2e/foreign.": ("proto/", "common/",),  # a client that has nothing of ours but the messages
+    "tests/e2e/forge_index.": ("storage/", "proto/", "common/"),  # it forges what no outsider can: a wrong index that looks right
+    "tests/e2e/foreign.": ("proto/", "common/",),  # a client that uses only our messages
     "tests/crash/": ("tests/crash/", "client/include/"),
     "tests/": ("tests/", "broker/", "storage/", "proto/", "common/", "client/"),
-    "bench/": ("bench/", "broker/core/", "storage/", "proto/", "common/"),  # micro-benches; the end-to-end ones are a stranger's
+    "bench/": ("bench/", "broker/core/", "storage/", "proto/", "common/"),  # micro-benchmarks; the end-to-end ones use only the public interface
     "bench/bench.": ("bench/", "client/include/"),
     "bench/schedule": ("bench/", "client/include/"),
     "bench/latency": ("bench/", "client/include/"),
@@ -98,10 +99,10 @@ FORBIDDEN_SYSTEM = {
                      "sodium.h"),
     "common/": ("pthread.h", "threads.h", "sys/", "unistd.h", "fcntl.h", "poll.h", "nng/", "lmdb.h"),
     "proto/": ("pthread.h", "threads.h", "sys/", "unistd.h", "fcntl.h", "poll.h", "nng/", "lmdb.h"),
-    "broker/": ("nng/",),  # tarryd has none of it
-    "broker/shell/": ("nng/", "libwebsockets"),  # broker/net knows what it is
+    "broker/": ("nng/",),  # tarryd uses no nng
+    "broker/shell/": ("nng/", "libwebsockets"),  # only broker/net uses libwebsockets
     "storage/": ("nng/",),
-    "client/lib/": ("nng/",),  # it is of the tests' foreign client
+    "client/lib/": ("nng/",),  # only the tests' foreign client uses nng
     "client/include/": ("nng/", "protobuf-c/", "lmdb.h"),
     "client/examples/": ("nng/", "protobuf-c/", "lmdb.h"),
 }
@@ -129,14 +130,14 @@ def complaint_about(path, bracket, included, headers):
     if not targets:
         return f'"{included}" is no header of ours: write <{included}>'
     beside = [t for t in targets if os.path.dirname(t) == os.path.dirname(path)]
-    reachable = beside or targets  # of two with the same name the build finds the one that the folder may see
+    reachable = beside or targets  # of two headers with the same name the build finds the one in the folder that the file may use
     if not any(target.startswith(ALLOWED[rule]) for target in reachable):
         return f'{rule} must not include "{included}" ({reachable[0]})'
     return None
 
 
 def circles(graph):
-    """The strongly connected parts of {node: set of nodes} with more than one node (Tarjan), each sorted."""
+    """Returns the strongly connected components of {node: set of nodes} with more than one node (Tarjan), each sorted."""
     order, low, stack, found = {}, {}, [], []
 
     def visit(node):
@@ -160,7 +161,7 @@ def circles(graph):
 
 
 def whole_of(path, stems):
-    """The file that this one is a part of: x.h's is x, and x_parts.h's too, if there is an x.c or x.h beside it."""
+    """Returns the unit that the file belongs to: x for x.h, and also for x_parts.h if there is an x.c or x.h beside it."""
     folder, stem = os.path.dirname(path), os.path.splitext(os.path.basename(path))[0]
     pieces = stem.split("_")
     for count in range(1, len(pieces)):

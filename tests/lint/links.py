@@ -1,4 +1,4 @@
-"""links.py: what a document points at is there: each relative link of a Markdown file names a file or a folder of the tree."""
+"""links.py: each relative link of a Markdown file names an existing file or folder of the tree."""
 import os
 import re
 

@@ -1,7 +1,7 @@
-"""lint.py: what the checks of this folder share: the list of our files, and one way to report.
+"""lint.py: common functions of the checks in this folder: the list of our files, and one way to report.
 
-A check is a function from (root, build) to a list of complaints, each "path:line: sentence". It prints one TAP line, and
-the complaints when there are any. Generated code is never ours to lint.
+A check is a function from (root, build) to a list of complaints, each "path:line: sentence". It prints one TAP line, and the
+complaints if there are any. Generated code is not linted.
 """
 import os
 import re
@@ -13,7 +13,7 @@ SKIPPED_DIRECTORIES = {".git", "__pycache__", ".cache"}
 
 
 def our_files(root, suffixes):
-    """Paths relative to root of the files in the tree that end in one of the suffixes, sorted."""
+    """Returns the paths, relative to root and sorted, of the files in the tree that end in one of the suffixes."""
     found = []
     for directory, names, files in os.walk(root):
         names[:] = [n for n in names if n not in SKIPPED_DIRECTORIES and not n.startswith("build")]
@@ -29,7 +29,7 @@ def read_lines(root, path):
 
 
 def run(command, cwd):
-    """Exit status and all output of a command; a missing program is a failure, not a pass."""
+    """Returns the exit status and all output of a command; a missing program is a failure, not a pass."""
     try:
         done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     except OSError as error:
@@ -38,7 +38,8 @@ def run(command, cwd):
 
 
 def another_release(program, decides):
-    """Each release of such a program finds other things: one decides, that of Debian 12, where changes are made (CI). A sentence, if this is another."""
+    """Returns a sentence if this is another release of the program than that of Debian 12, with which changes are made (CI). Each
+    release finds other things, so only one release counts."""
     _, said = run([program, "--version"], ".")
     found = re.search(r"(?:version|Cppcheck) (\d+(?:\.\d+)?)", said)
     if found is None or re.match(re.escape(decides) + r"(\.|$)", found[1]):
@@ -47,7 +48,7 @@ def another_release(program, decides):
 
 
 def main(name, check, why_not=lambda: None):
-    """Entry point of a check: `check.py ROOT BUILD`. `why_not` says why it is not made here; None: it is."""
+    """Entry point of a check: `check.py ROOT BUILD`. `why_not` says why the check is skipped here; None: it runs."""
     if len(sys.argv) != 3:
         sys.exit(f"usage: {sys.argv[0]} ROOT BUILD")
     if reason := why_not():

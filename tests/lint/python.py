@@ -1,4 +1,4 @@
-"""python.py: pyflakes finds in our Python what only a run would show: names that nobody defined, imports that nobody uses."""
+"""python.py: pyflakes finds errors in our Python that otherwise only a run would show: undefined names, unused imports."""
 import lint
 
 

@@ -1,4 +1,4 @@
-"""selftest.py: each check finds its bad sample and leaves the good one alone. A lint that finds nothing proves nothing."""
+"""selftest.py: each check finds its bad sample and accepts the good one. A lint that finds nothing proves nothing."""
 import json
 import os
 import shutil
@@ -30,7 +30,7 @@ CATALOGUE = faults.CATALOGUE
 EXCUSED = "".join(row(fault, "", "gap: nobody has looked") for fault in faults.FAULTS + faults.PROMISES + faults.RULES)
 KEEPER = "`storage/log/log.h:GUARD`"
 
-# (what it shows, check, path of the sample, its text, words that the complaint must hold)
+# (what it shows, check, path of the sample, its text, words that the complaint must contain)
 BAD = [
     ("format: a crooked indent", format_check.check, "proto/a.c", "int  f(void){return 1;}\n", "proto/a.c:1"),
     ("words: an unfinished place", words.check, "proto/a.c", "/* TO" + "DO: later */\n", "proto/a.c:1"),
@@ -80,7 +80,7 @@ def write(root, path, text):
 
 
 def sample_tree(real_root, path, text):
-    """A tiny tree with our rules, the headers that the samples name, and one sample."""
+    """Makes a tiny tree with our rules, the headers that the samples name, and one sample."""
     root = tempfile.mkdtemp(prefix="tarry-lint-")
     for name in (".clang-format", ".clang-tidy"):
         shutil.copy(os.path.join(real_root, name), root)
@@ -103,7 +103,7 @@ def complaints_of(real_root, check, path, text):
 
 LOOP = "    int sum = 0;\n    for (int i = 0; i < count; i++) {\n        if (of[i] > 0 && of[i] < 1000) sum += of[i] * 2;\n    }\n    return sum;\n}\n"
 OTHER = "    return count > 0 ? of[count - 1] : 0;\n}\n"
-# (what it shows, what stands in the product's file, what in the rig's, words that a complaint must hold; "": there is none)
+# (what it shows, text of the product's file, text of the rig's file, words that a complaint must contain; "": there is none)
 SYMBOLS = [
     ("a function that both show", "int both(int x) { return x; }\n", "int both(int x) { return -x; }\n", "tests/sim/a.c: both is defined in broker/core/a.c too"),
     ("one that a macro names", "#define NAME both\nint NAME(int x) { return x; }\n", "int both(int x) { return -x; }\n", "both is defined in"),
@@ -116,7 +116,7 @@ SYMBOLS = [
 
 
 def symbol_complaints(product, rig):
-    """What symbols.py says of two files, compiled."""
+    """Returns the complaints of symbols.py about two compiled files."""
     root = tempfile.mkdtemp(prefix="tarry-lint-")
     entries = []
     try:
@@ -133,7 +133,7 @@ def symbol_complaints(product, rig):
         shutil.rmtree(root)
 
 
-# (what it shows, who includes which header, words that a complaint must hold; "": there is none)
+# (what it shows, which file includes which header, words that a complaint must contain; "": there is none)
 CIRCLES = [
     ("two folders need each other", [("a/x.c", "b/y.h"), ("b/z.c", "a/x.h")], "folders need each other: a, b"),
     ("three do", [("a/x.c", "b/y.h"), ("b/y.c", "c/z.h"), ("c/z.c", "a/x.h")], "folders need each other: a, b, c"),

@@ -1,6 +1,6 @@
-"""sizes.py: a function fits on a screen or so, a file is one thing with one purpose.
+"""sizes.py: a function fits on about one screen, and a file has one purpose.
 
-A function is what clang-format leaves of one: it ends at a `}` in the first column and its body began at the last line
+A function is recognized by clang-format's layout: it ends at a `}` in the first column, and its body began at the last line
 before that which ends in `{` and starts in the first column (or continues such a line).
 """
 import re
@@ -13,7 +13,7 @@ NO_FUNCTION = re.compile(r"^(struct|union|enum|typedef|static const|const|extern
 
 
 def functions(lines):
-    """(name, first line, number of lines) of each function definition."""
+    """Returns (name, first line, number of lines) of each function definition."""
     start = None
     for number, line in enumerate(lines, 1):
         if line and line[0] not in " \t}#/*{" and not line.endswith((";", ":")):

@@ -1,7 +1,8 @@
-"""symbols.py: what copies.py reads in the sources is asked of the objects that were built, where no macro hides a name.
+"""symbols.py: checks the rules of copies.py in the object files, where no macro can hide a name.
 
-nm tells the functions of each object of the product and of tests/sim. A function that both define is a copy, unless it is the
-rig's side of an interface (copies.ALLOWED). Static functions may share a name, for names are few; not name and text.
+nm lists the functions of each object of the product and of tests/sim. A function that both define is a copy, unless it is the
+rig's own implementation of an interface (copies.ALLOWED). Static functions may have the same name, but not the same name and
+text.
 """
 import difflib
 import json
@@ -14,13 +15,13 @@ import lint
 import sizes
 
 PRODUCT = ("common/", "proto/", "storage/", "broker/", "client/lib/", "client/tool/")
-ALIKE = 0.9  # of the words of both: above, one is a copy of the other
-SMALL = 45  # words: below, functions are alike because there is one way to say it
+ALIKE = 0.9  # share of equal words: above it, one function is a copy of the other
+SMALL = 45  # words: shorter functions are alike because there is only one way to write them
 FUNCTION = re.compile(r"^(.*?)(?:\[.*\])?: (\S+) ([Tt]) ")
 
 
 def objects(root, build):
-    """Object file → source, of all that the build compiles; generated sources are not ours."""
+    """Returns object file → source for everything that the build compiles, except generated sources."""
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
         entries = json.load(file)
     for entry in entries:
@@ -30,7 +31,8 @@ def objects(root, build):
 
 
 def functions(of):
-    """(name, source, whether others see it) of every function that nm finds; what a compiler split off has its whole's name."""
+    """Returns (name, source, whether it is visible to other files) of every function that nm finds; a part that the compiler
+    split off has the name of its function."""
     listed = subprocess.run(["nm", "-A", "-P", "--defined-only", *of], stdout=subprocess.PIPE, text=True, check=True).stdout
     for line in listed.splitlines():
         if found := FUNCTION.match(line):
@@ -38,7 +40,7 @@ def functions(of):
 
 
 def words(root, source, name):
-    """Of the function's text; [] if it does not stand in the source as such."""
+    """Returns the words of the function's text; [] if the source does not have it in that form."""
     lines = lint.read_lines(root, source)
     return next((re.findall(r"\w+|[^\w\s]", "\n".join(lines[first - 1:first - 1 + count]))
                  for found, first, count in sizes.functions(lines) if found == name), [])

@@ -1,13 +1,13 @@
-"""tidy.py: clang-tidy, with the short list of .clang-tidy, every finding an error.
+"""tidy.py: clang-tidy with the short list of .clang-tidy; every finding is an error.
 
-A file that was clean is not looked at again until the file, .clang-tidy, its compile command or any header of ours
-changes: the answers lie in BUILD/lint-tidy, one empty file each, named by the hash of all of that. Tests go without the
-analyzer: it does not understand cmocka's asserts, and a test that reads a null pointer fails by itself.
+A clean file is not checked again until the file, .clang-tidy, its compile command or any of our headers changes. The results are
+in BUILD/lint-tidy, one empty file each, named by the hash of all of that. Tests are checked without the analyzer: it does not
+understand cmocka's asserts, and a test that reads a null pointer fails by itself.
 
-The analyzer follows the paths through a function until there are none or it has made NODES of them: some of ours have more than it can
-ever follow, and take half a minute each. `./dev test` lets it make 10,000 (TARRY_TIDY_NODES) and takes minutes less; `./dev lint` all of
-its own default, 225,000. What it may miss is a defect at the end of one certain way through many branches: of 39 null pointers that were
-read at the end of our longest functions it missed three with 25,000, and the same three with all of them.
+The analyzer follows the paths through a function until there are none left, or it has made NODES of them. Some of our functions
+have more than it can ever follow, and take half a minute each. `./dev test` limits it to 10,000 (TARRY_TIDY_NODES), which saves
+minutes; `./dev lint` uses clang's default, 225,000. It may miss a defect at the end of one certain path through many branches: of
+39 null pointers read at the end of our longest functions it missed three with 25,000, and the same three with all.
 """
 import concurrent.futures
 import functools
@@ -26,7 +26,7 @@ BUDGET = [f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xc
 
 @functools.cache
 def rules(root):
-    """The hash of what all files depend on: every header of ours, and .clang-tidy."""
+    """Returns the hash of everything that all files depend on: our headers, and .clang-tidy."""
     digest = hashlib.sha256()
     for name in lint.our_files(root, (".h", ".proto", ".clang-tidy")):
         with open(os.path.join(root, name), "rb") as file:
@@ -40,7 +40,7 @@ def fingerprint(root, path, command):
 
 
 def readable(root, build, line):
-    """clang-tidy names files relative to the build directory: relative to the tree is what a reader wants."""
+    """Makes paths relative to the tree: clang-tidy names files relative to the build directory."""
     path, colon, rest = line.partition(":")
     return os.path.relpath(os.path.normpath(os.path.join(build, path)), root) + colon + rest
 
@@ -50,12 +50,12 @@ def is_test(path):
 
 
 def mark(root, build, path, command):
-    """The name of the file that says that it was clean; ends before the number of nodes."""
+    """Returns the name of the file that marks a clean source; it ends before the number of nodes."""
     return os.path.join(build, "lint-tidy", fingerprint(root, path, command)) + "-"
 
 
 def tidy_some(root, build, jobs):
-    """`jobs`: path → mark, all of them tests or none."""
+    """`jobs`: path → mark, either all of them tests or none."""
     checks = ["--checks=-clang-analyzer-*"] if any(map(is_test, jobs)) else []
     status, output = lint.run(["clang-tidy", "--quiet", "-p", build, *checks, *EXTRA, *BUDGET, *(os.path.join(root, path) for path in jobs)], root)
     complaints = [readable(root, build, line) for line in output.splitlines() if " error: " in line or " warning: " in line]
@@ -67,7 +67,7 @@ def tidy_some(root, build, jobs):
 
 
 def bunches(jobs):
-    """Some files a run: clang-tidy takes as long to begin as for a small file."""
+    """Several files per run: clang-tidy's start takes as long as a small file."""
     for kind in (True, False):
         paths = [path for path in jobs if is_test(path) is kind]
         for first in range(0, len(paths), BUNCH):

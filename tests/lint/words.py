@@ -1,8 +1,8 @@
-"""words.py: nothing in the tree admits to being unfinished, no line carries a tab or trailing blanks, and "who" gives way to names.
+"""words.py: no file has marks of unfinished work, tabs or trailing blanks, and names replace "who".
 
-A sentence says which process, thread, node or client acts: "a follower that asks anew", not "who asks anew"; "no client waits",
-not "nobody waits". Such words are counted for each folder, and may not become more than words_limits.json says. Where there are
-fewer, `words.py --record ROOT` lowers the limits.
+A sentence names the process, thread, node or client that acts: "a follower that asks again", not "who asks anew"; "no client
+waits", not "nobody waits". Such words are counted for each folder, and may not exceed the numbers in words_limits.json. If there
+are fewer, `words.py --record ROOT` lowers the limits.
 """
 import collections
 import json
@@ -21,10 +21,10 @@ SUFFIXES = (".c", ".h", ".py", ".proto", ".md", ".build", ".service", ".ini", "d
 
 
 def tics(root):
-    """How often such a word stands in a folder's own files."""
+    """Returns how often such words occur in a folder's own files."""
     counts = collections.Counter()
     for path in lint.our_files(root, TIC_SUFFIXES):
-        if not path.startswith("tests/lint/") and path != "CHANGELOG.md":  # what was said of a version stays
+        if not path.startswith("tests/lint/") and path != "CHANGELOG.md":  # the text of a published version stays
             counts[os.path.dirname(path) or "."] += sum(len(TIC.findall(line)) for line in lint.read_lines(root, path))
     return {folder: count for folder, count in sorted(counts.items()) if count}
 
@@ -38,7 +38,7 @@ def limits(root):
 
 
 def record(root):
-    """Lowers the limits to what there is; never raises one."""
+    """Lowers the limits to the current numbers; never raises one."""
     known = limits(root)
     kept = {folder: min(count, known.get(folder, count)) for folder, count in tics(root).items()}
     with open(os.path.join(root, LIMITS), "w", encoding="utf-8") as file:

@@ -1,10 +1,11 @@
-"""etcd_partition_test.py: three members of etcd on hosts of their own, and the network parts them: one member is cut off from the other
-two, and it is the one that both nodes of the pair ask. Hosts are network namespaces; a ledger outside judges (rounds.py).
+"""etcd_partition_test.py: three members of etcd on separate hosts, and a network partition: the member that both nodes of the
+pair use is cut off from the other two. Hosts are network namespaces; a ledger outside judges (rounds.py).
 
-    a, b, clients, m2, m3 | m1       both nodes go on with m2 or m3: nobody takes over; then the link between the two is cut, too, and the
-                                     leader has the record changed, and is present, by way of another member
-    b, clients, m2, m3 | a, m1       b takes over: etcd's minority keeps nobody in office, and what a has not said to both it has
-                                     promised nobody"""
+a, b, clients, m2, m3 | m1       both nodes continue with m2 or m3: neither takes over; then the link between the nodes is cut
+too, and the leader has the record changed, and is present, through another member
+b, clients, m2, m3 | a, m1       b takes over: etcd's minority keeps no leader in office, and a has promised nothing that it has
+not told both
+"""
 import sys
 import time
 import unittest
@@ -24,7 +25,7 @@ if LACK:
 
 
 class ThreeMembers(Scene):
-    """A pair whose nodes both ask m1: when they started they reached no other member."""
+    """A pair whose nodes both use m1: when they started they could reach no other member."""
 
     servers = MEMBERS
 
@@ -45,7 +46,7 @@ class ThreeMembers(Scene):
         return roles
 
     def part(self, *side):
-        """These hosts from all others."""
+        """Separates these hosts from all others."""
         for name in side:
             for other in self.network.names:
                 if other not in side:
@@ -56,12 +57,12 @@ class ThreeMembers(Scene):
         self.network.heal()
 
     def asked(self, name):
-        """The members to which that node has a connection."""
+        """Returns the members to which that node has a connection."""
         host = self.network.holders[name]
         return {member for member in MEMBERS if host.run("ss", "-Htn", "state", "established", "dst", self.network.address(member))}
 
     def record(self):
-        """As the majority has it."""
+        """Returns the record that the majority has."""
         return self.server.servers[-1].read_entry(RECORD)
 
     def has_said(self, name, word):
@@ -96,7 +97,7 @@ class Partition(unittest.TestCase):
         self.assertEqual(self.scene.epoch(), 1)
 
     def the_minority_keeps_nobody_in_office(self):
-        """→ seconds until b leads."""
+        """Returns the seconds until b leads."""
         parted = time.monotonic()
         self.scene.part("a", FIRST)
         self.scene.wait("b leads", lambda: self.scene.has_said("b", "event=role role=leading"))

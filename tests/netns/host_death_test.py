@@ -1,6 +1,6 @@
-"""host_death_test.py: the host of a pair's leader dies: nothing comes from it any more, no reset and no refusal. Hosts are network
-namespaces; ZooKeeper has its default tickTime, so the leader's session outlives it by four seconds and more. Measured by
-`./dev bench accept_host_death`."""
+"""host_death_test.py: the host of a pair's leader dies: it sends nothing more, no reset and no refusal. Hosts are network
+namespaces; ZooKeeper has its default tickTime, so the leader's session lives 4 s and more after it. Measured by `./dev bench
+accept_host_death`."""
 import sys
 import time
 import unittest
@@ -10,7 +10,7 @@ import harness  # noqa: E402  (the path above)
 from netns import missing  # noqa: E402
 from scene import COORDINATORS, NAMES, Scene, zookeeper  # noqa: E402
 
-DELIVERY_WAIT_S = 4  # measured: 2.2 s at worst; a client that waits for an answer in vain would need 5 s
+DELIVERY_WAIT_S = 4  # measured: 2.2 s in the worst case; a client that waits in vain for an answer would need 5 s
 PRESENCE = "/tarry/pair/present-0"
 LACK = missing()
 if LACK:
@@ -68,7 +68,7 @@ class AtZooKeeper(HostDeath, unittest.TestCase):
         self.assertTrue(self.follower_said("event=leader_absent"))
 
     def test_f31c_a_healthy_leader_answers_at_the_coordinator(self):
-        """Only the link between the two is cut: for three times as long as a leader has to answer."""
+        """Only the link between the nodes is cut, for three times as long as a leader may take to answer."""
         before = len(self.scene.brokers["a"].log)
         self.scene.cut("a", "b")
         self.scene.wait("a serves alone", lambda: any("event=serves_alone" in line for line in self.scene.brokers["a"].log[before:]))

@@ -1,23 +1,24 @@
-"""netns.py: a small network of the kernel's own, for rounds in which a pair is cut apart: hosts are network namespaces, a hub
-between them routes, and drops what it is told to drop, in one direction or both.
+"""netns.py: a small network in the kernel, for rounds in which a pair is cut apart. Hosts are network namespaces; a hub between
+them routes, and drops what it is told to drop, in one direction or both.
 
     a ────┐
-    b ────┤ hub: forwards, but for (source, destination) in `cuts`     10.78.N.1 ◄──► 10.78.N.2 = the host
+    b ────┤ hub: forwards, except (source, destination) in `cuts`     10.78.N.1 ◄──► 10.78.N.2 = the host
     clients ┤
     zk ───┘
 
     network = Network("a", "b", "clients", "zk")
     Broker(data, …, listen=network.listen("a"), prefix=network.prefix("a"))
-    network.enter("clients")             # the test itself moves there: what it starts without a prefix is there too
+    network.enter("clients")             # moves the test itself there, and what it starts without a prefix
     network.cut_one_way("a", "b"); network.cut("a", "zk"); network.isolate("b"); network.heal()
 
-What is dropped is dropped silently, as by a real network: connections stand, nothing comes through, no reset.
+Packets are dropped silently, as in a real network: connections stay open, nothing arrives, no reset.
 
-*Nothing is left behind, whatever happens.* A namespace here has no name: it lasts as long as the process that holds it and those
-that run in it. *Because* a test may be killed. *So* holders and everything started with `prefix` die with the process that
-made the network (PR_SET_PDEATHSIG; of the *thread* that started them, so do that in one that lasts), and the namespaces, links
-and rules with them. Needs root, ip (iproute2), nft (nftables)
-and nsenter, setpriv (util-linux); `missing()` says what there is not."""
+*Nothing remains, whatever happens.* A namespace here has no name: it lasts as long as the process that holds it and those that
+run in it. *Because* a test may be killed. *So* holders and everything started with `prefix` die with the process that made the
+network (PR_SET_PDEATHSIG; more exactly with the *thread* that started them, so start them in a thread that lasts), and the
+namespaces, links and rules with them. Needs root, ip (iproute2), nft (nftables) and nsenter, setpriv (util-linux); `missing()`
+says what is missing.
+"""
 import ctypes
 import os
 import shutil
@@ -37,7 +38,7 @@ table ip tarry {
 
 
 def missing():
-    """What is lacking, as a sentence; None: nothing."""
+    """Returns a sentence about what is missing; None: nothing."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     for program, package in (("ip", "iproute2"), ("nft", "nftables"), ("nsenter", "util-linux"), ("setpriv", "util-linux"),
@@ -52,7 +53,7 @@ def missing():
 
 
 class Holder:
-    """A process that holds a namespace open, and says so."""
+    """A process that holds a namespace open, and reports it."""
 
     def __init__(self):
         self.process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sh", "-c", "echo; exec sleep infinity"],
@@ -75,7 +76,7 @@ class Holder:
 
 
 class Network:
-    """Hosts by name. One thread uses it."""
+    """Hosts by name. For use by one thread."""
 
     def __init__(self, *names):
         self.home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
@@ -109,15 +110,16 @@ class Network:
         return f"{SUBNET}.{self.names.index(name) + 1}.2"
 
     def listen(self, name, port=PORT):
-        """The URL of a broker there. (tarryd wants --unsafe-no-tls and --unsafe-no-tokens with it.)"""
+        """Returns the URL of a broker there. (tarryd needs --unsafe-no-tls and --unsafe-no-tokens with it.)"""
         return f"ws://{self.address(name)}:{port}"
 
     def prefix(self, name):
-        """What runs a command there, and lets it die with this process."""
+        """Returns the command prefix that runs a command there, and lets it die with this process."""
         return ["setpriv", "--pdeathsig", "KILL", "nsenter", f"--net={self.holders[name].path}"]
 
     def enter(self, name):
-        """The calling thread, and what it starts from then on, is there; threads that it starts too. None: back home."""
+        """Moves the calling thread there, with the processes and threads that it starts later. None: back to the original
+        namespace."""
         libc = ctypes.CDLL(None, use_errno=True)
         place = self.home if name is None else os.open(self.holders[name].path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -128,17 +130,17 @@ class Network:
                 os.close(place)
 
     def add_address(self, name, address):
-        """One more for a host, of no subnet; others reach it, and `cuts` know nothing of it."""
+        """Adds one more address to a host, outside of any subnet; the others reach it, and `cuts` do not affect it."""
         self.holders[name].run("ip", "address", "add", f"{address}/32", "dev", "eth0")
         self.hub.run("ip", "route", "add", f"{address}/32", "via", self.address(name))
 
-    # ---- what the network may do
+    # ---- changes of the network
 
     def _pair(self, source, sink):
         return f"{{ {self.address(source)} . {self.address(sink)} }}"
 
     def cut_one_way(self, source, sink):
-        """What `source` sends to `sink` is lost from now on; the other direction is not touched."""
+        """From now on, data from `source` to `sink` is lost; the other direction is not affected."""
         if (source, sink) not in self.cuts:
             self.hub.run("nft", "add", "element", "ip", "tarry", "cuts", self._pair(source, sink))
             self.cuts.add((source, sink))
@@ -148,7 +150,7 @@ class Network:
         self.cut_one_way(other, one)
 
     def isolate(self, name):
-        """From everybody, at one moment: a host that dies does not die towards one after the other."""
+        """Cuts the host off from all others at the same moment: a host that dies does not die towards one after the other."""
         others = [other for other in self.names if other != name]
         wanted = sorted({pair for other in others for pair in ((name, other), (other, name))} - self.cuts)
         if wanted:
@@ -157,19 +159,19 @@ class Network:
             self.cuts.update(wanted)
 
     def heal(self, *pair):
-        """Both directions between two hosts; without arguments: everything."""
+        """Ends the cuts between two hosts; without arguments: all cuts."""
         for source, sink in sorted(self.cuts):
             if not pair or {source, sink} == set(pair):
                 self.hub.run("nft", "delete", "element", "ip", "tarry", "cuts", self._pair(source, sink))
                 self.cuts.remove((source, sink))
 
     def dropped(self):
-        """Packets that were lost so far."""
+        """Returns the number of lost packets so far."""
         words = self.hub.run("nft", "list", "chain", "ip", "tarry", "forward").split()
         return int(words[words.index("packets") + 1])
 
     def slow(self, name, kbit_per_s):
-        """What comes to this host and leaves it, each, from now on; None: as fast as it can."""
+        """Limits the traffic to and from this host, each; None: no limit."""
         link = f"to{self.names.index(name) + 1}"
         for holder, device in ((self.hub, link), (self.holders[name], "eth0")):
             if kbit_per_s is None:
@@ -179,7 +181,7 @@ class Network:
                            "latency", "200ms")
 
     def close(self):
-        """Ends the namespaces, unless somebody still runs in them. The calling thread goes home."""
+        """Ends the namespaces, unless another process still runs in them. The calling thread returns to its own."""
         self.enter(None)
         for holder in self.holders.values():
             holder.close()

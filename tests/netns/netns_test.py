@@ -1,5 +1,5 @@
-"""netns_test.py: the rig of network namespaces is judged before anything is judged with it: what it cuts is cut, in that direction
-only, what it heals flows, and nothing of it outlives the process that made it. Without root it says so and is skipped."""
+"""netns_test.py: tests the network namespaces before other tests rely on them: a cut affects only its direction, a healed link
+works, and nothing outlives the process that made the network. Without root it is skipped with a message."""
 import contextlib
 import os
 import signal
@@ -23,8 +23,8 @@ if LACK:
 
 
 class Sink(threading.Thread):
-    """Counts the datagrams that reach a host, by what they say. Its thread alone closes the socket: a wait for a descriptor that is
-    closed meanwhile may go on at whatever gets its number next (after SIGCONT)."""
+    """Counts the datagrams that reach a host, by their contents. Only its own thread closes the socket: otherwise a wait for the
+    closed descriptor may continue with another file of the same number (after SIGCONT)."""
 
     def __init__(self, network, name):
         super().__init__(daemon=True)
@@ -67,7 +67,7 @@ class Rig(unittest.TestCase):
         self.assertEqual(self.network.dropped(), count)
 
     def send(self, source, sink, text):
-        """A datagram: what is lost is not sent again behind our back."""
+        """Sends a datagram: unlike TCP, nothing repeats a lost one."""
         self.network.enter(source)
         try:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
@@ -172,11 +172,11 @@ class Rig(unittest.TestCase):
             time.sleep(0.02)
 
     def is_alive(self, pid):
-        """A zombie that nobody has buried holds no namespace."""
+        """A zombie holds no namespace."""
         try:
             with open(f"/proc/{pid}/stat", encoding="ascii") as file:
                 return file.read().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
-        except (FileNotFoundError, ProcessLookupError):  # it has gone before it was opened, or while it was read
+        except (FileNotFoundError, ProcessLookupError):  # the process ended before or during the read
             return False
 
 

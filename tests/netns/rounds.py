@@ -1,17 +1,19 @@
-"""rounds.py: a pair on real processes, a real network and a real ZooKeeper, round after round of trouble, against a ledger outside.
+"""rounds.py: a pair of real processes, with a real network and a real ZooKeeper, in rounds of trouble, checked by a ledger
+outside.
 
-    round:    draw one trouble or two · strike · hold · mend · one leads, both in sync · clients have come back · the ledger agrees
-    chapter:  some rounds with the same clients; then every answer is awaited, everything that is due consumed, and judged as a
-              whole; both directories are verified and compared, quarantined tails must hold nothing that was acknowledged
+    round:    draw one or two troubles · strike · hold · mend · one leads, both in sync · clients are back · the ledger agrees
+    chapter:  some rounds with the same clients; then every reply is awaited, everything due is consumed, and all of it is judged;
+    both directories are verified and compared; quarantined tails must not contain anything that was acknowledged
 
-What must hold: nothing acknowledged is lost, nothing comes early, nothing comes after an acknowledged ack or cancel, every
-answer about the past is true, nothing takes effect twice, tokens grow (FENCE-1), both nodes have the same log and the same
-state (F-31), and when trouble ends the pair is one again without anybody's help.
+What must be true: nothing acknowledged is lost; nothing is delivered early, or after an acknowledged ack or cancel; every reply
+about the past is true; nothing takes effect twice; tokens grow (FENCE-1); both nodes have the same log and state (F-31). When the
+trouble ends, the pair recovers without help.
 
-The seed gives the same troubles, not the same instants. A round that fails tells its story: every event, and all that both
-brokers said, with times.
+The seed gives the same troubles, not the same moments. A failed round prints its story: every event, and all messages of both
+brokers, with times.
 
-    rounds.py [--rounds N] [--seed S] …        (--help tells the rest)"""
+rounds.py [--rounds N] [--seed S] …        (--help lists all options)
+"""
 import argparse
 import os
 import random
@@ -27,10 +29,10 @@ from scene import CLIENT_TIMEOUT, COORDINATORS, NAMES, QUICK, SMALL, Scene, Unse
 from trouble import NO_REASONS, NOT_WITH_RECORD, RECORD, Trouble, known  # noqa: E402
 
 HOLD_S = ((0.1, 0.6), (0.9, 3.0))  # shorter than a failover takes, and longer
-BOTH = 0.35                        # how often there are two troubles
+BOTH = 0.35                        # probability of two troubles
 CLIENTS_BACK_S = 60
 STILL_LOOK_S = 0.02
-STILL_S = 0.2                      # a machine that stands still for so long may look like a dead leader (QUICK, scene.py)
+STILL_S = 0.2                      # a machine that stands still for longer may look like a dead leader (QUICK, scene.py)
 STORY_LINES = 160
 VIOLATIONS_SHOWN = 20
 CHECKS = ("lost", "early", "after_ack", "after_cancel", "untrue", "twice", "shrunk")
@@ -38,7 +40,7 @@ QUICK_CHECKS = ("early", "after_ack", "after_cancel", "twice", "shrunk")
 
 
 class Story:
-    """What happened, with seconds since the beginning."""
+    """The events, with seconds since the beginning."""
 
     def __init__(self, path):
         self.start = time.monotonic()
@@ -51,7 +53,7 @@ class Story:
             print(self.lines[-1], file=self.file, flush=True)
 
     def begin(self):
-        """Only the last two rounds are ever told."""
+        """Only the last two rounds are ever printed."""
         del self.lines[:-4 * STORY_LINES]
 
     def told(self):
@@ -59,8 +61,8 @@ class Story:
 
 
 class Stillness:
-    """How long this machine has let a thread wait for its turn. Brokers had to wait as long: what they did not hear in time, and did
-    not say, may be its doing."""
+    """How long this machine has delayed a waiting thread. Brokers were delayed as long: messages that they missed or sent late
+    may be the machine's fault."""
 
     def __init__(self):
         self.longest_s = 0.0
@@ -85,14 +87,14 @@ class Chapter:
         self.begun_ms = now_ms()
         self.load = Load(scene.clients, f"{seed}-{number}", hand_every=24, prefix=f"c{number}-", pause_s=pace_s,
                          timeout=CLIENT_TIMEOUT)
-        self.judged = 0  # deliveries
+        self.judged = 0  # number of judged deliveries
 
     @property
     def ledger(self):
         return self.load.ledger
 
     def complaints(self):
-        """Of what has come since the last round; `finish` looks at the whole."""
+        """Returns complaints about the deliveries since the last round; `finish` judges everything."""
         part = Ledger()
         part.__dict__.update(self.ledger.__dict__)
         count = len(self.ledger.deliveries)
@@ -101,7 +103,7 @@ class Chapter:
         return self.load.deaths + [f"{name}: {what}" for name in QUICK_CHECKS for what in getattr(part, name)()]
 
     def wait_back(self):
-        """Whoever was cut off from the leader has found it again: something that was asked from now on has been answered."""
+        """Waits until clients that were cut off have found the leader again: a new request has its reply."""
         asked = self.load.count
         def are_back():
             if self.load.deaths:
@@ -110,12 +112,12 @@ class Chapter:
         self.scene.wait("clients are back", are_back, CLIENTS_BACK_S)
 
     def finish(self):
-        """Every answer awaited, everything consumed: what is wrong with the whole."""
+        """Waits for every reply and consumes everything; returns complaints about all of it."""
         statuses, stats = self.load.finish()
         wrong = [f"{name}: {self.load.answered[name]} answers to {sent}" for name, sent in
                  (("schedule", self.load.count), ("cancel", self.load.cancels_sent), ("move", self.load.moves_sent))
                  if self.load.answered[name] != sent]
-        # Whoever acks by hand may be too slow for as many leases as a task has.
+        # Acks by hand may be too slow for as many leases as a task has.
         wrong += [f"unsettled: {queue}" for queue in stats if queue["pending"] or queue["ready"] or queue["in_flight"]
                   or (queue["dead"] and queue["queue"] != "hand")]
         wrong += [f"stream {name}: {status}" for name, status in zip(("schedule", "cancel", "move"), statuses) if status != 0
@@ -128,7 +130,7 @@ class Chapter:
 
 
 class Rounds:
-    """`only`: troubles to draw from, by a part of their names. `pace_s`: between two handfuls of a client's requests."""
+    """`only`: troubles to draw from, by a part of their names. `pace_s`: time between two groups of a client's requests."""
 
     def __init__(self, scene, seed, chapter_rounds, only, pace_s):
         self.scene, self.seed, self.chapter_rounds, self.only, self.pace_s = scene, seed, chapter_rounds, only, pace_s
@@ -138,7 +140,7 @@ class Rounds:
         self.seen_tails = set()
 
     def run(self, count):
-        """Violations; empty: all is well."""
+        """Returns the violations; empty: all is well."""
         for name in self.scene.brokers:
             self.scene.launch(name)
         self.scene.roles()
@@ -157,7 +159,7 @@ class Rounds:
     # ---- a round
 
     def draw(self, rng):
-        """One trouble, or two that go together: their names."""
+        """Draws one trouble, or two that can be combined; returns their names."""
         names = [name for name in known(self.scene, *NAMES) if not self.only or any(part in name for part in self.only)]
         chosen = rng.sample(names, 2 if len(names) > 1 and rng.random() < BOTH else 1)
         if any(name in RECORD for name in chosen):
@@ -202,13 +204,13 @@ class Rounds:
         return [f"round {number}: {what}" for what in chapter.complaints()]
 
     def may_take_over(self, epoch):
-        """Nobody did, unless the machine gave the leader no turn to say that it lives."""
+        """No node took over, unless the machine gave the leader no time to show that it lives."""
         was_still = self.stillness.take() > STILL_S
         self.unjudged += was_still
         self.judged += not was_still
         return was_still or self.scene.epoch() == epoch
 
-    # ---- a chapter's end
+    # ---- the end of a chapter
 
     def end(self, chapter):
         story = self.scene.story
@@ -230,7 +232,7 @@ class Rounds:
         return [f"after round {self.done}: {what}" for what in wrong]
 
     def compare(self, chapter):
-        """Both at the same point, by force; then nobody but their disks is asked."""
+        """Stops both at the same point by force; then only their disks are examined."""
         for name in self.scene.brokers:
             self.scene.freeze(name)
         for name in self.scene.brokers:
@@ -249,7 +251,7 @@ class Rounds:
         return wrong + self.judge_tails(paths, aside, chapter)
 
     def read_tails(self, path, tails, chapter):
-        """What was acknowledged and was put aside all the same: claim → tail."""
+        """Returns acknowledged facts that were cut off all the same: claim → tail."""
         found = {}
         for name in [tail["name"] for tail in tails if (path, tail["name"]) not in self.seen_tails]:
             self.seen_tails.add((path, name))
@@ -259,7 +261,8 @@ class Rounds:
         return found
 
     def judge_tails(self, paths, aside, chapter):
-        """It was decided once more, and is in the log, or in that of who had not begun anew from a snapshot."""
+        """Such a fact must have been decided again, and be in the log, or in the log of the node that did not begin with a
+        snapshot."""
         missing = set(aside)
         for path in paths:
             if missing:
@@ -274,19 +277,18 @@ class Rounds:
 
 
 class Result:
-    """What became of some rounds."""
+    """The result of some rounds."""
 
     def __init__(self, wrong, told, summary, lacks):
         self.wrong = wrong      # violations
         self.told = told        # the story of the last rounds
         self.summary = summary
-        self.lacks = lacks      # what this machine does not have
+        self.lacks = lacks      # what this machine lacks
 
 
 def play(count, seed, chapter_rounds=10, only=(), is_loopback=False, path=None, weakness=None, more=(), coordinator="zookeeper",
          pace_s=0.1):
-    """`path`: a file for the whole story; None: nobody wants it. `weakness`: see Scene. `more`: options
-    of both brokers."""
+    """`path`: a file for the whole story, or None. `weakness`: see Scene. `more`: options of both brokers."""
     story = Story(path)
     options = {"lack": lambda: "asked for the loopback device"} if is_loopback else {}
     scene = Scene(story, (*QUICK, *more), weakness=weakness, coordinator=coordinator, **options)

@@ -1,8 +1,9 @@
 """rounds_test.py: a few rounds of trouble for a pair (rounds.py). For hundreds of them: ./dev crash --pair.
 
-Without network namespaces nothing can be cut: that is said, and processes are killed and frozen all the same, on the loopback
-device. Without Java a file is the coordinator, which is said, too. TARRY_PAIR_ROUNDS says how many, TARRY_PAIR_SEED which (the
-same ones in every ./dev test)."""
+Without network namespaces nothing can be cut, which the test reports; processes are killed and frozen all the same, on the
+loopback device. Without Java a file is the coordinator, which it reports too. TARRY_PAIR_ROUNDS sets the number, TARRY_PAIR_SEED
+the seed (fixed in ./dev test).
+"""
 import os
 import sys
 import unittest
@@ -12,7 +13,7 @@ import harness  # noqa: E402  (the path above)
 from rounds import play  # noqa: E402
 
 ROUNDS = int(os.environ.get("TARRY_PAIR_ROUNDS", "5"))
-SEED = int(os.environ.get("TARRY_PAIR_SEED", "12741054"))  # its third round stops a leader that has just been started
+SEED = int(os.environ.get("TARRY_PAIR_SEED", "12741054"))  # in its third round it stops a leader that was just started
 
 
 class Rounds(unittest.TestCase):

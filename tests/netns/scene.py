@@ -5,10 +5,11 @@
     clients ─┤
     zk ──────┘ a real ZooKeeper, or etcd
 
-Where namespaces are not to be had it is all on the loopback device (`can_cut` is false), and where the coordinator's server is not, a
-file is the coordinator (`server` is None): then there are fewer faults, and not none.
+Without namespaces everything is on the loopback device (`can_cut` is false). Without the coordinator's server a file is the
+coordinator (`server` is None). Then fewer kinds of faults are possible, but not none.
 
-Everything here dies with the thread that made it (netns.py); `close` leaves nothing behind. One thread uses it."""
+Everything dies with the thread that made it (netns.py); `close` leaves nothing. For use by one thread.
+"""
 import os
 import shutil
 import signal
@@ -30,18 +31,18 @@ NAMES = ("a", "b")
 # kind → (what is missing here, its server, its port)
 COORDINATORS = {"zookeeper": (zookeeper.missing, zookeeper.ZooKeeper, 2181), "etcd": (etcd.missing, etcd.Etcd, 2379)}
 QUICK = ("--failover-after", "700ms", "--solo-after", "1500ms")
-# Segments that are soon full, archived and retired: who comes back late begins with a snapshot.
+# Segments that soon fill up, and are archived and retired: a node that comes back late begins with a snapshot.
 SMALL = ("--segment-size", "1MiB", "--retain-log-size", "1MiB")
-SETTLE_WAIT_S = int(os.environ.get("TARRY_PAIR_SETTLE_S", "90"))  # more where others work
+SETTLE_WAIT_S = int(os.environ.get("TARRY_PAIR_SETTLE_S", "90"))  # more on a busy machine
 POLL_S = 0.2
 RECORD = "/tarry/pair/record"  # of `Server.url()`
 STOP_WAIT_S = 20
-WRITE_WAIT_S = 4  # for one that leads, before nobody is said to
+WRITE_WAIT_S = 4  # time to find a leader before the scene reports that there is none
 CLIENT_TIMEOUT = "300s"  # clients wait longer than any round takes
 
 
 class Log(list):
-    """What a broker says, told to the story, too."""
+    """A broker's messages, also written to the story."""
 
     def __init__(self, story, name):
         super().__init__()
@@ -53,7 +54,7 @@ class Log(list):
 
 
 class Clients(harness.Broker):
-    """The tool with both addresses; it starts and stops nothing."""
+    """The tool with both addresses; it starts and stops no broker."""
 
     def __init__(self, urls):
         super().__init__(None)
@@ -65,12 +66,12 @@ class Clients(harness.Broker):
 
 
 class Unsettled(AssertionError):
-    """They did not come to what they should have."""
+    """The pair did not reach the expected state."""
 
 
 def wait_for_signals(process):
-    """A program that has only just been started is no broker yet, and SIGTERM is nothing to it but its end. A broker blocks it before
-    it has a second thread. (While its main thread waits for a signal, the kernel calls that one not blocked.)"""
+    """A program that has just been started is no broker yet: SIGTERM would kill it. A broker blocks SIGTERM before it starts its
+    second thread. (While its main thread waits for a signal, the kernel does not show that thread's block.)"""
     end = time.monotonic() + STOP_WAIT_S
     while process.poll() is None and time.monotonic() < end:
         with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
@@ -81,7 +82,8 @@ def wait_for_signals(process):
 
 
 class Scene:
-    """`servers`: the hosts of the coordinator. `weakness`: the pair's rule that both break (weak_broker.c); None: none. `coordinator`: one of COORDINATORS."""
+    """`servers`: the hosts of the coordinator. `weakness`: the pair's rule that both break (weak_broker.c); None: none.
+    `coordinator`: one of COORDINATORS."""
 
     servers = ("zk",)
 
@@ -94,9 +96,9 @@ class Scene:
         self.network = netns.Network(*NAMES, "clients", *self.servers) if self.can_cut else None
         self.server = None
         self.slowed = frozenset()
-        self.is_alone = True  # the trouble of this round
+        self.is_alone = True  # there is only one trouble in this round
         self.disks = {}
-        self.records = []  # (epoch, text) of the coordinator's, one of each epoch that was seen
+        self.records = []  # (epoch, text) of the coordinator's record, one for each epoch that was seen
         try:
             if self.can_cut:
                 self.network.enter("clients")
@@ -133,7 +135,7 @@ class Scene:
     # ---- its brokers
 
     def launch(self, name):
-        """Runs it, if it does not; nobody waits."""
+        """Starts it, unless it runs; does not wait."""
         broker = self.brokers[name]
         if not broker.is_running():
             if broker.process is not None:
@@ -149,7 +151,7 @@ class Scene:
             self.brokers[name].process.wait()
 
     def freeze(self, name):
-        """SIGSTOP; all of its threads have stopped."""
+        """SIGSTOP; returns when all threads have stopped."""
         broker = self.brokers[name]
         if broker.is_running():
             self.story.tell(f"SIGSTOP {name}")
@@ -161,7 +163,7 @@ class Scene:
             thaw(self.brokers[name].process)
 
     def stop(self, name):
-        """SIGTERM; nobody waits. False: it does not run."""
+        """SIGTERM; does not wait. Returns False if it does not run."""
         is_running = self.brokers[name].is_running()
         if is_running:
             self.story.tell(f"SIGTERM {name}")
@@ -170,7 +172,7 @@ class Scene:
         return is_running
 
     def hang_disk(self, name):
-        """Its log's next sync does not come back, nor any after it."""
+        """From now on, no sync of its log returns."""
         self.story.tell(f"the disk of {name} hangs")
         self.disks[name].arm(self.disks[name].matched + 1, FOR_EVER)
 
@@ -182,7 +184,7 @@ class Scene:
         time.sleep(seconds)
 
     def wait_gone(self, name):
-        """After stop. One that was frozen, or waits for the other, may not go: then it is killed."""
+        """Call after stop. A frozen broker, or one that waits for the other, may not end: it is then killed."""
         process = self.brokers[name].process
         try:
             status = process.wait(STOP_WAIT_S)
@@ -193,7 +195,7 @@ class Scene:
             raise Unsettled(f"{name} ended with {status} after SIGTERM")
 
     def demote(self):
-        """A planned switch-over; what comes of it is told by the brokers."""
+        """A planned switch-over; the brokers report its result."""
         self.story.tell("tarry demote")
         answer = self.clients.tarry("demote", "--wait", "4s", "--timeout", "4s", wait_s=60)
         self.story.tell(f"demote: {answer.status} {answer.out.strip()} {answer.err.strip()}")
@@ -244,7 +246,7 @@ class Scene:
             self.server.resume()
 
     def save_record(self):
-        """As it is, for `put_record_back`: once an epoch. Both are in sync, so both have seen this epoch."""
+        """Saves the record for `put_record_back`, once per epoch. Both are in sync, so both have seen this epoch."""
         epoch = self.epoch()
         if all(known != epoch for known, _ in self.records):
             self.records.append((epoch, self.server.read_entry(RECORD)))
@@ -255,7 +257,7 @@ class Scene:
         self.server.delete_entry(RECORD)
 
     def age_record(self):
-        """Both nodes have promised an epoch that is later than the oldest record saved. While all is well."""
+        """Makes both nodes promise a later epoch than the oldest saved record's. Call while all is well."""
         self.roles()
         self.save_record()
         while len(self.records) < 2:
@@ -264,13 +266,14 @@ class Scene:
             self.save_record()
 
     def put_record_back(self):
-        """To what it was in the epoch before the one that both nodes have promised."""
+        """Sets the record back to the epoch before the one that both nodes have promised."""
         epoch, text = self.records[0]
         self.story.tell(f"the record is put back to that of epoch {epoch}")
         self.server.write_entry(RECORD, text)
 
     def write_record(self):
-        """As docs/OPERATING.md tells an operator: who leads, or who has most, writes it; the other one starts again."""
+        """As docs/OPERATING.md tells an operator: the leader, or the node that has most, writes it; the other one is restarted.
+        """
         leader = self.last_leader(self.find_leader(WRITE_WAIT_S))
         other = next(name for name in NAMES if name != leader)
         is_led = self.status()[leader]["role"] == "primary"
@@ -285,21 +288,21 @@ class Scene:
             self.wait_gone(other)
         self.launch(other)
 
-    # ---- how they are
+    # ---- the state of the brokers
 
     def fallen(self):
-        """Who ended though nobody wanted that."""
+        """Returns brokers that ended although they were not told to."""
         return [f"{name} ended with {broker.process.returncode}" for name, broker in self.brokers.items() if not broker.is_running()]
 
     def status(self):
-        """name → what `tarry status` says of it; None: it does not answer."""
+        """Returns name → its `tarry status`; None: no answer."""
         objects = self.clients.tarry("status", "--timeout", "4s", wait_s=60).objects
         if len(objects) != len(NAMES):
             return dict.fromkeys(NAMES)
         return {name: item if item["result"] == "ok" else None for name, item in zip(NAMES, objects)}
 
     def roles(self):
-        """(leader, follower), once one leads, the other follows it, both count and neither has anything to complain of."""
+        """Returns (leader, follower) once one leads, the other follows it, both count as in sync, and neither complains."""
         return self.wait("one leads, both in sync", self.find_roles)
 
     def find_roles(self):
@@ -313,7 +316,7 @@ class Scene:
         return roles["primary"], roles["follower"]
 
     def find_leader(self, wait_s):
-        """What `status` says of both, once one of them leads; or when that has been waited for in vain."""
+        """Returns the `status` of both once one of them leads; or after a time limit."""
         end = time.monotonic() + wait_s
         while True:
             status = self.status()
@@ -328,19 +331,20 @@ class Scene:
 
     @staticmethod
     def last_leader(status):
-        """Who leads, of two the later one; nobody: who has most."""
+        """Returns the leader, of two the later one; if none leads, the node that has most."""
         return max(NAMES, key=lambda name: (status[name]["role"] == "primary", status[name]["epoch"], status[name]["durable"]))
 
     def leaders(self):
-        """name → epoch, of whoever says that it leads."""
+        """Returns name → epoch of each node that says that it leads."""
         return {name: item["epoch"] for name, item in self.status().items() if item and item["role"] == "primary"}
 
     def epoch(self):
-        """Of who leads."""
+        """Returns the leader's epoch."""
         return self.wait("one leads", lambda: max(self.leaders().values(), default=0))
 
     def wait_equal(self):
-        """Nobody changes anything any more: until both have the same log, have applied it, and have compared what came of it."""
+        """No client changes anything any more: waits until both have the same log, have applied it, and have compared their
+        digests."""
         def are_equal():
             status = self.status()
             if None in status.values():
@@ -361,10 +365,10 @@ class Scene:
                 raise Unsettled(f"{what}: not within {wait_s} s: {self.status()}")
             time.sleep(POLL_S)
 
-    # ---- what is left on their disks
+    # ---- their directories
 
     def tool(self, *arguments):
-        """The tool on a directory: nobody is asked."""
+        """Runs the tool on a directory, without a broker."""
         done = subprocess.run([harness.find_program("tarry"), *map(str, arguments), "--json"], capture_output=True, timeout=300, check=False)
         return harness.Answer(done.returncode, done.stdout.decode(), done.stderr.decode(errors="replace"))
 

@@ -1,5 +1,5 @@
-"""slow_link_test.py: a follower that lacks much, over a link on which one answer takes longer than an answer may keep it waiting: it
-comes in parts, and each of them is a sign that more comes. Hosts are network namespaces."""
+"""slow_link_test.py: a follower that lacks much, over a link on which one answer takes longer than the follower waits for an
+answer. The answer arrives in parts, and each part shows that more follows. Hosts are network namespaces."""
 import random
 import sys
 import unittest
@@ -10,7 +10,7 @@ from netns import missing  # noqa: E402
 from rounds import Story  # noqa: E402
 from scene import Scene, etcd  # noqa: E402
 
-KBIT_PER_S = 12_000  # the 4 MiB of an answer (FOLLOW_BYTES_MAX) take 3 s; a silent follower asks again after 1.2
+KBIT_PER_S = 12_000  # the 4 MiB of an answer (FOLLOW_BYTES_MAX) take 3 s; without any data a follower asks again after 1.2 s
 BACKLOG = (24, 200_000)
 LACK = missing() or etcd.missing()
 if LACK:

@@ -1,13 +1,14 @@
-"""trouble.py: what may happen to a pair: each trouble is a generator that strikes, yields, and mends.
+"""trouble.py: the troubles of a pair: each is a generator that strikes, yields, and mends.
 
-Who leads when it strikes is `leader`; a trouble that another one has overtaken (a frozen broker is killed, a killed one started
-again) mends what there is left to mend. Whatever is drawn comes from the round's own random numbers."""
+`leader` is the node that leads when it strikes. If another trouble came in between (a frozen broker is killed, a killed one
+started again), it mends what remains. All random choices use the round's own random numbers.
+"""
 import itertools
 
 from scene import Unsettled
 
-# Alone, they are no reason to depose a healthy leader: whatever happens to the follower or the coordinator (F-13, F-30), a stall
-# of both (F-31a), one link cut of three (F-31c), a record that is gone or older than both know (F-31b).
+# Alone, these are no reason to depose a healthy leader: anything that happens to the follower or the coordinator (F-13), a stall
+# of both (F-31a), one cut link of three (F-31c), a record that is gone or older than both know (F-31b).
 NO_REASONS = {
     "stall follower", "stall both", "SIGSTOP follower", "SIGKILL follower", "SIGKILL follower and start", "SIGTERM follower",
     "isolate follower", "slow follower", "hung disk follower", "SIGKILL coordinator", "SIGSTOP coordinator", "isolate zk", "slow zk",
@@ -15,9 +16,9 @@ NO_REASONS = {
     "cut follower = zk", "cut follower > zk", "cut zk > follower", "cut clients = leader", "cut clients > leader",
     "cut leader > clients"}
 RECORD = {"record lost", "record rolled back"}
-# Their mends need a coordinator that serves; and one is enough.
+# Their repair needs a running coordinator; and only one of them at a time.
 NOT_WITH_RECORD = RECORD | {"SIGKILL coordinator", "SIGSTOP coordinator", "isolate zk", "slow zk"}
-HUNG_LEADS_S = 20  # LEADER_DISK_HUNG_MS of broker/replication/leader_half.h, and what a failover takes on a busy machine
+HUNG_LEADS_S = 20  # LEADER_DISK_HUNG_MS of broker/replication/leader_half.h, and a failover on a busy machine
 
 
 def kill(scene, name, _rng):
@@ -27,7 +28,7 @@ def kill(scene, name, _rng):
 
 
 def kill_and_start(scene, name, _rng):
-    """Back before anybody is silent for long."""
+    """Restarted before the other node counts it as silent."""
     scene.kill(name)
     scene.launch(name)
     yield
@@ -50,7 +51,7 @@ def freeze(scene, name, _rng):
 
 
 def stall(scene, name, rng):
-    """Stands still again and again, longer or shorter than the other one is given."""
+    """Stands still again and again, for shorter or longer than the other node waits."""
     for _ in range(rng.randrange(2, 6)):
         scene.freeze(name)
         scene.pause(rng.choice((0.1, 0.3, 0.6, 1.1)))
@@ -60,13 +61,13 @@ def stall(scene, name, rng):
 
 
 def stall_both(scene, names, rng):
-    """As when both machines' host stands still."""
+    """As when the host of both machines stands still."""
     for name in names:
         scene.freeze(name)
     scene.pause(rng.choice((0.6, 1.2, 2.5)))
     for name in rng.sample(names, 2):
         scene.thaw(name)
-    scene.pause(1)  # for those who take the pause for the other's silence
+    scene.pause(1)  # for nodes that take the pause for the other's silence
     yield
 
 
@@ -77,7 +78,7 @@ def hang_disk(scene, name, _rng):
 
 
 def hang_disk_for_long(scene, name, other, _rng):
-    """F-31a: the follower, which has everything, is to lead. Whatever else is struck keeps it from that."""
+    """F-31a: the follower, which has everything, must take over. Any other trouble at the same time prevents it."""
     epoch = scene.epoch() if scene.is_alone else 0
     scene.hang_disk(name)
     yield
@@ -87,7 +88,7 @@ def hang_disk_for_long(scene, name, other, _rng):
 
 
 def break_record(scene, strike, _rng):
-    """F-31b. Whoever leads goes on; nobody claims because of it; an operator has it written again."""
+    """F-31b. The leader continues; no node claims leadership because of it; an operator has the record written again."""
     before = scene.leaders()
     strike()
     yield
@@ -97,7 +98,7 @@ def break_record(scene, strike, _rng):
 
 
 def stop(scene, name, _rng):
-    """As an operator does it. One that was killed before that is for others to start."""
+    """As an operator does it. A broker that was killed before is started again by the trouble that killed it."""
     is_struck = scene.stop(name)
     yield
     if is_struck:
@@ -149,7 +150,7 @@ def freeze_server(scene, _rng):
 
 
 def known(scene, leader, follower):
-    """name → a trouble of this scene, ready to be drawn."""
+    """Returns name → a trouble of this scene, ready to be drawn."""
     troubles = {
         "SIGKILL leader": (kill, leader), "SIGKILL follower": (kill, follower),
         "SIGKILL leader and start": (kill_and_start, leader), "SIGKILL follower and start": (kill_and_start, follower),
@@ -177,7 +178,7 @@ def known(scene, leader, follower):
 
 
 class Trouble:
-    """One that has been drawn."""
+    """A trouble that has been drawn."""
 
     def __init__(self, scene, name, what, rng):
         self.name = name

@@ -1,6 +1,6 @@
-"""two_hosts_test.py: a pair on two hosts, and etcd on three, set up over TLS with tokens by the commands of docs/OPERATING.md and
-broker/README.md as they stand there (guide_test.py extracts them, units.py runs the units). Hosts are network namespaces with the
-addresses of the documents; services are on a fourth. Without root, or etcd, it says so and is skipped."""
+"""two_hosts_test.py: a pair on two hosts, and etcd on three, set up over TLS with tokens by the exact commands of
+docs/OPERATING.md and broker/README.md (guide_test.py extracts them, units.py runs the units). Hosts are network namespaces with
+the addresses of the documents; services are on a fourth. Without root, or etcd, it is skipped with a message."""
 import contextlib
 import glob
 import os
@@ -77,13 +77,13 @@ class TwoHosts(unittest.TestCase):
             self.play(host, "clients")
 
     def set_up_service(self):
-        """What the document says a service's host must have."""
+        """Sets up a service's host as the document says."""
         os.makedirs(self.shop.there("/etc/tarry/tls"))
         for file in ("tls/ca.crt", "shop.token", "worker.token"):
             shutil.copy(self.a.there(f"/etc/tarry/{file}"), self.shop.there(f"/etc/tarry/{file}"))
         self.assertIn("scheduled", self.play(self.shop, "service"))
 
-    # ---- who is let in
+    # ---- access
 
     def refused(self, command, sentence):
         said = self.shop.run(f"{command} --timeout 1s && echo LET IN || true")
@@ -91,7 +91,7 @@ class TwoHosts(unittest.TestCase):
         self.assertRegex(said, sentence)
 
     def page(self, path, address=ADDRESSES[0], ca="/etc/tarry/tls/ca.crt"):
-        """The first line of what is answered to somebody who shows nothing; b"": nothing."""
+        """Returns the first line of the answer to a client without credentials; b"": no answer."""
         with self.inside("shop"), socket.create_connection((address, PORT), WAIT_S) as peer:
             if ca:
                 peer = ssl.create_default_context(cafile=self.shop.there(ca)).wrap_socket(peer, server_hostname=address)
@@ -117,7 +117,7 @@ class TwoHosts(unittest.TestCase):
             self.assertNotIn(b"200", self.page("/healthz", address, ca=None))
 
     def plaintext_is_refused(self):
-        """A node that is to listen without TLS does not start."""
+        """A node that is told to listen without TLS does not start."""
         unit = self.a.load(UNIT)
         unit.said["Service", "ExecStart"][0] = f"/usr/local/bin/tarryd --data /tmp/other --listen ws://{ADDRESSES[0]}:7273"
         process = self.a.spawn(unit, self.a.prepare(unit))
@@ -125,7 +125,7 @@ class TwoHosts(unittest.TestCase):
         self.assertEqual(process.returncode, 1, refusal)
         self.assertIn("is not a loopback address", refusal)
 
-    # ---- the story
+    # ---- the test's story
 
     def test_a_pair_over_tls_with_tokens_by_the_documents(self):
         started = time.monotonic()
@@ -142,13 +142,13 @@ class TwoHosts(unittest.TestCase):
         self.a.services[UNIT].kill()
         self.assertIn("order-2", self.shop.run(consume))
         self.assertIn("event=leading", self.b.logs())
-        self.a.run("systemctl start tarry-pair")  # it returns: nothing else to do
+        self.a.run("systemctl start tarry-pair")  # the command returns: nothing else is necessary
         self.a.run("tarry status --wait 60s")
         self.others_are_served()
         self.revoke()
 
     def change_tokens(self, command, count):
-        """On a, and b by the block that hands it the file; both brokers know it when this returns."""
+        """On a, and on b by the block that copies the file; both brokers have read it when this returns."""
         self.a.run(command)
         self.play(self.a, "tokens to b")
         for name in "ab":
@@ -156,7 +156,7 @@ class TwoHosts(unittest.TestCase):
             harness.wait_until(f"{name} knows", lambda log=service.log: any(re.search(f"=tokens_read .*count={count}$", line) for line in log), WAIT_S)
 
     def others_are_served(self):
-        """README's program, and a client of nng's own sockets, whose TLS wants names, and who goes to the one that leads."""
+        """README's program, and a client with nng's own sockets, whose TLS checks names, and which switches to the leader."""
         tokens = "/etc/tarry/programs.token"
         self.change_tokens("umask 077; tarry token add programs --role produce --role consume --file /var/lib/tarry/tokens > " + tokens, 6)
         shutil.copy(self.a.there(tokens), self.shop.there(tokens))
@@ -171,7 +171,7 @@ class TwoHosts(unittest.TestCase):
         said = self.shop.run(f"cc -o /tmp/example /tmp/example.c -I /usr/local/include -L /{library} -ltarry\n"
                              f"TARRY_TOKEN_FILE={tokens} LD_LIBRARY_PATH=/{library} /tmp/example")
         self.assertRegex(said, "order-1 paid, 0 seen\norder-2 closed")
-        shutil.copy(harness.find_program("foreign"), self.shop.there("/tmp/foreign"))  # the tree may lie below /root
+        shutil.copy(harness.find_program("foreign"), self.shop.there("/tmp/foreign"))  # the tree may be below /root
         said = self.shop.run(f"""unshare --mount sh -c 'mount --bind /tmp/hosts /etc/hosts && exec "$@"' sh \
             /tmp/foreign wss://tarry-b:{PORT} q k 10 $(cat {tokens}) /etc/tarry/tls/ca.crt""")
         self.assertIn("\nacked", said)

@@ -1,5 +1,5 @@
-/* weak_broker.c: a tarryd in which one rule of the pair is weakened (broker/pair/weak.h): the one that TARRY_PAIR_WEAK
- * names. For rounds that must fail: rounds.py --weak NAME. Never installed. */
+/* weak_broker.c: a tarryd with one weakened rule of the pair (broker/pair/weak.h), which TARRY_PAIR_WEAK names. For
+ * rounds that must fail: rounds.py --weak NAME. Never installed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
