@@ -1,5 +1,5 @@
-/* access_rules_test.c: every request and every operation of the wire has a rule, and docs/ACCESS.md says the same as
- * the broker does. */
+/* access_rules_test.c: every request and every operation of the wire has an access rule, and docs/ACCESS.md lists
+ * the same rules as the broker. */
 #include "roles.h"
 
 #include <setjmp.h>
@@ -19,7 +19,7 @@ static bool is_known(const struct access_rule *rule) {
     return rule >= rules && rule < rules + count && rule->name != NULL;
 }
 
-/* The members of the message's oneof, by the descriptor that protoc made: a new one is among them. */
+/* Visits the members of the message's oneof through protoc's descriptor, which includes new members. */
 static void each_body(const ProtobufCMessageDescriptor *message, void (*check)(uint32_t id, const char *name)) {
     size_t count = 0;
     for (unsigned i = 0; i < message->n_fields; i++) {
@@ -55,7 +55,7 @@ static void every_request_and_operation_has_a_rule(void **state) {
     assert_null(access_rule_of_op(TARRY__OP__OP__NOT_SET));
 }
 
-/* What must never come with being on the same host. */
+/* Requests that a client on the same host must not be able to make without a role. */
 static void what_is_dangerous_is_not_local(void **state) {
     (void)state;
     Tarry__Request request = TARRY__REQUEST__INIT;

@@ -1,4 +1,4 @@
-/* access_test.c: tokens, the file that keeps them, who is let in, and what each may. */
+/* access_test.c: tokens, the file of tokens, which clients are let in, and what each may do. */
 #include "access.h"
 
 #include <setjmp.h>
@@ -23,7 +23,7 @@ static int setup(void **state) {
 
 static char token_text[ACCESS_TOKEN_TEXT_SIZE];
 
-/* A set of the rows, `%s` the hash of token_text. */
+/* Makes a set from the rows; `%s` stands for the hash of token_text. */
 static struct access_set *set_of(const char *rows) {
     uint8_t hash[ACCESS_HASH_SIZE];
     char hex[2 * ACCESS_HASH_SIZE + 1], text[4096], message[TOKEN_FILE_MESSAGE_SIZE] = "";
@@ -59,14 +59,14 @@ static void a_token_lets_in_and_a_wrong_one_does_not(void **state) {
     assert_string_equal(who->entry.name, "shop");
     access_release(who);
     char wrong[ACCESS_TOKEN_TEXT_SIZE];
-    for (size_t i = 0; i < strlen(token_text); i++) { /* one character is another, wherever */
+    for (size_t i = 0; i < strlen(token_text); i++) { /* each character in turn is wrong */
         memcpy(wrong, token_text, sizeof(wrong));
         wrong[i] = wrong[i] == 'A' ? 'B' : 'A';
         assert_int_equal(judge(set, wrong, "", false, &who), ACCESS_UNKNOWN);
     }
     assert_int_equal(judge(set, "", "", false, &who), ACCESS_UNKNOWN);
     assert_int_equal(judge(set, wrong, "", true, &who),
-                     ACCESS_UNKNOWN); /* who shows a wrong one is not local instead */
+                     ACCESS_UNKNOWN); /* a client with a wrong token is not treated as a local client */
     assert_int_equal(judge(set, NULL, "", false, &who), ACCESS_NOTHING_SHOWN);
     access_set_free(set);
 }
@@ -81,7 +81,7 @@ static void a_token_expires(void **state) {
     assert_true(access_has_expired(who, 1000001));
     access_release(who);
     assert_int_equal(access_judge(set, &shown, 1000001, &who), ACCESS_EXPIRED);
-    assert_string_equal(who->entry.name, "shop"); /* the audit names him */
+    assert_string_equal(who->entry.name, "shop"); /* the audit names the client */
     assert_int_equal(access_next_expiry(set, 1000000), 1000001);
     assert_true(access_next_expiry(set, 1000001) == UINT64_MAX);
     access_release(who);
@@ -96,8 +96,8 @@ static void a_certificate_stands_for_a_token(void **state) {
     assert_int_equal(who->entry.roles, ROLE_consume);
     access_release(who);
     assert_int_equal(judge(set, NULL, "shop", false, &who),
-                     ACCESS_NOTHING_SHOWN); /* a token's name is no certificate's */
-    assert_int_equal(judge(set, token_text, "worker.example", false, &who), ACCESS_IN); /* the token counts */
+                     ACCESS_NOTHING_SHOWN); /* the name of a token row is no certificate's name */
+    assert_int_equal(judge(set, token_text, "worker.example", false, &who), ACCESS_IN); /* the token takes precedence */
     assert_string_equal(who->entry.name, "shop");
     access_release(who);
     access_set_free(set);
@@ -114,7 +114,7 @@ static void who_is_local_may_what_is_harmless(void **state) {
     assert_true(access_is_owner(1000, 1000));
     assert_false(access_is_owner(1001, 1000));
     assert_true(access_is_owner(0, 65534));
-    assert_false(access_is_owner(65534, 65534)); /* anybody that has no number here */
+    assert_false(access_is_owner(65534, 65534)); /* a user without a number here */
     struct access_shown owner = {.is_owner = true, .is_local = true, .certificate = ""};
     assert_int_equal(access_judge(set, &owner, NOW_S, &who), ACCESS_IN);
     assert_int_equal(who->entry.roles, ROLES_ALL);
@@ -126,7 +126,8 @@ static void who_is_local_may_what_is_harmless(void **state) {
     assert_true(access_covers(who, "a.b"));
     assert_false(access_covers(who, "b.a."));
     access_release(who);
-    assert_int_equal(access_judge(set, &owner, NOW_S, &who), ACCESS_IN); /* the row is not the owner's */
+    assert_int_equal(access_judge(set, &owner, NOW_S, &who),
+                     ACCESS_IN); /* the certificate's row does not apply to the owner */
     assert_int_equal(who->entry.roles, ROLES_ALL);
     access_release(who);
     access_set_free(set);
@@ -144,8 +145,8 @@ static void a_set_that_is_read_anew_keeps_who_has_not_changed(void **state) {
     access_set_free(before);
     assert_ptr_equal(access_find(after, "a"), a);
     assert_true(access_set_has(after, a));
-    assert_false(access_set_has(after, b)); /* another prefix */
-    assert_false(access_set_has(after, c)); /* gone */
+    assert_false(access_set_has(after, b)); /* its queue prefix changed */
+    assert_false(access_set_has(after, c)); /* its row was removed */
     assert_true(access_set_has(after, loopback));
     access_release(a);
     access_release(b);
@@ -153,7 +154,7 @@ static void a_set_that_is_read_anew_keeps_who_has_not_changed(void **state) {
     struct access_set *other = set_of("loopback loopback roles=none\n");
     access_set_follow(other, after);
     access_set_free(after);
-    assert_false(access_set_has(other, loopback)); /* there is a row of it now */
+    assert_false(access_set_has(other, loopback)); /* the file now has a row for it */
     access_release(loopback);
     access_set_free(other);
 }
@@ -168,8 +169,8 @@ static void a_rate_is_kept(void **state) {
     assert_false(access_take_rate(a, 1, now_ns + 99000000));
     assert_true(access_take_rate(a, 1, now_ns + 100000000));
     assert_false(access_take_rate(a, 1, now_ns + 100000000));
-    assert_true(access_take_rate(a, 100, now_ns + 2000000000)); /* a large commit, of who has been quiet … */
-    assert_false(access_take_rate(a, 1, now_ns + 10000000000)); /* … is waited for */
+    assert_true(access_take_rate(a, 100, now_ns + 2000000000)); /* a large commit of a client that was quiet before … */
+    assert_false(access_take_rate(a, 1, now_ns + 10000000000)); /* … must be paid for before the next one */
     assert_true(access_take_rate(a, 1, now_ns + 11200000000));
     access_set_free(set);
 }
@@ -205,7 +206,7 @@ static void nobody_takes_anothers_name(void **state) {
     assert_false(access_is_claimed(set, shop, "host:12 (worker)"));
     assert_false(access_is_claimed(set, shop, ""));
     access_set_free(set);
-    /* The longest name that there may be is one, too. */
+    /* A name of maximal length is also protected. */
     char row[256], name[ACCESS_NAME_SIZE_MAX + 2];
     memset(name, 'n', sizeof name - 1);
     name[ACCESS_NAME_SIZE_MAX] = '\0';
@@ -218,7 +219,7 @@ static void nobody_takes_anothers_name(void **state) {
     access_set_free(set);
 }
 
-/* The broker's own principal is no client's, whatever a client calls itself or shows. */
+/* The broker's own principal belongs to no client, whatever name or credentials it sends. */
 static void the_brokers_own_queues_are_closed_to_all_clients(void **state) {
     (void)state;
     struct access_set *set = set_of("token all roles=produce,consume,read,operate,admin,peer hash=HASH\n"
@@ -231,7 +232,7 @@ static void the_brokers_own_queues_are_closed_to_all_clients(void **state) {
     for (size_t i = 0; i < count; i++) {
         const struct access_rule *rule = &rules[i];
         const struct access_rule open = {rule->name, ROLES_NONE, rule->reach};
-        if (rule->reach == REACH_ALL) continue; /* names no queue */
+        if (rule->reach == REACH_ALL) continue; /* the request names no queue */
         for (size_t c = 0; c < 4; c++) {
             bool may = access_may(clients[c], &open, "tarry.once", sentence);
             assert_int_equal(may, rule->reach == REACH_SHOWN);
@@ -244,7 +245,7 @@ static void the_brokers_own_queues_are_closed_to_all_clients(void **state) {
         assert_true(access_may(set->broker, rule, "tarry.once", sentence));
         shown += rule->reach == REACH_SHOWN;
     }
-    assert_int_equal(shown, 3); /* queues, stats, calendar: numbers only */
+    assert_int_equal(shown, 3); /* queues, stats and calendar show only numbers */
     access_set_free(set);
 }
 
@@ -261,7 +262,7 @@ static void no_client_is_the_broker(void **state) {
     assert_ptr_equal(client, set->loopback);
     access_release(client);
     assert_int_equal(judge(set, NULL, ACCESS_BROKER_NAME, false, &client), ACCESS_NOTHING_SHOWN);
-    access_set_follow(next, set); /* a file that is read again leaves what the broker has under way alone */
+    access_set_follow(next, set); /* reading the file again does not affect the broker's own requests under way */
     assert_ptr_equal(next->broker, broker);
     assert_true(access_set_has(next, broker));
     access_set_free(set);
@@ -302,8 +303,8 @@ static const struct {
     {"tarry-tokens 1", "line 1: it has no end: the file was cut off"},
     {"tarry-tokens 1\ntoken a roles=read " HASH "\ntoken b roles=re", "line 3: it has no end: the file was cut off"},
     {"tarry-tokens 1\nperson a roles=read\n", "line 2: there is no kind of row \"person\""},
-    {"tarry-tokens 1\n1234567890123456789012345678901234567890123456789012345678901 a\n", /* 60 of its 61 bytes are said
-                                                                                           */
+    {"tarry-tokens 1\n1234567890123456789012345678901234567890123456789012345678901 a\n", /* the message shows 60 of its
+                                                                                             61 bytes */
      "line 2: there is no kind of row \"123456789012345678901234567890123456789012345678901234567890\""},
     {"tarry-tokens 1\n\033]0;a\a b\n", "line 2: there is no kind of row \"?]0;a?\""},
     {"tarry-tokens 1\ntoken a roles=read\n", "line 2: hash is missing"},
@@ -350,12 +351,12 @@ static void who_fails_often_is_told_to_stop(void **state) {
     struct failures *failures = calloc(1, sizeof(*failures));
     assert_non_null(failures);
     for (unsigned i = 0; i < FAILURES_MAX; i++) assert_false(failures_add(failures, "192.0.2.7:1000", 100 + i));
-    assert_true(failures_add(failures, "192.0.2.7:1001", 159)); /* another port is the same address */
+    assert_true(failures_add(failures, "192.0.2.7:1001", 159)); /* the port does not matter */
     assert_false(failures_add(failures, "192.0.2.8:1000", 159));
-    assert_false(failures_add(failures, "192.0.2.7:1000", 160)); /* the next window */
+    assert_false(failures_add(failures, "192.0.2.7:1000", 160)); /* the next time window */
     assert_int_equal(failures->total, FAILURES_MAX + 3);
     assert_int_equal(failures->limited, 1);
-    /* The table is full: the quietest one goes, and nobody else. */
+    /* The table is full: the address that was quiet longest goes, and no other. */
     for (unsigned i = 0; i < FAILURES_ADDRESSES; i++) {
         char peer[32];
         snprintf(peer, sizeof(peer), "10.0.%u.%u:1", i / 256, i % 256);

@@ -22,7 +22,7 @@ static void why_it_is_alone(Tarry__AlonePut__Why because, Tarry__AlonePut__Why e
     struct alone alone = {0};
     assert_false(alone_look(&alone, &pair, 1));
     if (because != TARRY__ALONE_PUT__WHY__NOT_SAID) alone_because(&alone, because);
-    pair.change = PAIR_REMOVE; /* the follower counts until it is definitely done (R4) */
+    pair.change = PAIR_REMOVE; /* the follower counts until its removal is certain (R4) */
     assert_false(alone_look(&alone, &pair, 2));
     pair.change = PAIR_NO_CHANGE;
     pair.counted = false;
@@ -48,17 +48,17 @@ static void it_is_over_once_the_follower_has_everything(void **state) {
     pair.counted = false;
     pair.record.in_sync = 1;
     assert_true(alone_look(&alone, &pair, SINCE));
-    pair.counted = true; /* it is waited for, and lacks something still */
+    pair.counted = true; /* the leader waits for the follower, which still lacks frames */
     assert_false(alone_look(&alone, &pair, SINCE + 1));
     assert_true(alone.is);
     pair.record.in_sync = 3;
     assert_true(alone_look(&alone, &pair, SINCE + 2));
     assert_false(alone.is);
-    assert_int_equal(alone.since_ns, SINCE); /* of the time that is over */
+    assert_int_equal(alone.since_ns, SINCE); /* of the period that has ended */
     pair.counted = false;
     pair.record.in_sync = 1;
     assert_true(alone_look(&alone, &pair, SINCE + 3));
-    assert_int_equal(alone.why, TARRY__ALONE_PUT__WHY__SILENT); /* not what it was the first time */
+    assert_int_equal(alone.why, TARRY__ALONE_PUT__WHY__SILENT); /* not the reason of the first period */
 }
 
 static void a_reign_that_begins_alone_was_promoted(void **state) {
@@ -77,7 +77,7 @@ static void a_reign_that_begins_alone_was_promoted(void **state) {
 static void a_cause_that_came_to_nothing_is_forgotten(void **state) {
     struct pair pair = leader();
     struct alone alone = {0};
-    alone_because(&alone, TARRY__ALONE_PUT__WHY__LEFT); /* and it counts all the same: it has asked again */
+    alone_because(&alone, TARRY__ALONE_PUT__WHY__LEFT); /* the follower still counts: it has asked again */
     assert_false(alone_look(&alone, &pair, 1));
     pair.counted = false;
     pair.record.in_sync = 1;
@@ -97,7 +97,7 @@ static void an_operator_s_word_makes_a_follower_lead_alone(void **state) {
     struct alone refused = {0};
     pair.role = PAIR_FOLLOWING;
     alone_because(&refused, TARRY__ALONE_PUT__WHY__TOLD);
-    assert_false(alone_look(&refused, &pair, 1)); /* it has refused */
+    assert_false(alone_look(&refused, &pair, 1)); /* the node has refused */
     pair.role = PAIR_LEADING;
     assert_true(alone_look(&refused, &pair, SINCE));
     assert_int_equal(refused.why, TARRY__ALONE_PUT__WHY__PROMOTED);

@@ -1,5 +1,5 @@
-/* archive_test.c: what is archived is what was retired, byte for byte; any part of it can be read alone; whatever is
- * wrong with a file is found; history reads archive and log as one, and says where something is missing. */
+/* archive_test.c: an archived segment equals the retired one, byte for byte; any part of it can be read by itself;
+ * every damage of a file is found; history reads archive and log as one, and reports missing parts. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -27,7 +27,7 @@ struct fixture {
     char log_directory[96];
     char directory[96];
     struct archive archive;
-    uint64_t bases[SEGMENTS_MAX + 1]; /* of the closed segments; one more: where the last of them ends */
+    uint64_t bases[SEGMENTS_MAX + 1]; /* of the closed segments; the last entry: where the last of them ends */
     size_t segments;
 };
 
@@ -140,7 +140,7 @@ static void plain_zstd_unpacks_the_segment(void **state) {
         struct archive_info info = store(f, f->bases[i]);
         assert_int_equal(info.base, f->bases[i]);
         assert_int_equal(info.end, f->bases[i + 1]);
-        assert_int_equal(info.frames, info.records); /* there is no seal in it */
+        assert_int_equal(info.frames, info.records); /* the segment has no seal */
         assert_int_equal((info.last_ns - info.first_ns) / PAST_NS_PER_FRAME + 1, info.frames);
         assert_unpacks_to_segment(f, f->bases[i], f->bases[i + 1]);
     }
@@ -158,7 +158,7 @@ static bool next_is_alike(struct log_cursor *a, struct archive_cursor *b, uint64
     return true;
 }
 
-/* From every frame on, in a segment of several of zstd's frames. */
+/* From every frame on, in a segment of several zstd frames. */
 static void any_part_is_read_alone(void **state) {
     struct fixture *f = new_fixture(3 << 20, PAST_BLOB_MAX);
     MUST(mkdir(f->directory, 0700) == 0);
@@ -187,7 +187,7 @@ static void any_part_is_read_alone(void **state) {
     log_cursor_close(all);
 }
 
-/* Nobody knows whether what the cache shows is on the disk. */
+/* The cache may show bytes that are not on the disk. */
 static void storing_again_makes_the_file_again(void **state) {
     struct fixture *f = *state;
     char path[ARCHIVE_PATH_SIZE];
@@ -219,7 +219,7 @@ static void what_a_killed_process_left_is_swept(void **state) {
     archive_path(&f->archive, f->bases[0], path);
     strcat(path, ".tmp");
     write_whole(path, "half", 4);
-    store(f, f->bases[0]); /* over it */
+    store(f, f->bases[0]); /* replaces the rest of an earlier try */
     assert_int_equal(access(path, F_OK), -1);
     write_whole(path, "half", 4);
     assert_int_equal(archive_list(&f->archive, &bases, &count), 0);
@@ -252,7 +252,7 @@ static void without_a_directory_nothing_is_stored(void **state) {
     assert_int_equal(archive_store(&f->archive, f->past.log, f->bases[f->segments], LEVEL, &info, &problem), -EINVAL);
 }
 
-/* A disk that says yes and writes something else, once. */
+/* A disk that reports success once but writes something else. */
 static struct {
     uint64_t calls;
     uint64_t lie_at;
@@ -281,7 +281,7 @@ static void what_does_not_read_back_gets_no_name(void **state) {
         size_t count;
         liar.calls = 0;
         error = archive_store(&f->archive, f->past.log, f->bases[0], LEVEL, &info, &problem);
-        if (error == 0) break; /* it was the summary, which has sums of its own */
+        if (error == 0) break; /* the lie hit the summary, which has its own checksums */
         assert_int_equal(error, LOG_DAMAGED);
         assert_non_null(problem);
         assert_int_equal(archive_list(&f->archive, &bases, &count), 0);
@@ -302,7 +302,7 @@ static int verify(const struct fixture *f, uint64_t base) {
     return error;
 }
 
-/* Every byte of a file, and every length of it. */
+/* Every byte of a file is damaged, and every length tried. */
 static void any_damage_is_found(void **state) {
     struct fixture *f = *state;
     char path[ARCHIVE_PATH_SIZE];
@@ -332,7 +332,7 @@ static void any_damage_is_found(void **state) {
     free(bytes);
 }
 
-/* Two files, each whole, under each other's name. */
+/* Two intact files, each under the other's name. */
 static void a_file_under_another_name_is_found(void **state) {
     struct fixture *f = *state;
     char from[ARCHIVE_PATH_SIZE], to[ARCHIVE_PATH_SIZE];
@@ -348,7 +348,7 @@ static void a_file_under_another_name_is_found(void **state) {
 struct telling {
     uint64_t frames;
     uint64_t gaps;
-    struct history_gap gap; /* the last */
+    struct history_gap gap; /* the last gap */
     struct history_stats stats;
 };
 
@@ -392,7 +392,7 @@ static void archive_and_log_are_one_sequence(void **state) {
     struct fixture *f = *state;
     assert_int_equal(tell(f, &everything).frames, FRAMES);
     for (size_t i = 0; i < f->segments; i++) {
-        store(f, f->bases[i]); /* for a while it is in both */
+        store(f, f->bases[i]); /* for a while the segment is in both */
         assert_int_equal(tell(f, &everything).frames, FRAMES);
         assert_int_equal(log_retire(f->past.log, f->bases[i]), 0);
         struct telling telling = tell(f, &everything);
@@ -423,14 +423,14 @@ static void a_question_skips_archived_segments(void **state) {
         skipped += telling.stats.segments_skipped;
     }
     assert_true(skipped > read);
-    /* A time is answered by the heads alone. */
+    /* A query by time needs only the heads. */
     struct history_question question = {.to_ns = 5 * PAST_NS_PER_FRAME};
     struct telling telling = tell(f, &question);
     assert_int_equal(telling.frames, 5);
     assert_int_equal(telling.stats.segments_archived, 1);
 }
 
-/* Of a few parts: what cannot name the task is not even unpacked. */
+/* Segments of a few parts: parts that cannot name the task are not even unpacked. */
 static void a_question_reads_a_part_of_an_archived_segment(void **state) {
     struct fixture *f = *state = new_fixture(5 * SUMMARY_PART_SIZE, PAST_BLOB_MAX);
     MUST(mkdir(f->directory, 0700) == 0);
@@ -481,7 +481,7 @@ static void damage_in_the_archive_does_not_stop_the_rest(void **state) {
         write_whole(path, bytes, size);
         bytes[at] ^= 0x20;
         struct telling telling = tell(f, &everything);
-        /* Not every byte matters to reading: the sum of the whole file is for archive_verify. */
+        /* A read does not need every byte: archive_verify checks the checksum of the whole file. */
         if (telling.gaps == 0) continue;
         assert_int_equal(telling.gaps, 1);
         assert_non_null(telling.gap.problem);
@@ -493,7 +493,7 @@ static void damage_in_the_archive_does_not_stop_the_rest(void **state) {
     free(bytes);
 }
 
-/* The log goes away under a reader, again and again. */
+/* The log retires segments while a reader reads, again and again. */
 static void a_reader_goes_over_to_the_archive(void **state) {
     struct fixture *f = *state;
     struct history *history;
@@ -549,7 +549,7 @@ static void erased_contents_leave_the_rest_as_it_was(void **state) {
     struct archive_info info;
     assert_int_equal(archive_look(&f->archive, f->bases[1], &info, &problem), 0);
     assert_int_equal(info.erased, 2);
-    /* Once more is harmless. */
+    /* A second erasure is harmless. */
     assert_int_equal(archive_erase(&f->archive, f->bases[1], ranges, count, LEVEL, &problem), 0);
     assert_int_equal(verify(f, f->bases[1]), 0);
 }
@@ -560,10 +560,10 @@ static void what_is_no_content_is_not_erased(void **state) {
     store(f, f->bases[1]);
     const struct archive_range wrong[] = {
         {f->bases[1], 8},                        /* a header */
-        {frame_blob_position(f->bases[1]), 0},   /* nothing */
-        {frame_blob_position(f->bases[1]), 700}, /* and the body */
-        {f->bases[0], 8},                        /* before it */
-        {f->bases[2] + 200, 8},                  /* behind it */
+        {frame_blob_position(f->bases[1]), 0},   /* an empty content */
+        {frame_blob_position(f->bases[1]), 700}, /* reaches into the body */
+        {f->bases[0], 8},                        /* before the segment */
+        {f->bases[2] + 200, 8},                  /* after the segment */
         {UINT64_MAX - 3, 8},
         {frame_blob_position(f->bases[1]), UINT64_MAX},
     };

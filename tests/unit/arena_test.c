@@ -1,4 +1,4 @@
-/* arena_test.c: bounds, alignment, reuse, and unpacking out of an arena. */
+/* arena_test.c: limits, alignment, reuse, and unpacking into an arena. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -44,9 +44,9 @@ static void the_limit_holds_to_the_byte(void **state) { /* CALM-1 */
     assert_null(arena_alloc(&arena, 1001));
     assert_null(arena_alloc(&arena, SIZE_MAX));
     assert_null(arena_alloc(&arena, SIZE_MAX - 7));
-    assert_null(arena_alloc(&arena, 1000)); /* 1008 once rounded up */
+    assert_null(arena_alloc(&arena, 1000)); /* 1,008 bytes after rounding */
     assert_non_null(arena_alloc(&arena, 992));
-    assert_null(arena_alloc(&arena, 0)); /* takes 16 */
+    assert_null(arena_alloc(&arena, 0)); /* takes 16 bytes */
     assert_int_equal(arena.used, 992);
     arena_reset(&arena);
     for (int i = 0; i < 62; i++) assert_non_null(arena_alloc(&arena, i % 2));
@@ -59,7 +59,7 @@ static void the_first_block_is_kept(void **state) {
     (void)state;
     struct arena arena;
     arena_init(&arena, 64u << 20);
-    arena_reset(&arena); /* nothing there yet */
+    arena_reset(&arena); /* still empty */
     void *first = arena_alloc(&arena, 64);
     assert_non_null(arena_alloc(&arena, 8u << 20)); /* larger than any block */
     assert_non_null(arena_alloc(&arena, 8u << 20));
@@ -68,7 +68,7 @@ static void the_first_block_is_kept(void **state) {
     arena_deinit(&arena);
 }
 
-/* The linker puts these in the place of malloc and free: how many blocks there are. */
+/* The linker replaces malloc and free by these: they count the blocks. */
 static int blocks;
 
 void *__real_malloc(size_t size);
@@ -100,12 +100,12 @@ static void each_block_is_twice_as_large_as_the_one_before(void **state) {
     assert_int_equal(size, 4u << 20);
     assert_true(blocks - before > 10);
     arena_reset(&arena);
-    assert_int_equal(blocks - before, 1); /* the first one stays */
+    assert_int_equal(blocks - before, 1); /* the first block stays */
     arena_deinit(&arena);
     assert_int_equal(blocks, before);
 }
 
-/* With keep_max, round after round gets the same memory; a block too small for what is asked next is passed over. */
+/* With keep_max, every round gets the same memory. A block that is too small for a request is skipped. */
 static void blocks_are_kept_up_to_keep_max(void **state) {
     (void)state;
     struct arena arena;
@@ -118,7 +118,7 @@ static void blocks_are_kept_up_to_keep_max(void **state) {
             uint8_t *at = arena_alloc(&arena, sizes[i]);
             assert_non_null(at);
             memset(at, round, sizes[i]);
-            if (round > 0 && i < 3) assert_ptr_equal(at, before[i]); /* the last one is over keep_max */
+            if (round > 0 && i < 3) assert_ptr_equal(at, before[i]); /* the last one exceeds keep_max */
             before[i] = at;
         }
         arena_reset(&arena);
@@ -130,7 +130,7 @@ static void blocks_are_kept_up_to_keep_max(void **state) {
     arena_deinit(&arena);
 }
 
-/* After a rewind, whatever it was that was handed out, the same comes again. */
+/* After a rewind, the same allocation returns the same memory. */
 static void what_was_handed_out_since_a_mark_is_taken_back(void **state) {
     (void)state;
     struct random random = {random_seed(2)};
@@ -148,12 +148,12 @@ static void what_was_handed_out_since_a_mark_is_taken_back(void **state) {
         assert_int_equal(arena.used, used);
         assert_ptr_equal(arena_alloc(&arena, 100), first);
         for (size_t i = 0; i < 5; i++) memset(arena_alloc(&arena, 1u << 18), 3, 1u << 18);
-        for (size_t i = 0; i < 100; i++) assert_int_equal(first[i], 1); /* nothing else lies there */
+        for (size_t i = 0; i < 100; i++) assert_int_equal(first[i], 1); /* no other allocation uses this memory */
         arena_deinit(&arena);
     }
 }
 
-/* Cut off anywhere, or in an arena too small, unpacking fails and touches nothing else. */
+/* If the message is truncated anywhere, or the arena too small, unpacking fails and changes nothing else. */
 static void unpacking_is_bounded(void **state) { /* F-20, CALM-1 */
     (void)state;
     Tarry__Ref ref = TARRY__REF__INIT;

@@ -1,5 +1,5 @@
-/* beanstalk_held_test.c: when a reserved job's time is over (broker/gateway/beanstalk_held.c), with a gateway and a
- * clock of the test's own. */
+/* beanstalk_held_test.c: when the time of a reserved job is over (broker/gateway/beanstalk_held.c), with a gateway
+ * and a clock of the test's own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,11 +14,11 @@
 
 #define TTR_S 5u
 #define TTR_MS (TTR_S * 1000u)
-#define LEFT_MIN_MS (BEANSTALK_LEASE_MS / 2) /* a lease is extended then */
+#define LEFT_MIN_MS (BEANSTALK_LEASE_MS / 2) /* below this remaining time the lease is extended */
 
 static struct {
     uint64_t now_ms;
-    uint64_t timers, timer; /* the newest; 0: it was cancelled, or has fired */
+    uint64_t timers, timer; /* number of timers so far; number of the current timer, 0: cancelled or fired */
     uint64_t after_ms;
     gateway_timeout *timeout;
     void *argument;
@@ -34,7 +34,7 @@ struct gateway_caller connection_caller(const struct beanstalk_connection *conne
 }
 
 uint64_t gateway_timer(struct gateway *gateway, uint64_t after_ms, gateway_timeout *timeout, void *argument) {
-    assert_int_equal(desk.timer, 0); /* one at a time */
+    assert_int_equal(desk.timer, 0); /* only one timer at a time */
     desk.after_ms = after_ms;
     desk.timeout = timeout;
     desk.argument = argument;
@@ -57,7 +57,7 @@ uint64_t gateway_commit(struct gateway *gateway, const struct gateway_caller *ca
 
 void gateway_left(struct gateway *gateway, uint64_t handle, bool left) {}
 
-/* It fires `late_ms` later than it was set to. */
+/* Fires the timer `late_ms` late. */
 static void fire(uint64_t late_ms) {
     assert_true(desk.timer != 0);
     desk.timer = 0;
@@ -102,7 +102,7 @@ static void a_job_whose_time_is_over_is_given_back(void **state) {
     assert_int_equal(desk.timer, 0);
 }
 
-/* Its lease is made longer at once: the core gives what has come as little time. */
+/* The lease is extended at once, because the core does not wait longer for waiting messages. */
 static void what_workers_said_while_the_broker_stood_still_is_read_first(void **state) { /* F-13 */
     held_drop(&connection, reserve());
     struct beanstalk_reserved *reserved = reserve();
@@ -111,7 +111,7 @@ static void what_workers_said_while_the_broker_stood_still_is_read_first(void **
     assert_int_equal(desk.extended, 1);
     assert_int_equal(desk.after_ms, STOOD_STILL_SETTLE_MS);
     desk.now_ms += STOOD_STILL_SETTLE_MS / 2;
-    held_touch(&connection, reserved); /* it lay in the socket */
+    held_touch(&connection, reserved); /* the message was in the socket */
     assert_int_equal(desk.after_ms, LEFT_MIN_MS - STOOD_STILL_SETTLE_MS / 2);
     fire(0);
     assert_int_equal(desk.extended, 2);
@@ -122,7 +122,7 @@ static void what_workers_said_while_the_broker_stood_still_is_read_first(void **
 static void who_has_said_nothing_has_no_more_than_that(void **state) { /* F-13 */
     reserve();
     fire(60000);
-    reserve(); /* another one, which looks at both */
+    reserve(); /* a second reservation checks both jobs */
     assert_int_equal(desk.after_ms, STOOD_STILL_SETTLE_MS);
     fire(0);
     assert_int_equal(desk.released, 1);

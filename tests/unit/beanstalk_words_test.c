@@ -1,5 +1,5 @@
-/* beanstalk_words_test.c: beanstalkd's protocol without a broker: what a line means, whatever pieces it comes in, what
- * is not kept, ranks, and the YAML that clients read. */
+/* beanstalk_words_test.c: beanstalkd's protocol without a broker: the meaning of lines however they are split,
+ * skipped bodies, priorities, and the YAML that clients read. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #include "beanstalk_text.h"
 #include "beanstalk_tubes.h"
 
-/* The first command of the text, which comes in pieces of `piece` bytes. */
+/* Parses the first command of the text, which comes in pieces of `piece` bytes. */
 static struct beanstalk_command parse(struct beanstalk_parser *parser, const char *text, size_t size, size_t piece) {
     struct beanstalk_command command = {.kind = BEANSTALK_NONE};
     for (size_t at = 0; at < size && command.kind == BEANSTALK_NONE;) {
@@ -45,7 +45,7 @@ static void a_line_is_known_by_its_beginning(void **state) {
         {"reserver", BEANSTALK_BAD_FORMAT},
         {"reserve-with-timeout 5", BEANSTALK_RESERVE_TIMEOUT},
         {"reserve-with-timeout", BEANSTALK_BAD_FORMAT},
-        {"reserve-with-timeout x", BEANSTALK_RESERVE_TIMEOUT}, /* as strtol has it: 0 */
+        {"reserve-with-timeout x", BEANSTALK_RESERVE_TIMEOUT}, /* 0, like strtol */
         {"reserve-with-timeout 99999999999999999999", BEANSTALK_BAD_FORMAT},
         {"reserve-job 7", BEANSTALK_RESERVE_JOB},
         {"delete 18446744073709551615", BEANSTALK_DELETE},
@@ -148,7 +148,8 @@ static void what_is_too_big_or_has_no_room_is_read_and_not_kept(void **state) {
     struct beanstalk_parser parser = {.room = room};
     char body[1000];
     memset(body, 'x', sizeof(body));
-    static const char big[] = "put 0 0 1 65536 trailing\r\n"; /* its size comes before its end, as in beanstalkd */
+    static const char big[] =
+        "put 0 0 1 65536 trailing\r\n"; /* the size is checked before the rest of the line, as in beanstalkd */
     assert_int_equal(parse(&parser, big, sizeof(big) - 1, 7).kind, BEANSTALK_NONE);
     size_t left = BEANSTALK_JOB_MAX + 1 + 2;
     for (; left > sizeof(body); left -= sizeof(body))
@@ -174,7 +175,7 @@ static void lines_are_bounded(void **state) {
     memcpy(text + 4 + BEANSTALK_TUBE_MAX, "a\r\n", 3);
     assert_int_equal(parse(&parser, text, 4 + BEANSTALK_TUBE_MAX + 3, 9).kind, BEANSTALK_BAD_FORMAT);
     static const char next[] = "stats\r\n";
-    for (size_t size = BEANSTALK_LINE_MAX - 1; size <= sizeof(text); size++) { /* at the limit, and beyond */
+    for (size_t size = BEANSTALK_LINE_MAX - 1; size <= sizeof(text); size++) { /* at the limit, and beyond it */
         memset(text, 'a', sizeof(text));
         memcpy(text + size - 2, "\r\n", 2);
         enum beanstalk_kind kind = size <= BEANSTALK_LINE_MAX ? BEANSTALK_UNKNOWN : BEANSTALK_BAD_FORMAT;
@@ -182,7 +183,7 @@ static void lines_are_bounded(void **state) {
         assert_int_equal(parse(&parser, next, sizeof(next) - 1, 50).kind, BEANSTALK_STATS);
     }
     assert_int_equal(parse(&parser, "st\0ats\r\n", 8, 1).kind, BEANSTALK_BAD_FORMAT);
-    assert_int_equal(parse(&parser, "stats\n\r\n", 8, 1).kind, BEANSTALK_BAD_FORMAT); /* a lone LF ends nothing */
+    assert_int_equal(parse(&parser, "stats\n\r\n", 8, 1).kind, BEANSTALK_BAD_FORMAT); /* a LF without CR ends no line */
     assert_int_equal(parse(&parser, "sta\rts\r\n", 8, 1).kind, BEANSTALK_UNKNOWN);
 }
 
@@ -298,7 +299,7 @@ static void yaml_is_beanstalkds(void **state) {
     beanstalk_text_free(&text);
 }
 
-/* What YAML would read otherwise, add to, or not read at all is quoted; the rest is as beanstalkd 1.12 has it. */
+/* Texts are quoted if YAML would read them differently or not at all; otherwise the output equals beanstalkd 1.12. */
 static void a_name_is_a_scalar_that_yaml_reads_back(void **state) {
     (void)state;
     static const char *const plain[] = {"default",     "a-b.c/d;e$f_(g)", "12",    "0",        "123456789012345",

@@ -1,4 +1,4 @@
-/* boot_test.c: a note about this boot is known again, and nothing else is taken for one (TIME-2, F-32). */
+/* boot_test.c: a note of this boot is recognized, and nothing else is (TIME-2, F-32). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -56,7 +56,7 @@ static void what_was_noted_is_recalled(void **unused) {
     assert_int_equal(boot_note(directory, 7), 0);
     assert_int_equal(boot_recall(directory), 7);
     assert_true(boot_note("/nowhere/at/all", 7) > 0);
-    assert_int_equal(boot_note(directory, 0), 0); /* says that it is not known */
+    assert_int_equal(boot_note(directory, 0), 0); /* notes that the time is unknown */
     assert_int_equal(boot_recall(directory), 0);
     assert_int_equal(boot_recall("/nowhere/at/all"), 0);
 }
@@ -84,7 +84,7 @@ static void another_boots_note_and_half_a_note_say_nothing(void **unused) {
         store(note, kept);
         assert_int_equal(boot_recall(directory), 0);
     }
-    size_t number = size - 20; /* up to here: whose note it is */
+    size_t number = size - 20; /* the bytes before it identify the boot */
     for (size_t at = 0; at < number; at++) {
         memcpy(changed, note, size);
         changed[at] ^= 1;

@@ -1,5 +1,5 @@
-/* check_test.c: every refusal, by its sentence; every limit, at it and one beyond; the walk over a packed Content
- * against protobuf-c's own unpacking. */
+/* check_test.c: every refusal with its sentence; every limit, at it and one beyond; the walk over a packed Content
+ * compared with protobuf-c. */
 #include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,7 +58,7 @@ static void utf8_is_what_the_standard_says(void **state) {
     assert_true(is_utf8("\0", 1));
 }
 
-/* Every code point encoded and taken back; every other 3-byte string of the two-byte leads refused. */
+/* Every code point can be encoded and decoded; every other 3-byte string with these lead bytes is refused. */
 static void every_code_point_is_judged(void **state) {
     for (uint32_t point = 0x80; point < 0x120000; point++) {
         uint8_t bytes[4];
@@ -228,7 +228,7 @@ static void content_that_is_not_well_formed(void **state) { /* F-20 */
     expect_content("content is malformed or cut off", false);
     append("\x12\xff\xff\xff\xff\x7f", 6); /* a length of more than 32 bits */
     expect_content("content is malformed or cut off", false);
-    append("\x12\x80\x80\x80\x80\x10", 6); /* 2^32: must not be cut to 0 */
+    append("\x12\x80\x80\x80\x80\x10", 6); /* 2^32: must not be truncated to 0 */
     expect_content("content is malformed or cut off", false);
     append("\x12\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 11);
     expect_content("content is malformed or cut off", false);
@@ -238,8 +238,8 @@ static void content_that_is_not_well_formed(void **state) { /* F-20 */
     expect_content("content has a field that this broker does not know", false);
 }
 
-/* Whatever the walk accepts, protobuf-c unpacks, and to the same sizes. Random bytes, and good ones with a few flipped.
- */
+/* Everything that the walk accepts, protobuf-c unpacks, with the same sizes. Tried with random bytes, and valid ones
+ * with flipped bits. */
 static void what_is_accepted_can_be_unpacked(void **state) {
     struct random random = {random_seed(1)};
     int accepted = 0;
@@ -289,7 +289,7 @@ struct ops {
     Tarry__Policy policy;
 };
 
-static struct ops good; /* each operation in a state that is fine */
+static struct ops good; /* each operation in a valid state */
 
 static int setup(void **state) {
     packed.size = 0;
@@ -333,7 +333,7 @@ static void schedules(void **state) {
     REFUSED(SCHEDULE, &good.schedule, INVALID, "delay is longer than ten years (3653 days)");
     good.when.kind = TARRY__WHEN__KIND__AT;
     good.when.ms = UINT64_MAX;
-    FINE(SCHEDULE, &good.schedule); /* the core knows the time */
+    FINE(SCHEDULE, &good.schedule); /* only the core knows the time */
     good.when.ms = 0;
     FINE(SCHEDULE, &good.schedule);
     good.when.kind = (Tarry__When__Kind)2;
@@ -461,7 +461,7 @@ static void redactions(void **state) {
     redact.task = &good.ref;
     redact.reason = "asked for";
     FINE(REDACT, &redact);
-    redact.after_id = 7; /* nobody may take it for done */
+    redact.after_id = 7; /* it must not look as if the redaction were already done */
     REFUSED(REDACT, &redact, INVALID, "after_id goes with a key or a queue, not with one task's id");
 }
 
@@ -503,7 +503,7 @@ static void policies(void **state) {
 static void operations_from_a_newer_client(void **state) {
     expect_op(TARRY__OP__OP__NOT_SET, NULL, TARRY__CODE__UNSUPPORTED,
               "operation unknown to this broker (newer client?)");
-    /* As it comes over the wire: field 99. */
+    /* Packed as on the wire: field 99. */
     Tarry__Op *op = tarry__op__unpack(NULL, 3, (const uint8_t *)"\x9a\x06\x00");
     assert_non_null(op);
     Tarry__Code code = TARRY__CODE__OK;
@@ -514,7 +514,7 @@ static void operations_from_a_newer_client(void **state) {
 
 /* ---- names and replies */
 
-/* A name is the enum's own in lower case, without its prefix. */
+/* A name is the enum's name in lower case, without the prefix. */
 static void expect_name(const char *name, const char *enumerator, size_t prefix_size) {
     const char *expected = enumerator + prefix_size;
     assert_int_equal(strlen(name), strlen(expected));

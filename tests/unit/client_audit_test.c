@@ -1,5 +1,4 @@
-/* client_audit_test.c: tarry_audit_* against a broker that has a log of its own making and, if told so, lies about it.
- */
+/* client_audit_test.c: tarry_audit_* with a fake broker that has a log of its own and, if told so, lies about it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,16 +23,16 @@
 enum lie {
     TRUTH,
     HEADER,     /* a bit of the header is wrong */
-    HEADER_CUT, /* it is shorter */
+    HEADER_CUT, /* the header is truncated */
     BODY,       /* a bit of the body is wrong */
     BODY_CUT,
-    CHAIN,     /* a chain that is not this one's; all sums are right */
-    ORDER,     /* two frames have changed places */
-    BACKWARDS, /* the next page is to begin before this one */
-    AHEAD,     /* … behind the durable end */
-    STUCK,     /* nothing, and no end */
-    QUEUE,     /* a number that no queue can have */
-    NO_AUDIT,  /* another answer */
+    CHAIN,     /* the chain of another log; all checksums are right */
+    ORDER,     /* two frames are swapped */
+    BACKWARDS, /* the reply says that the next page begins before this one */
+    AHEAD,     /* the reply says that the next page begins after the durable end */
+    STUCK,     /* no frames, and no end */
+    QUEUE,     /* an impossible number of a queue */
+    NO_AUDIT,  /* the reply to another kind of request */
     LIES
 };
 
@@ -45,19 +44,19 @@ struct record {
     uint64_t end;
 };
 
-/* The broker's log, and what was asked about it. */
+/* The broker's log, and the requests about it. */
 struct book {
     struct record frames[FRAMES];
-    size_t count; /* durable */
+    size_t count; /* number of durable frames */
     enum lie lie;
-    uint64_t lie_at;   /* position of the page that lies */
-    uint64_t gap_from; /* frames from here … */
-    uint64_t gap_to;   /* … to here are missing */
+    uint64_t lie_at;   /* position of the page with the lie */
+    uint64_t gap_from; /* frames from this position … */
+    uint64_t gap_to;   /* … to this one are missing */
     const char *gap_problem;
-    unsigned busy;  /* so many times it is */
-    unsigned lose;  /* so many questions lose their connection */
-    bool is_silent; /* keeps what has nothing to be told */
-    /* asked */
+    unsigned busy;  /* number of requests that are answered BUSY */
+    unsigned lose;  /* number of requests whose connection is lost */
+    bool is_silent; /* does not answer while it has no frames */
+    /* requests so far */
     unsigned asked;
     Tarry__Audit last;
     uint64_t last_task;
@@ -96,7 +95,7 @@ static uint64_t end_of(const struct book *book) {
     return book->frames[book->count - 1].end;
 }
 
-/* A frame with everything right but its chain. */
+/* Makes a frame that is correct except for its chain. */
 static void rechain(struct record *record) {
     struct frame_header header;
     assert_true(frame_header_decode(record->header, &header));
@@ -105,7 +104,7 @@ static void rechain(struct record *record) {
 }
 
 static void lie(const struct book *book, Tarry__AuditReply *page, struct record frames[PAGE]) {
-    if (book->lie <= ORDER && page->n_frames < 2) abort(); /* these lie about the second frame */
+    if (book->lie <= ORDER && page->n_frames < 2) abort(); /* these lies concern the second frame */
     switch (book->lie) {
     case HEADER:
         frames[1].header[30] ^= 4;
@@ -216,7 +215,7 @@ static void on_audit(struct fake *fake, const Tarry__Request *request, struct fa
         answer_page(book, audit, reply);
 }
 
-/* ---- the stage */
+/* ---- setup */
 
 struct stage {
     struct book book;
@@ -250,7 +249,7 @@ static tarry_audit *open_audit(struct stage *stage, struct tarry_audit_options o
     return audit;
 }
 
-/* Under the broker's lock. */
+/* Called under the broker's lock. */
 static void change(struct stage *stage, enum lie what, uint64_t at) {
     pthread_mutex_lock(&stage->fake->lock);
     stage->book.lie = what;
@@ -290,7 +289,7 @@ static int next(tarry_audit *audit, char out_message[TARRY_MESSAGE_SIZE]) {
     return tarry_audit_next(audit, TARRY_FOREVER, &frame, out_message);
 }
 
-/* ---- what it tells */
+/* ---- frames that it returns */
 
 static void the_whole_log_in_order_and_then_the_end(void **state) {
     struct stage *stage = *state;
@@ -315,7 +314,7 @@ static void it_ends_where_the_log_ended_when_it_was_asked(void **state) {
     publish(stage, 4);
     tarry_audit *audit = open_audit(stage, (struct tarry_audit_options){0});
     take(audit, &stage->book, 0, 1);
-    publish(stage, FRAMES); /* it is outrun */
+    publish(stage, FRAMES); /* the log grows faster than the audit reads */
     take(audit, &stage->book, 1, 4);
     assert_int_equal(next(audit, NULL), TARRY_E_END);
     tarry_audit_close(audit);
@@ -330,7 +329,7 @@ static void what_is_asked_for_is_asked_of_the_broker(void **state) {
                                           .to_ms = 18,
                                           .task = &task};
     tarry_audit *audit = open_audit(stage, options);
-    memset(key, 'x', sizeof(key) - 1); /* it was copied */
+    memset(key, 'x', sizeof(key) - 1); /* the audit has copied the key */
     task.queue = "gone";
     take(audit, &stage->book, 5, 6);
     assert_int_equal(stage->book.last.position, stage->book.frames[5].position);
@@ -368,7 +367,7 @@ static void arguments_that_make_no_sense(void **state) {
     tarry_audit_close(audit);
 }
 
-/* ---- what it does not believe */
+/* ---- lies that it detects */
 
 static void a_lie_is_told_with_its_place_and_nothing_follows_it(void **state) {
     struct stage *stage = *state;
@@ -392,7 +391,7 @@ static void a_lie_is_told_with_its_place_and_nothing_follows_it(void **state) {
 
 static void a_chain_is_compared_across_pages_but_not_across_gaps(void **state) {
     struct stage *stage = *state;
-    rechain(&stage->book.frames[PAGE]); /* the first frame of the second page; its neighbours are right */
+    rechain(&stage->book.frames[PAGE]); /* the first frame of the second page; the frames around it are right */
     tarry_audit *audit = open_audit(stage, (struct tarry_audit_options){0});
     char message[TARRY_MESSAGE_SIZE];
     take(audit, &stage->book, 0, PAGE);
@@ -400,7 +399,7 @@ static void a_chain_is_compared_across_pages_but_not_across_gaps(void **state) {
     assert_non_null(strstr(message, "chain"));
     tarry_audit_close(audit);
     audit = open_audit(stage, (struct tarry_audit_options){.position = stage->book.frames[PAGE].position});
-    take(audit, &stage->book, PAGE, PAGE + 1); /* nothing before it is known */
+    take(audit, &stage->book, PAGE, PAGE + 1); /* the frame before is unknown, so the chain cannot be checked */
     tarry_audit_close(audit);
 }
 
@@ -456,7 +455,7 @@ static void following_waits_at_the_broker_and_tells_what_happens(void **state) {
     take(audit, &stage->book, 2, FRAMES);
     pthread_mutex_lock(&stage->fake->lock);
     assert_true(stage->book.polls >= 1);
-    assert_true(stage->book.asked <= 20); /* it does not ask again and again though the fake does not wait */
+    assert_true(stage->book.asked <= 20); /* no busy loop, although the fake broker does not wait */
     assert_true(stage->book.last.wait_ms < RESEND_AFTER_MS);
     pthread_mutex_unlock(&stage->fake->lock);
     tarry_audit_close(audit);
@@ -479,7 +478,7 @@ static void a_wake_up_ends_the_wait_and_closing_waits_for_nothing(void **state) 
     assert_int_equal(pthread_create(&thread, NULL, wake_later, audit), 0);
     assert_int_equal(next(audit, NULL), TARRY_E_WOKEN);
     pthread_join(thread, NULL);
-    tarry_audit_wake(audit); /* before the call: the next one returns */
+    tarry_audit_wake(audit); /* before the call: the next call returns at once */
     assert_int_equal(next(audit, NULL), TARRY_E_WOKEN);
     tarry_audit_close(audit);
     assert_true(now_ms() - before < RESEND_AFTER_MS);

@@ -1,5 +1,5 @@
-/* client_caller_test.c: a caller that waits alone reads its answer by itself (client/lib/caller.c), and nobody else's
- * answer, deadline or lost connection is forgotten over it. Against a fake broker (fake_broker.h). */
+/* client_caller_test.c: a caller that waits alone reads its answer itself (client/lib/caller.c). Meanwhile no other
+ * answer, deadline or lost connection is forgotten. With a fake broker (fake_broker.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,10 +14,8 @@
 #include "client.h"
 #include "fake_broker.h"
 
-#define LATE_MS                                                                                                        \
-    5000u        /* a busy machine; far below RESEND_AFTER_MS and LENT_MS together, which would help in the end        \
-                  */
-#define ENOUGH 8 /* calls in a row, until the connection is lent */
+#define LATE_MS 5000u /* on a busy machine; far below RESEND_AFTER_MS + LENT_MS, which would hide a failure */
+#define ENOUGH 8      /* calls in a row until the connection is lent */
 
 static const struct tarry_schedule_options order = {.queue = "orders", .key = "order-1", .when_ms = 500};
 
@@ -45,8 +43,8 @@ static bool is_lent(tarry_client *client) {
     return is_lent;
 }
 
-/* Calls until the connection is lent; on a machine so busy that the engine's thread does not come to wait between two
- * calls, less often. */
+/* Calls until the connection is lent. On a very busy machine that needs more calls, because the engine's thread must
+ * wait between two calls. */
 static void call_alone(const struct story *story) {
     for (int i = 0; i < ENOUGH || (!is_lent(story->client) && i < 2000); i++) {
         if (i >= 50) sleep_ms(1);
@@ -55,7 +53,7 @@ static void call_alone(const struct story *story) {
     assert_true(is_lent(story->client));
 }
 
-/* What becomes of the next commit. → operations that were executed so far. */
+/* Decides about the next commit. Returns the number of operations executed so far. */
 static size_t next_deed(struct fake *fake, enum deed deed) {
     pthread_mutex_lock(&fake->lock);
     assert_true(fake->commits < sizeof(fake->script) / sizeof(fake->script[0]));
@@ -110,15 +108,15 @@ static void who_does_not_wait_is_answered_by_the_engine(void **state) {
         call_alone(&story);
         const uint64_t before = now_ms();
         assert_int_equal(tarry_schedule_async(story.client, &order, has_ended, &ended), TARRY_OK);
-        assert_false(is_lent(story.client)); /* at once: nobody else would read */
+        assert_false(is_lent(story.client)); /* at once, because otherwise no thread would read */
         await(&ended);
         assert_true(now_ms() - before < LATE_MS);
-        assert_true(ended.was_engine); /* where callbacks run: tarry.h */
+        assert_true(ended.was_engine); /* callbacks run in the engine's thread: tarry.h */
     }
     story_end(&story);
 }
 
-/* → how many went wrong. (An assertion of cmocka's must not fail on another thread.) */
+/* Returns how many calls failed. (A cmocka assertion must not fail on another thread.) */
 static void *call_often(void *arg) {
     uintptr_t wrong = 0;
     for (int i = 0; i < 300; i++) {
@@ -137,7 +135,7 @@ static void callers_come_and_go(void **state) {
         pthread_t threads[3];
         call_alone(&story);
         for (size_t i = 0; i < 3; i++) assert_int_equal(pthread_create(&threads[i], NULL, call_often, story.client), 0);
-        for (int i = 0; i < 20; i++) { /* callbacks among them */
+        for (int i = 0; i < 20; i++) { /* with callbacks among them */
             struct ended ended = {.client = story.client};
             assert_int_equal(tarry_schedule_async(story.client, &order, has_ended, &ended), TARRY_OK);
             await(&ended);
@@ -153,7 +151,7 @@ static void callers_come_and_go(void **state) {
     story_end(&story);
 }
 
-/* The engine keeps time for it. */
+/* The engine watches the caller's deadline. */
 static void a_caller_that_reads_ends_by_its_deadline(void **state) {
     const struct story story = story_begin(400);
     call_alone(&story);
@@ -165,7 +163,7 @@ static void a_caller_that_reads_ends_by_its_deadline(void **state) {
     story_end(&story);
 }
 
-/* ONCE-1: what was under way is sent again, under the same name. */
+/* ONCE-1: the commit under way is sent again under the same sequence. */
 static void a_connection_that_is_lost_under_a_caller_is_opened_anew(void **state) {
     const struct story story = story_begin(0);
     call_alone(&story);
@@ -182,7 +180,7 @@ static void the_engine_takes_back_what_nobody_reads(void **state) {
     call_alone(&story);
     for (int i = 0; i < 30000 && is_lent(story.client); i++) sleep_ms(1);
     assert_false(is_lent(story.client));
-    call_alone(&story); /* and lends it again */
+    call_alone(&story); /* lends the connection again */
     story_end(&story);
 }
 

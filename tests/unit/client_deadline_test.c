@@ -1,6 +1,6 @@
-/* client_deadline_test.c: each call of libtarry ends by its own deadline, whatever the broker does and others submit,
- * and says what is known then. Against a fake broker (fake_broker.h). The limits are far above what is expected: they
- * tell an end from none. */
+/* client_deadline_test.c: each call of libtarry ends at its own deadline, whatever the broker and other calls do,
+ * and reports what is known then. With a fake broker (fake_broker.h). The limits are far above the expected times:
+ * they only distinguish an end from no end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,10 +16,10 @@
 #include "consumer.h"
 #include "fake_broker.h"
 
-#define LATE_MS 20000u /* a busy machine */
+#define LATE_MS 20000u /* on a busy machine */
 #define TRIES 10
-#define FAR_MS 600000u /* no test waits for it */
-#define FIRST_MS 1500u /* of what ends while what was submitted beside it goes on */
+#define FAR_MS 600000u /* no test waits that long */
+#define FIRST_MS 1500u /* for a call that ends while a call submitted beside it continues */
 
 static const struct tarry_schedule_options order = {.queue = "orders", .key = "order-1", .when_ms = 500};
 static const struct tarry_token token = {1, 1};
@@ -41,25 +41,25 @@ static tarry_client *client_to(const char *urls, uint64_t timeout_ms, uint32_t c
         pthread_mutex_unlock(&(fake)->lock);                                                                           \
     } while (0)
 
-/* A broker that does this with each commit. */
+/* Starts a broker that does this with each commit. */
 static struct fake *fake_that_will(enum deed deed) {
     enum deed script[256];
     for (int i = 0; i < 256; i++) script[i] = deed;
     return fake_start(script, 256);
 }
 
-/* What follows is about what the broker answers in time: that it is found in time is not. */
+/* The tests are about replies in time, not about finding the broker in time. */
 static tarry_client *connected(tarry_client *client) {
     assert_int_equal(tarry_ping(client, &(struct tarry_call){.timeout_ms = FAR_MS}), TARRY_OK);
     return client;
 }
 
-/* How a story begins: a fake broker, and a client of it. */
+/* Begins a test: a fake broker, and its client. */
 enum setting {
     PLAIN = 0,
     HAS_LANE = 1,      /* consumers can subscribe */
-    LACKS_ROOM = 2,    /* commits that schedule are refused as busy */
-    REFUSES_HELLO = 4, /* no commit is sent, so that what is submitted gathers */
+    LACKS_ROOM = 2,    /* the broker refuses commits that schedule as busy */
+    REFUSES_HELLO = 4, /* the broker refuses Hello, so no commit is sent and operations gather */
 };
 
 static tarry_client *story_begin(struct fake **out_fake, unsigned setting, uint64_t timeout_ms) {
@@ -99,7 +99,7 @@ static void await(struct ended *ended) {
     assert_int_equal(atomic_load(&ended->done), 1);
 }
 
-/* `timeout_ms` 0: the client's. */
+/* `timeout_ms` 0: the client's timeout. */
 static void submit_within(tarry_client *client, uint64_t timeout_ms, struct ended *ended) {
     struct tarry_schedule_options options = order;
     options.timeout_ms = timeout_ms;
@@ -110,18 +110,18 @@ static void submit(tarry_client *client, struct ended *ended) {
     submit_within(client, 0, ended);
 }
 
-/* What a call is told; a story judges all else by itself, unless that is TARRY_E_TIMEOUT. */
+/* Returns the code of a call. The function checks everything else itself, unless the code is TARRY_E_TIMEOUT. */
 typedef int story_fn(void);
 
-/* A request may be under way just as its time is over. Nobody knows what came of it then, and the library says so. That
- * is rare where the broker answers at once, so there are some tries. */
+/* A request may be under way just when its deadline comes. Its outcome is unknown then, and the library says so.
+ * That is rare if the broker answers at once, so several tries are made. */
 static int told(story_fn *story) {
     int code = TARRY_E_TIMEOUT;
     for (int i = 0; i < TRIES && code == TARRY_E_TIMEOUT; i++) code = story();
     return code;
 }
 
-/* ---- what the caller hears */
+/* ---- what the caller is told */
 
 static int schedules_where_there_is_no_room(void) {
     struct fake *fake;
@@ -134,7 +134,7 @@ static int schedules_where_there_is_no_room(void) {
     assert_int_equal(COUNT(fake, ops), 0);
     if (code == TARRY_BUSY) {
         assert_non_null(strstr(result.message, "nothing was done"));
-        assert_non_null(strstr(result.message, "says the fake")); /* why */
+        assert_non_null(strstr(result.message, "says the fake")); /* the reason */
         assert_int_equal(result.producer, 0);
         SET(fake, lacks_room, false);
         assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
@@ -179,13 +179,13 @@ static int schedules_while_the_disk_fails(void) {
     tarry_client *client = connected(client_to(fake->url, 400, 1));
     struct tarry_result result;
     const int code = tarry_schedule(client, &order, &result);
-    assert_int_equal(result.sequence, 1); /* under which it can be asked after */
+    assert_int_equal(result.sequence, 1); /* the outcome can be queried under this sequence */
     assert_int_equal(COUNT(fake, ops), 1);
     story_end(client, fake);
     return code;
 }
 
-/* It may have been recorded, so neither "nothing was done" nor a new sequence is true. */
+/* The commit may have been recorded, so neither "nothing was done" nor a new sequence would be right. */
 static void failed_means_that_nobody_knows(void **state) { /* LOG-4, ONCE-1 */
     struct fake *fake;
     tarry_client *client;
@@ -195,17 +195,17 @@ static void failed_means_that_nobody_knows(void **state) { /* LOG-4, ONCE-1 */
     fake = fake_start(forgets, 2);
     client = client_to(fake->url, FAR_MS, 1);
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_FORGOTTEN);
-    assert_int_equal(COUNT(fake, ops), 1); /* and not again, as another producer's */
+    assert_int_equal(COUNT(fake, ops), 1); /* not a second time under another producer */
     story_end(client, fake);
 }
 
-/* Behind others that take too long: it was not sent, though a broker answered. */
+/* The call waits after slow ones: it was not sent, although a broker answered. */
 static void what_was_never_sent_says_so(void **state) {
     struct fake *fake;
     tarry_client *client = story_begin(&fake, LACKS_ROOM, 500);
     struct ended first = {.done = 0}, second = {.done = 0};
     submit_within(client, FAR_MS, &first);
-    while (COUNT(fake, commits) == 0) sleep_ms(1); /* the next one gathers apart */
+    while (COUNT(fake, commits) == 0) sleep_ms(1); /* the next call gathers separately */
     submit(client, &second);
     await(&second);
     assert_int_equal(second.result.code, TARRY_BUSY);
@@ -213,7 +213,7 @@ static void what_was_never_sent_says_so(void **state) {
     story_end(client, fake);
 }
 
-/* ---- whose deadline it is */
+/* ---- which deadline counts */
 
 static void a_call_made_late_in_a_silence_has_its_whole_time(void **state) {
     tarry_client *client = client_to("ws://127.0.0.1:9", 800, 1);
@@ -225,7 +225,7 @@ static void a_call_made_late_in_a_silence_has_its_whole_time(void **state) {
     submit(client, &first);
     sleep_ms(400);
     uint64_t between = now_ms();
-    submit(client, &second); /* it gathers with the first */
+    submit(client, &second); /* gathers with the first */
     assert_int_equal(tarry_commit_submit(commit, has_committed, &third), TARRY_OK);
     tarry_commit_free(commit);
     struct tarry_view *view;
@@ -242,7 +242,7 @@ static void a_call_made_late_in_a_silence_has_its_whole_time(void **state) {
     tarry_close(client);
 }
 
-/* Two calls in one commit: the one whose time is over is taken out of it: it is told that nothing was done. */
+/* Two calls in one commit: the call whose deadline comes is removed from the commit, and told that nothing was done. */
 static int submits_two_where_there_is_no_room(void) {
     struct fake *fake;
     tarry_client *client = story_begin(&fake, LACKS_ROOM | REFUSES_HELLO, FAR_MS);
@@ -272,8 +272,8 @@ static bool nothing_waits(tarry_client *client) {
     return is_so;
 }
 
-/* Sent, and no answer: the one whose time is over hears that nobody knows, and the commit goes on under its sequence.
- */
+/* After the commit was sent without a reply, the call whose deadline comes is told that the outcome is unknown. The
+ * commit continues under its sequence. */
 static void one_call_is_told_and_the_commit_goes_on(void **state) { /* ONCE-1 */
     struct fake *fake = fake_that_will(LOSE_REQUEST);
     fake->refuses_hello = fake->keeps_producers = true;
@@ -290,14 +290,14 @@ static void one_call_is_told_and_the_commit_goes_on(void **state) { /* ONCE-1 */
     await(&second);
     assert_int_equal(second.result.code, TARRY_OK);
     assert_int_equal(second.result.sequence, 1);
-    assert_int_equal(COUNT(fake, ops), 2); /* it could not be divided any more */
+    assert_int_equal(COUNT(fake, ops), 2); /* the commit could not be split any more */
     assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
-    for (int i = 0; i < 5000 && !nothing_waits(client); i++) sleep_ms(1); /* the next producer is being asked for */
+    for (int i = 0; i < 5000 && !nothing_waits(client); i++) sleep_ms(1); /* the next producer is requested */
     assert_true(nothing_waits(client));
     story_end(client, fake);
 }
 
-/* In vain, until the client's deadline. */
+/* Opens a consumer without success, until the client's deadline. */
 static int opens_in_vain(Tarry__Code refusal, uint32_t lane_number) {
     struct fake *fake;
     tarry_client *client = story_begin(&fake, HAS_LANE, 500);
@@ -321,7 +321,7 @@ static void a_question_to_who_is_busy_ends(void **state) {
     assert_int_equal(told(opens_at_who_is_busy), TARRY_BUSY);
 }
 
-/* ---- waiting for others */
+/* ---- waits for other calls */
 
 struct submitting {
     tarry_client *client;
@@ -350,7 +350,7 @@ static void draining_ends_although_others_submit(void **state) {
     assert_true(now_ms() - before >= 700 && now_ms() - before < LATE_MS);
     atomic_store(&submitting.stop, true);
     pthread_join(thread, NULL);
-    assert_int_equal(tarry_drain(submitting.client, 0, NULL), TARRY_OK); /* what was submitted has ended by then */
+    assert_int_equal(tarry_drain(submitting.client, 0, NULL), TARRY_OK); /* everything submitted has ended by then */
     tarry_close(submitting.client);
     fake_stop(fake);
 }
@@ -363,12 +363,12 @@ static void waiting_for_room_in_the_queue_ends(void **state) {
     assert_int_equal(tarry_open(&options, &client), TARRY_OK);
     struct submitting submitting = {.client = connected(client)};
     pthread_t threads[4];
-    for (int i = 0; i < 4; i++) /* whatever room there is, they take it */
+    for (int i = 0; i < 4; i++) /* these threads take any free space */
         assert_int_equal(pthread_create(&threads[i], NULL, submits_on_and_on, &submitting), 0);
     for (int i = 0; i < 3; i++) {
         uint64_t before = now_ms();
         int rv = tarry_schedule(client, &order, NULL);
-        assert_true(rv == TARRY_E_FULL || rv == TARRY_BUSY || rv == TARRY_E_TIMEOUT); /* it may be under way */
+        assert_true(rv == TARRY_E_FULL || rv == TARRY_BUSY || rv == TARRY_E_TIMEOUT); /* the request may be under way */
         assert_true(now_ms() - before < LATE_MS);
     }
     atomic_store(&submitting.stop, true);
@@ -395,7 +395,7 @@ static int opens_without_a_lane(void) {
     return opens_in_vain(TARRY__CODE__OK, 9);
 }
 
-/* The broker accepts it each time, and forgets it; or its lane is not there. */
+/* The broker accepts the subscription each time and forgets it; or its lane does not exist. */
 static void opening_a_consumer_ends(void **state) {
     assert_int_equal(told(opens_and_is_forgotten), TARRY_NO_SUCH_SESSION);
     assert_int_equal(told(opens_without_a_lane), TARRY_E_NO_BROKER);
@@ -404,7 +404,7 @@ static void opening_a_consumer_ends(void **state) {
 struct kept {
     atomic_bool is_kept;
     atomic_bool goes_on;
-    tarry_client *client; /* gets more to do then, so that its engine does not wait next; NULL: none does */
+    tarry_client *client; /* submits another operation, so that its engine does not wait next; NULL: none */
 };
 
 static void keeps_the_engine(void *arg, const struct tarry_result *result) {
@@ -414,7 +414,7 @@ static void keeps_the_engine(void *arg, const struct tarry_result *result) {
     if (kept->client != NULL) assert_int_equal(tarry_schedule_async(kept->client, &order, NULL, NULL), TARRY_OK);
 }
 
-/* Which would have ended it. */
+/* The engine, which a callback blocks, would have ended the open. */
 static void opening_a_consumer_ends_although_a_callback_keeps_the_engine(void **state) {
     struct fake *fake;
     tarry_client *client = story_begin(&fake, HAS_LANE, FAR_MS);
@@ -428,7 +428,7 @@ static void opening_a_consumer_ends_although_a_callback_keeps_the_engine(void **
     assert_int_equal(tarry_consumer_open(client, &options, &consumer, NULL), TARRY_E_TIMEOUT);
     assert_true(now_ms() - before >= 300 && now_ms() - before < LATE_MS);
     atomic_store(&kept.goes_on, true);
-    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK); /* it goes on without that consumer */
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK); /* the client works on without that consumer */
     story_end(client, fake);
 }
 
@@ -445,7 +445,7 @@ static int is_answered_while_the_engine_stands_still(void) {
     assert_int_equal(tarry_schedule_async(kept.client, &order, keeps_the_engine, &kept), TARRY_OK);
     while (!atomic_load(&kept.is_kept)) sleep_ms(1);
     assert_int_equal(pthread_create(&caller, NULL, schedules, kept.client), 0);
-    sleep_ms(1000); /* as a process that is stopped */
+    sleep_ms(1000); /* like a stopped process */
     atomic_store(&kept.goes_on, true);
     pthread_join(caller, &code);
     story_end(kept.client, fake);
@@ -463,13 +463,13 @@ static void closing_a_consumer_ends_although_the_broker_is_silent(void **state) 
     SET(fake, hangs, true);
     assert_int_equal(tarry_ack_async(client, 7, token, NULL, NULL, NULL), TARRY_OK);
     uint64_t before = now_ms();
-    int rv = tarry_consumer_close(consumer, 0, NULL); /* it is closed all the same */
+    int rv = tarry_consumer_close(consumer, 0, NULL); /* the consumer is closed in any case */
     assert_true(rv == TARRY_E_TIMEOUT || rv == TARRY_E_NO_BROKER);
     assert_true(now_ms() - before < LATE_MS);
     story_end(client, fake);
 }
 
-/* It waits for what settles leases, and for nothing else. */
+/* Closing waits for operations that settle leases, and for no others. */
 static void closing_a_consumer_does_not_wait_for_schedules(void **state) {
     struct fake *fake;
     tarry_client *client = story_begin(&fake, HAS_LANE | LACKS_ROOM, 60000);
@@ -484,7 +484,7 @@ static void closing_a_consumer_does_not_wait_for_schedules(void **state) {
     assert_int_equal(tarry_consumer_close(consumer, 0, NULL), TARRY_OK);
     assert_true(now_ms() - before < 30000);
     assert_int_equal(COUNT(fake, ops), 1);
-    assert_int_equal(fake->seen_count, 0); /* the ack was answered before */
+    assert_int_equal(fake->seen_count, 0); /* the ack had its reply before */
     assert_int_equal(atomic_load(&schedule.done), 0);
     tarry_task_free(task);
     tarry_close(client);
@@ -493,7 +493,7 @@ static void closing_a_consumer_does_not_wait_for_schedules(void **state) {
     fake_stop(fake);
 }
 
-/* Others that are answered meanwhile are no answer to this ack: it is not said to be "seen" before it is. */
+/* Replies to other commits must not count as this ack's reply: the closing must wait for it. */
 static void closing_a_consumer_waits_for_its_own_acks(void **state) {
     const enum deed script[] = {ANSWER_LATE};
     struct fake *fake = fake_start(script, 1);
@@ -510,7 +510,7 @@ static void closing_a_consumer_waits_for_its_own_acks(void **state) {
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, submits_on_and_on, &submitting), 0);
     assert_int_equal(tarry_consumer_close(consumer, 0, NULL), TARRY_OK);
-    assert_true(COUNT(fake, ops) > 1); /* others were */
+    assert_true(COUNT(fake, ops) > 1); /* other commits had replies meanwhile */
     atomic_store(&submitting.stop, true);
     pthread_join(thread, NULL);
     assert_int_equal(COUNT(fake, unsubscribes), 1);
@@ -530,7 +530,7 @@ static void add_to_queued(tarry_client *client, size_t size, bool add) {
     pthread_mutex_unlock(&client->lock);
 }
 
-/* No room in the client's own queue, and none will come. */
+/* The client's own queue has no free space, and none will come. */
 static void a_call_that_waits_for_room_has_its_own_end(void **state) {
     struct fake *fake;
     tarry_client *client = story_begin(&fake, PLAIN, FAR_MS);
@@ -552,7 +552,7 @@ static void a_call_that_waits_for_room_has_its_own_end(void **state) {
     story_end(client, fake);
 }
 
-/* … the handler's thread gives its ack up. */
+/* … the handler's thread gives up its ack. */
 static void closing_a_consumer_ends_although_its_handler_finds_no_room(void **state) {
     struct fake *fake;
     tarry_client *client = story_begin(&fake, HAS_LANE, TARRY_FOREVER);
@@ -569,7 +569,7 @@ static void closing_a_consumer_ends_although_its_handler_finds_no_room(void **st
     assert_int_equal(tarry_consumer_close(consumer, 0, &(struct tarry_call){.timeout_ms = 900}), TARRY_OK);
     assert_true(now_ms() - before < LATE_MS);
     assert_int_equal(COUNT(fake, ops), 0);
-    assert_true(fake->seen_count == 1 && fake->seen[0] == 7); /* it had it, and has not settled it */
+    assert_true(fake->seen_count == 1 && fake->seen[0] == 7); /* the consumer had the task and has not settled it */
     add_to_queued(client, QUEUED_SIZE_MAX_DEFAULT, false);
     story_end(client, fake);
 }

@@ -1,4 +1,5 @@
-/* client_dial_test.c: how libtarry finds a broker: addresses in turn, rounds, who hangs up, who says nothing. */
+/* client_dial_test.c: how libtarry finds a broker: addresses in turn, rounds with pauses, servers that hang up,
+ * servers that stay silent. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +20,7 @@
 #include "client.h"
 #include "fake_broker.h"
 
-#define FAR_MS 600000u /* no test waits for it */
+#define FAR_MS 600000u /* no test waits that long */
 
 static tarry_client *client_to(const char *urls, uint64_t timeout_ms) {
     tarry_client *client;
@@ -30,7 +31,7 @@ static tarry_client *client_to(const char *urls, uint64_t timeout_ms) {
 
 static const struct tarry_schedule_options order = {.queue = "orders", .key = "order-1", .when_ms = 500};
 
-/* A port that refuses: bound, so that nobody else gets it, and not listening. */
+/* Makes a port that refuses connections: bound, so that no other process gets it, but not listening. */
 static int refusing_port(int *out_port) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(address);
@@ -46,7 +47,7 @@ static void dead_addresses_cost_no_wait(void **state) {
     struct fake *fake = fake_start(NULL, 0);
     int handles[ADDRESSES_MAX];
     char urls[1024] = "";
-    /* A refusal was a second once: all of these would be longer than the client waits. */
+    /* Each refusal once cost a second: all of these together would take longer than the client waits. */
     for (unsigned i = 1; i < ADDRESSES_MAX; i++) {
         int port;
         handles[i] = refusing_port(&port);
@@ -60,7 +61,7 @@ static void dead_addresses_cost_no_wait(void **state) {
     fake_stop(fake);
 }
 
-/* Takes connections and drops them; counts them. */
+/* Accepts connections, drops them, and counts them. */
 struct dropping {
     int handle;
     atomic_int count;
@@ -87,7 +88,8 @@ static void what_hangs_up_is_tried_in_rounds(void **state) {
     struct tarry_result result = {0};
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_E_NO_BROKER);
     assert_non_null(strstr(result.message, "closed without a word"));
-    /* 50, 100, 200, 400, 400 … ms at most, half of that at least: no fewer than one a second, no hot loop. */
+    /* Pauses of at most 50, 100, 200, 400, 400 … ms, and at least half of that: at least one try per second, and no
+     * busy loop. */
     assert_in_range(atomic_load(&dropping.count), 4, 24);
     tarry_close(client);
     shutdown(dropping.handle, SHUT_RDWR);
@@ -95,7 +97,7 @@ static void what_hangs_up_is_tried_in_rounds(void **state) {
     close(dropping.handle);
 }
 
-/* A broker that is frozen: the system takes its connections, and nobody says anything. */
+/* A frozen broker: the kernel accepts connections, and no process answers. */
 static void who_says_nothing_keeps_nobody(void **state) { /* F-17 */
     int port, handle = refusing_port(&port);
     char urls[128];
@@ -110,7 +112,7 @@ static void who_says_nothing_keeps_nobody(void **state) { /* F-17 */
         tarry_close(client);
         closing_ms += now_ms() - before;
     }
-    assert_true(closing_ms < 100 * DIAL_PATIENCE_MS / 2); /* nobody waits for it */
+    assert_true(closing_ms < 100 * DIAL_PATIENCE_MS / 2); /* the closing waits for nothing */
     tarry_client *client = client_to(urls, DIAL_PATIENCE_MS + 500);
     struct tarry_result result = {0};
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_E_NO_BROKER);
@@ -119,7 +121,7 @@ static void who_says_nothing_keeps_nobody(void **state) { /* F-17 */
     close(handle);
 }
 
-/* A broker that lets the client in and hangs then. */
+/* A broker that lets the client in and then hangs. */
 static void a_broker_that_answers_nothing_is_told_from_one_that_is_not_there(void **state) { /* F-17 */
     struct fake *fake = fake_start(NULL, 0);
     fake->hangs = true;
@@ -138,14 +140,14 @@ static void a_broker_that_answers_nothing_is_told_from_one_that_is_not_there(voi
     fake_stop(fake);
 }
 
-/* A broker that is there and drops every connection is as bad as one that refuses. */
+/* A broker that drops every connection is as bad as one that refuses. */
 static void connections_that_bring_nothing_are_no_hot_loop(void **state) {
     enum deed script[256];
     for (int i = 0; i < 256; i++) script[i] = LOSE_REQUEST;
     struct fake *fake = fake_start(script, 256);
     tarry_client *client = client_to(fake->url, 1500);
     assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_E_TIMEOUT);
-    /* Some fifteen; more where the machine is late with the deadline. A hot loop makes thousands. */
+    /* About 15 tries; more if the machine reacts late to the deadline. A busy loop makes thousands. */
     assert_in_range(COUNT(fake, commits), 2, 200);
     tarry_close(client);
     fake_stop(fake);
@@ -161,13 +163,14 @@ static void a_useful_connection_is_made_anew_at_once(void **state) {
     assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK);
     uint64_t before = now_ms();
     assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK);
-    assert_true(now_ms() - before < RESEND_AFTER_MS); /* nobody has waited for the answer that was lost */
+    assert_true(now_ms() - before < RESEND_AFTER_MS); /* the client has not waited for the lost answer */
     tarry_close(client);
     close(handle);
     fake_stop(fake);
 }
 
-/* A switch-over: who hands over says that it is busy, and is gone; nobody waits for it at the other one. */
+/* A switch-over: the former leader says that it is busy, and goes. The client does not apply the pause to the other
+ * node. */
 static void who_was_busy_elsewhere_is_not_waited_for(void **state) { /* CALM-1 */
     struct fake *fakes[] = {fake_start(NULL, 0), fake_start(NULL, 0)};
     char urls[160];
@@ -175,14 +178,14 @@ static void who_was_busy_elsewhere_is_not_waited_for(void **state) { /* CALM-1 *
     tarry_client *client = client_to(urls, TARRY_FOREVER);
     assert_int_equal(tarry_ping(client, NULL), TARRY_OK);
     pthread_mutex_lock(&client->lock);
-    const uint32_t at = client->link.address; /* the first, unless that one took its time */
+    const uint32_t at = client->link.address; /* the first one, unless it was slow */
     pthread_mutex_unlock(&client->lock);
     struct fake *busy = fakes[at], *other = fakes[1 - at];
     pthread_mutex_lock(&busy->lock);
     busy->lacks_room = true;
     pthread_mutex_unlock(&busy->lock);
     assert_int_equal(tarry_schedule_async(client, &order, NULL, NULL), TARRY_OK);
-    for (bool waits = false; !waits; sleep_ms(1)) { /* for an hour, had it not gone */
+    for (bool waits = false; !waits; sleep_ms(1)) { /* it would wait for an hour if that broker had stayed */
         assert_int_equal(COUNT(other, commits), 0);
         pthread_mutex_lock(&client->lock);
         waits = !slots_busy(client) && client->commits[NEEDS_ROOM].retry_at_ms > now_ms();
@@ -216,7 +219,8 @@ static void count_fine(void *arg, const struct tarry_result *result) {
     if (result->code == TARRY_OK) atomic_fetch_add((atomic_int *)arg, 1);
 }
 
-/* At once, by whoever may wait for ever: with the file's name and what is wrong with it. Later calls find it mended. */
+/* Fails at once, even for a call without a deadline: with the file's name and what is wrong. Later calls read the
+ * repaired file. */
 static void a_token_that_cannot_be_read_is_said_at_once(void **state) {
     static const struct {
         const char *text;
@@ -244,7 +248,7 @@ static void a_token_that_cannot_be_read_is_said_at_once(void **state) {
         assert_non_null(strstr(result.message, cases[i].said));
         assert_int_equal(COUNT(fake, commits), i);
         put_token(path, 0600, "word\n");
-        for (int code = TARRY_DENIED; code != TARRY_OK;) { /* a try that has read it before may still end */
+        for (int code = TARRY_DENIED; code != TARRY_OK;) { /* a try that read the file before may still end */
             assert_true(code == TARRY_DENIED);
             code = tarry_schedule(client, &order, NULL);
         }
@@ -255,7 +259,7 @@ static void a_token_that_cannot_be_read_is_said_at_once(void **state) {
     fake_stop(fake);
 }
 
-/* What may have been executed is not denied: it waits for the file, and takes effect once (ONCE-1). */
+/* A commit that may have been executed is not refused: it waits for the file, and takes effect once (ONCE-1). */
 static void what_was_sent_waits_for_its_token(void **state) {
     const enum deed script[] = {ANSWER, LOSE_REQUEST, ANSWER};
     struct fake *fake = fake_start(script, 3);
@@ -287,7 +291,7 @@ static void what_was_sent_waits_for_its_token(void **state) {
     fake_stop(fake);
 }
 
-/* The broker comes and goes, addresses are given up, clients are closed at any moment. */
+/* The broker comes and goes, addresses are given up, and clients are closed at any moment. */
 static void brokers_come_and_go(void **state) {
     int port, handle = refusing_port(&port);
     for (int i = 0; i < 30; i++) {

@@ -1,5 +1,5 @@
-/* client_dispatch_test.c: callbacks in the program's own loop, and events (tarry_loop.h), against a fake broker.
- * Handlers in a loop are tests/e2e/handler_test.py's. */
+/* client_dispatch_test.c: callbacks in the program's own loop, and events (tarry_loop.h), with a fake broker.
+ * tests/e2e/handler_test.py tests handlers in a loop. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static bool is_readable(tarry_client *client, int wait_ms) {
 struct seen {
     tarry_client *client;
     size_t count;
-    size_t elsewhere; /* on another thread than the test's */
+    size_t elsewhere; /* number of calls on another thread than the test's */
     int last;
     pthread_t thread;
     uint64_t last_id;
@@ -56,10 +56,11 @@ static void callbacks_wait_for_the_loop(void **state) {
     assert_false(is_readable(client, 0));
     for (int i = 0; i < 300; i++) assert_int_equal(tarry_schedule_async(client, &order, count_done, &seen), TARRY_OK);
     assert_true(is_readable(client, 10000));
-    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK); /* all are answered … */
-    assert_int_equal(seen.count, 0);                          /* no completion has been delivered yet */
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK); /* all have replies … */
+    assert_int_equal(seen.count, 0);                          /* … but no completion has been delivered yet */
     struct tarry_result result;
-    assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK); /* nor does a blocking call need the loop */
+    assert_int_equal(tarry_schedule(client, &order, &result),
+                     TARRY_OK); /* a blocking call does not need the loop either */
     assert_int_equal(tarry_dispatch(client, 100, &count), TARRY_OK);
     assert_int_equal(count, 100);
     assert_int_equal(seen.count, 100);
@@ -111,7 +112,8 @@ static void look_around(void *arg, const struct tarry_result *result) {
     seen->count++;
     assert_int_equal(tarry_dispatch(seen->client, 0, NULL), TARRY_E_CALLBACK);
     assert_int_equal(tarry_close(seen->client), TARRY_E_CALLBACK);
-    assert_int_equal(tarry_schedule(seen->client, &order, &inner), TARRY_OK); /* it may block: the engine is not here */
+    assert_int_equal(tarry_schedule(seen->client, &order, &inner),
+                     TARRY_OK); /* it may block: this is not the engine's thread */
 }
 
 static void a_callback_in_the_loop_may_block(void **state) {
@@ -152,7 +154,7 @@ static void closes_from_a_callback(void *arg, const struct tarry_result *result)
     tries_to_close(arg);
 }
 
-/* Whoever closes waits for what the loop is at. */
+/* The close waits for the callback that the loop is running. */
 static void closing_from_the_loop_is_refused(void **state) {
     for (int from_handler = 0; from_handler < 2; from_handler++) {
         struct fake *fake = fake_start(NULL, 0);
@@ -174,7 +176,7 @@ static void closing_from_the_loop_is_refused(void **state) {
             assert_int_equal(tarry_dispatch(client, 1, NULL), TARRY_OK);
         }
         assert_int_equal(closing.of_consumer, TARRY_E_CALLBACK);
-        assert_int_equal(closing.of_client, TARRY_E_ARGUMENT); /* its consumer goes first */
+        assert_int_equal(closing.of_client, TARRY_E_ARGUMENT); /* its consumer must be closed first */
         assert_int_equal(tarry_consumer_close(closing.consumer, 0, NULL), TARRY_OK);
         assert_int_equal(COUNT(fake, unsubscribes), 1);
         assert_int_equal(COUNT(fake, ops), 1);
@@ -215,11 +217,11 @@ static void commits_wait_for_the_loop_too(void **state) {
 struct heard {
     pthread_mutex_t lock;
     size_t kinds[4];
-    size_t blocked; /* blocking calls that were refused */
+    size_t blocked; /* number of blocking calls that were refused */
     char last[TARRY_MESSAGE_SIZE];
-    char all[4096]; /* "URL: MESSAGE; " of each, cut */
+    char all[4096]; /* "URL: MESSAGE; " of each event, truncated */
     char url[64];
-    tarry_client *client; /* to call from an event; NULL: none */
+    tarry_client *client; /* calls this client from an event; NULL: none */
     pthread_t thread;
     size_t elsewhere;
 };
@@ -268,7 +270,7 @@ static void connections_are_told_of(void **state) {
     assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK); /* the connection is lost meanwhile */
     while (heard_of(&heard, TARRY_CONNECTED) < 2) sleep_ms(1);
     assert_int_equal(heard_of(&heard, TARRY_DISCONNECTED), 1);
-    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK); /* the event's own schedule too */
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK); /* also the schedule that the event made */
     tarry_close(client);
     assert_int_equal(heard.kinds[TARRY_DISCONNECTED], 2);
     assert_string_equal(heard.last, "the client was closed");

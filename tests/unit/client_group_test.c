@@ -1,4 +1,4 @@
-/* client_group_test.c: how many blocking calls travel in one commit (client/lib/group.h), step by step. */
+/* client_group_test.c: how many blocking calls go into one commit (client/lib/group.h), step by step. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@ static void a_call_that_is_alone_never_waits(void **state) {
         group_came(&group);
         assert_false(group_waits(&group, 1, 0, now));
         group_woke(&group, 1, 0, now);
-        assert_int_equal(group_deadline(&group, now), UINT64_MAX); /* nobody wakes up for it either */
+        assert_int_equal(group_deadline(&group, now), UINT64_MAX); /* no wake-up is needed for it */
     }
 }
 
@@ -28,7 +28,7 @@ static void whoever_was_woken_is_awaited(void **state) {
         assert_true(group_waits(&group, gathered, 0, NOW_MS));
     }
     group_came(&group);
-    assert_false(group_waits(&group, 8, 0, NOW_MS)); /* all are there */
+    assert_false(group_waits(&group, 8, 0, NOW_MS)); /* all calls are there */
     assert_int_equal(group_deadline(&group, NOW_MS), UINT64_MAX);
 }
 
@@ -49,7 +49,7 @@ static void many_callers_go_in_halves(void **state) {
     assert_false(group_waits(&group, 32, 32, NOW_MS));
 }
 
-/* What gathered was sent otherwise: an operation that does not wait has come to it. */
+/* The gathered calls were sent earlier, because an operation that does not wait joined them. */
 static void nobody_wakes_up_for_what_gathers_no_more(void **state) {
     struct group group = {0};
     assert_true(group_waits(&group, 1, 1, NOW_MS));
@@ -64,7 +64,7 @@ static void a_second_commit_wants_company(void **state) {
     assert_true(group_waits(&group, GROUP_MIN - 1, 1, NOW_MS));
     assert_false(group_waits(&group, GROUP_MIN, 1, NOW_MS));
     assert_true(group_waits(&group, 1, 1, NOW_MS));
-    assert_false(group_waits(&group, 1, 0, NOW_MS)); /* the answer came */
+    assert_false(group_waits(&group, 1, 0, NOW_MS)); /* the reply came */
 }
 
 static void nothing_waits_longer_than_it_may(void **state) {

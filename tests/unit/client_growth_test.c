@@ -1,12 +1,12 @@
-/* client_growth_test.c: programs that were built with other headers than the library's (tarry.h, Compatibility).
+/* client_growth_test.c: programs built with other versions of the headers than the library's (tarry.h,
+ * Compatibility).
  *
- * Built three times, each time against the one libtarry.so: with the headers as they are, with an older version's
- * (GROWTH_OLDER: the last field of every struct of options has no name that a program could know) and with a newer
- * one's (GROWTH_NEWER: every struct of options has a field `tomorrow`, which this library does not know).
- * growth/headers.py makes them.
+ * Built three times, always for the same libtarry.so: with the current headers, with an older version's
+ * (GROWTH_OLDER: the last field of every struct of options has no name known to the program), and with a newer one's
+ * (GROWTH_NEWER: every struct of options has a field `tomorrow`, which this library does not know).
+ * growth/headers.py makes the headers.
  *
- * All structs of the program lie at the end of their page: a library that reads or writes beyond one crashes.
- */
+ * All structs of the program end at the end of their page: a library that reads or writes past one crashes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@
 _Static_assert(GROWTH_STRUCTS == 11, "a call for each struct of options that there is");
 #endif
 
-/* A copy of `data` whose end is the end of the memory. Never given back: a handful per test. */
+/* Returns a copy of `data` that ends at the end of a page. Never freed: a handful per test. */
 static void *at_the_edge(const void *data, size_t size) {
     const size_t page = 4096;
     assert_true(size <= page);
@@ -44,8 +44,8 @@ static void *at_the_edge(const void *data, size_t size) {
 #define SET_TOMORROW(object, value) (void)(value)
 #endif
 
-/* Every call that takes options, once; `tomorrow` is what a newer program sets in its last field. What each answered is
- * in `codes`. */
+/* Makes every call with options once; `tomorrow` is what a newer program sets in its last field. `codes` has the
+ * results. */
 enum { CALLS = 15 };
 
 struct calls {
@@ -142,9 +142,9 @@ static struct calls all_calls(uint64_t tomorrow, size_t *out_ops) {
 static void every_call_understands_this_program(void **state) {
     size_t ops;
     const struct calls calls = all_calls(0, &ops);
-    for (size_t i = 0; i < CALLS; i++) /* the fake broker knows no sessions */
+    for (size_t i = 0; i < CALLS; i++) /* the fake broker has no sessions */
         assert_int_equal(calls.codes[i], i == 10 ? TARRY_UNSUPPORTED : TARRY_OK);
-    assert_int_equal(ops, 6); /* what was called, and the two asynchronous ones */
+    assert_int_equal(ops, 6); /* the calls, and the two asynchronous ones */
 }
 
 static void a_program_that_sets_nothing_new_is_of_the_same_version(void **state) {
@@ -162,7 +162,7 @@ static void a_program_for_a_newer_library_is_refused(void **state) {
     assert_null(client);
     assert_non_null(strstr(tarry_code_sentence(TARRY_E_VERSION), tarry_version()));
     assert_string_equal(tarry_code_name(TARRY_E_VERSION), "version");
-    /* Another patch changes nothing that a program could see. */
+    /* Another patch version changes nothing that a program can see. */
     assert_int_equal(tarry_open_version(&options, TARRY_VERSION_NUMBER + 1, &client), TARRY_OK);
     tarry_close(client);
 }

@@ -1,5 +1,5 @@
-/* client_look_test.c: libtarry's questions when something goes wrong: a list that fails in the middle, memory that runs
- * out. Against a fake broker (fake_broker.h); allocations by the linker's --wrap. */
+/* client_look_test.c: libtarry's queries when something fails: a list that fails in the middle, memory that runs
+ * out. With a fake broker (fake_broker.h); the linker's --wrap intercepts allocations. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,11 +19,11 @@
 
 static const struct tarry_schedule_options order = {.queue = "orders", .key = "order-1", .when_ms = 500};
 
-/* ---- the allocator: the n-th allocation of this thread fails, and all later ones; or each large one of any thread, or
- * of the client's */
+/* ---- the allocator: the n-th allocation of this thread fails, and all later ones; or every large one of any thread
+ * or of the engine */
 
 static _Thread_local size_t allocations_left = SIZE_MAX;
-static atomic_size_t large_fail = SIZE_MAX; /* so many bytes or more */
+static atomic_size_t large_fail = SIZE_MAX; /* allocations of this many bytes or more fail */
 static atomic_size_t large_fail_of_engine = SIZE_MAX;
 
 static bool is_engine(void) {
@@ -111,11 +111,11 @@ static void a_list_that_fails_has_not_ended(void **state) {
     assert_int_equal(tarry_list_open(client, &(struct tarry_list_options){.queue = "orders"}, &list), TARRY_OK);
     for (uint64_t id = 1; id <= 6; id++) {
         for (int i = 0; id == 3 && i < 2; i++) {
-            assert_int_equal(tarry_list_next(list, &view, message), TARRY_INVALID); /* and not TARRY_E_END, ever */
+            assert_int_equal(tarry_list_next(list, &view, message), TARRY_INVALID); /* never TARRY_E_END */
             assert_string_equal(message, "says the fake");
         }
         assert_int_equal(tarry_list_next(list, &view, message), TARRY_OK);
-        assert_int_equal(view->id, id); /* it goes on where it was */
+        assert_int_equal(view->id, id); /* continues where it was */
     }
     for (int i = 0; i < 2; i++) assert_int_equal(tarry_list_next(list, &view, message), TARRY_E_END);
     assert_int_equal(pages.asked, 5);
@@ -158,12 +158,12 @@ static void a_list_that_fails_at_once_may_be_repeated(void **state) {
 
 /* ---- memory */
 
-/* The sanitized build, whose allocator counts nothing, looks for what is lost by itself. */
+/* The sanitized build's allocator has no counter, but finds leaks by itself. */
 static void a_list_that_is_closed_is_given_back(void **state) {
     struct fake *fake = fake_start(NULL, 0);
     tarry_client *client = client_to(fake->url);
     const struct tarry_list_options options = {.queue = "orders"};
-    assert_int_equal(tarry_ping(client, NULL), TARRY_OK); /* the engine's thread has what it needs from now on */
+    assert_int_equal(tarry_ping(client, NULL), TARRY_OK); /* from now on the engine's thread has what it needs */
     const size_t before = mallinfo2().uordblks;
     for (int i = 0; i < 1000; i++) {
         tarry_list *list;
@@ -227,7 +227,7 @@ static int asks_pair(tarry_client *client, char *out_message) {
 static int asks_backup(tarry_client *client, char *out_message) {
     int rv =
         tarry_backup(client, &(struct tarry_backup_options){.directory = "/nonexistent/backup"}, NULL, out_message);
-    return rv == TARRY_E_NOMEM ? rv : TARRY_OK; /* there is no such directory */
+    return rv == TARRY_E_NOMEM ? rv : TARRY_OK; /* the directory does not exist */
 }
 static int asks_audit(tarry_client *client, char *out_message) {
     tarry_audit *audit;
@@ -237,10 +237,10 @@ static int asks_audit(tarry_client *client, char *out_message) {
     if (rv != TARRY_OK) return rv;
     out_message[0] = 0;
     rv = tarry_audit_next(audit, 5000, &frame, out_message);
-    /* What could not be asked is not waited for: the next call asks, and says the same. */
+    /* A request that could not be sent is not waited for: the next call sends it, and returns the same. */
     if (rv == TARRY_E_NOMEM) assert_int_equal(tarry_audit_next(audit, 0, &frame, NULL), TARRY_E_NOMEM);
     tarry_audit_close(audit);
-    return rv == TARRY_E_NOMEM ? rv : TARRY_OK; /* UNSUPPORTED, says the fake */
+    return rv == TARRY_E_NOMEM ? rv : TARRY_OK; /* the fake broker replies UNSUPPORTED */
 }
 static int asks_consumer(tarry_client *client, char *out_message) {
     const char *queue = "orders";
@@ -282,7 +282,7 @@ static void whoever_runs_out_of_memory_says_so(void **state) { /* F-11 */
         int rv = TARRY_E_NOMEM;
         for (size_t n = 0; rv != TARRY_OK; n++) {
             char message[TARRY_MESSAGE_SIZE] = "";
-            tarry_client *client = client_to(fake->url); /* a new one has no memory to use again */
+            tarry_client *client = client_to(fake->url); /* a new client has no memory to reuse */
             assert_true(n < 100);
             allocations_left = n;
             rv = questions[i](client, message);
@@ -297,7 +297,7 @@ static void whoever_runs_out_of_memory_says_so(void **state) { /* F-11 */
 
 static void a_lease_without_memory_is_not_held(void **state) { /* F-11 */
     struct held held = {.capacity = 0};
-    for (uint64_t id = 1; id < 100; id++) { /* it grows several times */
+    for (uint64_t id = 1; id < 100; id++) { /* the array grows several times */
         const struct held_entry entry = {.id = id, .token = {1, id}};
         allocations_left = 0;
         const bool is_held = held_take(&held, entry);
@@ -328,7 +328,7 @@ static void a_commit_without_memory_for_its_results_is_not_sent(void **state) { 
     assert_null(results);
     assert_int_equal(COUNT(fake, commits), 0);
     atomic_store(&large_fail, SIZE_MAX);
-    assert_int_equal(tarry_commit_run(commit, &results, &count), TARRY_OK); /* it is still there */
+    assert_int_equal(tarry_commit_run(commit, &results, &count), TARRY_OK); /* the commit still exists */
     assert_int_equal(count, OPS);
     assert_int_equal(COUNT(fake, ops), OPS);
     tarry_commit_free(commit);
@@ -336,7 +336,7 @@ static void a_commit_without_memory_for_its_results_is_not_sent(void **state) { 
     fake_stop(fake);
 }
 
-/* An answer that there is no memory to read has been given all the same: it is asked for again (ONCE-1). */
+/* A reply that could not be read for lack of memory has been sent: the request is repeated (ONCE-1). */
 static void an_answer_without_memory_to_read_it_is_asked_for_again(void **state) { /* F-11, F-22, ONCE-1 */
     enum { OPS = 8000 };
     struct fake *fake = fake_start(NULL, 0);
@@ -344,7 +344,7 @@ static void an_answer_without_memory_to_read_it_is_asked_for_again(void **state)
     tarry_commit *commit;
     assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
     for (int i = 0; i < OPS; i++) assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
-    atomic_store(&large_fail_of_engine, (size_t)512 << 10); /* the second block of the answer's arena */
+    atomic_store(&large_fail_of_engine, (size_t)512 << 10); /* the second block of the reply's arena */
     struct tarry_result first = {.code = -1};
     assert_int_equal(tarry_commit_submit(commit, NULL, NULL), TARRY_OK);
     while (COUNT(fake, commits) < 2) sleep_ms(1);

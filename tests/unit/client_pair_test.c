@@ -1,5 +1,6 @@
-/* client_pair_test.c: libtarry given several addresses: it finds the primary whatever the brokers say of each other,
- * takes along what is unanswered, and says in the end what each address said. Brokers are fakes (fake_broker.h). */
+/* client_pair_test.c: libtarry with several addresses: it finds the primary whatever the brokers say of each other,
+ * sends open requests there again, and at the end reports each address's answer. The brokers are fakes
+ * (fake_broker.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +23,7 @@
 static const struct tarry_schedule_options order = {.queue = "orders", .key = "order-1", .when_ms = 500};
 static const struct tarry_ref task = {.queue = "orders", .key = "order-1"};
 
-/* `count` fakes; the others of a test are not started. */
+/* Starts `count` fakes; a test's other addresses have none. */
 struct pair {
     struct fake *fakes[3];
     size_t count;
@@ -53,7 +54,7 @@ static void pair_stop(struct pair *pair) {
         if (pair->fakes[i] != NULL) fake_stop(pair->fakes[i]);
 }
 
-/* `names` NULL: it is the primary. */
+/* `names` NULL: this one is the primary. */
 static void set_role(struct fake *fake, const char *names) {
     pthread_mutex_lock(&fake->lock);
     fake->is_not_primary = names != NULL;
@@ -61,7 +62,7 @@ static void set_role(struct fake *fake, const char *names) {
     pthread_mutex_unlock(&fake->lock);
 }
 
-/* ---- finding */
+/* ---- the primary is found */
 
 static void a_named_primary_comes_next(void **state) {
     struct pair pair;
@@ -77,7 +78,8 @@ static void a_named_primary_comes_next(void **state) {
     pair_stop(&pair);
 }
 
-/* Nobody, each other, itself, somewhere else, nonsense: the round goes on. */
+/* The brokers name no primary, each other, themselves, an unknown address, or nonsense: the client tries the next
+ * address. */
 static void whatever_brokers_say_of_each_other_the_primary_is_found(void **state) {
     for (int story = 0; story < 5; story++) {
         struct pair pair;
@@ -95,7 +97,7 @@ static void whatever_brokers_say_of_each_other_the_primary_is_found(void **state
     }
 }
 
-/* A listener that never accepts, and a broker that accepts and never answers. */
+/* A listener that never accepts, and a broker that accepts but never answers. */
 static void who_does_not_answer_is_passed_over(void **state) {
     struct pair pair;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -118,7 +120,7 @@ static void who_does_not_answer_is_passed_over(void **state) {
     close(deaf);
 }
 
-/* One address may lead to either of a pair. */
+/* One address may lead to either node of a pair. */
 static void one_address_is_asked_until_it_is_the_primarys(void **state) {
     struct pair pair;
     pair_start(&pair, 1);
@@ -133,12 +135,12 @@ static void one_address_is_asked_until_it_is_the_primarys(void **state) {
     pair_stop(&pair);
 }
 
-/* ---- not finding */
+/* ---- no primary is found */
 
 #define VAIN_TRIES 5
 
-/* A request may be under way just as the time is over; nobody knows what came of it then, and the library says so. That
- * is rare: what several requests are told by a broker that is not the primary is waited for before it is left. */
+/* A request may be under way just when its deadline comes; its outcome is unknown then, and the library says so.
+ * That is rare: before the client leaves a broker that is not the primary, it waits for the replies to all requests. */
 static int schedule_in_vain(struct pair *pair, struct tarry_result *result, uint64_t *out_took_ms) {
     int code = TARRY_E_TIMEOUT;
     for (int i = 0; i < VAIN_TRIES && code == TARRY_E_TIMEOUT; i++) {
@@ -165,15 +167,17 @@ static void no_primary_is_told_in_time_with_what_each_said(void **state) {
     snprintf(expected, sizeof(expected), "%s: not the primary, and names %s", pair.fakes[0]->url, pair.fakes[1]->url);
     const char *names = strstr(result.message, expected);
     assert_non_null(names);
-    assert_int_not_equal(names[strlen(expected)], ','); /* "…, which is not among the addresses": that one is */
+    assert_int_not_equal(
+        names[strlen(expected)],
+        ','); /* the text "…, which is not among the addresses" is absent, because that address is among them */
     assert_non_null(strstr(result.message, "names ws://192.0.2.1:7272, which is not among the addresses"));
     assert_non_null(strstr(result.message, "onnection refused"));
     assert_non_null(strstr(result.message, "nothing was done"));
     assert_int_equal(result.producer, 0);
-    /* Rounds of 25 ms at least, then 50, 100, 200, 200 … */
+    /* Rounds of at least 25 ms, then 50, 100, 200, 200 … */
     assert_in_range(COUNT(pair.fakes[0], not_primary), 2, 12 * ((now_ms() - began_ms) / 1000 + 1));
     assert_int_equal(COUNT(pair.fakes[0], ops) + COUNT(pair.fakes[1], ops), 0);
-    /* The same of a question; and afterwards a primary is found. */
+    /* The same for a query; afterwards a primary is found. */
     char message[TARRY_MESSAGE_SIZE];
     struct tarry_view *view;
     int code = TARRY_E_TIMEOUT;
@@ -203,27 +207,27 @@ static void an_address_that_was_not_given_is_not_used(void **state) {
     fake_stop(other);
 }
 
-/* F-29 from the client's side: there, the producer's number and sequence are somebody else's. */
+/* F-29 from the client's side: in another cluster, the producer's number and sequence belong to another client. */
 static void a_broker_of_another_cluster_is_passed_over(void **state) {
     struct pair pair;
     struct tarry_result result;
     pair_start(&pair, 2);
     memset(pair.fakes[1]->cluster, 7, CLUSTER_ID_SIZE);
-    pair.fakes[1]->producer = 101; /* as the first one's first */
+    pair.fakes[1]->producer = 101; /* the same number as the first broker's */
     pair_connect(&pair, 2000, false);
     assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK);
     fake_stop(pair.fakes[0]);
     pair.fakes[0] = NULL;
     int code = tarry_schedule(pair.client, &order, &result);
     assert_true(code == TARRY_NOT_PRIMARY ||
-                code == TARRY_E_TIMEOUT); /* the first one may have gone with the request */
+                code == TARRY_E_TIMEOUT); /* the first broker may have ended while it had the request */
     assert_non_null(strstr(result.message, "the fake is not the primary")); /* the broker's own words */
     assert_int_equal(COUNT(pair.fakes[1], commits), 0);
     assert_int_equal(COUNT(pair.fakes[1], hellos), 0);
     pair_stop(&pair);
 }
 
-/* ---- changing */
+/* ---- the primary changes */
 
 struct counter {
     atomic_uint ok, wrong;
@@ -239,8 +243,7 @@ static void count_refused(void *arg, const struct tarry_result *result) {
     atomic_fetch_add(result->code == TARRY_NOT_PRIMARY ? &counter->ok : &counter->wrong, 1);
 }
 
-/* A commit and a question at a broker that is not the primary any more, and tells the second of them `late_ms` later.
- */
+/* Sends a commit and a query to a former primary, which refuses the second of them `late_ms` later. */
 static void two_at_a_former_primary(struct pair *pair, uint32_t late_ms, struct counter *counter, int *out_asked) {
     struct tarry_view *view;
     char message[TARRY_MESSAGE_SIZE];
@@ -254,8 +257,8 @@ static void two_at_a_former_primary(struct pair *pair, uint32_t late_ms, struct 
     assert_int_equal(tarry_drain(pair->client, 0, NULL), TARRY_OK);
 }
 
-/* Whoever leaves at the first refusal does not hear the second, and must say of that request that nobody knows. One of
- * them may also be under way just as the time ends, or a thread be kept waiting, so there are some tries. */
+/* A client that leaves at the first refusal does not get the second one, and must report an unknown outcome. A
+ * request may also be under way just at its deadline, or a thread may be delayed, so several tries are made. */
 static void a_broker_that_is_not_the_primary_is_left_once_it_has_told_all(void **state) {
     bool all_heard = false;
     for (int i = 0; i < 8 && !all_heard; i++) {
@@ -289,7 +292,8 @@ static void it_is_not_waited_for_long(void **state) {
     pair_stop(&pair);
 }
 
-/* The first broker executes, loses the answer, and is not the primary any more; the second has its log. */
+/* The first broker executes the commit, loses the reply, and is no longer the primary; the second broker has its
+ * log. */
 static void what_was_not_answered_takes_effect_once_at_the_new_primary(void **state) { /* ONCE-1 */
     struct pair pair;
     struct tarry_result before, after;
@@ -300,7 +304,7 @@ static void what_was_not_answered_takes_effect_once_at_the_new_primary(void **st
     pair.fakes[0]->script_size = 2;
     pair_connect(&pair, 10000, false);
     assert_int_equal(tarry_schedule(pair.client, &order, &before), TARRY_OK);
-    /* From here on it changes roles as soon as it has executed the second commit. */
+    /* From here on, it changes its role as soon as it has executed the second commit. */
     assert_int_equal(tarry_schedule_async(pair.client, &order, count, &counter), TARRY_OK);
     while (COUNT(pair.fakes[0], ops) < 2) sleep_ms(1);
     set_role(pair.fakes[0], pair.fakes[1]->url);
@@ -321,7 +325,7 @@ static void what_was_not_answered_takes_effect_once_at_the_new_primary(void **st
     pair_stop(&pair);
 }
 
-/* Roles change again and again under load; each change copies the log, as a follower would have it. */
+/* Roles change again and again under load; each change copies the log, as a follower has it. */
 static void roles_may_change_under_load(void **state) { /* ONCE-1, F-16 */
     struct pair pair;
     struct counter counter = {0};
@@ -335,7 +339,7 @@ static void roles_may_change_under_load(void **state) { /* ONCE-1, F-16 */
         if (change % 2 == 0) assert_int_equal(tarry_drain(pair.client, 150, NULL), TARRY_OK);
         struct fake *old = pair.fakes[primary], *new = pair.fakes[1 - primary];
         set_role(old, change % 3 == 0 ? "" : new->url);
-        fake_copy_log(new, old); /* what it has it has from this one */
+        fake_copy_log(new, old); /* all of its commits come from this one */
         set_role(new, NULL);
         primary = 1 - primary;
     }
@@ -349,7 +353,7 @@ static void roles_may_change_under_load(void **state) { /* ONCE-1, F-16 */
     pair_stop(&pair);
 }
 
-/* ---- reading */
+/* ---- reads from a follower */
 
 static void a_follower_answers_only_who_lets_it(void **state) {
     for (int allowed = 0; allowed < 2; allowed++) {
@@ -365,7 +369,7 @@ static void a_follower_answers_only_who_lets_it(void **state) {
         assert_int_equal(view->source.position, allowed ? 4096 : 0);
         assert_int_equal(COUNT(pair.fakes[1], requests), allowed ? 0 : 1);
         tarry_view_free(view);
-        assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK); /* that needs the primary */
+        assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK); /* that call needs the primary */
         pair_stop(&pair);
     }
 }
@@ -382,7 +386,8 @@ static int get_fresh(struct pair *pair, uint64_t at_least, uint64_t staleness_ms
     return code;
 }
 
-/* The fake one answers as of position 4096, whatever is asked for, and says nothing of its age. */
+/* This fake broker always answers as of position 4096, whatever the request requires, and does not report the
+ * answer's age. */
 static void an_older_follower_that_does_not_know_what_is_asked_for_is_not_believed(void **state) { /* TRUE-1 */
     struct pair pair;
     uint64_t took_ms;
@@ -392,14 +397,15 @@ static void an_older_follower_that_does_not_know_what_is_asked_for_is_not_believ
     pair_connect(&pair, 600, true);
     assert_int_equal(get_fresh(&pair, 0, 0, &took_ms), TARRY_OK);
     assert_int_equal(get_fresh(&pair, 4096, 0, &took_ms), TARRY_OK);
-    assert_int_equal(get_fresh(&pair, 4097, 0, &took_ms), TARRY_BEHIND); /* it may have it later: until the deadline */
+    assert_int_equal(get_fresh(&pair, 4097, 0, &took_ms),
+                     TARRY_BEHIND); /* the follower may get it later, so the client retries until the deadline */
     assert_in_range(took_ms, 500, 4000);
     assert_int_equal(get_fresh(&pair, 0, 500, &took_ms), TARRY_TOO_OLD);
     assert_int_equal(get_fresh(&pair, 0, (uint64_t)INT32_MAX + 1, &took_ms), TARRY_E_ARGUMENT);
     pair_stop(&pair);
 }
 
-/* A follower's answers are no sign of life of a primary. */
+/* Answers of a follower do not prove that a primary is there. */
 static void a_follower_keeps_nobody_waiting_for_ever(void **state) {
     struct pair pair;
     struct counter counter = {0};

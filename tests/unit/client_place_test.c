@@ -1,4 +1,4 @@
-/* client_place_test.c: what an address of a broker says, and whether what goes there can be read on the way. */
+/* client_place_test.c: the meaning of a broker's address, and whether others can read data on the way there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,12 +32,12 @@ static void an_address_is_what_it_says(void **state) {
     assert_string_equal(place_authority(&place), "[::1]:7272");
 }
 
-/* A token goes over none of these. */
+/* A token is never sent to these. */
 static void only_what_leaves_the_host_unencrypted_is_in_the_clear(void **state) {
     struct place place;
     static const struct {
         const char *url;
-        bool is_in_the_clear; /* a network carries it as it is */
+        bool is_in_the_clear; /* data goes over a network unencrypted */
     } ways[] = {{"ws://10.0.0.1", true}, {"ws://127.0.0.1", false},    {"ws://127.1.2.3", false},
                 {"ws://[::1]", false},   {"ws://[2001:db8::1]", true}, {"ws://localhost", false},
                 {"ws://broker", true},   {"wss://10.0.0.1", false},    {"wss://broker", false},

@@ -1,5 +1,5 @@
-/* client_process_test.c: libtarry and the process around it: its threads and their signals, forks, and who may close
- * what from where. Against a fake broker (fake_broker.h). */
+/* client_process_test.c: libtarry and its process: its threads and their signals, forks, and which calls are allowed
+ * where. With a fake broker (fake_broker.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,7 +48,7 @@ static void read_thread(const char *id, struct thread_seen *out) {
     snprintf(path, sizeof(path), "/proc/self/task/%.20s/status", id);
     *out = (struct thread_seen){.blocked = 0};
     FILE *file = fopen(path, "r");
-    if (file == NULL) return; /* it has ended */
+    if (file == NULL) return; /* the thread has ended */
     while (fgets(line, sizeof(line), file) != NULL) {
         (void)sscanf(line, "Name: %31s", out->name);
         if (strncmp(line, "SigBlk:", 7) == 0) out->blocked = strtoull(line + 7, NULL, 16);
@@ -105,8 +105,8 @@ static int judge_threads(void) {
     return 0;
 }
 
-/* In a child without a fake broker, whose thread is not the library's. Nobody listens there. A thread that is just
- * beginning still has its parent's name, and blocks everything: it is looked at again. */
+/* Runs in a child without a fake broker, whose thread is not the library's. No server listens there. A new thread
+ * still has its parent's name and blocks all signals: it is checked again. */
 static int look_at_own_threads(void) {
     tarry_client *client;
     struct tarry_options options = {.urls = "ws://127.0.0.1:9"};
@@ -146,7 +146,7 @@ static void threads_of_the_library_have_names(void **state) {
     fake_stop(fake);
 }
 
-/* The thread that looks up a name, as it saw itself while it did. */
+/* The thread that looks up a name, as it saw itself meanwhile. */
 static struct thread_seen looks_up;
 static atomic_int has_looked_up;
 
@@ -156,14 +156,14 @@ int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo
     if ((hints->ai_flags & AI_NUMERICHOST) != 0) return __real_getaddrinfo(host, port, hints, out_list);
     char id[32];
     snprintf(id, sizeof(id), "%d", (int)gettid());
-    struct thread_seen seen = {.blocked = 0}; /* who began it names it a little later */
+    struct thread_seen seen = {.blocked = 0}; /* the starting thread sets its name a little later */
     for (int i = 0; i < 10000 && strcmp(seen.name, "tarry-resolve") != 0; i++, sleep_ms(1)) read_thread(id, &seen);
     if (atomic_load(&has_looked_up) == 0) looks_up = seen;
     atomic_store(&has_looked_up, 1);
     return EAI_NONAME;
 }
 
-/* tarry_open begins it on the program's thread, whose signals are its own. */
+/* tarry_open starts the look-up from the program's thread, which has its own signal mask. */
 static void looking_up_a_name_blocks_signals_and_has_a_name(void **state) {
     tarry_client *client = client_to("ws://broker.invalid:9");
     wait_for(&has_looked_up);
@@ -262,7 +262,7 @@ static int child_closes(struct inherited *in) {
     return 0;
 }
 
-/* A child has no threads but the one that forked; the locks may be anybody's. */
+/* A child has only the thread that forked; other threads may have held the locks. */
 static void a_child_is_told_and_the_parent_goes_on(void **state) {
     struct fake *fake = fake_start(NULL, 0);
     fake_open_lane(fake);
@@ -299,7 +299,7 @@ static void a_child_is_told_and_the_parent_goes_on(void **state) {
     fake_stop(fake);
 }
 
-/* ---- closing from where one cannot */
+/* ---- closing from a callback, which is refused */
 
 struct closing {
     tarry_client *client;
@@ -353,7 +353,7 @@ static void closing_from_a_handler_is_refused(void **state) {
     wait_for(&closing.done);
     assert_int_equal(closing.of_consumer, TARRY_E_CALLBACK);
     assert_int_equal(closing.of_client, TARRY_E_CALLBACK);
-    assert_int_equal(tarry_close(closing.client), TARRY_E_ARGUMENT); /* its consumer goes first */
+    assert_int_equal(tarry_close(closing.client), TARRY_E_ARGUMENT); /* its consumer must be closed first */
     assert_int_equal(tarry_consumer_close(closing.consumer, 0, NULL), TARRY_OK);
     assert_int_equal(COUNT(fake, ops), 1); /* the ack */
     assert_int_equal(COUNT(fake, unsubscribes), 1);

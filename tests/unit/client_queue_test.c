@@ -1,5 +1,5 @@
-/* client_queue_test.c: in which order libtarry sends commits, what passes when the broker is busy, and what that costs.
- * Against a fake broker (fake_broker.h), which refuses what needs room as a real one does: the commit as a whole. */
+/* client_queue_test.c: the order in which libtarry sends commits, which commits pass others when the broker is busy,
+ * and what that costs. With a fake broker (fake_broker.h), which like a real one refuses a commit as a whole. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -91,7 +91,7 @@ static void end(struct fake *fake, tarry_client *client) {
     fake_stop(fake);
 }
 
-/* ---- what passes */
+/* ---- which commits pass others */
 
 static void everything_goes_in_order_while_there_is_room(void **state) {
     struct fake *fake = fake_start(NULL, 0);
@@ -106,7 +106,7 @@ static void everything_goes_in_order_while_there_is_room(void **state) {
     end(fake, client);
 }
 
-/* A full disk: what ends tasks and leases is not refused for the schedules that it travels with. */
+/* A full disk: operations that end tasks or leases are not refused together with the schedules of their commit. */
 static void acks_and_cancels_pass_schedules_that_are_refused(void **state) { /* CAP-1, F-4 */
     struct fake *fake = fake_start(NULL, 0);
     fake->lacks_room = true;
@@ -122,13 +122,13 @@ static void acks_and_cancels_pass_schedules_that_are_refused(void **state) { /* 
     schedule(client, "c", &answers);
     assert_int_equal(tarry_nack_async(client, 9, (struct tarry_token){1, 9}, NULL, count_answer, &answers), TARRY_OK);
     await_trace(fake, "[nack 9] ");
-    await_commits(fake, COUNT(fake, commits) + 2); /* the schedules are tried all the while, and wait */
+    await_commits(fake, COUNT(fake, commits) + 2); /* the schedules are retried all the time, and wait */
     assert_false(traced(fake, "schedule"));
     set(fake, false, false);
     assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_int_equal(answers.ok, 7);
     assert_true(traced(fake, "[schedule a] [schedule c] ") || traced(fake, "[schedule a, schedule c] "));
-    schedule(client, "d", &answers); /* and all is as before */
+    schedule(client, "d", &answers); /* then all is as before */
     ack(client, 10, &answers);
     assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     assert_true(traced(fake, "[schedule d, ack 10] ") || traced(fake, "[schedule d] [ack 10] "));
@@ -144,7 +144,7 @@ static void a_cancel_does_not_pass_what_names_its_task(void **state) {
     cancel(client, "a", &answers);
     cancel(client, "b", &answers);
     await_trace(fake, "[cancel b] ");
-    cancel(client, "a", &answers); /* nor later, nor behind what is held up for it */
+    cancel(client, "a", &answers); /* a later cancel must not pass either, nor one whose task is held up by it */
     cancel(client, "c", &answers);
     const struct tarry_ref by_id = {.id = 5};
     assert_int_equal(tarry_dead_async(client, TARRY_REQUEUE, &by_id, false, NULL, count_answer, &answers), TARRY_OK);
@@ -160,7 +160,7 @@ static void a_cancel_does_not_pass_what_names_its_task(void **state) {
     end(fake, client);
 }
 
-/* The index far behind: changes wait too, and for themselves. */
+/* The index lags: operations that change tasks wait too, by themselves. */
 static void acks_pass_cancels_that_are_refused(void **state) { /* CAP-1 */
     struct fake *fake = fake_start(NULL, 0);
     fake->lacks_room = fake->lacks_index = true;
@@ -203,7 +203,7 @@ static void commits_of_the_users_pass_whole_or_not_at_all(void **state) {
                      TARRY_OK);
     assert_int_equal(tarry_commit_submit(commit, NULL, NULL), TARRY_OK);
     await_trace(fake, "[release 8, cancel other] ");
-    assert_int_equal(tarry_commit_ack(commit, 9, token), TARRY_OK); /* it names what waits */
+    assert_int_equal(tarry_commit_ack(commit, 9, token), TARRY_OK); /* names a waiting task */
     assert_int_equal(tarry_commit_cancel(commit, &(struct tarry_ref){.queue = "orders", .key = "next"}, false),
                      TARRY_OK);
     assert_int_equal(tarry_commit_submit(commit, NULL, NULL), TARRY_OK);
@@ -217,7 +217,7 @@ static void commits_of_the_users_pass_whole_or_not_at_all(void **state) {
     end(fake, client);
 }
 
-/* It may have been executed under its sequence, ack and all, so it stays as it was sent. */
+/* The commit may have been executed under its sequence, with its ack, so it is not split. */
 static void a_commit_of_unknown_fate_is_not_divided(void **state) { /* ONCE-1 */
     const enum deed script[] = {LOSE_ANSWER};
     struct fake *fake = fake_start(script, 1);
@@ -237,7 +237,7 @@ static void a_commit_of_unknown_fate_is_not_divided(void **state) { /* ONCE-1 */
     end(fake, client);
 }
 
-/* … nor does what comes later pass it, if it names the same task. */
+/* … nor does a later commit pass it, if it names the same task. */
 static void nothing_passes_a_commit_of_unknown_fate_that_names_its_task(void **state) {
     const enum deed script[] = {LOSE_REQUEST};
     struct fake *fake = fake_start(script, 1);
@@ -275,12 +275,12 @@ static void a_schedule_does_not_pass_a_cancel_that_is_refused(void **state) {
     end(fake, client);
 }
 
-/* ---- a storm: room comes and goes, answers are lost; each takes effect once, and in its order */
+/* ---- a mix: the broker has space or not, replies are lost; each operation takes effect once, in order */
 
 enum { STORMS = 6, KEYS = 40, OPS = 4000, KINDS_MAX = 1024 };
 
 struct storm {
-    char submitted[KEYS][KINDS_MAX]; /* schedules, cancels and moves of a key, in order */
+    char submitted[KEYS][KINDS_MAX]; /* [key]: schedules, cancels and moves, in order */
     char executed[KEYS][KINDS_MAX];
     bool settled[OPS + 1];
     struct answers answers;
@@ -361,7 +361,7 @@ static void in_a_storm_each_takes_effect_once_and_in_its_order(void **state) { /
     for (uint64_t seed = 1; seed <= STORMS; seed++) play_storm(seed);
 }
 
-/* ---- what the broker takes few of in one commit */
+/* ---- operations of which a commit may have only a few */
 
 static void *redacts(void *arg) {
     const struct tarry_redact_options options = {.task = {.id = 1}, .reason = "test"};
@@ -386,12 +386,12 @@ static void *requeues(void *arg) {
     return NULL;
 }
 
-/* The broker refuses a commit of 65 redactions, a second purge, and whatever a redaction before left no room for. */
+/* The broker refuses a commit with 65 redactions, a second purge, or operations that do not fit after a redaction. */
 static void redactions_and_purges_travel_alone(void **state) {
     enum { EACH = 10, REDACTIONS = 70, THREADS = 3 * EACH + REDACTIONS };
-    static void *(*const calls[])(void *) = {purges, deletes, requeues}; /* so many of each, one behind the other */
+    static void *(*const calls[])(void *) = {purges, deletes, requeues}; /* several of each kind, one after the other */
     struct fake *fake = fake_start(NULL, 0);
-    fake->refuses_hello = true; /* so that all of them wait together */
+    fake->refuses_hello = true; /* all of them wait together */
     tarry_client *client = client_to(fake->url, 1);
     pthread_t threads[THREADS];
     struct answers answers = {.ok = 0};
@@ -418,10 +418,10 @@ static void count_commit(void *arg, int code, const struct tarry_result *results
     atomic_fetch_add(code == TARRY_OK ? &((struct answers *)arg)->ok : &((struct answers *)arg)->failed, 1);
 }
 
-/* How often the engine looked at a request that waits, while so many commits waited and were answered. */
+/* Returns how often the engine looked at a waiting request while `commits` commits waited and had replies. */
 static uint64_t looks_of(size_t commits, bool is_busy) {
     struct fake *fake = fake_start(NULL, 0);
-    fake->refuses_hello = true; /* so that they gather */
+    fake->refuses_hello = true; /* they gather */
     tarry_client *client = client_to(fake->url, 1);
     struct answers answers = {.ok = 0};
     const struct tarry_schedule_options options = {.queue = "orders", .key = "a", .when_ms = 500};
@@ -453,16 +453,16 @@ static void an_answer_costs_the_same_however_much_waits(void **state) {
     assert_true(looks_of(5000, false) <= (uint64_t)8 * 5000);
 }
 
-/* Each time that the broker is busy only what has not been divided yet is looked at. */
+/* On each BUSY reply, only commits that are not yet split are looked at. */
 static void a_refusal_costs_the_same_however_much_waits(void **state) {
     assert_true(looks_of(5000, true) <= (uint64_t)10 * 5000);
 }
 
-/* What the engine's thread computes for a question, in microseconds, while so many commits wait. */
+/* Returns the processor time of the engine's thread per query, in µs, while `waiting` commits wait. */
 static uint64_t cpu_us_of_a_question(size_t waiting) {
     enum { QUESTIONS = 200 };
     struct fake *fake = fake_start(NULL, 0);
-    fake->refuses_hello = true; /* so that they wait */
+    fake->refuses_hello = true; /* they wait */
     tarry_client *client = client_to(fake->url, 1);
     struct answers answers = {.ok = 0};
     const struct tarry_schedule_options options = {.queue = "orders", .key = "a", .when_ms = 500};
@@ -486,7 +486,7 @@ static uint64_t cpu_us_of_a_question(size_t waiting) {
     return (uint64_t)((after.tv_sec - before.tv_sec) * 1000000 + (after.tv_nsec - before.tv_nsec) / 1000) / QUESTIONS;
 }
 
-/* Looks are counted where somebody thought of it; time is counted everywhere. */
+/* The count of looks covers only counted places; the time covers everything. */
 static void a_turn_of_the_engine_takes_the_same_time_however_much_waits(void **state) {
     enum { TRIES = 3, TIMES = 4 };
     bool is_the_same = false;
@@ -513,7 +513,7 @@ static void *schedule_blocking(void *arg) {
     return NULL;
 }
 
-/* Threads that wait for their answers do not know of each other: two commits of such calls may be under way. */
+/* Threads that wait for replies are independent of each other: two commits of such calls may be under way. */
 static void two_commits_of_blocking_calls_are_under_way(void **state) {
     const enum deed script[] = {KEEP_ANSWER};
     struct fake *fake = fake_start(script, 1);
@@ -528,7 +528,7 @@ static void two_commits_of_blocking_calls_are_under_way(void **state) {
     end(fake, client);
 }
 
-/* What does not wait keeps its place: nothing is under way beside it, whichever came first. */
+/* Operations that do not wait keep their order: no other commit is under way beside theirs, whichever came first. */
 static void what_does_not_wait_keeps_its_place(void **state) {
     for (int is_first = 0; is_first < 2; is_first++) {
         const enum deed script[] = {KEEP_ANSWER};

@@ -1,4 +1,4 @@
-/* client_session_test.c: what libtarry's consumers do when the broker loses their session. Against a fake broker
+/* client_session_test.c: libtarry's consumers when the broker loses their session. With a fake broker
  * (fake_broker.h). */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,8 +15,8 @@
 #include "consumer.h"
 #include "fake_broker.h"
 
-/* What the client has told of, "MESSAGE; " one after another, cut. Of one client at a time; complete once it is closed.
- */
+/* The client's messages, "MESSAGE; " one after another, truncated. For one client at a time; complete once it is
+ * closed. */
 static char heard[4096];
 
 static void hear(void *arg, const struct tarry_event *event) {
@@ -46,7 +46,7 @@ static tarry_consumer *consumer_with_two_tasks(struct fake *fake, tarry_client *
         held = consumer->held.count;
         pthread_mutex_unlock(&consumer->lock);
     }
-    /* The broker loses the session: the next heartbeat finds out. */
+    /* The broker loses the session: the next heartbeat notices it. */
     pthread_mutex_lock(&fake->lock);
     fake->session = 0;
     pthread_mutex_unlock(&fake->lock);
@@ -63,7 +63,7 @@ static uint64_t next_id(tarry_consumer *consumer) {
     return id;
 }
 
-/* They are somebody else's by now. */
+/* Other consumers have these tasks by now. */
 static void deliveries_of_a_lost_session_are_not_handed_out(void **state) {
     struct fake *fake = fake_start(NULL, 0);
     tarry_client *client = client_to(fake->url, 20000);

@@ -1,4 +1,4 @@
-/* client_test.c: the parts of libtarry that need no broker: words, addresses, packing, the set of leases, arguments. */
+/* client_test.c: the parts of libtarry that need no broker: names, addresses, packing, the set of leases, arguments. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 
 static const struct tarry_schedule_options order = {.queue = "orders", .key = "order-1", .when_ms = 500};
 
-/* ---- what needs no broker */
+/* ---- without a broker */
 
 static void codes_have_names_and_sentences(void **state) {
     for (int code = 0; code <= TARRY_FAILED; code++) {
@@ -75,7 +75,7 @@ static void addresses_are_checked(void **state) {
     assert_string_equal(addresses.items[2].place.url, "ws://b:65535");
 }
 
-/* What a broker advertises is found among what the user wrote, however either is written; nothing else is. */
+/* An address that a broker names is found among the user's addresses in any spelling; no other address is. */
 static void an_address_is_found_again(void **state) {
     struct addresses addresses = {.count = 0};
     assert_int_equal(addresses_parse(&addresses, "ws://a,ws://a:7273,ws://[::1]:9"), TARRY_OK);
@@ -117,7 +117,7 @@ static void what_addresses_said_is_told_within_its_size(void **state) {
     assert_int_equal(addresses_parse(&addresses, urls), TARRY_E_ADDRESS);
 }
 
-/* One packed entry of Commit.ops, as protobuf-c reads it. */
+/* One packed entry of Commit.ops, unpacked by protobuf-c. */
 static Tarry__Commit *unpack_ops(const struct buffer *body) {
     Tarry__Commit *commit = tarry__commit__unpack(NULL, body->size, body->data);
     assert_non_null(commit);
@@ -125,7 +125,7 @@ static Tarry__Commit *unpack_ops(const struct buffer *body) {
     return commit;
 }
 
-/* The bytes are those that protobuf-c would have written. Frees both. */
+/* Checks that the bytes equal those of protobuf-c. Frees both. */
 static void packed_end(struct buffer *body, Tarry__Commit *commit) {
     struct buffer again = {NULL, 0, 0};
     assert_int_equal(pack_op(&again, commit->ops[0]), TARRY_OK);
@@ -274,7 +274,7 @@ static void what_is_too_large_to_pack_is_refused(void **state) {
     assert_int_equal(pack_cancel(&body, &of_long_key, false), TARRY_TOO_LARGE);
     assert_int_equal(pack_move(&body, &of_long_queue, TARRY_DELAY, 0), TARRY_TOO_LARGE);
     assert_int_equal(pack_nack(&body, 1, (struct tarry_token){0}, &options), TARRY_TOO_LARGE);
-    text[REQUEST_SIZE_MAX - REQUEST_OVERHEAD_MAX - 16] = 0; /* it fits, and what is around it does not */
+    text[REQUEST_SIZE_MAX - REQUEST_OVERHEAD_MAX - 16] = 0; /* the text fits, but not with the fields around it */
     assert_int_equal(pack_cancel(&body, &of_long_key, false), TARRY_TOO_LARGE);
     assert_int_equal(pack_nack(&body, 1, (struct tarry_token){9, 9}, &options), TARRY_TOO_LARGE);
     text[REQUEST_SIZE_MAX - REQUEST_OVERHEAD_MAX - 64] = 0;
@@ -295,7 +295,7 @@ static void held_leases_match_a_naive_model(void **state) {
         uint64_t id = 1 + random % IDS;
         if (random >> 40 & 1) {
             bool taken = held_take(&held, (struct held_entry){.id = id, .token = {1, id}, .until_ms = 100 + id});
-            assert_int_equal(taken, !model[id]); /* once under one lease */
+            assert_int_equal(taken, !model[id]); /* only once under one lease */
             count += !model[id];
             model[id] = true;
         } else {
@@ -320,7 +320,7 @@ static void names_match_a_naive_model(void **state) {
     for (int step = 0; step < STEPS; step++) {
         random ^= random << 13, random ^= random >> 7, random ^= random << 17;
         size_t number = 1 + random % NAMES;
-        uint32_t name = (uint32_t)(number * 64 + number % 3); /* many share a home */
+        uint32_t name = (uint32_t)(number * 64 + number % 3); /* many have the same home slot */
         if (random >> 40 & 1) {
             names_add(&names, name);
             counts[number]++;
@@ -368,7 +368,7 @@ static void timers_match_a_naive_model(void **state) {
     timers_deinit(&timers);
 }
 
-/* A lease that the broker sends again to a session that came back may arrive after its ack was answered. */
+/* When the broker sends a lease again to a resumed session, it may arrive after its ack had a reply. */
 static void a_settled_lease_is_not_taken_again(void **state) {
     struct held held = {NULL, 0, 0};
     struct held_entry first = {.id = 1, .token = {1, 10}, .until_ms = 100};
@@ -381,22 +381,24 @@ static void a_settled_lease_is_not_taken_again(void **state) {
     assert_true(held_find(&held, 1)->settled);
     assert_false(held_find(&held, 2)->settled);
 
-    struct held_entry later = {.id = 1, .token = {1, 12}, .until_ms = 300}; /* leased again: a task like any other */
+    struct held_entry later = {.id = 1,
+                               .token = {1, 12},
+                               .until_ms = 300}; /* leased again: treated like any other task */
     assert_true(held_take(&held, later));
-    held_settle(&held, 1, first.token); /* late: the later lease stands */
+    held_settle(&held, 1, first.token); /* late: the later lease stays */
     assert_false(held_find(&held, 1)->settled);
     held_settle(&held, 1, later.token);
-    assert_null(held_find(&held, 1)); /* it was not held when the session came back */
+    assert_null(held_find(&held, 1)); /* the consumer did not hold it at the resumption */
 
     held_settle(&held, 2, other.token);
     assert_int_equal(held.count, 1);
-    held_resume(&held); /* again: the lane that might have brought it is gone */
+    held_resume(&held); /* a second resumption: the lane that might have brought it is gone */
     assert_int_equal(held.count, 0);
 
     assert_true(held_take(&held, first));
     held_resume(&held);
     held_settle(&held, 1, first.token);
-    held_sweep(&held, 101); /* its lease has run out: the broker sends it no more */
+    held_sweep(&held, 101); /* its lease has run out: the broker does not send it again */
     assert_int_equal(held.count, 0);
     held_deinit(&held);
 }

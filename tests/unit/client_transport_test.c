@@ -1,5 +1,5 @@
-/* client_transport_test.c: what a server may send to libtarry's WebSocket, frame by frame and byte by byte; and that a
- * connection comes about only with who answers as a broker does. Every byte from there is hostile. */
+/* client_transport_test.c: data from a server to libtarry's WebSocket, frame by frame and byte by byte. A connection
+ * is made only to a server that answers like a broker. Every received byte is treated as hostile. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ struct bytes {
 };
 #define BYTES(literal) ((struct bytes){literal, sizeof(literal) - 1})
 
-/* Feeds `size` bytes in parts of `part`, and returns the first news that is not "more", with what was read. */
+/* Feeds `size` bytes in parts of `part`, and returns the first news other than "more", with the data. */
 static enum frame_news feed(struct frame_reader *reader, struct bytes given, size_t part, struct frame_read *out) {
     enum frame_news news = frame_reader_next(reader, out);
     for (size_t at = 0; at < given.size && news == FRAME_NEEDS_MORE;) {
@@ -79,8 +79,8 @@ static void what_no_broker_sends_is_told_by_name(void **state) {
     }
 }
 
-/* A message in three fragments, with a ping and a pong between them, and another message behind it, however it is cut.
- */
+/* A message in three fragments, a ping and a pong between them, and another message after it, however the bytes are
+ * split. */
 static void fragments_and_control_frames_are_told_apart(void **state) {
     static const struct bytes stream = BYTES("\x02\x03"
                                              "abc\x89\x02hi\x00\x00\x8a\x00\x80\x02"
@@ -116,7 +116,7 @@ static void fragments_and_control_frames_are_told_apart(void **state) {
     }
 }
 
-/* All fragments of a message count, and so do those without a byte: memory does not grow with their number. */
+/* All fragments of a message count, even empty ones: memory does not grow with their number. */
 static void fragments_without_end_are_bounded(void **state) {
     struct frame_reader reader;
     struct frame_read read;
@@ -136,7 +136,7 @@ static void fragments_without_end_are_bounded(void **state) {
     frame_reader_deinit(&reader);
 }
 
-/* What a head announces costs nothing before it comes. */
+/* An announced length costs no memory before the data comes. */
 static void memory_grows_with_what_comes(void **state) {
     struct frame_reader reader;
     struct frame_read read;
@@ -227,14 +227,14 @@ static void only_a_brokers_answer_is_accepted(void **state) {
         if (cases[i].said == NULL) assert_int_equal(used, size);
         if (cases[i].said != NULL && strstr(said, cases[i].said) == NULL) fail_msg("case %zu: %s", i, said);
         for (const char *at = said; *at != 0; at++) assert_in_range(*at, ' ', 126);
-        /* Not a byte too early. */
+        /* Not one byte too early. */
         for (size_t part = 1; part < size && cases[i].said == NULL; part++)
             assert_int_equal(upgrade_judge(cases[i].answer, part, accept, "rep.sp.nanomsg.org", &used, said),
                              UPGRADE_NEEDS_MORE);
     }
 }
 
-/* What the client has not received is not said, whatever lies behind it in memory. */
+/* Messages do not contain data that was not received, whatever is after it in memory. */
 static void a_reason_ends_where_the_answer_does(void **state) {
     static const char answer[] = "HTTP/1.1 401 Unauthorized\r\n\r\nthe token has expired: a former answer's end";
     char said[UPGRADE_SAID_MAX] = "";
@@ -261,7 +261,7 @@ static void heads_without_end_are_bounded(void **state) {
     assert_non_null(strstr(said, "more headers"));
 }
 
-/* ---- connections, to a server in this process that does what a test says */
+/* ---- connections to a server in this process that the test controls */
 
 struct server {
     int handle;
@@ -303,7 +303,7 @@ static void server_stop(struct server *server) {
     close(server->epoll);
 }
 
-/* What the connection says next; NOTHING after `patience_ms` without any news. */
+/* Returns the connection's next news; NOTHING after `patience_ms` without any. */
 static enum connection_news await(struct server *server, int patience_ms, const uint8_t **out_data, size_t *out_size) {
     for (;;) {
         struct epoll_event event;
@@ -326,7 +326,7 @@ static void begin(struct server *server, const char *bearer) {
     assert_int_not_equal(server->connection.state, CONNECTION_CLOSED);
 }
 
-/* Reads the request, and keeps its key. Returns its text. */
+/* Reads the request and keeps its key. Returns its text. */
 static const char *take_request(struct server *server) {
     static char text[4096];
     size_t size = 0;
@@ -379,14 +379,14 @@ static void a_connection_comes_about_a_byte_at_a_time(void **state) {
         assert_non_null(strstr(text, "\r\nAuthorization: Bearer tarry_abc\r\n"));
         assert_null(memmem(server.connection.bearer, sizeof(server.connection.bearer), "x", 1));
         const size_t answer_size = answer_of(&server, answer, sizeof(answer) - 3);
-        memcpy(answer + answer_size, "\x82\x01q", 3); /* the first frame in the same breath */
+        memcpy(answer + answer_size, "\x82\x01q", 3); /* the first frame comes in the same packet */
         for (size_t i = 0; i + 1 < answer_size; i++) {
             say(&server, answer + i, 1);
             assert_int_equal(await(&server, i % 16 == 0 ? 1 : 0, &data, &size), CONNECTION_NOTHING);
         }
         say(&server, answer + answer_size - 1, 4);
         assert_int_equal(await(&server, 5000, &data, &size), CONNECTION_OPENED);
-        assert_int_equal(server.connection.bearer[0], 0); /* the token is kept no longer than it is needed */
+        assert_int_equal(server.connection.bearer[0], 0); /* the token is deleted once it is not needed */
         assert_int_equal(await(&server, 5000, &data, &size), CONNECTION_MESSAGE);
         assert_int_equal(size, 1);
         assert_int_equal(data[0], 'q');
@@ -415,7 +415,7 @@ static void who_breaks_the_protocol_is_left(void **state) {
     }
 }
 
-/* Pings are answered; a flood of them by who does not read the answers costs one answer's memory. */
+/* Pings are answered. If the server does not read the answers, a flood of pings costs the memory of one answer. */
 static void a_flood_of_pings_costs_nothing(void **state) {
     struct server server;
     const uint8_t *data;
@@ -439,9 +439,9 @@ static void a_flood_of_pings_costs_nothing(void **state) {
     server_stop(&server);
 }
 
-/* A broker that always has something to say leaves others their turn. */
+/* A broker that always sends must leave other connections their turn. */
 static void a_turn_ends_however_much_there_is(void **state) {
-    enum { ROOM = 16 << 10, BYTES = 12 * ROOM }; /* more than eight reads, which is a turn */
+    enum { ROOM = 16 << 10, BYTES = 12 * ROOM }; /* more than the eight reads of one turn */
     struct server server;
     const uint8_t *data;
     size_t size;
@@ -454,7 +454,7 @@ static void a_turn_ends_however_much_there_is(void **state) {
     assert_int_equal(connection_next(&server.connection, &data, &size), CONNECTION_NOTHING);
     assert_int_equal(ioctl(server.connection.fd, FIONREAD, &left), 0);
     assert_true(left > 0);
-    assert_int_equal(connection_next(&server.connection, &data, &size), CONNECTION_NOTHING); /* nor is there another */
+    assert_int_equal(connection_next(&server.connection, &data, &size), CONNECTION_NOTHING); /* no further message */
     int still = 0;
     assert_int_equal(ioctl(server.connection.fd, FIONREAD, &still), 0);
     assert_int_equal(still, left);
@@ -464,7 +464,7 @@ static void a_turn_ends_however_much_there_is(void **state) {
     server_stop(&server);
 }
 
-/* What the kernel does not take waits, in order, and what has not begun to leave can be taken back. */
+/* Data that the kernel does not accept waits in order; a message that has not begun to leave can be cancelled. */
 static void what_is_not_read_waits_in_order(void **state) {
     struct server server;
     const uint8_t *data;
@@ -479,7 +479,7 @@ static void what_is_not_read_waits_in_order(void **state) {
     }
     connection_unsend(&server.connection, 100 + 39);
     connection_unsend(&server.connection, 100 + 37);
-    connection_unsend(&server.connection, 100); /* it has left: nothing happens */
+    connection_unsend(&server.connection, 100); /* it has left: no effect */
     static uint8_t read[39 * (100000 + 14)];
     while (got < 38 * (payload + 14)) {
         const ssize_t took = recv(server.taken, read + got, sizeof(read) - got, MSG_DONTWAIT);

@@ -1,5 +1,5 @@
-/* client_unknown_test.c: commits whose outcome is unknown, against a fake broker (fake_broker.h): what became of them
- * is asked, or they are gone on with under the name that they had (tarry_once.h, ONCE-1). */
+/* client_unknown_test.c: commits with unknown outcome, with a fake broker (fake_broker.h): a program queries their
+ * outcome, or continues them under their former sequence (tarry_once.h, ONCE-1). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,18 +24,18 @@ static struct fake *fake_that_remembers(const enum deed *script, size_t size) {
     return fake;
 }
 
-#define FAR_MS 600000u /* no test waits for it */
+#define FAR_MS 600000u /* no test waits that long */
 
 static tarry_client *client_to(const struct fake *fake, uint64_t timeout_ms) {
     tarry_client *client;
     struct tarry_options options = {.urls = fake->url, .name = "client_test", .timeout_ms = timeout_ms};
     assert_int_equal(tarry_open(&options, &client), TARRY_OK);
     assert_int_equal(tarry_ping(client, &(struct tarry_call){.timeout_ms = FAR_MS}),
-                     TARRY_OK); /* no deadline judges how quickly it is found */
+                     TARRY_OK); /* no deadline limits how quickly the broker is found */
     return client;
 }
 
-/* ---- asking */
+/* ---- queries of the outcome */
 
 static void what_took_effect_is_told_when_it_is_asked_for(void **state) {
     const enum deed script[] = {ANSWER, KEEP_ANSWER};
@@ -50,7 +50,8 @@ static void what_took_effect_is_told_when_it_is_asked_for(void **state) {
     assert_int_equal(answer.id, 2);
     assert_int_equal(answer.sequence, 2);
     assert_int_equal(fake->ops, 2); /* nothing was done twice */
-    /* Of what was answered it may be asked as well, and the result may be the answer's place. */
+    /* The outcome of an answered commit can be queried too; the result may even be stored in the commit's own
+     * result. */
     assert_int_equal(tarry_ask(client, &answer, &answer), TARRY_OK);
     assert_int_equal(answer.id, 2);
     tarry_close(client);
@@ -67,7 +68,7 @@ static void what_never_arrived_never_will(void **state) {
         assert_int_equal(tarry_ask(client, &result, &answer), TARRY_E_ABANDONED);
         assert_string_equal(answer.message, tarry_code_sentence(TARRY_E_ABANDONED));
     }
-    /* It was under way after all. */
+    /* The commit was still under way. */
     struct tarry_commit_id id;
     tarry_commit *commit;
     const struct tarry_result *results;
@@ -92,17 +93,18 @@ static void an_unknown_outcome_is_left_with_its_producer(void **state) {
     struct tarry_schedule_options brief = order;
     brief.timeout_ms = 400;
     assert_int_equal(tarry_schedule(client, &brief, &unknown), TARRY_E_TIMEOUT);
-    for (int i = 0; i < 3 * COMMITS_PER_PRODUCER_MAX; i++) { /* so many answers the broker does not remember */
+    for (int i = 0; i < 3 * COMMITS_PER_PRODUCER_MAX; i++) { /* more replies than the broker remembers */
         assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
         assert_int_not_equal(result.producer, unknown.producer);
     }
     assert_int_equal(tarry_ask(client, &unknown, &answer), TARRY_OK);
     assert_int_equal(answer.id, 1);
-    assert_int_equal(fake->last_oldest, 1); /* asking makes the broker forget nothing */
+    assert_int_equal(fake->last_oldest, 1); /* the query makes the broker forget nothing */
     assert_int_equal(fake->hellos, 2);
     tarry_close(client);
-    for (int i = 0; i < 5000 && COUNT(fake, goodbyes) == 0; i++) sleep_ms(1); /* the client does not wait for long */
-    assert_int_equal(COUNT(fake, goodbyes), 1); /* of the one whose answers have all come */
+    for (int i = 0; i < 5000 && COUNT(fake, goodbyes) == 0; i++)
+        sleep_ms(1);                            /* the client does not wait long for goodbyes */
+    assert_int_equal(COUNT(fake, goodbyes), 1); /* from the producer whose replies have all come */
     fake_stop(fake);
 }
 
@@ -171,16 +173,16 @@ static void what_cannot_be_asked_is_refused(void **state) {
     assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
     assert_int_equal(tarry_commit_ask(commit, &id, NULL, NULL), TARRY_E_ARGUMENT);
     assert_int_equal(tarry_commit_resume(commit, &id), TARRY_E_ARGUMENT);
-    id.producer = id.sequence = 7; /* nobody's */
+    id.producer = id.sequence = 7; /* an id of no producer */
     assert_int_equal(tarry_commit_ask(commit, &id, NULL, NULL), TARRY_FORGOTTEN);
-    memset(id.cluster, 1, sizeof(id.cluster)); /* or of others, who are not here */
+    memset(id.cluster, 1, sizeof(id.cluster)); /* or of another cluster, which is not here */
     assert_int_equal(tarry_commit_ask(commit, &id, NULL, NULL), TARRY_NOT_PRIMARY);
     tarry_commit_free(commit);
     tarry_close(client);
     fake_stop(fake);
 }
 
-/* ---- going on */
+/* ---- continued commits */
 
 static struct tarry_commit_id prepared(tarry_client *client, tarry_commit **out_commit) {
     struct tarry_commit_id id;
@@ -219,7 +221,7 @@ static void a_commit_is_gone_on_with_after_a_restart(void **state) {
     fake_stop(fake);
 }
 
-/* Another name of that producer's may still be asked about: the broker must not let its answer go. */
+/* A program may still query another sequence of that producer: the broker must not forget its reply. */
 static void what_is_gone_on_with_makes_the_broker_forget_nothing(void **state) { /* ONCE-1 */
     struct fake *fake = fake_that_remembers(NULL, 0);
     tarry_client *client = client_to(fake, FAR_MS);
@@ -269,19 +271,19 @@ static void names_hold_up_nothing_and_are_many(void **state) {
             assert_true(ids[i].producer != ids[j].producer || ids[i].sequence != ids[j].sequence);
         assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
     }
-    for (int i = MANY; i-- > 0;) { /* any order; the broker remembers 64 of a producer, and none is forgotten */
+    for (int i = MANY; i-- > 0;) { /* in reverse order; the broker remembers 64 of a producer, and none is forgotten */
         assert_int_equal(tarry_commit_run(commits[i], NULL, NULL), TARRY_OK);
         assert_true(fake->last_oldest <= ids[i].sequence);
     }
     assert_int_equal(fake->ops, 2 * MANY);
     for (int i = 0; i < MANY; i++) tarry_commit_free(commits[i]);
-    /* One after the other needs no new producer. */
+    /* Commits one after another need no new producer. */
     const size_t hellos = fake->hellos;
     for (int i = 0; i < MANY; i++) {
         tarry_commit *commit;
         (void)prepared(client, &commit);
         if (i % 3 == 0) assert_int_equal(tarry_commit_run(commit, NULL, NULL), TARRY_OK);
-        tarry_commit_free(commit); /* … or is given up: its name is free again */
+        tarry_commit_free(commit); /* … or is given up: its sequence is free again */
     }
     assert_true(fake->hellos <= hellos + 1);
     tarry_close(client);

@@ -1,5 +1,5 @@
-/* client_within_test.c: a deadline of each call's own (struct tarry_call, and `timeout_ms` in options and commits). The
- * client's is far away, or there is none; what ends, ends by its own. Against a fake broker (fake_broker.h). */
+/* client_within_test.c: each call's own deadline (struct tarry_call, and `timeout_ms` in options and commits). The
+ * client's deadline is far away, or there is none. With a fake broker (fake_broker.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,9 +14,9 @@
 #include "fake_broker.h"
 
 #define OWN_MS 100u
-#define CLIENTS_MS 400u /* of a client whose call must be refused before */
+#define CLIENTS_MS 400u /* timeout of a client whose call must end earlier */
 #define TRIES 10
-#define FAR_MS 600000u /* the client's */
+#define FAR_MS 600000u /* the client's timeout */
 #define LATE_MS 20000u /* on a busy machine; far below FAR_MS */
 
 static const struct tarry_ref order_1 = {.queue = "orders", .key = "order-1"};
@@ -29,7 +29,7 @@ static tarry_client *client_to(const struct fake *fake, uint64_t timeout_ms) {
     return client;
 }
 
-/* It takes requests, and answers none. */
+/* A broker that takes requests and answers none. */
 static struct fake *fake_that_hangs(void) {
     struct fake *fake = fake_start(NULL, 0);
     fake->hangs = true;
@@ -41,7 +41,7 @@ static void end(tarry_client *client, struct fake *fake) {
     fake_stop(fake);
 }
 
-/* ---- each call, once: what the broker does not answer ends after OWN_MS */
+/* ---- each call once: without a reply it ends after OWN_MS */
 
 static int schedules(tarry_client *client) {
     const struct tarry_schedule_options order = {.queue = "orders", .when_ms = 1, .timeout_ms = OWN_MS};
@@ -73,12 +73,12 @@ static int requeues(tarry_client *client) {
     return tarry_dead(client, TARRY_REQUEUE, &order_1, false, &(struct tarry_call){.timeout_ms = OWN_MS}, NULL);
 }
 
-/* Runs one that pauses the queue. */
+/* Runs a commit that pauses the queue. */
 static int commits(tarry_client *client) {
     tarry_commit *commit;
     assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
     assert_int_equal(tarry_commit_timeout(commit, OWN_MS), TARRY_OK);
-    tarry_commit_clear(commit); /* which keeps it */
+    tarry_commit_clear(commit); /* the timeout stays */
     assert_int_equal(tarry_commit_queue_pause(commit, "orders", true, 0), TARRY_OK);
     int rv = tarry_commit_run(commit, NULL, NULL);
     tarry_commit_free(commit);
@@ -177,7 +177,7 @@ static void each_call_ends_by_its_own_deadline(void **state) {
     }
 }
 
-/* ---- asynchronous ones */
+/* ---- asynchronous calls */
 
 struct ended {
     int code;
@@ -238,9 +238,9 @@ static void each_asynchronous_call_ends_by_its_own_deadline(void **state) {
     end(client, fake);
 }
 
-/* ---- longer than the client's */
+/* ---- a deadline later than the client's */
 
-/* → what the other one, which has the client's, is told. */
+/* Returns the code of the other call, which has the client's timeout. */
 static int submits_one_that_has_no_end(void) {
     struct fake *fake = fake_start(NULL, 0);
     fake->lacks_room = true;
@@ -250,7 +250,7 @@ static int submits_one_that_has_no_end(void) {
     struct ended lasting = {.code = -1}, short_lived = {.code = -1};
     assert_int_equal(tarry_schedule_async(client, &order, has_ended, &lasting), TARRY_OK);
     order.key = "2";
-    order.timeout_ms = 0; /* beside it, in the same commit */
+    order.timeout_ms = 0; /* in the same commit */
     assert_int_equal(tarry_schedule_async(client, &order, has_ended, &short_lived), TARRY_OK);
     while (!atomic_load(&short_lived.done)) sleep_ms(1);
     assert_int_equal(atomic_load(&lasting.done), 0);
@@ -266,12 +266,12 @@ static int submits_one_that_has_no_end(void) {
 }
 
 static void a_call_without_an_end_outlives_the_clients(void **state) {
-    int code = TARRY_E_TIMEOUT; /* … which it is told if it is under way just then */
+    int code = TARRY_E_TIMEOUT; /* … which is the result if the request is under way just then */
     for (int i = 0; i < TRIES && code == TARRY_E_TIMEOUT; i++) code = submits_one_that_has_no_end();
     assert_int_equal(code, TARRY_BUSY);
 }
 
-/* It is in the options of one operation, but a commit ends as a whole. */
+/* The timeout is in one operation's options, but a commit ends as a whole. */
 static void an_operation_of_a_commit_has_no_deadline_of_its_own(void **state) {
     struct fake *fake = fake_start(NULL, 0);
     tarry_client *client = client_to(fake, OWN_MS);
@@ -300,7 +300,7 @@ static void closing_a_consumer_ends_by_its_own_deadline(void **state) {
     pthread_mutex_lock(&fake->lock);
     fake->hangs = true;
     pthread_mutex_unlock(&fake->lock);
-    /* Whoever settles leases by himself may wait for ever for the answer; the closing does not. */
+    /* A program that settles leases itself may wait for ever for the reply; the close does not wait. */
     assert_int_equal(tarry_ack_async(client, 7, token, &(struct tarry_call){.timeout_ms = TARRY_FOREVER}, NULL, NULL),
                      TARRY_OK);
     uint64_t before = now_ms();
@@ -354,13 +354,14 @@ static void close_with_a_verdict(bool is_sent, bool loops) {
     uint64_t took = now_ms() - before;
     if (!is_sent) assert_true(rv == TARRY_E_TIMEOUT || rv == TARRY_E_NO_BROKER);
     assert_true(took < LATE_MS);
-    assert_int_equal(atomic_load(&verdict.told), 1); /* before it is closed, and once */
-    bool is_unsent = verdict.code == TARRY_E_NO_BROKER || verdict.code == TARRY_BUSY; /* it had just answered others */
+    assert_int_equal(atomic_load(&verdict.told), 1); /* before the close, and once */
+    bool is_unsent =
+        verdict.code == TARRY_E_NO_BROKER || verdict.code == TARRY_BUSY; /* the broker had just answered other calls */
     assert_true(verdict.code == TARRY_E_TIMEOUT || (!is_sent && is_unsent));
     end(client, fake);
 }
 
-/* The client's calls have no end. A verdict that is not answered ends with the closing, and is told of. */
+/* The client's calls have no deadline. A verdict without a reply ends with the close, and is reported. */
 static void closing_a_consumer_ends_although_its_verdict_is_not_answered(void **state) {
     for (int kind = 0; kind < 4; kind++) close_with_a_verdict((kind & 1) != 0, (kind & 2) != 0);
 }

@@ -1,4 +1,5 @@
-/* clock_test.c: TIME-2 told to the pure half of the clock (F-32 … F-35): jumps, restarts, suspends, never back. */
+/* clock_test.c: TIME-2 for the pure half of the clock (F-32 … F-35): jumps, restarts, suspends; time never goes
+ * back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -25,7 +26,7 @@ static struct clock_state fresh(void) {
     return state;
 }
 
-/* `passed_ns` after the start by BOOTTIME, the wall clock off by `off_ns` from what it should say. */
+/* Returns the time `passed_ns` after the start by BOOTTIME, with a wall-clock error of `off_ns`. */
 static struct instant at(struct clock_state *state, uint64_t passed_ns, int64_t off_ns) {
     return clock_advance(state, (struct sample){REAL0 + passed_ns + (uint64_t)off_ns, BOOT0 + passed_ns});
 }
@@ -60,7 +61,7 @@ static void a_step_back_lets_the_wall_stand_still_until_the_clock_is_there_again
         assert_true(now.wall_ns == before.wall_ns || now.wall_ns == REAL0 + 11 * SECOND - (uint64_t)steps[i]);
         assert_true(now.wall_ns >= before.wall_ns);
         assert_int_equal(now.steady_ns, REAL0 + 11 * SECOND);
-        /* put right again: no jump, however far it was off */
+        /* a clock that is corrected makes no jump, however wrong it was */
         now = at(&state, 60 * SECOND, 0);
         assert_int_equal(now.wall_ns, REAL0 + 60 * SECOND);
         assert_false(state.held);
@@ -75,12 +76,12 @@ static void a_jump_of_more_than_an_hour_is_held_until_it_ends(void **unused) { /
         struct instant now = at(&state, passed, INT64_C(3650) * (int64_t)DAY);
         assert_true(state.held);
         assert_int_equal(now.wall_ns, before.wall_ns);
-        assert_int_equal(now.steady_ns, REAL0 + passed); /* delays go on */
+        assert_int_equal(now.steady_ns, REAL0 + passed); /* delays continue */
     }
     struct instant now = at(&state, 3 * HOUR, 0);
     assert_false(state.held);
     assert_int_equal(now.wall_ns, REAL0 + 3 * HOUR);
-    /* exactly the limit is believed, a nanosecond more is not */
+    /* exactly the limit is believed, 1 ns more is not */
     at(&state, 3 * HOUR, (int64_t)(CLOCK_JUMP_RUN_MS * NS_PER_MS) + 1);
     assert_true(state.held);
     at(&state, 3 * HOUR, (int64_t)(CLOCK_JUMP_RUN_MS * NS_PER_MS));
@@ -104,7 +105,7 @@ static struct clock_state restarted(struct instant last, uint64_t real_ns, bool 
 
 static void across_a_start_both_go_on_by_the_difference_of_the_walls(void **unused) {
     (void)unused;
-    /* wall stepped forward by a minute in the former run: the bases differ, and stay so */
+    /* the wall clock was set forward by a minute in the former run: the bases differ, and stay different */
     struct instant last = {REAL0, REAL0 + 60 * SECOND};
     struct clock_state state = restarted(last, REAL0 + 60 * SECOND + 5 * DAY, false);
     assert_false(state.held);
@@ -112,7 +113,7 @@ static void across_a_start_both_go_on_by_the_difference_of_the_walls(void **unus
     assert_int_equal(state.now.steady_ns, REAL0 + 5 * DAY);
 }
 
-/* F-32: however the wall clock was set between two runs of one boot, what has passed is what BOOTTIME says. */
+/* F-32: however the wall clock was set between two runs of one boot, BOOTTIME gives the passed time. */
 static void in_the_same_boot_a_start_goes_by_boottime(void **unused) {
     (void)unused;
     const int64_t jumps[] = {1,
@@ -147,11 +148,11 @@ static void a_start_with_the_clock_behind_adds_nothing(void **unused) { /* F-32 
     assert_int_equal(state.now.wall_ns, REAL0);
     struct instant now = clock_advance(&state, (struct sample){REAL0 - 10 * DAY + HOUR, BOOT0 + HOUR});
     assert_int_equal(now.steady_ns, REAL0 + HOUR);
-    assert_int_equal(now.wall_ns, REAL0); /* waits */
+    assert_int_equal(now.wall_ns, REAL0); /* it waits */
     assert_false(state.held);
 }
 
-/* Steady time went on while the wall was held; what the start adds must not count those hours again. (Found by the
+/* Steady time continued while the wall time was held; the start must not count those hours again. (Found by the
  * simulator.) */
 static void what_passed_while_the_wall_was_held_is_not_added_again_by_a_start(void **unused) { /* F-32, TIME-1 */
     (void)unused;
@@ -160,7 +161,7 @@ static void what_passed_while_the_wall_was_held_is_not_added_again_by_a_start(vo
     for (uint64_t passed = SECOND; passed <= 3 * HOUR; passed += 60 * SECOND)
         last = at(&state, passed, 2 * (int64_t)HOUR);
     assert_true(state.held);
-    uint64_t real_ns = last.steady_ns + SECOND; /* the clock has been put right, and a second has passed */
+    uint64_t real_ns = last.steady_ns + SECOND; /* the clock has been corrected, and 1 s has passed */
     struct clock_state next;
     clock_begin(&next, (struct clock_origin){.last = last}, (struct sample){real_ns, SECOND});
     assert_int_equal(next.now.steady_ns, real_ns); /* no delay fires early */
@@ -187,7 +188,7 @@ static void a_start_thirty_days_later_is_not_believed_unless_accepted(void **unu
     assert_false(state.held);
     assert_true(state.accepted);
     assert_int_equal(state.now.wall_ns, REAL0 + 400 * DAY);
-    /* accepted once, at the start only */
+    /* accepted once, only at the start */
     clock_advance(&state, (struct sample){REAL0 + 500 * DAY, BOOT0 + SECOND});
     assert_true(state.held);
 }
@@ -202,7 +203,7 @@ static void nothing_ever_goes_back_whatever_the_clocks_say(void **unused) { /* F
         for (int i = 0; i < 100; i++) {
             boot += random_magnitude(&random, 45);
             uint64_t real = random_below(&random, 2) ? random_magnitude(&random, 62) : REAL0 + (boot - BOOT0);
-            /* now and then samples of two threads arrive in the other order, or the broker starts again */
+            /* sometimes samples of two threads arrive in the wrong order, or the broker restarts */
             if (random_below(&random, 10) == 0) boot -= random_below(&random, 1000);
             if (random_below(&random, 20) == 0) {
                 struct clock_origin origin = {last, 0, random_below(&random, 2) == 0};
@@ -217,22 +218,22 @@ static void nothing_ever_goes_back_whatever_the_clocks_say(void **unused) { /* F
     }
 }
 
-/* F-33: the clock is made slower or faster for a day, so that nobody sees the step of a second. */
+/* F-33: the clock runs slower or faster for a day, so that no program sees the step of 1 s. */
 static void a_smear_moves_no_delay_and_is_no_jump(void **unused) {
     (void)unused;
     for (int sign = -1; sign <= 1; sign += 2) {
         struct clock_state state = fresh();
         for (uint64_t passed = 0; passed <= DAY; passed += SECOND / 4) {
-            int64_t off_ns = sign * (int64_t)(passed / (DAY / SECOND)); /* a second at the end of the day */
+            int64_t off_ns = sign * (int64_t)(passed / (DAY / SECOND)); /* 1 s at the end of the day */
             struct instant now = at(&state, passed, off_ns);
             assert_false(state.held);
-            assert_int_equal(now.steady_ns, REAL0 + passed); /* BOOTTIME knows nothing of it */
+            assert_int_equal(now.steady_ns, REAL0 + passed); /* BOOTTIME is not affected */
             assert_int_equal(now.wall_ns, REAL0 + passed + (uint64_t)off_ns);
         }
     }
 }
 
-/* F-35: at a leap second REALTIME says the last second of the day twice. */
+/* F-35: at a leap second REALTIME counts the last second of the day twice. */
 static void a_leap_second_lets_the_wall_stand_still_for_a_second(void **unused) {
     (void)unused;
     struct clock_state state = fresh();
@@ -247,7 +248,7 @@ static void a_leap_second_lets_the_wall_stand_still_for_a_second(void **unused) 
     }
 }
 
-/* F-35: nothing counts seconds in 32 bits, neither signed (2038) nor unsigned (2106). */
+/* F-35: no code counts seconds in 32 bits, neither signed (2038) nor unsigned (2106). */
 static void the_years_2038_and_2106_are_years_like_others(void **unused) {
     (void)unused;
     static const uint64_t borders_s[] = {UINT64_C(1) << 31, UINT64_C(1) << 32};
@@ -273,7 +274,7 @@ static void the_machines_clock_agrees(void **unused) {
     clock_gettime(CLOCK_REALTIME, &real);
     uint64_t real_ns = (uint64_t)real.tv_sec * SECOND + (uint64_t)real.tv_nsec;
     assert_false(held);
-    assert_true(now.steady_ns <= real_ns); /* steady never runs ahead of the wall */
+    assert_true(now.steady_ns <= real_ns); /* steady time never runs ahead of the wall */
     assert_true(now.wall_ns <= real_ns && real_ns - now.steady_ns < SECOND);
 }
 

@@ -19,7 +19,7 @@
 static char message[CONFIG_MESSAGE_SIZE];
 #define END ((const char *)NULL)
 
-/* Arguments up to a NULL; 0 fine, 1 refused. */
+/* Loads the arguments up to a NULL; 0 fine, 1 refused. */
 static int load(struct config *config, const char *first, ...) {
     char *argv[16] = {(char *)"tarryd"};
     int argc = 1;
@@ -144,7 +144,7 @@ static void addresses_to_listen_at_add_up(void **state) {
     int fd = mkstemp(path);
     assert_int_equal(dprintf(fd, "data = /d\nlisten = ws://127.0.0.1:3\n"), 36);
     close(fd);
-    /* What the command line says replaces what the file says, wherever it stands. */
+    /* The command line takes precedence over the file, wherever `--config` is. */
     assert_int_equal(load(&config, "--listen", "ws://[::1]:4", "--config", path, "--listen", "unix:///u", END), 0);
     assert_string_equal(config.listen, "ws://[::1]:4 unix:///u");
     unlink(path);
@@ -257,14 +257,14 @@ static void addresses_are_written_as_they_are_read(void **state) {
     assert_string_equal(url, "unix:///run/s");
     struct listen_address address;
     const char *problem;
-    assert_true(listen_parse("beanstalk://127.0.0.1", &address, &problem)); /* the port that beanstalkd has */
+    assert_true(listen_parse("beanstalk://127.0.0.1", &address, &problem)); /* beanstalkd's default port */
     assert_true(address.scheme == LISTEN_BEANSTALK && address.loopback);
     listen_format(&address, url, sizeof(url));
     assert_string_equal(url, "beanstalk://127.0.0.1:11300");
     assert_false(listen_parse_peer("beanstalk://127.0.0.1:7272", &address, &problem));
 }
 
-/* Of the file NAME in `directory`, with that text. */
+/* Writes the file NAME in `directory` with that text. */
 static void write_file(const char *directory, const char *name, const char *text, char path[128]) {
     snprintf(path, 128, "%s/%s", directory, name);
     FILE *file = fopen(path, "w");
@@ -272,7 +272,7 @@ static void write_file(const char *directory, const char *name, const char *text
     assert_true(fputs(text, file) >= 0 && fclose(file) == 0);
 }
 
-/* It may be a FIFO, as of `--config <(…)`, and its last line may lack its end; its size is bounded. */
+/* The file may be a FIFO, as with `--config <(…)`, and its last line may lack its line end; its size is limited. */
 static void a_file_is_read_whole_up_to_a_bound(void **state) {
     (void)state;
     struct config config;
@@ -301,7 +301,7 @@ static void a_file_is_read_whole_up_to_a_bound(void **state) {
     rmdir(directory);
 }
 
-/* inih would take the rest of it for a line of its own. */
+/* inih would take the rest of a long line for a new line. */
 static void a_long_comment_is_one_line_and_a_long_option_is_refused(void **state) {
     static const char *const beginnings[] = {"#", ";", "  # ", "\t; "};
     char directory[] = "/tmp/config-test-XXXXXX", path[128], text[12000];
@@ -314,7 +314,7 @@ static void a_long_comment_is_one_line_and_a_long_option_is_refused(void **state
         write_file(directory, "conf", text, path);
         if (load(&config, "--data", "/d", "--config", path, END) != 0) fail_msg("%s: %s", beginnings[i], message);
         assert_int_equal(config.memory, 64u << 20);
-        memcpy(text, "   data = ", 10); /* blanks are before it as well */
+        memcpy(text, "   data = ", 10); /* there are blanks before it too */
         write_file(directory, "conf", text, path);
         assert_int_equal(load(&config, "--config", path, END), 1);
         assert_non_null(strstr(message, ", line 1 is longer than "));
@@ -323,7 +323,7 @@ static void a_long_comment_is_one_line_and_a_long_option_is_refused(void **state
     rmdir(directory);
 }
 
-/* What a unit hands over is used where it means something, and where the options say nothing else. */
+/* Credentials from a systemd unit are used where they apply and where no option names another file. */
 static void credentials_stand_in_for_options(void **state) {
     static const char *const names[] = {"tokens", "peer-key", "coordinator-credentials", "tls-cert"};
     char directory[] = "/tmp/config-test-XXXXXX", paths[4][128];

@@ -1,4 +1,4 @@
-/* content_cache_test.c: what the cache gives is what was put there, or nothing (CALM-1, KEEP-1). */
+/* content_cache_test.c: the cache returns exactly what was put there, or nothing (CALM-1, KEEP-1). */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@ int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
 
-/* Of this thread: locks that it holds, and how often it took one. */
+/* For this thread: locks that it holds, and how often it took one. */
 static _Thread_local int held, taken;
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex) {
@@ -53,7 +53,7 @@ static int end(void **state) {
     return 0;
 }
 
-/* Of each id another content, of which each byte tells whose it is. */
+/* Each id has another content, whose bytes identify it. */
 static size_t make(uint64_t id, size_t size, uint8_t *out) {
     for (size_t i = 0; i < size; i++) out[i] = (uint8_t)(id * 31 + i);
     return size;
@@ -69,7 +69,7 @@ static void forget(struct fx *f, uint64_t id) {
     content_cache_forget(f->cache, &id, 1);
 }
 
-/* False: it is not there. */
+/* Returns false if the content is not there. */
 static bool is_there(struct content_cache *cache, struct arena *arena, uint64_t id, size_t size) {
     uint8_t bytes[CONTENT_CACHE_SIZE_MAX];
     void *found;
@@ -95,7 +95,7 @@ static void what_is_put_is_found_until_it_is_forgotten(void **state) {
     for (uint64_t id = 1; id <= 200; id++) put(f, id, sizes[id % 5]);
     for (uint64_t id = 1; id <= 200; id++) assert_true(has(f, id, sizes[id % 5]));
     for (uint64_t id = 1; id <= 200; id += 2) forget(f, id);
-    forget(f, 3); /* once more */
+    forget(f, 3); /* a second time */
     for (uint64_t id = 1; id <= 200; id++) assert_int_equal(has(f, id, sizes[id % 5]), id % 2 == 0);
     for (uint64_t id = 2; id <= 200; id += 2) forget(f, id);
     assert_int_equal(content_cache_bytes(f->cache), 0);
@@ -106,7 +106,7 @@ static void many_are_forgotten_at_once(void **state) {
     uint64_t ids[100];
     for (size_t count = 0; count <= 100; count++) {
         for (uint64_t id = 1; id <= 110; id++) put(f, id, 50);
-        for (uint64_t i = 0; i < count; i++) ids[i] = 1 + (i * 7 + count) % 101; /* none twice */
+        for (uint64_t i = 0; i < count; i++) ids[i] = 1 + (i * 7 + count) % 101; /* no id twice */
         content_cache_forget(f->cache, ids, count);
         size_t left = 0;
         for (uint64_t id = 1; id <= 110; id++) left += has(f, id, 50);
@@ -121,14 +121,14 @@ static void many_are_put_at_once(void **state) {
     struct content_put puts[100];
     uint64_t ids[100];
     for (uint64_t i = 0; i < 100; i++) {
-        ids[i] = i % 10 == 9 ? i : 1 + i; /* every tenth is the one before it, once more */
+        ids[i] = i % 10 == 9 ? i : 1 + i; /* every tenth id repeats the one before */
         size_t size = i % 7 == 0 ? CONTENT_CACHE_SIZE_MAX + 1 : 40;
         puts[i] = (struct content_put){.id = ids[i], .bytes = bytes[i], .size = make(ids[i], size, bytes[i])};
     }
     content_cache_put(f->cache, puts, 0);
     assert_int_equal(content_cache_bytes(f->cache), 0);
     content_cache_put(f->cache, puts, 100);
-    content_cache_prefetch(f->cache, ids, 100); /* also of those that are not there */
+    content_cache_prefetch(f->cache, ids, 100); /* also ids that are not there */
     for (uint64_t i = 0; i < 100; i++) {
         bool fits = i % 7 != 0 || (i % 10 == 9 && (i - 1) % 7 != 0) || (i % 10 == 8 && (i + 1) % 7 != 0);
         assert_int_equal(has(f, ids[i], 40), fits);
@@ -171,10 +171,11 @@ static void where_there_is_no_room_others_make_it(void **state) {
         young += there && id > count - 4 * room;
     }
     assert_true(kept > room * 3 / 4);
-    assert_true(young > kept * 3 / 4); /* nothing stays for ever */
+    assert_true(young > kept * 3 / 4); /* old entries leave at some time */
 }
 
-/* Other sizes want other pages: they come to have room, too, for the hand empties pages sooner or later. */
+/* Contents of other sizes need other pages: they get space too, because the clock hand empties pages sooner or
+ * later. */
 static void sizes_may_change(void **state) {
     struct fx *f = *state;
     for (uint64_t id = 1; id <= 5000; id++) put(f, id, 144);
@@ -189,7 +190,7 @@ static void sizes_may_change(void **state) {
 static void whatever_happens_what_is_found_is_right(void **state) {
     struct fx *f = *state;
     struct random random = {random_seed(1)};
-    static uint16_t sizes[10001]; /* + 1; 0: it is not there for sure */
+    static uint16_t sizes[10001]; /* size + 1; 0: certainly not there */
     memset(sizes, 0, sizeof sizes);
     for (int i = 0; i < 200000; i++) {
         const uint64_t id = 1 + random_below(&random, 10000);
@@ -228,7 +229,7 @@ static void readers_and_writer_do_not_meet(void **state) {
     for (int i = 0; i < 2; i++) assert_int_equal(pthread_join(readers[i], NULL), 0);
 }
 
-/* Each call takes the lock once and gives it back: threads that meet in a test show that at random only. */
+/* Each call takes the lock once and releases it: a test with threads would show that only by chance. */
 static void each_call_holds_the_lock(void **state) {
     struct fx *f = *state;
     const uint64_t id = 1;

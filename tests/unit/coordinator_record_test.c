@@ -1,4 +1,5 @@
-/* coordinator_record_test.c: the pair's record as text: what is written is read back, and nothing else passes. */
+/* coordinator_record_test.c: the pair's record as text: it can be written and read back, and nothing else is
+ * accepted. */
 #include "record.h"
 
 #include <setjmp.h>
@@ -63,7 +64,7 @@ static void test_the_largest_fits(void **state) {
     assert_memory_equal(&back, &record, sizeof back);
 }
 
-/* One line replaced by another; empty: it is left out. */
+/* Replaces one line by another; empty: removes it. */
 static int read_changed(const char *line, const char *other, char *message) {
     char text[2 * COORDINATOR_VALUE_SIZE_MAX];
     struct coordinator_record record;
@@ -122,7 +123,7 @@ static void test_every_prefix_and_every_flipped_bit_is_refused(void **state) {
         memcpy(text, whole, sizeof whole);
         text[bit / 8] ^= (char)(1 << bit % 8);
         if (record_read(text, strlen(whole), &record, message) != 0) continue;
-        record_write(&record, again); /* another number, or another URL: the coordinator keeps it whole */
+        record_write(&record, again); /* a valid change of a number or URL: the coordinator protects the whole text */
         assert_memory_equal(again, text, strlen(whole));
     }
 }

@@ -1,5 +1,5 @@
-/* coordinator_words_test.c: what ZooKeeper, its client library and etcd say becomes a sentence that says what is wrong,
- * with the value, and what to do; nothing of the library's own words is left. A table of each that is known to come. */
+/* coordinator_words_test.c: messages of ZooKeeper, its client library and etcd become a sentence that says what is
+ * wrong, with the value, and what to do; none of the library's own words remain. A table of all known messages. */
 #include "etcd_words.h"
 #include "zookeeper_words.h"
 
@@ -98,7 +98,7 @@ static void why_credentials_were_not_taken(void **state) {
     assert_said(out, (const char *const[3]){"-8)", "correct --coordinator-credentials"});
 }
 
-/* A server's words are a stranger's. */
+/* A server's message may come from an attacker. */
 static void no_line_is_too_long(void **state) {
     char line[1024], out[ZOOKEEPER_WHY_SIZE];
     memset(line, 'x', sizeof line - 1);
@@ -110,7 +110,7 @@ static void no_line_is_too_long(void **state) {
     assert_non_null(strstr(out, "its client says"));
 }
 
-/* etcd's gateway says `error` up to 3.4 (Debian 12), and `message` beside a code of gRPC later (Debian 13). */
+/* etcd's gateway uses the field `error` up to 3.4 (Debian 12), and later `message` beside a gRPC code (Debian 13). */
 static void what_etcd_refuses_is_understood_of_each_release(void **state) {
     static const struct {
         const char *answer;

@@ -1,4 +1,4 @@
-/* copy_progress_test.c: about how long a follower takes until it has what it lacks. */
+/* copy_progress_test.c: the estimated time until a follower has everything that it lacks. */
 #include "copy_progress.h"
 
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 static void a_steady_copy_is_foretold(void **state) {
     struct copy_progress progress = {0};
     copy_progress_see(&progress, 100 * MIB, START);
-    assert_int_equal(progress.left_ms, 0); /* nobody can tell yet */
+    assert_int_equal(progress.left_ms, 0); /* no estimate yet */
     for (uint64_t i = 1; i < 100; i++) {   /* 1 MiB in 100 ms */
         copy_progress_see(&progress, (100 - i) * MIB, START + i * 100 * MS);
         assert_in_range(progress.left_ms, (100 - i) * 100, (100 - i) * 100 + 1);
@@ -44,7 +44,7 @@ static void nothing_is_foretold_of_what_does_not_come_nearer(void **state) {
 static void it_is_said_now_and_then(void **state) {
     struct copy_progress progress = {0};
     unsigned said = 0;
-    for (uint64_t i = 0; i <= 600; i++) { /* a minute */
+    for (uint64_t i = 0; i <= 600; i++) { /* one minute */
         copy_progress_see(&progress, (1000 - i) * MIB, START + i * 100 * MS);
         said += copy_progress_says(&progress, START + i * 100 * MS);
     }
