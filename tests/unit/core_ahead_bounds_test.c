@@ -1,5 +1,5 @@
-/* core_ahead_bounds_test.c: leases ahead of time (core/ahead.h) are bounded: no overtaken lease keeps a
- * task or the overlay waiting, time alone undoes what harm has narrowed, and a step's work does not grow with them
+/* core_ahead_bounds_test.c: leases ahead of time (core/ahead.h) have bounds: no overtaken lease blocks a task or the
+ * overlay, time alone widens a narrowed span again, and a step's work does not grow with the number of leases
  * (CALM-1, KEEP-1). */
 #include <inttypes.h>
 
@@ -20,9 +20,9 @@ static void beat(struct fx *f, uint64_t session) {
     assert_int_equal(ask(f, CORE_HEARTBEAT, &request), TARRY__CODE__OK);
 }
 
-/* What left in the steps since it was last zeroed. */
+/* Deliveries of the steps since it was last zeroed. */
 static struct {
-    uint64_t wanted; /* the task that is looked for */
+    uint64_t wanted; /* id of the task to look for */
     uint64_t left_ms;
     size_t count;
 } seen;
@@ -42,15 +42,15 @@ static void watch(struct fx *f, uint64_t id) {
     f->after_step = look;
 }
 
-/* ---- an overtaken lease holds up no task */
+/* ---- an overtaken lease delays no task */
 
-/* A task of priority 9 is ready in each step in which the session could take the task of priority 0. */
+/* In each step in which the session could take the task of priority 0, a task of priority 9 is ready. */
 static void a_stream_of_a_higher_priority_starves_no_task(void **state) {
     struct fx *f = *state;
     uint64_t session = consume(f, 1000), due_ms = lease_ahead(f);
     watch(f, f->id);
     f->now_ms = due_ms - 1;
-    schedule_first(f, "orders", 9, 0); /* under way when the task falls due */
+    schedule_first(f, "orders", 9, 0); /* under way when the task becomes due */
     for (size_t i = 0; i < 200 && !seen.left_ms; i++) {
         f->now_ms++;
         schedule_first(f, "orders", 9, 0);
@@ -60,8 +60,8 @@ static void a_stream_of_a_higher_priority_starves_no_task(void **state) {
     assert_in_range(seen.left_ms, due_ms, due_ms + AHEAD_LATE_MS + 5);
 }
 
-/* … and an overlay that may not grow: what waits for the index waits for an overtaken lease no longer than for others.
- */
+/* The overlay may not grow: tasks that wait for the index wait no longer for an overtaken lease than for other
+ * tasks. */
 static void an_overtaken_lease_holds_up_no_other_queue(void **state) {
     struct fx *f = *state;
     struct core_options options = f->options;
@@ -82,7 +82,7 @@ static void an_overtaken_lease_holds_up_no_other_queue(void **state) {
     assert_int_equal(schedule(f, "orders", due_ms - f->now_ms), TARRY__CODE__OK);
     watch(f, f->id);
     while (f->now_ms < due_ms + 900) {
-        f->now_ms++; /* the next urgent task falls due in the step in which the session could take another */
+        f->now_ms++; /* the next urgent task becomes due in the step in which the session could take another */
         if (session_find(f->core, urgent)->sending)
             lane(f, urgent, CORE_LANE_SENT, true);
         else
@@ -97,7 +97,7 @@ static void an_overtaken_lease_holds_up_no_other_queue(void **state) {
     assert_true(seen.count > 890);
 }
 
-/* ---- what one departure takes */
+/* ---- limits of a departure */
 
 static void a_departure_is_as_large_as_a_delivery(void **state) {
     struct fx *f = *state;
@@ -107,13 +107,13 @@ static void a_departure_is_as_large_as_a_delivery(void **state) {
     at(f, due_ms - AHEAD_MS);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_LEASED), 3);
     at(f, due_ms);
-    assert_true(delivered(f) == 2 && delivery(f)->departs); /* no third one fits */
+    assert_true(delivered(f) == 2 && delivery(f)->departs); /* a third task does not fit */
     lane(f, session, CORE_LANE_SENT, true);
     assert_true(delivered(f) == 1 && delivery(f)->departs);
 }
 
-/* Departures of one task each, of priority 9: the task of priority 0 is passed over, and becomes ready when it is late.
- */
+/* Departures of one task each, with priority 9: the task of priority 0 is passed over, and becomes ready when it is
+ * late. */
 static void a_task_that_departures_pass_over_is_withdrawn(void **state) {
     struct fx *f = *state;
     uint64_t session = consume_in_batches(f, 200, 1), due_ms = f->now_ms + DELAY_MS;
@@ -132,11 +132,11 @@ static void a_task_that_departures_pass_over_is_withdrawn(void **state) {
     lane(f, session, CORE_LANE_SENT, true);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
     assert_true(delivered(f) == 1 && delivery(f)->departs && !seen.left_ms);
-    uint64_t other = consume(f, 10); /* any consumer takes it now */
+    uint64_t other = consume(f, 10); /* any consumer may take it now */
     assert_true(delivered(f) == 1 && delivery(f)->session == other && seen.left_ms == f->now_ms);
 }
 
-/* A lease that is half over is made anew: the consumer would have too little of it. */
+/* A lease of which half has passed is replaced: otherwise the consumer would have too little time. */
 static void after_a_long_stall_the_lease_is_a_whole_one(void **state) { /* TIME-1 */
     struct fx *f = *state;
     Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
@@ -147,15 +147,15 @@ static void after_a_long_stall_the_lease_is_a_whole_one(void **state) { /* TIME-
     assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
     lane(f, f->session, CORE_LANE_UP, false);
     uint64_t due_ms = lease_ahead(f);
-    at(f, due_ms + body.lease_ms / 2 + 1); /* before the session is taken for silent */
+    at(f, due_ms + body.lease_ms / 2 + 1); /* before the session counts as silent */
     const struct row *row = &delivery(f)->tasks[0].row;
     assert_true(!delivery(f)->departs && row->attempt == 1 && row->deliveries == 1);
     assert_true(row->lease_deadline_ms >= f->now_ms + body.lease_ms);
 }
 
-/* ---- what was narrowed is widened by time */
+/* ---- time widens a narrowed span */
 
-/* One commit's worth of tasks that are due together, of which few find room (issue 28, C5). */
+/* Schedules a full commit of tasks that are due together, of which few fit (issue 28, C5). */
 static void bursts(struct fx *f, uint64_t session) {
     for (unsigned burst = 0; burst < 3; burst++) {
         uint64_t due_ms = f->now_ms + 500;
@@ -172,7 +172,7 @@ static void a_burst_does_not_switch_leases_ahead_off(void **state) {
     bursts(f, session);
     assert_true(near_halvings(f->core, orders(f)) > 0);
     assert_true(AHEAD_MS >> near_halvings(f->core, orders(f)) >= AHEAD_SPAN_MIN_MS);
-    for (unsigned i = 0; i < AHEAD_REST_MAX_MS / 5000 + 1; i++) { /* no pause is longer */
+    for (unsigned i = 0; i < AHEAD_REST_MAX_MS / 5000 + 1; i++) { /* the longest pause */
         f->now_ms += 5000;
         beat(f, session);
     }
@@ -182,7 +182,7 @@ static void a_burst_does_not_switch_leases_ahead_off(void **state) {
     assert_true(delivered(f) == 1 && delivery(f)->departs);
 }
 
-/* At the shortest span tasks are still leased ahead of time. */
+/* With the shortest span, tasks are still leased ahead of time. */
 static void the_shortest_span_is_one_that_acts(void **state) {
     struct fx *f = *state;
     assert_int_equal(schedule(f, "orders", 10 * DELAY_MS), TARRY__CODE__OK); /* creates the queue */
@@ -196,7 +196,7 @@ static void the_shortest_span_is_one_that_acts(void **state) {
     assert_int_equal(session_find(f->core, session)->ahead_count, 1);
 }
 
-/* ---- work */
+/* ---- amount of work */
 
 static void many(struct fx *f, unsigned count, uint64_t delay_ms) {
     static Tarry__Schedule bodies[OPS_PER_COMMIT_MAX];
@@ -217,7 +217,7 @@ static void many(struct fx *f, unsigned count, uint64_t delay_ms) {
     assert_int_equal(commit_as(f, f->sequence, f->sequence, pointers, count), TARRY__CODE__OK);
 }
 
-/* However many are leased ahead of time already, one more costs the same; what a departure looks at is counted. */
+/* One more lease costs the same however many there are; the test counts how much a departure looks at. */
 static void a_lease_ahead_looks_at_no_other(void **state) {
     struct fx *f = *state;
     struct core_options options = f->options;
@@ -229,7 +229,7 @@ static void a_lease_ahead_looks_at_no_other(void **state) {
     while (f->now_ms < due_ms - 4) at(f, f->now_ms + 1);
     assert_int_equal(f->core->ahead_count, 4000);
     uint64_t before = f->core->visits;
-    many(f, 200, 3); /* due sooner than all of them */
+    many(f, 200, 3); /* due earlier than all of them */
     assert_int_equal(f->core->ahead_count, 4200);
     assert_true(f->core->visits - before < 20);
     before = f->core->visits;

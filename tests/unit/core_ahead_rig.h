@@ -1,5 +1,5 @@
-/* core_ahead_rig.h: for the tests of leases ahead of time: a core that makes them, 50 ms before, consumers, and a log
- * that another run replays. Included by one test each. */
+/* core_ahead_rig.h: for tests of leases ahead of time: a core that makes them 50 ms before, consumers, and a log
+ * that another run can replay. Included once per test. */
 #ifndef TARRY_TESTS_CORE_AHEAD_RIG_H
 #define TARRY_TESTS_CORE_AHEAD_RIG_H
 
@@ -17,7 +17,7 @@
 #define DELAY_MS 1000u
 #define LEASE_MS 30000u
 
-/* ---- the log, for who replays it */
+/* ---- the log, for replays */
 
 struct kept {
     struct frame_header header;
@@ -47,7 +47,7 @@ static inline void forget_frames(void) {
     while (frame_count > 0) free(frames[--frame_count].body);
 }
 
-/* The broker is killed, and starts again: what is durable is replayed. */
+/* The broker is killed and restarts: the durable frames are replayed. */
 static inline void restart(struct fx *f, uint32_t epoch) {
     core_free(f->core);
     f->core = core_new(&f->options);
@@ -64,14 +64,14 @@ static inline void restart(struct fx *f, uint32_t epoch) {
     step(f, &(struct core_event){.kind = CORE_START, .epoch = epoch});
 }
 
-/* Frames of the last step, but for seals. */
+/* Returns the number of frames of the last step, without seals. */
 static inline size_t written(const struct fx *f) {
     size_t count = 0;
     for (size_t i = 0; i < f->effects.appends.count; i++) count += f->effects.appends.items[i].type != FRAME_SEAL;
     return count;
 }
 
-/* How many records of the last step's frames have this cause. */
+/* Returns the number of records with this cause in the last step's frames. */
 static inline size_t recorded(const struct fx *f, Tarry__Cause cause) {
     size_t count = 0;
     for (size_t i = 0; i < f->effects.appends.count; i++) {
@@ -88,7 +88,7 @@ static inline size_t recorded(const struct fx *f, Tarry__Cause cause) {
     return count;
 }
 
-/* ---- who acts */
+/* ---- clients */
 
 static inline int set_up_ahead(void **state) {
     set_up(state);
@@ -153,7 +153,7 @@ static inline void schedule_first(struct fx *f, const char *queue, uint32_t prio
     assert_int_equal(schedule_as(f, queue, &body, &when), TARRY__CODE__OK);
 }
 
-/* Acks what the session holds, without what is under way, and without the task `but`. */
+/* Acks the tasks that the session holds, except those under way and the task `but`. */
 static inline void ack_held(struct fx *f, uint64_t id, uint64_t but) {
     struct session *session = session_find(f->core, id);
     static struct row rows[1024];
@@ -173,7 +173,7 @@ static inline void ack_all(struct fx *f, uint64_t id, uint64_t but) {
     ack_held(f, id, but);
 }
 
-/* A task that is due in a second, leased ahead of it. Returns when it is due. */
+/* Schedules a task that is due in a second and leases it ahead of time. Returns when it is due. */
 static inline uint64_t lease_ahead(struct fx *f) {
     assert_int_equal(schedule(f, "orders", DELAY_MS), TARRY__CODE__OK);
     uint64_t due_ms = f->now_ms + DELAY_MS;

@@ -1,8 +1,9 @@
-/* core_ahead_test.c: leases ahead of time (core/ahead.h): committed before the task is due, delivered when it is; who
- * gets one, what becomes of it when its consumer goes, and in another run (TIME-1, LOG-1, TRUE-1). */
+/* core_ahead_test.c: leases ahead of time (core/ahead.h): committed before the task is due, delivered when it is
+ * due; which tasks and consumers get one, what happens when the consumer goes, and in the next run (TIME-1, LOG-1,
+ * TRUE-1). */
 #include "core_ahead_rig.h"
 
-/* ---- it is leased, and leaves */
+/* ---- the task is leased, and leaves */
 
 static void it_is_leased_before_and_leaves_when_it_is_due(void **state) { /* TIME-1, LOG-1 */
     struct fx *f = *state;
@@ -15,7 +16,7 @@ static void it_is_leased_before_and_leaves_when_it_is_due(void **state) { /* TIM
     const struct row *row = &delivery(f)->tasks[0].row;
     assert_true(delivery(f)->departs && delivery(f)->session == session);
     assert_true(delivery(f)->after <= durable && row->lease_position < delivery(f)->after);
-    assert_int_equal(written(f), 0); /* no sync is in its way */
+    assert_int_equal(written(f), 0); /* it need not wait for a sync */
     assert_true(row->delivered_ms == due_ms && row->lease_deadline_ms == due_ms + 1 + LEASE_MS);
     assert_true(row->attempt == 1 && row->deliveries == 1);
     struct core_event sent = {.kind = CORE_LANE_SENT, .session = session, .ok = true};
@@ -51,7 +52,8 @@ static void the_next_delivery_waits_for_the_one_under_way(void **state) {
     assert_true(delivery(f)->departs && delivery(f)->tasks[0].row.id != first);
 }
 
-/* A lease ahead that is overtaken when it is due is withdrawn: the task leaves in its order, as any ready task does. */
+/* If another task overtakes a lease ahead when it is due, the lease is withdrawn: the task leaves in its order, as
+ * any ready task does. */
 static void ready_and_ahead_leave_in_one_order(void **state) {
     struct fx *f = *state;
     uint64_t session = consume(f, 10), due_ms = lease_ahead(f);
@@ -67,7 +69,7 @@ static void ready_and_ahead_leave_in_one_order(void **state) {
     at(f, due_ms + 1);
     const uint64_t order[] = {before, ahead, after};
     lane(f, session, CORE_LANE_SENT, true);
-    assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 2); /* `after`, too */
+    assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 2); /* also that of `after` */
     assert_true(delivered(f) == 3 && !delivery(f)->departs);
     for (size_t i = 0; i < 3; i++) assert_int_equal(delivery(f)->tasks[i].row.id, order[i]);
     assert_true(delivery(f)->tasks[1].row.attempt == 1 && delivery(f)->tasks[1].row.deliveries == 1);
@@ -102,7 +104,7 @@ static void the_highest_priority_leaves_first(void **state) {
     assert_true(delivery(f)->tasks[2].row.due_ms < delivery(f)->tasks[3].row.due_ms);
 }
 
-/* ---- whoever it was for goes */
+/* ---- the consumer goes */
 
 static void whoever_goes_before_has_had_nothing(void **state) {
     struct fx *f = *state;
@@ -122,7 +124,7 @@ static void whoever_goes_before_has_had_nothing(void **state) {
         if (ways[i] == RETURNS) {
             uint64_t again = consume(f, 10);
             assert_int_equal(again, first);
-            assert_int_equal(delivered(f), 0); /* it is not sent again, for it was never sent */
+            assert_int_equal(delivered(f), 0); /* it is not sent again, because it was never sent */
         } else {
             assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
             consume(f, 10);
@@ -134,7 +136,7 @@ static void whoever_goes_before_has_had_nothing(void **state) {
         assert_int_equal(cancel(f, row->id), TARRY__CODE__NOT_DONE); /* in flight */
         lane(f, f->session, CORE_LANE_SENT, true);
         lane(f, f->session, CORE_LANE_GONE, true);
-        Tarry__Op op = TARRY__OP__INIT; /* as it was */
+        Tarry__Op op = TARRY__OP__INIT; /* unchanged */
         Tarry__Cancel body = TARRY__CANCEL__INIT;
         Tarry__Ref ref = TARRY__REF__INIT;
         op.op_case = TARRY__OP__OP_CANCEL;
@@ -153,7 +155,7 @@ static void what_never_left_costs_no_attempt(void **state) { /* TRUE-1 */
     assert_int_equal(delivered(f), 1);
     lane(f, session, CORE_LANE_SENT, false);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
-    assert_int_equal(delivery(f)->tasks[0].row.attempt, 1); /* and goes again at once */
+    assert_int_equal(delivery(f)->tasks[0].row.attempt, 1); /* and leaves again at once */
     assert_int_equal(delivery(f)->tasks[0].row.deliveries, 1);
 }
 
@@ -208,7 +210,7 @@ static void what_is_due_finds_credit(void **state) {
     uint64_t session = consume(f, 4);
     for (unsigned i = 0; i < 4; i++) assert_int_equal(schedule(f, "orders", DELAY_MS), TARRY__CODE__OK);
     at(f, NOW_MS + DELAY_MS - AHEAD_MS);
-    assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_LEASED), 2); /* half of it */
+    assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_LEASED), 2); /* half of the credit */
     size_t count = 0;
     for (unsigned i = 0; i < 4; i++) {
         assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
@@ -220,7 +222,7 @@ static void what_is_due_finds_credit(void **state) {
         for (size_t k = 0; k < f->effects.deliveries.count; k++)
             assert_true(f->effects.deliveries.items[k].tasks[0].row.due_ms < NOW_MS + DELAY_MS);
     }
-    assert_int_equal(count, 4); /* none waits behind what is due later */
+    assert_int_equal(count, 4); /* none waits for tasks that are due later */
     assert_int_equal(session_find(f->core, session)->ahead_count, 0);
     at(f, NOW_MS + DELAY_MS);
     assert_int_equal(delivered(f), 0);
@@ -238,7 +240,7 @@ static void a_single_credit_is_not_spent_ahead(void **state) {
 
 static void where_something_waits_for_credit_nothing_is_leased_ahead(void **state) {
     struct fx *f = *state;
-    uint64_t session = consume(f, 3); /* one for each of the two below, and the last one */
+    uint64_t session = consume(f, 3); /* one for each of the two tasks below, and the last one */
     assert_int_equal(schedule(f, "orders", DELAY_MS), TARRY__CODE__OK);
     assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
     assert_int_equal(delivered(f), 1); /* under way */
@@ -260,13 +262,13 @@ static void a_ready_task_that_finds_credit_forbids_no_lease_ahead(void **state) 
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_LEASED), 1);
 }
 
-/* One is due each millisecond. */
+/* Schedules one task for each millisecond. */
 static void schedule_row(struct fx *f, uint64_t from_ms, unsigned count) {
     for (unsigned i = 0; i < count; i++)
         assert_int_equal(schedule(f, "orders", from_ms + i - f->now_ms), TARRY__CODE__OK);
 }
 
-/* Lets milliseconds pass, one after the other; what leaves is on time, and sent and acked at once. Returns how many
+/* Passes the milliseconds one by one. Each task must leave on time, and is sent and acked at once. Returns how many
  * left. */
 static size_t pass(struct fx *f, uint64_t session, uint64_t until_ms, size_t *taken_back) {
     size_t count = 0;
@@ -286,7 +288,7 @@ static size_t pass(struct fx *f, uint64_t session, uint64_t until_ms, size_t *ta
     return count;
 }
 
-/* A later one never takes the credit that a sooner one needs. */
+/* A task due later never takes the credit that a task due earlier needs. */
 static void without_credit_for_all_the_time_ahead_is_halved(void **state) {
     struct fx *f = *state;
     uint64_t session = consume(f, 40), from_ms = f->now_ms + 200;
@@ -294,7 +296,7 @@ static void without_credit_for_all_the_time_ahead_is_halved(void **state) {
     size_t taken_back = 0;
     assert_int_equal(pass(f, session, from_ms + 300, &taken_back), 300);
     assert_int_equal(taken_back, 0);
-    assert_int_equal(orders(f)->ahead_halvings, 2); /* for 12 ms: half of 40 cover no 25 */
+    assert_int_equal(orders(f)->ahead_halvings, 2); /* to 12 ms: half of 40 credits is less than 25 */
     f->now_ms += 4 * AHEAD_REST_MS;
     from_ms = f->now_ms + 200;
     schedule_row(f, from_ms, 1);
@@ -302,7 +304,7 @@ static void without_credit_for_all_the_time_ahead_is_halved(void **state) {
     assert_int_equal(pass(f, session, from_ms + 1, &taken_back), 1);
 }
 
-/* The next delivery leaves when the one before it has, however late they are. */
+/* The next delivery leaves after the one before it, however late they are. */
 static void a_consumer_that_takes_deliveries_keeps_its_late_ones(void **state) {
     struct fx *f = *state;
     uint64_t session = consume_in_batches(f, 40, 1), due_ms = f->now_ms + DELAY_MS;
@@ -311,7 +313,7 @@ static void a_consumer_that_takes_deliveries_keeps_its_late_ones(void **state) {
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_LEASED), 3);
     at(f, due_ms);
     assert_int_equal(delivered(f), 1);
-    f->now_ms = due_ms + 10 * AHEAD_LATE_MS; /* all stood still */
+    f->now_ms = due_ms + 10 * AHEAD_LATE_MS; /* everything stood still */
     lane(f, session, CORE_LANE_SENT, true);
     assert_int_equal(delivered(f), 1);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 0);
@@ -319,7 +321,7 @@ static void a_consumer_that_takes_deliveries_keeps_its_late_ones(void **state) {
     assert_int_equal(delivered(f), 1);
 }
 
-/* ---- who is not */
+/* ---- tasks that are not leased ahead */
 
 static void schedule_with(struct fx *f, Tarry__When__Kind kind, uint64_t ms, uint64_t expires_ms) {
     Tarry__Schedule body = TARRY__SCHEDULE__INIT;
@@ -387,7 +389,7 @@ static void after_a_restart_it_may_have_left_and_is_not_sent_early(void **state)
     begin_again(f, &options);
     uint64_t session = consume(f, 10), due_ms = lease_ahead(f), id = f->id;
     uint64_t token = TAILQ_FIRST(&session_find(f->core, session)->ahead)->row.lease_position;
-    restart(f, 2); /* by a clock that is behind the one that ran meanwhile, perhaps */
+    restart(f, 2); /* perhaps with a clock behind that of the run in between */
     assert_int_equal(hello(f), TARRY__CODE__OK);
     f->sequence = 0;
     assert_int_equal(cancel(f, id), TARRY__CODE__NOT_DONE);
@@ -416,12 +418,12 @@ static void who_stops_in_order_leaves_none(void **state) {
     f->sequence = 0;
     f->resumes = session;
     consume(f, 10);
-    assert_int_equal(cancel(f, id), TARRY__CODE__OK); /* it waits, and nobody has seen it */
+    assert_int_equal(cancel(f, id), TARRY__CODE__OK); /* the task waits, and no consumer has seen it */
     at(f, due_ms);
     assert_int_equal(delivered(f), 0);
 }
 
-/* ---- work */
+/* ---- amount of work */
 
 static void however_many_are_due_a_step_leases_so_much(void **state) {
     struct fx *f = *state;

@@ -1,5 +1,5 @@
-/* core_ahead_waits_test.c: what is leased ahead of time (core/ahead.h) waits, for whoever looks, cancels, moves or
- * pauses, until its delivery leaves (TRUE-1, FENCE-1, KEEP-1). */
+/* core_ahead_waits_test.c: a task that is leased ahead of time (core/ahead.h) counts as waiting until its delivery
+ * leaves, for every query, cancel, move and pause (TRUE-1, FENCE-1, KEEP-1). */
 #include "core_ahead_rig.h"
 
 /* ---- until then it waits */
@@ -38,7 +38,7 @@ static void whoever_looks_sees_it_pending(void **state) {
     assert_string_equal(view->state, "pending");
     assert_true(!view->token && !view->session && !view->deliveries && !view->attempt && !view->delivered_ms);
     assert_true(view->due_ms == due_ms && !view->lease_deadline_ms);
-    /* What the index has absorbed is leased there, so it stays in memory's overlay until it leaves. */
+    /* The index has absorbed the lease, so the task stays in the overlay until its delivery leaves. */
     struct core_event indexed = {.kind = CORE_INDEXED, .position = core_position(f->core)};
     step(f, &indexed);
     assert_int_equal(list(f, STATE_PENDING)->n_tasks, 1);
@@ -86,7 +86,7 @@ static void whoever_asks_for_it_sees_it_pending(void **state) {
     assert_int_equal(reply->outcome, TARRY__OUTCOME__PENDING);
     assert_string_equal(reply->task->state, "pending");
     assert_true(!reply->task->token && !reply->task->deliveries && !reply->task->session);
-    assert_int_equal(written(f), 0); /* a question writes nothing */
+    assert_int_equal(written(f), 0); /* a query writes nothing */
     const Tarry__QueueStats *queue = stats(f)->queues[0];
     assert_true(queue->pending == 1 && queue->delivered == 0);
     at(f, due_ms);
@@ -95,7 +95,7 @@ static void whoever_asks_for_it_sees_it_pending(void **state) {
     assert_int_equal(told(f, f->id)->outcome, TARRY__OUTCOME__IN_FLIGHT);
 }
 
-/* A lease that was given back unsent is no delivery; a count that was told does not go back. */
+/* A lease returned unsent is no delivery; but a reported count never goes back. */
 static void what_never_left_is_not_counted(void **state) { /* TRUE-1 */
     struct fx *f = *state;
     uint64_t session = consume(f, 10);
@@ -122,7 +122,7 @@ static void cancelled_it_is_never_seen(void **state) { /* TRUE-1 */
     assert_int_equal(cancel(f, f->id), TARRY__CODE__OK);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_CANCELLED), 1);
-    assert_int_equal(written(f), 1); /* one frame: both or neither */
+    assert_int_equal(written(f), 1); /* one frame: both records or neither */
     for (unsigned i = 0; i < 100; i++) {
         at(f, due_ms + i);
         assert_int_equal(delivered(f), 0);
@@ -175,7 +175,7 @@ static void a_paused_queue_lets_nothing_out(void **state) {
     assert_int_equal(delivered(f), 0);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
     assert_int_equal(schedule(f, "orders", DELAY_MS), TARRY__CODE__OK);
-    at(f, f->now_ms + DELAY_MS - AHEAD_MS); /* nor is anything leased */
+    at(f, f->now_ms + DELAY_MS - AHEAD_MS); /* no task is leased ahead either */
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_LEASED), 0);
     pause(f, false);
     assert_int_equal(delivered(f), 1);
@@ -208,7 +208,7 @@ static void a_lease_of_another_length_is_made_anew(void **state) {
     assert_true(delivery(f)->tasks[0].row.lease_deadline_ms >= due_ms + 2 * LEASE_MS);
 }
 
-/* Behind a delivery under way; the next one has the new length already (history --ahead 93052883). */
+/* Behind a delivery under way; the next delivery already has the new lease length (history --ahead 93052883). */
 static void what_comes_after_a_lease_of_another_length_waits_for_it(void **state) {
     struct fx *f = *state;
     uint64_t session = consume(f, 10), due_ms = lease_ahead(f);
@@ -235,7 +235,7 @@ static uint32_t states_read_for(struct fx *f, uint32_t states) {
     return plan.states;
 }
 
-/* The index has it as leased, among very many that are in flight; memory knows that it waits. */
+/* The index has the task as leased, among many leased ones; the overlay shows that it waits. */
 static void a_page_of_what_is_pending_needs_no_leases_of_the_index(void **state) { /* TRUE-1 */
     struct fx *f = *state;
     consume(f, 10);
@@ -244,7 +244,7 @@ static void a_page_of_what_is_pending_needs_no_leases_of_the_index(void **state)
     assert_int_equal(states_read_for(f, STATE_DEAD), 1u << ROW_BURIED);
     struct core_event indexed = {.kind = CORE_INDEXED, .position = f->core->durable};
     step(f, &indexed);
-    assert_int_equal(f->core->overlay_count, 1); /* until it is due */
+    assert_int_equal(f->core->overlay_count, 1); /* until the task is due */
     Tarry__List list = TARRY__LIST__INIT;
     Tarry__Request request = TARRY__REQUEST__INIT;
     list.queue = "orders";

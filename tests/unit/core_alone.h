@@ -1,7 +1,7 @@
-/* core_alone.h: a core without a broker around it: what it appends is durable at once, and never gets into an index.
+/* core_alone.h: a core without a broker: its frames are durable at once, and never enter an index.
  *
- * One request after another, by struct fx; `code`, `result` and `message` are those of the last answer. The clock
- * stands still unless a test moves it. Included by one test each. */
+ * One request at a time, with struct fx; `code`, `result` and `message` are those of the last reply. The clock
+ * stands still unless a test moves it. Included once per test. */
 #ifndef TARRY_TESTS_CORE_ALONE_H
 #define TARRY_TESTS_CORE_ALONE_H
 
@@ -25,20 +25,20 @@ struct fx {
     struct core_effects effects;
     struct arena arena;
     uint64_t producer, sequence;
-    Tarry__Code code; /* of the last reply, and of its first result */
+    Tarry__Code code; /* codes of the last reply, and of its first result */
     Tarry__Code result;
-    bool abandoned;   /* … says that the commit was asked for before it came */
-    uint64_t repeats; /* … is that of the frame at this position; 0: a new one */
+    bool abandoned;   /* the reply says that the outcome was queried before the commit came */
+    uint64_t repeats; /* position of the frame whose reply is repeated; 0: a new reply */
     char message[256];
     uint64_t session;
     uint64_t now_ms;
-    uint64_t content_size;            /* of what is scheduled */
-    uint64_t resumes;                 /* the session that a subscription takes up again; 0: none */
-    uint64_t id;                      /* of the first result */
-    const struct core_caller *caller; /* who asks; NULL: anybody */
+    uint64_t content_size;            /* content size of new tasks */
+    uint64_t resumes;                 /* session that the next subscription resumes; 0: none */
+    uint64_t id;                      /* id in the first result */
+    const struct core_caller *caller; /* caller of the requests; NULL: any */
     const struct core_calendar *calendar;
     const struct core_past *past;
-    void (*after_step)(struct fx *f); /* looks at the effects; NULL: nobody does */
+    void (*after_step)(struct fx *f); /* called with the effects of each step, or NULL */
 };
 
 static const struct core_options defaults = {
@@ -81,7 +81,7 @@ static inline void step(struct fx *f, struct core_event *event) {
 
 static inline Tarry__Code ask(struct fx *f, enum core_event_kind kind, Tarry__Request *request) {
     static struct core_content contents[OPS_PER_COMMIT_MAX + 1];
-    contents[0].size = (uint32_t)f->content_size; /* only the shell looks inside */
+    contents[0].size = (uint32_t)f->content_size; /* only the shell reads contents */
     struct core_event event = {.kind = kind,
                                .ticket = 1,
                                .request = request,
@@ -116,14 +116,14 @@ static inline Tarry__Code commit_as(struct fx *f, uint64_t sequence, uint64_t ol
     return ask(f, CORE_COMMIT, &request);
 }
 
-/* One operation in a commit of its own: the commit's code, or the result's. */
+/* Commits one operation by itself. Returns the commit's code, or the result's. */
 static inline Tarry__Code commit(struct fx *f, Tarry__Op *op) {
     f->sequence++;
     Tarry__Code code = commit_as(f, f->sequence, f->sequence, &op, 1);
     return code != TARRY__CODE__OK ? code : f->result;
 }
 
-/* `body` and `when`: what else is said of it. */
+/* `body` and `when`: the other fields. */
 static inline Tarry__Code schedule_as(struct fx *f, const char *queue, Tarry__Schedule *body, Tarry__When *when) {
     Tarry__Op op = TARRY__OP__INIT;
     op.op_case = TARRY__OP__OP_SCHEDULE;
@@ -163,7 +163,7 @@ static inline Tarry__Code cancel(struct fx *f, uint64_t id) {
     return commit(f, &op);
 }
 
-/* With the token of its lease. */
+/* Acks with the token of the task's lease. */
 static inline Tarry__Code ack(struct fx *f, const struct row *row) {
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__Ack body = TARRY__ACK__INIT;
@@ -202,7 +202,7 @@ static inline void begin(struct fx *f) {
     f->sequence = 0;
 }
 
-/* Another core, with other options. */
+/* Makes another core, with other options. */
 static inline void begin_again(struct fx *f, const struct core_options *options) {
     core_free(f->core);
     f->options = *options;

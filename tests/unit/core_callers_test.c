@@ -1,5 +1,5 @@
-/* core_callers_test.c: what the core alone knows of whose things are: tasks by id in others' queues, others' sessions,
- * leases and producers. Nobody is told of another's task whether it is there. */
+/* core_callers_test.c: ownership that only the core knows: tasks by id in other principals' queues, others'
+ * sessions, leases and producers. No caller learns whether another principal's task exists. */
 #include "core_alone.h"
 
 static const struct core_caller shop = {.name = "shop", .prefixes = "orders.\0mail", .prefix_count = 2};
@@ -8,7 +8,7 @@ static const struct core_caller twin = {.name = "twin", .prefixes = "orders.", .
 static const struct core_caller admin = {.name = "admin", .acts_for_all = true};
 static const struct core_caller local = {.name = ""};
 
-/* A producer of each. */
+/* One producer per principal. */
 struct producer_of {
     const struct core_caller *caller;
     uint64_t producer, sequence;
@@ -46,7 +46,7 @@ static void anothers_task_is_denied_like_none(void **state) {
     be(f, &of_spy);
     assert_int_equal(cancel(f, id), TARRY__CODE__DENIED);
     memcpy(there, f->message, sizeof(there));
-    assert_int_equal(cancel(f, id + 1000), TARRY__CODE__DENIED); /* there is none */
+    assert_int_equal(cancel(f, id + 1000), TARRY__CODE__DENIED); /* the task does not exist */
     assert_string_equal(f->message, there);
     assert_int_equal(get(f, id, false), TARRY__CODE__DENIED);
     memcpy(there, f->message, sizeof(there));
@@ -55,7 +55,7 @@ static void anothers_task_is_denied_like_none(void **state) {
     be(f, &of_shop);
     assert_int_equal(get(f, id, false), TARRY__CODE__OK);
     assert_int_equal(cancel(f, id), TARRY__CODE__OK);
-    be(f, &of_spy); /* it has ended, and that is remembered */
+    be(f, &of_spy); /* the task has ended, and its outcome is remembered */
     assert_int_equal(cancel(f, id), TARRY__CODE__DENIED);
     assert_int_equal(get(f, id, false), TARRY__CODE__DENIED);
     be(f, &of_admin);
@@ -70,7 +70,7 @@ static void anothers_producer_is_forgotten(void **state) {
     assert_int_equal(hello_as(f, &of_local, &local), TARRY__CODE__OK);
     be(f, &of_shop);
     assert_int_equal(schedule(f, "orders.new", 1000), TARRY__CODE__OK);
-    f->caller = &twin; /* with the other's producer and sequence: it would be told what that was answered */
+    f->caller = &twin; /* with the other's producer and sequence: otherwise it would get that commit's reply */
     f->sequence--;
     assert_int_equal(schedule(f, "orders.new", 1000), TARRY__CODE__FORGOTTEN);
     f->caller = &local;
@@ -96,7 +96,8 @@ static void nobody_says_goodbye_for_another(void **state) {
     struct producer_of of_shop;
     assert_int_equal(hello_as(f, &of_shop, &shop), TARRY__CODE__OK);
     f->caller = &twin;
-    assert_int_equal(goodbye(f, of_shop.producer), TARRY__CODE__OK); /* whatever there is: nothing is told */
+    assert_int_equal(goodbye(f, of_shop.producer),
+                     TARRY__CODE__OK); /* the answer is the same whether the producer exists */
     be(f, &of_shop);
     assert_int_equal(schedule(f, "orders.new", 1000), TARRY__CODE__OK);
     assert_int_equal(goodbye(f, of_shop.producer), TARRY__CODE__OK);
@@ -137,11 +138,11 @@ static void anothers_session_and_lease_are_not_to_be_used(void **state) {
     step(f, &up);
     assert_int_equal(f->effects.deliveries.count, 1);
     struct row row = f->effects.deliveries.items[0].tasks[0].row;
-    be(f, &of_twin); /* the queue is his, too; the lease is not */
+    be(f, &of_twin); /* it may use the queue, but does not own the lease */
     assert_int_equal(of_session(f, CORE_HEARTBEAT), TARRY__CODE__NO_SUCH_SESSION);
     assert_int_equal(ack(f, &row), TARRY__CODE__DENIED);
     says(f, "the lease is another principal's");
-    assert_int_equal(of_session(f, CORE_UNSUBSCRIBE), TARRY__CODE__OK); /* nothing came of it: */
+    assert_int_equal(of_session(f, CORE_UNSUBSCRIBE), TARRY__CODE__OK); /* without effect: */
     be(f, &of_shop);
     assert_int_equal(of_session(f, CORE_HEARTBEAT), TARRY__CODE__OK);
     assert_int_equal(ack(f, &row), TARRY__CODE__OK);
@@ -171,7 +172,7 @@ static void only_ones_own_queues_are_shown(void **state) {
     assert_string_equal(reply->stats->queues[0]->name, "orders.new");
 }
 
-/* What is to be read, and what is told of what was read. */
+/* Which queues are read, and which of them are in the reply. */
 static void only_ones_own_queues_are_counted(void **state) {
     struct fx *f = *state;
     struct producer_of of_admin;
@@ -222,7 +223,7 @@ static void only_ones_own_queues_are_counted(void **state) {
     arena_deinit(&arena);
 }
 
-/* ---- the broker's own queues (queue_is_reserved); by name the door refuses them */
+/* ---- the broker's own queues (queue_is_reserved); the door refuses them by name */
 
 static const struct core_caller broker = {.name = "(tarryd)", .acts_for_all = true, .is_broker = true};
 
@@ -266,19 +267,19 @@ static void the_brokers_tasks_are_its_own(void **state) {
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         assert_int_equal(by_id(f, ways[i], id), TARRY__CODE__DENIED);
         says(f, "the task lies in a queue of the broker's own");
-        assert_int_not_equal(by_id(f, ways[i], id + 1000), TARRY__CODE__DENIED); /* there is none */
+        assert_int_not_equal(by_id(f, ways[i], id + 1000), TARRY__CODE__DENIED); /* the task does not exist */
     }
     assert_int_equal(cancel(f, id), TARRY__CODE__DENIED);
     assert_int_equal(get(f, id, false), TARRY__CODE__DENIED);
     says(f, "\"tarry.\"");
     be(f, &of_shop);
     assert_int_equal(cancel(f, id), TARRY__CODE__DENIED);
-    says(f, "no task of this id"); /* a confined caller does not learn that there is one */
+    says(f, "no task of this id"); /* a confined caller does not learn that the task exists */
     be(f, &of_broker);
     assert_int_equal(get(f, id, false), TARRY__CODE__OK);
     assert_int_equal(by_id(f, TARRY__OP__OP_MOVE, id), TARRY__CODE__OK);
     assert_int_equal(cancel(f, id), TARRY__CODE__OK);
-    be(f, &of_admin); /* it has ended, and that is remembered */
+    be(f, &of_admin); /* the task has ended, and its outcome is remembered */
     assert_int_equal(cancel(f, id), TARRY__CODE__DENIED);
     assert_int_equal(get(f, id, false), TARRY__CODE__DENIED);
 }
@@ -308,7 +309,7 @@ static void a_past_task_of_the_brokers_is_not_redacted(void **state) {
     f->past = NULL;
 }
 
-/* --create-queues no is about clients' queues. */
+/* --create-queues no applies only to queues of clients. */
 static void the_brokers_queues_are_made_on_first_use_always(void **state) {
     struct fx *f = *state;
     struct core_options options = defaults;
@@ -326,7 +327,7 @@ static Tarry__Code hello_of(struct fx *f, const struct core_caller *caller) {
     return hello(f);
 }
 
-/* One tenant cannot push out what others may still repeat (ONCE-1). */
+/* One principal's producers cannot push out others' remembered replies (ONCE-1). */
 static void a_crowd_of_producers_pushes_out_its_own(void **state) {
     struct fx *f = *state;
     struct producer_of of_shop, of_local;
@@ -339,7 +340,7 @@ static void a_crowd_of_producers_pushes_out_its_own(void **state) {
     be(f, &of_local);
     f->sequence = 0;
     assert_int_equal(schedule(f, "orders.new", 1000), TARRY__CODE__OK);
-    /* Who comes anew finds room, at the cost of who has most. */
+    /* A new producer takes the place of one of the principal that has most. */
     assert_int_equal(hello_of(f, &twin), TARRY__CODE__OK);
     be(f, &of_shop);
     f->sequence = 1;
@@ -392,7 +393,7 @@ static void a_principal_has_so_many_sessions_and_tasks(void **state) {
     assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
 }
 
-/* The frame says who, beside what the client calls itself. */
+/* The frame names the principal, besides the client's own name for itself. */
 static void records_name_the_principal(void **state) {
     struct fx *f = *state;
     struct producer_of of_shop;
@@ -419,7 +420,7 @@ static Tarry__Code schedule_keyed(struct fx *f, const char *key) {
     return commit(f, &op);
 }
 
-/* Its content may have to be read from a slow disk: what the shell copies of it until then is the answer's own. */
+/* The content may have to be read from a slow disk: until then the reply needs its own copy of everything. */
 static void an_answer_with_content_outlives_the_task(void **state) {
     struct fx *f = *state;
     assert_int_equal(schedule_keyed(f, "order-1001"), TARRY__CODE__OK);
@@ -428,10 +429,10 @@ static void an_answer_with_content_outlives_the_task(void **state) {
     const struct core_effects answered = f->effects;
     struct arena other;
     arena_init(&other, 16u << 20);
-    core_effects_init(&f->effects, &other); /* of what comes after it */
+    core_effects_init(&f->effects, &other); /* for the effects of later steps */
     assert_int_equal(cancel(f, id), TARRY__CODE__OK);
     struct core_event indexed = {.kind = CORE_INDEXED, .position = core_position(f->core)};
-    step(f, &indexed); /* and nothing is left of it in memory */
+    step(f, &indexed); /* and memory has nothing left of it */
     const struct row *row = answered.replies.items[0].content;
     assert_non_null(row);
     for (unsigned i = 0; i < 50; i++)

@@ -1,5 +1,5 @@
-/* core_deliver_test.c: how much goes to whom at once, and what comes of it (CALM-1, TRUE-1): the bounds of a delivery,
- * and of what its holder may say. */
+/* core_deliver_test.c: how much one delivery may contain, how much a step delivers, and what a lease's holder may
+ * request (CALM-1, TRUE-1). */
 #include "core_alone.h"
 
 #include "check.h"
@@ -11,7 +11,7 @@ static void lane(struct fx *f, enum core_event_kind kind, bool ok) {
     step(f, &event);
 }
 
-/* Tasks in the deliveries of the last step. */
+/* Returns the number of tasks in the last step's deliveries. */
 static size_t delivered(const struct fx *f) {
     size_t count = 0;
     for (size_t i = 0; i < f->effects.deliveries.count; i++) count += f->effects.deliveries.items[i].count;
@@ -80,10 +80,10 @@ static void large_contents_go_one_by_one(void **state) { /* DELIVERY_SIZE_MAX */
     f->resumes = f->session;
     consume(f, 10, 10);
     lane(f, CORE_LANE_UP, false);
-    assert_int_equal(delivered(f), 1); /* again, too */
+    assert_int_equal(delivered(f), 1); /* also after its return */
 }
 
-/* The lease of the only task, taken by a consumer. */
+/* Returns the lease of the only task, which a consumer has. */
 static Tarry__Token take(struct fx *f, uint64_t *out_id) {
     const struct row *row = first_row(f);
     Tarry__Token token = TARRY__TOKEN__INIT;
@@ -154,8 +154,8 @@ static void place(struct fx *f, Tarry__When__Kind kind, uint64_t ms, uint32_t pr
     assert_string_equal(check_op(&op, 0, &code), "the kind of time (when.kind) is unknown");
 }
 
-/* A release and a move say where among the ready ones a task goes: by its priority, its due time in the past, its id.
- */
+/* A release or move determines a task's place among the ready ones: by its priority, its due time in the past, its
+ * id. */
 static void a_release_says_when_and_before_whom(void **state) {
     struct fx *f = *state;
     uint64_t ids[3], id;
@@ -178,14 +178,14 @@ static void a_release_says_when_and_before_whom(void **state) {
     assert_int_equal(id, ids[2]);
     f->now_ms += 499;
     place(f, TARRY__WHEN__KIND__AT, 26, 0, id, &token);
-    assert_int_equal(delivered(f), 1); /* TIME-1: the delayed one has to wait */
+    assert_int_equal(delivered(f), 1); /* TIME-1: the delayed one must wait */
     token = take(f, &id);
     assert_int_equal(id, ids[2]);
     f->now_ms += 1;
     step(f, &tick);
     place(f, TARRY__WHEN__KIND__AT, 1, 0, id, &token);
-    assert_int_equal(first_row(f)->id, ids[1]); /* the higher priority, though due long after */
-    assert_int_equal(first_row(f)->attempt, 1); /* a release costs none */
+    assert_int_equal(first_row(f)->id, ids[1]); /* the higher priority, although due long after */
+    assert_int_equal(first_row(f)->attempt, 1); /* a release costs no attempt */
     assert_int_equal(first_row(f)->deliveries, 2);
 }
 
@@ -225,10 +225,10 @@ static void a_lease_is_kept_as_long_as_was_said(void **state) {
     op.op_case = TARRY__OP__OP_EXTEND;
     op.extend = &body;
     body.token = &token;
-    assert_int_equal(commit(f, &op), TARRY__CODE__OK); /* nothing said: the queue's */
+    assert_int_equal(commit(f, &op), TARRY__CODE__OK); /* without a value: the queue's lease time */
     struct core_event tick = {.kind = CORE_TICK};
     f->now_ms += f->options.policy.lease_ms - 1;
-    lane(f, CORE_LANE_GONE, false); /* the consumer dies: the task is anybody's */
+    lane(f, CORE_LANE_GONE, false); /* the consumer dies: any consumer may get the task */
     consume(f, 1, 1);
     lane(f, CORE_LANE_UP, false);
     assert_int_equal(delivered(f), 1);
@@ -249,7 +249,7 @@ static void nothing_leaves_while_the_index_is_far_behind(void **state) { /* CAP-
     assert_int_equal(delivered(f), 0);
 }
 
-/* CAP-1: nothing but their holders frees what is leased, so it leaves half of the memory to everybody else. */
+/* CAP-1: only their holders can free leased tasks, so these may take at most half of the memory. */
 static void leases_take_half_of_the_memory_and_no_more(void **state) {
     struct fx *f = *state;
     struct core_options options = defaults;
@@ -264,10 +264,10 @@ static void leases_take_half_of_the_memory_and_no_more(void **state) {
     }
     size_t most = MEMORY / 2 / ((sizeof(struct task) + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN);
     assert_true(leased <= most && leased > most - 100);
-    assert_int_equal(cancel(f, leased + 1), TARRY__CODE__OK); /* who waits may still be withdrawn */
+    assert_int_equal(cancel(f, leased + 1), TARRY__CODE__OK); /* a waiting task can still be cancelled */
 }
 
-/* Records in the frames of the last step. */
+/* Returns the number of records in the last step's frames. */
 static size_t recorded(const struct fx *f) {
     size_t count = 0;
     for (size_t i = 0; i < f->effects.appends.count; i++) {
@@ -283,7 +283,7 @@ static size_t recorded(const struct fx *f) {
 
 enum { MANY_SESSIONS = 12, MANY = MANY_SESSIONS * PREFETCH_MAX };
 
-/* A core that knows of many leases when it starts, all of before it. */
+/* Starts a core with many leases, all from before the start. */
 static void begin_with_leases(struct fx *f) {
     struct core_options options = defaults;
     options.memory = 256u << 20;
@@ -315,7 +315,7 @@ static void begin_with_leases(struct fx *f) {
     step(f, &start);
 }
 
-/* CALM-1: all consumers of before a restart are missed at the same moment. */
+/* CALM-1: after a restart, all former consumers are found missing at the same moment. */
 static void however_many_leases_are_over_at_once_a_step_does_so_much(void **state) {
     struct fx *f = *state;
     begin_with_leases(f);
@@ -327,10 +327,10 @@ static void however_many_leases_are_over_at_once_a_step_does_so_much(void **stat
         step(f, &tick);
         assert_true(recorded(f) <= 2 * (TIMERS_PER_STEP_MAX + PREFETCH_MAX + 1));
     }
-    assert_int_equal(steps, MANY_SESSIONS); /* each holds more than a step does */
+    assert_int_equal(steps, MANY_SESSIONS); /* each session has more leases than a step ends */
 }
 
-/* CALM-1: many consumers with much credit, and everything is ready. */
+/* CALM-1: many consumers with much credit, and all tasks are ready. */
 static void however_much_is_ready_a_step_leases_so_much(void **state) {
     struct fx *f = *state;
     struct core_options options = defaults;
@@ -354,7 +354,7 @@ static void however_much_is_ready_a_step_leases_so_much(void **state) {
     for (unsigned i = 0; i < 8; i++, f->session--) lane(f, CORE_LANE_UP, false);
     step(f, &resume);
     assert_true(delivered(f) >= DELIVERED_PER_STEP_MAX && delivered(f) <= 2 * DELIVERED_PER_STEP_MAX); /* two steps */
-    assert_true(core_deadline(f->core) <= f->now_ms); /* and goes on at once */
+    assert_true(core_deadline(f->core) <= f->now_ms); /* the core continues at once */
 }
 
 static Tarry__Op pause_op(Tarry__QueuePause *body, bool paused) {
@@ -367,8 +367,8 @@ static Tarry__Op pause_op(Tarry__QueuePause *body, bool paused) {
     return op;
 }
 
-/* Memory is short, and a sweep has put aside two of what is ready and not come to the other three, when all that stays
- * is cancelled and the queue goes on (history 20250434). */
+/* Memory is short. A sweep has put two ready tasks aside and has not reached three others, when all tasks that
+ * remain in memory are cancelled and the queue continues (history 20250434). */
 static void what_is_put_aside_is_not_overtaken(void **state) { /* KEEP-1 */
     struct fx *f = *state;
     enum { TASKS = 11, STAY = 6, WORK = 8 };
@@ -378,7 +378,7 @@ static void what_is_put_aside_is_not_overtaken(void **state) { /* KEEP-1 */
     begin_again(f, &options);
     consume(f, TASKS, TASKS);
     lane(f, CORE_LANE_UP, false);
-    assert_int_equal(schedule(f, "orders", 3600000), TARRY__CODE__OK); /* the queue is there */
+    assert_int_equal(schedule(f, "orders", 3600000), TARRY__CODE__OK); /* creates the queue */
     assert_int_equal(cancel(f, 1), TARRY__CODE__OK);
     Tarry__QueuePause pauses[2];
     Tarry__Op pause = pause_op(&pauses[0], true), ops[STAY + 1], *list[STAY + 1];
@@ -402,10 +402,10 @@ static void what_is_put_aside_is_not_overtaken(void **state) { /* KEEP-1 */
     f->sequence++;
     assert_int_equal(commit_as(f, f->sequence, f->sequence, list, STAY + 1), TARRY__CODE__OK);
     assert_int_equal(f->result, TARRY__CODE__OK);
-    assert_int_equal(delivered(f), 0); /* all wait for the index, which this core has not */
+    assert_int_equal(delivered(f), 0); /* all wait for the index, which this core does not have */
 }
 
-/* An event that came 10 ms before what was seen last, and is handled after the wall clock has been set forward. */
+/* An event that came 10 ms before the last seen time is handled after the wall clock was set forward. */
 static void both_clocks_are_put_forward_together(void **state) { /* TIME-1 */
     struct fx *f = *state;
     const uint64_t ms = 1000000, ahead = 24 * ms, seen = f->now_ms * ms;

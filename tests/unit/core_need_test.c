@@ -1,5 +1,5 @@
-/* core_need_test.c: what an event needs of memory and of the index is bounded before it begins, and a commit that can
- * never be decided is told so (need.h; CAP-1, CALM-1). */
+/* core_need_test.c: the memory and index rows that an event needs are bounded before it begins, and a commit that
+ * can never fit is refused as such (need.h; CAP-1, CALM-1). */
 #include "core_alone.h"
 #include "engine_request.h"
 #include "state.h"
@@ -39,7 +39,7 @@ static void add_cancel(size_t at, const char *key) {
     pointers[at] = &ops[at];
 }
 
-/* The event of a commit of `count` operations; `next` lives as long as the test. */
+/* Makes the event of a commit with `count` operations. */
 struct commit_event {
     Tarry__Request request;
     Tarry__Commit commit;
@@ -66,18 +66,18 @@ static size_t wants_of(struct fx *f, size_t count, struct want **out) {
     return core_wants(f->core, &made.event, &f->arena, NULL, out);
 }
 
-/* A key may have very many dead letters: they were all read to schedule one task under it. */
+/* A key may have very many dead letters. Once all of them were read to schedule one task with that key. */
 static void a_schedule_asks_for_no_dead_letters(void **state) {
     struct fx *f = *state;
     struct want *wants;
-    assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__OK); /* the queue is there */
+    assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__OK); /* creates the queue */
     add_schedule(0, "k");
     assert_int_equal(wants_of(f, 1, &wants), 1);
     assert_true(wants[0].live_only);
     add_cancel(0, "k");
     assert_int_equal(wants_of(f, 1, &wants), 1);
     assert_false(wants[0].live_only);
-    add_schedule(1, "k"); /* a question for all rows includes the live one */
+    add_schedule(1, "k"); /* a request for all rows includes the live one */
     assert_int_equal(wants_of(f, 2, &wants), 1);
     add_schedule(0, "k");
     add_cancel(1, "k");
@@ -85,7 +85,7 @@ static void a_schedule_asks_for_no_dead_letters(void **state) {
     assert_true(wants[0].live_only && !wants[1].live_only);
 }
 
-/* A commit that was answered was read for again each time that it was repeated. */
+/* Once the facts of an answered commit were read again for each repetition. */
 static void a_repeated_commit_asks_for_nothing(void **state) { /* ONCE-1 */
     struct fx *f = *state;
     struct commit_event made;
@@ -99,7 +99,7 @@ static void a_repeated_commit_asks_for_nothing(void **state) { /* ONCE-1 */
     assert_int_equal(core_wants(f->core, &made.event, &f->arena, NULL, &wants), 1);
 }
 
-/* Each was counted as one task that comes into memory: the commit was refused as BUSY for ever. */
+/* Once each dead letter counted as one task that comes into memory: the commit was refused as BUSY for ever. */
 static void dead_letters_that_were_read_need_no_memory(void **state) { /* CAP-1 */
     struct fx *f = *state;
     enum { DEAD = 40000 };
@@ -118,7 +118,7 @@ static void dead_letters_that_were_read_need_no_memory(void **state) { /* CAP-1 
     step(f, &made.event);
     assert_int_equal(f->code, TARRY__CODE__OK);
     assert_int_equal(f->result, TARRY__CODE__NOT_DONE);
-    assert_int_equal(f->id, DEAD + 1); /* the one that died last */
+    assert_int_equal(f->id, DEAD + 1); /* the task that died last */
 }
 
 static void what_can_never_fit_is_not_busy(void **state) { /* CAP-1 */
@@ -142,7 +142,7 @@ static void what_can_never_fit_is_not_busy(void **state) { /* CAP-1 */
         assert_true(i < 1000000);
         code = schedule(f, "orders", 1000000);
     }
-    assert_int_equal(code, TARRY__CODE__BUSY); /* and what can be later is */
+    assert_int_equal(code, TARRY__CODE__BUSY); /* a commit that can fit later is refused as BUSY */
 }
 
 static size_t most_effects;
@@ -151,8 +151,8 @@ static void note_effects(struct fx *f) {
     if (f->effects.arena->used > most_effects) most_effects = f->effects.arena->used;
 }
 
-/* As many dead letters as are read for one request, beside operations that make two records each. core_step asserts
- * STEP_EFFECTS_MAX; half of it must do, for deliveries follow. */
+/* As many dead letters as one request may read, with operations that make two records each. core_step asserts
+ * STEP_EFFECTS_MAX; half of it must suffice here, because deliveries follow. */
 static void the_largest_commit_stays_within_the_effects(void **state) { /* CALM-1 */
     struct fx *f = *state;
     enum { DEAD = FACTS_SIZE_MAX / (sizeof(struct row) + ARENA_ALIGN) };
@@ -177,7 +177,8 @@ static void the_largest_commit_stays_within_the_effects(void **state) { /* CALM-
     const struct want want = {.queue = 1, .key = "k", .key_size = 1};
     f->after_step = note_effects;
     for (unsigned round = 0; round < 2; round++) {
-        if (round == 1) add_cancel(OPS_PER_COMMIT_MAX - 1, "there is none"); /* all is decided, and then undone */
+        if (round == 1)
+            add_cancel(OPS_PER_COMMIT_MAX - 1, "there is none"); /* all operations are decided, then undone */
         make_commit(f, &made, ++f->sequence, OPS_PER_COMMIT_MAX);
         made.commit.atomic = true;
         made.event.facts = (struct core_facts){.rows = rows, .count = DEAD, .wants = &want, .want_count = 1};
@@ -205,7 +206,7 @@ static void more_than_a_principal_may_have_is_not_busy(void **state) {
     f->caller = NULL;
 }
 
-/* It ended the process. */
+/* Once that ended the process. */
 static void a_request_whose_arena_is_exhausted_is_refused(void **state) { /* CALM-1 */
     struct fx *f = *state;
     struct arena arena;
@@ -229,7 +230,7 @@ static void a_request_whose_arena_is_exhausted_is_refused(void **state) { /* CAL
     assert_int_equal(f->core->hold_count, 0);
 }
 
-/* Of a commit that names more stored tasks than are read for one. */
+/* A commit that names more stored tasks than one request may read. */
 static void a_request_that_read_too_much_is_refused(void **state) {
     struct fx *f = *state;
     struct commit_event made;
@@ -261,7 +262,7 @@ static void purge_of(struct fx *f, const char *queue) {
     assert_int_equal(commit(f, &op), TARRY__CODE__OK);
 }
 
-/* 64 purges read 64 pages at once. Four are read at a time, and all jobs come to an end. */
+/* Once 64 purges read 64 pages at the same time. Now four are read at a time, and all jobs end. */
 static void few_pages_are_read_at_once(void **state) { /* CALM-1 */
     struct fx *f = *state;
     enum { JOBS = 3 * JOB_PAGES_MAX };
@@ -287,7 +288,7 @@ static void few_pages_are_read_at_once(void **state) { /* CALM-1 */
 
 enum { LINES = 64, TASKS_OF_LINE = 20000 };
 
-/* A core whose index has very many tasks that are due, in a line of each of many queues. */
+/* Starts a core whose index has very many due tasks, in one line of each of many queues. */
 static void begin_with_full_lines(struct fx *f) {
     static struct queue_tally counts[QUEUE_PLACES + 1];
     struct core_options options = defaults;
@@ -315,7 +316,7 @@ static void begin_with_full_lines(struct fx *f) {
     }
 }
 
-/* 64 lines asked for 16,384 rows each at once, 470 MB at most. All get theirs by and by. */
+/* Once 64 lines requested 16,384 rows each at the same time, up to 470 MB. Now all get theirs one after another. */
 static void few_windows_are_read_at_once(void **state) { /* CALM-1 */
     struct fx *f = *state;
     begin_with_full_lines(f);
@@ -328,7 +329,7 @@ static void few_windows_are_read_at_once(void **state) { /* CALM-1 */
         assert_true(loading > 0 || f->core->hurry);
         event = (struct core_event){.kind = CORE_TICK};
         if (f->core->hurry) continue;
-        /* The index has them no more: the line is complete, and asks for nothing again. */
+        /* The index has no more rows: the line is complete, and requests none again. */
         event = (struct core_event){.kind = CORE_WINDOW, .line = windows[--loading].line, .through = DUE_END};
         loaded++;
     }

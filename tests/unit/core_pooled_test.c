@@ -1,5 +1,6 @@
-/* core_pooled_test.c: a session that many stand behind (broker/gateway): it gets what it has credit for, silence does
- * not end it, and what is held behind it stays leased when it leaves, when it comes back, and after a restart. */
+/* core_pooled_test.c: a session shared by many consumers (broker/gateway). It gets as many tasks as it has credit
+ * for; silence does not end it; its consumers keep their leases when it leaves, when it is resumed, and after a
+ * restart. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -183,8 +184,8 @@ static void leases_stay_when_it_leaves_and_when_it_comes_back(void **state) {
     sent(&rig, session, true);
     leave(&rig, session);
     assert_int_equal(stats(&rig)->in_flight, 3);
-    assert_true(subscribe(&rig, session) == session); /* no further slot */
-    assert_int_equal(delivered(&rig), 0);             /* and nothing is sent again: others have it */
+    assert_true(subscribe(&rig, session) == session); /* uses no further slot */
+    assert_int_equal(delivered(&rig), 0);             /* and nothing is sent again: other consumers have the tasks */
     assert_int_equal(give_credit(&rig, session, 9), 1);
     assert_int_equal(stats(&rig)->in_flight, 4);
     end(&rig);

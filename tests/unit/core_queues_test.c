@@ -1,6 +1,6 @@
-/* core_queues_test.c: the table of queues: places are taken again under new numbers, and nothing of a former queue is
- * taken for the present one's (TRUE-1); how many a principal may create; what takes no place
- * at all (CAP-1). */
+/* core_queues_test.c: the table of queues: a place is used again under a new number, and data of a former queue are
+ * never taken for the present one's (TRUE-1); how many queues a principal may create; which requests take no place
+ * (CAP-1). */
 #include "core_alone.h"
 #include "outcomes.h"
 #include "queues.h"
@@ -9,7 +9,7 @@
 #define FEW 3u
 #define RETENTION_MS 1000u
 
-/* A core with few places. */
+/* Starts a core with few places. */
 static void begin_few(struct fx *f) {
     struct core_options options = defaults;
     options.queues_max = FEW;
@@ -26,7 +26,7 @@ static Tarry__Code delete_queue(struct fx *f, const char *queue) {
     return commit(f, &op);
 }
 
-/* A queue by its policy: nothing ever ends in it. */
+/* Makes a queue by setting its policy: no task ever ends in it. */
 static Tarry__Code set_policy(struct fx *f, const char *queue) {
     char *fields[] = {"max_attempts"};
     Tarry__Op op = TARRY__OP__INIT;
@@ -80,7 +80,7 @@ static void queues_are_made_and_deleted_for_ever(void **state) {
     core_check(f->core);
 }
 
-/* A queue in a place that others had before it is counted by its place. */
+/* A queue in a place that others had before has its own counts. */
 static void a_later_queue_has_its_own_counts(void **state) {
     struct fx *f = *state;
     char name[16], *queue = name;
@@ -110,7 +110,7 @@ static void a_later_queue_has_its_own_counts(void **state) {
     assert_int_equal(delivered, 1);
 }
 
-/* TRUE-1: as long as an ending is remembered, so is the queue that it belongs to. */
+/* TRUE-1: as long as an outcome is remembered, its queue is remembered too. */
 static void a_place_waits_for_the_endings_of_its_queue(void **state) {
     struct fx *f = *state;
     begin_few(f);
@@ -123,7 +123,7 @@ static void a_place_waits_for_the_endings_of_its_queue(void **state) {
     assert_int_equal(delete_queue(f, "a"), TARRY__CODE__OK);
     assert_int_equal(set_policy(f, "d"), TARRY__CODE__TOO_LARGE);
     says(f, "outcome-retention");
-    assert_int_equal(cancel(f, id), TARRY__CODE__OK); /* it says that it was cancelled */
+    assert_int_equal(cancel(f, id), TARRY__CODE__OK); /* the reply is that it was cancelled */
     f->now_ms += RETENTION_MS + 1;
     const uint64_t ended_ms = NOW_MS;
     assert_int_equal(set_policy(f, "d"), TARRY__CODE__OK);
@@ -133,11 +133,11 @@ static void a_place_waits_for_the_endings_of_its_queue(void **state) {
     assert_int_equal(core_queue_number(f->core, "a"), 0);
     assert_int_equal(cancel(f, id), TARRY__CODE__NOT_DONE);
     assert_true(outcomes_known_since(f->core->outcomes) > ended_ms);
-    assert_int_equal(set_policy(f, "a"), TARRY__CODE__TOO_LARGE); /* its place is gone */
+    assert_int_equal(set_policy(f, "a"), TARRY__CODE__TOO_LARGE); /* its place is taken */
     core_check(f->core);
 }
 
-/* The longest deleted one goes first; one that is used again before keeps its number. */
+/* The queue that was deleted first loses its place first; a queue that is used again before that keeps its number. */
 static void a_deleted_queue_that_is_used_again_keeps_its_number(void **state) {
     struct fx *f = *state;
     begin_few(f);
@@ -154,7 +154,7 @@ static void a_deleted_queue_that_is_used_again_keeps_its_number(void **state) {
     core_check(f->core);
 }
 
-/* LOG-2: a start gives each place the queue that has it, whatever rows of former queues the index keeps. */
+/* LOG-2: a start gives each place the queue that has it, whatever rows of former queues the index has. */
 static void a_former_queue_is_not_restored(void **state) {
     struct fx *f = *state;
     static struct queue_tally counts[QUEUE_PLACES + 1];
@@ -190,7 +190,7 @@ static void a_former_queue_is_not_restored(void **state) {
     core_free(core);
 }
 
-/* CAP-1: a consumer that names queues at random takes no place, and gets what comes once there is a queue. */
+/* CAP-1: a subscription to unknown queues takes no place; the consumer gets their tasks once the queues exist. */
 static void a_subscription_takes_no_place(void **state) {
     struct fx *f = *state;
     char names[QUEUES_PER_SUBSCRIBE_MAX][16], *queues[QUEUES_PER_SUBSCRIBE_MAX];
@@ -236,7 +236,8 @@ static void so_many_queues_are_waited_for_and_no_more(void **state) {
     assert_int_equal(subscribe_to(f, own, 3), TARRY__CODE__TOO_LARGE);
     says(f, "queues=");
     assert_int_equal(subscribe_to(f, own, 2), TARRY__CODE__OK);
-    assert_int_equal(subscribe_to(f, own, 2), TARRY__CODE__OK); /* any number of consumers wait for the same queues */
+    assert_int_equal(subscribe_to(f, own, 2),
+                     TARRY__CODE__OK); /* any number of consumers may wait for the same queues */
     assert_int_equal(subscribe_to(f, own + 1, 2), TARRY__CODE__TOO_LARGE);
     assert_int_equal(unsubscribe(f), TARRY__CODE__OK);
     assert_int_equal(subscribe_to(f, own + 2, 1), TARRY__CODE__TOO_LARGE); /* the first consumer still waits */
@@ -249,7 +250,8 @@ static void a_principal_creates_so_many_queues_and_no_more(void **state) {
     struct fx *f = *state;
     f->caller = &other;
     assert_int_equal(hello(f), TARRY__CODE__OK);
-    assert_int_equal(schedule(f, "s.theirs", 1000), TARRY__CODE__OK); /* another's, though it may use it */
+    assert_int_equal(schedule(f, "s.theirs", 1000),
+                     TARRY__CODE__OK); /* another principal's queue, although it may use it */
     const uint64_t of_other = f->producer;
     f->caller = &small;
     assert_int_equal(hello(f), TARRY__CODE__OK);
@@ -265,7 +267,7 @@ static void a_principal_creates_so_many_queues_and_no_more(void **state) {
     assert_int_equal(cancel(f, id), TARRY__CODE__OK);
     assert_int_equal(delete_queue(f, "s.b"), TARRY__CODE__OK);
     assert_int_equal(schedule(f, "s.c", 1000), TARRY__CODE__OK);
-    assert_int_equal(schedule(f, "s.b", 1000), TARRY__CODE__TOO_LARGE); /* to use it again is to create it */
+    assert_int_equal(schedule(f, "s.b", 1000), TARRY__CODE__TOO_LARGE); /* using a deleted queue again creates it */
     f->caller = &other;
     f->producer = of_other;
     assert_int_equal(schedule(f, "s.b", 1000), TARRY__CODE__OK);
@@ -275,7 +277,8 @@ static void a_principal_creates_so_many_queues_and_no_more(void **state) {
     assert_int_equal(schedule(f, "l.b", 1000), TARRY__CODE__TOO_LARGE);
     f->caller = &small;
     f->producer = of_small;
-    assert_int_equal(schedule(f, "tarry.own", 1000), TARRY__CODE__OK); /* the broker's own count to no principal */
+    assert_int_equal(schedule(f, "tarry.own", 1000),
+                     TARRY__CODE__OK); /* the broker's own queues count for no principal */
 }
 
 /* CAP-1 */

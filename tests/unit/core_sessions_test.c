@@ -1,5 +1,5 @@
-/* core_sessions_test.c: consumers that leave and keep their leases: more of them than there is room for (CAP-1), and
- * for as long as the leases last. */
+/* core_sessions_test.c: consumers that leave and keep their leases: more of them than the table has places (CAP-1),
+ * and as long as the leases last. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ struct rig {
     uint64_t sequence;
 };
 
-/* Effects stay until the next step. */
+/* The effects stay until the next step. */
 static void step(struct rig *rig, struct core_event event) {
     core_effects_reset(&rig->effects);
     event.now = (struct instant){.steady_ns = rig->now_ms * 1000000, .wall_ns = rig->now_ms * 1000000};
@@ -58,7 +58,7 @@ static void schedule(struct rig *rig) {
     commit_one(rig, &op);
 }
 
-/* The session; 0: busy. */
+/* Returns the session; 0: busy. */
 static uint64_t subscribe(struct rig *rig) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Subscribe subscribe = TARRY__SUBSCRIBE__INIT;
@@ -75,7 +75,7 @@ static uint64_t subscribe(struct rig *rig) {
     return reply->subscribe->session;
 }
 
-/* Is given one task, and leaves with it. */
+/* Gets one task and leaves with it. */
 static struct row leave_with_a_lease(struct rig *rig, uint64_t session) {
     step(rig, (struct core_event){.kind = CORE_LANE_UP, .session = session});
     assert_int_equal(rig->effects.deliveries.count, 1);
@@ -115,7 +115,7 @@ static void end(struct rig *rig) {
     arena_deinit(&rig->arena);
 }
 
-/* The next one's subscription ended the broker by an assertion once. */
+/* Once the next subscription made an assertion of the broker fail. */
 static void one_too_many_that_left_with_leases_is_told_to_wait(void **state) {
     (void)state;
     struct rig rig;
@@ -128,7 +128,7 @@ static void one_too_many_that_left_with_leases_is_told_to_wait(void **state) {
     }
     assert_int_equal(subscribe(&rig), 0);
     core_check(rig.core);
-    rig.now_ms += LEASE_MAX_MS + 1; /* the leases run out, and their places are free */
+    rig.now_ms += LEASE_MAX_MS + 1; /* the leases run out, and their places become free */
     for (int i = 0; i < LEFT_MAX; i++) step(&rig, (struct core_event){.kind = CORE_TICK});
     assert_true(subscribe(&rig) != 0);
     end(&rig);
@@ -162,13 +162,13 @@ static void extend(struct rig *rig, const struct row *row) {
     assert_int_equal(rig->effects.appends.count, 1);
 }
 
-/* When its only lease was extended, the session became one of before a restart: the lease was taken back when the time
- * for claims was over, and later on, its place in the table was lost for good. */
+/* Once, when a left session's only lease was extended, the session was treated as one from before a restart: the
+ * lease was taken back after the time for claims, and later its place in the table was lost for good. */
 static void a_lease_that_is_extended_after_its_session_left_lasts_as_long(void **state) {
     (void)state;
     struct rig rig;
     begin(&rig);
-    for (int i = 0; i < LEFT_MAX + 1; i++) { /* one after another: there is room for each */
+    for (int i = 0; i < LEFT_MAX + 1; i++) { /* one after another: each finds a place */
         schedule(&rig);
         uint64_t session = subscribe(&rig);
         assert_true(session != 0);
@@ -179,7 +179,7 @@ static void a_lease_that_is_extended_after_its_session_left_lasts_as_long(void *
         assert_int_equal(rig.effects.appends.count, 0);
         rig.now_ms += LEASE_MAX_MS;
         step(&rig, (struct core_event){.kind = CORE_TICK});
-        assert_int_equal(rig.effects.appends.count, 1); /* given back */
+        assert_int_equal(rig.effects.appends.count, 1); /* the task is ready again */
         uint64_t next = subscribe(&rig);
         row = leave_with_a_lease(&rig, next);
         acked(&rig, &row);
@@ -195,7 +195,8 @@ static Tarry__Code heartbeat(struct rig *rig, uint64_t session) {
     return ask(rig, CORE_HEARTBEAT, &request)->code;
 }
 
-/* F-17: it takes another lane for its own, and was kept for ever without a task (history 80923110 of the simulator). */
+/* F-17: a consumer that dials a wrong lane was once kept for ever without a task (history 80923110 of the
+ * simulator). */
 static void a_consumer_that_beats_and_connects_nowhere_is_told(void **state) {
     (void)state;
     struct rig rig;
@@ -203,11 +204,11 @@ static void a_consumer_that_beats_and_connects_nowhere_is_told(void **state) {
     uint64_t session = subscribe(&rig);
     for (uint64_t ms = 0; ms + 1000 < SESSION_SILENCE_MS; ms += 1000) {
         rig.now_ms += 1000;
-        assert_int_equal(heartbeat(&rig, session), TARRY__CODE__OK); /* its connection may be on its way */
+        assert_int_equal(heartbeat(&rig, session), TARRY__CODE__OK); /* its connection may be under way */
     }
     rig.now_ms += 1000;
     assert_int_equal(heartbeat(&rig, session), TARRY__CODE__NO_SUCH_SESSION);
-    rig.now_ms += SESSION_SILENCE_MS - 1; /* it was heard, and is still there */
+    rig.now_ms += SESSION_SILENCE_MS - 1; /* it was heard, and the session still exists */
     step(&rig, (struct core_event){.kind = CORE_LANE_UP, .session = session});
     assert_int_equal(heartbeat(&rig, session), TARRY__CODE__OK);
     rig.now_ms += SESSION_SILENCE_MS - 1;

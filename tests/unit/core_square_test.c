@@ -1,12 +1,13 @@
-/* core_square_test.c: no commit costs the square of its operations, of what is dead under a key, or of the queues that
- * a principal may use (CALM-1). What is counted is not time, but what a step looks at (core->visits). */
+/* core_square_test.c: the cost of a commit does not grow with the square of its operations, of the dead letters of a
+ * key, or of a principal's queues (CALM-1). It is measured not in time, but in how much a step looks at
+ * (core->visits). */
 #include "core_alone.h"
 #include "pending.h"
 #include "state.h"
 #include "tarry_limits.h"
 
 #define OPS OPS_PER_COMMIT_MAX
-/* One look-up goes through a bucket of each table, and buckets have a few entries now and then. */
+/* One look-up visits one bucket in each table; a bucket sometimes has a few entries. */
 #define VISITS_PER_OP_MAX 16
 
 static Tarry__Op ops[OPS], *pointers[OPS];
@@ -56,18 +57,18 @@ static void with_shipped(struct fx *f, size_t memory) {
     begin_again(f, &options);
 }
 
-/* 8,192 operations on one key took 2 s. */
+/* 8,192 operations on one key once took 2 s. */
 static void many_operations_on_one_key(void **state) { /* CALM-1 */
     struct fx *f = *state;
     with_shipped(f, 128u << 20);
     for (size_t i = 0; i < OPS; i++) add_schedule(i, "orders", "k", 600000);
     assert_true(visits_of_commit(f, OPS) <= OPS * VISITS_PER_OP_MAX);
-    for (size_t i = 0; i < OPS; i++) { /* the entries of the draft end by turns */
+    for (size_t i = 0; i < OPS; i++) { /* the draft's entries end alternately */
         if (i % 2 == 0) add_cancel(i, "k");
         if (i % 2 == 1) add_schedule(i, "orders", "k", 600000);
     }
     assert_true(visits_of_commit(f, OPS) <= OPS * VISITS_PER_OP_MAX);
-    for (size_t i = 0; i < OPS; i++) add_cancel(i, "k"); /* all but one are of a task that has ended */
+    for (size_t i = 0; i < OPS; i++) add_cancel(i, "k"); /* all but one concern a task that has ended */
     assert_true(visits_of_commit(f, OPS) <= OPS * VISITS_PER_OP_MAX);
     assert_int_equal(core_live(f->core), 0);
 }
@@ -85,7 +86,7 @@ static void many_operations_on_keys_of_their_own(void **state) {
     assert_int_equal(core_live(f->core), OPS);
 }
 
-/* Clients can choose keys whose hashes end alike. The salt says where they lie (slots.h). */
+/* Clients can choose keys whose hashes have equal ends. A secret salt determines their slots (slots.h). */
 static void keys_that_were_chosen_to_lie_in_one_slot(void **state) { /* CALM-1 */
     struct fx *f = *state;
     enum { KEYS = 1024, SLOTS = 1 << 15 };
@@ -101,7 +102,7 @@ static void keys_that_were_chosen_to_lie_in_one_slot(void **state) { /* CALM-1 *
     for (unsigned round = 0; round < 2; round++) assert_true(visits_of_commit(f, KEYS) <= KEYS * VISITS_PER_OP_MAX);
 }
 
-/* Each policy went through all records before it: 127 ms of 4,000 queues. */
+/* Once each policy visited all records before it: 127 ms for 4,000 queues. */
 static void policies_of_all_queues(void **state) {
     struct fx *f = *state;
     static Tarry__QueueSet bodies[OPS];
@@ -109,7 +110,7 @@ static void policies_of_all_queues(void **state) {
     static char *field = "lease_ms";
     with_shipped(f, 64u << 20);
     policy.lease_ms = 1000;
-    for (unsigned round = 0; round < 2; round++) { /* the queues are new, and then they are there */
+    for (unsigned round = 0; round < 2; round++) { /* first new queues, then existing ones */
         for (size_t i = 0; i < OPS; i++) {
             tarry__op__init(&ops[i]);
             tarry__queue_set__init(&bodies[i]);
@@ -128,7 +129,7 @@ static void policies_of_all_queues(void **state) {
     for (uint32_t number = 1; number <= 4000; number++) assert_int_equal(f->core->queues[number].policy.lease_ms, 1002);
 }
 
-/* One more dead letter of the key "k", which is leased to the session. */
+/* Makes one more dead letter with the key "k" from a task leased to the session. */
 static void bury(struct fx *f, uint64_t session) {
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__Nack nack = TARRY__NACK__INIT;
@@ -150,7 +151,7 @@ static void bury(struct fx *f, uint64_t session) {
     step(f, &sent);
 }
 
-/* A question for the key went through all of its dead letters, and so did each of them when it left memory. */
+/* Once a query for the key visited all of its dead letters, and so did each of them when it left memory. */
 static void many_dead_letters_of_one_key(void **state) { /* CALM-1 */
     struct fx *f = *state;
     enum { DEAD = 4000 };
@@ -165,7 +166,7 @@ static void many_dead_letters_of_one_key(void **state) { /* CALM-1 */
     step(f, &event);
     uint64_t before = f->core->visits;
     for (unsigned i = 0; i < DEAD; i++) {
-        f->now_ms += i % 3 == 0; /* some die in one millisecond */
+        f->now_ms += i % 3 == 0; /* several die in one millisecond */
         bury(f, session);
     }
     assert_int_equal(f->core->tally.queues[1].dead, DEAD);
@@ -173,7 +174,7 @@ static void many_dead_letters_of_one_key(void **state) { /* CALM-1 */
     for (size_t i = 0; i < OPS; i++) add_cancel(i, "k");
     assert_true(visits_of_commit(f, OPS) <= OPS * VISITS_PER_OP_MAX);
     assert_int_equal(f->result, TARRY__CODE__NOT_DONE);
-    assert_int_equal(f->id, f->core->tally.next_id - 1); /* the one that died last is told of */
+    assert_int_equal(f->id, f->core->tally.next_id - 1); /* the reply is about the one that died last */
     before = f->core->visits;
     event = (struct core_event){.kind = CORE_INDEXED, .position = f->core->durable};
     for (step(f, &event); f->core->hurry; step(f, &event)) event = (struct core_event){.kind = CORE_TICK};
@@ -181,7 +182,7 @@ static void many_dead_letters_of_one_key(void **state) { /* CALM-1 */
     assert_true(f->core->visits - before <= DEAD * VISITS_PER_OP_MAX);
 }
 
-/* A commit of such a principal cost 140 times as much as another one. */
+/* Once a commit of such a principal cost 140 times as much as another. */
 static void what_a_principal_has_pending_is_known(void **state) { /* CAP-1 */
     struct fx *f = *state;
     with_shipped(f, 64u << 20);
@@ -195,9 +196,9 @@ static void what_a_principal_has_pending_is_known(void **state) { /* CAP-1 */
         .name = "shop", .prefixes = prefixes, .prefix_count = 4, .acts_for_all = true, .pending_max = 2046};
     add_schedule(0, "shop-1", "k", 600000);
     f->caller = &caller;
-    visits_of_commit(f, 1); /* all queues are put in order, once */
+    visits_of_commit(f, 1); /* all queues are sorted once */
     assert_int_equal(pending_of(f->core, &caller), 2046);
-    for (unsigned i = 0; i < 10; i++) { /* none more */
+    for (unsigned i = 0; i < 10; i++) { /* not again */
         f->sequence++;
         const uint64_t before = f->core->visits;
         assert_int_equal(commit_as(f, f->sequence, f->sequence, pointers, 1), TARRY__CODE__BUSY);
@@ -217,7 +218,7 @@ static void what_a_principal_has_pending_is_known(void **state) { /* CAP-1 */
     const struct core_caller any = {.name = "any", .pending_max = 1};
     assert_int_equal(pending_of(f->core, &any), 4091);
     f->caller = NULL;
-    add_schedule(0, "shop-new", "", 600000); /* a queue that comes later */
+    add_schedule(0, "shop-new", "", 600000); /* a queue that is added later */
     visits_of_commit(f, 1);
     assert_int_equal(pending_of(f->core, &caller), 2047);
 }

@@ -1,12 +1,12 @@
-/* core_test.c: what the core refuses, at its limits and out of bounds (CAP-1), what it does not believe of an index or
- * a log (LOG-2), and how it does without memory (F-11). What it does right is shown by tests/sim. */
+/* core_test.c: the core's refusals, at limits and beyond them (CAP-1); index and log contents that it does not
+ * accept (LOG-2); and how it works without memory (F-11). tests/sim shows its correct work. */
 #include "core_alone.h"
 #include "outcomes.h"
 #include "state.h"
 
 /* ---- the allocator, by the linker's --wrap */
 
-static uint64_t allocations_left; /* 0: as many as wanted; n: the n-th fails */
+static uint64_t allocations_left; /* 0: no limit; n: the n-th allocation fails */
 
 static bool is_refused(void) {
     return allocations_left > 0 && --allocations_left == 0;
@@ -86,7 +86,7 @@ static void what_became_of_a_commit_can_be_asked(void **state) { /* ONCE-1 */
     assert_int_equal(commit_as(f, 1, 1, ops, 1), TARRY__CODE__OK);
     uint64_t position = core_position(f->core);
     assert_int_equal(ask_what_became_of(f, 1), TARRY__CODE__OK);
-    assert_int_equal(f->repeats, recorded); /* its own answer, from the log */
+    assert_int_equal(f->repeats, recorded); /* its own reply, from the log */
     assert_int_equal(core_position(f->core), position);
 }
 
@@ -98,8 +98,8 @@ static void who_is_asked_for_before_he_comes_stays_outside(void **state) { /* ON
     assert_true(f->abandoned);
     assert_int_equal(f->repeats, 0);
     uint64_t position = core_position(f->core);
-    assert_true(position > asked);                                 /* recorded: it is so after a crash too */
-    assert_int_equal(commit_as(f, 1, 1, ops, 1), TARRY__CODE__OK); /* it was still under way */
+    assert_true(position > asked);                                 /* recorded, so it is also true after a crash */
+    assert_int_equal(commit_as(f, 1, 1, ops, 1), TARRY__CODE__OK); /* the commit was still under way */
     assert_int_equal(f->repeats, asked);
     assert_int_equal(ask_what_became_of(f, 1), TARRY__CODE__OK);
     assert_int_equal(f->repeats, asked);
@@ -193,7 +193,7 @@ static void so_many_purges_at_once_and_no_more(void **state) {
     struct fx *f = *state;
     assert_int_equal(purge(f), TARRY__CODE__NO_SUCH_QUEUE);
     assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__OK);
-    for (unsigned i = 0; i < JOBS_MAX; i++) assert_int_equal(purge(f), TARRY__CODE__OK); /* no page ever comes */
+    for (unsigned i = 0; i < JOBS_MAX; i++) assert_int_equal(purge(f), TARRY__CODE__OK); /* no page ever arrives */
     assert_int_equal(purge(f), TARRY__CODE__BUSY);
     says(f, "purges");
 }
@@ -218,7 +218,7 @@ static void a_subscription_out_of_bounds_is_refused(void **state) {
         bool is_good = i == sizeof(cases) / sizeof(*cases);
         Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
         body.queues = queues;
-        body.n_queues = is_good ? 2 : cases[i].queues; /* twice the same is once */
+        body.n_queues = is_good ? 2 : cases[i].queues; /* a queue named twice counts once */
         body.prefetch = is_good ? PREFETCH_MAX : cases[i].prefetch;
         body.max_batch = is_good ? BATCH_MAX : cases[i].max_batch;
         body.lease_ms = is_good ? LEASE_MIN_MS : cases[i].lease_ms;
@@ -236,11 +236,11 @@ static void so_many_sessions_and_no_more(void **state) {
     assert_int_equal(subscribe(f, &body), TARRY__CODE__BUSY);
     says(f, "SESSIONS_MAX");
     f->resumes = f->session;
-    assert_int_equal(subscribe(f, &body), TARRY__CODE__OK); /* it has its own lane, if no other is free */
+    assert_int_equal(subscribe(f, &body), TARRY__CODE__OK); /* it gets its own lane, if no other is free */
     f->resumes = 0;
     struct core_event gone = {.kind = CORE_LANE_GONE, .session = f->session};
     step(f, &gone);
-    step(f, &gone); /* news of a session that is gone are nobody's */
+    step(f, &gone); /* an event of a session that is gone is ignored */
     gone.kind = CORE_LANE_UP;
     step(f, &gone);
     gone.kind = CORE_LANE_SENT;
@@ -257,7 +257,7 @@ static Tarry__Code unsubscribe(struct fx *f) {
     return ask(f, CORE_UNSUBSCRIBE, &request);
 }
 
-/* Whether its lane is up or not yet, and whichever place its session has in the table, also the first one. */
+/* The consumer's lane may be up or not, and its session may be at any place in the table, even the first. */
 static void a_queue_with_a_consumer_is_not_deleted(void **state) {
     struct fx *f = *state;
     Tarry__Op op = TARRY__OP__INIT;
@@ -285,7 +285,8 @@ static void a_queue_with_a_consumer_is_not_deleted(void **state) {
     }
 }
 
-static void an_index_that_lags_is_waited_for(void **state) { /* CAP-1: schedules first, then all but settling */
+static void an_index_that_lags_is_waited_for(
+    void **state) { /* CAP-1: first schedules are refused, then all operations except settling */
     struct fx *f = *state;
     struct core_options options = defaults;
     options.index_lag_max = 10;
@@ -337,7 +338,7 @@ static void nothing_new_once_it_stops(void **state) {
     assert_int_equal(core_position(f->core), position);
 }
 
-/* Seed 2030989 of the pair: it was to hand over, and not to after all, before it had begun to lead. */
+/* Seed 2030989 of the pair: the node was told to hand over, and then not to, before it had begun to lead. */
 static void a_follower_that_is_to_stop_and_then_not_leads_like_any_other(void **state) {
     struct fx *f = *state;
     static const enum core_event_kind kinds[] = {CORE_FOLLOW, CORE_STOP, CORE_RESUME, CORE_START};
@@ -366,7 +367,8 @@ static uint64_t now_by_stats(struct fx *f, uint64_t now_ms) {
     return broker.now_ms;
 }
 
-/* TIME-2: a follower's time is that of the last frame. A question is answered as of now, and moves nothing. */
+/* TIME-2: a follower's time is that of the last frame. A query is answered with the current time, and changes
+ * nothing. */
 static void a_question_moves_no_followers_clock(void **state) {
     struct fx *f = *state;
     core_free(f->core);
@@ -378,7 +380,7 @@ static void a_question_moves_no_followers_clock(void **state) {
     assert_int_equal(now_by_stats(f, 2000), 2000);
 }
 
-/* ---- what no index of ours says, and no log */
+/* ---- contents that no index or log of ours has */
 
 static void an_index_that_makes_no_sense_is_not_believed(void **state) {
     struct core *core = core_new(&defaults);
@@ -405,7 +407,7 @@ static void an_index_that_makes_no_sense_is_not_believed(void **state) {
     queue.policy = &policy;
     assert_int_equal(core_restore_queue(core, &queue), 0);
     queue.number = 2;
-    assert_int_equal(core_restore_queue(core, &queue), CORE_NONSENSE); /* the name is taken */
+    assert_int_equal(core_restore_queue(core, &queue), CORE_NONSENSE); /* the name is in use */
 
     struct row row = {.id = 1, .queue = 1, .state = ROW_WAITING};
     assert_int_equal(core_restore_lease(core, &row), CORE_NONSENSE);
@@ -438,7 +440,7 @@ static void an_index_that_makes_no_sense_is_not_believed(void **state) {
     core_free(core);
 }
 
-/* A frame of one record, to a core that knows a queue and nothing else. */
+/* Replays a frame with one record, on a core that has only one queue. */
 static int replay(Tarry__Record *record, uint64_t producer) {
     struct core *core = core_new(&defaults);
     Tarry__Policy policy = TARRY__POLICY__INIT;
@@ -460,14 +462,16 @@ static int replay(Tarry__Record *record, uint64_t producer) {
     return error;
 }
 
-/* ONCE-1: a full table lets go of whoever has been idle longest, after a restart too; the index lists them by id. */
+/* ONCE-1: a full table forgets the producer that has been idle longest, also after a restart; the index lists
+ * producers by id. */
 static void after_a_restart_the_longest_idle_producer_goes_first(void **state) {
     struct fx *f = *state;
     const uint64_t FIRST = 1ull << 40; /* a producer's id is a position */
     core_free(f->core);
     f->core = core_new(&f->options);
     assert_non_null(f->core);
-    for (uint64_t i = 1; i <= PRODUCERS_MAX; i++) { /* the lower, the busier; two always in the same millisecond */
+    for (uint64_t i = 1; i <= PRODUCERS_MAX;
+         i++) { /* the lower the id, the more recently used; always two in the same millisecond */
         assert_int_equal(core_restore_producer(f->core, FIRST + i, NOW_MS - i / 2, 1, 0), 0);
     }
     struct core_event start = {.kind = CORE_START, .epoch = 2};
@@ -497,7 +501,7 @@ static void a_log_that_makes_no_sense_is_not_believed(void **state) { /* LOG-2 *
     Tarry__StopPut stop = TARRY__STOP_PUT__INIT;
     Tarry__AlonePut alone = TARRY__ALONE_PUT__INIT;
     assert_int_equal(replay(NULL, 0), 0);
-    assert_int_equal(replay(NULL, 9), CORE_NONSENSE); /* a commit of nobody */
+    assert_int_equal(replay(NULL, 9), CORE_NONSENSE); /* a commit without a producer */
     Tarry__Record records[] = {
         {.fact_case = TARRY__RECORD__FACT__NOT_SET},
         {.fact_case = TARRY__RECORD__FACT_PUT, .put = &put},
@@ -511,7 +515,7 @@ static void a_log_that_makes_no_sense_is_not_believed(void **state) { /* LOG-2 *
         {.fact_case = TARRY__RECORD__FACT_ALONE, .alone = &alone},
     };
     for (unsigned with_task = 0; with_task < 2; with_task++) {
-        put.task = end.task = with_task ? &task : NULL; /* a task without an id, or none at all */
+        put.task = end.task = with_task ? &task : NULL; /* a task without an id, or no task at all */
         for (size_t i = 0; i < sizeof(records) / sizeof(*records); i++) {
             records[i].base = (ProtobufCMessage)PROTOBUF_C_MESSAGE_INIT(&tarry__record__descriptor);
             int error = replay(&records[i], 0);

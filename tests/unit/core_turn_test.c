@@ -1,4 +1,5 @@
-/* core_turn_test.c: what the core is told, as of when and in which order (engine/core_turn.h, engine_request.h). */
+/* core_turn_test.c: what the core is given, with which time and in which order (engine/core_turn.h,
+ * engine_request.h). */
 #include "core_turn.h"
 
 #include <setjmp.h>
@@ -23,7 +24,7 @@ static struct turn_now at(uint64_t ns) {
     return (struct turn_now){.logical = {.steady_ns = ns, .wall_ns = ns}, .boot_ns = ns};
 }
 
-/* A core that decides, and nothing of what it has said is durable. */
+/* A core that decides; none of its frames is durable. */
 static int setup(void **state) {
     struct fx *f = calloc(1, sizeof *f);
     const struct core_options options = {.memory = (64u << 20),
@@ -53,7 +54,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* The turn goes on until `effect`, with steps and looks carried out; false: it is done before. */
+/* Runs the turn until `effect`, carrying out its steps and looks. Returns false if it ends before. */
 static bool goes_on_to(struct fx *f, enum turn_effect effect) {
     enum turn_effect next;
     struct turn_now now = at(NOW_NS);
@@ -69,14 +70,14 @@ static bool goes_on_to(struct fx *f, enum turn_effect effect) {
     return next == effect;
 }
 
-/* A batch on its way out, and nothing after it before there is another one. */
+/* One batch waits to leave, and the next needs another free one. */
 static void the_core_waits_for_a_batch(void **state) { /* CALM-1 */
     struct fx *f = *state;
     struct item item = {.kind = ITEM_LANE, .received_ns = NOW_NS};
     core_turn_take(&f->turn, &f->load);
     core_turn_flushed(&f->turn);
     assert_int_equal(core_turn_next(&f->turn), TURN_FILL);
-    assert_int_equal(core_turn_next(&f->turn), TURN_FILL); /* until it is there */
+    assert_int_equal(core_turn_next(&f->turn), TURN_FILL); /* until there is one */
     core_turn_fill(&f->turn, &f->effects);
     assert_false(goes_on_to(f, TURN_FILL));
     f->load.first = &item;
@@ -87,7 +88,7 @@ static void the_core_waits_for_a_batch(void **state) { /* CALM-1 */
     assert_true(goes_on_to(f, TURN_TAKE));
     assert_true(core_turn_may_fill(TURN_BATCHES_MAX - 1, false));
     assert_false(core_turn_may_fill(TURN_BATCHES_MAX, false));
-    assert_true(core_turn_may_fill(TURN_BATCHES_MAX, true)); /* whoever stops waits for nobody */
+    assert_true(core_turn_may_fill(TURN_BATCHES_MAX, true)); /* a stopping core does not wait */
 }
 
 static void an_item_is_judged_by_when_it_was_received(void **state) { /* TIME-2 */
@@ -100,11 +101,11 @@ static void an_item_is_judged_by_when_it_was_received(void **state) { /* TIME-2 
     assert_ptr_equal(f->turn.item, &item);
     assert_int_equal(core_turn_time(&f->turn, &now).steady_ns, NOW_NS - 50 * MS);
     assert_false(goes_on_to(f, TURN_TAKE));
-    assert_int_equal(core_turn_time(&f->turn, &now).steady_ns, NOW_NS); /* all that was received before is handled */
+    assert_int_equal(core_turn_time(&f->turn, &now).steady_ns, NOW_NS); /* everything received before is handled */
 }
 
-/* A process that was stopped judges what it finds by when the stop began; it leads as of now (pair history 4000226 of
- * 1ce1971: the rig's own copy of this did not). */
+/* A process that was stopped judges waiting requests by when the stop began; it leads from now on (pair history
+ * 4000226 of 1ce1971: the rig's own copy of this code did not). */
 static void who_leads_as_it_wakes_up_begins_now(void **state) { /* TIME-2 */
     struct fx *f = *state;
     struct turn_now now = at(NOW_NS);
@@ -132,7 +133,7 @@ static void what_is_put_off_is_taken_once_the_leader_goes_on(void **state) { /* 
     f->load.first = &news;
     news.next = &call.item;
     core_turn_take(&f->turn, &f->load);
-    assert_true(goes_on_to(f, TURN_REFUSE)); /* who waits is told; the news wait */
+    assert_true(goes_on_to(f, TURN_REFUSE)); /* the waiting client is answered; the event waits */
     assert_ptr_equal(f->turn.item, &call.item);
     assert_false(goes_on_to(f, TURN_TAKE));
     call.event.kind = CORE_STATS;
@@ -155,13 +156,13 @@ static void a_pause_is_told_once_all_that_was_decided_is_committed(void **state)
     assert_false(goes_on_to(f, TURN_PAUSED));
     f->load.durable = core_position(f->core);
     core_turn_take(&f->turn, &f->load);
-    assert_false(goes_on_to(f, TURN_PAUSED)); /* the seal is not, which follows */
+    assert_false(goes_on_to(f, TURN_PAUSED)); /* the seal that follows is not */
     f->load.durable = core_position(f->core);
     core_turn_take(&f->turn, &f->load);
     assert_true(goes_on_to(f, TURN_PAUSED));
     assert_int_equal(f->turn.position, core_position(f->core));
     core_turn_take(&f->turn, &f->load);
-    assert_false(goes_on_to(f, TURN_PAUSED)); /* once */
+    assert_false(goes_on_to(f, TURN_PAUSED)); /* only once */
 }
 
 static void the_last_record_comes_when_nobody_waits_and_nothing_after_it(void **state) { /* KEEP-1 */

@@ -1,18 +1,18 @@
-/* core_work_test.c: a step does a bounded amount of work, however many queues, consumers or tasks there are: one step
- * of a second would be a second's lateness of every task. What is counted is not time, but what a step looks at
- * (core->visits). */
+/* core_work_test.c: a step does a bounded amount of work, however many queues, consumers or tasks there are: a step
+ * of one second would make every task one second late. The work is measured not in time, but in how much a step
+ * looks at (core->visits). */
 #include "core_alone.h"
 #include "state.h"
 #include "tarry_limits.h"
 
-/* What all parts of a step may look at, together, with a little for what they begin with. */
+/* The sum of the limits of all parts of a step, with a little for their overhead. */
 #define VISITS_MAX                                                                                                     \
     (SETTLED_PER_STEP_MAX + 2 * QUEUES_PER_SUBSCRIBE_MAX + EVICT_PER_STEP_MAX + EVICT_PER_STEP_MAX / 2 +               \
      PROMOTE_PER_STEP_MAX + 2 * CHECK_PER_STEP_MAX + DELIVERIES_PER_STEP_MAX)
 #define STEPS_MAX 1000000
 
-/* `event`, and then ticks until nothing is left to do at once; the most that any of them has looked at, together with
- * the step that says that it is durable. */
+/* Runs `event`, and then ticks until nothing is left to do at once. Returns the most that any of these steps has
+ * looked at, together with the step that makes it durable. */
 static uint64_t most_visits(struct fx *f, struct core_event *event) {
     struct core_event tick = {.kind = CORE_TICK};
     uint64_t most = 0;
@@ -32,7 +32,7 @@ static uint64_t most_visits_of_a_tick(struct fx *f) {
 
 #define COMMIT_OPS 1024
 
-/* Tasks of the queues q0, q1, … by turns, all in one commit. False: refused. */
+/* Schedules tasks for the queues q0, q1, … in turn, in one commit. Returns false if it was refused. */
 static bool schedule_all(struct fx *f, unsigned count, unsigned queues, uint64_t delay_ms) {
     static Tarry__Schedule bodies[COMMIT_OPS];
     static Tarry__When whens[COMMIT_OPS];
@@ -55,7 +55,7 @@ static bool schedule_all(struct fx *f, unsigned count, unsigned queues, uint64_t
     return commit_as(f, f->sequence, f->sequence, pointers, count) == TARRY__CODE__OK;
 }
 
-/* A consumer of `count` queues from `first` on, whose lane comes up later. */
+/* Subscribes a consumer to `count` queues from `first` on; its lane comes up later. */
 static uint64_t consumer_of(struct fx *f, unsigned first, unsigned count) {
     static char names[QUEUES_PER_SUBSCRIBE_MAX][16];
     static char *queues[QUEUES_PER_SUBSCRIBE_MAX];
@@ -79,12 +79,12 @@ static void up(struct fx *f, uint64_t session) {
 static void with_memory(struct fx *f, size_t memory) {
     struct core_options options = defaults;
     options.memory = memory;
-    options.ahead_ms = 50; /* as tarryd has it */
+    options.ahead_ms = 50; /* as in tarryd */
     options.index_lag_max = options.index_lag_hard = UINT64_MAX;
     begin_again(f, &options);
 }
 
-/* 4,096 of them once cost 111 µs a step. */
+/* 4,096 of them once cost 111 µs per step. */
 static void queues_whose_consumers_have_enough_are_not_looked_at(void **state) {
     struct fx *f = *state;
     with_memory(f, 32u << 20);
@@ -95,7 +95,7 @@ static void queues_whose_consumers_have_enough_are_not_looked_at(void **state) {
     assert_true(most_visits_of_a_tick(f) == 0);
 }
 
-/* 64 consumers, all of the same 256 queues, have their leases acked at once, and each of them gets the next. */
+/* 64 consumers of the same 256 queues have their leases acked at once, and each gets its next task. */
 static void consumers_that_come_free_together_are_looked_at_by_and_by(void **state) {
     struct fx *f = *state;
     enum { CONSUMERS = 64 };
@@ -130,13 +130,13 @@ static void consumers_that_come_free_together_are_looked_at_by_and_by(void **sta
     assert_int_equal(f->result, TARRY__CODE__OK);
     const uint64_t most =
         SETTLED_PER_STEP_MAX + QUEUES_PER_SUBSCRIBE_MAX + DELIVERIES_PER_STEP_MAX + CHECK_PER_STEP_MAX;
-    assert_true(f->core->visits - before <= 2 * most); /* the step and that of its sync */
+    assert_true(f->core->visits - before <= 2 * most); /* the step and the one after its sync */
     assert_true(most_visits_of_a_tick(f) <= 2 * most);
     assert_int_equal(f->core->leases, CONSUMERS);
 }
 
-/* Memory full of what the index has not got yet, in 4,096 queues: each step once went through all 81,920 lines, and
- * some more than once. Then the index gets it all, and a broker that was stopped goes on. */
+/* Memory is full of tasks that the index does not have, in 4,096 queues: once each step visited all 81,920 lines,
+ * some more than once. Then the index gets all of them, and a stopped broker continues. */
 static void lines_are_not_searched_when_memory_is_scarce(void **state) { /* F-39 */
     struct fx *f = *state;
     with_memory(f, 32u << 20);
@@ -156,7 +156,7 @@ static void lines_are_not_searched_when_memory_is_scarce(void **state) { /* F-39
     assert_int_equal(f->core->unchecked, 0);
 }
 
-/* How often it was looked before it could be stepped; `between` comes after each look. */
+/* Returns the number of looks before the event could be stepped; `between` is called after each look. */
 static unsigned looks(struct fx *f, struct core_event *event, void (*between)(struct fx *f, unsigned look)) {
     unsigned count = 1;
     event->now = (struct instant){f->now_ms * 1000000, f->now_ms * 1000000};
@@ -168,7 +168,7 @@ static unsigned looks(struct fx *f, struct core_event *event, void (*between)(st
     return count;
 }
 
-/* New ones that come first, and the first one goes. */
+/* Schedules tasks that come first in the list, and cancels the first one. */
 static void change(struct fx *f, unsigned look) {
     assert_true(schedule_all(f, look, 1, 1000));
     Tarry__Op op = TARRY__OP__INIT, *pointer = &op;
@@ -182,7 +182,7 @@ static void change(struct fx *f, unsigned look) {
     assert_int_equal(commit_as(f, f->sequence, f->sequence, &pointer, 1), TARRY__CODE__OK);
 }
 
-/* A long overlay is looked through in pieces; the page is as of the step all the same. */
+/* The list looks at a long overlay in pieces; its page still shows the state at the step. */
 static void a_list_is_looked_into_in_pieces(void **state) { /* F-39 */
     struct fx *f = *state;
     with_memory(f, 64u << 20);
@@ -196,7 +196,7 @@ static void a_list_is_looked_into_in_pieces(void **state) { /* F-39 */
     struct core_event event = {.kind = CORE_LIST, .ticket = 1, .request = &request, .through = DUE_END};
     assert_int_equal(looks(f, &event, change), 12 * COMMIT_OPS / LIST_PER_PIECE_MAX);
     const Tarry__ListReply *reply = f->effects.replies.items[0].reply->list;
-    assert_int_equal(reply->n_tasks, 3); /* 1 and 2 were cancelled after they had kept 3 and 4 out: */
+    assert_int_equal(reply->n_tasks, 3); /* 1 and 2 were cancelled after they had displaced 3 and 4: */
     uint64_t after;                      /* the page is complete up to 2, and says so */
     assert_int_equal(reply->next.len, 16);
     memcpy(&after, reply->next.data + 8, 8);
@@ -211,7 +211,7 @@ static void time_passes(struct fx *f, unsigned look) {
     assert_true(schedule_all(f, 1, 1, 86400000));
 }
 
-/* What was not ready when it was looked at, and is by the step, has not changed meanwhile. */
+/* A task that was not ready at the look, and is ready at the step, has not changed meanwhile. */
 static void a_list_of_ready_tasks_misses_none_that_came_due(void **state) { /* TRUE-1 */
     struct fx *f = *state;
     with_memory(f, 64u << 20);
@@ -235,7 +235,7 @@ static void ticks(struct fx *f, unsigned look) {
     step(f, &tick);
 }
 
-/* A task of the queue "q0" that a consumer has given up. */
+/* Makes a dead letter in the queue "q0". */
 static uint64_t bury_one(struct fx *f) {
     Tarry__Op op = TARRY__OP__INIT, *pointer = &op;
     Tarry__Nack nack = TARRY__NACK__INIT;
@@ -261,7 +261,7 @@ static void schedule_far(struct fx *f, unsigned count) {
     for (unsigned i = 0; i < count / COMMIT_OPS; i++) assert_true(schedule_all(f, COMMIT_OPS, 1, 86400000));
 }
 
-/* The index has all of it, and of the overlay so much is left that it is trimmed while a list looks through it. */
+/* The index has everything, and the overlay is so long that it is trimmed while a list looks at it. */
 static void index_all(struct fx *f, uint64_t left) {
     struct core_event indexed = {.kind = CORE_INDEXED, .position = f->core->durable};
     step(f, &indexed);
@@ -286,7 +286,8 @@ static const Tarry__ListReply *list_while_it_is_trimmed(struct fx *f, uint32_t s
     return f->effects.replies.items[0].reply->list;
 }
 
-/* The index had them when the list was asked for, and the overlay had not been trimmed so far yet: nobody read them. */
+/* When the list was requested, the index had these tasks and the overlay had not been trimmed that far: they were
+ * not read. */
 static void a_list_knows_what_was_trimmed_meanwhile(void **state) { /* TRUE-1, F-39 */
     struct fx *f = *state;
     with_memory(f, 64u << 20);
@@ -297,7 +298,7 @@ static void a_list_knows_what_was_trimmed_meanwhile(void **state) { /* TRUE-1, F
     for (uint64_t i = 0; i < 5; i++) assert_int_equal(reply->tasks[i]->id, 2 * TRIM_PER_STEP_MAX + 1 + i);
 }
 
-/* Also if what comes first in the list was changed last, and would have been looked at last. */
+/* Even if the tasks that come first in the list were changed last, and would have been looked at last. */
 static void what_a_list_would_have_come_to_is_offered_as_it_is_trimmed(void **state) { /* TRUE-1 */
     struct fx *f = *state;
     with_memory(f, 64u << 20);
@@ -309,7 +310,7 @@ static void what_a_list_would_have_come_to_is_offered_as_it_is_trimmed(void **st
     for (uint64_t i = 0; i < 5; i++) assert_int_equal(reply->tasks[i]->id, 3 * TRIM_PER_STEP_MAX - COMMIT_OPS + 1 + i);
 }
 
-/* … and of a dead letter nothing is left in memory: the next page reads it. */
+/* Memory keeps nothing of a dead letter: the next page reads it from the index. */
 static void a_list_ends_before_what_only_the_index_has_by_now(void **state) { /* TRUE-1, F-39 */
     struct fx *f = *state;
     with_memory(f, 64u << 20);

@@ -1,5 +1,7 @@
-/* cut_tail.c: cuts the log of a stopped broker's directory, as a node does that comes back to a leader that never had
- * its tail (storage/log/quarantine_cut.c).  cut_tail DIR POSITION WHY  prints the name of what was put aside. */
+/* cut_tail.c: cuts the log in a stopped broker's directory, as a node does whose leader never had its tail
+ * (storage/log/quarantine_cut.c).
+ *
+ * cut_tail DIR POSITION WHY    prints the name of the quarantined tail. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* disk_reserve_test.c: who may write how much when the disk is short (engine/disk_reserve.h). */
+/* disk_reserve_test.c: which writes are allowed when the disk is short (engine/disk_reserve.h). */
 #include "disk_reserve.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@ static void the_reserve_is_an_eighth_of_a_small_disk(void **state) { /* F-4 */
     assert_int_equal(disk_reserve_of(80 * MIB, MIB).bytes, 10 * MIB);
     assert_int_equal(disk_reserve_of(512 * MIB, MIB).bytes, 64 * MIB);
     assert_int_equal(disk_reserve_of(1ull << 40, MIB).bytes, 64 * MIB);
-    assert_int_equal(disk_reserve_of(0, MIB).bytes, 64 * MIB); /* not known */
+    assert_int_equal(disk_reserve_of(0, MIB).bytes, 64 * MIB); /* size unknown */
 }
 
 static void a_segment_leaves_the_reserve_alone(void **state) { /* CAP-1, F-4 */
@@ -66,7 +66,7 @@ static void half_a_segment_stays_behind_the_commit(void **state) { /* CAP-1 */
     assert_int_equal(f.admission.question, DISK_DECIDED);
     assert_int_equal(f.admission.error, 0);
     setup(&f, 20 * MIB);
-    disk_admission_of_log(&f.admission, &f.reserve, -EIO); /* the next segment cannot be made, for whatever reason */
+    disk_admission_of_log(&f.admission, &f.reserve, -EIO); /* the next segment cannot be made, for any reason */
     assert_int_equal(f.admission.question, DISK_DECIDED);
     assert_int_equal(f.admission.error, -EIO);
 }
@@ -80,7 +80,7 @@ static void an_eighth_stays_while_the_next_segment_is_being_made(void **state) {
     struct disk_admission asked = f.admission;
     disk_admission_of_log(&f.admission, &f.reserve, 0);
     assert_int_equal(f.admission.error, 0);
-    disk_admission_of_log(&asked, &f.reserve, -EINPROGRESS); /* nobody waits: it is to be tried again */
+    disk_admission_of_log(&asked, &f.reserve, -EINPROGRESS); /* nothing waits: the client must try again */
     assert_int_equal(asked.question, DISK_DECIDED);
     assert_int_equal(asked.error, -EINPROGRESS);
 }
@@ -109,7 +109,7 @@ static void it_is_said_when_the_disk_becomes_low_and_when_it_is_fine(void **stat
     assert_true(disk_reserve_note(&reserve, -ENOSPC, -ENOSPC));
     assert_true(reserve.low);
     assert_false(disk_reserve_note(&reserve, -ENOSPC, -ENOSPC));
-    assert_false(disk_reserve_note(&reserve, 0, -ENOSPC)); /* a small one that still fits */
+    assert_false(disk_reserve_note(&reserve, 0, -ENOSPC)); /* a small write that still fits */
     assert_true(reserve.low);
     assert_true(disk_reserve_note(&reserve, 0, 0));
     assert_false(reserve.low);

@@ -1,7 +1,7 @@
-/* disk_test.c: the real disk, when the operating system says no (F-3, F-4, F-5): an interruption is tried again, save
- * in a sync; everything else is passed on as it is, and no descriptor stays open.
+/* disk_test.c: the real disk when the operating system reports errors (F-3, F-4, F-5): an interrupted call is
+ * repeated, except a sync; every other error is returned unchanged, and no descriptor stays open.
  *
- * The linker's --wrap stands between disk.c and the C library. */
+ * The linker's --wrap intercepts the calls from disk.c to the C library. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,9 +23,9 @@
 enum call { OPEN, CLOSE, PREAD, PWRITE, FDATASYNC, FSYNC, FALLOCATE, FSTAT, RENAME, UNLINK, READDIR, MKDIR, CALLS };
 
 static struct {
-    enum call call; /* this one fails … */
-    unsigned times; /* … so often */
-    int error;      /* 0: it moves nothing and says so */
+    enum call call; /* this call fails … */
+    unsigned times; /* … this many times */
+    int error;      /* 0: the call moves nothing and reports that */
     unsigned made[CALLS];
 } plan;
 
@@ -65,7 +65,7 @@ FAILING(UNLINK, int, -1, unlink, (const char *path), (path))
 FAILING(READDIR, struct dirent64 *, NULL, readdir64, (DIR * directory), (directory))
 FAILING(MKDIR, int, -1, mkdir, (const char *path, mode_t mode), (path, mode))
 
-/* Linux closes the descriptor whatever it says. */
+/* Linux closes the descriptor whatever the call returns. */
 int __real_close(int file);
 int __wrap_close(int file);
 int __wrap_close(int file) {
@@ -73,7 +73,7 @@ int __wrap_close(int file) {
     return fails(CLOSE) ? -1 : result;
 }
 
-/* ---- what the disk is asked for, on a directory with one file of four bytes */
+/* ---- operations on a directory with one file of four bytes */
 
 struct fx {
     char directory[32], path[64], other[64];
@@ -166,7 +166,7 @@ static int do_sync_directory(struct fx *f) {
     int result = disk_posix.sync_directory(NULL, f->directory);
     int free_after = dup(f->file);
     __real_close(free_after);
-    assert_int_equal(free_after, free_before); /* nothing stays open */
+    assert_int_equal(free_after, free_before); /* no descriptor stays open */
     return result;
 }
 
@@ -192,7 +192,7 @@ static const struct deed {
     const char *name;
     int (*run)(struct fx *f);
     enum call call;
-    bool tries_again; /* after EINTR */
+    bool tries_again; /* whether it is repeated after EINTR */
 } deeds[] = {
     {"open", do_open, OPEN, true},
     {"read", do_read, PREAD, true},
@@ -219,7 +219,7 @@ static void an_error_is_passed_on_at_once(void **state) {
             fail_next(deeds[i].call, UINT32_MAX, errors[j]);
             int result = deeds[i].run(*state);
             if (result != -errors[j]) fail_msg("%s: %d for errno %d", deeds[i].name, result, errors[j]);
-            assert_int_equal(plan.made[deeds[i].call], 1); /* LOG-4: nothing that failed is tried again */
+            assert_int_equal(plan.made[deeds[i].call], 1); /* LOG-4: a failed call is not repeated */
         }
         fail_next(OPEN, 0, 0);
         assert_int_equal(deeds[i].run(*state), 0);
@@ -244,7 +244,7 @@ static void a_descriptor_is_closed_whatever_close_says(void **state) {
     assert_int_equal(do_close(*state), 0);
 }
 
-static void a_write_that_moves_nothing_is_an_error(void **state) { /* F-3: or it would be tried for ever */
+static void a_write_that_moves_nothing_is_an_error(void **state) { /* F-3: otherwise it would be repeated for ever */
     fail_next(PWRITE, UINT32_MAX, 0);
     assert_int_equal(do_write(*state), -EIO);
 }
@@ -257,7 +257,7 @@ static void what_is_not_there_cannot_be_listed(void **state) {
     assert_int_equal(do_unlink(f), 0);
     int file = __real_open64(f->other, O_CREAT | O_WRONLY, 0600);
     __real_close(file);
-    assert_int_equal(disk_posix.list(NULL, f->directory, each_name, &count), 1); /* whoever is called may stop it */
+    assert_int_equal(disk_posix.list(NULL, f->directory, each_name, &count), 1); /* the callback may end the listing */
 }
 
 #define DISK_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

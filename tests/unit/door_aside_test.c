@@ -1,5 +1,5 @@
-/* door_aside_test.c: while the door's thread waits for a disk, another one serves; when it has come back it serves
- * again (broker/net/door_substitute.c). */
+/* door_aside_test.c: while the door's thread waits for a disk, another thread serves; when the door's thread is
+ * back, it serves again (broker/net/door_substitute.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,9 +25,9 @@
 static struct {
     struct door *door;
     uint16_t port;
-    uint64_t slow; /* whose page `served` is to answer before it steps aside; 0: nobody's. Whoever serves, its own */
+    uint64_t slow; /* connection whose page `served` answers before it steps aside; 0: that of the serving thread */
     sem_t is_aside, may_come_back, is_back;
-    pthread_t rendered; /* by whom the last page was, which the wire has shown */
+    pthread_t rendered; /* thread that rendered the last page, as the wire has shown */
 } world;
 
 static struct caller_verdict admit(void *argument, const struct net_caller *caller) {
@@ -54,7 +54,7 @@ static bool page(void *argument, uint64_t id, const char *path) {
     return true;
 }
 
-/* A disk that hangs until the test lets it go on. */
+/* A disk that hangs until the test releases it. */
 static void served(void *argument) {
     if (world.slow == 0) return;
     answer(world.slow);
@@ -104,7 +104,7 @@ static int ask(const char *path) {
     return fd;
 }
 
-/* The page, and that the other side has closed. */
+/* Reads the page, and checks that the other side has closed. */
 static void hear(int fd) {
     char heard[1024] = "";
     for (size_t size = 0;;) {
@@ -125,11 +125,11 @@ static void somebody_serves_while_the_thread_waits_for_a_disk(void **state) {
     for (int round = 0; round < 3; round++) {
         int slow = ask("/slow");
         sem_wait(&world.is_aside);
-        hear(slow); /* what was to leave when it went leaves */
+        hear(slow); /* data that was ready when the thread left is sent */
         hear(ask("/"));
         assert_false(pthread_equal(world.rendered, first));
         sem_post(&world.may_come_back);
-        sem_wait(&world.is_back); /* though nothing else happens */
+        sem_wait(&world.is_back); /* although nothing else happens */
         hear(ask("/"));
         assert_true(pthread_equal(world.rendered, first));
     }
@@ -139,7 +139,7 @@ static void who_comes_back_at_once_goes_on_serving(void **state) {
     hear(ask("/"));
     pthread_t first = world.rendered;
     for (int round = 0; round < 200; round++) {
-        sem_post(&world.may_come_back); /* it goes on at once */
+        sem_post(&world.may_come_back); /* it returns at once */
         hear(ask("/slow"));
         sem_wait(&world.is_aside);
         sem_wait(&world.is_back);

@@ -1,5 +1,5 @@
-/* door_caller_test.c: the door asks who is there before it accepts an upgrade or answers a page, and keeps to the
- * verdict (broker/net/caller.h). */
+/* door_caller_test.c: the door asks for a verdict about the caller before it accepts an upgrade or answers a page,
+ * and keeps to it (broker/net/caller.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,24 +26,24 @@
 #define STOP_MAX_S 60
 #define PRINCIPALS 8
 
-/* What the door's thread has called; a test looks at it when the wire has shown that it did. */
+/* The calls of the door's thread; a test reads this once the wire has shown that they were made. */
 static struct {
     struct door *door;
     uint16_t port;
     char directory[64];
     struct listen_address local;
     struct listen_socket local_socket;
-    struct caller_verdict verdict; /* the next ones */
+    struct caller_verdict verdict; /* verdict for the next callers */
     atomic_uint asked;
-    struct net_caller caller; /* the last, its texts below */
+    struct net_caller caller; /* the last caller, with its texts below */
     char path[64], token[64];
     atomic_uint dismissed[PRINCIPALS];
     atomic_bool revoked[PRINCIPALS];
     atomic_bool is_full;
-    atomic_uint offered;     /* requests, each as often as it was */
+    atomic_uint offered;     /* number of offers of requests, repeats included */
     atomic_ulong request_of; /* principal of the last request */
     atomic_ulong request_from;
-    char peer[64]; /* whose it was */
+    char peer[64]; /* its peer */
 } world;
 
 static struct caller_verdict admit(void *argument, const struct net_caller *caller) {
@@ -63,7 +63,7 @@ static bool stays(void *argument, uint64_t principal) {
     return !atomic_load(&world.revoked[principal]);
 }
 
-/* Sent back as it came, if there is room. */
+/* Sends the request back as the reply, if there is space. */
 static bool request(void *argument, uint64_t from, uint64_t principal, const char *peer, struct message *request) {
     atomic_fetch_add(&world.offered, 1);
     if (atomic_load(&world.is_full)) return false;
@@ -138,13 +138,13 @@ static int open_door(void **state) {
     return door_start(world.door);
 }
 
-/* What was asked has been answered: the door waits for nothing, or this process ends by a signal. */
+/* Every question has been answered: the door waits for nothing; otherwise this process ends by a signal. */
 static int close_door(void **state) {
     alarm(STOP_MAX_S);
     door_stop(world.door, 2000 * STOP_MAX_S);
     alarm(0);
     listen_remove(&world.local, &world.local_socket);
-    return rmdir(world.directory); /* which is empty again */
+    return rmdir(world.directory); /* the directory is empty again */
 }
 
 static int begin(void **state) {
@@ -157,7 +157,7 @@ static int begin(void **state) {
     return 0;
 }
 
-/* ---- a stranger */
+/* ---- a client without the library */
 
 static int dial(void) {
     const struct sockaddr_in to = {.sin_family = AF_INET,
@@ -168,7 +168,7 @@ static int dial(void) {
     return fd;
 }
 
-/* Until `end` is in it, or the other side closes; NULL: reads until it closes. */
+/* Reads until `end` arrives, or the other side closes; NULL: until it closes. */
 static const char *hear(int fd, const char *end) {
     static char heard[2048];
     size_t size = 0;
@@ -214,7 +214,7 @@ static void hear_answer(int fd) {
     assert_memory_equal(answer, "\x82\5\x80\0\0\1x", sizeof(answer));
 }
 
-/* One request and its answer. */
+/* Sends one request and reads its answer. */
 static void exchange(int fd) {
     send_request(fd);
     hear_answer(fd);
@@ -249,7 +249,7 @@ static void who_is_not_let_in_hears_why(void **state) {
         }
     }
     assert_int_equal(atomic_load(&world.asked), 6);
-    assert_int_equal(atomic_load(&world.dismissed[1]), 0); /* was never in */
+    assert_int_equal(atomic_load(&world.dismissed[1]), 0); /* it was never let in */
 }
 
 static void the_callee_is_told_who_and_where(void **state) {
@@ -274,7 +274,7 @@ static void the_callee_is_told_who_and_where(void **state) {
     close(fd);
 }
 
-/* Of a library that sends no headers of its user's; the callee is told of no secret. */
+/* A client library that sends no user headers; the callback gets no secret. */
 static void a_lanes_secret_may_stand_in_the_path(void **state) {
     static const struct {
         const char *path, *more, *status;
@@ -356,7 +356,7 @@ static void await_offers(unsigned count) {
     }
 }
 
-/* The first of those that wait is offered again when there may be room; then the others, in their order. */
+/* The first waiting request is offered again when there may be space; then the others, in their order. */
 static void requests_wait_for_room(void **state) {
     int three = dial_as(3), four = dial_as(4);
     atomic_store(&world.offered, 0);
@@ -367,7 +367,7 @@ static void requests_wait_for_room(void **state) {
     await_offers(2);
     send_request(four);
     int five = dial();
-    (void)ask(five, "/healthz", "", "ok"); /* when this is answered, that has mostly been read */
+    (void)ask(five, "/healthz", "", "ok"); /* once this is answered, most of the data has been read */
     close(five);
     atomic_store(&world.is_full, false);
     door_resume(world.door);
@@ -392,12 +392,12 @@ static void each_page_is_dismissed(void **state) {
     int fd = dial();
     assert_non_null(strstr(ask(fd, "/metrics", "", NULL), " 403 "));
     close(fd);
-    (void)ask(fd = dial(), "/metrics", "", NULL); /* when this is answered, that has gone */
+    (void)ask(fd = dial(), "/metrics", "", NULL); /* once this is answered, the connection is gone */
     close(fd);
     assert_int_equal(atomic_load(&world.dismissed[5]), 3);
 }
 
-/* A connection and its id. */
+/* Dials; returns the connection and its id. */
 static int dial_known(uint64_t *out_id) {
     int fd = dial_as(6);
     exchange(fd);
@@ -414,19 +414,19 @@ static void an_end_that_is_asked_for_comes_and_to_nobody_else(void **state) {
     assert_string_equal(hear(fds[0], NULL), "");
     await_dismissed(6, 1);
     uint64_t id;
-    int fd = dial_known(&id); /* in the first one's place */
+    int fd = dial_known(&id); /* in the place of the first one */
     assert_int_equal(id & UINT16_MAX, ids[0] & UINT16_MAX);
     door_close(world.door, ids[0]);
     exchange(fd);
     exchange(fd);
-    for (int i = 1; i < 4; i++) { /* at once, whatever else was said */
+    for (int i = 1; i < 4; i++) { /* at once, whatever else was sent */
         if (i == 2) door_linger(world.door, ids[i]);
         door_close(world.door, ids[i]);
         if (i == 3) door_linger(world.door, ids[i]);
     }
     for (int i = 1; i < 4; i++) assert_string_equal(hear(fds[i], NULL), "");
     exchange(fds[4]);
-    door_close(world.door, id); /* the same place once more */
+    door_close(world.door, id); /* the same place a second time */
     assert_string_equal(hear(fd, NULL), "");
     for (int i = 0; i < 5; i++) close(fds[i]);
     close(fd);

@@ -1,5 +1,5 @@
-/* door_frames_test.c: what is found in the frames that a client sends (door_frames.h); what comes of it at the port is
- * in tests/hostile/frames_test.py. */
+/* door_frames_test.c: what door_frames.h finds in a client's frames; tests/hostile/frames_test.py tests the effects
+ * at the port. */
 #include "door_frames.h"
 
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 #define MASK "\x11\x22\x33\x44"
 #define BYTES(text) (const uint8_t *)(text), sizeof(text) - 1
 
-/* The same in one piece, and a byte at a time, each in memory of its own. */
+/* Parses the bytes in one piece, and byte by byte, each in its own memory. */
 static const char *follow(const uint8_t *bytes, size_t size, bool *out_has_closed) {
     const char *problems[2] = {NULL, NULL};
     bool has_closed[2];
@@ -48,7 +48,8 @@ static void frames_of_every_length_are_followed(void **state) {
         bytes[size++] = (uint8_t)(0x80 | (payload < 126 ? payload : payload < 65536 ? 126 : 127));
         for (size_t shift = payload < 126 ? 0 : payload < 65536 ? 2 : 8; shift > 0; shift--)
             bytes[size++] = (uint8_t)((uint64_t)payload >> (8 * (shift - 1)));
-        memset(bytes + size, 0, 4 + payload); /* a payload of zeros: taken for a head it would not be masked */
+        memset(bytes + size, 0,
+               4 + payload); /* a payload of zeros: if it were parsed as a head, it would not be masked */
         size += 4 + payload;
         assert_null(follow(bytes, size, NULL));
         memcpy(bytes + size, "\x88\x80" MASK, 6);
@@ -96,7 +97,7 @@ static void a_close_says_what_it_may(void **state) {
     assert_null(follow(BYTES("\x88\x80" MASK), &has_closed));
     assert_true(has_closed);
     assert_string_equal(follow(BYTES("\x88\x81" MASK "\x12"), NULL), "a Close's payload has one byte: half a code");
-    /* Nothing behind a Close is looked at; a longer control frame is the library's to refuse. */
+    /* Nothing after a Close is parsed; the library itself refuses control frames that are too long. */
     assert_null(follow(BYTES("\x88\x80" MASK "\x82\x00"), &has_closed));
     assert_null(follow(BYTES("\x88\xfe\x00\x7e" MASK), &has_closed));
     assert_true(has_closed);

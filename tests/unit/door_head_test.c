@@ -1,5 +1,5 @@
-/* door_head_test.c: what the library is given of a head (door_head.h); what comes of it at the port is in
- * tests/hostile. */
+/* door_head_test.c: which part of a head the library is given (door_head.h); tests/hostile tests the effects at the
+ * port. */
 #include "door_head.h"
 
 #include <setjmp.h>
@@ -39,7 +39,7 @@ static void only_what_something_rests_on_is_written(void **state) {
         {"GET /lane/1/ HTTP/1.1\r\nHost: x\r\n\r\n", "GET /lane/1/ HTTP/1.1\r\nHost: x\r\n" CLOSE},
         {"POST /rpc HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nabcde",
          "POST /rpc HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n" CLOSE},
-        /* names that the library takes for the beginnings of longer ones */
+        /* field names that the library takes for beginnings of longer ones */
         {GET "Host: x\r\nX-Auth: a\r\nIf: b\r\nA:\r\nOrigin:\r\n\r\n", GET "Host: x\r\nOrigin: \r\n" CLOSE},
         {GET "Host: x\r\nauthorization:\t Bearer t \r\nCookie: c\r\n\r\n",
          GET "Host: x\r\nAuthorization: Bearer t\r\n" CLOSE},
@@ -74,7 +74,7 @@ static void an_upgrade_keeps_what_it_needs(void **state) {
     assert_memory_equal(head.text, written, head.size);
 }
 
-/* F-20: by the parser of /v1 (http_head_test), and what the library would decode or does not know. */
+/* F-20: heads that /v1's parser refuses (http_head_test), and those that the library would decode or does not know. */
 static void what_is_doubtful_is_refused(void **state) {
     (void)state;
     static const struct {
@@ -140,7 +140,7 @@ static void a_head_is_bounded_as_it_comes_and_as_it_is_written(void **state) {
     assert_non_null(strstr(refusal.sentence, "4,000"));
 }
 
-/* Whatever comes: what is written is one head of plain lines, and no longer than it may be. */
+/* For any input, the output is one head of plain lines, within the size limit. */
 static void random_heads_are_written_whole_or_not_at_all(void **state) {
     (void)state;
     static const char *const parts[] = {"GET ",

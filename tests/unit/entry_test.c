@@ -1,4 +1,4 @@
-/* entry_test.c: what `tarry audit` says of a record, where that is easily said wrongly. */
+/* entry_test.c: the text of `tarry audit` for records that are easily described wrongly. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,8 +9,8 @@
 #include "../../client/tool/offline/entry.h"
 #include "tarry_limits.h"
 
-/* TRUE-1: a delivery that never left is undone: its record names whose it would have been, and who is the last holder
- * again. */
+/* TRUE-1: a delivery that never left is undone: the record names its intended consumer, and the last holder is again
+ * the one before. */
 static void an_unsent_delivery_names_both_who_did_not_get_it_and_who_had_it(void **state) {
     (void)state;
     struct queue_map_item orders = {1, "orders"};
@@ -45,7 +45,7 @@ static void an_unsent_delivery_names_both_who_did_not_get_it_and_who_had_it(void
     text_deinit(&json);
 }
 
-/* A job that had to leave tasks where they were says how many; one that left none says nothing of it. */
+/* A job that had to leave tasks where they were says how many; a job that left none does not mention it. */
 static void a_job_says_what_it_has_left(void **state) {
     (void)state;
     const struct queue_map names = {0};

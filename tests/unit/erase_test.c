@@ -1,5 +1,5 @@
-/* erase_test.c: contents that are to be forgotten, in the log, on a disk that stops and loses what was not synced; and
- * whether what has become zeros is rightly so. */
+/* erase_test.c: erasing redacted contents in the log, on a disk that stops and loses unsynced writes; and whether
+ * bytes that became zeros were rightly erased. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static int life_open(struct life *life) {
     return log_open(&life->log, &life->options, 0, &life->recovery, life->message, sizeof life->message);
 }
 
-/* Three frames a segment, the last one not full; all of it durable. */
+/* Three frames per segment, the last one not full; everything durable. */
 static void life_begin(struct life *life, uint64_t seed) {
     *life = (struct life){.model = model_new(seed), .random = {seed}};
     life->model->directory_exists = true;
@@ -54,7 +54,7 @@ static void life_begin(struct life *life, uint64_t seed) {
                                   .body_size = 4,
                                   .pieces = &piece,
                                   .piece_count = 1};
-        /* A roll comes before the frame that does not fit. */
+        /* The log rolls before a frame that does not fit. */
         MUST(log_append(life->log, &frame) == 0 && log_sync(life->log) == 0);
     }
     life->options.durable_min = log_end(life->log);
@@ -70,7 +70,7 @@ static struct log_content content_at(const struct life *life, size_t frame, size
                                 CONTENT_SIZE};
 }
 
-/* In no order, in several segments, the last one included; two of one frame; one of them twice. */
+/* In random order, in several segments including the last; two of one frame; one of them twice. */
 static size_t some_contents(const struct life *life, struct log_content out[6]) {
     out[0] = content_at(life, FRAMES - 1, 0);
     out[1] = content_at(life, 4, 2);
@@ -87,8 +87,8 @@ static bool is_among(const struct log_content *contents, size_t count, uint64_t 
     return false;
 }
 
-/* Every frame can be read; what was not to be erased is as it was; what was is whole, or its frame says that it need
- * not be. → contents that are gone */
+/* Every frame can be read. Contents that were not to be erased are unchanged; the others are complete, or their
+ * frame has the flag that they may not be. Returns the number of erased contents. */
 static size_t check_life(struct life *life, const struct log_content *contents, size_t count) {
     struct log_cursor *cursor;
     struct log_view view;
@@ -135,12 +135,12 @@ static void erased_contents_leave_the_rest_as_it_was(void **state) {
     uint8_t bytes[CONTENT_SIZE];
     assert_int_equal(log_read(life.log, contents[0].at, bytes, sizeof bytes), 0);
     assert_true(content_is_erased(bytes, sizeof bytes));
-    assert_int_equal(log_erase(life.log, contents, count), 0); /* once more */
+    assert_int_equal(log_erase(life.log, contents, count), 0); /* a second time */
     assert_int_equal(check_life(&life, contents, count), 5);
     life_end(&life);
 }
 
-/* A reader whose window is older than the erasure gets zeros and the flag, never a wrong frame. */
+/* A reader with a window from before the erasure gets zeros and the flag, never a wrong frame. */
 static void a_reader_ahead_of_an_erasure_is_put_right(void **state) {
     (void)state;
     struct life life;
@@ -148,7 +148,7 @@ static void a_reader_ahead_of_an_erasure_is_put_right(void **state) {
     struct log_view view;
     life_begin(&life, 2);
     assert_int_equal(log_cursor_open(&cursor, life.log, LOG_POSITION_FIRST, true), 0);
-    assert_int_equal(log_cursor_next(cursor, UINT64_MAX, &view), 0); /* its window has the next ones too */
+    assert_int_equal(log_cursor_next(cursor, UINT64_MAX, &view), 0); /* its window also contains the next contents */
     struct log_content content = content_at(&life, 1, 1);
     assert_int_equal(log_erase(life.log, &content, 1), 0);
     assert_int_equal(log_cursor_next(cursor, UINT64_MAX, &view), 0);
@@ -158,7 +158,7 @@ static void a_reader_ahead_of_an_erasure_is_put_right(void **state) {
     life_end(&life);
 }
 
-/* The machine stops at each call in turn, and loses part of what was not synced; then it is done again. */
+/* The machine stops at each call in turn, and loses some unsynced writes; then the erasure is repeated. */
 static void an_erasure_may_stop_anywhere(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 1500; seed++) {
@@ -185,7 +185,7 @@ static void an_erasure_may_stop_anywhere(void **state) {
     }
 }
 
-/* What nobody can have erased yet is a write gone wrong (LOG-5). */
+/* Zeros where no redaction can have been carried out yet are a failed write (LOG-5). */
 static void a_flag_beyond_what_the_index_knows_is_no_erasure(void **state) {
     (void)state;
     struct life life;
@@ -233,7 +233,7 @@ static void what_is_retired_is_left_out(void **state) {
     life_end(&life);
 }
 
-/* ---- is it rightly so? */
+/* ---- were the bytes rightly erased? */
 
 static void a_task_without_content_has_none_that_could_be_wrong(void **state) {
     (void)state;
@@ -244,7 +244,7 @@ static void a_task_without_content_has_none_that_could_be_wrong(void **state) {
     put.task = &task;
     put.fresh = true;
     assert_int_equal(content_state(&header, blob, &put), CONTENT_RIGHT);
-    task.blob_size = 1; /* the frame has not so much */
+    task.blob_size = 1; /* the frame does not have that many bytes */
     assert_int_equal(content_state(&header, blob, &put), CONTENT_DAMAGED);
 }
 
@@ -288,7 +288,7 @@ static void an_erasure_needs_its_redaction(void **state) {
         redaction.blob_at = 4096 + 112 + id * 100;
         erasures_explain(&erasures, &redaction, false);
     }
-    assert_int_equal(erasures_unexplained(&erasures)->id, 3); /* erased in part: only while it is under way */
+    assert_int_equal(erasures_unexplained(&erasures)->id, 3); /* partly erased: only while an erasure is running */
     erasures_explain(&erasures, &redaction, true);
     assert_null(erasures_unexplained(&erasures));
     erasures_deinit(&erasures);

@@ -18,7 +18,7 @@ static struct erasure begun(bool in_index) {
 
 static void it_is_reported_once_nothing_is_left_anywhere(void **state) { /* LOG-3, LOG-5 */
     struct erasure erasure = begun(true);
-    assert_int_equal(erasure_step(&erasure, ERASURE_DONE, 0), ERASURE_TAILS); /* while the log still has it */
+    assert_int_equal(erasure_step(&erasure, ERASURE_DONE, 0), ERASURE_TAILS); /* while the log still has the content */
     assert_int_equal(erasure_step(&erasure, ERASURE_DONE, 0), ERASURE_LOG);
     assert_int_equal(erasure_step(&erasure, ERASURE_DONE, 0), ERASURE_ARCHIVE);
     assert_int_equal(erasure_step(&erasure, ERASURE_DONE, 0), ERASURE_REPORT);

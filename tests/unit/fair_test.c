@@ -1,4 +1,4 @@
-/* fair_test.c: owners are served in turn, whatever each of them has waiting. */
+/* fair_test.c: owners are served in turn, however many items each has waiting. */
 #include "fair.h"
 
 #include <setjmp.h>
@@ -26,16 +26,16 @@ static void an_owner_with_many_items_delays_another_by_one(void **state) {
     assert_true(fair_is_empty(&fair));
 }
 
-/* Each of three owners has its turn; items are removed from the front, the middle and the end of a line. */
+/* Each of three owners has its turn; items are removed from the front, the middle and the end of a queue. */
 static void removed_items_change_nobodys_turn(void **state) {
     struct fair_item items[9] = {0};
     struct fair fair;
     fair_init(&fair);
     for (size_t i = 0; i < 9; i++) fair_add(&fair, &items[i], i / 3);
-    fair_remove(&fair, &items[0]); /* the first of owner 0: the second takes its place */
-    fair_remove(&fair, &items[4]); /* the second of owner 1 */
-    fair_remove(&fair, &items[8]); /* the last of owner 2 */
-    fair_remove(&fair, &items[8]); /* it does not wait: nothing */
+    fair_remove(&fair, &items[0]); /* the first item of owner 0: the second takes its place */
+    fair_remove(&fair, &items[4]); /* the second item of owner 1 */
+    fair_remove(&fair, &items[8]); /* the last item of owner 2 */
+    fair_remove(&fair, &items[8]); /* not waiting: no effect */
     static const int order[] = {1, 3, 6, 2, 5, 7};
     for (size_t i = 0; i < 6; i++) {
         struct fair_item *taken = fair_take(&fair);

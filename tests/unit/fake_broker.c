@@ -1,4 +1,4 @@
-/* fake_broker.c: what the fake broker says, and what it remembers. */
+/* fake_broker.c: the fake broker's replies and memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,12 +15,12 @@
 #define DELIVER_PATIENCE_MS 20000u
 #define SECRET_SIZE 8u
 
-/* ---- what was executed, by producer and sequence: a hash table that grows */
+/* ---- executed commits, by producer and sequence: a growing hash table */
 
 struct executed {
-    uint64_t producer; /* 0: this place is free */
+    uint64_t producer; /* 0: this slot is free */
     uint64_t sequence;
-    struct fake_reply reply; /* what was answered */
+    struct fake_reply reply; /* the reply */
 };
 
 struct executed_log {
@@ -42,7 +42,7 @@ static void log_free(struct executed_log *log) {
     free(log);
 }
 
-/* Where it is, or would be. */
+/* Returns the slot of the commit, or the slot where it would be. */
 static struct executed *log_find(const struct executed_log *log, uint64_t producer, uint64_t sequence) {
     const uint64_t hash = (producer * 0x9E3779B97F4A7C15ull ^ sequence) * 0x9E3779B97F4A7C15ull;
     for (size_t at = (size_t)(hash >> 20);; at++) {
@@ -126,7 +126,7 @@ static void trace_commit(struct fake *fake, const Tarry__Commit *commit) {
     trace_add(fake, "] ");
 }
 
-/* Every operation does well and gets the next id. */
+/* Every operation succeeds and gets the next id. */
 static void execute(struct fake *fake, const Tarry__Commit *commit, struct fake_reply *reply) {
     Tarry__Reply answer = TARRY__REPLY__INIT;
     Tarry__CommitReply body = TARRY__COMMIT_REPLY__INIT;
@@ -160,7 +160,7 @@ static void execute(struct fake *fake, const Tarry__Commit *commit, struct fake_
     free(pointers);
 }
 
-/* It was asked for before it came: this is its answer from now on. */
+/* The outcome was queried before the commit came: from now on the reply says so. */
 static void abandon(struct fake *fake, const Tarry__Commit *commit, struct fake_reply *reply) {
     Tarry__Reply answer = TARRY__REPLY__INIT;
     Tarry__CommitReply body = TARRY__COMMIT_REPLY__INIT;
@@ -190,7 +190,7 @@ static bool is_refused_room(const struct fake *fake, const Tarry__Commit *commit
     return false;
 }
 
-/* What it does with this one. */
+/* Returns what to do with this commit. */
 static enum deed deed_of(struct fake *fake, const Tarry__Commit *commit) {
     const enum deed deed = fake->commits < fake->script_size ? fake->script[fake->commits] : ANSWER;
     const bool is_known = fake->keeps_producers && commit->producer > 100 && commit->producer <= 100 + fake->hellos;
@@ -239,7 +239,7 @@ static bool is_of_another_cluster(const struct fake *fake, const Tarry__Request 
                                          memcmp(request->cluster.data, fake->cluster, CLUSTER_ID_SIZE) != 0);
 }
 
-/* There is no task; an answer to count. */
+/* There is no task; the reply carries a counted number. */
 static void on_get(struct fake *fake, struct fake_reply *reply) {
     Tarry__Reply answer = TARRY__REPLY__INIT;
     Tarry__TaskReply task = TARRY__TASK_REPLY__INIT;
@@ -252,7 +252,7 @@ static void on_get(struct fake *fake, struct fake_reply *reply) {
     fake_answer(reply, &answer);
 }
 
-/* Nothing of anything. */
+/* Empty lists and counts. */
 void fake_answer_question(const Tarry__Request *request, struct fake_reply *reply) {
     Tarry__Reply answer = TARRY__REPLY__INIT;
     Tarry__ListReply list = TARRY__LIST_REPLY__INIT;
@@ -282,7 +282,7 @@ static void secret_of(uint64_t session, uint8_t secret[SECRET_SIZE]) {
     for (size_t i = 0; i < SECRET_SIZE; i++) secret[i] = (uint8_t)(session + i);
 }
 
-/* A former session's lane ends with it. */
+/* The lane of a former session ends with it. */
 static void on_subscribe(struct fake *fake, const Tarry__Subscribe *subscribe, struct fake_reply *reply) {
     uint8_t secret[SECRET_SIZE];
     Tarry__Reply answer = TARRY__REPLY__INIT;
@@ -337,7 +337,7 @@ static void on_hello(struct fake *fake, struct fake_reply *reply) {
     fake_answer(reply, &answer);
 }
 
-/* Requests that the primary alone answers. */
+/* Requests that only the primary answers. */
 static void on_request(struct fake *fake, const Tarry__Request *request, struct fake_reply *reply) {
     Tarry__Reply nothing = TARRY__REPLY__INIT;
     switch (request->body_case) {
@@ -389,7 +389,7 @@ static void on_request(struct fake *fake, const Tarry__Request *request, struct 
 
 /* ---- the door */
 
-/* The fake's thread. */
+/* Called by the fake's thread. */
 static void take_request(void *argument, const uint8_t *bytes, size_t size, struct fake_reply *reply) {
     struct fake *fake = argument;
     Tarry__Request *request = tarry__request__unpack(NULL, size, bytes);
@@ -410,7 +410,7 @@ static void take_request(void *argument, const uint8_t *bytes, size_t size, stru
     tarry__request__free_unpacked(request, NULL);
 }
 
-/* The fake's thread. A lane is its session's alone: who knows the session's secret. */
+/* Called by the fake's thread. Only the session may use its lane: a client that knows the session's secret. */
 static enum fake_visitor let_in(void *argument, const char *path, const char *bearer) {
     struct fake *fake = argument;
     uint8_t secret[SECRET_SIZE];
@@ -484,7 +484,8 @@ size_t fake_count(struct fake *fake, const size_t *counter) {
 }
 
 void fake_copy_log(struct fake *to, struct fake *from) {
-    struct fake *first = from < to ? from : to, *second = from < to ? to : from; /* one order, whoever copies whom */
+    struct fake *first = from < to ? from : to,
+                *second = from < to ? to : from; /* always in the same order, whichever copies from the other */
     pthread_mutex_lock(&first->lock);
     pthread_mutex_lock(&second->lock);
     log_free(to->executed);

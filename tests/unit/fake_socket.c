@@ -1,4 +1,4 @@
-/* fake_socket.c: one thread, poll(), and a buffer each way for every connection. */
+/* fake_socket.c: one thread, poll(), and a buffer in each direction for every connection. */
 #include "fake_socket.h"
 
 #include <assert.h>
@@ -21,8 +21,8 @@
 
 #define CONNECTIONS_MAX 64
 #define READ_SIZE (64u << 10)
-#define HEAD_MAX 8192u          /* of a request to upgrade */
-#define FRAME_IN_MAX (1u << 20) /* as brokers take them */
+#define HEAD_MAX 8192u          /* size of an upgrade request */
+#define FRAME_IN_MAX (1u << 20) /* same as in tarryd */
 #define FRAME_OUT_MAX (64u << 10)
 #define SP_WORD 4u
 #define SP_WORDS_MAX 8u
@@ -36,22 +36,22 @@ struct bytes {
 };
 
 struct connection {
-    int fd; /* -1: this place is free */
+    int fd; /* -1: this slot is free */
     bool is_open;
     bool is_lane;
-    bool ends; /* once `out` has left */
+    bool ends; /* close once `out` has been sent */
     uint64_t serial;
-    struct bytes in;      /* as it came */
-    struct bytes message; /* the fragments of a message whose last has not come */
+    struct bytes in;      /* received data */
+    struct bytes message; /* fragments of a message that is not complete */
     bool in_message;
     struct bytes out;
 };
 
-/* An answer that leaves later. */
+/* A reply that is sent later. */
 struct late {
     struct late *next;
     uint64_t at_ms;
-    uint64_t serial; /* of the connection */
+    uint64_t serial; /* serial of the connection */
     struct bytes message;
 };
 
@@ -67,7 +67,7 @@ struct fake_socket {
     /* fake_socket_push */
     pthread_mutex_t lock;
     pthread_cond_t pushed;
-    const void *push; /* NULL: nothing is to be sent */
+    const void *push; /* NULL: nothing to send */
     size_t push_size;
 };
 
@@ -148,7 +148,7 @@ static void take_one(struct fake_socket *socket) {
         if (socket->connections[i].fd < 0) free_one = &socket->connections[i];
     if (free_one == NULL) die("more connections than any test needs");
     int fd = accept4(socket->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0) return; /* it has gone again */
+    if (fd < 0) return; /* the connection is gone again */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     *free_one = (struct connection){.fd = fd, .serial = ++socket->last_serial};
 }
@@ -200,7 +200,7 @@ static struct connection *connection_of(struct fake_socket *socket, uint64_t ser
     return NULL;
 }
 
-/* Sends what is due. → until when the rest waits, or UINT64_MAX. */
+/* Sends what is due. Returns when the next is due, or UINT64_MAX. */
 static uint64_t send_late(struct fake_socket *socket) {
     const uint64_t now = clock_ms();
     uint64_t next = UINT64_MAX;
@@ -220,8 +220,8 @@ static uint64_t send_late(struct fake_socket *socket) {
     return next;
 }
 
-/* A request is SP's header, words that end with the first whose highest bit is set, and a body. The header goes back
- * before the answer. */
+/* A request is SP's header (words up to the first with its highest bit set) and a body. The reply begins with that
+ * header. */
 static void on_message(struct fake_socket *socket, struct connection *connection, const uint8_t *data, size_t size) {
     size_t head = 0;
     if (connection->is_lane) die("a consumer has nothing to say on its lane");
@@ -253,7 +253,7 @@ struct frame {
     size_t size;
 };
 
-/* Reads and unmasks the frame that `data` begins with. → how long it is as a whole; 0: more has to come. */
+/* Unmasks the frame at the beginning of `data`. Returns its total size; 0: incomplete. */
 static size_t frame_read(uint8_t *data, size_t size, struct frame *out) {
     if (size < 2) return 0;
     if ((data[0] & 0x70) != 0) die("a frame with reserved bits");
@@ -308,7 +308,7 @@ static void on_frame(struct fake_socket *socket, struct connection *connection, 
 
 /* ---- the upgrade */
 
-/* The value of a header, or "". */
+/* Returns the value of a header, or "". */
 static const char *header_of(const char *head, const char *name, char *out, size_t size) {
     out[0] = 0;
     for (const char *line = strstr(head, "\r\n"); line != NULL; line = strstr(line + 2, "\r\n")) {
@@ -363,7 +363,7 @@ static void upgrade(struct fake_socket *socket, struct connection *connection, c
     flush(connection);
 }
 
-/* → how many bytes the head takes; 0: more has to come. */
+/* Returns the size of the head; 0: incomplete. */
 static size_t on_head(struct fake_socket *socket, struct connection *connection) {
     static const char end[] = "\r\n\r\n";
     const uint8_t *found = memmem(connection->in.data, connection->in.size, end, strlen(end));
@@ -379,7 +379,7 @@ static size_t on_head(struct fake_socket *socket, struct connection *connection)
 
 /* ---- the thread */
 
-/* What has come as a whole. */
+/* Handles everything that has arrived completely. */
 static void take(struct fake_socket *socket, struct connection *connection) {
     struct frame frame;
     size_t at = 0, used;
@@ -408,7 +408,7 @@ static void receive(struct fake_socket *socket, struct connection *connection) {
     take(socket, connection);
 }
 
-/* The lane that came last, or NULL. */
+/* Returns the newest lane, or NULL. */
 static struct connection *last_lane(struct fake_socket *socket) {
     struct connection *last = NULL;
     for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
@@ -459,7 +459,7 @@ static void *run(void *argument) {
     return NULL;
 }
 
-/* ---- its owner's calls */
+/* ---- calls by its owner */
 
 static int listen_somewhere(int *out_port) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -515,7 +515,7 @@ void fake_socket_close(struct fake_socket *socket) {
     (void)eventfd_write(socket->wake, 1);
     pthread_join(socket->thread, NULL);
     for (size_t i = 0; i < CONNECTIONS_MAX; i++) drop(&socket->connections[i]);
-    (void)send_late(socket); /* there is no connection left: frees them */
+    (void)send_late(socket); /* no connection is left, so this only frees them */
     close(socket->listener);
     close(socket->wake);
     pthread_cond_destroy(&socket->pushed);

@@ -1,8 +1,8 @@
-/* fake_socket.h: the door of the fake broker: a WebSocket server (RFC 6455) on the loopback device that shares nothing
- * with libtarry's own WebSocket and nothing with tarryd's.
+/* fake_socket.h: the fake broker's connections: a WebSocket server (RFC 6455) on the loopback device that shares no
+ * code with libtarry's WebSocket or with tarryd.
  *
- * One thread owns every connection, and calls its owner there. What no client of a broker may send (a frame without a
- * mask, text, a wrong upgrade …) ends the program with a sentence: it is a fault of libtarry's. */
+ * One thread owns all connections, and calls its owner there. Data that a broker's client must not send (an unmasked
+ * frame, text, a wrong upgrade …) ends the program with a sentence: it is an error in libtarry. */
 #ifndef FAKE_SOCKET_H
 #define FAKE_SOCKET_H
 
@@ -10,41 +10,41 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What becomes of a request. Empty and all false: an answer of no bytes. */
+/* What to do with a request. Empty and all false: send an empty reply. */
 struct fake_reply {
-    uint8_t *bytes; /* the answer; malloc's */
+    uint8_t *bytes; /* the reply; from malloc */
     size_t size;
-    uint32_t late_ms; /* it leaves so much later; what comes meanwhile is answered meanwhile */
-    bool is_silent;   /* there is no answer */
-    bool hangs_up;    /* nor a connection any more */
-    bool ends_lanes;  /* connections of the kind FAKE_LANE end */
+    uint32_t late_ms; /* delay of the reply; other requests are answered meanwhile */
+    bool is_silent;   /* send no reply */
+    bool hangs_up;    /* close the connection */
+    bool ends_lanes;  /* close connections of the kind FAKE_LANE */
 };
 
-/* Copies the bytes, in place of those that were there. */
+/* Copies the bytes, replacing earlier ones. */
 void fake_reply_set(struct fake_reply *reply, const void *bytes, size_t size);
 
-/* Who wants to come in. */
+/* The kind of a connection. */
 enum fake_visitor {
     FAKE_RPC,     /* sends requests */
-    FAKE_LANE,    /* is sent deliveries */
-    FAKE_LOST,    /* 404: there is nothing at that path */
+    FAKE_LANE,    /* receives deliveries */
+    FAKE_LOST,    /* 404: the path does not exist */
     FAKE_STRANGER /* 401 */
 };
 
 struct fake_socket_calls {
     void *argument;
-    /* `bearer` is "" if none was shown. */
+    /* `bearer` is "" if none was sent. */
     enum fake_visitor (*upgrade)(void *argument, const char *path, const char *bearer);
-    /* One request, whole, without SP's header. */
+    /* Handles one complete request, without SP's header. */
     void (*request)(void *argument, const uint8_t *bytes, size_t size, struct fake_reply *reply);
 };
 
 struct fake_socket;
 
-/* Listens at 127.0.0.1:*out_port, and takes connections from now on. Ends the program if it cannot. */
+/* Listens at 127.0.0.1:*out_port and accepts connections from now on. Ends the program if it cannot. */
 struct fake_socket *fake_socket_open(const struct fake_socket_calls *calls, int *out_port);
-/* Sends one message on the lane that came last. False: there was none within `patience_ms`. Any thread but its own; one
- * at a time. */
+/* Sends one message on the newest lane. Returns false if there was none within `patience_ms`. Any thread except its
+ * own; one at a time. */
 bool fake_socket_push(struct fake_socket *socket, const void *bytes, size_t size, uint32_t patience_ms);
 /* Drops all connections. */
 void fake_socket_close(struct fake_socket *socket);

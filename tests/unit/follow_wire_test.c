@@ -1,8 +1,8 @@
-/* follow_wire_test.c: what a leader finds when it compares a follower's log with what is left of its own (R8). */
+/* follow_wire_test.c: the leader's comparison of a follower's log with what is left of its own (R8). */
 #include "follow_wire.h"
 #include "log_two.h"
 
-/* As a follower asks first: with its epochs. */
+/* The follower's first question: it contains its epochs. */
 static Tarry__Follow question_of(struct two *two, uint32_t epochs[FOLLOW_EPOCHS_MAX],
                                  uint64_t starts[FOLLOW_EPOCHS_MAX], struct log_point *end) {
     Tarry__Follow follow = TARRY__FOLLOW__INIT;
@@ -56,7 +56,7 @@ static void a_beginning_of_the_log_fits_as_long_as_its_end_is_there(void **state
     assert_false(is_there);
 }
 
-/* Both have led since they parted at `common`; the leader's oldest segments go, one after another. */
+/* Both have led since they parted at `common`; the leader's oldest segments are retired, one after another. */
 static void part(struct two *two, size_t common, size_t apart) {
     uint64_t parted = two_diverge(two, common, apart);
     two_fill(two, &two->leader, 20);
@@ -79,8 +79,8 @@ static void where_two_logs_parted_is_found_as_long_as_it_is_there(void **state) 
     two_set_up(state);
 }
 
-/* Both led one epoch, from `common` frames on, and differ in its first frame; an epoch of the leader's own follows, or
- * not. What the follower is told to cut to, and whether it finds that the two differ there. */
+/* Both nodes led one epoch, from `common` frames on, and differ in its first frame; the leader may have a later
+ * epoch. Returns where the follower is told to cut, and whether it finds that the logs differ there. */
 static bool lead_twice(struct two *two, size_t common, size_t leaders, size_t followers, bool goes_on,
                        struct pair_event *out) {
     uint32_t epochs[FOLLOW_EPOCHS_MAX];
@@ -113,14 +113,14 @@ static void an_epoch_that_was_led_twice_is_found_where_the_two_would_be_cut(void
         if (i > 0) two_set_up(state);
         struct two *two = *state;
         bool differs = lead_twice(two, i % 8, 1 + i / 8 % 4, 1 + i / 2 % 5, i % 2 == 0, &event);
-        bool cuts_nothing = event.end == log_end(two->follower.log); /* which the rules refuse, too */
+        bool cuts_nothing = event.end == log_end(two->follower.log); /* which the rules also refuse */
         assert_true(differs || cuts_nothing);
         two_tear_down(state);
     }
     two_set_up(state);
 }
 
-static void where_two_logs_parted_they_are_the_same(void **state) { /* F-31d: a cut that is right goes on */
+static void where_two_logs_parted_they_are_the_same(void **state) { /* F-31d: a correct cut is carried out */
     struct two *two = *state;
     uint32_t epochs[FOLLOW_EPOCHS_MAX];
     uint64_t starts[FOLLOW_EPOCHS_MAX];

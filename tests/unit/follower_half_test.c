@@ -1,4 +1,4 @@
-/* follower_half_test.c: what a follower decides beside the rules of the pair: when it asks, what an answer means, and
+/* follower_half_test.c: the follower's decisions besides the pair's rules: when it asks, what an answer means, and
  * in which order it is taken (R2, R8, TIME-1, LOG-3). */
 #include "follower_half.h"
 
@@ -17,7 +17,7 @@ struct fx {
     struct pair_message frames; /* an answer to the newest question */
 };
 
-/* A follower of epoch 3 that has everything up to 900, and knows that what lies below 500 is committed. */
+/* A follower of epoch 3 that has everything up to 900, and knows that everything below 500 is committed. */
 static int begin(void **state) {
     static struct fx fx;
     const struct pair_times times = {.failover_after_ms = 300, .solo_after_ms = 600};
@@ -33,8 +33,8 @@ static int begin(void **state) {
     return 0;
 }
 
-/* The steps in which `answer` is taken, as a word: c(lock) f(rames) s(ync) d(urable) l(eader) a(nswered) h(eard)
- * (appl)y. */
+/* Returns the steps in which `answer` is taken, as a word: c(lock) f(rames) s(ync) d(urable) l(eader) a(nswered)
+ * h(eard) (appl)y. */
 static const char *steps_of(struct fx *fx, const struct pair_message *answer, bool has_frames, bool is_newest,
                             bool is_unfit) {
     static const char letters[] = {
@@ -103,18 +103,18 @@ static void a_question_that_came_to_nothing_is_asked_again(void **state) { /* F-
     assert_int_equal(fx->half.question.serial, 8);
     follower_half_sent(&fx->half, true, MS);
     follower_half_settle(&fx->half, &fx->pair, MS);
-    assert_int_equal(fx->half.again_ns, UINT64_MAX); /* it is under way */
+    assert_int_equal(fx->half.again_ns, UINT64_MAX); /* the question is under way */
     fx->half.asking = false;
     fx->pair.writing_state = true;
     follower_half_settle(&fx->half, &fx->pair, MS);
-    assert_int_equal(fx->half.again_ns, UINT64_MAX); /* the rules ask, once that is done */
+    assert_int_equal(fx->half.again_ns, UINT64_MAX); /* the rules ask once that is done */
     fx->pair.writing_state = false;
     follower_half_settle(&fx->half, &fx->pair, MS);
     assert_int_equal(fx->half.again_ns, 51 * MS);
     assert_int_equal(follower_half_due(&fx->half, &fx->pair, 50 * MS), FOLLOWER_DUE_NOTHING);
     assert_int_equal(follower_half_due(&fx->half, &fx->pair, 51 * MS), FOLLOWER_DUE_ASK);
-    assert_int_equal(follower_half_due(&fx->half, &fx->pair, 99 * MS), FOLLOWER_DUE_NOTHING); /* once */
-    follower_half_sent(&fx->half, false, 100 * MS);                                           /* no memory */
+    assert_int_equal(follower_half_due(&fx->half, &fx->pair, 99 * MS), FOLLOWER_DUE_NOTHING); /* only once */
+    follower_half_sent(&fx->half, false, 100 * MS); /* no memory for the question */
     assert_int_equal(follower_half_due(&fx->half, &fx->pair, 150 * MS), FOLLOWER_DUE_ASK);
     fx->pair.role = PAIR_FENCING;
     follower_half_settle(&fx->half, &fx->pair, 200 * MS);
@@ -128,28 +128,28 @@ static void a_question_is_not_sent_again_while_its_answer_may_come(void **state)
     follower_half_sent(&fx->half, true, MS);
     assert_false(follower_half_ask(&fx->half, &question));
     assert_true(follower_half_ask(&fx->half, &newer));
-    follower_half_sent(&fx->half, false, MS); /* no memory */
+    follower_half_sent(&fx->half, false, MS); /* no memory for the question */
     assert_true(follower_half_ask(&fx->half, &newer));
     follower_half_sent(&fx->half, true, MS);
-    fx->half.asking = false; /* answered, or no answer came in time */
+    fx->half.asking = false; /* answered, or given up */
     assert_true(follower_half_ask(&fx->half, &newer));
 }
 
 static void a_refusal_is_asked_again_after_a_while(void **state) {
     struct fx *fx = *state;
     follower_half_refused(&fx->half, MS);
-    follower_half_settle(&fx->half, &fx->pair, MS); /* that does not bring it forward */
+    follower_half_settle(&fx->half, &fx->pair, MS); /* the time does not become earlier */
     assert_int_equal(fx->half.again_ns, 1001 * MS);
     follower_half_ask_again(&fx->half, MS);
     assert_int_equal(fx->half.again_ns, 51 * MS);
 }
 
-/* The other node was started since, and again; after that it is somebody who listens at its address. */
+/* The other node was restarted, twice; after that, another process listens at its address. */
 static void who_proves_nothing_is_asked_at_once_then_soon_then_as_one_who_refuses(void **state) { /* F-29 */
     struct fx *fx = *state;
     fx->half.again_ns = UINT64_MAX;
     assert_int_equal(follower_half_unproved(&fx->half, true, MS), FOLLOWER_ASKS_NOW);
-    assert_true(fx->half.again_ns == UINT64_MAX); /* the hand asks */
+    assert_true(fx->half.again_ns == UINT64_MAX); /* the caller asks */
     for (int i = 2; i <= FOLLOWER_CHALLENGES_MAX; i++) {
         assert_int_equal(follower_half_unproved(&fx->half, true, MS), FOLLOWER_ASKS_SOON);
         assert_int_equal(fx->half.again_ns, 51 * MS);
@@ -175,7 +175,7 @@ static void a_cut_that_must_wait_is_tried_again(void **state) { /* R8 */
 static void a_goodbye_is_the_last_word(void **state) {
     struct fx *fx = *state;
     const struct pair_message question = {.kind = PAIR_FOLLOW, .serial = 8};
-    fx->pair.epoch = 0; /* nobody is followed: nobody hears it */
+    fx->pair.epoch = 0; /* no leader: nothing is heard */
     assert_false(follower_half_leave(&fx->half, &fx->pair));
     fx->pair.epoch = 3;
     fx->pair.cutting = true;

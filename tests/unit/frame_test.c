@@ -1,5 +1,5 @@
-/* frame_test.c: the header, byte by byte. The vectors are written out by hand from the table in frame.h, so that the
- * format cannot drift with the code. */
+/* frame_test.c: the header, byte by byte. The vectors are written by hand from the table in frame.h, so that a
+ * change of the code cannot change the format unnoticed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -75,7 +75,7 @@ static void every_flipped_bit_is_found(void **state) { /* F-2 */
     random_header(&random, &header);
     frame_header_encode(&header, bytes);
     for (unsigned bit = 0; bit < 8 * FRAME_HEADER_SIZE; bit++) {
-        if (bit == 8 * FRAME_FLAGS_OFFSET && header.type == FRAME_COMMIT) continue; /* below */
+        if (bit == 8 * FRAME_FLAGS_OFFSET && header.type == FRAME_COMMIT) continue; /* tested below */
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
         assert_false(frame_header_decode(bytes, &out));
         assert_memory_equal(&out, &untouched, sizeof(out));
@@ -84,7 +84,7 @@ static void every_flipped_bit_is_found(void **state) { /* F-2 */
     assert_true(frame_header_decode(bytes, &out));
 }
 
-/* It may be set later, by writing one byte: it says that contents are to be checked one by one. */
+/* The flag may be set later, by writing one byte: it says that contents must be checked one by one. */
 static void the_flag_of_erased_contents_needs_no_new_sum(void **state) {
     (void)state;
     struct random random = {random_seed(4)};
@@ -114,7 +114,7 @@ static void what_is_erased_is_zeros(void **state) {
 static void expect_refused(struct frame_header header) {
     uint8_t bytes[FRAME_HEADER_SIZE];
     struct frame_header out;
-    frame_header_encode(&header, bytes); /* the sum is right */
+    frame_header_encode(&header, bytes); /* the checksum is right */
     assert_false(frame_header_decode(bytes, &out));
 }
 
@@ -137,7 +137,7 @@ static void a_header_that_lies_is_refused(void **state) { /* F-2, F-20 */
     header = good;
     header.flags = 2;
     expect_refused(header);
-    header.flags = FRAME_FLAG_ERASED; /* and no content that could have been */
+    header.flags = FRAME_FLAG_ERASED; /* and no content that could be erased */
     expect_refused(header);
     uint8_t bytes[FRAME_HEADER_SIZE];
     frame_header_encode(&good, bytes);
@@ -170,13 +170,13 @@ static void bytes_lie_where_the_table_says(void **state) {
         bool is_high_byte_of_a_size = i == 15 || i == 19, is_reserved = i >= 20 && i < 24;
         assert_int_equal(bytes[i], is_high_byte_of_a_size || is_reserved ? 0 : i);
     }
-    bytes[6] = 0; /* the flag is left out of the sum */
+    bytes[6] = 0; /* the flag is not part of the checksum */
     uint64_t sum = frame_sum(bytes, 104);
     for (int i = 0; i < 8; i++) assert_int_equal(bytes[104 + i], sum >> 8 * i & 0xff);
     assert_int_equal(frame_sum("", 0), 0x2d06800538d394c2); /* XXH3-64 of nothing, by its specification */
 }
 
-/* The chain proves everything but what erasing a content changes. */
+/* The chain proves everything except what the erasure of a content changes. */
 static void the_chain_covers_all_but_erasure(void **state) {
     (void)state;
     uint8_t previous[FRAME_CHAIN_SIZE] = {1}, chain[FRAME_CHAIN_SIZE], other[FRAME_CHAIN_SIZE];

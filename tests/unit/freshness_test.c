@@ -1,4 +1,4 @@
-/* freshness_test.c: what a follower may answer, and what it can prove of its age (TRUE-1). */
+/* freshness_test.c: which queries a follower may answer, and what it can prove about its state's age (TRUE-1). */
 #include "freshness.h"
 
 #include <setjmp.h>
@@ -30,19 +30,19 @@ static void a_position_is_answered_once_it_is_applied_and_never_before(void **st
     assert_int_equal(freshness_judge(&none, &wish, true, 999, NOW + 100 * MS - 1), FRESH_WAIT);
     assert_int_equal(freshness_judge(&none, &wish, true, 999, NOW + 100 * MS), FRESH_BEHIND);
     assert_int_equal(freshness_judge(&none, &wish, true, 1000, NOW + 100 * MS), FRESH_ENOUGH);
-    assert_int_equal(freshness_judge(&none, &wish, false, 1000, NOW), FRESH_ENOUGH); /* whoever leads */
+    assert_int_equal(freshness_judge(&none, &wish, false, 1000, NOW), FRESH_ENOUGH); /* for a leader */
 }
 
 static void an_age_counts_from_when_the_leader_was_asked(void **state) { /* TRUE-1 */
     struct freshness known = {.epoch = 3};
-    freshness_heard(&known, 3, NOW - 600 * MS, 1000, 1000); /* it lay in a socket for 600 ms */
+    freshness_heard(&known, 3, NOW - 600 * MS, 1000, 1000); /* the leader's word was in a socket for 600 ms */
     assert_int_equal(freshness_age_ns(&known, NOW), 600 * MS);
     struct freshness_wish wish = no_older(600);
     assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW), FRESH_ENOUGH);
     wish = no_older(599);
     assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW), FRESH_ASK);
     wish = no_older(600);
-    assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW + MS), FRESH_ASK); /* it grows old */
+    assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW + MS), FRESH_ASK); /* the proof becomes too old */
 }
 
 static void a_word_proves_nothing_before_it_is_applied(void **state) {
@@ -57,7 +57,7 @@ static void a_word_proves_nothing_before_it_is_applied(void **state) {
     assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW + MS), FRESH_ENOUGH);
 }
 
-/* The follower is always one word behind: what it waited for is proved all the same. */
+/* The follower is always one word behind; the position that it waited for is proved all the same. */
 static void words_that_come_faster_than_they_are_applied_do_not_put_the_proof_off(void **state) {
     struct freshness known = {.epoch = 3};
     for (uint64_t i = 1; i <= 100; i++) freshness_heard(&known, 3, NOW + i * MS, 1000 * i, 1);
@@ -65,11 +65,11 @@ static void words_that_come_faster_than_they_are_applied_do_not_put_the_proof_of
     assert_int_equal(freshness_age_ns(&known, NOW + 100 * MS), 99 * MS);
     freshness_applied(&known, 100 * 1000);
     assert_int_equal(freshness_age_ns(&known, NOW + 100 * MS), 0);
-    freshness_heard(&known, 3, NOW + 50 * MS, 50 * 1000, 100 * 1000); /* late: it says less than what is known */
+    freshness_heard(&known, 3, NOW + 50 * MS, 50 * 1000, 100 * 1000); /* a late word: it proves less than is known */
     assert_int_equal(freshness_age_ns(&known, NOW + 100 * MS), 0);
 }
 
-/* The leader's word lies in a socket. */
+/* The leader's word is still in a socket. */
 static void what_a_follower_stood_still_for_does_not_make_its_answer_too_old(void **state) { /* F-13 */
     struct freshness known = {.epoch = 3};
     struct freshness_wish wish = no_older(500), behind = at_least(2000);
@@ -85,7 +85,7 @@ static void what_a_follower_stood_still_for_does_not_make_its_answer_too_old(voi
     assert_int_equal(freshness_judge(&known, &behind, true, 1000, late + word), FRESH_BEHIND);
     wish = no_older(500);
     freshness_overslept(&wish, NOW);
-    assert_int_equal(wish.until_ns, NOW + 2000 * MS); /* there is time enough, and no word is waited for */
+    assert_int_equal(wish.until_ns, NOW + 2000 * MS); /* there is enough time, and no word is waited for */
     assert_int_equal(wish.word_ns, 0);
 }
 
@@ -116,7 +116,7 @@ static void what_another_epochs_leader_said_counts_no_more(void **state) {
     freshness_heard(&known, 3, NOW, 1000, 1000);
     freshness_heard(&known, 4, NOW + MS, 2000, 1000);
     assert_int_equal(freshness_age_ns(&known, NOW + MS), UINT64_MAX);
-    freshness_heard(&known, 4, NOW + 2 * MS, 0, 1000); /* it says nothing */
+    freshness_heard(&known, 4, NOW + 2 * MS, 0, 1000); /* it proves nothing */
     assert_int_equal(freshness_age_ns(&known, NOW + 2 * MS), UINT64_MAX);
 }
 

@@ -1,5 +1,5 @@
-/* gateway_test.c: the seam for foreign protocols (broker/gateway) when as many ask as may: nobody is called back from
- * within a function of the interface, whoever waits hears of it, and what an answer is awaited for stays. */
+/* gateway_test.c: the interface for foreign protocols (broker/gateway) at its limit of requests: no function of the
+ * interface calls back before it returns, waiting clients are notified, and an object that awaits a reply is kept. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,16 +14,16 @@
 #include "gateway_parts.h"
 #include "message.h"
 
-/* The broker, which answers when a test says so, and the door. */
+/* The broker, which replies when a test says so, and the door. */
 static struct {
-    uint64_t asked[GATEWAY_ASKS_MAX]; /* whose answers are to come */
+    uint64_t asked[GATEWAY_ASKS_MAX]; /* requests without a reply */
     size_t count;
-    Tarry__Request__BodyCase last; /* what was asked for last … */
-    Tarry__Request *request;       /* … unpacked */
-    uint64_t ahead_s;              /* of the clocks that do not go back */
-    uint64_t lane;                 /* of the session that came up last */
-    unsigned told;                 /* leases that heard something … */
-    Tarry__Code code;              /* … the last of them this */
+    Tarry__Request__BodyCase last; /* kind of the last request */
+    Tarry__Request *request;       /* the last request, unpacked */
+    uint64_t ahead_s;              /* added to the monotonic clocks */
+    uint64_t lane;                 /* session of the newest lane */
+    unsigned told;                 /* number of leases that were notified */
+    Tarry__Code code;              /* code of the last notification */
 } world;
 
 static bool request(void *argument, uint64_t from, uint64_t principal, const char *peer, struct message *message) {
@@ -67,7 +67,7 @@ static bool lane_up(void *argument, uint32_t lane, uint64_t session, uint64_t id
 static void lane_sent(void *argument, uint32_t lane, uint64_t turn, bool left, uint64_t stamp) {}
 static void lane_credit(void *argument, uint32_t lane, uint64_t session, uint32_t credit) {}
 
-/* The door's (the linker puts them in the place): timers fire when a test says so, and there is always room. */
+/* Replacements of the door's functions (by the linker): timers fire when a test says so, and there is always space. */
 void __wrap_door_alarm(struct door *door, uint64_t after_ms);
 void __wrap_door_alarm(struct door *door, uint64_t after_ms) {}
 bool __wrap_door_stream_hold(struct door *door, int64_t bytes);
@@ -75,7 +75,7 @@ bool __wrap_door_stream_hold(struct door *door, int64_t bytes) {
     return true;
 }
 
-/* A test lets the clock jump. */
+/* Advances the clock. */
 int __real_clock_gettime(clockid_t id, struct timespec *out);
 int __wrap_clock_gettime(clockid_t id, struct timespec *out);
 int __wrap_clock_gettime(clockid_t id, struct timespec *out) {
@@ -136,7 +136,7 @@ static uint64_t lease(struct gateway *gateway, uint64_t wait_ms) {
     return gateway_lease(gateway, &caller, &options, on_leased, NULL);
 }
 
-/* Whoever asks would have freed what he asked for when it returns. */
+/* The caller frees its request when the function returns. */
 static void a_lease_that_cannot_be_asked_for_is_refused_later(void **state) {
     struct gateway *gateway = *state;
     ask_as_many_as_may(gateway);
@@ -174,7 +174,7 @@ static void what_is_there_now_cannot_be_asked(void **state) {
     assert_int_equal(world.code, TARRY__CODE__BUSY);
 }
 
-/* The broker's answer to the question says whether a delivery is on its way, and is told of only if none is. */
+/* The broker's reply says whether a delivery is under way; the caller is only notified if none is. */
 static void a_question_for_what_is_there_now_is_answered_if_nothing_is(void **state) {
     struct gateway *gateway = *state;
     Tarry__Reply reply = TARRY__REPLY__INIT;
@@ -194,7 +194,7 @@ static void a_question_for_what_is_there_now_is_answered_if_nothing_is(void **st
     assert_int_equal(world.code, TARRY__CODE__OK);
 }
 
-/* The session ends while its heartbeat is under way, and others need the place: the answer must find the pool. */
+/* The session ends while its heartbeat is under way, and others need its place: the reply must find the right pool. */
 static void a_pool_stays_while_an_answer_is_awaited_for_it(void **state) {
     struct gateway *gateway = *state;
     uint64_t now = lease(gateway, 0);
@@ -212,13 +212,13 @@ static void a_pool_stays_while_an_answer_is_awaited_for_it(void **state) {
         uint64_t other = gateway_lease(gateway, &caller, &options, on_leased, NULL);
         assert_int_not_equal(other, 0);
         gateway_cancel(gateway, other);
-        answer(gateway, world.asked[--world.count], &none); /* it falls asleep */
+        answer(gateway, world.asked[--world.count], &none); /* the pool sleeps */
     }
     answer(gateway, heartbeat, &none);
     gateway_alarm(gateway);
 }
 
-/* Whoever waits for the same has the session that there is: each other one costs the broker a session. */
+/* Clients that wait for the same queues share the existing session: every further one costs the broker a session. */
 static void who_waits_for_the_same_shares_a_session(void **state) {
     static const char *const two[] = {"q", "r"}, *const other[] = {"r"};
     static const struct gateway_caller stranger = {.principal = 2, .peer = "127.0.0.1:1", .client = "test"};
@@ -240,7 +240,7 @@ static void who_waits_for_the_same_shares_a_session(void **state) {
     assert_int_equal(world.count, 5);
 }
 
-/* The tasks `from` … `from + count - 1` of the session that came up last. */
+/* Delivers the tasks `from` … `from + count - 1` of the session of the newest lane. */
 static void deliver(struct gateway *gateway, uint64_t from, size_t count) {
     Tarry__DeliveredTask tasks[8], *pointers[8];
     Tarry__Token tokens[8];
@@ -265,7 +265,7 @@ static void deliver(struct gateway *gateway, uint64_t from, size_t count) {
 
 static uint64_t leases[2];
 
-/* Says what became of both leases, and reads its own tasks then. */
+/* Settles both leases in the callback, and then reads its own tasks. */
 static void on_leased_twice(void *argument, const struct gateway_leased *leased) {
     struct gateway *gateway = argument;
     gateway_left(gateway, leases[0], world.told > 0);
@@ -276,7 +276,7 @@ static void on_leased_twice(void *argument, const struct gateway_leased *leased)
     world.told++;
 }
 
-/* The gateway keeps a delivery until the last callback has returned, whatever they say of it. */
+/* The gateway keeps a delivery until the last callback has returned, whatever the callbacks do. */
 static void what_a_callback_is_given_is_valid_until_it_returns(void **state) {
     struct gateway *gateway = *state;
     const struct gateway_lease_options options = {.queues = queues, .queue_count = 1, .max = 1, .wait_ms = 60000};
@@ -286,7 +286,7 @@ static void what_a_callback_is_given_is_valid_until_it_returns(void **state) {
     assert_int_equal(world.told, 2);
 }
 
-/* ---- receipts that are over (gateway_once.c) */
+/* ---- expired receipts (gateway_once.c) */
 
 static void jump(struct gateway *gateway, uint64_t seconds) {
     world.ahead_s += seconds;
@@ -328,8 +328,8 @@ static void answer_commit(struct gateway *gateway, uint64_t to) {
     answer(gateway, to, &reply);
 }
 
-/* Each receipt that was leased is acknowledged, by its own token, until none is ready (seen to crash, 24 h after the
- * first Idempotency-Key). */
+/* Each leased receipt is acked with its own token, until none is ready (a crash was seen 24 h after the first
+ * Idempotency-Key). */
 static void receipts_that_are_over_are_acknowledged(void **state) {
     struct gateway *gateway = *state;
     jump(gateway, 59);
@@ -352,7 +352,7 @@ static void receipts_that_are_over_are_acknowledged(void **state) {
     uint64_t acknowledged = world.asked[--world.count];
     jump(gateway, 600); /* one sweep at a time */
     assert_int_equal(world.last, TARRY__REQUEST__BODY_UNSUBSCRIBE);
-    assert_int_equal(world.count, 1); /* the idle session's end, and no question */
+    assert_int_equal(world.count, 1); /* the end of the idle session, and no query */
     world.count = 0;
     answer_commit(gateway, acknowledged);
     answer_stats(gateway, 0, 0, false, false);
@@ -371,7 +371,7 @@ static void on_committed(void *argument, const Tarry__Reply *reply) {
     world.code = reply->code;
 }
 
-/* The receipt is scheduled; then the commit comes under the number that the receipt has. */
+/* Schedules the receipt; then the commit is sent under the sequence in the receipt. */
 static void answer_receipt(struct gateway *gateway) {
     Tarry__Reply reply = TARRY__REPLY__INIT;
     Tarry__CommitReply body = TARRY__COMMIT_REPLY__INIT;
@@ -400,12 +400,12 @@ static void commit_with_key(struct gateway *gateway, const char *key) {
     assert_int_not_equal(gateway_commit(gateway, &caller, &commit, &once, on_committed, NULL), 0);
 }
 
-/* A receipt with a number of a producer that the broker has forgotten meanwhile would refuse its key for a day. */
+/* If the broker has forgotten the receipt's producer meanwhile, its key must not be refused for a day. */
 static void a_key_gets_no_number_of_an_idle_producer(void **state) {
     struct gateway *gateway = *state;
     commit_with_key(gateway, "a");
     answer_hello_as(gateway, 70); /* the client's producer … */
-    answer_hello_as(gateway, 71); /* … and the broker's, for receipts */
+    answer_hello_as(gateway, 71); /* … and the broker's own, for receipts */
     answer_receipt(gateway);
     assert_int_equal(world.request->commit->producer, 70);
     answer_commit(gateway, world.asked[--world.count]);
@@ -426,7 +426,8 @@ static void a_key_gets_no_number_of_an_idle_producer(void **state) {
     assert_int_equal(world.code, TARRY__CODE__OK);
 }
 
-/* The broker's table of producers is bounded: one may be forgotten early. The next key is not refused for that. */
+/* The broker's table of producers is bounded: it may forget one early. The next key must not be refused because of
+ * that. */
 static void a_forgotten_producer_gives_no_further_number(void **state) {
     struct gateway *gateway = *state;
     Tarry__Reply forgotten = TARRY__REPLY__INIT;
@@ -443,8 +444,8 @@ static void a_forgotten_producer_gives_no_further_number(void **state) {
     assert_int_equal(world.request->commit->producer, 90);
 }
 
-/* What a crash loop of a former version, and a client's pause, left in the queue: once a sweep, or a job that takes its
- * time would be ordered again and again. */
+/* Sweeps that a crash loop of a former version, or a client's pause, left in the queue run once each: otherwise a
+ * slow job would be ordered again and again. */
 static void the_queue_of_receipts_is_mended_once_a_sweep(void **state) {
     struct gateway *gateway = *state;
     jump(gateway, 60);
@@ -474,13 +475,13 @@ static void a_follower_sweeps_nothing(void **state) {
     assert_int_equal(world.count, 0);
 }
 
-/* A sweep that comes to nothing leaves the next one free to begin. */
+/* After a failed sweep the next one may begin. */
 static void a_sweep_that_fails_is_tried_again(void **state) {
     struct gateway *gateway = *state;
     Tarry__Reply busy = TARRY__REPLY__INIT;
     busy.code = TARRY__CODE__BUSY;
     jump(gateway, 60);
-    answer(gateway, world.asked[--world.count], &busy); /* the statistics */
+    answer(gateway, world.asked[--world.count], &busy); /* the statistics query */
     jump(gateway, 600);
     answer_stats(gateway, 1, 0, false, false);
     assert_int_equal(world.last, TARRY__REQUEST__BODY_SUBSCRIBE);
@@ -489,7 +490,7 @@ static void a_sweep_that_fails_is_tried_again(void **state) {
     answer_stats(gateway, 1, 0, false, false);
     subscribed(gateway);
     world.count = 0;
-    jump(gateway, 1); /* nothing came */
+    jump(gateway, 1); /* no task came */
     jump(gateway, 599);
     answer_stats(gateway, 1, 0, false, false);
     deliver(gateway, 31, 1);
@@ -499,7 +500,7 @@ static void a_sweep_that_fails_is_tried_again(void **state) {
     answer_stats(gateway, 0, 0, false, false);
 }
 
-/* Each has a slot of its own, however many they become; and of one that has ended nothing is found. */
+/* Each has its own slot, however many there are; after its end nothing is found. */
 static void handles_are_their_owners(void **state) {
     static uint64_t ids[GATEWAY_SLOTS_MAX];
     static char owners[GATEWAY_SLOTS_MAX];

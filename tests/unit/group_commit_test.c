@@ -1,4 +1,4 @@
-/* group_commit_test.c: what is written together, and in which order (engine/group_commit.h). */
+/* group_commit_test.c: which batches are written together, and in which order (engine/group_commit.h). */
 #include "group_commit.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ static void a_failed_write_is_neither_synced_nor_released(void **state) { /* LOG
     assert_int_equal(group.step, GROUP_FAILED);
     assert_int_equal(group.failed, GROUP_APPEND);
     assert_int_equal(group.error, -ENOSPC);
-    assert_true(group_commit_is_writing(&group)); /* for ever: nothing more is begun */
+    assert_true(group_commit_is_writing(&group)); /* for ever: no further group begins */
 }
 
 static void a_failed_sync_is_not_released(void **state) { /* LOG-4 */

@@ -1,6 +1,5 @@
-/* hard_state_rules_test.c: what one of a pair notes at its start, for its rules, and of the other's disk (R6, F-29,
- * F-31b).
- */
+/* hard_state_rules_test.c: what a node of a pair notes at its start for its rules, and about the other node's disk
+ * (R6, F-29, F-31b). */
 #include "hard_state_rules.h"
 
 #include <setjmp.h>
@@ -32,17 +31,17 @@ static void a_log_that_was_written_without_a_pair_was_served_alone(void **state)
     assert_true(hard_state.alone);
     hard_state =
         begun((struct hard_state){0}, (struct hard_state_start){.is_new = true, .joins = true, .last_epoch = 4});
-    assert_int_equal(hard_state.floor, 4); /* it is the leader's log, copied: its epoch goes on */
+    assert_int_equal(hard_state.floor, 4); /* the log is a copy of the leader's: its epoch continues */
     assert_false(hard_state.alone);
     hard_state = begun((struct hard_state){.floor = 9}, (struct hard_state_start){.last_epoch = 4});
-    assert_int_equal(hard_state.floor, 9); /* what was promised stays promised */
+    assert_int_equal(hard_state.floor, 9); /* a promise stays */
 }
 
 static void a_frame_of_an_epoch_proves_that_there_was_a_record(void **state) { /* F-31b */
     struct hard_state_start start = {.coordinated = true, .last_epoch = 4};
     assert_int_equal(begun((struct hard_state){.floor = 4}, start).recorded, 4);
     assert_int_equal(begun((struct hard_state){.floor = 4, .recorded = 6}, start).recorded, 6);
-    assert_int_equal(begun((struct hard_state){.floor = 5}, start).recorded, 0); /* it took no part in it */
+    assert_int_equal(begun((struct hard_state){.floor = 5}, start).recorded, 0); /* the node had no part in it */
     start.is_new = true;
     assert_int_equal(begun((struct hard_state){0}, start).recorded, 0);
     start.is_new = start.coordinated = false;
@@ -75,19 +74,19 @@ static void what_the_rules_want_noted_is_noted_and_told_back(void **state) {
     assert_int_equal(rules.led, 3);
     assert_true(rules.in_sync && rules.alone);
     assert_int_equal(hard_state.runs, 7);
-    assert_memory_equal(hard_state.peer, first, MEMBER_ID_SIZE); /* nothing is promised to the second */
+    assert_memory_equal(hard_state.peer, first, MEMBER_ID_SIZE); /* nothing is promised to the second disk */
 }
 
 static void the_others_disk_is_noted_with_the_promise_or_the_reign(void **state) { /* F-29 */
     struct pair pair = {.role = PAIR_FOLLOWING, .adopts = true};
     struct hard_state hard_state = {0};
-    hard_state_take(&hard_state, &pair, second, NULL); /* a promise to who answered */
+    hard_state_take(&hard_state, &pair, second, NULL); /* a promise to the node that answered */
     assert_memory_equal(hard_state.peer, second, MEMBER_ID_SIZE);
     pair = (struct pair){.role = PAIR_FOLLOWING};
-    hard_state_take(&hard_state, &pair, second, first); /* a question alone says nothing */
+    hard_state_take(&hard_state, &pair, second, first); /* a question alone changes nothing */
     assert_memory_equal(hard_state.peer, second, MEMBER_ID_SIZE);
     pair.role = PAIR_LEADING;
-    hard_state_take(&hard_state, &pair, second, first); /* its promise makes this node lead */
+    hard_state_take(&hard_state, &pair, second, first); /* the other's promise makes this node lead */
     assert_memory_equal(hard_state.peer, first, MEMBER_ID_SIZE);
 }
 

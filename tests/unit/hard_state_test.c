@@ -1,6 +1,5 @@
-/* hard_state_test.c: what one of a pair must not forget comes back as it was, and nothing else is taken for it (R2, R6,
- * R7).
- */
+/* hard_state_test.c: the hard state of a node can be read back as it was written, and nothing else is accepted (R2,
+ * R6, R7). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,7 +63,7 @@ static void a_damaged_hard_state_is_refused_with_a_sentence(void **state) {
     assert_true(is_same(&found, &full));
 }
 
-/* Whatever fails, and wherever the power goes: the old hard state or the new one. */
+/* Whatever call fails, and whenever the power fails: the old hard state is there, or the new one. */
 static void a_kill_leaves_the_old_state_or_the_new_one(void **state) {
     struct hard_state old = {.floor = 5, .runs = 1}, found;
     char message[IDENTITY_MESSAGE_SIZE];
@@ -81,7 +80,7 @@ static void a_kill_leaves_the_old_state_or_the_new_one(void **state) {
         (seed % 4 < 2 ? model_crash : model_kill)(model);
         assert_int_equal(hard_state_read(&model->disk, "/d", &found, message), 0);
         assert_true(is_same(&found, &full) || (result != 0 && is_same(&found, &old)));
-        /* The next one is not hindered by what was left. */
+        /* Rests of a failed write do not hinder the next one. */
         assert_int_equal(hard_state_write(&model->disk, "/d", &full), 0);
         model_free(model);
     }

@@ -1,4 +1,4 @@
-/* hash_index_test.c: every item is found by its hash, whatever else shares it, and nothing else is. */
+/* hash_index_test.c: every item is found by its hash, whatever other items share it, and no other item is found. */
 #include "hash_index.h"
 
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 static uint64_t items[ITEMS];
 static uint32_t hashes[ITEMS];
 
-/* The number of the item; 0: it is not there. `*looked`: how many items were compared. */
+/* Returns the item's number; 0: not there. `*looked`: number of compared items. */
 static uint32_t find(const struct hash_index *index, uint32_t hash, uint64_t item, size_t *looked) {
     uint32_t number;
     *looked = 0;
@@ -24,7 +24,7 @@ static uint32_t find(const struct hash_index *index, uint32_t hash, uint64_t ite
     return number;
 }
 
-/* `spread`: how many different hashes there are. */
+/* `spread`: number of different hashes. */
 static void fill(struct hash_index *index, struct random *random, uint32_t spread) {
     size_t looked;
     for (uint32_t i = 0; i < ITEMS; i++) {
@@ -64,7 +64,7 @@ static void equal_hashes_are_told_apart(void **state) {
     hash_index_deinit(&index);
 }
 
-/* Neighbours in the table have other hashes: they are passed over, not compared. */
+/* Neighbours in the table have other hashes: they are skipped, not compared. */
 static void only_equal_hashes_are_looked_at(void **state) {
     (void)state;
     struct hash_index index = {0};

@@ -1,5 +1,5 @@
-/* history_test.c: a question to the log gets the same answer with summaries, without them, and with damaged ones; with
- * them it reads next to nothing. */
+/* history_test.c: a query of the log gives the same result with summaries, without them, and with damaged ones; with
+ * summaries it reads very little. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <setjmp.h>
@@ -27,7 +27,7 @@ struct fixture {
     struct past past;
     struct log_directory directory;
     struct log *log;                 /* past.log */
-    uint64_t named[FRAMES_OF_PARTS]; /* the task that the frame is about */
+    uint64_t named[FRAMES_OF_PARTS]; /* [frame]: the task that it is about */
 };
 
 static void open_log(struct fixture *f) {
@@ -56,7 +56,7 @@ static int set_up_with(void **state, uint64_t segment_size, size_t blob_bytes, u
     return 0;
 }
 
-/* Some 25 segments of a few frames each; every task has few records in all. */
+/* Some 25 segments of a few frames each; every task has few records. */
 static int set_up(void **state) {
     return set_up_with(state, 4096, 0, FRAMES);
 }
@@ -74,7 +74,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* Asks, and counts the frames that are about `id` (0: any). */
+/* Runs the query, and counts the frames about `id` (0: any). */
 static size_t ask(struct fixture *f, const struct history_question *question, uint64_t id,
                   struct history_stats *stats) {
     struct history *history = NULL;
@@ -98,7 +98,7 @@ static size_t truth(const struct fixture *f, uint64_t id) {
     return count;
 }
 
-/* Each closed segment gets one. */
+/* Makes the summary of each closed segment. */
 static void summarise(struct fixture *f) {
     struct log_segment segment = {.end = log_start(f->log)};
     while (log_segment_at(f->log, segment.end, &segment) && segment.end != 0) {
@@ -171,7 +171,7 @@ static void a_question_about_a_time_reads_that_time(void **state) {
 
 struct spoiling {
     struct fixture *f;
-    uint64_t at; /* the byte that is flipped */
+    uint64_t at; /* position of the flipped byte */
     size_t spoilt;
 };
 
@@ -201,18 +201,18 @@ static void of_other_parts_nothing_is_read(void **state) {
         struct history_stats stats, of_last;
         struct history_question question = {.task = {.id = id}}, about_last = {.position = last.base};
         assert_int_equal(ask(f, &question, id, &stats), truth(f, id));
-        ask(f, &about_last, 0, &of_last); /* the last one has no summary */
+        ask(f, &about_last, 0, &of_last); /* the last segment has no summary */
         asked++;
         read += stats.frames_read - of_last.frames_read;
         own += truth(f, id);
     }
-    /* What is closed are some 4,500 frames in 6 parts; a task's frames, 3 on average, lie in two or three of them.
-     * Whole segments would be 3,000 frames. */
+    /* The closed segments have some 4,500 frames in 6 parts; a task's frames, 3 on average, are in two or three of
+     * them. Whole segments would be 3,000 frames. */
     assert_in_range(own, 2 * asked, 4 * asked);
     assert_in_range(read, asked, asked * 2300);
 }
 
-/* An answer may be taken up again wherever it has come to, with another reader. */
+/* A query may be continued by another reader from wherever it has come to. */
 static void a_question_goes_on_from_any_frame(void **state) {
     struct fixture *f = *state;
     summarise(f);
@@ -235,7 +235,7 @@ static void a_question_goes_on_from_any_frame(void **state) {
     }
 }
 
-/* A limit that cuts through frames and ranges, as it grows, changes nothing. */
+/* A growing limit that cuts through frames and ranges changes nothing. */
 static void a_growing_limit_gives_the_same(void **state) {
     struct fixture *f = *state;
     summarise(f);
@@ -259,8 +259,8 @@ static void a_growing_limit_gives_the_same(void **state) {
     }
 }
 
-/* One of version 1, as brokers before have left it, its sums right, says that there is nothing: that is not what it
- * would say today. */
+/* A summary of version 1 with correct checksums, as older brokers made it, says that there are no frames; a summary
+ * of today would not. */
 static void a_summary_of_another_version_does_not_count(void **state) {
     struct fixture *f = *state;
     struct history_stats sum;
@@ -284,7 +284,7 @@ static void a_summary_of_another_version_does_not_count(void **state) {
     assert_int_equal(sum.segments_skipped, 0);
 }
 
-/* Who asks for a task gets the redactions that name it, by id and by key. */
+/* A query for a task finds the redactions that name it, by id and by key. */
 static void redactions_are_found(void **state) {
     struct fixture *f = *state;
     static char key[] = "a-key-that-no-task-has";
@@ -328,7 +328,7 @@ static void redactions_are_found(void **state) {
     }
 }
 
-/* F-2, of what is derived: a flipped bit anywhere costs time, never an answer. */
+/* F-2, for derived data: a flipped bit anywhere costs time, but never changes a result. */
 static void a_damaged_summary_is_not_believed(void **state) {
     struct fixture *f = *state;
     struct history_stats sum;
@@ -342,7 +342,7 @@ static void a_damaged_summary_is_not_believed(void **state) {
     }
 }
 
-/* One that does not reach to its segment's end knows nothing of the rest. */
+/* A summary that does not reach its segment's end says nothing about the rest. */
 static void an_unfinished_summary_is_not_believed(void **state) {
     struct fixture *f = *state;
     struct history_stats sum;
@@ -356,7 +356,7 @@ static void an_unfinished_summary_is_not_believed(void **state) {
     assert_int_equal(sum.segments_skipped, 0);
 }
 
-/* 63 blocks of 64 bytes a page, and one page more; before them the head (FORMAT.md). */
+/* 63 blocks of 64 bytes per page, and one page more; before them the head (FORMAT.md). */
 static void a_filter_is_a_32nd_of_its_segment(void **state) {
     struct fixture *f = *state;
     const uint64_t base = 1ull << 40, pages = 100;

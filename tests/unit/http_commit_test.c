@@ -1,5 +1,5 @@
-/* http_commit_test.c: a commit that the broker refuses for a moment only (Reply.retry_ms) is sent again by the broker's
- * own HTTP, and its client does not wait for Retry-After (broker/http/http_exchange.c). */
+/* http_commit_test.c: if the broker refuses a commit only for a moment (Reply.retry_ms), its own HTTP code sends it
+ * again, and the client need not wait for Retry-After (broker/http/http_exchange.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@ static struct {
     gateway_timeout *timeout;
     uint64_t after_ms;
     bool lacks_timers;
-    unsigned told; /* how often, and what */
+    unsigned told; /* number of replies, and the last one */
     Tarry__Code code;
 } world;
 
@@ -37,7 +37,7 @@ uint64_t gateway_timer(struct gateway *gateway, uint64_t after_ms, gateway_timeo
     return 1;
 }
 
-/* ---- what is not asked for here */
+/* ---- functions that these tests do not use */
 
 uint64_t gateway_ask(struct gateway *gateway, const struct gateway_caller *caller, Tarry__Request *request,
                      gateway_reply *reply, void *argument) {

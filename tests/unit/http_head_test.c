@@ -1,4 +1,4 @@
-/* http_head_test.c: heads and chunks of HTTP, read strictly: what a proxy might read otherwise is refused. */
+/* http_head_test.c: HTTP heads and chunks, parsed strictly: a head that a proxy might parse differently is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,7 +55,7 @@ static void what_might_be_read_otherwise_is_refused(void **state) {
                                         "X: a\r\n b\r\n",
                                         "X: a\nY: b\r\n",
                                         "X: a\rb\r\n",
-                                        "X: a\rYZ: b\r\n", /* two fields to who looks for CR alone */
+                                        "X: a\rYZ: b\r\n", /* two fields for a parser that looks for CR alone */
                                         "Host: other\r\n",
                                         ": x\r\n"};
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
@@ -69,7 +69,7 @@ static void what_might_be_read_otherwise_is_refused(void **state) {
     assert_int_equal(parse("GET  /v1 HTTP/1.1\r\nHost: h\r\n\r\n"), HEAD_BAD);
 }
 
-/* Each with its status, and a word of what is said. F-20 */
+/* Each with its status, and a word of the message. F-20 */
 static void each_refusal_says_what_is_wrong(void **state) {
     (void)state;
     static const struct {
@@ -156,7 +156,7 @@ static void what_is_just_allowed_is_read(void **state) {
     assert_string_equal(head.fields[HEAD_FIELD_authorization].text, "z");
 }
 
-/* Nothing but what some gateway takes for it is taken for a field that decides about the body. */
+/* Only the exact field names decide about the body, not others that some gateway takes for them. */
 static void what_only_resembles_is_passed_over(void **state) {
     (void)state;
     static const char *const names[] = {"0123456789",     "ABCXYZabcxyz",   "!#$%&'*+-.^_`|~", "ContentaLength",
@@ -248,7 +248,7 @@ static void a_head_and_its_fields_are_bounded(void **state) {
     assert_int_equal(parse(text), HEAD_MORE);
 }
 
-/* What comes in two parts, of which the first has `first` bytes. */
+/* Parses data that comes in two parts, of which the first has `first` bytes. */
 static enum head_result chunk_in_parts(const char *text, size_t first, char out[64]) {
     struct chunks chunks = {0};
     enum head_result result = HEAD_MORE;
@@ -317,11 +317,11 @@ static void chunk_extensions_and_trailers_are_passed_over(void **state) {
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) assert_int_equal(chunk(bad[i], out), HEAD_BAD);
 }
 
-/* All of a body's together: many chunks with a short extension each are no way around the bound. */
+/* The limit is for all extensions of a body together: many chunks with short extensions do not exceed it either. */
 static void chunk_extensions_and_trailers_are_bounded(void **state) {
     (void)state;
     static const struct {
-        unsigned count; /* of chunks, each with `extension` */
+        unsigned count; /* number of chunks, each with `extension` */
         const char *extension, *trailer;
         enum head_result result;
     } cases[] = {{CHUNKS_PASSED_OVER_MAX / 2, ";x", "", HEAD_DONE},

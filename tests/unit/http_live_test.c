@@ -1,5 +1,5 @@
-/* http_live_test.c: a stream of numbers (broker/http/http_live.c), with a gateway and a connection of the test's own.
- */
+/* http_live_test.c: a stream of statistics (broker/http/http_live.c), with a gateway and a connection of the test's
+ * own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,9 +17,9 @@ static struct {
     void (*on_reply)(struct http_exchange *exchange, const Tarry__Reply *reply);
     Tarry__Request__BodyCase asked;
     gateway_timeout *timeout;
-    unsigned refused; /* status */
+    unsigned refused; /* HTTP status */
     unsigned begun, ended;
-    char *told; /* the last event; the test's */
+    char *told; /* the last event; owned by the test */
     bool lacks_timers, lacks_memory, lacks_rows, is_held_up;
 } world;
 
@@ -81,7 +81,7 @@ void http_stream_end(struct http_exchange *exchange) {
     world.ended++;
 }
 
-/* ---- a client that follows */
+/* ---- a client that follows the stream */
 
 static void answer(struct http_exchange *exchange, Tarry__Reply *reply, Tarry__Code code) {
     void (*on_reply)(struct http_exchange *, const Tarry__Reply *) = world.on_reply;
@@ -104,7 +104,7 @@ static void tell_status(struct http_exchange *exchange) {
     answer(exchange, &reply, TARRY__CODE__OK);
 }
 
-/* Queues "a", "b", … with so many pending. */
+/* Reports queues "a", "b", … with these numbers of pending tasks. */
 static void tell(struct http_exchange *exchange, size_t count, const uint64_t *pending) {
     Tarry__Reply reply = TARRY__REPLY__INIT;
     Tarry__StatsReply stats = TARRY__STATS_REPLY__INIT;
@@ -163,11 +163,11 @@ static void an_event_has_what_has_changed(void **state) {
     assert_non_null(
         strstr(world.told, "\"all\":false,\"queues\":[{\"name\":\"b\",\"pending\":3},{\"name\":\"c\"}]}\n\n"));
     pass_time(exchange);
-    tell(exchange, 1, (uint64_t[]){1}); /* two are gone */
+    tell(exchange, 1, (uint64_t[]){1}); /* two queues are gone */
     assert_non_null(strstr(world.told, "\"all\":true,\"queues\":[{\"name\":\"a\",\"pending\":1}]}\n\n"));
     assert_int_equal(world.begun, 1);
     assert_int_equal(world.ended, 0);
-    world.is_held_up = true; /* the client does not read: no timer, until what was written has left */
+    world.is_held_up = true; /* the client does not read: no timer until the written data has left */
     pass_time(exchange);
     tell(exchange, 1, (uint64_t[]){1});
     assert_null(world.timeout);
@@ -185,7 +185,7 @@ static void what_is_busy_is_asked_again_and_all_else_ends_it(void **state) {
         if (round < 2)
             refuse(exchange, TARRY__CODE__BUSY);
         else
-            answer(exchange, NULL, 0); /* no memory for the answer */
+            answer(exchange, NULL, 0); /* no memory for the reply */
         assert_int_equal(world.ended, 0);
     }
     pass_time(exchange);
@@ -194,7 +194,7 @@ static void what_is_busy_is_asked_again_and_all_else_ends_it(void **state) {
     assert_null(world.timeout);
     end(exchange);
     exchange = begin();
-    refuse(exchange, TARRY__CODE__BUSY); /* of a first question it is the answer */
+    refuse(exchange, TARRY__CODE__BUSY); /* as the reply to the first query */
     assert_int_equal(world.refused, 503);
     assert_null(world.timeout);
     end(exchange);

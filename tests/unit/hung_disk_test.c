@@ -1,5 +1,5 @@
-/* hung_disk_test.c: for how long a disk has kept a write waiting, by the time that this node was awake (F-13, F-31a).
- */
+/* hung_disk_test.c: how long a disk has delayed a write, counting only the time in which this node was awake (F-13,
+ * F-31a). */
 #include "hung_disk.h"
 
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 #define MS PAIR_NS_PER_MS
 #define BEGAN (1000 * MS)
 
-/* Looks as often as the timer says, up to `until_ns`. */
+/* Looks at the times that the timer gives, up to `until_ns`. */
 static void look_until(struct hung_disk *disk, uint64_t until_ns) {
     while (hung_disk_timer(disk) < until_ns) hung_disk_look(disk, disk->write.since_ns, hung_disk_timer(disk));
     hung_disk_look(disk, disk->write.since_ns, until_ns);
@@ -26,13 +26,13 @@ static void a_disk_that_is_looked_at_in_time_has_waited_for_all_of_it(void **sta
     assert_int_equal(hung_disk_timer(&disk), BEGAN + (7 + HUNG_DISK_LOOK_MS) * MS);
     look_until(&disk, BEGAN + 6007 * MS);
     assert_int_equal(hung_disk_ms(&disk), 6007);
-    hung_disk_look(&disk, BEGAN, BEGAN); /* a clock that another thread read later */
+    hung_disk_look(&disk, BEGAN, BEGAN); /* a time that another thread read later */
     assert_int_equal(hung_disk_ms(&disk), 6007);
 }
 
 static void what_a_node_stood_still_for_does_not_count(void **state) { /* F-13 */
     struct hung_disk disk = {0};
-    hung_disk_look(&disk, BEGAN, BEGAN + 9000 * MS); /* it was stopped right after the write began */
+    hung_disk_look(&disk, BEGAN, BEGAN + 9000 * MS); /* the process was stopped right after the write began */
     assert_int_equal(hung_disk_ms(&disk), HUNG_DISK_LOOK_COUNTS_MS);
     look_until(&disk, BEGAN + 10000 * MS);
     assert_int_equal(hung_disk_ms(&disk), HUNG_DISK_LOOK_COUNTS_MS + 1000);

@@ -1,4 +1,4 @@
-/* inbox_test.c: who brings a single call may stand in for the core thread, and nobody else is the core meanwhile
+/* inbox_test.c: a thread that posts a single call may act as the core thread, and meanwhile no other thread does
  * (broker/shell/queues/inbox.h). */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,11 +19,11 @@
 
 static struct inbox inbox;
 static struct item alone[ITEMS], others[BY_OTHERS];
-static size_t alone_taken, others_taken; /* the core's own, as is the order that they show */
+static size_t alone_taken, others_taken; /* owned by the core, like the order that they show */
 static unsigned stood_in;
-static atomic_bool is_core; /* somebody is the core */
+static atomic_bool is_core; /* some thread is the core */
 
-/* What the core does with what was taken: in the order of posting, and nobody else does meanwhile. */
+/* The core's work: items in the order of posting, and only one thread at a time. */
 static void be_core(const struct turn_load *load) {
     assert_false(atomic_exchange(&is_core, true));
     for (struct item *item = load->first; item != NULL; item = item->next) {
@@ -39,7 +39,7 @@ static void be_core(const struct turn_load *load) {
 static void *be_core_thread(void *argument) {
     while (alone_taken < ITEMS || others_taken < BY_OTHERS) {
         struct turn_load load;
-        /* A lost wake-up hangs here; the end of a sleep that is short is met as well. */
+        /* A lost wake-up hangs here; some sleeps are short, so that their end is also covered. */
         inbox_take(&inbox, alone_taken % 3 == 0 ? 20000 : LONG_NS, true, &load);
         be_core(&load);
     }
@@ -64,7 +64,7 @@ static void one_at_a_time_is_the_core_and_nothing_is_lost(void **state) {
         struct turn_load load;
         alone[i].kind = ITEM_CALL;
         inbox_post_alone(&inbox, &alone[i]);
-        if (i % 7 == 0) { /* not alone after all */
+        if (i % 7 == 0) { /* not alone, after all */
             inbox_wake(&inbox);
         } else if (inbox_borrow(&inbox, &load)) {
             stood_in++;
@@ -77,7 +77,7 @@ static void one_at_a_time_is_the_core_and_nothing_is_lost(void **state) {
     assert_true(stood_in > 0);
 }
 
-/* ---- when nobody may stand in */
+/* ---- when no thread may act for the core */
 
 static atomic_bool has_taken;
 static bool lends;
@@ -106,7 +106,7 @@ static void wait_for(bool (*is_so)(void)) {
     }
 }
 
-/* True: the call could be borrowed; otherwise the core thread has taken it. */
+/* Returns true if the call could be borrowed; otherwise the core thread has taken it. */
 static bool comes_alone(bool core_lends, enum item_kind kind, void (*before)(struct inbox *)) {
     struct item item = {.kind = kind};
     struct turn_load load;
@@ -118,7 +118,7 @@ static bool comes_alone(bool core_lends, enum item_kind kind, void (*before)(str
     inbox_post_alone(&inbox, &item);
     if (before != NULL) {
         before(&inbox);
-        while (!atomic_load(&has_taken)) sched_yield(); /* it does not wait for what follows */
+        while (!atomic_load(&has_taken)) sched_yield(); /* it does not wait for the next item */
     }
     bool borrows = inbox_borrow(&inbox, &load);
     if (borrows) {
@@ -127,7 +127,7 @@ static bool comes_alone(bool core_lends, enum item_kind kind, void (*before)(str
         inbox_post(&inbox, &next);
         wait_for(is_awake);
         pthread_mutex_lock(&inbox.mutex);
-        assert_ptr_equal(inbox.first, &next); /* the core thread is awake, and has not taken it: it waits for this */
+        assert_ptr_equal(inbox.first, &next); /* the core thread is awake and has not taken it: it waits for this */
         pthread_mutex_unlock(&inbox.mutex);
         inbox_give_back(&inbox, LONG_NS);
     }
@@ -160,7 +160,7 @@ static void only_a_single_call_is_borrowed_from_a_core_that_lends(void **state) 
     assert_false(comes_alone(true, ITEM_CALL, second_alone));
 }
 
-/* The core thread has been told, and has not had a core to wake up on yet. */
+/* The core thread has been woken, but has not had a processor yet. */
 static bool lends_before_it_wakes(void (*tell)(struct inbox *)) {
     struct item item = {.kind = ITEM_CALL};
     struct turn_load load;
@@ -173,7 +173,7 @@ static bool lends_before_it_wakes(void (*tell)(struct inbox *)) {
     return borrows;
 }
 
-/* The process was stopped (stall.h), and just goes on. */
+/* The process was stopped (stall.h), and has just continued. */
 static void stop_process(struct inbox *to) {
     stall_sleep(&to->stall, boottime_ns() - 2 * STOPPED_NS, STOPPED_NS / 4);
 }
@@ -186,7 +186,7 @@ static void what_the_core_thread_was_told_is_left_to_it(void **state) {
     assert_false(lends_before_it_wakes(stop_process));
 }
 
-/* It was stopped while the core thread was at something, since it looked last. */
+/* The process was stopped while the core thread was working, since its last look at the clock. */
 static void stop_awake(struct inbox *to) {
     struct turn_load load;
     inbox_init(to);
@@ -208,7 +208,7 @@ static void what_came_to_a_process_that_was_stopped_in_a_turn_is_judged_before_i
     inbox_take(&inbox, 0, false, &load);
     assert_int_equal(load.taken_ns, since_ns);
     assert_int_equal(load.settle_ns, SETTLE_NS);
-    stop_awake(&inbox); /* after it was known how long there is to sleep */
+    stop_awake(&inbox); /* after the sleep time was computed */
     since_ns = inbox.stall.looked_ns;
     inbox_take(&inbox, 1, false, &load);
     assert_int_equal(inbox.stall.stopped_ns, since_ns);
@@ -219,10 +219,10 @@ static void what_came_to_a_process_that_was_stopped_in_a_turn_is_judged_before_i
     assert_true(inbox.stall.looked_ns >= since_ns + 2 * STOPPED_NS);
 }
 
-/* What the call made due wakes the core thread, which sleeps towards something later. */
+/* Timers that the call made due wake the core thread, which sleeps until a later one. */
 static void *sleep_towards_later(void *argument) {
     struct turn_load load;
-    inbox_take(&inbox, LONG_NS, true, &load); /* for ever, if it is not woken */
+    inbox_take(&inbox, LONG_NS, true, &load); /* for ever, unless it is woken */
     assert_null(load.first);
     return NULL;
 }
@@ -240,7 +240,7 @@ static void a_deadline_that_came_nearer_wakes_the_core_thread(void **state) {
     pthread_join(core, NULL);
 }
 
-/* Without waiting: it is nudged. */
+/* Without a wait: the core thread is nudged. */
 static struct turn_load take_news(void) {
     struct turn_load load;
     assert_true(inbox.nudged);

@@ -1,11 +1,11 @@
-/* index_alone.h: for the tests of an index without a log: frames of a single record. */
+/* index_alone.h: makes frames with a single record, for tests of an index without a log. */
 #ifndef TARRY_TESTS_INDEX_ALONE_H
 #define TARRY_TESTS_INDEX_ALONE_H
 
 #include "index.h"
 #include "row.h"
 
-/* Absorbs a frame at `*position`, which moves behind it. What index_absorb says. */
+/* Absorbs a frame at `*position`, and advances that. Returns the result of index_absorb. */
 static inline int absorb_record(struct index *index, uint64_t *position, Tarry__Record *record, uint64_t now_ms) {
     Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
     const struct frame_header header = {.type = FRAME_COMMIT,
@@ -19,7 +19,7 @@ static inline int absorb_record(struct index *index, uint64_t *position, Tarry__
     return index_absorb(index, &header, &body);
 }
 
-/* Likewise; the row is a new task's, scheduled at its `scheduled_ms`. */
+/* Absorbs a frame that schedules a new task with this row, at the row's `scheduled_ms`. */
 static inline int absorb_scheduled(struct index *index, uint64_t *position, const struct row *row) {
     Tarry__Record record = TARRY__RECORD__INIT;
     Tarry__TaskPut put = TARRY__TASK_PUT__INIT;
@@ -33,7 +33,7 @@ static inline int absorb_scheduled(struct index *index, uint64_t *position, cons
     return absorb_record(index, position, &record, row->scheduled_ms);
 }
 
-/* Likewise; the row's task ends. */
+/* Absorbs a frame that ends the row's task. */
 static inline int absorb_ended(struct index *index, uint64_t *position, const struct row *row, uint64_t now_ms) {
     Tarry__Record record = TARRY__RECORD__INIT;
     Tarry__TaskEnd task_end = TARRY__TASK_END__INIT;

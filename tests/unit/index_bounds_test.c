@@ -1,4 +1,4 @@
-/* index_bounds_test.c: what must not grow with the number of lines or of keys (CALM-1), and rows of ended tasks. */
+/* index_bounds_test.c: costs that must not grow with the number of lines or keys (CALM-1), and rows of ended tasks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ static void tear_down(struct fx *f) {
 /* ---- advice */
 
 #define ROUNDS 3
-/* 246,000 pieces of advice take some 20 ms; 82,000 looks for each would take 15 s. */
+/* 246,000 pieces of advice take some 20 ms; with 82,000 looks for each they would take 15 s. */
 #define CPU_S_MAX 3
 
 static double cpu_s(void) {
@@ -59,7 +59,7 @@ static void advise_all(struct index *index, uint64_t due_ms) {
             }
 }
 
-/* The core advises the index of every line that it has, again and again. */
+/* The core advises the index about every line, again and again. */
 static void advice_costs_the_same_however_many_lines_there_are(void **state) {
     struct fx f;
     set_up(&f, 16u << 20);
@@ -112,8 +112,7 @@ static size_t filter_bytes(const struct runs *runs) {
     return bytes;
 }
 
-/* A merge holds the filters of what it merges and of what comes of it; the latter takes a part of the budget, no more.
- */
+/* A merge keeps the filters of its inputs and builds the output's; the latter takes only a part of the budget. */
 static void a_merge_takes_a_part_of_the_memory(void **state) {
     struct fx f;
     set_up(&f, MERGED_MEMORY);
@@ -126,15 +125,15 @@ static void a_merge_takes_a_part_of_the_memory(void **state) {
         for (bool more = true; more;) assert_int_equal(index_maintain(f.index, &more), 0);
         for (size_t k = 0; k < runs->list.count; k++)
             if (runs->list.items[k]->blocks * 64 > largest) largest = runs->list.items[k]->blocks * 64;
-        if (i == 0) { /* what a batch takes has been taken by then, and stays */
+        if (i == 0) { /* filters of a batch are built by then, and stay */
             index_stats(f.index, &first);
             first_filters = filter_bytes(runs);
         }
     }
     assert_true(largest <= MERGED_MEMORY / MERGE_MEMORY_SHARE + 64);
-    assert_true(runs->list.count < COMMITS); /* they are merged as far as that goes */
+    assert_true(runs->list.count < COMMITS); /* runs are merged as far as that is possible */
     index_stats(f.index, &stats);
-    assert_true(filter_bytes(runs) > (size_t)COMMITS * KEYS_A_COMMIT * 3 / 2); /* 12 bits a key, and more */
+    assert_true(filter_bytes(runs) > (size_t)COMMITS * KEYS_A_COMMIT * 3 / 2); /* 12 bits per key, and more */
     assert_true(stats.bytes_memory - first.bytes_memory >= filter_bytes(runs) - first_filters);
     assert_int_equal(index_pages_max(f.index), MERGED_MEMORY / PAGES_MEMORY_SHARE); /* the filters came first */
     find_all(&f);
@@ -147,7 +146,7 @@ static size_t fences_of(const struct runs *runs) {
     return bytes;
 }
 
-/* While it goes on, step by step, its output's filter is memory that is taken. */
+/* While the merge runs step by step, its output's filter takes memory. */
 static void a_merge_under_way_is_counted(void **state) {
     struct fx f;
     set_up(&f, 4u << 20);
@@ -160,7 +159,7 @@ static void a_merge_under_way_is_counted(void **state) {
     bool more;
     index_stats(f.index, &before);
     assert_int_equal(index_maintain(f.index, &more), 0);
-    assert_true(runs->merge.inputs > 0); /* it takes more than one step */
+    assert_true(runs->merge.inputs > 0); /* the merge takes more than one step */
     index_stats(f.index, &after);
     assert_int_equal(after.bytes_memory - before.bytes_memory, runs->merge.output->blocks * 64 + fences_of(runs));
     tear_down(&f);
@@ -187,7 +186,7 @@ static void maintain(struct fx *f) {
     for (bool more = true; more;) assert_int_equal(index_maintain(f->index, &more), 0);
 }
 
-/* The ids from `*from` on below `end` end. */
+/* Ends the ids from `*from` up to below `end`. */
 static void end_below(struct fx *f, uint64_t *from, uint64_t end, uint64_t now_ms) {
     for (; *from < end; ++*from) {
         struct row row = plain_row(*from);
@@ -203,7 +202,7 @@ static uint64_t rows_of(struct index *index) {
     return stats.rows;
 }
 
-/* One sweep does what took three, where tasks that were scheduled together end as steadily. */
+/* One sweep does the work of three when tasks that were scheduled together end at a constant rate. */
 static void a_range_rests_for_a_third_of_its_age_before_its_sweep(void **state) { /* CAP-1 */
     struct fx f;
     uint64_t ended = 1;
@@ -211,12 +210,12 @@ static void a_range_rests_for_a_third_of_its_age_before_its_sweep(void **state) 
     schedule_to(&f, 2 * RANGE_IDS, NOW_MS);
     uint64_t all = 2 * RANGE_IDS - 1;
     end_below(&f, &ended, RANGE_IDS / 2, NOW_MS + 60000);
-    end_below(&f, &ended, RANGE_IDS * 3 / 4 + 1, NOW_MS + 90000); /* three quarters: it rests for 30 s */
+    end_below(&f, &ended, RANGE_IDS * 3 / 4 + 1, NOW_MS + 90000); /* three quarters have ended: it rests for 30 s */
     end_below(&f, &ended, RANGE_IDS * 7 / 8, NOW_MS + 119999);
     assert_int_equal(rows_of(f.index), all);
     end_below(&f, &ended, RANGE_IDS * 15 / 16, NOW_MS + 120000);
-    assert_int_equal(rows_of(f.index), all - (RANGE_IDS * 15 / 16 - 1)); /* what ended meanwhile, too */
-    end_below(&f, &ended, RANGE_IDS - 1, NOW_MS + 86400000); /* a day: no longer than three minutes, frames or not */
+    assert_int_equal(rows_of(f.index), all - (RANGE_IDS * 15 / 16 - 1)); /* including the tasks that ended meanwhile */
+    end_below(&f, &ended, RANGE_IDS - 1, NOW_MS + 86400000); /* a day: at most three minutes, with or without frames */
     assert_int_equal(rows_of(f.index), all - (RANGE_IDS * 15 / 16 - 1));
     assert_int_equal(index_maintain_at(f.index), (NOW_MS + 86400000) * 1000000 + SWEEP_REST_MAX_NS);
     index_tell_time(f.index, index_maintain_at(f.index) - 1);
@@ -229,7 +228,7 @@ static void a_range_rests_for_a_third_of_its_age_before_its_sweep(void **state) 
     tear_down(&f);
 }
 
-/* One that rests is not in the way of another that has, and one of which all has ended does not rest. */
+/* A resting range does not delay another one, and a range whose tasks have all ended does not rest. */
 static void ranges_are_swept_when_they_are_due(void **state) { /* CAP-1 */
     struct fx f;
     uint64_t from[] = {RANGE_IDS, 2 * RANGE_IDS, 3 * RANGE_IDS};
@@ -241,7 +240,7 @@ static void ranges_are_swept_when_they_are_due(void **state) { /* CAP-1 */
     end_below(&f, &from[2], 3 * RANGE_IDS + most, NOW_MS + 96000); /* until +98000 */
     assert_int_equal(rows_of(f.index), all);
     end_below(&f, &from[1], 2 * RANGE_IDS + most, NOW_MS + 98000); /* until +130666 */
-    assert_int_equal(rows_of(f.index), all - most);                /* of the third */
+    assert_int_equal(rows_of(f.index), all - most);                /* of the third range */
     end_below(&f, &from[1], 3 * RANGE_IDS, NOW_MS + 98001);
     assert_int_equal(rows_of(f.index), all - most - RANGE_IDS); /* and all of the second */
     index_tell_time(f.index, (NOW_MS + 120000) * 1000000);

@@ -1,5 +1,5 @@
-/* index_calendar_test.c: chunks of the calendar in each of their forms, and what one question may read. That the counts
- * are right is for tests/property/index_test.c to show. */
+/* index_calendar_test.c: calendar chunks in each of their forms, and how much one query may read.
+ * tests/property/index_test.c checks that the counts are right. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 #define NOW_MS 1700000000000ull
 #define TASKS 60u
-#define APART_MS (CALENDAR_CELLS * CALENDAR_MINUTE_MS) /* one in each chunk of minutes */
+#define APART_MS (CALENDAR_CELLS * CALENDAR_MINUTE_MS) /* one task in each chunk of minutes */
 
 static void check_form(const uint64_t cells[CALENDAR_CELLS], size_t size) {
     uint8_t packed[CALENDAR_PACKED_MAX];
@@ -27,7 +27,7 @@ static void check_form(const uint64_t cells[CALENDAR_CELLS], size_t size) {
     assert_int_equal(total, sum);
     assert_int_equal(calendar_total(&data, &total), 0);
     assert_int_equal(total, sum);
-    for (size_t i = 0; i < size; i++) { /* no other bytes are a chunk of the same counts */
+    for (size_t i = 0; i < size; i++) { /* no other bytes decode to the same counts */
         packed[i] ^= 1;
         int error = calendar_unpack(&data, found, &total);
         assert_true(error == INDEX_DAMAGED || memcmp(found, cells, sizeof found) != 0);
@@ -40,7 +40,7 @@ static void check_form(const uint64_t cells[CALENDAR_CELLS], size_t size) {
 static void a_chunk_is_as_short_as_its_counts_let_it_be(void **state) {
     uint64_t cells[CALENDAR_CELLS] = {0};
     uint8_t packed[CALENDAR_PACKED_MAX];
-    assert_int_equal(calendar_pack(cells, packed), 0); /* nothing: it is not there */
+    assert_int_equal(calendar_pack(cells, packed), 0); /* an empty chunk is not stored */
     cells[0] = 1;
     cells[CALENDAR_CELLS - 1] = UINT32_MAX;
     check_form(cells, 16 + 2 * 6);
@@ -99,7 +99,7 @@ static void fill(struct fx *f) {
     assert_int_equal(index_commit(f->index), 0);
 }
 
-/* CALM-1: whoever asks for too much is told so, and keeps nobody waiting. */
+/* CALM-1: a query that asks for too much is refused, and delays no other. */
 static void a_question_reads_no_more_than_it_may(void **state) {
     struct fx *f = *state;
     static uint32_t queues[CALENDAR_CHUNKS_MAX / TASKS + 1];
@@ -118,7 +118,7 @@ static void a_question_reads_no_more_than_it_may(void **state) {
     assert_int_equal(index_calendar(f->index, &query, &f->arena, &found), -E2BIG);
 }
 
-/* What no program has counted nobody tells, and whoever may not write does not count. */
+/* Without counts no calendar is returned, and a read-only index does not count. */
 static void a_read_only_index_of_an_older_program_tells_nothing(void **state) {
     struct fx *f = *state;
     struct index_calendar_query query = {.step_ms = CALENDAR_MINUTE_MS, .span_count = 1, .of_all = true};

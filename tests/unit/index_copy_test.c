@@ -1,4 +1,4 @@
-/* index_copy_test.c: a copy of the index is the index, page by page, and LMDB opens it. */
+/* index_copy_test.c: a copy of the index equals it page by page, and LMDB can open the copy. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* index_pages_test.c: where neighbouring entries lie in the file, told by a few of them (storage/index/index_pages.c).
- */
+/* index_pages_test.c: the places of neighbouring entries in the file, found by looking at only a few entries
+ * (storage/index/index_pages.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,9 +20,9 @@ struct fx {
     struct index *index;
     uint64_t position;
     uint64_t next_id;
-    MDB_txn *txn;  /* while one is read */
-    size_t pages;  /* that were looked for … */
-    size_t missed; /* … and are in no stretch */
+    MDB_txn *txn;  /* while a transaction is being read */
+    size_t pages;  /* number of wanted pages … */
+    size_t missed; /* … and of those in no stretch */
 };
 
 static int setup(void **state) {
@@ -62,7 +62,7 @@ static void schedule(struct fx *f, uint64_t count) {
     assert_int_equal(index_commit(f->index), 0);
 }
 
-/* All but every fifth of the ids that are there, and what is to be swept is. */
+/* Ends all tasks except every fifth id, and runs the sweeps. */
 static void end_most(struct fx *f, uint64_t from, uint64_t end) {
     for (uint64_t id = from; id < end; id++) {
         struct row row = row_of(id);
@@ -72,7 +72,7 @@ static void end_most(struct fx *f, uint64_t from, uint64_t end) {
     for (bool more = true; more;) assert_int_equal(index_maintain(f->index, &more), 0);
 }
 
-/* Addresses of the pages with rows of those ids; and how many rows there are. */
+/* Addresses of the pages with rows of those ids; and the number of rows. */
 static size_t walk(struct fx *f, struct ids *ids, uintptr_t out[PAGES_MAX]) {
     MDB_cursor *cursor;
     uint64_t id = ids->from;
@@ -101,7 +101,8 @@ static bool is_within(const struct spans *spans, uintptr_t page) {
     return false;
 }
 
-/* Few pages are in a stretch that have no business there; counts those that are in none. Returns how many stretches. */
+/* Checks that few unwanted pages are in a stretch; counts wanted pages that are in none. Returns the number of
+ * stretches. */
 static size_t check(struct fx *f, uint64_t from, uint64_t end) {
     static uintptr_t pages[PAGES_MAX];
     struct spans spans = {0};
@@ -139,10 +140,10 @@ static void what_is_not_there_lies_nowhere(void **state) {
     assert_int_equal(check(f, 2 * RANGE_IDS, 3 * RANGE_IDS), 0);
     schedule(f, 2 * RANGE_IDS);
     end_most(f, RANGE_IDS, 2 * RANGE_IDS);
-    assert_int_equal(check(f, RANGE_IDS + 1, RANGE_IDS + 2), 0); /* between those that are there */
+    assert_int_equal(check(f, RANGE_IDS + 1, RANGE_IDS + 2), 0); /* between existing ids */
 }
 
-/* Pages that are free lie here and there, and are used for what comes next. */
+/* Free pages are scattered, and are used for the next rows. */
 static void what_lies_anywhere_is_found(void **state) { /* CALM-1 */
     struct fx *f = *state;
     size_t most = 0;
@@ -156,7 +157,7 @@ static void what_lies_anywhere_is_found(void **state) { /* CALM-1 */
         if (stretches > most) most = stretches;
     }
     assert_true(most > 1);
-    assert_true(f->missed * 50 <= f->pages); /* one of them lies elsewhere between two that are neighbours */
+    assert_true(f->missed * 50 <= f->pages); /* a page elsewhere between two neighbouring ones */
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -1,7 +1,7 @@
-"""headers.py: the public headers as another version of the library would have them, for client_growth_test.c.
+"""headers.py: makes the public headers of another library version, for client_growth_test.c.
 
-older: the last field of every struct of options is called `absent`, and a result has another name for one field.
-newer: every struct of options has a field `tomorrow` in place of the first reserved one.
+older: the last field of every struct of options is called `absent`, and one field of a result has another name. newer: every
+struct of options has a field `tomorrow` in place of the first reserved one.
 
 Usage: headers.py older|newer SOURCE_DIRECTORY OUTPUT_DIRECTORY STAMP
 """
@@ -9,7 +9,7 @@ import os
 import re
 import sys
 
-# A struct that the user fills in keeps its size: a new field takes the place of a reserved one (tarry.h, Compatibility).
+# A struct that the user fills keeps its size: a new field replaces a reserved one (tarry.h, Compatibility).
 OPTIONS = re.compile(r"^(struct tarry_(?:(?:\w+_)?options|policy|call) \{\n)(.*?)^    uint64_t reserved\[(\d+)\];([^\n]*\n)(\};\n)", re.MULTILINE | re.DOTALL)
 LAST_FIELD = re.compile(r"(\w+)(;[^\n]*\n)\Z")
 
