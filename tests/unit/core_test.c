@@ -285,8 +285,7 @@ static void a_queue_with_a_consumer_is_not_deleted(void **state) {
     }
 }
 
-static void an_index_that_lags_is_waited_for(
-    void **state) { /* CAP-1: first schedules are refused, then all operations except settling */
+static void an_index_that_lags_is_waited_for(void **state) { /* CAP-1: schedules first, then all but settling */
     struct fx *f = *state;
     struct core_options options = defaults;
     options.index_lag_max = 10;
