@@ -31,7 +31,7 @@ static int begin(void **state) {
 
 #define NEXT(effect) assert_int_equal(index_schedule_next(&schedule, &orders), effect)
 
-/* With little memory as with what is usual; with much, batches are larger, and no more than so much. */
+/* With little memory, batches are as large as with the default; with more memory they are larger, up to a limit. */
 static void more_memory_makes_larger_batches(void **state) {
     (void)state;
     struct index_times least = index_times_of(MEMORY_MIN), usual = index_times_of(MEMORY_DEFAULT);
@@ -55,24 +55,24 @@ static void a_frame_wakes_the_writer_and_waits_for_company(void **state) { /* LO
     assert_int_equal(schedule.wait_ns, 20 * MS);
     orders.now_ns += 20 * MS;
     NEXT(INDEX_ABSORB);
-    assert_int_equal(schedule.limit, 5100); /* never beyond what is durable */
+    assert_int_equal(schedule.limit, 5100); /* never beyond the durable position */
 }
 
 static void much_is_absorbed_at_once(void **state) {
     orders.durable = 6000;
     NEXT(INDEX_ABSORB);
     index_schedule_absorbed(&schedule, 5600, 3, orders.now_ns);
-    NEXT(INDEX_WAIT); /* the rest gathers anew */
+    NEXT(INDEX_WAIT); /* the rest gathers again */
     assert_int_equal(schedule.wanted, 6600);
 }
 
-/* Somebody asks how much falls due when, of all that is recorded by now. */
+/* A query needs the index up to everything that is recorded by now. */
 static void who_waits_for_the_index_waits_for_no_company(void **state) {
     orders.durable = 5100;
     orders.hurry_to = 5200;
     NEXT(INDEX_ABSORB);
     index_schedule_absorbed(&schedule, 5100, 1, orders.now_ns);
-    NEXT(INDEX_WAIT); /* the rest is not durable yet, and comes at once when it is */
+    NEXT(INDEX_WAIT); /* the rest is not durable yet; once it is, it is absorbed at once */
     assert_int_equal(schedule.wanted, 5101);
     orders.durable = 5200;
     NEXT(INDEX_ABSORB);
@@ -81,7 +81,7 @@ static void who_waits_for_the_index_waits_for_no_company(void **state) {
     index_schedule_committed(&schedule, true, orders.now_ns);
     NEXT(INDEX_TELL);
     schedule.maintain = false;
-    orders.durable = 5300; /* what came later waits as ever, before it is absorbed and after */
+    orders.durable = 5300; /* later frames wait as usual, before and after they are absorbed */
     NEXT(INDEX_WAIT);
     index_schedule_absorbed(&schedule, 5300, 1, orders.now_ns);
     NEXT(INDEX_WAIT);
@@ -142,12 +142,12 @@ static void slices_come_in_the_order_of_their_urgency(void **state) {
     schedule.maintain = false;
     NEXT(INDEX_WAIT);
     assert_int_equal(schedule.wait_ns, 70 * MS);
-    orders.durable = 5001; /* whoever works anyway takes in what there is */
+    orders.durable = 5001; /* a writer that is working anyway absorbs what there is */
     orders.retire_wait_ns = 0;
     NEXT(INDEX_ABSORB);
 }
 
-/* Nothing is committed any more. */
+/* No further commit comes. */
 static void what_was_put_off_is_done_in_time(void **state) { /* CAP-1 */
     orders.maintain_wait_ns = 90 * MS;
     NEXT(INDEX_WAIT);
@@ -174,7 +174,7 @@ static void a_full_disk_stops_all_but_the_commit(void **state) { /* F-4 */
     NEXT(INDEX_TELL);
     NEXT(INDEX_LOAD_WINDOW);
     index_schedule_sliced(&schedule, INDEX_LOAD_WINDOW, false, false, orders.now_ns);
-    NEXT(INDEX_WAIT); /* it needed room as well */
+    NEXT(INDEX_WAIT); /* the window needed disk space too */
 }
 
 static void a_stop_takes_in_what_is_durable(void **state) { /* LOG-3 */
@@ -192,7 +192,7 @@ static void a_stop_does_not_wait_for_room(void **state) { /* F-4 */
     index_schedule_absorbed(&schedule, 5100, 1, orders.now_ns);
     index_schedule_committed(&schedule, false, orders.now_ns);
     orders.stop = true;
-    NEXT(INDEX_COMMIT); /* once more */
+    NEXT(INDEX_COMMIT); /* a second try */
     index_schedule_committed(&schedule, false, orders.now_ns);
     NEXT(INDEX_STOP);
 }
@@ -219,7 +219,8 @@ static void the_filter_is_renewed_before_the_core_hears_of_a_position(void **sta
     }
 }
 
-/* LOG-3: a leader that has only begun has more in its index than it may tell (pair history 3015675). */
+/* LOG-3: the index of a leader that has just begun may contain more than the leader may announce (pair history
+ * 3015675). */
 static void a_copy_never_ends_before_its_index(void **state) {
     assert_int_equal(index_schedule_copy_end(5000, 4000), 5000);
     assert_int_equal(index_schedule_copy_end(4000, 5000), 5000);

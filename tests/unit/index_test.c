@@ -1,4 +1,4 @@
-/* index_test.c: the index with its real limits: what the property test, with its tiny ones, cannot show. */
+/* index_test.c: the index with its real limits; the property test uses tiny ones. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -103,7 +103,7 @@ static int end_at(struct fx *f, const struct row *row, uint64_t now_ms) {
     return absorb_ended(f->index, &f->position, row, now_ms);
 }
 
-/* Schedules a task due at `due_ms`; its id. */
+/* Schedules a task due at `due_ms`; returns its id. */
 static uint64_t schedule(struct fx *f, uint64_t due_ms) {
     char key[32];
     struct row row = row_of(f->next_id, due_ms, key);
@@ -188,7 +188,7 @@ static void what_ends_within_a_batch_leaves_only_its_outcome(void **state) {
     assert_int_equal(stats.key_entries, 0);
     assert_int_equal(stats.slot_entries, 0);
     assert_int_equal(f->index->meta.outcomes, 1000);
-    /* The next task lies in the same range of ids; those before it stay ended. */
+    /* The next task is in the same range of ids; the tasks before it stay ended. */
     uint64_t id = schedule(f, NOW_MS);
     commit(f);
     struct want wants[] = {{.id = id}, {.id = id - 1}, {.id = id + 1}};
@@ -201,7 +201,7 @@ static void what_ends_within_a_batch_leaves_only_its_outcome(void **state) {
 
 #define DEAD_LETTERS 40u
 
-/* Dead letters of one key, and the task that has it. */
+/* Makes dead letters of one key, and the live task with it. */
 static void one_key(struct fx *f) {
     for (uint64_t id = f->next_id; f->next_id <= id + DEAD_LETTERS; f->next_id++) {
         char key[32];
@@ -226,7 +226,7 @@ static size_t look_up(struct fx *f, bool live_only, size_t size_max, int expecte
     return rows.count;
 }
 
-/* A schedule under a key with very many dead letters read sixteen of them, for nothing. */
+/* Once a schedule with a key that has very many dead letters needlessly read sixteen of them. */
 static void dead_letters_of_a_key_are_read_if_they_matter(void **state) { /* CALM-1 */
     struct fx *f = *state;
     one_key(f);
@@ -255,7 +255,7 @@ static void nonsense_is_damage_and_ends_the_index(void **state) {
     end(f, id, NOW_MS);
     commit(f);
     struct row row = row_of(id, NOW_MS, key);
-    assert_int_equal(end_at(f, &row, NOW_MS), 0);            /* the counts still allow it … */
+    assert_int_equal(end_at(f, &row, NOW_MS), 0);            /* the counts still allow this end … */
     assert_int_equal(index_commit(f->index), INDEX_DAMAGED); /* … the bitmap does not (KEEP-1) */
     assert_int_equal(index_commit(f->index), INDEX_DAMAGED);
     bool more;
@@ -286,10 +286,10 @@ static void outcomes_are_limited_by_count_and_age(void **state) {
     assert_int_equal(f->index->meta.outcomes, 1); /* the others are older than an hour */
 }
 
-/* F-38: all due in one millisecond, far more than one reading holds. */
+/* F-38: all tasks are due in one millisecond, far more than one read returns. */
 static void a_crowd_in_one_millisecond_comes_in_order_and_bounded(void **state) {
     struct fx *f = *state;
-    enum { COUNT = IS_SLOW_BUILD ? WINDOW_READ_MAX + 4000 : 200000 }; /* so many that it cascades */
+    enum { COUNT = IS_SLOW_BUILD ? WINDOW_READ_MAX + 4000 : 200000 }; /* enough for a cascade */
     for (unsigned i = 0; i < COUNT; i++) {
         schedule(f, NOW_MS + 1800000);
         if (i % 30000 == 0) commit(f);
@@ -314,7 +314,7 @@ static void a_crowd_in_one_millisecond_comes_in_order_and_bounded(void **state) 
     assert_true(cascades > 0);
     assert_int_equal(through.due_ms, UINT64_MAX);
     verify(f);
-    /* All of them end: rows, keys and slots go. */
+    /* All of them end: their rows, keys and slots are removed. */
     for (uint64_t id = 1; id <= COUNT; id++) end(f, id, NOW_MS + 1800000);
     commit(f);
     index_advise_low(f->index, &line, (struct due){NOW_MS + 3600000, 0});
@@ -334,7 +334,7 @@ static void an_idle_index_has_nothing_to_do(void **state) {
     for (unsigned i = 0; i < 50000; i++) schedule(f, NOW_MS + i * 1000ull);
     commit(f);
     struct line line = {.queue = 1};
-    index_advise_low(f->index, &line, (struct due){NOW_MS + 100000, 0}); /* a lie: they all wait */
+    index_advise_low(f->index, &line, (struct due){NOW_MS + 100000, 0}); /* wrong advice: all tasks wait */
     settle(f);
     assert_true(settle(f) == 1);
     verify(f);
@@ -374,7 +374,7 @@ static void a_tail_of_ended_tasks_stays_a_tail(void **state) {
     verify(f);
 }
 
-/* Moving to and fro leaves stale entries, which go before their time. */
+/* Moves back and forth leave stale entries, which are removed before their time. */
 static void moves_far_ahead_do_not_pile_up(void **state) {
     struct fx *f = *state;
     enum { COUNT = 20000 };
@@ -399,7 +399,7 @@ static void moves_far_ahead_do_not_pile_up(void **state) {
 
 struct reading_thread {
     struct fx *f;
-    atomic_ullong committed; /* ids up to here are on disk, and none has ended */
+    atomic_ullong committed; /* ids up to this one are on disk, and none has ended */
     atomic_bool stop;
     atomic_ullong found;
     atomic_bool is_wrong;
@@ -430,7 +430,7 @@ static void *read_along(void *argument) {
     return NULL;
 }
 
-/* Merges, flushes of the tail and a growing map (F-8) under the eyes of other threads. */
+/* Other threads read during merges, flushes of the tail, and growth of the map (F-8). */
 static void other_threads_find_every_committed_key(void **state) {
     struct fx *f = *state;
     index_close(f->index);
@@ -460,7 +460,8 @@ static void other_threads_find_every_committed_key(void **state) {
     verify(f);
 }
 
-/* The waiting tasks, every third id having ended, as they fall due. One that is missing would never be delivered: 2. */
+/* Reads the waiting tasks (every third id has ended) in the order of their due times. Returns 2 if one is missing:
+ * it would never be delivered. */
 static int read_due(struct fx *f, uint64_t ids) {
     struct line line = {.queue = 1};
     struct due after = {0}, through = {0};
@@ -480,7 +481,7 @@ static int read_due(struct fx *f, uint64_t ids) {
     return next > ids ? 0 : 2;
 }
 
-/* Reads everything that it can; a wrong row, or one that is silently missing, is the exit status 1. */
+/* Reads everything possible; the exit status is 1 for a wrong row, or for one that is silently missing. */
 static int read_damaged(struct fx *f, uint64_t position, uint64_t ids) {
     char message[256];
     struct rlimit no_core = {0, 0};
@@ -504,9 +505,10 @@ static int read_damaged(struct fx *f, uint64_t position, uint64_t ids) {
     return read_due(f, ids);
 }
 
-/* In a process of its own: LMDB may die of it, by a signal or an assertion of its own, and that is not wrong. */
+/* In a process of its own: LMDB may end the process by a signal or an assertion, which is allowed. */
 static int status_of_damaged(struct fx *f, uint64_t ids) {
-    static const int deadly[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}; /* cmocka would go on with the next test */
+    static const int deadly[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE,
+                                 SIGILL}; /* cmocka would continue with the next test */
     pid_t child = fork();
     if (child == 0) {
         for (size_t i = 0; i < sizeof deadly / sizeof deadly[0]; i++) signal(deadly[i], SIG_DFL);
@@ -518,10 +520,10 @@ static int status_of_damaged(struct fx *f, uint64_t ids) {
     return WIFEXITED(result) ? WEXITSTATUS(result) : 0;
 }
 
-/* F-8: bits flipped in every page of a small index, every other one in the page's header and table of nodes. LMDB
- * itself may die of it; a wrong row must not come out. What cannot be promised: LMDB has no checksum over its own
- * structure, so a flipped pointer may show a stale node of the same key, or lead past an entry. That is counted, and
- * must stay rare. */
+/* F-8: bits are flipped in every page of a small index, every second one in the page's header and table of nodes.
+ * LMDB itself may crash; a wrong row must never be returned. Not guaranteed: LMDB has no checksum over its own
+ * structures, so a flipped pointer may lead to an old node of the same key, or past an entry. Such cases are
+ * counted, and must be rare. */
 static void a_flipped_bit_is_never_a_wrong_row(void **state) {
     struct fx *f = *state;
     enum { IDS = 1200, ROUNDS = 6, POINTERS_END = 64 };
@@ -546,7 +548,7 @@ static void a_flipped_bit_is_never_a_wrong_row(void **state) {
             size_t at = page + (seed >> 33) % (round % 2 ? POINTERS_END : 4096);
             uint8_t mask = (uint8_t)(1u << (seed >> 20 & 7));
             image[at] ^= mask;
-            assert_int_equal(ftruncate(file, status.st_size), 0); /* reading may have written */
+            assert_int_equal(ftruncate(file, status.st_size), 0); /* the reads may have written */
             assert_int_equal(pwrite(file, image, size, 0), size);
             image[at] ^= mask;
             flips++;
@@ -565,7 +567,7 @@ static void a_flipped_bit_is_never_a_wrong_row(void **state) {
     verify(f);
 }
 
-/* In a mount namespace of its own, on a disk of 24 MiB. 2: not allowed to make one. */
+/* Runs in a mount namespace of its own, on a disk of 24 MiB. Returns 2 if it may not make one. */
 static int fill_a_disk(struct fx *f) {
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) return 2;
     if (mount("tmpfs", f->directory, "tmpfs", 0, "size=24m") != 0) return 2;

@@ -1,5 +1,5 @@
-/* index_unread_test.c: an index that was opened without its filters of keys answers exactly, until they are read and
- * after. */
+/* index_unread_test.c: an index that was opened without its key filters answers exactly, before and after they are
+ * read. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,7 +77,7 @@ static struct row row_of(uint64_t id, char key[32]) {
                         .key_size = (uint8_t)size};
 }
 
-/* Ids from the next one on, of which every third ends at once: in the same batch, or in one of its own. */
+/* Schedules the next ids; every third task ends at once, in the same batch or in one of its own. */
 static void schedule(struct fx *f, unsigned count) {
     for (unsigned i = 0; i < count; i++) {
         char key[32];
@@ -115,7 +115,7 @@ static void grow(struct fx *f, unsigned count) {
     end_thirds(f, from);
 }
 
-/* Two runs and a tail. */
+/* Makes two runs and a tail. */
 static void fill(struct fx *f) {
     grow(f, RUN_KEYS);
     grow(f, RUN_KEYS / 2);
@@ -135,7 +135,7 @@ static size_t found(struct index *index, struct arena *arena, uint64_t id) {
     return rows.count;
 }
 
-/* What is there is found, what has ended or never was is not; and no filter denies what is there. */
+/* Existing keys are found, ended and unknown ones are not; and no filter denies an existing key. */
 static void check_keys(struct fx *f) {
     struct index_filter *filter = index_filter_hold(f->index);
     for (uint64_t id = 1; id < f->next_id + 3 * SAMPLE; id += SAMPLE) {
@@ -148,7 +148,7 @@ static void check_keys(struct fx *f) {
     index_filter_drop(filter);
 }
 
-/* How many of 1,000 keys that nobody ever used a filter takes for such as may be there. */
+/* Returns how many of 1,000 unused keys the filters consider possible. */
 static unsigned taken(struct fx *f) {
     unsigned count = 0;
     struct index_filter *filter = index_filter_hold(f->index);
@@ -186,22 +186,22 @@ static void keys_are_looked_for_on_the_disk_until_the_filters_are_read(void **st
         assert_true(unread(f) == 0 ? taken(f) < 100 : taken(f) == 1000);
         assert_int_equal(index_read_filters(f->index, &more), 0);
     }
-    assert_true(pieces > 4); /* a filter and its fences, for each of the two */
+    assert_true(pieces > 4); /* a filter and its fences for each of the two runs */
     assert_int_equal(unread(f), 0);
     assert_true(taken(f) < 100);
     check_keys(f);
     verify(f);
 }
 
-/* Commits, merges and what they leave behind do not wait for filters. */
+/* Commits, merges and their clean-up do not wait for filters. */
 static void the_index_goes_on_without_them(void **state) {
     struct fx *f = *state;
     fill(f);
     reopen(f);
     bool more = true;
-    assert_int_equal(index_read_filters(f->index, &more), 0); /* a part of the first run's */
+    assert_int_equal(index_read_filters(f->index, &more), 0); /* a part of the first run's filter */
     grow(f, RUN_KEYS / 4);
-    assert_int_equal(unread(f), 2); /* a new one has its own in memory */
+    assert_int_equal(unread(f), 2); /* a new run has its filter in memory */
     check_keys(f);
     for (unsigned i = 0; i < 8; i++) {
         grow(f, RUN_KEYS / 4);
@@ -211,7 +211,8 @@ static void the_index_goes_on_without_them(void **state) {
     size_t runs = f->index->runs.list.count;
     assert_true(unread(f) > 2);
     for (more = true; more;) assert_int_equal(index_maintain(f->index, &more), 0);
-    assert_true(f->index->runs.list.count < runs); /* some were merged unread, and are read no more */
+    assert_true(f->index->runs.list.count <
+                runs); /* some runs were merged unread: their filters need not be read any more */
     check_keys(f);
     for (more = true; more;) assert_int_equal(index_read_filters(f->index, &more), 0);
     assert_int_equal(unread(f), 0);
@@ -249,7 +250,7 @@ static void damage_is_found_when_they_are_read(void **state) { /* F-8 */
         assert_int_equal(try_open(f, true), 0);
         assert_int_equal(read_all(f), INDEX_DAMAGED);
     }
-    /* Of the chunk that is lost a look-up says so, too: nothing is taken for a key that is not there. */
+    /* A look-up that needs the lost chunk reports it too: it does not claim that the key is missing. */
     unsigned damaged = 0;
     for (uint64_t id = 1; id < 200; id++) {
         char key[32];

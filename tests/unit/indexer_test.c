@@ -1,8 +1,8 @@
-/* indexer_test.c: a full disk stops everything that the index thread does but the commit, loses nothing of what was
- * asked for meanwhile, and everything goes on once there is room (F-4).
+/* indexer_test.c: on a full disk, the index thread does nothing but try its commit; it loses no request that comes
+ * meanwhile, and continues once there is space (F-4).
  *
- * The thread is the real one. Index, log and what else it drives are fakes that write down when they are called, and
- * the index's disk is full for as many commits as a test says. */
+ * The thread is the real one. Index, log and its other parts are fakes that record their calls; the index's disk is
+ * full for as many commits as a test says. */
 #include "indexer.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@
 #define FRAME_BYTES 100u
 #define CALLS_MAX 512u
 #define WAIT_MAX_NS 1000000u /* no wait of the thread takes longer here */
-#define TEST_MAX_S 60        /* what was forgotten would be waited for without end */
+#define TEST_MAX_S 60        /* a forgotten request would never be answered */
 #define STEADY_NOW_NS 7000000000ull
 
 static struct config config;
@@ -38,21 +38,21 @@ static struct inbox inbox;
 static struct indexer indexer;
 static struct log_cursor { uint64_t at; } cursor;
 
-/* The world, under the mutex; the thread is at work from indexer_start to indexer_stop. */
+/* State of the fakes, under the mutex; the thread runs from indexer_start to indexer_stop. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct world {
-    char calls[CALLS_MAX + 1]; /* a absorb, c commit, C commit that failed, w window, W window that failed, r retire,
-                                  e erase, m maintain */
+    char calls[CALLS_MAX +
+               1]; /* a absorb, c commit, C failed commit, w window, W failed window, r retire, e erase, m maintain */
     size_t count;
-    bool records;             /* calls are written down from the first failure to the first commit behind it */
-    unsigned full_commits;    /* so many commits find no room */
-    bool window_needs_commit; /* a window finds no room until a commit did */
-    unsigned window_pieces;   /* calls until a window is there */
+    bool records;             /* calls are recorded from the first failure to the first successful commit after it */
+    unsigned full_commits;    /* number of commits that fail because the disk is full */
+    bool window_needs_commit; /* a window fails until a commit succeeded */
+    unsigned window_pieces;   /* number of calls until the window is complete */
     size_t pending;
     size_t records_a_frame;
     uint64_t committed;
-    atomic_bool put_off; /* there is maintenance that no commit has left … */
-    atomic_bool was_due; /* … and it was done */
+    atomic_bool put_off; /* maintenance is due that no commit has caused */
+    atomic_bool was_due; /* that maintenance was done */
 } world;
 
 static void note(char call, bool failed) {
@@ -94,7 +94,7 @@ int index_window(struct index *index, const struct line *line, struct due after,
     note(failed ? 'W' : 'w', failed);
     if (!is_last) world.window_pieces--;
     *out_again = !is_last;
-    if (failed && world.count > 8) world.window_needs_commit = false; /* or it would be asked without end */
+    if (failed && world.count > 8) world.window_needs_commit = false; /* otherwise it would be requested for ever */
     pthread_mutex_unlock(&mutex);
     if (failed) return -ENOSPC;
     out->count++;
@@ -109,7 +109,7 @@ int index_maintain(struct index *index, bool *out_more) {
     return 0;
 }
 
-/* Once, as soon as it was told what time it is. */
+/* Only once, as soon as the index knows the time. */
 uint64_t index_maintain_at(const struct index *index) {
     return atomic_load(&world.put_off) ? STEADY_NOW_NS : UINT64_MAX;
 }
@@ -206,14 +206,14 @@ uint64_t signer_wait_ns(const struct signer *signer) {
     return UINT64_MAX;
 }
 
-/* Who waits for room asks again soon. */
+/* A wait for space is short here. */
 struct timespec __real_monotonic_after(uint64_t wait_ns);
 struct timespec __wrap_monotonic_after(uint64_t wait_ns);
 struct timespec __wrap_monotonic_after(uint64_t wait_ns) {
     return __real_monotonic_after(wait_ns < WAIT_MAX_NS ? wait_ns : WAIT_MAX_NS);
 }
 
-/* ---- what the tests share */
+/* ---- shared by the tests */
 
 static int begin(void **state) {
     memset(&world, 0, sizeof world);
@@ -226,7 +226,7 @@ static void start(void) {
     indexer_start(&indexer, &(struct indexer_needs){.config = &config, .inbox = &inbox, .node = &alone}, 0);
 }
 
-/* Until the thread has told the core that everything up to there is in the index. */
+/* Waits until the thread has told the core that everything up to that position is in the index. */
 static void wait_indexed(uint64_t position) {
     struct turn_load load = {0};
     while (load.indexed < position) inbox_take(&inbox, WAIT_MAX_NS, false, &load);
@@ -253,7 +253,7 @@ static void a_full_batch_that_finds_no_room_stops_absorbing(void **state) { /* F
     indexer_durable(&indexer, 40 * FRAME_BYTES);
     wait_indexed(40 * FRAME_BYTES);
     indexer_stop(&indexer);
-    assert_string_equal(world.calls, "CCCc"); /* and all 40 frames were taken in behind it */
+    assert_string_equal(world.calls, "CCCc"); /* and all 40 frames were absorbed after it */
     assert_int_equal(cursor.at, 40 * FRAME_BYTES);
 }
 
@@ -262,13 +262,13 @@ static void an_old_record_that_finds_no_room_stops_all_else(void **state) { /* F
     world.full_commits = 2;
     start();
     indexer_durable(&indexer, FRAME_BYTES);
-    wait_indexed(FRAME_BYTES); /* INDEX_DELAY_MS later */
+    wait_indexed(FRAME_BYTES); /* after INDEX_DELAY_MS */
     indexer_stop(&indexer);
     assert_string_equal(world.calls, "CCc");
 }
 
 static void a_window_that_finds_no_room_is_loaded_once_there_is_some(void **state) { /* F-4, KEEP-1 */
-    world.window_pieces = 1;                                                         /* it is in the middle of it */
+    world.window_pieces = 1;                                                         /* it fails in the middle */
     world.window_needs_commit = true;
     world.full_commits = 2;
     start();
@@ -278,7 +278,7 @@ static void a_window_that_finds_no_room_is_loaded_once_there_is_some(void **stat
     indexer_stop(&indexer);
     assert_string_equal(world.calls, "WCCc");
     assert_int_equal(load->window.count_max, 7);
-    assert_int_equal(load->rows.count, 1); /* nothing of the first try is in it twice */
+    assert_int_equal(load->rows.count, 1); /* no row of the first try is in it twice */
     free_window(load);
 }
 
@@ -292,7 +292,7 @@ static void a_stop_does_not_wait_for_room(void **state) { /* F-4 */
     assert_int_equal(world.committed, 0);
 }
 
-/* No commit comes, and none has left anything to do. */
+/* No commit comes, and no commit has left maintenance to do. */
 static void what_was_put_off_is_done_without_a_commit(void **state) { /* CAP-1 */
     start();
     indexer_durable(&indexer, FRAME_BYTES);

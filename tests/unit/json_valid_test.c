@@ -86,7 +86,7 @@ static void levels_are_bounded(void **state) {
     assert_false(json_is_valid(text, sizeof text));
 }
 
-/* jansson refuses some texts that are JSON, and stops there. */
+/* jansson refuses some valid texts, and stops there. */
 static bool is_jansson_stricter(const json_error_t *error) {
     enum json_error_code code = json_error_code(error);
     return code == json_error_numeric_overflow || code == json_error_duplicate_key ||
@@ -116,7 +116,7 @@ static void jansson_agrees_about_changed_texts(void **state) {
     }
 }
 
-/* In whatever parts a text comes, it weighs as much. */
+/* However a text is split, its weight is the same. */
 static void a_text_in_parts_weighs_the_same(void **state) {
     static const char text[] = "[{\"a\\\"b,{\":[1,2,\"\\\\\"]},\"\\u0022\",[[[]]],{}]";
     for (size_t part = 1; part < sizeof text; part++) {
@@ -142,7 +142,7 @@ static void any_bytes_are_written_as_a_string(void **state) {
         struct message *message = out_take(&out);
         assert_non_null(message);
         assert_true(json_is_valid((const char *)message->bytes, message->size));
-        if (i % 2 == 0) { /* ASCII comes back as it was */
+        if (i % 2 == 0) { /* ASCII is returned unchanged */
             json_t *root =
                 json_loadb((const char *)message->bytes, message->size, JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
             assert_non_null(root);

@@ -1,5 +1,5 @@
-/* keyring_test.c: contents that moved into the index, and are to be forgotten: keys that are destroyed, the keyring's
- * file at every step of being replaced, and the index, whose files are searched. */
+/* keyring_test.c: redacted contents that were moved into the index: destroying their keys, replacing the keyring's
+ * file with a crash at every step, and a search of the index's files. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -48,7 +48,7 @@ static void keys_end(struct keys *keys) {
     assert_int_equal(rmdir(keys->directory), 0);
 }
 
-/* The first bytes of the stream of `id`; false: its key is destroyed. */
+/* Gets the first bytes of the stream of `id`. Returns false if its key is destroyed. */
 static bool stream_of(struct keys *keys, uint64_t id, uint8_t out[32]) {
     memset(out, 0, 32);
     return keyring_apply(keys->keyring, id, out, 32) == 0;
@@ -68,7 +68,7 @@ static void a_destroyed_key_takes_no_other_along(void **state) {
     }
     for (size_t gone = 0; gone < KEY_IDS; gone++) {
         assert_int_equal(keyring_destroy(keys.keyring, &key_ids[gone], 1), 0);
-        assert_int_equal(keyring_destroy(keys.keyring, &key_ids[gone], 1), 0); /* once more */
+        assert_int_equal(keyring_destroy(keys.keyring, &key_ids[gone], 1), 0); /* a second time */
         if (gone % 2) {
             keyring_close(keys.keyring);
             keys_open(&keys);
@@ -101,7 +101,8 @@ static void a_thousand_keys_at_random(void **state) {
     keys_end(&keys);
 }
 
-/* Keys of neighbours are remembered together (keyring.c's spans), one of each 2^25 ids apart in a place. */
+/* The keys of neighbouring ids are cached together (keyring.c's spans); ids that are 2^25 apart share a place in the
+ * cache. */
 static void a_key_is_the_same_in_whatever_order_it_is_asked_for(void **state) {
     (void)state;
     enum { SPAN = 256, FAR = 1 << 25, IDS = 60 };
@@ -113,7 +114,7 @@ static void a_key_is_the_same_in_whatever_order_it_is_asked_for(void **state) {
     keys_begin(&keys);
     for (uint64_t i = 0; i < IDS; i++) {
         ids[i] = 1000 + i % 4 * FAR + i / 4 % 3 * SPAN + i / 12;
-        keyring_close(keys.keyring); /* nothing is remembered */
+        keyring_close(keys.keyring); /* nothing is cached */
         keys_open(&keys);
         assert_true(stream_of(&keys, ids[i], before[i]));
     }
@@ -136,7 +137,7 @@ static size_t read_file(const char *path, uint8_t *out, size_t size) {
     return count < 0 ? 0 : (size_t)count;
 }
 
-/* Whoever had another name for the former keyring finds zeros in it. */
+/* A program that opened the former keyring under another name finds zeros. */
 static void the_former_keyring_is_overwritten(void **state) {
     (void)state;
     struct keys keys;
@@ -155,7 +156,7 @@ static void the_former_keyring_is_overwritten(void **state) {
     keys_end(&keys);
 }
 
-/* Killed between the steps: one whole keyring, and nothing of the former one. */
+/* A crash between the steps leaves one complete keyring, and nothing of the former one. */
 static void a_replacement_may_stop_anywhere(void **state) {
     (void)state;
     static uint8_t former[65536], bytes[65536];
@@ -185,7 +186,7 @@ static void a_replacement_may_stop_anywhere(void **state) {
         assert_int_equal(access(new, F_OK), -1);
         assert_int_equal(stream_of(&keys, 77, stream), step < 2);
         assert_true(stream_of(&keys, 78, stream));
-        if (step < 2) { /* it was the one in use: left as it was */
+        if (step < 2) { /* it was the one in use: unchanged */
             assert_int_equal(read_file(witness, bytes, sizeof bytes), size);
             assert_memory_equal(bytes, former, size);
         }
@@ -231,7 +232,7 @@ struct fx {
     struct index *index;
     struct arena arena;
     uint64_t position;
-    uint64_t frame[9]; /* that scheduled the task of this id */
+    uint64_t frame[9]; /* [id]: frame that scheduled the task */
     uint8_t blob[9][BLOB];
 };
 
@@ -301,7 +302,7 @@ static void absorb(struct fx *f, Tarry__Record *record) {
     f->position += frame_size(header.body_size, header.blob_size);
 }
 
-/* The record that brought task `id`; its parts live in the arguments. */
+/* Makes the record that brings task `id`; its parts are in the arguments. */
 static void fresh(const struct fx *f, uint64_t id, Tarry__Record *record, Tarry__TaskPut *put, Tarry__Task *task) {
     struct row row = row_of(f, id);
     tarry__record__init(record);
@@ -356,7 +357,7 @@ static void redact(struct fx *f, uint64_t id) {
     absorb(f, &record);
 }
 
-/* What the frames of tasks 1 … `count` brought is gathered. */
+/* Moves the contents of the frames of tasks 1 … `count`. */
 static void gather(struct fx *f, uint64_t count) {
     for (uint64_t id = 1; id <= count; id++) {
         Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
@@ -371,7 +372,7 @@ static void gather(struct fx *f, uint64_t count) {
     }
 }
 
-/* The segment that has these frames goes. */
+/* Retires the segment with these frames. */
 static void retire(struct fx *f, uint64_t count) {
     gather(f, count);
     assert_int_equal(index_retire_commit(f->index, f->frame[count] + frame_size(96, BLOB)), 0);
@@ -393,14 +394,14 @@ static size_t pending(struct fx *f, Tarry__Redaction ***out) {
     return count;
 }
 
-/* Eight are scheduled, and the contents of the first six move into the index. */
+/* Schedules eight tasks; the contents of the first six move into the index. */
 static void move_six_of_eight(struct fx *f) {
     for (uint64_t id = 1; id <= 8; id++) schedule(f, id);
     assert_int_equal(index_commit(f->index), 0);
     retire(f, 6);
 }
 
-/* The slack of LMDB's pages and its free pages hold whatever lay there once: it must never have been readable. */
+/* Unused and free parts of LMDB's pages keep old bytes: these must never have been readable. */
 static void what_the_index_held_is_gone_with_its_key(void **state) {
     (void)state;
     struct fx f;
@@ -423,7 +424,7 @@ static void what_the_index_held_is_gone_with_its_key(void **state) {
     assert_int_equal(pending(&f, &redactions), 0);
     assert_int_equal(index_commit(f.index), 0);
     assert_int_equal(index_erased(f.index), redacted_at);
-    index_close(f.index); /* killed before it was done */
+    index_close(f.index); /* a crash before the end */
     fx_open(&f);
     assert_true(index_erased(f.index) <= redacted_at);
     assert_int_equal(pending(&f, &redactions), 2);
@@ -431,7 +432,7 @@ static void what_the_index_held_is_gone_with_its_key(void **state) {
     assert_string_equal(redactions[1]->reason, "why");
     assert_int_equal(index_redactions_done(f.index, redactions, 1), 0);
     assert_true(index_erased(f.index) <= redacted_at);
-    assert_int_equal(index_redactions_done(f.index, redactions, 2), 0); /* one of them once more */
+    assert_int_equal(index_redactions_done(f.index, redactions, 2), 0); /* one of them a second time */
     assert_int_equal(index_erased(f.index), f.position);
     assert_int_equal(pending(&f, &redactions), 0);
     for (int turn = 0; turn < 2; turn++) {
@@ -441,7 +442,7 @@ static void what_the_index_held_is_gone_with_its_key(void **state) {
         uint8_t byte = 0;
         struct keyring *keyring;
         assert_int_equal(keyring_open(&keyring, f.directory, true, true), 0);
-        assert_int_equal(keyring_apply(keyring, 2, &byte, 1), 1); /* with the keyring, nobody can read it */
+        assert_int_equal(keyring_apply(keyring, 2, &byte, 1), 1); /* with the key destroyed, nobody can read it */
         assert_int_equal(keyring_apply(keyring, 3, &byte, 1), 1);
         keyring_close(keyring);
         index_close(f.index);
@@ -454,7 +455,7 @@ static void what_the_index_held_is_gone_with_its_key(void **state) {
     fx_end(&f);
 }
 
-/* Those whose contents never left the log cost the keyring nothing. */
+/* Redactions whose contents never left the log do not change the keyring. */
 static void what_the_index_never_held_costs_no_key(void **state) {
     (void)state;
     struct fx f;
@@ -476,7 +477,7 @@ static void what_the_index_never_held_costs_no_key(void **state) {
     fx_end(&f);
 }
 
-/* CALM-1: where the disk stays full the segment is begun again and again, and memory must not grow. */
+/* CALM-1: while the disk is full, the segment is tried again and again, and memory must not grow. */
 static void what_found_no_room_is_gathered_once(void **state) {
     (void)state;
     struct fx f;
@@ -493,7 +494,7 @@ static void what_found_no_room_is_gathered_once(void **state) {
     fx_end(&f);
 }
 
-/* KEEP-1: what is in memory asks for no key. */
+/* KEEP-1: contents in memory need no key. */
 static void what_is_in_memory_goes_as_its_task_ends(void **state) {
     (void)state;
     struct fx f;
@@ -505,7 +506,7 @@ static void what_is_in_memory_goes_as_its_task_ends(void **state) {
     f.options.contents_memory = 2 * CONTENT_CACHE_MEMORY_MIN;
     fx_open(&f);
     move_six_of_eight(&f);
-    for (uint64_t id = 1; id <= 8; id++) /* what was not retired is not here */
+    for (uint64_t id = 1; id <= 8; id++) /* contents that were not retired are not in the index */
         assert_int_equal(index_blob_now(f.index, id, &f.arena, &bytes, &size), id <= 6 ? 0 : -EAGAIN);
     end(&f, 2);
     assert_int_equal(index_blob_now(f.index, 2, &f.arena, &bytes, &size), 0);

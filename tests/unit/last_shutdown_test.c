@@ -1,5 +1,5 @@
-/* last_shutdown_test.c: how the log ended is found again wherever its last record lies: in the last segment, in one
- * before it, or nowhere any more. */
+/* last_shutdown_test.c: the last stop is found wherever its record is: in the last segment, in an earlier one, or
+ * nowhere any more. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,7 +55,7 @@ static void append(struct fixture *f, uint16_t type, const void *body, uint32_t 
     assert_int_equal(log_sync(f->log), 0);
 }
 
-/* A frame of one record, filled up with the name of its client. */
+/* Makes a frame of one record, whose client name fills it up. */
 static void append_fact(struct fixture *f, Tarry__Record__FactCase fact, size_t name_size) {
     static char name[SEGMENT_SIZE];
     static uint8_t bytes[2 * SEGMENT_SIZE];
@@ -77,7 +77,7 @@ static void append_fact(struct fixture *f, Tarry__Record__FactCase fact, size_t 
     append(f, FRAME_COMMIT, bytes, (uint32_t)tarry__frame_body__pack(&body, bytes));
 }
 
-/* What a start that knows the index's position finds. */
+/* Returns what a start with that position of the index finds. */
 static Tarry__EpochPut__Before before(struct fixture *f, uint64_t scan_from) {
     Tarry__EpochPut__Before out = 99;
     log_close(f->log);
@@ -97,13 +97,14 @@ static void a_stop_and_its_seal(void **state) {
     append_fact(f, TARRY__RECORD__FACT_STOP, 1);
     append(f, FRAME_SEAL, NULL, 0);
     assert_int_equal(before(f, 0), TARRY__EPOCH_PUT__BEFORE__STOPPED);
-    assert_int_equal(before(f, log_end(f->log)), TARRY__EPOCH_PUT__BEFORE__STOPPED); /* the index has it all */
+    assert_int_equal(before(f, log_end(f->log)),
+                     TARRY__EPOCH_PUT__BEFORE__STOPPED); /* the index has absorbed everything */
     append_fact(f, TARRY__RECORD__FACT_PRODUCER_END, 1);
     append(f, FRAME_SEAL, NULL, 0);
     assert_int_equal(before(f, 0), TARRY__EPOCH_PUT__BEFORE__BROKEN_OFF);
 }
 
-/* The stop leaves no room for its seal, which begins a segment of its own. */
+/* After the stop the segment is full: the seal begins a segment of its own. */
 static void a_seal_alone_in_the_last_segment(void **state) {
     struct fixture *f = *state;
     append_fact(f, TARRY__RECORD__FACT_PRODUCER_END, 1);

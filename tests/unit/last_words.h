@@ -1,4 +1,5 @@
-/* last_words.h: what ends a process is done in a child, which says why on standard error. Included by one test each. */
+/* last_words.h: runs code that ends its process in a child, which prints the reason to standard error. Included once
+ * per test. */
 #ifndef TARRY_TESTS_LAST_WORDS_H
 #define TARRY_TESTS_LAST_WORDS_H
 
@@ -11,7 +12,7 @@
 
 #include <cmocka.h>
 
-/* Up to size - 1 bytes of what the child says, as a text, and its exit status; 0: `it` came back. */
+/* Returns the child's exit status (0: `it` returned), and up to size - 1 bytes of its output as text. */
 static inline int last_words_of(void (*it)(void *argument), void *argument, char *out, size_t size) {
     int ends[2], status;
     assert_int_equal(pipe(ends), 0);

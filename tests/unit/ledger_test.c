@@ -1,4 +1,4 @@
-/* ledger_test.c: the book of the demonstration must find fault with a broker that deserves it. */
+/* ledger_test.c: the ledger of the demonstration must find the faults of a broken broker. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,7 +74,7 @@ static void closed_although_paid_in_either_order(void **state) {
     assert_int_equal(end(&f).broken, 2);
 }
 
-/* A consumer had it and died: whether it closed the order is seen from what it had printed. */
+/* A consumer had the task and died: its output shows whether it had closed the order. */
 static void paid_with_a_warning(void **state) {
     struct fx f;
     begin(&f);

@@ -1,5 +1,5 @@
-/* libcurl_test.c: what is said of a libcurl that is not there, is too old, or does not start (broker/curl). Each case
- * is a process of its own: a process looks for the library once. */
+/* libcurl_test.c: messages about a libcurl that is missing, too old, or does not start (broker/curl). Each case is a
+ * process of its own, because a process looks for the library only once. */
 #include "libcurl.h"
 
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 #include "../must.h"
 
 static bool is_absent, starts;
-static const char *lacks; /* the name of a function */
+static const char *lacks; /* name of the missing function */
 
 void *__real_dlopen(const char *name, int flags);
 void *__real_dlsym(void *library, const char *name);
@@ -49,7 +49,7 @@ char *__wrap_dlerror(void) {
     return is_absent ? sentence : __real_dlerror();
 }
 
-/* Whether a process that begins now is told `expected` (NULL: that the library is there), and the same once more. */
+/* Whether a new process gets the message `expected` (NULL: the library is there), and the same a second time. */
 static bool is_told(const char *expected) {
     pid_t child = fork();
     MUST(child >= 0);
@@ -84,7 +84,7 @@ static void one_that_lacks_a_function_is_none(void **state) {
         lacks = names[i];
         starts = true;
         assert_true(is_told(said[i]));
-        starts = false; /* it is not even asked to */
+        starts = false; /* it is not even tried */
         assert_true(is_told(said[i]));
     }
 }

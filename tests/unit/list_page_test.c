@@ -1,5 +1,5 @@
-/* list_page_test.c: a result page of tasks goes on until it is full, or LIST_READS_MAX pieces of the index were read
- * for it; it never ends empty because its first piece did not match. */
+/* list_page_test.c: a list reads the index until its result page is full, or LIST_READS_MAX pieces were read; the
+ * page is never empty only because the first piece did not match. */
 #include "core_alone.h"
 #include "engine_request.h"
 #include "state.h"
@@ -7,7 +7,7 @@
 
 #define ROWS_MAX 20000
 
-/* What the index has of the queue "orders", soonest first. */
+/* The index's rows of the queue "orders", earliest due first. */
 static struct row rows[ROWS_MAX];
 static size_t row_count;
 static unsigned reads;
@@ -78,10 +78,10 @@ static void begin_list(struct fx *f) {
     op.op_case = TARRY__OP__OP_QUEUE_PAUSE;
     op.queue_pause = &pause;
     pause.queue = "orders";
-    assert_int_equal(commit(f, &op), TARRY__CODE__OK); /* there is the queue, and nothing in memory */
+    assert_int_equal(commit(f, &op), TARRY__CODE__OK); /* creates the queue; memory has none of its tasks */
 }
 
-/* 2,000 that have expired come first, and the index does not know that they have. */
+/* 2,000 expired tasks come first, and the index does not know that they have expired. */
 static void a_page_is_read_until_it_is_full(void **state) {
     struct fx *f = *state;
     begin_list(f);
@@ -102,11 +102,11 @@ static void a_page_ends_once_so_much_was_read(void **state) { /* CALM-1 */
     add_rows(f, ROWS_MAX, -1000, 10);
     const Tarry__ListReply *page = list(f, 0, 5);
     assert_int_equal(page->n_tasks, 0);
-    assert_int_equal(page->next.len, 16); /* the next page begins behind what was read */
+    assert_int_equal(page->next.len, 16); /* the next page begins after the rows that were read */
     assert_int_equal(reads, LIST_READS_MAX);
 }
 
-/* 2,000 in flight or ready came first, and filled the page of what is pending. */
+/* 2,000 leased or ready tasks come first, and once filled the page of pending tasks. */
 static void what_is_pending_is_not_looked_for_among_the_rest(void **state) {
     struct fx *f = *state;
     begin_list(f);
@@ -122,7 +122,7 @@ static void what_is_pending_is_not_looked_for_among_the_rest(void **state) {
     assert_int_equal(reads, 1);
 }
 
-/* Page after page of what is pending was read, and found not to be ready. */
+/* Once page after page of pending tasks was read, although none was ready. */
 static void nothing_is_ready_behind_the_present(void **state) {
     struct fx *f = *state;
     begin_list(f);

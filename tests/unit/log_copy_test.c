@@ -1,5 +1,5 @@
-/* log_copy_test.c: frames as they are, from one log into another (R2, LOG-5): what is served, what is taken, and what
- * two logs can tell each other about how far they are the same. */
+/* log_copy_test.c: copying frames unchanged from one log to another (R2, LOG-5): what is served, what is taken, and
+ * how two logs find the position up to which they are equal. */
 #include "log_two.h"
 
 static void a_copy_is_the_same_frame_by_frame(void **state) { /* R2 */
@@ -8,14 +8,14 @@ static void a_copy_is_the_same_frame_by_frame(void **state) { /* R2 */
     two_follow(two);
     two_must_be_same(two, LOG_POSITION_FIRST);
     assert_int_equal(log_durable(two->follower.log), log_end(two->leader.log));
-    /* The same sizes and the same beginning: the same files. */
+    /* The same frame sizes and the same beginning give the same files. */
     one_kill(&two->follower);
     one_open(&two->follower);
     two_must_be_same(two, LOG_POSITION_FIRST);
     assert_int_equal(two->follower.recovery.segments, two->leader.model->entry_end);
     assert_int_equal(two->follower.recovery.epoch, two->epoch);
     assert_int_equal(two->follower.recovery.steady_ns, two->time_ns);
-    /* And where segments have another size, too. */
+    /* Also if the segments have another size. */
     one_free(&two->follower);
     one_make(&two->follower, 3);
     two->follower.options.segment_size = 1 << 20;
@@ -51,7 +51,7 @@ static void served_are_whole_frames_within_the_limit(void **state) {
     assert_int_equal(bytes->end.position, second);
     assert_int_equal(log_serve(two->leader.log, first, end, 4096, bytes), 0);
     assert_int_equal(bytes->frames, 2);
-    /* At most so many bytes, but always one frame. */
+    /* At most `size_max` bytes, but always one frame. */
     assert_int_equal(log_serve(two->leader.log, first, end, second - first + 8, bytes), 0);
     assert_int_equal(bytes->frames, 1);
     assert_int_equal(log_serve(two->leader.log, second, end, 0, bytes), 0);
@@ -75,7 +75,7 @@ static void damage_is_not_served(void **state) {
     assert_int_equal(log_serve(two->leader.log, first, UINT64_MAX, 4096, &two->bytes), 0);
 }
 
-/* None of the bytes may be taken, for a reason that holds these words. */
+/* None of the bytes may be taken; the reason must contain these words. */
 static void must_not_fit(struct two *two, const uint8_t *bytes, size_t size, uint32_t epoch_max, uint64_t at_right,
                          const char *words) {
     const char *problem;
@@ -110,11 +110,11 @@ static void what_does_not_continue_the_log_is_not_taken(void **state) { /* R2 */
     assert_int_equal(log_serve(two->leader.log, second, UINT64_MAX, 4096, bytes), 0);
     must_not_fit(two, bytes->data, bytes->size, 3, third, "was not promised");
     for (size_t size = 1; size < bytes->size; size++) {
-        if (size == third - second) continue; /* whole */
+        if (size == third - second) continue; /* complete */
         must_not_fit(two, bytes->data, size, 4, size < third - second ? second : third, NULL);
     }
     for (size_t i = 0; i < bytes->size; i++) {
-        if (i == FRAME_FLAGS_OFFSET) continue; /* says that the blob need not be whole */
+        if (i == FRAME_FLAGS_OFFSET) continue; /* says that the blob may be incomplete */
         bytes->data[i] ^= 0x10;
         must_not_fit(two, bytes->data, bytes->size, 4, i < third - second ? second : third, NULL);
         bytes->data[i] ^= 0x10;
@@ -127,7 +127,7 @@ static void what_does_not_continue_the_log_is_not_taken(void **state) { /* R2 */
     must_not_fit(two, bytes->data, bytes->size, 4, end, "another position");
 }
 
-/* Frames that are right in themselves, and of another history. */
+/* Frames that are correct by themselves, but belong to another history. */
 static void another_history_is_not_taken(void **state) { /* R2 */
     struct two *two = *state;
     two_append(two, &two->leader, 100, 0);
@@ -141,7 +141,7 @@ static void another_history_is_not_taken(void **state) { /* R2 */
     assert_int_equal(log_sync(two->leader.log), 0);
     assert_int_equal(log_serve(two->leader.log, log_end(two->follower.log), UINT64_MAX, 4096, &two->bytes), 0);
     must_not_fit(two, two->bytes.data, two->bytes.size, 3, 0, "chain");
-    /* Its epoch is older, too. */
+    /* Its epoch is older too. */
     two->epoch = 4;
     two_append(two, &two->follower, 50, 0);
     two->epoch = 3;
@@ -195,7 +195,7 @@ static void points_are_found_wherever_a_frame_ends(void **state) {
     assert_int_equal(point.steady_ns, two->time_ns);
     assert_int_equal(log_point(two->leader.log, 0, &point), LOG_RETIRED);
     assert_int_equal(log_point(two->leader.log, UINT64_MAX - 7, &point), LOG_END);
-    /* From the segment's header, and with nothing remembered. */
+    /* From the segment's header, with nothing remembered. */
     struct log_segment oldest;
     assert_true(log_oldest(two->leader.log, end, &oldest));
     assert_int_equal(log_retire(two->leader.log, oldest.base), 0);
@@ -235,7 +235,7 @@ static void epochs_are_listed_with_where_they_begin(void **state) {
         struct log_segment oldest;
         if (!log_oldest(two->leader.log, UINT64_MAX, &oldest)) break;
         assert_int_equal(log_retire(two->leader.log, oldest.base), 0);
-        /* The epoch of the last frame before counts, even if it has no frame left. */
+        /* The epoch of the last frame before counts, even if no frame of it is left. */
         while (kept_from < 39 && starts[kept_from + 1] < oldest.end) kept_from++;
     }
 }
@@ -263,7 +263,7 @@ static void the_last_common_epoch_tells_where_to_look(void **state) { /* R8, F-2
     /* Nothing in common, or not any more. */
     common(EPOCHS(6000, 9000, {5, 6000}), EPOCHS(4096, 8000, {3, 4096}), 6000);
     common(EPOCHS(9000, 9900, {5, 9000}), EPOCHS(4096, 8000, {3, 4096}), 8000);
-    /* Of the last common epoch only the beginning is left there. */
+    /* Only the beginning of the last common epoch is left there. */
     common(EPOCHS(6000, 9000, {2, 6000}, {4, 7000}), EPOCHS(4096, 6500, {1, 4096}, {2, 5000}), 6500);
     common(EPOCHS(6000, 9000, {2, 6000}, {4, 7000}), EPOCHS(4096, 5500, {1, 4096}, {2, 5000}), 5500);
 }
@@ -287,7 +287,7 @@ static void what_was_erased_is_copied_and_stays_so(void **state) { /* LOG-5 */
     two_follow(two);
     two_must_be_same(two, LOG_POSITION_FIRST);
     uint64_t end = log_end(two->follower.log);
-    /* The follower's index knows nothing of it yet: its log does (DIR/log/durable). */
+    /* The follower's index does not know it yet, but its log does (DIR/log/durable). */
     one_kill(&two->follower);
     one_open(&two->follower);
     assert_int_equal(two->follower.recovery.end, end);
@@ -314,7 +314,7 @@ static void a_mark_says_how_far_the_log_was_durable(void **state) { /* LOG-5, F-
     one_open(&two->follower);
     assert_int_equal(two->follower.recovery.end, end);
     one_kill(&two->follower);
-    /* A mark that is not right is refused: never taken for none. */
+    /* An invalid mark is refused, not treated as missing. */
     struct model_file *mark = model_lookup(two->follower.model, "durable");
     for (size_t i = 0; i < mark->cached_size; i++) {
         mark->cached[i] ^= 1;
@@ -346,7 +346,7 @@ static void a_pair_claims_what_both_have(void **state) { /* LOG-5 */
     uint64_t second = two_append(two, &two->leader, 100, 0);
     assert_int_equal(log_sync(two->leader.log), 0);
     assert_int_equal(synced_to_of_last(&two->leader, second), first);
-    /* So the follower takes both without a sync in between. */
+    /* So the follower takes both without a sync between them. */
     uint64_t syncs = two->follower.model->datasyncs;
     assert_int_equal(two_follow_once(two, 1), 0);
     assert_int_equal(two->follower.model->datasyncs, syncs);

@@ -1,4 +1,4 @@
-/* log_directory.h: a temporary directory for a log, and its end. */
+/* log_directory.h: makes and removes a temporary directory for a log. */
 #ifndef TARRY_TESTS_LOG_DIRECTORY_H
 #define TARRY_TESTS_LOG_DIRECTORY_H
 
@@ -12,7 +12,7 @@
 
 struct log_directory {
     char root[64];
-    char path[96]; /* of the log, in it; not made yet */
+    char path[96]; /* path of the log in the directory; not made yet */
 };
 
 static inline bool log_directory_make(struct log_directory *directory) {

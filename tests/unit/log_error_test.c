@@ -1,8 +1,8 @@
-/* log_error_test.c: the n-th call of the disk, or of the allocator, fails, for every n, while the log opens, rolls, is
- * read and retired (F-4, F-5, F-11); and headers of segments that make no sense.
+/* log_error_test.c: the n-th call of the disk or of the allocator fails, for every n, while the log opens, rolls, is
+ * read and retired (F-4, F-5, F-11); and segment headers that make no sense.
  *
- * The caller hears of the failure, or everything is as it should be; what was durable before is there afterwards. On
- * the model disk, with a layer on top that counts every call; allocations by the linker's --wrap. */
+ * The caller gets the error, or everything is correct; what was durable before is there afterwards. It uses the
+ * model disk with a layer that counts every call, and the linker's --wrap for allocations. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,11 +13,11 @@
 #include "../model_disk.h"
 #include "log.h"
 
-static struct { /* which call fails */
+static struct { /* the call that fails */
     bool of_memory;
-    uint64_t left; /* 0: none */
+    uint64_t left; /* remaining calls; 0: none fails */
     bool met;
-    unsigned inside; /* the disk, whose own allocations do not count */
+    unsigned inside; /* inside of the model disk, whose own allocations do not count */
 } plan;
 
 static bool strikes(bool of_memory) {
@@ -71,21 +71,21 @@ CALLING(int, unlink, (void *context, const char *path), (context, path))
 CALLING(int, sync_directory, (void *context, const char *path), (context, path))
 CALLING(int, make_directory, (void *context, const char *path, int mode), (context, path, mode))
 
-/* The names are taken by the log, whose allocations count. */
+/* The log stores the names, so its allocations count. */
 static int failing_list(void *context, const char *path, int (*each)(void *argument, const char *name),
                         void *argument) {
     const struct model_disk *model = context;
     return strikes(false) ? -EIO : model->disk.list(context, path, each, argument);
 }
 
-/* Linux closes the descriptor whatever it says. */
+/* Linux closes the descriptor whatever the call returns. */
 static int failing_close(void *context, int handle) {
     const struct model_disk *model = context;
     int result = model->disk.close(context, handle);
     return strikes(false) ? -EIO : result;
 }
 
-/* ---- a log that has something to do */
+/* ---- a log with work to do */
 
 struct fx {
     struct model_disk *model;
@@ -93,7 +93,7 @@ struct fx {
     struct log_options options;
     struct log *log;
     char message[512];
-    uint64_t durable; /* what a sync has said yes to */
+    uint64_t durable; /* end of the log at the last successful sync */
 };
 
 static struct fx *fx_new(void) {
@@ -189,12 +189,13 @@ static int live(struct fx *f) {
     return error;
 }
 
-/* Makes the n-th call fail in a life of the log that has lived `lives` times before; false: there were fewer calls. */
+/* Makes the n-th call fail in a life of a log that had `lives` lives before. Returns false if there were fewer
+ * calls. */
 static bool try(bool of_memory, unsigned lives, uint64_t n) {
     struct fx *f = fx_new();
     for (unsigned i = 0; i < lives; i++) {
         assert_int_equal(live(f), 0);
-        if (i == 0) assert_int_equal(append(f, FRAME_COMMIT, 50), 0); /* a tail that is written and not synced */
+        if (i == 0) assert_int_equal(append(f, FRAME_COMMIT, 50), 0); /* a tail that is written but not synced */
         assert_int_equal(log_write(f->log), 0);
         close_log(f);
         f->model->disk.close(f->model, f->model->disk.open(f->model, "/d/log/next.tmp", O_CREAT | O_RDWR, 0600));
@@ -210,7 +211,7 @@ static bool try(bool of_memory, unsigned lives, uint64_t n) {
                  f->message);
     close_log(f);
     if (open_log(f) != 0) fail_msg("after call %" PRIu64 ", life %u: %s", n, lives, f->message);
-    assert_true(log_end(f->log) >= f->durable); /* nothing that was acknowledged is gone */
+    assert_true(log_end(f->log) >= f->durable); /* no acknowledged frame is lost */
     assert_int_equal(read_all(f, true), 0);
     fx_free(f);
     return plan.met;
@@ -228,7 +229,7 @@ static void every_failing_allocation_is_reported(void **state) { /* F-11 */
         }
 }
 
-/* ---- headers that no version of ours wrote, their sums right (FORMAT.md) */
+/* ---- headers that no version of ours wrote, with correct checksums (FORMAT.md) */
 
 static void a_header_that_makes_no_sense_is_refused(void **state) {
     static const struct {
@@ -237,13 +238,13 @@ static void a_header_that_makes_no_sense_is_refused(void **state) {
         const char *says;
     } cases[] = {
         {12, 4, 100, "makes no sense"}, /* size of the header */
-        {72, 8, 1, NULL},               /* a time: nothing to refuse */
-        {16, 8, 8, "makes no sense"},   /* base, below the first position */
+        {72, 8, 1, NULL},               /* a time: any value is accepted */
+        {16, 8, 8, "makes no sense"},   /* base below the first position */
         {16, 8, LOG_POSITION_FIRST + 1, "makes no sense"},
         {16, 8, UINT64_MAX / 2 & ~7ull, "makes no sense"},
         {24, 8, 4097, "makes no sense"}, /* capacity */
         {24, 8, UINT64_MAX & ~7ull, "makes no sense"},
-        {200, 8, 1, "not zero"}, /* behind the header */
+        {200, 8, 1, "not zero"}, /* after the header's fields */
         {0, 1, 'X', "is not a segment"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {

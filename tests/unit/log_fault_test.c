@@ -1,5 +1,5 @@
-/* log_fault_test.c: what the log says and does when the disk fails, is full, or holds what it should not (F-3 … F-9,
- * F-14). On the model disk, so that every call can be made to fail. */
+/* log_fault_test.c: the log's reactions when the disk fails, is full, or has wrong contents (F-3 … F-9, F-14). It
+ * uses the model disk, so that every call can be made to fail. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,7 +67,7 @@ static int append(struct fixture *f, uint32_t size) {
     return append_typed(f, FRAME_COMMIT, size);
 }
 
-/* Opening must fail with `code` and a sentence that holds `words`. */
+/* The open must fail with `code`, and a sentence that contains `words`. */
 static void refused(struct fixture *f, uint64_t scan_from, int code, const char *words) {
     assert_int_equal(try_open(f, scan_from), code);
     assert_null(f->log);
@@ -83,7 +83,7 @@ static struct model_file *file_of(struct fixture *f, uint64_t base) {
     return file;
 }
 
-/* A log of three segments, synced, sealed and closed. → bases */
+/* Makes a log of three segments, synced, sealed and closed. Returns their bases. */
 static void three_segments(struct fixture *f, uint64_t bases[3]) {
     open_log(f);
     for (int i = 0; i < 3; i++) {
@@ -104,7 +104,7 @@ static void poisoned(struct fixture *f, int error) {
         assert_int_equal(append(f, 10), error);
     }
     assert_int_equal(log_durable(f->log), durable);
-    assert_int_equal(f->model->calls, calls); /* the disk is not touched again */
+    assert_int_equal(f->model->calls, calls); /* the disk is not used again */
 }
 
 static void a_failed_sync_is_never_tried_again(void **state) { /* LOG-4, F-5 */
@@ -121,7 +121,7 @@ static void a_failed_sync_is_never_tried_again(void **state) { /* LOG-4, F-5 */
     assert_int_equal(log_durable(f->log), durable);
     poisoned(f, -EIO);
     uint8_t byte;
-    assert_int_equal(log_read(f->log, LOG_POSITION_FIRST, &byte, 1), 0); /* readers go on */
+    assert_int_equal(log_read(f->log, LOG_POSITION_FIRST, &byte, 1), 0); /* readers continue */
 }
 
 static void a_failed_write_poisons_the_batch(void **state) { /* F-3 */
@@ -134,7 +134,7 @@ static void a_failed_write_poisons_the_batch(void **state) { /* F-3 */
     assert_int_equal(log_write(f->log), -ENOSPC);
     poisoned(f, -ENOSPC);
     close_log(f);
-    open_log(f); /* whatever came through of it was never acknowledged */
+    open_log(f); /* the part that was written was never acknowledged */
     assert_true(f->recovery.end >= LOG_POSITION_FIRST);
 }
 
@@ -164,7 +164,7 @@ static void a_full_disk_stops_a_roll_and_nothing_before(void **state) { /* F-4 *
     assert_int_equal(stats.segments, 2);
     assert_int_equal(stats.reserved, 4096 - frame_size(3000, 0));
     uint64_t end = log_end(f->log);
-    assert_int_equal(append(f, (uint32_t)stats.reserved - FRAME_HEADER_SIZE), 0); /* what is reserved is there */
+    assert_int_equal(append(f, (uint32_t)stats.reserved - FRAME_HEADER_SIZE), 0); /* the reserved space is there */
     assert_int_equal(log_sync(f->log), 0);
     assert_int_equal(append(f, 10), -ENOSPC);
     poisoned(f, -ENOSPC);
@@ -197,7 +197,7 @@ static void every_failing_call_while_opening_is_reported(void **state) { /* F-14
         assert_int_equal(set_up((void **)&f), 0);
         uint64_t bases[3];
         three_segments(f, bases);
-        /* A torn tail, so that there is something to do, and a file left over. */
+        /* Makes a torn tail, so that the open has work to do, and an unneeded file. */
         file_of(f, bases[2])->cached[4096 + 3600] = 1;
         f->model->disk.close(f->model, f->model->disk.open(f->model, "/d/log/next.tmp", O_CREAT | O_RDWR, 0600));
         f->model->fail_at = f->model->calls + n;
@@ -206,7 +206,7 @@ static void every_failing_call_while_opening_is_reported(void **state) { /* F-14
         if (result == 0) {
             assert_int_equal(f->recovery.end, bases[2] + frame_size(3000, 0) + FRAME_HEADER_SIZE);
             tear_down((void **)&f);
-            assert_int_equal(n, 6); /* delete, zero, write again, sync, sync the directory: five could fail */
+            assert_int_equal(n, 6); /* delete, zero, write again, sync, sync the directory: five calls can fail */
             return;
         }
         assert_int_equal(result, -EIO);
@@ -221,7 +221,7 @@ static void another_version_is_refused(void **state) { /* F-14 */
     close_log(f);
     uint8_t *header = file_of(f, LOG_POSITION_FIRST)->cached;
     header[8] = FORMAT_VERSION + 1;
-    refused(f, 0, LOG_DAMAGED, "checksum"); /* a flipped bit is not a version */
+    refused(f, 0, LOG_DAMAGED, "checksum"); /* a flipped bit is not another version */
     uint64_t sum = frame_sum(header, 112);
     memcpy(header + 112, &sum, sizeof(sum));
     refused(f, 0, LOG_VERSION, "format version 2");
@@ -277,7 +277,7 @@ static void a_lost_tail_is_noticed(void **state) { /* F-7, F-9 */
     f->options.durable_min = end;
     open_log(f);
     close_log(f);
-    memset(f->model->cached, 0, sizeof(f->model->cached)); /* somebody deleted the files */
+    memset(f->model->cached, 0, sizeof(f->model->cached)); /* the files were deleted */
     refused(f, 0, LOG_DAMAGED, "there is no segment");
     f->options.durable_min = 0;
     refused(f, end, LOG_DAMAGED, "it is lost");
@@ -302,7 +302,7 @@ static void damage_in_a_closed_segment_is_refused_with_its_place(void **state) {
              bases[1]);
     refused(f, 0, LOG_DAMAGED, words);
     refused(f, bases[1], LOG_DAMAGED, "the next segment says that the log was durable up to");
-    assert_int_equal(try_open(f, bases[2]), 0); /* not scanned; a read's own checksum finds it */
+    assert_int_equal(try_open(f, bases[2]), 0); /* not scanned; the checksum finds it when it is read */
     close_log(f);
     *byte ^= 1;
     open_log(f);
@@ -314,7 +314,7 @@ static void damage_in_a_closed_segment_is_refused_with_its_place(void **state) {
     log_cursor_close(cursor);
 }
 
-/* Segments that do not continue each other, though each is good by itself. */
+/* Segments that are correct by themselves but do not continue each other. */
 static void a_segment_of_another_history_is_refused(void **state) { /* F-14 */
     struct fixture *f = *state;
     uint64_t bases[3];
@@ -332,7 +332,7 @@ static void a_segment_of_another_history_is_refused(void **state) { /* F-14 */
     tear_down((void **)&other);
 }
 
-/* The header that proves damage may lie anywhere, also across the edge of two blocks of reading. */
+/* The header that proves the damage may be anywhere, also across the boundary of two read blocks. */
 static void a_claim_is_found_wherever_it_lies(void **state) { /* LOG-5, F-1 */
     for (uint32_t shift = 0; shift < 2 * FRAME_HEADER_SIZE; shift += 8) {
         struct fixture *f;
@@ -340,7 +340,7 @@ static void a_claim_is_found_wherever_it_lies(void **state) { /* LOG-5, F-1 */
         f->options.segment_size = 3 << 20;
         open_log(f);
         assert_int_equal(append(f, 1000), 0);
-        /* The search starts at the first frame and reads a mebibyte at a time. */
+        /* The search starts at the first frame and reads 1 MiB at a time. */
         assert_int_equal(append(f, (1 << 20) - 1112 - FRAME_HEADER_SIZE - 2 * FRAME_HEADER_SIZE + shift), 0);
         assert_int_equal(log_sync(f->log), 0);
         assert_int_equal(append_typed(f, FRAME_SEAL, 0), 0);
@@ -352,7 +352,7 @@ static void a_claim_is_found_wherever_it_lies(void **state) { /* LOG-5, F-1 */
     }
 }
 
-/* A client's payload may look like anything; within a torn frame whose header is whole it proves nothing. */
+/* A client's payload may contain anything; within a torn frame with a complete header it proves nothing. */
 static void a_payload_that_looks_like_a_frame_proves_nothing(void **state) { /* F-1 */
     struct fixture *f = *state;
     open_log(f);
@@ -440,28 +440,28 @@ static void a_failing_read_is_reported_and_may_be_tried_again(void **state) {
     assert_int_equal(log_cursor_next(cursor, UINT64_MAX, &view), 0);
     assert_int_equal(view.header.position, bases[1]);
     assert_int_equal(log_read(f->log, bases[1], &byte, 1), 0);
-    assert_int_equal(append(f, 10), 0); /* a failed read is nobody's but the reader's */
+    assert_int_equal(append(f, 10), 0); /* a failed read affects only its reader */
     assert_int_equal(log_sync(f->log), 0);
     uint8_t two[2];
-    assert_int_equal(log_read(f->log, bases[1] - 1, two, 2), LOG_END); /* nothing lies across two segments */
+    assert_int_equal(log_read(f->log, bases[1] - 1, two, 2), LOG_END); /* no data crosses a segment's end */
     log_cursor_close(cursor);
 }
 
-/* More than the buffer holds is written on the way, and is no more durable for it. */
+/* Data that exceeds the buffer is written earlier, but is not durable earlier. */
 static void a_batch_may_be_larger_than_the_buffer(void **state) {
     struct fixture *f = *state;
     f->options.segment_size = 32 << 20;
     open_log(f);
     for (int i = 0; i < 12; i++) assert_int_equal(append(f, 1 << 20), 0);
     assert_int_equal(log_durable(f->log), LOG_POSITION_FIRST);
-    assert_int_equal(f->model->datasyncs, 1); /* of the segment's header */
+    assert_int_equal(f->model->datasyncs, 1); /* the segment's header */
     assert_int_equal(log_sync(f->log), 0);
     assert_int_equal(f->model->datasyncs, 2);
     uint64_t end = log_end(f->log);
     close_log(f);
     open_log(f);
     assert_int_equal(f->recovery.end, end);
-    /* And a write that fails on the way poisons the append. */
+    /* If that earlier write fails, the append fails and the log is unusable. */
     f->model->fail_at = f->model->calls + 1;
     f->model->fail_error = -EIO;
     int result = 0;
@@ -470,7 +470,7 @@ static void a_batch_may_be_larger_than_the_buffer(void **state) {
     poisoned(f, -EIO);
 }
 
-/* What is not a segment is left alone. */
+/* Files that are no segments are left unchanged. */
 static void strangers_in_the_directory_are_left_alone(void **state) { /* F-14 */
     struct fixture *f = *state;
     open_log(f);

@@ -1,4 +1,5 @@
-/* log_prepare_test.c: who may touch the next segment, and when; what a pin keeps; what a start leaves open. */
+/* log_prepare_test.c: which thread may open the next segment, and when; what a pin protects; which descriptors a
+ * start leaves open. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +16,7 @@
 #include "log_directory.h"
 
 #define SEGMENT_SIZE (64u << 10)
-#define FRAME_SIZE 40000u /* two do not fit into a segment */
+#define FRAME_SIZE 40000u /* two frames do not fit into a segment */
 #define RENAME_LASTS_MS 50
 #define ROLL_WAIT_MS 10000
 
@@ -71,7 +72,7 @@ static void read_frames(struct fixture *f, int count) {
     log_cursor_close(cursor);
 }
 
-static _Atomic bool opened_next; /* by whatever thread */
+static _Atomic bool opened_next; /* by any thread */
 static struct log *log_renaming;
 
 static int open_and_note(void *context, const char *path, int flags, int mode) {
@@ -79,13 +80,13 @@ static int open_and_note(void *context, const char *path, int flags, int mode) {
     return disk_posix.open(context, path, flags, mode);
 }
 
-/* While a segment gets its name, somebody asks for the next one. */
+/* While a segment is being renamed, another thread requests the next one. */
 static int rename_and_ask(void *context, const char *from, const char *to) {
     if (log_renaming && strstr(from, "next.tmp")) {
         atomic_store(&opened_next, false);
         assert_int_equal(log_fits(log_renaming, log_end(log_renaming), 1 << 20), -EINPROGRESS);
         for (int i = 0; i < RENAME_LASTS_MS && !atomic_load(&opened_next); i++) usleep(1000);
-        assert_false(atomic_load(&opened_next)); /* it would be emptied under the writer's hands */
+        assert_false(atomic_load(&opened_next)); /* it would be emptied while the writer uses it */
     }
     return disk_posix.rename(context, from, to);
 }
@@ -100,20 +101,20 @@ static void nobody_touches_a_segment_that_gets_its_name(void **state) {
     for (int i = 0; i < 4; i++) append(f);
     log_renaming = NULL;
     read_frames(f, 4);
-    /* The one asked for meanwhile is made afterwards. */
+    /* The segment that was requested meanwhile is made afterwards. */
     int error;
     while ((error = log_fits(f->log, log_end(f->log), SEGMENT_SIZE)) != 0) assert_int_equal(error, -EINPROGRESS);
     log_close(f->log);
     f->log = NULL;
 }
 
-/* A disk has as long as a whole segment lasts to make the next one ready. */
+/* A disk has as much time to prepare the next segment as the current one lasts. */
 static void the_next_segment_is_made_right_after_the_roll(void **state) {
     struct fixture *f = *state;
     struct log_stats stats;
     open_log(f, &disk_posix);
     append(f);
-    append_sized(f, SEGMENT_SIZE - FRAME_SIZE); /* not half of the second one */
+    append_sized(f, SEGMENT_SIZE - FRAME_SIZE); /* not half of the second segment */
     uint64_t left = SEGMENT_SIZE - (log_end(f->log) - LOG_POSITION_FIRST - SEGMENT_SIZE);
     int waited_ms = 0;
     do {
@@ -133,7 +134,7 @@ static void what_is_pinned_is_not_retired(void **state) {
     assert_int_equal(log_pin(f->log), oldest.base);
     assert_int_equal(log_pin(f->log), oldest.base);
     assert_false(log_oldest(f->log, log_end(f->log), &again));
-    assert_int_equal(log_retire(f->log, oldest.base), LOG_PINNED); /* by one who had looked before */
+    assert_int_equal(log_retire(f->log, oldest.base), LOG_PINNED); /* by a thread that had checked before */
     log_unpin(f->log);
     assert_int_equal(log_retire(f->log, oldest.base), LOG_PINNED);
     assert_int_equal(log_start(f->log), oldest.base);
@@ -149,7 +150,7 @@ static int count_name(void *argument, const char *name) {
     return 0;
 }
 
-/* Of each segment that a start looks at the descriptor may be closed afterwards. */
+/* A start may close the descriptor of each segment that it has checked. */
 static void a_start_leaves_few_segments_open(void **state) {
     struct fixture *f = *state;
     int count = 0;

@@ -1,6 +1,7 @@
-/* log_test.c: the log on a real directory: what goes in comes out, in order, from any thread; disk space comes back.
+/* log_test.c: the log on a real directory: frames can be read back unchanged, in order, from any thread; disk space
+ * is freed.
  *
- * What a failing disk does to it: log_fault_test.c. */
+ * log_fault_test.c tests a failing disk. */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -28,7 +29,7 @@ struct fixture {
     struct log_options options;
     struct log_recovery recovery;
     char message[512];
-    uint64_t frames; /* appended so far */
+    uint64_t frames; /* number of appended frames */
     uint64_t time_ns;
 };
 
@@ -66,12 +67,12 @@ static void close_log(struct fixture *f) {
     f->log = NULL;
 }
 
-/* Byte i of the contents and bodies that start at `seed`. */
+/* Returns byte i of the contents and bodies of the seed. */
 static void fill(uint64_t seed, uint8_t *out, size_t size) {
     for (size_t i = 0; i < size; i++) out[i] = (uint8_t)((seed * 2654435761u + i * 40503u) >> 7);
 }
 
-/* → its position */
+/* Returns its position. */
 static uint64_t append(struct fixture *f, uint32_t body_size, uint32_t blob_size) {
     uint64_t position = log_end(f->log);
     uint8_t *bytes = malloc((size_t)body_size + blob_size + 1);
@@ -112,7 +113,7 @@ static void check_view(const struct log_view *view) {
     free(bytes);
 }
 
-/* Reads everything from `from` on; → frames */
+/* Reads everything from `from` on; returns the number of frames. */
 static uint64_t read_all(struct fixture *f, uint64_t from, bool with_blobs) {
     struct log_cursor *cursor;
     assert_int_equal(log_cursor_open(&cursor, f->log, from, with_blobs), 0);
@@ -150,7 +151,7 @@ static void what_goes_in_comes_out(void **state) {
     uint64_t first = append(f, 10, 0);
     uint64_t second = append(f, 0, 300);
     uint8_t byte;
-    assert_int_equal(log_read(f->log, first, &byte, 1), LOG_END); /* appended, not written */
+    assert_int_equal(log_read(f->log, first, &byte, 1), LOG_END); /* appended, but not written */
     assert_int_equal(log_write(f->log), 0);
     assert_int_equal(log_durable(f->log), LOG_POSITION_FIRST);
     uint8_t blob[300], expected[300];
@@ -227,7 +228,7 @@ static void segments_follow_one_another(void **state) {
 static void a_large_frame_gets_a_segment_of_its_own(void **state) {
     struct fixture *f = *state;
     open_log(f, 0);
-    append(f, 100000, 50000); /* the first segment holds nothing yet: it is replaced */
+    append(f, 100000, 50000); /* the first segment is empty: it is replaced */
     append(f, 10, 0);
     append(f, FRAME_BODY_SIZE_MAX, FRAME_BLOB_SIZE_MAX);
     append(f, 10, 0);
@@ -267,7 +268,7 @@ static void what_is_retired_is_gone(void **state) {
     for (int i = 0; i < 40; i++) positions[i] = append(f, 1000, 0);
     assert_int_equal(log_sync(f->log), 0);
     struct log_segment oldest;
-    assert_false(log_oldest(f->log, positions[7] - 1, &oldest)); /* of 7 frames one is still wanted */
+    assert_false(log_oldest(f->log, positions[7] - 1, &oldest)); /* one of the 7 frames is still needed */
     assert_true(log_oldest(f->log, positions[7], &oldest));
     assert_int_equal(oldest.base, LOG_POSITION_FIRST);
     assert_int_equal(oldest.end, positions[7]);
@@ -286,7 +287,7 @@ static void what_is_retired_is_gone(void **state) {
     while (log_oldest(f->log, log_durable(f->log), &oldest)) assert_int_equal(log_retire(f->log, oldest.base), 0);
     struct log_stats stats;
     log_stats(f->log, &stats);
-    assert_int_equal(stats.segments, 1); /* the one that is written to stays */
+    assert_int_equal(stats.segments, 1); /* the current segment stays */
     uint64_t start = log_start(f->log);
     close_log(f);
     open_log(f, 0);
@@ -322,7 +323,7 @@ static void more_segments_than_descriptors_are_no_matter(void **state) {
 struct trailing {
     struct fixture *f;
     _Atomic bool done;
-    _Atomic uint64_t lowest; /* the slowest reader is there */
+    _Atomic uint64_t lowest; /* position of the slowest reader */
     bool with_blobs;
     uint64_t count;
 };
@@ -347,7 +348,7 @@ static void *trail(void *argument) {
     return NULL;
 }
 
-/* Reads anything between start and durable: LOG_RETIRED is fine, another byte never. */
+/* Reads anywhere between start and durable: LOG_RETIRED is fine, a wrong byte never. */
 static void *peek(void *argument) {
     struct trailing *trailing = argument;
     struct log *log = trailing->f->log;
@@ -364,7 +365,8 @@ static void *peek(void *argument) {
     return NULL;
 }
 
-/* Where the slower of the two readers is; waits until it is near the end, or nothing could be retired. */
+/* Waits until the slower of the two readers is near the end, because nothing could be retired otherwise; returns its
+ * position. */
 static uint64_t lowest_of_two(const struct fixture *f, struct trailing *trailing) {
     for (uint64_t end = log_durable(f->log);; sched_yield()) {
         uint64_t one = atomic_load(&trailing[0].lowest), two = atomic_load(&trailing[1].lowest);
@@ -449,8 +451,8 @@ static void the_next_segment_is_ready_before_it_is_needed(void **state) {
 }
 
 static _Atomic int allocations_to_fail;
-static uint64_t failed_ms;              /* the last allocation that failed */
-static _Atomic uint64_t again_after_ms; /* the shortest time between two of them; of the preparer's thread */
+static uint64_t failed_ms;              /* time of the last allocation that failed */
+static _Atomic uint64_t again_after_ms; /* shortest time between two failures; for the preparing thread */
 
 static void note_failure(void) {
     struct timespec now;
@@ -468,7 +470,7 @@ static int allocate_or_fail(void *context, int handle, uint64_t size) {
     return disk_posix.allocate(context, handle, size);
 }
 
-/* F-4: a full disk is shown, tried again, and no error while nobody needs the room. */
+/* F-4: a full disk is reported and tried again; it is no error while the space is not needed. */
 static void preparing_is_tried_again(void **state) {
     struct fixture *f = *state;
     struct disk disk = disk_posix;
@@ -488,7 +490,7 @@ static void preparing_is_tried_again(void **state) {
     while (stats.prepare_error == 0);
     assert_int_equal(stats.prepare_error, -ENOSPC);
     for (int i = 0; i < PREPARING_POLLS && again_after_ms >= 1000; i++) usleep(PREPARING_POLL_US);
-    assert_true(again_after_ms < 1000); /* a busy machine may be late often, and is not always */
+    assert_true(again_after_ms < 1000); /* a busy machine is late often, but not always */
     atomic_store(&allocations_to_fail, 0);
     assert_true(stats.reserved < 64 << 10);
     for (int i = 0; i < PREPARING_POLLS && stats.reserved < 64 << 10; i++) {
@@ -497,11 +499,11 @@ static void preparing_is_tried_again(void **state) {
     }
     assert_int_equal(stats.prepare_error, 0);
     atomic_store(&allocations_to_fail, 1000);
-    append(f, 40000, 0); /* takes what was made ready, and the next is asked for */
+    append(f, 40000, 0); /* takes the prepared segment, and requests the next */
     assert_int_equal(log_sync(f->log), 0);
     do log_stats(f->log, &stats);
     while (stats.prepare_error == 0);
-    /* Now it is needed, and there is none: the writer's own try decides. */
+    /* Now the segment is needed, and there is none: the writer tries itself, and its result counts. */
     uint8_t body[40000] = {0};
     struct log_frame frame = {
         .type = FRAME_COMMIT, .epoch = 3, .position = log_end(f->log), .body = body, .body_size = sizeof(body)};
@@ -525,7 +527,7 @@ static void *end_wait(void *argument) {
     return argument;
 }
 
-/* F-4: what is promised to fit does not depend on how long the disk takes to say that it is full. */
+/* F-4: the promise that data fits does not depend on how long the disk takes to report that it is full. */
 static void what_fits_is_known_before_it_is_needed(void **state) {
     enum { SEGMENT = 64 << 10 };
     struct fixture *f = *state;
@@ -540,7 +542,7 @@ static void what_fits_is_known_before_it_is_needed(void **state) {
     uint64_t base = log_end(f->log);
     append(f, 1000, 0);
     assert_int_equal(log_fits(f->log, log_end(f->log), base + SEGMENT - log_end(f->log)), 0);
-    /* One byte more needs the next segment, which is made on being asked for; nobody is kept waiting. */
+    /* One byte more needs the next segment, which is made on request; no caller waits. */
     atomic_store(&allocation_waits, true);
     atomic_store(&allocations_to_fail, 1);
     assert_int_equal(log_fits(f->log, log_end(f->log), base + SEGMENT - log_end(f->log) + 1), -EINPROGRESS);
@@ -552,7 +554,7 @@ static void what_fits_is_known_before_it_is_needed(void **state) {
     while ((error = log_fits(f->log, base + SEGMENT, 1)) != 0)
         assert_int_equal(error, -ENOSPC); /* tried five times a second */
     assert_int_equal(log_fits(f->log, base + SEGMENT, SEGMENT), 0);
-    assert_int_equal(log_fits(f->log, base + SEGMENT, SEGMENT + 1), -EAGAIN); /* more than the next one holds */
+    assert_int_equal(log_fits(f->log, base + SEGMENT, SEGMENT + 1), -EAGAIN); /* more than the next segment has */
     close_log(f);
     f->options.disk = &disk_posix;
 }
@@ -578,7 +580,7 @@ static void a_body_can_be_read_by_hand(void **state) {
                                                             .piece_count = 1}),
                      0);
     assert_int_equal(log_sync(f->log), 0);
-    /* The recipe of storage/FORMAT.md. */
+    /* The recipe in storage/FORMAT.md. */
     char command[1024];
     snprintf(
         command, sizeof(command),

@@ -1,4 +1,4 @@
-/* log_two.h: two logs on disks in memory, the one a copy of the other. */
+/* log_two.h: two logs on disks in memory; one is a copy of the other. */
 #ifndef TARRY_TESTS_LOG_TWO_H
 #define TARRY_TESTS_LOG_TWO_H
 
@@ -47,7 +47,7 @@ static inline void one_open(struct one *one) {
     if (one_try(one, 0) != 0) fail_msg("%s", one->message);
 }
 
-/* The process is killed. */
+/* Kills the process that has the log. */
 static inline void one_kill(struct one *one) {
     log_close(one->log);
     one->log = NULL;
@@ -79,7 +79,7 @@ static inline int two_tear_down(void **state) {
     return 0;
 }
 
-/* A frame whose contents tell its position and epoch; body_size 0: a seal. → its position */
+/* Appends a frame whose contents tell its position and epoch; body_size 0: a seal. Returns its position. */
 static inline uint64_t two_append(struct two *two, struct one *one, uint32_t body_size, uint32_t blob_size) {
     uint8_t *bytes = malloc((size_t)body_size + blob_size + 1);
     uint64_t position = log_end(one->log);
@@ -100,7 +100,7 @@ static inline uint64_t two_append(struct two *two, struct one *one, uint32_t bod
     return position;
 }
 
-/* Small frames and large ones, group by group, seals, and epochs that begin. */
+/* Appends small and large frames in groups, with seals and new epochs. */
 static inline void two_fill(struct two *two, struct one *one, size_t frames) {
     for (size_t i = 0; i < frames; i++) {
         if (i % 13 == 12) two->epoch++;
@@ -114,7 +114,8 @@ static inline void two_fill(struct two *two, struct one *one, size_t frames) {
     assert_int_equal(log_sync(one->log), 0);
 }
 
-/* The follower takes one answer's frames. → of log_serve (LOG_END: it has all) or log_copy. */
+/* The follower takes the frames of one answer. Returns the result of log_serve (LOG_END: it has everything) or
+ * log_copy. */
 static inline int two_follow_once(struct two *two, uint32_t epoch_max) {
     const char *problem;
     uint64_t at;
@@ -129,7 +130,7 @@ static inline void two_follow(struct two *two) {
     assert_int_equal(result, LOG_END);
 }
 
-/* A follower that has led for a while, where its own frames begin, and a leader that did so too. */
+/* Makes a follower that has led for a while, the position where its own frames begin, and a leader that has led too. */
 static inline uint64_t two_diverge(struct two *two, size_t common, size_t apart) {
     two_fill(two, &two->leader, common);
     two_follow(two);
@@ -141,7 +142,7 @@ static inline uint64_t two_diverge(struct two *two, size_t common, size_t apart)
     return position;
 }
 
-/* All frames of `log` from `position` on, one after another; free(). */
+/* Returns all frames of `log` from `position` on, one after another; free it with free(). */
 static inline uint8_t *two_read(struct log *log, uint64_t position, uint64_t end) {
     uint8_t *bytes = malloc((size_t)(end - position) + 1);
     struct log_bytes some = {0};

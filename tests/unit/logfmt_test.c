@@ -1,4 +1,5 @@
-/* logfmt_test.c: values of the broker's log, and how many lines strangers may cause (broker/shell/process/logfmt.h). */
+/* logfmt_test.c: values in the broker's log, and the limit of lines that strangers can cause
+ * (broker/shell/process/logfmt.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +11,7 @@
 
 #include "logfmt.h"
 
-/* As it is written, whatever stood there before. */
+/* Returns the value as it is written; the buffer has old contents. */
 static const char *quote(const char *text) {
     static char out[LOGFMT_VALUE_SIZE];
     memset(out, 'x', sizeof out);
@@ -50,7 +51,7 @@ static void what_is_too_long_is_cut_whole(void **state) {
     assert_string_equal(quoted + strlen(quoted) - 5, "\\x0a\"");
 }
 
-/* Of a try during which the second ended nothing is judged. */
+/* A try during which the clock's second changed is not judged. */
 static void so_many_lines_a_second_and_no_more(void **state) {
     struct logfmt_limit limit;
     unsigned allowed;
@@ -62,11 +63,12 @@ static void so_many_lines_a_second_and_no_more(void **state) {
         for (int i = 1; i < 3 * LOGFMT_BURST; i++) allowed += logfmt_allowed(&limit);
     } while (limit.second != second);
     assert_int_equal(allowed, LOGFMT_BURST);
-    limit.second--; /* another one */
+    limit.second--; /* another second */
     assert_true(logfmt_allowed(&limit));
 }
 
-/* From 1 s to 60 s between two lines; another sentence, or one that had ended for a minute, begins anew. */
+/* From 1 s to 60 s between two lines. Another sentence, or one that has been absent for a minute, begins again at 1
+ * s. */
 static void what_goes_on_is_said_more_and_more_rarely(void **state) {
     struct logfmt_repeat repeat = {0};
     const uint64_t expected_s[] = {100, 101, 103, 107, 115, 131, 163, 223, 283};

@@ -1,5 +1,5 @@
-/* missed_redactions_test.c: of the past that a snapshot leaves out the redactions are kept, behind those that are still
- * to be carried out (broker/shell/pair/missed_redactions.h). The leader is made up here. */
+/* missed_redactions_test.c: when a follower begins with a snapshot, the redactions of the skipped past are kept,
+ * after those that are still to be carried out (broker/shell/pair/missed_redactions.h). The leader is a fake. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,9 +17,9 @@
 #define PAGES 3
 
 struct page {
-    bool is_lost; /* no answer comes */
+    bool is_lost; /* no reply comes */
     Tarry__Code code;
-    uint64_t redactions[4]; /* by `frame`, up to a 0; one frame, in which there is something else, too */
+    uint64_t redactions[4]; /* values of `frame`, up to a 0; all in one frame, which has another record too */
     uint64_t next;
     bool end;
 };
@@ -27,7 +27,7 @@ struct page {
 static char directory[] = "/tmp/missed-redactions-test-XXXXXX", path[128];
 static struct page pages[PAGES];
 static unsigned asked_count;
-static uint64_t asked[64]; /* positions */
+static uint64_t asked[64]; /* requested positions */
 
 /* ---- the leader */
 
@@ -134,7 +134,7 @@ static void where_there_are_none_no_file_is_written(void **state) {
     pages[0] = (struct page){.end = true};
     assert_int_equal(ask_from(100), 0);
     assert_int_equal(access(path, F_OK), -1);
-    pages[0] = (struct page){.code = TARRY__CODE__DENIED}; /* which is told */
+    pages[0] = (struct page){.code = TARRY__CODE__DENIED}; /* the refusal is reported */
     assert_int_equal(ask_from(100), 0);
     assert_int_equal(access(path, F_OK), -1);
 }

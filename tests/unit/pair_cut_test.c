@@ -1,6 +1,6 @@
-/* pair_cut_test.c: what a follower tells of its log, what it cuts off, and what it never does, whatever its leader says
- * (broker/shell/pair/node_follower.c, R8). Linked with what tarryd is made of; a refusal ends the process, so each cut
- * is a child's. */
+/* pair_cut_test.c: what a follower reports about its log, what it cuts off, and what it never cuts, whatever its
+ * leader says (broker/shell/pair/node_follower.c, R8). Linked with everything that tarryd is made of; a refusal ends
+ * the process, so each cut runs in a child. */
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ struct fx {
     struct config config;
     struct datadir dir;
     _Atomic uint64_t signed_to;
-    uint64_t ends[FRAMES]; /* of the log's frames */
+    uint64_t ends[FRAMES]; /* ends of the log's frames */
 };
 
 static int set_up(void **state) {
@@ -39,7 +39,8 @@ static int set_up(void **state) {
                                           .dir = &fx->dir,
                                           .disk = &one->model->disk,
                                           .signed_to = &fx->signed_to};
-    fx->node->digests.expected.position = fx->ends[FRAMES - 1]; /* of what is cut off nothing is expected any more */
+    fx->node->digests.expected.position =
+        fx->ends[FRAMES - 1]; /* after the cut, no digest is expected for cut frames */
     pthread_mutex_init(&fx->node->mutex, NULL);
     *state = fx;
     return 0;
@@ -53,15 +54,15 @@ static int tear_down(void **state) {
     return 0;
 }
 
-enum { CUT, WAITS, ELSEWHERE }; /* the child's exit status, beside those of tarryd */
+enum { CUT, WAITS, ELSEWHERE }; /* further exit statuses of the child, besides tarryd's */
 
-/* In a child: nothing of it is seen here. */
+/* Runs in a child: nothing of it is visible here. */
 static int cut_at(struct fx *fx, uint64_t end) {
     int status;
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        (void)freopen("/dev/null", "w", stderr); /* what it says is not this test's */
+        (void)freopen("/dev/null", "w", stderr); /* its messages do not matter here */
         bool is_cut = follower_cut(fx->node, end);
         bool is_there = log_end(fx->node->log) == end && fx->node->digests.expected.position == 0;
         _exit(10 + (is_cut && is_there ? CUT : is_cut ? ELSEWHERE : WAITS));
@@ -109,12 +110,12 @@ static void a_cut_that_fails_ends_the_process(void **state) { /* LOG-4 */
     assert_int_equal(cut_at(fx, fx->ends[9]), EXIT_STORAGE);
 }
 
-/* … and is tried again, at that position. */
+/* The cut is tried again later, at that position. */
 static void a_log_that_is_copied_is_cut_later(void **state) { /* R8 */
     struct fx *fx = *state;
     struct follower_half *half = &fx->node->following.half;
     half->again_ns = UINT64_MAX;
-    (void)log_pin(fx->node->log); /* as a backup has it */
+    (void)log_pin(fx->node->log); /* as a backup does */
     assert_false(follower_cut(fx->node, fx->ends[9]));
     assert_int_equal(half->cut_end, fx->ends[9]);
     assert_true(half->again_ns != UINT64_MAX);
@@ -122,7 +123,7 @@ static void a_log_that_is_copied_is_cut_later(void **state) { /* R8 */
     log_unpin(fx->node->log);
 }
 
-static Tarry__Request *asked; /* the newest question that left */
+static Tarry__Request *asked; /* the newest question that was sent */
 static unsigned epochs_read;
 
 void __wrap_rpc_client_ask(struct rpc_client *rpc_client, struct message *question, unsigned time_ms);
@@ -136,12 +137,12 @@ void __wrap_rpc_client_ask(struct rpc_client *rpc_client, struct message *questi
 int __real_log_epochs_read(struct log *log, struct log_epochs *out);
 int __wrap_log_epochs_read(struct log *log, struct log_epochs *out);
 int __wrap_log_epochs_read(struct log *log, struct log_epochs *out) {
-    assert_null(out->items); /* what was read before has been given back */
+    assert_null(out->items); /* the result of the last read was freed */
     epochs_read++;
     return __real_log_epochs_read(log, out);
 }
 
-/* Of a leader that it has heard nothing of yet. */
+/* Asks a leader that it has not heard from. */
 static const Tarry__Follow *ask(struct fx *fx) {
     follower_ask(fx->node, &(struct pair_message){.kind = PAIR_FOLLOW,
                                                   .serial = ++fx->node->following.half.question.serial + 1,
@@ -150,7 +151,8 @@ static const Tarry__Follow *ask(struct fx *fx) {
 }
 
 /* Once for an end: that may take longer than an answer may. */
-static void where_its_epochs_began_is_read_once_and_told(void **state) { /* R8 */
+static void where_its_epochs_began_is_read_once_and_told(
+    void **state) { /* Once for each end of the log: it may take longer than an answer may. */
     struct fx *fx = *state;
     struct one *one = &fx->two->follower;
     struct peer_key key = {0};

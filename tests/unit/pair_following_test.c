@@ -1,5 +1,5 @@
-/* pair_following_test.c: what a follower asks, and when that is the same question as before: one whose answer is slow
- * is still the newest when it comes (F-16, R8). */
+/* pair_following_test.c: what a follower asks, and when it repeats the same question: the answer to a repeated
+ * question still counts as the newest, even if it is slow (F-16, R8). */
 #include "pair.h"
 
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 
 static const struct pair_record record = {.epoch = EPOCH, .leader = 0, .in_sync = 1u << 0, .run = 1};
 
-/* The question that the step asks; its kind is 0: none. */
+/* Returns the question that the step asks; kind 0: none. */
 static struct pair_message step(struct pair *pair, struct pair_event event) {
     struct pair_effects out = {0};
     struct pair_message question = {0};
@@ -33,7 +33,7 @@ static struct pair_message silence(struct pair *pair) {
     return step(pair, (struct pair_event){.kind = PAIR_SILENT});
 }
 
-/* Node 1 follows node 0, whose epoch it has promised, and is not in sync. */
+/* Node 1 follows node 0, has promised its epoch, and is not in sync. */
 static struct pair following(void) {
     struct pair_hard_state hard_state = {.floor = EPOCH, .recorded = EPOCH};
     struct pair pair = {.self = 1, .other = 0, .run = 1};
@@ -60,7 +60,7 @@ static void who_hears_nothing_asks_the_same_question(void **state) { /* F-16 */
     const struct pair_message next = step(&pair, (struct pair_event){.kind = PAIR_ANSWERED, .message = slow});
     assert_int_equal(next.serial, serial + 1);
     assert_int_equal(next.stamp, 1);
-    assert_false(pair_takes(&pair, &slow)); /* R8: it was the answer to an older one */
+    assert_false(pair_takes(&pair, &slow)); /* R8: it answered an older question */
 }
 
 static void what_has_changed_here_is_another_question(void **state) { /* F-16, R8 */
@@ -84,7 +84,7 @@ static void what_has_changed_here_is_another_question(void **state) { /* F-16, R
     assert_int_equal(question.floor, EPOCH + 1);
 }
 
-/* Its record names it, and says that more was acknowledged than its log has. */
+/* The record names the node, and says that more was acknowledged than its log has. */
 static void a_former_leader_that_lacks_what_was_acknowledged_does_not_lead_again(void **state) { /* F-9, R6 */
     (void)state;
     for (unsigned lacks = 0; lacks < 2; lacks++) {
@@ -97,7 +97,8 @@ static void a_former_leader_that_lacks_what_was_acknowledged_does_not_lead_again
         out.count = 0;
         pair_step(&pair, &read, &out);
         assert_int_equal(out.count, 1);
-        assert_int_equal(out.items[0].kind, lacks ? PAIR_END : PAIR_WRITE_STATE); /* else it fences the epoch before */
+        assert_int_equal(out.items[0].kind,
+                         lacks ? PAIR_END : PAIR_WRITE_STATE); /* otherwise it fences the epoch before */
         assert_int_equal(pair.role, lacks ? PAIR_ENDED : PAIR_FENCING);
     }
 }

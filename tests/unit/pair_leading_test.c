@@ -1,4 +1,4 @@
-/* pair_leading_test.c: a leader whose record is not what it knew. */
+/* pair_leading_test.c: a leader finds another record than it expected. */
 #include "pair.h"
 
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 
 static const struct pair_record alone = {.epoch = EPOCH, .leader = 0, .in_sync = 1u << 0, .run = 1};
 
-/* The effect of that kind; its kind is 0: there was none. */
+/* Returns the effect of that kind; kind 0: there was none. */
 static struct pair_effect step(struct pair *pair, struct pair_event event, enum pair_effect_kind kind) {
     struct pair_effects out = {0};
     struct pair_effect found = {0};

@@ -1,5 +1,5 @@
-/* pair_operator_test.c: a claim without a coordinator waits for as long as it may come to something, and no longer: a
- * node that went on claiming would neither lead nor follow (F-29). */
+/* pair_operator_test.c: without a coordinator, a claim waits only as long as it may succeed: a node that claimed for
+ * ever would neither lead nor follow (F-29). */
 #include "pair.h"
 
 #include <setjmp.h>
@@ -15,7 +15,8 @@ static struct pair_event answered(const struct pair *pair, enum pair_message_kin
     return (struct pair_event){.kind = PAIR_ANSWERED, .message = {.kind = kind, .serial = pair->serial}};
 }
 
-/* A follower whose operator wants it to lead, whom the other, who does not lead either, was asked to promise it. */
+/* A follower whose operator wants it to lead; it has asked the other node, which does not lead either, for its
+ * promise. */
 static struct pair claiming(void) {
     struct pair_hard_state hard_state = {.floor = 2, .led = 0, .in_sync = true};
     struct pair pair = {.self = 1, .other = 0, .by_operator = true, .run = 1};
@@ -28,7 +29,7 @@ static struct pair claiming(void) {
     struct pair_event noted = {.kind = PAIR_STATE_WRITTEN, .end = END};
     pair_step(&pair, &noted, &out);
     assert_int_equal(pair.role, PAIR_CANDIDATE);
-    assert_int_equal(pair.epoch, 3); /* odd ones are node 1's, and 2 is promised */
+    assert_int_equal(pair.epoch, 3); /* odd epochs are node 1's, and 2 is promised */
     return pair;
 }
 
@@ -58,9 +59,9 @@ static void a_claim_ends_that_is_never_promised(void **state) {
         struct pair pair = claiming();
         struct pair_effects out = {0};
         struct pair_event event = answered(&pair, PAIR_NOT_LEADING);
-        event.message.alone = why == 0;                      /* it has served alone */
-        event.message.floor = why == 1 ? pair.epoch + 1 : 0; /* it has promised a later one */
-        event.message.stranger = why == 2;                   /* this disk is another one to it */
+        event.message.alone = why == 0;                      /* the other node has served alone */
+        event.message.floor = why == 1 ? pair.epoch + 1 : 0; /* the other node has promised a later epoch */
+        event.message.stranger = why == 2;                   /* the other node does not know this disk */
         pair_step(&pair, &event, &out);
         assert_int_equal(pair.role, PAIR_FOLLOWING);
     }
@@ -75,8 +76,8 @@ static void an_answer_to_an_older_question_counts_for_nothing(void **state) {
     assert_int_equal(pair.role, PAIR_CANDIDATE);
 }
 
-/* There is none without a coordinator: a node that took a promise for one would refuse the first record it reads as
- * gone. */
+/* Without a coordinator there is no record: a node that noted a promise as a record would refuse the first record
+ * that it reads as gone. */
 static void a_promise_notes_no_record(void **state) {
     struct pair pair = claiming();
     struct pair_effects out = {0};
@@ -106,7 +107,7 @@ static const struct pair_effect *find(const struct pair_effects *out, enum pair_
 
 static void a_leader_that_hears_nothing_asks_which_epoch_the_other_leads(void **state) { /* F-26 */
     struct pair pair = leading(false);
-    for (int i = 0; i < 2; i++) { /* the same question, whose answer may be on its way */
+    for (int i = 0; i < 2; i++) { /* the same question, because its answer may be under way */
         struct pair_effects out = {0};
         pair_step(&pair, &(struct pair_event){.kind = PAIR_SILENT}, &out);
         const struct pair_effect *asks = find(&out, PAIR_ASK);
@@ -118,7 +119,8 @@ static void a_leader_that_hears_nothing_asks_which_epoch_the_other_leads(void **
     }
 }
 
-/* Of a leader, by its answer or its question; of a quiet node that has served alone, unless this node has, too. */
+/* It hears of the later epoch by a leader's answer or question, or from a quiet node that has served alone, unless
+ * this node has served alone too. */
 static void a_leader_ends_that_hears_of_a_later_epoch(void **state) { /* F-24 */
     for (int is_alone = 0; is_alone < 2; is_alone++) {
         struct pair pair = leading(is_alone);

@@ -1,5 +1,5 @@
-/* push_desk_test.c: which queues may lease tasks for webhooks (push_desk.c), with a gateway and a sender of the test's
- * own: what one queue or one host keeps for long leaves room for the others. */
+/* push_desk_test.c: which queues may lease tasks for webhooks (push_desk.c), with a gateway and a sender of the
+ * test's own: a queue or a host whose requests take long leaves memory for the others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,10 +18,10 @@
 #define TARGETS 40u
 #define MIB (1u << 20)
 
-/* ---- what the desk calls */
+/* ---- functions that the desk calls */
 
 static struct {
-    gateway_leased *leased; /* of the lease that was asked for last */
+    gateway_leased *leased; /* callback of the last lease request */
     void *argument;
     uint32_t max;
     uint64_t serial;
@@ -112,7 +112,7 @@ static struct push_target *queue_at(struct fx *f, unsigned port) {
     return target;
 }
 
-/* The tasks that the queue asks for; 0: it may have none. */
+/* Returns the number of tasks that the queue requests; 0: it may have none. */
 static uint32_t asks(struct push_target *target) {
     world.leased = NULL;
     target->lease = 0;
@@ -122,7 +122,7 @@ static uint32_t asks(struct push_target *target) {
     return max;
 }
 
-/* Its queue has as many tasks of this size as it asks for, until it may have no more, and no receiver answers. Returns
+/* Gives the queue as many tasks of this size as it requests, until it may have no more; no receiver answers. Returns
  * the bytes. */
 static size_t fill(struct push_target *target, size_t size) {
     static uint8_t content[MIB];
@@ -166,11 +166,11 @@ static void a_slow_receiver_of_large_tasks_leaves_room(void **state) {
     assert_true(asks(same_host) > 0);
     assert_true(fill(same_host, MIB) > 0);
     assert_in_range(slow->host->held_bytes, MIB, PUSH_BYTES_MAX * 2 / 3 + MIB);
-    assert_true(fill(other, 1000) >= 32000); /* as many as its requests may be */
+    assert_true(fill(other, 1000) >= 32000); /* as many as its requests may have */
     finish(&f);
 }
 
-/* However many receivers are slow, a queue whose host holds nothing has its one task. */
+/* However many receivers are slow, a queue whose host has no memory in use gets one task. */
 static void many_slow_receivers_leave_one_task_to_each_host(void **state) {
     struct fx f;
     begin(&f);
@@ -189,7 +189,7 @@ static void many_slow_receivers_leave_one_task_to_each_host(void **state) {
     finish(&f);
 }
 
-/* The size of a queue's tasks is not known before the first one, which is therefore asked for alone. */
+/* The size of a queue's tasks is unknown before the first one, which is therefore requested alone. */
 static void a_new_queue_asks_for_one_task_first(void **state) {
     struct fx f;
     begin(&f);
@@ -203,7 +203,7 @@ static void a_new_queue_asks_for_one_task_first(void **state) {
     finish(&f);
 }
 
-/* What was asked for while there was room, and comes when there is none, is given back: it costs no attempt. */
+/* A task that was requested when there was memory, and comes when there is none, is released: that costs no attempt. */
 static void a_task_that_comes_too_late_is_given_back(void **state) {
     struct fx f;
     begin(&f);

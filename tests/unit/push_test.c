@@ -1,4 +1,4 @@
-/* push_test.c: webhooks: the signature, the file of secrets, the heads, and which addresses and URLs they may go to. */
+/* push_test.c: webhooks: the signature, the file of secrets, the HTTP heads, and the allowed addresses and URLs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 
 /* ---- the signature */
 
-/* Of the libraries of https://github.com/standard-webhooks/standard-webhooks. */
+/* Test vectors of https://github.com/standard-webhooks/standard-webhooks. */
 static void the_published_vector_is_signed(void **state) {
     static const char body[] = "{\"test\": 2432232314}";
     struct push_secret secret = {.count = 1};
@@ -40,7 +40,7 @@ static void the_published_vector_is_signed(void **state) {
 #define KEY_A "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 #define KEY_B "whsec_BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB"
 
-/* As many as there may be queues, with a comment behind them, and one more. */
+/* As many queues as allowed, with a comment after them, and one more. */
 static void there_are_so_many_secrets_and_no_more(void **state) {
     enum { LINE_SIZE = 64 };
     char message[PUSH_SECRETS_MESSAGE_SIZE], *text = malloc((QUEUES_MAX + 2) * (size_t)LINE_SIZE);
@@ -223,7 +223,7 @@ static void what_is_allowed_is_let_through(void **state) {
     assert_null(problem_of("::1", &allowed));
     assert_true(push_allowed_parse("0.0.0.0/0", &allowed));
     assert_null(problem_of("169.254.169.254", &allowed));
-    assert_non_null(problem_of("::1", &allowed)); /* IPv4 was said */
+    assert_non_null(problem_of("::1", &allowed)); /* only IPv4 was allowed */
     assert_true(push_allowed_parse("", &allowed));
     assert_int_equal(allowed.count, 0);
 }
@@ -354,7 +354,7 @@ static void heads_say_what_a_task_is(void **state) {
     assert_true(said("ce-tarrydeliveries: 3"));
     assert_true(said("ce-tarrylatenessms: 4"));
     assert_true(said("tarry-attribute-x%3A%20y%0D%0Az: a%0D%0ASet-Cookie:%20b"));
-    assert_true(said("tarry-attribute-note%3B;")); /* libcurl's form of an empty value */
+    assert_true(said("tarry-attribute-note%3B;")); /* libcurl's syntax for an empty value */
     assert_memory_equal(value_of("webhook-signature"), "v1,", 3);
 }
 
@@ -374,7 +374,7 @@ static void a_payload_says_its_type(void **state) {
     assert_string_equal(value_of("Content-Type"), "text/plain; charset=utf-8");
 }
 
-/* The longest that a task may have fits. */
+/* The longest name of a task's attribute fits. */
 static void the_longest_attribute_fits(void **state) {
     char name[ATTRIBUTE_NAME_SIZE_MAX + 1] = "", value[ATTRIBUTE_VALUE_SIZE_MAX + 1] = "";
     Tarry__Attribute longest = TARRY__ATTRIBUTE__INIT, *all[] = {&longest};

@@ -1,5 +1,5 @@
-/* push_work_test.c: how the core is told what became of webhooks (push_settle.c), with a gateway of the test's own; and
- * how often the sender's thread reads the file of secrets (push_sender.c). */
+/* push_work_test.c: how the core learns the results of webhooks (push_settle.c), with a gateway of the test's own;
+ * and how often the sender's thread reads the file of secrets (push_sender.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,21 +10,21 @@
 
 #include "pusher_parts.h"
 
-/* ---- what the desk is to push_settle.c */
+/* ---- the desk's functions for push_settle.c */
 
 #define OPS_MAX 4u
 
 static struct {
     unsigned commits, timers, freed, runs, owned;
-    gateway_reply *reply; /* of the commit that is under way */
+    gateway_reply *reply; /* callback of the commit under way */
     gateway_timeout *timeout;
     void *argument;
     uint64_t ids[OPS_MAX];
-    size_t count; /* of the last commit */
-    bool is_full; /* there is no memory for a commit */
+    size_t count; /* number of operations in the last commit */
+    bool is_full; /* no memory for a commit */
     unsigned rests, said;
     uint64_t rest_ms;
-    bool is_well; /* as was said last */
+    bool is_well; /* as last reported */
 } desk;
 
 struct gateway_caller push_caller(struct push *push) {
@@ -116,7 +116,7 @@ static void begin(struct fx *f) {
         f->jobs[i] = (struct push_job){.target = &f->target, .id = i + 1, .verdict = PUSH_TAKEN, .status = 200};
 }
 
-/* What ends while the core is told of others goes with the next commit. */
+/* Jobs that end while a commit is under way go into the next commit. */
 static void one_commit_at_a_time_takes_all_that_has_gathered(void **state) {
     struct fx f;
     begin(&f);
@@ -146,7 +146,8 @@ static void one_commit_at_a_time_takes_all_that_has_gathered(void **state) {
     assert_int_equal(desk.owned, 0);
 }
 
-/* A busy broker, twice, and no memory once: each time all of it goes again, in its order, and not before the timer. */
+/* The broker is busy twice, and once there is no memory: each time all operations are sent again, in order, and not
+ * before the timer. */
 static void what_was_refused_is_told_again(void **state) {
     struct fx f;
     begin(&f);
@@ -224,7 +225,7 @@ static void end_as(struct fx *f, struct push_job *job, enum push_verdict verdict
     push_job_ended(&f->push, job);
 }
 
-/* Each rest is twice as long as the one before; what had begun before a rest begins no other. */
+/* Each pause is twice as long as the one before; a failure of a request that began before a pause begins no other. */
 static void a_target_that_fails_rests(void **state) {
     struct fx f;
     struct push_job jobs[2 * PUSH_FAILURES_MAX + 3], *next = jobs;
@@ -240,7 +241,7 @@ static void a_target_that_fails_rests(void **state) {
     end_as(&f, next++, PUSH_FAILED, 1);
     assert_int_equal(desk.rest_ms, 2 * PUSH_REST_MIN_MS);
     end_as(&f, next++, PUSH_UNSENT, 2);
-    assert_int_equal(desk.rest_ms, 3 * PUSH_REST_MIN_MS); /* the longest */
+    assert_int_equal(desk.rest_ms, 3 * PUSH_REST_MIN_MS); /* the longest pause */
     assert_int_equal(desk.rests, 3);
     assert_int_equal(desk.said, 1);
     end_as(&f, next++, PUSH_TAKEN, 3);
@@ -275,7 +276,7 @@ static void on_done(void *argument) {
     pthread_mutex_unlock(&sent.mutex);
 }
 
-/* Jobs whose leases are over, one after the other: they come back unsent. */
+/* Sends jobs whose leases have ended, one after the other: they come back unsent. */
 static void secrets_are_read_anew_now_and_then(void **state) {
     const struct push_sender_options options = {.ca = "",
                                                 .version = "0",

@@ -1,5 +1,5 @@
-/* quarantine_erase_test.c: what is redacted goes from tails that were put aside, on a disk that stops and loses what
- * was not synced; what was not meant stays as it was. */
+/* quarantine_erase_test.c: redacted contents are erased from quarantined tails, on a disk that stops and loses
+ * unsynced writes; all other contents stay unchanged. */
 #include "log_two.h"
 #include "quarantine.h"
 #include "tarry.pb-c.h"
@@ -10,15 +10,15 @@
 #define CONTENT_SIZE 200u
 #define BLOB_SIZE (BLOB_SALT_SIZE + CONTENT_SIZE)
 
-/* The tail's tasks, a frame each; `made-there` is a queue that came into being in the tail, under a number that the log
- * has given to another. */
+/* The tail's tasks, one frame each; `made-there` is a queue that was made in the tail, under a number that the log
+ * has given to another queue. */
 enum { KEYED, PLAIN, OTHER_KEY, OTHER_QUEUE, PLAIN_AGAIN, TASKS };
 #define QUEUE 3u
 #define QUEUE_MADE_THERE 7u
 static const struct {
     uint32_t queue;
     const char *key;
-    int same_as; /* whose content it has */
+    int same_as; /* index of the task with the same content */
 } tasks[TASKS] = {
     [KEYED] = {QUEUE, "order-1", KEYED},         [PLAIN] = {QUEUE, "", PLAIN},
     [OTHER_KEY] = {QUEUE, "order-2", OTHER_KEY}, [OTHER_QUEUE] = {QUEUE_MADE_THERE, "order-1", OTHER_QUEUE},
@@ -80,7 +80,7 @@ static void append_task(struct life *life, size_t which) {
     append(life, &record, life->blobs[which]);
 }
 
-/* Salts differ, contents need not. */
+/* Salts differ, but contents may be equal. */
 static void life_begin(struct life *life, uint64_t seed) {
     *life = (struct life){.random = {seed}};
     one_make(&life->one, seed);
@@ -125,8 +125,8 @@ static bool tail_has(const struct life *life, size_t which) {
            memmem(file->durable, file->durable_size, content, 16) != NULL;
 }
 
-/* The tail is whole: every frame valid; a content is what it was, or its frame says that it need not be. Returns how
- * many are gone. */
+/* Checks that the tail is valid: every frame is, and each content is unchanged, or its frame says that it may be
+ * erased. Returns the number of erased contents. */
 static size_t check(struct life *life) {
     struct log *log;
     struct log_recovery recovery;
@@ -162,7 +162,7 @@ static void what_is_meant_goes_and_the_rest_stays(void **state) {
     assert_int_equal(check(&life), 1);
     assert_false(tail_has(&life, KEYED));
     assert_true(tail_has(&life, PLAIN));
-    assert_int_equal(erase(&life, true, &count), 0); /* once more, and by content */
+    assert_int_equal(erase(&life, true, &count), 0); /* a second time, and by content */
     assert_int_equal(count, 2);
     assert_int_equal(check(&life), 3);
     assert_false(tail_has(&life, PLAIN));
@@ -176,7 +176,7 @@ static void what_is_meant_goes_and_the_rest_stays(void **state) {
     life_end(&life);
 }
 
-/* The machine stops at each call in turn, and loses part of what was not synced; then it is done again. */
+/* The machine stops at each call in turn, and loses some unsynced writes; then the erasure is repeated. */
 static void it_may_stop_anywhere(void **state) {
     (void)state;
     size_t stopped = 0;

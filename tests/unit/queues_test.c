@@ -1,5 +1,5 @@
-/* queues_test.c: what the shell's threads hand to each other (broker/shell/queues): how many batches are under way,
- * that the inbox is nudged once one is free again, and that a batch that comes again is a new one. */
+/* queues_test.c: the queues between the shell's threads (broker/shell/queues): the number of batches under way, that
+ * the core is nudged once one is free again, and that a reused batch is empty. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 
 static struct inbox inbox;
 static struct batches batches;
-static struct batch *taken[TURN_BATCHES_MAX + 1]; /* the last one: taken beyond */
+static struct batch *taken[TURN_BATCHES_MAX + 1]; /* the last one was taken beyond the limit */
 
 static int set_up(void **state) {
     inbox_init(&inbox);
@@ -42,7 +42,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* The core asks before it takes one: it must never wait in batch_take while there is something else to do. */
+/* The core asks before it takes a batch: it must never wait in batch_take while it has other work. */
 static void a_core_that_asked_in_vain_is_nudged_once(void **state) {
     assert_true(batches_has_none(&batches));
     assert_false(inbox.nudged);
@@ -53,7 +53,7 @@ static void a_core_that_asked_in_vain_is_nudged_once(void **state) {
     assert_false(inbox.nudged);
     assert_false(batches_has_none(&batches));
     assert_ptr_equal(batch_take(&batches), taken[1]);
-    assert_null(taken[1]->next); /* there is another free one */
+    assert_null(taken[1]->next); /* another one is free */
     batch_drop(&batches, taken[2]);
     assert_false(inbox.nudged);
 }
@@ -97,7 +97,7 @@ static uint64_t looked_ns(void) {
     return ns;
 }
 
-/* So a process that is stopped meanwhile finds out. */
+/* The looks let a process find out that it was stopped meanwhile. */
 static void a_core_that_waits_for_a_batch_shows_that_it_is_awake(void **state) { /* TIME-2, F-13 */
     pthread_t core;
     void *batch;
@@ -108,7 +108,7 @@ static void a_core_that_waits_for_a_batch_shows_that_it_is_awake(void **state) {
     assert_ptr_equal(batch, taken[3]);
 }
 
-/* Behind it nothing is, whatever stood there when the batch was last under way. */
+/* No batch follows it, whatever followed when it was last under way. */
 static void a_batch_that_comes_again_is_the_last_of_the_sender(void **state) {
     struct delivery_sender sender = {.last = &sender.first};
     pthread_mutex_init(&sender.mutex, NULL);
@@ -122,7 +122,7 @@ static void a_batch_that_comes_again_is_the_last_of_the_sender(void **state) {
     assert_ptr_equal(sender.last, &taken[0]->next_out);
 }
 
-/* The authorizer counts milliseconds from 1 on. A try during which the clock went on is not judged. */
+/* The authorizer's milliseconds count from 1. A try during which the clock advanced is not judged. */
 static void a_refusal_is_as_long_ago_as_it_was_noted(void **state) {
     const uint64_t ago_ms = 700;
     struct refusals_told told = {.is_offered = true, .count = 1};

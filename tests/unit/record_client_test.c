@@ -1,5 +1,5 @@
-/* record_client_test.c: what a node takes for the pair's record is what was read or done, never what it only asked for.
- */
+/* record_client_test.c: a node takes for the pair's record only what was read or written, never what it only
+ * requested. */
 #include "record_client.h"
 
 #include <pthread.h>
@@ -17,7 +17,7 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static bool is_done;
-static uint32_t file_system; /* what statfs says that it is; 0: the truth */
+static uint32_t file_system; /* file system that statfs reports; 0: the true one */
 
 int __real_statfs64(const char *path, struct statfs64 *out);
 int __wrap_statfs64(const char *path, struct statfs64 *out);
@@ -65,7 +65,7 @@ static struct pair_event claim(struct record_client *record_client, uint32_t epo
                                  .in_sync = (uint8_t)(1u << record_client->self)};
     members[record_client->self] =
         (struct record_member){.is_known = true, .id = {record_client->self}, .url = "ws://h:1"};
-    members[0].is_known = true; /* who founded the pair is always known */
+    members[0].is_known = true; /* the founder of the pair is always known */
     strcpy(members[0].url, "ws://h:1");
     record_client_swap(record_client, 0, &record, members);
     return answer_of(record_client);
@@ -86,7 +86,7 @@ static void remove_place(const char *directory) {
     }
 }
 
-/* It named itself the primary to its clients, until it had read who was. */
+/* Once such a node named itself the primary to its clients, until it had read the record. */
 static void who_was_slower_does_not_take_its_own_claim_for_the_record(void **state) {
     char directory[64], url[128], message[COORDINATOR_MESSAGE_SIZE];
     struct record_client first, second;
@@ -112,7 +112,7 @@ static bool is_present(struct record_client *record_client) {
     return event.present;
 }
 
-/* Of the epoch that the record names, and for a while only. */
+/* Only the epoch in the record counts, and only for a while. */
 static void a_leader_is_present_while_it_says_so(void **state) { /* F-31c */
     char directory[64], url[128], message[COORDINATOR_MESSAGE_SIZE];
     struct record_client leader, follower;
@@ -122,22 +122,22 @@ static void a_leader_is_present_while_it_says_so(void **state) { /* F-31c */
     assert_int_equal(claim(&leader, 7).outcome, PAIR_DONE);
     assert_false(is_present(&follower));
     record_client_declare(&leader, 6);
-    for (int i = 0; i < 20; i++) assert_false(is_present(&follower)); /* an earlier reign's */
+    for (int i = 0; i < 20; i++) assert_false(is_present(&follower)); /* of an earlier epoch */
     record_client_declare(&leader, 7);
     while (!is_present(&follower)) {
     }
-    while (is_present(&follower)) { /* it says nothing more */
+    while (is_present(&follower)) { /* it declares nothing more */
     }
     record_client_declare(&leader, 7);
     while (!is_present(&follower)) {
     }
-    record_client_close(&leader); /* in order: its presence goes with it */
+    record_client_close(&leader); /* an orderly close: its presence ends with it */
     assert_false(is_present(&follower));
     record_client_close(&follower);
     remove_place(directory);
 }
 
-/* The follower asks, the leader hears of it by its watch, and says so with its next word. */
+/* The follower asks; the leader's watch reports it, and the leader answers with its next declaration. */
 static void a_leader_answers_its_follower_at_the_coordinator(void **state) { /* F-31c */
     char directory[64], url[128], message[COORDINATOR_MESSAGE_SIZE];
     struct record_client leader, follower;
@@ -180,8 +180,8 @@ static void a_file_of_a_network_is_no_coordinator(void **state) {
     remove_place(directory);
 }
 
-/* F-31b, F-29: a record that was put back, to when this node had another disk, is the rules' to refuse; a leader lives
- * on. */
+/* F-31b, F-29: the rules must refuse a record that was set back to when this node had another disk; a leader
+ * continues. */
 static void a_record_of_an_epoch_before_those_seen_does_not_end_a_node_with_a_new_disk(void **state) {
     struct record_client record_client, anew;
     char directory[64], url[128], message[COORDINATOR_MESSAGE_SIZE];
@@ -198,12 +198,12 @@ static void a_record_of_an_epoch_before_those_seen_does_not_end_a_node_with_a_ne
     assert_non_null(strstr(message, "names another disk"));
     assert_int_equal(record_client_take(&anew, 4, &event, message), 0);
     assert_int_equal(event.record.epoch, 3);
-    assert_int_equal(event.record.in_sync, 0); /* it says nothing of this disk */
+    assert_int_equal(event.record.in_sync, 0); /* the record does not name this disk */
     record_client_close(&anew);
     remove_place(directory);
 }
 
-/* What the options name is read before the coordinator is asked with it. */
+/* The options' files are read before the coordinator is asked with them. */
 static void credentials_that_cannot_be_read_open_nothing(void **state) {
     struct record_client record_client = {.done = on_done, .changed = on_changed, .presence_ms = 300};
     char directory[64], url[128], path[96], message[COORDINATOR_MESSAGE_SIZE];

@@ -1,5 +1,5 @@
-/* record_reads_test.c: when a node of a pair reads the coordinator's record again (F-30, F-31b), and that it knows its
- * own copy (F-29). */
+/* record_reads_test.c: when a node of a pair reads the coordinator's record again (F-30, F-31b), and that it
+ * recognizes a copy of itself (F-29). */
 #include "record_reads.h"
 
 #include <setjmp.h>
@@ -39,7 +39,7 @@ static void a_coordinator_that_does_not_answer_is_asked_after_a_while(void **sta
     assert_false(record_reads_due(&reads, 200 * MS));
     assert_true(record_reads_due(&reads, 201 * MS));
     assert_true(reads.presence);
-    assert_false(record_reads_due(&reads, 202 * MS)); /* once */
+    assert_false(record_reads_due(&reads, 202 * MS)); /* only once */
     assert_false(record_reads_took(&reads, &pair, &known));
     assert_true(record_reads_ask(&reads, true, 203 * MS));
 }
@@ -49,7 +49,7 @@ static void a_record_that_is_lost_is_asked_for_after_a_while(void **state) { /* 
     struct pair_event gone = read_of(PAIR_DONE, 0, 0, 0);
     struct record_reads reads;
     record_reads_init(&reads);
-    assert_false(record_reads_took(&reads, &pair, &gone)); /* it was an answer, and is not believed */
+    assert_false(record_reads_took(&reads, &pair, &gone)); /* it was an answer, which is not believed */
     assert_false(record_reads_ask(&reads, false, MS));
     assert_false(reads.presence);
 }

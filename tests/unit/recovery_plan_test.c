@@ -1,4 +1,4 @@
-/* recovery_plan_test.c: which step of recovery follows which, and what is refused (engine/recovery_plan.h). */
+/* recovery_plan_test.c: the order of recovery's steps, and its refusals (engine/recovery_plan.h). */
 #include "recovery_plan.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-/* ---- the core is a fake that takes in frames */
+/* ---- the core is a fake that accepts frames */
 
 static struct {
     int error;
@@ -203,7 +203,7 @@ static void what_makes_no_sense_is_refused_with_its_place(void **state) { /* LOG
     recovery_frame_read(&plan, NULL, 0, &header, NULL); /* it cannot be unpacked */
     assert_int_equal(plan.error, LOG_DAMAGED);
     plan = restored((struct recovery_options){0});
-    recovery_frame_read(&plan, NULL, LOG_END, NULL, NULL); /* it ends before its end */
+    recovery_frame_read(&plan, NULL, LOG_END, NULL, NULL); /* it ends too early */
     assert_int_equal(plan.refusal, RECOVERY_REPLAY_IMPOSSIBLE);
     plan = replayed();
     recovery_executed(&plan, -EIO);

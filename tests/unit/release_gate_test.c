@@ -1,4 +1,4 @@
-/* release_gate_test.c: what may leave, and who is told (engine/release_gate.h). */
+/* release_gate_test.c: what may leave, and which subscribers are told (engine/release_gate.h). */
 #include "release_gate.h"
 
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 struct heard {
     uint64_t position;
     unsigned times;
-    struct heard *before; /* it must have heard the same by then */
+    struct heard *before; /* this one must have been told the same position before */
 };
 
 static void hear(void *context, uint64_t position) {
@@ -49,7 +49,7 @@ static void a_question_is_answered_once_it_is_confirmed(void **state) { /* R3, T
     release_gate_enter(&gate, &later);
     release_gate_reach(&gate, START + 100);
     assert_true(release_gate_wants_confirmation(&gate));
-    assert_null(release_gate_next(&gate)); /* what comes later waits, for they leave in order */
+    assert_null(release_gate_next(&gate)); /* later batches wait, because they leave in order */
     release_gate_confirm(&gate, 7);
     assert_false(release_gate_wants_confirmation(&gate));
     assert_ptr_equal(release_gate_next(&gate), &asked);
@@ -64,7 +64,7 @@ static void no_confirmation_is_wanted_of_what_is_not_reached(void **state) { /* 
     release_gate_confirm(&gate, 6);
     release_gate_enter(&gate, &asked);
     assert_false(release_gate_wants_confirmation(&gate));
-    release_gate_confirm(&gate, UINT64_MAX); /* the other node counts no more */
+    release_gate_confirm(&gate, UINT64_MAX); /* the other node does not count any more */
     assert_null(release_gate_next(&gate));
     release_gate_reach(&gate, START + 100);
     assert_ptr_equal(release_gate_next(&gate), &asked);
@@ -78,7 +78,7 @@ static void subscribers_are_told_once_and_in_order(void **state) {
     release_gate_subscribe(&gate, &a);
     release_gate_subscribe(&gate, &b);
     release_gate_tell(&gate);
-    assert_int_equal(first.times, 0); /* it began there */
+    assert_int_equal(first.times, 0); /* that was its first position */
     release_gate_reach(&gate, START + 100);
     release_gate_tell(&gate);
     release_gate_tell(&gate);
@@ -87,7 +87,7 @@ static void subscribers_are_told_once_and_in_order(void **state) {
     assert_int_equal(second.position, START + 100);
 }
 
-static void what_never_leaves_can_be_taken(void **state) { /* LOG-4: those who wait are told */
+static void what_never_leaves_can_be_taken(void **state) { /* LOG-4: waiting clients are told */
     struct release_gate gate;
     struct release first = {.position = START + 100}, second = {.position = START + 200, .question = 3};
     release_gate_init(&gate, START);
@@ -96,7 +96,7 @@ static void what_never_leaves_can_be_taken(void **state) { /* LOG-4: those who w
     assert_ptr_equal(release_gate_take(&gate), &first);
     assert_ptr_equal(release_gate_take(&gate), &second);
     assert_null(release_gate_take(&gate));
-    release_gate_enter(&gate, &second); /* it is whole */
+    release_gate_enter(&gate, &second); /* the gate works as before */
     release_gate_confirm(&gate, 3);
     release_gate_reach(&gate, START + 200);
     assert_ptr_equal(release_gate_next(&gate), &second);

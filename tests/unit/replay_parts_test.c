@@ -1,5 +1,5 @@
-/* replay_parts_test.c: parts of tarry replay, alone: contents that a record names, and the consumers of a dry run.
- * Reads of the log by the linker's --wrap: all of it is retired. */
+/* replay_parts_test.c: parts of tarry replay by themselves: contents that a record names, and the consumers of a dry
+ * run. The linker's --wrap replaces reads of the log: everything in it is retired. */
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ int __wrap_log_read(struct log *log, uint64_t position, void *out, size_t size) 
     return LOG_RETIRED;
 }
 
-/* ---- what the program `tarry` has, and these parts do not come to here */
+/* ---- functions of the program `tarry` that are not reached here */
 
 int tool_usage(const struct args *args, const char *format, ...) {
     abort();
@@ -46,11 +46,11 @@ int policy_field(const struct args *args, const char *text, struct tarry_policy 
 
 /* ---- contents */
 
-/* A record may name any place: what does not lie in its frame is not read. */
+/* A record may name any position: a content outside of its frame is not read. */
 static void a_content_lies_in_its_frame(void **state) {
     static const struct {
         uint64_t offset, size;
-        int result; /* 1: it was read, and is another one than the record says */
+        int result; /* 1: it was read, and differs from the record */
     } cases[] = {{0, BLOB_SIZE, 1},
                  {BLOB_SIZE - 1, 1, 1},
                  {1, BLOB_SIZE, LOG_DAMAGED},
@@ -58,7 +58,7 @@ static void a_content_lies_in_its_frame(void **state) {
                  {BLOB_SIZE + 1, 1, LOG_DAMAGED},
                  {UINT64_MAX, 1, LOG_DAMAGED},
                  {0, FRAME_BLOB_SIZE_MAX + 1, LOG_DAMAGED}};
-    uint8_t *blob = malloc(BLOB_SIZE); /* whose end the sanitized build knows */
+    uint8_t *blob = malloc(BLOB_SIZE); /* a separate block, so that the sanitized build detects reads past its end */
     struct store store = {0};
     struct content content;
     assert_non_null(blob);
@@ -81,7 +81,7 @@ static void a_content_lies_in_its_frame(void **state) {
 
 /* ---- consumers */
 
-/* A consumer that has just subscribed has been heard of: for the next task it does not subscribe once more. */
+/* A consumer that has just subscribed counts as heard: it does not subscribe again for the next task. */
 static void consumers_of_a_dry_run_subscribe_once(void **state) {
     struct stage stage;
     struct plan plan = {.name = (char *)"q"};
@@ -93,7 +93,7 @@ static void consumers_of_a_dry_run_subscribe_once(void **state) {
     assert_int_not_equal(session, 0);
     for (int i = 0; i < 3; i++) workers_grant(workers);
     assert_int_equal(workers->session, session);
-    stage.now.steady_ns += workers->silence_ns; /* and nothing was heard for so long */
+    stage.now.steady_ns += workers->silence_ns; /* and it has been silent for that long */
     workers_grant(workers);
     assert_int_not_equal(workers->session, session);
     assert_null(stage.problem);
@@ -101,11 +101,11 @@ static void consumers_of_a_dry_run_subscribe_once(void **state) {
     stage_deinit(&stage);
 }
 
-/* ---- the stage */
+/* ---- the dry run's core */
 
 static void no_twin(void *argument, struct twin *twin, Tarry__Cause cause) {}
 
-/* Schedules so many tasks, purges them, and lets the purge come to its end. */
+/* Schedules `count` tasks, purges them, and runs the purge to its end. */
 static void purge_of(struct stage *stage, struct life *lives, size_t count) {
     Tarry__When hour = TARRY__WHEN__INIT;
     Tarry__Schedule schedule = TARRY__SCHEDULE__INIT;
@@ -129,13 +129,13 @@ static void purge_of(struct stage *stage, struct life *lives, size_t count) {
     for (size_t i = 0; i < count; i++) assert_true(lives[i].twin->ended);
 }
 
-/* The sanitized build, whose allocator counts nothing, looks for what is lost by itself. */
+/* The sanitized build's allocator has no counter, but finds leaks by itself. */
 static void what_a_purge_has_looked_at_is_given_back(void **state) {
     enum { TASKS = 3000 };
     struct life *lives = calloc(TASKS, sizeof *lives);
     size_t kept = 0;
     assert_non_null(lives);
-    for (int round = 0; round < 3; round++) { /* what the libraries keep, they have after the first */
+    for (int round = 0; round < 3; round++) { /* memory that the libraries keep is allocated in the first round */
         struct stage stage;
         if (round == 1) kept = mallinfo2().uordblks;
         assert_true(stage_init(&stage, 1, TASKS, (struct logical_time){3600000000000u, 1800000000000000000u}));

@@ -1,4 +1,4 @@
-/* replay_tables_test.c: what tarry replay keeps its tasks and its plans in: a map by id, and an agenda. */
+/* replay_tables_test.c: the containers of tarry replay for its tasks and its plans: a map by id, and an agenda. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 #include "agenda.h"
 #include "id_map.h"
 
-#define IDS 3000u /* few, so that probes are long and gaps are met */
+#define IDS 3000u /* few, so that probes are long and meet gaps */
 #define STEPS 60000u
 
 static void count_value(void *argument, void *value) {
@@ -26,7 +26,7 @@ static void a_map_knows_what_was_put_last(void **state) {
     assert_null(id_map_get(&map, 1));
     assert_null(id_map_take(&map, 1));
     for (size_t i = 1; i <= STEPS; i++) {
-        uint64_t place = random_below(&random, IDS), id = (place + 1) << 20; /* all alike in their low bits */
+        uint64_t place = random_below(&random, IDS), id = (place + 1) << 20; /* all have equal low bits */
         if (random_below(&random, 3) > 0) {
             id_map_put(&map, id, (void *)i);
             naive[place] = i;
@@ -55,7 +55,7 @@ static void the_earliest_comes_first_and_ties_in_order(void **state) {
     assert_null(agenda_first(&agenda));
     for (size_t i = 0; i < STEPS; i++) {
         bool adds = agenda.count == 0 || random_below(&random, 5) < 3;
-        if (adds) { /* never before what was taken: time goes on */
+        if (adds) { /* never before the last taken one: time does not go back */
             struct agenda_entry item = {.at_ns = last.at_ns + random_below(&random, 4),
                                         .position = random_below(&random, 3)};
             if (item.at_ns == last.at_ns && item.position < last.position) item.position = last.position;

@@ -1,4 +1,4 @@
-/* request_test.c: from the bytes of a request to an event, secrets, the inbox, and latencies. */
+/* request_test.c: from the bytes of a request to an event; secrets, the inbox, and latencies. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -98,7 +98,7 @@ static void contents_are_salted_summed_and_hashed(void **state) {
     struct fx *f = *state;
     struct commit c;
     commit_make(&c);
-    c.schedules[1].priority = 10; /* refused on its own */
+    c.schedules[1].priority = 10; /* refused by itself */
     assert_true(prepare_request(f, &c.request));
     assert_int_equal(f->event.kind, CORE_COMMIT);
     assert_int_equal(f->event.contents[1].code, TARRY__CODE__INVALID);
@@ -118,7 +118,7 @@ static void contents_are_salted_summed_and_hashed(void **state) {
     uint8_t salt[BLOB_SALT_SIZE];
     memcpy(salt, f->event.contents[0].data, sizeof(salt));
     assert_true(prepare(f));
-    assert_memory_not_equal(f->event.contents[0].data, salt, sizeof(salt)); /* no salt twice */
+    assert_memory_not_equal(f->event.contents[0].data, salt, sizeof(salt)); /* no salt is used twice */
 }
 
 static void what_is_wrong_is_refused_with_code_and_sentence(void **state) {
@@ -181,7 +181,7 @@ static void what_is_asked_of_the_pair_makes_sense(void **state) {
 
 static void too_many_operations_are_refused_before_they_take_memory(void **state) { /* F-20, CAP-1 */
     struct fx *f = *state;
-    /* Request{commit{ops: {} × N}}: two bytes an operation */
+    /* Request{commit{ops: {} × N}}: two bytes per operation */
     size_t count = OPS_PER_COMMIT_MAX + 1, inner = count * 2;
     uint8_t *at = f->bytes;
     *at++ = 11 << 3 | 2;
@@ -198,7 +198,7 @@ static void too_many_operations_are_refused_before_they_take_memory(void **state
 
 static void too_many_queues_are_refused_before_they_take_memory(void **state) { /* F-20, CAP-1 */
     struct fx *f = *state;
-    /* Request{subscribe{queues: "" × N}}: two bytes a name */
+    /* Request{subscribe{queues: "" × N}}: two bytes per name */
     const size_t count = 1000, inner = count * 2;
     uint8_t *at = f->bytes;
     *at++ = 13 << 3 | 2;
@@ -214,12 +214,13 @@ static void too_many_queues_are_refused_before_they_take_memory(void **state) { 
     assert_int_equal(f->arena.used, 0);
 }
 
-/* Appends another request's bytes: to protobuf that is one message with the fields of both. */
+/* Appends another request's bytes: protobuf reads both as one message with the fields of both. */
 static void append(struct fx *f, const Tarry__Request *request) {
     f->size += tarry__request__pack(request, f->bytes + f->size);
 }
 
-static void a_request_has_one_body(void **state) { /* F-20: the last of two would stay, the counts are of both */
+static void
+a_request_has_one_body(void **state) { /* F-20: of two bodies only the last would stay, but the counts include both */
     struct fx *f = *state;
     struct commit c;
     Tarry__Stats stats = TARRY__STATS__INIT;
@@ -303,11 +304,11 @@ static void a_peek_counts_what_a_request_holds(void **state) {
     assert_true(request_peek(f->bytes, f->size, &peek));
     assert_true(peek.body_count == 1 && peek.schedules && peek.op_bodies_max == 1);
     assert_int_equal(peek.op_count, OPS);
-    /* a field that nobody knows hides no schedule: Request.commit{ops{99: 1, schedule{}}} */
+    /* an unknown field hides no schedule: Request.commit{ops{99: 1, schedule{}}} */
     const uint8_t hidden[] = {11 << 3 | 2, 7, 5 << 3 | 2, 5, 0x98, 0x06, 1, 1 << 3 | 2, 0};
     assert_true(request_peek(hidden, sizeof(hidden), &peek));
     assert_true(peek.schedules && peek.op_count == 1);
-    /* every truncation is refused or harmless, and none reads beyond the end (ASan) */
+    /* every truncation is refused or harmless, and none reads past the end (ASan) */
     for (size_t size = 0; size < f->size; size++) {
         uint8_t *copy = malloc(size + 1);
         memcpy(copy, f->bytes, size);
@@ -341,7 +342,7 @@ static void a_secret_is_known_again_and_a_wrong_one_is_not(void **state) { /* F-
     secret_make(key, 77, "shop", secret);
     assert_int_equal(secret_check(key, "shop", secret, sizeof(secret)), 77);
     assert_int_equal(secret_check(other, "shop", secret, sizeof(secret)), 0);
-    assert_int_equal(secret_check(key, "sho", secret, sizeof(secret)), 0); /* nobody else's */
+    assert_int_equal(secret_check(key, "sho", secret, sizeof(secret)), 0); /* another client's secret */
     assert_int_equal(secret_check(key, "", secret, sizeof(secret)), 0);
     assert_int_equal(secret_check(key, "shop", secret, sizeof(secret) - 1), 0);
     sodium_bin2hex(hex, sizeof(hex), secret, sizeof(secret));
@@ -396,7 +397,7 @@ static void no_wake_up_is_lost_and_order_is_kept(void **state) {
     inbox_indexed(&inbox, 4);
     inbox_take(&inbox, 3600ull * 1000000000ull, false, &load);
     assert_true(load.first == NULL && load.durable == 5 && load.indexed == 4 && !load.stop);
-    inbox_take(&inbox, 1000000, false, &load); /* nothing: the time runs out */
+    inbox_take(&inbox, 1000000, false, &load); /* nothing arrives: the time runs out */
     assert_null(load.first);
 }
 

@@ -1,4 +1,4 @@
-/* retention_test.c: when the oldest segment may go, and what comes before (engine/retention.h). */
+/* retention_test.c: when the oldest segment may be deleted, and what must happen before (engine/retention.h). */
 #include "retention.h"
 
 #include <setjmp.h>
@@ -42,7 +42,7 @@ static void an_old_segment_goes_however_small_the_log(void **state) {
     facts.wall_ns = 151 * MS;
     assert_int_equal(retention_look(&retention, &oldest, &facts), RETENTION_OPEN);
     retention = fresh();
-    facts.wall_ns = 99 * MS; /* a clock behind the segment's makes nothing old */
+    facts.wall_ns = 99 * MS; /* with a clock behind the segment's times, nothing is old */
     assert_int_equal(retention_look(&retention, &oldest, &facts), RETENTION_REST);
 }
 

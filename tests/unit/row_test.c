@@ -1,4 +1,4 @@
-/* row_test.c: a row survives the way into the log and back, and its hash sees every field. */
+/* row_test.c: a row can be packed into the log and read back, and its hash covers every field. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -97,7 +97,7 @@ static void the_hash_sees_every_field(void **state) {
     for (int n = 0; n < 2000; n++) {
         struct random_row made;
         make_row(&random, &made);
-        made.row.key_size |= 1, made.row.reason_size |= 1; /* so that a bit flipped makes them shorter */
+        made.row.key_size |= 1, made.row.reason_size |= 1; /* so that a flipped bit makes them shorter */
         uint64_t hash = row_hash(&made.row);
         assert_int_not_equal(hash, 0);
         SEEN(id);
@@ -129,7 +129,8 @@ static void the_hash_sees_every_field(void **state) {
     }
 }
 
-/* Old logs hold hashes: the encoding must not change within one FORMAT_VERSION. Where key and reason meet is told. */
+/* Old logs contain hashes: the encoding must not change within one FORMAT_VERSION. The boundary between key and
+ * reason is part of the hash. */
 static void the_hash_is_what_it_was(void **state) {
     (void)state;
     struct row row = {.id = 1, .due_ms = 2, .queue = 3, .key = "ab", .key_size = 2, .reason = "c", .reason_size = 1};
@@ -177,7 +178,7 @@ static void a_queue_hash_sees_every_field_but_before(void **state) {
     policy.push = "https://example.org/b";
     assert_int_not_equal(queue_hash(&queue), pushed);
     policy.push = "";
-    assert_int_equal(queue_hash(&queue), hash); /* as it was before there were webhooks */
+    assert_int_equal(queue_hash(&queue), hash); /* same as before webhooks existed */
     queue.name = "order";
     assert_int_not_equal(queue_hash(&queue), hash);
     queue.name = "orders", queue.policy = NULL;
@@ -205,7 +206,7 @@ static void a_damaged_task_is_refused(void **state) { /* F-8, LOG-3 */
     REFUSED(queue, 0);
     REFUSED(queue, QUEUE_PLACES + 1);
     REFUSED(priority, PRIORITY_COUNT);
-    REFUSED(priority, 256); /* must not be cut to 0 */
+    REFUSED(priority, 256); /* must not be truncated to 0 */
     REFUSED(time_base, (Tarry__Task__Base)2);
     REFUSED(time_base, (Tarry__Task__Base)-1);
     REFUSED(state, (Tarry__Task__State)3);

@@ -1,4 +1,4 @@
-/* silence_test.c: when one of a pair counts as silent (F-10, F-13, F-27, F-31c). */
+/* silence_test.c: when a node of a pair counts as silent (F-10, F-13, F-27, F-31c). */
 #include "silence.h"
 
 #include <setjmp.h>
@@ -34,7 +34,7 @@ static void a_leader_is_silent_once_two_probes_had_their_time(void **state) { /*
     assert_true(look_at(&silence, &pair, 200).probes);
     assert_false(look_at(&silence, &pair, 201).probes);
     assert_int_equal(silence_timer(&silence, &pair, false, UINT64_MAX), START + 300 * MS);
-    assert_true(look_at(&silence, &pair, 330).probes); /* late, and still has a quarter of the time to be answered */
+    assert_true(look_at(&silence, &pair, 330).probes); /* late, with a quarter of the time left for the answer */
     assert_false(look_at(&silence, &pair, 429).tells);
     assert_true(look_at(&silence, &pair, 430).tells);
     assert_false(look_at(&silence, &pair, 729).tells); /* a reminder */
@@ -67,7 +67,7 @@ static void a_probe_counts_in_the_leaders_epoch_only(void **state) {
     assert_false(silence_probe_counts(&pair, false, 2));
     assert_false(silence_probe_counts(&pair, false, 0)); /* it does not lead */
     assert_false(silence_probe_counts(&pair, true, 3));
-    pair.role = PAIR_FENCING; /* it claims already */
+    pair.role = PAIR_FENCING; /* it already claims leadership */
     assert_false(silence_probe_counts(&pair, false, 3));
 }
 
@@ -76,13 +76,13 @@ static void a_leader_whose_process_is_gone_is_not_waited_for(void **state) { /* 
     struct silence silence = {0};
     silence_heard(&silence, &pair, &times, START);
     assert_true(silence_is_gone(&silence, &pair, false, START + MS));
-    assert_false(silence_is_gone(&silence, &pair, false, START + 2 * MS)); /* the rules know */
+    assert_false(silence_is_gone(&silence, &pair, false, START + 2 * MS)); /* the rules already know */
     assert_true(silence_is_gone(&silence, &pair, false, START + MS + SILENCE_REMIND_NS));
     for (int what = 0; what < 4; what++) {
         pair = follower();
         silence_heard(&silence, &pair, &times, START);
         silence.remind_ns = 0;
-        if (what == 0) pair.epoch = 0; /* it has followed nobody yet: a new node may be starting there */
+        if (what == 0) pair.epoch = 0; /* it has not followed any leader yet: a new node may be starting there */
         if (what == 1) pair.role = PAIR_LEADING, pair.handing = PAIR_KEEPING; /* and no follower counts */
         if (what == 2) pair.by_operator = true;
         assert_false(silence_is_gone(&silence, &pair, what == 3, START + MS));
@@ -100,7 +100,7 @@ static void a_follower_whose_process_is_gone_is_not_waited_for(void **state) { /
     silence_heard(&silence, &pair, &times, START + 302 * MS);
     assert_false(look_at(&silence, &pair, 701).tells);
     pair.counted = false;
-    pair.handing = PAIR_HANDING; /* asynchronous: it is waited for, too */
+    pair.handing = PAIR_HANDING; /* asynchronous: the leader also waits for this one */
     assert_true(silence_is_gone(&silence, &pair, false, START + 702 * MS));
 }
 
@@ -149,14 +149,14 @@ static void a_node_that_stood_still_takes_nobody_for_silent(void **state) { /* F
     struct silence_verdict verdict = look_at(&silence, &pair, 2000);
     assert_false(verdict.probes || verdict.tells);
     assert_int_equal(silence_timer(&silence, &pair, false, UINT64_MAX), START + 2200 * MS);
-    pair.by_operator = true; /* … and nobody is followed: it only asks again */
+    pair.by_operator = true; /* it follows no leader: it only asks again */
     pair.epoch = 0;
     assert_false(silence_stood_still(&silence, &pair, START + 9000 * MS));
     silence_heard(&silence, &pair, &times, START + 9000 * MS);
     assert_true(look_at(&silence, &pair, 9200).tells);
 }
 
-/* It was awake when the turn began, and looks at the other node in the middle of it. */
+/* The node was awake when the turn began, and was stopped before it looks at the other node. */
 static void a_node_that_stood_still_within_a_turn_takes_nobody_for_silent(void **state) { /* F-13 */
     for (int leads = 0; leads < 2; leads++) {
         struct pair pair = leads ? leader() : follower();
@@ -168,7 +168,7 @@ static void a_node_that_stood_still_within_a_turn_takes_nobody_for_silent(void *
         struct silence_verdict verdict = silence_look(&silence, &pair, false, stuck_ns, now_ns);
         assert_true(verdict.stood_still);
         assert_false(verdict.probes || verdict.tells || verdict.gives_up);
-        assert_false(silence_stood_still(&silence, &pair, now_ns)); /* which the end of the turn knows */
+        assert_false(silence_stood_still(&silence, &pair, now_ns)); /* the look in the turn has already noticed it */
         verdict = silence_look(&silence, &pair, false, UINT64_MAX, now_ns);
         assert_false(verdict.stood_still || verdict.probes || verdict.tells);
         assert_int_equal(silence_timer(&silence, &pair, false, UINT64_MAX), now_ns + (leads ? 800 : 200) * MS);

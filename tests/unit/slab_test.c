@@ -1,4 +1,4 @@
-/* slab_test.c: memory of the core (CAP-1, CALM-1): what slab_need_pages promises, what goes back to the pool. */
+/* slab_test.c: the core's memory (CAP-1, CALM-1): what slab_need_pages promises, and what returns to the pool. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include "slab.h"
 #include "sparse.h"
 
-/* Do so many more fit, if all are of this size? */
+/* Returns whether `count` more objects of this size fit. */
 static bool fits(const struct slab *slab, size_t size, size_t count) {
     struct slab_need need = {0};
     slab_need_add(&need, size, (uint32_t)count);
@@ -38,10 +38,10 @@ static void room_is_exactly_what_can_be_had(void **state) { /* CALM-1, CAP-1 */
             assert_true(fits(slab, sizes[s], room - i - 1) && !fits(slab, sizes[s], room - i));
         }
         assert_null(slab_alloc(slab, sizes[s]));
-        assert_null(slab_alloc(slab, 1)); /* another size finds no page either */
+        assert_null(slab_alloc(slab, 1)); /* an object of another size finds no page either */
         assert_int_equal(slab_used(slab), slab_capacity(slab));
         for (size_t i = 0; i < room; i++) slab_release(slab, objects[i], sizes[s]);
-        assert_int_equal(slab_used(slab), 0); /* a wave of one size leaves nothing behind */
+        assert_int_equal(slab_used(slab), 0); /* many objects of one size leave no pages behind */
     }
     slab_release(slab, NULL, 16);
     slab_free_all(slab);
@@ -55,7 +55,7 @@ struct held {
     uint8_t fill;
 };
 
-/* Objects never overlap and keep their bytes; room stays true throughout. */
+/* Objects never overlap and keep their bytes; the computed free space is always right. */
 static void random_use_keeps_every_byte(void **state) {
     (void)state;
     enum { HELD = 3000, OPERATIONS = 200000 };
@@ -85,7 +85,8 @@ static void random_use_keeps_every_byte(void **state) {
     slab_free_all(slab);
 }
 
-/* CAP-1: what slab_need_pages says fits does fit, in any order, and one page less would not always do. */
+/* CAP-1: if slab_need_pages says that objects fit, they do, in any order; with one page less they would not always
+ * fit. */
 static void a_need_of_many_sizes_is_known_in_pages(void **state) {
     (void)state;
     struct random random = {random_seed(6)};
@@ -106,17 +107,17 @@ static void a_need_of_many_sizes_is_known_in_pages(void **state) {
         uint64_t before = slab_allocated(slab);
         for (size_t i = count; i-- > 0;) assert_non_null(slab_alloc(slab, sizes[i]));
         assert_int_equal(slab_allocated(slab) - before, count);
-        assert_null(slab_alloc(slab, sizes[count])); /* the one that was too much */
+        assert_null(slab_alloc(slab, sizes[count])); /* the object that was one too many */
         slab_free_all(slab);
     }
 }
 
-/* True: whoever writes a byte there dies of it. */
+/* Returns true if writing a byte there kills the process. */
 static bool is_deadly(uint8_t *at) {
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        signal(SIGSEGV, SIG_DFL); /* cmocka's would go on with the next test */
+        signal(SIGSEGV, SIG_DFL); /* cmocka's handler would continue with the next test */
         *(volatile uint8_t *)at = 1;
         _exit(0);
     }
@@ -125,7 +126,7 @@ static bool is_deadly(uint8_t *at) {
     return status != 0;
 }
 
-/* sparse.h; where memory is not looked at, it is calloc. */
+/* sparse.h; if memory is not checked, it is calloc. */
 static void a_table_is_zero_to_its_end_and_no_further(void **state) {
     static const size_t sizes[] = {1, 4, 24, 16, 1800};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {

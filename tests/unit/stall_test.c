@@ -1,4 +1,4 @@
-/* stall_test.c: when what came to a process that was stopped counts as received (TIME-2, F-13). */
+/* stall_test.c: when messages that came to a stopped process count as received (TIME-2, F-13). */
 #include "stall.h"
 
 #include <setjmp.h>
@@ -17,7 +17,7 @@ static void who_wakes_up_in_time_was_not_stopped(void **state) {
     assert_int_equal(stall_received(&stall, START + 300 * MS + STOPPED_NS), START + 300 * MS + STOPPED_NS);
     assert_int_equal(stall_settle_ns(&stall, START + 300 * MS + STOPPED_NS), 0);
     stall_wake(&stall);
-    assert_int_equal(stall_received(&stall, START + 9000 * MS), START + 9000 * MS); /* it is not known what it does */
+    assert_int_equal(stall_received(&stall, START + 9000 * MS), START + 9000 * MS); /* its activity is unknown */
     stall_look(&stall, START + 9000 * MS);
     assert_int_equal(stall_received(&stall, START + 9000 * MS + STOPPED_NS), START + 9000 * MS + STOPPED_NS);
 }
@@ -33,7 +33,8 @@ static void what_came_while_it_slept_counts_from_when_it_fell_asleep(void **stat
     assert_int_equal(stall_received(&stall, now_ns + SETTLE_NS), now_ns + SETTLE_NS);
 }
 
-/* In the middle of a turn, or waiting for its disk: it has looked at the clock since it woke up. */
+/* The process was stopped in the middle of a turn, or while it waited for its disk: it has looked at the clock since
+ * it woke up. */
 static void what_came_while_it_was_at_something_counts_from_its_last_look(void **state) { /* TIME-2, F-13 */
     struct stall stall = {0};
     stall_sleep(&stall, START, 300 * MS);
@@ -48,7 +49,7 @@ static void what_came_while_it_was_at_something_counts_from_its_last_look(void *
     assert_int_equal(stall_received(&stall, now_ns + 2), looked_ns);
     assert_int_equal(stall_received(&stall, now_ns + SETTLE_NS), now_ns + SETTLE_NS);
     stall_look(&stall, now_ns + SETTLE_NS);
-    now_ns += SETTLE_NS + 5000 * MS; /* again: the core thread finds it out */
+    now_ns += SETTLE_NS + 5000 * MS; /* stopped again: the core thread notices it */
     stall_look(&stall, now_ns);
     assert_int_equal(stall_received(&stall, now_ns), now_ns - 5000 * MS);
     assert_int_equal(stall_settle_ns(&stall, now_ns), SETTLE_NS);

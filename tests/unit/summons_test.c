@@ -1,4 +1,5 @@
-/* summons_test.c: a leader that is present at the coordinator is asked by way of it (F-10, F-31c). */
+/* summons_test.c: a follower asks a silent leader through the coordinator, if the leader is present there (F-10,
+ * F-31c). */
 #include "summons.h"
 
 #include <setjmp.h>
@@ -16,7 +17,7 @@ static struct pair follower(void) {
     return (struct pair){.role = PAIR_FOLLOWING, .self = 1, .version = 4, .record = {.in_sync = 3}};
 }
 
-/* Of run 7, asked at START, and the coordinator has it `took_ms` later. */
+/* A question of run 7, asked at START; the coordinator has it `took_ms` later. */
 static struct summons asked(const struct pair *pair, uint64_t took_ms) {
     struct summons summons;
     summons_init(&summons, 7);
@@ -50,16 +51,16 @@ static void an_answer_is_good_for_a_while(void **state) { /* F-31c */
     assert_int_equal(summons_due_ns(&summons), UINT64_MAX);
     summons_ask(&summons, &pair, START + (100 + WAIT_MS - 1) * MS);
     assert_int_equal(summons_asks(&summons, &pair), number);
-    assert_true(is_present(&summons, 5000, number)); /* nothing else was asked */
+    assert_true(is_present(&summons, 5000, number)); /* the question is the same */
     summons_ask(&summons, &pair, START + 5000 * MS);
     assert_int_equal(summons_asks(&summons, &pair), number + 1);
-    assert_true(is_present(&summons, 5001, number)); /* it has its time */
+    assert_true(is_present(&summons, 5001, number)); /* the leader has its time to answer */
     summons_stands(&summons, START + 5010 * MS);
     assert_true(is_present(&summons, 5010 + WAIT_MS - 1, number));
     assert_false(is_present(&summons, 5010 + WAIT_MS, number));
 }
 
-/* It takes no changes, or takes long for them: a leader's answer is one. */
+/* The coordinator accepts no changes, or slowly; a leader's answer is a change too. */
 static void a_slow_coordinator_deposes_nobody(void **state) { /* F-31c */
     struct pair pair = follower();
     struct summons never;
@@ -71,11 +72,11 @@ static void a_slow_coordinator_deposes_nobody(void **state) { /* F-31c */
     assert_true(is_present(&slow, 3999, 0));
     assert_false(is_present(&slow, 4000, 0));
     slow = asked(&pair, 2000);
-    summons_stands(&slow, START + 1 * MS); /* what was known first counts */
+    summons_stands(&slow, START + 1 * MS); /* the first known time counts */
     assert_true(is_present(&slow, 3999, 0));
 }
 
-static void who_is_heard_is_not_asked(void **state) { /* F-13: who stood still begins anew */
+static void who_is_heard_is_not_asked(void **state) { /* F-13: a node that stood still begins again */
     struct pair pair = follower();
     struct summons summons = asked(&pair, 20);
     summons_end(&summons);

@@ -1,5 +1,5 @@
-/* tally_test.c: counts and digest kept up record by record, against the same recomputed from a table of all rows; and
- * records that make no sense, which must change nothing. */
+/* tally_test.c: compares counts and digest, updated record by record, with those computed from a table of all rows;
+ * records that make no sense must change nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -23,11 +23,11 @@ struct fixture {
     struct tally tally;
     struct queue_tally queues[QUEUE_PLACES + 1];
     /* the model */
-    struct row rows[TASKS]; /* id 0: free */
+    struct row rows[TASKS]; /* id 0: unused */
     uint64_t next_id;
     uint64_t queue_hashes[QUEUES + 1];
     bool producers[8];
-    struct queue_tally ended[QUEUES + 1]; /* the counters that only grow */
+    struct queue_tally ended[QUEUES + 1]; /* counters that only grow */
 };
 
 static struct fixture fx;
@@ -105,7 +105,7 @@ static bool put_epoch(uint32_t epoch) {
     return submit(TARRY__RECORD__FACT_EPOCH, &message);
 }
 
-/* Everything recomputed from the table. */
+/* Computes everything from the table. */
 static void compare(void) {
     uint64_t digest = 0, live = 0;
     struct queue_tally want[QUEUES + 1];
@@ -211,7 +211,7 @@ static void counts_and_digest_follow_the_records(void **state) { /* LOG-2 */
     }
 }
 
-/* Each of these is refused and changes nothing. */
+/* Each of these records is refused and changes nothing. */
 #define REFUSED(expression)                                                                                            \
     do {                                                                                                               \
         static struct queue_tally queues[QUEUE_PLACES + 1];                                                            \
@@ -231,19 +231,19 @@ static void a_put_that_makes_no_sense_is_refused(void **state) {
     REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &row, NULL));
     REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &row, &row)); /* never scheduled */
     row.state = ROW_LEASED;
-    REFUSED(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, NULL)); /* nobody can hold it yet */
+    REFUSED(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, NULL)); /* a new task cannot be leased */
     row.state = ROW_WAITING;
     assert_true(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, NULL));
-    REFUSED(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, NULL)); /* twice */
+    REFUSED(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, NULL)); /* scheduled twice */
     REFUSED(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, &row));
     REFUSED(put(TARRY__CAUSE__CAUSE_NONE, &row, &row));
-    REFUSED(put(TARRY__CAUSE__CAUSE_ACKED, &row, &row)); /* an ending */
+    REFUSED(put(TARRY__CAUSE__CAUSE_ACKED, &row, &row)); /* the cause is an end */
     struct row bad = row;
     bad.id = UINT64_MAX;
     REFUSED(put(TARRY__CAUSE__CAUSE_SCHEDULED, &bad, NULL)); /* next_id would overflow */
     bad = row;
     bad.state = ROW_LEASED;
-    REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &row, &bad)); /* nothing is in flight */
+    REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &row, &bad)); /* nothing is leased */
     bad = row;
     bad.base = ROW_WALL;
     REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &row, &bad));
@@ -252,7 +252,7 @@ static void a_put_that_makes_no_sense_is_refused(void **state) {
     REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &bad, &row)); /* the priority never changes */
     bad = row;
     bad.queue = 2;
-    REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &bad, &row)); /* nor does the queue */
+    REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &bad, &row)); /* the queue never changes */
     bad = row;
     bad.queue = QUEUE_PLACES + 1;
     REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &bad, &row));
@@ -297,7 +297,7 @@ static void a_queue_is_deleted_while_nothing_is_in_it(void **state) {
     (void)state;
     setup(1);
     uint64_t hash, gone, again;
-    REFUSED(delete_queue(1, 0, &gone)); /* it has to be there */
+    REFUSED(delete_queue(1, 0, &gone)); /* the queue must exist */
     assert_true(put_queue(1, 0, false, &hash));
     uint64_t *const counts[] = {&fx.queues[1].waiting[1][9], &fx.queues[1].in_flight, &fx.queues[1].dead};
     for (size_t i = 0; i < 3; i++) {
@@ -310,7 +310,7 @@ static void a_queue_is_deleted_while_nothing_is_in_it(void **state) {
     assert_true(gone != hash && fx.tally.digest == gone);
     assert_true(fx.queues[1].scheduled == 0 && fx.queues[1].acked == 0);
     assert_true(put_queue(1, gone, false, &again));
-    assert_int_equal(again, hash); /* the hash of before there were deletions */
+    assert_int_equal(again, hash); /* the same hash as before deletion existed */
     assert_int_equal(fx.tally.digest, hash);
 }
 
@@ -349,9 +349,9 @@ static void other_records_that_make_no_sense_are_refused(void **state) {
     uint64_t hash, other;
     REFUSED(put_queue(0, 0, false, &hash));
     REFUSED(put_queue(QUEUE_PLACES + 1, 0, false, &hash));
-    REFUSED(put_queue(1, 77, false, &hash)); /* changes a queue that is not there */
+    REFUSED(put_queue(1, 77, false, &hash)); /* changes a queue that does not exist */
     assert_true(put_queue(1, 0, false, &hash));
-    REFUSED(put_queue(1, 0, false, &other)); /* makes it twice */
+    REFUSED(put_queue(1, 0, false, &other)); /* makes a queue twice */
     assert_true(put_queue(QUEUES_MAX, 0, false, &hash));
     REFUSED(put_producer(0, false));
     assert_true(put_epoch(3));
@@ -359,7 +359,7 @@ static void other_records_that_make_no_sense_are_refused(void **state) {
     REFUSED(put_epoch(0));
     assert_int_equal(fx.tally.epoch, 3);
     Tarry__Record nothing = TARRY__RECORD__INIT;
-    REFUSED(tally_record(&fx.tally, &nothing)); /* a fact from a newer broker */
+    REFUSED(tally_record(&fx.tally, &nothing)); /* a record kind of a newer broker */
     Tarry__JobPut job = TARRY__JOB_PUT__INIT;
     REFUSED(submit(TARRY__RECORD__FACT_JOB, &job));
     job.job = 4096, job.queue = 1;
@@ -384,7 +384,7 @@ static void other_records_that_make_no_sense_are_refused(void **state) {
     REFUSED(submit(TARRY__RECORD__FACT_REFUSED, &refused));
     refused.count = 1;
     assert_true(submit(TARRY__RECORD__FACT_REFUSED, &refused));
-    assert_int_equal(fx.tally.digest, digest); /* jobs, the clock, sessions and stops are not in it */
+    assert_int_equal(fx.tally.digest, digest); /* jobs, the clock, sessions and stops are not part of it */
 }
 
 int main(void) {

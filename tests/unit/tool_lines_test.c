@@ -1,6 +1,4 @@
-/* tool_lines_test.c: bytes that the tool reads and sends as they come: lines of its input, and what goes to a server
- * that is not ours.
- */
+/* tool_lines_test.c: lines of the tool's input, and data that it sends to a server that is not ours. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -85,7 +83,7 @@ static void lines_come_as_they_arrive(void **state) {
     close(pipe_fds[0]);
 }
 
-/* More than the buffer takes at once, so that what is left of it moves; and none of that makes the buffer larger. */
+/* More than the buffer takes at once, so that its remainder moves; the buffer must not grow. */
 static void many_lines_are_the_same_lines(void **state) {
     (void)state;
     enum { LINES = 100000 };
@@ -126,7 +124,7 @@ static void a_line_that_is_too_long_is_skipped_and_counted(void **state) {
     assert_true(fd >= 0);
     unlink(path);
     for (size_t i = 0; i < LINE_SIZE_MAX / chunk; i++) assert_int_equal(write(fd, data, chunk), chunk);
-    assert_int_equal(write(fd, "\nb\n", 3), 3); /* exactly the limit: fine */
+    assert_int_equal(write(fd, "\nb\n", 3), 3); /* exactly the limit: accepted */
     for (size_t i = 0; i <= LINE_SIZE_MAX / chunk; i++) assert_int_equal(write(fd, data, chunk), chunk);
     assert_int_equal(write(fd, "\nc\nx", 4), 4);
     for (size_t i = 0; i <= LINE_SIZE_MAX / chunk; i++) assert_int_equal(write(fd, data, chunk), chunk);
@@ -141,7 +139,7 @@ static void a_line_that_is_too_long_is_skipped_and_counted(void **state) {
     assert_int_equal(lines_next(&lines, &line, &size), LINES_LINE);
     assert_int_equal(size, 1);
     assert_memory_equal(line, "c", 1);
-    assert_int_equal(lines_next(&lines, &line, &size), LINES_TOO_LONG); /* the last one, without a line feed */
+    assert_int_equal(lines_next(&lines, &line, &size), LINES_TOO_LONG); /* the last line, without a line feed */
     assert_int_equal(lines_next(&lines, &line, &size), LINES_END);
     lines_deinit(&lines);
     close(fd);

@@ -1,4 +1,4 @@
-/* tool_test.c: the parts of the tool that need no broker: times, base64, JSON in and out, the command line. */
+/* tool_test.c: the parts of the tool that need no broker: times, base64, JSON input and output, the command line. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -39,7 +39,7 @@ static void times_are_read(void **state) {
         {"2024-02-29T00:00:00Z", 1709164800000},
         {"2000-02-29T00:00:00Z", 951782400000},
         {"2038-01-19T03:14:08Z", 2147483648000},
-        {"2016-12-31T23:59:60Z", 1483228800000}, /* a leap second is the first of the next minute */
+        {"2016-12-31T23:59:60Z", 1483228800000}, /* a leap second is the first second of the next minute */
         {"9999-12-31T23:59:59.999+00:00", 253402300799999},
     };
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
@@ -153,7 +153,7 @@ static void strings_are_escaped(void **state) {
     ndjson_string(&out,
                   "a\xc2\x9b"
                   "31mé\xc2\xa0",
-                  10); /* U+009B begins a terminal's command as ESC [ does */
+                  10); /* U+009B begins a terminal's command, like ESC [ */
     json_says(&out, "\"a\\u009b31mé\xc2\xa0\"");
     ndjson_string(&out, "\xc2\x9b\xff", 3);
     json_says(&out, "\"\\u009b\xEF\xBF\xBD\"");
@@ -166,7 +166,7 @@ static void strings_are_escaped(void **state) {
     json_says(&out, "\"a\\u0000b\"");
     ndjson_string(&out, "grüß 😀", strlen("grüß 😀"));
     json_says(&out, "\"grüß 😀\"");
-    ndjson_string(&out, "x\xff\xc3(\xe2\x82", 6); /* each bad byte is one U+FFFD */
+    ndjson_string(&out, "x\xff\xc3(\xe2\x82", 6); /* each invalid byte becomes one U+FFFD */
     json_says(&out, "\"x\xEF\xBF\xBD\xEF\xBF\xBD(\xEF\xBF\xBD\xEF\xBF\xBD\"");
     ndjson_string(&out, "\xff\"\n", 3);
     json_says(&out, "\"\xEF\xBF\xBD\\\"\\n\"");
@@ -185,11 +185,11 @@ static void a_body_is_text_if_it_is_utf8(void **state) {
     ndjson_end(&out);
     json_says(&out, "{\"body\":\"\xc3\xa4\\u0000\"}\n");
     ndjson_begin(&out);
-    ndjson_body(&out, "\xc3", 1); /* cut in the middle of a character */
+    ndjson_body(&out, "\xc3", 1); /* truncated in the middle of a character */
     ndjson_end(&out);
     json_says(&out, "{\"body_base64\":\"ww==\"}\n");
     ndjson_begin(&out);
-    ndjson_body(&out, "\xed\xa0\x80", 3); /* a surrogate is no UTF-8 */
+    ndjson_body(&out, "\xed\xa0\x80", 3); /* a surrogate is not UTF-8 */
     ndjson_end(&out);
     json_says(&out, "{\"body_base64\":\"7aCA\"}\n");
     text_deinit(&out);
@@ -316,7 +316,7 @@ static void a_task_is_named_by_id_or_by_queue_and_key(void **state) {
     assert_int_equal(f.ref.id, UINT64_MAX);
     assert_true(f.withdraw);
     fields_deinit(&f);
-    /* What schedule answers may be piped into cancel. */
+    /* The output of schedule may be piped into cancel. */
     assert_int_equal(parse(&f, VERB_CANCEL,
                            "{\"line\":1,\"id\":\"7\",\"queue\":\"q\",\"key\":\"k\",\"result\":\"scheduled\","
                            "\"due_ms\":5}"),

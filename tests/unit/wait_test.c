@@ -1,4 +1,4 @@
-/* wait_test.c: the poll(2) that the door's thread waits by says what the system's says (broker/net/wait.h). */
+/* wait_test.c: the door's replacement of poll(2) returns the same as the system's (broker/net/wait.h). */
 #include "wait.h"
 
 #include <setjmp.h>
@@ -24,13 +24,13 @@
 #define ROUNDS 20000
 #define PIECE 4096
 
-/* An array as libwebsockets keeps it: what leaves is replaced by the last. */
+/* An array as libwebsockets keeps it: a removed entry is replaced by the last. */
 static struct {
     struct wait *wait;
     struct pollfd fds[PAIRS];
-    int other[PAIRS]; /* ends; -1: closed */
+    int other[PAIRS]; /* the other ends; -1: closed */
     nfds_t count;
-    int left[2]; /* the ones that were taken out last */
+    int left[2]; /* the pair that was removed last */
 } world;
 
 static void add(void) {
@@ -69,7 +69,7 @@ static void change(uint64_t dice, nfds_t at) {
     case 0:
         drop(at);
         break;
-    case 1: /* its number comes back at once, in the same place … */
+    case 1: /* its descriptor number is used again at once, in the same place … */
         drop(world.count - 1);
         add();
         (void)!write(world.other[world.count - 1], "", 1);
@@ -78,7 +78,7 @@ static void change(uint64_t dice, nfds_t at) {
         drop(at);
         add();
         break;
-    case 2: /* out of the array, and still open for a while: nobody waits for it any more */
+    case 2: /* removed from the array, but still open for a while: its events do not count */
         if (world.other[at] >= 0) (void)!write(world.other[at], "", 1);
         close(world.left[0]);
         close(world.left[1]);
@@ -107,7 +107,7 @@ static void change(uint64_t dice, nfds_t at) {
     }
 }
 
-/* What the system's says. */
+/* The system's result. */
 static int ask_system(struct pollfd *fds) {
     const struct timespec now = {0};
     memcpy(fds, world.fds, world.count * sizeof(*fds));
@@ -131,7 +131,7 @@ static void it_says_what_the_systems_says(void **state) {
     world.left[0] = world.left[1] = -1;
     for (int i = 0; i < PAIRS; i++) add();
     for (unsigned round = 0; round < ROUNDS; round++) {
-        /* Now and then so few that poll itself is asked, and changes pass unseen. */
+        /* Sometimes so few that poll itself is used, and changes go unnoticed. */
         bool are_few = round / 1000 % 4 == 3;
         while (are_few && world.count >= WAIT_MANY) drop(world.count - 1);
         while (world.count < (are_few ? WAIT_MANY / 4 : WAIT_MANY)) add();

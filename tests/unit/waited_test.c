@@ -1,4 +1,4 @@
-/* waited_test.c: for how long something has waited, by the time that the process was awake (F-13). */
+/* waited_test.c: how long something has waited, counting only the time in which the process was awake (F-13). */
 #include "waited.h"
 
 #include <setjmp.h>
@@ -17,7 +17,7 @@ static void what_is_looked_at_in_time_has_waited_for_all_of_it(void **state) {
         waited_look(&waited, SINCE, now, MOST);
         assert_int_equal(waited.ns, now - SINCE);
     }
-    waited_look(&waited, SINCE, SINCE + 1, MOST); /* a clock that another thread read later */
+    waited_look(&waited, SINCE, SINCE + 1, MOST); /* a time that another thread read later */
     assert_int_equal(waited.ns, 600);
 }
 
