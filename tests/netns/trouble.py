@@ -7,7 +7,7 @@ import itertools
 
 from scene import Unsettled
 
-# Alone, these are no reason to depose a healthy leader: anything that happens to the follower or the coordinator (F-13), a stall
+# Alone, these are no reason to depose a healthy leader: anything that happens to the follower or the coordinator (F-13, F-30), a stall
 # of both (F-31a), one cut link of three (F-31c), a record that is gone or older than both know (F-31b).
 NO_REASONS = {
     "stall follower", "stall both", "SIGSTOP follower", "SIGKILL follower", "SIGKILL follower and start", "SIGTERM follower",

@@ -150,9 +150,8 @@ static const Tarry__Follow *ask(struct fx *fx) {
     return asked->follow;
 }
 
-/* Once for an end: that may take longer than an answer may. */
-static void where_its_epochs_began_is_read_once_and_told(
-    void **state) { /* Once for each end of the log: it may take longer than an answer may. */
+/* Once for each end of the log: it may take longer than an answer may. */
+static void where_its_epochs_began_is_read_once_and_told(void **state) { /* R8 */
     struct fx *fx = *state;
     struct one *one = &fx->two->follower;
     struct peer_key key = {0};

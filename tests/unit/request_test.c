@@ -219,8 +219,7 @@ static void append(struct fx *f, const Tarry__Request *request) {
     f->size += tarry__request__pack(request, f->bytes + f->size);
 }
 
-static void
-a_request_has_one_body(void **state) { /* F-20: of two bodies only the last would stay, but the counts include both */
+static void a_request_has_one_body(void **state) { /* F-20: protobuf keeps the last of two bodies */
     struct fx *f = *state;
     struct commit c;
     Tarry__Stats stats = TARRY__STATS__INIT;
