@@ -21,7 +21,7 @@ ROOT = os.path.dirname(HERE)
 COPIED = os.path.join("packaging", "debian")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 LEFT_OUT = re.compile(r"^(build.*|__pycache__|\.git|\.cache)$")  # where git cannot tell
-MADE = re.compile(r"^(lib)?tarry(d|0|-dev)?(-dbgsym)?_.*\.(deb|dsc|changes|buildinfo|tar\.xz)$")
+MADE = re.compile(r"^(lib|python3-)?tarry(d|0|-dev)?(-dbgsym)?_.*\.(deb|dsc|changes|buildinfo|tar\.xz)$")
 TAP = re.compile(r"(not )?ok\b")
 VERSION = re.compile(r"^tarry \(([^)-]+)(?:-[^)]+)?\) ", re.M)
 
