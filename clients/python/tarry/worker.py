@@ -13,7 +13,7 @@ import websockets
 
 from . import tarry_pb2 as pb
 from .commits import Ask
-from .errors import Dead, NotDone, Release, Retry, StaleToken, TarryError, refusal
+from .errors import Dead, Release, Retry, TarryError, refusal
 from .model import Task, code_name, result_of, trace_context
 
 log = logging.getLogger("tarry")
