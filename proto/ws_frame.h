@@ -117,7 +117,8 @@ struct ws_event {
     enum ws_error error; /* WS_FAILED */
 };
 
-/* Prepares a decoder for the frames that `side` receives. Limits in bytes; both at least 1. */
+/* Prepares a decoder for the frames that `side` receives. Limits in bytes, at least 1;
+ * UINT64_MAX: no limit. */
 void ws_decoder_init(struct ws_decoder *decoder, enum ws_side side, uint64_t frame_max, uint64_t message_max);
 /* Decodes up to the next event. Returns the number of decoded bytes; the caller passes the bytes after them to the next
  * call. WS_NEEDS_MORE: all `size` bytes are decoded. Each WS_DATA and each control frame is one event, so call until

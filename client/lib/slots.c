@@ -42,7 +42,7 @@ bool slot_send(tarry_client *client, struct slot *slot, struct request *request,
     client->last_tag += TAG_SLOT + 1;
     slot->tag = TAG_MARK | (client->last_tag & ~TAG_SLOT) | (uint32_t)(slot - client->slots);
     for (size_t i = 0; i < REQUEST_ID_SIZE; i++)
-        packet->data[FRAME_HEAD_MAX + i] = (uint8_t)(slot->tag >> 8 * (REQUEST_ID_SIZE - 1 - i));
+        packet->data[WS_HEAD_MAX + i] = (uint8_t)(slot->tag >> 8 * (REQUEST_ID_SIZE - 1 - i));
     slot->request = request;
     request->slot = slot;
     request->sent_ms = now;

@@ -290,7 +290,7 @@ static void answer_one(void) {
 /* Called under the engine's lock, once it has put the request into a slot. */
 void __wrap_connection_send(struct connection *connection, struct packet *packet, uint32_t tag);
 void __wrap_connection_send(struct connection *connection, struct packet *packet, uint32_t tag) {
-    const uint8_t *data = packet->data + FRAME_HEAD_MAX;
+    const uint8_t *data = packet->data + WS_HEAD_MAX;
     assert(connection == &world.client.link.connection && connection->state == CONNECTION_OPEN);
     assert((tag & 1u << 31) != 0 && packet->size >= REQUEST_ID_SIZE);
     Tarry__Request *request = tarry__request__unpack(NULL, packet->size - REQUEST_ID_SIZE, data + REQUEST_ID_SIZE);

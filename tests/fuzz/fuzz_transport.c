@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "transport/upgrade.h"
-#include "transport/ws_frame.h"
+#include "transport/message_reader.h"
+#include "ws_handshake.h"
 
 #define MESSAGE_MAX 2048u
 #define CAPACITY_MAX ((size_t)64 << 10)
 
-/* Hash of everything read: news, sizes and bytes. */
+/* Events that were read: their kinds, sizes and bytes, folded. */
 struct told {
     uint64_t sum;
     unsigned count;
@@ -24,52 +24,54 @@ static void fold(struct told *told, const void *bytes, size_t size) {
     for (size_t i = 0; i < size; i++) told->sum = (told->sum ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3u;
 }
 
-static void take_all(struct frame_reader *reader, struct told *told) {
-    struct frame_read read;
-    enum frame_news news;
-    while (!told->is_wrong && (news = frame_reader_next(reader, &read)) != FRAME_NEEDS_MORE) {
-        told->is_wrong = news == FRAME_IS_WRONG;
-        assert(told->is_wrong == (read.wrong != NULL) && (!told->is_wrong || read.wrong[0] != 0));
-        assert(read.size <= (news == FRAME_IS_MESSAGE ? MESSAGE_MAX : FRAME_CONTROL_MAX));
+static void take_all(struct message_reader *reader, struct told *told) {
+    struct ws_event event = {.kind = WS_DATA};
+    while (!told->is_wrong && event.kind != WS_NEEDS_MORE) {
+        message_reader_next(reader, &event);
+        if (event.kind == WS_NEEDS_MORE) break;
+        told->is_wrong = event.kind == WS_FAILED;
+        assert(told->is_wrong == (event.error != WS_ERROR_NONE));
+        assert(event.size <= (event.kind == WS_DATA ? MESSAGE_MAX : WS_CONTROL_MAX));
         told->count++;
-        fold(told, &news, sizeof(news));
-        fold(told, &read.size, sizeof(read.size));
-        if (read.size > 0) fold(told, read.data, read.size);
+        fold(told, &event.kind, sizeof(event.kind));
+        fold(told, &event.size, sizeof(event.size));
+        fold(told, &event.code, sizeof(event.code));
+        if (event.size > 0) fold(told, event.data, event.size);
     }
 }
 
 static struct told read_frames(const uint8_t *data, size_t size, size_t part) {
-    struct frame_reader reader;
+    struct message_reader reader;
     struct told told = {.sum = 0xcbf29ce484222325u};
-    frame_reader_init(&reader, MESSAGE_MAX);
+    message_reader_init(&reader, MESSAGE_MAX);
     for (size_t at = 0; at < size && !told.is_wrong;) {
         size_t room, take = size - at < part ? size - at : part;
-        uint8_t *to = frame_reader_room(&reader, &room);
+        uint8_t *to = message_reader_room(&reader, &room);
         if (to == NULL) abort();
         if (take > room) take = room;
         memcpy(to, data + at, take);
-        frame_reader_took(&reader, take);
+        message_reader_took(&reader, take);
         at += take;
         take_all(&reader, &told);
         assert(reader.capacity <= CAPACITY_MAX);
     }
-    frame_reader_deinit(&reader);
+    message_reader_deinit(&reader);
     return told;
 }
 
 static void judge(const char *bytes, size_t size) {
     static const char key[] = "dGhlIHNhbXBsZSBub25jZQ==";
-    char accept[UPGRADE_ACCEPT_SIZE + 1];
-    upgrade_accept(key, accept);
-    enum upgrade_verdict before = UPGRADE_NEEDS_MORE;
+    char accept[WS_ACCEPT_SIZE + 1];
+    ws_accept(key, accept);
+    enum ws_verdict before = WS_RESPONSE_NEEDS_MORE;
     for (size_t part = size / 8; part <= size; part += size / 8 + 1) {
-        char said[UPGRADE_SAID_MAX] = "";
+        char said[WS_SAID_MAX] = "";
         size_t used = 0;
-        const enum upgrade_verdict verdict = upgrade_judge(bytes, part, accept, "rep.sp.nanomsg.org", &used, said);
-        assert(before == UPGRADE_NEEDS_MORE || verdict == before); /* more bytes change no verdict */
-        assert(verdict != UPGRADE_NEEDS_MORE || part < UPGRADE_ANSWER_MAX);
-        assert(used <= part && (verdict == UPGRADE_ACCEPTED) == (used > 0));
-        assert((verdict == UPGRADE_REFUSED || verdict == UPGRADE_DENIED) == (said[0] != 0));
+        const enum ws_verdict verdict = ws_response_judge(bytes, part, accept, "rep.sp.nanomsg.org", &used, said);
+        assert(before == WS_RESPONSE_NEEDS_MORE || verdict == before); /* more bytes change no verdict */
+        assert(verdict != WS_RESPONSE_NEEDS_MORE || part < WS_RESPONSE_MAX);
+        assert(used <= part && (verdict == WS_RESPONSE_ACCEPTED) == (used > 0));
+        assert((verdict == WS_RESPONSE_REFUSED || verdict == WS_RESPONSE_DENIED) == (said[0] != 0));
         for (const char *at = said; *at != 0; at++) assert(*at >= ' ' && *at < 127);
         before = verdict;
     }

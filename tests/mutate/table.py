@@ -16,8 +16,8 @@ PAIR = ["e2e_pair_wire", "e2e_pair_follow", "e2e_pair_modes", "e2e_pair_stop", "
 
 STAGES = {
     "common": [["units", "histogram", "arena", "message", "request"], ["fuzz-units", "fuzz-request", "core*", "log", "index*", "tool"], LIVE],
-    "proto": [["frame", "check", "row", "units", "tally", "histogram", "arena", "message", "request", "push", "signing", "keyring"],
-              ["fuzz-frame", "fuzz-row", "fuzz-units", "fuzz-request", "fuzz-content", "fuzz-wire", "wire", "core*", "log", "index*", "tool"], LIVE],
+    "proto": [["frame", "check", "row", "units", "tally", "histogram", "arena", "message", "request", "push", "signing", "keyring", "ws_frame", "ws_handshake"],
+              ["fuzz-frame", "fuzz-row", "fuzz-units", "fuzz-request", "fuzz-content", "fuzz-wire", "fuzz-ws_frame", "ws_stream", "wire", "core*", "log", "index*", "tool"], LIVE],
     "storage": [LOG, ["index", "index_*", "indexer", "fuzz-segments", "fuzz-index", "fuzz-summary", "fuzz-verify", "fuzz-copy"],
                 ["wheel", "log_crash", "log_pair_crash", "archive_crash", "tamper"], STORIES,
                 ["e2e_archive", "e2e_backup", "e2e_redact", "e2e_signing", "e2e_evidence", "e2e_damage", "e2e_summary", "e2e_quarantine", "e2e_restart"],

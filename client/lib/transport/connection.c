@@ -82,7 +82,7 @@ void connection_close(struct connection *connection) {
     connection->next_address = NULL;
     connection->state = CONNECTION_CLOSED;
     connection->ready = 0;
-    frame_reader_deinit(&connection->reader);
+    message_reader_deinit(&connection->reader);
     io_drop_all(connection);
     explicit_bzero(connection->bearer, sizeof(connection->bearer));
 }
@@ -123,16 +123,16 @@ static enum connection_news lost_because(struct connection *connection, const ch
 }
 
 static enum connection_news begin_upgrade(struct connection *connection) {
-    char text[UPGRADE_ANSWER_MAX / 2], key[UPGRADE_KEY_SIZE + 1];
-    uint8_t nonce[UPGRADE_NONCE_SIZE];
-    const struct upgrade_ask ask = {.host = place_authority(&connection->place),
-                                    .path = connection->path,
-                                    .protocol = connection->protocol,
-                                    .bearer = connection->bearer};
+    char text[WS_RESPONSE_MAX / 2], key[WS_KEY_SIZE + 1];
+    uint8_t nonce[WS_NONCE_SIZE];
+    const struct ws_request request = {.host = place_authority(&connection->place),
+                                       .path = connection->path,
+                                       .protocol = connection->protocol,
+                                       .bearer = connection->bearer};
     connection->state = CONNECTION_UPGRADING;
     if (getrandom(nonce, sizeof(nonce), 0) != (ssize_t)sizeof(nonce)) return lost(connection, errno);
-    const size_t size = upgrade_request(&ask, nonce, key, text, sizeof(text));
-    upgrade_accept(key, connection->accept);
+    const size_t size = ws_request_write(&request, nonce, key, text, sizeof(text));
+    ws_accept(key, connection->accept);
     if (size == 0) return lost_because(connection, "its address or the token is too long for a request");
     const int error = io_send_raw(connection, text, size);
     explicit_bzero(text, sizeof(text));
@@ -251,7 +251,7 @@ void connection_open(struct connection *connection, int epoll, uint64_t id, cons
     connection->dead_after_ms = options->dead_after_ms;
     snprintf(connection->path, sizeof(connection->path), "%s", options->path);
     snprintf(connection->bearer, sizeof(connection->bearer), "%s", options->bearer);
-    frame_reader_init(&connection->reader, options->message_max);
+    message_reader_init(&connection->reader, options->message_max);
     connection->state = CONNECTION_RESOLVING;
     connection->ready = 0;
     if (resolved(connection) == CONNECTION_LOST) connection_close(connection);
@@ -279,7 +279,7 @@ static enum connection_news receive(struct connection *connection) {
     const bool has_pending = connection->tls != NULL && io_has_pending(connection);
     if ((connection->ready & (EPOLLIN | EPOLLERR | EPOLLHUP)) == 0 || (connection->reads_left == 0 && !has_pending))
         return CONNECTION_NOTHING;
-    uint8_t *room = frame_reader_room(&connection->reader, &size);
+    uint8_t *room = message_reader_room(&connection->reader, &size);
     if (room == NULL) return lost(connection, ENOMEM);
     if (connection->reads_left > 0) connection->reads_left--;
     const ssize_t took = io_read(connection, room, size);
@@ -294,53 +294,54 @@ static enum connection_news receive(struct connection *connection) {
         return lost_because(connection, "its host does not answer any more");
     if (took < 0)
         return connection->state == CONNECTION_OPEN ? lost_because(connection, "") : lost(connection, (int)-took);
-    frame_reader_took(&connection->reader, (size_t)took);
+    message_reader_took(&connection->reader, (size_t)took);
     if ((size_t)took < size && (connection->tls == NULL || io_is_drained(connection)))
         connection->ready = 0; /* the socket is empty: epoll will announce more */
     return CONNECTION_MESSAGE;
 }
 
 static enum connection_news upgrades(struct connection *connection) {
-    struct frame_reader *reader = &connection->reader;
-    enum upgrade_verdict verdict = UPGRADE_NEEDS_MORE;
-    while (verdict == UPGRADE_NEEDS_MORE) {
+    struct message_reader *reader = &connection->reader;
+    enum ws_verdict verdict = WS_RESPONSE_NEEDS_MORE;
+    while (verdict == WS_RESPONSE_NEEDS_MORE) {
         size_t used = 0;
         const enum connection_news news = receive(connection);
         if (news != CONNECTION_MESSAGE) return news;
-        verdict = upgrade_judge((const char *)reader->data + reader->at, reader->end - reader->at, connection->accept,
-                                connection->protocol, &used, connection->said);
+        verdict = ws_response_judge((const char *)reader->data + reader->at, reader->end - reader->at,
+                                    connection->accept, connection->protocol, &used, connection->said);
         reader->at += used;
     }
-    connection->denied = verdict == UPGRADE_DENIED;
-    if (verdict != UPGRADE_ACCEPTED) return CONNECTION_LOST;
+    connection->denied = verdict == WS_RESPONSE_DENIED;
+    if (verdict != WS_RESPONSE_ACCEPTED) return CONNECTION_LOST;
     connection->state = CONNECTION_OPEN;
     explicit_bzero(connection->bearer, sizeof(connection->bearer));
     return CONNECTION_OPENED;
 }
 
-static enum connection_news wrong(struct connection *connection, const char *what) {
-    snprintf(connection->said, sizeof(connection->said), "broke the protocol: it sent %s", what);
+static enum connection_news failed(struct connection *connection, enum ws_error error) {
+    snprintf(connection->said, sizeof(connection->said), "broke the protocol: it sent %s", ws_error_sentence(error));
     return CONNECTION_LOST;
 }
 
 static enum connection_news reads(struct connection *connection, const uint8_t **out_data, size_t *out_size) {
     for (;;) {
-        struct frame_read read;
-        switch (frame_reader_next(&connection->reader, &read)) {
-        case FRAME_IS_MESSAGE:
-            *out_data = read.data;
-            *out_size = read.size;
+        struct ws_event event;
+        message_reader_next(&connection->reader, &event);
+        switch (event.kind) {
+        case WS_DATA:
+            *out_data = event.data;
+            *out_size = event.size;
             return CONNECTION_MESSAGE;
-        case FRAME_IS_WRONG:
-            return wrong(connection, read.wrong);
-        case FRAME_IS_CLOSE:
+        case WS_FAILED:
+            return failed(connection, event.error);
+        case WS_GOT_CLOSE:
             return lost_because(connection, "");
-        case FRAME_IS_PING:
-            io_pong(connection, read.data, read.size);
+        case WS_GOT_PING:
+            io_pong(connection, event.data, event.size);
             break;
-        case FRAME_IS_PONG:
+        case WS_GOT_PONG:
             break;
-        case FRAME_NEEDS_MORE: {
+        case WS_NEEDS_MORE: {
             const enum connection_news news = receive(connection);
             if (news != CONNECTION_MESSAGE) return news;
         }

@@ -17,15 +17,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "message_reader.h"
 #include "place.h"
 #include "resolve.h"
 #include "tls.h"
-#include "upgrade.h"
 #include "ws_frame.h"
+#include "ws_handshake.h"
 
 #define CONNECTION_PATH_MAX 32u
 #define CONNECTION_BEARER_MAX 600u
 #define MASKS_AT_ONCE 64u
+/* Larger messages are sent in fragments: brokers refuse frames above 1 MiB. */
+#define CONNECTION_FRAGMENT_MAX ((size_t)512 << 10)
 
 enum connection_state {
     CONNECTION_CLOSED,
@@ -38,7 +41,7 @@ enum connection_state {
 
 /* A message to be sent, with free space before it for the frame header. */
 struct packet {
-    uint8_t *data; /* FRAME_HEAD_MAX free bytes, then the payload */
+    uint8_t *data; /* WS_HEAD_MAX free bytes, then the payload */
     size_t size;   /* bytes of the payload */
     size_t capacity;
 };
@@ -64,14 +67,14 @@ struct connection {
     struct tls *tls;               /* NULL: no TLS */
     struct resolving *resolving;
     const struct addrinfo *next_address; /* in the result of the lookup */
-    char accept[UPGRADE_ACCEPT_SIZE + 1];
-    struct frame_reader reader;
-    uint32_t ready;              /* epoll events that have not been handled yet */
-    unsigned reads_left;         /* reads left in this turn, before other connections are handled */
-    char said[UPGRADE_SAID_MAX]; /* why the connection was lost, as text */
-    bool denied;                 /* the server refused this client's credentials (UPGRADE_DENIED) */
-    bool dead;                   /* the other host did not acknowledge in time */
-    uint32_t dead_after_ms;      /* see struct connection_options; 0: TCP's own timeout */
+    char accept[WS_ACCEPT_SIZE + 1];
+    struct message_reader reader;
+    uint32_t ready;         /* epoll events that have not been handled yet */
+    unsigned reads_left;    /* reads left in this turn, before other connections are handled */
+    char said[WS_SAID_MAX]; /* why the connection was lost, as text */
+    bool denied;            /* the server refused this client's credentials (WS_RESPONSE_DENIED) */
+    bool dead;              /* the other host did not acknowledge in time */
+    uint32_t dead_after_ms; /* see struct connection_options; 0: TCP's own timeout */
     /* Protected by `io`: outgoing data, and all calls of `tls`. */
     pthread_mutex_t io; /* no other lock is taken while it is held */
     struct outgoing *first;

@@ -15,7 +15,6 @@
 #include <sys/socket.h>
 
 #define PONG_TAG 1u /* differs from all request numbers, whose highest bit is set */
-#define CLOSE_NORMAL 1000u
 
 struct outgoing {
     struct outgoing *next;
@@ -24,14 +23,14 @@ struct outgoing {
     size_t end;      /* end of the current frame */
     size_t rest;     /* bytes after `end` that further frames will carry */
     bool begun;      /* some bytes were sent, or a frame was sealed */
-    enum frame_opcode opcode;
+    enum ws_opcode opcode;
     uint32_t tag;
 };
 
 /* ---- packets */
 
 uint8_t *packet_reserve(struct packet *packet, size_t size) {
-    const size_t needed = FRAME_HEAD_MAX + size;
+    const size_t needed = WS_HEAD_MAX + size;
     if (needed > packet->capacity) {
         const size_t capacity = needed < 512 ? 512 : needed + needed / 4;
         uint8_t *data = realloc(packet->data, capacity);
@@ -40,7 +39,7 @@ uint8_t *packet_reserve(struct packet *packet, size_t size) {
         packet->capacity = capacity;
     }
     packet->size = size;
-    return packet->data + FRAME_HEAD_MAX;
+    return packet->data + WS_HEAD_MAX;
 }
 
 void packet_deinit(struct packet *packet) {
@@ -142,10 +141,10 @@ static bool next_mask(struct connection *connection, uint32_t *out_mask) {
 static bool seal_next(struct connection *connection, struct outgoing *outgoing) {
     uint32_t mask;
     if (!next_mask(connection, &mask)) return false;
-    const size_t size = outgoing->rest < FRAME_SENT_MAX ? outgoing->rest : FRAME_SENT_MAX;
+    const size_t size = outgoing->rest < CONNECTION_FRAGMENT_MAX ? outgoing->rest : CONNECTION_FRAGMENT_MAX;
     const bool is_last = size == outgoing->rest;
-    const enum frame_opcode opcode = outgoing->begun ? FRAME_CONTINUATION : outgoing->opcode;
-    outgoing->at = outgoing->end - frame_seal(opcode, is_last, outgoing->memory + outgoing->end, size, mask);
+    const enum ws_opcode opcode = outgoing->begun ? WS_CONTINUATION : outgoing->opcode;
+    outgoing->at = outgoing->end - ws_seal(opcode, is_last, outgoing->memory + outgoing->end, size, &mask);
     outgoing->end += size;
     outgoing->rest -= size;
     outgoing->begun = true;
@@ -188,10 +187,10 @@ static bool write_or_queue(struct connection *connection, struct outgoing outgoi
 }
 
 /* Sends a packet. True: the caller keeps the packet's memory. */
-static bool send_packet(struct connection *connection, struct packet *packet, enum frame_opcode opcode, uint32_t tag) {
+static bool send_packet(struct connection *connection, struct packet *packet, enum ws_opcode opcode, uint32_t tag) {
     return write_or_queue(connection, (struct outgoing){.memory = packet->data,
-                                                        .at = FRAME_HEAD_MAX,
-                                                        .end = FRAME_HEAD_MAX,
+                                                        .at = WS_HEAD_MAX,
+                                                        .end = WS_HEAD_MAX,
                                                         .rest = packet->size,
                                                         .opcode = opcode,
                                                         .tag = tag});
@@ -208,7 +207,7 @@ static bool is_queued(const struct connection *connection, uint32_t tag) {
 void connection_send(struct connection *connection, struct packet *packet, uint32_t tag) {
     assert(connection->state == CONNECTION_OPEN);
     pthread_mutex_lock(&connection->io);
-    if (!send_packet(connection, packet, FRAME_BINARY, tag)) *packet = (struct packet){.data = NULL};
+    if (!send_packet(connection, packet, WS_BINARY, tag)) *packet = (struct packet){.data = NULL};
     pthread_mutex_unlock(&connection->io);
 }
 
@@ -253,7 +252,7 @@ int io_send_raw(struct connection *connection, const void *bytes, size_t size) {
     return 0;
 }
 
-static void send_control(struct connection *connection, enum frame_opcode opcode, const uint8_t *payload, size_t size) {
+static void send_control(struct connection *connection, enum ws_opcode opcode, const uint8_t *payload, size_t size) {
     struct packet packet = {.data = NULL};
     uint8_t *room = packet_reserve(&packet, size);
     if (room == NULL) return;
@@ -263,14 +262,15 @@ static void send_control(struct connection *connection, enum frame_opcode opcode
 
 void io_pong(struct connection *connection, const uint8_t *payload, size_t size) {
     pthread_mutex_lock(&connection->io);
-    if (!is_queued(connection, PONG_TAG)) send_control(connection, FRAME_PONG, payload, size);
+    if (!is_queued(connection, PONG_TAG)) send_control(connection, WS_PONG, payload, size);
     pthread_mutex_unlock(&connection->io);
 }
 
 void io_say_close(struct connection *connection) {
-    static const uint8_t normal[2] = {CLOSE_NORMAL >> 8, CLOSE_NORMAL & 0xff};
+    uint8_t payload[WS_CONTROL_MAX];
+    const size_t size = ws_close_payload(payload, WS_CODE_NORMAL, "");
     pthread_mutex_lock(&connection->io);
-    if (connection->first == NULL) send_control(connection, FRAME_CLOSE, normal, sizeof(normal));
+    if (connection->first == NULL) send_control(connection, WS_CLOSE, payload, size);
     if (connection->first == NULL && connection->tls != NULL) tls_say_end(connection->tls);
     pthread_mutex_unlock(&connection->io);
 }
