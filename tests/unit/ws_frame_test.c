@@ -140,86 +140,87 @@ struct frame {
     { FIN | WS_BINARY, (text) }
 #define SENTINEL MESSAGE("later") /* shows that what precedes it was harmless */
 
+static char long_text[127];
+static const struct {
+    struct frame frames[6];
+    const char *trace;
+    enum ws_error error;
+} rules[] = {
+    {{MESSAGE("abc"), SENTINEL}, "message(abc)message(later)", 0},
+    {{MESSAGE(""), SENTINEL}, "message()message(later)", 0},
+    {{{WS_BINARY, "ab"}, {0, "c"}, {FIN, "de"}, SENTINEL}, "message(abcde)message(later)", 0},
+    {{{WS_BINARY, ""}, {0, ""}, {FIN, ""}, SENTINEL}, "message()message(later)", 0},
+    {{{WS_BINARY, "ab"}, {FIN | WS_PING, "hi"}, {FIN | WS_PONG, ""}, {FIN, "c"}, SENTINEL},
+     "message(abping(hi)pong()c)message(later)",
+     0},
+    {{{WS_BINARY, "ab"}, {FIN | WS_CLOSE, "\x03\xe8"}, {FIN, "c"}}, "message(abclose(1000 )", 0},
+    {{{FIN | WS_PING, ""}, {FIN | WS_PONG, "ho"}, SENTINEL}, "ping()pong(ho)message(later)", 0},
+    /* reserved bits and opcodes */
+    {{MESSAGE("a"), {FIN | 0x40 | WS_BINARY, "x"}}, "message(a)", WS_ERROR_RESERVED_BIT},
+    {{{FIN | 0x20 | WS_BINARY, "x"}}, "", WS_ERROR_RESERVED_BIT},
+    {{{FIN | 0x10 | WS_PING, ""}}, "", WS_ERROR_RESERVED_BIT},
+    {{{FIN | 0x40 | WS_CLOSE, "\x03\xe8"}}, "", WS_ERROR_RESERVED_BIT},
+    {{{FIN | 3, "x"}}, "", WS_ERROR_OPCODE},
+    {{{FIN | 4, ""}}, "", WS_ERROR_OPCODE},
+    {{{FIN | 5, ""}}, "", WS_ERROR_OPCODE},
+    {{{FIN | 6, ""}}, "", WS_ERROR_OPCODE},
+    {{{FIN | 7, ""}}, "", WS_ERROR_OPCODE},
+    {{{FIN | 11, ""}}, "", WS_ERROR_OPCODE},
+    {{{FIN | 12, ""}}, "", WS_ERROR_OPCODE},
+    {{{FIN | 13, ""}}, "", WS_ERROR_OPCODE},
+    {{{FIN | 14, ""}}, "", WS_ERROR_OPCODE},
+    {{{FIN | 15, "x"}}, "", WS_ERROR_OPCODE},
+    /* text */
+    {{{FIN | WS_TEXT, "hello"}}, "", WS_ERROR_TEXT},
+    {{{WS_TEXT, ""}}, "", WS_ERROR_TEXT},
+    /* fragments */
+    {{{FIN, "x"}}, "", WS_ERROR_NO_MESSAGE},
+    {{{0, "x"}}, "", WS_ERROR_NO_MESSAGE},
+    {{MESSAGE("a"), {FIN, "x"}}, "message(a)", WS_ERROR_NO_MESSAGE},
+    {{{WS_BINARY, "a"}, {FIN, "b"}, {FIN, "x"}}, "message(ab)", WS_ERROR_NO_MESSAGE},
+    {{{WS_BINARY, "a"}, MESSAGE("x")}, "message(a", WS_ERROR_IN_MESSAGE},
+    {{{WS_BINARY, "a"}, {WS_BINARY, "x"}}, "message(a", WS_ERROR_IN_MESSAGE},
+    {{{WS_BINARY, "a"}, {FIN | WS_TEXT, "x"}}, "message(a", WS_ERROR_IN_MESSAGE},
+    {{{WS_PING, "x"}}, "", WS_ERROR_CONTROL_FRAGMENT},
+    {{{WS_PONG, ""}}, "", WS_ERROR_CONTROL_FRAGMENT},
+    {{{WS_CLOSE, "\x03\xe8"}}, "", WS_ERROR_CONTROL_FRAGMENT},
+    /* closes */
+    {{{FIN | WS_CLOSE, ""}, SENTINEL}, "close(1005 )", 0},
+    {{{FIN | WS_CLOSE, "\x03\xe8"}, {FIN | 15, "x"}}, "close(1000 )", 0},
+    {{{FIN | WS_CLOSE, "\x03\xe8"
+                       "bye"},
+      SENTINEL},
+     "close(1000 bye)",
+     0},
+    {{{FIN | WS_CLOSE, "\x0f\xa0"
+                       "gr\xc3\xbc\xc3\x9f"}},
+     "close(4000 gr\xc3\xbc\xc3\x9f)",
+     0},
+    {{{FIN | WS_CLOSE, "\x03"}}, "", WS_ERROR_CLOSE_SIZE},
+    {{{FIN | WS_CLOSE, "\x03\xed"}}, "", WS_ERROR_CLOSE_CODE},
+    {{{FIN | WS_CLOSE, "\x03\xe8\xff"}}, "", WS_ERROR_CLOSE_REASON},
+    {{{FIN | WS_CLOSE, "\x03\xe8\xc0\x80"}}, "", WS_ERROR_CLOSE_REASON},     /* overlong */
+    {{{FIN | WS_CLOSE, "\x03\xe8\xed\xa0\x80"}}, "", WS_ERROR_CLOSE_REASON}, /* a surrogate */
+    {{{FIN | WS_CLOSE, "\x03\xe8"
+                       "a\xc3"}},
+     "",
+     WS_ERROR_CLOSE_REASON}, /* half a character */
+    {{{FIN | WS_CLOSE, long_text}}, "", WS_ERROR_CONTROL_SIZE},
+    {{{FIN | WS_PING, long_text}}, "", WS_ERROR_CONTROL_SIZE},
+    {{{FIN | WS_PONG, long_text}}, "", WS_ERROR_CONTROL_SIZE},
+};
+
 static void each_rule_is_checked_on_both_sides(void **state) {
     (void)state;
-    static char long_text[127];
-    static const struct {
-        struct frame frames[6];
-        const char *trace;
-        enum ws_error error;
-    } cases[] = {
-        {{MESSAGE("abc"), SENTINEL}, "message(abc)message(later)", 0},
-        {{MESSAGE(""), SENTINEL}, "message()message(later)", 0},
-        {{{WS_BINARY, "ab"}, {0, "c"}, {FIN, "de"}, SENTINEL}, "message(abcde)message(later)", 0},
-        {{{WS_BINARY, ""}, {0, ""}, {FIN, ""}, SENTINEL}, "message()message(later)", 0},
-        {{{WS_BINARY, "ab"}, {FIN | WS_PING, "hi"}, {FIN | WS_PONG, ""}, {FIN, "c"}, SENTINEL},
-         "message(abping(hi)pong()c)message(later)",
-         0},
-        {{{WS_BINARY, "ab"}, {FIN | WS_CLOSE, "\x03\xe8"}, {FIN, "c"}}, "message(abclose(1000 )", 0},
-        {{{FIN | WS_PING, ""}, {FIN | WS_PONG, "ho"}, SENTINEL}, "ping()pong(ho)message(later)", 0},
-        /* reserved bits and opcodes */
-        {{MESSAGE("a"), {FIN | 0x40 | WS_BINARY, "x"}}, "message(a)", WS_ERROR_RESERVED_BIT},
-        {{{FIN | 0x20 | WS_BINARY, "x"}}, "", WS_ERROR_RESERVED_BIT},
-        {{{FIN | 0x10 | WS_PING, ""}}, "", WS_ERROR_RESERVED_BIT},
-        {{{FIN | 0x40 | WS_CLOSE, "\x03\xe8"}}, "", WS_ERROR_RESERVED_BIT},
-        {{{FIN | 3, "x"}}, "", WS_ERROR_OPCODE},
-        {{{FIN | 4, ""}}, "", WS_ERROR_OPCODE},
-        {{{FIN | 5, ""}}, "", WS_ERROR_OPCODE},
-        {{{FIN | 6, ""}}, "", WS_ERROR_OPCODE},
-        {{{FIN | 7, ""}}, "", WS_ERROR_OPCODE},
-        {{{FIN | 11, ""}}, "", WS_ERROR_OPCODE},
-        {{{FIN | 12, ""}}, "", WS_ERROR_OPCODE},
-        {{{FIN | 13, ""}}, "", WS_ERROR_OPCODE},
-        {{{FIN | 14, ""}}, "", WS_ERROR_OPCODE},
-        {{{FIN | 15, "x"}}, "", WS_ERROR_OPCODE},
-        /* text */
-        {{{FIN | WS_TEXT, "hello"}}, "", WS_ERROR_TEXT},
-        {{{WS_TEXT, ""}}, "", WS_ERROR_TEXT},
-        /* fragments */
-        {{{FIN, "x"}}, "", WS_ERROR_NO_MESSAGE},
-        {{{0, "x"}}, "", WS_ERROR_NO_MESSAGE},
-        {{MESSAGE("a"), {FIN, "x"}}, "message(a)", WS_ERROR_NO_MESSAGE},
-        {{{WS_BINARY, "a"}, {FIN, "b"}, {FIN, "x"}}, "message(ab)", WS_ERROR_NO_MESSAGE},
-        {{{WS_BINARY, "a"}, MESSAGE("x")}, "message(a", WS_ERROR_IN_MESSAGE},
-        {{{WS_BINARY, "a"}, {WS_BINARY, "x"}}, "message(a", WS_ERROR_IN_MESSAGE},
-        {{{WS_BINARY, "a"}, {FIN | WS_TEXT, "x"}}, "message(a", WS_ERROR_IN_MESSAGE},
-        {{{WS_PING, "x"}}, "", WS_ERROR_CONTROL_FRAGMENT},
-        {{{WS_PONG, ""}}, "", WS_ERROR_CONTROL_FRAGMENT},
-        {{{WS_CLOSE, "\x03\xe8"}}, "", WS_ERROR_CONTROL_FRAGMENT},
-        /* closes */
-        {{{FIN | WS_CLOSE, ""}, SENTINEL}, "close(1005 )", 0},
-        {{{FIN | WS_CLOSE, "\x03\xe8"}, {FIN | 15, "x"}}, "close(1000 )", 0},
-        {{{FIN | WS_CLOSE, "\x03\xe8"
-                           "bye"},
-          SENTINEL},
-         "close(1000 bye)",
-         0},
-        {{{FIN | WS_CLOSE, "\x0f\xa0"
-                           "gr\xc3\xbc\xc3\x9f"}},
-         "close(4000 gr\xc3\xbc\xc3\x9f)",
-         0},
-        {{{FIN | WS_CLOSE, "\x03"}}, "", WS_ERROR_CLOSE_SIZE},
-        {{{FIN | WS_CLOSE, "\x03\xed"}}, "", WS_ERROR_CLOSE_CODE},
-        {{{FIN | WS_CLOSE, "\x03\xe8\xff"}}, "", WS_ERROR_CLOSE_REASON},
-        {{{FIN | WS_CLOSE, "\x03\xe8\xc0\x80"}}, "", WS_ERROR_CLOSE_REASON},     /* overlong */
-        {{{FIN | WS_CLOSE, "\x03\xe8\xed\xa0\x80"}}, "", WS_ERROR_CLOSE_REASON}, /* a surrogate */
-        {{{FIN | WS_CLOSE, "\x03\xe8"
-                           "a\xc3"}},
-         "",
-         WS_ERROR_CLOSE_REASON}, /* half a character */
-        {{{FIN | WS_CLOSE, long_text}}, "", WS_ERROR_CONTROL_SIZE},
-        {{{FIN | WS_PING, long_text}}, "", WS_ERROR_CONTROL_SIZE},
-        {{{FIN | WS_PONG, long_text}}, "", WS_ERROR_CONTROL_SIZE},
-    };
     memset(long_text, 'x', WS_CONTROL_MAX + 1);
     for (enum ws_side side = WS_SERVER; side <= WS_CLIENT; side++)
-        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
             struct stream stream = {.size = 0};
-            for (const struct frame *frame = cases[i].frames; frame->payload != NULL; frame++) {
+            for (const struct frame *frame = rules[i].frames; frame->payload != NULL; frame++) {
                 const size_t size = strlen(frame->payload);
                 put_frame(&stream, side, frame->first, frame->payload, size, size < 126 ? 0 : 2);
             }
-            expect(side, &stream, cases[i].trace, cases[i].error);
+            expect(side, &stream, rules[i].trace, rules[i].error);
         }
 }
 
