@@ -567,6 +567,7 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
     set_now_of(core, event);
     uint64_t latest_ns = event->now.steady_ns + (SEEDED_BUG(lateness_ignored) ? 0 : event->late_ns);
     core->from_ns = latest_ns > core->now.steady_ns ? latest_ns : core->now.steady_ns;
+    producers_note_late(core);
     assert(!core->closed || event->kind == CORE_DURABLE || event->kind == CORE_INDEXED || event->kind == CORE_TICK);
     size_t used = effects->arena->used;
     uint64_t taken = slab_allocated(core->slab);

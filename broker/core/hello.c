@@ -38,7 +38,8 @@ static void end_some(struct core *core, struct draft *draft, const struct core_c
     const struct producer *picked = pick(core, caller, &is_beyond);
     const struct producer *idle = TAILQ_FIRST(&core->producers_idle);
     uint32_t ended = 0;
-    for (; idle && ended < IDLE_PER_STEP_MAX && idle->used_ms < idle_limit_ms; idle = TAILQ_NEXT(idle, idle)) {
+    for (; idle && ended < IDLE_PER_STEP_MAX && producer_idle_since_ms(core, idle) < idle_limit_ms;
+         idle = TAILQ_NEXT(idle, idle)) {
         if (idle == picked) picked = NULL;
         end_producer(draft, idle->id, true);
         ended++;

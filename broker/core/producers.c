@@ -29,6 +29,21 @@ bool producers_reach(struct core *core, uint64_t owner, uint64_t count) {
     return !count;
 }
 
+void producers_note_late(struct core *core) {
+    uint64_t stopped_ms = steady_ms(core), resumed_ms = from_ms(core);
+    if (resumed_ms - stopped_ms < PRODUCER_IDLE_MS / 2) return;
+    if (stopped_ms > core->producers_resumed_ms || !core->producers_resumed_ms) core->producers_stopped_ms = stopped_ms;
+    core->producers_resumed_ms = resumed_ms;
+}
+
+/* A use that the broker read after a standstill has the time before it. It counts from when it was read: otherwise the
+ * standstill would make the producer idle (F-13, ONCE-1). */
+uint64_t producer_idle_since_ms(const struct core *core, const struct producer *producer) {
+    bool is_read_late =
+        producer->used_ms >= core->producers_stopped_ms && producer->used_ms < core->producers_resumed_ms;
+    return is_read_late ? core->producers_resumed_ms : producer->used_ms;
+}
+
 int producer_apply_put(struct core *core, uint64_t id, uint64_t owner) {
     if (!id || producer_find(core, id)) return CORE_NONSENSE;
     struct producer *producer = TAILQ_FIRST(&core->producers_free);

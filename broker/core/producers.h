@@ -11,6 +11,10 @@ void producers_order(struct core *core);
 /* Returns true if the owner has at least `count` producers. */
 bool producers_reach(struct core *core, uint64_t owner, uint64_t count);
 struct producer *producer_find(const struct core *core, uint64_t id);
+/* Notes that the input of this step was read later than the time that it counts from. */
+void producers_note_late(struct core *core);
+/* Returns the steady time from which the producer counts as idle. */
+uint64_t producer_idle_since_ms(const struct core *core, const struct producer *producer);
 int producer_apply_put(struct core *core, uint64_t id, uint64_t owner);
 int producer_apply_end(struct core *core, uint64_t id);
 int producer_apply_commit(struct core *core, uint64_t id, uint64_t sequence, uint64_t oldest_unanswered,

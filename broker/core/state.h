@@ -444,6 +444,9 @@ struct core {
     struct producer_list producers_free; /* entries used earlier and free again */
     uint32_t producer_count;
     uint32_t producers_used; /* entries from here on have never been used */
+    /* Steady times at which the process was stopped last for hours, and read its input again (F-13); both 0: never. */
+    uint64_t producers_stopped_ms;
+    uint64_t producers_resumed_ms;
 
     struct list_scan scans[LIST_SCANS_MAX];
     size_t scan_count;

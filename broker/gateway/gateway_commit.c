@@ -173,13 +173,19 @@ static struct producer *producer_new(struct maker *maker, const char *peer, bool
 
 /* ---- commits without a key */
 
+/* Returns a producer with room in its window; NULL: none. Frees the idle ones, because a principal has at most
+ * PRODUCERS_EACH. */
 static struct producer *find_room(const struct maker *maker, bool *out_is_asked) {
-    struct producer *producer = NULL;
+    struct producer *producer = TAILQ_FIRST(&maker->producers), *next = NULL;
     *out_is_asked = false;
-    TAILQ_FOREACH(producer, &maker->producers, next) {
+    for (; producer != NULL; producer = next) {
+        next = TAILQ_NEXT(producer, next);
         if (producer->keeps || producer->is_over) continue;
         *out_is_asked |= producer->id == 0;
-        if (is_stale(producer)) continue;
+        if (producer->id != 0 && is_stale(producer)) {
+            producer_free(producer);
+            continue;
+        }
         if (producer->id != 0 && producer->sequence - producer->oldest < COMMITS_PER_PRODUCER_MAX) return producer;
     }
     return NULL;

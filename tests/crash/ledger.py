@@ -17,6 +17,7 @@ class Ledger:
         self.odd = []         # replies that can never be right
         self.open = {}        # key → request without a reply: it may have been carried out
         self.moving = collections.Counter()  # key → number of moves without a reply, of clients that also consume
+        self.jumped = False   # the broker's clock has jumped: it may have forgotten outcomes, and a producer that was idle for a day
 
     def ask(self, what, key):
         self.open.setdefault(key, set()).add(what)
@@ -29,7 +30,7 @@ class Ledger:
     def scheduled(self, answer):
         if answer["result"] == "scheduled":
             self.schedules[answer["key"]] = answer
-        else:
+        elif not (self.jumped and answer["result"] == "forgotten"):
             self.odd.append(f"schedule of a fresh key was answered {answer}")
 
     def moved(self, answer):
@@ -48,6 +49,11 @@ class Ledger:
     def was_known(self, key, answer):
         """Whether the schedule's reply had arrived before the question was sent (they use different connections)."""
         return key in self.schedules and self.schedules[key]["_arrived_ms"] < answer["_asked_ms"]
+
+    def may_be_forgotten(self, key, deliveries):
+        """Whether the clock of the broker jumped, and the task may have ended more than --outcome-retention before (docs/LIMITS.md, Time). Neither
+        the answer to a cancel nor a delivery tells by which clock the broker judged it."""
+        return self.jumped and (bool(deliveries) or any(a["result"] == "cancelled" for _, a in self.cancels[key]))
 
     # ---- the comparison; each function returns a list of complaints
 
@@ -145,7 +151,8 @@ class Ledger:
                     complaints.append(f"{len(deliveries)} deliveries, but the answer was {answer}")
                 elif answer["result"] == "acked" and not deliveries:
                     complaints.append(f"acked, but no consumer ever saw it: {answer}")
-                elif answer["result"] in ("unknown", "expired", "dropped", "dead") and self.was_known(key, answer):
+                elif answer["result"] in ("unknown", "expired", "dropped", "dead") and self.was_known(key, answer) and not (
+                        answer["result"] == "unknown" and self.may_be_forgotten(key, deliveries)):
                     complaints.append(f"a task that was acknowledged: {answer}")
         return complaints
 

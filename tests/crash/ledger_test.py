@@ -86,6 +86,17 @@ class Judge(unittest.TestCase):
         self.ledger.cancelled({"result": "unknown", "key": "k", "deliveries": 0, "_asked_ms": 110, "_arrived_ms": 120})
         self.assert_found("untrue")
 
+    def test_a_cancel_after_the_outcome_was_forgotten(self):
+        """Only after a jump of the broker's clock, and not of a task that is live."""
+        unknown = {"result": "unknown", "key": "k", "deliveries": 0, "_asked_ms": 110, "_arrived_ms": 120}
+        self.ledger.jumped = True
+        self.ledger.cancelled(unknown)
+        self.assert_found("lost", "untrue")
+        self.ledger.delivered(delivery())
+        self.assert_found()
+        self.ledger.jumped = False
+        self.assert_found("untrue")
+
     def test_a_retry_that_was_executed_again(self):
         self.ledger.delivered(delivery())
         self.ledger.scheduled({"result": "exists", "key": "k", "id": "7", "due_ms": 100})

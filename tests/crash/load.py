@@ -22,11 +22,13 @@ TIMEOUT = "60s"  # a start may come in between
 class Load:
     """All clients of the test. Each thread reads one stream's replies into the ledger. One task in `hand_every` is acked by hand,
     with a process each; 0: none. `prefix` begins every key, `queue_prefix` the names of both queues; `pause_s` is the time
-    between two groups of requests; `timeout` is how long a client retries."""
+    between two groups of requests; `timeout` is how long a client retries. `ahead_ms` returns how far the broker's clock is
+    ahead of the clients' clock: each time in the ledger is on the broker's clock."""
 
-    def __init__(self, broker, seed, hand_every=12, prefix="t", queue_prefix="", pause_s=0.04, timeout=TIMEOUT):
+    def __init__(self, broker, seed, hand_every=12, prefix="t", queue_prefix="", pause_s=0.04, timeout=TIMEOUT, ahead_ms=lambda: 0):
         self.hand_every, self.prefix, self.pause_s = hand_every, prefix, pause_s
         self.patience = ("--timeout", timeout)
+        self.ahead_ms = ahead_ms
         self.hand_queue, self.auto_queue = queue_prefix + "hand", queue_prefix + "auto"
         self.broker, self.ledger = broker, Ledger()
         self.random = random.Random(seed)
@@ -69,8 +71,12 @@ class Load:
         self.consumers.remove(victim)
         self.start_consumer(self.auto_queue)
 
+    def now_ms(self):
+        return now_ms() + self.ahead_ms()
+
     def read_answers(self, stream, name, note):
         while (answer := stream.lines.get()) is not None:
+            answer["_arrived_ms"] += self.ahead_ms()
             if name == "cancel":
                 answer["_asked_ms"] = self.cancel_asked_ms[answer["line"] - 1]
             note(answer)
@@ -83,6 +89,9 @@ class Load:
 
     def read_deliveries(self, stream):
         while (delivery := stream.lines.get()) is not None:
+            ahead_ms = self.ahead_ms()
+            delivery["_arrived_ms"] += ahead_ms
+            delivery["received_ms"] += ahead_ms
             self.ledger.delivered(delivery)
             if delivery["queue"] == self.hand_queue:
                 self.by_hand.append(delivery)
@@ -96,7 +105,7 @@ class Load:
                 continue
             done = subprocess.run(self.broker.command("ack", delivery["id"], delivery["token"], "--timeout", "20s"),
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-            arrived_ms = now_ms()
+            arrived_ms = self.now_ms()
             if done.returncode == 0 and json.loads(done.stdout)["result"] == "acked":
                 self.ledger.acked(delivery["id"], arrived_ms)
 
@@ -116,7 +125,7 @@ class Load:
             for _ in range(self.random.randrange(0, 8)):
                 queue, key = self.random.choice(recent)
                 self.cancels_sent += 1
-                self.cancel_asked_ms.append(now_ms())
+                self.cancel_asked_ms.append(self.now_ms())
                 self.cancels.send({"queue": queue, "key": key})
             for _ in range(self.random.randrange(0, 6)):
                 queue, key = self.random.choice(recent)

@@ -182,8 +182,9 @@ class Web(Passes):
         self.assertEqual(status, 404, answer)
 
     def test_an_idle_producer_is_forgotten_after_a_day(self):
-        """PRODUCER_IDLE_MS, in the core and in the gateway, whose own producers it means, too."""
-        for n in range(2):
+        """PRODUCER_IDLE_MS, in the core and in the gateway, whose own producers it means, too. A principal has at most 8 producers there
+        (PRODUCERS_EACH)."""
+        for n in range(10):
             rpc = self.rpc_of_admin()
             producer = rpc.hello()
             self.assertEqual(rpc.ask(COMMIT, commit(producer, 1, [schedule("q")]))[0], OK)

@@ -32,6 +32,7 @@ struct fx {
     char message[256];
     uint64_t session;
     uint64_t now_ms;
+    uint64_t late_ms;                 /* how long after now_ms requests were read */
     uint64_t content_size;            /* content size of new tasks */
     uint64_t resumes;                 /* session that the next subscription resumes; 0: none */
     uint64_t id;                      /* id in the first result */
@@ -84,6 +85,7 @@ static inline Tarry__Code ask(struct fx *f, enum core_event_kind kind, Tarry__Re
     contents[0].size = (uint32_t)f->content_size; /* only the shell reads contents */
     struct core_event event = {.kind = kind,
                                .ticket = 1,
+                               .late_ns = f->late_ms * 1000000,
                                .request = request,
                                .contents = contents,
                                .session = f->resumes,

@@ -486,6 +486,23 @@ static void after_a_restart_the_longest_idle_producer_goes_first(void **state) {
     }
 }
 
+/* ONCE-1, F-13: the time for which the process was stopped does not make a producer idle that was used after it. */
+static void a_producer_used_right_after_a_standstill_is_not_idle(void **state) {
+    struct fx *f = *state;
+    f->late_ms = PRODUCER_IDLE_MS + 1000; /* the process was stopped: what it reads now counts as of before */
+    assert_int_equal(hello(f), TARRY__CODE__OK);
+    uint64_t fresh = f->producer;
+    f->now_ms += f->late_ms;
+    f->late_ms = 0;
+    assert_int_equal(hello(f), TARRY__CODE__OK);
+    f->producer = fresh;
+    assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__OK);
+    f->now_ms += PRODUCER_IDLE_MS + 1;
+    assert_int_equal(hello(f), TARRY__CODE__OK);
+    f->producer = fresh;
+    assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__FORGOTTEN); /* now it was idle */
+}
+
 static void a_log_that_makes_no_sense_is_not_believed(void **state) { /* LOG-2 */
     Tarry__Task task = TARRY__TASK__INIT;
     Tarry__TaskPut put = TARRY__TASK_PUT__INIT;
@@ -581,6 +598,7 @@ int main(void) {
         CORE_TEST(a_question_moves_no_followers_clock),
         cmocka_unit_test(an_index_that_makes_no_sense_is_not_believed),
         CORE_TEST(after_a_restart_the_longest_idle_producer_goes_first),
+        CORE_TEST(a_producer_used_right_after_a_standstill_is_not_idle),
         cmocka_unit_test(a_log_that_makes_no_sense_is_not_believed),
         cmocka_unit_test(without_memory_there_is_no_core),
     };

@@ -426,6 +426,22 @@ static void a_key_gets_no_number_of_an_idle_producer(void **state) {
     assert_int_equal(world.code, TARRY__CODE__OK);
 }
 
+/* ONCE-1: a principal has at most 8 producers for commits. Those that were idle for 12 h make room for new ones. */
+static void idle_producers_make_room(void **state) {
+    enum { NIGHTS = 20 };
+    struct gateway *gateway = *state;
+    for (unsigned night = 0; night < NIGHTS; night++) {
+        commit_with_key(gateway, night % 2 == 0 ? "a" : "b");
+        answer_hello_as(gateway, 70 + 2 * night);
+        answer_hello_as(gateway, 71 + 2 * night);
+        answer_receipt(gateway);
+        answer_commit(gateway, world.asked[--world.count]);
+        assert_int_equal(world.told, night + 1);
+        assert_int_equal(world.code, TARRY__CODE__OK);
+        world.ahead_s += 12 * 3600 + 1;
+    }
+}
+
 /* The broker's table of producers is bounded: it may forget one early. The next key must not be refused because of
  * that. */
 static void a_forgotten_producer_gives_no_further_number(void **state) {
@@ -533,6 +549,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_a_callback_is_given_is_valid_until_it_returns, begin, end),
         cmocka_unit_test_setup_teardown(receipts_that_are_over_are_acknowledged, begin, end),
         cmocka_unit_test_setup_teardown(a_key_gets_no_number_of_an_idle_producer, begin, end),
+        cmocka_unit_test_setup_teardown(idle_producers_make_room, begin, end),
         cmocka_unit_test_setup_teardown(a_forgotten_producer_gives_no_further_number, begin, end),
         cmocka_unit_test_setup_teardown(the_queue_of_receipts_is_mended_once_a_sweep, begin, end),
         cmocka_unit_test_setup_teardown(a_follower_sweeps_nothing, begin, end),

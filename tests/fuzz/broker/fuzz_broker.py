@@ -146,14 +146,14 @@ def replay_kept(where, options, directory):
 
 def table(tallies):
     print(f"{'role':<14}{'lives':>6} {'minutes':>8} {'requests':>10} {'a second':>9} {'answers':>10} {'noises':>8} {'connections':>12} "
-          f"{'MiB':>6} {'worst s':>8}  failures")
+          f"{'jumps':>6} {'MiB':>6} {'worst s':>8}  failures")
     total = 0
     for name, one in tallies.items():
         said, requests = one.said, one.said.get("requests", 0)
         total += requests
         print(f"{name:<14}{one.lives:>6} {one.seconds / 60:>8.1f} {requests:>10,} {requests / max(one.seconds, 1):>9,.0f} "
               f"{said.get('answers', 0):>10,} {said.get('noises', 0):>8,} {said.get('connections', 0):>12,} "
-              f"{one.memory_kib >> 10:>6,} {one.worst_s:>8.1f}  {len(one.failures)}")
+              f"{said.get('jumps', 0):>6,} {one.memory_kib >> 10:>6,} {one.worst_s:>8.1f}  {len(one.failures)}")
     print(f"{total:,} requests")
     for group in ("codes", "operations", "http", "jobs"):
         counts = {}

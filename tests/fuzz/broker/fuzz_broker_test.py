@@ -50,6 +50,7 @@ class Rig(unittest.TestCase):
         self.assertGreater(life.said["answers"], REQUESTS_MIN // 2)
         self.assertTrue(life.said["http"])
         self.assertEqual(bool(life.said["jobs"]), role.jobs)
+        self.assertTrue(life.said["jumps"])
         return life.said
 
 
@@ -113,13 +114,17 @@ class Judge(Rig):
     def test_a_trace_is_played_again_and_made_smaller(self):
         """Uses a broker that ends whenever it gets one client's name."""
         steps = [(shrink.OPEN, 0, 0, b""), *((shrink.SAY, 0, 4, b"GET ") for _ in range(3)), (shrink.OPEN, 1, 0, b""),
-                 (shrink.SAY, 1, 7, b"\x82\x81....x"), (shrink.SAY, 1, 14, b"\x82\x81....y\x82\x81....z"), (shrink.CLOSE, 1, 0, b"")]
+                 (shrink.PASS, 0, 86400, b""), (shrink.SAY, 1, 7, b"\x82\x81....x"), (shrink.SAY, 1, 14, b"\x82\x81....y\x82\x81....z"), (shrink.CLOSE, 1, 0, b"")]
         small = shrink.shrink(steps, lambda some: any(step[3].endswith(b"y") for step in some), 10)
         self.assertEqual([step[3] for step in small if step[0] == shrink.SAY], [b"\x82\x81....y"])
+        self.assertFalse([step for step in small if step[0] == shrink.PASS])
+        small = shrink.shrink(steps, lambda some: any(step[0] == shrink.PASS for step in some), 10)
+        self.assertTrue([step for step in small if step[0] == shrink.PASS])
         role, trace = self.role("alone"), os.path.join(self.directory, "trace")
         shrink.write(steps, trace)
         self.assertEqual(shrink.read(trace), steps)
         self.assertEqual(replay(role, trace), "")
+        self.assertEqual(role.passing.ahead_ms(), 86_400_000)
 
 
 if __name__ == "__main__":

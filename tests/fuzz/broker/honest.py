@@ -25,11 +25,13 @@ CALL_EVERY_S = 0.2
 class Honest:
     """The queues' names cannot be guessed; otherwise strangers could legitimately purge them."""
 
-    def __init__(self, clients, seed):
+    def __init__(self, clients, seed, passing):
+        """`passing`: of the brokers' clocks; ours stand as they are."""
         prefix = MARK + secrets.token_hex(8) + "-"
         self.clients, self.far_queue = clients, prefix + "far"
         self.far = self.schedule_far()
-        self.load = Load(clients, seed, hand_every=24, queue_prefix=prefix, pause_s=PAUSE_S)
+        self.load = Load(clients, seed, hand_every=24, queue_prefix=prefix, pause_s=PAUSE_S, ahead_ms=passing.ahead_ms)
+        self.passing = passing
         harness.wait_until("an honest client is served", lambda: self.load.answered["schedule"] > 0 or self.load.deaths, BEGIN_S)
 
     def schedule_far(self):
@@ -53,6 +55,7 @@ class Honest:
         return wrong
 
     def judge(self):
+        self.load.ledger.jumped = self.passing.ns > 0
         return [f"{name}: {what}" for name in CHECKS for what in getattr(self.load.ledger, name)()]
 
     def end(self):

@@ -14,6 +14,7 @@ from honest import MARK
 PAUSE_S = 0.05
 DRAIN_S = 60         # until everything is delivered, on a busy machine
 DUE_MS = (0, 50, 400)
+KEY_REMEMBERED_S = 23 * 3600  # a little less than the broker remembers an Idempotency-Key
 AGAIN_ONE_IN = 4     # one request in four is sent again under its key
 LATER = (421, 429, 500, 503)  # not this node leads, or it is busy, or stopping: try again
 JOBS_LATER = (b"OUT_OF_MEMORY", b"INTERNAL_ERROR", b"DRAINING")
@@ -24,12 +25,13 @@ class Web(threading.Thread):
     """A client that schedules and one that works, in turns. Any of `ports` may be the one that serves; the others say that they
     do not."""
 
-    def __init__(self, ports, seed):
+    def __init__(self, ports, seed, passing):
+        """`passing`: of the brokers' clocks."""
         super().__init__(daemon=True)
-        self.ports, self.random = list(ports), random.Random(seed)
+        self.ports, self.random, self.passing = list(ports), random.Random(seed), passing
         self.queue = MARK + secrets.token_hex(8) + "-" + self.name_of_door
         self.running, self.wrong, self.trouble = True, [], ""
-        self.made, self.acked, self.again = {}, set(), set()  # id → due time by its own clock; acked ids; ids whose ack had no answer
+        self.made, self.acked, self.again = {}, set(), {}  # id → due time by the brokers' clock; acked ids; id whose ack had no answer → token
         self.count, self.connection = 0, None
         self.start()
 
@@ -69,8 +71,8 @@ class Web(threading.Thread):
         """Takes a delivery: it must be of a known task, not early, and not acked before."""
         if task not in self.made:
             self.wrong.append(f"{self.queue}: {task} came and was never made")
-        elif time.monotonic() < self.made[task]:
-            self.wrong.append(f"{self.queue}: {task} came {self.made[task] - time.monotonic():.3f} s early")
+        elif self.passing.monotonic() < self.made[task]:
+            self.wrong.append(f"{self.queue}: {task} came {self.made[task] - self.passing.monotonic():.3f} s early")
         elif task in self.acked and task not in self.again:
             self.wrong.append(f"{self.queue}: {task} came again after it was acked")
 
@@ -78,12 +80,24 @@ class Web(threading.Thread):
         """Returns complaints; the last task has been acked."""
         self.running = False
         self.join(DRAIN_S + 30)
-        lost = set(self.made) - self.acked
+        lost = {task for task in set(self.made) - self.acked if task not in self.again or not self.is_settled(task)}
         if lost:
             self.wrong.append(f"{self.queue}: {len(lost)} of {len(self.made)} never came: {self.trouble}")
         if not self.made:
             self.wrong.append(f"{self.queue}: nothing was made: {self.trouble}")
         return self.wrong
+
+    def is_settled(self, task):
+        """Whether the ack whose answer was lost took effect."""
+        for port in self.ports:
+            try:
+                self.connection = self.connect(port)
+                return self.has_ended(task)
+            except TROUBLES as error:
+                self.trouble = repr(error)
+            finally:
+                self.close()
+        return False
 
     def end(self):
         self.running = False
@@ -95,49 +109,74 @@ class Api(Web):
 
     name_of_door = "api"
 
-    def __init__(self, ports, seed):
-        self.due = {}  # number → earliest time at which the task may be delivered
-        super().__init__(ports, seed)
+    def __init__(self, ports, seed, passing):
+        self.due = {}       # number → earliest time at which the task may be delivered
+        self.first = {}     # number → time of its first request
+        self.twice = set()  # numbers that may be two tasks: their key was forgotten between two requests
+        super().__init__(ports, seed, passing)
 
     def connect(self, port):
         return http.client.HTTPConnection("127.0.0.1", port, timeout=20)
 
     def ask(self, path, body, wanted, key=None):
+        """The answer, which has one of the wanted statuses. None: 410, the key's outcome is no longer known."""
         headers = {"Content-Type": "application/json", **({"Idempotency-Key": key} if key else {})}
         self.connection.request("POST", path, json.dumps(body), headers)
         answer = self.connection.getresponse()
         text = answer.read()
         self.expect(answer.status in wanted, answer.status in LATER, path, body, key, text)
-        return json.loads(text)
+        return None if answer.status == 410 else json.loads(text)
 
     def make(self):
         """Repeats the request until it is answered."""
         key, delay_ms = f"{self.queue}-{self.count}", DUE_MS[self.count % len(DUE_MS)]
         body = {"key": str(self.count), "delay_ms": delay_ms, "json": {"n": self.count}}
-        self.due.setdefault(self.count, time.monotonic() + delay_ms / 1000)
+        now_s = self.passing.monotonic()
+        self.first.setdefault(self.count, now_s)
+        self.due.setdefault(self.count, now_s + delay_ms / 1000)
         path = f"/v1/queues/{self.queue}/tasks"
-        first = self.ask(path, body, (201,), key)
-        self.made.setdefault(first["id"], self.due[self.count])
+        first = self.ask_once(path, body, key)
         if self.random.randrange(AGAIN_ONE_IN) == 0:
-            second = self.ask(path, body, (201,), key)
-            if second != first:
+            second = self.ask_once(path, body, key)
+            if second != first and not self.is_old():
                 self.wrong.append(f"{key}: {second} instead of {first}")
         self.count += 1
+
+    def is_old(self):
+        """Whether the broker may have forgotten the key of the present number."""
+        return self.passing.monotonic() - self.first[self.count] > KEY_REMEMBERED_S
+
+    def ask_once(self, path, body, key):
+        """The answer to the request, which has the same key each time."""
+        answer = self.ask(path, body, (201, 409, 410) if self.is_old() else (201, 410), key)
+        if self.is_old():
+            self.twice.add(self.count)
+        elif answer is None:
+            self.wrong.append(f"{key}: forgotten after {self.passing.monotonic() - self.first[self.count]:.0f} s")
+        if answer is not None and "id" in answer:  # else 409: the first task is live under its key
+            self.made.setdefault(answer["id"], self.due[self.count])
+        return answer
 
     def work(self):
         leased = self.ask(f"/v1/queues/{self.queue}/lease", {"max": 10, "wait": "100ms", "lease": "5s"}, (200,))
         for task in leased["tasks"]:
-            if task["json"] == {"n": self.count}:  # its answer was lost with a connection
-                self.made.setdefault(task["id"], self.due[self.count])
+            number = task["json"]["n"]
+            if number == self.count or number in self.twice:  # the answer to it was lost with a connection
+                self.made.setdefault(task["id"], self.due[number])
             self.has_come(task["id"])
             if task["due_ms"] > leased["delivered_ms"]:
                 self.wrong.append(f"{self.queue}: {task['id']} was delivered before it was due: {task}")
         for task in leased["tasks"]:
-            self.again.add(task["id"])
+            self.again[task["id"]] = task["token"]
             settled = self.ask("/v1/ack", {"id": task["id"], "token": task["token"]}, (200, 409))
             if settled.get("result") == "acked":
                 self.acked.add(task["id"])
-                self.again.discard(task["id"])
+                del self.again[task["id"]]
+
+    def has_ended(self, task):
+        settled = self.ask("/v1/ack", {"id": task, "token": self.again[task]}, (200, 409))
+        result = settled["result"]
+        return (result if isinstance(result, str) else result["result"]) in ("acked", "unknown")
 
 
 class Jobs(Web):
@@ -145,9 +184,9 @@ class Jobs(Web):
 
     name_of_door = "jobs"
 
-    def __init__(self, ports, seed):
+    def __init__(self, ports, seed, passing):
         self.unanswered = {}  # body → due time: its INSERTED was lost with a connection
-        super().__init__(ports, seed)
+        super().__init__(ports, seed, passing)
 
     def connect(self, port):
         client = Client(port)
@@ -164,7 +203,7 @@ class Jobs(Web):
 
     def make(self):
         delay_s, body = self.random.choice((0, 0, 1)), str(self.count).encode()
-        began = time.monotonic()
+        began = self.passing.monotonic()
         self.count += 1
         self.unanswered[body] = began + delay_s
         reply = self.said(self.connection, f"put {self.random.randrange(3)} {delay_s} 5 {len(body)}", b"INSERTED ", body=body)
@@ -178,7 +217,10 @@ class Jobs(Web):
         if job not in self.made and body in self.unanswered:
             self.made[job] = self.unanswered.pop(body)
         self.has_come(job)
-        self.again.add(job)
+        self.again[job] = None
         if self.said(self.connection, f"delete {job}", b"DELETED", b"NOT_FOUND") == b"DELETED\r\n":
             self.acked.add(job)
-            self.again.discard(job)
+            del self.again[job]
+
+    def has_ended(self, task):
+        return self.said(self.connection, f"stats-job {task}", b"OK ", b"NOT_FOUND") == b"NOT_FOUND\r\n"

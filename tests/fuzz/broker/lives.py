@@ -50,7 +50,7 @@ class Stranger:
     """The process of a fuzzing client (stranger.c)."""
 
     def __init__(self, role, arguments):
-        command = ["nice", "-n", "5", harness.find_program("stranger"), *role.stranger, *arguments]
+        command = ["nice", "-n", "5", harness.find_program("stranger"), *role.stranger, "--pass", role.passing.path, *arguments]
         for port in role.ports():
             command += ["--port", str(port)]
         for port in role.job_ports():
@@ -100,9 +100,10 @@ class Life:
     def go_on(self):
         role = self.role
         if role.honest:
-            self.honest = Honest(role.clients, self.seed)
+            self.honest = Honest(role.clients, self.seed, role.passing)
             self.caller = Caller(role.ports(), self.honest.far_queue, KEY_FAR)
-            self.webs = [Api([broker.port for broker in role.brokers], self.seed), Jobs([broker.job_port for broker in role.brokers], self.seed)]
+            self.webs = [Api([broker.port for broker in role.brokers], self.seed, role.passing),
+                         Jobs([broker.job_port for broker in role.brokers], self.seed, role.passing)]
         else:
             self.caller = Caller(role.ports(), "q1", "filler-1")
         self.listen(Stranger(role, ["--seed", str(self.seed), *self.arguments]))

@@ -10,6 +10,7 @@ import harness
 import ports
 import tokens
 import wire
+from passing import Passing
 
 FILLERS = 60            # tasks that belong to no client, so that small ids are harmless
 BROKER_ARGUMENTS = ("--memory", "64MiB", "--segment-size", "4MiB", "--retain-log-size", "32MiB", "--retain-log-age", "1s")
@@ -29,7 +30,10 @@ class Role:
 
     def __init__(self, directory, env):
         """`directory`: the role's own, for the template and for lives."""
-        self.directory, self.env = directory, env
+        self.directory = directory
+        os.makedirs(directory, exist_ok=True)
+        self.passing = Passing(os.path.join(directory, "passed"), env.get("ASAN_OPTIONS"))
+        self.env = {**env, **self.passing.env()}
         self.template = os.path.join(directory, "template")
         self.life = os.path.join(directory, "life")
         self.brokers = []
@@ -72,7 +76,8 @@ class Role:
     # ---- a life
 
     def begin(self):
-        """Starts all brokers of the role on copies of the template."""
+        """Starts all brokers of the role on copies of the template, and their clocks without a jump."""
+        self.passing.ns = 0
         shutil.rmtree(self.life, ignore_errors=True)
         shutil.copytree(self.template, self.life)
         for broker in self.brokers:
@@ -113,7 +118,6 @@ class Tokens(Role):
     stranger = tuple(word for name in rows for word in ("--token", tokens.text_of(name)))
 
     def make_brokers(self):
-        os.makedirs(self.directory, exist_ok=True)
         path = os.path.join(self.directory, "tokens")
         harness.make_private(path, tokens.FIRST_LINE + "".join(tokens.row(name, *fields) for name, fields in self.rows.items()))
         self.a = self.make_broker("a", "--tokens", path)

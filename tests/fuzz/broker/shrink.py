@@ -7,7 +7,7 @@ import struct
 import time
 
 STEP = struct.Struct("<BII")
-OPEN, SAY, HEARD, CLOSE = b"OSHC"
+OPEN, SAY, HEARD, CLOSE, PASS = b"OSHCP"
 
 
 def read(path):
@@ -84,16 +84,20 @@ def shrink(steps, fails, limit_s):
     """`fails(steps)`: the steps still make a broker fail. Returns the remaining steps."""
     until = time.monotonic() + limit_s
     steps = split(steps)
-    order = list(dict.fromkeys(step[1] for step in reversed(steps)))  # the connection that sent last first
+    order = list(dict.fromkeys(step[1] for step in reversed(steps) if step[0] != PASS))  # the connection that sent last first
 
     def of(connections):
-        return [step for step in steps if step[1] in connections]
+        return [step for step in steps if step[0] == PASS or step[1] in connections]
 
     count = 1
     while count < len(order) and time.monotonic() < until and not fails(of(set(order[:count]))):
         count *= 2
     connections = fewer(order[:count], lambda some: fails(of(set(some))), until)
     steps = of(set(connections))
-    kept = fewer([n for n, step in enumerate(steps) if step[0] == SAY],
-                 lambda some: fails([s for n, s in enumerate(steps) if s[0] != SAY or n in set(some)]), until)
-    return [step for n, step in enumerate(steps) if step[0] != SAY or n in set(kept)]
+
+    def with_only(some):
+        """The steps without the frames and jumps of the clock that are not in `some`."""
+        return [step for n, step in enumerate(steps) if step[0] not in (SAY, PASS) or n in some]
+
+    kept = fewer([n for n, step in enumerate(steps) if step[0] in (SAY, PASS)], lambda some: fails(with_only(set(some))), until)
+    return with_only(set(kept))

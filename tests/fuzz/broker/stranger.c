@@ -13,23 +13,30 @@
 #include "talk.h"
 #include "tarry.pb-c.h"
 
-enum choice { PORT = 1, SEED, SECONDS, REQUESTS, TRACE, REPLAY, WITHOUT, PLAIN_URI, PROMOTES, TOKEN, BEANSTALK };
+enum choice { PORT = 1, SEED, SECONDS, REQUESTS, TRACE, REPLAY, WITHOUT, PLAIN_URI, PROMOTES, TOKEN, BEANSTALK, PASS };
 
 static const struct option options[] = {
-    {"port", required_argument, NULL, PORT},           {"seed", required_argument, NULL, SEED},
-    {"seconds", required_argument, NULL, SECONDS},     {"requests", required_argument, NULL, REQUESTS},
-    {"trace", required_argument, NULL, TRACE},         {"replay", required_argument, NULL, REPLAY},
-    {"without", required_argument, NULL, WITHOUT},     {"plain-uri", no_argument, NULL, PLAIN_URI},
-    {"promotes", required_argument, NULL, PROMOTES},   {"token", required_argument, NULL, TOKEN},
-    {"beanstalk", required_argument, NULL, BEANSTALK}, {NULL, 0, NULL, 0},
+    {"port", required_argument, NULL, PORT},
+    {"seed", required_argument, NULL, SEED},
+    {"seconds", required_argument, NULL, SECONDS},
+    {"requests", required_argument, NULL, REQUESTS},
+    {"trace", required_argument, NULL, TRACE},
+    {"replay", required_argument, NULL, REPLAY},
+    {"without", required_argument, NULL, WITHOUT},
+    {"plain-uri", no_argument, NULL, PLAIN_URI},
+    {"promotes", required_argument, NULL, PROMOTES},
+    {"token", required_argument, NULL, TOKEN},
+    {"beanstalk", required_argument, NULL, BEANSTALK},
+    {"pass", required_argument, NULL, PASS},
+    {NULL, 0, NULL, 0},
 };
 
 static _Noreturn void usage(void) {
     (void)fprintf(
         stderr,
         "usage: stranger --port N [--port N] [--beanstalk N] [--seed N] [--seconds N] [--requests N] [--trace FILE]\n"
-        "                [--without BODY] [--plain-uri] [--promotes ONCE_IN] [--token TEXT]...\n"
-        "       stranger --port N [--port N] [--beanstalk N] --replay FILE\n");
+        "                [--without BODY] [--plain-uri] [--promotes ONCE_IN] [--token TEXT]... [--pass FILE]\n"
+        "       stranger --port N [--port N] [--beanstalk N] [--pass FILE] --replay FILE\n");
     exit(2);
 }
 
@@ -49,8 +56,8 @@ static const char *name_of(const ProtobufCEnumDescriptor *codes, int code) {
 /* Prints the report, one line of JSON. */
 static void report(const struct talk *talk) {
     printf("{\"requests\": %lu, \"noises\": %lu, \"connections\": %u, \"answers\": %lu, \"deliveries\": %lu, "
-           "\"bytes\": %lu",
-           talk->requests, talk->noises, talk->opened, talk->answers, talk->deliveries, talk->bytes);
+           "\"bytes\": %lu, \"jumps\": %lu",
+           talk->requests, talk->noises, talk->opened, talk->answers, talk->deliveries, talk->bytes, talk->pass.jumps);
     printf(", \"codes\": {");
     const char *between = "";
     for (unsigned body = 0; body < BODIES_MAX; body++)
@@ -106,12 +113,13 @@ int main(int argc, char **argv) {
         if (option == PLAIN_URI) talk.plain_uri = true;
         if (option == TOKEN && talk.token_count == TOKENS_MAX) usage();
         if (option == TOKEN) talk.tokens[talk.token_count++] = optarg;
+        if (option == PASS) pass_open(&talk.pass, optarg);
         if (option == PROMOTES) talk.promotes_once_in = number(optarg);
         if (option == '?') usage();
     }
     if (talk.port_count == 0 || optind != argc) usage();
     (void)signal(SIGPIPE, SIG_IGN);
-    if (replay != NULL) return trace_replay(replay, talk.ports, talk.port_count + talk.jobs_count);
+    if (replay != NULL) return trace_replay(replay, talk.ports, talk.port_count + talk.jobs_count, &talk.pass);
     talk_run(&talk);
     trace_close(&talk.trace);
     report(&talk);

@@ -184,6 +184,15 @@ static void wait_and_turn(struct talk *talk) {
     for (nfds_t i = 0; i < count; i++) turn(talk, whose[i], polled[i].revents);
 }
 
+/* Time passes in the brokers, now and then. */
+static void pass_some(struct talk *talk) {
+    uint32_t seconds = pass_choose(&talk->pass, &talk->random, talk_now_ms());
+    if (seconds == 0) return;
+    trace_heard(talk);
+    trace_step(&talk->trace, TRACE_PASS, 0, seconds);
+    pass_seconds(&talk->pass, seconds);
+}
+
 void talk_run(struct talk *talk) {
     talk->know = know_new(&talk->random);
     talk->maker.random = &talk->random;
@@ -192,6 +201,7 @@ void talk_run(struct talk *talk) {
     for (size_t i = 0; i < CONNECTIONS_MAX; i++) talk->connections[i] = (struct connection){.fd = -1};
     while (!talk->refused && talk->requests < talk->requests_max && talk_now_ms() < talk->end_ms) {
         open_wanted(talk);
+        pass_some(talk);
         wait_and_turn(talk);
     }
     for (size_t i = 0; i < CONNECTIONS_MAX; i++)

@@ -4,6 +4,7 @@
 
 #include "guard.h"
 #include "make.h"
+#include "pass.h"
 #include "seen.h"
 #include "trace.h"
 #include "web.h"
@@ -53,6 +54,7 @@ struct talk {
     struct maker maker;
     struct guard guard;
     struct trace trace;
+    struct pass pass;
     uint16_t ports[PORTS_MAX]; /* ports of beanstalkd's protocol come last */
     size_t port_count;         /* number of the other ports */
     size_t jobs_count;

@@ -110,8 +110,8 @@ static bool replay_say(struct replay *replay, struct actor *actor, uint32_t size
     return is_whole;
 }
 
-static bool replay_step(struct replay *replay, const uint8_t step[STEP_SIZE], const uint16_t *ports,
-                        size_t port_count) {
+static bool replay_step(struct replay *replay, const uint8_t step[STEP_SIZE], const uint16_t *ports, size_t port_count,
+                        struct pass *pass) {
     uint32_t number = get_u32(step + 5);
     struct actor *actor = actor_of(replay, get_u32(step + 1));
     if (actor == NULL) return false;
@@ -129,12 +129,15 @@ static bool replay_step(struct replay *replay, const uint8_t step[STEP_SIZE], co
     case TRACE_CLOSE:
         actor_close(actor, number == 1);
         return true;
+    case TRACE_PASS:
+        pass_seconds(pass, number);
+        return true;
     default:
         return false;
     }
 }
 
-int trace_replay(const char *path, const uint16_t *ports, size_t port_count) {
+int trace_replay(const char *path, const uint16_t *ports, size_t port_count, struct pass *pass) {
     struct replay replay = {.file = fopen(path, "rb")};
     if (replay.file == NULL) {
         perror(path);
@@ -143,7 +146,7 @@ int trace_replay(const char *path, const uint16_t *ports, size_t port_count) {
     uint8_t step[STEP_SIZE];
     bool good = true;
     while (good && fread(step, 1, sizeof(step), replay.file) == sizeof(step))
-        good = replay_step(&replay, step, ports, port_count);
+        good = replay_step(&replay, step, ports, port_count, pass);
     for (size_t i = 0; i < replay.count; i++) {
         while (actor_hear(&replay.actors[i], 1)) {
         }

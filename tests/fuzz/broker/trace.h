@@ -9,11 +9,14 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "pass.h"
+
 enum trace_kind {
     TRACE_OPEN = 'O', /* number: index of the port, 0 the first */
     TRACE_SAY = 'S',
     TRACE_HEARD = 'H', /* number: messages that had arrived in all before the next step */
     TRACE_CLOSE = 'C', /* number: 1 for a reset */
+    TRACE_PASS = 'P',  /* number: seconds that pass at once in the brokers; not a connection's step */
 };
 
 struct trace {
@@ -28,6 +31,6 @@ void trace_say(struct trace *trace, uint32_t connection, const void *data, uint3
 void trace_close(struct trace *trace);
 
 /* Replays a file. Returns the exit status of the process: 0, or 2 if the file is no trace. */
-int trace_replay(const char *path, const uint16_t *ports, size_t port_count);
+int trace_replay(const char *path, const uint16_t *ports, size_t port_count, struct pass *pass);
 
 #endif
