@@ -1,4 +1,4 @@
-"""guide_test.py: the command blocks of README.md, broker/README.md and docs (PAGES), pasted as they are, and the installed units, run as they are
+"""guide_test.py: the command blocks of README.md and docs (PAGES), pasted as they are, and the installed unit, run as they are
 (units.py). Paths of the real world lie below a temporary directory; the ports and addresses are the real ones, in a network namespace
 of this process."""
 import ctypes
@@ -23,7 +23,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "coordinator"))
 import etcd  # noqa: E402  (the path above)
 
 CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
-PAGES = ("README.md", "broker/README.md", "docs/OPERATING.md", "docs/GETTING_STARTED.md", "docs/CAPACITY.md", "docs/MOVING_IN.md",
+PAGES = ("README.md", "docs/OPERATING.md", "docs/GETTING_STARTED.md", "docs/CAPACITY.md", "docs/MOVING_IN.md",
          "docs/ACCESS.md", "docs/WEBHOOKS.md")
 ADDRESSES = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
 # By the line that a block begins with: what the tests call it. None: nobody plays it here.
@@ -31,10 +31,10 @@ NAMES = {
     "./dev demo": None,
     'eval "$(./dev env)"': "try",
     "export TARRY_BROKER=ws://127.0.0.1:7273": "two",
-    "systemctl enable --now tarry\n": "alone",
+    "# one broker on this host": "alone",
     "install -d -m 0755 /etc/tarry\ntarry keygen": "sign",
-    "install -d -m 0755 /etc/tarry\ninstall -m 0600 /dev/stdin": "credentials",
-    "# on a: a secret by which the two": "peer key",
+    "# on a and on b\ninstall -d": "credentials",
+    "# on a: the key by which the two": "peer key",
     "# on a; on b with pair-b.conf": "pair",
     "# on a, on b and on c, with its own name": "etcd",
     "# on a: a CA, and for each node": "certificates",
@@ -44,21 +44,22 @@ NAMES = {
     "# on a, once etcd runs": "users of etcd",
     "# on a\nexport ETCDCTL_API=3": "record",
     "export TARRY_BROKER=wss://10.0.0.1:7272": "clients",
-    "systemctl disable --now tarry\n": "becomes a",
     "tarry demote   ": "switch",
     "tarry status                                   # 1.": "upgrade",
     "tarry status                                   # problem: the primary is silent": "primary lost",
     "tarry promote --force": "force",
-    "ssh b 'systemctl stop tarry-pair'\n": "follower lost",
-    "systemctl stop tarry-pair\ntarry verify": "quarantine",
-    "systemctl stop tarry-pair\nmv": "new disk",
+    "ssh b 'systemctl stop tarry'\n": "follower lost",
+    "systemctl stop tarry\ntarry verify": "quarantine",
+    "systemctl stop tarry\nmv /var/lib/tarry/main /var/lib/tarry/main.lost                 # if there is one\nsed": "new disk",
+    "# on a; both nodes are stopped": "both lost",
+    "# on a node of a pair, once": "from two units",
     "tarry status                                   # problem: the follower does not": "word",
     "tarry status --wait 10m": "copied",
     "# once: who may back up": "backup",
     "# on a, once; then hand the file": "token of backups",
     "# wherever the copies are kept": "backup of a pair",
     "# on a\ntarry doctor": "watching",
-    "systemctl stop tarry\nmv": "restore",
+    "systemctl stop tarry\nmv /var/lib/tarry/main /var/lib/tarry/main.lost                  # if there is one\ntarry restore": "restore",
     "# where the packages lie\napt-get install -y --no-install-recommends ./libtarry0": "install",
     "tarry schedule close-order --key order-1001 --in 2s": "an order",
     "tarry schedule close-order --key order-1003": "a worker",
@@ -276,6 +277,17 @@ class Unit(Case):
         os.mkdir(host.there("/mnt/backup"))  # it is mounted
         return host
 
+    def configured(self, host):
+        """As "alone" does, without the start."""
+        host.run(BLOCKS["alone"].partition("systemctl")[0])
+
+    def test_without_a_configuration_nothing_starts(self):
+        """A broker that starts with an empty directory founds a cluster, and node b must not."""
+        host = self.host()
+        said = host.run("systemctl enable --now tarry", status={"systemctl": 1})
+        self.assertIn("/etc/tarry/tarryd.conf does not exist", said)
+        self.assertFalse(os.path.exists(host.there("/var/lib/tarry")))
+
     def log_of(self, host, name="tarry.service"):
         return host.services[name].text()
 
@@ -297,6 +309,7 @@ class Unit(Case):
         self.play(host, "backup")
         host.stop("tarry.service")
         shutil.copytree(host.at("mnt"), other.at("mnt"), dirs_exist_ok=True)
+        self.configured(other)
         self.play(other, "restore", status={"mv": 1})  # nothing is there yet, not even /var/lib/tarry
         self.assertIn("order-1001", self.tarry(other, "list", "close-order"))
 
@@ -313,6 +326,7 @@ class Unit(Case):
         host.stop("tarry.service")
         other = self.host()
         shutil.copytree(host.at("mnt"), other.at("mnt"), dirs_exist_ok=True)
+        self.configured(other)
         other.run("tarry restore /mnt/backup/monday --data /var/lib/tarry")
         unit = other.load("tarry.service")
         process = other.spawn(unit, other.prepare(unit))
@@ -381,9 +395,9 @@ class PairStories:
     def node(self, host, name):
         block = BLOCKS["pair"].replace("pair-a.conf", f"pair-{name}.conf")
         if not self.coordinated:
-            install = r"^(install .*/pair\.conf)$"
+            install = r"^(install .*/tarryd\.conf)$"
             self.assertRegex(block, re.compile(install, re.M))
-            block = re.sub(install, r"\1\nsed -i '/^coordinator/d; /^solo-after/d' /etc/tarry/pair.conf", block, flags=re.M)
+            block = re.sub(install, r"\1\nsed -i '/^coordinator/d; /^solo-after/d' /etc/tarry/tarryd.conf", block, flags=re.M)
         host.run(block)
 
     def set_up(self):
@@ -405,14 +419,7 @@ class PairStories:
     def test_a_broker_that_ran_alone_becomes_node_a(self):
         self.play(self.a, "alone")
         self.a.run("tarry schedule close-order --key order-1 --in 1h")
-        enable = "systemctl enable --now tarry-pair\n"
-        self.assertIn(enable, BLOCKS["pair"])
-        becomes, pair = BLOCKS["becomes a"], BLOCKS["pair"]
-        BLOCKS["pair"] = pair.replace(enable, becomes)
-        try:
-            self.node(self.a, "a")
-        finally:
-            BLOCKS["pair"] = pair
+        self.node(self.a, "a")
         self.node(self.b, "b")
         self.play(self.a, "clients")
         self.assertEqual(self.keys(), {"order-1"})
@@ -429,13 +436,13 @@ class PairStories:
         self.wait_in_sync()
         self.lose_the_primary()
         self.schedule("order-3")
-        self.a.run("systemctl start tarry-pair")
+        self.a.run("systemctl start tarry")
         self.wait_in_sync()
         self.a.run("tarry promote --broker wss://10.0.0.1:7272")
         self.wait_in_sync()
         self.lose_the_follower()
         self.schedule("order-4")
-        self.b.run("systemctl start tarry-pair")
+        self.b.run("systemctl start tarry")
         self.wait_in_sync()
         self.assertEqual(self.keys(), {f"order-{i}" for i in range(1, 5)})
 
@@ -452,11 +459,20 @@ class PairStories:
         self.assertIn(", from wss://10.0.0.2:7272", said)
         self.assertIn("order-1", self.a.run("tarry audit --data /mnt/backup/monday --json"))
 
+    def test_a_node_of_the_two_units_moves_to_the_one(self):
+        self.set_up()
+        self.schedule("order-1")
+        self.wait_in_sync()
+        self.b.run("systemctl stop tarry\nmv /etc/tarry/tarryd.conf /etc/tarry/pair.conf\n"
+                   "mv /etc/systemd/system/tarry.service.d /etc/systemd/system/tarry-pair.service.d\nrm /etc/systemd/system/tarry-pair.service.d/10-peer.conf")
+        self.play(self.b, "from two units")
+        self.wait_in_sync()
+
     def lose_the_follower(self):
         self.play(self.a, "follower lost")
 
     def lose_the_primary(self):
-        self.a.services["tarry-pair.service"].kill()
+        self.a.services["tarry.service"].kill()
         until("it is missed", lambda: "peer-is-stopped" in self.b.run("tarry status || true"))
         self.play(self.b, "primary lost", status={"tarry status": 1})
 
@@ -506,11 +522,11 @@ class Uncoordinated(PairStories, Case):
         self.set_up()
         self.schedule("order-1")
         self.wait_in_sync()
-        self.b.services["tarry-pair.service"].kill()
+        self.b.services["tarry.service"].kill()
         self.a.run("tarry promote --peer-is-stopped")
         self.schedule("order-2")  # on a alone
-        self.a.services["tarry-pair.service"].kill()
-        self.b.run("systemctl start tarry-pair")
+        self.a.services["tarry.service"].kill()
+        self.b.run("systemctl start tarry")
         until("b misses a", lambda: "silent" in self.b.run("tarry status || true") or True)
         self.play(self.b, "force")
         self.assertEqual(self.keys(self.b), {"order-1"})
@@ -520,13 +536,13 @@ class Uncoordinated(PairStories, Case):
         self.set_up()
         self.schedule("order-1")
         self.wait_in_sync()
-        self.b.services["tarry-pair.service"].kill()
+        self.b.services["tarry.service"].kill()
         self.schedule("order-2", "--timeout 3s || true")  # comes no further than its producer
-        self.a.services["tarry-pair.service"].kill()
-        self.b.run("systemctl start tarry-pair")
+        self.a.services["tarry.service"].kill()
+        self.b.run("systemctl start tarry")
         self.b.run("tarry promote --peer-is-stopped")
         self.assertEqual(self.keys(self.b), {"order-1"})
-        self.a.run("systemctl start tarry-pair")  # it returns: nothing to do
+        self.a.run("systemctl start tarry")  # it returns: nothing to do
         self.b.run("tarry status --wait 60s")
         said = self.quarantined(self.a)
         self.assertRegex(said, r"producer +\d+  by ")
@@ -565,14 +581,31 @@ class Coordinated(PairStories, Case):
         self.assertRegex(self.play(self.a, "record"), r"tarry-pair 1\n(?s:.*)\nleader 0\n")
 
     def lose_the_follower(self):
-        self.a.run("ssh b 'systemctl stop tarry-pair'")  # nothing to do: a goes on alone
+        self.a.run("ssh b 'systemctl stop tarry'")  # nothing to do: a goes on alone
 
     def lose_the_primary(self):
-        self.a.services["tarry-pair.service"].kill()  # nothing to do
+        self.a.services["tarry.service"].kill()  # nothing to do
         until("b leads", lambda: "event=leading" in self.b.logs())
 
     def let_in(self, leader):
         pass  # by itself
+
+    def test_both_nodes_are_lost(self):
+        self.set_up()
+        self.schedule("order-1")
+        self.wait_in_sync()
+        for name in ("token of backups", "tokens to b"):
+            self.play(self.a, name)
+        os.makedirs(self.a.there("/mnt/backup"))
+        known = "TARRY_TOKEN_FILE=/etc/tarry/backups.token tarry stats --from-follower --broker wss://10.0.0.2:7272 >/dev/null 2>&1"
+        self.a.run(f"until {known}; do sleep 0.2; done")
+        self.a.run("bash -c '" + BLOCKS["backup of a pair"] + "'")
+        for host in (self.a, self.b):
+            host.run("systemctl stop tarry; mv /var/lib/tarry/main /var/lib/tarry/main.lost")
+        self.play(self.a, "both lost")
+        self.b.run("systemctl start tarry")
+        self.wait_in_sync()
+        self.assertEqual(self.keys(), {"order-1"})
 
     def test_credentials(self):
         for host, name in ((self.a, "a"), (self.b, "b")):
@@ -582,7 +615,7 @@ class Coordinated(PairStories, Case):
         self.schedule("order-1")
         with open(self.a.there("/etc/tarry/coordinator.credentials"), "w", encoding="ascii") as file:
             file.write("pair:another\n")  # that they are used: with others nobody enters
-        self.a.run("systemctl restart tarry-pair")
+        self.a.run("systemctl restart tarry")
         until("it is forbidden", lambda: "state=forbidden" in self.a.logs())
 
 

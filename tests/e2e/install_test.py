@@ -68,37 +68,38 @@ class Install(unittest.TestCase):
     def test_everything_is_there(self):
         for pattern in (r"bin/tarryd$", r"bin/tarry$", r"include/tarry\.h$", r"libtarry\.so\.0", r"pkgconfig/tarry\.pc$",
                         r"man/man1/tarry\.1", r"man/man8/tarryd\.8", r"systemd/system/tarry\.service$",
-                        r"share/tarry/tarry\.proto$", r"systemd/system/tarry-pair\.service$", r"doc/tarry/examples/pair-a\.conf$", r"examples/pair-b\.conf$",
+                        r"share/tarry/tarry\.proto$", r"doc/tarry/examples/single\.conf$", r"examples/10-peer\.conf$", r"examples/pair-a\.conf$", r"examples/pair-b\.conf$",
                         r"examples/sign-key\.conf$", r"examples/network\.conf$", r"examples/memory\.conf$", r"examples/coordinator-credentials\.conf$", r"examples/coordinator-tls\.conf$",
                         r"examples/tls\.conf$"):
             self.find(pattern)
 
     def test_the_units_name_the_installed_program(self):
-        for unit in (r"tarry\.service$", r"tarry-pair\.service$"):
+        for unit in (r"tarry\.service$",):
             with open(self.find(unit), encoding="utf-8") as file:
                 self.assertIn("ExecStart=/usr/local/bin/tarryd ", file.read())
 
     def test_systemd_understands_the_units(self):
         if not shutil.which("systemd-analyze"):
             self.skipTest("no systemd-analyze")
-        for unit in (r"tarry\.service$", r"tarry-pair\.service$"):
+        for unit in (r"tarry\.service$",):
             done = subprocess.run(["systemd-analyze", "verify", "--man=no", self.find(unit)], capture_output=True, text=True, check=False)
             complaints = [line for line in done.stderr.splitlines() if "tarry" in line and "is not executable" not in line]
             self.assertEqual(complaints, [])
 
     def test_the_samples_of_a_pair_are_right(self):
-        """Every option of theirs is one of tarryd's, with a value that it takes, and the two nodes name each other. What tls.conf hands
-        over is all that they lack."""
+        """Every option of theirs is one of tarryd's, with a value that it takes, and the two nodes name each other. The files that
+        the drop-ins pass are all that they lack."""
         tarryd, said = harness.find_program("tarryd"), {}
         usage = subprocess.run([tarryd, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
         if "--coordinator" not in usage:
             self.skipTest("this tarryd knows no pairs")
         credentials = os.path.join(self.directory, "credentials")
         os.mkdir(credentials)
-        with open(self.find(r"examples/tls\.conf$"), encoding="utf-8") as file:
-            for name in re.findall(r"^LoadCredential=([a-z-]+):", file.read(), re.M):
-                with open(os.path.join(credentials, name), "w", encoding="ascii"):
-                    pass
+        for drop_in in (r"examples/tls\.conf$", r"examples/10-peer\.conf$"):
+            with open(self.find(drop_in), encoding="utf-8") as file:
+                for name in re.findall(r"^LoadCredential=([a-z-]+):", file.read(), re.M):
+                    with open(os.path.join(credentials, name), "w", encoding="ascii"):
+                        pass
         for node in ("a", "b"):
             sample = self.find(rf"examples/pair-{node}\.conf$")
             done = subprocess.run([tarryd, "--print-config", "--config", sample], capture_output=True, text=True, check=False,

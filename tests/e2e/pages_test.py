@@ -55,7 +55,7 @@ class Words(unittest.TestCase):
         """In pages, man pages and helps: whatever is below /var/lib/tarry is what the units run on."""
         host_of_units = os.path.join(ROOT, "packaging")
         directories = set()
-        for unit in ("tarry.service", "tarry-pair.service"):
+        for unit in ("tarry.service",):
             with open(os.path.join(host_of_units, unit), encoding="utf-8") as file:
                 directories.update(re.findall(r"^ExecStart=.* --data (\S+)", file.read(), re.M))
         self.assertEqual(len(directories), 1, "the units run on one directory")
@@ -69,7 +69,7 @@ class Words(unittest.TestCase):
         for command in commands:
             done = subprocess.run([harness.find_program("tarry"), *command.split(), "--help"], stdout=subprocess.PIPE, text=True, check=False)
             texts["tarry " + command] = done.stdout
-        for page in ("README.md", "broker/README.md", "docs/man/tarry.1", "docs/man/tarryd.8", "packaging/README.md"):
+        for page in ("README.md", "docs/OPERATING.md", "docs/man/tarry.1", "docs/man/tarryd.8", "packaging/README.md"):
             with open(os.path.join(ROOT, page), encoding="utf-8") as file:
                 texts[page] = file.read()
         for where, text in texts.items():

@@ -1,6 +1,6 @@
 """two_hosts_test.py: a pair on two hosts, and etcd on three, set up over TLS with tokens by the exact commands of
-docs/OPERATING.md and broker/README.md (guide_test.py extracts them, units.py runs the units). Hosts are network namespaces with
-the addresses of the documents; services are on a fourth. Without root, or etcd, it is skipped with a message."""
+docs/OPERATING.md (guide_test.py extracts them, units.py runs the units). Hosts are network namespaces with the
+addresses of the documents; services are on a fourth. Without root, or etcd, it is skipped with a message."""
 import contextlib
 import glob
 import os
@@ -22,7 +22,7 @@ from guide_test import ADDRESSES, BLOCKS  # noqa: E402
 from netns import PORT, Network, missing  # noqa: E402
 
 LACK = missing() or etcd_missing() or (None if shutil.which("openssl") else "no openssl")
-UNIT = "tarry-pair.service"
+UNIT = "tarry.service"
 WAIT_S = 60
 if LACK:
     print(f"# SKIPPED: {LACK}", flush=True)
@@ -142,7 +142,7 @@ class TwoHosts(unittest.TestCase):
         self.a.services[UNIT].kill()
         self.assertIn("order-2", self.shop.run(consume))
         self.assertIn("event=leading", self.b.logs())
-        self.a.run("systemctl start tarry-pair")  # the command returns: nothing else is necessary
+        self.a.run("systemctl start tarry")  # it returns: nothing else to do
         self.a.run("tarry status --wait 60s")
         self.others_are_served()
         self.revoke()

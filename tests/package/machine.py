@@ -165,7 +165,7 @@ class Machine:
         return done.stdout
 
     def journal(self):
-        return self._inside("journalctl --no-pager -n 60 -u tarry -u tarry-pair").stdout
+        return self._inside("journalctl --no-pager -n 60 -u tarry").stdout
 
     def there(self, path):
         return os.path.join(self.path, path.lstrip("/"))

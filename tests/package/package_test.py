@@ -19,6 +19,12 @@ import made  # noqa: E402
 CLOSED_WITHIN_S = 300  # a reader of "getting started" has closed an order within this time
 SHELL_BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
 INSTALL = "apt-get install -qq -y --no-install-recommends"
+ALONE = "install -D -m 0644 /usr/share/doc/tarryd/examples/single.conf /etc/tarry/tarryd.conf; systemctl enable --now tarry\n"
+# A node whose other one is not there: with what 10-peer.conf passes to it.
+PAIR = ("install -d -m 0755 /etc/tarry /etc/tarry/tls; tarry keygen --peer /etc/tarry/peer.key; touch /etc/tarry/tls/ca.crt /etc/tarry/peer.token\n"
+        "printf '%s\\n' '[tarryd]' 'listen = ws://127.0.0.1:7272' 'peer = ws://127.0.0.1:7273' > /etc/tarry/tarryd.conf\n"
+        "install -d /etc/systemd/system/tarry.service.d; echo '[Service]' > /etc/systemd/system/tarry.service.d/peer-key.conf\n"
+        "echo LoadCredential=peer-key:/etc/tarry/peer.key >> /etc/systemd/system/tarry.service.d/peer-key.conf; systemctl daemon-reload\n")
 MADE = made.Made()
 atexit.register(MADE.close)
 
@@ -111,11 +117,15 @@ class Installed(unittest.TestCase):
     def test_from_install_to_purge(self):
         self.put(MADE.first())
         self.host.run(f"{INSTALL} ./libtarry0_*.deb ./tarry_*.deb ./tarryd_*.deb")
-        with self.subTest("installed: it runs, under a user that nobody made, and begins again with the machine"):
+        with self.subTest("installed: nothing runs, and nothing is founded before somebody has said what this host shall be"):
+            before = self.state("tarry")
+            self.assertEqual((before["enabled"], before["active"]), ("disabled", "inactive"))
+            self.assertIn("ssertion failed", self.host.run("systemctl start tarry", status=1))
+            self.host.run("test ! -e /var/lib/tarry -a ! -e /var/lib/private/tarry")
+        with self.subTest("configured: it runs, under a user that nobody made, and starts again with the machine"):
+            self.host.run(ALONE)
             before = self.state("tarry")
             self.assertEqual((before["enabled"], before["active"]), ("enabled", "active"))
-            pair = self.state("tarry-pair")
-            self.assertEqual((pair["enabled"], pair["active"]), ("disabled", "inactive"))
             self.assertNotIn("tarry", self.host.run("cat /etc/passwd /etc/group"))
             self.assertEqual(self.host.run("stat -c %U /var/lib/tarry/main/").strip(), "tarry")
             self.assertNotIn("0.0.0.0", self.host.run("cat /proc/net/tcp | head -1; tarry stats --json"))
@@ -130,7 +140,6 @@ class Installed(unittest.TestCase):
             self.assertIn(f"version={made.NEXT} ", self.host.journal())
             self.assertIn("event=stopped", self.host.journal())
             self.assertEqual(self.keys(), ["order-1", "order-2"])
-            self.assertEqual(self.state("tarry-pair")["active"], "inactive")
         self.host.run("tarry move close-order order-1 --in 0s")
         self.assertEqual(json.loads(self.host.run("tarry consume close-order --count 1 --json"))["body"], "one")
         with self.subTest("removed: nothing runs, the data stay"):
@@ -141,32 +150,61 @@ class Installed(unittest.TestCase):
         with self.subTest("installed again: it goes on"):
             self.host.run(f"{INSTALL} ./tarryd_*.deb")
             self.assertEqual((self.state("tarry")["active"], self.keys()), ("active", ["order-2"]))
-        with self.subTest("purged: nothing is left"):
-            self.host.run("apt-get purge -qq -y tarryd tarry libtarry0")
+        with self.subTest("purged: nothing of the packages is left"):
+            self.host.run("apt-get purge -qq -y tarryd tarry libtarry0; rm -r /etc/tarry")
             self.assertEqual(self.left(), [])
             self.assertEqual(self.host.run("systemctl list-units --all --no-legend 'tarry*'").strip(), "")
 
     def test_a_node_of_a_pair_stays_one(self):
-        """On a node with tarry-pair.service, no upgrade starts tarry.service on the same directory."""
         self.put(MADE.first())
         self.host.run(f"{INSTALL} ./libtarry0_*.deb ./tarry_*.deb ./tarryd_*.deb")
-        self.host.run("tarry schedule close-order --key order-1 --in 1h; install -d -m 0755 /etc/tarry; tarry keygen --peer /etc/tarry/peer.key\n"
-                      "printf '%s\\n' '[tarryd]' 'listen = ws://127.0.0.1:7272' 'peer = ws://127.0.0.1:7273' > /etc/tarry/pair.conf\n"
-                      "systemctl disable --now tarry; systemctl enable --now tarry-pair")
-        before = self.state("tarry-pair")
+        self.host.run(PAIR + "systemctl enable --now tarry")
+        self.upgraded("tarry")
+
+    def upgraded(self, unit):
+        """A node of a pair, in that unit, is tarry.service after an upgrade, with the same configuration."""
+        before = self.state(unit)
         self.assertEqual((before["enabled"], before["active"]), ("enabled", "active"))
         self.put(MADE.next())
         self.host.run(f"{INSTALL} ./libtarry0_*.deb ./tarry_*.deb ./tarryd_*.deb")
-        after, alone = self.state("tarry-pair"), self.state("tarry")
+        after = self.state("tarry")
         self.assertEqual((after["enabled"], after["active"]), ("enabled", "active"))
         self.assertNotEqual(after["process"], before["process"])
-        self.assertEqual((alone["enabled"], alone["active"]), ("disabled", "inactive"))
+        self.assertIn("peer = ws://127.0.0.1:7273", self.host.run("cat /etc/tarry/tarryd.conf"))
         self.host.run("apt-get purge -qq -y tarryd")
         self.host.run("test -f /etc/tarry/peer.key -a ! -e /var/lib/tarry -a ! -e /var/lib/private/tarry")  # only the owner may read keys
 
+    def test_a_node_of_the_two_units_moves_to_the_one(self):
+        """The older package's tarry-pair.service; dpkg has removed its file when the script runs."""
+        self.put(MADE.first())
+        self.host.run(f"{INSTALL} ./libtarry0_*.deb ./tarry_*.deb ./tarryd_*.deb")
+        self.host.run(PAIR + "mv /etc/tarry/tarryd.conf /etc/tarry/pair.conf; cd /etc/systemd/system; mv tarry.service.d tarry-pair.service.d\n"
+                      "sed -e s,/etc/tarry/tarryd.conf,/etc/tarry/pair.conf, -e /^AssertPath/d /lib/systemd/system/tarry.service > /lib/systemd/system/tarry-pair.service\n"
+                      "systemctl daemon-reload; systemctl enable --now tarry-pair; systemctl is-active tarry-pair")
+        before = self.state("tarry-pair")
+        self.host.run("rm /lib/systemd/system/tarry-pair.service")
+        self.assertEqual(before["active"], "active")
+        self.put(MADE.next())
+        self.host.run(f"{INSTALL} ./libtarry0_*.deb ./tarry_*.deb ./tarryd_*.deb")
+        after = self.state("tarry")
+        self.assertEqual((after["enabled"], after["active"]), ("enabled", "active"))
+        self.assertIn("peer = ws://127.0.0.1:7273", self.host.run("cat /etc/tarry/tarryd.conf"))
+        self.assertEqual(self.host.run("grep -lx tarryd /proc/[0-9]*/comm | wc -l").strip(), "1")
+        self.host.run("test ! -e /etc/tarry/pair.conf -a ! -e /etc/systemd/system/tarry-pair.service.d -a -e /etc/systemd/system/tarry.service.d/10-peer.conf")
+
+    def test_a_broker_of_the_older_unit_goes_on(self):
+        """It ran without a configuration, and was enabled by its package."""
+        self.put(MADE.first())
+        self.host.run(f"{INSTALL} ./libtarry0_*.deb ./tarry_*.deb ./tarryd_*.deb")
+        self.host.run(ALONE + "tarry schedule close-order --key order-1 --in 1h; rm /etc/tarry/tarryd.conf")
+        self.put(MADE.next())
+        self.host.run(f"{INSTALL} ./libtarry0_*.deb ./tarry_*.deb ./tarryd_*.deb")
+        self.assertEqual((self.state("tarry")["active"], self.keys()), ("active", ["order-1"]))
+        self.host.run("cmp /etc/tarry/tarryd.conf /usr/share/doc/tarryd/examples/single.conf")
+
     def test_a_stopped_broker_is_not_started_by_an_upgrade_if_it_is_disabled(self):
         self.put(MADE.first())
-        self.host.run(f"{INSTALL} ./libtarry0_*.deb ./tarry_*.deb ./tarryd_*.deb; systemctl disable --now tarry")
+        self.host.run(f"{INSTALL} ./libtarry0_*.deb ./tarry_*.deb ./tarryd_*.deb; {ALONE} systemctl disable --now tarry")
         self.put(MADE.next())
         self.host.run(f"{INSTALL} ./libtarry0_*.deb ./tarry_*.deb ./tarryd_*.deb")
         self.assertEqual((self.state("tarry")["enabled"], self.state("tarry")["active"]), ("disabled", "inactive"))
@@ -188,7 +226,7 @@ class Installed(unittest.TestCase):
     def test_moving_in_is_typed(self):
         """From real servers of Debian: Redis, beanstalkd and PostgreSQL."""
         self.put(MADE.first())
-        self.host.run(f"{INSTALL} ./libtarry0_*.deb ./tarry_*.deb ./tarryd_*.deb beanstalkd redis-server postgresql")
+        self.host.run(f"{INSTALL} ./libtarry0_*.deb ./tarry_*.deb ./tarryd_*.deb beanstalkd redis-server postgresql; {ALONE}")
         due = int(time.time()) + 3600
         self.host.run("systemctl start beanstalkd redis-server postgresql; " + "; ".join(f"redis-cli ZADD delayed-orders {due + number} order-{number}" for number in range(3)))
         self.host.run("su postgres -c 'createuser --superuser root; createdb --owner root shop'\n"
@@ -206,7 +244,7 @@ class Installed(unittest.TestCase):
 
     def test_capacity_is_typed(self):
         self.put(MADE.first())
-        self.host.run(f"{INSTALL} ./libtarry0_*.deb ./tarry_*.deb ./tarryd_*.deb")
+        self.host.run(f"{INSTALL} ./libtarry0_*.deb ./tarry_*.deb ./tarryd_*.deb; {ALONE}")
         for block in page("docs/CAPACITY.md"):
             self.assertIn("index", self.host.run(block))
 
