@@ -102,11 +102,11 @@ static void check_serving(struct core *core) {
             willing[queue_place(session->subscriptions[k].queue->number)]++;
     }
     uint64_t served = 0, own = 0;
-    for (uint32_t number = 1; number < core->tally.next_queue; number++) {
-        const struct queue *queue = &core->queues[number];
-        assert(queue->willing_count == willing[number]);
-        assert(queue_place(queue->number) == number && queue->is_counted == !queue->deleted);
-        assert(!core->deletions[number] == !queue->deleted);
+    for (uint32_t place = 1; place < core->tally.next_queue; place++) {
+        const struct queue *queue = &core->queues[place];
+        assert(queue->willing_count == willing[place]);
+        assert(queue_place(queue->number) == place && queue->is_counted == !queue->deleted);
+        assert(!core->deletions[place] == !queue->deleted);
         assert(queue->deleted || !wish_is_pending(core, queue->name));
         own += !queue->deleted && queue_is_reserved(queue->name);
         assert(!queue->deleted || (!queue->willing_count && !queue->job_count && !queue->paused));
@@ -114,7 +114,7 @@ static void check_serving(struct core *core) {
         assert(ready_has(&queue->serving) == serves);
         bool is_idle = core->started && !core->stopping && !core->hurry && !core->full && may_lease(core);
         assert(!is_idle || !serves ||
-               !near_next_ready(core, &core->queues[number])); /* CALM-1: no task waits while a consumer is free */
+               !near_next_ready(core, &core->queues[place])); /* CALM-1: no task waits while a consumer is free */
         served += serves;
     }
     assert(ready_check(&core->serving) && core->serving.count == served && core->own_queue_count == own);
@@ -137,13 +137,13 @@ void core_check(const struct core *constant) {
     uint64_t in_lines = 0;
     uint64_t near = 0;
     uint64_t in_flight = 0;
-    for (uint32_t number = 1; number < core->tally.next_queue; number++) {
+    for (uint32_t place = 1; place < core->tally.next_queue; place++) {
         for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) {
-            const struct line_state *line = &core->queues[number].lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
+            const struct line_state *line = &core->queues[place].lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
             in_lines += check_line(core, line);
             near += line->near_count;
         }
-        in_flight += core->tally.queues[number].in_flight;
+        in_flight += core->tally.queues[place].in_flight;
     }
     assert(in_flight == core->leases); /* every lease is in memory */
     assert(near == core->near_count);

@@ -190,9 +190,7 @@ static bool serve(struct core *core, struct queue *queue, struct allowance *left
  * until the first is empty (F-41). */
 static void to_the_end(struct core *core, struct queue *queue) {
     queue->served = ++core->turn;
-    if (!ready_has(&queue->serving)) return;
-    ready_remove(&core->serving, &queue->serving);
-    ready_push(&core->serving, &queue->serving, queue->served, queue->number);
+    if (ready_has(&queue->serving)) near_serve_again(core, queue);
 }
 
 bool deliver(struct core *core, struct core_effects *effects) {
@@ -206,7 +204,7 @@ bool deliver(struct core *core, struct core_effects *effects) {
     uint64_t count = core->serving.count;
     for (; count && looks && !is_used_up(&left) && core->serving.count && may_lease(core); count--) {
         struct ready_node *first = ready_min(&core->serving);
-        struct queue *queue = &core->queues[first->id];
+        struct queue *queue = queue_at(core, (uint32_t)first->id);
         core->visits++;
         if (!serve(core, queue, &left, effects)) looks--;
         to_the_end(core, queue);

@@ -32,14 +32,23 @@ static uint32_t ready_bit(const struct line_state *line) {
     return 1u << (line->line.base * PRIORITY_COUNT + line->line.priority);
 }
 
+static void push_serving(struct core *core, struct queue *queue) {
+    ready_push(&core->serving, &queue->serving, queue->served, queue->number);
+}
+
 void near_update_serving(struct core *core, struct queue *queue) {
     bool serve = queue->ready_mask && queue->willing_count && (!queue->paused || SEEDED_BUG(paused_served));
     if (serve == ready_has(&queue->serving)) return;
     if (serve) {
-        ready_push(&core->serving, &queue->serving, queue->served, queue_place(queue->number));
+        push_serving(core, queue);
     } else {
         ready_remove(&core->serving, &queue->serving);
     }
+}
+
+void near_serve_again(struct core *core, struct queue *queue) {
+    ready_remove(&core->serving, &queue->serving);
+    push_serving(core, queue);
 }
 
 static void push_ready(struct core *core, struct line_state *line, struct task *task) {

@@ -38,6 +38,8 @@ uint64_t near_ready_count(const struct queue *queue);
 /* Updates whether the queue is served: a task is ready, a consumer is willing and the queue is not paused. Call it
  * after any of these changed. */
 void near_update_serving(struct core *core, struct queue *queue);
+/* Sorts a served queue anew, by its changed `served`. */
+void near_serve_again(struct core *core, struct queue *queue);
 
 /* Returns the first ready task of the line in memory, by (due, id); NULL: none. */
 struct task *near_first_ready(const struct line_state *line);

@@ -36,8 +36,8 @@ bool core_plan_calendar(const struct core *core, const struct core_event *event,
         if (queue && caller_covers(event->caller, queue->name)) out->queues[out->queue_count++] = queue->number;
         return true;
     }
-    for (uint32_t number = 1; number < core->tally.next_queue; number++) {
-        const struct queue *queue = &core->queues[number];
+    for (uint32_t place = 1; place < core->tally.next_queue; place++) {
+        const struct queue *queue = &core->queues[place];
         if (!queue->deleted && caller_covers(event->caller, queue->name))
             out->queues[out->queue_count++] = queue->number;
     }

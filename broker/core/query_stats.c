@@ -14,8 +14,8 @@ void query_queues(struct core *core, const struct core_event *event, struct core
     reply->queues = must_alloc(effects->arena, sizeof *reply->queues);
     tarry__queues_reply__init(reply->queues);
     reply->queues->queues = must_alloc(effects->arena, core->tally.next_queue * sizeof(Tarry__QueueView *));
-    for (uint32_t number = 1; number < core->tally.next_queue; number++) {
-        struct queue *queue = &core->queues[number];
+    for (uint32_t place = 1; place < core->tally.next_queue; place++) {
+        struct queue *queue = &core->queues[place];
         if (queue->deleted || !caller_covers(event->caller, queue->name)) continue;
         Tarry__QueueView *view = must_alloc(effects->arena, sizeof *view);
         tarry__queue_view__init(view);
@@ -26,7 +26,7 @@ void query_queues(struct core *core, const struct core_event *event, struct core
         view->paused_until_ms = queue->paused_until_ms;
         view->pending = queue_waiting(core, queue);
         view->in_flight = queue_in_flight(core, queue);
-        view->dead = core->tally.queues[number].dead;
+        view->dead = core->tally.queues[place].dead;
         view->jobs = queue->job_count;
         reply->queues->queues[reply->queues->n_queues++] = view;
     }
@@ -215,15 +215,15 @@ void query_stats(struct core *core, const struct core_event *event, struct core_
     reply->stats = must_alloc(effects->arena, sizeof *reply->stats);
     tarry__stats_reply__init(reply->stats);
     reply->stats->queues = must_alloc(effects->arena, core->tally.next_queue * sizeof(Tarry__QueueStats *));
-    for (uint32_t number = 1; number < core->tally.next_queue; number++) {
-        struct queue *queue = &core->queues[number];
+    for (uint32_t place = 1; place < core->tally.next_queue; place++) {
+        struct queue *queue = &core->queues[place];
         if (queue->deleted || !caller_covers(event->caller, queue->name)) continue;
         if (is_one && strcmp(queue->name, name) != 0) continue;
         struct queue_look look;
-        bool is_looked = number < event->look && core->queue_looks[number].number == queue->number;
+        bool is_looked = place < event->look && core->queue_looks[place].number == queue->number;
         if (!is_looked) look_at(core, queue, &look);
         reply->stats->queues[reply->stats->n_queues++] =
-            stats_of(core, queue, is_looked ? &core->queue_looks[number] : &look, effects->arena);
+            stats_of(core, queue, is_looked ? &core->queue_looks[place] : &look, effects->arena);
     }
     if (event->request->stats->job) reply->stats->job = job_of(core, event->request->stats->job, effects->arena);
     if (event->broker) {

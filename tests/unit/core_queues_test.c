@@ -110,6 +110,50 @@ static void a_later_queue_has_its_own_counts(void **state) {
     assert_int_equal(delivered, 1);
 }
 
+/* A queue in a place that another queue had before, with more ready tasks than one step delivers (F-41). Its number is
+ * far beyond the table of places. */
+static void a_later_queue_is_served_over_many_steps(void **state) {
+    struct fx *f = *state;
+    char *queue = "q4";
+    struct core_options options = defaults;
+    options.queues_max = FEW;
+    options.memory = 64u << 20;
+    begin_again(f, &options);
+    assert_int_equal(set_policy(f, "q1"), TARRY__CODE__OK);
+    assert_int_equal(set_policy(f, "q2"), TARRY__CODE__OK);
+    assert_int_equal(set_policy(f, "q3"), TARRY__CODE__OK);
+    assert_int_equal(delete_queue(f, "q1"), TARRY__CODE__OK);
+    assert_int_equal(set_policy(f, queue), TARRY__CODE__OK);
+    assert_true(queue_generation(core_queue_number(f->core, queue)) >= 1);
+    static Tarry__Op ops[OPS_PER_COMMIT_MAX], *list[OPS_PER_COMMIT_MAX];
+    Tarry__Schedule schedule = TARRY__SCHEDULE__INIT;
+    schedule.queue = queue;
+    for (size_t i = 0; i < OPS_PER_COMMIT_MAX; i++) {
+        ops[i] = (Tarry__Op)TARRY__OP__INIT;
+        ops[i].op_case = TARRY__OP__OP_SCHEDULE;
+        ops[i].schedule = &schedule;
+        list[i] = &ops[i];
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        f->sequence++;
+        assert_int_equal(commit_as(f, f->sequence, f->sequence, list, OPS_PER_COMMIT_MAX), TARRY__CODE__OK);
+    }
+    Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
+    body.queues = &queue;
+    body.n_queues = 1;
+    body.prefetch = PREFETCH_MAX;
+    body.max_batch = BATCH_MAX;
+    struct core_event stop = {.kind = CORE_STOP}, resume = {.kind = CORE_RESUME};
+    for (unsigned i = 0; i < 8; i++) assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
+    step(f, &stop); /* the lanes come up while nothing leaves */
+    for (unsigned i = 0; i < 8; i++, f->session--) {
+        struct core_event up = {.kind = CORE_LANE_UP, .session = f->session};
+        step(f, &up);
+    }
+    step(f, &resume);
+    assert_true(core_deadline(f->core) <= f->now_ms); /* a further step goes on with the queue */
+}
+
 /* TRUE-1: as long as an outcome is remembered, its queue is remembered too. */
 static void a_place_waits_for_the_endings_of_its_queue(void **state) {
     struct fx *f = *state;
@@ -303,6 +347,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CORE_TEST(queues_are_made_and_deleted_for_ever),
         CORE_TEST(a_later_queue_has_its_own_counts),
+        CORE_TEST(a_later_queue_is_served_over_many_steps),
         CORE_TEST(a_place_waits_for_the_endings_of_its_queue),
         CORE_TEST(a_deleted_queue_that_is_used_again_keeps_its_number),
         CORE_TEST(a_former_queue_is_not_restored),
