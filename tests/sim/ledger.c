@@ -242,11 +242,16 @@ static void check_token(const struct row *row, struct ledger_task *task) {
 
 /* FENCE-1: by true time, the former consumer had the task as long as the broker had told it, or returned the task,
  * or lost its session. */
-static void check_former_lease(const struct world *world, const struct ledger_task *task, uint64_t id) {
+static void check_former_lease(struct world *world, const struct ledger_task *task, uint64_t id) {
     const struct run_out *run_out = &world->host->watch.run_out[id];
-    bool has_run_out = run_out->position != 0 && run_out->epoch == task->token_epoch &&
+    const struct frame_note *frame = run_out->position ? host_frame(world->host, run_out->told_at) : NULL;
+    bool has_run_out = frame && frame->header.epoch == run_out->told_in && run_out->epoch == task->token_epoch &&
                        run_out->position == task->token_position && run_out->deadline_ms == task->deadline_ms;
     uint64_t passed_ns = world->now_ns - task->left_ns + (world->steady_jumped_ns - task->jumped_ns);
+    if (has_run_out && passed_ns + NS_PER_MS < task->lasts_ns)
+        TRACE(world, "ledger", "task %llu left %llu us ago, with a lease of %llu us until %llu", (unsigned long long)id,
+              (unsigned long long)passed_ns / 1000, (unsigned long long)task->lasts_ns / 1000,
+              (unsigned long long)task->deadline_ms);
     MUST(!has_run_out || passed_ns + NS_PER_MS >= task->lasts_ns);
 }
 

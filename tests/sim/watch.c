@@ -150,8 +150,13 @@ static void check_lost(struct host *host, const struct frame_header *header, con
     const struct row *lease = &host->head.tasks[put->task->id].row;
     if (put->cause != TARRY__CAUSE__CAUSE_LEASE_LOST) return;
     if (header->steady_ns >= put->before_lease_deadline_ms * NS_PER_MS)
-        host->watch.run_out[lease->id] =
-            (struct run_out){lease->lease_epoch, lease->lease_position, put->before_lease_deadline_ms};
+        host->watch.run_out[lease->id] = (struct run_out){
+            .epoch = lease->lease_epoch,
+            .position = lease->lease_position,
+            .deadline_ms = put->before_lease_deadline_ms,
+            .told_at = header->position,
+            .told_in = header->epoch,
+        };
     else
         MUST(ends_session(body, lease->session));
 }

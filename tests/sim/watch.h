@@ -29,6 +29,8 @@ struct watch {
         uint32_t epoch;
         uint64_t position;
         uint64_t deadline_ms;
+        uint64_t told_at;      /* position of the frame that records the end */
+        uint32_t told_in;      /* epoch of that frame, which a start may have cut */
     } run_out[FLAT_TASKS_MAX]; /* [id]: last lease that ended at its deadline */
 };
 
