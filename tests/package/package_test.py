@@ -20,8 +20,8 @@ CLOSED_WITHIN_S = 300  # a reader of "getting started" has closed an order withi
 SHELL_BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
 INSTALL = "apt-get install -qq -y --no-install-recommends"
 ALONE = "install -D -m 0644 /usr/share/doc/tarryd/examples/single.conf /etc/tarry/tarryd.conf; systemctl enable --now tarry\n"
-# A node whose other one is not there: with what 10-peer.conf passes to it.
-PAIR = ("install -d -m 0755 /etc/tarry /etc/tarry/tls; tarry keygen --peer /etc/tarry/peer.key; touch /etc/tarry/tls/ca.crt /etc/tarry/peer.token\n"
+# A node of a pair without TLS; the other node does not exist.
+PAIR = ("install -d -m 0755 /etc/tarry; tarry keygen --peer /etc/tarry/peer.key\n"
         "printf '%s\\n' '[tarryd]' 'listen = ws://127.0.0.1:7272' 'peer = ws://127.0.0.1:7273' > /etc/tarry/tarryd.conf\n"
         "install -d /etc/systemd/system/tarry.service.d; echo '[Service]' > /etc/systemd/system/tarry.service.d/peer-key.conf\n"
         "echo LoadCredential=peer-key:/etc/tarry/peer.key >> /etc/systemd/system/tarry.service.d/peer-key.conf; systemctl daemon-reload\n")
