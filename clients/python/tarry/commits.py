@@ -147,7 +147,7 @@ class Committer:
                     ask = Ask(self.client.link, self.client.request(commit=commit), changes=True)
                 reply = await ask.run(until)
             except (Unavailable, OutcomeUnknown) as error:
-                now = asyncio.get_running_loop().time()
+                now = max(until, asyncio.get_running_loop().time())  # a timer may fire a moment early
                 for item in items:
                     if item.until <= now:
                         item.fail(error)

@@ -1,0 +1,66 @@
+"""clients_node_test.py: clients/node: the conformance stories, the first example of its README, its types, its tarball, and what only Node has."""
+import atexit
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tarfile
+import tempfile
+import unittest
+
+import conformance
+import harness
+from harness import Case
+
+FOLDER = os.path.join(conformance.FOLDER, "..", "node")
+EXAMPLE_LINES_MAX = 12
+WAIT_S = 30
+TARBALL = os.path.join(os.environ["TARRY_BUILD_ROOT"], "clients", "node", "tarry-client-0.1.0.tgz")
+# The package as its tarball installs it, and Debian's modules (node-ws), which another Node than Debian's does not look for.
+MODULES = tempfile.mkdtemp(prefix="tarry-node-")
+atexit.register(shutil.rmtree, MODULES, ignore_errors=True)
+with tarfile.open(TARBALL) as tar:
+    tar.extractall(MODULES)
+os.rename(os.path.join(MODULES, "package"), os.path.join(MODULES, "tarry-client"))
+ENV = {"NODE_PATH": f"{MODULES}:/usr/share/nodejs"}
+
+One, Two = conformance.cases(lambda case: ["node", os.path.join(conformance.FOLDER, "driver.js")], ENV)
+
+
+def examples():
+    with open(os.path.join(FOLDER, "README.md"), encoding="utf-8") as file:
+        return re.findall(r"^```js\n(.*?)^```$", file.read(), re.M | re.S)
+
+
+class Readme(Case):
+    def test_the_first_example_is_short_and_runs(self):
+        example = examples()[0]
+        self.assertLessEqual(len(example.splitlines()), EXAMPLE_LINES_MAX)
+        env = {**os.environ, **ENV, "TARRY_BROKER": self.broker.url}
+        with subprocess.Popen(["node", "-e", example], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            self.assertEqual(process.stdout.readline(), "order 1001 is closed\n")
+            self.broker.wait_stats("close-order", pending=0, ready=0, in_flight=0)
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=WAIT_S)
+            self.assertEqual((process.returncode, out, err), (0, "", ""))
+
+
+class Units(unittest.TestCase):
+    def test_units(self):
+        """clients/node/test, by Node's own runner."""
+        done = subprocess.run(["node", "--test", os.path.join(FOLDER, "test")], env={**os.environ, **ENV}, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertRegex(done.stdout, r"# pass [1-9]|ℹ pass [1-9]")
+
+    @unittest.skipUnless(shutil.which("tsc"), "no tsc: apt-get install node-typescript")
+    def test_the_types_hold(self):
+        """A program that uses every call compiles, and wrong uses do not."""
+        done = subprocess.run(["tsc", "--noEmit", "--strict", "--target", "es2022", "--lib", "es2022,dom", "--module", "commonjs", os.path.join(FOLDER, "test", "types.ts")],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+
+
+if __name__ == "__main__":
+    harness.main()
