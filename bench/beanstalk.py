@@ -1,6 +1,6 @@
-"""beanstalk.py: `./dev bench beanstalk [ROUNDS]`: the life of a job in beanstalkd's protocol, from put to delete, at Tarry and at beanstalkd -f0 (which
-syncs before INSERTED, as Tarry does), in turn, on one disk: one connection, 16, and 16 that watch four tubes each. Medians and ratios; absolute
-figures move with the machine: quote ratios of one run."""
+"""beanstalk.py: `./dev bench beanstalk [ROUNDS]`: the life of a job in beanstalkd's protocol, from put to delete, with Tarry and
+with beanstalkd -f0 (which, like Tarry, syncs before INSERTED), in turn, on one disk: 1 connection, 16, and 16 that watch four
+tubes each. Medians and ratios. Absolute figures depend on the machine: quote ratios of one run."""
 import os
 import shutil
 import statistics
@@ -13,7 +13,7 @@ import peers  # noqa: E402
 import ports  # noqa: E402
 
 ROUNDS_DEFAULT = 3
-# name → (threads, jobs of each, tubes)
+# name → (threads, jobs per thread, tubes)
 WAYS = {"one connection": (1, 2000, 1), "16 connections": (16, 500, 1), "16 connections, 4 tubes": (16, 250, 4)}
 FIGURES = ("put_per_s", "worked_per_s", "put_p50_us", "put_p99_us", "reserve_p50_us", "reserve_p99_us", "delete_p50_us", "delete_p99_us")
 

@@ -1,6 +1,6 @@
-/* bench.h: what the end-to-end benches share. They use the public client alone, as a stranger would.
+/* bench.h: shared by the end-to-end benches. They use only the public client.
  *
- * Every bench prints one line of name=value pairs on standard output, and explains itself on failure. */
+ * Every bench prints one line of name=value pairs to standard output, and prints the reason of a failure. */
 #ifndef TARRY_BENCH_H
 #define TARRY_BENCH_H
 
@@ -10,7 +10,7 @@
 
 #include "tarry.h"
 
-/* An option `--name value`. Durations and counts are whole numbers; `text` wins over `number` when it is not NULL. */
+/* An option `--name value`. Durations and counts are whole numbers; if `text` is not NULL, the value is text. */
 struct bench_option {
     const char *name;
     const char *help;
@@ -18,10 +18,10 @@ struct bench_option {
     const char **text;
 };
 
-/* Parses the command line, or prints help and exits. Ends at an option without a name. */
+/* Parses the command line, or prints help and exits. An option without a name ends the array. */
 void bench_options(int argc, char **argv, const char *purpose, const struct bench_option *options);
 
-/* Says why and exits with status 1. */
+/* Prints the reason and exits with status 1. */
 _Noreturn void bench_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 uint64_t bench_now_ns(void);  /* CLOCK_MONOTONIC */
@@ -29,27 +29,27 @@ uint64_t bench_wall_ms(void); /* CLOCK_REALTIME */
 uint64_t bench_wall_us(void);
 void bench_sleep_until_ns(uint64_t then_ns);
 
-/* A socket to 127.0.0.1, without Nagle's delay; or dies. */
+/* Returns a socket to 127.0.0.1, without Nagle's delay; exits on failure. */
 int bench_dial(uint16_t port);
 
-/* A client for `urls` (NULL: $TARRY_BROKER, else the default). The caller closes it. */
+/* Returns a client for `urls` (NULL: $TARRY_BROKER, else the default). The caller closes it. */
 tarry_client *bench_client(const char *urls, uint32_t commits_in_flight);
 
 /* xorshift64*: good enough to scatter keys and times. The state must not be 0. */
 uint64_t bench_random(uint64_t *state);
 
-/* So many hexadecimal digits; returns where they end. */
+/* Writes hexadecimal digits; returns where they end. */
 char *bench_hex(char *out, uint64_t value, int digits);
-/* A key that falls anywhere and has the number in it: hexadecimal, "scattered-number". Returns its size. (By printf it
- * took more instructions than all that libtarry does with the task.) */
+/* Writes a scattered key that contains the number: hexadecimal, "scattered-number". Returns its size. (With printf
+ * it took more instructions than everything that libtarry does with the task.) */
 #define BENCH_KEY_SIZE 40
 size_t bench_key(char key[BENCH_KEY_SIZE], uint64_t scattered, uint64_t number);
 
-/* Sorts the samples; the value below which a share of `q` (0 … 1) lies. Zero samples: 0. */
+/* Sorts the samples; returns the value below which a share of `q` (0 … 1) of them is. No samples: 0. */
 void bench_sort(uint64_t *samples, size_t count);
 uint64_t bench_quantile(const uint64_t *sorted, size_t count, double q);
 
-/* Waits until the index has absorbed everything that the log holds, or dies after wait_s seconds. */
+/* Waits until the index has absorbed the whole log, or exits after wait_s seconds. */
 void bench_wait_indexed(tarry_client *client, uint64_t wait_s);
 
 #endif

@@ -1,9 +1,10 @@
-/* core_steps.c: the longest calls into the core, under everything at once that once made a step long: thousands of
- * queues whose consumers have had enough, hundreds of thousands of ready tasks, a long overlay, Lists and Stats. The
- * core's thread does nothing else meanwhile, so a call's processor time is how long everybody waits (CALM-1).
+/* core_steps.c: the longest calls into the core, with everything at once that made a step long in the past:
+ * thousands of queues whose consumers have no credit, hundreds of thousands of ready tasks, a long overlay, List and
+ * Stats requests. The core's thread does nothing else meanwhile, so a call's processor time is the time that all
+ * clients wait (CALM-1).
  *
- * No disk, no wire: the core alone, fed by hand. Prints a line for each kind of call, and exits with 1 if one took
- * longer than LIMIT_MS. */
+ * No disk, no wire: only the core, with events made by hand. Prints a line for each kind of call, and exits with 1
+ * if one took longer than LIMIT_MS. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -15,7 +16,7 @@
 #define QUEUES 4095 /* and "big" */
 #define READY 300000
 #define OVERLAY 200000
-#define OPS 200 /* of a commit */
+#define OPS 200 /* operations per commit */
 #define SUBSCRIBED 256
 #define ROUNDS 24
 
@@ -52,7 +53,7 @@ static void count(enum call call, double from_ms) {
     counts[call]++;
 }
 
-/* Each session that got something has sent it. */
+/* Reports to the core that each session's delivery has left. */
 static void sent(void) {
     static uint64_t sessions[1024];
     size_t session_count = 0;
@@ -76,7 +77,7 @@ static void step(enum call call, struct core_event *event) {
     count(call, from_ms);
 }
 
-/* The shell does it on the same thread. */
+/* The shell does this on the same thread. */
 static void pack(void) {
     static uint8_t packed[4u << 20];
     const Tarry__Reply *reply = effects.replies.items[0].reply;
@@ -115,7 +116,7 @@ static void schedule(const char *only_queue, uint64_t delay_ms, uint64_t spread_
     static Tarry__Op ops[OPS], *pointers[OPS];
     static Tarry__When whens[OPS];
     static char keys[OPS][32], queues[OPS][16];
-    static struct core_content *contents; /* for good */
+    static struct core_content *contents; /* never freed */
     if (!contents) contents = calloc(OPS, sizeof(*contents));
     if (!contents) exit(2);
     static uint64_t number;
@@ -143,7 +144,7 @@ static void schedule(const char *only_queue, uint64_t delay_ms, uint64_t spread_
     request.commit = &commit;
     struct core_event event = {
         .kind = CORE_COMMIT, .now = now, .ticket = 1, .request = &request, .contents = contents, .peer = "peer"};
-    static const struct want nothing[4 * OPS]; /* what is wanted is not in the index */
+    static const struct want nothing[4 * OPS]; /* the wanted rows are not in the index */
     struct want *wants;
     event.facts.want_count = core_wants(core, &event, &wants_arena, NULL, &wants);
     event.facts.wants = event.facts.want_count ? wants : nothing;
@@ -205,12 +206,12 @@ static void begin(void) {
     core_effects_reset(&effects);
 }
 
-/* Everything at once that a core may have to carry. */
+/* Builds everything at once that a core may have to carry. */
 static void load(void) {
     for (int i = 0; i < 4 * QUEUES; i += OPS) schedule(NULL, 0, 0);
     for (unsigned i = 0; i < QUEUES; i += SUBSCRIBED) subscribe(NULL, i, 3 * SUBSCRIBED);
     for (int i = 0; i < 2000; i++)
-        tick(); /* each queue has delivered, late by up to two seconds; its consumer has enough */
+        tick(); /* each queue has delivered a task, up to 2 s late; its consumer has no more credit */
     for (int i = 0; i < 2 * QUEUES; i += OPS) schedule(NULL, 0, 0);
     for (int i = 0; i < OVERLAY; i += OPS) schedule(i % 2 ? NULL : "q7", 86400000, 86400000);
     for (int i = 0; i < READY; i += OPS) schedule("big", 0, 0);
@@ -223,7 +224,7 @@ static void ask_list(void) {
     Tarry__Request request = request_of(TARRY__REQUEST__BODY_LIST);
     request.list = &list;
     struct core_event event = {.kind = CORE_LIST, .ticket = 1, .request = &request, .through = DUE_END};
-    while (!look(CALL_LIST, &event)) schedule(NULL, 3600000, 86400000); /* others come in between */
+    while (!look(CALL_LIST, &event)) schedule(NULL, 3600000, 86400000); /* other requests come in between */
     step(CALL_LIST, &event);
     if (effects.replies.items[0].reply->list->n_tasks == 0) exit(2);
     pack();

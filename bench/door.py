@@ -1,6 +1,7 @@
-"""door.py: `./dev bench door [ROUNDS] [--json]`: what a call's way to the broker costs, all of it in one run, beside the other systems (peers.py)
-and beside strangers (hostile.py): a table of figure, limit, met or not. With --json the same as one object. Medians of so many rounds, in
-turn; a ratio's two sides are measured in the same round. Ends with 1 if a limit is not met. Nothing else should run meanwhile."""
+"""door.py: `./dev bench door [ROUNDS] [--json]`: the cost of a call's way to the broker, all in one run, beside other systems
+(peers.py) and with hostile clients (hostile.py): a table of figure, limit, and whether it is met. With --json the same as one
+object. Medians of the rounds, in turn; both sides of a ratio are measured in the same round. Exits with 1 if a limit is not met.
+Nothing else should run meanwhile."""
 import json
 import os
 import statistics
@@ -14,7 +15,7 @@ SLEEPS_MAX, CLIENT_CPU_US_MAX, IDLE_CPU_MAX = 8.0, 25.0, 0.01
 
 
 def sleeps(pid):
-    """How often threads of the process have gone to sleep."""
+    """Returns how often threads of the process have gone to sleep."""
     total = 0
     for thread in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{thread}/status", encoding="ascii") as file:
@@ -23,7 +24,7 @@ def sleeps(pid):
 
 
 def calls_round(systems, samples):
-    """One call at a time, and 64 threads, at each system."""
+    """Measures one call at a time, and 64 threads, with each system."""
     def note(name, value):
         samples.setdefault(name, []).append(float(value))
 
@@ -43,7 +44,7 @@ def calls_round(systems, samples):
 
 
 def measure(rounds):
-    """Samples by name; p50 and p99 by burden; memory and CPU of idle connections."""
+    """Returns samples by name; p50 and p99 by burden; memory and CPU time of idle connections."""
     samples, found, costs = {}, {}, []
     hostile.raise_limits()
     with peers.all_systems() as systems:
@@ -54,7 +55,7 @@ def measure(rounds):
 
 
 def rows_of(samples, found, costs):
-    """(name, figure, unit, limit, is_at_least) each."""
+    """Returns (name, figure, unit, limit, is_at_least) for each row."""
     def ratio(above, below):
         return statistics.median(a / b for a, b in zip(samples[above], samples[below]))
 

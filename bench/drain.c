@@ -1,6 +1,6 @@
-/* drain.c: many tasks that fall due in the same second, drained by several consumers, each acked once.
+/* drain.c: several consumers drain many tasks that become due in the same second; each is acked once.
  *
- * Every task carries its number, so that each one's arrivals are counted: `lost` and `twice` must be 0. */
+ * Every task contains its number, so that its arrivals are counted: `lost` and `twice` must be 0. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,7 +86,7 @@ static void schedule_all(const struct drain *drain, uint64_t due_ms, uint64_t sp
     tarry_close(client);
 }
 
-/* From the first delivery on, or from when all were due and scheduled, if none had come by then. */
+/* The time counts from the first delivery, or from when all tasks were due and scheduled, if none had come by then. */
 static int report(struct drain *drain, uint64_t consumers, uint64_t all_there_ns) {
     const uint64_t first_ns = drain->ledger.first_ns, from_ns = first_ns < all_there_ns ? first_ns : all_there_ns;
     const double seconds = (double)(drain->acks.last_ns - from_ns) / 1e9;

@@ -1,5 +1,5 @@
-/* first.c: waits for one delivery on a queue, from before the broker is there if need be, and says when it came: how
- * long a restart takes until the first task that is overdue. */
+/* first.c: waits for one delivery on a queue, also while the broker is not there yet, and prints when it came: how
+ * long a restart takes until the first overdue task is delivered. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -9,7 +9,7 @@
 
 #define RETRY_NS 1000000u
 
-/* Until somebody accepts: libtarry would ask ten times a second only, which is too coarse here. */
+/* Dials until the broker accepts: libtarry would dial only ten times a second, which is too coarse here. */
 static void wait_for_port(uint16_t port, uint64_t end_ns) {
     const struct sockaddr_in address = {.sin_family = AF_INET,
                                         .sin_port = htons(port),

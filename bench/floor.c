@@ -1,6 +1,6 @@
-/* floor.c: what the machine does without any broker: how long a small write takes until it is on disk, how many bytes a
- * second are written in large ones, how long a message goes to and fro over a socket of loopback, and how many go one
- * way. */
+/* floor.c: the limits of the machine without a broker: how long a small write takes until it is on disk, how many
+ * bytes per second can be written in large writes, how long a message takes to and fro over a loopback socket, and
+ * how many can be sent one way. */
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -17,7 +17,7 @@
 #define SMALL 4096u
 #define LARGE (1u << 20)
 #define FILE_SIZE (256u << 20)
-#define MESSAGE_SIZE 200u   /* a schedule of 128 bytes with its frame, about */
+#define MESSAGE_SIZE 200u   /* about a schedule of 128 bytes with its frame */
 #define ONE_WAY_SIZE 65536u /* a message of a batch */
 
 static uint64_t samples_ns[SAMPLES_MAX];
@@ -39,7 +39,7 @@ static size_t write_all(int fd, size_t size, uint64_t seconds, double *out_mb_pe
     return count;
 }
 
-/* -1: it cannot be made. */
+/* Returns -1 if it cannot be made. */
 static int make_file(const char *path) {
     static const char zeroes[LARGE];
     const int fd = open(path, O_CREAT | O_RDWR | O_TRUNC | O_CLOEXEC, 0600);
@@ -48,7 +48,7 @@ static int make_file(const char *path) {
     return is_good && fsync(fd) == 0 ? fd : -1;
 }
 
-/* A file that is there already, as the log's segments are. */
+/* Uses an existing file, as the log's segments are. */
 static bool measure_disk(const char *directory, uint64_t seconds) {
     char path[512];
     double mb_per_s = 0;
@@ -68,14 +68,14 @@ static bool measure_disk(const char *directory, uint64_t seconds) {
 static void *echo(void *arg) {
     const int fd = *(int *)arg;
     char block[ONE_WAY_SIZE];
-    for (;;) { /* whole messages come back, larger ones are swallowed */
+    for (;;) { /* small messages are sent back, larger ones are dropped */
         ssize_t size = read(fd, block, sizeof(block));
         if (size <= 0) return NULL;
         if (size == (ssize_t)MESSAGE_SIZE && write(fd, block, (size_t)size) != size) return NULL;
     }
 }
 
-/* -1: no socket can be had. */
+/* Returns -1 if there is no socket. */
 static int connect_pair(int *out_other) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(address);

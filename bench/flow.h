@@ -1,4 +1,4 @@
-/* flow.h: commits under way: so many at most, and what became of them. */
+/* flow.h: limits the number of commits under way, and counts their results. */
 #ifndef TARRY_BENCH_FLOW_H
 #define TARRY_BENCH_FLOW_H
 
@@ -9,25 +9,25 @@
 struct bench_flow {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    uint64_t under_way; /* commits */
-    uint64_t done;      /* operations that took effect */
-    uint64_t refused;   /* operations that did not */
-    uint64_t last_ns;   /* when the last answer came; 0: none has */
+    uint64_t under_way; /* number of commits under way */
+    uint64_t done;      /* number of operations that took effect */
+    uint64_t refused;   /* number of operations that did not */
+    uint64_t last_ns;   /* time of the last reply; 0: none yet */
     char why[TARRY_MESSAGE_SIZE + 64];
 };
 
 void bench_flow_init(struct bench_flow *flow);
 
-/* Waits until fewer than `under_way_max` commits are unanswered, and submits. `commit` is empty then, as
+/* Waits until fewer than `under_way_max` commits are under way, and submits. `commit` is then empty, as
  * tarry_commit_submit says. */
 void bench_flow_submit(struct bench_flow *flow, tarry_commit *commit, uint64_t under_way_max);
 
-/* Waits until at most so many are unanswered. */
+/* Waits until at most that many are under way. */
 void bench_flow_wait(struct bench_flow *flow, uint64_t under_way_max);
 
 uint64_t bench_flow_done(struct bench_flow *flow);
 
-/* Dies, with the reason, unless each of `expected` operations took effect. */
+/* Exits with the reason unless all `expected` operations took effect. */
 void bench_flow_check(struct bench_flow *flow, uint64_t expected);
 
 #endif

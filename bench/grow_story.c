@@ -1,10 +1,10 @@
-/* grow_story.c: makes a stopped broker's log of the order story (story.c) many times as long, by telling what is in it
- * again: the same frames, with other tasks, keys, contents' places, sequences and later times.
+/* grow_story.c: makes a stopped broker's log of the order story (story.c) many times as long, by repeating its
+ * frames with other tasks, keys, content positions, sequences and later times.
  *
- *   grow_story DIR COPIES ORDERS       COPIES times in all; ORDERS: how many bench_story was asked for
+ * grow_story DIR COPIES ORDERS       COPIES times in all; ORDERS: as given to bench_story
  *
- * Log, index and summaries are written by the code that a broker writes them with; the result is a data directory that
- * one starts on. Records about queues, producers, sessions and starts are not repeated. */
+ * Log, index and summaries are written by the broker's own code; a broker can start on the resulting data directory.
+ * Records about queues, producers, sessions and starts are not repeated. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 #define NS_PER_MS 1000000u
 #define KEY_PREFIX "order-"
 
-/* What a task's later records repeat of its earlier ones. */
+/* What a task's later records repeat from its earlier ones. */
 struct fate {
     uint64_t blob_at;
     uint64_t lease_position;
@@ -34,10 +34,10 @@ struct grown {
     struct index_meta meta; /* of the original */
     struct log_recovery recovery;
     uint64_t orders;
-    uint64_t ids;     /* of the original: 1 to this */
-    uint64_t span_ms; /* its length, and a little */
+    uint64_t ids;     /* the original's ids are 1 to this */
+    uint64_t span_ms; /* duration of the original, plus a little */
     uint64_t copy;
-    struct fate *fates; /* by the original's id, of this copy */
+    struct fate *fates; /* of this copy, by the original's id */
     struct summary *summary;
     uint8_t *body;
     size_t body_room;
@@ -69,7 +69,7 @@ static void change_key(const struct grown *grown, ProtobufCBinaryData *key) {
     memcpy(key->data, text, key->len);
 }
 
-/* `moved`: how much farther back in the log its frame lies now. */
+/* `moved`: distance between the copied frame and the original one in the log. */
 static void change_task(struct grown *grown, Tarry__Task *task, uint64_t moved, bool is_fresh, bool is_lease) {
     struct fate *fate = &grown->fates[task->id];
     struct row row;
@@ -95,7 +95,7 @@ static void change_put(struct grown *grown, Tarry__TaskPut *put, uint64_t moved)
     later(grown, &put->before_delivered_ms);
 }
 
-/* Leaves the tasks' records alone in it, changed. */
+/* Changes the tasks' records in the body, and removes all others. */
 static void change_body(struct grown *grown, Tarry__FrameBody *body, uint64_t moved) {
     size_t count = 0;
     for (size_t i = 0; i < body->n_records; i++) {
@@ -172,7 +172,7 @@ static void append(struct grown *grown, const struct log_view *view, Tarry__Fram
     if (index_pending(grown->index) >= SYNC_RECORDS) sync_all(grown);
 }
 
-/* The original once more; copy 0 is the original itself, whose summaries are made. */
+/* Copies the original once more; copy 0 is the original itself, whose summaries are made. */
 static void tell_again(struct grown *grown) {
     struct history *history;
     struct log_view view;
@@ -184,7 +184,7 @@ static void tell_again(struct grown *grown) {
         if (grown->copy == 0)
             summarise(grown, &view.header, body);
         else if (body)
-            append(grown, &view, (Tarry__FrameBody *)body); /* it lies in the reader's arena, and is read once */
+            append(grown, &view, (Tarry__FrameBody *)body); /* it is in the reader's arena, and is read only once */
     }
     if (error != LOG_END) must(error, "history");
     history_close(history);

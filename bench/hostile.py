@@ -1,6 +1,7 @@
-"""hostile.py: `./dev bench hostile [ROUNDS]`: what strangers cost an honest client. A call's p50 and p99 (bench_latency, one thread) against a quiet broker
-and, in turn, against one with 10,000 idle connections, with 400 half requests, with a flood of 1,000 broken connections a second, and
-with all of these. Besides: what the idle connections take, in memory and in CPU time. The flood's own work is done on the same cores."""
+"""hostile.py: `./dev bench hostile [ROUNDS]`: how much hostile clients slow down an honest one. A call's p50 and p99
+(bench_latency, one thread) with a quiet broker and, in turn, with 10,000 idle connections, with 400 half requests, with a flood
+of 1,000 broken connections per second, and with all of these. Also: memory and CPU time of the idle connections. The flood itself
+uses the same cores."""
 import os
 import random
 import resource
@@ -21,7 +22,7 @@ import harness  # noqa: E402
 ROUNDS_DEFAULT = 3
 CALLS, IDLE, HALF, FLOOD_PER_S, WATCH_S = 2000, 10_000, 400, 1000, 5
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-IDLE_MIB_MAX, P99_RATIO_MAX = 64, 2.0  # what issue 13 asks for
+IDLE_MIB_MAX, P99_RATIO_MAX = 64, 2.0  # limits of issue 13
 
 
 def latency(broker):
@@ -43,7 +44,7 @@ def cpu_s(broker):
 
 
 def idle(broker):
-    """Upgraded connections that say nothing."""
+    """Silent upgraded connections."""
     peers = []
     for _ in range(IDLE):
         peers.append(stranger.Stranger(broker.port))
@@ -52,7 +53,7 @@ def idle(broker):
 
 
 def half(broker):
-    """Half of them half a head, half of them half a request."""
+    """Half of them send half a head, half of them half a request."""
     peers = [stranger.Stranger(broker.port) for _ in range(HALF)]
     for number, peer in enumerate(peers):
         if number % 2:
@@ -64,7 +65,7 @@ def half(broker):
 
 
 class Flood:
-    """Connections that break, so many a second: nothing, noise, half an upgrade, an upgrade and noise; reset."""
+    """Broken connections, a number per second: nothing, noise, half an upgrade, an upgrade and noise; each is reset."""
 
     def __init__(self, broker):
         self.port, self.is_over, self.count = broker.port, threading.Event(), 0
@@ -88,7 +89,7 @@ class Flood:
 
 
 def judge(broker, found):
-    """One round: each burden alone, then all of them."""
+    """One round: each burden by itself, then all of them."""
     found.setdefault("quiet", []).append(latency(broker))
     before_mib = memory_mib(broker)
     idlers = idle(broker)
@@ -119,13 +120,13 @@ def close(peers):
 
 
 def raise_limits():
-    """Both ends of ten thousand connections are open here; whatever is started later inherits it."""
+    """This process has both ends of 10,000 connections; processes that it starts later inherit the limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def worst_of_quiet(found):
-    """The largest p99 of a burden, medians of rounds, as a multiple of the quiet one."""
+    """Returns the largest p99 of a burden, medians of rounds, as a multiple of the quiet broker's."""
     p99 = {name: statistics.median(p99 for _, p99 in samples) for name, samples in found.items()}
     return max(p99.values()) / p99["quiet"]
 

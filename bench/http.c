@@ -1,5 +1,5 @@
-/* http.c: how many tasks come in over HTTP and JSON (/v1/tasks): some connections, one request under way on each, each
- * of one task or of many. One thread and epoll, so that what is measured is the broker and little else. */
+/* http.c: how many tasks per second come in over HTTP and JSON (/v1/tasks): several connections with one request
+ * under way on each, of one task or of many. One thread and epoll, so that it measures mainly the broker. */
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -20,9 +20,9 @@ struct connection {
     int fd;
     char *request;
     size_t size, sent;
-    char *answer; /* its beginning; what does not fit is counted and not kept */
+    char *answer; /* the beginning of the answer; the rest is counted but not kept */
     size_t got;
-    size_t whole; /* of the answer; 0: its head is not whole yet */
+    size_t whole; /* size of the answer; 0: its head is incomplete */
     uint64_t began_ns;
 };
 
@@ -95,7 +95,7 @@ static void send_rest(struct connection *connection) {
     }
 }
 
-/* How large the whole answer is, once its head is there. */
+/* Returns the size of the whole answer, once its head is there. */
 static size_t size_of(const struct connection *connection) {
     const char *end = memmem(connection->answer, connection->got, "\r\n\r\n", 4);
     if (end == NULL) return 0;
@@ -105,7 +105,7 @@ static size_t size_of(const struct connection *connection) {
     bench_die("the broker says: %.300s", connection->answer);
 }
 
-/* True: the answer is whole. */
+/* Returns true once the answer is complete. */
 static bool hear(struct connection *connection, const struct load *load) {
     for (;;) {
         size_t room = load->answer_size - 1 - connection->got;

@@ -1,13 +1,13 @@
-/* instructions.c: the hot work of a task's life, for instructions.py to count under callgrind.
+/* instructions.c: the frequent work in a task's life; instructions.py counts its instructions with callgrind.
  *
- *   request ─► unpack ─► schedule ─► lease ─► ack ─► trim     (net's thread; the core's)
+ *     request ─► unpack ─► schedule ─► lease ─► ack ─► trim     (net thread; core thread)
  *                            └── frames ─► decode ─► absorb     (index thread)
  *
- * Each kind of work has a function of its own, measured_…, that does nothing else; what is made ready for it is not
- * counted. No disk is waited for, no clock is read, nothing is random: two runs of one build count the same. Prints how
- * many tasks went through it all.
+ * Each kind of work has a function of its own, measured_…, that does nothing else; its preparations are not counted.
+ * It waits for no disk, reads no clock, and uses no random numbers: two runs of one build have the same counts.
+ * Prints how many tasks went through everything.
  *
- *   instructions DIRECTORY       an empty one, for the index */
+ * instructions DIRECTORY       an empty directory, for the index */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #include "wire.h"
 
 #define TASKS 16000u /* not above PREFETCH_MAX */
-#define OPS 200u     /* of a commit */
+#define OPS 200u     /* operations per commit */
 #define FRAMES_MAX 1024u
 #define PAYLOAD 100u
 #define START_NS (1700000000ull * 1000000000)
@@ -51,14 +51,14 @@ static void fail(const char *what) {
     exit(1);
 }
 
-/* ---- what is counted */
+/* ---- measured work */
 
 MEASURED static Tarry__Request *measured_unpack(const uint8_t *packed, size_t size) {
     return request_unpack(&request_arena, size, packed);
 }
 
 MEASURED static void measured_schedule(struct core_event *event) {
-    static const struct want nothing[1]; /* all keys are new, and the filter says so */
+    static const struct want nothing[1]; /* all keys are new, and the filter knows it */
     struct want *wants = NULL;
     event->facts.want_count = core_wants(core, event, &wants_arena, NULL, &wants);
     event->facts.wants = event->facts.want_count > 0 ? wants : nothing;
@@ -87,7 +87,7 @@ MEASURED static int measured_absorb(const struct kept_frame *frame, const Tarry_
     return index_absorb(tasks_index, &frame->header, body);
 }
 
-/* ---- what leads to it */
+/* ---- preparations */
 
 static void keep_frames(void) {
     for (size_t i = 0; i < effects.appends.count; i++) {
@@ -139,7 +139,7 @@ static Tarry__Request request_of(Tarry__Request__BodyCase body_case) {
     return request;
 }
 
-/* A commit as a client packs it; the caller frees it. */
+/* Packs a commit as a client does; the caller frees it. */
 static uint8_t *packed_commit(Tarry__Op **ops, size_t count, size_t *out_size) {
     Tarry__Commit commit = TARRY__COMMIT__INIT;
     commit.producer = producer;
@@ -194,14 +194,14 @@ static uint8_t *packed_acks(size_t first, size_t count, size_t *out_size) {
 }
 
 static struct core_event commit_event(uint8_t *packed, size_t size) {
-    static struct core_content *contents; /* for good */
+    static struct core_content *contents; /* never freed */
     if (!contents) contents = calloc(OPS, sizeof(*contents));
     const Tarry__Request *request = measured_unpack(packed, size);
     if (!request || !contents) fail("a request");
     for (size_t i = 0; i < request->commit->n_ops; i++) {
         bool is_schedule = request->commit->ops[i]->op_case == TARRY__OP__OP_SCHEDULE;
         contents[i] = (struct core_content){.size = is_schedule ? BLOB_SALT_SIZE + PAYLOAD + 2 : 0};
-        contents[i].sum = 0x9E3779B97F4A7C15u * sequence; /* as long as a sum is */
+        contents[i].sum = 0x9E3779B97F4A7C15u * sequence; /* as long as a checksum */
     }
     return (struct core_event){.kind = CORE_COMMIT,
                                .now = now,
@@ -223,7 +223,7 @@ static void schedule_all(void) {
 }
 
 static void lease_all(void) {
-    now.steady_ns += 6000ull * 1000000; /* the session is not silent for so long */
+    now.steady_ns += 6000ull * 1000000; /* less than the session's silence limit */
     now.wall_ns += 6000ull * 1000000;
     struct core_event tick = {.kind = CORE_TICK, .now = now};
     measured_lease(&tick);

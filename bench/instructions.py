@@ -1,12 +1,13 @@
-"""instructions.py: `./dev bench --instructions [--record]`: instructions a task for each hot part of its life, under callgrind.
+"""instructions.py: `./dev bench --instructions [--record]`: instructions per task for each frequent part of its life, with
+callgrind.
 
-    instructions.py [PROGRAM] [--record]      PROGRAM: $TARRY_BUILD_ROOT/bench/instructions, if none is said
+instructions.py [PROGRAM] [--record]      PROGRAM: $TARRY_BUILD_ROOT/bench/instructions by default
 
-Runs bench/instructions under valgrind, sums what each of its functions measured_… cost with all that they call, and compares
-it with what stands in instructions.json for this compiler's major version: more than 2 % more or less is a failure, for a gain
-that is not written down can be lost again unnoticed. --record writes the figures there. Nothing that the machine does besides
-changes an instruction count; another compiler does, so each has figures of its own, and one without figures is told of and
-passes. Without valgrind it is skipped, loudly.
+Runs bench/instructions under valgrind, sums the cost of each of its functions measured_… with everything that they call, and
+compares it with instructions.json for this compiler's major version. A difference of more than 2 %, up or down, is a failure: an
+unrecorded gain could be lost again unnoticed. --record writes the figures there. Other work on the machine does not change
+instruction counts; another compiler does, so each has its own figures, and a compiler without figures is reported and passes.
+Without valgrind it is skipped with a clear message.
 """
 import json
 import os
@@ -21,7 +22,8 @@ FIGURES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "instructions
 
 
 def costs_of(lines):
-    """{measured function: instructions in it and below}, of callgrind's file: the line behind `calls=` is what a call cost."""
+    """Returns {measured function: instructions in it and below} from callgrind's file: the line after `calls=` is the cost of a
+    call."""
     costs, callee, is_next = {}, None, False
     for line in lines:
         if line.startswith("cfn="):
@@ -41,7 +43,7 @@ def measure(program):
     try:
         done = subprocess.run(["valgrind", "--tool=callgrind", "--compress-strings=no", "--compress-pos=no", "--callgrind-out-file=" + out,
                                program, directory], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
-                              env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"})  # what grows is moved by the kernel, wherever it lies
+                              env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"})  # the kernel moves growing blocks, wherever they are
         if done.returncode != 0:
             sys.exit(f"instructions: {program} failed under valgrind:\n{done.stderr}")
         tasks = int(re.search(r"tasks=(\d+)", done.stdout).group(1))
@@ -52,14 +54,14 @@ def measure(program):
 
 
 def compiler_of(program):
-    """The compiler as the program itself says (.comment): "GCC 12", "clang 14"."""
+    """Returns the compiler by the program's own .comment: "GCC 12", "clang 14"."""
     with open(program, "rb") as file:
         said = re.search(rb"(GCC): \(.*?\) (\d+)|(clang) version (\d+)", file.read())
     return b" ".join(part for part in said.groups() if part).decode() if said else "unknown"
 
 
 def judge(found, expected):
-    """A sentence for each figure that is not as it was."""
+    """Returns a sentence for each figure that has changed."""
     wrong = []
     for name in sorted(set(found) | set(expected)):
         if name not in found or name not in expected:

@@ -1,5 +1,5 @@
-/* latency.c: how long one blocking, durable call takes, from one thread and from several that share a client; and what
- * a call costs this process: CPU time, and how often a thread of it sleeps. */
+/* latency.c: how long one blocking, durable call takes, from one thread and from several that share a client; and
+ * its cost in this process: CPU time, and how often its threads sleep. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "bench.h"
 
-#define PAYLOAD_SIZE 128 /* as peer/call.c */
+#define PAYLOAD_SIZE 128 /* same as peer/call.c */
 
 struct caller {
     tarry_client *client;
@@ -39,7 +39,7 @@ static double cpu_us(const struct rusage *usage) {
            (double)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
 }
 
-/* Of this process, a call. */
+/* For this process, per call. */
 static void print_cost(const struct rusage *before, const struct rusage *after, double calls) {
     printf(" client_cpu_us=%.1f client_sleeps=%.2f\n", (cpu_us(after) - cpu_us(before)) / calls,
            (double)(after->ru_nvcsw - before->ru_nvcsw) / calls);

@@ -1,6 +1,6 @@
-/* lateness.c: how late tasks come to a consumer that acks each of them, durably, at a steady rate; for seconds, or for
- * as long as it must be shown that nothing grows. Nothing may be early, lost or twice, and the producer must hold the
- * rate. */
+/* lateness.c: how late tasks come, at a steady rate, to a consumer that acks each durably; for a few seconds, or
+ * long enough to show that nothing grows. No task may be early, lost or delivered twice, and the producer must keep
+ * the rate. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #define COMMITS_UNDER_WAY 8
 #define PAYLOAD_SIZE_MAX 65536
 #define WAIT_MS 200
-#define SILENCE_MAX_NS 60000000000ull /* nothing comes, and something is awaited: it is lost */
+#define SILENCE_MAX_NS 60000000000ull /* without any delivery for that time, an awaited task counts as lost */
 
 static const char queue_name[] = "lateness";
 
@@ -24,7 +24,7 @@ struct run {
     const char *broker;
     uint64_t rate, seconds, after_ms, spread_ms, payload_size, consumers, report_s, leave;
     uint64_t expected;
-    uint64_t behind_ns; /* the most that the producer was behind its clock */
+    uint64_t behind_ns; /* maximal delay of the producer behind its clock */
     struct ledger ledger;
     struct bench_flow flow;
     atomic_ullong sent;
@@ -72,7 +72,7 @@ static void *consume(void *arg) {
     return NULL;
 }
 
-/* What has come since the last report. */
+/* Prints the figures since the last report. */
 static void report(struct run *run, uint64_t start_ns, struct histogram *before) {
     static struct histogram now;
     histogram_copy(&now, &run->ledger.late_us);
@@ -123,7 +123,7 @@ static void produce(struct run *run, tarry_client *client) {
     fflush(stdout);
 }
 
-/* How many the broker still has, by its own counting. */
+/* Returns how many tasks the broker still has, by its own count. */
 static uint64_t left_at_broker(tarry_client *client) {
     struct tarry_queues_view *view = NULL;
     char message[TARRY_MESSAGE_SIZE];
@@ -138,7 +138,7 @@ static uint64_t left_at_broker(tarry_client *client) {
 
 static int judge(struct run *run, tarry_client *client) {
     const uint64_t left = left_at_broker(client), arrived = run->ledger.arrived;
-    /* What came and was not acked would be there, too. */
+    /* Tasks that arrived but were not acked would be there too. */
     const uint64_t lost = run->expected - (uint64_t)run->acked > left ? run->expected - (uint64_t)run->acked - left : 0;
     printf(" tasks=%llu arrived=%llu left=%llu lost=%llu not_acked=%llu", (unsigned long long)run->expected,
            (unsigned long long)arrived, (unsigned long long)left, (unsigned long long)lost,

@@ -1,8 +1,7 @@
-/* ledger.h: which tasks a bench has handed over, which have come, and how late: nothing lost, nothing early, nothing
- * twice.
+/* ledger.h: which tasks a bench has scheduled, which have arrived, and how late: none lost, none early, none twice.
  *
- * A payload is text, so that any system can carry it: the task's number and the moment it falls due (Unix
- * milliseconds), 16 hexadecimal digits each, then filler. Any number of threads may tell of arrivals. */
+ * A payload is text, so that any system can carry it: the task's number and its due time (Unix milliseconds), 16
+ * hexadecimal digits each, then filler. Any number of threads may report arrivals. */
 #ifndef TARRY_BENCH_LEDGER_H
 #define TARRY_BENCH_LEDGER_H
 
@@ -12,44 +11,45 @@
 
 #define LEDGER_PAYLOAD_SIZE_MIN 32u
 
-/* Of a value in microseconds: 128 buckets for each power of two, so a quantile is at most 1 % too large. */
+/* A histogram of microseconds: 128 buckets for each power of two, so a quantile is at most 1 % too large. */
 #define HISTOGRAM_STEPS 128u
 #define HISTOGRAM_BUCKETS (HISTOGRAM_STEPS * 40u)
 struct histogram {
     atomic_ullong counts[HISTOGRAM_BUCKETS];
 };
 void histogram_add(struct histogram *histogram, uint64_t value);
-/* The value below which a share of `q` (0 … 1) lies; 0 if there is none. With `before` not NULL, of what came since. */
+/* Returns the value below which a share of `q` (0 … 1) is; 0 if there are none. With `before` not NULL: only the
+ * values since then. */
 uint64_t histogram_quantile(const struct histogram *histogram, const struct histogram *before, double q);
 void histogram_copy(struct histogram *to, const struct histogram *from);
 
 struct ledger {
-    uint64_t tasks; /* numbers are below it */
+    uint64_t tasks; /* all numbers are below this one */
     atomic_uchar *seen;
     atomic_ullong arrived;
     atomic_ullong twice;
     atomic_ullong early;
-    atomic_ullong foreign; /* of another run */
+    atomic_ullong foreign; /* tasks of another run */
     atomic_ullong first_ns;
     struct histogram late_us;
 };
 
-/* Dies if there is no memory. */
+/* Exits if there is no memory. */
 void ledger_init(struct ledger *ledger, uint64_t tasks);
 void ledger_deinit(struct ledger *ledger);
 
-/* `payload` has `size` bytes, at least LEDGER_PAYLOAD_SIZE_MIN. */
+/* Writes a payload of `size` bytes, at least LEDGER_PAYLOAD_SIZE_MIN. */
 void ledger_write(char *payload, size_t size, uint64_t number, uint64_t due_ms);
 
-/* The task's number; UINT64_MAX: it is none of ours. `due_ms` 0: what the payload says. */
+/* Notes an arrival. Returns the task's number; UINT64_MAX: not one of ours. `due_ms` 0: the payload's due time. */
 uint64_t ledger_arrived(struct ledger *ledger, const void *payload, size_t size, uint64_t due_ms);
-/* What ledger_arrived will look at for this payload lies anywhere: the processor fetches it meanwhile. */
+/* Prefetches the memory that ledger_arrived will read for this payload. */
 void ledger_prefetch(const struct ledger *ledger, const void *payload, size_t size);
 
-/* ` late_p50_us=… late_p99_us=… late_p999_us=… late_max_us=… early=… twice=… foreign=…`, without a line's end. */
+/* Prints ` late_p50_us=… late_p99_us=… late_p999_us=… late_max_us=… early=… twice=… foreign=…`, without a line end. */
 void ledger_print(const struct ledger *ledger);
 
-/* Whether nothing was early, twice or another's, and `expected` came. */
+/* Returns whether no task was early, twice or foreign, and `expected` tasks came. */
 bool ledger_is_good(const struct ledger *ledger, uint64_t expected);
 
 #endif

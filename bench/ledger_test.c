@@ -1,5 +1,5 @@
-/* ledger_test.c: a bench that loses, doubles or is early is found out, and its quantiles are what they are said to be.
- */
+/* ledger_test.c: the ledger finds a bench that loses tasks, doubles them or delivers them early, and its quantiles
+ * are right. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -36,7 +36,7 @@ static void arrive(uint64_t number, uint64_t due_ms) {
 static void each_once_is_good(void **state) {
     (void)state;
     for (uint64_t number = 0; number < TASKS; number++) {
-        assert_false(ledger_is_good(&ledger, TASKS)); /* one is missing */
+        assert_false(ledger_is_good(&ledger, TASKS)); /* one task is missing */
         arrive(number, bench_wall_ms() - number);
     }
     assert_true(ledger_is_good(&ledger, TASKS));
@@ -91,7 +91,7 @@ static void quantiles_are_within_one_per_cent(void **state) {
     }
     histogram_copy(&before, &histogram);
     histogram_add(&histogram, 5);
-    assert_int_equal(histogram_quantile(&histogram, &before, 1.0), 5); /* what came since, alone */
+    assert_int_equal(histogram_quantile(&histogram, &before, 1.0), 5); /* only the values since then */
     histogram_add(&histogram, UINT64_MAX);
     assert_true(histogram_quantile(&histogram, &before, 1.0) > 1ull << 39);
 }

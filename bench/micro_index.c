@@ -1,10 +1,10 @@
-/* micro_index.c: how fast one thread takes fresh tasks into the index, synced, and what that costs.
+/* micro_index.c: how fast one thread absorbs new tasks into the index, synced, and the cost.
  *
- *   micro_index [tasks] [directory] [records a commit]      default: 1000000, a new one under /tmp, 50000
+ * micro_index [tasks] [directory] [records a commit]      default: 1000000, a new one under /tmp, 50000
  *
- * Tasks are due at random within 30 days and have random keys of 16 to 24 bytes. The clock runs only inside the index
- * (absorb, commit, one maintain after each); making the records is not counted. Then it opens the index again, looks
- * up keys that exist and keys that do not, looks at the calendar, and reads a window. */
+ * Tasks are due at random times within 30 days and have random keys of 16 to 24 bytes. Only the time in the index
+ * counts (absorb, commit, one maintain after each), not the time to make the records. Then it opens the index again,
+ * looks up existing and missing keys, queries the calendar, and reads a window. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static double now_s(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Of this thread: what the machine does besides does not count. */
+/* For this thread: other work on the machine does not count. */
 static double cpu_s(void) {
     struct timespec now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -53,7 +53,7 @@ static uint64_t resident_bytes(void) {
     return resident * 4096ull;
 }
 
-/* The key of task `id`, made anew from its number whenever it is wanted. */
+/* Computes the key of task `id` from its number. */
 static size_t key_of(uint64_t id, char out[32]) {
     uint64_t mixed = (id + 1) * 0x9E3779B97F4A7C15ull;
     mixed ^= mixed >> 29;
@@ -156,7 +156,7 @@ static double settle(struct index *index) {
     return now_s() - start;
 }
 
-/* Keys per second: those that exist if `offset` is 0, none of which exists otherwise. */
+/* Returns keys per second: all exist if `offset` is 0, otherwise none. */
 static double look_up(struct index *index, uint64_t tasks, uint64_t offset, size_t *out_found) {
     struct arena arena;
     arena_init(&arena, 64u << 20);
@@ -213,7 +213,7 @@ static void windows(struct index *index, size_t *out_count, double *out_cost) {
     arena_deinit(&arena);
 }
 
-/* The slowest of ten looks at the calendar, in milliseconds, and that all tasks are in it. */
+/* Queries the calendar ten times; returns the longest time in ms, and checks that all tasks are in it. */
 static double calendar(struct index *index, uint64_t tasks, uint64_t from_ms, uint64_t step_ms, uint32_t spans) {
     struct arena arena;
     arena_init(&arena, 64u << 20);

@@ -1,9 +1,10 @@
-/* micro_log.c: how fast the log takes frames in, and how fast it comes back.
+/* micro_log.c: how fast the log appends frames, and how fast it is recovered.
  *
- *   micro_log [DIR] [MEBIBYTES]      default: a directory in /tmp, 512 MiB for each line
+ * micro_log [DIR] [MEBIBYTES]      default: a directory in /tmp, 512 MiB for each line
  *
- * Each line: frames of one size, so many for each sync; frames and bytes a second; quantiles of append + write + sync;
- * the worst one shows what a roll costs. The last line is recovery: every frame checked, chain included. */
+ * Each line: frames of one size, with a number of frames per sync; frames and bytes per second; quantiles of append
+ * + write + sync, whose maximum shows the cost of a roll. The last line is recovery: every frame is checked, with
+ * the chain. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +107,7 @@ static int delete_each(void *argument, const char *name) {
 }
 
 int main(int argc, char **argv) {
-    if (sodium_init() < 0) return 1; /* picks the fast BLAKE2b */
+    if (sodium_init() < 0) return 1; /* selects the fast BLAKE2b */
     char root[256], directory[512];
     snprintf(root, sizeof(root), "%s/tarry-log-bench-XXXXXX", argc > 1 ? argv[1] : "/tmp");
     if (!mkdtemp(root)) {

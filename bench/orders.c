@@ -1,8 +1,9 @@
-/* orders.c: the order story as a load: each order is scheduled to be closed, 90 of a hundred are paid and so cancelled
- * by key, and 10 fire and are acked. Operations are schedules, cancels and acks: two an order.
+/* orders.c: the order story as a load: each order is scheduled to be closed; 90 of 100 are paid and therefore
+ * cancelled by key, and 10 fire and are acked. Operations are schedules, cancels and acks: two per order.
  *
- * An order is cancelled some batches after it was acknowledged, and long before it is due: a cancel that comes too late
- * ends the bench. The rate is of all that was answered until the last decision was; then the rest must come, once. */
+ * An order is cancelled some batches after it was acknowledged, and long before it is due: a cancel that comes too
+ * late ends the bench. The rate counts everything that was answered until the last decision; then the remaining
+ * tasks must come, once each. */
 #include <pthread.h>
 #include <stdio.h>
 
@@ -12,7 +13,7 @@
 #define BATCH 1024
 #define UNDER_WAY 8u
 #define BATCHES_BEHIND 16u /* more than are ever under way */
-#define PAID 90u           /* of a hundred orders */
+#define PAID 90u           /* percent of the orders */
 #define PAYLOAD_SIZE 128
 
 static const char queue_name[] = "close-order";
@@ -20,7 +21,7 @@ static const char queue_name[] = "close-order";
 struct orders {
     const char *broker;
     uint64_t orders, batch, close_after_ms, wait_s;
-    uint64_t fires; /* how many */
+    uint64_t fires; /* number of orders that fire */
     struct ledger ledger;
     struct bench_flow decisions;
     struct bench_flow acks;
@@ -31,7 +32,7 @@ static bool is_paid(uint64_t order) {
 }
 
 static size_t key_of(uint64_t order, char key[BENCH_KEY_SIZE]) {
-    uint64_t scattered = order * 2654435761u + 1; /* keys fall all over, as order numbers do */
+    uint64_t scattered = order * 2654435761u + 1; /* keys are scattered, like order numbers */
     scattered = bench_random(&scattered);
     return bench_key(key, scattered, order);
 }

@@ -1,8 +1,10 @@
-"""peers.py: the systems that people use for delays, each durable, started beside Tarry on loopback and on one disk: beanstalkd -f0, Redis with appendfsync
-always, PostgreSQL; RabbitMQ for those who want it.
+"""peers.py: the systems that people use for delays, each durable, started beside Tarry on loopback and on one disk: beanstalkd
+-f0, Redis with appendfsync always, PostgreSQL; RabbitMQ on request.
 
-`./dev bench peers [ROUNDS]`: one blocking durable schedule, and 64 threads that block, at each in turn, so many rounds; medians and ratios. Absolute
-figures move with the machine: quote ratios of one run. Tarry's 64 threads share one client, the others have a connection each."""
+`./dev bench peers [ROUNDS]`: one blocking durable schedule, and 64 blocking threads, with each system in turn, in several rounds;
+medians and ratios. Absolute figures depend on the machine: quote ratios of one run. Tarry's 64 threads share one client, the
+others have a connection each.
+"""
 import contextlib
 import os
 import shutil
@@ -32,7 +34,7 @@ def listens(port):
 
 
 class Server:
-    """Another system on a port and in a directory of its own."""
+    """Another system with a port and a directory of its own."""
 
     def __init__(self, name, directory, command, user=None, env=None, ends=lambda: None):
         self.name, self.port, self.directory = name, ports.free_port(), directory
@@ -40,7 +42,7 @@ class Server:
         prefix = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user and os.getuid() == 0 else []
         self.command, self.env = [*prefix, *words], {**os.environ, **{key: value.format(port=self.port) for key, value in (env or {}).items()}}
         self.log = open(directory + ".log", "wb")  # pylint: disable=consider-using-with  (closed with the server)
-        self.ends = ends  # what else is left of it, once it is closed
+        self.ends = ends  # called after its close, to end its other processes
         self.launch()
         try:
             harness.wait_until(f"{name} on its port", lambda: listens(self.port), WAIT_S)
@@ -61,7 +63,7 @@ class Server:
         return [harness.find_program("bench_peer_load"), "--peer", self.name, "--port", str(self.port), "--mode", mode, *words]
 
     def pids(self):
-        """Of its session: PostgreSQL and RabbitMQ are several processes."""
+        """Processes of its session: PostgreSQL and RabbitMQ have several."""
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError):
@@ -70,7 +72,7 @@ class Server:
         return found
 
     def kill(self):
-        """SIGKILL to all of it, and waits until it is gone."""
+        """Sends SIGKILL to all of them, and waits until they are gone."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         for pid in self.pids():
@@ -80,10 +82,10 @@ class Server:
         harness.wait_until(f"{self.name} is gone", lambda: not self.pids() and not listens(self.port), WAIT_S)
 
     def close(self):
-        if self.name == "rabbitmq":  # its script hands no signal on
+        if self.name == "rabbitmq":  # its script passes no signal on
             self.kill()
         elif self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT if self.name == "postgresql" else signal.SIGTERM)  # it waits for its clients on SIGTERM
+            self.process.send_signal(signal.SIGINT if self.name == "postgresql" else signal.SIGTERM)  # on SIGTERM it waits for its clients
             self.process.wait(WAIT_S)
         self.log.close()
 
@@ -103,7 +105,7 @@ class Tarry:
         return [harness.find_program("bench_latency"), "--broker", self.urls[way], "--threads", str(threads), "--calls", str(calls)]
 
     def ends(self):
-        """Nothing is left of it."""
+        """Nothing of it is left."""
 
     def close(self):
         self.broker.stop()
@@ -125,7 +127,7 @@ def postgresql(directory):
 
 
 def rabbitmq(directory):
-    """With an epmd of its own, which is in no session of its: whoever closes ends it, too."""
+    """With an epmd of its own, which is not in its session: closing it ends epmd too."""
     epmd, dist = str(ports.free_port()), str(ports.free_port())
     with open(os.path.join(directory, "plugins"), "w", encoding="ascii") as file:
         file.write("[].\n")
@@ -148,7 +150,7 @@ SYSTEMS = {
                                                            "yes", "--appendfsync", "always", "--save", ""]),
     "postgresql": postgresql,
 }
-FURTHER = {"rabbitmq": rabbitmq}  # whoever wants them names them: it is never the quickest, and takes long to start
+FURTHER = {"rabbitmq": rabbitmq}  # only on request: it is never the fastest, and starts slowly
 
 
 def is_installed(name):
@@ -161,7 +163,7 @@ def run(command):
 
 @contextlib.contextmanager
 def all_systems(names=tuple(SYSTEMS)):
-    """They run; a dictionary by name."""
+    """Starts all systems; yields a dictionary by name."""
     top = tempfile.mkdtemp(prefix="tarry-peers-", dir=os.environ.get("TARRY_BENCH_DIR"))
     os.chmod(top, 0o755)
     systems = {}

@@ -1,5 +1,5 @@
-/* pending.c: commits that wait in the client: so many are submitted at once, each of one small task, and the time is
- * taken until the last one is answered. What a client does for one answer must not depend on how many wait. */
+/* pending.c: many commits that wait in the client: they are submitted at once, each with one small task, and the
+ * time until the last reply is measured. The client's work per reply must not depend on how many commits wait. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ int main(int argc, char **argv) {
         {0},
     };
     bench_options(argc, argv, "Answers commits of which many wait in the client.", options);
-    /* The last ones wait for all others: longer than a call may take by default. */
+    /* The last ones wait for all others: longer than a call's default timeout. */
     const struct tarry_options far = {.urls = broker,
                                       .name = "bench",
                                       .timeout_ms = 600000,

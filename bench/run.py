@@ -1,7 +1,7 @@
-"""run.py: `./dev bench`: the speed table (speed/table.py); with a name, one bench against a fresh broker on a temporary directory, and its line of
-figures, or a program of its own.
+"""run.py: `./dev bench`: the speed table (speed/table.py). With a name: one bench with a new broker on a temporary directory, and
+its line of figures; or another program.
 
-Nothing else should run on the machine meanwhile. The figures of record stand in README.md.
+Nothing else should run on the machine meanwhile. The official figures are in README.md.
 """
 import os
 import shutil
@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-os.environ["TARRY_TEST_SEGMENT_SIZE"] = "64MiB"  # tarryd's default, for every bench that is started from here
+os.environ["TARRY_TEST_SEGMENT_SIZE"] = "64MiB"  # tarryd's default, for every bench that is started here
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "e2e"))
 import harness  # noqa: E402  (the path above)
 
@@ -25,7 +25,7 @@ BENCHES = {
     "http-batches": ("bench_http", ["--connections", "4", "--batch", "1000", "--requests", "1000"]),
     "pending": ("bench_pending", ["--commits", "25000"]),
 }
-# name → a program of its own
+# name → another program
 OTHERS = {"--instructions": "instructions.py", "beanstalk": "beanstalk.py", "door": "door.py", "hostile": "hostile.py", "peers": "peers.py"}
 HERE = os.path.dirname(os.path.abspath(__file__))
 ACCEPT = os.path.join(HERE, "accept")

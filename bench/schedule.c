@@ -1,7 +1,7 @@
-/* schedule.c: durable schedules a second, in batches, with several commits under way.
+/* schedule.c: durable schedules per second, in batches, with several commits under way.
  *
- * The clock starts at the first request and stops twice: when every task is acknowledged, and when the index has caught
- * up with the log as well, for a rate that only grows a backlog is no rate. */
+ * The clock starts at the first request and stops twice: when every task is acknowledged, and when the index has
+ * caught up with the log, because a rate that only grows a backlog does not count. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static void fill(tarry_commit *commit, const struct load *load, uint64_t first, 
     char key[BENCH_KEY_SIZE];
     memset(payload, 'x', load->payload_size);
     for (uint64_t i = first; i < first + load->batch && i < load->tasks; i++) {
-        /* Random keys, as order numbers are: they fall all over a tree sorted by key. */
+        /* Random keys, like order numbers: they are scattered in a tree sorted by key. */
         const size_t key_size = bench_key(key, bench_random(random), i);
         struct tarry_schedule_options task = {
             .queue = load->queue,

@@ -1,8 +1,9 @@
-/* story.c: fills a broker's log with the story of orders: each is to be closed in 30 minutes; most are paid before and
- * cancelled, some get more time, and a few are shipped, by a consumer that acks.
+/* story.c: fills a broker's log with the order story: each order is to be closed in 30 minutes; most are paid before
+ * and cancelled, some get more time, and a few are shipped, by a consumer that acks.
  *
- * Orders are committed in batches, the decisions about a batch with the orders of a later one: what is decided about
- * has been acknowledged by then. At the end every order was decided about as planned, or the bench dies. */
+ * Orders are committed in batches; the decisions about a batch are committed with a later batch's orders, when its
+ * own commit has been acknowledged. At the end every order must have been decided as planned; otherwise the bench
+ * exits with an error. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 #define IN_FLIGHT 8u
 #define CLOSE_AFTER_MS (30u * 60 * 1000)
 #define MORE_TIME_MS (15u * 60 * 1000)
-/* Of a hundred orders. */
+/* Percent of the orders. */
 #define PAID 85u
 #define MOVED 10u
 
@@ -87,7 +88,7 @@ static void *ship(void *arg) {
     while (!atomic_load(&story->over)) {
         size_t count = 0;
         int rc = tarry_consumer_next_batch(consumer, 100, tasks, 1024, &count);
-        bool is_quiet = rc == TARRY_E_NOTHING || rc == TARRY_E_TIMEOUT; /* a busy machine: it goes on trying */
+        bool is_quiet = rc == TARRY_E_NOTHING || rc == TARRY_E_TIMEOUT; /* a busy machine: it keeps trying */
         if (rc != TARRY_OK && !is_quiet) bench_die("next: %s", tarry_code_sentence(rc));
         for (size_t i = 0; i < count; i++) {
             if (tarry_ack_async(client, tasks[i]->id, tasks[i]->token, NULL, NULL, NULL) != TARRY_OK) bench_die("ack");

@@ -1,6 +1,6 @@
-/* tubes.c: the life of jobs in beanstalkd's protocol, at Tarry or at beanstalkd: put, then reserve and delete, by
- * several connections, each with a thread that waits for each reply. Jobs are spread over `tubes`, and each connection
- * watches them all. What is reserved is counted: a job twice, or one too few, is the end. */
+/* tubes.c: the life of jobs in beanstalkd's protocol, with Tarry or with beanstalkd: put, then reserve and delete,
+ * by several connections, each with a thread that waits for each reply. Jobs are spread over `tubes`, and each
+ * connection watches all of them. Reserved jobs are counted: a doubled or missing job ends the bench. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,12 +24,12 @@ struct worker {
     uint64_t calls;
     uint64_t tubes;
     uint64_t *samples_ns[WHATS]; /* `calls` each */
-    uint64_t *ids;               /* of what it has reserved */
+    uint64_t *ids;               /* ids of its reserved jobs */
     size_t size;
     char buffer[BUFFER_SIZE];
 };
 
-/* Sends, and reads until `lines` have come; the first must begin with `expected`. */
+/* Sends, and reads until `lines` lines have come; the first must begin with `expected`. */
 static void ask(struct worker *worker, const char *text, size_t size, unsigned lines, const char *expected) {
     unsigned got = 0;
     if (write(worker->fd, text, size) != (ssize_t)size) bench_die("the connection broke");
@@ -92,7 +92,7 @@ static void prepare(struct worker *worker, uint16_t port) {
     ask(worker, "ignore default\r\n", strlen("ignore default\r\n"), 1, "WATCHING ");
 }
 
-/* Seconds. */
+/* Returns seconds. */
 static double all(struct worker *workers, uint64_t count, void *(*work)(void *)) {
     uint64_t start_ns = bench_now_ns();
     for (uint64_t i = 0; i < count; i++)

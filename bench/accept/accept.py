@@ -1,4 +1,4 @@
-"""accept.py: what the acceptance checks of issue 2 share: a probe that works all the while, figures of a process, a verdict."""
+"""accept.py: shared by the acceptance checks of issue 2: a probe that works all the time, figures of a process, a verdict."""
 import contextlib
 import os
 import queue
@@ -14,7 +14,7 @@ CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def new_broker(*arguments):
-    """A broker in a fresh directory (under $TARRY_BENCH_DIR); `finish` removes it."""
+    """Starts a broker in a new directory (under $TARRY_BENCH_DIR); `finish` removes it."""
     directory = tempfile.mkdtemp(prefix="tarry-accept-", dir=os.environ.get("TARRY_BENCH_DIR"))
     return harness.Broker(os.path.join(directory, "data"), *arguments).start()
 
@@ -28,7 +28,7 @@ def finish(broker):
 
 
 def status_kib(pid, field):
-    """A field of /proc/PID/status: VmRSS counts mapped file pages too."""
+    """Returns a field of /proc/PID/status. VmRSS includes mapped file pages."""
     with open(f"/proc/{pid}/status", encoding="ascii") as file:
         return int(next(line for line in file if line.startswith(field + ":")).split()[1])
 
@@ -44,7 +44,7 @@ def open_files(pid):
 
 
 class Rss(threading.Thread):
-    """Samples the resident memory of a broker's process, whichever that is then, until `end`: the largest that was seen, in MiB."""
+    """Samples the resident memory of a broker's process until `end`, also after a restart: the maximum, in MiB."""
 
     def __init__(self, broker):
         super().__init__(daemon=True)
@@ -53,7 +53,7 @@ class Rss(threading.Thread):
 
     def run(self):
         while self.running:
-            with contextlib.suppress(OSError, StopIteration):  # it has ended, and may come again
+            with contextlib.suppress(OSError, StopIteration):  # the process has ended, and may be restarted
                 self.peak_kib = max(self.peak_kib, status_kib(self.broker.process.pid, "VmRSS"))
             time.sleep(0.1)
 
@@ -64,8 +64,8 @@ class Rss(threading.Thread):
 
 
 class Probe(threading.Thread):
-    """Schedules a small task due in `delay_ms` over and over and has it delivered on a queue of its own: how long did the
-    call take, how late did the task come? Reconnects by itself when the broker is killed."""
+    """Repeatedly schedules a small task due in `delay_ms` and consumes it from a queue of its own. Measures how long the calls
+    take and how late the tasks come. Reconnects by itself when the broker is killed."""
 
     def __init__(self, broker, delay_ms=1000, every_s=0.05):
         super().__init__(daemon=True)
@@ -101,7 +101,7 @@ class Probe(threading.Thread):
             self.late_ms.append(delivery["received_ms"] - delivery["due_ms"])
 
     def forget(self):
-        """Starts a new measurement; what came up to now is returned."""
+        """Starts a new measurement; returns the former one."""
         calls, late = self.calls_ms, self.late_ms[:]
         self.calls_ms = []
         return calls, late

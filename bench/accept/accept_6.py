@@ -1,5 +1,5 @@
-"""Acceptance 6: a million tasks due in the same second drain to four consumers, each acked once; a million overdue tasks
-on a queue without a consumer do not delay another queue."""
+"""Acceptance 6: four consumers drain 1 million tasks due in the same second, each acked once; 1 million overdue tasks on a queue
+without a consumer do not delay another queue."""
 import subprocess
 import sys
 import time

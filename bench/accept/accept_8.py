@@ -1,5 +1,5 @@
-"""Acceptance 8: floods of resets, broken upgrades and random bytes on the port while a client works: p99 of a call under
-100 ms before, during and after, the worst under 500 ms, and no leak of descriptors or memory."""
+"""Acceptance 8: floods of resets, broken upgrades and random bytes at the port while a client works: a call's p99 under 100 ms
+before, during and after, the maximum under 500 ms, and no leaked descriptors or memory."""
 import os
 import random
 import socket
@@ -37,7 +37,7 @@ FLOODS = {
 
 
 def flood(port, make, seconds):
-    """Two threads, as fast as they can: how many connections."""
+    """Two threads connect as fast as they can; returns the number of connections."""
     counts = [0, 0]
 
     def run(number):

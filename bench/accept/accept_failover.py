@@ -1,8 +1,9 @@
-"""Failover of a pair: from SIGKILL of the primary to the first delivery by the other one, to a consumer that knows both addresses, and
-how long a producer's call takes that the kill has hit. ZooKeeper is the coordinator, all on one host. The median must be
-at most 500 ms, the worst 1 s.
+"""Failover of a pair: the time from SIGKILL of the primary to the first delivery by the other node, to a consumer that knows both
+addresses; and how long a producer's call takes during which the kill happens. ZooKeeper is the coordinator; everything is on one
+host. The median must be at most 500 ms, the maximum 1 s.
 
-    ./dev bench accept_failover [TIMES [FAILOVER_AFTER]]        (50 times, with tarryd's own 1500 ms)"""
+./dev bench accept_failover [TIMES [FAILOVER_AFTER]]        (50 times, with tarryd's default of 1,500 ms)
+"""
 import os
 import sys
 import time
@@ -17,7 +18,7 @@ FED_S = 12
 
 
 def fail_over(pair):
-    """ms from SIGKILL to the first delivery, ms of the longest call."""
+    """Returns ms from SIGKILL to the first delivery, and ms of the longest call."""
     scene = pair.scene
     pair.feed(FED_S)
     leader, _ = scene.roles()

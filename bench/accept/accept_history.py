@@ -1,10 +1,11 @@
-"""Issue 5: a log of the story of orders, made by a real broker; how fast one order's history is found in it, with nothing of
-it in the page cache and with all, from the log and from the archive; how fast all of it is streamed, and told as of a moment.
+"""Issue 5: a log of the order story, made by a real broker. Measured: how fast the history of one order is found, with an empty
+page cache and a full one, from the log and from the archive; how fast the whole log is streamed, and its state rebuilt as of a
+moment.
 
-    ./dev bench accept_history                        10 million records, in a temporary directory
-    ./dev bench accept_history 100000000 --keep DIR   more, in DIR, which is left (and used again if it is there)
+./dev bench accept_history                        10 million records, in a temporary directory
+./dev bench accept_history 100000000 --keep DIR   more, in DIR, which is kept (and reused if it exists)
 
-A directory that was made longer with build/bench/grow_story does as well.
+A directory that was extended with build/bench/grow_story works too.
 """
 import argparse
 import os
@@ -42,14 +43,14 @@ def tell_story(data, records):
 
 
 def time_of(*command):
-    """(seconds, output, what it said) of a run of the tool."""
+    """Runs the tool; returns (seconds, output, messages)."""
     started = time.monotonic()
     done = subprocess.run([harness.find_program("tarry"), *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     return time.monotonic() - started, done.stdout, done.stderr.decode()
 
 
 def stream_of(*command):
-    """(seconds, records) of a run of audit whose records are thrown away."""
+    """Runs audit and discards its records; returns (seconds, records)."""
     started = time.monotonic()
     with subprocess.Popen([harness.find_program("tarry"), *command], stdout=subprocess.PIPE) as tool:
         count = subprocess.run(["wc", "-l"], stdin=tool.stdout, stdout=subprocess.PIPE, check=True).stdout
@@ -57,7 +58,7 @@ def stream_of(*command):
 
 
 def forget(data):
-    """Takes the directory's files out of the page cache: what is asked next comes from the disk."""
+    """Removes the directory's files from the page cache: the next query reads from the disk."""
     for directory, _, names in os.walk(data):
         for name in names:
             with open(os.path.join(directory, name), "rb") as file:
@@ -65,7 +66,7 @@ def forget(data):
 
 
 def check_history(verdict, data, orders, where):
-    """Orders of the beginning, the middle and the end; the first asked for cold, then the same again."""
+    """Queries orders of the beginning, the middle and the end; first with an empty cache, then the same again."""
     for place in (1, orders // 2, orders - 7):
         key, task = f"order-{place:09}", None
         for warmth in ("cold", "warm"):
@@ -91,7 +92,7 @@ def check_streams(verdict, data, records):
 
 
 def archive_it(data):
-    """Lets a broker put all closed segments into the archive."""
+    """Lets a broker archive all closed segments."""
     log = os.path.join(data, "log")
     broker = harness.Broker(data, "--retain-log-age", "0s", "--retain-log-size", "0").start()
     until = time.monotonic() + 3600

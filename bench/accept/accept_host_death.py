@@ -1,17 +1,18 @@
-"""Death of a host: from the moment at which nothing comes from the primary's host any more (no reset, no refusal) to the first delivery
-by the other one. Hosts are network namespaces (tests/netns): all packets to and from the primary's are dropped at one moment, then its
-process is killed, unheard. Two consumers know both addresses: one that was connected to the primary, and one that dials when it
-dies. Three figures: until the other one leads (as its log says), and until each consumer's first delivery by it. The worst
-delivery must come within 2.5 s. ZooKeeper has its own default tickTime of 2 s, etcd its own defaults.
+"""Death of a host: the time from the moment at which the primary's host sends nothing more (no reset, no refusal) to the first
+delivery by the other node. Hosts are network namespaces (tests/netns): all packets to and from the primary's host are dropped at
+one moment, then its process is killed, unnoticed. Two consumers know both addresses: one was connected to the primary, and one
+dials when it dies. Three figures: until the other node leads (by its log), and until each consumer's first delivery from it. The
+slowest delivery must come within 2.5 s. ZooKeeper has its default tickTime of 2 s, etcd its defaults.
 
-    ./dev bench accept_host_death [COORDINATOR [TIMES [OPTION…]]]      (zookeeper and etcd, 20 times each, tarryd's own defaults)"""
+./dev bench accept_host_death [COORDINATOR [TIMES [OPTION…]]]      (zookeeper and etcd, 20 times each, with tarryd's defaults)
+"""
 import os
 import sys
 import time
 
 from accept import Verdict, quantile
 from pair_at_work import PairAtWork
-from scene import netns, zookeeper  # pair_at_work.py knows where it is
+from scene import netns, zookeeper  # pair_at_work.py adds its path
 
 ALL = ("zookeeper", "etcd")
 COORDINATORS = ALL if len(sys.argv) < 2 or sys.argv[1] == "all" else (sys.argv[1],)
@@ -24,7 +25,7 @@ ZOOKEEPER_TICK_MS = 2000
 
 
 class Leads:
-    """Told what the brokers say: when one of them said last that it leads (ms)."""
+    """Receives the brokers' messages; notes when a node last reported that it leads (ms)."""
 
     def __init__(self):
         self.at_ms = {}
@@ -36,7 +37,7 @@ class Leads:
 
 
 def die(pair, leads):
-    """ms from the death to: the other one leads; the connected consumer's first delivery by it; the newcomer's."""
+    """Returns ms from the death until: the other node leads; the connected consumer's first delivery; the new consumer's."""
     scene = pair.scene
     pair.feed(FED_S)
     pair.feeder.send({"queue": "fresh", "delay_ms": 0})

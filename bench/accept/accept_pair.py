@@ -1,14 +1,15 @@
-"""Issue 4: what a follower costs. The same load against a broker alone, with an asynchronous and with a synchronous follower,
-one after the other in one run; throughput in sync mode must be at least 70 % of the broker's alone, in the median of rounds.
+"""Issue 4: the cost of a follower. The same load on a broker alone, with an asynchronous and with a synchronous follower, one
+after the other in one run. With a synchronous follower the throughput must be at least 70 % of the broker's alone, in the median
+of rounds.
 
-    ./dev bench accept_pair                 a core for each node: client and leader on one, the follower on another
-    ./dev bench accept_pair --cores shared  all processes wherever the kernel puts them, as in the other benches
+./dev bench accept_pair                 a core for each node: client and leader on one, the follower on another
+./dev bench accept_pair --cores shared  the kernel places all processes, as in the other benches
 
-Two brokers and their client on one machine share its cores, which two machines would not. With two cores the fair picture
-of a pair is one core a node: client and leader have the same one core whether there is a follower or not, and what the
-ratio shows is what following costs them: the link, and waiting for the other's disk. What the follower's work costs is in
-its CPU time. With `shared` both nodes' work comes out of the same cores, so the ratio says how many there are rather than
-how fast the link is; it is printed without a limit. One disk serves both nodes either way.
+Two brokers and their client on one machine share its cores, unlike on two machines. With two cores, one core per node shows a
+pair fairly: client and leader have the same core with or without a follower, and the ratio shows the cost of following: the link,
+and waiting for the other disk. The follower's own work is shown by its CPU time. With `shared`, both nodes work on the same
+cores, so the ratio shows the number of cores rather than the speed of the link; it is printed without a limit. Both nodes always
+share one disk.
 """
 import argparse
 import os
@@ -38,7 +39,7 @@ def arguments():
 
 
 class Nodes:
-    """A fresh broker, and unless `mode` is none a follower that is in sync, if it is ever to be."""
+    """Starts a broker, and a follower unless `mode` is none; waits until it is in sync, if the mode needs that."""
 
     def __init__(self, mode, pinned):
         self.mode, self.pinned = mode, pinned
@@ -67,7 +68,7 @@ class Nodes:
             time.sleep(0.02)
 
     def wait_applied(self):
-        """Seconds until the follower has applied all that there is."""
+        """Returns the seconds until the follower has applied everything."""
         before = time.monotonic()
         if self.follower:
             self.wait(lambda: self.status(self.follower)["applied"] >= self.status()["appended"])
@@ -78,7 +79,7 @@ class Nodes:
         return cpu_s(self.leader.process.pid), cpu_s(self.follower.process.pid) if self.follower else 0.0
 
     def run(self, program, *options):
-        """What a bench printed, name → number, and how much CPU time it took."""
+        """Returns a bench's output, name → number, and its CPU time."""
         command = ["taskset", "-c", LEADER_CORE] if self.pinned else []
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run([*command, harness.find_program(program), "--broker", self.leader.url, *options],
@@ -98,7 +99,7 @@ class Nodes:
 
 
 def measure(mode, args):
-    """name → figure of one run."""
+    """Returns name → figure of one run."""
     nodes = Nodes(mode, args.cores == "each")
     try:
         latency, _ = nodes.run("bench_latency", "--calls", str(args.calls))

@@ -1,7 +1,9 @@
-"""A planned switch-over of a pair, as a producer sees it: `tarry demote` while it asks one thing after the other; how long does the
-longest call take, and how long the command itself? All on one host, ZooKeeper is the coordinator. The median must be under 1 s.
+"""A planned switch-over of a pair, seen by a producer that makes one call after another during `tarry demote`: how long the
+longest call takes, and how long the command. Everything is on one host; ZooKeeper is the coordinator. The median must be under 1
+s.
 
-    ./dev bench accept_switchover [TIMES]        (20 times)"""
+./dev bench accept_switchover [TIMES]        (20 times)
+"""
 import os
 import sys
 import time
@@ -15,7 +17,7 @@ CALLS_AROUND = 20
 
 
 def switch_over(pair):
-    """ms of the longest call, ms of the command, ms of a usual call."""
+    """Returns ms of the longest call, of the command, and of a usual call."""
     pair.scene.roles()
     producer = pair.producer
     since = len(producer.calls)

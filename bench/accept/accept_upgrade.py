@@ -1,8 +1,9 @@
-"""An upgrade of both nodes of a pair, one after the other, as a producer sees it: SIGTERM of the follower, and it starts again; then the
-leader's, which hands over first. How long does the longest call take? All on one host, ZooKeeper is the coordinator. No call may fail;
-the median of the longest must be at most 100 ms.
+"""An upgrade of both nodes of a pair, one after the other, seen by a producer: SIGTERM of the follower, which is restarted; then
+of the leader, which hands over first. How long does the longest call take? Everything is on one host; ZooKeeper is the
+coordinator. No call may fail; the median of the longest calls must be at most 100 ms.
 
-    ./dev bench accept_upgrade [TIMES]        (10 times)"""
+./dev bench accept_upgrade [TIMES]        (10 times)
+"""
 import os
 import sys
 
@@ -15,7 +16,7 @@ CALLS_AROUND = 20
 
 
 def restart(pair, name):
-    """In order; ms of the longest call until both are in sync again."""
+    """Restarts a node in order; returns ms of the longest call until both are in sync again."""
     producer = pair.producer
     since = len(producer.calls)
     pair.wait("calls before", lambda: len(producer.calls) > since + CALLS_AROUND)

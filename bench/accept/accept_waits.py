@@ -1,11 +1,12 @@
-"""How long a write waits when something happens to a pair. Three clients know both nodes and make one call after the other: one over HTTP that
-gives an answer 0.1 s and then asks the other node ("any client": how long the pair answers no write), one of libtarry's, and one over HTTP
-that waits for an answer and obeys Retry-After. For each event and client: the longest call, median and worst of TIMES, in ms. The pair has
-tarryd's own times; its hosts are network namespaces.
+"""How long a write waits when something happens to a pair. Three clients know both nodes and make one call after another. The
+first uses HTTP, and after 0.1 s without an answer asks the other node ("any client": how long the pair answers no write). The
+second uses libtarry. The third uses HTTP, waits for answers and obeys Retry-After. For each event and client: the longest call,
+median and maximum of TIMES, in ms. The pair has tarryd's default times; its hosts are network namespaces.
 
-    ./dev bench accept_waits [COORDINATOR [TIMES [EVENT,… [OPTION…]]]]      (zookeeper and etcd, 12 times each event)
+./dev bench accept_waits [COORDINATOR [TIMES [EVENT,… [OPTION…]]]]      (zookeeper and etcd, 12 times each event)
 
-An event passes if the median of "any client" is within its limit in EVENTS."""
+An event passes if the median of "any client" is within its limit in EVENTS.
+"""
 import http.client
 import json
 import os
@@ -15,13 +16,13 @@ import time
 
 from accept import Verdict, quantile
 from pair_at_work import Producer
-from scene import Scene, netns  # pair_at_work.py knows where it is
+from scene import Scene, netns  # pair_at_work.py adds its path
 
 ALL = ("zookeeper", "etcd")
 CALLS_AROUND = 20
 WAIT_S = 60
 HELD_S = 3.5
-# event → (what it does, limit of the median in ms)
+# event → (its action, limit of the median in ms)
 EVENTS = {
     "kill follower": 300, "stop follower": 2000, "lose follower": 2000, "end follower": 300,
     "kill leader": 300, "stop leader": 1000, "lose leader": 1000, "end leader": 300, "hang leader": 2000,
@@ -36,7 +37,7 @@ class Story:
 
 
 class Web(threading.Thread):
-    """`calls` as Producer's; each call is answered 200 or 201 in the end."""
+    """`calls` as in Producer; each call is answered 200 or 201 in the end."""
 
     timeout_s = 15
 
@@ -54,7 +55,7 @@ class Web(threading.Thread):
         self.connection, self.at = None, 1 - self.at
 
     def once(self):
-        """Seconds to wait before the next try; None: it is done."""
+        """Returns the seconds to wait before the next try; None: the call is done."""
         try:
             if self.connection is None:
                 self.connection = http.client.HTTPConnection(self.hosts[self.at], timeout=self.timeout_s)
@@ -89,7 +90,8 @@ class Web(threading.Thread):
 
 
 class Prober(Web):
-    """A client that gives an answer 0.1 s and then asks the other node: how long the pair as such answers no write."""
+    """A client that waits 0.1 s for an answer and then asks the other node: it measures how long the pair as a whole answers no
+    write."""
 
     timeout_s = 0.1
 
@@ -141,7 +143,7 @@ def wait(what, check):
 
 
 def play(scene, clients, event):
-    """ms of the longest call of each client, which was under way or began while the event lasted."""
+    """Returns ms of each client's longest call that was under way or began during the event."""
     what, target = event.split()
     leader, follower = scene.roles()
     time.sleep(0.3)
@@ -154,7 +156,7 @@ def play(scene, clients, event):
     else:
         strike(scene, what, leader if target == "leader" else follower)
     time.sleep(HELD_S)
-    if target == "coordinator":  # its return, too
+    if target == "coordinator":  # the coordinator's return too
         mend_server(scene, what)
         time.sleep(HELD_S)
     wait("calls after", lambda: all(len(client.calls) > before + CALLS_AROUND for client, before in zip(clients, since)))

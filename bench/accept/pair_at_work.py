@@ -1,6 +1,6 @@
-"""pair_at_work.py: a pair with a real coordinator, a producer that asks one thing after the other, and a consumer; both know both
-addresses. On the loopback device with ZooKeeper, unless somebody wants it in network namespaces (`lack`, see scene.py) or with etcd.
-For measurements: it does nothing by itself."""
+"""pair_at_work.py: a pair with a real coordinator, a producer that makes one call after another, and a consumer; both know both
+addresses. On the loopback device with ZooKeeper, unless the caller wants network namespaces (`lack`, see scene.py) or etcd. For
+measurements: it does nothing by itself."""
 import os
 import sys
 import threading
@@ -14,14 +14,14 @@ WAIT_S = 60
 
 
 class Untold:
-    """Nobody wants the story."""
+    """Discards the story."""
 
     def tell(self, line):
         pass
 
 
 class Producer(threading.Thread):
-    """`calls`: (asked, answered) in ms of CLOCK_REALTIME, one after the other."""
+    """`calls`: (start, answer) in ms of CLOCK_REALTIME, one after another."""
 
     def __init__(self, clients):
         super().__init__(daemon=True)
@@ -38,7 +38,7 @@ class Producer(threading.Thread):
             self.calls.append((asked_ms, time.time() * 1000))
 
     def longest_ms(self, since):
-        """Of the calls that ended after the first `since` ones."""
+        """Returns the longest of the calls that ended after the first `since` ones."""
         return max(answered - asked for asked, answered in self.calls[since:])
 
     def end(self):
@@ -67,7 +67,7 @@ class PairAtWork:
             self.deliveries.append(delivery)
 
     def feed(self, seconds):
-        """Tasks that fall due all the while from now on; they are acknowledged."""
+        """From now on schedules tasks that become due continuously; they are acknowledged."""
         count = seconds * 1000 // DUE_EVERY_MS
         self.feeder.send(*({"queue": "work", "delay_ms": number * DUE_EVERY_MS} for number in range(count)))
         answers = self.feeder.take(count, WAIT_S)
@@ -81,7 +81,7 @@ class PairAtWork:
         return found
 
     def first_of_epoch_after(self, epoch, seen):
-        """The first delivery that a later leader made."""
+        """Returns the first delivery by a later leader."""
         return self.wait("a delivery of the next leader", lambda: next(
             (delivery for delivery in self.deliveries[seen:] if int(delivery["token"].split("-")[0]) > epoch), None))
 

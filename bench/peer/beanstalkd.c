@@ -1,4 +1,4 @@
-/* beanstalkd.c: its delays are whole seconds. With -f0 an answer means that it is on disk. */
+/* beanstalkd.c: its delays are whole seconds. With -f0 a job is on disk before the answer. */
 #include <string.h>
 
 #include "peer.h"
@@ -27,7 +27,7 @@ static bool answer(struct peer_link *link) {
     return line != NULL;
 }
 
-/* One job at a time, as its protocol has it. */
+/* One job per request: the protocol has no batches. */
 static size_t consume(struct peer_link *link, struct ledger *ledger) {
     const size_t acked = link->claimed_count;
     size_t size = 0;

@@ -1,5 +1,5 @@
-/* call.c: how long one blocking, durable schedule takes at another system, from one connection or from several, each
- * with a thread: what ../latency.c asks of Tarry. */
+/* call.c: how long one blocking, durable schedule takes with another system, from one connection or from several,
+ * each with a thread, like ../latency.c for Tarry. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

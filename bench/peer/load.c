@@ -1,5 +1,5 @@
-/* load.c: the loads that Tarry is put under, at another system: many schedules under way, a steady rate, all due in one
- * second, the order story; each with the same ledger, so nothing may be lost, early or twice there either. */
+/* load.c: Tarry's loads for another system: many schedules under way, a steady rate, all due in one second, the
+ * order story; each with the same ledger, so no task may be lost, early or twice there either. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #define LINKS_MAX 64
 #define TICK_NS 10000000ull
 #define TICKS_PER_S 100u
-#define PAID 90u /* of a hundred orders, as ../orders.c */
+#define PAID 90u /* percent of the orders, same as ../orders.c */
 
 enum mode { SCHEDULE, LATENESS, DRAIN, ORDERS, FIRST };
 
@@ -18,12 +18,12 @@ struct run {
     const struct peer_protocol *protocol;
     enum mode mode;
     uint64_t port, links, consumers, window, batch, tasks, rate, seconds, after_ms, spread_ms, most_s;
-    uint64_t run; /* of ids */
+    uint64_t run; /* makes the ids of this run unique */
     uint64_t due_from_ms;
-    uint64_t fires; /* how many are to come */
+    uint64_t fires; /* number of tasks that must come */
     struct ledger ledger;
     atomic_ullong acked;
-    atomic_ullong decided; /* schedules and cancels that were answered */
+    atomic_ullong decided; /* number of schedules and cancels that were answered */
     atomic_ullong last_ack_ns;
     atomic_ullong behind_ns;
 };
@@ -33,13 +33,13 @@ struct producer {
     uint64_t number;
     pthread_t thread;
     struct peer_link link;
-    uint64_t under_way; /* requests */
+    uint64_t under_way; /* number of requests under way */
     uint64_t random;
     struct peer_task *tasks; /* `batch` of them */
 };
 
-/* Takes the answers that are there, and only waits if more than so many are missing: what waits to be sent goes out
- * then, together. */
+/* Takes the answers that are there, and waits only if more than `under_way_max` are missing: then everything
+ * buffered is sent together. */
 static void settle(struct producer *producer, uint64_t under_way_max) {
     if (producer->under_way <= under_way_max) return;
     for (;;) {
@@ -56,7 +56,7 @@ static uint64_t due_of(struct producer *producer) {
     return from_ms + bench_random(&producer->random) % run->spread_ms;
 }
 
-/* This producer's tasks from its `first` one on, so many. */
+/* Schedules `count` of this producer's tasks, from its `first` one on. */
 static void schedule(struct producer *producer, uint64_t first, uint64_t count) {
     struct run *run = producer->run;
     for (uint64_t i = 0; i < count; i++)
@@ -130,8 +130,8 @@ static void *consume(void *argument) {
     return NULL;
 }
 
-/* Opens them one after the other, lets them run; when the last answer came, and how many operations were answered by
- * then. */
+/* Opens the connections one after another and runs them. Returns when the last answer came, and how many operations
+ * were answered by then. */
 static double produce_all(struct run *run, uint64_t *out_answered) {
     struct producer *producers = calloc(run->links, sizeof(*producers));
     if (producers == NULL) bench_die("out of memory");
@@ -185,7 +185,8 @@ static int measure(struct run *run) {
     for (uint64_t i = 0; i < wanted; i++) pthread_join(consumers[i], NULL);
     double per_s = (double)answered / seconds;
     if (run->mode == DRAIN) {
-        /* From the first claim on, or from when all were due and scheduled, if none was made by then. */
+        /* The time counts from the first claim, or from when all tasks were due and scheduled, if none was claimed
+         * by then. */
         const uint64_t scheduled_ns = start_ns + (uint64_t)(seconds * 1e9), first_ns = run->ledger.first_ns;
         const uint64_t all_there_ns = scheduled_ns > due_end_ns ? scheduled_ns : due_end_ns;
         const uint64_t from_ns = first_ns < all_there_ns ? first_ns : all_there_ns;

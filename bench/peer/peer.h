@@ -1,8 +1,8 @@
-/* peer.h: other systems that people use for delays, each spoken to as its own clients do, durably: what Tarry is
- * measured beside.
+/* peer.h: other systems that people use for delays, used durably and in their clients' own protocols: Tarry is
+ * compared with them.
  *
- * A link is one blocking connection of one thread. Requests are appended to what goes out, and answers are taken out of
- * what has come in, so that many may be under way. Whatever is not as expected ends the bench. */
+ * A link is one blocking connection of one thread. Requests are appended to the output, and answers are taken from
+ * the input, so that many may be under way. Anything unexpected ends the bench. */
 #ifndef TARRY_BENCH_PEER_H
 #define TARRY_BENCH_PEER_H
 
@@ -10,7 +10,7 @@
 #include "ledger.h"
 
 #define PEER_PAYLOAD_SIZE 128
-#define PEER_ID_SIZE 32 /* hexadecimal digits, at random */
+#define PEER_ID_SIZE 32 /* random hexadecimal digits */
 #define PEER_CLAIM_MAX 512
 #define PEER_SCRIPTS 4
 #define PEER_TAGS 65536u /* more than are ever under way */
@@ -23,7 +23,7 @@ struct peer_task {
 
 struct bytes {
     uint8_t *at;
-    size_t from; /* what lies before has been taken */
+    size_t from; /* earlier bytes have been taken */
     size_t end;
     size_t capacity;
 };
@@ -33,50 +33,50 @@ struct peer_link {
     int fd;
     struct bytes out;
     struct bytes in;
-    char scripts[PEER_SCRIPTS][41];                 /* Redis: their names */
-    char claimed[PEER_CLAIM_MAX][PEER_ID_SIZE + 1]; /* by a consumer, and not acked yet */
+    char scripts[PEER_SCRIPTS][41];                 /* Redis: names of its scripts */
+    char claimed[PEER_CLAIM_MAX][PEER_ID_SIZE + 1]; /* claimed by a consumer, and not acked yet */
     size_t claimed_count;
     uint64_t tag_low; /* RabbitMQ: all tags below are confirmed … */
-    uint64_t answers; /* … these many were, and have not been taken … */
+    uint64_t answers; /* … and this many confirmations have not been taken … */
     bool confirmed[PEER_TAGS];
 };
 
 struct peer_protocol {
     const char *name;
-    size_t batch_max; /* tasks in a request */
+    size_t batch_max; /* maximal number of tasks in a request */
     void (*prepare)(struct peer_link *link);
-    /* Appends a request, which has one answer. */
+    /* Appends a request, which gets one answer. */
     void (*schedule)(struct peer_link *link, const struct peer_task *tasks, size_t count);
-    void (*cancel)(struct peer_link *link, const struct peer_task *task); /* NULL: not spoken here */
-    /* Takes an answer, which says that it was done; false: not all of it has come. */
+    void (*cancel)(struct peer_link *link, const struct peer_task *task); /* NULL: not supported */
+    /* Takes a successful answer; returns false if it is incomplete. */
     bool (*answer)(struct peer_link *link);
-    /* Acks what was claimed the last time, durably, claims what is due by now, and tells the ledger of it; waits some
-     * milliseconds if there is nothing. How many are acked. NULL: not spoken here. */
+    /* Acks the last claimed tasks, durably, claims tasks that are due by now, and reports them to the ledger; waits
+     * some milliseconds if there are none. Returns the number of acked tasks. NULL: not supported. */
     size_t (*consume)(struct peer_link *link, struct ledger *ledger);
 };
 
 extern const struct peer_protocol peer_beanstalkd, peer_redis, peer_postgresql, peer_rabbitmq;
 
-/* NULL: no such one. */
+/* Returns the protocol of that name; NULL: unknown. */
 const struct peer_protocol *peer_named(const char *name);
 
-/* To a port of loopback. */
+/* Opens a link to a loopback port. */
 void peer_open(struct peer_link *link, const struct peer_protocol *protocol, uint16_t port);
 void peer_close(struct peer_link *link);
 
-/* The task of this number, of this run: its id is the same each time that it is asked for. */
+/* Makes the task with this number in this run: its id is the same each time. */
 void peer_make(struct peer_task *task, uint64_t run, uint64_t number, uint64_t due_ms);
 
 void peer_put(struct peer_link *link, const void *bytes, size_t size);
 void peer_putf(struct peer_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void peer_flush(struct peer_link *link);
 
-/* Waits for more. */
+/* Waits for more input. */
 void peer_hear(struct peer_link *link);
-/* What has come and was not taken. */
+/* Returns the input that was not taken. */
 const uint8_t *peer_heard(const struct peer_link *link, size_t *out_size);
 void peer_take(struct peer_link *link, size_t size);
-/* A whole line, without its end, which is taken; NULL: it is not there yet. Valid until more is heard. */
+/* Takes a complete line and returns it without its end; NULL: it is incomplete. Valid until the next input. */
 const char *peer_line(struct peer_link *link, size_t *out_size);
 
 #endif

@@ -1,6 +1,6 @@
-/* postgresql.c: a table with an index by due time; a claim locks rows (SKIP LOCKED), an ack deletes them and commits.
- * With synchronous_commit an answer means that it is on disk. Version 3 of the protocol: messages of a letter, a length
- * and a body. */
+/* postgresql.c: a table with an index by due time; a claim locks rows (SKIP LOCKED), an ack deletes them and
+ * commits. With synchronous_commit the data is on disk before the answer. Version 3 of the protocol: messages of a
+ * letter, a length and a body. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,20 +18,20 @@ static void put_number(struct peer_link *link, uint32_t number, size_t size) {
     peer_put(link, (uint8_t *)&big + 4 - size, size);
 }
 
-/* A letter of 0: none. */
+/* Begins a message; letter 0: a message without one. */
 static void begin(struct peer_link *link, char letter, size_t body_size) {
     if (letter != 0) peer_put(link, &letter, 1);
     put_number(link, (uint32_t)(body_size + 4), 4);
 }
 
-/* An error's fields are a letter and a text each; M is the sentence. */
+/* An error's fields are a letter and a text each; M is the message. */
 static _Noreturn void die_of(const uint8_t *fields, size_t size) {
     for (size_t i = 0; i < size && fields[i] != 0; i += strnlen((const char *)fields + i, size - i) + 1)
         if (fields[i] == 'M') bench_die("postgresql: %.*s", (int)(size - i - 1), (const char *)fields + i + 1);
     bench_die("postgresql: an error");
 }
 
-/* The next message's letter; 0: it is not whole. `*out_body` is valid until more is heard. */
+/* Returns the next message's letter; 0: incomplete. `*out_body` is valid until the next input. */
 static char message(struct peer_link *link, const uint8_t **out_body, size_t *out_size) {
     size_t heard = 0;
     const uint8_t *bytes = peer_heard(link, &heard);
@@ -69,7 +69,7 @@ static void name_statement(struct peer_link *link, const char *name, const char 
     begin(link, 'P', strlen(name) + 1 + strlen(query) + 1 + 2);
     peer_put(link, name, strlen(name) + 1);
     peer_put(link, query, strlen(query) + 1);
-    put_number(link, 0, 2); /* types are as the table says */
+    put_number(link, 0, 2); /* the table determines the types */
     begin(link, 'S', 0);
     await(link);
 }
@@ -85,7 +85,7 @@ static void prepare(struct peer_link *link) {
         "SET client_min_messages = error; SELECT pg_advisory_xact_lock(1); "
         "CREATE TABLE IF NOT EXISTS task (id uuid PRIMARY KEY, due bigint NOT NULL, payload text NOT NULL); "
         "CREATE INDEX IF NOT EXISTS task_due ON task (due)";
-    /* The index, though the table was empty when a plan was made. */
+    /* Uses the index, although the table was empty when the plan was made. */
     static const char plan[] = "SET enable_sort = off; SET enable_seqscan = off; SET enable_bitmapscan = off; "
                                "SET plan_cache_mode = force_custom_plan";
     ask(link, make);
@@ -139,7 +139,7 @@ static void schedule(struct peer_link *link, const struct peer_task *tasks, size
     begin(link, 'S', 0);
 }
 
-/* A row of id and payload. */
+/* Reads a row of id and payload. */
 static void take_row(struct peer_link *link, struct ledger *ledger, const uint8_t *body, size_t size) {
     const size_t id_at = 2 + 4, id_size = PEER_ID_SIZE + 4, payload_at = id_at + id_size + 4; /* uuids have hyphens */
     if (size != payload_at + PEER_PAYLOAD_SIZE || link->claimed_count == ROWS_NUMBER)

@@ -1,7 +1,7 @@
-/* rabbitmq.c: a quorum queue whose messages have a time to live each and go to another queue then; with publisher
- * confirms an answer means that it is on disk. AMQP 0-9-1: frames of a kind, a channel, a size, a body and an end.
- * Schedules only: whatever lies behind a message with a longer time to live comes too late there, so there is no
- * lateness to compare. */
+/* rabbitmq.c: a quorum queue whose messages each have a time to live and then move to another queue; with publisher
+ * confirms the data is on disk before the answer. AMQP 0-9-1: frames of a kind, a channel, a size, a body and an
+ * end. Only schedules: a message behind one with a longer time to live comes too late, so lateness cannot be
+ * compared. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static void put_short(struct peer_link *link, const char *text) {
     peer_put(link, text, strlen(text));
 }
 
-/* A method's frame; the caller puts `size` bytes of arguments, then an end. */
+/* Begins a method's frame; the caller appends `size` bytes of arguments, then an end. */
 static void begin(struct peer_link *link, uint32_t channel, uint32_t class_id, uint32_t method_id, size_t size) {
     put_number(link, FRAME_METHOD, 1);
     put_number(link, channel, 2);
@@ -44,7 +44,7 @@ static void end(struct peer_link *link) {
     put_number(link, FRAME_END, 1);
 }
 
-/* The next frame's body; NULL: it is not whole. */
+/* Returns the next frame's body; NULL: incomplete. */
 static const uint8_t *frame(struct peer_link *link) {
     size_t heard = 0;
     const uint8_t *bytes = peer_heard(link, &heard);
@@ -95,7 +95,7 @@ static void prepare(struct peer_link *link) {
     peer_put(link, "AMQP\0\0\x09\x01", 8);
     await(link, 10, 10);
     begin(link, 0, 10, 11, 4 + 6 + 4 + sizeof(login) - 1 + 6);
-    put_number(link, 0, 4); /* nothing is said about this client */
+    put_number(link, 0, 4); /* no properties of this client */
     put_short(link, "PLAIN");
     put_number(link, sizeof(login) - 1, 4);
     peer_put(link, login, sizeof(login) - 1);
@@ -130,7 +130,7 @@ static void schedule(struct peer_link *link, const struct peer_task *tasks, size
     (void)count;
     snprintf(delay, sizeof(delay), "%llu", (unsigned long long)(tasks->due_ms > now_ms ? tasks->due_ms - now_ms : 0));
     begin(link, 1, 60, 40, 2 + 1 + 6 + 1);
-    put_number(link, 0, 3); /* the exchange that sends by a queue's name */
+    put_number(link, 0, 3); /* the default exchange, which routes by the queue's name */
     put_short(link, "delay");
     put_number(link, 0, 1);
     end(link);
@@ -166,7 +166,7 @@ static bool answer(struct peer_link *link) {
             bench_die("rabbitmq: %llu.%llu", (unsigned long long)number_at(body, 2),
                       (unsigned long long)number_at(body + 2, 2));
         const uint64_t tag = number_at(body + 4, 8);
-        if ((body[12] & 1) != 0) /* all up to it */
+        if ((body[12] & 1) != 0) /* confirms all tags up to it */
             for (uint64_t each = link->tag_low; each < tag; each++) confirm(link, each);
         confirm(link, tag);
     }

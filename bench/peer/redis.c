@@ -1,5 +1,6 @@
-/* redis.c: what people write in Lua for delays: an order by due time, the contents, and what is in flight; a claim
- * moves tasks there, an ack erases them. With appendfsync always an answer means that it is on disk. */
+/* redis.c: delays in Lua, as people commonly write them: a sorted set by due time, the contents, and the tasks in
+ * flight; a claim moves tasks there, an ack deletes them. With appendfsync always the data is on disk before the
+ * answer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +75,7 @@ static long await_number(struct peer_link *link, char kind) {
     return strtol(line + 1, NULL, 10);
 }
 
-/* A bulk string of this size; valid until more is heard. */
+/* Returns a bulk string of this size; valid until the next input. */
 static const char *await_text(struct peer_link *link, size_t expected) {
     if (await_number(link, '$') != (long)expected) bench_die("redis: a text of %zu bytes was expected", expected);
     size_t size = 0;

@@ -1,4 +1,5 @@
-"""brokers.py: a fresh broker on the disk that is measured, and a bench run against it; whatever a bench finds wrong ends the measurement."""
+"""brokers.py: starts a new broker on the measured disk, and runs a bench with it; any error that a bench finds ends the
+measurement."""
 import contextlib
 import os
 import shutil
@@ -12,7 +13,7 @@ RUN_WAIT_S = 3600
 
 
 class Wrong(Exception):
-    """A load was not carried out as promised: no figure."""
+    """A load did not keep its promises: no figure."""
 
 
 def words_of(options):
@@ -20,7 +21,7 @@ def words_of(options):
 
 
 def figures_of(text):
-    """The name=value pairs of the last line, numbers as numbers."""
+    """Returns the name=value pairs of the last line, with numbers as numbers."""
     lines = text.strip().splitlines()
     found = {}
     for name, value in harness.parse_logfmt(lines[-1] if lines else "").items():
@@ -45,13 +46,13 @@ def command(broker, program, **options):
 
 
 def load(broker, program, **options):
-    """What a bench program says of this broker."""
+    """Runs a bench program with this broker; returns its figures."""
     return run(command(broker, program, **options))
 
 
 @contextlib.contextmanager
 def directory():
-    """On the disk that is measured; it is gone afterwards."""
+    """Makes a directory on the measured disk; it is removed afterwards."""
     path = tempfile.mkdtemp(prefix="tarry-bench-", dir=os.environ.get("TARRY_BENCH_DIR"))
     try:
         yield path

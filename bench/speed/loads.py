@@ -1,5 +1,5 @@
-"""loads.py: rows S1 to S6 and S10 of the speed table: rates, calls, lateness, and a pair; beside the other systems if that is wanted. Where there are
-rounds, Tarry and the others are measured in turn, and medians are told."""
+"""loads.py: rows S1 to S6 and S10 of the speed table: rates, calls, lateness, and a pair; beside the other systems if requested.
+With rounds, Tarry and the others are measured in turn, and medians are reported."""
 import argparse
 import statistics
 
@@ -9,12 +9,12 @@ import machine
 import peers
 import report
 
-NEAR = {"after_ms": 60_000, "spread_ms": 540_000}  # due within ten minutes: nothing of it while it is measured
+NEAR = {"after_ms": 60_000, "spread_ms": 540_000}  # due within 10 minutes: none during the measurement
 ALL_PEERS, QUICK_PEERS = ("beanstalkd", "redis", "postgresql", "rabbitmq"), ("redis", "postgresql")
 CALLS_ALONE, CALLS_TOGETHER = 3000, 500
-PEER_MOST_S = 10  # a slow one has its rate by then
+PEER_MOST_S = 10  # even a slow system has reached its rate by then
 S4_LIMITS_MS = {"p50": 0.3, "p99": 1.0, "p999": 3.0}
-S4_DISK_ALLOWS = 0.5  # the limits of S4 are wanted of a disk whose own p99.9 is at most such a share of 3 ms; of another, half of the best peer's
+S4_DISK_ALLOWS = 0.5  # the limits of S4 apply to a disk whose own p99.9 is at most this share of 3 ms; on another disk, half of the best peer's figure applies
 PAIR_TASKS, PAIR_CALLS = 1_000_000, 300
 
 
@@ -23,7 +23,7 @@ def medians(samples):
 
 
 def beside(plan, names):
-    """Those of them that can be had; the context of peers.all_systems."""
+    """Starts those of the peers that are available; the context of peers.all_systems."""
     return peers.all_systems(tuple(name for name in names if plan.peers and peers.is_installed(name)))
 
 
@@ -32,7 +32,7 @@ def note(samples, name, value):
 
 
 def note_peer(plan, samples, name, measure):
-    """A peer that fails is told of, and has no figure; Tarry's stand."""
+    """Reports a peer that fails; it has no figure, and Tarry's figures stay."""
     try:
         note(samples, name, measure())
     except brokers.Wrong as error:
@@ -63,7 +63,7 @@ def durable_schedules(plan):
 
 
 def calls(plan, row, threads, number, figure):
-    """Samples of blocking calls."""
+    """Returns samples of blocking calls."""
     samples = {}
     others = ALL_PEERS if row == "S3" else QUICK_PEERS
     with peers.all_systems(("tarry", *(name for name in others if plan.peers and peers.is_installed(name)))) as systems:

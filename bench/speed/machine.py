@@ -1,4 +1,4 @@
-"""machine.py: on what was measured, what the machine does without a broker, and what a load cost."""
+"""machine.py: the measured machine, its limits without a broker, and the cost of a load."""
 import json
 import os
 import platform
@@ -19,16 +19,16 @@ def first_line(path, name):
 
 
 def said_by(*command):
-    """"" if there is no such program, or it fails."""
+    """Returns the program's output; "" if it does not exist or fails."""
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False, cwd=paths.ROOT)
     except FileNotFoundError:
         return ""
-    return done.stdout.strip() if done.returncode == 0 or command[0] == "dpkg-query" else ""  # that one fails if one of several is missing
+    return done.stdout.strip() if done.returncode == 0 or command[0] == "dpkg-query" else ""  # this one fails if one of several packages is missing
 
 
 def commit():
-    """The tree's, and whether it was changed since."""
+    """Returns the tree's commit, and whether the tree was changed since."""
     return (said_by("git", "rev-parse", "--short=10", "HEAD") or "no git") + (" (changed)" if said_by("git", "status", "--porcelain", "-uno") else "")
 
 
@@ -39,7 +39,7 @@ def describe(directory):
 
 
 def packages(*names):
-    """Debian's versions of those that are there: "redis-server 5:7.0.15-1", …"""
+    """Returns Debian's versions of the installed packages: "redis-server 5:7.0.15-1", …"""
     return [line for line in said_by("dpkg-query", "-W", "-f=${Package} ${Version}\n", *names).splitlines() if " " in line.strip()]
 
 
@@ -49,13 +49,13 @@ def first_name(path):
 
 
 def floors(directory, seconds):
-    """What bench_floor says, name → number."""
+    """Returns the figures of bench_floor, name → number."""
     done = subprocess.run([harness.find_program("bench_floor"), "--directory", directory, "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True, check=True)
     return {name: float(value) for name, value in harness.parse_logfmt(done.stdout).items() if name != "bench"}
 
 
 def drop_page_cache():
-    """Whether the kernel did: only root may ask."""
+    """Returns whether the kernel dropped its page cache: only root may request it."""
     os.sync()
     try:
         with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as file:
@@ -66,14 +66,14 @@ def drop_page_cache():
 
 
 def size_of(directory):
-    """Bytes on the disk of all files below."""
+    """Returns the size on disk of all files below."""
     total = 0
     for top, _, names in os.walk(directory):
         for name in names:
             try:
                 total += os.lstat(os.path.join(top, name)).st_blocks * 512
             except OSError:
-                pass  # gone meanwhile
+                pass  # deleted meanwhile
     return total
 
 
@@ -83,7 +83,7 @@ def loopback_bytes():
 
 
 def thread_ns(pid):
-    """CPU of each thread that lives, by its name."""
+    """Returns the CPU time of each living thread, by its name."""
     found = {}
     for thread in os.listdir(f"/proc/{pid}/task"):
         try:
@@ -91,13 +91,14 @@ def thread_ns(pid):
                 called = name.read().strip()
                 found[called] = found.get(called, 0) + int(stat.read().split()[0])
         except OSError:
-            pass  # it has ended
+            pass  # the thread has ended
     return found
 
 
 def device_bytes():
-    """Written to the device that has the brokers' directories, by its own count: /proc/PID/io counts the whole of a page that is dirtied in part, and
-    pages are up to 2 MiB in a file system with large folios. None: not a device of its own (overlay, tmpfs)."""
+    """Bytes written to the device of the brokers' directories, by the device's own count: /proc/PID/io counts a whole page that
+    was changed in part, and pages are up to 2 MiB in a file system with large folios. None: the directory is not on a device of
+    its own (overlay, tmpfs)."""
     at = os.stat(os.environ.get("TARRY_BENCH_DIR") or tempfile.gettempdir()).st_dev
     try:
         with open(f"/sys/dev/block/{os.major(at)}:{os.minor(at)}/stat", encoding="ascii") as file:
@@ -107,14 +108,14 @@ def device_bytes():
 
 
 def written_bytes(pid):
-    """By the device, or else all that the process has written with write() and its like."""
+    """Returns the device's count, or otherwise all bytes that the process has written with write() and similar calls."""
     found = device_bytes()
     return int(first_line(f"/proc/{pid}/io", "wchar")) if found is None else found
 
 
 class Cost:
-    """What happens between the making of it and `end`: CPU of the broker and of its clients (children of this process that end meanwhile),
-    bytes written to disk, bytes over the loopback device."""
+    """Measures the time between its construction and `end`: CPU time of the broker and of its clients (children of this process
+    that end meanwhile), bytes written to disk, bytes over the loopback device."""
 
     def __init__(self, pid):
         self.pid = pid
@@ -125,7 +126,7 @@ class Cost:
         return time.monotonic(), cpu_s(self.pid), children.ru_utime + children.ru_stime, written_bytes(self.pid), loopback_bytes()
 
     def end(self, count):
-        """A dictionary: of each of `count` operations, and shares of what there is."""
+        """Returns a dictionary: costs per operation, for `count` operations, and shares of the machine's resources."""
         wall, broker, clients, written, loop = (after - before for after, before in zip(self.now(), self.before))
         threads = {name: (ns - self.threads.get(name, 0)) / 1000 / count for name, ns in thread_ns(self.pid).items()}
         by_most = sorted(threads.items(), key=lambda item: -item[1])
@@ -135,9 +136,9 @@ class Cost:
 
 
 def instructions_of_a_life():
-    """(how many, counted how), from instructions.json."""
+    """Returns (number, compiler) from instructions.json."""
     with open(os.path.join(paths.BENCH, "instructions.json"), encoding="utf-8") as file:
         figures = json.load(file)
     compiler = instructions.compiler_of(harness.find_program("bench_schedule"))
-    compiler = compiler if compiler in figures else max(figures)  # another's are not far off
+    compiler = compiler if compiler in figures else max(figures)  # another compiler's figures are similar
     return round(sum(figures[compiler].values())), compiler

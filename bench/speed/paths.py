@@ -1,5 +1,5 @@
-"""paths.py: where things are, and what the speed table takes from its neighbours: whoever is run says `use` before
-the others are imported."""
+"""paths.py: the paths of the speed table, and what it imports from its neighbours: a program calls `use` before it imports the
+others."""
 import os
 import sys
 

@@ -1,5 +1,6 @@
-"""pending.py: rows S7 and S8 of the speed table, and the curves over the number of pending tasks: as many as are wanted are loaded in steps, then the
-broker is killed and comes back, with its files in the page cache and without. Other systems hold as many as --peer-pending says."""
+"""pending.py: rows S7 and S8 of the speed table, and the curves over the number of pending tasks. Tasks are loaded in steps up to
+the requested number; then the broker is killed and restarted, with its files in the page cache and without. The other systems get
+--peer-pending tasks."""
 import os
 import statistics
 import subprocess
@@ -16,7 +17,7 @@ PAYLOAD_SIZE, KEY_SIZE = 32, 24  # bench_schedule's keys have 23 to 25 bytes
 MILLION = 1_000_000
 STEPS = 9  # after the first million
 SIZES = (1_000, 10_000, 100_000, MILLION, 10 * MILLION, 100 * MILLION)
-ONE_BROKER_FROM = 10 * MILLION  # smaller points of the curves have brokers of their own: what is measured at one would be pending at the next
+ONE_BROKER_FROM = 10 * MILLION  # smaller points of the curves use new brokers: tasks of one point would be pending at the next
 RATE_FLAT_MIN = 0.9
 DISK_RATIO_MAX, MEMORY_SHARE, WARM_S_MAX, COLD_S_MAX = 1.5, 80, 0.3, 1.0
 FIRST_WAIT_S = 600
@@ -24,12 +25,12 @@ SAMPLE = 300_000
 
 
 class Restart:
-    """kill -9, and how long until a consumer has the task that is overdue. What is done between the death and the launch counts for nothing."""
+    """kill -9, and the time until a consumer has the overdue task. Work between the death and the launch does not count."""
 
     def __init__(self, broker):
         self.broker = broker
         self.ask("bench_schedule", queue="first", tasks=1, after_ms=1, spread_ms=1)
-        time.sleep(0.2)  # it is overdue
+        time.sleep(0.2)  # the task is overdue
 
     def ask(self, program, **options):
         return brokers.load(self.broker, program, **options)
@@ -49,14 +50,14 @@ class Restart:
 
 
 def cold(broker):
-    """Seconds; None: the page cache cannot be emptied by this user."""
+    """Returns seconds; None: this user cannot empty the page cache."""
     dropped = []
     took = Restart(broker).measure(lambda: dropped.append(machine.drop_page_cache()))
     return took if dropped[0] else None
 
 
 def point(broker, pending):
-    """One point of the curves; it leaves some SAMPLE tasks more."""
+    """Measures one point of the curves; it leaves SAMPLE more tasks."""
     found = {"pending": pending, "rss_mib": accept.status_kib(broker.process.pid, "VmRSS") / 1024}
     call = brokers.load(broker, "bench_latency", calls=500)
     late = brokers.load(broker, "bench_lateness", rate=10_000, seconds=3, after_ms=500, spread_ms=500)
@@ -93,7 +94,8 @@ def check_pending(broker, expected):
 
 
 def fill_all(plan, broker, points):
-    """([(pending after it, rate)], what the last step cost); points of the curves at the large sizes, for which the broker is killed in between."""
+    """Returns ([(pending tasks after it, rate)], the cost of the last step); points of the curves at the large sizes, between
+    which the broker is killed."""
     rates, pending, cost = [], 0, {}
     for size in steps_to(plan.pending):
         watch = machine.Cost(broker.process.pid)
@@ -108,7 +110,7 @@ def fill_all(plan, broker, points):
 
 
 def hold(plan):
-    """What Tarry did with plan.pending tasks."""
+    """Measures Tarry with plan.pending tasks."""
     found = {"points": small_points(plan)}
     with brokers.fresh() as broker:
         rss = accept.Rss(broker)
@@ -131,7 +133,7 @@ PEER_WAYS = {"redis": {"links": 4, "window": 512}, "beanstalkd": {"links": 4, "w
 
 
 def peer_first_s(server):
-    """kill -9 to the first delivery; it is asked again and again, as it refuses or says that it loads."""
+    """Measures kill -9 to the first delivery; dials again and again while it refuses or says that it is loading."""
     brokers.run(server.load("schedule", tasks=1, after_ms=1000))
     time.sleep(2.2)  # beanstalkd counts in seconds
     killed = time.time()
@@ -147,14 +149,14 @@ def peer_first_s(server):
 
 
 def peer_start(name, directory):
-    """beanstalkd is filled without a sync for each job, which would take minutes; what it takes when it comes back is the same."""
+    """beanstalkd is filled without a sync for each job, which would take minutes; its restart time is the same."""
     if name == "beanstalkd":
         return peers.Server(name, directory, ["beanstalkd", "-l", "127.0.0.1", "-p", "{port}", "-b", "{directory}", "-f1000"])
     return peers.SYSTEMS[name](directory)
 
 
 def peer_hold(plan, name):
-    """[{pending, rss_mib, disk_bytes, restart_s}]"""
+    """Returns [{pending, rss_mib, disk_bytes, restart_s}]."""
     found, pending = [], 0
     with brokers.directory() as top:
         directory = os.path.join(top, name)
@@ -174,7 +176,7 @@ def peer_hold(plan, name):
 
 
 def hold_of_peers(plan):
-    """({name: points}, [who has none, and why])"""
+    """Returns ({name: points}, [systems without points, and why])."""
     others, missing = {}, []
     for name in PEER_WAYS if plan.peers else ():
         try:
@@ -209,7 +211,7 @@ def lines_of_s8(plan, found, others):
 
 
 def measure(plan):
-    """Rows S7 and S8 come of one load: {row: …}."""
+    """Rows S7 and S8 come from one load: {row: …}."""
     found = hold(plan)
     others, missing = hold_of_peers(plan)
     disk = ", ".join(f"{name} {size / plan.pending:.0f}" for name, size in sorted(found["disk"].items(), key=lambda item: -item[1]) if size / plan.pending >= 1)

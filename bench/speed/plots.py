@@ -1,12 +1,12 @@
-"""plots.py: the curves of a result as SVG, by gnuplot: throughput, latency, lateness, memory and restart against the number of pending tasks, and what
-row S9 saw over time. Machine and commit stand in each."""
+"""plots.py: draws the curves of a result as SVG, with gnuplot: throughput, latency, lateness, memory and restart against the
+number of pending tasks, and row S9 over time. Each contains machine and commit."""
 import os
 import shutil
 import subprocess
 
 import report
 
-# file → (title, unit, [(key of a point, what it is called)])
+# file → (title, unit, [(key of a point, label)])
 AGAINST_PENDING = {
     "throughput": ("durable schedules a second, caught up", "1/s", [("per_s", "")]),
     "latency": ("one blocking call", "µs", [("call_p50_us", "p50"), ("call_p99_us", "p99")]),
@@ -30,12 +30,12 @@ def about(result, row):
 
 
 def head(output, title, unit, said):
-    """gnuplot's own markup is switched off for what comes from the machine, so the second line is plain."""
+    """gnuplot's own markup is off for text from the machine, so the second line is plain."""
     return HEAD.format(output=output, title=title, about=said, unit=unit).replace("{/*0.7 ", "").replace("}\" noenhanced", "\" noenhanced")
 
 
 def curves(row, keys):
-    """[(title, [(x, y)])] of everybody who has such figures."""
+    """Returns [(title, [(x, y)])] of every system with such figures."""
     found = []
     for name, points in row.get("curves", {}).items():
         for key, called in keys:
@@ -46,7 +46,7 @@ def curves(row, keys):
 
 
 def drawn(found):
-    """Data blocks and the plot that draws them; what is 0 cannot stand on a logarithmic axis."""
+    """Returns data blocks and the plot command; a 0 cannot be drawn on a logarithmic axis."""
     blocks, words = [], []
     for number, (title, pairs) in enumerate(found):
         blocks.append(f"$data{number} << EOD\n" + "\n".join(f"{x:g} {max(y, 0.001):g}" for x, y in pairs) + "\nEOD\n")
@@ -55,7 +55,7 @@ def drawn(found):
 
 
 def scripts(result):
-    """{name: gnuplot's input}, of what was measured."""
+    """Returns {name: gnuplot's input} for everything measured."""
     made, rows = {}, result["rows"]
     for name, (title, unit, keys) in AGAINST_PENDING.items() if "S7" in rows else ():
         found = curves(rows["S7"], keys)
@@ -70,7 +70,7 @@ def scripts(result):
 
 
 def draw(result, directory):
-    """The files' names; without gnuplot the scripts alone."""
+    """Returns the files' names; without gnuplot only the scripts."""
     os.makedirs(directory, exist_ok=True)
     files = []
     for name, script in scripts(result).items():
@@ -85,12 +85,12 @@ def draw(result, directory):
 
 
 def links(files):
-    """For bench/README.md."""
+    """Links for bench/README.md."""
     return "\n".join(f"![{name.rsplit('.', 1)[0]}]({name})" for name in files)
 
 
 def table_of(result):
-    """The same figures as text: a row a size."""
+    """The same figures as text: one row per size."""
     points = result["rows"].get("S7", {}).get("curves", {}).get("tarry", [])
     keys = [key for _, _, several in AGAINST_PENDING.values() for key, _ in several]
     lines = ["| pending | " + " | ".join(keys) + " |", "| " + " | ".join(["---"] * (len(keys) + 1)) + " |"]

@@ -1,17 +1,18 @@
-"""report.py: what the speed table says: lines with a figure, the best peer's, a ratio, what is wanted, met or not; for people and for machines."""
+"""report.py: the text of the speed table: lines with a figure, the best peer's, the ratio, the goal, met or not; for people and
+for machines."""
 import json
 import os
 import statistics
 
 ROWS = ("S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8", "S9", "S10")
-# What "flat" is: the median of the last third of the steady part is at most so many times that of its first third …
+# "flat": the median of the last third of the steady part is at most this multiple of the first third's …
 FLAT_RATIO = 1.10
-LATENESS_FLAT_RATIO, LATENESS_FLAT_SLACK = 1.5, 2.0  # … of a p99 of lateness, or so many ms more: one sync of a busy disk is no growth
+LATENESS_FLAT_RATIO, LATENESS_FLAT_SLACK = 1.5, 2.0  # … for a p99 of lateness, or this many ms more: one sync of a busy disk is no growth
 
 
 def line(row, name, tarry, unit, *, theirs=None, peer="", ratio_min=None, ratio_max=None, limit_max=None, limit_min=None, wanted=None, met=None):
-    """One line of the table, as JSON has it. The reach is a ratio to the best peer, or a limit of one's own; `met` wins over both.
-    None: nothing to compare with was measured."""
+    """Returns one line of the table, as in the JSON. The goal is a ratio to the best peer, or an own limit; `met` overrides both.
+    None: there is nothing to compare with."""
     ratio = tarry / theirs if theirs and tarry is not None else None
     if ratio_min is not None:
         wanted, met = f"≥ {ratio_min:g} ×", None if ratio is None else ratio >= ratio_min
@@ -25,14 +26,14 @@ def line(row, name, tarry, unit, *, theirs=None, peer="", ratio_min=None, ratio_
 
 
 def best(figures, is_least=False):
-    """(name, figure) of the best of {name: figure}; ("", None) of none."""
+    """Returns (name, figure) of the best of {name: figure}; ("", None) if there is none."""
     if not figures:
         return "", None
     return (min if is_least else max)(figures.items(), key=lambda item: item[1])
 
 
 def is_flat(samples, ratio_max=FLAT_RATIO, slack=0.0):
-    """(whether, median of the first third, of the last third)."""
+    """Returns (whether it is flat, median of the first third, of the last third)."""
     if len(samples) < 6:
         return False, 0.0, 0.0
     third = len(samples) // 3
@@ -41,7 +42,7 @@ def is_flat(samples, ratio_max=FLAT_RATIO, slack=0.0):
 
 
 def number(value):
-    """1234567.8 → '1,234,568', 0.1234 → '0.12', 12.34 → '12.3': three digits that say something."""
+    """1234567.8 → '1,234,568', 0.1234 → '0.12', 12.34 → '12.3': three significant digits."""
     if value is None:
         return "–"
     if abs(value) >= 100:
@@ -60,7 +61,7 @@ HEAD = ["", "", "Tarry", "best durable peer", "ratio", "reach", ""]
 
 
 def lines_of(result):
-    """All lines, in the order S1 … S10, whatever was measured first."""
+    """Returns all lines, in the order S1 … S10, whatever was measured first."""
     return [item for row in ROWS if row in result["rows"] for item in result["rows"][row]["lines"]]
 
 
@@ -93,12 +94,12 @@ def about(result):
 
 
 def limits(result):
-    """How far each figure is from what the machine can do."""
+    """Returns how far each figure is from the machine's limits."""
     return [f"{row}: {sentence}" for row in ROWS if row in result["rows"] for sentence in result["rows"][row].get("limits", [])]
 
 
 def of_all_cores(cost):
-    """Operations a second, if all cores did nothing else."""
+    """Returns the operations per second if all cores did nothing else."""
     cpu_us = cost["broker_us"] + cost["client_us"]
     return os.cpu_count() * 1e6 / cpu_us if cpu_us else 0.0
 
@@ -108,7 +109,7 @@ def threads(cost):
 
 
 def distance(cost, floor, rate):
-    """Of a load: which of cores, disk and socket is how busy; and the rate that the cores allow."""
+    """Returns, for a load, how busy cores, disk and socket are; and the rate that the cores allow."""
     said = (f"cores {cost['cores_busy']:.0%} busy: {cost['broker_us']:.1f} µs of the broker and {cost['client_us']:.1f} of the clients for each "
             f"(all cores on it alone: {number(of_all_cores(cost))}/s; measured {number(rate)}/s)")
     said += "; " + threads(cost) if cost.get("thread_us") else ""
@@ -119,7 +120,7 @@ def distance(cost, floor, rate):
 
 
 def load(path):
-    """{} if there is no such file."""
+    """Returns {} if the file does not exist."""
     if not os.path.exists(path):
         return {}
     with open(path, encoding="utf-8") as file:
@@ -127,7 +128,7 @@ def load(path):
 
 
 def save(path, result):
-    """Whole, or as it was before."""
+    """Writes the whole file, or leaves it as it was."""
     with open(path + ".new", "w", encoding="utf-8") as file:
         json.dump(result, file, indent=1, ensure_ascii=False)
         file.write("\n")
@@ -135,5 +136,5 @@ def save(path, result):
 
 
 def merge(old, new):
-    """Rows of `new` win; the others stay, each with its own commit and date."""
+    """Rows of `new` replace those of `old`; the others stay, each with its own commit and date."""
     return {**old, **new, "rows": {**old.get("rows", {}), **new.get("rows", {})}}

@@ -1,6 +1,6 @@
-"""steady.py: row S9 of the speed table: as many in as out, for long, with delays of a second to a third of the time (ten minutes of thirty): memory, disk
-and lateness are sampled all the while, and must be flat once the longest delay is over. History is kept to a gigabyte of log, without archive: it
-would grow until its own limits by design."""
+"""steady.py: row S9 of the speed table: a long run with equal rates in and out, and delays from 1 s to a third of the run's time
+(10 of 30 minutes). Memory, disk and lateness are sampled all the time, and must be flat once the longest delay is over. The
+history is limited to 1 GiB of log, without an archive: otherwise it would grow to its own limits by design."""
 import statistics
 import subprocess
 import sys
@@ -11,8 +11,8 @@ import machine
 import report
 
 RATE = 100_000
-MEMORY = "8GiB"  # 30 million are pending at any time; at 256MiB nearly each of them is read from the index again
-CONSUMERS = 2  # with a prefetch of 8,192 each: of one, a lease, its delivery and its ack may take 82 ms at 100,000/s, and the disk alone takes 30 at times
+MEMORY = "8GiB"  # 30 million are pending at any time; with 256MiB nearly each of them is read from the index again
+CONSUMERS = 2  # with a prefetch of 8,192 each: with one consumer, a lease, its delivery and its ack may take 82 ms at 100,000/s, and the disk alone sometimes takes 30
 OPTIONS = ("--archiving", "no", "--retain-log-size", "1GiB")
 REPORTS = 180
 HELD_MIN = 0.99
@@ -26,7 +26,7 @@ def sample(broker, line):
 
 
 def watch(plan, broker, seconds):
-    """(samples, what the bench said at its end)"""
+    """Returns (samples, the bench's last line)."""
     spread_ms = int(seconds * 1000 / 3) - 1000
     command = brokers.command(broker, "bench_lateness", rate=plan.steady_rate, seconds=int(seconds), after_ms=1000, spread_ms=max(1000, spread_ms), consumers=CONSUMERS, leave=1, report_s=max(1, int(seconds) // REPORTS))
     samples, last = [], ""
@@ -44,14 +44,14 @@ def watch(plan, broker, seconds):
 
 
 def flat_line(name, samples, unit, ratio_max, slack=0.0):
-    """The last third's median is the figure."""
+    """The figure is the last third's median."""
     is_flat, first, last = report.is_flat(samples, ratio_max, slack)
     wanted = f"≤ {ratio_max:g} × {report.number(first)}" + (f" or + {slack:g} {unit}" if slack else "")
     return report.line("S9", name, last, unit, wanted=wanted + ", the first third's", met=is_flat)
 
 
 def lines_of(samples, said, seconds, rate, memory):
-    """The steady part: all that is due at a moment was scheduled meanwhile, at the full rate."""
+    """The steady part: everything that is due was scheduled during the run, at the full rate."""
     steady = [one for one in samples if one["at_s"] > seconds / 3]
     lines = [report.line("S9", f"{seconds / 60:g} minutes of {rate:,}/s in, --memory {memory}: held", said["held_per_s"], "/s", wanted=f"≥ {HELD_MIN:.0%} of it", met=said["held_per_s"] >= HELD_MIN * rate)]
     if len(steady) >= 6:

@@ -1,7 +1,9 @@
-"""table.py: `./dev bench [--full] [--peers] …`: the speed table, rows S1 to S10 (issue 16; bench/README.md says what each row is).
+"""table.py: `./dev bench [--full] [--peers] …`: the speed table, rows S1 to S10 (issue 16; bench/README.md describes each row).
 
-Without options: all rows, small, in about two minutes, Tarry alone. Each row is told when it is done and, with --resume or --json, written down at once:
-a run that was ended goes on where it was, and rows that were measured at other times stand in one table, each with its commit and date."""
+Without options: all rows, small, in about two minutes, only Tarry. Each row is printed when it is done and, with --resume or
+--json, written at once: an interrupted run continues where it was, and rows of different times are in one table, each with its
+commit and date.
+"""
 import argparse
 import datetime
 import json
@@ -24,12 +26,12 @@ import steady  # noqa: E402
 
 MEASURES = {"S1": loads.durable_schedules, "S2": loads.many_callers, "S3": loads.lone_call, "S4": loads.lateness, "S5": loads.due_at_once, "S6": loads.order_story,
             "S9": steady.measure, "S10": loads.pair}
-BOTH = ("S7", "S8")  # of one load
-OF_THE_DISK = ("S3", "S4")  # what a call or a lease waits for is one sync: it is measured again right before
+BOTH = ("S7", "S8")  # both rows come from one load
+OF_THE_DISK = ("S3", "S4")  # a call or a lease waits for one sync: the sync is measured again right before
 FULL = {"pending": 100_000_000, "minutes": 30.0, "rounds": 3, "floor_s": 3}
 QUICK = {"pending": 1_000_000, "minutes": 0.25, "rounds": 1, "floor_s": 1}
 PEER_PENDING = 1_000_000
-PENDING_BYTES = 260  # on disk at the most, of each pending task: it is asked before, not found out after ten minutes
+PENDING_BYTES = 260  # maximal size on disk per pending task: checked before, not found out after ten minutes
 
 
 def rows_named(text):
@@ -60,7 +62,7 @@ def options_of(words):
 
 
 class Plan:
-    """How much of everything."""
+    """The size of each measurement."""
 
     def __init__(self, options):
         sizes = FULL if options.full else QUICK
@@ -84,7 +86,7 @@ def failed(row, error):
 
 
 def measured(row, plan):
-    """{row: …} of one row, or of both that come together."""
+    """Returns {row: …} of one row, or of both that come together."""
     try:
         return pending.measure(plan) if row in BOTH else {row: MEASURES[row](plan)}
     except (Exception, SystemExit) as error:  # pylint: disable=broad-except  (a row that fails says so, and the next ones are measured)
@@ -150,7 +152,7 @@ def tell(result, options):
 
 
 def stop(_number, _frame):
-    """Whoever ends this ends what it has started, too: other systems are in sessions of their own."""
+    """Ends everything that it has started, too: other systems are in sessions of their own."""
     raise KeyboardInterrupt
 
 
