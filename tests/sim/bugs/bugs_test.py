@@ -1,20 +1,20 @@
-"""bugs_test.py: every seeded bug (common/seeded_bug.h) is caught by the tests that are there for it.
+"""bugs_test.py: checks that every seeded bug (common/seeded_bug.h) is caught by the tests for its file.
 
     bugs_test.py CATCHERS BUILD [--only WORD] [--factor N] [--search | --refresh | --write]
 
-CATCHERS is the directory of the programs that are linked against the libraries with defects; BUILD the build whose
-libraries and programs must not know of any. For each bug the catchers of its folder are played in turn, from a fixed
-first seed, until one fails: by an assertion of the product, a check of the test, a wrong end. One that survives them
-all is `not ok`. The same programs with no bug on must pass the same histories: they do not cry wolf.
+CATCHERS is the directory of the programs that are linked with the libraries with defects; BUILD is the build whose libraries and
+programs must contain none. For each bug its catchers run in turn, from a fixed first seed, until one fails: by an assertion of
+the product, a check of the test, or a wrong exit. A bug that survives all of them is `not ok`. Without a bug, the same programs
+must pass the same histories: they give no false alarms.
 
-The table in README.md says which program caught a bug last time, and in which history. That one and those around it are
-played first: the search from the first seed on, of up to some thousand histories in each program, is for a bug that they
-no longer catch, and for --search. Such a search takes most of the time: it says so, and after a change that makes the
-simulator draw other numbers, --refresh.
+The table in README.md says which program caught a bug last time, and in which history. That history and those around it run
+first. If they no longer catch the bug, or with --search, the search begins at the first seed, with up to some thousand histories
+in each program. Such a search takes most of the time, and is reported. After a change that makes the simulator draw other
+numbers, use --refresh.
 
 --factor N   N times as many histories
---search     every bug from the first seed on: how long it lives
---refresh    puts what caught each bug this time into the table
+--search     searches every bug from the first seed: how long it lives
+--refresh    records in the table what caught each bug this time
 --write      --search and --refresh
 """
 import argparse
@@ -31,7 +31,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 HERE = pathlib.Path(__file__).resolve().parent
 BUG = re.compile(r'^\s*BUG\((\w+), "([^"]+)", "([^"]+)"\)', re.MULTILINE)
 SITE = re.compile(r"SEEDED_BUG\((\w+)\)")
-# The rules of the pair, weakened (broker/pair/weak.h): tests/model finds each of them out; these the histories find out too.
+# The weakened rules of the pair (broker/pair/weak.h): tests/model finds each of them; histories also find these.
 WEAKNESS = re.compile(r'^\s*WEAKNESS\((\w+), "([^"]+)", "([^"]+)"\)', re.MULTILINE)
 WEAK_SITE = re.compile(r"\bWEAK\((\w+)\)")
 BY_HISTORIES = {"unpromised", "unfit", "any_epoch", "alone", "stale_answer", "shrink_early", "grow_late", "grow_early",
@@ -39,7 +39,7 @@ BY_HISTORIES = {"unpromised", "unfit", "any_epoch", "alone", "stale_answer", "sh
                 "alone_unnoted", "any_disk", "record_forgotten", "record_outdated"}
 TABLE_ROW = re.compile(r"^\| `(\w+)` \|[^\n]*\| (\w+) \| (\d+|one run) \| `[^\n]*$", re.MULTILINE)
 FIRST_SEED = 1
-AROUND = 4  # so many histories before the one that caught a bug last time, and so many after it
+AROUND = 4  # number of histories before and after the one that caught the bug last time
 WATCHDOG_CPU_S = 60
 LIMITS = ["prlimit", "--core=0", f"--cpu={WATCHDOG_CPU_S}"]
 PLAYED_AT_ONCE = 2
@@ -71,7 +71,7 @@ HISTORIES = {"sim": 10000, "pair": 2000, "log_crash": 10000, "log_pair_crash": 5
 CATCHERS = {name: Catcher(name, HISTORIES.get(name, 0)) for name in
             ("sim", "pair", "core_ahead", "core_ahead_bounds", "core_ahead_waits", "wheel", "log_crash", "log_pair_crash", "log_tail", "log_fault", "log_copy", "log_cut", "index", "index_unit", "erase",
              "core_deliver", "core_need", "core_sessions", "core_turn", "core_work", "erasure", "index_schedule", "lane_state", "outgoing_read", "freshness", "hung_disk", "keyring", "follower_half", "leader_half", "record_reads", "recovery_plan", "retention", "silence", "stall", "summons", "core_square", "list_page")}
-# By the file in which the bug stands: who is there for it, in this order.
+# The catchers for a bug, by the file that contains the bug; they run in this order.
 RIGS = [("broker/core/core.c", ["sim", "pair", "core_deliver"]), ("broker/core/ahead", ["core_ahead", "core_ahead_bounds", "sim"]), ("broker/core/leases.c", ["core_ahead", "sim"]), ("broker/core/deliver", ["core_ahead", "sim"]), ("broker/core/query_list.c", ["list_page", "core_work", "sim"]), ("broker/core/near.c", ["core_ahead_bounds", "core_deliver", "sim"]), ("broker/core/task_view.c", ["core_ahead_waits", "sim"]), ("broker/core/need.c", ["core_need", "sim"]), ("broker/core/sessions.c", ["core_sessions", "sim"]), ("broker/core/apply.c", ["core_square", "sim"]), ("broker/core/", ["sim"]), ("broker/engine/recovery_plan", ["sim", "recovery_plan"]),
         ("broker/engine/retention", ["sim", "retention"]), ("broker/engine/core_turn", ["core_turn", "sim", "pair"]),
         ("broker/engine/engine_request", ["core_turn", "sim"]), ("broker/engine/lane_state", ["lane_state", "sim"]), ("broker/engine/outgoing_read", ["outgoing_read", "sim"]),
@@ -89,7 +89,7 @@ RIGS = [("broker/core/core.c", ["sim", "pair", "core_deliver"]), ("broker/core/a
 
 
 def play(directory, catcher, bug, seed, count):
-    """Returns (caught, the seed that did it, what it said)."""
+    """Returns (caught, the seed that caught it, the program's message)."""
     command, environment = catcher.command(directory, seed, count)
     environment = {**os.environ, **environment, "TARRY_VERBOSE": "1", "CMOCKA_MESSAGE_OUTPUT": "STDOUT"}
     environment.pop("TARRY_SEEDED_BUG", None)
@@ -97,7 +97,7 @@ def play(directory, catcher, bug, seed, count):
         environment["TARRY_SEEDED_BUG"] = bug
     done = subprocess.run(LIMITS + command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     text = done.stdout.decode(errors="replace")
-    if done.returncode in (0, -signal.SIGXCPU):  # nobody has complained in all that time
+    if done.returncode in (0, -signal.SIGXCPU):  # it made no complaint in all that time
         return False, 0, ""
     return True, seed_in(text, catcher), complaint_in(text, done.returncode)
 
@@ -116,7 +116,7 @@ COMPLAINTS = [
 
 
 def complaint_in(text, status):
-    """What the program said first, in a line; with the name of the test that said it, if there are several."""
+    """Returns the program's first complaint in one line, with the name of its test if the program has several."""
     found = [match for match in (pattern.search(text) for pattern in COMPLAINTS) if match]
     first = min(found, key=lambda match: match.start()) if found else None
     said = ": ".join(first.groups()).strip() if first else (f"signal {-status}" if status < 0 else f"exit status {status}")
@@ -127,7 +127,7 @@ def complaint_in(text, status):
 
 
 def sites():
-    """Name of bug → the files in which it stands, relative to the root."""
+    """Returns name of bug → the files that contain it, relative to the root."""
     found = {}
     for folder in ("broker/core", "broker/engine", "broker/replication", "broker/shell", "storage", "proto", "common"):
         for path in sorted((ROOT / folder).rglob("*.[ch]")):
@@ -165,7 +165,7 @@ def knows_bugs(path):
 
 
 def check_absence(tap, catchers, build):
-    """What is installed knows of no bug; the libraries of this folder do, so that the look can fail."""
+    """Checks that installed programs contain no bug; the libraries of this folder contain some, so that this check can fail."""
     installed = ["common/libtarry_common.a", "proto/libtarry_proto.a", "broker/core/libtarry_core.a", "broker/engine/libtarry_engine.a", "storage/libtarry_storage.a", "broker/shell/tarryd"]
     for name in installed:
         tap.say(not knows_bugs(build / name), f"{name} holds no seeded bug")
@@ -173,7 +173,7 @@ def check_absence(tap, catchers, build):
 
 
 def check_presence(tap, catchers, used):
-    """Every file in which a bug stands was compiled with them."""
+    """Checks that every file with a bug was compiled for these libraries."""
     listed = [subprocess.run(["nm", "-A", str(path)], capture_output=True, text=True, check=True).stdout for path in sorted(catchers.glob("libseeded_*.a"))]
     members = re.findall(r"[/_:](\w+\.c)\.o:.* [Uu] (?:seeded_bug|pair_weakness)", "\n".join(listed))
     files = {path.rsplit("/", 1)[1] for paths in used.values() for path in paths if path.endswith(".c")}
@@ -182,18 +182,18 @@ def check_presence(tap, catchers, used):
 
 
 def last_catches():
-    """Name of bug → (catcher, seed) of the table; seed 0: one whole run of a test."""
+    """Returns name of bug → (catcher, seed) from the table; seed 0: one whole run of a test."""
     text = (HERE / "README.md").read_text(encoding="utf-8")
     return {bug: (catcher, FIRST_SEED + int(after) - 1 if after.isdigit() else 0) for bug, catcher, after in TABLE_ROW.findall(text)}
 
 
 def is_known(last, catcher, seed):
-    """Whether that is what the table says, or beside it."""
+    """Returns whether the result is in the table's history, or next to it."""
     return last is not None and last[0] == catcher.name and abs(last[1] - seed) <= AROUND
 
 
 def catch(directory, bug, files, factor, last):
-    """(catcher, the seed that caught it, what it said, what was played in vain)."""
+    """Returns (catcher, the seed that caught it, its message, what was played without success)."""
     played, rig = [], rig_of(files)
     known, seed = last or ("", 0)
     for catcher in (catcher for catcher in rig if catcher.name == known):
@@ -211,7 +211,8 @@ def catch(directory, bug, files, factor, last):
 
 
 def check_no_wolf(tap, directory, catcher, seeds, is_search):
-    """With no bug on the program passes what caught one; after a search, all that was played in it."""
+    """Checks that without a bug the program passes the history that caught one; after a search, all histories that were played.
+    """
     last = max(seeds)
     first = FIRST_SEED if is_search else max(FIRST_SEED, last - AROUND)
     caught, at, said = play(directory, catcher, None, first, last - first + 1 if catcher.histories else 1)

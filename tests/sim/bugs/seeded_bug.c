@@ -1,5 +1,5 @@
-/* seeded_bug.c: switches the defect on that TARRY_SEEDED_BUG names, before main. Linked into the tests that are built
- * against the libraries with defects (common/seeded_bug.h), and nowhere else. */
+/* seeded_bug.c: before main, switches on the defect that TARRY_SEEDED_BUG names. Linked only into tests that use the
+ * libraries with defects (common/seeded_bug.h). */
 #include "seeded_bug.h"
 
 #include "weak.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum seeded_bug seeded_bug = SEEDED_BUG_none;
-enum pair_weakness pair_weakness = WEAK_none; /* broker/pair/weak.h: the rules of the pair, weakened */
+enum pair_weakness pair_weakness = WEAK_none; /* broker/pair/weak.h: the weakened rule of the pair */
 
 /* clang-format off */
 static const char *const names[] = {
